@@ -1,8 +1,7 @@
 
 /// How long pruning and eviction of the program cache take, which stock builds do not report.
 pub mod cache_times {
-    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-    use std::time::Instant;
+    use std::{sync::atomic::{AtomicU64, Ordering::Relaxed}, time::Instant};
 
     static PRUNE_US: AtomicU64 = AtomicU64::new(0);
     static PRUNES: AtomicU64 = AtomicU64::new(0);

@@ -6,10 +6,7 @@
 //!
 //! START bytes at once, then RATE bytes a second. With RATE 0 it keeps what it has.
 
-use std::fs::File;
-use std::io::Write;
-use std::os::fd::AsRawFd;
-use std::time::Duration;
+use std::{fs::File, io::Write, os::fd::AsRawFd, time::Duration};
 
 unsafe extern "C" {
     fn mmap(at: *mut u8, length: usize, access: i32, flags: i32, file: i32, offset: i64) -> *mut u8;

@@ -5,10 +5,7 @@
 //! - `read FILE`: reads a file to its end;
 //! - `say FILE`: copies a file to its standard output, where a validator logs.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Write};
-use std::path::PathBuf;
-use std::thread;
+use std::{fs::{File, OpenOptions}, io::{self, BufRead, BufReader, Write}, path::PathBuf, thread};
 
 /// What a validator's threads are called, in part.
 const IDLE: [&str; 4] = ["solReplayStage", "solScHandler00", "solMetricsAgent", "solBgAccounts"];

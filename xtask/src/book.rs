@@ -4,13 +4,17 @@
 mod check;
 mod links;
 
-use crate::rules::files;
-use crate::run::{files_below, has_extension, output, read};
+use crate::{
+    rules::files,
+    run::{files_below, has_extension, output, read},
+};
 use anyhow::{Context, bail};
-use std::collections::{BTreeSet, VecDeque};
-use std::fmt::Write as _;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// The links of this page order the site, which begins with `FIRST_PAGE`.
 const MAP_PAGE: &str = "docs/README.md";

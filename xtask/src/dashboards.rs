@@ -4,8 +4,10 @@
 mod check;
 mod queries;
 
-use crate::rules;
-use crate::run::{self, read};
+use crate::{
+    rules,
+    run::{self, read},
+};
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use std::path::Path;

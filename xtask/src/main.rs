@@ -14,8 +14,10 @@ mod sbom;
 mod tidy;
 mod words;
 
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 const USAGE: &str = "\
 cargo run -p xtask -- CHORE

@@ -2,8 +2,10 @@
 
 use crate::run::{packages, read};
 use anyhow::Context;
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 const PAGE: &str = "ARCHITECTURE.md";
 const HEAD: &str = "| folder | package | uses | what |\n";

@@ -2,8 +2,7 @@
 
 use crate::run;
 use faultline_metrics::{Kind, Metric, Section, metrics};
-use std::fmt::Write;
-use std::path::Path;
+use std::{fmt::Write, path::Path};
 
 const PAGE: &str = "docs/METRICS.md";
 

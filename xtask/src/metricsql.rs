@@ -3,8 +3,10 @@
 //! samples in both languages. It stays, because `rate_prometheus` does not extrapolate and is
 //! 20 % too low with 60 s scrapes.
 
-use crate::rules::{RULES, expression, expressions, files};
-use crate::run::{self, read};
+use crate::{
+    rules::{RULES, expression, expressions, files},
+    run::{self, read},
+};
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 

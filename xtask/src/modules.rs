@@ -4,15 +4,17 @@
 use crate::run::{is_production, production, read, tokens};
 use anyhow::Context;
 use proc_macro2::{Delimiter, TokenTree};
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path as FilePath, PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path as FilePath, PathBuf},
+};
 
 type Path = Vec<String>;
 
 /// For each parent: its modules, each with those that it uses.
 type Uses = BTreeMap<Path, BTreeMap<String, BTreeSet<String>>>;
 
-pub(crate) fn check(
+pub fn check(
     root: &FilePath,
     files: &[PathBuf],
     folders: &[&str],
@@ -94,8 +96,10 @@ fn read_path(tokens: &[TokenTree], mut at: usize, mut path: Path, paths: &mut Ve
                 let comma = |token: &TokenTree| matches!(token, TokenTree::Punct(mark) if mark.as_char() == ',');
                 for part in inside.split(comma).filter(|part| !part.is_empty()) {
                     let mut path = path.clone();
-                    if let TokenTree::Ident(name) = &part[0] {
-                        path.push(name.to_string());
+                    match &part[0] {
+                        TokenTree::Ident(name) if name == "super" => drop(path.pop()),
+                        TokenTree::Ident(name) => path.push(name.to_string()),
+                        _ => {}
                     }
                     read_path(part, 1, path, paths);
                 }
@@ -182,7 +186,7 @@ mod tests {
     #[test]
     fn module_paths_are_found_anywhere_in_the_code() {
         let mut paths = Vec::new();
-        let code = "use crate::{a::b, c, d::{e, f}}; fn g() { crate::h::i(super::j::k, super::super::l, self::m) }";
+        let code = "use crate::{a::b, c, d::{e, f}}; fn g() { crate::h::i(super::j::k, super::super::l, self::m); use super::{super::n, o}; }";
         collect(
             &code
                 .parse::<proc_macro2::TokenStream>()
@@ -193,7 +197,7 @@ mod tests {
             &mut paths,
         );
         let wanted = [
-            "a::b", "c", "d::e", "d::f", "h::i", "x::j::k", "l", "x::y::m",
+            "a::b", "c", "d::e", "d::f", "h::i", "x::j::k", "l", "x::y::m", "n", "x::o",
         ];
         assert_eq!(paths, wanted.map(path));
     }

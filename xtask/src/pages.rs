@@ -1,8 +1,10 @@
 //! Checks claims of the documents: links, names of tests, and lines that several pages have.
 
 use crate::run::{has_extension, read};
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 /// Pages and headings of the quick start from an empty host to dashboards. The guest runs the
 /// lines of the first page (`scripts/guest/readme`).

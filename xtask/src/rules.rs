@@ -8,8 +8,10 @@ use crate::run::{files_below, has_extension, read};
 use anyhow::Context;
 use expression::{Names, result_labels};
 use serde::Deserialize;
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
 
 pub(crate) const RULES: &str = "grafana/prometheus/rules";
 const TESTS: &str = "grafana/prometheus/tests";

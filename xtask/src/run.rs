@@ -1,8 +1,10 @@
 use anyhow::{Context, bail};
 use proc_macro2::TokenStream;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 #[expect(clippy::disallowed_methods, reason = "a chore runs programs itself")]
 pub(crate) fn output(root: &Path, program: &str, arguments: &[&str]) -> anyhow::Result<String> {

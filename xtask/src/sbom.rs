@@ -3,8 +3,10 @@
 
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 type Id = (String, String);
 type Dependencies = BTreeMap<Id, BTreeSet<Id>>;

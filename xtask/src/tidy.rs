@@ -1,7 +1,10 @@
 //! House rules: sizes of files, dependencies, unwanted words.
 
-use crate::run::{has_extension, output, production, read};
-use crate::{budget, members, metricsql, modules, pages, rules, words};
+use crate::{
+    budget, members, metricsql, modules, pages, rules,
+    run::{has_extension, output, production, read},
+    words,
+};
 use anyhow::bail;
 use std::path::{Path, PathBuf};
 

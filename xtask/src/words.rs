@@ -1,8 +1,10 @@
 //! Keeps words that the glossary replaces out of text for users: string literals, help of
 //! programs, pages, alerts, dashboards, units, the package and output of scripts.
 
-use crate::rules::RULES;
-use crate::run::{has_extension, is_production, production, read, tokens};
+use crate::{
+    rules::RULES,
+    run::{has_extension, is_production, production, read, tokens},
+};
 use anyhow::Context;
 use proc_macro2::{TokenStream, TokenTree};
 use std::path::{Path, PathBuf};

@@ -6,9 +6,7 @@
 )]
 
 use faultline_metrics::{Amount, metrics};
-use std::collections::BTreeSet;
-use std::path::Path;
-use std::process::Command;
+use std::{collections::BTreeSet, path::Path, process::Command};
 
 /// What the script prints, or nothing without a Python.
 #[expect(clippy::disallowed_methods, reason = "the script is what is tested")]

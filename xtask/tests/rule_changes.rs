@@ -9,11 +9,13 @@
 
 use cases::Case;
 use faultline_testkit::binaries::{NO_VICTORIAMETRICS_MESSAGE, victoriametrics};
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::Mutex;
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Mutex,
+    time::Duration,
+};
 
 #[path = "rule_changes/cases.rs"]
 mod cases;

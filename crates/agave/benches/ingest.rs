@@ -9,14 +9,18 @@
     reason = "a benchmark may stop; its numbers are approximate"
 )]
 
-use std::fs;
-use std::hint::black_box;
-use std::io::Read;
-use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::{
+    fs,
+    hint::black_box,
+    io::Read,
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
-use faultline_agave::line::{LineSplitter, Point, host_id_of, name_of};
-use faultline_agave::points::KnownPoint;
+use faultline_agave::{
+    line::{LineSplitter, Point, host_id_of, name_of},
+    points::KnownPoint,
+};
 
 const CHUNK: usize = 16 * 1024;
 const ROUNDS: usize = 15;

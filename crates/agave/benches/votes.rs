@@ -2,9 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 #![expect(clippy::expect_used, reason = "a benchmark may stop")]
 
-use std::fmt::Write;
-use std::hint::black_box;
-use std::time::Instant;
+use std::{fmt::Write, hint::black_box, time::Instant};
 
 use faultline_agave::rpc::{VoteAccounts, result};
 

@@ -5,14 +5,17 @@
 
 use std::net::SocketAddr;
 
-use serde::Deserialize;
-use serde::de::{Deserializer, Error as _, IgnoredAny};
-use serde_json::json;
-use serde_json::value::RawValue;
+use serde::{
+    Deserialize,
+    de::{Deserializer, Error as _, IgnoredAny},
+};
+use serde_json::{json, value::RawValue};
 use std::collections::BTreeMap;
 
-use crate::rpc::{request_body, result};
-use crate::{Error, PublicKey};
+use crate::{
+    Error, PublicKey,
+    rpc::{request_body, result},
+};
 
 faultline_metrics::named_enum! {
     /// The methods that are called. All of them are read-only.

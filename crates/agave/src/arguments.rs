@@ -1,8 +1,10 @@
 use crate::identify::{Program, Validator, option_values};
-use std::ffi::OsStr;
-use std::ops::RangeInclusive;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::{
+    ffi::OsStr,
+    ops::RangeInclusive,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
 
 const FOLDERS: [(&str, &[&str]); 6] = [
     ("accounts", &["--accounts"]),

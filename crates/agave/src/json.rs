@@ -1,13 +1,12 @@
 //! JSON-RPC 2.0 for the admin socket and the RPC port. Answers may be hostile: values are borrowed
 //! from the body or small, and lists are bounded.
 
-use serde::Deserialize;
-use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::{
+    Deserialize,
+    de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor},
+};
 use serde_json::value::RawValue;
-use std::collections::HashMap;
-use std::fmt;
-use std::hash::Hash;
-use std::marker::PhantomData;
+use std::{collections::HashMap, fmt, hash::Hash, marker::PhantomData};
 
 use crate::{Error, Excerpt};
 

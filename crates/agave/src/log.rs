@@ -21,8 +21,7 @@ pub use splitter::LogSplitter;
 
 use chrono::DateTime;
 
-use crate::BadLine;
-use crate::line::Point;
+use crate::{BadLine, line::Point};
 
 const DATAPOINT: &str = "datapoint: ";
 

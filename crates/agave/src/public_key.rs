@@ -1,8 +1,7 @@
 //! Addresses: public keys and hashes of 32 bytes in base58.
 
 use serde::de::{Deserialize, Deserializer, Error};
-use std::fmt;
-use std::str::FromStr;
+use std::{fmt, str::FromStr};
 use thiserror::Error;
 
 /// An address, validated on input. So text from a node becomes a label only if it is an address.

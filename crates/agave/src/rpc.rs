@@ -17,12 +17,13 @@ pub use votes::{
 };
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
-use crate::json::{self, ErrorObject, Response};
-use crate::version::is_version;
-use crate::{Error, Excerpt, PublicKey};
+use crate::{
+    Error, Excerpt, PublicKey,
+    json::{self, ErrorObject, Response},
+    version::is_version,
+};
 
 const MAX_ANSWERS: usize = 64;
 

@@ -4,14 +4,18 @@
     reason = "a test stops at what it did not expect, in its helpers too"
 )]
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::Read,
+    path::{Path, PathBuf},
+};
 
-use faultline_agave::line::{LineSplitter, Point, Value};
-use faultline_agave::log::{LogLine, LogSplitter, Progress};
-use faultline_agave::points::{KnownPoint, ReplaySlot};
+use faultline_agave::{
+    line::{LineSplitter, Point, Value},
+    log::{LogLine, LogSplitter, Progress},
+    points::{KnownPoint, ReplaySlot},
+};
 
 type Sums = BTreeMap<String, i64>;
 

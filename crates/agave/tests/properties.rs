@@ -1,11 +1,13 @@
 //! What must hold for any text, not only for the text seen so far.
 
-use faultline_agave::line::{LineSplitter, Point, Value, host_id_of, name_of};
-use faultline_agave::log::{LogLine, LogSplitter};
-use faultline_agave::points::KnownPoint;
-use faultline_agave::{BadLine, admin, config, identify, rpc, threads, version};
-use proptest::collection::vec;
-use proptest::prelude::*;
+use faultline_agave::{
+    BadLine, admin, config, identify,
+    line::{LineSplitter, Point, Value, host_id_of, name_of},
+    log::{LogLine, LogSplitter},
+    points::KnownPoint,
+    rpc, threads, version,
+};
+use proptest::{collection::vec, prelude::*};
 
 type Found = Vec<Result<Vec<u8>, BadLine>>;
 

@@ -3,11 +3,15 @@
 
 use clap::Command;
 use clap_complete::Shell;
-use clap_mangen::Man;
-use clap_mangen::roff::{Roff, bold, roman};
-use std::fs;
-use std::io::{self, Write};
-use std::path::Path;
+use clap_mangen::{
+    Man,
+    roff::{Roff, bold, roman},
+};
+use std::{
+    fs,
+    io::{self, Write},
+    path::Path,
+};
 
 /// Locations of the programs' files in packages; `scripts/install` rewrites them for its prefix.
 /// `NAME` is the program's.

@@ -8,11 +8,13 @@
     reason = "measures time; cannot go on without its own files"
 )]
 
-use std::fs::File;
-use std::hint::black_box;
-use std::os::fd::AsFd;
-use std::sync::{Arc, Condvar, Mutex};
-use std::time::Instant;
+use std::{
+    fs::File,
+    hint::black_box,
+    os::fd::AsFd,
+    sync::{Arc, Condvar, Mutex},
+    time::Instant,
+};
 
 use faultline_kernel::{CgroupFiles, HostRoot, ProcessFiles, ReadDepth, Threads, locate};
 

@@ -2,11 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::parse::cgroup_io::{Device, parse_device};
-use crate::parse::mountinfo::Mount;
-use crate::parse::number;
-use crate::text::only_line;
-use crate::{HostRoot, ParseError};
+use crate::{
+    HostRoot, ParseError,
+    parse::{
+        cgroup_io::{Device, parse_device},
+        mountinfo::Mount,
+        number,
+    },
+    text::only_line,
+};
 
 const MAX_LEVELS: u32 = 8;
 

@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::HostRoot;
-use crate::parse::number;
-use crate::text::only_line;
+use crate::{HostRoot, parse::number, text::only_line};
 
 const MAX_CPUS: usize = 1024;
 

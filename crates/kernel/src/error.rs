@@ -1,6 +1,4 @@
-use std::borrow::Cow;
-use std::path::Path;
-use std::sync::Arc;
+use std::{borrow::Cow, path::Path, sync::Arc};
 
 use rustix::io::Errno;
 

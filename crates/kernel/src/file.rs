@@ -1,9 +1,9 @@
-use std::os::fd::OwnedFd;
-use std::path::Path;
-use std::sync::Arc;
+use std::{os::fd::OwnedFd, path::Path, sync::Arc};
 
-use rustix::fs::{CWD, Mode, OFlags};
-use rustix::io::Errno;
+use rustix::{
+    fs::{CWD, Mode, OFlags},
+    io::Errno,
+};
 
 use crate::{ParseError, ReadError};
 

@@ -1,7 +1,4 @@
-use std::fs::Metadata;
-use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::{fs::Metadata, io, os::unix::fs::MetadataExt, path::Path};
 
 /// Differs after a write, a replacement, a switch of a link, and a change of owner, mode, name or
 /// number of links. Two writes within one tick of the kernel's clock (at most 10 ms) can have equal

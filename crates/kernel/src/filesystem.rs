@@ -1,14 +1,18 @@
 //! The file system of a process's folder, and its free space.
 
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::{
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+};
 
 use rustix::io::Errno;
 
 pub use crate::location::Space;
-use crate::location::{Location, locate_folder, mount_of, open_below, open_root, space};
-use crate::parse::mountinfo::{self, Mount};
-use crate::{HostRoot, ReadError};
+use crate::{
+    HostRoot, ReadError,
+    location::{Location, locate_folder, mount_of, open_below, open_root, space},
+    parse::mountinfo::{self, Mount},
+};
 
 #[derive(Debug, Clone, Default)]
 pub struct Mounts {

@@ -11,10 +11,15 @@ pub use disks::{Disk, Partition};
 pub use memory::{Memory, NumaNode};
 pub use network::Interface;
 
-use crate::parse::mountinfo::{self, Mount};
-use crate::parse::{choice, number, os_release};
-use crate::text::only_line;
-use crate::{ErrorKind, HostRoot, ParseError, ReadError};
+use crate::{
+    ErrorKind, HostRoot, ParseError, ReadError,
+    parse::{
+        choice,
+        mountinfo::{self, Mount},
+        number, os_release,
+    },
+    text::only_line,
+};
 
 /// Limit for entries of a sysfs folder and for mounts.
 const MAX_ENTRIES: usize = 1024;

@@ -6,12 +6,12 @@
 
 pub(crate) mod numa;
 
-use std::fmt;
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
-use crate::Limit;
-use crate::parse::cgroup_memory_stat::MemoryStat;
-use crate::parse::meminfo::Meminfo;
+use crate::{
+    Limit,
+    parse::{cgroup_memory_stat::MemoryStat, meminfo::Meminfo},
+};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Level {

@@ -1,13 +1,18 @@
 pub(crate) mod files;
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
-use crate::file::{OpenFile, Owner, ReadMode};
-use crate::text::only_line;
-use crate::{IgnoredSignals, ParseError, ReadError, parse};
+use crate::{
+    IgnoredSignals, ParseError, ReadError,
+    file::{OpenFile, Owner, ReadMode},
+    parse,
+    text::only_line,
+};
 
 /// All files are opened below these folders. A container that watches its host, and a test with a
 /// fake host, use other folders.

@@ -28,20 +28,22 @@ mod process;
 mod text;
 mod threads;
 
-pub use cgroup::files::{CgroupFiles, CgroupSample};
-pub use cgroup::levels::CgroupLevels;
-pub use cgroup::locate::{CgroupFolder, CgroupLocator, CgroupVersion, ProcessCgroups, locate};
-pub use cgroup::settings::{CgroupLevel, Setting};
+pub use cgroup::{
+    files::{CgroupFiles, CgroupSample},
+    levels::CgroupLevels,
+    locate::{CgroupFolder, CgroupLocator, CgroupVersion, ProcessCgroups, locate},
+    settings::{CgroupLevel, Setting},
+};
 pub use error::{ErrorKind, ParseError, ReadError};
 pub use file::OpenFile;
 pub use file_version::FileVersion;
-pub use headroom::numa::NumaFiles;
-pub use headroom::{Level, LevelMemory};
-pub use host::files::{HostFiles, HostSample};
-pub use host::{HostConstants, HostRoot};
+pub use headroom::{Level, LevelMemory, numa::NumaFiles};
+pub use host::{
+    HostConstants, HostRoot,
+    files::{HostFiles, HostSample},
+};
 pub use location::{Location, locate_folder};
-pub use parse::Limit;
-pub use parse::pid_status::IgnoredSignals;
+pub use parse::{Limit, pid_status::IgnoredSignals};
 pub use process::{LimitSample, ProcessFiles, ProcessId, ProcessSample};
 pub use text::{Comm, only_line};
 pub use threads::{ReadDepth, ThreadSample, Threads};

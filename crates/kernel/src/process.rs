@@ -1,18 +1,24 @@
-use std::ffi::OsString;
-use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
-use rustix::io::Errno;
-
-use crate::file::{LazyFile, Owner, READ_FILE, ReadMode};
-use crate::parse::pid_stat::State;
-use crate::parse::{
-    mountinfo, number, pid_cmdline, pid_environ, pid_io, pid_limits, pid_stat, pid_status,
+use std::{
+    ffi::OsString,
+    os::{fd::OwnedFd, unix::ffi::OsStringExt},
+    path::{Path, PathBuf},
+    sync::Arc,
 };
-use crate::{HostRoot, ParseError, ReadError};
+
+use rustix::{
+    fs::{AtFlags, CWD, Mode, OFlags},
+    io::Errno,
+};
+
+use crate::{
+    HostRoot, ParseError, ReadError,
+    file::{LazyFile, Owner, READ_FILE, ReadMode},
+    parse::{
+        mountinfo, number, pid_cmdline, pid_environ, pid_io, pid_limits,
+        pid_stat::{self, State},
+        pid_status,
+    },
+};
 
 /// Identifies a process even after its pid is reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

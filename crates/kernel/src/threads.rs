@@ -1,19 +1,21 @@
-use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
-use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{mem::MaybeUninit, os::fd::OwnedFd, path::Path, sync::Arc, time::Duration};
 
-use rustix::fs::{Mode, OFlags, RawDir, SeekFrom};
-use rustix::io::Errno;
+use rustix::{
+    fs::{Mode, OFlags, RawDir, SeekFrom},
+    io::Errno,
+};
 
-use crate::file::{Owner, READ_FILE, ReadMode, read_whole};
-use crate::parse::pid_schedstat::{self, Schedstat};
-use crate::parse::pid_stat;
-use crate::parse::pid_status::{self, Switches};
-use crate::process::TaskFolder;
-use crate::text::number;
-use crate::{Comm, HostRoot, ParseError, ReadError};
+use crate::{
+    Comm, HostRoot, ParseError, ReadError,
+    file::{Owner, READ_FILE, ReadMode, read_whole},
+    parse::{
+        pid_schedstat::{self, Schedstat},
+        pid_stat,
+        pid_status::{self, Switches},
+    },
+    process::TaskFolder,
+    text::number,
+};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadSample {

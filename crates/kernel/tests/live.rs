@@ -2,11 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
-use std::process::{Child, Command};
-use std::sync::mpsc;
-use std::thread::JoinHandle;
+use std::{
+    collections::BTreeSet,
+    path::PathBuf,
+    process::{Child, Command},
+    sync::mpsc,
+    thread::JoinHandle,
+};
 
 use faultline_kernel::{
     CgroupFiles, ErrorKind, HostConstants, HostFiles, HostRoot, Level, Limit, ProcessFiles,

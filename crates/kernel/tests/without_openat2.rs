@@ -10,12 +10,19 @@
     reason = "a test starts itself again under strace"
 )]
 
-use faultline_kernel::filesystem::{self, Mounts};
-use faultline_kernel::{HostRoot, locate_folder};
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
-use rustix::io::Errno;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use faultline_kernel::{
+    HostRoot,
+    filesystem::{self, Mounts},
+    locate_folder,
+};
+use rustix::{
+    fs::{CWD, Mode, OFlags, ResolveFlags},
+    io::Errno,
+};
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
 
 const INJECT: [&str; 2] = ["-e", "inject=openat2:error=ENOSYS"];
 

@@ -8,8 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use faultline_kernel::parse;
-use faultline_kernel::parse::pid_stat::State;
+use faultline_kernel::parse::{self, pid_stat::State};
 use procfs::FromRead;
 
 const STAT: &str = include_str!("text/linux-6.18/pid_stat");

@@ -1,8 +1,10 @@
 use crate::{Histogram, Metric};
 use smallvec::SmallVec;
-use std::fmt;
-use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
 
 #[derive(Debug, Clone, Eq)]
 pub enum Text {

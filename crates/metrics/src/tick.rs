@@ -1,7 +1,5 @@
 use crate::Reading;
-use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{fmt, sync::Arc, time::Duration};
 
 /// A time on both clocks: rates use the monotonic one, people and recordings the wall clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]

@@ -1,5 +1,7 @@
-use super::account::{LAMPORTS_PER_SOL, MAX_CREDIT_ENTRIES, STAKE, VOTE_ACCOUNT, credits_until};
-use super::{GENESIS_BLOCK, NodeState, SLOTS_IN_EPOCH};
+use super::{
+    GENESIS_BLOCK, NodeState, SLOTS_IN_EPOCH,
+    account::{LAMPORTS_PER_SOL, MAX_CREDIT_ENTRIES, STAKE, VOTE_ACCOUNT, credits_until},
+};
 use serde_json::{Value, json};
 
 /// Separates credits from lamports in `epochCredits`, in the epoch of the migration.

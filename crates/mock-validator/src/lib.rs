@@ -6,13 +6,17 @@ mod alpenglow;
 mod votes;
 
 use serde_json::{Value, json};
-use std::borrow::Cow;
-use std::fs::{File, Permissions};
-use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
-use std::time::Duration;
+use std::{
+    borrow::Cow,
+    fs::{File, Permissions},
+    io::{self, Write},
+    os::unix::{
+        fs::PermissionsExt,
+        net::{UnixListener, UnixStream},
+    },
+    path::Path,
+    time::Duration,
+};
 
 /// Process name in the kernel, whatever the file is called.
 pub const NAME: &str = "agave-validator";

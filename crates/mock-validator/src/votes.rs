@@ -3,8 +3,11 @@
 //! The validator votes for nearly each slot, leads four slots in every four hundred and loses some
 //! of them.
 
-use super::account::{LAMPORTS_PER_SOL, MAX_CREDIT_ENTRIES, STAKE, VOTE_ACCOUNT, credits_until};
-use super::{Consensus, NodeState, SLOTS_IN_EPOCH, alpenglow};
+use super::{
+    Consensus, NodeState, SLOTS_IN_EPOCH,
+    account::{LAMPORTS_PER_SOL, MAX_CREDIT_ENTRIES, STAKE, VOTE_ACCOUNT, credits_until},
+    alpenglow,
+};
 use serde_json::{Map, Value, json};
 
 const GENESIS: &str = "DemoGenesis111111111111111111111111111111111";

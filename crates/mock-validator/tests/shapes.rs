@@ -8,9 +8,7 @@
 use faultline_agave::rpc::{CreditUnit, VoteAccounts};
 use faultline_mock_validator::{Consensus, GENESIS_BLOCK, NodeState};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
-use std::path::Path;
-use std::time::Duration;
+use std::{collections::BTreeSet, path::Path, time::Duration};
 
 const IDENTITY: &str = "DemoFauLtLine1111111111111111111111111111111";
 const SLOTS_IN_EPOCH: u64 = 432_000;

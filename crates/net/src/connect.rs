@@ -4,15 +4,18 @@
 //! The connectors of hyper-util and ureq try the addresses of one family in turn, and report a
 //! single error without its address.
 
-use futures_util::StreamExt as _;
-use futures_util::stream::FuturesUnordered;
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use itertools::Itertools as _;
-use std::fmt;
-use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
-use std::time::Duration;
-use tokio::net::{TcpStream, lookup_host};
-use tokio::time::{Instant, timeout, timeout_at};
+use std::{
+    fmt,
+    io::{self, ErrorKind},
+    net::SocketAddr,
+    time::Duration,
+};
+use tokio::{
+    net::{TcpStream, lookup_host},
+    time::{Instant, timeout, timeout_at},
+};
 
 /// From the start of one attempt to the start of the next, unless the first fails earlier (RFC 8305, section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);

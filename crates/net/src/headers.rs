@@ -1,5 +1,7 @@
-use http::HeaderMap;
-use http::header::{CONTENT_ENCODING, DATE, RETRY_AFTER};
+use http::{
+    HeaderMap,
+    header::{CONTENT_ENCODING, DATE, RETRY_AFTER},
+};
 use std::time::{Duration, SystemTime};
 
 /// Maximum result in seconds: 136 years. Callers refuse much shorter delays.

@@ -1,7 +1,6 @@
 //! Measures the slot time from the tip while the validator is near it.
 
-use std::collections::VecDeque;
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 /// Minimum span of the first value.
 const MIN_SPAN: Duration = Duration::from_secs(5);

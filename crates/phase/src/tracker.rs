@@ -3,11 +3,13 @@
 //! Time stays open until later evidence decides its phase. So a counter of seconds is never taken
 //! back.
 
-use crate::evidence::{Evidence, Phase, Process, Stage};
-use crate::position::{SlotTrack, max_slots};
-use crate::rules::Rules;
-use crate::slot_time::SlotTimeMeter;
-use crate::tip_time::TipTime;
+use crate::{
+    evidence::{Evidence, Phase, Process, Stage},
+    position::{SlotTrack, max_slots},
+    rules::Rules,
+    slot_time::SlotTimeMeter,
+    tip_time::TipTime,
+};
 use std::time::Duration;
 
 /// The validator is behind if its slot stands still for this long while the tip advances.

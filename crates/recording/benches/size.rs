@@ -17,9 +17,11 @@ mod series;
 
 use day::{Arm, Day};
 use faultline_recording::{Recording, Writer, backup};
-use std::path::Path;
-use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::{
+    path::Path,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 /// For twelve hours, in bytes.
 const BUDGET: u64 = 100 << 20;

@@ -21,8 +21,7 @@ mod series;
 
 use day::{Arm, Day};
 use faultline_recording::{Error, Writer};
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 const USAGE: &str = "twelve_hours FILE [SECONDS] [--arm KEY=VALUE]... [--cache ENTRIES] [--squeeze FACTOR] [--seed N] \
                      [--killed-at SECOND] [--gap FROM,SECONDS] [--unfinished]";

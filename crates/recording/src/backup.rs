@@ -1,7 +1,9 @@
-use crate::error::{AttachPath, Error};
-use crate::file::{self, TempFile};
-use crate::reader::Recording;
-use crate::writer::end_last_session;
+use crate::{
+    error::{AttachPath, Error},
+    file::{self, TempFile},
+    reader::Recording,
+    writer::end_last_session,
+};
 use rusqlite::backup::{Backup, StepResult};
 use std::path::Path;
 

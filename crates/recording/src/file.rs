@@ -7,13 +7,17 @@ pub(crate) use tables::{PresentTables, excerpt, objects, present};
 use whole::HEADER_BYTES;
 pub(crate) use whole::detect_truncation;
 
-use crate::error::{AttachPath, Error};
-use crate::schema::{APPLICATION_ID, FORMAT};
+use crate::{
+    error::{AttachPath, Error},
+    schema::{APPLICATION_ID, FORMAT},
+};
 use rusqlite::{Connection, OpenFlags};
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    ffi::OsString,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// A kind of SQLite database, identified by two numbers in the first page.
 #[derive(Debug, Clone, Copy)]

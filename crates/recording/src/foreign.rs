@@ -1,12 +1,12 @@
 //! Untrusted databases of other kinds, read with the limits of recordings.
 
-use crate::error::{AttachPath, Error};
-use crate::file::{self, BoundedConnection, DatabaseKind, excerpt, objects};
-use crate::reader::open::{self, TempCopy};
-use rusqlite::limits::Limit;
-use rusqlite::{Connection, Params, Row, TransactionBehavior};
-use std::fs::File;
-use std::path::Path;
+use crate::{
+    error::{AttachPath, Error},
+    file::{self, BoundedConnection, DatabaseKind, excerpt, objects},
+    reader::open::{self, TempCopy},
+};
+use rusqlite::{Connection, Params, Row, TransactionBehavior, limits::Limit};
+use std::{fs::File, path::Path};
 
 /// An SQLite database that is not a recording. Its size bounds the time and memory of reads.
 #[derive(Debug)]

@@ -1,14 +1,18 @@
-use crate::error::{AttachPath, Error};
-use crate::file::{self, TempFile, duration, nanos};
-use crate::reader::{Cell, Recording};
-use crate::rows::EventKind;
-use crate::schema::{TABLES, TableSpec};
-use crate::writer::{end_last_session, id_of_name, make_tables, other_labels};
+use crate::{
+    error::{AttachPath, Error},
+    file::{self, TempFile, duration, nanos},
+    reader::{Cell, Recording},
+    rows::EventKind,
+    schema::{TABLES, TableSpec},
+    writer::{end_last_session, id_of_name, make_tables, other_labels},
+};
 use rusqlite::{Connection, params};
-use std::collections::HashMap;
-use std::fs::File;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    collections::HashMap,
+    fs::File,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 const CHUNK_ROWS: usize = 1000;
 

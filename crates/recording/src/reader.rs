@@ -15,8 +15,10 @@ pub use types::{
     Columns, EventRow, PoolRow, ProblemRow, ProcessRow, SeriesRow, SessionRow, TickRow,
 };
 
-use crate::error::Error;
-use crate::file::{BoundedConnection, PresentTables, RECORDING, present};
+use crate::{
+    error::Error,
+    file::{BoundedConnection, PresentTables, RECORDING, present},
+};
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 

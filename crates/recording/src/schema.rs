@@ -14,10 +14,13 @@ pub(crate) use points::{PointRow, PointTable};
 pub(crate) use sql::table_named;
 pub use sql::{TABLES, TableColumn, TableSpec};
 
-use faultline_metrics::metrics::{
-    daemon as d, memory as m, process as p, resources as r, validator as v, votes as vote_metrics,
+use faultline_metrics::{
+    Metric, Unit,
+    metrics::{
+        daemon as d, memory as m, process as p, resources as r, validator as v,
+        votes as vote_metrics,
+    },
 };
-use faultline_metrics::{Metric, Unit};
 
 /// "FLTL".
 pub const APPLICATION_ID: i32 = 0x464C_544C;

@@ -12,17 +12,20 @@ mod samples;
 pub(crate) use long::id_of_name;
 pub(crate) use open::{end_last_session, make_tables, other_labels};
 
-use crate::error::{AttachPath, Error};
-use crate::file::{self, nanos};
-use crate::rows::{Event, NewProcess};
-use crate::schema::{Point, PointRow};
-use faultline_metrics::metrics::process::START_TIME;
-use faultline_metrics::{Problem, Source, Stamp, Tick};
+use crate::{
+    error::{AttachPath, Error},
+    file::{self, nanos},
+    rows::{Event, NewProcess},
+    schema::{Point, PointRow},
+};
+use faultline_metrics::{Problem, Source, Stamp, Tick, metrics::process::START_TIME};
 use long::{SampledSources, insert_into};
 use rusqlite::{Connection, params};
 use samples::{Counts, Samples, phase};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// Bytes: a longer log is truncated unless a reader prevents it.
 const LONG_LOG_BYTES: u64 = 4 << 20;

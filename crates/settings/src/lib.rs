@@ -8,10 +8,12 @@ pub use table::Table;
 pub use unique::{Unique, distinct};
 pub use values::{choice, flag, number, several, size, text, time, wanted, whole, within};
 
-use std::cell::RefCell;
-use std::collections::BTreeSet;
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::{
+    cell::RefCell,
+    collections::BTreeSet,
+    fmt,
+    path::{Path, PathBuf},
+};
 use toml::de::DeTable;
 
 /// Maximum reported syntax errors: later ones follow from these.

@@ -1,9 +1,13 @@
-use crate::ConfigErrors;
-use crate::values::{EMPTY, not_a_table, wanted};
+use crate::{
+    ConfigErrors,
+    values::{EMPTY, not_a_table, wanted},
+};
 use std::fmt;
 use strsim::levenshtein;
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
 
 pub(crate) const UNKNOWN: &str = "unknown key";
 

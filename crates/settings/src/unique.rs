@@ -1,5 +1,4 @@
-use crate::ConfigErrors;
-use crate::values::kind;
+use crate::{ConfigErrors, values::kind};
 use std::fmt;
 use toml::de::DeValue;
 

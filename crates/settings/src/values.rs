@@ -1,6 +1,5 @@
 use faultline_text::{parse_size, parse_time};
-use std::fmt;
-use std::time::Duration;
+use std::{fmt, time::Duration};
 use toml::de::DeValue;
 
 pub(crate) const EMPTY: &str = "is empty; leave the key out instead";

@@ -1,8 +1,10 @@
 //! How full the program cache is.
 
 use crate::readings::Readings;
-use faultline_metrics::metrics::{daemon, process, validator as m};
-use faultline_metrics::{Metric, Stamp};
+use faultline_metrics::{
+    Metric, Stamp,
+    metrics::{daemon, process, validator as m},
+};
 use faultline_text::{percent, seconds, short};
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,9 @@
 //! Single numbers by name.
 
-use faultline_metrics::metrics::{cgroup, daemon, host, memory, process as p, validator as v};
-use faultline_metrics::{Kind, Metric, Reading, Source, Tick};
+use faultline_metrics::{
+    Kind, Metric, Reading, Source, Tick,
+    metrics::{cgroup, daemon, host, memory, process as p, validator as v},
+};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 

@@ -1,10 +1,11 @@
 //! The memory headroom of a tick, in numbers and in words.
 
-use crate::part::{StatusItem, Tone};
-use crate::readings::Readings;
-use crate::thresholds::OOM_AHEAD_SHARE;
-use faultline_metrics::Tick;
-use faultline_metrics::metrics::memory as m;
+use crate::{
+    part::{StatusItem, Tone},
+    readings::Readings,
+    thresholds::OOM_AHEAD_SHARE,
+};
+use faultline_metrics::{Tick, metrics::memory as m};
 use faultline_text::{bytes_f64, percent};
 use serde::{Deserialize, Serialize};
 

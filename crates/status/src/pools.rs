@@ -1,9 +1,10 @@
 //! Thread pools, and times of replayed slots.
 
-use crate::answer::AnswerInputs;
-use crate::readings::Readings;
-use faultline_metrics::metrics::{pools as m, validator as v};
-use faultline_metrics::{Metric, Value};
+use crate::{answer::AnswerInputs, readings::Readings};
+use faultline_metrics::{
+    Metric, Value,
+    metrics::{pools as m, validator as v},
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

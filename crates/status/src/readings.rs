@@ -1,7 +1,6 @@
 //! Searches in a tick.
 
-use faultline_metrics::metrics::validator::PHASE;
-use faultline_metrics::{Metric, Reading, Source, Tick};
+use faultline_metrics::{Metric, Reading, Source, Tick, metrics::validator::PHASE};
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Readings<'a>(pub(crate) &'a Tick);

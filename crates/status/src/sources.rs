@@ -1,8 +1,7 @@
 //! What each source of the daemon last did.
 
 use crate::readings::Readings;
-use faultline_metrics::metrics::daemon as m;
-use faultline_metrics::{Source, Stamp, Status};
+use faultline_metrics::{Source, Stamp, Status, metrics::daemon as m};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

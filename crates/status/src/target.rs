@@ -1,10 +1,16 @@
 //! The process that is followed, and what it is doing.
 
-use crate::part::StatusItem;
-use crate::part::Tone::{self, Bad, Good, Warn};
-use crate::readings::{Readings, label};
-use faultline_metrics::metrics::{cgroup, daemon, process as p, validator as v};
-use faultline_metrics::{AMBIGUOUS_PREFIX, Reading, Source, Stamp};
+use crate::{
+    part::{
+        StatusItem,
+        Tone::{self, Bad, Good, Warn},
+    },
+    readings::{Readings, label},
+};
+use faultline_metrics::{
+    AMBIGUOUS_PREFIX, Reading, Source, Stamp,
+    metrics::{cgroup, daemon, process as p, validator as v},
+};
 use faultline_text::{moment, seconds, short};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

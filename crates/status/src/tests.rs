@@ -1,10 +1,9 @@
 use super::*;
-use faultline_metrics::metrics::{
-    daemon, host, memory, process as p, resources as r, validator as v, votes as m,
+use faultline_metrics::{
+    Batch, Metric, Reading, Value,
+    metrics::{daemon, host, memory, process as p, resources as r, validator as v, votes as m},
 };
-use faultline_metrics::{Batch, Metric, Reading, Value};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 fn real(metric: &'static Metric, labels: &[&'static str], value: f64) -> Reading {
     let labels = labels.iter().map(|label| (*label).into()).collect();

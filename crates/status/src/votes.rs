@@ -1,9 +1,13 @@
 //! Votes, leader slots and rewards. The migration to Alpenglow changes what is counted.
 
-use crate::part::{StatusItem, Tone};
-use crate::readings::Readings;
-use faultline_metrics::metrics::{validator as v, votes as m};
-use faultline_metrics::{Metric, Source};
+use crate::{
+    part::{StatusItem, Tone},
+    readings::Readings,
+};
+use faultline_metrics::{
+    Metric, Source,
+    metrics::{validator as v, votes as m},
+};
 use faultline_text::{counted, percent, seconds, short};
 
 const LAMPORTS_PER_SOL: f64 = 1e9;

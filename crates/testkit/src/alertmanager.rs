@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::eventually::{Condition, wait_for};
-use crate::process::{Program, Running};
-use crate::prometheus::free_port;
-use crate::sink::Sink;
-use crate::{Error, Result, binaries, http};
+use crate::{
+    Error, Result, binaries,
+    eventually::{Condition, wait_for},
+    http,
+    process::{Program, Running},
+    prometheus::free_port,
+    sink::Sink,
+};
 
 /// What to print when a test is skipped because there is none.
 pub const SKIP_MESSAGE: &str =

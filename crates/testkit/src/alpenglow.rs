@@ -3,18 +3,18 @@
 mod answers;
 mod pushes;
 
-use std::io::{BufReader, Write};
-use std::net::TcpStream;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::{
+    io::{BufReader, Write},
+    net::TcpStream,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant, SystemTime},
+};
 
 use faultline_mock_validator::Ledger;
 use serde_json::Value;
 
-use crate::server::Server;
-use crate::sink::read_request;
-use crate::{Error, Result};
+use crate::{Error, Result, server::Server, sink::read_request};
 use answers::{Answers, Pace};
 use pushes::Pusher;
 

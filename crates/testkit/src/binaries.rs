@@ -1,7 +1,9 @@
 //! Where the real validator is on this machine, if it is.
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 const VALIDATOR: &str = "agave-validator";
 const TEST_VALIDATOR: &str = "solana-test-validator";

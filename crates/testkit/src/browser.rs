@@ -1,19 +1,22 @@
 //! A real browser without a window, told what to do over the DevTools protocol (through a pair of pipes, so that no
 //! port is open and no other page can talk to it).
 
-use std::fs::{File, OpenOptions};
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::{Duration, Instant};
+use std::{
+    fs::{File, OpenOptions},
+    io::{BufRead as _, BufReader, Write as _},
+    path::{Path, PathBuf},
+    process::Command,
+    sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    time::{Duration, Instant},
+};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD as BASE64;
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use serde_json::{Value, json};
 
-use crate::process::{Program, Running, describe};
-use crate::{Error, Result, binaries};
+use crate::{
+    Error, Result, binaries,
+    process::{Program, Running, describe},
+};
 
 /// What to print when a test is skipped because there is no browser.
 pub const SKIP_MESSAGE: &str = "SKIPPED: no chromium in PATH (Debian package: chromium)";

@@ -7,20 +7,24 @@
 mod commands;
 mod place;
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use serde_json::json;
 
-use crate::binaries::{Binaries, SKIP_MESSAGE};
-use crate::eventually::{Condition, wait_for};
-use crate::ports::PortBlock;
-use crate::process::{Running, tail};
-use crate::rpc::Rpc;
-use crate::transaction::{GenesisAccount, PAYERS};
-use crate::voter::Stake;
-use crate::{Error, Result};
+use crate::{
+    Error, Result,
+    binaries::{Binaries, SKIP_MESSAGE},
+    eventually::{Condition, wait_for},
+    ports::PortBlock,
+    process::{Running, tail},
+    rpc::Rpc,
+    transaction::{GenesisAccount, PAYERS},
+    voter::Stake,
+};
 use commands::Layout;
 pub use commands::metrics_config;
 pub use place::{Follower, FollowerAddress, MAX_FOLLOWERS};

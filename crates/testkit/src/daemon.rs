@@ -1,12 +1,17 @@
 //! The daemon under test, as its users run it: a program with arguments, addresses and an exit code.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use crate::eventually::{Condition, wait_for};
-use crate::expose::{self, Page};
-use crate::process::{Program, Running};
-use crate::{Error, Result, http};
+use crate::{
+    Error, Result,
+    eventually::{Condition, wait_for},
+    expose::{self, Page},
+    http,
+    process::{Program, Running},
+};
 
 const STARTS_WITHIN: Duration = Duration::from_secs(60);
 const ENDS_WITHIN: Duration = Duration::from_secs(60);

@@ -1,9 +1,10 @@
 //! Command lines of the documents: what they show a reader to type.
 
 use clap::error::ErrorKind;
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 /// A command line of a document.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,7 +1,9 @@
 //! Waits for a condition with a deadline, and describes a condition that did not hold in time.
 
-use std::fmt::Debug;
-use std::time::{Duration, Instant};
+use std::{
+    fmt::Debug,
+    time::{Duration, Instant},
+};
 
 use crate::{Error, Result};
 

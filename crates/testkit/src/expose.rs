@@ -10,8 +10,7 @@
 mod check;
 mod line;
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 pub use line::Sample;
 

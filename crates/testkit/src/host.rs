@@ -1,9 +1,11 @@
 //! A fake host: a folder with `proc/` and `sys/fs/cgroup/`. A test may change its files while
 //! they are read.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
 
 use crate::{Error, Result};
 

@@ -1,18 +1,23 @@
 //! A steady stream of transactions over many programs: the more programs, the more the program cache must evict.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD as BASE64;
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use serde_json::{Value, json};
 
-use crate::rpc::Rpc;
-use crate::transaction::{Keypair, PAYERS, memo_transaction, payers, program_address};
-use crate::{Error, Result};
+use crate::{
+    Error, Result,
+    rpc::Rpc,
+    transaction::{Keypair, PAYERS, memo_transaction, payers, program_address},
+};
 
 /// Transactions in one JSON-RPC request.
 const BATCH: u32 = 20;
@@ -253,8 +258,7 @@ impl Popularity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::eventually::eventually;
-    use crate::sink::Sink;
+    use crate::{eventually::eventually, sink::Sink};
 
     #[test]
     fn the_first_program_is_called_most_and_all_are_called() {

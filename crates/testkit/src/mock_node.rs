@@ -1,13 +1,19 @@
 //! A JSON-RPC node that answers as a test says, good or not.
 
-use crate::http::{UnknownLength, read_body, read_headers, read_line};
-use crate::{Error, Result};
+use crate::{
+    Error, Result,
+    http::{UnknownLength, read_body, read_headers, read_line},
+};
 use serde_json::{Value, json};
-use std::io::{BufReader, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::{
+    io::{BufReader, Read, Write},
+    net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread::JoinHandle,
+};
 
 /// What is sent back.
 #[derive(Debug, Clone)]

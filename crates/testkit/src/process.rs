@@ -1,11 +1,15 @@
 //! Programs that end with the test that started them, however that ends.
 
-use std::fs::File;
-use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Mutex, OnceLock};
+use std::{
+    fs::File,
+    os::unix::process::ExitStatusExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::{
+        Mutex, OnceLock,
+        mpsc::{Sender, channel},
+    },
+};
 
 use crate::{Error, Result, binaries};
 
@@ -230,8 +234,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::eventually::eventually_ok;
-    use crate::proc::is_alive;
+    use crate::{eventually::eventually_ok, proc::is_alive};
 
     fn shell(script: &str, output: &Path) -> Running {
         let program = Program {

@@ -1,7 +1,6 @@
 //! What the programs for people have in common: options in, an exit code out.
 
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 use clap::Parser;
 

@@ -1,18 +1,23 @@
 //! A real Prometheus that scrapes what a test serves.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
-use std::io::Write as _;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    io::Write as _,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    path::PathBuf,
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use serde_json::Value;
 
-use crate::eventually::{Condition, wait_for};
-use crate::process::{Program, Running};
-use crate::{Error, Result, binaries, http};
+use crate::{
+    Error, Result, binaries,
+    eventually::{Condition, wait_for},
+    http,
+    process::{Program, Running},
+};
 
 /// What to print when a test is skipped because there is no Prometheus.
 pub const SKIP_MESSAGE: &str =

@@ -1,14 +1,20 @@
 //! A metrics server that stores the pushes of a validator or of the daemon's forwarder.
 
-use std::io::{BufReader, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::{
+    io::{BufReader, Write},
+    net::{SocketAddr, TcpStream},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
-use crate::Result;
-use crate::http::{UnknownLength, read_body, read_headers, read_line};
-use crate::server::Server;
+use crate::{
+    Result,
+    http::{UnknownLength, read_body, read_headers, read_line},
+    server::Server,
+};
 
 /// One received request.
 #[derive(Debug, Clone)]

@@ -1,7 +1,6 @@
 //! Legacy transactions, signed by hand: most call one memo program.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD as BASE64;
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use ed25519_dalek::{Signer, SigningKey};
 
 /// The 32 bytes of an address.

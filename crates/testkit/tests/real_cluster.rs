@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use faultline_testkit::Result;
-use faultline_testkit::binaries::{Binaries, SKIP_MESSAGE};
-use faultline_testkit::cluster::{Cluster, ClusterOptions};
-use faultline_testkit::eventually::{eventually, eventually_ok};
-use faultline_testkit::load::Load;
-use faultline_testkit::proc::{is_alive, stat_field, status_bytes, thread_names};
-use faultline_testkit::sink::Sink;
+use faultline_testkit::{
+    Result,
+    binaries::{Binaries, SKIP_MESSAGE},
+    cluster::{Cluster, ClusterOptions},
+    eventually::{eventually, eventually_ok},
+    load::Load,
+    proc::{is_alive, stat_field, status_bytes, thread_names},
+    sink::Sink,
+};
 
 const PATIENCE: Duration = Duration::from_secs(180);
 

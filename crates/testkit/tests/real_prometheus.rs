@@ -5,15 +5,17 @@
     reason = "the page is served by a thread of the test"
 )]
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener};
-use std::time::Duration;
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::{SocketAddr, TcpListener},
+    time::Duration,
+};
 
-use faultline_testkit::Result;
-use faultline_testkit::eventually::eventually_ok;
-use faultline_testkit::expose;
-use faultline_testkit::prometheus::{
-    Prometheus, PrometheusOptions, SKIP_MESSAGE, promtool_check_metrics,
+use faultline_testkit::{
+    Result,
+    eventually::eventually_ok,
+    expose,
+    prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE, promtool_check_metrics},
 };
 
 const PAGE: &str =

@@ -6,19 +6,24 @@
     reason = "a test that cannot prepare its scene fails"
 )]
 
-use faultline_testkit::eventually::{eventually, eventually_ok};
-use faultline_testkit::ports::PortBlock;
-use faultline_testkit::proc::{is_alive, stat_field, status_bytes, thread_names};
-use faultline_testkit::process::{Program, Running, describe, signal};
-use faultline_testkit::rpc::Rpc;
-use faultline_testkit::simulated::{CACHE_VARIABLE, TRUTH_VARIABLE};
-use faultline_testkit::sink::Sink;
-use faultline_testkit::{Result, http};
+use faultline_testkit::{
+    Result,
+    eventually::{eventually, eventually_ok},
+    http,
+    ports::PortBlock,
+    proc::{is_alive, stat_field, status_bytes, thread_names},
+    process::{Program, Running, describe, signal},
+    rpc::Rpc,
+    simulated::{CACHE_VARIABLE, TRUTH_VARIABLE},
+    sink::Sink,
+};
 use serde_json::json;
-use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    time::Duration,
+};
 use tempfile::TempDir;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_faultline-simulated-validator");

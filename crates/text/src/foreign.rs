@@ -1,6 +1,4 @@
-use std::fmt::Write as _;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::{fmt::Write as _, os::unix::ffi::OsStrExt, path::Path};
 
 /// Maximum characters written as `[U+202E]`, which takes up to ten times their bytes.
 const MAX_ESCAPES: usize = 256;

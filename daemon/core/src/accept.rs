@@ -1,12 +1,13 @@
 //! Accepts the connections of a listener and serves each in its own task.
 
-use crate::clock::Clock;
-use crate::connection_limit::{Connection, Connections};
-use crate::rate_limit::RateLimit;
-use crate::socket::{BoundSocket, ListeningSockets, Stream, peer};
-use crate::supervisor::Stop;
-use std::sync::Arc;
-use std::time::Duration;
+use crate::{
+    clock::Clock,
+    connection_limit::{Connection, Connections},
+    rate_limit::RateLimit,
+    socket::{BoundSocket, ListeningSockets, Stream, peer},
+    supervisor::Stop,
+};
+use std::{sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 
 /// Maximum aborted connections that have not ended yet. An aborted task ends at its next poll.

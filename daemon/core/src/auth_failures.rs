@@ -1,10 +1,7 @@
-use crate::rate_limit::RateLimit;
-use crate::socket::Peer;
-use faultline_metrics::Reading;
-use faultline_metrics::metrics::daemon::AUTH_FAILURES;
+use crate::{rate_limit::RateLimit, socket::Peer};
+use faultline_metrics::{Reading, metrics::daemon::AUTH_FAILURES};
 use parking_lot::Mutex;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 

@@ -8,22 +8,21 @@ mod load;
 mod requested;
 pub mod values;
 
-pub use datapoints::label_name;
-pub use datapoints::{AllowedDatapoint, DatapointKind, Datapoints};
+pub use datapoints::{AllowedDatapoint, DatapointKind, Datapoints, label_name};
 pub use faultline_settings::ConfigError;
 pub use flight::Flight;
 pub use ingest::VARIABLE as INGEST_VARIABLE;
-pub use load::rpc_url;
-pub use load::{load, parse};
+pub use load::{load, parse, rpc_url};
 pub use requested::{Admin, Host, Probe, Rpc, Validator};
 
-use faultline_agave::PublicKey;
-use faultline_agave::config::MetricsConfig;
+use faultline_agave::{PublicKey, config::MetricsConfig};
 use faultline_kernel::HostRoot;
-use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
 
 /// The output of `print-config`: every key with its default value, commented out.
 pub const DEFAULT_TEXT: &str = include_str!("config/default.toml");

@@ -1,19 +1,12 @@
 //! The timeouts of connections, and the connection limit of a listener. At the limit a new
 //! connection closes an older one, so that idle or slow clients cannot block others.
 
-use crate::clock::Clock;
-use crate::rate_limit::RateLimit;
-use crate::socket::Peer;
+use crate::{clock::Clock, rate_limit::RateLimit, socket::Peer};
 use parking_lot::Mutex;
-use std::cmp::Reverse;
-use std::collections::VecDeque;
-use std::future::poll_fn;
-use std::pin::pin;
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::Notify;
-use tokio::task::AbortHandle;
-use tokio::time::Instant;
+use std::{
+    cmp::Reverse, collections::VecDeque, future::poll_fn, pin::pin, sync::Arc, time::Duration,
+};
+use tokio::{sync::Notify, task::AbortHandle, time::Instant};
 
 /// A phase that lasts longer counts as slow: a scraper's head or a validator's push takes
 /// milliseconds.

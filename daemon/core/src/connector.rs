@@ -3,9 +3,11 @@
 use faultline_net::ConnectError;
 use hyper::Uri;
 use hyper_util::rt::TokioIo;
-use std::pin::Pin;
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
 use tokio::net::TcpStream;
 use tower_service::Service;
 

@@ -5,19 +5,23 @@ mod inherited;
 mod owner;
 
 pub use inherited::{InheritError, InheritedSockets};
-pub use owner::OwnerError;
-pub use owner::owner;
+pub use owner::{OwnerError, owner};
 
-use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use std::fmt;
-use std::io;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
-use std::task::{Context, Poll};
-use std::time::Duration;
+use rustix::{
+    io::Errno,
+    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType},
+};
+use std::{
+    fmt, io,
+    net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::{UnixListener, UnixStream},
+    },
+    path::{Path, PathBuf},
+    task::{Context, Poll},
+    time::Duration,
+};
 use tokio_util::either::Either;
 
 #[derive(Debug, Clone, PartialEq, Eq)]

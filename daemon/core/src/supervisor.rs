@@ -11,13 +11,17 @@ mod path_thread;
 pub use path_thread::{PATH_CALL_TIMEOUT, PathError, PathThread, UNRESPONSIVE_FILE_SYSTEM};
 
 use parking_lot::{Condvar, Mutex};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::io::Errno;
-use std::future::Future;
-use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::Arc;
-use std::thread::JoinHandle;
-use std::time::Duration;
+use rustix::{
+    event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll},
+    io::Errno,
+};
+use std::{
+    future::Future,
+    os::fd::{BorrowedFd, OwnedFd},
+    sync::Arc,
+    thread::JoinHandle,
+    time::Duration,
+};
 use tokio::sync::watch;
 
 /// Maximum wait on another descriptor if the stop signal has no descriptor of its own.

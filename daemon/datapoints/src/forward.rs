@@ -23,15 +23,15 @@ pub use queue::Copy;
 pub use worker::Forwarder;
 
 use client::{Attempt, Upstream};
-use faultline_core::clock::Clock;
-use faultline_core::config;
-use faultline_core::push_memory::PushMemory;
-use faultline_metrics::metrics::daemon::{FORWARD_BYTES, FORWARD_QUEUE, FORWARD_REQUESTS};
-use faultline_metrics::{Reading, ReadingList, Status, named_enum};
+use faultline_core::{clock::Clock, config, push_memory::PushMemory};
+use faultline_metrics::{
+    Reading, ReadingList, Status,
+    metrics::daemon::{FORWARD_BYTES, FORWARD_QUEUE, FORWARD_REQUESTS},
+    named_enum,
+};
 use parking_lot::Mutex;
 use queue::{Outcome, Queue};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 named_enum! {
     #[derive(Default)]

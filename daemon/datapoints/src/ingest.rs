@@ -36,17 +36,16 @@ pub use meter::Meter;
 
 use crate::forward;
 use faultline_agave::config::MetricsConfig;
-use faultline_core::accept;
-use faultline_core::clock::Clock;
-use faultline_core::config::{self, Credentials};
-use faultline_core::connection_limit::{Connections, MAX_CLOSING};
-use faultline_core::push_memory::PushMemory;
-use faultline_core::socket::{self, BoundSocket, ListenAddress, Stream};
-use faultline_core::supervisor::Stop;
-use std::io;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use faultline_core::{
+    accept,
+    clock::Clock,
+    config::{self, Credentials},
+    connection_limit::{Connections, MAX_CLOSING},
+    push_memory::PushMemory,
+    socket::{self, BoundSocket, ListenAddress, Stream},
+    supervisor::Stop,
+};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 pub const HEALTH_RESPONSE: &str = "{\"status\":\"pass\"}\n";
 /// Limited because each may need memory for a push ([`faultline_core::push_memory`]).

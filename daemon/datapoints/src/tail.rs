@@ -15,9 +15,7 @@ pub use file::FileTail;
 pub use journal::JournalTail;
 
 use crate::validator::intake::{Intake, Push};
-use faultline_core::clock::Clock;
-use faultline_core::config::Log;
-use faultline_core::supervisor::Stage;
+use faultline_core::{clock::Clock, config::Log, supervisor::Stage};
 use faultline_log_tail::{RecordSink, RecordWriter};
 use faultline_metrics::Stamp;
 use std::io;

@@ -13,22 +13,30 @@
     reason = "a benchmark may stop, and its numbers are approximate"
 )]
 
-use faultline_agave::line::{LineSplitter, Point, host_id_of, name_of};
-use faultline_agave::points::KnownPoint;
-use faultline_core::clock::Clock;
-use faultline_core::config::{self, AllowedDatapoint, Credentials, DatapointKind, Datapoints};
-use faultline_core::push_memory::PushMemory;
-use faultline_core::supervisor::Stage;
-use faultline_datapoints::ingest::{IngestParts, Listener, Meter};
-use faultline_datapoints::validator::intake::Intake;
+use faultline_agave::{
+    line::{LineSplitter, Point, host_id_of, name_of},
+    points::KnownPoint,
+};
+use faultline_core::{
+    clock::Clock,
+    config::{self, AllowedDatapoint, Credentials, DatapointKind, Datapoints},
+    push_memory::PushMemory,
+    supervisor::Stage,
+};
+use faultline_datapoints::{
+    ingest::{IngestParts, Listener, Meter},
+    validator::intake::Intake,
+};
 use faultline_metrics::metrics::daemon::INGEST_BYTES;
 use rustix::time::{ClockId, clock_gettime};
-use std::collections::BTreeMap;
-use std::hint::black_box;
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    hint::black_box,
+    io::{Read, Write},
+    net::TcpStream,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// hyper's read buffer in the listener.
 const CHUNK: usize = 16 * 1024;

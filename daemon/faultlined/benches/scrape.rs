@@ -4,21 +4,27 @@
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run ends")]
 
-use faultline_core::auth_failures::AuthFailures;
-use faultline_core::clock::Clock;
-use faultline_core::config::{Metrics, TargetSelector};
-use faultline_core::hub::{Latest, Sink};
-use faultline_core::supervisor::Stage;
-use faultline_http::sinks::history::History;
-use faultline_http::sinks::prometheus::{
-    ConstantLabels, DroppedSeries, Exposition, ExpositionFormat,
+use faultline_core::{
+    auth_failures::AuthFailures,
+    clock::Clock,
+    config::{Metrics, TargetSelector},
+    hub::{Latest, Sink},
+    supervisor::Stage,
 };
-use faultline_http::web::{PageInfo, Server, WebState};
+use faultline_http::{
+    sinks::{
+        history::History,
+        prometheus::{ConstantLabels, DroppedSeries, Exposition, ExpositionFormat},
+    },
+    web::{PageInfo, Server, WebState},
+};
 use faultline_metrics::{Batch, Reading, Source, Stamp, Text, Tick, metrics};
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 const SERIES: u64 = 1500;
 const ROUNDS: u64 = 2000;

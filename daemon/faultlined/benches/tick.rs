@@ -12,28 +12,35 @@
     reason = "measures time on a process of its own; cannot go on without its files"
 )]
 
-use faultline_core::clock::{Clock, DueTick};
-use faultline_core::config::{Config, TargetSelector};
-use faultline_core::hub::{Hub, Latest};
-use faultline_core::supervisor::Stage;
+use faultline_core::{
+    clock::{Clock, DueTick},
+    config::{Config, TargetSelector},
+    hub::{Hub, Latest},
+    supervisor::Stage,
+};
 use faultline_datapoints::validator::intake::Intake;
 use faultline_http::sinks::history::History;
 use faultline_kernel::{HostConstants, HostRoot};
 use faultline_metrics::Tick;
 use faultline_mock_validator::{Consensus, NodeState};
-use faultline_sources::discovery::{Finder, Target};
-use faultline_sources::tick::{BuildContext, Ticker};
-use faultline_sources::{Registry, selfwatch};
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::hint::black_box;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use faultline_sources::{
+    Registry,
+    discovery::{Finder, Target},
+    selfwatch,
+    tick::{BuildContext, Ticker},
+};
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    hint::black_box,
+    io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    os::fd::AsFd,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 const THREADS: usize = 1000;
 const AS_TARGET: &str = "be-the-target";

@@ -10,30 +10,36 @@ mod secrets;
 mod shared;
 mod signals;
 
-use crate::demo::{self, Demo};
-use crate::ready_file::{self, ReadyFile};
+use crate::{
+    demo::{self, Demo},
+    ready_file::{self, ReadyFile},
+};
 use anyhow::Context;
-use faultline_core::clock::Clock;
-use faultline_core::config::{Config, ConfigError, TargetSelector};
-use faultline_core::hub::{Hub, Latest};
-use faultline_core::socket::{InheritError, InheritedSockets};
-use faultline_core::supervisor::Stage;
-use faultline_datapoints::forward;
-use faultline_datapoints::ingest::{self, Listener};
-use faultline_datapoints::validator::intake::Intake;
+use faultline_core::{
+    clock::Clock,
+    config::{Config, ConfigError, TargetSelector},
+    hub::{Hub, Latest},
+    socket::{InheritError, InheritedSockets},
+    supervisor::Stage,
+};
+use faultline_datapoints::{
+    forward,
+    ingest::{self, Listener},
+    validator::intake::Intake,
+};
 use faultline_http::web;
 use faultline_kernel::{HostConstants, HostRoot};
 use faultline_metrics::Tick;
-use faultline_recorder::flight;
-use faultline_recorder::manifest::ProcessFacts;
+use faultline_recorder::{flight, manifest::ProcessFacts};
 use faultline_recording::Error as RecordingError;
-use faultline_sources::Registry;
-use faultline_sources::discovery::{self, Finder, TargetHandle};
-use faultline_sources::tick::{BuildContext, Ticker};
+use faultline_sources::{
+    Registry,
+    discovery::{self, Finder, TargetHandle},
+    tick::{BuildContext, Ticker},
+};
 pub use live::LiveConfig;
 use signals::Signals;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 const STAGE_END_TIMEOUT: Duration = Duration::from_secs(7);
 /// Maximum concurrent blocking calls of one runtime.

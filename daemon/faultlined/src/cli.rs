@@ -1,14 +1,13 @@
 //! The command line. Its options override the configuration file.
 
 use clap::{Args, Parser, Subcommand};
-use faultline_core::config::values::{parse_address, parse_label};
-use faultline_core::config::{self, Config, TargetSelector};
+use faultline_core::config::{
+    self, Config, TargetSelector,
+    values::{parse_address, parse_label},
+};
 use faultline_settings::ConfigError;
 use faultline_text::parse_time;
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
 /// Exports memory, page faults, throughput and program cache of a Solana validator to Prometheus.
 #[derive(Debug, Parser)]

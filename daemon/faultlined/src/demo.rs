@@ -11,14 +11,17 @@ mod timeline;
 use anyhow::Context;
 use faultline_core::supervisor;
 use faultline_mock_validator::{Consensus, NAME};
-use std::fs::Permissions;
-use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, ExitCode, Stdio};
+use std::{
+    fs::Permissions,
+    io::{BufRead, BufReader},
+    net::{Ipv4Addr, SocketAddr},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::{fs::PermissionsExt, process::CommandExt},
+    },
+    path::{Path, PathBuf},
+    process::{Child, ExitCode, Stdio},
+};
 use tempfile::TempDir;
 use tokio::net::TcpSocket;
 

@@ -1,15 +1,21 @@
 use clap::{CommandFactory, Parser};
-use faultline_core::config::{self, ConfigError};
-use faultline_core::limits;
-use faultline_core::socket::InheritedSockets;
+use faultline_core::{
+    config::{self, ConfigError},
+    limits,
+    socket::InheritedSockets,
+};
 use faultline_text::counted;
-use faultlined::app::{self, App, Options, Reload};
-use faultlined::cli::{Cli, Command, ConfigArgs, OnceArgs, RunArgs};
-use faultlined::ready_file::ReadyFile;
-use faultlined::{demo, once};
-use std::io::{IsTerminal, Write};
-use std::path::Path;
-use std::process::ExitCode;
+use faultlined::{
+    app::{self, App, Options, Reload},
+    cli::{Cli, Command, ConfigArgs, OnceArgs, RunArgs},
+    demo, once,
+    ready_file::ReadyFile,
+};
+use std::{
+    io::{IsTerminal, Write},
+    path::Path,
+    process::ExitCode,
+};
 use tracing_subscriber::EnvFilter;
 
 /// A task did not stop in time.

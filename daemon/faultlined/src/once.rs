@@ -13,8 +13,7 @@ pub use report::{Check, Report, State};
 
 use crate::app;
 use anyhow::bail;
-use faultline_core::clock::Clock;
-use faultline_core::config::Config;
+use faultline_core::{clock::Clock, config::Config};
 use faultline_metrics::{Stamp, Tick};
 use faultline_sources::rpc::identity_of;
 use faultline_status::{Answer, AnswerInputs, Status, Verdict};

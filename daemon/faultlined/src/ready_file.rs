@@ -5,16 +5,20 @@
 
 use faultline_kernel::ProcessId;
 use faultline_sources::discovery::TargetHandle;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, openat, renameat, statat, unlinkat};
-use rustix::io::Errno;
+use rustix::{
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, openat, renameat, statat, unlinkat},
+    io::Errno,
+};
 use serde::Serialize;
-use std::convert::Infallible;
-use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::{self, ErrorKind, Write};
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    convert::Infallible,
+    ffi::{OsStr, OsString},
+    fs::File,
+    io::{self, ErrorKind, Write},
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// Format version. Added keys keep it; changed or removed keys raise it.
 const FORMAT: u32 = 1;

@@ -7,15 +7,19 @@
     reason = "a test that cannot prepare its scene fails; it starts programs and asks what time it is"
 )]
 
-use faultline_testkit::binaries::in_search_path;
-use faultline_testkit::process::run_to_success;
-use faultline_testkit::prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE};
+use faultline_testkit::{
+    binaries::in_search_path,
+    process::run_to_success,
+    prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE},
+};
 use serde_json::Value;
 use series::Target;
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::SystemTime;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::Command,
+    time::SystemTime,
+};
 
 #[path = "dashboards_drawn/pictures.rs"]
 mod pictures;

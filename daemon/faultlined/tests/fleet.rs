@@ -8,17 +8,21 @@
     reason = "a test that cannot prepare its scene fails; it reads clocks"
 )]
 
-use faultline_testkit::Result;
-use faultline_testkit::alertmanager::Alertmanager;
-use faultline_testkit::binaries::{NO_VICTORIAMETRICS_MESSAGE, in_search_path, victoriametrics};
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually;
-use faultline_testkit::http;
-use faultline_testkit::ports::PortBlock;
-use faultline_testkit::process::{Program, Running, run_to_success, signal};
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use faultline_testkit::{
+    Result,
+    alertmanager::Alertmanager,
+    binaries::{NO_VICTORIAMETRICS_MESSAGE, in_search_path, victoriametrics},
+    daemon::Daemon,
+    eventually::eventually,
+    http,
+    ports::PortBlock,
+    process::{Program, Running, run_to_success, signal},
+};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 #[path = "fleet/costs.rs"]
 mod costs;

@@ -14,20 +14,23 @@
     reason = "a test reads clocks and starts the neighbours itself"
 )]
 
-use faultline_testkit::Result;
-use faultline_testkit::daemon::{Daemon, value};
-use faultline_testkit::eventually::eventually_ok;
-use faultline_testkit::http::Request;
-use faultline_testkit::proc::status_bytes;
-use faultline_testkit::process::{Program, Running};
-use faultline_testkit::sink::{ResponseMode, Sink};
-use flate2::Compression;
-use flate2::write::GzEncoder;
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use faultline_testkit::{
+    Result,
+    daemon::{Daemon, value},
+    eventually::eventually_ok,
+    http::Request,
+    proc::status_bytes,
+    process::{Program, Running},
+    sink::{ResponseMode, Sink},
+};
+use flate2::{Compression, write::GzEncoder};
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    path::Path,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    time::{Duration, Instant},
+};
 
 /// The program, unless `FAULTLINE_DAEMON` names another build of it, such as a release build to take times of.
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");

@@ -11,20 +11,24 @@
 
 use disk::Disk;
 use faster::faster;
-use faultline_testkit::alertmanager::{Alertmanager, Notification};
-use faultline_testkit::binaries::Binaries;
-use faultline_testkit::cluster::{Cluster, ClusterOptions};
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_ok;
-use faultline_testkit::prometheus::{Prometheus, PrometheusOptions};
-use faultline_testkit::transaction::base58;
-use faultline_testkit::voter::{Stake, vote_account};
-use faultline_testkit::{Result, alertmanager, binaries, prometheus};
+use faultline_testkit::{
+    Result,
+    alertmanager::{self, Alertmanager, Notification},
+    binaries::{self, Binaries},
+    cluster::{Cluster, ClusterOptions},
+    daemon::Daemon,
+    eventually::eventually_ok,
+    prometheus::{self, Prometheus, PrometheusOptions},
+    transaction::base58,
+    voter::{Stake, vote_account},
+};
 use limited::LimitedCgroup;
-use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 #[path = "real_alerts/disk.rs"]
 mod disk;

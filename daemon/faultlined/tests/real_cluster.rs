@@ -11,17 +11,18 @@ mod dashboards;
 #[path = "real_cluster/witness.rs"]
 mod witness;
 
-use faultline_testkit::Result;
-use faultline_testkit::binaries::{Binaries, SKIP_MESSAGE};
-use faultline_testkit::cluster::{Cluster, ClusterOptions};
-use faultline_testkit::daemon::{Daemon, value};
-use faultline_testkit::eventually::{eventually, eventually_ok};
-use faultline_testkit::load::Load;
-use faultline_testkit::proc::{is_alive, stat_field, status_bytes};
-use faultline_testkit::prometheus::{self, Prometheus, PrometheusOptions, promtool_check_metrics};
-use faultline_testkit::sink::Sink;
-use std::path::Path;
-use std::time::Duration;
+use faultline_testkit::{
+    Result,
+    binaries::{Binaries, SKIP_MESSAGE},
+    cluster::{Cluster, ClusterOptions},
+    daemon::{Daemon, value},
+    eventually::{eventually, eventually_ok},
+    load::Load,
+    proc::{is_alive, stat_field, status_bytes},
+    prometheus::{self, Prometheus, PrometheusOptions, promtool_check_metrics},
+    sink::Sink,
+};
+use std::{path::Path, time::Duration};
 
 const PATIENCE: Duration = Duration::from_secs(180);
 

@@ -6,14 +6,15 @@
     reason = "a test that cannot prepare its scene fails"
 )]
 
-use faultline_testkit::Result;
-use faultline_testkit::binaries::{Binaries, SKIP_MESSAGE};
-use faultline_testkit::cluster::{Cluster, ClusterOptions};
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_ok;
+use faultline_testkit::{
+    Result,
+    binaries::{Binaries, SKIP_MESSAGE},
+    cluster::{Cluster, ClusterOptions},
+    daemon::Daemon,
+    eventually::eventually_ok,
+};
 use limited::LimitedCgroup;
-use std::fs;
-use std::time::Duration;
+use std::{fs, time::Duration};
 
 #[path = "faultlined/support/limited.rs"]
 mod limited;

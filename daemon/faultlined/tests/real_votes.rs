@@ -16,19 +16,19 @@
 #[path = "real_votes/witness.rs"]
 mod witness;
 
-use faultline_testkit::Result;
-use faultline_testkit::binaries::{Binaries, SKIP_MESSAGE};
-use faultline_testkit::cluster::{Cluster, ClusterOptions};
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_ok;
-use faultline_testkit::expose::Page;
-use faultline_testkit::rpc::Rpc;
-use faultline_testkit::transaction::{base58, follower_identities};
-use faultline_testkit::voter::{self, Stake, vote_account};
+use faultline_testkit::{
+    Result,
+    binaries::{Binaries, SKIP_MESSAGE},
+    cluster::{Cluster, ClusterOptions},
+    daemon::Daemon,
+    eventually::eventually_ok,
+    expose::Page,
+    rpc::Rpc,
+    transaction::{base58, follower_identities},
+    voter::{self, Stake, vote_account},
+};
 use serde_json::json;
-use std::fs;
-use std::path::Path;
-use std::time::Duration;
+use std::{fs, path::Path, time::Duration};
 use witness::{Witness, moving_stake};
 
 /// More than an epoch at less than half the usual pace.

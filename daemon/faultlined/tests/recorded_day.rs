@@ -8,14 +8,18 @@
     reason = "a test that cannot prepare its scene fails; it starts programs, mounts a disk and asks what time it is"
 )]
 
-use faultline_testkit::Result;
-use faultline_testkit::eventually::eventually_ok;
-use faultline_testkit::prometheus::{Prometheus, SKIP_MESSAGE};
+use faultline_testkit::{
+    Result,
+    eventually::eventually_ok,
+    prometheus::{Prometheus, SKIP_MESSAGE},
+};
 use faults::Fault;
 use recording::{HOUR, Node, Recording};
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
 
 #[path = "recorded_day/changes.rs"]
 mod changes;

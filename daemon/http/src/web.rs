@@ -20,26 +20,26 @@ mod tls;
 
 pub use health::health;
 
-use crate::sinks::history::History;
-use crate::sinks::prometheus::{ConstantLabels, DroppedSeries};
+use crate::sinks::{
+    history::History,
+    prometheus::{ConstantLabels, DroppedSeries},
+};
 use answer::Router;
-use faultline_core::accept;
-use faultline_core::auth_failures::AuthFailures;
-use faultline_core::clock::Clock;
-use faultline_core::config::{Metrics, TargetSelector};
-use faultline_core::connection_limit::Connections;
-use faultline_core::hub::Latest;
-use faultline_core::socket::{self, BoundSocket};
-use faultline_core::supervisor::Stop;
+use faultline_core::{
+    accept,
+    auth_failures::AuthFailures,
+    clock::Clock,
+    config::{Metrics, TargetSelector},
+    connection_limit::Connections,
+    hub::Latest,
+    socket::{self, BoundSocket},
+    supervisor::Stop,
+};
 use faultline_metrics::Tick;
-use faultline_recorder::flight;
-use faultline_recorder::recorder;
+use faultline_recorder::{flight, recorder};
 use faultline_status::AnswerConfig;
 use request_checks::AllowedHosts;
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 /// A new connection above this limit closes another ([`faultline_core::connection_limit`]).
 const MAX_CONNECTIONS: usize = 64;

@@ -23,18 +23,19 @@
 
 mod followed;
 
-use crate::records::RecordWriter;
-use crate::status::StatusHandle;
+use crate::{records::RecordWriter, status::StatusHandle};
 use faultline_metrics::{Problem, Stamp, Status};
 use followed::{FileId, FollowedFile, ReadOutcome, ResumePoint};
 use rustix::fs::OFlags;
-use std::collections::VecDeque;
-use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, ErrorKind};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
-use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::{
+    collections::VecDeque,
+    fs::{self, File, Metadata, OpenOptions},
+    io::{self, ErrorKind},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
 
 pub const POLL_INTERVAL: Duration = Duration::from_millis(250);
 

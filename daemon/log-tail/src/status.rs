@@ -1,8 +1,10 @@
 use faultline_agave::log::Progress;
 use faultline_metrics::{Problem, Stamp, Status};
-use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 /// A poll that takes longer is reported as a problem. It normally takes milliseconds.
 const POLL_TIMEOUT: Duration = Duration::from_secs(5);

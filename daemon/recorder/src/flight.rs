@@ -15,15 +15,18 @@ pub use handle::{Handle, SaveOrigin};
 pub use ring::Ring;
 
 use crate::recorder::RecorderStatus;
-use faultline_core::clock::Clock;
-use faultline_core::config;
+use faultline_core::{clock::Clock, config};
 use faultline_recording::NewRecording;
 use handle::{Outcome, SaveJob};
-use std::fs;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, sync_channel};
-use std::time::Duration;
+use std::{
+    fs,
+    path::PathBuf,
+    sync::{
+        Arc,
+        mpsc::{Receiver, sync_channel},
+    },
+    time::Duration,
+};
 
 const MAX_QUEUED_JOBS: usize = 8;
 

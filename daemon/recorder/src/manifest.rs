@@ -14,9 +14,7 @@ pub use binary::{BinaryDigest, hash};
 pub use follow::{Described, Describer, ProcessFacts};
 
 use faultline_core::config::{Config, TargetSelector};
-use faultline_kernel::HostRoot;
-use faultline_kernel::hardware::Hardware;
-use faultline_kernel::parse::pid_limits;
+use faultline_kernel::{HostRoot, hardware::Hardware, parse::pid_limits};
 use faultline_text::path as shown;
 use serde_json::{Value, json};
 

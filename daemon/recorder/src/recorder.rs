@@ -17,20 +17,23 @@ pub use recording_file::RecordingFile;
 use crate::manifest::Described;
 use account::{PROBLEM_SHOWN_FOR, RecorderSource};
 use events::{Describe, Events};
-use faultline_core::clock::Clock;
-use faultline_core::hub::{Latest, Sink};
-use faultline_core::supervisor::Stop;
+use faultline_core::{
+    clock::Clock,
+    hub::{Latest, Sink},
+    supervisor::Stop,
+};
 use faultline_datapoints::validator::recorded::{PointMessage, PointRecorder};
 use faultline_metrics::{Stamp, Tick};
 use faultline_recording::{Event, EventKind, Point};
-use faultline_sources::discovery::{Target, TargetHandle};
-use faultline_sources::tick::{Poll, SourceOutput};
+use faultline_sources::{
+    discovery::{Target, TargetHandle},
+    tick::{Poll, SourceOutput},
+};
 use marks::Marks;
 use parking_lot::Mutex;
 use queue::{FollowedAtTick, Message, Queue};
 use serde_json::{Value, json};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// Transaction interval, and the maximum loss if the daemon is killed.
 const COMMIT_INTERVAL: Duration = Duration::from_secs(1);

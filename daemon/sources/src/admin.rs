@@ -10,18 +10,19 @@ mod socket;
 pub use poller::Poller;
 
 use super::Registry;
-use crate::discovery::TargetHandle;
-use crate::tick::{BuildContext, Poll, SampleContext, SourceOutput};
-use faultline_agave::PublicKey;
-use faultline_agave::admin::{AdmissionFailure, AdmissionStatus, StartProgress};
-use faultline_agave::identify::Program;
+use crate::{
+    discovery::TargetHandle,
+    tick::{BuildContext, Poll, SampleContext, SourceOutput},
+};
+use faultline_agave::{
+    PublicKey,
+    admin::{AdmissionFailure, AdmissionStatus, StartProgress},
+    identify::Program,
+};
 use faultline_core::hub::Latest;
 use faultline_kernel::ProcessId;
-use faultline_metrics::metrics::votes as m;
-use faultline_metrics::{Problem, Reading, ReadingList, Source, Stamp};
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::time::Duration;
+use faultline_metrics::{Problem, Reading, ReadingList, Source, Stamp, metrics::votes as m};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 /// The poll target: the pollers' view of the followed process.
 #[derive(Debug, Clone, PartialEq, Eq)]

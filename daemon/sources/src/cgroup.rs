@@ -3,24 +3,23 @@
 mod counters;
 mod headroom;
 
-use super::Registry;
-use super::host::{SharedMeminfo, minor_faults, pressure};
-use crate::discovery::{FoundCgroup, TargetHandle};
-use crate::tick::{BuildContext, LIMITS_INTERVAL, Poll, SampleContext, SourceOutput, Throttle};
+use super::{
+    Registry,
+    host::{SharedMeminfo, minor_faults, pressure},
+};
+use crate::{
+    discovery::{FoundCgroup, TargetHandle},
+    tick::{BuildContext, LIMITS_INTERVAL, Poll, SampleContext, SourceOutput, Throttle},
+};
 use counters::Counters;
-use faultline_kernel::parse::cgroup_io::Device;
-use faultline_kernel::parse::cgroup_memory_stat::MemoryStat;
 use faultline_kernel::{
     CgroupFiles, CgroupLevels, CgroupLocator, CgroupSample, ErrorKind, HostRoot, Limit,
     ProcessCgroups, ProcessId,
+    parse::{cgroup_io::Device, cgroup_memory_stat::MemoryStat},
 };
-use faultline_metrics::metrics::cgroup as c;
-use faultline_metrics::{Problem, ReadingList, Source, Stamp, Status, Text};
+use faultline_metrics::{Problem, ReadingList, Source, Stamp, Status, Text, metrics::cgroup as c};
 use headroom::Headroom;
-use std::collections::HashMap;
-use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 
 /// Interval of locating the cgroups of a process that has not moved: mounts may change.
 const RETRY_INTERVAL: Duration = Duration::from_secs(30);

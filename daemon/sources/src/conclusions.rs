@@ -4,32 +4,40 @@
 mod consensus;
 mod slots;
 
-use super::admin::AdminFacts;
-use super::distance::DistanceEvidence;
-use super::rpc::{self, RpcFacts, identity_of};
-use super::votes::{self, VoteFacts};
-use crate::discovery::Target;
-use crate::tick::{Poll, SampleContext, SourceOutput};
-use faultline_core::config;
-use faultline_core::hub::Latest;
-use faultline_datapoints::tail;
-use faultline_datapoints::validator::intake::{Intake, PushFacts};
-use faultline_datapoints::validator::phase::{from_log_progress, from_start_progress};
-use faultline_datapoints::validator::senders::Assumption;
+use super::{
+    admin::AdminFacts,
+    distance::DistanceEvidence,
+    rpc::{self, RpcFacts, identity_of},
+    votes::{self, VoteFacts},
+};
+use crate::{
+    discovery::Target,
+    tick::{Poll, SampleContext, SourceOutput},
+};
+use faultline_core::{config, hub::Latest};
+use faultline_datapoints::{
+    tail,
+    validator::{
+        intake::{Intake, PushFacts},
+        phase::{from_log_progress, from_start_progress},
+        senders::Assumption,
+    },
+};
 
 use consensus::ConsensusState;
-use faultline_agave::consensus::Protocol;
-use faultline_agave::identify::{HEALTH_DISTANCE, Program, startup_host_id};
-use faultline_agave::version::{Client, Version, shrink_target};
-use faultline_kernel::parse::pid_stat::State;
-use faultline_kernel::{HostRoot, ProcessId};
-use faultline_metrics::metrics::recorded::PHASE_EVIDENCE;
-use faultline_metrics::metrics::{process as p, validator as v};
-use faultline_metrics::{Reading, ReadingList, Source, Stamp, Text};
+use faultline_agave::{
+    consensus::Protocol,
+    identify::{HEALTH_DISTANCE, Program, startup_host_id},
+    version::{Client, Version, shrink_target},
+};
+use faultline_kernel::{HostRoot, ProcessId, parse::pid_stat::State};
+use faultline_metrics::{
+    Reading, ReadingList, Source, Stamp, Text,
+    metrics::{process as p, recorded::PHASE_EVIDENCE, validator as v},
+};
 use faultline_phase::{Evidence, Phase, Process, Rules, Stage, Tracker, phase_name};
 use slots::SlotTracker;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// Lifetime of a reported start stage: some stages report nothing for a while.
 const STAGE_MAX_AGE: Duration = Duration::from_secs(60);

@@ -2,10 +2,12 @@
 
 use super::Registry;
 use crate::tick::{BuildContext, Poll, SampleContext, SourceOutput};
-use faultline_datapoints::forward;
-use faultline_datapoints::ingest::{Listener, Meter};
-use faultline_datapoints::tail::{LogTail, StatusHandle};
-use faultline_datapoints::validator::intake::Intake;
+use faultline_datapoints::{
+    forward,
+    ingest::{Listener, Meter},
+    tail::{LogTail, StatusHandle},
+    validator::intake::Intake,
+};
 use faultline_metrics::{Problem, Source};
 
 struct Datapoints {

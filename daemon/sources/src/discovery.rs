@@ -18,9 +18,11 @@ pub use candidates::{user, validator_user};
 use descendants::{Descendants, InspectionTimer};
 use end::{OomKillWatch, Watch};
 use faultline_agave::identify::{HEALTH_DISTANCE, Validator};
-use faultline_core::clock::Clock;
-use faultline_core::config;
-use faultline_core::supervisor::{PathThread, Stop};
+use faultline_core::{
+    clock::Clock,
+    config,
+    supervisor::{PathThread, Stop},
+};
 use faultline_kernel::{HostRoot, ProcessId};
 use faultline_metrics::{Problem, Stamp, Status};
 pub use following::{EndReason, FoundCgroup, Report, TargetHandle};
@@ -28,9 +30,7 @@ use method::Method;
 use process::ExecDetector;
 pub use process::same_program;
 pub(crate) use process::{problem, thread_named};
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 /// Interval of searches, and of checks while following without a pidfd.
 const SEARCH_INTERVAL: Duration = Duration::from_secs(1);

@@ -1,11 +1,16 @@
 use super::Registry;
-use crate::discovery::TargetHandle;
-use crate::tick::{BuildContext, LIMITS_INTERVAL, Poll, SampleContext, SourceOutput, Throttle};
-use faultline_kernel::parse::meminfo::{self, Meminfo};
-use faultline_kernel::parse::pressure::Pressure;
-use faultline_kernel::{HostFiles, HostRoot, OpenFile, ReadError};
-use faultline_metrics::metrics::host as h;
-use faultline_metrics::{Metric, Source, Stamp};
+use crate::{
+    discovery::TargetHandle,
+    tick::{BuildContext, LIMITS_INTERVAL, Poll, SampleContext, SourceOutput, Throttle},
+};
+use faultline_kernel::{
+    HostFiles, HostRoot, OpenFile, ReadError,
+    parse::{
+        meminfo::{self, Meminfo},
+        pressure::Pressure,
+    },
+};
+use faultline_metrics::{Metric, Source, Stamp, metrics::host as h};
 use parking_lot::Mutex;
 use std::sync::Arc;
 

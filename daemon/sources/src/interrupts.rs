@@ -3,20 +3,26 @@
 //! would be thousands of series.
 
 use super::Registry;
-use crate::discovery::thread_named;
-use crate::polling::{PollResult, PolledSource};
-use crate::tick::{BuildContext, Poll, SampleContext, SourceOutput};
-use faultline_core::clock::Schedule;
-use faultline_core::hub::Latest;
-use faultline_kernel::parse::interrupts::{self, CpuTable};
-use faultline_kernel::parse::pid_status;
-use faultline_kernel::{HostRoot, ProcessId};
-use faultline_metrics::metrics::host as h;
-use faultline_metrics::{Problem, Reading, ReadingList, Source, Stamp, Status};
+use crate::{
+    discovery::thread_named,
+    polling::{PollResult, PolledSource},
+    tick::{BuildContext, Poll, SampleContext, SourceOutput},
+};
+use faultline_core::{clock::Schedule, hub::Latest};
+use faultline_kernel::{
+    HostRoot, ProcessId,
+    parse::{
+        interrupts::{self, CpuTable},
+        pid_status,
+    },
+};
+use faultline_metrics::{Problem, Reading, ReadingList, Source, Stamp, Status, metrics::host as h};
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 const INTERVAL: Duration = Duration::from_secs(60);
 
@@ -232,11 +238,8 @@ pub(super) fn register(registry: &mut Registry, context: &BuildContext<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::discovery::Finder;
-    use crate::tick::ProcessState;
-    use faultline_core::clock::Clock;
-    use faultline_core::config::Config;
-    use faultline_core::supervisor::Stage;
+    use crate::{discovery::Finder, tick::ProcessState};
+    use faultline_core::{clock::Clock, config::Config, supervisor::Stage};
     use faultline_kernel::HostConstants;
     use rustix::fs::{CWD, Mode, mkfifoat};
     use std::sync::mpsc::channel;

@@ -26,14 +26,16 @@ pub mod votes;
 
 use admin::AdminFacts;
 use conclusions::Conclusions;
-use faultline_core::config::Config;
-use faultline_core::hub::Latest;
-use faultline_core::supervisor::{Stage, Stop};
-use faultline_datapoints::forward;
-use faultline_datapoints::ingest::Listener;
-use faultline_datapoints::validator::intake::Intake;
-use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, join_all};
+use faultline_core::{
+    config::Config,
+    hub::Latest,
+    supervisor::{Stage, Stop},
+};
+use faultline_datapoints::{forward, ingest::Listener, validator::intake::Intake};
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, join_all},
+};
 use std::io;
 use tick::{BuildContext, Poll};
 

@@ -2,13 +2,14 @@
 //! pollers, and logs of changes.
 
 use crate::tick::{Poll, SampleContext, SourceOutput};
-use faultline_core::clock::{Clock, Schedule};
-use faultline_core::hub::Latest;
-use faultline_core::supervisor::Stop;
+use faultline_core::{
+    clock::{Clock, Schedule},
+    hub::Latest,
+    supervisor::Stop,
+};
 use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Reading, Source, Stamp, Status};
-use std::pin::pin;
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 /// Minimum lifetime of a response. One lost poll must not remove a value.
 const MIN_TTL: Duration = Duration::from_secs(10);

@@ -2,10 +2,8 @@
 
 use super::Registry;
 use crate::tick::{CpuTime, Poll, SampleContext, SourceOutput, Throttle};
-use faultline_kernel::parse::pid_stat::State;
-use faultline_kernel::{HostConstants, ProcessFiles, ProcessSample};
-use faultline_metrics::metrics::process as p;
-use faultline_metrics::{ReadingList, Source};
+use faultline_kernel::{HostConstants, ProcessFiles, ProcessSample, parse::pid_stat::State};
+use faultline_metrics::{ReadingList, Source, metrics::process as p};
 use std::time::Duration;
 
 const LIMIT_SAMPLE_INTERVAL: Duration = Duration::from_secs(5);

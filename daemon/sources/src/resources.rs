@@ -8,8 +8,7 @@ mod network;
 mod poller;
 
 use super::Registry;
-use crate::polling::PolledSource;
-use crate::tick::BuildContext;
+use crate::{polling::PolledSource, tick::BuildContext};
 use faultline_core::hub::Latest;
 use faultline_metrics::Source;
 pub use filesystems::{FileSystemUsage, Folder, UnavailableFolder, inspect};

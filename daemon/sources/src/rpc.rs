@@ -13,23 +13,27 @@ mod transactions;
 
 pub use client::{Client, Failure, Readiness};
 pub use endpoint::Endpoint;
-pub use poller::Poller;
-pub use poller::{connect_address, server};
+pub use poller::{Poller, connect_address, server};
 pub use probe::Probe;
 pub use transactions::TransactionCounter;
 
-use super::Registry;
-use super::admin::{AdminFacts, target_lookup};
+use super::{
+    Registry,
+    admin::{AdminFacts, target_lookup},
+};
 use crate::tick::{BuildContext, Poll, SampleContext, SourceOutput};
-use faultline_agave::PublicKey;
-use faultline_agave::rpc::{EpochInfo, Health, NodeVersion};
+use faultline_agave::{
+    PublicKey,
+    rpc::{EpochInfo, Health, NodeVersion},
+};
 use faultline_core::hub::Latest;
 use faultline_kernel::ProcessId;
-use faultline_metrics::metrics::validator::{BANK_TRANSACTIONS, HEALTHY, TRANSACTIONS};
-use faultline_metrics::{Problem, Reading, ReadingList, Source, Stamp};
+use faultline_metrics::{
+    Problem, Reading, ReadingList, Source, Stamp,
+    metrics::validator::{BANK_TRANSACTIONS, HEALTHY, TRANSACTIONS},
+};
 use parking_lot::Mutex;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 pub(super) const MAX_BLOCKING_CALLS: usize = 4;
 

@@ -3,8 +3,7 @@
 use super::Registry;
 use crate::tick::{Poll, SampleContext, SourceOutput};
 use faultline_kernel::{HostRoot, ProcessFiles, ReadError};
-use faultline_metrics::metrics::daemon as d;
-use faultline_metrics::{Reading, ReadingList, Source};
+use faultline_metrics::{Reading, ReadingList, Source, metrics::daemon as d};
 use std::time::Duration;
 
 const INTERVAL: Duration = Duration::from_secs(5);

@@ -1,8 +1,10 @@
 //! Reports the search for the process. A separate thread searches.
 
 use super::Registry;
-use crate::discovery::TargetHandle;
-use crate::tick::{BuildContext, Poll, SampleContext, SourceOutput};
+use crate::{
+    discovery::TargetHandle,
+    tick::{BuildContext, Poll, SampleContext, SourceOutput},
+};
 use faultline_metrics::{Source, Stamp};
 
 struct Target {

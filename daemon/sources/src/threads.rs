@@ -9,11 +9,12 @@ use faultline_core::config;
 use faultline_kernel::{
     HostConstants, HostRoot, ProcessFiles, ProcessId, ReadDepth, ReadError, Threads as Reader,
 };
-use faultline_metrics::metrics::{daemon as d, pools as pool_metrics, process as p};
-use faultline_metrics::{Problem, ReadingList, Source, Stamp, Status, Text};
+use faultline_metrics::{
+    Problem, ReadingList, Source, Stamp, Status, Text,
+    metrics::{daemon as d, pools as pool_metrics, process as p},
+};
 use pools::{Pool, Pools, Totals};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// Maximum open thread files.
 const MAX_DESCRIPTORS: usize = 4096;

@@ -10,13 +10,14 @@ pub use source::{
 pub use statistics::{Freshness, Statistics};
 
 use crate::discovery::{Target, TargetHandle};
-use faultline_core::clock::{Clock, DueTick, Schedule};
-use faultline_core::hub::Hub;
-use faultline_core::supervisor::Stop;
+use faultline_core::{
+    clock::{Clock, DueTick, Schedule},
+    hub::Hub,
+    supervisor::Stop,
+};
 use faultline_kernel::{HostConstants, HostRoot, ProcessId, ReadError};
 use faultline_metrics::{Batch, Source, Stamp, Tick};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// The first tick waits at most this long for the search, which a hanging file system may block for
 /// ever.

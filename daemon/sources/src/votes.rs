@@ -12,24 +12,35 @@ mod vote_facts;
 pub use poller::Poller;
 pub(crate) use vote_facts::sol;
 
-use super::admin::{AdminFacts, target_lookup};
-use super::distance::DistanceEvidence;
-use super::{Registry, rpc};
-use crate::polling::Timestamped;
-use crate::tick::{BuildContext, Poll, SampleContext, SourceOutput};
+use super::{
+    Registry,
+    admin::{AdminFacts, target_lookup},
+    distance::DistanceEvidence,
+    rpc,
+};
+use crate::{
+    polling::Timestamped,
+    tick::{BuildContext, Poll, SampleContext, SourceOutput},
+};
 use cluster::VersionShares;
-use faultline_agave::PublicKey;
-use faultline_agave::consensus::{Consensus, Protocol};
-use faultline_agave::rpc::{EpochInfo, FeatureGate, LeaderSlots, PendingStake, VoteAccount};
+use faultline_agave::{
+    PublicKey,
+    consensus::{Consensus, Protocol},
+    rpc::{EpochInfo, FeatureGate, LeaderSlots, PendingStake, VoteAccount},
+};
 use faultline_core::hub::Latest;
 use faultline_datapoints::validator::intake::Intake;
 use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Source, Stamp};
 use own_schedule::OwnLeaderSchedule;
 use standing::VoteRanking;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 #[derive(Debug, Clone, Default)]
 pub struct Handle {

@@ -1,16 +1,10 @@
 //! Decodes answers. The decoding time is part of a request's latency.
 
-use crate::canonical;
-use crate::failure::Failure;
-use crate::protocol;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use serde::de::IgnoredAny;
-use serde::{Deserialize, Deserializer};
-use serde_json::Value;
-use serde_json::value::RawValue;
-use std::borrow::Cow;
-use std::collections::BTreeMap;
+use crate::{canonical, failure::Failure, protocol};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde::{Deserialize, Deserializer, de::IgnoredAny};
+use serde_json::{Value, value::RawValue};
+use std::{borrow::Cow, collections::BTreeMap};
 
 /// Solana's maximum, and one byte to detect a larger account.
 const MAX_ACCOUNT_BYTES: usize = (10 << 20) + 1;

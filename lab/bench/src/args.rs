@@ -2,14 +2,18 @@ mod compression;
 
 pub use compression::{CompressionArgs, RecordKind};
 
-use crate::answer::Encoding;
-use crate::protocol::{Protocol, named};
-use crate::stream::LinkShape;
+use crate::{
+    answer::Encoding,
+    protocol::{Protocol, named},
+    stream::LinkShape,
+};
 use clap::{Args, Subcommand};
 use faultline_text::{parse_size, parse_time};
-use std::ops::{RangeBounds, RangeInclusive};
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{
+    ops::{RangeBounds, RangeInclusive},
+    path::PathBuf,
+    time::Duration,
+};
 
 /// `bench`.
 #[derive(Debug, Args)]

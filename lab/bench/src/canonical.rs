@@ -1,9 +1,11 @@
 //! Digests a JSON value independently of field order, without holding it in memory.
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    hash::{DefaultHasher, Hash, Hasher as _},
+};
 
 pub(crate) const RECORD_PREFIX: &str = "json ";
 /// Maximum nested parts of a record.

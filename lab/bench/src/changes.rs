@@ -1,9 +1,7 @@
 //! What the comparisons of two runs have in common.
 
 use crate::results::lines;
-use faultline_stats::arms::Direction;
-use faultline_stats::block::Reliability;
-use faultline_stats::decision::Decision;
+use faultline_stats::{arms::Direction, block::Reliability, decision::Decision};
 use faultline_text::number;
 use std::fmt::Display;
 

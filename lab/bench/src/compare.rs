@@ -5,11 +5,13 @@
 //! intervals of means hold simultaneously for all comparisons of a run.
 
 use crate::results::Results;
-use faultline_stats::arms::Interval;
-use faultline_stats::block::{Estimate, Plan, Reliability};
-use faultline_stats::crossover::{Crossover, crossover};
-use faultline_stats::decision::Decision;
-use faultline_stats::paired::{Pairs, join};
+use faultline_stats::{
+    arms::Interval,
+    block::{Estimate, Plan, Reliability},
+    crossover::{Crossover, crossover},
+    decision::Decision,
+    paired::{Pairs, join},
+};
 use serde::Serialize;
 use std::collections::BTreeMap;
 

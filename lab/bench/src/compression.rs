@@ -11,14 +11,14 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-use crate::args::{CompressionArgs, first_duplicate};
-use crate::codec::{self, Coder};
-use crate::store;
+use crate::{
+    args::{CompressionArgs, first_duplicate},
+    codec::{self, Coder},
+    store,
+};
 use anyhow::ensure;
 pub(crate) use diff::changes;
-use faultline_common::args::UsageError;
-use faultline_common::clock;
-use faultline_common::output::say;
+use faultline_common::{args::UsageError, clock, output::say};
 use faultline_stats::block::{Estimate, Plan, Reliability};
 use faultline_text::counted;
 use measure::MeasuredCodec;

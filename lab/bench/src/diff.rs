@@ -1,18 +1,22 @@
 //! Compares two runs. Their rounds are not paired: each mean has its own interval by block
 //! bootstrap, and that of the ratio follows from both.
 
-use crate::args::DiffArgs;
-use crate::changes::{append_notes, only_in_one_run, percent_change, setting_mismatch, verdict};
-use crate::compare::{caveat, interval_label};
-use crate::compression::{self, Outcome};
-use crate::render;
-use crate::results::{CellHead, Results};
-use crate::store::{self, Stored};
+use crate::{
+    args::DiffArgs,
+    changes::{append_notes, only_in_one_run, percent_change, setting_mismatch, verdict},
+    compare::{caveat, interval_label},
+    compression::{self, Outcome},
+    render,
+    results::{CellHead, Results},
+    store::{self, Stored},
+};
 use anyhow::{bail, ensure};
-use faultline_stats::arms::Direction;
-use faultline_stats::block::{self, Plan};
-use faultline_stats::decision::Decision;
-use faultline_stats::summary::summary;
+use faultline_stats::{
+    arms::Direction,
+    block::{self, Plan},
+    decision::Decision,
+    summary::summary,
+};
 use faultline_text::{count, number, table};
 
 /// The exit code is 1 if anything got worse by more than the margin, if the later run has problems,

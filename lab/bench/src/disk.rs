@@ -18,12 +18,14 @@ use anyhow::{Context as _, ensure};
 use faultline_common::clock;
 use kinds::FileKinds;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
-use std::fs::{self, Metadata};
-use std::io;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    collections::BTreeSet,
+    fs::{self, Metadata},
+    io,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// Maximum entries; the size of a larger folder is unknown.
 const MAX_ENTRIES: u64 = 4_000_000;
@@ -274,8 +276,10 @@ impl<'a> Walk<'a> {
 mod tests {
     use super::*;
     use rusqlite::Connection;
-    use std::fs::{File, hard_link};
-    use std::os::unix::fs::symlink;
+    use std::{
+        fs::{File, hard_link},
+        os::unix::fs::symlink,
+    };
 
     const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -1,17 +1,21 @@
 //! `bench encoding`: compares encodings of account data.
 
-use crate::answer::Expected;
-use crate::args::{EncodingArgs, first_duplicate};
-use crate::endpoint::Endpoint;
-use crate::failure::Failure;
-use crate::plan::{Cell, LinkKind, Plan};
-use crate::preset;
-use crate::protocol::Protocol;
-use crate::results::{Latency, Results, over};
-use crate::stream::LinkShape;
+use crate::{
+    answer::Expected,
+    args::{EncodingArgs, first_duplicate},
+    endpoint::Endpoint,
+    failure::Failure,
+    plan::{Cell, LinkKind, Plan},
+    preset,
+    protocol::Protocol,
+    results::{Latency, Results, over},
+    stream::LinkShape,
+};
 use faultline_common::args::UsageError;
-use faultline_pages::cells::{self, number, words};
-use faultline_pages::model::{Block, Table};
+use faultline_pages::{
+    cells::{self, number, words},
+    model::{Block, Table},
+};
 use faultline_stats::arms::welch_p;
 use serde_json::json;
 use std::fmt::Write as _;

@@ -1,23 +1,29 @@
-use crate::failure::Failure;
-use crate::plan::LinkKind;
-use crate::protocol::Protocol;
-use crate::stream::{self, RawAnswer, Stream, Traffic};
+use crate::{
+    failure::Failure,
+    plan::LinkKind,
+    protocol::Protocol,
+    stream::{self, RawAnswer, Stream, Traffic},
+};
 use faultline_common::clock;
 use faultline_net::{retry_after, unrequested_coding};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
-use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::{http1, http2};
-use hyper::header::{ACCEPT_ENCODING, CONTENT_TYPE, HOST, HeaderValue};
-use hyper::http::response::Parts;
-use hyper::rt::Executor;
-use hyper::{Request, Response, Uri};
+use hyper::{
+    Request, Response, Uri,
+    body::{Bytes, Incoming},
+    client::conn::{http1, http2},
+    header::{ACCEPT_ENCODING, CONTENT_TYPE, HOST, HeaderValue},
+    http::response::Parts,
+    rt::Executor,
+};
 use hyper_util::rt::TokioIo;
-use std::cell::RefCell;
-use std::future::poll_fn;
-use std::pin::{Pin, pin};
-use std::rc::Rc;
-use std::task::Poll;
-use std::time::Duration;
+use std::{
+    cell::RefCell,
+    future::poll_fn,
+    pin::{Pin, pin},
+    rc::Rc,
+    task::Poll,
+    time::Duration,
+};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 

@@ -1,21 +1,22 @@
 mod chain;
 mod study;
 
-use crate::answer::Expected;
-use crate::args::NodesArgs;
-use crate::disk;
-use crate::endpoint::Endpoint;
-use crate::failure::Failure;
-use crate::plan::{LinkKind, Plan};
-use crate::preset;
-use crate::protocol::Protocol;
-use crate::results::Header;
-use crate::run::Engine;
+use crate::{
+    answer::Expected,
+    args::NodesArgs,
+    disk,
+    endpoint::Endpoint,
+    failure::Failure,
+    plan::{LinkKind, Plan},
+    preset,
+    protocol::Protocol,
+    results::Header,
+    run::Engine,
+};
 use anyhow::{Context as _, bail, ensure};
 pub(crate) use chain::version;
 use chain::{CHAINS, Chain, RpcCall, method};
-use faultline_common::args::UsageError;
-use faultline_common::output::say;
+use faultline_common::{args::UsageError, output::say};
 use faultline_text::{clean, count, counted};
 use serde_json::Value;
 use std::path::PathBuf;

@@ -1,17 +1,21 @@
 mod figures;
 
-use crate::compare::{Comparison, compared};
-use crate::render::{answer_comparison, problems, subtitle};
-use crate::report_tables as tables;
-use crate::results::Results;
-use crate::{encoding, nodes, plan_file, transport};
-use faultline_pages::cells::{section, slug};
-use faultline_pages::effects;
-use faultline_pages::model::{Block, Caveat, Report, RunCard, Verdict, VerdictKind};
+use crate::{
+    compare::{Comparison, compared},
+    encoding, nodes, plan_file,
+    render::{answer_comparison, problems, subtitle},
+    report_tables as tables,
+    results::Results,
+    transport,
+};
+use faultline_pages::{
+    cells::{section, slug},
+    effects,
+    model::{Block, Caveat, Report, RunCard, Verdict, VerdictKind},
+};
 use faultline_stats::arms::Direction;
 use faultline_text::{count, counted, number};
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
 /// Writes a single page, or a folder with the page, tables and figures. Returns the page's path.
 pub(crate) fn write(report: &Report, out: &Path) -> anyhow::Result<String> {

@@ -1,5 +1,7 @@
-use crate::results::{PHASES, Results, Sample, Timing};
-use crate::store::check_new;
+use crate::{
+    results::{PHASES, Results, Sample, Timing},
+    store::check_new,
+};
 use faultline_pages::export::{Columns, Values, named, write_columns};
 use faultline_text::counted;
 use std::path::Path;

@@ -3,10 +3,12 @@
 #[cfg(test)]
 pub(crate) mod tests;
 
-use crate::answer::Expected;
-use crate::protocol::Protocol;
 pub(crate) use crate::stream::LinkKind;
-use crate::values::{self, Value};
+use crate::{
+    answer::Expected,
+    protocol::Protocol,
+    values::{self, Value},
+};
 use hyper::body::Bytes;
 use std::time::Duration;
 

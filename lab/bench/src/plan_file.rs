@@ -4,20 +4,23 @@ mod load;
 #[cfg(test)]
 mod tests;
 
-use crate::args::RunArgs;
-use crate::compare::compared;
-use crate::plan::Plan;
-use crate::preset;
-use crate::report_tables::{differences, percentiles};
-use crate::results::{CellHead, Results, Sample};
+use crate::{
+    args::RunArgs,
+    compare::compared,
+    plan::Plan,
+    preset,
+    report_tables::{differences, percentiles},
+    results::{CellHead, Results, Sample},
+};
 use faultline_common::args::UsageError;
-use faultline_pages::model::Table;
-use faultline_pages::render::plain;
+use faultline_pages::{model::Table, render::plain};
 use faultline_settings::{ConfigError, text};
 use faultline_text::is_unsafe_char;
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
 use toml::de::DeValue;
 
 const MAX_FILE_BYTES: u64 = 64 << 20;

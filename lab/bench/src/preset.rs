@@ -1,22 +1,25 @@
 //! Common code of the presets.
 
-use crate::args::{LoadArgs, OutArgs};
-use crate::failure::Failure;
-use crate::plan::{Cell, MAX_REQUESTS, Plan};
-use crate::protocol::Protocol;
-use crate::render;
-use crate::results::{CellHead, Header, OwnCost, Results};
-use crate::run::{Engine, MeasuredRun, SampleSink};
-use crate::store::{self, ResultsFile};
-use crate::tool_overhead;
-use crate::verify::Verdict;
-use faultline_common::args::UsageError;
-use faultline_common::clock;
+use crate::{
+    args::{LoadArgs, OutArgs},
+    failure::Failure,
+    plan::{Cell, MAX_REQUESTS, Plan},
+    protocol::Protocol,
+    render,
+    results::{CellHead, Header, OwnCost, Results},
+    run::{Engine, MeasuredRun, SampleSink},
+    store::{self, ResultsFile},
+    tool_overhead,
+    verify::Verdict,
+};
+use faultline_common::{args::UsageError, clock};
 use faultline_pages::groups::distinct;
 use faultline_text::{count, time};
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-use std::rc::Rc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    rc::Rc,
+};
 
 const OPEN_LOOP_WORKERS: usize = 64;
 
@@ -286,8 +289,10 @@ fn cell_heads(plan: &Plan, sizes: &[Option<u64>]) -> Vec<CellHead> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::endpoint::Endpoint;
-    use crate::stream::{LinkKind, LinkShape};
+    use crate::{
+        endpoint::Endpoint,
+        stream::{LinkKind, LinkShape},
+    };
 
     #[test]
     fn transport_and_link_of_every_arm_are_settings() {

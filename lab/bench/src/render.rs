@@ -1,13 +1,16 @@
-use crate::compare::{self, compared, comparisons, interval_label};
-use crate::report_tables::{self as tables, failures};
-use crate::results::{Results, format_counts, lines, ms, over};
+use crate::{
+    compare::{self, compared, comparisons, interval_label},
+    report_tables::{self as tables, failures},
+    results::{Results, format_counts, lines, ms, over},
+};
 use faultline_pages::render::plain;
-use faultline_stats::caveat::reliability_text;
-use faultline_stats::crossover::{Crossover, MIN_CROSSOVER_BLOCKS};
-use faultline_stats::decision::Decision;
+use faultline_stats::{
+    caveat::reliability_text,
+    crossover::{Crossover, MIN_CROSSOVER_BLOCKS},
+    decision::Decision,
+};
 use faultline_text::{count, counted, moment, number, time};
-use std::fmt::Write as _;
-use std::time::Duration;
+use std::{fmt::Write as _, time::Duration};
 
 pub(crate) fn problems(results: &Results) -> Vec<String> {
     let mut problems = Vec::new();

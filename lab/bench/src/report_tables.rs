@@ -1,7 +1,11 @@
-use crate::compare::{Comparison, caveat, comparisons, interval_label};
-use crate::results::{CellHead, PHASES, Results, Summary, format_counts, ms};
-use faultline_pages::cells::{self, known, number, table, words};
-use faultline_pages::model::{Block, Cell, Table};
+use crate::{
+    compare::{Comparison, caveat, comparisons, interval_label},
+    results::{CellHead, PHASES, Results, Summary, format_counts, ms},
+};
+use faultline_pages::{
+    cells::{self, known, number, table, words},
+    model::{Block, Cell, Table},
+};
 use faultline_stats::block::Estimate;
 use faultline_text::count;
 

@@ -1,15 +1,12 @@
 #[cfg(test)]
 pub(crate) mod tests;
 
-use crate::disk::Disk;
-use crate::run::RunState;
-use crate::verify::Verdict;
+use crate::{disk::Disk, run::RunState, verify::Verdict};
 use faultline_pages::groups::{by_key, distinct};
 use faultline_text::count;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// Their sum is the latency.
 pub(crate) const PHASES: [&str; 6] = [

@@ -10,29 +10,33 @@ mod probe;
 #[cfg(test)]
 mod tests;
 
-use crate::answer::Decoder;
-use crate::failure::Failure;
-use crate::plan::{Cell as PlanCell, Order, Plan, ScheduledRequest};
-use crate::results::{Sample, Timing, ns};
-use crate::stream;
-use crate::verify::{AnswerVerifier, Verdict};
+use crate::{
+    answer::Decoder,
+    failure::Failure,
+    plan::{Cell as PlanCell, Order, Plan, ScheduledRequest},
+    results::{Sample, Timing, ns},
+    stream,
+    verify::{AnswerVerifier, Verdict},
+};
 use anyhow::Context as _;
 use exchange::Connections;
-use faultline_common::clock;
-use faultline_common::progress::Progress;
-use faultline_common::signals::Signals;
+use faultline_common::{clock, progress::Progress, signals::Signals};
 use futures_util::future::{Either, select};
 use pace::{LastAttempt, POLL_INTERVAL, Pace, Retried};
-use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-use std::pin::pin;
-use std::rc::Rc;
-use std::time::Duration;
-use tokio::runtime::{Builder, Runtime};
-use tokio::sync::Mutex;
-use tokio::task::{JoinSet, LocalSet};
-use tokio::time::timeout;
+use std::{
+    cell::{Cell, RefCell},
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    pin::pin,
+    rc::Rc,
+    time::Duration,
+};
+use tokio::{
+    runtime::{Builder, Runtime},
+    sync::Mutex,
+    task::{JoinSet, LocalSet},
+    time::timeout,
+};
 use tokio_rustls::TlsConnector;
 
 pub(crate) struct MeasuredRun {

@@ -1,29 +1,36 @@
-use crate::failure::Failure;
-use crate::plan::LinkKind;
-use crate::stream::{self, RawAnswer, Stream, Traffic};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use crate::{
+    failure::Failure,
+    plan::LinkKind,
+    stream::{self, RawAnswer, Stream, Traffic},
+};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use faultline_common::clock;
 use faultline_net::retry_after;
-use futures_util::future::{Either, select};
-use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
-use http_body_util::Full;
-use hyper::body::Bytes;
-use hyper::client::conn::http1::handshake;
-use hyper::header::{
-    CONNECTION, HOST, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
+use futures_util::{
+    FutureExt as _, SinkExt as _, StreamExt as _,
+    future::{Either, select},
 };
-use hyper::{Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::{
+    Request, Response, StatusCode,
+    body::Bytes,
+    client::conn::http1::handshake,
+    header::{
+        CONNECTION, HOST, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
+    },
+};
 use hyper_util::rt::TokioIo;
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
-use std::future::poll_fn;
-use std::pin::pin;
-use std::time::Duration;
+use std::{future::poll_fn, pin::pin, time::Duration};
 use tokio_rustls::TlsConnector;
-use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::error::ProtocolError;
-use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
-use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
+use tokio_tungstenite::{
+    WebSocketStream,
+    tungstenite::{
+        Error, Message, Utf8Bytes,
+        error::ProtocolError,
+        protocol::{Role, WebSocketConfig},
+    },
+};
 
 /// Appended to the client's key (RFC 6455, 1.3).
 const WEBSOCKET_GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";

@@ -1,29 +1,30 @@
 mod shape;
 
-use crate::endpoint::Endpoint;
-use crate::failure::Failure;
-use crate::protocol::Protocol;
+use crate::{endpoint::Endpoint, failure::Failure, protocol::Protocol};
 use anyhow::Context as _;
 use faultline_common::clock;
-use hyper::StatusCode;
-use hyper::body::Bytes;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use hyper::{StatusCode, body::Bytes};
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, ServerName, pem::PemObject as _},
+};
 pub(crate) use shape::LinkShape;
 use shape::ShapedStream;
-use std::cell::Cell;
-use std::io;
-use std::path::Path;
-use std::pin::Pin;
-use std::rc::Rc;
-use std::sync::Arc;
-use std::task::{Context, Poll, ready};
-use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::sleep;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
+use std::{
+    cell::Cell,
+    io,
+    path::Path,
+    pin::Pin,
+    rc::Rc,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::sleep,
+};
+use tokio_rustls::{TlsConnector, client::TlsStream};
 
 /// Connecting ends this long before its request times out, so that the failure names the
 /// addresses.
@@ -282,8 +283,7 @@ fn is_no_http2(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::TcpListener;
-    use std::thread;
+    use std::{net::TcpListener, thread};
 
     fn failure(url: &str, connector: Option<&TlsConnector>) -> String {
         let kind = LinkKind {

@@ -1,6 +1,8 @@
-use crate::compare::{ArmCrossover, Comparison, compared, crossings};
-use crate::render::problems;
-use crate::results::{CellHead, Header, Results, Summary};
+use crate::{
+    compare::{ArmCrossover, Comparison, compared, crossings},
+    render::problems,
+    results::{CellHead, Header, Results, Summary},
+};
 use faultline_common::output;
 use serde::Serialize;
 

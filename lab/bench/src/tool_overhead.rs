@@ -1,18 +1,22 @@
 //! Measures this tool's own cost with a minimal local server.
 
-use crate::answer::Expected;
-use crate::endpoint::Endpoint;
-use crate::plan::{LinkKind, Plan};
-use crate::protocol::Protocol;
-use crate::results::{OwnCost, ns};
-use crate::run::Engine;
+use crate::{
+    answer::Expected,
+    endpoint::Endpoint,
+    plan::{LinkKind, Plan},
+    protocol::Protocol,
+    results::{OwnCost, ns},
+    run::Engine,
+};
 use anyhow::bail;
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
+use std::{
+    io::{self, BufRead as _, BufReader, Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+    rc::Rc,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
 
 /// Counted and warm-up requests.
 const ROUNDS: (u32, u32) = (1000, 200);

@@ -5,19 +5,20 @@ mod node_client;
 mod solana;
 mod study;
 
-use crate::answer::Expected;
-use crate::args::{TransportArgs, first_duplicate};
-use crate::endpoint::Endpoint;
-use crate::failure::Failure;
-use crate::plan::{Cell, LinkKind, Plan};
-use crate::preset::{self, Session};
-use crate::protocol::Protocol;
-use crate::results::{Results, Timing, ns};
-use crate::run::Engine;
+use crate::{
+    answer::Expected,
+    args::{TransportArgs, first_duplicate},
+    endpoint::Endpoint,
+    failure::Failure,
+    plan::{Cell, LinkKind, Plan},
+    preset::{self, Session},
+    protocol::Protocol,
+    results::{Results, Timing, ns},
+    run::Engine,
+};
 use anyhow::bail;
 use evm::Evm;
-use faultline_common::args::UsageError;
-use faultline_common::clock;
+use faultline_common::{args::UsageError, clock};
 use faultline_text::{clean, time};
 use node_client::{NodeClient, in_time};
 use serde_json::{Value, json};

@@ -2,8 +2,7 @@
 
 use faultline_text::count;
 use ring::digest::{SHA256, digest};
-use std::borrow::Cow;
-use std::rc::Rc;
+use std::{borrow::Cow, rc::Rc};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Value {

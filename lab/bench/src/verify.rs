@@ -1,9 +1,9 @@
-use crate::answer::SKIPPED_PREFIX;
-use crate::canonical;
-use crate::plan::Plan;
+use crate::{answer::SKIPPED_PREFIX, canonical, plan::Plan};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Verdict {
@@ -158,8 +158,10 @@ fn digest(bytes: &[u8]) -> (usize, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Cell, tests::plan};
-    use crate::values::{Value, ValueSource};
+    use crate::{
+        plan::{Cell, tests::plan},
+        values::{Value, ValueSource},
+    };
 
     fn verify() -> AnswerVerifier {
         let empty = plan(1, 1);

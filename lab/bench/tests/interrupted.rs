@@ -10,14 +10,15 @@
 #[path = "bench/stand_in.rs"]
 mod stand_in;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use clap::Parser;
 use faultline_bench::args::BenchArgs;
 use faultline_testkit::process::signal;
 use serde_json::json;
-use std::fs;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    fs,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 #[derive(Parser)]
 struct Cli {

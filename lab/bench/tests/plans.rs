@@ -8,8 +8,10 @@
 
 use clap::Parser;
 use faultline_bench::args::BenchArgs;
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 #[derive(Parser)]
 struct Cli {

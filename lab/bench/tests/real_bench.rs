@@ -7,22 +7,25 @@
     reason = "a test that cannot prepare its scene fails"
 )]
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use clap::Parser;
 use faultline_bench::args::BenchArgs;
-use faultline_testkit::Result;
-use faultline_testkit::binaries::{Binaries, SKIP_MESSAGE};
-use faultline_testkit::eventually::{Condition, wait_for};
-use faultline_testkit::ports::PortBlock;
-use faultline_testkit::process::{Program, Running, signal};
-use faultline_testkit::rpc::Rpc;
+use faultline_testkit::{
+    Result,
+    binaries::{Binaries, SKIP_MESSAGE},
+    eventually::{Condition, wait_for},
+    ports::PortBlock,
+    process::{Program, Running, signal},
+    rpc::Rpc,
+};
 use serde_json::json;
-use std::fs;
-use std::path::Path;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
-use std::time::Duration;
+use std::{
+    fs,
+    path::Path,
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
+    time::Duration,
+};
 
 /// The study's accounts: the default list of `bench encoding`. Their data is made here.
 const ACCOUNTS: [(&str, usize); 5] = [

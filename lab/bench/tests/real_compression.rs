@@ -8,16 +8,16 @@
 
 use clap::Parser;
 use faultline_bench::args::BenchArgs;
-use faultline_testkit::Result;
-use faultline_testkit::binaries::{Binaries, SKIP_MESSAGE};
-use faultline_testkit::cluster::{Cluster, ClusterOptions};
-use faultline_testkit::eventually::{Condition, wait_for};
-use faultline_testkit::load::Load;
-use faultline_testkit::rpc::Rpc;
+use faultline_testkit::{
+    Result,
+    binaries::{Binaries, SKIP_MESSAGE},
+    cluster::{Cluster, ClusterOptions},
+    eventually::{Condition, wait_for},
+    load::Load,
+    rpc::Rpc,
+};
 use serde_json::{Value, json};
-use std::fs;
-use std::path::Path;
-use std::time::Duration;
+use std::{fs, path::Path, time::Duration};
 
 #[derive(Parser)]
 struct Cli {

@@ -8,17 +8,16 @@
 
 use clap::Parser;
 use faultline_bench::args::BenchArgs;
-use faultline_testkit::Result;
-use faultline_testkit::binaries::{NO_GETH_MESSAGE, geth};
-use faultline_testkit::eventually::{Condition, wait_for};
-use faultline_testkit::ports::PortBlock;
-use faultline_testkit::process::{Program, Running, signal};
-use faultline_testkit::rpc::Rpc;
+use faultline_testkit::{
+    Result,
+    binaries::{NO_GETH_MESSAGE, geth},
+    eventually::{Condition, wait_for},
+    ports::PortBlock,
+    process::{Program, Running, signal},
+    rpc::Rpc,
+};
 use serde_json::{Value, json};
-use std::fs;
-use std::net::SocketAddr;
-use std::path::Path;
-use std::time::Duration;
+use std::{fs, net::SocketAddr, path::Path, time::Duration};
 
 /// By `bench transport` in 40 rounds and one of warm-up, over one transport.
 const WRITES: u64 = 41 * 31;

@@ -7,17 +7,16 @@
 
 use clap::Parser;
 use faultline_bench::args::BenchArgs;
-use faultline_testkit::Result;
-use faultline_testkit::binaries::{NO_STARKNET_MESSAGE, starknet_devnet};
-use faultline_testkit::eventually::{Condition, wait_for};
-use faultline_testkit::ports::PortBlock;
-use faultline_testkit::process::{Program, Running};
-use faultline_testkit::rpc::Rpc;
+use faultline_testkit::{
+    Result,
+    binaries::{NO_STARKNET_MESSAGE, starknet_devnet},
+    eventually::{Condition, wait_for},
+    ports::PortBlock,
+    process::{Program, Running},
+    rpc::Rpc,
+};
 use serde_json::json;
-use std::fs;
-use std::net::SocketAddr;
-use std::path::Path;
-use std::time::Duration;
+use std::{fs, net::SocketAddr, path::Path, time::Duration};
 
 const DEADLINE: Duration = Duration::from_secs(120);
 

@@ -1,17 +1,19 @@
 //! Predicts the program cache of a recorded run at other sizes, for the command and for reports.
 
-use crate::prepared::{Prepared, SIZES, SourceArgs};
-use crate::trace_file::path_of;
+use crate::{
+    prepared::{Prepared, SIZES, SourceArgs},
+    trace_file::path_of,
+};
 use faultline_cache_sim::predict::{Curve, predict};
-use faultline_common::clock;
-use faultline_common::output::say;
-use faultline_common::progress::Progress;
+use faultline_common::{clock, output::say, progress::Progress};
 use faultline_text::{count, time};
 use serde::Serialize;
 use std::path::Path;
 
-pub use faultline_cache_sim::interval::Range;
-pub use faultline_cache_sim::predict::{Counter, Size};
+pub use faultline_cache_sim::{
+    interval::Range,
+    predict::{Counter, Size},
+};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Prediction {

@@ -1,11 +1,15 @@
-use crate::recorded::{Recorded, agave};
-use crate::trace_file::{self, path_of};
+use crate::{
+    recorded::{Recorded, agave},
+    trace_file::{self, path_of},
+};
 use anyhow::Context;
 use clap::Args;
-use faultline_cache_sim::Rule;
-use faultline_cache_sim::cost::{self, Fit, Model, Observed};
-use faultline_cache_sim::predict::{Counter, Plan, RecordingStart, loaded, self_test};
-use faultline_cache_sim::trace::{Coverage, Trace};
+use faultline_cache_sim::{
+    Rule,
+    cost::{self, Fit, Model, Observed},
+    predict::{Counter, Plan, RecordingStart, loaded, self_test},
+    trace::{Coverage, Trace},
+};
 use faultline_common::files::AtPath;
 use faultline_text::counted;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,11 @@
 use anyhow::{Context, bail};
-use faultline_agave::identify::option_values;
-use faultline_agave::version::Version;
+use faultline_agave::{identify::option_values, version::Version};
 use faultline_cache_sim::cost::Observed;
 use faultline_recording::{ProgramCachePoint, Recording, ReplaySlotPoint};
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 /// Phases that follow the replay at the start: the cache is not empty any more.
 const PHASES_AFTER_REPLAY: [&str; 4] = ["catching_up", "at_tip", "behind", "gone"];

@@ -1,12 +1,16 @@
 use crate::recorded::Recorded;
 use anyhow::{Context, bail};
-use faultline_cache_sim::trace::{Coverage, Meta, SetNumbers, Trace};
-use faultline_cache_sim::{Error, file};
+use faultline_cache_sim::{
+    Error, file,
+    trace::{Coverage, Meta, SetNumbers, Trace},
+};
 use faultline_common::files::AtPath;
 use faultline_text::{count, counted, number};
-use std::fs::{File, OpenOptions};
-use std::io::{BufReader, BufWriter, ErrorKind, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::{
+    fs::{File, OpenOptions},
+    io::{BufReader, BufWriter, ErrorKind, Seek, SeekFrom},
+    path::{Path, PathBuf},
+};
 
 /// Errors of a file system without space, for anyone or for this user or process.
 const DISK_FULL: [ErrorKind; 3] = [

@@ -8,10 +8,12 @@
 
 use std::time::Instant;
 
-use faultline_cache_sim::policy::NAMED_POLICIES;
-use faultline_cache_sim::run::{InitialContent, Simulation};
-use faultline_cache_sim::trace::{Call, Meta, Program, SetNumbers, Slot, SlotKind, Source};
-use faultline_cache_sim::{Limit, Policy, Rule, Setting, Trace};
+use faultline_cache_sim::{
+    Limit, Policy, Rule, Setting, Trace,
+    policy::NAMED_POLICIES,
+    run::{InitialContent, Simulation},
+    trace::{Call, Meta, Program, SetNumbers, Slot, SlotKind, Source},
+};
 
 const TRANSACTIONS: u64 = 1_000;
 const PROGRAMS: u64 = 5_000;

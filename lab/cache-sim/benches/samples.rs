@@ -10,9 +10,11 @@
 )]
 
 use fastrand::Rng;
-use faultline_cache_sim::run::{InitialContent, Simulation};
-use faultline_cache_sim::trace::{Call, Meta, Program, SetNumbers, Slot, SlotKind, Source};
-use faultline_cache_sim::{Rule, Setting, Trace};
+use faultline_cache_sim::{
+    Rule, Setting, Trace,
+    run::{InitialContent, Simulation},
+    trace::{Call, Meta, Program, SetNumbers, Slot, SlotKind, Source},
+};
 
 const SEEDS: u64 = 4;
 /// Samples of each kind.

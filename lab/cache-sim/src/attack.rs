@@ -1,5 +1,7 @@
-use crate::error::Error;
-use crate::trace::{Call, Program, Slot, Trace};
+use crate::{
+    error::Error,
+    trace::{Call, Program, Slot, Trace},
+};
 
 /// Adds `per_slot` transactions to every slot, evenly spread. Each calls a program of median size
 /// that is never called again: the worst case for a cache that admits everything. Fails beyond 2^31

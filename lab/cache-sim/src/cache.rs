@@ -1,5 +1,7 @@
-use crate::error::Error;
-use crate::trace::{ChangeKind, Trace};
+use crate::{
+    error::Error,
+    trace::{ChangeKind, Trace},
+};
 use std::ops::AddAssign;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

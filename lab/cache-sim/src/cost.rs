@@ -4,8 +4,7 @@
 //! cache's time is `alpha` per transaction and `gamma` per miss. No cost is negative. A bootstrap
 //! over blocks of slots gives their uncertainty.
 
-use crate::cache::Counts;
-use crate::trace::Trace;
+use crate::{cache::Counts, trace::Trace};
 use fastrand::Rng;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

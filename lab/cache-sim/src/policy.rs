@@ -11,10 +11,12 @@ mod queues;
 mod s3fifo;
 mod tinylfu;
 
-use crate::agave::Rule;
-use crate::cache::{Budget, Cache, Counts, Limit, SlotPosition};
-use crate::error::Error;
-use crate::trace::{ChangeKind, Trace};
+use crate::{
+    agave::Rule,
+    cache::{Budget, Cache, Counts, Limit, SlotPosition},
+    error::Error,
+    trace::{ChangeKind, Trace},
+};
 use std::str::FromStr;
 
 pub(crate) use arc::Arc;

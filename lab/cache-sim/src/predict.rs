@@ -1,13 +1,15 @@
 mod self_test;
 
-use crate::agave::Rule;
-use crate::cache::Counts;
-use crate::cost::Fit;
-use crate::error::Error;
-use crate::interval::Range;
-use crate::policy::Setting;
-use crate::run::{InitialContent, Outcome, Simulation, all};
-use crate::trace::Trace;
+use crate::{
+    agave::Rule,
+    cache::Counts,
+    cost::Fit,
+    error::Error,
+    interval::Range,
+    policy::Setting,
+    run::{InitialContent, Outcome, Simulation, all},
+    trace::Trace,
+};
 use serde::Serialize;
 
 pub use self_test::{Counter, is_close, off_percent, self_test};

@@ -1,8 +1,10 @@
-use crate::agave::ProgramCache;
-use crate::cache::{Budget, Cache, Counts, SlotPosition};
-use crate::error::Error;
-use crate::policy::{self, Limits, Policy, PolicyCache, Replacement, Setting};
-use crate::trace::{Call, Trace};
+use crate::{
+    agave::ProgramCache,
+    cache::{Budget, Cache, Counts, SlotPosition},
+    error::Error,
+    policy::{self, Limits, Policy, PolicyCache, Replacement, Setting},
+    trace::{Call, Trace},
+};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Blocks from the root to the replayed block, if votes are cast and rooted normally.

@@ -7,9 +7,11 @@
 mod common;
 
 use common::{load, observed};
-use faultline_cache_sim::predict::{Counter, Plan, RecordingStart, loaded, predict, self_test};
-use faultline_cache_sim::run::{InitialContent, Simulation};
-use faultline_cache_sim::{Counts, Rule, Setting, Trace, cost};
+use faultline_cache_sim::{
+    Counts, Rule, Setting, Trace, cost,
+    predict::{Counter, Plan, RecordingStart, loaded, predict, self_test},
+    run::{InitialContent, Simulation},
+};
 
 const SEEDS: u64 = 64;
 

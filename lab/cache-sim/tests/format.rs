@@ -7,12 +7,14 @@
 mod common;
 
 use common::{load, plain};
-use faultline_cache_sim::file::{Writer, read, read_whole_records};
-use faultline_cache_sim::trace::{
-    Call, Change, ChangeKind, Coverage, Load, Loader, MAX_KEYS, MAX_LOOKUPS, MAX_PROGRAMS, Meta,
-    Program, SetNumbers, Slot, SlotKind, Source,
+use faultline_cache_sim::{
+    Error, Trace,
+    file::{Writer, read, read_whole_records},
+    trace::{
+        Call, Change, ChangeKind, Coverage, Load, Loader, MAX_KEYS, MAX_LOOKUPS, MAX_PROGRAMS,
+        Meta, Program, SetNumbers, Slot, SlotKind, Source,
+    },
 };
-use faultline_cache_sim::{Error, Trace};
 use proptest::prelude::*;
 
 fn bytes(trace: &Trace) -> Vec<u8> {

@@ -8,9 +8,11 @@ mod common;
 
 use common::plain;
 use fastrand::Rng;
-use faultline_cache_sim::interval::{Halves, Range, variance};
-use faultline_cache_sim::run::{InitialContent, Simulation};
-use faultline_cache_sim::{Rule, Setting, Trace};
+use faultline_cache_sim::{
+    Rule, Setting, Trace,
+    interval::{Halves, Range, variance},
+    run::{InitialContent, Simulation},
+};
 
 const SLOTS: u32 = 125;
 const CALLS: u32 = 140;

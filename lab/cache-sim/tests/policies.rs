@@ -7,10 +7,13 @@
 mod common;
 
 use common::{load, plain};
-use faultline_cache_sim::policy::{NAMED_POLICIES, least_misses_by_bytes};
-use faultline_cache_sim::run::{InitialContent, Outcome, Simulation};
-use faultline_cache_sim::trace::{Call, Meta, Program, Slot, SlotKind, Source};
-use faultline_cache_sim::{Limit, Policy, Rule, Setting, Trace, with_attack};
+use faultline_cache_sim::{
+    Limit, Policy, Rule, Setting, Trace,
+    policy::{NAMED_POLICIES, least_misses_by_bytes},
+    run::{InitialContent, Outcome, Simulation},
+    trace::{Call, Meta, Program, Slot, SlotKind, Source},
+    with_attack,
+};
 use proptest::prelude::*;
 
 fn all() -> Vec<(String, Policy)> {

@@ -7,9 +7,11 @@
 mod common;
 
 use common::{load, plain};
-use faultline_cache_sim::cost::{Fit, Model};
-use faultline_cache_sim::predict::{self, Curve, Plan, RecordingStart};
-use faultline_cache_sim::{Error, Rule, Trace};
+use faultline_cache_sim::{
+    Error, Rule, Trace,
+    cost::{Fit, Model},
+    predict::{self, Curve, Plan, RecordingStart},
+};
 
 fn predict(plan: &Plan) -> Result<Curve, Error> {
     predict::predict(plan, |_| {})

@@ -4,13 +4,17 @@
     reason = "a test stops at what it did not expect, in its helpers too"
 )]
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
-use faultline_cache_sim::run::{InitialContent, Simulation};
-use faultline_cache_sim::trace::{Call, Meta, Program, Slot, SlotKind, Source};
-use faultline_cache_sim::{Limit, Policy, Setting, Trace};
+use faultline_cache_sim::{
+    Limit, Policy, Setting, Trace,
+    run::{InitialContent, Simulation},
+    trace::{Call, Meta, Program, Slot, SlotKind, Source},
+};
 
 const TRACES: u64 = 1_000;
 /// The cost of each program in libCacheSim.

@@ -12,15 +12,16 @@
 
 use memchr::memmem;
 use rustix::time::{ClockId, clock_gettime};
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::Value;
-use std::collections::HashMap;
-use std::fmt::Write as _;
-use std::hash::{BuildHasherDefault, Hasher};
-use std::hint::black_box;
-use std::io::{Read, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::{
+    collections::HashMap,
+    fmt::Write as _,
+    hash::{BuildHasherDefault, Hasher},
+    hint::black_box,
+    io::{Read, Write as _},
+    net::{TcpListener, TcpStream},
+};
 
 /// Transactions that are no votes, and the accounts of each.
 const TRANSACTIONS: u64 = 1_500;

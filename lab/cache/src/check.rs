@@ -1,24 +1,31 @@
 //! `faultline cache check`: compares predictions from one run with other recorded runs.
 
-use crate::args::CheckArgs;
-use crate::predicted_run::{PredictedRuns, range_text};
+use crate::{
+    args::CheckArgs,
+    predicted_run::{PredictedRuns, range_text},
+};
 use anyhow::ensure;
-use faultline_cache_prediction::prediction::Range;
-use faultline_cache_prediction::prepared::{Prepared, SelfTestRun, mean_load};
-use faultline_cache_prediction::recorded::Recorded;
-use faultline_cache_prediction::trace_file::{self, path_of};
-use faultline_cache_sim::cost::{Fit, Model, Observed, compile_times};
-use faultline_cache_sim::predict::{is_close, off_percent};
-use faultline_cache_sim::run::InitialContent;
-use faultline_cache_sim::trace::Coverage;
-use faultline_cache_sim::{Counts, Setting, Simulation, Trace};
-use faultline_common::files::AtPath;
-use faultline_common::output::json;
+use faultline_cache_prediction::{
+    prediction::Range,
+    prepared::{Prepared, SelfTestRun, mean_load},
+    recorded::Recorded,
+    trace_file::{self, path_of},
+};
+use faultline_cache_sim::{
+    Counts, Setting, Simulation, Trace,
+    cost::{Fit, Model, Observed, compile_times},
+    predict::{is_close, off_percent},
+    run::InitialContent,
+    trace::Coverage,
+};
+use faultline_common::{files::AtPath, output::json};
 use faultline_text::{count, counted, number, table};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::RangeInclusive;
-use std::path::Path;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::RangeInclusive,
+    path::Path,
+};
 
 /// If common slots have at least this percentage of the other run's transactions, only they are
 /// compared.

@@ -1,18 +1,21 @@
 //! `faultline cache fetch`: fetches the blocks of a recording's slots from any node.
 
-use crate::args::FetchArgs;
-use crate::block::{Block, BlockResponse};
-use crate::owners::Owners;
+use crate::{
+    args::FetchArgs,
+    block::{Block, BlockResponse},
+    owners::Owners,
+};
 use anyhow::{Context, bail};
-use faultline_cache_prediction::recorded::Recorded;
-use faultline_cache_prediction::trace_file::{self, TraceFile, path_of};
+use faultline_cache_prediction::{
+    recorded::Recorded,
+    trace_file::{self, TraceFile, path_of},
+};
 use faultline_cache_sim::trace::{Meta, SlotKind, Source};
 use faultline_client::rpc::{RetryPolicy, Rpc, RpcError};
 use faultline_common::progress::Progress;
 use faultline_text::{bytes, count, counted};
 use serde_json::json;
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// The waits add up to about 1 min, or 5 min if the node never begins to answer.
 pub(crate) const RETRIES: RetryPolicy = RetryPolicy {

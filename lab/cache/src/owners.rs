@@ -1,10 +1,11 @@
 //! Finds which accounts are programs, by their present owners. Each account is requested once.
 
-use crate::address::{self, Address};
-use crate::block::{Block, ProgramChange, Transaction};
+use crate::{
+    address::{self, Address},
+    block::{Block, ProgramChange, Transaction},
+};
 use anyhow::{Context, ensure};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine, engine::general_purpose::STANDARD};
 use faultline_cache_prediction::trace_file::TraceFile;
 use faultline_cache_sim::trace::{
     Call, Change, ChangeKind, Loader, Program, Slot, SlotKind, Trace,

@@ -1,12 +1,16 @@
-use crate::args::{AGAVE, PoliciesArgs};
-use crate::predicted_run::mean;
+use crate::{
+    args::{AGAVE, PoliciesArgs},
+    predicted_run::mean,
+};
 use faultline_cache_prediction::prepared::{Prepared, threads};
-use faultline_cache_sim::cost::{Model, compile_times};
-use faultline_cache_sim::policy::{NAMED_POLICIES, least_misses_by_bytes};
-use faultline_cache_sim::run::{InitialContent, all};
-use faultline_cache_sim::{Counts, Limit, Policy, Setting, Simulation, Trace, with_attack};
-use faultline_common::output::json;
-use faultline_common::progress::Progress;
+use faultline_cache_sim::{
+    Counts, Limit, Policy, Setting, Simulation, Trace,
+    cost::{Model, compile_times},
+    policy::{NAMED_POLICIES, least_misses_by_bytes},
+    run::{InitialContent, all},
+    with_attack,
+};
+use faultline_common::{output::json, progress::Progress};
 use faultline_text::{count, number, size, table};
 use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};

@@ -1,10 +1,13 @@
-use crate::args::PredictArgs;
-use crate::predicted_run::range_text;
+use crate::{args::PredictArgs, predicted_run::range_text};
 use anyhow::bail;
-use faultline_cache_prediction::prediction::{Counter, Prediction, Size, sizes};
-use faultline_cache_prediction::prepared::Prepared;
-use faultline_common::evidence::{today, update};
-use faultline_common::output::json;
+use faultline_cache_prediction::{
+    prediction::{Counter, Prediction, Size, sizes},
+    prepared::Prepared,
+};
+use faultline_common::{
+    evidence::{today, update},
+    output::json,
+};
 use faultline_status::{CacheEvidence, PredictedSize};
 use faultline_text::{bytes, count, number, table};
 use std::path::Path;

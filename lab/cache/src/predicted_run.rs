@@ -1,5 +1,7 @@
-use faultline_cache_sim::interval::{Halves, Range, variance};
-use faultline_cache_sim::{Counts, Error, Simulation, Trace};
+use faultline_cache_sim::{
+    Counts, Error, Simulation, Trace,
+    interval::{Halves, Range, variance},
+};
 use faultline_text::number;
 use std::collections::BTreeSet;
 

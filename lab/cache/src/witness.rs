@@ -1,19 +1,20 @@
 //! `faultline cache fetch --validator-trace`: makes a trace from the validator's own trace file.
 
-use crate::args::FetchArgs;
-use crate::written::{SlotLookups, ValidatorTrace};
+use crate::{
+    args::FetchArgs,
+    written::{SlotLookups, ValidatorTrace},
+};
 use anyhow::{Context, ensure};
-use faultline_cache_prediction::recorded::Recorded;
-use faultline_cache_prediction::trace_file::{self, TraceFile, path_of};
+use faultline_cache_prediction::{
+    recorded::Recorded,
+    trace_file::{self, TraceFile, path_of},
+};
 use faultline_cache_sim::trace::{
     Call, Change, Load, MIN_COVERAGE_PERCENT, Meta, SetNumbers, Slot, SlotKind, Source, Trace,
 };
 use faultline_common::files::AtPath;
 use faultline_text::{count, counted};
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::BufReader;
-use std::path::Path;
+use std::{collections::BTreeMap, fs::File, io::BufReader, path::Path};
 
 const REPLAYS: &str = "agave-ledger-tool";
 

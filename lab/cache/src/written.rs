@@ -5,9 +5,11 @@
 use crate::address::{self, Address};
 use anyhow::{Context, bail, ensure};
 use faultline_cache_sim::trace::{ChangeKind, Loader, Program};
-use std::collections::BTreeMap;
-use std::io::{BufRead, Read};
-use std::str::Split;
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, Read},
+    str::Split,
+};
 
 type Words<'a> = Split<'a, char>;
 

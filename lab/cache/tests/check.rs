@@ -11,8 +11,7 @@ use common::{points, record, runs};
 use faultline_cache::args::CacheArgs;
 use faultline_recording::{Point, ProgramCachePoint, ReplaySlotPoint};
 use serde_json::{Value, json};
-use std::ffi::OsStr;
-use std::path::Path;
+use std::{ffi::OsStr, path::Path};
 
 #[derive(Parser)]
 struct Command {

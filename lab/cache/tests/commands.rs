@@ -9,13 +9,14 @@ mod common;
 use clap::Parser;
 use common::{fixture, points, record, record_from, runs, slot};
 use faultline_cache::args::CacheArgs;
-use faultline_cache_sim::trace::{Call, Program, Slot, Source as TraceSource};
-use faultline_cache_sim::{Trace, file};
+use faultline_cache_sim::{
+    Trace, file,
+    trace::{Call, Program, Slot, Source as TraceSource},
+};
 use faultline_recording::{Point, ReplaySlotPoint};
 use faultline_status::Evidence;
 use serde_json::{Value, json};
-use std::fs;
-use std::path::Path;
+use std::{fs, path::Path};
 
 #[derive(Parser)]
 struct Command {

@@ -1,23 +1,28 @@
 //! Runs a round on this host; tasks do so on several. An attempt has all experiments of its round,
 //! because they share a host: `attempts/VERSION-ROUND/HOST-NUMBER`.
 
-use crate::args::RoundArgs;
-use crate::collected::void_runs;
-use crate::programs::sha256;
-use crate::round::{CampaignExperiment, Round};
-use crate::settings::Campaign;
+use crate::{
+    args::RoundArgs,
+    collected::void_runs,
+    programs::sha256,
+    round::{CampaignExperiment, Round},
+    settings::Campaign,
+};
 use anyhow::ensure;
-use faultline_common::files::AtPath;
-use faultline_common::output::say;
-use faultline_experiments::blocks::{BlockContext, attempt_name, attempt_names, host_name};
-use faultline_experiments::command::advance;
-use faultline_experiments::folder::Folder;
-use faultline_experiments::journal::{self, JournalState};
-use faultline_experiments::lock::Lock;
-use faultline_experiments::runner::ExperimentEnd;
+use faultline_common::{files::AtPath, output::say};
+use faultline_experiments::{
+    blocks::{BlockContext, attempt_name, attempt_names, host_name},
+    command::advance,
+    folder::Folder,
+    journal::{self, JournalState},
+    lock::Lock,
+    runner::ExperimentEnd,
+};
 use itertools::Itertools;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 const ATTEMPTS: &str = "attempts";
 const LOCK: &str = "lock";
@@ -174,9 +179,11 @@ fn is_finished(experiments: &[CampaignExperiment]) -> anyhow::Result<bool> {
 mod tests {
     use super::*;
     use crate::programs::ResolvedProgram;
-    use faultline_experiments::journal::{Entry, Journal, Line, Planned};
-    use faultline_experiments::outcome::{Ending, Outcome};
-    use faultline_experiments::schedule::schedule;
+    use faultline_experiments::{
+        journal::{Entry, Journal, Line, Planned},
+        outcome::{Ending, Outcome},
+        schedule::schedule,
+    };
 
     /// An attempt at a search has all results of its experiment.
     fn write(experiment: &CampaignExperiment, outcome: Outcome) {

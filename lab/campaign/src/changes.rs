@@ -1,7 +1,9 @@
 //! One sentence per release change, for the page and the feeds.
 
-use crate::compare::{Group, MetricTest, Release, Shift};
-use crate::mark::Mark;
+use crate::{
+    compare::{Group, MetricTest, Release, Shift},
+    mark::Mark,
+};
 use faultline_experiments::folder::digest;
 use faultline_report::report::Scalar;
 use faultline_text::{number as grouped, p_value};

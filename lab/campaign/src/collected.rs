@@ -1,26 +1,32 @@
-use crate::page;
-use crate::programs::sha256;
-use crate::round::{CampaignExperiment, Round};
-use crate::settings::Campaign;
-use crate::store::{Conditions, RunRow, VOID};
+use crate::{
+    page,
+    programs::sha256,
+    round::{CampaignExperiment, Round},
+    settings::Campaign,
+    store::{Conditions, RunRow, VOID},
+};
 use anyhow::ensure;
 use faultline_common::files::AtPath;
-use faultline_experiments::command::void;
-use faultline_experiments::folder::OUTPUT;
-use faultline_experiments::outcome::{Outcome as RunOutcome, Validity};
-use faultline_experiments::report::{CountedRun, Experiment};
-use faultline_experiments::search::{Answer, Outcome};
-use faultline_pages::cells::GIB;
-use faultline_pages::render;
-use faultline_report::measure::lifecycle::lifecycle;
-use faultline_report::report::pace::Pace;
-use faultline_report::report::releases;
-use faultline_report::run::Run;
+use faultline_experiments::{
+    command::void,
+    folder::OUTPUT,
+    outcome::{Outcome as RunOutcome, Validity},
+    report::{CountedRun, Experiment},
+    search::{Answer, Outcome},
+};
+use faultline_pages::{cells::GIB, render};
+use faultline_report::{
+    measure::lifecycle::lifecycle,
+    report::{pace::Pace, releases},
+    run::Run,
+};
 use faultline_text::clean;
 use itertools::Itertools;
-use std::fs;
-use std::io::{Read as _, Seek as _, SeekFrom};
-use std::path::Path;
+use std::{
+    fs,
+    io::{Read as _, Seek as _, SeekFrom},
+    path::Path,
+};
 
 const OUTPUT_TAIL: u64 = 4096;
 const MAX_LAST_LINE_CHARS: usize = 300;

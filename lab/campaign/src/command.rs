@@ -1,19 +1,22 @@
-use crate::args::{
-    AddArgs, Campaign as CampaignCommand, CampaignArgs, CheckArgs, RunArgs, VerifyArgs,
+use crate::{
+    args::{AddArgs, Campaign as CampaignCommand, CampaignArgs, CheckArgs, RunArgs, VerifyArgs},
+    changes, comparability,
+    compare::{Group, MetricTest, Release, WithoutRatio},
+    mark::{ALPHA, Mark},
+    page, plan, programs,
+    settings::{self, Campaign, Program},
+    shown,
+    store::{FROM_COMMAND, FROM_FILE, Store, find},
+    tasks, verify, work,
 };
-use crate::compare::{Group, MetricTest, Release, WithoutRatio};
-use crate::mark::{ALPHA, Mark};
-use crate::settings::{self, Campaign, Program};
-use crate::store::{FROM_COMMAND, FROM_FILE, Store, find};
-use crate::work;
-use crate::{changes, comparability, page, plan, programs, shown, tasks, verify};
 use anyhow::{Context as _, bail};
-use faultline_common::args::UsageError;
-use faultline_common::clock;
-use faultline_common::output::{print, say};
+use faultline_common::{
+    args::UsageError,
+    clock,
+    output::{print, say},
+};
 use faultline_report::report::{Scalar, releases};
-use faultline_stats::arms::welch_p;
-use faultline_stats::holm;
+use faultline_stats::{arms::welch_p, holm};
 use faultline_text::{counted, number as grouped, p_value, table};
 use itertools::Itertools;
 use std::path::Path;
@@ -379,11 +382,12 @@ fn is_disjoint(a: &[f64], b: &[f64]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::comparability::tests::{pace, with_paces};
-    use crate::compare::{groups, tests::runs};
-    use crate::settings::RESULTS;
-    use crate::store::RunRow;
-    use crate::store::tests::make_format_1;
+    use crate::{
+        comparability::tests::{pace, with_paces},
+        compare::{groups, tests::runs},
+        settings::RESULTS,
+        store::{RunRow, tests::make_format_1},
+    };
 
     fn message(rows: &[RunRow]) -> Option<String> {
         let group = groups(rows, 0.05).remove(0);

@@ -3,8 +3,10 @@
 
 use crate::store::RunRow;
 use faultline_pages::groups::by_key;
-use faultline_report::report::Scalar;
-use faultline_report::report::pace::{Difference, Pace};
+use faultline_report::report::{
+    Scalar,
+    pace::{Difference, Pace},
+};
 use itertools::Itertools;
 
 #[derive(Debug, Clone, Default, PartialEq)]

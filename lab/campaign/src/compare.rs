@@ -1,16 +1,14 @@
 //! Compares releases. The runs of one replicate are a pair: release and baseline, one after the
 //! other on the same host. Their ratio is compared, so that the host's drift cancels.
 
-use crate::comparability::Comparability;
-use crate::mark::{Mark, PairRatios};
-use crate::store::{Conditions, RunRow, VerdictRow};
+use crate::{
+    comparability::Comparability,
+    mark::{Mark, PairRatios},
+    store::{Conditions, RunRow, VerdictRow},
+};
 use faultline_pages::groups::by_key;
-use faultline_report::report::pace::Difference;
-use faultline_report::report::{Better, Scalar, releases};
-use faultline_stats::change::Detector;
-use faultline_stats::holm;
-use faultline_stats::paired::RatioTest;
-use faultline_stats::summary::mean;
+use faultline_report::report::{Better, Scalar, pace::Difference, releases};
+use faultline_stats::{change::Detector, holm, paired::RatioTest, summary::mean};
 use semver::Version;
 use std::cmp::Ordering;
 

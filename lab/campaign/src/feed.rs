@@ -1,10 +1,12 @@
-use crate::changes::{
-    FailedVersion, ReleaseChange, incomparable_releases, release_changes, signed_percent,
+use crate::{
+    changes::{
+        FailedVersion, ReleaseChange, incomparable_releases, release_changes, signed_percent,
+    },
+    compare::{Group, MetricTest, compare_versions},
+    mark::Mark,
+    settings::Campaign,
+    store::RunRow,
 };
-use crate::compare::{Group, MetricTest, compare_versions};
-use crate::mark::Mark;
-use crate::settings::Campaign;
-use crate::store::RunRow;
 use chrono::{DateTime, SecondsFormat};
 use faultline_experiments::folder::digest;
 use faultline_report::report::{Scalar, releases};
@@ -214,9 +216,13 @@ pub(crate) fn badge(metric: &Scalar, group: Option<&Group>, failed: &[FailedVers
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::comparability::tests::{pace, with_paces};
-    use crate::compare::groups;
-    use crate::compare::tests::{metric, runs};
+    use crate::{
+        comparability::tests::{pace, with_paces},
+        compare::{
+            groups,
+            tests::{metric, runs},
+        },
+    };
 
     fn campaign() -> Campaign {
         Campaign {

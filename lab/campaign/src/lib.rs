@@ -25,8 +25,10 @@ mod work;
 
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing {
-    use crate::settings::RESULTS;
-    use crate::store::{RunRow, Store};
+    use crate::{
+        settings::RESULTS,
+        store::{RunRow, Store},
+    };
     use std::path::Path;
 
     pub fn make(folder: &Path) -> anyhow::Result<()> {

@@ -10,8 +10,10 @@
 //! cache are). Pairs that all have the same direction are then reported as such.
 
 use faultline_report::report::Better;
-use faultline_stats::paired::{RatioTest, ratio_test};
-use faultline_stats::summary::mean;
+use faultline_stats::{
+    paired::{RatioTest, ratio_test},
+    summary::mean,
+};
 
 const LEVEL: f64 = 0.95;
 pub(crate) const ALPHA: f64 = 0.05;

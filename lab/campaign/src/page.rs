@@ -3,20 +3,25 @@
 
 mod head;
 
-use crate::changes::{FailedVersion, incomparable_releases, release_changes};
-use crate::compare::{self, Group, MetricTest, Release, WithoutRatio};
-use crate::feed;
-use crate::mark::Mark;
-use crate::settings::Campaign;
-use crate::store::{Conditions, Store, find};
+use crate::{
+    changes::{FailedVersion, incomparable_releases, release_changes},
+    compare::{self, Group, MetricTest, Release, WithoutRatio},
+    feed,
+    mark::Mark,
+    settings::Campaign,
+    store::{Conditions, Store, find},
+};
 use faultline_common::files::put;
-use faultline_pages::cells::{
-    estimate, figure, known, missing, number, percent, section, table, text, without_missing, words,
+use faultline_pages::{
+    cells::{
+        estimate, figure, known, missing, number, percent, section, table, text, without_missing,
+        words,
+    },
+    model::{
+        Bar, BarSeries, Bars, Block, Cell, Chart, Report, Section, Table, Verdict, VerdictKind,
+    },
+    render,
 };
-use faultline_pages::model::{
-    Bar, BarSeries, Bars, Block, Cell, Chart, Report, Section, Table, Verdict, VerdictKind,
-};
-use faultline_pages::render;
 use faultline_report::report::releases;
 use faultline_stats::change::MIN_RELEASES;
 use itertools::Itertools;
@@ -374,8 +379,10 @@ fn method(campaign: &Campaign) -> Section {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::comparability::tests::{pace, with_paces};
-    use crate::compare::tests::runs;
+    use crate::{
+        comparability::tests::{pace, with_paces},
+        compare::tests::runs,
+    };
 
     #[test]
     fn early_ended_runs_are_in_the_headline() {

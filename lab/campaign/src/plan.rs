@@ -1,12 +1,13 @@
 //! `campaign plan`: which versions run, how long, and the smallest change that the runs can detect.
 
-use crate::power::{self, POWER, Rule};
-use crate::round::{self, CampaignExperiment};
-use crate::settings::Campaign;
-use crate::store::Store;
-use crate::work;
-use faultline_experiments::plan_command::estimate;
-use faultline_experiments::schedule::schedule;
+use crate::{
+    power::{self, POWER, Rule},
+    round::{self, CampaignExperiment},
+    settings::Campaign,
+    store::Store,
+    work,
+};
+use faultline_experiments::{plan_command::estimate, schedule::schedule};
 use faultline_report::report::releases;
 use faultline_text::{counted, number, table, time};
 use std::time::Duration;

@@ -1,8 +1,10 @@
 //! The smallest change that a campaign can detect, by simulated releases.
 
-use crate::compare;
-use crate::mark::{Mark, PairRatios};
-use crate::store::RunRow;
+use crate::{
+    compare,
+    mark::{Mark, PairRatios},
+    store::RunRow,
+};
 use fastrand::Rng;
 use faultline_report::report::{Better, Scalar, releases};
 use faultline_stats::summary::mean_and_variance;

@@ -1,16 +1,18 @@
-use crate::settings::{BuildCommand, Campaign, Program};
-use crate::store::ListedVersion;
+use crate::{
+    settings::{BuildCommand, Campaign, Program},
+    store::ListedVersion,
+};
 use anyhow::{Context as _, ensure};
-use faultline_common::files::AtPath;
-use faultline_common::output::say;
-use faultline_common::signals::Signals;
+use faultline_common::{files::AtPath, output::say, signals::Signals};
 use faultline_experiments::folder::hexadecimal;
 use faultline_runner::record::ran;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::fs::{self, File};
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::{
+    fs::{self, File},
+    io::Read,
+    path::{Path, PathBuf},
+};
 
 const PROGRAMS: &str = "programs";
 const LOG: &str = "get.log";
@@ -172,8 +174,10 @@ pub(crate) fn sha256(path: &Path) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::RESULTS;
-    use crate::store::{FROM_COMMAND, RunRow, Store};
+    use crate::{
+        settings::RESULTS,
+        store::{FROM_COMMAND, RunRow, Store},
+    };
 
     #[test]
     fn a_version_may_change_its_program_only_before_it_has_results() {

@@ -1,7 +1,9 @@
 //! The plans of a round: the campaign's plan with each program.
 
-use crate::programs::ResolvedProgram;
-use crate::settings::{self, Campaign};
+use crate::{
+    programs::ResolvedProgram,
+    settings::{self, Campaign},
+};
 use anyhow::bail;
 use faultline_common::args::UsageError;
 use faultline_experiments::plan::{self, Plan};

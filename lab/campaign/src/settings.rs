@@ -1,8 +1,6 @@
 use anyhow::{Context as _, bail};
-use faultline_common::args::UsageError;
-use faultline_common::files::AtPath;
-use faultline_experiments::folder::digest;
-use faultline_experiments::lock::Lock;
+use faultline_common::{args::UsageError, files::AtPath};
+use faultline_experiments::{folder::digest, lock::Lock};
 use faultline_settings::{ConfigError, Table, Unique, number, several, text};
 use itertools::Itertools;
 use semver::VersionReq;

@@ -1,7 +1,9 @@
-use crate::settings::Campaign;
-use crate::store::{ListedVersion, RunRow, Store};
-use crate::work;
-use crate::{changes, compare, page};
+use crate::{
+    changes, compare, page,
+    settings::Campaign,
+    store::{ListedVersion, RunRow, Store},
+    work,
+};
 use faultline_common::output::json;
 use faultline_pages::export::write_columns;
 use faultline_text::{clean, table};

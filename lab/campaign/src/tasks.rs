@@ -1,29 +1,37 @@
 //! A campaign on several hosts, under Slurm. A task runs a round and never opens `results.db`. The
 //! process that submits tasks collects them, and a job after them does so again.
 
-use crate::args::{RoundArgs, SlurmArgs};
-use crate::programs::Stopped;
-use crate::round::{self, CampaignExperiment, Round};
-use crate::settings::Campaign;
-use crate::store::Store;
-use crate::work::{self, VersionOutcome};
+use crate::{
+    args::{RoundArgs, SlurmArgs},
+    programs::Stopped,
+    round::{self, CampaignExperiment, Round},
+    settings::Campaign,
+    store::Store,
+    work::{self, VersionOutcome},
+};
 use anyhow::{Context as _, anyhow, bail, ensure};
-use faultline_common::args::UsageError;
-use faultline_common::files::AtPath;
-use faultline_common::output::{print, say};
-use faultline_experiments::command::{task_exit, write_synced};
-use faultline_experiments::folder::Folder;
-use faultline_experiments::lock::{self, Holder, Lock};
-use faultline_experiments::plan::Plan;
-use faultline_experiments::schedule::schedule;
-use faultline_experiments::slurm::{self, Jobs, quoted};
+use faultline_common::{
+    args::UsageError,
+    files::AtPath,
+    output::{print, say},
+};
+use faultline_experiments::{
+    command::{task_exit, write_synced},
+    folder::Folder,
+    lock::{self, Holder, Lock},
+    plan::Plan,
+    schedule::schedule,
+    slurm::{self, Jobs, quoted},
+};
 use faultline_text::counted;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
-use std::fs;
-use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::ErrorKind,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
 
 const FOLDER: &str = "slurm";
 const ROUNDS: &str = "rounds.json";

@@ -1,12 +1,12 @@
 //! Compares recordings with the digests in `results.db`.
 
-use crate::programs::sha256;
-use crate::settings::Campaign;
-use crate::store::{RunRow, Store};
+use crate::{
+    programs::sha256,
+    settings::Campaign,
+    store::{RunRow, Store},
+};
 use faultline_common::files::AtPath;
-use faultline_experiments::command::void;
-use faultline_experiments::folder::JOURNAL;
-use faultline_experiments::report::Experiment;
+use faultline_experiments::{command::void, folder::JOURNAL, report::Experiment};
 use std::path::Path;
 
 pub(crate) struct Damaged {

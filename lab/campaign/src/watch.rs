@@ -1,17 +1,16 @@
 //! Published versions, from Cargo's sparse index or from a command that prints them.
 
-use crate::programs::Stopped;
-use crate::settings::{self, Campaign, Watch};
+use crate::{
+    programs::Stopped,
+    settings::{self, Campaign, Watch},
+};
 use anyhow::{Context as _, anyhow, ensure};
 use faultline_client::{http, tls};
-use faultline_common::files::AtPath;
-use faultline_common::signals::Signals;
+use faultline_common::{files::AtPath, signals::Signals};
 use faultline_runner::record::ran;
 use semver::Version;
 use serde::Deserialize;
-use std::fs::File;
-use std::path::Path;
-use std::time::Duration;
+use std::{fs::File, path::Path, time::Duration};
 use ureq::config::Config;
 
 const INDEX_TIMEOUT: Duration = Duration::from_secs(30);
@@ -125,8 +124,10 @@ fn index_versions(text: &str) -> anyhow::Result<Vec<String>> {
 mod tests {
     use super::*;
     use semver::VersionReq;
-    use std::io::{BufRead, BufReader, Write};
-    use std::net::TcpListener;
+    use std::{
+        io::{BufRead, BufReader, Write},
+        net::TcpListener,
+    };
 
     const INDEX: &str = "{\"name\":\"agave-validator\",\"vers\":\"2.1.9\",\"yanked\":false}\n\
                          {\"name\":\"agave-validator\",\"vers\":\"2.1.14\",\"yanked\":false}\n\

@@ -2,20 +2,19 @@
 //! stored digest is done again, an experiment continues from its journal, and a round's rows are
 //! one transaction.
 
-use crate::args::RunArgs;
-use crate::collected::{RoundOutcome, collect_round};
-use crate::compare;
-use crate::programs::{self, ResolvedProgram, Stopped};
-use crate::round::{CampaignExperiment, Round};
-use crate::settings::{Campaign, Program};
-use crate::store::{Conditions, FROM_FILE, FROM_WATCH, ListedVersion, Store, find};
-use crate::{page, round, watch};
+use crate::{
+    args::RunArgs,
+    collected::{RoundOutcome, collect_round},
+    compare, page,
+    programs::{self, ResolvedProgram, Stopped},
+    round::{self, CampaignExperiment, Round},
+    settings::{Campaign, Program},
+    store::{Conditions, FROM_FILE, FROM_WATCH, ListedVersion, Store, find},
+    watch,
+};
 use anyhow::{Context as _, bail, ensure};
-use faultline_common::clock;
-use faultline_common::output::say;
-use faultline_common::signals::Signals;
-use faultline_experiments::command;
-use faultline_experiments::runner::ExperimentEnd;
+use faultline_common::{clock, output::say, signals::Signals};
+use faultline_experiments::{command, runner::ExperimentEnd};
 use faultline_runner::isolation::folders::InUse;
 use std::time::Duration;
 

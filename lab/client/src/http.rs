@@ -3,19 +3,25 @@
 use faultline_net::connect_any;
 use rustls::{CertificateError, InvalidMessage};
 use socket2::Socket;
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::time::Duration;
-use ureq::config::Config;
-use ureq::http::Uri;
-use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
-use ureq::unversioned::transport::{
-    Buffers, ConnectProxyConnector, ConnectionDetails, Connector, Either, LazyBuffers, NextTimeout,
-    RustlsConnector, Transport,
+use std::{
+    io::{self, ErrorKind, Read, Write},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    os::unix::net::UnixStream,
+    path::PathBuf,
+    time::Duration,
 };
-use ureq::{Agent, Error};
+use ureq::{
+    Agent, Error,
+    config::Config,
+    http::Uri,
+    unversioned::{
+        resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver},
+        transport::{
+            Buffers, ConnectProxyConnector, ConnectionDetails, Connector, Either, LazyBuffers,
+            NextTimeout, RustlsConnector, Transport,
+        },
+    },
+};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 

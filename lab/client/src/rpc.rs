@@ -3,22 +3,22 @@
 
 use crate::{http, tls};
 use anyhow::Context;
-use faultline_common::clock;
-use faultline_common::output::say;
+use faultline_common::{clock, output::say};
 use faultline_net::{retry_after, unrequested_coding};
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use std::io::Read;
-use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread::{scope, sleep};
-use std::time::Duration;
-use ureq::config::Config;
-use ureq::http::Uri;
-use ureq::{Agent, Timeout};
+use std::{
+    io::Read,
+    path::Path,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+        mpsc::{RecvTimeoutError, channel},
+    },
+    thread::{scope, sleep},
+    time::Duration,
+};
+use ureq::{Agent, Timeout, config::Config, http::Uri};
 
 /// The largest blocks of mainnet are a tenth of this.
 const MAX_ANSWER_BYTES: u64 = 128 << 20;

@@ -1,6 +1,5 @@
 use anyhow::Context;
-use std::path::Path;
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
 
 /// Trusts the system's certificates, or those of a file alone.

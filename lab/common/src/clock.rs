@@ -3,8 +3,10 @@
 #![expect(clippy::disallowed_methods, reason = "this is the lab's clock")]
 
 use rustix::time::{ClockId, clock_gettime};
-use std::sync::OnceLock;
-use std::time::{Duration, Instant, SystemTime};
+use std::{
+    sync::OnceLock,
+    time::{Duration, Instant, SystemTime},
+};
 
 pub fn now() -> SystemTime {
     SystemTime::now()

@@ -1,13 +1,17 @@
 //! Writes the evidence file, from which the daemon reports how much RAM is proven and which cache size is predicted.
 
-use crate::clock;
-use crate::files::{AtPath, TempFile};
+use crate::{
+    clock,
+    files::{AtPath, TempFile},
+};
 use anyhow::{Context, anyhow};
 use faultline_status::Evidence;
 use faultline_text::day;
-use std::fs;
-use std::io::{ErrorKind, Write};
-use std::path::Path;
+use std::{
+    fs,
+    io::{ErrorKind, Write},
+    path::Path,
+};
 
 /// Changes one part of the file and keeps the other. A missing file is created.
 pub fn update(path: &Path, change: impl FnOnce(&mut Evidence)) -> anyhow::Result<()> {

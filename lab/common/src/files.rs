@@ -1,9 +1,11 @@
 //! Replaces files in folders where others may write too, and never writes through a symbolic link.
 
 use anyhow::{Context as _, bail};
-use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::{
+    fs::{self, File},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
 
 /// Why no file can be created at `path`, with a remedy; `None` if nothing is known against it.
 pub fn creation_error(path: &Path) -> Option<String> {

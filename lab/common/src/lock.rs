@@ -1,7 +1,8 @@
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::{Errno, Result};
-use std::os::fd::AsFd;
-use std::time::Duration;
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::{Errno, Result},
+};
+use std::{os::fd::AsFd, time::Duration};
 
 const RETRIES: usize = 50;
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);

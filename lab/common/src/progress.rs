@@ -1,11 +1,9 @@
 //! Progress on standard error: a bar with the time left on a terminal, else a line now and then.
 
-use crate::clock;
-use crate::output::say;
+use crate::{clock, output::say};
 use faultline_text::{clean, count, time};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::IsTerminal;
-use std::time::Duration;
+use std::{io::IsTerminal, time::Duration};
 
 /// Time between two lines, without a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(30);

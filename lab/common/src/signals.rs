@@ -4,19 +4,22 @@
 //! and shells without job control rely on it.
 
 use faultline_kernel::HostRoot;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
-use signal_hook::flag::register_conditional_default;
-use signal_hook::iterator::backend::SignalDelivery;
-use signal_hook::iterator::exfiltrator::WithOrigin;
-use signal_hook::low_level::siginfo::Cause;
-use std::io::{self, Read};
-use std::os::fd::BorrowedFd;
-use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+};
+use signal_hook::{
+    consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2},
+    flag::register_conditional_default,
+    iterator::{backend::SignalDelivery, exfiltrator::WithOrigin},
+    low_level::siginfo::Cause,
+};
+use std::{
+    io::{self, Read},
+    os::{fd::BorrowedFd, unix::net::UnixStream},
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 /// Signals that would end this program or are forwarded to a command, and SIGCHLD.
 const HANDLED: [i32; 7] = [SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];

@@ -1,21 +1,19 @@
 //! A block has all runs of one replicate, on one host and in the plan's order. Each attempt at it is
 //! an experiment with a folder of its own: `blocks/003/HOST-NUMBER`.
 
-use crate::folder::{Folder, path_safe};
-use crate::journal::{self, JournalState};
-use crate::lock::{self, Holder};
-use crate::outcome::{Ending, Outcome};
-use crate::plan::Plan;
-use crate::schedule::{Turn, schedule};
+use crate::{
+    folder::{Folder, path_safe},
+    journal::{self, JournalState},
+    lock::{self, Holder},
+    outcome::{Ending, Outcome},
+    plan::Plan,
+    schedule::{Turn, schedule},
+};
 use anyhow::ensure;
-use faultline_common::files::AtPath;
-use faultline_common::output::say;
+use faultline_common::{files::AtPath, output::say};
 use faultline_kernel::HostRoot;
 use itertools::Itertools;
-use std::collections::BTreeSet;
-use std::fs;
-use std::io::ErrorKind;
-use std::path::Path;
+use std::{collections::BTreeSet, fs, io::ErrorKind, path::Path};
 
 /// What a runner does for a block, or for a round of a campaign.
 #[derive(Debug, Clone)]

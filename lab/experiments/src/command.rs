@@ -2,30 +2,37 @@ mod block;
 mod changed;
 mod dry_run;
 
-use super::blocks::{self, BlockContext};
-use super::folder::Folder;
-use super::journal::{self, CountedRun, Entry, Journal, JournalState, Line};
-use super::lock::{self, Holder, Lock};
-use super::runner::{ExperimentEnd, RealSystem, Runner};
-use super::saved::{find_folder, read_started};
-use super::schedule::schedule;
-use super::{plan_command, report, status, targets};
-use crate::args::{Experiment, ExperimentArgs, InitArgs, Launching, ResumeArgs, RunArgs};
-use crate::check::{self, LauncherFacts};
-use crate::plan::{Plan, Severity};
+use super::{
+    blocks::{self, BlockContext},
+    folder::Folder,
+    journal::{self, CountedRun, Entry, Journal, JournalState, Line},
+    lock::{self, Holder, Lock},
+    plan_command, report,
+    runner::{ExperimentEnd, RealSystem, Runner},
+    saved::{find_folder, read_started},
+    schedule::schedule,
+    status, targets,
+};
+use crate::{
+    args::{Experiment, ExperimentArgs, InitArgs, Launching, ResumeArgs, RunArgs},
+    check::{self, LauncherFacts},
+    plan::{Plan, Severity},
+};
 use anyhow::{Context, bail, ensure};
 pub use block::task_exit;
-use faultline_common::clock;
-use faultline_common::files::{AtPath, TempFile};
-use faultline_common::output::{print, say};
+use faultline_common::{
+    clock,
+    files::{AtPath, TempFile},
+    output::{print, say},
+};
 use faultline_kernel::HostRoot;
-use faultline_runner::isolation::folders::{self, Init, Purpose};
-use faultline_runner::isolation::{CgroupRoots, Direct, Launcher, Systemd};
+use faultline_runner::isolation::{
+    CgroupRoots, Direct, Launcher, Systemd,
+    folders::{self, Init, Purpose},
+};
 use faultline_text::time;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use std::io::Write;
-use std::path::Path;
-use std::time::Duration;
+use std::{io::Write, path::Path, time::Duration};
 
 /// Exists if systemd is PID 1.
 const SYSTEMD: &str = "/run/systemd/system";

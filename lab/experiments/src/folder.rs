@@ -1,8 +1,10 @@
 use super::schedule::Scheduled;
 use faultline_runner::isolation::GroupName;
 use sha2::{Digest, Sha256};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::{
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
 
 pub const PLAN: &str = "plan.toml";
 pub const JOURNAL: &str = "journal.jsonl";

@@ -1,8 +1,10 @@
 use crate::plan::{Begin, HostRules, Plan, Severity};
 use faultline_agave::identify::Program;
 use faultline_kernel::HostRoot;
-use faultline_runner::isolation::folders;
-use faultline_runner::isolation::host::{self, Disk, HostState};
+use faultline_runner::isolation::{
+    folders,
+    host::{self, Disk, HostState},
+};
 use faultline_text::bytes;
 use std::path::Path;
 

@@ -4,11 +4,7 @@
 mod file;
 mod state;
 
-use super::folder;
-use super::outcome::Ending;
-use super::plan::Plan;
-use super::schedule::Turn;
-use super::search;
+use super::{folder, outcome::Ending, plan::Plan, schedule::Turn, search};
 pub use file::{Journal, read};
 use serde::{Deserialize, Serialize};
 pub use state::{Attempt, CountedRun, JournalState, Next, RunAttempt, SearchLog};

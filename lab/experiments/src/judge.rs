@@ -3,8 +3,10 @@
 pub mod cache;
 pub mod gaps;
 
-use super::outcome::Outcome;
-use super::plan::{Kind, Stop};
+use super::{
+    outcome::Outcome,
+    plan::{Kind, Stop},
+};
 use faultline_runner::isolation::{End, Evidence};
 use faultline_text::time;
 

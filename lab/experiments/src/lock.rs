@@ -1,17 +1,22 @@
 //! One runner per experiment, with its pid in the lock file, and one experiment per work folder.
 
 use super::plan::Plan;
-use faultline_common::files::AtPath;
-use faultline_common::lock::flock_with_retries;
-use faultline_kernel::HostRoot;
-use faultline_kernel::parse::pid_stat::{self, State};
+use faultline_common::{files::AtPath, lock::flock_with_retries};
+use faultline_kernel::{
+    HostRoot,
+    parse::pid_stat::{self, State},
+};
 use faultline_runner::isolation::folders::{FolderLock, InUse, Purpose, lock_folder};
-use rustix::fs::{FlockOperation, OFlags, flock};
-use rustix::io::Errno;
-use std::fs::{File, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use rustix::{
+    fs::{FlockOperation, OFlags, flock},
+    io::Errno,
+};
+use std::{
+    fs::{File, OpenOptions},
+    io::Write,
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
 
 /// The lock is held until this is dropped or the process ends.
 #[derive(Debug)]

@@ -12,9 +12,11 @@ pub use load::{load, parse};
 use clap::ValueEnum;
 use faultline_runner::isolation::{CpuSet, IoLimit, Limits};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {

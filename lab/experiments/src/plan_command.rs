@@ -2,18 +2,21 @@
 
 mod text;
 
-use super::check::{self, Finding, HostFacts, LauncherFacts, SpaceNeed};
-use super::plan::{self, Arm, CountedFrom, Kind, Plan, Severity};
-use super::schedule::{Turn, schedule};
+use super::{
+    check::{self, Finding, HostFacts, LauncherFacts, SpaceNeed},
+    plan::{self, Arm, CountedFrom, Kind, Plan, Severity},
+    schedule::{Turn, schedule},
+};
 use crate::args::PlanArgs;
-use faultline_common::args::UsageError;
-use faultline_common::output::json;
+use faultline_common::{args::UsageError, output::json};
 use faultline_runner::isolation::Limits;
 use faultline_text::{counted, time};
 use itertools::Itertools;
 use serde::Serialize;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 pub use text::finding;
 
 pub fn read(file: &Path) -> anyhow::Result<Plan> {

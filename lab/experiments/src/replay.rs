@@ -5,13 +5,17 @@
 //! bank is frozen at load and left out.
 
 use super::judge::cache::CacheTotals;
-use faultline_agave::log::{LogLine, LogSplitter, Progress};
-use faultline_agave::points::{KnownPoint, ProgramCache};
+use faultline_agave::{
+    log::{LogLine, LogSplitter, Progress},
+    points::{KnownPoint, ProgramCache},
+};
 use faultline_report::run::{Replayed, ReplayedSlot};
-use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::Path;
+use std::{
+    collections::HashMap,
+    fs::File,
+    io::{self, Read},
+    path::Path,
+};
 
 /// Maximum number of slots; a cluster has about 216,000 per day.
 const MAX_SLOTS: usize = 2_000_000;

@@ -7,21 +7,24 @@ mod headline;
 mod search;
 mod section;
 
-use super::folder::{Folder, OUTPUT, RECORDING};
 pub use super::journal::CountedRun;
-use super::journal::JournalState;
-use super::outcome::Validity;
-use super::plan::{Kind, Plan};
-use super::replay;
-use super::saved::{find_folder, read_for_report};
-use super::search::Answer;
+use super::{
+    folder::{Folder, OUTPUT, RECORDING},
+    journal::JournalState,
+    outcome::Validity,
+    plan::{Kind, Plan},
+    replay,
+    saved::{find_folder, read_for_report},
+    search::Answer,
+};
 use crate::args::ExperimentReportArgs;
 use anyhow::anyhow;
-use faultline_common::evidence::update;
-use faultline_common::files::put;
+use faultline_common::{evidence::update, files::put};
 use faultline_pages::{model, render};
-use faultline_report::report::{self, Options};
-use faultline_report::run::{self, Run};
+use faultline_report::{
+    report::{self, Options},
+    run::{self, Run},
+};
 use faultline_status::RamEvidence;
 use faultline_text::clean;
 use std::path::{Path, PathBuf};

@@ -7,25 +7,23 @@ mod search;
 pub mod system;
 mod turn;
 
-use super::blocks::BlockContext;
-use super::folder::Folder;
-use super::journal::{Entry, Journal, JournalState, Line, Planned};
-use super::judge::gaps::RunPeriod;
-use super::outcome::{Ending, Outcome};
-use super::plan::{Arm, Lane, Plan};
-use super::schedule::{Scheduled, Turn};
-use super::targets::{self, Target};
-use super::watch::Watch;
-use faultline_common::clock::from_nanoseconds;
-use faultline_common::files::is_disk_full;
+use super::{
+    blocks::BlockContext,
+    folder::Folder,
+    journal::{Entry, Journal, JournalState, Line, Planned},
+    judge::gaps::RunPeriod,
+    outcome::{Ending, Outcome},
+    plan::{Arm, Lane, Plan},
+    schedule::{Scheduled, Turn},
+    targets::{self, Target},
+    watch::Watch,
+};
+use faultline_common::{clock::from_nanoseconds, files::is_disk_full};
 use faultline_runner::isolation::{Evidence, Launched};
 use itertools::Itertools;
 pub use real::RealSystem;
 use search::{FailureTimer, RunningSearch};
-use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
 use system::{Recorder, System};
 
 /// From SIGTERM to SIGKILL for leftovers of an earlier runner.

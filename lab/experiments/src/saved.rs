@@ -1,13 +1,14 @@
 //! Finds and reads an experiment in its folder.
 
-use crate::blocks;
-use crate::folder::{self, Folder};
-use crate::journal::{self, JournalState};
-use crate::plan::{self, Plan};
-use crate::plan_command;
+use crate::{
+    blocks,
+    folder::{self, Folder},
+    journal::{self, JournalState},
+    plan::{self, Plan},
+    plan_command,
+};
 use anyhow::{Context, bail};
-use faultline_common::args::UsageError;
-use faultline_common::files::AtPath;
+use faultline_common::{args::UsageError, files::AtPath};
 use itertools::Itertools;
 use std::path::Path;
 

@@ -1,21 +1,25 @@
 //! Slurm's programs: one array task for each block or round, and a job that follows them.
 
-use crate::blocks::env_var;
-use crate::folder::Folder;
-use crate::plan::{Begin, Plan};
-use crate::plan_command::estimate;
+use crate::{
+    blocks::env_var,
+    folder::Folder,
+    plan::{Begin, Plan},
+    plan_command::estimate,
+};
 use anyhow::{Context, bail, ensure};
 use faultline_common::output::say;
 use faultline_text::{bytes, time};
 use itertools::Itertools;
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::Serialize;
-use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{self, ErrorKind, Read, Seek};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    io::{self, ErrorKind, Read, Seek},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    time::Duration,
+};
 
 /// Slurm queues a job again that exits with a code in its `RequeueExit`; EX_TEMPFAIL.
 pub(crate) const EXIT_NOT_NOW: u8 = 75;

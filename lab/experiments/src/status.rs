@@ -3,24 +3,30 @@ mod text;
 
 pub use search::{Dwells, SearchStatus};
 
-use super::blocks;
-use super::folder::{Folder, RECORDING};
-use super::journal::{JournalState, Step};
-use super::lock::{self, Holder};
-use super::outcome::{Outcome, Validity};
-use super::plan::Plan;
-use super::saved::{find_folder, read_started};
-use super::schedule::{Scheduled, Turn};
-use super::slurm;
 pub use super::slurm::Job;
-use super::watch::{Now, Watch};
+use super::{
+    blocks,
+    folder::{Folder, RECORDING},
+    journal::{JournalState, Step},
+    lock::{self, Holder},
+    outcome::{Outcome, Validity},
+    plan::Plan,
+    saved::{find_folder, read_started},
+    schedule::{Scheduled, Turn},
+    slurm,
+    watch::{Now, Watch},
+};
 use crate::args::StatusArgs;
-use faultline_common::clock::{self, from_nanoseconds, nanoseconds};
-use faultline_common::output::{json, say};
+use faultline_common::{
+    clock::{self, from_nanoseconds, nanoseconds},
+    output::{json, say},
+};
 use faultline_runner::record::recorder::{DEFAULT_INTERVAL, progress};
 use serde::Serialize;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "is")]

@@ -1,15 +1,19 @@
 //! The Prometheus target file (`file_sd_configs`).
 
-use super::folder::{self, Folder};
-use super::plan::Plan;
-use super::schedule::Scheduled;
+use super::{
+    folder::{self, Folder},
+    plan::Plan,
+    schedule::Scheduled,
+};
 use faultline_common::files::{AtPath, TempFile};
 use serde::Serialize;
-use std::collections::BTreeMap;
-use std::fs;
-use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::Write,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
 
 /// Prometheus may run as another user.
 const MODE: u32 = 0o644;

@@ -1,7 +1,9 @@
 //! Decides when a run is over.
 
-use super::outcome::Outcome;
-use super::plan::{CountedFrom, Kind, Plan, Stop};
+use super::{
+    outcome::Outcome,
+    plan::{CountedFrom, Kind, Plan, Stop},
+};
 use faultline_common::clock::from_nanoseconds;
 use faultline_recording::Progress;
 use std::time::Duration;

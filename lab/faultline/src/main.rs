@@ -8,9 +8,11 @@ use cli::{Cli, Command};
 use faultline_bench as bench;
 use faultline_cache as cache;
 use faultline_campaign::command as campaign;
-use faultline_common::args::UsageError;
-use faultline_common::clock;
-use faultline_common::output::{print, say};
+use faultline_common::{
+    args::UsageError,
+    clock,
+    output::{print, say},
+};
 use faultline_experiments::command as experiment;
 use faultline_report::{export, info, merge, report_command};
 use faultline_runner::record;

@@ -2,15 +2,20 @@
 
 use anyhow::{Context, bail};
 use clap::Args;
-use faultline_common::output::{print, say};
-use faultline_common::signals::Signals;
-use faultline_report::args::ReportArgs;
-use faultline_report::report_command;
-use faultline_runner::record;
-use faultline_runner::record::recorder::{self, Target, Task};
-use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use faultline_common::{
+    output::{print, say},
+    signals::Signals,
+};
+use faultline_report::{args::ReportArgs, report_command};
+use faultline_runner::record::{
+    self,
+    recorder::{self, Target, Task},
+};
+use std::{
+    io::IsTerminal,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// Entries of each run in turn. The order reduces the effect of a steady drift; six runs cannot cancel it.
 const ORDER: [u32; 6] = [512, 1024, 1024, 512, 512, 1024];

@@ -13,21 +13,23 @@
 mod run;
 
 use faultline_cache_sim::file;
-use faultline_testkit::binaries::{Binaries, SKIP_MESSAGE};
-use faultline_testkit::cluster::ClusterOptions;
-use faultline_testkit::load::Calls;
-use faultline_testkit::loader;
-use faultline_testkit::rpc::Rpc;
-use faultline_testkit::transaction::{
-    GenesisAccount, Keypair, memo_transaction, payers, program_address,
+use faultline_testkit::{
+    Error, Result,
+    binaries::{Binaries, SKIP_MESSAGE},
+    cluster::ClusterOptions,
+    load::Calls,
+    loader,
+    rpc::Rpc,
+    transaction::{GenesisAccount, Keypair, memo_transaction, payers, program_address},
 };
-use faultline_testkit::{Error, Result};
 use run::{cache, record, results, self_test};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
 
 /// One cluster at a time.
 static TURN: Mutex<()> = Mutex::new(());

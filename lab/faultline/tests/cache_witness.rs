@@ -14,16 +14,15 @@ mod run;
 
 use faultline_cache_sim::{Trace, file};
 use faultline_recording::Recording;
-use faultline_testkit::Result;
-use faultline_testkit::binaries::{Binaries, SKIP_MESSAGE, UNTRACED_MESSAGE, traced_validator};
-use faultline_testkit::cluster::ClusterOptions;
-use faultline_testkit::load::Calls;
+use faultline_testkit::{
+    Result,
+    binaries::{Binaries, SKIP_MESSAGE, UNTRACED_MESSAGE, traced_validator},
+    cluster::ClusterOptions,
+    load::Calls,
+};
 use run::{cache, record, results, self_test};
 use serde_json::Value;
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
-use std::process::Command;
+use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
 /// The cache has less room than the load's 640 programs need.
 const ENTRIES: u32 = 512;

@@ -27,13 +27,14 @@ mod witness;
 
 use facts::{Replayed, Run, runs};
 use faultline_recording::{EventKind, ProgramCachePoint};
-use faultline_testkit::Result;
-use faultline_testkit::sink::Sink;
+use faultline_testkit::{Result, sink::Sink};
 use page::Page;
 use stage::{emptied, report, results, turn};
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
 use witness::{CacheTotals, Sum, about, killed_for_memory, sum};
 
 const CACHE: &str = "loaded-programs-cache-stats";

@@ -8,18 +8,21 @@
 )]
 
 use faultline_phase::Phase;
-use faultline_report::measure::{Measured, measure};
-use faultline_report::run::{Run, load};
-use faultline_testkit::Result;
-use faultline_testkit::binaries::{Binaries, SKIP_MESSAGE};
-use faultline_testkit::cluster::{Cluster, ClusterOptions};
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_ok;
-use faultline_testkit::expose::Page;
-use faultline_testkit::process::signal;
+use faultline_report::{
+    measure::{Measured, measure},
+    run::{Run, load},
+};
+use faultline_testkit::{
+    Result,
+    binaries::{Binaries, SKIP_MESSAGE},
+    cluster::{Cluster, ClusterOptions},
+    daemon::Daemon,
+    eventually::eventually_ok,
+    expose::Page,
+    process::signal,
+};
 use serde_json::json;
-use std::path::Path;
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 /// Deadline of one step.
 const TIMEOUT: Duration = Duration::from_secs(300);

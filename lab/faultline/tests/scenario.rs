@@ -31,19 +31,23 @@ mod truth;
 mod witness;
 
 use faultline_recording::Recording;
-use faultline_testkit::Result;
-use faultline_testkit::binaries::{Binaries, SKIP_MESSAGE};
-use faultline_testkit::cluster::{Cluster, ClusterOptions};
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_ok;
-use faultline_testkit::load::Load;
-use faultline_testkit::process::signal;
+use faultline_testkit::{
+    Result,
+    binaries::{Binaries, SKIP_MESSAGE},
+    cluster::{Cluster, ClusterOptions},
+    daemon::Daemon,
+    eventually::eventually_ok,
+    load::Load,
+    process::signal,
+};
 use quota::CpuQuota;
 use said::{Scraped, Scraper};
 use serde_json::Value;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 use truth::{Moment, TICK, Thresholds, UNDER_WAY, seconds_at_tip, truth};
 use witness::{Clock, Life, STEP, Witness};
 

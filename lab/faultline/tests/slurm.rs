@@ -18,9 +18,11 @@ mod rights;
 
 use cluster::{Cluster, FAULTLINE, PATIENCE};
 use faultline_testkit::eventually::eventually;
-use std::collections::BTreeSet;
-use std::fs;
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeSet,
+    fs,
+    time::{Duration, Instant},
+};
 
 #[test]
 #[ignore = "minutes, root and Slurm"]

@@ -1,5 +1,7 @@
-use super::groups::by_key;
-use super::model::{Block, Cell, Column, Figure, Section, Table};
+use super::{
+    groups::by_key,
+    model::{Block, Cell, Column, Figure, Section, Table},
+};
 use faultline_text::number as grouped;
 
 pub const GIB: f64 = 1_073_741_824.0;

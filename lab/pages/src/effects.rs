@@ -1,7 +1,9 @@
 //! Effects relative to a reference: in words, and as a figure.
 
-use super::cells::figure;
-use super::model::{Block, Chart, Forest, ForestRow, Tone};
+use super::{
+    cells::figure,
+    model::{Block, Chart, Forest, ForestRow, Tone},
+};
 use faultline_text::number;
 
 /// From this ratio on, an effect is a multiple and not a percentage.

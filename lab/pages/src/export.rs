@@ -4,8 +4,7 @@ mod table;
 
 use anyhow::Context;
 use faultline_common::files::TempFile;
-use std::io::BufWriter;
-use std::path::Path;
+use std::{io::BufWriter, path::Path};
 
 pub use csv::CsvWriter;
 pub use parquet::ParquetWriter;

@@ -3,8 +3,10 @@
 //! Renderers compute no number. Equal reports give equal bytes. Texts are treated as hostile:
 //! escaped, with invisible and direction-changing characters as code points.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use anyhow::ensure;
 

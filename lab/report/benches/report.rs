@@ -12,10 +12,14 @@
     reason = "a benchmark reads clocks, and what fails ends it"
 )]
 
-use faultline_report::report::{Options, build};
-use faultline_report::run::{Run, load};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use faultline_report::{
+    report::{Options, build},
+    run::{Run, load},
+};
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
 
 const BUDGET: Duration = Duration::from_secs(2);
 

@@ -1,6 +1,5 @@
 use crate::report::SCALARS;
-use clap::builder::PossibleValuesParser;
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, builder::PossibleValuesParser};
 use std::path::PathBuf;
 
 /// `info`.

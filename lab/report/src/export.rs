@@ -8,12 +8,13 @@ use anyhow::{Context, bail};
 use dataset::DatasetRun;
 use faultline_common::files::{AtPath, TempFile, is_disk_full};
 use faultline_pages::export::{CsvWriter, Layout, ParquetWriter, TableWriter, Type};
-use faultline_recording::Recording;
-use faultline_recording::schema::TABLES;
+use faultline_recording::{Recording, schema::TABLES};
 use faultline_text::counted;
 use files::{CreatedFolders, OpenFile, TableFiles};
-use std::io::BufWriter;
-use std::path::{Path, PathBuf};
+use std::{
+    io::BufWriter,
+    path::{Path, PathBuf},
+};
 
 /// The table that joins a tick with its samples.
 const WIDE: &str = "wide";

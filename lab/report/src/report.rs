@@ -34,8 +34,7 @@ mod what_happened;
 pub(crate) use cells::bytes;
 pub use scalars::{Better, DEFAULT, PROCESS_DEFAULT, SCALARS, Scalar, scalar};
 
-use crate::measure::lifecycle::lifecycle;
-use crate::run::Run;
+use crate::{measure::lifecycle::lifecycle, run::Run};
 use faultline_pages::{cells, groups, model};
 use faultline_stats::block::Plan;
 use faultline_text::{counted, moment, seconds};

@@ -1,6 +1,8 @@
-use crate::args::ReportArgs;
-use crate::report::{self, Options};
-use crate::run::{self, Run};
+use crate::{
+    args::ReportArgs,
+    report::{self, Options},
+    run::{self, Run},
+};
 use anyhow::{Context as _, bail};
 use faultline_text::clean;
 use itertools::Itertools;

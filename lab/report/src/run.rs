@@ -25,10 +25,7 @@ use faultline_recording::{
     CacheTimesPoint, CostTrackerPoint, ProgramCachePoint, ReplaySlotPoint, SetRootPoint,
 };
 use itertools::Itertools;
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
 /// One run. Times are seconds since [`Run::origin_unix_ns`], the first tick, unless stated
 /// otherwise.

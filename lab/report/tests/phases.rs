@@ -12,17 +12,15 @@
 mod cases;
 
 use cases::{Case, cases};
-use faultline_metrics::metrics::recorded::PHASE_EVIDENCE;
-use faultline_metrics::metrics::validator::PHASE;
-use faultline_metrics::{Batch, Reading, Source, Stamp, Tick};
+use faultline_metrics::{
+    Batch, Reading, Source, Stamp, Tick,
+    metrics::{recorded::PHASE_EVIDENCE, validator::PHASE},
+};
 use faultline_phase::{Evidence, Phase, Process, Rules, Tracker};
 use faultline_recording::{NewProcess, NewRecording, NewSession, Writer};
-use faultline_report::measure::measure;
-use faultline_report::run::load;
+use faultline_report::{measure::measure, run::load};
 use serde_json::Value;
-use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{path::Path, sync::Arc, time::Duration};
 
 fn stamp(uptime: Duration) -> Stamp {
     Stamp {

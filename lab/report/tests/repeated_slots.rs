@@ -7,16 +7,21 @@
 )]
 
 use faultline_core::config::Datapoints;
-use faultline_datapoints::validator::intake::Intake;
-use faultline_datapoints::validator::recorded::{PointMessage, PointRecorder};
+use faultline_datapoints::validator::{
+    intake::Intake,
+    recorded::{PointMessage, PointRecorder},
+};
 use faultline_metrics::{Batch, Reading, Source, Stamp, Tick, Value};
 use faultline_recording::{NewProcess, NewRecording, NewSession, Writer};
-use faultline_report::measure::{Measured, Span, measure, numbers};
-use faultline_report::run::{Run, load};
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::mpsc::channel;
-use std::time::Duration;
+use faultline_report::{
+    measure::{Measured, Span, measure, numbers},
+    run::{Run, load},
+};
+use std::{
+    path::Path,
+    sync::{Arc, mpsc::channel},
+    time::Duration,
+};
 
 const START: u64 = 1_790_000_000;
 const SECONDS: u64 = 70;

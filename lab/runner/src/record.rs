@@ -9,21 +9,21 @@ mod wrapped;
 pub use daemon::record_demo;
 pub use exec_shim::{doctor, gate, gate_text, open, output_of, ran};
 
-use crate::record::args::RecordArgs;
-use crate::record::recorder::{
-    Addresses, Target, Task, in_path, metrics_config, metrics_variables, progress,
+use crate::record::{
+    args::RecordArgs,
+    recorder::{Addresses, Target, Task, in_path, metrics_config, metrics_variables, progress},
 };
 use anyhow::Context;
 use daemon::{Daemon, has_ended, summary};
-use faultline_common::args::UsageError;
-use faultline_common::output::say;
-use faultline_common::signals::Signals;
+use faultline_common::{args::UsageError, output::say, signals::Signals};
 use faultline_recording::Recording;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use std::ffi::OsStr;
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    ffi::OsStr,
+    os::fd::{AsFd, OwnedFd},
+    path::{Path, PathBuf},
+    time::Duration,
+};
 use wrapped::GatedCommand;
 
 /// Interval of daemon and process checks; signals and exits are handled at once.

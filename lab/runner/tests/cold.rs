@@ -11,13 +11,15 @@
 use faultline_kernel::HostRoot;
 use faultline_runner::isolation::{cold, folders};
 use faultline_testkit::eventually::{eventually, eventually_ok};
-use std::fs;
-use std::io::{Read, Write};
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::{
+    fs,
+    io::{Read, Write},
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
 
 const FILES: u64 = 48;
 const EACH: u64 = 1 << 20;

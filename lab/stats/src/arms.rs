@@ -3,8 +3,10 @@
 mod rank;
 mod welch;
 
-use crate::holm;
-use crate::summary::{finite, mean_and_variance, total};
+use crate::{
+    holm,
+    summary::{finite, mean_and_variance, total},
+};
 pub use rank::{cliffs_delta, hodges_lehmann, mann_whitney_p};
 use serde::Serialize;
 pub use welch::{equivalence_p, mean_difference, ratio_of_means, welch_p};

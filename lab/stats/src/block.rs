@@ -5,9 +5,11 @@ mod length;
 mod reliability;
 mod resample;
 
-use crate::correlation::ranks;
-use crate::distribution::normal_quantile;
-use crate::summary::{ascending, finite_values, largest, quantile_sorted, sorted, total};
+use crate::{
+    correlation::ranks,
+    distribution::normal_quantile,
+    summary::{ascending, finite_values, largest, quantile_sorted, sorted, total},
+};
 pub(crate) use halves::{CLEAR_SD, HalfMeans, Halves, block_length, drift, ends, sd_of_parts};
 pub use reliability::Reliability;
 use resample::{Deviations, JointDeviations};

@@ -1,7 +1,6 @@
 //! Rules of caveats, and why an interval is unreliable in words.
 
-use crate::block::Reliability;
-use crate::summary::quantile;
+use crate::{block::Reliability, summary::quantile};
 
 /// The first pair of arms in which one ended before the other began. `runs` has (begin on any
 /// clock, arm). Arms with a single run are left out.

@@ -5,8 +5,7 @@
 //! penalty is set so that the share [`LEVEL`] of simulated flat histories with as many runs
 //! has a change.
 
-use crate::distribution::normal_quantile;
-use crate::summary::total;
+use crate::{distribution::normal_quantile, summary::total};
 use fastrand::Rng;
 use std::collections::BTreeMap;
 

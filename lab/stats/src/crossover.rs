@@ -4,10 +4,12 @@
 //! neighbouring sizes. The interval follows from random halves of the blocks of rounds. All sizes
 //! use the same halves, because what disturbs one size in a round disturbs the others.
 
-use crate::arms::Direction;
-use crate::block::{self, HalfMeans, Halves, Plan, drift};
-use crate::decision::Decision;
-use crate::summary::ascending;
+use crate::{
+    arms::Direction,
+    block::{self, HalfMeans, Halves, Plan, drift},
+    decision::Decision,
+    summary::ascending,
+};
 use serde::Serialize;
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

@@ -1,8 +1,10 @@
 //! What an interval allows to say. Sentences, exit codes and headlines about a difference all
 //! follow from a [`Decision`].
 
-use crate::arms::Direction;
-use crate::block::{Estimate, Reliability};
+use crate::{
+    arms::Direction,
+    block::{Estimate, Reliability},
+};
 use serde::Serialize;
 use std::ops::RangeInclusive;
 

@@ -1,5 +1,7 @@
-use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
-use statrs::function::erf::erfc_inv;
+use statrs::{
+    distribution::{ContinuousCDF, Normal, StudentsT},
+    function::erf::erfc_inv,
+};
 
 /// P(Z > z) of the standard normal.
 pub(crate) fn normal_above(z: f64) -> f64 {

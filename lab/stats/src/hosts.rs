@@ -1,9 +1,11 @@
 //! Arms on several hosts. All runs of a block were on one host, which cancels out of their ratio.
 
-use crate::arms::{Arm, Comparison, Conclusion, Interval, LEVEL, RUNS_FOR_A_TEST, runs_needed};
-use crate::distribution::{t_above, t_quantile};
-use crate::paired::{over_pairs, ratio_test};
-use crate::summary::{largest, mean, mean_and_variance, varies};
+use crate::{
+    arms::{Arm, Comparison, Conclusion, Interval, LEVEL, RUNS_FOR_A_TEST, runs_needed},
+    distribution::{t_above, t_quantile},
+    paired::{over_pairs, ratio_test},
+    summary::{largest, mean, mean_and_variance, varies},
+};
 
 /// Tests the logarithms of the ratios within blocks, or the differences if a value is not positive.
 /// If all are equal, there is no interval or test.

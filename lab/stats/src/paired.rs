@@ -3,11 +3,13 @@
 //! The interval of their difference covers the fluctuation within the runs. It is still one
 //! replicate of each arm: described, not tested. Common slots count as neighbours in time.
 
-use crate::arms::{Interval, RUNS_FOR_A_TEST};
-use crate::block::{self, Estimate, HalfMeans, Halves, Plan, amount_ends};
-use crate::decision::Decision;
-use crate::distribution::{t_above, t_quantile};
-use crate::summary::{finite, largest, mean_and_variance, total, varies};
+use crate::{
+    arms::{Interval, RUNS_FOR_A_TEST},
+    block::{self, Estimate, HalfMeans, Halves, Plan, amount_ends},
+    decision::Decision,
+    distribution::{t_above, t_quantile},
+    summary::{finite, largest, mean_and_variance, total, varies},
+};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, Default, PartialEq)]

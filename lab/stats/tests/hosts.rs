@@ -5,8 +5,10 @@
 #[expect(dead_code, reason = "the other tests use the rest")]
 mod random;
 
-use faultline_stats::arms::{Comparison, Conclusion, compare};
-use faultline_stats::hosts;
+use faultline_stats::{
+    arms::{Comparison, Conclusion, compare},
+    hosts,
+};
 use random::Random;
 
 const TIMES: usize = 6000;

@@ -1,8 +1,7 @@
 //! Two runs of the same slots.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may")]
 
-use faultline_stats::paired::join;
-use faultline_stats::{Plan, block};
+use faultline_stats::{Plan, block, paired::join};
 
 /// A value for each slot.
 type Run = Vec<(u64, f64)>;

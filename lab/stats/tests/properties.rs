@@ -1,11 +1,16 @@
 //! Whatever comes in, nothing panics, and what cannot be otherwise is not.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may")]
 
-use faultline_stats::arms::{self, Conclusion};
-use faultline_stats::bracket::{Replicate, bracket};
-use faultline_stats::rate::{Reading, rates};
-use faultline_stats::smooth::moving_average;
-use faultline_stats::{Plan, block, correlation, histogram, holm, paired, summary};
+use faultline_stats::{
+    Plan,
+    arms::{self, Conclusion},
+    block,
+    bracket::{Replicate, bracket},
+    correlation, histogram, holm, paired,
+    rate::{Reading, rates},
+    smooth::moving_average,
+    summary,
+};
 use proptest::prelude::*;
 
 fn value() -> impl Strategy<Value = Option<f64>> {

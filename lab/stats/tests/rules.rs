@@ -1,12 +1,16 @@
 //! Rules that no formula has: gaps, resets, ends, limits, words.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may")]
 
-use faultline_stats::block::{self, Method};
-use faultline_stats::bracket::{Contradiction, Replicate, bracket};
-use faultline_stats::caveat::{counts_hits_as_before_4_4, not_interleaved, reliability_text};
-use faultline_stats::rate::{Reading, rates};
-use faultline_stats::smooth::moving_average;
-use faultline_stats::{Plan, Reliability, histogram, summary};
+use faultline_stats::{
+    Plan, Reliability,
+    block::{self, Method},
+    bracket::{Contradiction, Replicate, bracket},
+    caveat::{counts_hits_as_before_4_4, not_interleaved, reliability_text},
+    histogram,
+    rate::{Reading, rates},
+    smooth::moving_average,
+    summary,
+};
 
 fn some(values: &[f64]) -> Vec<Option<f64>> {
     values.iter().copied().map(Some).collect()

@@ -1,8 +1,7 @@
 //! What NumPy, SciPy and statsmodels say about the same data: `tests/witness/make.py` wrote the fixtures.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may")]
 
-use faultline_stats::arms;
-use faultline_stats::{correlation, histogram, holm, paired, smooth, summary};
+use faultline_stats::{arms, correlation, histogram, holm, paired, smooth, summary};
 use serde_json::Value;
 
 const CLOSE: f64 = 1e-9;

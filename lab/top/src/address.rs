@@ -1,6 +1,8 @@
 use faultline_client::http::is_loopback;
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::{
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+};
 use ureq::http::Uri;
 
 pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:9912/status";

@@ -1,7 +1,6 @@
 use clap::Args;
 use faultline_common::args::parse_interval;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 /// `top`.
 #[derive(Debug, Args)]

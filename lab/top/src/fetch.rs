@@ -1,21 +1,20 @@
 //! Requests the status on a separate thread, so that a host that does not answer delays no keys.
 
-use crate::address::Address;
-use crate::args::TopArgs;
+use crate::{address::Address, args::TopArgs};
 use anyhow::Context;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine, engine::general_purpose::STANDARD};
 use faultline_client::{http, tls};
 use faultline_common::clock;
 use faultline_net::unrequested_coding;
 use faultline_status::{Status, VERSION};
 use serde::Deserialize;
 use serde_json::Value;
-use std::path::Path;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::Duration;
-use ureq::Agent;
-use ureq::config::Config;
+use std::{
+    path::Path,
+    sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    time::Duration,
+};
+use ureq::{Agent, config::Config};
 
 /// A status, or a message why there is none.
 pub(crate) type Answer = Result<Box<Status>, String>;

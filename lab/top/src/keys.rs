@@ -1,5 +1,4 @@
-use crate::session::Session;
-use crate::state::Order;
+use crate::{session::Session, state::Order};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Key {

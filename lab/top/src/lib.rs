@@ -16,17 +16,18 @@ mod view;
 
 use crate::args::TopArgs;
 use address::Address;
-use faultline_common::args::UsageError;
-use faultline_common::clock;
-use faultline_common::output::{print, say};
+use faultline_common::{
+    args::UsageError,
+    clock,
+    output::{print, say},
+};
 use faultline_metrics::Source;
 use faultline_status::Status;
 use fetch::{Client, Fetcher};
 use rustix::termios::{isatty, tcgetwinsize};
 use session::Session;
 use state::State;
-use std::path::Path;
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 use view::{Scene, Theme};
 
 const COLUMNS: u16 = 80;

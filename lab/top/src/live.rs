@@ -1,18 +1,20 @@
-use crate::fetch::Fetcher;
-use crate::keys::{handle_key, keys};
-use crate::screen::Screen;
-use crate::session::Session;
-use crate::state::Moment;
-use crate::view::{Scene, Theme, draw};
+use crate::{
+    fetch::Fetcher,
+    keys::{handle_key, keys},
+    screen::Screen,
+    session::Session,
+    state::Moment,
+    view::{Scene, Theme, draw},
+};
 use anyhow::Context;
-use faultline_common::clock;
-use faultline_common::signals::Signals;
-use ratatui::Terminal;
-use ratatui::backend::TermionBackend;
+use faultline_common::{clock, signals::Signals};
+use ratatui::{Terminal, backend::TermionBackend};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::io::{Stdin, stdin, stdout};
-use std::os::fd::AsFd;
-use std::time::Duration;
+use std::{
+    io::{Stdin, stdin, stdout},
+    os::fd::AsFd,
+    time::Duration,
+};
 
 /// Poll interval of answers and of the terminal's size; keys and signals wake at once.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);

@@ -1,10 +1,14 @@
 //! The terminal as a screen. Whatever ends it, the terminal is restored.
 
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    io,
+    os::fd::{AsFd, OwnedFd},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 /// Alternate screen, cleared, without a cursor.
 const ENTER_SEQUENCE: &[u8] = b"\x1b[?1049h\x1b[2J\x1b[?25l";

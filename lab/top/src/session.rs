@@ -1,5 +1,7 @@
-use crate::fetch::Answer;
-use crate::state::{Moment, Order, State};
+use crate::{
+    fetch::Answer,
+    state::{Moment, Order, State},
+};
 
 #[derive(Debug)]
 pub(crate) struct Session {

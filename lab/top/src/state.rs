@@ -9,15 +9,16 @@ pub(crate) use events::Event;
 pub(crate) use history::History;
 pub(crate) use pools::Order;
 
-use crate::fetch::Answer;
-use crate::rate::Meter;
+use crate::{fetch::Answer, rate::Meter};
 use faultline_metrics::Source;
 use faultline_stats::rate::Reading;
 use faultline_status::{Figure, Pool, Status};
 use pools::Pools;
 use slots::SlotTimes;
-use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
 
 /// A source without a sample for this long, or three intervals if that is longer, has no rate.
 const STALE_AFTER: Duration = Duration::from_secs(60);

@@ -2,10 +2,12 @@
 
 use faultline_metrics::{Batch, Metric, Reading, Source, Stamp, Text, Tick, Value, metrics};
 use faultline_status::{Status, TimeHistogram};
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 const BEFORE: &str = include_str!("../../faultline/tests/fixtures/top/ten_seconds_before.prom");
 const PAGE: &str = include_str!("../../faultline/tests/fixtures/top/at_tip.prom");

@@ -7,12 +7,16 @@ mod theme;
 
 pub(crate) use theme::Theme;
 
-use crate::session::Session;
-use crate::state::{Moment, State};
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::text::{Line, Span, Text};
-use ratatui::widgets::Widget;
+use crate::{
+    session::Session,
+    state::{Moment, State},
+};
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    text::{Line, Span, Text},
+    widgets::Widget,
+};
 
 const MIN_SIZE: (u16, u16) = (40, 8);
 /// From this width on, the pools are next to the figures.

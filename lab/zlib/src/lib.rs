@@ -7,8 +7,10 @@
 )]
 
 use libz_sys as zlib;
-use std::ffi::{CStr, c_int, c_void};
-use std::fmt;
+use std::{
+    ffi::{CStr, c_int, c_void},
+    fmt,
+};
 
 const WINDOW_BITS: c_int = 15;
 const MEMORY_LEVEL: c_int = 8;

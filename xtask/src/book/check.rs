@@ -2,8 +2,10 @@
 
 use crate::run::{files_below, has_extension, read};
 use anyhow::bail;
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 pub(super) fn site(site: &Path) -> anyhow::Result<usize> {
     let mut pages = BTreeMap::new();

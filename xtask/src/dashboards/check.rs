@@ -1,12 +1,12 @@
 use super::queries::{self, DATA_SOURCE_VARIABLE, missing_labels, replace_variables};
-use crate::rules;
-use crate::rules::expression::Names;
-use crate::run::read;
+use crate::{
+    rules::{self, expression::Names},
+    run::read,
+};
 use anyhow::Context;
 use serde::Deserialize;
 use serde_json::Value;
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
 /// Reasons for panels without data, for the render tests.
 const REASONS: &str = "grafana/render/without-data.json";

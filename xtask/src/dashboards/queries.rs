@@ -1,8 +1,10 @@
 //! Queries of a dashboard as Grafana sends them: variables, windows, links.
 
 use crate::rules::expression::{every, for_each, result_labels};
-use promql_parser::label::{MatchOp, Matcher};
-use promql_parser::parser::{Expr, parse};
+use promql_parser::{
+    label::{MatchOp, Matcher},
+    parser::{Expr, parse},
+};
 use std::time::Duration;
 
 pub(super) const DATA_SOURCE_VARIABLE: &str = "${datasource}";

@@ -2,13 +2,15 @@
 
 use super::shape;
 use faultline_metrics::{Kind, metrics};
-use promql_parser::label::{Labels, Matcher, Matchers};
-use promql_parser::parser::{
-    BinaryExpr, Expr, LabelModifier, VectorMatchCardinality, VectorSelector, parse,
+use promql_parser::{
+    label::{Labels, Matcher, Matchers},
+    parser::{BinaryExpr, Expr, LabelModifier, VectorMatchCardinality, VectorSelector, parse},
+    util::visitor::{ExprVisitor, walk_expr},
 };
-use promql_parser::util::visitor::{ExprVisitor, walk_expr};
-use std::collections::{BTreeMap, BTreeSet};
-use std::convert::Infallible;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    convert::Infallible,
+};
 
 /// Labels that Prometheus adds to every series: its own two, the one of `grafana/prometheus/targets`,
 /// and those of an agent.

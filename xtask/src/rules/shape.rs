@@ -4,13 +4,13 @@
 //! operation for all instances, fire an alert twice, and draw a second line. So operands and
 //! results are aggregated by named labels.
 
-use promql_parser::label::{Labels, MatchOp};
-use promql_parser::parser::token::{
-    T_BOTTOMK, T_COUNT_VALUES, T_GROUP, T_LIMITK, T_LOR, T_MAX, T_MIN, T_TOPK,
-};
-use promql_parser::parser::value::ValueType;
-use promql_parser::parser::{
-    AggregateExpr, BinaryExpr, Call, Expr, LabelModifier, SubqueryExpr, VectorMatchCardinality,
+use promql_parser::{
+    label::{Labels, MatchOp},
+    parser::{
+        AggregateExpr, BinaryExpr, Call, Expr, LabelModifier, SubqueryExpr, VectorMatchCardinality,
+        token::{T_BOTTOMK, T_COUNT_VALUES, T_GROUP, T_LIMITK, T_LOR, T_MAX, T_MIN, T_TOPK},
+        value::ValueType,
+    },
 };
 use std::collections::BTreeSet;
 

@@ -2,9 +2,11 @@
 
 use crate::samples::Samples;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// The interval at which promtool evaluates the rules, as in the files.
 const EVALUATION: Duration = Duration::from_secs(60);

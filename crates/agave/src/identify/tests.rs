@@ -1,6 +1,5 @@
 use super::*;
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
+use std::{ffi::OsString, os::unix::ffi::OsStringExt};
 
 fn of(comm: &str, line: &str) -> Process {
     identify(comm, &line.split(' ').collect::<Vec<_>>())

@@ -1,5 +1,7 @@
-use crate::line::{DEFAULT_MAX_LINE_BYTES, LineSplitter, quoted_end};
-use crate::{BadLine, Reason};
+use crate::{
+    BadLine, Reason,
+    line::{DEFAULT_MAX_LINE_BYTES, LineSplitter, quoted_end},
+};
 
 const INDENT: &[u8] = b"    ";
 

@@ -1,5 +1,7 @@
-use crate::BadLine;
-use crate::line::{Point, Value};
+use crate::{
+    BadLine,
+    line::{Point, Value},
+};
 
 pub(super) trait Datapoint: Default {
     /// Ignores a key that is not a field. An unusable value leaves the field `None`.

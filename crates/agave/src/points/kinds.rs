@@ -1,6 +1,8 @@
 use super::fields::{Datapoint, FromValue, datapoints, decode};
-use crate::BadLine;
-use crate::line::{Point, Value};
+use crate::{
+    BadLine,
+    line::{Point, Value},
+};
 
 crate::recorded_datapoints! { datapoints
     "bank_frozen" => BankFrozen {

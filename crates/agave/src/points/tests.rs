@@ -1,8 +1,6 @@
 use super::*;
-use crate::Reason;
-use crate::line::Point;
-use std::collections::HashSet;
-use std::mem::discriminant;
+use crate::{Reason, line::Point};
+use std::{collections::HashSet, mem::discriminant};
 
 fn known(line: &str) -> KnownPoint {
     KnownPoint::parse(&Point::parse(line.as_bytes()).unwrap())

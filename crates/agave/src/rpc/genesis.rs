@@ -1,7 +1,9 @@
 //! The genesis certificate of Alpenglow, and its feature gate. Both need `--full-rpc-api`.
 
-use serde::Deserialize;
-use serde::de::{Deserializer, Error as _};
+use serde::{
+    Deserialize,
+    de::{Deserializer, Error as _},
+};
 use serde_json::{Value, json};
 
 /// The gate of SIMD-0326 from 4.3 on. No public cluster activated the other gate, of 4.2.2.

@@ -1,5 +1,7 @@
-use crate::json::{self, Response};
-use crate::{Error, Excerpt};
+use crate::{
+    Error, Excerpt,
+    json::{self, Response},
+};
 use serde::de::{Deserialize, IgnoredAny};
 use serde_json::{Value, json};
 

@@ -4,8 +4,10 @@
 //! Offsets are those of `StakeStateV2::Stake` in 2.0 to 4.4. The method needs `--full-rpc-api`, and
 //! reads all accounts of the node unless it has `--account-index program-id`.
 
-use serde::Deserialize;
-use serde::de::{Deserializer, Error as _};
+use serde::{
+    Deserialize,
+    de::{Deserializer, Error as _},
+};
 use serde_json::{Value, json};
 
 use crate::{PublicKey, json};

@@ -3,14 +3,17 @@
 //! `getVoteAccounts` and `getLeaderSchedule` belong to the minimal API; `getBlockProduction` and
 //! `getClusterNodes` need `--full-rpc-api`. Sources: 2.0 to 4.5.
 
-use serde::Deserialize;
-use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
-use std::collections::HashMap;
-use std::fmt;
+use serde::{
+    Deserialize,
+    de::{Deserializer, Error as _, MapAccess, Visitor},
+};
+use std::{collections::HashMap, fmt};
 
-use crate::PublicKey;
-use crate::json::{self, MAX_ENTRIES};
-use crate::version::{Client, Release, Version};
+use crate::{
+    PublicKey,
+    json::{self, MAX_ENTRIES},
+    version::{Client, Release, Version},
+};
 
 pub const LAMPORTS_PER_SOL: f64 = 1e9;
 
@@ -375,8 +378,7 @@ fn client<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Client>, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Error;
-    use crate::rpc::result;
+    use crate::{Error, rpc::result};
     use serde_json::{Value, json};
 
     fn key(name: &str) -> PublicKey {

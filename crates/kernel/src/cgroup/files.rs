@@ -1,16 +1,23 @@
 use std::sync::Arc;
 
-use super::freezer::Freezers;
-use super::levels::{Ancestry, CgroupLevels};
-use super::locate::{CgroupFolder, CgroupVersion, ProcessCgroups};
-use super::source::{CgroupFile, memory_stat};
-use crate::parse::cgroup_events::{self, MemoryEvents};
-use crate::parse::cgroup_io::{self, DeviceIo};
-use crate::parse::cgroup_memory_stat::MemoryStat;
-use crate::parse::cpu_stat::{self, CpuStat};
-use crate::parse::pressure::{self, Pressure};
-use crate::parse::{cgroup_limit, number};
-use crate::{Limit, ReadError};
+use super::{
+    freezer::Freezers,
+    levels::{Ancestry, CgroupLevels},
+    locate::{CgroupFolder, CgroupVersion, ProcessCgroups},
+    source::{CgroupFile, memory_stat},
+};
+use crate::{
+    Limit, ReadError,
+    parse::{
+        cgroup_events::{self, MemoryEvents},
+        cgroup_io::{self, DeviceIo},
+        cgroup_limit,
+        cgroup_memory_stat::MemoryStat,
+        cpu_stat::{self, CpuStat},
+        number,
+        pressure::{self, Pressure},
+    },
+};
 
 /// Open files of one process's cgroups. After a service restart has recreated a cgroup under the
 /// same path, the next sample finds it.

@@ -1,7 +1,8 @@
-use super::locate::{CgroupFolder, CgroupVersion, ProcessCgroups};
-use super::source::CgroupFile;
-use crate::parse::cgroup_frozen;
-use crate::{ParseError, ReadError};
+use super::{
+    locate::{CgroupFolder, CgroupVersion, ProcessCgroups},
+    source::CgroupFile,
+};
+use crate::{ParseError, ReadError, parse::cgroup_frozen};
 
 #[derive(Debug)]
 pub(super) struct Freezers(Vec<Freezer>);

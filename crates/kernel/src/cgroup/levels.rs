@@ -1,12 +1,18 @@
-use std::path::Path;
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
-use super::locate::{CgroupFolder, CgroupVersion};
-use super::source::CgroupFile;
-use crate::headroom::{CgroupUsage, Level, LevelMemory};
-use crate::parse::cgroup_memory_stat::{self, MemoryStat};
-use crate::parse::{cgroup_limit, number};
-use crate::{ErrorKind, Limit, ReadError};
+use super::{
+    locate::{CgroupFolder, CgroupVersion},
+    source::CgroupFile,
+};
+use crate::{
+    ErrorKind, Limit, ReadError,
+    headroom::{CgroupUsage, Level, LevelMemory},
+    parse::{
+        cgroup_limit,
+        cgroup_memory_stat::{self, MemoryStat},
+        number,
+    },
+};
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CgroupLevels {

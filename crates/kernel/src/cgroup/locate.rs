@@ -1,11 +1,17 @@
-use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
+use std::{
+    path::{Component, Path, PathBuf},
+    sync::Arc,
+};
 
-use crate::file::{OpenFile, Owner, ReadMode};
-use crate::parse::mountinfo::{self, Mount};
-use crate::parse::pid_cgroup::{self, Membership};
-use crate::process::{first_threads, is_exiting};
-use crate::{HostRoot, ReadError};
+use crate::{
+    HostRoot, ReadError,
+    file::{OpenFile, Owner, ReadMode},
+    parse::{
+        mountinfo::{self, Mount},
+        pid_cgroup::{self, Membership},
+    },
+    process::{first_threads, is_exiting},
+};
 
 /// Mount points below this folder are searched below [`HostRoot::cgroup`].
 const CGROUP_MOUNT_POINT: &str = "/sys/fs/cgroup";

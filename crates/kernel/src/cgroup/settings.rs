@@ -1,12 +1,13 @@
 //! Settings of a process's cgroups by level. They describe the process and are read once.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use super::locate::{CgroupVersion, ProcessCgroups};
-use crate::file::{OpenFile, Owner, ReadMode};
-use crate::parse::{Limit, cgroup_limit};
-use crate::{ErrorKind, ReadError};
+use crate::{
+    ErrorKind, ReadError,
+    file::{OpenFile, Owner, ReadMode},
+    parse::{Limit, cgroup_limit},
+};
 
 /// Number of the first settings of [`MEMORY`] that are amounts of bytes. Other settings are texts.
 const AMOUNT_COUNT: usize = 11;

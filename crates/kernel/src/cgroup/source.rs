@@ -1,10 +1,14 @@
 use std::sync::Arc;
 
 use super::locate::{CgroupFolder, CgroupVersion};
-use crate::file::{LazyFile, Owner, ReadMode};
-use crate::parse::cgroup_memory_stat::{self, MemoryStat};
-use crate::parse::number;
-use crate::{ParseError, ReadError};
+use crate::{
+    ParseError, ReadError,
+    file::{LazyFile, Owner, ReadMode},
+    parse::{
+        cgroup_memory_stat::{self, MemoryStat},
+        number,
+    },
+};
 
 #[derive(Debug)]
 pub(super) enum CgroupFile {

@@ -1,8 +1,10 @@
 use super::*;
-use std::fs::{self, File, Permissions};
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::{
+    fs::{self, File, Permissions},
+    os::unix::fs::{PermissionsExt, symlink},
+    path::PathBuf,
+    time::{Duration, SystemTime},
+};
 
 fn old_file(folder: &Path, name: &str, text: &str) -> PathBuf {
     let path = folder.join(name);

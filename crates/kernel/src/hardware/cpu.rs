@@ -1,9 +1,11 @@
 use std::collections::BTreeSet;
 
 use super::HardwareReader;
-use crate::cpus::is_cpu;
-use crate::parse::{cpuinfo, number};
-use crate::text::only_line;
+use crate::{
+    cpus::is_cpu,
+    parse::{cpuinfo, number},
+    text::only_line,
+};
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Processors {

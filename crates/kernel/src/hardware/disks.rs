@@ -1,9 +1,14 @@
 use super::HardwareReader;
-use crate::parse::cgroup_io::{Device, parse_device};
-use crate::parse::mountinfo::Mount;
-use crate::parse::{choice, number};
-use crate::text::only_line;
-use crate::{HostRoot, ParseError};
+use crate::{
+    HostRoot, ParseError,
+    parse::{
+        cgroup_io::{Device, parse_device},
+        choice,
+        mountinfo::Mount,
+        number,
+    },
+    text::only_line,
+};
 
 /// A whole disk, including device mapper and RAID devices.
 #[derive(Debug, Clone, PartialEq, Eq)]

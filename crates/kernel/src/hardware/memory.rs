@@ -1,7 +1,11 @@
 use super::HardwareReader;
-use crate::parse::swaps::{self, Swap};
-use crate::parse::{choice, meminfo, node_meminfo, number};
-use crate::text::only_line;
+use crate::{
+    parse::{
+        choice, meminfo, node_meminfo, number,
+        swaps::{self, Swap},
+    },
+    text::only_line,
+};
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Memory {

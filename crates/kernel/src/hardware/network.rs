@@ -1,6 +1,5 @@
 use super::HardwareReader;
-use crate::parse::number;
-use crate::text::only_line;
+use crate::{parse::number, text::only_line};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {

@@ -1,10 +1,15 @@
 use std::sync::Arc;
 
 use super::{Level, LevelMemory};
-use crate::file::{LazyFile, Owner, ReadMode};
-use crate::parse::node_meminfo::{self, NodeMeminfo};
-use crate::parse::{cpu_list, pid_status, zone_watermarks};
-use crate::{HostRoot, ReadError};
+use crate::{
+    HostRoot, ReadError,
+    file::{LazyFile, Owner, ReadMode},
+    parse::{
+        cpu_list,
+        node_meminfo::{self, NodeMeminfo},
+        pid_status, zone_watermarks,
+    },
+};
 
 /// Open files of the allowed nodes. Exists only if a cpuset excludes some nodes with memory.
 /// `numactl --membind` is not seen.

@@ -1,7 +1,9 @@
 use super::HostRoot;
-use crate::file::{LazyFile, Owner, ReadMode};
-use crate::parse::{pressure, vmstat};
-use crate::{ReadError, parse};
+use crate::{
+    ReadError,
+    file::{LazyFile, Owner, ReadMode},
+    parse::{self, pressure, vmstat},
+};
 
 /// `meminfo` is not included because others share it: [`HostRoot::open_proc_single_read`].
 #[derive(Debug)]

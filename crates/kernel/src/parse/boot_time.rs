@@ -1,5 +1,4 @@
-use crate::ParseError;
-use crate::text::fill;
+use crate::{ParseError, text::fill};
 
 /// `btime` of `/proc/stat`: Unix seconds by the wall clock.
 pub fn parse(text: &[u8]) -> Result<u64, ParseError> {

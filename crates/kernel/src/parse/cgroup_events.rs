@@ -1,5 +1,7 @@
-use crate::ParseError;
-use crate::text::{counters, fill};
+use crate::{
+    ParseError,
+    text::{counters, fill},
+};
 
 counters! {
     /// `None` if this kernel or cgroup version does not count it. v2 includes descendants (unless

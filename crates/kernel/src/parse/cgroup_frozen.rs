@@ -1,5 +1,4 @@
-use crate::ParseError;
-use crate::text::fill;
+use crate::{ParseError, text::fill};
 
 /// `cgroup.events` of v2, by its own freezer or an ancestor's. `None` before Linux 5.2, which has
 /// no v2 freezer.

@@ -1,7 +1,9 @@
 use std::fmt;
 
-use crate::ParseError;
-use crate::text::{count, lines, number, words};
+use crate::{
+    ParseError,
+    text::{count, lines, number, words},
+};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Device {

@@ -1,7 +1,9 @@
 //! `memory.max`, `memory.high`, `memory.swap.max`, and `memory.limit_in_bytes` of v1.
 
-use crate::ParseError;
-use crate::text::{number, single_value};
+use crate::{
+    ParseError,
+    text::{number, single_value},
+};
 
 /// v1 writes "no limit" as a number near 8 EiB, which depends on the page size.
 const NO_LIMIT_FROM: u64 = 1 << 62;

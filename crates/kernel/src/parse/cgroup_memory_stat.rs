@@ -1,8 +1,10 @@
 //! `memory.stat` of a cgroup: v2 (Documentation/admin-guide/cgroup-v2.rst) and v1
 //! (cgroup-v1/memory.rst) with the same names.
 
-use crate::ParseError;
-use crate::text::{counters, fill};
+use crate::{
+    ParseError,
+    text::{counters, fill},
+};
 
 counters! {
     /// Sizes in bytes and events in pages, with descendants. `None` if this kernel or cgroup

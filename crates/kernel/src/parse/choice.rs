@@ -1,7 +1,6 @@
 //! sysfs files with the selected word in brackets: `always [madvise] never`.
 
-use crate::ParseError;
-use crate::text::words;
+use crate::{ParseError, text::words};
 
 /// A list of one word may have no brackets.
 pub fn parse(text: &[u8]) -> Result<String, ParseError> {

@@ -1,7 +1,6 @@
 use std::collections::BTreeSet;
 
-use crate::ParseError;
-use crate::text::number;
+use crate::{ParseError, text::number};
 
 const MAX_NUMBER: u32 = 65_535;
 

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use crate::ParseError;
-use crate::text::fill;
+use crate::{ParseError, text::fill};
 
 /// `None` without the CPU controller, or if the kernel does not write the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,7 +1,9 @@
 //! CPU times of the host since boot, from `/proc/stat`.
 
-use crate::ParseError;
-use crate::text::{count, lines, words};
+use crate::{
+    ParseError,
+    text::{count, lines, words},
+};
 
 /// User and kernel time, and that of guests, in clock ticks (`USER_HZ`), summed over all CPUs.
 /// `None` if a part underflowed.

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use super::cgroup_io::Device;
-use crate::ParseError;
-use crate::text::{count, number, rows, words};
+use crate::{
+    ParseError,
+    text::{count, number, rows, words},
+};
 
 /// The kernel counts sectors of 512 bytes, whatever the sector size of the device is.
 const SECTOR_BYTES: u64 = 512;

@@ -2,8 +2,10 @@
 //!
 //! `interrupts` has a column for each online CPU, `softirqs` for each possible one.
 
-use crate::ParseError;
-use crate::text::{Line, lines, number, words};
+use crate::{
+    ParseError,
+    text::{Line, lines, number, words},
+};
 
 /// The kernel's counters have 32 bits and wrap. So do these sums.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,7 +1,9 @@
 use procfs::{FromRead, Lock, LockType, Locks};
 
-use crate::ParseError;
-use crate::text::{Line, lines, words};
+use crate::{
+    ParseError,
+    text::{Line, lines, words},
+};
 
 /// Without waiting locks, which [`Lock`] does not distinguish.
 pub fn parse(text: &[u8]) -> Result<Vec<Lock>, ParseError> {

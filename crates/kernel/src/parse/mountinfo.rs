@@ -1,10 +1,14 @@
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
+use std::{
+    ffi::OsString,
+    os::unix::ffi::OsStringExt,
+    path::{Path, PathBuf},
+};
 
 use super::cgroup_io::{Device, parse_device};
-use crate::ParseError;
-use crate::text::{number, rows, words};
+use crate::{
+    ParseError,
+    text::{number, rows, words},
+};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {

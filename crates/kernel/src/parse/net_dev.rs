@@ -1,7 +1,9 @@
 //! `/proc/PID/net/dev`: the interfaces of a network namespace.
 
-use crate::ParseError;
-use crate::text::{count, rows, words};
+use crate::{
+    ParseError,
+    text::{count, rows, words},
+};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterfaceTraffic {

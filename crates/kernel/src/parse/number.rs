@@ -1,7 +1,9 @@
 //! Files with one number, such as `oom_score` or `memory.current`.
 
-use crate::ParseError;
-use crate::text::{count, signed, single_value};
+use crate::{
+    ParseError,
+    text::{count, signed, single_value},
+};
 
 /// Rejects numbers near 2^64, which are underflowed counters.
 pub fn parse(text: &[u8]) -> Result<u64, ParseError> {

@@ -1,5 +1,4 @@
-use crate::ParseError;
-use crate::text::lines;
+use crate::{ParseError, text::lines};
 
 /// `PRETTY_NAME`, else `NAME`, such as `Debian GNU/Linux 12 (bookworm)`. Never fails; the return
 /// type is that of every parser.

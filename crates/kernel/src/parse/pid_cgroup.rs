@@ -1,7 +1,6 @@
 use procfs::{FromRead, ProcessCGroups};
 
-use crate::ParseError;
-use crate::text::rows;
+use crate::{ParseError, text::rows};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Membership {

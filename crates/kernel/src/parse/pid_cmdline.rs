@@ -1,5 +1,4 @@
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
+use std::{ffi::OsString, os::unix::ffi::OsStringExt};
 
 use crate::ParseError;
 

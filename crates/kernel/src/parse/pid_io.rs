@@ -1,8 +1,10 @@
 //! `/proc/PID/io` (proc_pid_io(5)); readable by root and by the same user with the same
 //! capabilities.
 
-use crate::ParseError;
-use crate::text::{counters, fill};
+use crate::{
+    ParseError,
+    text::{counters, fill},
+};
 
 counters! {
     /// Includes all threads, dead ones too. `None` if the kernel does not write the line.

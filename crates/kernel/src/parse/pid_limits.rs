@@ -1,7 +1,9 @@
 use procfs::process::LimitValue;
 
-use crate::ParseError;
-use crate::text::{lines, rows, words};
+use crate::{
+    ParseError,
+    text::{lines, rows, words},
+};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessLimit {

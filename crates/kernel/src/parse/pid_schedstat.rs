@@ -4,8 +4,10 @@
 
 use std::time::Duration;
 
-use crate::ParseError;
-use crate::text::{count, words};
+use crate::{
+    ParseError,
+    text::{count, words},
+};
 
 /// Since the task's start. A counter that underflowed is `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,9 @@
 //! `/proc/PID/stat` and `/proc/PID/task/TID/stat` (proc_pid_stat(5)).
 
-use crate::text::{count, number};
-use crate::{Comm, ParseError};
+use crate::{
+    Comm, ParseError,
+    text::{count, number},
+};
 
 /// `PF_EXITING` of the kernel's `include/linux/sched.h`.
 const PF_EXITING: u64 = 0x4;

@@ -1,8 +1,10 @@
 //! `/proc/PID/status` and `/proc/PID/task/TID/status` (proc_pid_status(5)).
 
 use super::cpu_list;
-use crate::ParseError;
-use crate::text::{counters, fill, lines, number, words};
+use crate::{
+    ParseError,
+    text::{counters, fill, lines, number, words},
+};
 
 counters! {
     /// In bytes. A field is `None` if the kernel does not write it: kernel threads and zombies have

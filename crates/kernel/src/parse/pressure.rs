@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use crate::ParseError;
-use crate::text::{count, lines, words};
+use crate::{
+    ParseError,
+    text::{count, lines, words},
+};
 
 /// Stall time since the start of the host or cgroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,10 @@
 use std::path::PathBuf;
 
 use super::mountinfo::unescape;
-use crate::ParseError;
-use crate::text::{count, rows, signed, words};
+use crate::{
+    ParseError,
+    text::{count, rows, signed, words},
+};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Swap {

@@ -1,7 +1,9 @@
 //! `Udp:` of `/proc/PID/net/snmp`. procfs-core would require all other sections, too.
 
-use crate::ParseError;
-use crate::text::{count, counters, lines, words};
+use crate::{
+    ParseError,
+    text::{count, counters, lines, words},
+};
 
 counters! {
     /// Since the start of the network namespace. `None` if the kernel does not write the column.

@@ -1,7 +1,9 @@
 //! `/proc/PID/net/udp` and `udp6`. procfs-core does not read the drops.
 
-use crate::ParseError;
-use crate::text::{count, number, rows, words};
+use crate::{
+    ParseError,
+    text::{count, number, rows, words},
+};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UdpSocket {

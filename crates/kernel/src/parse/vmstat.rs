@@ -1,5 +1,7 @@
-use crate::ParseError;
-use crate::text::{counters, fill};
+use crate::{
+    ParseError,
+    text::{counters, fill},
+};
 
 counters! {
     /// Since boot. `None` if the kernel does not write the line.

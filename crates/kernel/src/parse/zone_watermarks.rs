@@ -1,7 +1,9 @@
 //! `min` watermarks of `/proc/zoneinfo`: pages reserved for the kernel.
 
-use crate::ParseError;
-use crate::text::{lines, number, words};
+use crate::{
+    ParseError,
+    text::{lines, number, words},
+};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Watermark {

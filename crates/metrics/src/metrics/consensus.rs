@@ -1,5 +1,4 @@
-use crate::SLOT_BOUNDS;
-use crate::metric::section;
+use crate::{SLOT_BOUNDS, metric::section};
 
 section! {
     "Consensus",

@@ -1,5 +1,4 @@
-use crate::LATENESS_BOUNDS;
-use crate::metric::section;
+use crate::{LATENESS_BOUNDS, metric::section};
 
 section! {
     "The daemon itself",

@@ -1,5 +1,4 @@
-use crate::TIME_BOUNDS;
-use crate::metric::section;
+use crate::{TIME_BOUNDS, metric::section};
 
 section! {
     "Validator",

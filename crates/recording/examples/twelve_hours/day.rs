@@ -2,13 +2,16 @@
 
 mod points;
 
-use super::random::Random;
-use super::series::{Series, Weather, source_of};
-use faultline_metrics::metrics::{cgroup, daemon as d, pools as q, validator as v};
-use faultline_metrics::{Batch, Problem, Reading, Source, Stamp, Status, Text, Tick};
+use super::{
+    random::Random,
+    series::{Series, Weather, source_of},
+};
+use faultline_metrics::{
+    Batch, Problem, Reading, Source, Stamp, Status, Text, Tick,
+    metrics::{cgroup, daemon as d, pools as q, validator as v},
+};
 use faultline_recording::{Event, EventKind, NewProcess, NewRecording, NewSession, Point, Table};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// 2026-09-21, a Monday.
 const BEGAN: Duration = Duration::from_secs(1_789_970_400);

@@ -1,7 +1,6 @@
 //! The points that a made-up validator pushes for each slot.
 
-use super::super::random::Random;
-use super::{Day, PROGRAMS};
+use super::{super::random::Random, Day, PROGRAMS};
 use faultline_metrics::Stamp;
 use faultline_recording::{
     CostTrackerPoint, Point, ProgramCachePoint, ReplaySlotPoint, SetRootPoint,

@@ -1,10 +1,11 @@
 //! How each column of the wide tables moves.
 
 use super::random::Random;
-use faultline_metrics::metrics::{process as p, validator as v};
-use faultline_metrics::{Kind, Labels, Metric, Reading, Source, Text, Unit};
-use faultline_recording::Table;
-use faultline_recording::schema::Column;
+use faultline_metrics::{
+    Kind, Labels, Metric, Reading, Source, Text, Unit,
+    metrics::{process as p, validator as v},
+};
+use faultline_recording::{Table, schema::Column};
 
 const GIB: f64 = (1u64 << 30) as f64;
 

@@ -2,13 +2,14 @@
 
 use super::whole;
 use crate::error::{AttachPath, Error};
-use rusqlite::config::DbConfig;
-use rusqlite::limits::Limit;
-use rusqlite::types::ValueRef;
-use rusqlite::{Connection, Params, Row};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use rusqlite::{Connection, Params, Row, config::DbConfig, limits::Limit, types::ValueRef};
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
 
 /// Maximum bytes: a manifest with 512 arguments of 4,096 bytes, each escaped in JSON.
 const MAX_VALUE_BYTES: usize = 16 << 20;

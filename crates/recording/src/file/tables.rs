@@ -1,10 +1,14 @@
 //! Checks that a file contains only plain tables of the format.
 
 use super::BoundedConnection;
-use crate::error::Error;
-use crate::schema::{Kind, TABLES, TableSpec};
-use std::collections::{HashMap, HashSet};
-use std::path::Path;
+use crate::{
+    error::Error,
+    schema::{Kind, TABLES, TableSpec},
+};
+use std::{
+    collections::{HashMap, HashSet},
+    path::Path,
+};
 
 /// The file's tables and their columns; an older file may have fewer.
 pub(crate) type PresentTables = HashMap<String, HashSet<String>>;

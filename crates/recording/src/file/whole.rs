@@ -1,10 +1,12 @@
 use super::{length, opened_path, with_suffix};
 use crate::error::{AttachPath, Error};
 use rusqlite::Connection;
-use std::collections::HashSet;
-use std::fs::File;
-use std::io::{BufReader, Read};
-use std::path::Path;
+use std::{
+    collections::HashSet,
+    fs::File,
+    io::{BufReader, Read},
+    path::Path,
+};
 
 pub(super) const HEADER_BYTES: usize = 100;
 

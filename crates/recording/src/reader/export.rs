@@ -1,9 +1,11 @@
 //! Any table as it is, for programs that do not interpret it.
 
 use super::Recording;
-use crate::error::{AttachPath, Error};
-use crate::file;
-use crate::schema::{TABLES, Table, TableColumn, TableSpec, table_named};
+use crate::{
+    error::{AttachPath, Error},
+    file,
+    schema::{TABLES, Table, TableColumn, TableSpec, table_named},
+};
 pub use rusqlite::types::Value as Cell;
 use rusqlite::types::ValueRef;
 

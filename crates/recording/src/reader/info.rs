@@ -1,7 +1,11 @@
-use super::types::{ProcessRow, SessionRow, TickRow};
-use super::{Recording, TableInfo};
-use crate::error::{AttachPath, Error};
-use crate::file::{length, with_suffix};
+use super::{
+    Recording, TableInfo,
+    types::{ProcessRow, SessionRow, TickRow},
+};
+use crate::{
+    error::{AttachPath, Error},
+    file::{length, with_suffix},
+};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, PartialEq)]

@@ -1,7 +1,5 @@
-use super::Recording;
-use super::types::TickRow;
-use crate::error::Error;
-use crate::file;
+use super::{Recording, types::TickRow};
+use crate::{error::Error, file};
 
 /// Maximum points that one call returns.
 const MAX_POINTS: u32 = 4096;

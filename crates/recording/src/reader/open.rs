@@ -1,8 +1,12 @@
-use crate::error::{AttachPath, Error};
-use crate::file::{self, BoundedConnection, DatabaseKind, length, with_suffix};
+use crate::{
+    error::{AttachPath, Error},
+    file::{self, BoundedConnection, DatabaseKind, length, with_suffix},
+};
 use rusqlite::ErrorCode;
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+};
 use tempfile::TempDir;
 
 /// Starts a read transaction, so that all reads see one moment. Also returns the result of `check`

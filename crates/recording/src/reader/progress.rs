@@ -1,8 +1,9 @@
-use super::Recording;
-use super::types::TickRow;
-use crate::error::Error;
-use crate::file::{self, duration};
-use crate::rows::EventKind;
+use super::{Recording, types::TickRow};
+use crate::{
+    error::Error,
+    file::{self, duration},
+    rows::EventKind,
+};
 use std::time::Duration;
 
 /// Progress of a run. Values are `None` or false until they are recorded.

@@ -1,19 +1,23 @@
-use super::Recording;
-use super::types::{
-    Columns, EventRow, PoolRow, ProblemRow, ProcessRow, SeriesRow, SessionRow, TickRow,
+use super::{
+    Recording,
+    types::{Columns, EventRow, PoolRow, ProblemRow, ProcessRow, SeriesRow, SessionRow, TickRow},
 };
-use crate::error::Error;
-use crate::file::{self, BoundedConnection, duration};
-use crate::rows::EventKind;
-use crate::schema::{
-    CacheTimesPoint, CostTrackerPoint, POOL, PointTable, ProgramCachePoint, ReplaySlotPoint,
-    SetRootPoint, Table,
+use crate::{
+    error::Error,
+    file::{self, BoundedConnection, duration},
+    rows::EventKind,
+    schema::{
+        CacheTimesPoint, CostTrackerPoint, POOL, PointTable, ProgramCachePoint, ReplaySlotPoint,
+        SetRootPoint, Table,
+    },
 };
 use faultline_metrics::Metric;
 use rusqlite::types::ValueRef;
 use serde_json::Value;
-use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 /// Limit in bytes for an event's detail and a problem. The daemon writes some hundred.
 const MAX_TEXT_BYTES: usize = 64 << 10;

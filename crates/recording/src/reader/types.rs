@@ -1,7 +1,6 @@
 use crate::rows::EventKind;
 use serde_json::Value;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionRow {

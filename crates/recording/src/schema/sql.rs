@@ -1,8 +1,9 @@
-use super::fixed::{self, ColumnDeclaration, NOT_NULL, TableDeclaration};
-use super::points::{PointSpec, SPECS};
-use super::{Column, DEVICE, Kind, POOL, Table};
-use std::fmt::Write;
-use std::sync::LazyLock;
+use super::{
+    Column, DEVICE, Kind, POOL, Table,
+    fixed::{self, ColumnDeclaration, NOT_NULL, TableDeclaration},
+    points::{PointSpec, SPECS},
+};
+use std::{fmt::Write, sync::LazyLock};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableColumn {

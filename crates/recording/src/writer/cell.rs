@@ -1,7 +1,9 @@
 use crate::schema::Kind;
 use faultline_metrics::Value;
-use rusqlite::ToSql;
-use rusqlite::types::{Null, ToSqlOutput};
+use rusqlite::{
+    ToSql,
+    types::{Null, ToSqlOutput},
+};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) enum Number {

@@ -1,6 +1,5 @@
 use crate::schema::{Column, DEVICE, Kind, POOL, Table, elsewhere};
-use faultline_metrics::metrics::validator::PHASE;
-use faultline_metrics::{Metric, Reading};
+use faultline_metrics::{Metric, Reading, metrics::validator::PHASE};
 use std::collections::HashMap;
 
 const POOLS: usize = 0;

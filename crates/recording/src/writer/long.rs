@@ -4,8 +4,7 @@ use super::cell::Number;
 use crate::schema::{TABLES, TableSpec, table_named};
 use faultline_metrics::Source;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, ToSql, params_from_iter};
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 pub(super) type SampledSources = [bool; Source::ALL.len()];
 

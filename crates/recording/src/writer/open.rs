@@ -1,16 +1,20 @@
-use super::samples::{Counts, Samples};
-use super::{RollbackState, Writer};
-use crate::error::{AttachPath, Error};
-use crate::file::{
-    self, BoundedConnection, PresentTables, RECORDING, SIDE_FILES, nanos, with_suffix,
+use super::{
+    RollbackState, Writer,
+    samples::{Counts, Samples},
 };
-use crate::rows::{NewRecording, NewSession};
-use crate::schema::{APPLICATION_ID, FORMAT, TABLES};
+use crate::{
+    error::{AttachPath, Error},
+    file::{self, BoundedConnection, PresentTables, RECORDING, SIDE_FILES, nanos, with_suffix},
+    rows::{NewRecording, NewSession},
+    schema::{APPLICATION_ID, FORMAT, TABLES},
+};
 use rusqlite::{Connection, params};
-use std::collections::BTreeMap;
-use std::fs::{File, Metadata, OpenOptions, TryLockError};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    fs::{File, Metadata, OpenOptions, TryLockError},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
 
 /// Without an explicit checkpoint, SQLite does one when the log has this many pages (16 MiB).
 const AUTOCHECKPOINT_PAGES: i64 = 4096;

@@ -1,10 +1,11 @@
 //! Bounds the flight recorder's ring.
 
-use super::Writer;
-use super::samples::Counts;
-use crate::error::Error;
-use crate::file::nanos;
-use crate::schema::{TABLES, TableSpec};
+use super::{Writer, samples::Counts};
+use crate::{
+    error::Error,
+    file::nanos,
+    schema::{TABLES, TableSpec},
+};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::time::Duration;
 

@@ -1,12 +1,12 @@
-use super::cell::Number;
-use super::destinations::{Destination, Destinations, SERIES};
-use super::long::{NamedRows, SEPARATOR, SampledSources, Statements, insert_into};
+use super::{
+    cell::Number,
+    destinations::{Destination, Destinations, SERIES},
+    long::{NamedRows, SEPARATOR, SampledSources, Statements, insert_into},
+};
 use crate::schema::{DEVICE, Kind, POOL, Table};
-use faultline_metrics::metrics::validator::PHASE;
-use faultline_metrics::{Batch, Reading, Source, Stamp, Tick, Value};
+use faultline_metrics::{Batch, Reading, Source, Stamp, Tick, Value, metrics::validator::PHASE};
 use rusqlite::Connection;
-use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::{collections::BTreeMap, fmt::Write};
 
 pub(super) type Counts = BTreeMap<&'static str, u64>;
 

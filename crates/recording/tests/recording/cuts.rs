@@ -2,9 +2,7 @@
 
 use crate::made_up::{arm, assert_is_a_beginning, day::Day, finished, random::Random, write};
 use faultline_recording::{Error, Recording, Writer};
-use std::fs;
-use std::path::Path;
-use std::process::Command;
+use std::{fs, path::Path, process::Command};
 
 /// What a killed writer leaves: the database, its log, and how long the log was after each commit.
 fn left_by_a_kill(folder: &Path, seconds: usize) -> (Vec<u8>, Vec<u8>, Vec<usize>) {

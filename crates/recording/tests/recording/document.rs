@@ -2,8 +2,7 @@
 //! `FAULTLINE_RENEW=1 cargo test -p faultline-recording` and read the difference.
 
 use faultline_recording::schema::{TABLES, elsewhere};
-use std::fmt::Write;
-use std::path::Path;
+use std::{fmt::Write, path::Path};
 
 const BEGIN: &str = "<!-- generated from the schema: tables -->\n";
 const END: &str = "<!-- end of what is generated -->";

@@ -3,8 +3,10 @@
 
 use crate::made_up::{arm, at, day::Day};
 use faultline_recording::{Cell, Error, EventKind, Recording, Row, Table, Writer};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/format-1.db")

@@ -1,7 +1,9 @@
 //! A disk without room: said, survived, gone on from.
 
-use crate::made_up::{arm, assert_is_a_beginning, at, day::Day, write};
-use crate::readers::Mount;
+use crate::{
+    made_up::{arm, assert_is_a_beginning, at, day::Day, write},
+    readers::Mount,
+};
 use faultline_recording::{Error, Recording, Writer, backup};
 
 /// Writes until there is no room; the seconds that were committed, and the one that was not.

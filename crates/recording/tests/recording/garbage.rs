@@ -3,8 +3,7 @@
 use crate::made_up::{arm, day::Day, finished, folder};
 use faultline_recording::{Recording, Table, Writer, merge};
 use proptest::prelude::*;
-use std::fs;
-use std::path::Path;
+use std::{fs, path::Path};
 
 /// Everything a reader can be asked.
 fn read_all(path: &Path) {

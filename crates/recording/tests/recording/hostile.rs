@@ -2,11 +2,13 @@
 
 use crate::made_up::{arm, day::Day, finished, folder};
 use faultline_recording::{Error, EventKind, Recording, Table, Writer, backup, merge};
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::mpsc;
-use std::time::Duration;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::mpsc,
+    time::Duration,
+};
 use tempfile::TempDir;
 
 const PAGE: usize = 4096;

@@ -4,10 +4,12 @@ use crate::made_up::{
     arm, assert_is_a_beginning, assert_is_a_piece, at, day::Day, random::Random, write,
 };
 use faultline_recording::{Error, Recording, Writer, backup};
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::{
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 /// What the child does, over and over, and where.
 const ORDER: &str = "FAULTLINE_KILLED_WRITER";

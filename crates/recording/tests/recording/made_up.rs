@@ -9,8 +9,7 @@ pub(crate) mod random;
 pub(crate) mod series;
 
 use day::{Arm, Day, Second};
-use faultline_metrics::metrics::all;
-use faultline_metrics::{Source, Stamp, Tick};
+use faultline_metrics::{Source, Stamp, Tick, metrics::all};
 use faultline_recording::{Error, Point, Recording, Table, Writer};
 use std::collections::{BTreeMap, HashMap};
 

@@ -2,8 +2,7 @@
 
 use crate::made_up::{arm, at, day::Day, finished, write};
 use faultline_recording::{Error, EventKind, MergeSummary, NewProcess, Recording, Writer, merge};
-use std::path::Path;
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 /// One run in two files, as after a daemon that was killed and started again with another name for its recording.
 fn halves(folder: &Path) -> [std::path::PathBuf; 2] {

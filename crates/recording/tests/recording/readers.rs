@@ -2,11 +2,13 @@
 
 use crate::made_up::{arm, assert_is_a_beginning, day::Day, finished, write};
 use faultline_recording::{Error, Recording, Table, Writer, backup};
-use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::{Path, PathBuf},
+    process::Command,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+};
 
 /// A small disk of its own; needs root.
 pub(crate) struct Mount(tempfile::TempDir);

@@ -3,9 +3,7 @@
 use crate::made_up::{arm, assert_is_a_piece, at, day::Day, write};
 use faultline_metrics::{Batch, Problem, Reading, Source, Status, Tick, metrics::pools};
 use faultline_recording::{Error, Recording, Table, Writer, backup};
-use std::fs;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{fs, sync::Arc, time::Duration};
 
 const MINUTE: u64 = 60;
 

@@ -1,17 +1,18 @@
 //! What is written is what is read.
 
-use crate::fixture::devices;
-use crate::made_up::{arm, assert_is_a_beginning, at, day::Day, finished, write, write_all};
-use faultline_metrics::metrics::{cgroup, daemon, pools, process, validator};
+use crate::{
+    fixture::devices,
+    made_up::{arm, assert_is_a_beginning, at, day::Day, finished, write, write_all},
+};
 use faultline_metrics::{
     Batch, Histogram, Problem, Reading, Source, Status, TIME_BOUNDS, Text, Tick, Value,
+    metrics::{cgroup, daemon, pools, process, validator},
 };
 use faultline_recording::{
     Cell, CostTrackerPoint, Error, Event, EventKind, NewProcess, NewRecording, NewSession, Point,
     Recording, Table, Writer,
 };
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 pub(crate) fn opening(labels: &[(&str, &str)]) -> NewRecording {
     let labels = labels

@@ -1,11 +1,15 @@
 //! What one tick has of the inputs.
 
 use super::{AnswerInputs, Consensus};
-use crate::cache::{entries, warning};
-use crate::memory::MemoryStatus;
-use crate::readings::Readings;
-use faultline_metrics::metrics::{cgroup, host, process as p, validator as v, votes as m};
-use faultline_metrics::{Source, Stamp};
+use crate::{
+    cache::{entries, warning},
+    memory::MemoryStatus,
+    readings::Readings,
+};
+use faultline_metrics::{
+    Source, Stamp,
+    metrics::{cgroup, host, process as p, validator as v, votes as m},
+};
 
 /// AgaveDelinquent is silent while a validator younger than this catches up.
 const CATCH_UP_SECONDS: f64 = 90.0 * 60.0;

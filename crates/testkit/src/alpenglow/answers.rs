@@ -1,8 +1,10 @@
 //! What the node answers.
 
-use std::collections::HashMap;
-use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 

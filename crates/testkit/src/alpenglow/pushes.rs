@@ -1,12 +1,15 @@
 //! What the node pushes.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime};
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant, SystemTime},
+};
 
-use super::answers::Answers;
-use super::{lock, text};
+use super::{answers::Answers, lock, text};
 use crate::http;
 
 const STEP: Duration = Duration::from_millis(100);

@@ -4,17 +4,21 @@
     reason = "a tool for people: it reads the clock and chooses its exit code"
 )]
 
-use std::io::Read;
-use std::path::PathBuf;
-use std::process::ExitCode;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
+use std::{
+    io::Read,
+    path::PathBuf,
+    process::ExitCode,
+    sync::mpsc::{Receiver, RecvTimeoutError, channel},
+    time::{Duration, Instant},
+};
 
-use faultline_testkit::Result;
-use faultline_testkit::cluster::{Cluster, ClusterOptions, FirstSnapshot};
-use faultline_testkit::load::Load;
-use faultline_testkit::program;
-use faultline_testkit::voter::Stake;
+use faultline_testkit::{
+    Result,
+    cluster::{Cluster, ClusterOptions, FirstSnapshot},
+    load::Load,
+    program,
+    voter::Stake,
+};
 
 /// Starts a leader and a follower on loopback and a load on them; ends after --seconds or when stdin closes.
 #[derive(Debug, clap::Parser)]

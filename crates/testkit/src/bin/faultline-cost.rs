@@ -13,22 +13,26 @@
     reason = "a tool for people: it reads the clock and waits"
 )]
 
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::hint::black_box;
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    hint::black_box,
+    io::{Read, Write},
+    net::TcpStream,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::ports::PortBlock;
-use faultline_testkit::process::{Program, Running};
-use faultline_testkit::program;
-use faultline_testkit::simulated::TRUTH_VARIABLE;
-use faultline_testkit::{Error, Result};
+use faultline_testkit::{
+    Error, Result,
+    daemon::Daemon,
+    ports::PortBlock,
+    process::{Program, Running},
+    program,
+    simulated::TRUTH_VARIABLE,
+};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// The first look opens everything.

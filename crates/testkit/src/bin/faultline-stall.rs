@@ -10,15 +10,15 @@
     reason = "a tool for people: it starts itself, reads the clock and exits"
 )]
 
-use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::PathBuf,
+    process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio},
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::program;
-use faultline_testkit::{Error, Result, proc};
+use faultline_testkit::{Error, Result, daemon::Daemon, proc, program};
 use memmap2::{Mmap, MmapMut};
 
 const PROBED: usize = 64 * 1024;

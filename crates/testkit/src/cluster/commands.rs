@@ -1,16 +1,21 @@
 //! What is on disk, and the two command lines.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use super::{ClusterOptions, FirstSnapshot, Follower, FollowerAddress, MAX_FOLLOWERS, WARP_SLOT};
-use crate::binaries::Binaries;
-use crate::ports::PortBlock;
-use crate::process::Program;
-use crate::transaction::{
-    Address, GenesisAccount, base58, follower_identities, mint, payers, program_address,
+use crate::{
+    Error, Result,
+    binaries::Binaries,
+    ports::PortBlock,
+    process::Program,
+    transaction::{
+        Address, GenesisAccount, base58, follower_identities, mint, payers, program_address,
+    },
+    voter,
 };
-use crate::{Error, Result, voter};
 
 const NO_VOTING: &str = "--no-voting";
 /// The owner of accounts without data.

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::line::{self, Broken, Dialect, Sample};
-use super::{Family, Page};
+use super::{
+    Family, Page,
+    line::{self, Broken, Dialect, Sample},
+};
 use crate::{Error, Result};
 
 /// The two text formats.

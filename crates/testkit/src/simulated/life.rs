@@ -1,20 +1,27 @@
 //! The life of a simulated validator: its threads, and what each of them does.
 
-use super::memory::{Anonymous, MappedFile};
-use super::points::Lines;
-use super::push::Server;
-use super::replay::Replay;
-use super::state::{State, unix};
-use super::working_set::WorkingSet;
-use super::{NAME, Truth, rpc};
+use super::{
+    NAME, Truth,
+    memory::{Anonymous, MappedFile},
+    points::Lines,
+    push::Server,
+    replay::Replay,
+    rpc,
+    state::{State, unix},
+    working_set::WorkingSet,
+};
 use crate::{Error, Result};
 use faultline_mock_validator::Ledger;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
-use std::time::{Duration, Instant};
+use std::{
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 /// From one bit of work to the next.
 const STEP: Duration = Duration::from_millis(20);

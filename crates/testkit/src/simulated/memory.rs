@@ -1,9 +1,11 @@
 //! Memory that is really there, and a file that is really read.
 
 use memmap2::{Advice, MmapOptions, MmapRaw};
-use std::fs::File;
-use std::io::{self, BufReader, Write};
-use std::path::Path;
+use std::{
+    fs::File,
+    io::{self, BufReader, Write},
+    path::Path,
+};
 
 const MIB: usize = 1 << 20;
 

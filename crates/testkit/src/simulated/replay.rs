@@ -1,9 +1,11 @@
 //! Which slots are replayed when, and what each of them costs.
 
-use super::chain::{self, Cost, ProgramCache};
-use super::points::Replayed;
-use super::working_set::WorkingSet;
-use super::{ALPENGLOW_CAPACITY, CACHE_VARIABLE, STOCK_CAPACITY, Truth, cgroup};
+use super::{
+    ALPENGLOW_CAPACITY, CACHE_VARIABLE, STOCK_CAPACITY, Truth, cgroup,
+    chain::{self, Cost, ProgramCache},
+    points::Replayed,
+    working_set::WorkingSet,
+};
 use std::time::Duration;
 
 /// How far it has replayed.

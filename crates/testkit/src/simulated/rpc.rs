@@ -2,9 +2,11 @@
 
 use super::state::State;
 use crate::http::{UnknownLength, read_body, read_headers, read_line};
-use std::io::{BufReader, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::{
+    io::{BufReader, Write},
+    net::{Ipv4Addr, TcpListener, TcpStream},
+    sync::Arc,
+};
 
 /// Answers JSON-RPC at this port, a thread a connection, until the process ends.
 ///

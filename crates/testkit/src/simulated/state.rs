@@ -1,14 +1,17 @@
 //! What the threads of a simulated validator share.
 
-use super::points::Lines;
-use super::{Truth, chain};
+use super::{Truth, chain, points::Lines};
 use faultline_mock_validator::NodeState;
 use serde_json::json;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    sync::{
+        Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
 
 /// What the threads share.
 #[derive(Debug)]

@@ -2,12 +2,16 @@
 //! more. What a slot costs does not depend on how fast the disk and the CPUs are, so the least memory is known beforehand.
 
 use super::Truth;
-use rustix::fs::{Advice, fadvise};
-use rustix::io::{Errno, ReadWriteFlags, pread, preadv2};
-use std::fs::File;
-use std::io::{self, IoSliceMut};
-use std::path::Path;
-use std::time::Duration;
+use rustix::{
+    fs::{Advice, fadvise},
+    io::{Errno, ReadWriteFlags, pread, preadv2},
+};
+use std::{
+    fs::File,
+    io::{self, IoSliceMut},
+    path::Path,
+    time::Duration,
+};
 
 const PAGE: u64 = 4096;
 

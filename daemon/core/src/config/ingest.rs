@@ -26,8 +26,7 @@ impl Ingest {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Credentials;
-    use super::*;
+    use super::{super::Credentials, *};
 
     #[test]
     fn environment_credentials_apply_where_the_configuration_has_none() {

@@ -1,17 +1,17 @@
 mod datapoints;
 
-use super::values::{address, label, user_id};
 use super::{
     Admin, Config, Credentials, Flight, Forward, Labels, Log, MIN_INTERVAL, Metrics, Phase, Probe,
     Rpc, Target, TargetSelector, Threads, Validator,
+    values::{address, label, user_id},
 };
-use faultline_agave::PublicKey;
-use faultline_agave::config::MetricsConfig;
-use faultline_agave::rpc::PROBES;
+use faultline_agave::{PublicKey, config::MetricsConfig, rpc::PROBES};
 use faultline_kernel::HostRoot;
 use faultline_settings::{ConfigError, Table, distinct, flag, text, time, whole};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 use toml::de::DeValue;
 
 /// Returns every error, or a single one if the file cannot be read. Replaces invalid values by

@@ -1,9 +1,13 @@
 //! Runs calls on paths of the validator in their own thread: a file system may block them for ever.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, channel},
+    },
+    time::Duration,
+};
 use thiserror::Error;
 use tokio::sync::oneshot;
 

@@ -1,21 +1,25 @@
 use super::queue::QueuedPush;
-use faultline_core::clock::Clock;
-use faultline_core::config;
-use faultline_core::connector::Connector;
+use faultline_core::{clock::Clock, config, connector::Connector};
 use faultline_net::retry_after;
 use http_body_util::BodyExt;
-use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
-use hyper::header::CONTENT_ENCODING;
-use hyper::{Request, Response, StatusCode, Uri};
+use hyper::{
+    Request, Response, StatusCode, Uri,
+    body::{Body, Bytes, Frame, Incoming, SizeHint},
+    header::CONTENT_ENCODING,
+};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::{
+    client::legacy::Client,
+    rt::{TokioExecutor, TokioTimer},
+};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use std::convert::Infallible;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::{Duration, UNIX_EPOCH};
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::{Duration, UNIX_EPOCH},
+};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum idle time of a pooled connection: three of Agave's push intervals.

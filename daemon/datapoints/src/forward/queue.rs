@@ -1,12 +1,12 @@
 use super::{Handle, Precision};
-use faultline_core::clock::Clock;
-use faultline_core::push_memory::{Permit, PushMemory};
+use faultline_core::{
+    clock::Clock,
+    push_memory::{Permit, PushMemory},
+};
 use hyper::body::Bytes;
 use memmap2::MmapMut;
 use parking_lot::Mutex;
-use std::collections::VecDeque;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
 /// A copy grows by pieces of this size: no reallocation moves megabytes, and the used memory equals

@@ -2,11 +2,12 @@
 
 mod upstream;
 
-use super::queue::{Outcome, Queue};
-use super::worker::RetryTimes;
-use super::*;
-use faultline_core::config::Credentials;
-use faultline_core::supervisor::Stage;
+use super::{
+    queue::{Outcome, Queue},
+    worker::RetryTimes,
+    *,
+};
+use faultline_core::{config::Credentials, supervisor::Stage};
 use proptest::prelude::*;
 pub(crate) use upstream::{Reply, Server};
 

@@ -1,9 +1,10 @@
-use super::Shared;
-use super::client::{Attempt, Upstream};
-use super::queue::{Outcome, QueuedPush};
+use super::{
+    Shared,
+    client::{Attempt, Upstream},
+    queue::{Outcome, QueuedPush},
+};
 use faultline_core::supervisor::Stop;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RetryTimes {

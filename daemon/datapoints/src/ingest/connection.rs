@@ -1,15 +1,16 @@
 use super::{Intake, PeerUser, Shared, reception};
-use faultline_core::connection_limit::{Connection, Timeouts};
-use faultline_core::socket::{Stream, WriteShutdown};
-use faultline_core::supervisor::Stop;
-use hyper::header::{CONNECTION, HeaderValue};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
+use faultline_core::{
+    connection_limit::{Connection, Timeouts},
+    socket::{Stream, WriteShutdown},
+    supervisor::Stop,
+};
+use hyper::{
+    header::{CONNECTION, HeaderValue},
+    server::conn::http1,
+    service::service_fn,
+};
 use hyper_util::rt::TokioIo;
-use std::convert::Infallible;
-use std::pin::pin;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 use tokio_util::io::InspectReader;
 
 /// hyper's buffer: limits a request's head and the bytes parsed before other tasks run.

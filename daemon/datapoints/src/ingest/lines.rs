@@ -1,8 +1,10 @@
 //! The traits of a receiver of pushed lines, and the user who sends the push.
 
 use crate::validator::intake;
-use faultline_core::config::Ingest;
-use faultline_core::socket::{self, OwnerError, Stream};
+use faultline_core::{
+    config::Ingest,
+    socket::{self, OwnerError, Stream},
+};
 use faultline_metrics::Stamp;
 
 /// What is known of the peer's user, to decide whether its pushes count.

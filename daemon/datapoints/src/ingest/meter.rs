@@ -1,11 +1,12 @@
-use faultline_core::auth_failures::AuthFailures;
-use faultline_core::socket::Peer;
-use faultline_metrics::metrics::daemon::{INGEST_BYTES, INGEST_CONNECTIONS, INGEST_REQUESTS};
-use faultline_metrics::{Reading, ReadingList, named_enum};
+use faultline_core::{auth_failures::AuthFailures, socket::Peer};
+use faultline_metrics::{
+    Reading, ReadingList,
+    metrics::daemon::{INGEST_BYTES, INGEST_CONNECTIONS, INGEST_REQUESTS},
+    named_enum,
+};
 use hyper::StatusCode;
 use parking_lot::Mutex;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 named_enum! {
     /// With the value of the label `code`.

@@ -1,16 +1,20 @@
 //! Receives a push: splits the stream into lines and copies it for the upstream.
 
-use super::decode::Gunzip;
-use super::meter::ResultCode;
-use super::request::{Coding, Query, Route, coding, is_from_browser, route};
-use super::{HEALTH_RESPONSE, Intake, PeerUser, Push, Shared};
+use super::{
+    HEALTH_RESPONSE, Intake, PeerUser, Push, Shared,
+    decode::Gunzip,
+    meter::ResultCode,
+    request::{Coding, Query, Route, coding, is_from_browser, route},
+};
 use crate::forward::{Copy, Precision};
 use faultline_agave::line::LineSplitter;
 use faultline_core::socket::Peer;
 use http_body_util::{BodyExt, Full};
-use hyper::body::{Body, Bytes, Incoming};
-use hyper::header::EXPECT;
-use hyper::{Request, Response, StatusCode};
+use hyper::{
+    Request, Response, StatusCode,
+    body::{Body, Bytes, Incoming},
+    header::EXPECT,
+};
 use std::time::Duration;
 
 /// Maximum bytes of a rejected body to read and discard. A sender reads the response only after it

@@ -1,7 +1,9 @@
 use crate::forward::Precision;
 use faultline_core::config::Credentials;
-use hyper::Method;
-use hyper::header::{CONTENT_ENCODING, HeaderMap, ORIGIN};
+use hyper::{
+    Method,
+    header::{CONTENT_ENCODING, HeaderMap, ORIGIN},
+};
 use percent_encoding::percent_decode_str;
 use ring::digest;
 use std::borrow::Cow;

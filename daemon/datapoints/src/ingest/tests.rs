@@ -4,12 +4,10 @@ mod client;
 mod crowded;
 mod ending;
 
-use super::meter::ResultCode;
-use super::*;
+use super::{meter::ResultCode, *};
 use crate::forward::tests::{Server, config as forward_config, until};
 use client::{Client, chunked, gzip, post};
-use faultline_core::config::Forward;
-use faultline_core::supervisor::Stage;
+use faultline_core::{config::Forward, supervisor::Stage};
 use faultline_metrics::Stamp;
 use proptest::prelude::*;
 use std::sync::{Mutex, MutexGuard};

@@ -2,12 +2,16 @@
 
 use super::record_writer;
 use crate::validator::intake::Intake;
-use faultline_core::clock::Clock;
-use faultline_core::supervisor::{PATH_CALL_TIMEOUT, PathThread, Stop};
+use faultline_core::{
+    clock::Clock,
+    supervisor::{PATH_CALL_TIMEOUT, PathThread, Stop},
+};
 use faultline_log_tail::{Follower, POLL_INTERVAL, StatusHandle};
 use faultline_metrics::{Problem, Status};
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, channel};
+use std::{
+    path::{Path, PathBuf},
+    sync::mpsc::{Receiver, channel},
+};
 
 /// [`run`](FileTail::run) needs a thread that may hang, because it reads files of the validator.
 pub struct FileTail {

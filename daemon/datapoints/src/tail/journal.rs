@@ -15,19 +15,27 @@
 use super::record_writer;
 use crate::validator::intake::Intake;
 use faultline_agave::log::LogSplitter;
-use faultline_core::clock::Clock;
-use faultline_core::supervisor::{Stop, program};
+use faultline_core::{
+    clock::Clock,
+    supervisor::{Stop, program},
+};
 use faultline_log_tail::{RecordWriter, StatusHandle};
 use faultline_metrics::{Problem, Status};
 use serde::Deserialize;
-use std::io::{self, ErrorKind};
-use std::process::{ExitStatus, Stdio};
-use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::Child;
-use tokio::time::{sleep, timeout};
-use tokio_util::bytes::BytesMut;
-use tokio_util::codec::{AnyDelimiterCodec, Decoder};
+use std::{
+    io::{self, ErrorKind},
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt},
+    process::Child,
+    time::{sleep, timeout},
+};
+use tokio_util::{
+    bytes::BytesMut,
+    codec::{AnyDelimiterCodec, Decoder},
+};
 
 /// Longer JSON lines are skipped. The longest message (48 KiB, every byte as a number) takes
 /// 240 KiB.

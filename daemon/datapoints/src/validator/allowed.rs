@@ -7,8 +7,10 @@ pub use values::AllowedValues;
 use faultline_agave::line::{Point, Value};
 use faultline_core::config::{DatapointKind, Datapoints, label_name};
 use foldhash::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 #[derive(Debug, Clone, Default)]
 pub struct AllowList {

@@ -6,20 +6,18 @@ mod users;
 
 pub use push::Push;
 
-use super::allowed::{AllowList, AllowedValues};
-use super::coverage::{Coverage, LastPush, PushEnd, PushTimes};
-use super::recent::RecentLines;
-use super::recorded::PointRecorder;
-use super::reported::{MigrationReports, ValidatorReports};
-use super::senders::{
-    Assumption, LineCounts, NO_ID, PendingSums, SenderOutcome, SenderState, Senders,
+use super::{
+    allowed::{AllowList, AllowedValues},
+    coverage::{Coverage, LastPush, PushEnd, PushTimes},
+    recent::RecentLines,
+    recorded::PointRecorder,
+    reported::{MigrationReports, ValidatorReports},
+    senders::{Assumption, LineCounts, NO_ID, PendingSums, SenderOutcome, SenderState, Senders},
+    slots::{self, SlotFilter, Slots},
+    tally::{Tally, has_fields},
 };
-use super::slots::{self, SlotFilter, Slots};
-use super::tally::{Tally, has_fields};
-use faultline_agave::line::Point;
-use faultline_agave::points::KnownPoint;
-use faultline_core::config::Datapoints;
-use faultline_core::hub::Latest;
+use faultline_agave::{line::Point, points::KnownPoint};
+use faultline_core::{config::Datapoints, hub::Latest};
 use faultline_kernel::ProcessId;
 use faultline_metrics::Stamp;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

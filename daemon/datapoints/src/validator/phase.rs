@@ -1,5 +1,4 @@
-use faultline_agave::admin::StartProgress;
-use faultline_agave::log::Progress;
+use faultline_agave::{admin::StartProgress, log::Progress};
 use faultline_phase::Phase;
 
 /// From the admin socket; `None` once services run, or for an unknown state.

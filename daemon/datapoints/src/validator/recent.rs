@@ -1,8 +1,7 @@
 //! Recently counted lines, so that a batch that arrives twice counts once.
 
 use foldhash::{HashSet, quality};
-use std::collections::VecDeque;
-use std::hash::BuildHasher;
+use std::{collections::VecDeque, hash::BuildHasher};
 
 /// Covers about seven minutes with slots of 0.2 s and four kinds of deltas, and over half a minute
 /// of a catch-up. Repetitions come within seconds, from a retrying proxy.

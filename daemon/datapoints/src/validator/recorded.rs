@@ -55,11 +55,12 @@ impl PendingPoints {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use faultline_agave::line::Point as Line;
-    use faultline_agave::points::KnownPoint;
+    use faultline_agave::{line::Point as Line, points::KnownPoint};
     use faultline_recording::SetRootPoint;
-    use std::sync::mpsc::{Receiver, channel};
-    use std::time::Duration;
+    use std::{
+        sync::mpsc::{Receiver, channel},
+        time::Duration,
+    };
 
     fn receiver() -> (PointRecorder, Receiver<PointMessage>) {
         let (sender, receiver) = channel();

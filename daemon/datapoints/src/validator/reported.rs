@@ -1,9 +1,7 @@
 //! Lost points, the version and the migration: reports that are neither sums nor slots.
 
 use super::tally::{add, delta};
-use faultline_agave::log::Migration;
-use faultline_agave::points::KnownPoint;
-use faultline_agave::version::is_version;
+use faultline_agave::{log::Migration, points::KnownPoint, version::is_version};
 use faultline_metrics::Stamp;
 
 #[derive(Debug, Clone, Default)]

@@ -8,13 +8,10 @@
 //! Every other validator on that host does the same (solana-test-validator always). Points under
 //! that id are ours if they stop once the identity pushes, and foreign if they continue.
 
-use super::allowed::AllowedValues;
-use super::coverage::Coverage;
-use super::recent::RecentLines;
-use super::recorded::PendingPoints;
-use super::reported::ValidatorReports;
-use super::slots::Slots;
-use super::tally::Tally;
+use super::{
+    allowed::AllowedValues, coverage::Coverage, recent::RecentLines, recorded::PendingPoints,
+    reported::ValidatorReports, slots::Slots, tally::Tally,
+};
 use faultline_agave::points::SetIdentity;
 use faultline_metrics::Stamp;
 use std::time::Duration;

@@ -7,15 +7,16 @@ mod votor;
 
 pub use series::has_fields;
 
-use faultline_agave::line::Point;
-use faultline_agave::points::{AccountsActive, CacheTimes, KnownPoint, ProgramCache};
-use faultline_metrics::metrics::validator as v;
-use faultline_metrics::{Histogram, Metric, Reading, ReadingList, TIME_BOUNDS, Text, Value};
+use faultline_agave::{
+    line::Point,
+    points::{AccountsActive, CacheTimes, KnownPoint, ProgramCache},
+};
+use faultline_metrics::{
+    Histogram, Metric, Reading, ReadingList, TIME_BOUNDS, Text, Value, metrics::validator as v,
+};
 use jobs::Jobs;
 use series::Series;
-use std::collections::VecDeque;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 use votor::Votor;
 
 /// Maximum delta of a push: a larger one is not a count, and larger sums would lose precision as

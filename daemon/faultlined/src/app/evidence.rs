@@ -1,11 +1,11 @@
 //! The evidence file of the configuration. What is wrong with it is a line of the answers, and no reason not to start.
 
-use faultline_core::config::Config;
-use faultline_core::supervisor::{PATH_CALL_TIMEOUT, PathThread};
+use faultline_core::{
+    config::Config,
+    supervisor::{PATH_CALL_TIMEOUT, PathThread},
+};
 use faultline_status::{AnswerConfig, Evidence, MAX_EVIDENCE_BYTES};
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
+use std::{fs::File, io::Read, path::Path};
 
 pub(crate) fn answer_config(config: &Config) -> AnswerConfig {
     let read = config.status.evidence.as_deref().map(read).transpose();

@@ -1,12 +1,16 @@
 //! Listeners on the configured addresses, or on sockets from systemd.
 
-use faultline_core::clock::Clock;
-use faultline_core::config::{self, Config};
-use faultline_core::push_memory::PushMemory;
-use faultline_core::socket::{self, BoundSocket, ListenAddress};
-use faultline_datapoints::forward;
-use faultline_datapoints::ingest::{IngestParts, Listener};
-use faultline_datapoints::validator::intake::Intake;
+use faultline_core::{
+    clock::Clock,
+    config::{self, Config},
+    push_memory::PushMemory,
+    socket::{self, BoundSocket, ListenAddress},
+};
+use faultline_datapoints::{
+    forward,
+    ingest::{IngestParts, Listener},
+    validator::intake::Intake,
+};
 use faultline_http::web;
 use std::net::SocketAddr;
 

@@ -2,8 +2,10 @@
 //! restart. The log then names its section.
 
 use super::{Reload, evidence};
-use faultline_core::config::{Config, ConfigError};
-use faultline_core::hub::Latest;
+use faultline_core::{
+    config::{Config, ConfigError},
+    hub::Latest,
+};
 use faultline_datapoints::validator::intake::Intake;
 use faultline_http::sinks::prometheus::ConstantLabels;
 use faultline_metrics::Text;

@@ -1,11 +1,15 @@
 //! Checks paths and addresses of the configuration before the daemon starts.
 
-use faultline_core::config::{Config, Log, TargetSelector};
-use faultline_core::supervisor::{PATH_CALL_TIMEOUT, PathError, PathThread};
-use std::fs::Metadata;
-use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use faultline_core::{
+    config::{Config, Log, TargetSelector},
+    supervisor::{PATH_CALL_TIMEOUT, PathError, PathThread},
+};
+use std::{
+    fs::Metadata,
+    io::ErrorKind,
+    net::{IpAddr, SocketAddr},
+    path::Path,
+};
 
 pub(super) fn port_conflict(config: &Config) -> Option<String> {
     let (metrics, ingest) = (config.metrics.listen, config.ingest.listen);

@@ -1,19 +1,25 @@
 use super::host_name;
 use anyhow::{Context, anyhow};
-use faultline_core::clock::Clock;
-use faultline_core::config::{Config, ConfigError};
-use faultline_core::supervisor::{PATH_CALL_TIMEOUT, PathThread, Stage};
+use faultline_core::{
+    clock::Clock,
+    config::{Config, ConfigError},
+    supervisor::{PATH_CALL_TIMEOUT, PathThread, Stage},
+};
 use faultline_datapoints::validator::coverage::{LastPush, PushTimes};
 use faultline_kernel::{HostRoot, ProcessId};
-use faultline_recorder::manifest::{Describer, ProcessFacts};
-use faultline_recorder::recorder::{Handle, Recorder, RecorderStatus, RecordingFile, disks};
-use faultline_recorder::{flight, manifest};
+use faultline_recorder::{
+    flight,
+    manifest::{self, Describer, ProcessFacts},
+    recorder::{Handle, Recorder, RecorderStatus, RecordingFile, disks},
+};
 use faultline_recording::{Error, NewRecording, NewSession, Recording as Recorded};
 use faultline_sources::discovery::{Finder, Target};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 /// A recorder whose files are not open yet: a start that fails elsewhere must not write anything.
 pub(super) struct PreparedRecorder {

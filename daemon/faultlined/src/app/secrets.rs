@@ -1,6 +1,5 @@
 use faultline_core::config::Config;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::{os::unix::fs::PermissionsExt, path::Path};
 
 pub(super) fn warnings<'p>(
     config: &'p Config,

@@ -1,16 +1,17 @@
 //! State that the tick and the web server share.
 
-use super::recording::PreparedRecorder;
-use super::{host_name, live};
-use faultline_core::auth_failures::AuthFailures;
-use faultline_core::hub::{Latest, Sink};
+use super::{host_name, live, recording::PreparedRecorder};
+use faultline_core::{
+    auth_failures::AuthFailures,
+    hub::{Latest, Sink},
+};
 use faultline_datapoints::validator::intake::Intake;
-use faultline_http::sinks::history::History;
-use faultline_http::sinks::prometheus::DroppedSeries;
-use faultline_http::web;
+use faultline_http::{
+    sinks::{history::History, prometheus::DroppedSeries},
+    web,
+};
 use faultline_recorder::recorder;
-use faultline_sources::tick::BuildContext;
-use faultline_sources::{Registry, selfwatch};
+use faultline_sources::{Registry, selfwatch, tick::BuildContext};
 use faultline_status::AnswerConfig;
 use std::sync::Arc;
 

@@ -1,8 +1,6 @@
 use super::LiveConfig;
 use anyhow::Context;
-use faultline_core::clock::Clock;
-use faultline_core::hub::Latest;
-use faultline_core::supervisor::Stage;
+use faultline_core::{clock::Clock, hub::Latest, supervisor::Stage};
 use faultline_http::web;
 use faultline_kernel::HostRoot;
 use faultline_metrics::Tick;

@@ -1,29 +1,42 @@
-use super::memory::{self, ColdFile, Heap};
-use super::recording::{CacheSize, Recording};
-use super::replay::Replay;
-use super::{CACHE_VARIABLE, CHILD_VARIABLE, METRICS_CONFIG, READY, timeline};
+use super::{
+    CACHE_VARIABLE, CHILD_VARIABLE, METRICS_CONFIG, READY,
+    memory::{self, ColdFile, Heap},
+    recording::{CacheSize, Recording},
+    replay::Replay,
+    timeline,
+};
 use anyhow::Context;
-use faultline_agave::config::MetricsConfig;
-use faultline_agave::identify::{Process, identify};
-use faultline_core::clock::Clock;
-use faultline_core::supervisor::{Stage, Stop};
+use faultline_agave::{
+    config::MetricsConfig,
+    identify::{Process, identify},
+};
+use faultline_core::{
+    clock::Clock,
+    supervisor::{Stage, Stop},
+};
 use faultline_metrics::Stamp;
 use faultline_mock_validator::{Ledger, NAME, NodeState};
 use http_body_util::{BodyExt, Full};
-use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONTENT_TYPE, HeaderValue};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{
+    Request, Response,
+    body::{Bytes, Incoming},
+    header::{CONTENT_TYPE, HeaderValue},
+    server::conn::http1,
+    service::service_fn,
+};
 use hyper_util::rt::TokioIo;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
-use std::io::{self, BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::{
+    io::{self, BufRead, BufReader, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    os::fd::AsFd,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 use tokio::task::JoinSet;
 
 const IDLE_THREADS: [&str; 16] = [

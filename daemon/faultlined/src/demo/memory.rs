@@ -2,10 +2,12 @@
 
 use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw};
 use rustix::fs::{Advice as FileAdvice, fadvise};
-use std::fs::File;
-use std::io::{self, Write};
-use std::path::Path;
-use std::time::Duration;
+use std::{
+    fs::File,
+    io::{self, Write},
+    path::Path,
+    time::Duration,
+};
 
 const PAGE_BYTES: usize = 4096;
 pub(super) const BLOCK_BYTES: usize = 2 << 20;

@@ -4,8 +4,7 @@ use super::IDENTITY;
 use anyhow::Context;
 use faultline_agave::line::{Point, Value};
 use flate2::read::GzDecoder;
-use std::io::Read;
-use std::time::Duration;
+use std::{io::Read, time::Duration};
 
 /// See `assets/README.md`.
 static TEXT: &[u8] = include_bytes!("../../assets/demo.lp.gz");

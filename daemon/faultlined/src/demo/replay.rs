@@ -1,8 +1,10 @@
-use super::recording::{Recording, Track};
-use super::{CONSENSUS, IDENTITY, timeline};
+use super::{
+    CONSENSUS, IDENTITY,
+    recording::{Recording, Track},
+    timeline,
+};
 use faultline_metrics::Stamp;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 #[derive(Debug)]
 pub(super) struct Replay {

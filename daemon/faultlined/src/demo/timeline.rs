@@ -2,12 +2,13 @@
 //! behind. It replays at four times the recorded speed until it reaches the tip 30 s later, then at
 //! the recorded speed.
 
-use super::recording::{FIRST_SLOT, RECORDING_LENGTH, Recording, SLOT_TIME};
-use super::{CONSENSUS, IDENTITY};
+use super::{
+    CONSENSUS, IDENTITY,
+    recording::{FIRST_SLOT, RECORDING_LENGTH, Recording, SLOT_TIME},
+};
 use faultline_mock_validator::NodeState;
 use serde_json::{Value, json};
-use std::net::SocketAddr;
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 const FIRST_TRANSACTION_COUNT: u64 = 50_000_000;
 

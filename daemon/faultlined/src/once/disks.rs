@@ -1,19 +1,18 @@
 //! Checks the space of the validator's file systems with the calls of the source `resources`.
 
-use super::pollers::{stage, wait_for};
-use super::report::Check;
-use super::rights::{ProcessInspection, rights_remedy};
-use faultline_core::clock::Clock;
-use faultline_core::config::Config;
-use faultline_core::hub::Latest;
+use super::{
+    pollers::{stage, wait_for},
+    report::Check,
+    rights::{ProcessInspection, rights_remedy},
+};
+use faultline_core::{clock::Clock, config::Config, hub::Latest};
 use faultline_kernel::filesystem::Space;
 use faultline_metrics::Status;
 use faultline_sources::resources::{self, FileSystemUsage, UnavailableFolder};
 use faultline_status::MIN_FREE_SHARE;
 use faultline_text::{bytes, clean, percent};
 use serde_json::json;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// The source itself waits 2 s for a response.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(4);
@@ -149,8 +148,7 @@ fn unresolved_check(unavailable: &UnavailableFolder, owner: Option<u32>) -> Chec
 mod tests {
     use super::*;
     use crate::once::report::State;
-    use faultline_kernel::filesystem::FileSystem;
-    use faultline_kernel::parse::mountinfo;
+    use faultline_kernel::{filesystem::FileSystem, parse::mountinfo};
     use faultline_metrics::Stamp;
     use faultline_sources::resources::Folder;
 

@@ -1,21 +1,25 @@
 //! One tick's series of the process, the cgroup and the host, for the terminal.
 
 use anyhow::Context;
-use faultline_core::clock::{Clock, DueTick};
-use faultline_core::config::Config;
-use faultline_core::hub::{Hub, Latest};
+use faultline_core::{
+    clock::{Clock, DueTick},
+    config::Config,
+    hub::{Hub, Latest},
+};
 use faultline_http::sinks::prometheus::{ConstantLabels, labels};
 use faultline_kernel::{HostConstants, HostRoot};
-use faultline_metrics::metrics::{daemon as d, host as h, process as p};
-use faultline_metrics::{Metric, Problem, Reading, Tick, Value};
-use faultline_sources::Registry;
-use faultline_sources::discovery::{Finder, TargetHandle};
-use faultline_sources::tick::{BuildContext, Ticker};
+use faultline_metrics::{
+    Metric, Problem, Reading, Tick, Value,
+    metrics::{daemon as d, host as h, process as p},
+};
+use faultline_sources::{
+    Registry,
+    discovery::{Finder, TargetHandle},
+    tick::{BuildContext, Ticker},
+};
 use faultline_text::{clean, counted};
 use serde_json::{Map, json};
-use std::fmt::Write;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{fmt::Write, sync::Arc, time::Duration};
 
 static NO_LABELS: ConstantLabels = Vec::new();
 

@@ -1,20 +1,23 @@
 //! Checks the admin socket, JSON-RPC and the log with the daemon's pollers.
 
-use super::report::Check;
-use super::rights::{ProcessInspection, is_forbidden, rights_remedy};
-use faultline_agave::admin::StartProgress;
-use faultline_agave::identify::Program;
-use faultline_agave::rpc::Health;
-use faultline_core::clock::Clock;
-use faultline_core::config::{Config, Log, MIN_INTERVAL, TargetSelector};
-use faultline_core::hub::Latest;
-use faultline_core::supervisor::{Stage, Stop};
-use faultline_datapoints::tail::LogTail;
-use faultline_datapoints::validator::intake::Intake;
+use super::{
+    report::Check,
+    rights::{ProcessInspection, is_forbidden, rights_remedy},
+};
+use faultline_agave::{admin::StartProgress, identify::Program, rpc::Health};
+use faultline_core::{
+    clock::Clock,
+    config::{Config, Log, MIN_INTERVAL, TargetSelector},
+    hub::Latest,
+    supervisor::{Stage, Stop},
+};
+use faultline_datapoints::{tail::LogTail, validator::intake::Intake};
 use faultline_kernel::ProcessId;
 use faultline_metrics::Problem;
-use faultline_sources::admin::{self, AdminFacts, PollTarget, PollTargetLookup};
-use faultline_sources::rpc::{self, RpcFacts};
+use faultline_sources::{
+    admin::{self, AdminFacts, PollTarget, PollTargetLookup},
+    rpc::{self, RpcFacts},
+};
 use std::time::Duration;
 use tokio::runtime::Handle;
 

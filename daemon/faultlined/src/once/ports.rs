@@ -1,22 +1,26 @@
 //! Checks the daemon's listen addresses from outside, and whether the validator pushes to them.
 //! Binds nothing: a daemon that starts at that moment could not bind the port.
 
-use super::report::Check;
-use super::rights::{METRICS_CONFIG, ProcessInspection};
-use faultline_agave::config::{MetricsConfig, MetricsConfigError};
-use faultline_agave::identify::Program;
+use super::{
+    report::Check,
+    rights::{METRICS_CONFIG, ProcessInspection},
+};
+use faultline_agave::{
+    config::{MetricsConfig, MetricsConfigError},
+    identify::Program,
+};
 use faultline_core::config::{Config, Log};
 use faultline_datapoints::ingest;
 use faultline_sources::rpc::connect_address;
 use faultline_status::{Answer, Status};
 use http_body_util::{BodyExt, Empty};
-use hyper::body::Bytes;
-use hyper::{StatusCode, Uri};
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
-use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
+use hyper::{StatusCode, Uri, body::Bytes};
+use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+use std::{
+    io::ErrorKind,
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 use tokio::net::TcpStream;
 
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);

@@ -1,16 +1,17 @@
 //! Finds the target and checks which of its files are readable.
 
-use super::metrics;
-use super::report::Check;
-use faultline_core::clock::Clock;
-use faultline_core::config::{Config, TargetSelector};
-use faultline_kernel::parse::pid_environ::Environment;
-use faultline_kernel::{ErrorKind, HostRoot, ProcessFiles, ReadError, locate};
+use super::{metrics, report::Check};
+use faultline_core::{
+    clock::Clock,
+    config::{Config, TargetSelector},
+};
+use faultline_kernel::{
+    ErrorKind, HostRoot, ProcessFiles, ReadError, locate, parse::pid_environ::Environment,
+};
 use faultline_metrics::{Batch, Problem, Source, Status, Tick};
 use faultline_sources::discovery::{Finder, Target, TargetHandle, user};
 use faultline_status::{MemoryStatus, Tone};
-use std::path::Path;
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 pub(super) const METRICS_CONFIG: &str = "SOLANA_METRICS_CONFIG";
 

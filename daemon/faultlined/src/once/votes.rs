@@ -1,17 +1,18 @@
 //! Checks votes and rewards with the daemon's poller.
 
-use super::pollers::{MAX_TIMEOUT, poll, problem_text, target_lookup};
-use super::report::Check;
-use super::rights::ProcessInspection;
-use faultline_core::clock::Clock;
-use faultline_core::config::{self, Config, MIN_INTERVAL};
-use faultline_core::hub::Latest;
-use faultline_sources::admin::AdminFacts;
-use faultline_sources::distance::DistanceEvidence;
-use faultline_sources::{rpc, votes};
+use super::{
+    pollers::{MAX_TIMEOUT, poll, problem_text, target_lookup},
+    report::Check,
+    rights::ProcessInspection,
+};
+use faultline_core::{
+    clock::Clock,
+    config::{self, Config, MIN_INTERVAL},
+    hub::Latest,
+};
+use faultline_sources::{admin::AdminFacts, distance::DistanceEvidence, rpc, votes};
 
-use faultline_agave::identify::HEALTH_DISTANCE;
-use faultline_agave::rpc::LAMPORTS_PER_SOL;
+use faultline_agave::{identify::HEALTH_DISTANCE, rpc::LAMPORTS_PER_SOL};
 use std::time::Duration;
 
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);

@@ -1,7 +1,8 @@
 use super::*;
-use std::fs;
-use std::os::unix::fs::symlink;
-use std::os::unix::net::UnixListener;
+use std::{
+    fs,
+    os::unix::{fs::symlink, net::UnixListener},
+};
 
 fn create(file: &mut ReadyFile) {
     file.create(

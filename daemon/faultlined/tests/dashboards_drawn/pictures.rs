@@ -1,8 +1,7 @@
 //! The pictures in the documents: true colour, so that a reader can tell red from green.
 
 use flate2::read::ZlibDecoder;
-use std::io::Read;
-use std::path::Path;
+use std::{io::Read, path::Path};
 
 const MAX_BYTES: usize = 3_000_000;
 const MIN_PIXELS: usize = 100;

@@ -2,9 +2,11 @@
 
 use faultline_metrics::{Kind, metrics};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
-use std::path::Path;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    path::Path,
+};
 
 /// What Prometheus makes itself and dashboards ask for.
 const OF_PROMETHEUS: [(&str, &[&str]); 4] = [

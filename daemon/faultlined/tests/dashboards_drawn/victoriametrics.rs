@@ -1,18 +1,20 @@
 //! Queries of the dashboards at VictoriaMetrics, changed as docs/FLEET.md says: a validator that appears makes no peak.
 
-use crate::series::{self, Target};
-use crate::{end, grafana, store};
-use faultline_testkit::binaries::{NO_VICTORIAMETRICS_MESSAGE, victoriametrics};
-use faultline_testkit::eventually::eventually_ok;
-use faultline_testkit::http::{self, Request};
-use faultline_testkit::ports::PortBlock;
-use faultline_testkit::process::{Program, Running, run_to_success};
-use faultline_testkit::prometheus::{Prometheus, SKIP_MESSAGE};
+use crate::{
+    end, grafana,
+    series::{self, Target},
+    store,
+};
+use faultline_testkit::{
+    binaries::{NO_VICTORIAMETRICS_MESSAGE, victoriametrics},
+    eventually::eventually_ok,
+    http::{self, Request},
+    ports::PortBlock,
+    process::{Program, Running, run_to_success},
+    prometheus::{Prometheus, SKIP_MESSAGE},
+};
 use serde_json::Value;
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
-use std::time::Duration;
+use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 const FUNCTIONS: [&str; 3] = ["increase", "changes", "delta"];

@@ -5,17 +5,17 @@
     reason = "a test that cannot prepare its scene fails"
 )]
 
-use faultline_testkit::Result;
-use faultline_testkit::alpenglow::{self, Node};
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_ok;
-use faultline_testkit::expose::Page;
-use faultline_testkit::http;
-use faultline_testkit::process::{Program, Running};
+use faultline_testkit::{
+    Result,
+    alpenglow::{self, Node},
+    daemon::Daemon,
+    eventually::eventually_ok,
+    expose::Page,
+    http,
+    process::{Program, Running},
+};
 use serde_json::Value;
-use std::os::unix::fs::symlink;
-use std::path::Path;
-use std::time::Duration;
+use std::{os::unix::fs::symlink, path::Path, time::Duration};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const PHASES: [&str; 5] = [

@@ -5,12 +5,8 @@
 
 use faultline_metrics::Source;
 use faultline_status::{Answer, Figure, Status, Verdict};
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually;
-use faultline_testkit::http;
-use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
+use faultline_testkit::{daemon::Daemon, eventually::eventually, http};
+use std::{path::Path, process::Command, time::Duration};
 
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
 /// No answer is fine in the first minute.

@@ -8,13 +8,13 @@
 )]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
-use faultline_testkit::Result;
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_ok;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use faultline_testkit::{Result, daemon::Daemon, eventually::eventually_ok};
+use std::{
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 const PATIENCE: Duration = Duration::from_secs(90);
 /// Reading these holds the memory lock of the process, or shows its memory.

@@ -6,13 +6,12 @@
 use crate::support::pretend::{OF_THE_KERNEL, PID, Pretend, fixtures, series};
 use faultline_core::config;
 use faultline_kernel::ProcessId;
-use faultline_metrics::metrics::{pools, process as p};
-use faultline_metrics::{Histogram, Kind, Reading, Source, Tick, Value};
+use faultline_metrics::{
+    Histogram, Kind, Reading, Source, Tick, Value,
+    metrics::{pools, process as p},
+};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
-use std::time::Duration;
+use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 const HOST: &str = "linux-6.1-v2";
 const IDENTITY: &str = "J2xccRtuG43drESLYznHhLhQkLTdfepcKYbiQ9BsJVaf";

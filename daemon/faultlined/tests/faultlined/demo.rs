@@ -6,21 +6,27 @@
     reason = "the helpers of tests fail as tests do"
 )]
 
-use faultline_agave::identify::{Process, identify};
-use faultline_agave::line::Point;
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::{eventually, eventually_ok};
-use faultline_testkit::http;
-use faultline_testkit::rpc::Rpc;
-use faultline_testkit::sink::Sink;
+use faultline_agave::{
+    identify::{Process, identify},
+    line::Point,
+};
+use faultline_testkit::{
+    daemon::Daemon,
+    eventually::{eventually, eventually_ok},
+    http,
+    rpc::Rpc,
+    sink::Sink,
+};
 use faultlined::demo::{self, Demo};
-use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::time::Duration;
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    io::{Read, Write},
+    net::{Ipv4Addr, SocketAddr},
+    os::unix::net::UnixStream,
+    path::Path,
+    time::Duration,
+};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 

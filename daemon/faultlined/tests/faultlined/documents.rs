@@ -9,8 +9,10 @@
 use clap::Parser;
 use faultline_testkit::documents::{Line, command_lines, refused};
 use faultlined::cli::Cli;
-use std::path::Path;
-use std::process::{Command, Output};
+use std::{
+    path::Path,
+    process::{Command, Output},
+};
 
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
 

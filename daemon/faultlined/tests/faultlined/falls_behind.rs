@@ -5,14 +5,15 @@
     reason = "a test that cannot prepare its scene fails"
 )]
 
-use faultline_testkit::Result;
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_ok;
-use faultline_testkit::ports::PortBlock;
-use faultline_testkit::process::{Program, Running};
-use faultline_testkit::simulated::TRUTH_VARIABLE;
-use std::path::Path;
-use std::time::Duration;
+use faultline_testkit::{
+    Result,
+    daemon::Daemon,
+    eventually::eventually_ok,
+    ports::PortBlock,
+    process::{Program, Running},
+    simulated::TRUTH_VARIABLE,
+};
+use std::{path::Path, time::Duration};
 
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
 const PATIENCE: Duration = Duration::from_secs(240);

@@ -7,19 +7,22 @@
 )]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
-use crate::support::limited::LimitedCgroup;
-use crate::support::small_disk::Small;
+use crate::support::{limited::LimitedCgroup, small_disk::Small};
 use faultline_recording::{EventKind, Recording};
-use faultline_testkit::Result;
-use faultline_testkit::binaries::in_search_path;
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_ok;
-use faultline_testkit::http;
-use faultline_testkit::process::{Program, Running};
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use faultline_testkit::{
+    Result,
+    binaries::in_search_path,
+    daemon::Daemon,
+    eventually::eventually_ok,
+    http,
+    process::{Program, Running},
+};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    time::Duration,
+};
 
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
 const PATIENCE: Duration = Duration::from_secs(90);

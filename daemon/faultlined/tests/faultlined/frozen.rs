@@ -5,12 +5,14 @@
     reason = "a test that cannot prepare its scene fails"
 )]
 
-use faultline_testkit::Result;
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::{eventually, eventually_ok};
-use faultline_testkit::proc::stat_field;
-use faultline_testkit::process::signal;
-use faultline_testkit::prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE};
+use faultline_testkit::{
+    Result,
+    daemon::Daemon,
+    eventually::{eventually, eventually_ok},
+    proc::stat_field,
+    process::signal,
+    prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE},
+};
 use std::time::Duration;
 
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");

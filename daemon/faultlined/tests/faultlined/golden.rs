@@ -16,14 +16,15 @@ use crate::support::pretend::{PID, Pretend};
 use faultline_core::config::{self, Config};
 use faultline_http::sinks::prometheus::{ConstantLabels, Exposition, ExpositionFormat};
 use faultline_metrics::{Batch, Source, Text, Tick};
-use faultline_testkit::binaries::in_search_path;
-use faultline_testkit::expose;
-use std::fs;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::time::Duration;
+use faultline_testkit::{binaries::in_search_path, expose};
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
 
 /// What a daemon may show by default.
 const MOST_SERIES: usize = 1500;

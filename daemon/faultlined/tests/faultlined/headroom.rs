@@ -3,8 +3,7 @@
 
 use crate::support::pretend::Pretend;
 use faultline_core::config::Config;
-use faultline_metrics::Tick;
-use faultline_metrics::metrics::memory as m;
+use faultline_metrics::{Tick, metrics::memory as m};
 use std::fs;
 
 const GIB: u64 = 1 << 30;

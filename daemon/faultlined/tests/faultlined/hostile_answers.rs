@@ -7,18 +7,24 @@
 )]
 
 use crate::support::limited::LimitedCgroup;
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_ok;
-use faultline_testkit::proc;
-use faultline_testkit::process::{Program, Running};
+use faultline_testkit::{
+    daemon::Daemon,
+    eventually::eventually_ok,
+    proc,
+    process::{Program, Running},
+};
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::os::unix::net::UnixListener;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpListener,
+    os::unix::{
+        fs::{PermissionsExt, symlink},
+        net::UnixListener,
+    },
+    path::Path,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    time::Duration,
+};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 const LIMIT: u64 = 96 << 20;

@@ -6,16 +6,14 @@
     reason = "a test that cannot prepare its scene fails"
 )]
 
-use crate::hostile_answers::validator;
-use crate::support::mounted::Mounted;
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_ok;
-use faultline_testkit::{http, proc};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::time::Duration;
+use crate::{hostile_answers::validator, support::mounted::Mounted};
+use faultline_testkit::{daemon::Daemon, eventually::eventually_ok, http, proc};
+use std::{
+    ffi::OsStr,
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
+    path::Path,
+    time::Duration,
+};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 const UNANSWERED: &str = "its file system does not answer";

@@ -7,17 +7,21 @@
 )]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
-use faultline_testkit::Result;
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::{eventually, eventually_ok};
-use faultline_testkit::http::{self, Request};
-use faultline_testkit::process::{Program, Running};
-use faultline_testkit::sink::Sink;
-use std::net::{TcpListener, TcpStream};
-use std::os::unix::net::UnixDatagram;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use faultline_testkit::{
+    Result,
+    daemon::Daemon,
+    eventually::{eventually, eventually_ok},
+    http::{self, Request},
+    process::{Program, Running},
+    sink::Sink,
+};
+use std::{
+    net::{TcpListener, TcpStream},
+    os::unix::net::UnixDatagram,
+    path::Path,
+    process::{Command, Output, Stdio},
+    time::{Duration, Instant},
+};
 
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -13,23 +13,26 @@
     reason = "an independent reader has its own clock"
 )]
 
-use super::migration_alerts::pages;
-use super::prometheus_restart::faster_rules;
-use faultline_testkit::Result;
-use faultline_testkit::binaries::{NO_MIGRATION_MESSAGE, migrating_validator};
-use faultline_testkit::cluster::metrics_config;
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_ok;
-use faultline_testkit::expose::Page;
-use faultline_testkit::ports::PortBlock;
-use faultline_testkit::process::{Program, Running};
-use faultline_testkit::prometheus::{Prometheus, PrometheusOptions};
-use faultline_testkit::rpc::Rpc;
-use faultline_testkit::sink::Sink;
+use super::{migration_alerts::pages, prometheus_restart::faster_rules};
+use faultline_testkit::{
+    Result,
+    binaries::{NO_MIGRATION_MESSAGE, migrating_validator},
+    cluster::metrics_config,
+    daemon::Daemon,
+    eventually::eventually_ok,
+    expose::Page,
+    ports::PortBlock,
+    process::{Program, Running},
+    prometheus::{Prometheus, PrometheusOptions},
+    rpc::Rpc,
+    sink::Sink,
+};
 use serde_json::{Value, json};
-use std::collections::VecDeque;
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::{
+    collections::VecDeque,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 const FASTER: u32 = 12;
 const TIMEOUT: Duration = Duration::from_secs(300);

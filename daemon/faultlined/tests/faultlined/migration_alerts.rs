@@ -7,16 +7,19 @@
     reason = "a test that cannot prepare its scene fails"
 )]
 
-use super::alpenglow::{daemon, process};
-use super::prometheus_restart::faster_rules;
-use faultline_testkit::Result;
-use faultline_testkit::alpenglow::{self, Node};
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_ok;
-use faultline_testkit::http;
-use faultline_testkit::prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE};
-use std::thread::sleep;
-use std::time::Duration;
+use super::{
+    alpenglow::{daemon, process},
+    prometheus_restart::faster_rules,
+};
+use faultline_testkit::{
+    Result,
+    alpenglow::{self, Node},
+    daemon::Daemon,
+    eventually::eventually_ok,
+    http,
+    prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE},
+};
+use std::{thread::sleep, time::Duration};
 
 const FASTER: u32 = 12;
 const SLOT_TIME: Duration = Duration::from_millis(200);

@@ -2,12 +2,14 @@
 
 #![expect(clippy::panic, reason = "the helpers of tests fail as tests do")]
 
-use faultline_testkit::Result;
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_ok;
-use faultline_testkit::expose::Page;
-use faultline_testkit::http::Request;
-use faultline_testkit::prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE};
+use faultline_testkit::{
+    Result,
+    daemon::Daemon,
+    eventually::eventually_ok,
+    expose::Page,
+    http::Request,
+    prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE},
+};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -10,20 +10,21 @@
     reason = "a test starts programs and threads itself"
 )]
 
-use crate::support::mounted::{Mounted, run};
-use crate::support::pretend::Pretend;
-use faultline_testkit::Result;
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually;
-use faultline_testkit::host::FakeHost;
+use crate::support::{
+    mounted::{Mounted, run},
+    pretend::Pretend,
+};
+use faultline_testkit::{Result, daemon::Daemon, eventually::eventually, host::FakeHost};
 use faultlined::once::metrics;
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
-use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpListener,
+    os::unix::net::UnixListener,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
+};
 
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
 const PATIENCE: Duration = Duration::from_secs(60);

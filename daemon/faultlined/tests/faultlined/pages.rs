@@ -7,27 +7,29 @@
 )]
 
 use crate::golden::page;
-use faultline_core::auth_failures::AuthFailures;
-use faultline_core::clock::Clock;
-use faultline_core::config::{self, Config, Metrics, TargetSelector};
-use faultline_core::hub::{Latest, Sink};
-use faultline_core::supervisor::Stage;
-use faultline_datapoints::validator::intake::Intake;
-use faultline_http::sinks::history::History;
-use faultline_http::sinks::prometheus::{DroppedSeries, Exposition, ExpositionFormat};
-use faultline_http::web::{PageInfo, Server, WebState};
-use faultline_metrics::{Batch, Source, Stamp, Text, Tick};
-use faultline_testkit::eventually::eventually_ok;
-use faultline_testkit::expose;
-use faultline_testkit::prometheus::{
-    Prometheus, PrometheusOptions, SKIP_MESSAGE, promtool_check_metrics,
+use faultline_core::{
+    auth_failures::AuthFailures,
+    clock::Clock,
+    config::{self, Config, Metrics, TargetSelector},
+    hub::{Latest, Sink},
+    supervisor::Stage,
 };
-use proptest::prelude::*;
-use proptest::strategy::ValueTree;
-use proptest::test_runner::TestRunner;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use faultline_datapoints::validator::intake::Intake;
+use faultline_http::{
+    sinks::{
+        history::History,
+        prometheus::{DroppedSeries, Exposition, ExpositionFormat},
+    },
+    web::{PageInfo, Server, WebState},
+};
+use faultline_metrics::{Batch, Source, Stamp, Text, Tick};
+use faultline_testkit::{
+    eventually::eventually_ok,
+    expose,
+    prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE, promtool_check_metrics},
+};
+use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 const ID: &str = "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr";
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,12 +1,12 @@
 //! CPU time by pool, of a real program whose threads use a known amount in small pieces.
 
-use crate::support::pretend::Pretend;
-use crate::support::{compiled, start};
+use crate::support::{compiled, pretend::Pretend, start};
 use faultline_core::config::{Config, TargetSelector};
-use faultline_metrics::Tick;
-use faultline_metrics::metrics::{pools as q, process as p};
-use faultline_testkit::Result;
-use faultline_testkit::eventually::eventually_ok;
+use faultline_metrics::{
+    Tick,
+    metrics::{pools as q, process as p},
+};
+use faultline_testkit::{Result, eventually::eventually_ok};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(300);

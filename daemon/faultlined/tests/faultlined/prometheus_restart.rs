@@ -9,13 +9,17 @@
 )]
 
 use faster::faster;
-use faultline_testkit::Result;
-use faultline_testkit::eventually::eventually_ok;
-use faultline_testkit::prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE};
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use faultline_testkit::{
+    Result,
+    eventually::eventually_ok,
+    prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE},
+};
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 #[path = "../real_alerts/faster.rs"]
 mod faster;

@@ -7,14 +7,19 @@
 )]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
-use faultline_testkit::eventually::{eventually, eventually_ok};
-use faultline_testkit::process::{Program, Running, signal};
-use faultline_testkit::{Result, http};
+use faultline_testkit::{
+    Result,
+    eventually::{eventually, eventually_ok},
+    http,
+    process::{Program, Running, signal},
+};
 use serde_json::{Value, json};
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::{
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -6,18 +6,18 @@
     reason = "a test that cannot prepare its scene fails"
 )]
 
-use crate::support::limited::LimitedCgroup;
-use crate::support::pretend::Pretend;
-use crate::support::{compiled, start};
+use crate::support::{compiled, limited::LimitedCgroup, pretend::Pretend, start};
 use faultline_core::config::{Config, TargetSelector};
-use faultline_metrics::Tick;
-use faultline_metrics::metrics::{cgroup as c, memory as m, process as p};
-use faultline_testkit::Result;
-use faultline_testkit::eventually::eventually_ok;
-use faultline_testkit::process::signal;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use faultline_metrics::{
+    Tick,
+    metrics::{cgroup as c, memory as m, process as p},
+};
+use faultline_testkit::{Result, eventually::eventually_ok, process::signal};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The cgroup is looked up again.

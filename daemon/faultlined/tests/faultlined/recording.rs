@@ -9,17 +9,20 @@
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
 use crate::support::small_disk::Small;
-use faultline_recording::Recording;
-use faultline_recording::schema::Table;
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::{eventually, eventually_ok};
-use faultline_testkit::expose::Page;
-use faultline_testkit::http;
-use faultline_testkit::process::{Program, Running};
-use faultline_testkit::{Error, Result};
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use faultline_recording::{Recording, schema::Table};
+use faultline_testkit::{
+    Error, Result,
+    daemon::Daemon,
+    eventually::{eventually, eventually_ok},
+    expose::Page,
+    http,
+    process::{Program, Running},
+};
+use std::{
+    path::PathBuf,
+    process::{Command, Output, Stdio},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
 const PATIENCE: Duration = Duration::from_secs(90);

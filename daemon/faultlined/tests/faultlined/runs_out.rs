@@ -7,16 +7,20 @@
 )]
 
 use crate::support::mounted::{Mounted, run};
-use faultline_testkit::Result;
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::{eventually, eventually_ok};
-use faultline_testkit::process::{Program, Running};
-use faultline_testkit::prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE};
-use std::fs::File;
-use std::io::Write;
-use std::net::UdpSocket;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use faultline_testkit::{
+    Result,
+    daemon::Daemon,
+    eventually::{eventually, eventually_ok},
+    process::{Program, Running},
+    prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE},
+};
+use std::{
+    fs::File,
+    io::Write,
+    net::UdpSocket,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
 const PATIENCE: Duration = Duration::from_secs(240);

@@ -7,14 +7,18 @@
 )]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
-use faultline_testkit::eventually::eventually_ok;
-use faultline_testkit::http::Request;
-use faultline_testkit::process;
-use faultline_testkit::sink::{ResponseMode, Sink};
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use faultline_testkit::{
+    eventually::eventually_ok,
+    http::Request,
+    process,
+    sink::{ResponseMode, Sink},
+};
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
 
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
 const PATIENCE: Duration = Duration::from_secs(60);

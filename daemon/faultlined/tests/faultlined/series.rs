@@ -6,8 +6,10 @@
 )]
 
 use faultline_metrics::metrics;
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 const PROMISED: usize = 1900;
 

@@ -5,17 +5,23 @@
 
 use crate::support::pretend::{OF_THE_KERNEL, Pretend, series};
 use faultline_core::config::Config;
-use faultline_metrics::metrics::cgroup::{EVENTS, PAGE_FAULTS, PRESSURE, STAT, USAGE};
-use faultline_metrics::metrics::daemon::SOURCE_PROBLEMS;
-use faultline_metrics::metrics::memory::EFFECTIVE_LIMIT;
-use faultline_metrics::metrics::process::{self as p, START_TIME, STATE, TARGET_INFO};
-use faultline_metrics::{Source, Status, Tick, Value};
+use faultline_metrics::{
+    Source, Status, Tick, Value,
+    metrics::{
+        cgroup::{EVENTS, PAGE_FAULTS, PRESSURE, STAT, USAGE},
+        daemon::SOURCE_PROBLEMS,
+        memory::EFFECTIVE_LIMIT,
+        process::{self as p, START_TIME, STATE, TARGET_INFO},
+    },
+};
 use faultline_testkit::host::FakeHost;
-use std::collections::BTreeMap;
-use std::fs;
-use std::process::Command;
-use std::sync::{Arc, LazyLock};
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    fs,
+    process::Command,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 /// With everything a source can read, so that everything can be missed.
 const HOST: &str = "linux-6.1-v2";

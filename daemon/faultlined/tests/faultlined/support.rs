@@ -13,10 +13,14 @@ pub(crate) mod mounted;
 pub(crate) mod pretend;
 pub(crate) mod small_disk;
 
-use faultline_testkit::Result;
-use faultline_testkit::process::{Program, Running};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use faultline_testkit::{
+    Result,
+    process::{Program, Running},
+};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// A program in C, for what safe Rust cannot do; `None` without a compiler.
 pub(crate) fn compiled(folder: &Path, name: &str, source: &str) -> Option<PathBuf> {

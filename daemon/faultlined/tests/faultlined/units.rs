@@ -7,9 +7,11 @@
 )]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// Exposure may be 2.0 at most; the option counts tenths.
 const THRESHOLD: &str = "--threshold=20";

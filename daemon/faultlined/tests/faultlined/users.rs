@@ -6,16 +6,15 @@
     reason = "a test that cannot prepare its scene fails; it starts programs of other users"
 )]
 
-use faultline_testkit::Result;
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_ok;
+use faultline_testkit::{Result, daemon::Daemon, eventually::eventually_ok};
 use rustix::process::{Pid, Signal, geteuid, kill_process_group};
-use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::{
+    io::Write,
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const ID: &str = "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr";

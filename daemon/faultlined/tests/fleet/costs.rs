@@ -1,17 +1,14 @@
 //! What a centre needs for so many validators: the numbers of docs/FLEET.md.
 
-use crate::pages::Pages;
-use crate::samples::number;
-use crate::{Fleet, LOGIN, TIMEOUT};
-use faultline_testkit::Result;
-use faultline_testkit::eventually::eventually_ok;
-use faultline_testkit::http::Request;
-use faultline_testkit::proc::{stat_field, status_bytes};
-use faultline_testkit::process::Running;
-use std::fs;
-use std::path::Path;
-use std::thread::sleep;
-use std::time::Duration;
+use crate::{Fleet, LOGIN, TIMEOUT, pages::Pages, samples::number};
+use faultline_testkit::{
+    Result,
+    eventually::eventually_ok,
+    http::Request,
+    proc::{stat_field, status_bytes},
+    process::Running,
+};
+use std::{fs, path::Path, thread::sleep, time::Duration};
 
 const INTERVAL: Duration = Duration::from_secs(5);
 const WARM_UP: Duration = Duration::from_secs(30);

@@ -1,13 +1,12 @@
 //! The three ways of `discovery.yml`, with a real DNS server, in a network of their own.
 
 use super::shipped;
-use faultline_testkit::binaries::{in_search_path, victoriametrics};
-use faultline_testkit::eventually::eventually;
-use faultline_testkit::process::{Program, Running};
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::time::Duration;
+use faultline_testkit::{
+    binaries::{in_search_path, victoriametrics},
+    eventually::eventually,
+    process::{Program, Running},
+};
+use std::{fs, os::unix::fs::MetadataExt, path::Path, time::Duration};
 
 const TIMEOUT: Duration = Duration::from_secs(180);
 

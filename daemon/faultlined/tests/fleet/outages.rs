@@ -1,19 +1,27 @@
 //! Two hundred hosts push for ten minutes while centres are killed, agents restarted and a link is
 //! cut.
 
-use crate::link::Link;
-use crate::pages::Pages;
-use crate::samples::{Samples, number};
-use crate::{Agent, Fleet, SITES, TIMEOUT, now, site, stop};
-use faultline_testkit::Result;
-use faultline_testkit::alertmanager::{Alertmanager, Notification};
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_ok;
-use faultline_testkit::process::Running;
-use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use crate::{
+    Agent, Fleet, SITES, TIMEOUT,
+    link::Link,
+    now,
+    pages::Pages,
+    samples::{Samples, number},
+    site, stop,
+};
+use faultline_testkit::{
+    Result,
+    alertmanager::{Alertmanager, Notification},
+    daemon::Daemon,
+    eventually::eventually_ok,
+    process::Running,
+};
+use std::{
+    collections::BTreeMap,
+    ops::RangeInclusive,
+    thread::sleep,
+    time::{Duration, Instant},
+};
 
 /// Hosts with a daemon and an agent each.
 const REAL_HOSTS: usize = 20;

@@ -2,12 +2,14 @@
 
 use crate::{Agent, SITES, now, site};
 use faultline_testkit::http;
-use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::ops::Range;
-use std::sync::{Arc, Mutex};
-use std::thread;
-use std::time::Duration;
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    ops::Range,
+    sync::{Arc, Mutex},
+    thread,
+    time::Duration,
+};
 
 /// An agent sends one request at a time, so one for all hosts of a site is slow.
 const HOSTS_OF_AGENT: usize = 15;

@@ -1,15 +1,19 @@
 //! Flight recordings, copied to a real S3 server by the command of the unit.
 
 use super::{environment, shipped};
-use faultline_testkit::Result;
-use faultline_testkit::binaries::{in_search_path, victoriametrics};
-use faultline_testkit::eventually::eventually;
-use faultline_testkit::ports::PortBlock;
-use faultline_testkit::process::{Program, Running};
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::Duration;
+use faultline_testkit::{
+    Result,
+    binaries::{in_search_path, victoriametrics},
+    eventually::eventually,
+    ports::PortBlock,
+    process::{Program, Running},
+};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    thread::sleep,
+    time::Duration,
+};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 const LARGE: &str = "host-exit-20261127T100000Z.fltl";

@@ -1,7 +1,9 @@
 //! A disk that can be filled.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
 
 /// A file system of a file, unmounted when dropped.
 pub(crate) struct Disk {

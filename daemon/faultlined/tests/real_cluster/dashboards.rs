@@ -1,14 +1,18 @@
 //! Every query of every dashboard against a Prometheus that has scraped the daemon beside a real validator.
 
-use faultline_testkit::Result;
-use faultline_testkit::binaries::in_search_path;
-use faultline_testkit::eventually::eventually_ok;
-use faultline_testkit::process::{Program, Running, tail};
-use faultline_testkit::prometheus::Prometheus;
+use faultline_testkit::{
+    Result,
+    binaries::in_search_path,
+    eventually::eventually_ok,
+    process::{Program, Running, tail},
+    prometheus::Prometheus,
+};
 use serde_json::Value;
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// Series of the last five minutes are asked for, at most.
 const WINDOW: f64 = 300.0;

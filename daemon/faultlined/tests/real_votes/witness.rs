@@ -1,11 +1,11 @@
 //! What a node says of one vote account, read without any code of the daemon.
 
-use faultline_testkit::Result;
-use faultline_testkit::expose::Page;
-use faultline_testkit::rpc::Rpc;
+use faultline_testkit::{Result, expose::Page, rpc::Rpc};
 use serde_json::{Value, json};
-use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
 
 /// A page has answers as old as this: of up to five rounds of a second, and the time that they took.
 const OLDEST: Duration = Duration::from_secs(8);

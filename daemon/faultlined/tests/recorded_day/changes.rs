@@ -1,7 +1,9 @@
 //! Changes of a node that are no faults: what Prometheus has of a series before and after them.
 
-use crate::faults::{self, Fault};
-use crate::recording::HOUR;
+use crate::{
+    faults::{self, Fault},
+    recording::HOUR,
+};
 
 /// Shorter than what every `last_over_time` of the rules bridges.
 const GAP_SECONDS: f64 = 90.0;

@@ -1,15 +1,19 @@
 //! The dashboards, drawn from nodes that change.
 
-use crate::changes::Change;
-use crate::recording::{HOUR, Node, Recording};
-use crate::{now, stored};
-use faultline_testkit::Result;
-use faultline_testkit::binaries::in_search_path;
-use faultline_testkit::eventually::eventually_ok;
-use faultline_testkit::process::{Program, Running};
-use faultline_testkit::prometheus::{Prometheus, SKIP_MESSAGE};
-use std::path::Path;
-use std::time::Duration;
+use crate::{
+    changes::Change,
+    now,
+    recording::{HOUR, Node, Recording},
+    stored,
+};
+use faultline_testkit::{
+    Result,
+    binaries::in_search_path,
+    eventually::eventually_ok,
+    process::{Program, Running},
+    prometheus::{Prometheus, SKIP_MESSAGE},
+};
+use std::{path::Path, time::Duration};
 
 /// Of all dashboards of one node.
 const DRAWN_WITHIN: Duration = Duration::from_secs(600);

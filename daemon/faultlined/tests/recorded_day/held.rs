@@ -1,10 +1,11 @@
 //! When alerts would have fired: their expressions, asked at each moment at which Prometheus evaluates their rule.
 
 use crate::faults::Fault;
-use faultline_testkit::Result;
-use faultline_testkit::prometheus::{Prometheus, Rule};
-use std::collections::BTreeMap;
-use std::fmt;
+use faultline_testkit::{
+    Result,
+    prometheus::{Prometheus, Rule},
+};
+use std::{collections::BTreeMap, fmt};
 
 /// One alert that fired.
 #[derive(Debug, Clone, PartialEq)]

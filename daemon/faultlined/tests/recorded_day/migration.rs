@@ -1,15 +1,19 @@
 //! Makes the recording of a migration: a node that answers and pushes as a release does, the daemon as it is released, and a
 //! Prometheus that scrapes it every 15 s with the rules of this tree.
 
-use crate::recorder::{self, PATIENCE, SCRAPED_EVERY, tree};
-use crate::recording::Recording;
-use faultline_testkit::Result;
-use faultline_testkit::alpenglow::{self, Node};
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_ok;
-use faultline_testkit::http;
-use faultline_testkit::prometheus::{Prometheus, PrometheusOptions};
-use faultline_testkit::simulated::NAME;
+use crate::{
+    recorder::{self, PATIENCE, SCRAPED_EVERY, tree},
+    recording::Recording,
+};
+use faultline_testkit::{
+    Result,
+    alpenglow::{self, Node},
+    daemon::Daemon,
+    eventually::eventually_ok,
+    http,
+    prometheus::{Prometheus, PrometheusOptions},
+    simulated::NAME,
+};
 use std::time::{Duration, Instant};
 
 const SLOT_TIME: Duration = Duration::from_millis(200);

@@ -1,9 +1,14 @@
 //! A day in whose middle the cluster migrates to Alpenglow.
 
-use crate::recording::{HOUR, Node, Recording};
-use crate::{held, hours, migration_faults, now, stored};
-use faultline_testkit::Result;
-use faultline_testkit::prometheus::{Prometheus, SKIP_MESSAGE};
+use crate::{
+    held, hours, migration_faults, now,
+    recording::{HOUR, Node, Recording},
+    stored,
+};
+use faultline_testkit::{
+    Result,
+    prometheus::{Prometheus, SKIP_MESSAGE},
+};
 
 #[test]
 fn a_migration_day_fires_no_alert_and_each_fault_its_own() -> Result<()> {

@@ -1,24 +1,24 @@
 //! Makes the recording: a real validator that votes beside a leader, the daemon as it is released, and a Prometheus that scrapes it
 //! every 15 s with the rules of this tree.
 
-use crate::disk::Disk;
-use crate::limited::LimitedCgroup;
-use crate::recording::Recording;
-use crate::stored::words;
-use faultline_testkit::Result;
-use faultline_testkit::cluster::{Cluster, ClusterOptions};
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_ok;
-use faultline_testkit::load::Load;
-use faultline_testkit::prometheus::{Prometheus, PrometheusOptions, TimeSeries};
-use faultline_testkit::voter::Stake;
-use flate2::Compression;
-use flate2::write::GzEncoder;
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use crate::{disk::Disk, limited::LimitedCgroup, recording::Recording, stored::words};
+use faultline_testkit::{
+    Result,
+    cluster::{Cluster, ClusterOptions},
+    daemon::Daemon,
+    eventually::eventually_ok,
+    load::Load,
+    prometheus::{Prometheus, PrometheusOptions, TimeSeries},
+    voter::Stake,
+};
+use flate2::{Compression, write::GzEncoder};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    io::Write as _,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 /// What a start leaves behind is past, and everything that is asked at a start has been answered.

@@ -1,11 +1,15 @@
 //! The recording, and longer times made of it: its minutes one after another, without a seam where something is counted.
 
-use crate::changes::{Change, Stream};
-use crate::faults::Fault;
+use crate::{
+    changes::{Change, Stream},
+    faults::Fault,
+};
 use flate2::read::GzDecoder;
-use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    io::{Read, Write},
+    path::{Path, PathBuf},
+};
 
 pub(crate) const HOUR: i64 = 3_600_000;
 

@@ -1,14 +1,18 @@
 //! Nodes in the storage of a real Prometheus, with what the recording rules make of them.
 
 use crate::recording::{Node, Recording};
-use faultline_testkit::binaries::in_search_path;
-use faultline_testkit::process::run_to_success;
-use faultline_testkit::prometheus::{Prometheus, PrometheusOptions, Rule};
-use faultline_testkit::{Error, Result};
+use faultline_testkit::{
+    Error, Result,
+    binaries::in_search_path,
+    process::run_to_success,
+    prometheus::{Prometheus, PrometheusOptions, Rule},
+};
 use serde_json::json;
-use std::collections::BTreeSet;
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    io::{BufWriter, Write},
+    path::{Path, PathBuf},
+};
 
 /// A file of rules: of this tree, or of the folder that `FAULTLINE_RULES` names.
 pub(crate) fn shipped(name: &str) -> PathBuf {

@@ -1,11 +1,16 @@
 //! A day in which one node changes: its alerts and those of the others stay as they were.
 
-use crate::changes::{self, Change};
-use crate::recording::{HOUR, Node, Recording};
-use crate::verdicts::{Column, OfRules};
-use crate::{faults, held, hours, now, stored, verdicts};
-use faultline_testkit::prometheus::{Prometheus, Rule, SKIP_MESSAGE};
-use faultline_testkit::{Error, Result};
+use crate::{
+    changes::{self, Change},
+    faults, held, hours, now,
+    recording::{HOUR, Node, Recording},
+    stored,
+    verdicts::{self, Column, OfRules},
+};
+use faultline_testkit::{
+    Error, Result,
+    prometheus::{Prometheus, Rule, SKIP_MESSAGE},
+};
 use std::time::Instant;
 
 /// Seconds between evaluations; at 15 the test takes four times as long.

@@ -1,7 +1,6 @@
 //! What a change does to each rule, as a table.
 
-use crate::changes::Change;
-use crate::held::Held;
+use crate::{changes::Change, held::Held};
 use faultline_testkit::prometheus::Rule;
 use std::fmt::Write as _;
 

@@ -3,13 +3,13 @@ mod trends;
 pub use trends::SPAN as TREND_SPAN;
 
 use faultline_core::hub::Sink;
-use faultline_metrics::metrics::daemon::{LAST_PUSH, SOURCE_LAST_SUCCESS};
-use faultline_metrics::{Source, Tick};
+use faultline_metrics::{
+    Source, Tick,
+    metrics::daemon::{LAST_PUSH, SOURCE_LAST_SUCCESS},
+};
 use faultline_status::{Figure, LastMinute};
 use parking_lot::Mutex;
-use std::collections::VecDeque;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 use trends::Trends;
 
 /// A figure and its title on the page. Counters are shown as growth per second.

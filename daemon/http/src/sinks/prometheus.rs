@@ -41,8 +41,7 @@ pub fn labels<'a>(
 mod tests {
     use super::*;
     use faultline_metrics::Tick;
-    use std::fmt;
-    use std::sync::Arc;
+    use std::{fmt, sync::Arc};
 
     /// The whole page of a tick.
     pub(super) fn page(

@@ -1,20 +1,21 @@
-use super::WebState;
-use super::auth::{AuthResult, Users};
-use super::flight_save;
-use super::health::health;
-use super::landing;
-use super::mark;
-use super::request_checks::{self, AllowedHosts};
-use super::scrape::Pages;
+use super::{
+    WebState,
+    auth::{AuthResult, Users},
+    flight_save,
+    health::health,
+    landing, mark,
+    request_checks::{self, AllowedHosts},
+    scrape::Pages,
+};
 use crate::sinks::prometheus::{accepts_gzip, exposition_format};
-use faultline_core::clock::Clock;
-use faultline_core::rate_limit::RateLimit;
-use faultline_core::socket::Peer;
+use faultline_core::{clock::Clock, rate_limit::RateLimit, socket::Peer};
 use faultline_status::Status;
 use http_body_util::Full;
-use hyper::body::Bytes;
-use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{
+    Method, Request, Response, StatusCode,
+    body::Bytes,
+    header::{self, HeaderMap, HeaderName, HeaderValue},
+};
 use parking_lot::Mutex;
 use std::time::Duration;
 

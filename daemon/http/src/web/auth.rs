@@ -1,17 +1,17 @@
 //! Basic auth against bcrypt hashes. A check deliberately takes about a tenth of a second, so
 //! checks are limited and both results are cached.
 
-use super::WebError;
-use super::guesses::PasswordAttempts;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD_PAD_INDIFFERENT as BASE64;
+use super::{WebError, guesses::PasswordAttempts};
+use base64::{Engine, engine::general_purpose::STANDARD_PAD_INDIFFERENT as BASE64};
 use faultline_core::socket::Peer;
 use parking_lot::Mutex;
 use ring::hmac;
-use std::collections::{BTreeMap, HashMap};
-use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Maximum cached results. Correct credentials exceed it only if users have several passwords that

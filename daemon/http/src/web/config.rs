@@ -1,16 +1,21 @@
 //! The web config file in the format of Prometheus' exporters (exporter-toolkit). Unsupported keys
 //! are errors: ignoring them could silently remove a protection.
 
-use super::WebError;
-use super::auth::{Users, cost};
-use super::tls::{ClientCertificates, TlsFiles};
+use super::{
+    WebError,
+    auth::{Users, cost},
+    tls::{ClientCertificates, TlsFiles},
+};
 use hyper::header::{HeaderName, HeaderValue};
-use rustls::SupportedProtocolVersion;
-use rustls::version::{TLS12, TLS13};
-use serde::Deserialize;
-use serde::de::IgnoredAny;
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use rustls::{
+    SupportedProtocolVersion,
+    version::{TLS12, TLS13},
+};
+use serde::{Deserialize, de::IgnoredAny};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 #[derive(Debug)]
 pub(super) struct WebConfig {

@@ -1,19 +1,16 @@
-use super::answer::{Body, Router};
-use super::tls::Acceptor;
-use faultline_core::connection_limit::{Connection, Timeouts};
-use faultline_core::socket::{Stream, set_nodelay};
-use faultline_core::supervisor::Stop;
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper::{Request, Response};
+use super::{
+    answer::{Body, Router},
+    tls::Acceptor,
+};
+use faultline_core::{
+    connection_limit::{Connection, Timeouts},
+    socket::{Stream, set_nodelay},
+    supervisor::Stop,
+};
+use hyper::{Request, Response, body::Incoming, service::service_fn};
 use hyper_util::rt::TokioIo;
-use std::convert::Infallible;
-use std::error::Error;
-use std::pin::pin;
-use std::sync::Arc;
-use std::time::Duration;
-use tokio_util::either::Either;
-use tokio_util::io::InspectReader;
+use std::{convert::Infallible, error::Error, pin::pin, sync::Arc, time::Duration};
+use tokio_util::{either::Either, io::InspectReader};
 
 const TIMEOUTS: Timeouts = Timeouts {
     // From one request to the next, including sending the response. Longer than the slowest usual

@@ -67,8 +67,7 @@ fn reason(query: Option<&str>) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::request_checks::MAX_TEXT_LENGTH;
-    use super::*;
+    use super::{super::request_checks::MAX_TEXT_LENGTH, *};
 
     #[test]
     fn a_save_reason_is_optional_and_decoded_from_form_or_percent_encoding() {

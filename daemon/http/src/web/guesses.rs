@@ -1,10 +1,7 @@
 //! Limits wrong passwords: each costs a check of a tenth of a second of CPU.
 
-use faultline_core::rate_limit::RateLimit;
-use faultline_core::socket::Peer;
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::time::Duration;
+use faultline_core::{rate_limit::RateLimit, socket::Peer};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 
 /// Counts password checks that did not succeed or still run. Times are uptimes.

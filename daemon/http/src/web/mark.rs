@@ -34,8 +34,7 @@ pub(super) fn name(query: Option<&str>) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::request_checks::MAX_TEXT_LENGTH;
-    use super::*;
+    use super::{super::request_checks::MAX_TEXT_LENGTH, *};
 
     #[test]
     fn a_mark_name_is_decoded_from_form_or_percent_encoding() {

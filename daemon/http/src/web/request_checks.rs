@@ -4,12 +4,16 @@
 //! header of such a request names the page's origin.
 
 use faultline_text::is_unsafe_char;
-use hyper::Request;
-use hyper::header::{HOST, HeaderMap, HeaderName, ORIGIN};
-use hyper::http::uri::Authority;
+use hyper::{
+    Request,
+    header::{HOST, HeaderMap, HeaderName, ORIGIN},
+    http::uri::Authority,
+};
 use percent_encoding::percent_decode_str;
-use std::net::{IpAddr, Ipv6Addr};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    net::{IpAddr, Ipv6Addr},
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 pub(super) const MAX_TEXT_LENGTH: usize = 200;
 

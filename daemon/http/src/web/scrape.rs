@@ -5,8 +5,7 @@ use faultline_metrics::Tick;
 use flate2::{Compress, CompressError, Compression, FlushCompress, Status};
 use hyper::body::Bytes;
 use parking_lot::Mutex;
-use std::fmt;
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 const MIN_BYTES_TO_COMPRESS: usize = 1024;
 

@@ -1,13 +1,14 @@
 use super::*;
-use faultline_core::hub::Sink;
-use faultline_core::supervisor::Stage;
+use faultline_core::{hub::Sink, supervisor::Stage};
 use faultline_metrics::{Batch, Reading, Source, metrics};
 use faultline_status::Figure;
 use http_body_util::BodyExt;
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::path::Path;
-use std::sync::Arc;
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    path::Path,
+    sync::Arc,
+};
 
 mod asked;
 mod crowded;

@@ -5,17 +5,21 @@ mod key_kind;
 use super::WebError;
 use faultline_kernel::FileVersion;
 use parking_lot::Mutex;
-use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::ServerCertVerifier;
-use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::server::WebPkiClientVerifier;
-use rustls::server::danger::ClientCertVerifier;
-use rustls::{CertificateError, Error, RootCertStore, ServerConfig, SupportedProtocolVersion};
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use rustls::{
+    CertificateError, Error, RootCertStore, ServerConfig, SupportedProtocolVersion,
+    client::{WebPkiServerVerifier, danger::ServerCertVerifier},
+    pki_types::{
+        CertificateDer, PrivateKeyDer, ServerName, UnixTime,
+        pem::{self, PemObject},
+    },
+    server::{WebPkiClientVerifier, danger::ClientCertVerifier},
+};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::server::TlsStream;
 

@@ -2,10 +2,12 @@
 
 use crate::records::RecordBatch;
 use faultline_agave::log::LogSplitter;
-use std::fs::{File, Metadata};
-use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::time::Duration;
+use std::{
+    fs::{File, Metadata},
+    io::{self, ErrorKind},
+    os::unix::fs::{FileExt, MetadataExt},
+    time::Duration,
+};
 
 /// Number of bytes before the offset that identify the content. A line starts with its time in
 /// nanoseconds and is rarely longer than this, so the bytes of two logs differ.

@@ -15,12 +15,7 @@ use faultline_metrics::{Problem, Stamp, Status};
 use model::{Model, Step};
 use probe::{append, numbered};
 use proptest::prelude::*;
-use std::ffi::OsStr;
-use std::fs;
-use std::io::Write;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::time::Duration;
+use std::{ffi::OsStr, fs, io::Write, os::unix::ffi::OsStrExt, path::Path, time::Duration};
 use tempfile::TempDir;
 
 type Rig = model::Rig<TempDir>;

@@ -10,10 +10,12 @@
 use crate::probe::{Probe, append, numbered};
 use faultline_log_tail::{Follower, MAX_FILES, POLL_INTERVAL};
 use faultline_metrics::Stamp;
-use std::fs::{self, File};
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    fs::{self, File},
+    io::Write,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 /// Rotations before the writer opens its log anew, as a validator does that is told to each time. Beyond [`MAX_FILES`]
 /// the follower lets go of files that somebody might still write to.

@@ -9,9 +9,11 @@
 
 use faultline_log_tail::{RecordSink, RecordWriter};
 use faultline_metrics::Stamp;
-use std::fs::{File, OpenOptions};
-use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::{
+    fs::{File, OpenOptions},
+    path::Path,
+    sync::{Arc, Mutex},
+};
 
 /// Everything a follower handed on and committed.
 #[derive(Debug, Clone, Default)]

@@ -4,11 +4,13 @@ use super::handle::{SaveOrigin, modified};
 use faultline_core::config::Flight;
 use faultline_metrics::Stamp;
 use faultline_recording::with_suffix;
-use std::fs;
-use std::io::ErrorKind;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    fs,
+    io::ErrorKind,
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// The marker file. In a folder without it, nothing is ever deleted or renamed.
 pub const MARKER: &str = ".faultline-flight";

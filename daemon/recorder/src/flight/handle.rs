@@ -1,11 +1,12 @@
-use faultline_metrics::metrics::daemon as d;
-use faultline_metrics::{Problem, ReadingList, Stamp, Status};
+use faultline_metrics::{Problem, ReadingList, Stamp, Status, metrics::daemon as d};
 use faultline_recording::EventKind;
 use faultline_sources::tick::SourceOutput;
 use parking_lot::{Condvar, Mutex};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 use tokio::sync::oneshot;
 
 const MAX_REQUESTS: usize = 8;

@@ -1,17 +1,23 @@
 //! The ring: a recording that drops its oldest rows, written by the recorder's thread.
 
-use super::FlightContext;
-use super::folder::{RING, prepare, remove_interrupted_saves, set_aside};
-use super::handle::{SaveJob, SaveOrigin, SaveReason};
-use super::triggers::Triggers;
+use super::{
+    FlightContext,
+    folder::{RING, prepare, remove_interrupted_saves, set_aside},
+    handle::{SaveJob, SaveOrigin, SaveReason},
+    triggers::Triggers,
+};
 use crate::recorder::{Entry, FollowedProcess, RecordingFile, RecordingSink};
 use faultline_metrics::{Problem, Stamp, Status};
 use faultline_recording::{Error, Event, EventKind, NewRecording};
 use serde_json::json;
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, TrySendError};
-use std::time::Duration;
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        mpsc::{SyncSender, TrySendError},
+    },
+    time::Duration,
+};
 
 const MIN_RETRY_DELAY: Duration = Duration::from_secs(1);
 

@@ -1,14 +1,15 @@
 use super::*;
 use crate::recorder::{Entry, RecordingSink};
-use faultline_metrics::metrics::pools as q;
-use faultline_metrics::{Batch, Reading, Source, Stamp, Text, Tick, Value};
-use faultline_recording::schema::{Column, Table};
+use faultline_metrics::{Batch, Reading, Source, Stamp, Text, Tick, Value, metrics::pools as q};
 use faultline_recording::{
     CostTrackerPoint, EventKind, NewSession, Point, Recording, ReplaySlotPoint,
+    schema::{Column, Table},
 };
 use serde_json::json;
-use std::path::Path;
-use std::time::{Duration, UNIX_EPOCH};
+use std::{
+    path::Path,
+    time::{Duration, UNIX_EPOCH},
+};
 
 const START: u64 = 1_795_225_000;
 

@@ -2,12 +2,11 @@
 //! the page cache.
 
 use faultline_core::supervisor::Stop;
-use rustix::fs::{Advice, fadvise};
-use rustix::io::{Errno, ReadWriteFlags};
-use std::fs::File;
-use std::io::IoSliceMut;
-use std::num::NonZeroU64;
-use std::time::Duration;
+use rustix::{
+    fs::{Advice, fadvise},
+    io::{Errno, ReadWriteFlags},
+};
+use std::{fs::File, io::IoSliceMut, num::NonZeroU64, time::Duration};
 
 const PIECE_BYTES: usize = 256 << 10;
 

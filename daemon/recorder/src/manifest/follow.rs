@@ -2,17 +2,19 @@
 //! and the version and identity, which it reports once it runs.
 
 use super::{BinaryDigest, hash, insert_some, messages, process};
-use faultline_core::hub::Latest;
-use faultline_core::supervisor::{PATH_CALL_TIMEOUT, PathThread, Stop};
-use faultline_kernel::hardware::Hardware;
-use faultline_kernel::{HostRoot, ProcessFiles};
-use faultline_sources::admin::AdminFacts;
-use faultline_sources::conclusions::client;
-use faultline_sources::discovery::{Target, same_program};
-use faultline_sources::rpc::{self, identity_of};
+use faultline_core::{
+    hub::Latest,
+    supervisor::{PATH_CALL_TIMEOUT, PathThread, Stop},
+};
+use faultline_kernel::{HostRoot, ProcessFiles, hardware::Hardware};
+use faultline_sources::{
+    admin::AdminFacts,
+    conclusions::client,
+    discovery::{Target, same_program},
+    rpc::{self, identity_of},
+};
 use serde_json::{Value, json};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 

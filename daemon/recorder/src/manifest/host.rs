@@ -1,8 +1,10 @@
 use super::{redact, shown, without_nulls};
-use faultline_kernel::hardware::{Disk, Hardware, Interface, Memory, NumaNode, Processors};
-use faultline_kernel::parse::mountinfo::Mount;
-use faultline_kernel::parse::swaps::Swap;
-use faultline_kernel::{HostRoot, Location, locate_folder};
+use faultline_kernel::{
+    HostRoot, Location,
+    hardware::{Disk, Hardware, Interface, Memory, NumaNode, Processors},
+    locate_folder,
+    parse::{mountinfo::Mount, swaps::Swap},
+};
 use serde_json::{Value, json};
 use std::path::Path;
 

@@ -1,8 +1,6 @@
 //! Hardware facts from sysinfo, which can only read the machine that the daemon runs on.
 
-use faultline_kernel::HostRoot;
-use faultline_kernel::hardware::Hardware;
-use faultline_kernel::parse::mountinfo::Mount;
+use faultline_kernel::{HostRoot, hardware::Hardware, parse::mountinfo::Mount};
 use std::ffi::OsStr;
 use sysinfo::{
     CpuRefreshKind, Disk, DiskKind, DiskRefreshKind, Disks, MemoryRefreshKind, RefreshKind, System,

@@ -1,12 +1,11 @@
-use super::host::describe_location;
-use super::{insert_some, redact, shown, without_nulls};
+use super::{host::describe_location, insert_some, redact, shown, without_nulls};
 use faultline_agave::arguments;
-use faultline_kernel::filesystem::{Mounts, location_of};
-use faultline_kernel::hardware::Disk;
-use faultline_kernel::parse::pid_limits::ProcessLimit;
 use faultline_kernel::{
     CgroupLevel, CgroupVersion, ErrorKind, HostRoot, Limit, ProcessFiles, ReadError, Setting,
+    filesystem::{Mounts, location_of},
+    hardware::Disk,
     locate,
+    parse::pid_limits::ProcessLimit,
 };
 use faultline_sources::discovery::Target;
 use serde_json::{Map, Value, json};

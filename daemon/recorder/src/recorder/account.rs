@@ -2,13 +2,13 @@
 
 use super::Handle;
 use faultline_kernel::ProcessId;
-use faultline_metrics::metrics::daemon as d;
-use faultline_metrics::{Problem, ReadingList, Source, Status};
-use faultline_sources::discovery::TargetHandle;
-use faultline_sources::tick::{Poll, SampleContext, SourceOutput};
+use faultline_metrics::{Problem, ReadingList, Source, Status, metrics::daemon as d};
+use faultline_sources::{
+    discovery::TargetHandle,
+    tick::{Poll, SampleContext, SourceOutput},
+};
 use parking_lot::Mutex;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// How long a removed file or dropped entries stay a problem: longer than a scrape interval.
 pub(super) const PROBLEM_SHOWN_FOR: Duration = Duration::from_secs(60);

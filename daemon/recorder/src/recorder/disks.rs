@@ -2,13 +2,14 @@
 
 use faultline_agave::identify::option_values;
 use faultline_core::config::TargetSelector;
-use faultline_kernel::parse::mountinfo;
-use faultline_kernel::{HostRoot, ProcessFiles};
+use faultline_kernel::{HostRoot, ProcessFiles, parse::mountinfo};
 use faultline_sources::discovery::Target;
-use std::collections::BTreeSet;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folder {

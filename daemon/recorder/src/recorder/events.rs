@@ -1,15 +1,15 @@
 //! Derives events from successive ticks.
 
-use super::queue::FollowedAtTick;
-use super::{Entry, FollowedProcess};
+use super::{Entry, FollowedProcess, queue::FollowedAtTick};
 use crate::manifest::Described;
-use faultline_metrics::metrics::{daemon as d, process as p, validator as v};
-use faultline_metrics::{Reading, Stamp, Text, Tick};
+use faultline_metrics::{
+    Reading, Stamp, Text, Tick,
+    metrics::{daemon as d, process as p, validator as v},
+};
 use faultline_recording::{Event, EventKind};
 use faultline_sources::discovery::{EndReason, Target};
 use serde_json::{Value, json};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 #[derive(Debug, Default)]
 pub(super) struct Events {

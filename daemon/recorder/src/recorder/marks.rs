@@ -1,8 +1,6 @@
-use faultline_metrics::metrics::daemon as d;
-use faultline_metrics::{Reading, Text};
+use faultline_metrics::{Reading, Text, metrics::daemon as d};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Kinds that count separately: labels must not grow with time.
 const MAX_KINDS: usize = 16;

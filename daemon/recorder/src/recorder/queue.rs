@@ -4,9 +4,13 @@ use faultline_metrics::{Stamp, Tick};
 use faultline_recording::Point;
 use faultline_sources::discovery::{EndReason, Target};
 use parking_lot::Mutex;
-use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 /// Enough for a disk that stalls for a minute, at the default interval.
 const MAX_TICKS: usize = 64;

@@ -7,12 +7,14 @@ use faultline_metrics::{Problem, Stamp, Status};
 use faultline_recording::{Error, EventKind, NewProcess, NewRecording, Writer, with_suffix};
 use retained::RetainedEntries;
 use serde_json::json;
-use std::fs;
-use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{
+    fs,
+    io::ErrorKind,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 /// Checkpoint interval: the maximum loss of a power cut.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);

@@ -1,17 +1,25 @@
-use super::socket::{Failure, Socket};
-use super::{AdminFacts, PollTargetLookup};
+use super::{
+    AdminFacts, PollTargetLookup,
+    socket::{Failure, Socket},
+};
 use crate::polling::{PollTimer, ProblemLog, Timestamped, response_ttl};
-use faultline_agave::admin::{AdmissionStatus, Answer, ContactInfo, Method, StartProgress};
-use faultline_agave::{Error, PublicKey};
-use faultline_core::clock::Clock;
-use faultline_core::config;
-use faultline_core::hub::Latest;
-use faultline_core::supervisor::{PathThread, Stop};
+use faultline_agave::{
+    Error, PublicKey,
+    admin::{AdmissionStatus, Answer, ContactInfo, Method, StartProgress},
+};
+use faultline_core::{
+    clock::Clock,
+    config,
+    hub::Latest,
+    supervisor::{PathThread, Stop},
+};
 use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Source, Stamp, Status};
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// Error code of `contactInfo`: early in the start, and always with solana-test-validator.
 const INVALID_PARAMS: i64 = -32602;

@@ -1,14 +1,22 @@
-use faultline_agave::Error;
-use faultline_agave::admin::{Answer, Method};
-use faultline_core::socket::connect;
-use faultline_core::supervisor::{PathError, PathThread};
+use faultline_agave::{
+    Error,
+    admin::{Answer, Method},
+};
+use faultline_core::{
+    socket::connect,
+    supervisor::{PathError, PathThread},
+};
 use faultline_metrics::{Problem, Status};
 use serde::de::IgnoredAny;
-use std::io::{self, ErrorKind};
-use std::path::Path;
-use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixStream;
+use std::{
+    io::{self, ErrorKind},
+    path::Path,
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::UnixStream,
+};
 
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 const READ_CHUNK_BYTES: usize = 16 << 10;

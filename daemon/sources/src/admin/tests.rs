@@ -2,18 +2,16 @@
 
 mod server;
 
-use super::poller::PollIntervals;
-use super::*;
-use faultline_core::clock::Clock;
-use faultline_core::config;
-use faultline_core::hub::Latest;
-use faultline_core::supervisor::Stage;
+use super::{poller::PollIntervals, *};
+use faultline_core::{clock::Clock, config, hub::Latest, supervisor::Stage};
 use faultline_metrics::Status;
 use server::{Reply, Server};
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::{
+    fs::Permissions,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    sync::{Arc, Mutex},
+};
 use tokio::runtime::Handle as Runtime;
 
 /// The server is this very process.

@@ -1,10 +1,10 @@
 use super::super::host::SharedMeminfo;
 use crate::tick::{LIMITS_INTERVAL, SampleContext, SourceOutput, Throttle};
-use faultline_kernel::headroom::binding;
-use faultline_kernel::parse::meminfo::Meminfo;
-use faultline_kernel::{CgroupLevels, Level, LevelMemory, Limit, NumaFiles, ReadError};
-use faultline_metrics::metrics::memory as m;
-use faultline_metrics::{Metric, Reading, ReadingList, Status, Text, Value};
+use faultline_kernel::{
+    CgroupLevels, Level, LevelMemory, Limit, NumaFiles, ReadError, headroom::binding,
+    parse::meminfo::Meminfo,
+};
+use faultline_metrics::{Metric, Reading, ReadingList, Status, Text, Value, metrics::memory as m};
 
 #[derive(Debug)]
 pub(super) struct Headroom {

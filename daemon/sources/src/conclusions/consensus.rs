@@ -1,11 +1,13 @@
 use super::SourceFacts;
-use crate::tick::SourceOutput;
-use crate::votes::sol;
-use faultline_agave::admission;
-use faultline_agave::consensus::{Consensus, Evidence, Protocol};
-use faultline_metrics::metrics::validator as v;
-use faultline_metrics::metrics::votes::ADMISSION_SHORTFALL;
-use faultline_metrics::{ReadingList, Stamp};
+use crate::{tick::SourceOutput, votes::sol};
+use faultline_agave::{
+    admission,
+    consensus::{Consensus, Evidence, Protocol},
+};
+use faultline_metrics::{
+    ReadingList, Stamp,
+    metrics::{validator as v, votes::ADMISSION_SHORTFALL},
+};
 use std::time::Duration;
 
 /// Minimum distance in slots from the finalized to the confirmed slot that shows Tower. Tower

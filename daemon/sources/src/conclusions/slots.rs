@@ -2,12 +2,12 @@
 //! 10 s: a pushed slot is older and never replaces a recent response.
 
 use super::SourceFacts;
-use crate::distance::{PUSH_MAX_AGE, RPC_PRECEDENCE};
-use crate::tick::SourceOutput;
-use faultline_agave::consensus::Protocol;
-use faultline_agave::rpc::Health;
-use faultline_metrics::Stamp;
-use faultline_metrics::metrics::validator as v;
+use crate::{
+    distance::{PUSH_MAX_AGE, RPC_PRECEDENCE},
+    tick::SourceOutput,
+};
+use faultline_agave::{consensus::Protocol, rpc::Health};
+use faultline_metrics::{Stamp, metrics::validator as v};
 use faultline_phase::{Evidence, Process};
 use std::time::Duration;
 
@@ -151,8 +151,7 @@ mod tests {
     use super::*;
     use crate::rpc::RpcFacts;
     use faultline_agave::rpc::{EpochInfo, Health};
-    use faultline_datapoints::validator::intake::PushFacts;
-    use faultline_datapoints::validator::slots::Slots;
+    use faultline_datapoints::validator::{intake::PushFacts, slots::Slots};
     use faultline_kernel::ProcessId;
     use std::sync::Arc;
 

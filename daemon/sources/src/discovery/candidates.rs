@@ -3,17 +3,19 @@
 //! Any user can run a program with a validator's name and another user's ledger, but cannot fake
 //! the user id.
 
-use super::process::{InspectedProcess, VALIDATOR_THREADS, thread_named};
-use super::{SearchContext, Target, TargetHandle, process};
+use super::{
+    SearchContext, Target, TargetHandle,
+    process::{self, InspectedProcess, VALIDATOR_THREADS, thread_named},
+};
 use faultline_agave::identify::Program;
 use faultline_core::supervisor::PATH_CALL_TIMEOUT;
-use faultline_kernel::parse::pid_status;
-use faultline_kernel::{Comm, ErrorKind, HostRoot, ProcessId, ReadError};
+use faultline_kernel::{Comm, ErrorKind, HostRoot, ProcessId, ReadError, parse::pid_status};
 use faultline_metrics::{AMBIGUOUS_PREFIX, Problem, Status};
-use rustix::fs::{CWD, Mode, OFlags};
-use rustix::io::Errno;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
+use rustix::{
+    fs::{CWD, Mode, OFlags},
+    io::Errno,
+};
+use std::os::{fd::OwnedFd, unix::fs::MetadataExt};
 
 /// Names of kernel workers have at most 63 bytes, those of programs 15.
 const MAX_NAME_BYTES: usize = 64;

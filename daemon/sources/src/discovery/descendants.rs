@@ -1,15 +1,20 @@
 //! Finds the validator below a wrapper such as `timeout` or `runuser`, or a start script without
 //! `exec`.
 
-use super::Target;
-use super::candidates::{Choice, candidates, choose};
+use super::{
+    Target,
+    candidates::{Choice, candidates, choose},
+};
 use faultline_agave::identify::Program;
-use faultline_kernel::HostRoot;
-use faultline_kernel::parse::pid_stat::{self, PidStat};
-use faultline_kernel::parse::pid_status;
+use faultline_kernel::{
+    HostRoot,
+    parse::{
+        pid_stat::{self, PidStat},
+        pid_status,
+    },
+};
 use faultline_metrics::{Problem, Stamp, Status};
-use std::collections::HashMap;
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 /// The value of `found_by` for a descendant of the given process.
 pub(super) const DESCENDANT: &str = "descendant";

@@ -1,17 +1,21 @@
 //! Notices the end of the followed process, and its reason.
 
-use super::EndReason;
-use super::following::OomKills;
-use super::process::has_ended;
+use super::{EndReason, following::OomKills, process::has_ended};
 use faultline_core::supervisor::Stop;
-use faultline_kernel::parse::{cgroup_events, vmstat};
-use faultline_kernel::{CgroupFolder, CgroupVersion, HostRoot, ProcessId, locate};
+use faultline_kernel::{
+    CgroupFolder, CgroupVersion, HostRoot, ProcessId, locate,
+    parse::{cgroup_events, vmstat},
+};
 use faultline_metrics::Stamp;
-use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
-use std::time::Duration;
+use rustix::{
+    io::Errno,
+    process::{Pid, PidfdFlags, pidfd_open},
+};
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    path::PathBuf,
+    time::Duration,
+};
 
 /// Poll interval without a pidfd.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);

@@ -4,8 +4,7 @@ use super::Target;
 use faultline_kernel::{CgroupFolder, ProcessId};
 use faultline_metrics::{Problem, Reading, ReadingList, Stamp, metrics};
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 use tokio::sync::watch as channel;
 
 faultline_metrics::named_enum! {

@@ -2,15 +2,16 @@
 //! lock on `ledger.lock`, a process with this `--ledger`. Only the folder's owner can fake the
 //! first; any user can fake the others.
 
-use super::candidates::{
-    Choice, PreviousUsers, ambiguous, candidates, candidates_by_name, choose,
-    without_foreign_ledgers,
+use super::{
+    SearchContext, SearchResult, Target,
+    candidates::{
+        Choice, PreviousUsers, ambiguous, candidates, candidates_by_name, choose,
+        without_foreign_ledgers,
+    },
+    process,
 };
-use super::{SearchContext, SearchResult, Target, process};
-use faultline_core::socket;
-use faultline_core::supervisor::PATH_CALL_TIMEOUT;
-use faultline_kernel::parse::locks;
-use faultline_kernel::{ErrorKind, HostRoot};
+use faultline_core::{socket, supervisor::PATH_CALL_TIMEOUT};
+use faultline_kernel::{ErrorKind, HostRoot, parse::locks};
 use faultline_metrics::{Problem, Status};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};

@@ -1,20 +1,20 @@
 //! The methods of finding the process. Those of a ledger and of a unit have modules of their own.
 
-use super::candidates::{
-    Candidate, Choice, PreviousUsers, ambiguous, candidates_by_name, choose, hidden, inspect_all,
-    named, without_foreign_ledgers,
+use super::{
+    SearchContext, SearchResult, Target,
+    candidates::{
+        Candidate, Choice, PreviousUsers, ambiguous, candidates_by_name, choose, hidden,
+        inspect_all, named, without_foreign_ledgers,
+    },
+    descendants::{DESCENDANT, Descendants},
+    ledger::LedgerSearch,
+    process::{self, InspectedProcess},
+    unit::UnitSearch,
 };
-use super::descendants::{DESCENDANT, Descendants};
-use super::ledger::LedgerSearch;
-use super::process::{self, InspectedProcess};
-use super::unit::UnitSearch;
-use super::{SearchContext, SearchResult, Target};
 use faultline_core::config::TargetSelector;
-use faultline_kernel::parse::pid_stat;
-use faultline_kernel::{Comm, ErrorKind, ProcessId, ReadError};
+use faultline_kernel::{Comm, ErrorKind, ProcessId, ReadError, parse::pid_stat};
 use faultline_metrics::{Problem, Stamp, Status};
-use std::path::Path;
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 /// A lone candidate without a validator's threads is accepted after this time.
 const ACCEPT_PENDING_AFTER: Duration = Duration::from_secs(3);

@@ -3,8 +3,10 @@
 
 use super::Target;
 use faultline_agave::identify::PohCpu;
-use rustix::process::Pid;
-use rustix::thread::{CpuSet, sched_getaffinity};
+use rustix::{
+    process::Pid,
+    thread::{CpuSet, sched_getaffinity},
+};
 
 /// A warning if the daemon may run on the thread's CPU. `None` if it may not, or if the thread is
 /// not pinned or its CPU is unknown.

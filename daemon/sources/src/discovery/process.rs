@@ -1,13 +1,17 @@
 use super::{SearchContext, Target};
 use faultline_agave::identify::{self, Validator};
 use faultline_core::supervisor::PATH_CALL_TIMEOUT;
-use faultline_kernel::parse::pid_stat::{self, PidStat};
-use faultline_kernel::{Comm, ErrorKind, HostRoot, OpenFile, ProcessFiles, ProcessId, ReadError};
+use faultline_kernel::{
+    Comm, ErrorKind, HostRoot, OpenFile, ProcessFiles, ProcessId, ReadError,
+    parse::pid_stat::{self, PidStat},
+};
 use faultline_metrics::{Problem, Status};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// Threads that only a running validator has. The admin thread starts early, the replay thread
 /// late.

@@ -4,17 +4,22 @@
 //! `systemctl` only resolves aliases and selects among several validators. Unlike a D-Bus library,
 //! it costs nothing while it is not used.
 
-use super::candidates::{Choice, ambiguous, candidates, choose, hidden};
-use super::{SearchContext, SearchResult, process};
+use super::{
+    SearchContext, SearchResult,
+    candidates::{Choice, ambiguous, candidates, choose, hidden},
+    process,
+};
 use faultline_core::supervisor::program_sync;
 use faultline_kernel::HostRoot;
 use faultline_metrics::{Problem, Stamp, Status};
-use std::collections::VecDeque;
-use std::ffi::{OsStr, OsString};
-use std::io::Read;
-use std::path::{Component, Path, PathBuf};
-use std::process::{Child, Stdio};
-use std::time::Duration;
+use std::{
+    collections::VecDeque,
+    ffi::{OsStr, OsString},
+    io::Read,
+    path::{Component, Path, PathBuf},
+    process::{Child, Stdio},
+    time::Duration,
+};
 
 const SYSTEMCTL_INTERVAL: Duration = Duration::from_secs(10);
 /// Maximum time that `systemctl` may take.

@@ -1,14 +1,19 @@
 use crate::tick::SourceOutput;
 use faultline_core::clock::Clock;
-use faultline_kernel::HostRoot;
-use faultline_kernel::block::{self, BlockDevice};
-use faultline_kernel::parse::cgroup_io::Device;
-use faultline_kernel::parse::diskstats::{self, DiskIo};
-use faultline_kernel::parse::mountinfo::Mount;
-use faultline_metrics::metrics::resources as m;
-use faultline_metrics::{Problem, Reading, ReadingList, Status, Text};
-use std::collections::{HashMap, HashSet};
-use std::time::Duration;
+use faultline_kernel::{
+    HostRoot,
+    block::{self, BlockDevice},
+    parse::{
+        cgroup_io::Device,
+        diskstats::{self, DiskIo},
+        mountinfo::Mount,
+    },
+};
+use faultline_metrics::{Problem, Reading, ReadingList, Status, Text, metrics::resources as m};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 /// Maximum disks below one file system.
 const MAX_DISKS: usize = 64;

@@ -2,22 +2,25 @@
 //! block for ever.
 
 use super::growth::Growth;
-use crate::discovery::Target;
-use crate::polling::response_ttl;
+use crate::{discovery::Target, polling::response_ttl};
 use faultline_agave::arguments;
-use faultline_core::clock::Clock;
-use faultline_core::supervisor::UNRESPONSIVE_FILE_SYSTEM;
-use faultline_kernel::block::BlockDevice;
-use faultline_kernel::filesystem::{self, FileSystem, FileSystemError, Mounts};
-use faultline_kernel::parse::cgroup_io::Device;
-use faultline_kernel::{HostRoot, ProcessFiles, ReadError};
-use faultline_metrics::metrics::resources as m;
-use faultline_metrics::{Problem, Reading, ReadingList, Stamp, Status, Text};
-use std::collections::{BTreeSet, HashMap};
-use std::ops::RangeInclusive;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
+use faultline_core::{clock::Clock, supervisor::UNRESPONSIVE_FILE_SYSTEM};
+use faultline_kernel::{
+    HostRoot, ProcessFiles, ReadError,
+    block::BlockDevice,
+    filesystem::{self, FileSystem, FileSystemError, Mounts},
+    parse::cgroup_io::Device,
+};
+use faultline_metrics::{
+    Problem, Reading, ReadingList, Stamp, Status, Text, metrics::resources as m,
+};
+use std::{
+    collections::{BTreeSet, HashMap},
+    ops::RangeInclusive,
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 use tokio::task::JoinHandle;
 
 pub(super) const MAX_FOLDERS: usize = 12;

@@ -1,5 +1,4 @@
-use std::collections::VecDeque;
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 /// Six hours at a poll every 15 s: longer than a validator's full snapshot interval.
 const MAX_POLLS: usize = 1_440;

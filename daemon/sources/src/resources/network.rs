@@ -1,15 +1,19 @@
 //! The validator's UDP sockets and network interfaces.
 
-use crate::discovery::{Target, user};
-use crate::tick::SourceOutput;
-use faultline_kernel::parse::net_dev::{self, InterfaceTraffic};
-use faultline_kernel::parse::udp_counters::{self, UdpCounters};
-use faultline_kernel::parse::udp_sockets::{self, UdpSocket};
-use faultline_kernel::{ErrorKind, HostRoot, ProcessId};
-use faultline_metrics::metrics::resources as m;
-use faultline_metrics::{Reading, ReadingList, Text};
-use std::collections::HashMap;
-use std::ops::RangeInclusive;
+use crate::{
+    discovery::{Target, user},
+    tick::SourceOutput,
+};
+use faultline_kernel::{
+    ErrorKind, HostRoot, ProcessId,
+    parse::{
+        net_dev::{self, InterfaceTraffic},
+        udp_counters::{self, UdpCounters},
+        udp_sockets::{self, UdpSocket},
+    },
+};
+use faultline_metrics::{Reading, ReadingList, Text, metrics::resources as m};
+use std::{collections::HashMap, ops::RangeInclusive};
 
 /// Maximum interfaces: each costs four series.
 const MAX_INTERFACES: usize = 4;

@@ -1,20 +1,19 @@
-use super::disks::{self, BusyTimes};
-use super::filesystems::{FileSystems, FolderPaths};
-use super::network::Network;
-use crate::discovery::{Target, TargetHandle};
-use crate::polling::{PollResult, PollTimer};
-use crate::tick::{BuildContext, SourceOutput};
-use faultline_core::clock::Clock;
-use faultline_core::hub::Latest;
-use faultline_core::supervisor::Stop;
-use faultline_kernel::cpus::CpuSpeeds;
-use faultline_kernel::filesystem::Mounts;
-use faultline_kernel::parse::mountinfo::Mount;
-use faultline_kernel::{HostRoot, ProcessId, ReadError};
-use faultline_metrics::metrics::resources as m;
-use faultline_metrics::{Reading, ReadingList, Status, Text};
-use std::sync::Arc;
-use std::time::Duration;
+use super::{
+    disks::{self, BusyTimes},
+    filesystems::{FileSystems, FolderPaths},
+    network::Network,
+};
+use crate::{
+    discovery::{Target, TargetHandle},
+    polling::{PollResult, PollTimer},
+    tick::{BuildContext, SourceOutput},
+};
+use faultline_core::{clock::Clock, hub::Latest, supervisor::Stop};
+use faultline_kernel::{
+    HostRoot, ProcessId, ReadError, cpus::CpuSpeeds, filesystem::Mounts, parse::mountinfo::Mount,
+};
+use faultline_metrics::{Reading, ReadingList, Status, Text, metrics::resources as m};
+use std::{sync::Arc, time::Duration};
 
 /// Polls per sample of the CPUs. On some kernels the sample interrupts each CPU.
 const POLLS_PER_CPU_SAMPLE: u64 = 4;

@@ -1,18 +1,17 @@
-use super::disks::{self, BusyTimes};
-use super::filesystems::FileSystems;
-use super::poller::MountCache;
-use super::*;
-use crate::polling::PollResult;
-use crate::tick::{Poll, SampleContext, SourceOutput};
-use faultline_core::clock::Clock;
-use faultline_core::supervisor::Stage;
-use faultline_kernel::filesystem::Mounts;
-use faultline_kernel::{HostRoot, ProcessId};
-use faultline_metrics::metrics::resources as m;
-use faultline_metrics::{Metric, Problem, Reading, Stamp, Status};
-use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
+use super::{
+    disks::{self, BusyTimes},
+    filesystems::FileSystems,
+    poller::MountCache,
+    *,
+};
+use crate::{
+    polling::PollResult,
+    tick::{Poll, SampleContext, SourceOutput},
+};
+use faultline_core::{clock::Clock, supervisor::Stage};
+use faultline_kernel::{HostRoot, ProcessId, filesystem::Mounts};
+use faultline_metrics::{Metric, Problem, Reading, Stamp, Status, metrics::resources as m};
+use std::{path::Path, sync::Arc, time::Duration};
 
 const INTERVAL: Duration = Duration::from_secs(15);
 

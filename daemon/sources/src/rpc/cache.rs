@@ -1,8 +1,12 @@
-use super::RpcFacts;
-use super::client::{Failure, Readiness};
+use super::{
+    RpcFacts,
+    client::{Failure, Readiness},
+};
 use crate::polling::{Timestamped, response_ttl, slot_ttl};
-use faultline_agave::rpc::{Answer, Call, Commitment, EpochInfo, Health, NodeVersion};
-use faultline_agave::{Error, PublicKey};
+use faultline_agave::{
+    Error, PublicKey,
+    rpc::{Answer, Call, Commitment, EpochInfo, Health, NodeVersion},
+};
 use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Stamp, Status};
 use std::time::Duration;

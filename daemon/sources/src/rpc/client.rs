@@ -1,14 +1,20 @@
-use faultline_agave::rpc::{Answer, Batch};
-use faultline_agave::{Error, Excerpt};
+use faultline_agave::{
+    Error, Excerpt,
+    rpc::{Answer, Batch},
+};
 use faultline_core::connector::Connector;
 use faultline_metrics::{Problem, Status};
 use faultline_net::{ConnectError, unrequested_coding};
 use http_body_util::{BodyExt, Full};
-use hyper::body::{Body, Bytes, Incoming};
-use hyper::header::CONTENT_TYPE;
-use hyper::{Request, StatusCode, Uri};
-use hyper_util::client::legacy;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper::{
+    Request, StatusCode, Uri,
+    body::{Body, Bytes, Incoming},
+    header::CONTENT_TYPE,
+};
+use hyper_util::{
+    client::legacy,
+    rt::{TokioExecutor, TokioTimer},
+};
 use std::time::Duration;
 
 const MAX_ANSWER_BYTES: usize = 1 << 20;

@@ -1,11 +1,9 @@
 //! The JSON-RPC endpoint of the followed process, for other tasks than the poller.
 
-use super::poller::address;
-use super::{Handle, RpcFacts};
+use super::{Handle, RpcFacts, poller::address};
 use crate::admin::{AdminFacts, PollTargetLookup};
 use faultline_agave::PublicKey;
-use faultline_core::config;
-use faultline_core::hub::Latest;
+use faultline_core::{config, hub::Latest};
 use faultline_kernel::ProcessId;
 use hyper::Uri;
 use std::sync::Arc;

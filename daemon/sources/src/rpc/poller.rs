@@ -1,21 +1,26 @@
-use super::Handle;
-use super::cache::ResponseCache;
-use super::client::{Client, Failure};
-use crate::admin::{AdminFacts, PollTarget, PollTargetLookup};
-use crate::polling::{PollTimer, ProblemLog};
-use faultline_agave::Error;
-use faultline_agave::admin::StartProgress;
-use faultline_agave::rpc::{Answer, Batch};
-use faultline_core::clock::Clock;
-use faultline_core::config;
-use faultline_core::hub::Latest;
-use faultline_core::supervisor::Stop;
+use super::{
+    Handle,
+    cache::ResponseCache,
+    client::{Client, Failure},
+};
+use crate::{
+    admin::{AdminFacts, PollTarget, PollTargetLookup},
+    polling::{PollTimer, ProblemLog},
+};
+use faultline_agave::{
+    Error,
+    admin::StartProgress,
+    rpc::{Answer, Batch},
+};
+use faultline_core::{clock::Clock, config, hub::Latest, supervisor::Stop};
 use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Source, Stamp, Status};
 use hyper::Uri;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 /// One poll per interval; none while a response is pending.
 pub struct Poller {

@@ -3,19 +3,20 @@
 //! One request runs at a time, on its own connection. The probe starts after the process's JSON-RPC
 //! has responded to the poller, so a validator's start is no failure. It backs off after failures.
 
-use super::client::{Client, Failure};
-use super::endpoint::Endpoint;
+use super::{
+    client::{Client, Failure},
+    endpoint::Endpoint,
+};
 use crate::polling::PollTimer;
 use faultline_agave::{Error, rpc};
-use faultline_core::clock::Clock;
-use faultline_core::config;
-use faultline_core::supervisor::Stop;
+use faultline_core::{clock::Clock, config, supervisor::Stop};
 use faultline_kernel::ProcessId;
-use faultline_metrics::metrics::validator::{PROBE_FAILURES, PROBE_TIME};
-use faultline_metrics::{Histogram, Reading, ReadingList, TIME_BOUNDS, Value};
+use faultline_metrics::{
+    Histogram, Reading, ReadingList, TIME_BOUNDS, Value,
+    metrics::validator::{PROBE_FAILURES, PROBE_TIME},
+};
 use serde_json::json;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// After n failures in a row, 2^n - 1 polls are skipped, but at most this number.
 const MAX_SKIPPED_POLLS: u32 = 15;

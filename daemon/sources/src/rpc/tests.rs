@@ -3,12 +3,9 @@
 mod probe;
 
 use super::*;
-use crate::admin::PollTarget;
-use crate::tests::key;
+use crate::{admin::PollTarget, tests::key};
 use faultline_agave::admin::StartProgress;
-use faultline_core::clock::Clock;
-use faultline_core::config;
-use faultline_core::supervisor::Stage;
+use faultline_core::{clock::Clock, config, supervisor::Stage};
 use faultline_metrics::Status;
 use faultline_testkit::mock_node::{MockNode, Reply};
 use serde_json::{Value, json};

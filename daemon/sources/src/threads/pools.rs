@@ -16,8 +16,7 @@ use crate::tick::CpuTime;
 use faultline_agave::threads::pool;
 use faultline_kernel::{Comm, HostConstants, ThreadSample};
 use foldhash::HashMap;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// CPU time of the process that pools may lack. More of it means that idle threads ran or that
 /// threads ended.

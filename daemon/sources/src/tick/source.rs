@@ -1,14 +1,14 @@
 //! The interface of a source: it returns readings and problems. The tick adds the duration.
 
 use crate::discovery::{Target, TargetHandle, problem};
-use faultline_core::clock::Clock;
-use faultline_core::config::Config;
-use faultline_kernel::parse::pid_stat::State;
-use faultline_kernel::{HostConstants, HostRoot, ProcessId, ReadError};
+use faultline_core::{clock::Clock, config::Config};
+use faultline_kernel::{HostConstants, HostRoot, ProcessId, ReadError, parse::pid_stat::State};
 use faultline_metrics::{Problem, Reading, ReadingList, Source, Stamp};
-use std::cell::{Cell, OnceCell};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{
+    cell::{Cell, OnceCell},
+    sync::Arc,
+    time::Duration,
+};
 
 #[derive(Debug, Clone, Copy)]
 pub struct BuildContext<'a> {

@@ -1,13 +1,11 @@
 //! Statistics of the sources: up, duration and problems.
 
 use faultline_core::clock::{ClockStepDetector, DueTick};
-use faultline_metrics::metrics::daemon as d;
 use faultline_metrics::{
     Batch, Histogram, LATENESS_BOUNDS, Problem, Reading, ReadingList, Source, Stamp, Status, Value,
+    metrics::daemon as d,
 };
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 #[derive(Debug, Default)]
 struct SourceStatistics {

@@ -1,10 +1,11 @@
 //! The cluster's name, and the versions of its nodes.
 
-use faultline_agave::PublicKey;
-use faultline_agave::rpc::{ClusterNode, NodeVersion, VoteAccounts};
-use faultline_agave::version::{Client, Version};
-use std::cmp::Ordering;
-use std::collections::HashMap;
+use faultline_agave::{
+    PublicKey,
+    rpc::{ClusterNode, NodeVersion, VoteAccounts},
+    version::{Client, Version},
+};
+use std::{cmp::Ordering, collections::HashMap};
 
 /// Public clusters by genesis hash, from `solana genesis-hash` and Agave's documentation.
 const PUBLIC_CLUSTERS: [(&str, &str); 3] = [

@@ -1,28 +1,33 @@
 //! Polls votes, leader slots and the cluster, one request at a time.
 
-use super::own_schedule::OwnLeaderSchedule;
-use super::vote_facts::{SCAN_INTERVAL, SLOW_FACTOR, SLOWEST_FACTOR, first_slot};
-use super::{Handle, OwnVoteAccount, VoteFacts, cluster};
-use crate::distance::DistanceEvidence;
-use crate::polling::{PollTimer, ProblemLog, Timestamped};
-use crate::rpc::{Client, Endpoint, Failure, Readiness, server};
-use faultline_agave::identify::HEALTH_DISTANCE;
-use faultline_agave::rpc::{
-    self, ALPENGLOW_GATE, BlockProduction, ClusterNodes, EpochInfo, FeatureGate,
-    GenesisCertificate, InContext, LeaderSchedule, NOT_IN_LEADER_SCHEDULE, StakeAccounts,
-    VoteAccounts,
+use super::{
+    Handle, OwnVoteAccount, VoteFacts, cluster,
+    own_schedule::OwnLeaderSchedule,
+    vote_facts::{SCAN_INTERVAL, SLOW_FACTOR, SLOWEST_FACTOR, first_slot},
 };
-use faultline_agave::{Error, PublicKey};
-use faultline_core::clock::Clock;
-use faultline_core::config;
-use faultline_core::supervisor::Stop;
+use crate::{
+    distance::DistanceEvidence,
+    polling::{PollTimer, ProblemLog, Timestamped},
+    rpc::{Client, Endpoint, Failure, Readiness, server},
+};
+use faultline_agave::{
+    Error, PublicKey,
+    identify::HEALTH_DISTANCE,
+    rpc::{
+        self, ALPENGLOW_GATE, BlockProduction, ClusterNodes, EpochInfo, FeatureGate,
+        GenesisCertificate, InContext, LeaderSchedule, NOT_IN_LEADER_SCHEDULE, StakeAccounts,
+        VoteAccounts,
+    },
+};
+use faultline_core::{clock::Clock, config, supervisor::Stop};
 use faultline_metrics::{Problem, Source, Stamp, Status};
 use hyper::Uri;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 /// On mainnet-beta the response with all vote accounts has about 1 MB, that with all nodes 2 MB.
 const MAX_ANSWER_BYTES: usize = 16 << 20;

@@ -1,7 +1,9 @@
 //! The rank of one vote account among all, from one response.
 
-use faultline_agave::PublicKey;
-use faultline_agave::rpc::{CreditUnit, VoteAccount, VoteAccounts};
+use faultline_agave::{
+    PublicKey,
+    rpc::{CreditUnit, VoteAccount, VoteAccounts},
+};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct VoteRanking {

@@ -1,21 +1,25 @@
 //! Against a scripted node on a real socket.
 
 use super::*;
-use crate::admin::{PollTarget, PollTargetLookup};
-use crate::rpc::Endpoint;
-use crate::tests::key;
-use faultline_agave::PublicKey;
-use faultline_agave::consensus::{Protocol, Sign};
-use faultline_agave::rpc::EpochInfo;
-use faultline_core::clock::Clock;
-use faultline_core::config;
-use faultline_core::supervisor::Stage;
+use crate::{
+    admin::{PollTarget, PollTargetLookup},
+    rpc::Endpoint,
+    tests::key,
+};
+use faultline_agave::{
+    PublicKey,
+    consensus::{Protocol, Sign},
+    rpc::EpochInfo,
+};
+use faultline_core::{clock::Clock, config, supervisor::Stage};
 use faultline_metrics::Reading;
 use faultline_testkit::mock_node::{MockNode, Reply};
 use serde_json::{Value, json};
-use std::fmt::Display;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::{
+    fmt::Display,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 
 /// Of the cluster that answers.
 const SLOT_TIME: Duration = Duration::from_millis(400);

@@ -1,16 +1,14 @@
-use super::cluster;
-use super::standing::VoteRanking;
-use super::{OwnVoteAccount, ReadingContext, VoteFacts};
+use super::{OwnVoteAccount, ReadingContext, VoteFacts, cluster, standing::VoteRanking};
 use crate::polling::{Timestamped, response_ttl};
-use faultline_agave::PublicKey;
-use faultline_agave::consensus::{Consensus, Evidence, MAX_CREDITS_PER_SLOT, Protocol};
-use faultline_agave::rpc::{CreditUnit, EpochInfo, LAMPORTS_PER_SOL, VoteAccounts};
+use faultline_agave::{
+    PublicKey,
+    consensus::{Consensus, Evidence, MAX_CREDITS_PER_SLOT, Protocol},
+    rpc::{CreditUnit, EpochInfo, LAMPORTS_PER_SOL, VoteAccounts},
+};
 use faultline_core::config;
 use faultline_kernel::ProcessId;
-use faultline_metrics::metrics::votes as m;
-use faultline_metrics::{Reading, ReadingList, Stamp};
-use std::sync::Arc;
-use std::time::Duration;
+use faultline_metrics::{Reading, ReadingList, Stamp, metrics::votes as m};
+use std::{sync::Arc, time::Duration};
 
 /// Rounds per request of all vote accounts and of block production.
 pub(super) const SLOW_FACTOR: u32 = 5;

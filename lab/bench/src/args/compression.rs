@@ -2,8 +2,7 @@ use super::{OutArgs, parse_limit};
 use crate::codec::{CODEC_NAMES, Codec};
 use clap::{Args, ValueEnum};
 use faultline_text::parse_time;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 /// What is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -2,13 +2,17 @@
 //! own interval, and that of the ratio follows from both.
 
 use super::{ClassRow, Interval, Outcome};
-use crate::changes::{append_notes, only_in_one_run, percent_change, setting_mismatch, verdict};
-use crate::compare::interval_label;
+use crate::{
+    changes::{append_notes, only_in_one_run, percent_change, setting_mismatch, verdict},
+    compare::interval_label,
+};
 use anyhow::ensure;
-use faultline_stats::arms::Direction;
-use faultline_stats::block::{Reliability, ratio_of_intervals};
-use faultline_stats::caveat::reliability_text;
-use faultline_stats::decision::Decision;
+use faultline_stats::{
+    arms::Direction,
+    block::{Reliability, ratio_of_intervals},
+    caveat::reliability_text,
+    decision::Decision,
+};
 use faultline_text::{count, number, table};
 
 /// Each compared value, and the direction that is worse.
@@ -149,8 +153,10 @@ fn settings(before: &Outcome, after: &Outcome) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Overhead, plan};
-    use super::*;
+    use super::{
+        super::{Overhead, plan},
+        *,
+    };
     use faultline_stats::block;
 
     fn outcome(saved: f64, speed: f64) -> Outcome {

@@ -2,19 +2,22 @@
 //! requests are pipelined.
 
 use super::{FetchColumn, FetchTable, Interval, plan};
-use crate::args::CompressionArgs;
-use crate::codec::{Codec, Coder};
+use crate::{
+    args::CompressionArgs,
+    codec::{Codec, Coder},
+};
 use anyhow::{Context as _, ensure};
-use faultline_common::clock;
-use faultline_common::output::say;
+use faultline_common::{clock, output::say};
 use faultline_stats::block;
 use faultline_text::counted;
-use std::io::{BufReader, Read, Write};
-use std::mem::replace;
-use std::net::{TcpListener, TcpStream};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread;
-use std::time::Duration;
+use std::{
+    io::{BufReader, Read, Write},
+    mem::replace,
+    net::{TcpListener, TcpStream},
+    sync::mpsc::{Receiver, SyncSender, sync_channel},
+    thread,
+    time::Duration,
+};
 
 const CHUNK_BYTES: usize = 16 << 10;
 const MAX_STEPS: usize = 20;
@@ -243,8 +246,7 @@ fn request_all(
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::args;
-    use super::*;
+    use super::{super::tests::args, *};
 
     fn fetched(more: &[&str], records: &[&[u8]]) -> FetchTable {
         let args = args(&[&["--in-flight", "4", "--repeats", "2"], more].concat());

@@ -1,6 +1,8 @@
 use super::{Blob, BundleRow, ClassRow, Interval, plan};
-use crate::args::CompressionArgs;
-use crate::codec::{Codec, Coder};
+use crate::{
+    args::CompressionArgs,
+    codec::{Codec, Coder},
+};
 use anyhow::Context as _;
 use faultline_common::clock;
 use faultline_stats::block;
@@ -318,8 +320,7 @@ fn bundle(
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::args;
-    use super::*;
+    use super::{super::tests::args, *};
 
     #[test]
     fn compression_sizes_and_ratio_use_sums_and_include_speeds() {

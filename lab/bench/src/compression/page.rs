@@ -1,11 +1,13 @@
 use super::{BundleRow, ClassRow, FetchTable, Interval, Outcome, show, tables};
 use crate::page::{card, made_by, unique_ids, verdict_with_headline};
-use faultline_pages::cells::{figure, section};
-use faultline_pages::effects;
-use faultline_pages::groups::distinct;
-use faultline_pages::model::{
-    Bar, BarSeries, Bars, Block, Caveat, Chart, Curve, Curves, ForestRow, Report, RunCard, Tone,
-    Verdict, VerdictKind,
+use faultline_pages::{
+    cells::{figure, section},
+    effects,
+    groups::distinct,
+    model::{
+        Bar, BarSeries, Bars, Block, Caveat, Chart, Curve, Curves, ForestRow, Report, RunCard,
+        Tone, Verdict, VerdictKind,
+    },
 };
 use faultline_text::number;
 

@@ -1,26 +1,30 @@
 //! Reads records to compress from a node or files.
 
-use crate::args::{CompressionArgs, RecordKind};
-use crate::endpoint::Endpoint;
-use crate::run::end_requested;
+use crate::{
+    args::{CompressionArgs, RecordKind},
+    endpoint::Endpoint,
+    run::end_requested,
+};
 use anyhow::{Context as _, ensure};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use faultline_client::rpc::{RetryPolicy, Rpc, RpcError};
-use faultline_common::args::UsageError;
-use faultline_common::clock;
-use faultline_common::files::{AtPath, TempFile};
-use faultline_common::progress::Progress;
-use faultline_common::signals::Signals;
+use faultline_common::{
+    args::UsageError,
+    clock,
+    files::{AtPath, TempFile},
+    progress::Progress,
+    signals::Signals,
+};
 use faultline_text::counted;
 use serde::Deserialize;
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
-use std::collections::BTreeSet;
-use std::fs;
-use std::io::{BufWriter, Write as _};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use serde_json::{Value, json, value::RawValue};
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::{BufWriter, Write as _},
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// About a minute of waiting in total.
 const RETRIES: RetryPolicy = RetryPolicy {

@@ -1,14 +1,13 @@
 use super::{ClassRow, FetchTable, Outcome, tables};
-use crate::args::Format;
-use crate::parquet;
-use crate::results::lines;
+use crate::{args::Format, parquet, results::lines};
 use faultline_common::output;
-use faultline_pages::export::{Columns, Values, named};
-use faultline_pages::model::{Cell, Table};
-use faultline_pages::render::plain;
+use faultline_pages::{
+    export::{Columns, Values, named},
+    model::{Cell, Table},
+    render::plain,
+};
 use faultline_text::{bytes, count, counted, moment, table};
-use std::fmt::Write as _;
-use std::path::Path;
+use std::{fmt::Write as _, path::Path};
 
 /// The study's table comes first.
 pub(crate) fn shown(outcome: &Outcome, format: Format) -> anyhow::Result<String> {

@@ -1,6 +1,8 @@
 use super::{FetchTable, Interval, Outcome};
-use faultline_pages::cells::{estimate_or, known, number, table, words};
-use faultline_pages::model::{Cell, Table};
+use faultline_pages::{
+    cells::{estimate_or, known, number, table, words},
+    model::{Cell, Table},
+};
 use faultline_text::{bytes, count};
 
 fn interval(of: Option<Interval>, decimals: u8) -> Cell {

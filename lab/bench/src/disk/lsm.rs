@@ -1,12 +1,17 @@
 //! RocksDB, Pebble and LevelDB folders.
 
-use super::manifest::{LevelTable, Version, read};
-use super::{Database, DatabasePart, Limit, merge_smallest};
+use super::{
+    Database, DatabasePart, Limit,
+    manifest::{LevelTable, Version, read},
+    merge_smallest,
+};
 use anyhow::{Context as _, ensure};
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, File},
+    io::Read as _,
+    path::{Path, PathBuf},
+};
 
 const MAX_SMALL_FILE: u64 = 1 << 20;
 /// The smallest of the others are merged.

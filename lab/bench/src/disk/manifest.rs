@@ -4,8 +4,10 @@
 //! (1), content. A record is an edit with numbered fields. The last one may be incomplete.
 
 use anyhow::{Context as _, bail, ensure};
-use std::collections::BTreeMap;
-use std::io::{ErrorKind, Read};
+use std::{
+    collections::BTreeMap,
+    io::{ErrorKind, Read},
+};
 
 const BLOCK_BYTES: usize = 32 << 10;
 const HEADER_BYTES: usize = 7;

@@ -1,7 +1,8 @@
-use super::show::rows;
-use super::{Database, Disk, Space};
-use faultline_pages::cells::{figure, known, number, row, table, words};
-use faultline_pages::model::{BarSeries, Bars, Block, Cell, Chart, Table};
+use super::{Database, Disk, Space, show::rows};
+use faultline_pages::{
+    cells::{figure, known, number, row, table, words},
+    model::{BarSeries, Bars, Block, Cell, Chart, Table},
+};
 
 pub(crate) fn blocks(disks: &[Disk]) -> Vec<Block> {
     if disks.is_empty() {

@@ -8,10 +8,12 @@ use anyhow::{Context as _, ensure};
 use faultline_kernel::FileVersion;
 use faultline_recording::{open_immutable, with_suffix};
 use rusqlite::Connection;
-use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::Read as _;
-use std::path::Path;
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::Read as _,
+    path::Path,
+};
 
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// The smallest of the others are merged.

@@ -1,12 +1,16 @@
 //! The study of nodes: total and mean times, and the recommended node for each method.
 
-use crate::compare::{Comparison, one};
-use crate::disk;
-use crate::render::unreliable_suffix;
-use crate::report_tables::paragraphs;
-use crate::results::{Results, lines, ms};
-use faultline_pages::cells::{self, known, words};
-use faultline_pages::model::Block;
+use crate::{
+    compare::{Comparison, one},
+    disk,
+    render::unreliable_suffix,
+    report_tables::paragraphs,
+    results::{Results, lines, ms},
+};
+use faultline_pages::{
+    cells::{self, known, words},
+    model::Block,
+};
 use faultline_stats::arms::Direction;
 use faultline_text::{count, number};
 use std::fmt::Write as _;

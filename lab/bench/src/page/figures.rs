@@ -1,15 +1,19 @@
 use super::unique_ids;
-use crate::compare::{Comparison, comparisons, crossing, interval_label};
-use crate::results::{Results, ms, over};
-use faultline_pages::cells::figure;
-use faultline_pages::effects;
-use faultline_pages::model::{
-    Block, Chart, Counts, Curve, Curves, ForestRow, Histogram, Line, Timeline, Tone,
+use crate::{
+    compare::{Comparison, comparisons, crossing, interval_label},
+    results::{Results, ms, over},
 };
-use faultline_stats::arms::Direction;
-use faultline_stats::crossover::Crossover;
-use faultline_stats::histogram::{count, freedman_diaconis};
-use faultline_stats::summary;
+use faultline_pages::{
+    cells::figure,
+    effects,
+    model::{Block, Chart, Counts, Curve, Curves, ForestRow, Histogram, Line, Timeline, Tone},
+};
+use faultline_stats::{
+    arms::Direction,
+    crossover::Crossover,
+    histogram::{count, freedman_diaconis},
+    summary,
+};
 
 const MAX_DISTRIBUTIONS: usize = 12;
 const MAX_CLASSES: usize = 120;

@@ -1,14 +1,16 @@
 //! Parses a plan and reports all mistakes at once.
 
 use super::{ENCODING, printable_name};
-use crate::answer::{Encoding, Expected};
-use crate::args::{RATE_RANGE, is_valid_timeout, valid_answer_limit};
-use crate::endpoint::Endpoint;
-use crate::plan::{Cell, LinkKind, MAX_REQUESTS, Plan};
-use crate::preset;
-use crate::protocol::Protocol;
-use crate::stream::LinkShape;
-use crate::values::{self, Value, ValueSource};
+use crate::{
+    answer::{Encoding, Expected},
+    args::{RATE_RANGE, is_valid_timeout, valid_answer_limit},
+    endpoint::Endpoint,
+    plan::{Cell, LinkKind, MAX_REQUESTS, Plan},
+    preset,
+    protocol::Protocol,
+    stream::LinkShape,
+    values::{self, Value, ValueSource},
+};
 use faultline_settings::{
     ConfigError, Table, Unique, choice, distinct, flag, number, size, text, time, whole, within,
 };

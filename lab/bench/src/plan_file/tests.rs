@@ -1,13 +1,13 @@
 //! Plans as people write them.
 
-use super::load::parse;
-use super::{compared, pooled, study};
-use crate::answer::{Encoding, Expected};
-use crate::plan::{Order, Plan};
-use crate::protocol::Protocol;
-use crate::results::tests::results;
-use std::collections::BTreeMap;
-use std::path::Path;
+use super::{compared, load::parse, pooled, study};
+use crate::{
+    answer::{Encoding, Expected},
+    plan::{Order, Plan},
+    protocol::Protocol,
+    results::tests::results,
+};
+use std::{collections::BTreeMap, path::Path};
 
 fn plan(text: &str) -> Plan {
     match parse(text, Path::new("/nowhere/plan.toml")) {

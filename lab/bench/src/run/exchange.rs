@@ -1,14 +1,15 @@
-use crate::answer::Decoder;
-use crate::failure::Failure;
-use crate::http::Link;
-use crate::plan::{Cell, LinkKind, Plan};
-use crate::protocol::Protocol;
-use crate::results::{Timing, ns};
-use crate::socket::Socket;
-use crate::stream::RawAnswer;
+use crate::{
+    answer::Decoder,
+    failure::Failure,
+    http::Link,
+    plan::{Cell, LinkKind, Plan},
+    protocol::Protocol,
+    results::{Timing, ns},
+    socket::Socket,
+    stream::RawAnswer,
+};
 use faultline_common::clock;
-use hyper::StatusCode;
-use hyper::body::Bytes;
+use hyper::{StatusCode, body::Bytes};
 use std::time::Duration;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;

@@ -1,12 +1,13 @@
 //! Delays requests as nodes demand, and ends the run.
 
 use crate::failure::Failure;
-use faultline_common::clock;
-use faultline_common::output::say;
+use faultline_common::{clock, output::say};
 use faultline_text::time;
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    time::Duration,
+};
 use tokio::time::sleep;
 
 /// Maximum retries of a rate-limited request.

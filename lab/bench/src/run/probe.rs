@@ -1,9 +1,13 @@
-use super::Engine;
-use super::exchange::Connections;
-use super::pace::{Pace, Retried};
-use crate::answer::Decoder;
-use crate::failure::Failure;
-use crate::plan::{Cell as PlanCell, Plan};
+use super::{
+    Engine,
+    exchange::Connections,
+    pace::{Pace, Retried},
+};
+use crate::{
+    answer::Decoder,
+    failure::Failure,
+    plan::{Cell as PlanCell, Plan},
+};
 use anyhow::Context as _;
 use faultline_common::clock;
 use futures_util::future::join_all;
@@ -80,12 +84,18 @@ async fn send_one(
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::plan;
-    use super::super::tests::server::{Reply, Server, http};
-    use super::*;
+    use super::{
+        super::tests::{
+            plan,
+            server::{Reply, Server, http},
+        },
+        *,
+    };
     use crate::answer::Expected;
-    use std::sync::{Arc, Barrier};
-    use std::time::Duration;
+    use std::{
+        sync::{Arc, Barrier},
+        time::Duration,
+    };
 
     fn plan_for(server: &Server, arms: usize) -> Plan {
         let known = plan(server, 1, 1, None);

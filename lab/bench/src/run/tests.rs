@@ -9,17 +9,22 @@ pub(crate) mod server;
 mod hostile;
 
 use super::*;
-use crate::answer::Expected;
-use crate::endpoint::Endpoint;
-use crate::plan::{Cell as PlanCell, LinkKind};
-use crate::protocol::Protocol;
-use crate::results::tests::results;
-use crate::results::{Results, ms};
-use crate::stream::LinkShape;
+use crate::{
+    answer::Expected,
+    endpoint::Endpoint,
+    plan::{Cell as PlanCell, LinkKind},
+    protocol::Protocol,
+    results::{Results, ms, tests::results},
+    stream::LinkShape,
+};
 use server::{Reply, Server, good, http};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Instant,
+};
 
 /// What a node does to a request, by the request's id.
 type Hostile = Box<dyn Fn(u64) -> Reply + Send + Sync>;

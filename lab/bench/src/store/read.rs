@@ -1,14 +1,15 @@
 //! Reads results from an untrusted file.
 
 use super::{APPLICATION_ID, FORMAT, TABLES};
-use crate::plan::MAX_REQUESTS;
-use crate::results::{CellHead, Header, PHASES, Results, Sample, Timing};
+use crate::{
+    plan::MAX_REQUESTS,
+    results::{CellHead, Header, PHASES, Results, Sample, Timing},
+};
 use anyhow::{Context as _, anyhow, ensure};
 use faultline_common::files::{self, AtPath};
 use faultline_recording::{DatabaseKind, Error, ForeignDatabase};
 use rusqlite::Row;
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use std::path::Path;
 
 const MAX_CELLS: usize = 100_000;

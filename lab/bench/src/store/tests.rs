@@ -1,12 +1,11 @@
 use super::*;
-use crate::results::Results;
-use crate::results::tests::results;
-use crate::run::RunState;
+use crate::{
+    results::{Results, tests::results},
+    run::RunState,
+};
 use faultline_common::args::UsageError;
 use rusqlite::Connection;
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::time::Duration;
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 fn read(path: &Path) -> anyhow::Result<Results> {
     match super::read::<serde::de::IgnoredAny>(path)? {

@@ -1,18 +1,20 @@
 //! Writes results on a separate thread, so that disk waits are in no latency.
 
 use super::{APPLICATION_ID, FORMAT, TABLES};
-use crate::results::{CellHead, Header, Results, Sample, Timing};
-use crate::run::RunState;
+use crate::{
+    results::{CellHead, Header, Results, Sample, Timing},
+    run::RunState,
+};
 use anyhow::Context as _;
-use faultline_common::args::UsageError;
-use faultline_common::files;
-use faultline_common::output::say;
+use faultline_common::{args::UsageError, files, output::say};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, params};
 use serde::Serialize;
-use std::fs::File;
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::{Builder, JoinHandle};
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    sync::mpsc::{Receiver, Sender, channel},
+    thread::{Builder, JoinHandle},
+};
 
 const UNFINISHED: &str = "a kill, or not ended yet";
 

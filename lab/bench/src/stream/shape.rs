@@ -5,14 +5,17 @@
 
 use faultline_common::clock;
 use faultline_text::parse_time;
-use std::collections::VecDeque;
-use std::fmt;
-use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
-use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Instant, Sleep, sleep};
+use std::{
+    collections::VecDeque,
+    fmt, io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::{Instant, Sleep, sleep},
+};
 
 /// In flight per direction.
 const MAX_IN_FLIGHT: usize = 4 << 20;
@@ -225,8 +228,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ShapedStream<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
-    use tokio::runtime::Builder;
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _, duplex},
+        runtime::Builder,
+    };
 
     /// How long 100,000 bytes take there and back.
     fn took(shape: LinkShape) -> Duration {

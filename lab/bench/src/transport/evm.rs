@@ -1,8 +1,7 @@
 //! Writes and reads one storage slot of a contract that this tool deploys on a development chain.
 
 use super::node_client::{NodeClient, in_time};
-use crate::failure::Failure;
-use crate::protocol::Protocol;
+use crate::{failure::Failure, protocol::Protocol};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};

@@ -1,20 +1,22 @@
-use crate::answer::result;
-use crate::failure::Failure;
-use crate::http::Link;
-use crate::plan::LinkKind;
-use crate::protocol::Protocol;
-use crate::results::{Timing, ns};
-use crate::socket::Socket;
-use crate::stream::RawAnswer;
+use crate::{
+    answer::result,
+    failure::Failure,
+    http::Link,
+    plan::LinkKind,
+    protocol::Protocol,
+    results::{Timing, ns},
+    socket::Socket,
+    stream::RawAnswer,
+};
 use faultline_common::clock;
 use futures_util::FutureExt as _;
-use hyper::StatusCode;
-use hyper::body::Bytes;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use hyper::{StatusCode, body::Bytes};
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
@@ -239,10 +241,8 @@ impl NodeClient {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::endpoint::Endpoint;
-    use crate::stream::LinkShape;
-    use tokio::runtime::Builder;
-    use tokio::task::LocalSet;
+    use crate::{endpoint::Endpoint, stream::LinkShape};
+    use tokio::{runtime::Builder, task::LocalSet};
 
     #[test]
     fn a_node_that_accepts_without_responding_times_out() {

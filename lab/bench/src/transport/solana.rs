@@ -1,13 +1,13 @@
 //! Transfers a few lamports from a new account, on a test cluster with airdrops.
 
 use super::node_client::NodeClient;
-use crate::failure::Failure;
-use crate::protocol::Protocol;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use crate::{failure::Failure, protocol::Protocol};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use faultline_common::clock;
-use ring::rand::SystemRandom;
-use ring::signature::{Ed25519KeyPair, KeyPair as _};
+use ring::{
+    rand::SystemRandom,
+    signature::{Ed25519KeyPair, KeyPair as _},
+};
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -1,11 +1,12 @@
 //! The study of transports: times for single and repeated writes and reads, and whether the
 //! difference is significant.
 
-use crate::compare::{Comparison, comparisons, interval_label, one};
-use crate::render::unreliable_suffix;
-use crate::results::Results;
-use faultline_pages::cells;
-use faultline_pages::model::Block;
+use crate::{
+    compare::{Comparison, comparisons, interval_label, one},
+    render::unreliable_suffix,
+    results::Results,
+};
+use faultline_pages::{cells, model::Block};
 use faultline_stats::arms::Direction;
 use faultline_text::number;
 use std::fmt::Write as _;

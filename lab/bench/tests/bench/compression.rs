@@ -1,9 +1,7 @@
 //! Records of a node whose file cannot be written.
 
-use crate::bench;
-use crate::stand_in::start;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use crate::{bench, stand_in::start};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::json;
 
 #[test]

@@ -1,13 +1,14 @@
 //! What is left of a run whose program is killed, or whose disk is full.
 
-use crate::bench;
-use crate::stand_in::start;
+use crate::{bench, stand_in::start};
 use serde_json::json;
-use std::fs;
-use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
 
 /// What a child runs: the words of a command line, one a line.
 const WORDS: &str = "FAULTLINE_BENCH_WORDS";

@@ -1,13 +1,13 @@
 //! Results as pages, of every preset, in a real browser. Pictures are kept in `target/bench-pages`.
 
-use crate::bench;
-use crate::stand_in::start;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use crate::{bench, stand_in::start};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use faultline_testkit::browser::{Browser, LAYOUT_PROBLEMS_SCRIPT, SKIP_MESSAGE};
 use serde_json::{Value, json};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// Accounts by their address: so many bytes, half of them random.
 fn account(params: &Value) -> Value {

@@ -1,10 +1,12 @@
 //! A server that answers JSON-RPC over HTTP/1.1 as a function says.
 
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
-use std::thread;
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    sync::Arc,
+    thread,
+};
 
 /// What becomes of a request: a result, or code and message of an error.
 pub(crate) type Answer = Result<Value, (i64, &'static str)>;

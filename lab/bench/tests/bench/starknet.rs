@@ -1,11 +1,11 @@
 //! The two methods of the study of nodes, against stand-ins: `fixtures/starknet` says what they are.
 
-use crate::bench;
-use crate::stand_in::{Answer, start};
+use crate::{
+    bench,
+    stand_in::{Answer, start},
+};
 use serde_json::{Value, json};
-use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
+use std::{sync::Arc, thread, time::Duration};
 
 const NOT_FOUND: Answer = Err((24, "Block not found"));
 /// What a node of a later specification says to positional parameters.

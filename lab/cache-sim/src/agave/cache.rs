@@ -1,6 +1,8 @@
 use super::{Clamp, Deployment, Eviction, Rule};
-use crate::cache::{Budget, Cache, Counts, SlotPosition};
-use crate::trace::{ChangeKind, Trace};
+use crate::{
+    cache::{Budget, Cache, Counts, SlotPosition},
+    trace::{ChangeKind, Trace},
+};
 use fastrand::Rng;
 
 /// Positions of entries that are not loaded; all others are indices of `loaded`.

@@ -1,10 +1,12 @@
 //! Small traces, with the answers that follow from the rules by hand.
 
 use super::*;
-use crate::cache::{Budget, Cache, Counts, Limit};
-use crate::policy::{Policy, Setting};
-use crate::run::{InitialContent, Outcome, Simulation};
-use crate::trace::{Call, Change, ChangeKind, Meta, Program, Slot, SlotKind, Source, Trace};
+use crate::{
+    cache::{Budget, Cache, Counts, Limit},
+    policy::{Policy, Setting},
+    run::{InitialContent, Outcome, Simulation},
+    trace::{Call, Change, ChangeKind, Meta, Program, Slot, SlotKind, Source, Trace},
+};
 
 /// A slot with its transactions, each a list of programs, and deployments of programs behind the first so many.
 type Block = (u64, Vec<Vec<u32>>, Vec<(u32, u32, ChangeKind)>);

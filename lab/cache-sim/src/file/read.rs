@@ -1,10 +1,12 @@
-use super::bytes::{Content, checksum};
 use super::{
     CHANGE, CHANGE_KINDS, HAS_ADDRESS, HAS_BYTES, HAS_CODE, LOADER_SHIFT, LOADERS, LOADS, LONGEST,
     MAGIC, META, PROGRAMS, SETS, SLOT, SLOT_KINDS, SOURCES,
+    bytes::{Content, checksum},
 };
-use crate::error::Error;
-use crate::trace::{Call, Change, Load, MAX_PROGRAMS, Meta, Program, Slot, Trace};
+use crate::{
+    error::Error,
+    trace::{Call, Change, Load, MAX_PROGRAMS, Meta, Program, Slot, Trace},
+};
 use std::io::{BufRead, Read};
 
 #[derive(Debug)]

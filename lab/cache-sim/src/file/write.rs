@@ -1,10 +1,12 @@
-use super::bytes::{checksum, index_of, put};
 use super::{
     CHANGE, CHANGE_KINDS, HAS_ADDRESS, HAS_BYTES, HAS_CODE, LOADER_SHIFT, LOADERS, LOADS, MAGIC,
     META, PROGRAMS, SETS, SLOT, SLOT_KINDS, SOURCES,
+    bytes::{checksum, index_of, put},
 };
-use crate::error::Error;
-use crate::trace::{MAX_PROGRAMS, Program, Trace};
+use crate::{
+    error::Error,
+    trace::{MAX_PROGRAMS, Program, Trace},
+};
 use std::io::Write;
 
 /// Items of one record. Damage then costs only a part.

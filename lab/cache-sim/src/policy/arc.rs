@@ -1,8 +1,7 @@
 //! ARC: one list of programs used once, and one of programs used again. A hit in the list of
 //! programs that either evicted (its ghosts) gives it a larger share of the capacity.
 
-use super::queues::Queues;
-use super::{Limits, Replacement};
+use super::{Limits, Replacement, queues::Queues};
 
 const ONCE: usize = 0;
 const AGAIN: usize = 1;

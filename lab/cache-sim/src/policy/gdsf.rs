@@ -1,5 +1,4 @@
-use super::heap::Heap;
-use super::{Limits, Replacement};
+use super::{Limits, Replacement, heap::Heap};
 
 /// GDSF evicts the program with the lowest priority: `age + uses x compile time / size`. The age is
 /// the priority of the program that was evicted last, so unused programs lose rank. A program that

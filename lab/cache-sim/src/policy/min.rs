@@ -1,8 +1,5 @@
-use super::heap::Heap;
-use super::{Limits, Replacement};
-use crate::cache::sizes;
-use crate::error::Error;
-use crate::trace::Trace;
+use super::{Limits, Replacement, heap::Heap};
+use crate::{cache::sizes, error::Error, trace::Trace};
 
 const NEVER: u32 = u32::MAX;
 

@@ -1,8 +1,7 @@
 //! S3-FIFO: a small queue for new programs, a main queue for programs used again, and a list of the
 //! programs that the small queue evicted.
 
-use super::queues::Queues;
-use super::{Limits, Replacement};
+use super::{Limits, Replacement, queues::Queues};
 
 const SMALL: usize = 0;
 const MAIN: usize = 1;

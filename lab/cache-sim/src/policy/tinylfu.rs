@@ -1,8 +1,7 @@
 //! W-TinyLFU: a program moves from a small window to a segmented LRU only if it is used more than
 //! the one that it would replace. Use counts of all programs are halved periodically.
 
-use super::queues::Queues;
-use super::{Limits, Replacement};
+use super::{Limits, Replacement, queues::Queues};
 
 const WINDOW: usize = 0;
 const PROBATION: usize = 1;

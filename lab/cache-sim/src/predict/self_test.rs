@@ -1,7 +1,5 @@
 use super::{Plan, by_slot};
-use crate::cache::Counts;
-use crate::cost::Observed;
-use crate::error::Error;
+use crate::{cache::Counts, cost::Observed, error::Error};
 use serde::Serialize;
 
 /// A larger bias than this, in percent, forbids extrapolation.

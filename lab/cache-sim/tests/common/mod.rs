@@ -5,15 +5,18 @@
     reason = "a test stops at what it did not expect, in its helpers too"
 )]
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
+use std::{collections::BTreeMap, fs, path::Path};
 
-use faultline_agave::line::{LineSplitter, Point};
-use faultline_agave::points::KnownPoint;
-use faultline_cache_sim::cost::Observed;
-use faultline_cache_sim::trace::{Call, Meta, Program, SetNumbers, Slot, SlotKind, Source};
-use faultline_cache_sim::{Trace, file};
+use faultline_agave::{
+    line::{LineSplitter, Point},
+    points::KnownPoint,
+};
+use faultline_cache_sim::{
+    Trace,
+    cost::Observed,
+    file,
+    trace::{Call, Meta, Program, SetNumbers, Slot, SlotKind, Source},
+};
 
 fn fixture(name: &str) -> Vec<u8> {
     fs::read(

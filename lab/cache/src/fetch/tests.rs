@@ -1,18 +1,18 @@
 mod rpc;
 
 use super::*;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use faultline_cache_sim::trace::{ChangeKind, Loader};
-use faultline_cache_sim::{Trace, file};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use faultline_cache_sim::{
+    Trace, file,
+    trace::{ChangeKind, Loader},
+};
 use faultline_metrics::Stamp;
 use faultline_recording::{
     NewRecording, NewSession, Point, ProgramCachePoint, ReplaySlotPoint, Writer,
 };
 use faultline_testkit::mock_node::{MockNode, Reply};
 use serde_json::Value;
-use std::fs;
-use std::path::Path;
+use std::{fs, path::Path};
 
 const QUICK: RetryPolicy = RetryPolicy {
     most: 2,

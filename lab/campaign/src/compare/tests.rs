@@ -1,6 +1,8 @@
 use super::*;
-use crate::comparability::tests::{pace, with_paces};
-use crate::mark::Mark;
+use crate::{
+    comparability::tests::{pace, with_paces},
+    mark::Mark,
+};
 use faultline_report::report::pace::Pace;
 
 /// Runs of a release of which the p95 is so many times the baseline's, with this noise; the median is the baseline's.

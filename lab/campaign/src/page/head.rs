@@ -1,9 +1,13 @@
 //! The headline's sentence and the first figure.
 
-use crate::compare::{Group, MetricTest, Release};
-use crate::mark::Mark;
-use faultline_pages::effects;
-use faultline_pages::model::{Block, ForestRow, Tone};
+use crate::{
+    compare::{Group, MetricTest, Release},
+    mark::Mark,
+};
+use faultline_pages::{
+    effects,
+    model::{Block, ForestRow, Tone},
+};
 
 /// A difference of the newest release that has one, a worse one first; `None` without differences.
 pub(super) fn sentence(groups: &[Group]) -> Option<String> {
@@ -58,10 +62,11 @@ fn forest(group: &Group, release: &Release) -> Option<Block> {
 #[cfg(test)]
 mod tests {
     use super::super::report;
-    use crate::compare::{self, tests::runs};
-    use crate::settings::Campaign;
-    use faultline_pages::model::VerdictKind;
-    use faultline_pages::render;
+    use crate::{
+        compare::{self, tests::runs},
+        settings::Campaign,
+    };
+    use faultline_pages::{model::VerdictKind, render};
     use faultline_testkit::browser::{Browser, LAYOUT_PROBLEMS_SCRIPT, SKIP_MESSAGE};
     use std::path::Path;
 

@@ -1,15 +1,18 @@
 //! Checks the plan user's file access. A validator without write access exits at once, which would
 //! count as a result.
 
-use super::folders::work_folders;
-use super::{Findings, HostFacts};
-use crate::passwd;
-use crate::plan::{Begin, Plan};
+use super::{Findings, HostFacts, folders::work_folders};
+use crate::{
+    passwd,
+    plan::{Begin, Plan},
+};
 use faultline_runner::isolation::folders::Owner;
 use rustix::fs::{Access, access};
-use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
 
 const READ: u32 = 4;
 const WRITE: u32 = 2;
@@ -153,8 +156,10 @@ fn has_access_list(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::{Permissions, create_dir_all, set_permissions};
-    use std::os::unix::fs::PermissionsExt;
+    use std::{
+        fs::{Permissions, create_dir_all, set_permissions},
+        os::unix::fs::PermissionsExt,
+    };
 
     const PASSWD: &str = "root:x:0:0::/root:/bin/sh\nsol:x:4001:4002::/home/sol:/bin/sh\n";
 

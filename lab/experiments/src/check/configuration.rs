@@ -2,8 +2,7 @@ use crate::plan::Plan;
 use faultline_runner::record::output_of;
 use faultline_text::{counted, parse_time};
 use itertools::Itertools;
-use std::path::Path;
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 use toml::{Table, Value};
 
 /// The daemon's default.

@@ -4,8 +4,10 @@ use faultline_runner::record::recorder::DEFAULT_INTERVAL;
 use faultline_text::counted;
 use itertools::Itertools;
 use serde::Serialize;
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 /// One tick per second: 84 MiB in twelve hours (docs/PERFORMANCE.md), plus a margin.
 const RECORDING_BYTES_PER_HOUR: u64 = 8 << 20;

@@ -1,17 +1,23 @@
-use super::folders::named_folders;
-use super::programs::command_of;
-use super::{FolderFacts, HostFacts, LauncherFacts, TOOLS, access, configuration, options, stake};
-use crate::host::host_now;
-use crate::passwd;
-use crate::plan::Plan;
-use faultline_kernel::parse::meminfo;
-use faultline_kernel::{CgroupFiles, CgroupLevels, HostRoot, LevelMemory, ReadError, locate};
-use faultline_runner::isolation::host::Disk;
-use faultline_runner::isolation::{CpuSet, folders, host};
-use faultline_runner::record::recorder::{self, in_path};
-use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use super::{
+    FolderFacts, HostFacts, LauncherFacts, TOOLS, access, configuration, folders::named_folders,
+    options, programs::command_of, stake,
+};
+use crate::{host::host_now, passwd, plan::Plan};
+use faultline_kernel::{
+    CgroupFiles, CgroupLevels, HostRoot, LevelMemory, ReadError, locate, parse::meminfo,
+};
+use faultline_runner::{
+    isolation::{
+        CpuSet, folders,
+        host::{self, Disk},
+    },
+    record::recorder::{self, in_path},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
 
 pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts {
     let paths = named_folders(plan).into_iter().map(|(_, path)| path);

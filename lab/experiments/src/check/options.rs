@@ -1,9 +1,11 @@
 //! Checks that the validator of each arm knows the accounts options of its command. An unknown
 //! option ends a validator at once.
 
-use super::programs::{command_of, program_of};
-use super::switch::search;
-use super::{Findings, HostFacts, OptionPresence, Options};
+use super::{
+    Findings, HostFacts, OptionPresence, Options,
+    programs::{command_of, program_of},
+    switch::search,
+};
 use crate::plan::{Arm, Plan};
 
 /// Name, releases from 2.0.25 to 4.4.0 that have it, and the remedy for others.

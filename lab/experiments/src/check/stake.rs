@@ -1,12 +1,9 @@
 use super::Stake;
 use crate::plan::{Kind, Plan, Workload};
 use faultline_client::rpc::{RetryPolicy, Rpc};
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::json;
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::time::Duration;
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 /// Public nodes limit requests.
 pub(super) const RETRY_POLICY: RetryPolicy = RetryPolicy {

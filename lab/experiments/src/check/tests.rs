@@ -1,11 +1,12 @@
 use super::*;
-use crate::host::HostFinding;
-use crate::plan::parse;
+use crate::{host::HostFinding, plan::parse};
 use faultline_kernel::{Level, LevelMemory};
 use faultline_runner::isolation::{Abilities, CpuSet};
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 const GIB: u64 = 1 << 30;
 const CACHE_VARIABLE: &str = "AGAVE_PROGRAM_CACHE_ENTRIES";

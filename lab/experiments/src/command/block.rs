@@ -1,25 +1,28 @@
 use super::{begin, changed, continue_run, remove_unbegun_journal, write_synced};
-use crate::args::{BlockArgs, SlurmArgs};
-use crate::blocks::{self, BlockAttempt, BlockContext};
-use crate::folder::{Folder, LOCK, digest};
-use crate::journal::{Entry, Journal, JournalState, Line, Planned};
-use crate::lock::Lock;
-use crate::plan::Plan;
-use crate::plan_command;
-use crate::runner::ExperimentEnd;
-use crate::saved::{find_folder, read_planned, read_started};
-use crate::schedule::schedule;
-use crate::slurm::{self, EXIT_NOT_NOW, Job, Jobs};
+use crate::{
+    args::{BlockArgs, SlurmArgs},
+    blocks::{self, BlockAttempt, BlockContext},
+    folder::{Folder, LOCK, digest},
+    journal::{Entry, Journal, JournalState, Line, Planned},
+    lock::Lock,
+    plan::Plan,
+    plan_command,
+    runner::ExperimentEnd,
+    saved::{find_folder, read_planned, read_started},
+    schedule::schedule,
+    slurm::{self, EXIT_NOT_NOW, Job, Jobs},
+};
 use anyhow::{bail, ensure};
-use faultline_common::args::UsageError;
-use faultline_common::clock;
-use faultline_common::files::AtPath;
-use faultline_common::output::{print, say};
+use faultline_common::{
+    args::UsageError,
+    clock,
+    files::AtPath,
+    output::{print, say},
+};
 use faultline_runner::isolation::folders::InUse;
 use faultline_text::{counted, time};
 use itertools::Itertools;
-use std::fs;
-use std::time::Duration;
+use std::{fs, time::Duration};
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Besides the grace period, for the recorder and the scheduler.

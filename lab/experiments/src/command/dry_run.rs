@@ -1,5 +1,7 @@
-use crate::lock;
-use crate::plan::{Begin, Plan};
+use crate::{
+    lock,
+    plan::{Begin, Plan},
+};
 use faultline_common::output::print;
 use faultline_kernel::HostRoot;
 use faultline_runner::isolation::folders::{self, Cleared, LISTED};

@@ -2,9 +2,11 @@ use super::Line;
 use crate::folder::JOURNAL;
 use anyhow::Context;
 use faultline_common::files::AtPath;
-use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::{
+    fs::{File, OpenOptions},
+    io::{ErrorKind, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
+};
 
 #[derive(Debug)]
 pub struct Journal {

@@ -1,10 +1,11 @@
 use super::{Entry, Line, Planned, Step};
-use crate::folder::Folder;
-use crate::outcome::Ending;
-use crate::schedule::{Scheduled, Turn};
-use crate::search;
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use crate::{
+    folder::Folder,
+    outcome::Ending,
+    schedule::{Scheduled, Turn},
+    search,
+};
+use std::{collections::BTreeMap, path::PathBuf};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct JournalState {

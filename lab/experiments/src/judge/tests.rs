@@ -1,6 +1,5 @@
 use super::*;
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 fn stop() -> Stop {
     Stop {

@@ -1,7 +1,6 @@
 use super::{Arm, Lane, Plan};
 use itertools::Itertools;
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expanded {

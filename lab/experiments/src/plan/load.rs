@@ -14,9 +14,11 @@ use faultline_settings::{
     ConfigError, Table, choice, flag, number, size, text, time, wanted, within,
 };
 use itertools::Itertools;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    io::ErrorKind,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 use toml::de::DeValue;
 
 const MAX_PLAN_BYTES: u64 = 1 << 20;

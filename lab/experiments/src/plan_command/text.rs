@@ -1,6 +1,5 @@
 use super::{ArmPreview, PlanPreview, SearchPreview};
-use crate::check::Finding;
-use crate::plan::Severity;
+use crate::{check::Finding, plan::Severity};
 use faultline_text::{bytes, counted, size, table, time};
 use itertools::Itertools;
 use std::time::Duration;

@@ -1,6 +1,5 @@
 use super::*;
-use crate::judge::cache;
-use crate::outcome::Validity;
+use crate::{judge::cache, outcome::Validity};
 use proptest::prelude::*;
 use std::io::Write as _;
 

@@ -1,10 +1,14 @@
-use super::headline::{self, ArmTally, invalid, runs};
-use super::search::{self, Search};
-use super::{CountedRun, Experiment, section};
-use crate::lock::{self, Holder};
-use crate::outcome::{Outcome, Validity};
-use faultline_pages::groups::by_key;
-use faultline_pages::model::Caveat;
+use super::{
+    CountedRun, Experiment,
+    headline::{self, ArmTally, invalid, runs},
+    search::{self, Search},
+    section,
+};
+use crate::{
+    lock::{self, Holder},
+    outcome::{Outcome, Validity},
+};
+use faultline_pages::{groups::by_key, model::Caveat};
 use faultline_report::report::ReportContext;
 use itertools::Itertools;
 

@@ -1,7 +1,9 @@
 //! Outcomes override what the recording shows.
 
-use crate::outcome::{Ending, Outcome};
-use crate::plan::{Arm, Kind};
+use crate::{
+    outcome::{Ending, Outcome},
+    plan::{Arm, Kind},
+};
 use faultline_report::run::ExperimentOutcome;
 use faultline_runner::isolation::{End, Evidence};
 use itertools::Itertools;

@@ -1,9 +1,10 @@
 //! Sentences about outcomes. They are also true without runs, without kills, and before the end.
 
-use super::from_experiment::words;
-use super::{CountedRun, Experiment};
-use crate::outcome::{Outcome, Validity};
-use crate::plan::Kind;
+use super::{CountedRun, Experiment, from_experiment::words};
+use crate::{
+    outcome::{Outcome, Validity},
+    plan::Kind,
+};
 use itertools::Itertools;
 
 const MAX_NAMED: usize = 12;

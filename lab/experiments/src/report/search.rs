@@ -1,12 +1,16 @@
 mod words;
 
 use super::Experiment;
-use crate::journal::SearchLog;
-use crate::plan::{self, Cluster};
-use crate::schedule::{Scheduled, Turn};
-use crate::search::{DwellResult, Evidence, Line, Outcome, Verdict, median};
-use faultline_pages::cells::{self, figure, known, number, table, text, without_missing, words};
-use faultline_pages::model::{Block, Cell, Chart, Curve, Curves, Section, Table};
+use crate::{
+    journal::SearchLog,
+    plan::{self, Cluster},
+    schedule::{Scheduled, Turn},
+    search::{DwellResult, Evidence, Line, Outcome, Verdict, median},
+};
+use faultline_pages::{
+    cells::{self, figure, known, number, table, text, without_missing, words},
+    model::{Block, Cell, Chart, Curve, Curves, Section, Table},
+};
 use faultline_report::run::{Run, Signal};
 use faultline_stats::summary::mean;
 use faultline_status::RamEvidence;

@@ -1,13 +1,14 @@
-use super::from_experiment::words;
-use super::{CountedRun, Experiment};
-use crate::journal::{Attempt, JournalState, RunAttempt};
-use crate::outcome::{Outcome, Validity};
-use crate::plan::{Kind, Order, Plan};
-use crate::schedule::{Scheduled, Turn};
-use faultline_pages::cells::{
-    self, GIB, count, known, missing, number, table, text, without_missing,
+use super::{CountedRun, Experiment, from_experiment::words};
+use crate::{
+    journal::{Attempt, JournalState, RunAttempt},
+    outcome::{Outcome, Validity},
+    plan::{Kind, Order, Plan},
+    schedule::{Scheduled, Turn},
 };
-use faultline_pages::model::{Block, Cell, Section, Table};
+use faultline_pages::{
+    cells::{self, GIB, count, known, missing, number, table, text, without_missing},
+    model::{Block, Cell, Section, Table},
+};
 use faultline_text::{counted, moment};
 use itertools::Itertools;
 

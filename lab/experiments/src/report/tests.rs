@@ -1,8 +1,10 @@
 use super::*;
-use crate::journal::{Entry, Line, Planned, Step};
-use crate::outcome::{Ending, Outcome};
-use crate::plan;
-use crate::schedule::{Scheduled, Turn};
+use crate::{
+    journal::{Entry, Line, Planned, Step},
+    outcome::{Ending, Outcome},
+    plan,
+    schedule::{Scheduled, Turn},
+};
 use faultline_pages::model::{Block, Cell, Report, Table};
 use faultline_report::run::{Replayed, ReplayedSlot};
 use faultline_runner::isolation::Evidence;

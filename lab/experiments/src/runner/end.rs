@@ -1,13 +1,16 @@
 use super::{Runner, Running, TurnError, search};
-use crate::folder::RECORDING;
-use crate::journal::{Entry, Step};
-use crate::judge::gaps::{RunPeriod, TickCoverage};
-use crate::judge::{self, EndFacts, cache};
-use crate::outcome::{Ending, Outcome, Validity};
-use crate::watch::Watch;
+use crate::{
+    folder::RECORDING,
+    journal::{Entry, Step},
+    judge::{
+        self, EndFacts, cache,
+        gaps::{RunPeriod, TickCoverage},
+    },
+    outcome::{Ending, Outcome, Validity},
+    watch::Watch,
+};
 use anyhow::Context;
-use faultline_runner::isolation::Evidence;
-use faultline_runner::record::recorder::DEFAULT_INTERVAL;
+use faultline_runner::{isolation::Evidence, record::recorder::DEFAULT_INTERVAL};
 use faultline_text::time;
 use itertools::Itertools;
 use std::time::Duration;

@@ -1,16 +1,14 @@
 use super::Running;
-use crate::folder::{self, GATE, OUTPUT, PROGRAM_FOLDER};
-use crate::passwd;
-use crate::plan::{CountedFrom, Kind, Plan, expand};
+use crate::{
+    folder::{self, GATE, OUTPUT, PROGRAM_FOLDER},
+    passwd,
+    plan::{CountedFrom, Kind, Plan, expand},
+};
 use anyhow::Context;
 use faultline_common::files::AtPath;
-use faultline_runner::isolation::folders::Owner;
-use faultline_runner::isolation::{CpuSet, Job, Launcher};
+use faultline_runner::isolation::{CpuSet, Job, Launcher, folders::Owner};
 use itertools::Itertools;
-use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::path::Path;
-use std::time::Duration;
+use std::{collections::BTreeMap, ffi::OsString, path::Path, time::Duration};
 
 /// After this additional time, a capable launcher kills the run.
 const KILL_MARGIN: Duration = Duration::from_secs(3600);

@@ -1,33 +1,39 @@
 mod observer;
 mod recorder;
 
-use super::job::owner;
-use super::system::{CacheDropped, Observer, Recorder, RecorderRequest, StopRequest, System};
-use crate::blocks;
-use crate::check::program_files;
-use crate::folder::OUTPUT;
-use crate::host::{HostFinding, host_findings};
-use crate::judge::cache;
-use crate::plan::{Lane, PageCache, Plan, Severity};
-use crate::replay;
-use crate::targets::{self, Target};
-use crate::watch::Now;
+use super::{
+    job::owner,
+    system::{CacheDropped, Observer, Recorder, RecorderRequest, StopRequest, System},
+};
+use crate::{
+    blocks,
+    check::program_files,
+    folder::OUTPUT,
+    host::{HostFinding, host_findings},
+    judge::cache,
+    plan::{Lane, PageCache, Plan, Severity},
+    replay,
+    targets::{self, Target},
+    watch::Now,
+};
 use anyhow::Context;
-use faultline_common::clock;
-use faultline_common::output::say;
-use faultline_common::signals::Signals;
+use faultline_common::{clock, output::say, signals::Signals};
 use faultline_kernel::HostRoot;
 use faultline_recording::{Progress, Recording, TickRow};
-use faultline_runner::isolation::cold::Residency;
-use faultline_runner::isolation::host::{boot_id, cpu_use};
-use faultline_runner::isolation::{Launcher, cold, folders};
-use faultline_runner::record::recorder::progress;
+use faultline_runner::{
+    isolation::{
+        Launcher,
+        cold::{self, Residency},
+        folders,
+        host::{boot_id, cpu_use},
+    },
+    record::recorder::progress,
+};
 use faultline_text::{bytes, counted};
 use itertools::Itertools;
 use observer::RunObserver;
 use recorder::Daemon;
-use std::path::Path;
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 const MAX_WAIT: Duration = Duration::from_millis(900);
 const MAX_NAMED: usize = 3;

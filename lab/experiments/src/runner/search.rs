@@ -1,13 +1,14 @@
 //! Feeds readings to a memory search, sets limits and journals its lines.
 
-use super::system::Observer;
-use super::{Runner, Running, TurnError};
-use crate::check::phase;
-use crate::folder::RECORDING;
-use crate::journal::Entry;
-use crate::outcome::Outcome;
-use crate::plan::{Plan, Search};
-use crate::search::{Action, Line, Reading, SearchMachine, Verdict};
+use super::{Runner, Running, TurnError, system::Observer};
+use crate::{
+    check::phase,
+    folder::RECORDING,
+    journal::Entry,
+    outcome::Outcome,
+    plan::{Plan, Search},
+    search::{Action, Line, Reading, SearchMachine, Verdict},
+};
 use anyhow::Context;
 use faultline_runner::isolation::{Evidence, Launched};
 use faultline_text::{bytes, time};

@@ -1,16 +1,19 @@
 //! The runner's environment, kept small for fakes in tests.
 
-use crate::host::HostFinding;
-use crate::judge::cache;
-use crate::plan::{Lane, Plan};
-use crate::search::Reading;
-use crate::targets::Target;
-use crate::watch::Now;
+use crate::{
+    host::HostFinding,
+    judge::cache,
+    plan::{Lane, Plan},
+    search::Reading,
+    targets::Target,
+    watch::Now,
+};
 use faultline_recording::{Progress, TickRow};
-use faultline_runner::isolation::{End, GroupName, Launcher};
-use faultline_runner::record::recorder::Addresses;
-use std::path::Path;
-use std::time::Duration;
+use faultline_runner::{
+    isolation::{End, GroupName, Launcher},
+    record::recorder::Addresses,
+};
+use std::{path::Path, time::Duration};
 
 pub trait System {
     fn now(&self) -> Now;

@@ -1,24 +1,28 @@
-use super::system::RecorderRequest;
-use super::{Runner, Running, TurnError, job, search};
-use crate::blocks::BlockContext;
-use crate::folder::{RECORDING, group_name};
-use crate::host::HostFinding;
-use crate::journal::{Entry, Step};
-use crate::judge::killed_for_memory;
-use crate::outcome::Outcome;
-use crate::plan::{Begin, Kind, PageCache, Severity};
-use crate::schedule::{Scheduled, Turn};
-use crate::targets::Target;
-use crate::watch::Watch;
+use super::{Runner, Running, TurnError, job, search, system::RecorderRequest};
+use crate::{
+    blocks::BlockContext,
+    folder::{RECORDING, group_name},
+    host::HostFinding,
+    journal::{Entry, Step},
+    judge::killed_for_memory,
+    outcome::Outcome,
+    plan::{Begin, Kind, PageCache, Severity},
+    schedule::{Scheduled, Turn},
+    targets::Target,
+    watch::Watch,
+};
 use anyhow::Context;
 use faultline_common::files::is_disk_full;
-use faultline_runner::isolation::{End, Evidence};
-use faultline_runner::record::gate_text;
-use faultline_runner::record::recorder::{DEFAULT_INTERVAL, describe_end, metrics_variables};
+use faultline_runner::{
+    isolation::{End, Evidence},
+    record::{
+        gate_text,
+        recorder::{DEFAULT_INTERVAL, describe_end, metrics_variables},
+    },
+};
 use faultline_text::time;
 use itertools::Itertools;
-use std::path::Path;
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 const WAIT_INTERVAL: Duration = Duration::from_secs(1);

@@ -1,8 +1,10 @@
 use super::*;
 use crate::plan::{Concurrent, Severity, parse};
 use proptest::prelude::*;
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 fn plan(arms: usize, replicates: u32, order: &str) -> Plan {
     let mut text =

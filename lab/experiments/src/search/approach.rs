@@ -2,8 +2,7 @@
 //! dangers that lift it at once.
 
 use super::{Action, MAX_DATA_AGE, MAX_SLOTS_BEHIND, MAX_STALL_PERCENT, Reading, VALIDATOR_SILENT};
-use std::collections::VecDeque;
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Interval of setting an effective limit again: under systemd it is work for PID 1.

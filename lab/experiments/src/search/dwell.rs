@@ -1,7 +1,7 @@
-use super::approach::push_recent;
-use super::{Evidence, MAX_DATA_AGE, Reading, VALIDATOR_SILENT, Verdict, median};
-use std::collections::VecDeque;
-use std::time::Duration;
+use super::{
+    Evidence, MAX_DATA_AGE, Reading, VALIDATOR_SILENT, Verdict, approach::push_recent, median,
+};
+use std::{collections::VecDeque, time::Duration};
 
 /// The first and last part are compared; a window of one part detects a busy host.
 const PARTS_OF_DWELL: u32 = 8;

@@ -1,6 +1,8 @@
-use crate::journal::SearchLog;
-use crate::plan::Search;
-use crate::search::{Answer, Line, Outcome, Verdict};
+use crate::{
+    journal::SearchLog,
+    plan::Search,
+    search::{Answer, Line, Outcome, Verdict},
+};
 use faultline_common::clock::from_nanoseconds;
 use faultline_stats::staircase::{SearchConfig, Staircase};
 use faultline_text::{bytes, counted, time};

@@ -10,15 +10,21 @@
     reason = "a test starts the program that it tests"
 )]
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
 use crate::support::sample;
-use faultline_pages::model::{Block, Report};
-use faultline_pages::render;
-use faultline_testkit::browser::{Browser, SKIP_MESSAGE};
-use faultline_testkit::eventually::eventually_ok;
+use faultline_pages::{
+    model::{Block, Report},
+    render,
+};
+use faultline_testkit::{
+    browser::{Browser, SKIP_MESSAGE},
+    eventually::eventually_ok,
+};
 use serde_json::{Value, json};
 
 /// Of a page 900 px high.

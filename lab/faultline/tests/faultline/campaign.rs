@@ -10,15 +10,16 @@
 mod tasks;
 
 use crate::support::simulated::{Scene, said};
-use faultline_testkit::eventually::eventually;
-use faultline_testkit::simulated::NAME;
+use faultline_testkit::{eventually::eventually, simulated::NAME};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    time::Duration,
+};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How much slower the worse release is.

@@ -8,8 +8,7 @@
 
 use crate::support::made::said;
 use faultline_testkit::documents::command_lines;
-use std::path::Path;
-use std::process::Command;
+use std::{path::Path, process::Command};
 
 /// The recordings that documents name, by those of `tests/fixtures` that stand for them.
 const RECORDINGS: [(&str, &str); 10] = [

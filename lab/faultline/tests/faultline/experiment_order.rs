@@ -15,16 +15,20 @@
 mod pretended;
 mod script;
 
-use faultline_experiments::folder::Folder;
-use faultline_experiments::journal::{self, Entry, JournalState, Line, Planned};
-use faultline_experiments::plan::{Plan, load};
-use faultline_experiments::runner::{ExperimentEnd, Runner};
-use faultline_experiments::schedule::schedule;
+use faultline_experiments::{
+    folder::Folder,
+    journal::{self, Entry, JournalState, Line, Planned},
+    plan::{Plan, load},
+    runner::{ExperimentEnd, Runner},
+    schedule::schedule,
+};
 use pretended::Pretended;
 use proptest::prelude::*;
 use script::Script;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 fn folder_of_cases() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/faultline/experiment_order/cases")

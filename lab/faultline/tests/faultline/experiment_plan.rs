@@ -7,10 +7,14 @@
 )]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
-use faultline_experiments::plan::{Begin, Cluster, Kind, Order, Plan, load};
-use faultline_experiments::schedule::schedule;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use faultline_experiments::{
+    plan::{Begin, Cluster, Kind, Order, Plan, load},
+    schedule::schedule,
+};
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
 
 fn ready() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments")

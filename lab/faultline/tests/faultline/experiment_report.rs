@@ -8,18 +8,23 @@
     reason = "a failed expectation is a failed test"
 )]
 
-use crate::support::made::day::Arm;
-use crate::support::made::{self, busy, faultline, said};
-use crate::support::simulated::table;
-use faultline_experiments::folder::{Folder, digest};
-use faultline_experiments::journal::{Entry, Line, Planned, Step};
-use faultline_experiments::outcome::{Ending, Outcome, Validity};
-use faultline_experiments::schedule::{Scheduled, Turn};
+use crate::support::{
+    made::{self, busy, day::Arm, faultline, said},
+    simulated::table,
+};
+use faultline_experiments::{
+    folder::{Folder, digest},
+    journal::{Entry, Line, Planned, Step},
+    outcome::{Ending, Outcome, Validity},
+    schedule::{Scheduled, Turn},
+};
 use faultline_runner::isolation::{Evidence, Pressure};
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
-use std::fs;
-use std::path::Path;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    fs,
+    path::Path,
+};
 
 const BEGAN: i64 = 1_789_970_400_000_000_000;
 const MINUTE: i64 = 60_000_000_000;

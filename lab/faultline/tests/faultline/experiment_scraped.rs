@@ -10,14 +10,18 @@
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
 use crate::support::simulated::{Scene, said};
-use faultline_testkit::eventually::eventually_ok;
-use faultline_testkit::process::{Program, Running, signal, tail};
-use faultline_testkit::prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE};
+use faultline_testkit::{
+    eventually::eventually_ok,
+    process::{Program, Running, signal, tail},
+    prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE},
+};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::Path;
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+    time::Duration,
+};
 
 const PATIENCE: Duration = Duration::from_secs(180);
 const LANES: [&str; 2] = ["a", "b"];

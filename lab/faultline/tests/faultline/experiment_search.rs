@@ -8,15 +8,21 @@
 )]
 
 use crate::support::simulated::{Scene, said};
-use faultline_experiments::folder::Folder;
-use faultline_experiments::journal::{self, Entry, JournalState, SearchLog};
-use faultline_experiments::search::{Answer, DwellResult, Line, Outcome, Verdict};
+use faultline_experiments::{
+    folder::Folder,
+    journal::{self, Entry, JournalState, SearchLog},
+    search::{Answer, DwellResult, Line, Outcome, Verdict},
+};
 use faultline_recording::EventKind;
-use faultline_testkit::eventually::eventually_ok;
-use faultline_testkit::process::{Program, Running};
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use faultline_testkit::{
+    eventually::eventually_ok,
+    process::{Program, Running},
+};
+use std::{
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 const MIB: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -9,11 +9,15 @@
 
 use crate::support::simulated::{self, Ran, Scene};
 use faultline_recording::{ProgramCachePoint, Recording};
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually;
-use faultline_testkit::process::{Program, Running};
-use faultline_testkit::simulated::chain::{Cache, contents, cost, steady};
-use faultline_testkit::simulated::{CACHE_VARIABLE, TRUTH_VARIABLE, Truth};
+use faultline_testkit::{
+    daemon::Daemon,
+    eventually::eventually,
+    process::{Program, Running},
+    simulated::{
+        CACHE_VARIABLE, TRUTH_VARIABLE, Truth,
+        chain::{Cache, contents, cost, steady},
+    },
+};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(60);

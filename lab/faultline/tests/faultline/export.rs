@@ -6,13 +6,18 @@
     reason = "a test that cannot prepare its scene fails"
 )]
 
-use crate::support::made::day::Arm;
-use crate::support::made::{Plain, busy, faultline, said};
-use crate::support::small_disk::SmallDisk;
-use parquet::basic::{Compression, LogicalType, TimeUnit, Type as Physical};
-use parquet::file::reader::{FileReader, SerializedFileReader};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use crate::support::{
+    made::{Plain, busy, day::Arm, faultline, said},
+    small_disk::SmallDisk,
+};
+use parquet::{
+    basic::{Compression, LogicalType, TimeUnit, Type as Physical},
+    file::reader::{FileReader, SerializedFileReader},
+};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// A Python that has the three; `None` if there is none.
 #[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]

@@ -8,13 +8,14 @@
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
 use faultline_runner::isolation::{CgroupRoots, Direct, End, GroupName, Job, Launcher, Limits};
-use faultline_testkit::eventually::eventually;
-use faultline_testkit::proc::is_alive;
-use std::ffi::OsString;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use faultline_testkit::{eventually::eventually, proc::is_alive};
+use std::{
+    ffi::OsString,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 const FAULTLINE: &str = env!("CARGO_BIN_EXE_faultline");
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -6,8 +6,7 @@
     reason = "a test that cannot prepare its scene fails"
 )]
 
-use crate::support::made::day::Arm;
-use crate::support::made::{Plain, busy, faultline, said};
+use crate::support::made::{Plain, busy, day::Arm, faultline, said};
 use serde_json::Value;
 use std::path::Path;
 

@@ -8,8 +8,10 @@
 
 use crate::support::made::{Plain, faultline, said};
 use faultline_recording::{EventKind, Recording, Table};
-use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::{
+    path::{Path, PathBuf},
+    process::Output,
+};
 
 struct Scene(tempfile::TempDir);
 

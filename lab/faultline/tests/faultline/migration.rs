@@ -8,25 +8,24 @@
     reason = "a test that cannot prepare its scene fails; it starts programs"
 )]
 
-use faultline_metrics::Metric;
-use faultline_metrics::metrics::votes as m;
+use faultline_metrics::{Metric, metrics::votes as m};
 use faultline_phase::Phase;
 use faultline_recording::Recording;
-use faultline_report::measure::measure;
-use faultline_report::run::{Run, load};
-use faultline_testkit::Result;
-use faultline_testkit::alpenglow::{self, Node};
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_ok;
-use faultline_testkit::expose::Page;
-use faultline_testkit::http;
-use faultline_testkit::process::{Program, Running};
+use faultline_report::{
+    measure::measure,
+    run::{Run, load},
+};
+use faultline_testkit::{
+    Result,
+    alpenglow::{self, Node},
+    daemon::Daemon,
+    eventually::eventually_ok,
+    expose::Page,
+    http,
+    process::{Program, Running},
+};
 use serde_json::Value;
-use std::os::unix::fs::symlink;
-use std::path::Path;
-use std::process::Command;
-use std::thread::sleep;
-use std::time::Duration;
+use std::{os::unix::fs::symlink, path::Path, process::Command, thread::sleep, time::Duration};
 
 const FAULTLINE: &str = env!("CARGO_BIN_EXE_faultline");
 const TIMEOUT: Duration = Duration::from_secs(150);

@@ -9,15 +9,19 @@
 
 use crate::support::made;
 use faultline_recording::{EventKind, Recording, Table};
-use faultline_testkit::eventually::{eventually, eventually_ok};
-use faultline_testkit::proc::is_alive;
-use faultline_testkit::process::{Program, Running, describe, signal};
+use faultline_testkit::{
+    eventually::{eventually, eventually_ok},
+    proc::is_alive,
+    process::{Program, Running, describe, signal},
+};
 use rustix::pty::OpenptFlags;
-use std::io::{Read, Write};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Output, Stdio};
-use std::time::Duration;
+use std::{
+    io::{Read, Write},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus, Output, Stdio},
+    time::Duration,
+};
 
 const FAULTLINE: &str = env!("CARGO_BIN_EXE_faultline");
 const PATIENCE: Duration = Duration::from_secs(60);

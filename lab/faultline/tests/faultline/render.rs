@@ -5,12 +5,13 @@
     reason = "a test says so by failing"
 )]
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use crate::support::sample;
-use faultline_pages::model::*;
-use faultline_pages::render::{self, csv, html, markdown, style::SeriesStyles, svg};
+use faultline_pages::{
+    model::*,
+    render::{self, csv, html, markdown, style::SeriesStyles, svg},
+};
 use sha2::{Digest as _, Sha256};
 
 fn files(report: &Report) -> BTreeMap<String, String> {

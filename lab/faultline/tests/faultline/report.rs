@@ -12,10 +12,10 @@ mod ends;
 use clap::Parser;
 use faultline_pages::model::{Block, Cell, Chart, Report, Table, VerdictKind};
 use faultline_recording::{CostTrackerPoint, ProgramCachePoint, ReplaySlotPoint};
-use faultline_report::args::ReportArgs;
-use faultline_report::report::{Options, ReportContext, build, build_with_context};
-use faultline_report::run::{
-    ExperimentOutcome, Process, Replayed, ReplayedSlot, Run, Session, Signal, Tick, load,
+use faultline_report::{
+    args::ReportArgs,
+    report::{Options, ReportContext, build, build_with_context},
+    run::{ExperimentOutcome, Process, Replayed, ReplayedSlot, Run, Session, Signal, Tick, load},
 };
 use proptest::prelude::*;
 use serde_json::Value;

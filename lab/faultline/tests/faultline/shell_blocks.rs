@@ -8,10 +8,12 @@
 )]
 
 use crate::support::simulated::said;
-use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
-use std::process::Command;
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
+    process::Command,
+};
 
 const FAULTLINE: &str = env!("CARGO_BIN_EXE_faultline");
 

@@ -12,19 +12,25 @@
 
 pub(crate) mod terminal;
 
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::{eventually, eventually_ok};
-use faultline_testkit::ports::PortBlock;
-use faultline_testkit::process::signal;
+use faultline_testkit::{
+    daemon::Daemon,
+    eventually::{eventually, eventually_ok},
+    ports::PortBlock,
+    process::signal,
+};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::{Value, json};
-use std::io::{Read, Write};
-use std::os::unix::net::UnixListener;
-use std::path::Path;
-use std::process::{Command, Output};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::{
+    io::{Read, Write},
+    os::unix::net::UnixListener,
+    path::Path,
+    process::{Command, Output},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 use terminal::Terminal;
 
 const FAULTLINE: &str = env!("CARGO_BIN_EXE_faultline");

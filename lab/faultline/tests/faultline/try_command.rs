@@ -5,17 +5,14 @@
     reason = "a test that cannot prepare its scene fails"
 )]
 
-use crate::support::simulated::said;
-use crate::top::terminal::Terminal;
+use crate::{support::simulated::said, top::terminal::Terminal};
 use faultline_recording::Recording;
-use faultline_testkit::eventually::{eventually, eventually_ok};
-use faultline_testkit::proc::is_alive;
-use faultline_testkit::process::{Program, Running, signal};
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
+use faultline_testkit::{
+    eventually::{eventually, eventually_ok},
+    proc::is_alive,
+    process::{Program, Running, signal},
+};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command, time::Duration};
 
 const FAULTLINE: &str = env!("CARGO_BIN_EXE_faultline");
 const PATIENCE: Duration = Duration::from_secs(120);

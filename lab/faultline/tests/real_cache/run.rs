@@ -1,17 +1,21 @@
 //! One run of a real follower under load, recorded, and what `faultline cache` says of it.
 
 use faultline_cache_sim::file;
-use faultline_testkit::Result;
-use faultline_testkit::cluster::{Cluster, ClusterOptions};
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::{Condition, wait_for};
-use faultline_testkit::load::{Calls, Load};
-use faultline_testkit::rpc::Rpc;
+use faultline_testkit::{
+    Result,
+    cluster::{Cluster, ClusterOptions},
+    daemon::Daemon,
+    eventually::{Condition, wait_for},
+    load::{Calls, Load},
+    rpc::Rpc,
+};
 use serde_json::{Value, json};
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
 const PATIENCE: Duration = Duration::from_secs(600);
 /// What was sent last is in a block after so many slots, unless the leader has a queue.

@@ -1,13 +1,15 @@
 //! Two sizes of the accounts read cache.
 
-use crate::facts::{Run, runs};
-use crate::page::Page;
-use crate::stage::{report, results, turn};
-use crate::witness::sum;
-use crate::{RATE, one};
+use crate::{
+    RATE,
+    facts::{Run, runs},
+    one,
+    page::Page,
+    stage::{report, results, turn},
+    witness::sum,
+};
 use faultline_recording::Table;
-use faultline_testkit::Result;
-use faultline_testkit::sink::Sink;
+use faultline_testkit::{Result, sink::Sink};
 use std::fs;
 
 /// What reports the read cache, once a second.

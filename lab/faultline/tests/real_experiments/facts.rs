@@ -2,10 +2,12 @@
 
 use faultline_recording::{EventKind, Recording, ReplaySlotPoint, Table};
 use serde_json::Value;
-use std::collections::BTreeMap;
-use std::fs;
-use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    fs,
+    ops::Range,
+    path::{Path, PathBuf},
+};
 
 /// A run that has ended.
 pub(crate) struct Run {

@@ -1,9 +1,10 @@
 //! A report as its readers have it.
 
-use faultline_testkit::Result;
-use faultline_testkit::browser::{Browser, SKIP_MESSAGE};
-use std::fs;
-use std::path::PathBuf;
+use faultline_testkit::{
+    Result,
+    browser::{Browser, SKIP_MESSAGE},
+};
+use std::{fs, path::PathBuf};
 
 /// The folder of a report.
 pub(crate) struct Page(pub(crate) PathBuf);

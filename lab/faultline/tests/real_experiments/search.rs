@@ -1,18 +1,22 @@
 //! The least memory of a real follower under load, found in one run, and fixed limits around it.
 
-use crate::facts::{Run, runs};
-use crate::stage::{Stage, report, results, turn};
-use crate::witness::{about, killed_for_memory};
-use crate::{MIB, nothing_is_left};
+use crate::{
+    MIB,
+    facts::{Run, runs},
+    nothing_is_left,
+    stage::{Stage, report, results, turn},
+    witness::{about, killed_for_memory},
+};
 use faultline_recording::EventKind;
-use faultline_testkit::Result;
-use faultline_testkit::sink::Sink;
+use faultline_testkit::{Result, sink::Sink};
 use serde_json::Value;
-use std::collections::BTreeSet;
-use std::fs;
-use std::ops::RangeInclusive;
-use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::{
+    collections::BTreeSet,
+    fs,
+    ops::RangeInclusive,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+};
 
 /// The stage's plans end their runs by the clock, a search ends its own.
 const BY_THE_CLOCK: &str = "duration = \"0s\"\n";

@@ -1,19 +1,23 @@
 //! One leader for all, and experiments on its followers, run as a researcher runs them.
 
 use crate::page::Page;
-use faultline_testkit::Result;
-use faultline_testkit::binaries::{Binaries, SKIP_MESSAGE};
-use faultline_testkit::cluster::{Cluster, ClusterOptions, FirstSnapshot, FollowerAddress};
-use faultline_testkit::eventually::{Condition, wait_for};
-use faultline_testkit::load::Load;
-use faultline_testkit::process::{Program, Running, tail};
-use faultline_testkit::sink::Sink;
-use std::fmt::Write as _;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use faultline_testkit::{
+    Result,
+    binaries::{Binaries, SKIP_MESSAGE},
+    cluster::{Cluster, ClusterOptions, FirstSnapshot, FollowerAddress},
+    eventually::{Condition, wait_for},
+    load::Load,
+    process::{Program, Running, tail},
+    sink::Sink,
+};
+use std::{
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
 
 /// More programs than the smaller cache has room for.
 const PROGRAMS: u32 = 640;

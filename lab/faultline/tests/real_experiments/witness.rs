@@ -1,9 +1,11 @@
 //! Who else knows: the raw lines that were pushed, added up as `awk` would, and the kernel, without a line of the product.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    fs,
+    ops::Range,
+    path::{Path, PathBuf},
+};
 
 /// What the lines of one name and sender say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

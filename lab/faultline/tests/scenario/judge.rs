@@ -1,8 +1,10 @@
 //! Compares what the daemon said with what was true.
 
-use crate::said::{Said, Scraped};
-use crate::truth::{Moment, Range, TICK, UNDER_WAY};
-use crate::witness::{STEP, Sightings};
+use crate::{
+    said::{Said, Scraped},
+    truth::{Moment, Range, TICK, UNDER_WAY},
+    witness::{STEP, Sightings},
+};
 use std::fmt::Write as _;
 
 /// What a tick says must have been true at some moment within this time before it: the daemon polls once per tick, and the answer

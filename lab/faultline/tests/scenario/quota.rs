@@ -1,8 +1,10 @@
 //! A cgroup with a CPU quota.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::{
+    fs::{self, OpenOptions},
+    io::Write,
+    path::{Path, PathBuf},
+};
 
 /// The quota's period, in microseconds.
 const PERIOD: u32 = 100_000;

@@ -1,11 +1,15 @@
 //! What `faultline report` and `faultline info` say of the recording.
 
-use crate::page::Page;
-use crate::truth::{Moment, TICK, seconds_at_tip};
+use crate::{
+    page::Page,
+    truth::{Moment, TICK, seconds_at_tip},
+};
 use serde_json::Value;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// How often the follower came to the tip or left it: after its start, stopped, starved and killed, after its second start, killed.
 const CHANGES: f64 = 8.0;

@@ -3,11 +3,15 @@
 use crate::witness::Clock;
 use faultline_recording::{Recording, Table};
 use faultline_testkit::expose::{self, Page};
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
 
 /// Phase, distance and kept up as given at one tick. `None` if unknown.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -1,15 +1,18 @@
 //! Reads every 100 ms the leader's slot, the follower's slot and the state of the follower's process; and once for each process,
 //! when its admin socket first said that the start is over. Shares no code with the daemon.
 
-use faultline_testkit::proc;
-use faultline_testkit::rpc::Rpc;
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use faultline_testkit::{proc, rpc::Rpc};
+use std::{
+    io::{BufRead, BufReader, Write},
+    os::unix::net::UnixStream,
+    path::Path,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
 
 /// Seconds from one reading to the next.
 pub(crate) const STEP: f64 = 0.1;

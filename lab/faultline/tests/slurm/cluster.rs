@@ -1,12 +1,13 @@
 //! A controller and three nodes on this machine, with a folder of their own.
 
-use faultline_testkit::binaries::in_search_path;
-use faultline_testkit::eventually::eventually;
+use faultline_testkit::{binaries::in_search_path, eventually::eventually};
 use serde_json::Value;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::time::Duration;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    time::Duration,
+};
 
 pub(crate) const FAULTLINE: &str = env!("CARGO_BIN_EXE_faultline");
 pub(crate) const PATIENCE: Duration = Duration::from_secs(240);

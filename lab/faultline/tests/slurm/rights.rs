@@ -1,12 +1,13 @@
 //! What SLURM.md says about rights, with its own lines.
 
 use super::cluster::{Cluster, FAULTLINE, PATIENCE};
-use faultline_testkit::binaries::in_search_path;
-use faultline_testkit::eventually::eventually;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::{Command, Output};
+use faultline_testkit::{binaries::in_search_path, eventually::eventually};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Command, Output},
+};
 
 const USER: &str = "lab";
 const RULE_FILE: &str = "/etc/sudoers.d/faultline-lab";

@@ -99,8 +99,7 @@ fn iso(unix_ns: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::Type;
-    use super::*;
+    use super::{super::table::Type, *};
     use proptest::prelude::*;
 
     fn written(columns: &[(&str, Type)], values: &[Values]) -> String {

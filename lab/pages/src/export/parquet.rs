@@ -1,13 +1,16 @@
 use super::table::{Field, Layout, TableWriter, Type, Values};
 use anyhow::Context;
-use parquet::basic::{Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical};
-use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
-use parquet::schema::types::{ColumnPath, Type as Schema, TypePtr};
-use std::io::Write;
-use std::sync::Arc;
+use parquet::{
+    basic::{Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical},
+    data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type},
+    file::{
+        metadata::KeyValue,
+        properties::{EnabledStatistics, WriterProperties},
+        writer::{SerializedColumnWriter, SerializedFileWriter},
+    },
+    schema::types::{ColumnPath, Type as Schema, TypePtr},
+};
+use std::{io::Write, sync::Arc};
 
 pub struct ParquetWriter<W: Write + Send> {
     writer: SerializedFileWriter<W>,

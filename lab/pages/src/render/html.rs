@@ -1,13 +1,14 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
-use minijinja::value::Serde;
-use minijinja::{AutoEscape, Environment, UndefinedBehavior, escape_formatter};
+use minijinja::{AutoEscape, Environment, UndefinedBehavior, escape_formatter, value::Serde};
 use serde_json::{Value, json};
 
-use super::style::{SeriesStyle, SeriesStyles};
-use super::text::clean;
-use super::words;
+use super::{
+    style::{SeriesStyle, SeriesStyles},
+    text::clean,
+    words,
+};
 use crate::model::{Report, RunCard};
 
 mod block;

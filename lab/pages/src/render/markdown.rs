@@ -1,7 +1,6 @@
 use std::fmt::Write as _;
 
-use super::text::clean;
-use super::words;
+use super::{text::clean, words};
 use crate::model::{Block, Caveat, Chart, Column, Mark, Report, RunCard, Section, Table};
 
 pub fn markdown(report: &Report) -> String {

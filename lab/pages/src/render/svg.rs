@@ -3,8 +3,10 @@
 
 use std::fmt::{self, Write as _};
 
-use super::style::{SeriesStyle, SeriesStyles};
-use super::text::{escaped, fitted};
+use super::{
+    style::{SeriesStyle, SeriesStyles},
+    text::{escaped, fitted},
+};
 use crate::model::{Chart, Figure};
 
 mod bars;

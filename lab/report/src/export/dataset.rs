@@ -1,8 +1,7 @@
 //! Many recordings as one data set: `TABLE/host=HOST/run=RUN/day=DAY/TABLE.parquet`.
 
 use super::Destination;
-use crate::args::Format;
-use crate::run::json_text;
+use crate::{args::Format, run::json_text};
 use anyhow::bail;
 use faultline_common::files::AtPath;
 use faultline_recording::Recording;

@@ -1,13 +1,13 @@
 use super::dataset::{DAY_NS, DatasetRun};
 use faultline_common::files::{AtPath, TempFile};
 use faultline_pages::export::{TableWriter, Values};
-use faultline_recording::schema::TableSpec;
-use faultline_recording::{Cell, Row};
-use std::cell::RefCell;
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use faultline_recording::{Cell, Row, schema::TableSpec};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    ffi::OsStr,
+    path::{Path, PathBuf},
+};
 
 /// The files of one table: one, or one for each day of a data set.
 pub(super) struct TableFiles<'f> {

@@ -1,7 +1,9 @@
 use super::files::TableFiles;
 use faultline_pages::export::{Type, Values, chunk_rows};
-use faultline_recording::schema::{Kind, TableSpec};
-use faultline_recording::{Cell, Error, Recording, Row};
+use faultline_recording::{
+    Cell, Error, Recording, Row,
+    schema::{Kind, TableSpec},
+};
 
 /// A column with reals or counts beyond 2^63 is real throughout. In a data set types are those of
 /// every recording: samples are real.

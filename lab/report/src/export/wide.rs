@@ -1,10 +1,14 @@
 //! One row per tick, joined with all tables that have at most one row per tick, and the labels.
 
-use super::files::TableFiles;
-use super::rows::{self, kinds, push, push_rows, type_of};
+use super::{
+    files::TableFiles,
+    rows::{self, kinds, push, push_rows, type_of},
+};
 use faultline_pages::export::{Type, Values};
-use faultline_recording::schema::{TABLES, TableColumn};
-use faultline_recording::{Cell, Error, Recording, Row, Table};
+use faultline_recording::{
+    Cell, Error, Recording, Row, Table,
+    schema::{TABLES, TableColumn},
+};
 
 pub(super) const TICK: &str = "tick";
 

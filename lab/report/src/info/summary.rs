@@ -1,13 +1,14 @@
 use super::phases::{Gap, times};
-use crate::measure::timeline;
-use crate::run::{load_evidence, nanoseconds};
+use crate::{
+    measure::timeline,
+    run::{load_evidence, nanoseconds},
+};
 use faultline_recording::{Error, EventKind, EventRow, Recording, SessionRow, TickRow};
 use faultline_text::counted;
 use itertools::Itertools;
 use serde::Serialize;
 use serde_json::Value;
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 /// The output of `info --json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -2,8 +2,7 @@ use super::summary::Summary;
 use faultline_text::{bytes, clean, count, counted, moment, time};
 use itertools::Itertools;
 use serde_json::Value;
-use std::fmt::Write;
-use std::time::Duration;
+use std::{fmt::Write, time::Duration};
 
 /// If there are more events, the first and the last ones are shown: half of this number each.
 const MAX_EVENTS: usize = 60;

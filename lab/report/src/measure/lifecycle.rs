@@ -1,8 +1,10 @@
 mod success;
 
-use super::max_tick_step;
-use super::span::Span;
-use super::timeline::{Stall, Timeline, timeline};
+use super::{
+    max_tick_step,
+    span::Span,
+    timeline::{Stall, Timeline, timeline},
+};
 use crate::run::{ExperimentOutcome, Run, Signal, Tick};
 use faultline_phase::{Phase, phase_name};
 use std::ops::Range;

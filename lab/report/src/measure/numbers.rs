@@ -1,9 +1,12 @@
-use super::replay::with_transactions;
-use super::{Second, Span, Tps, column, points_within, replayed, within};
+use super::{
+    Second, Span, Tps, column, points_within, replay::with_transactions, replayed, within,
+};
 use crate::run::{ReplayedSlot, Run, Signal};
 use faultline_recording::{CacheTimesPoint, ProgramCachePoint, ReplaySlotPoint};
-use faultline_stats::rate::Rates;
-use faultline_stats::summary::{self, MeanWithoutPeaks, Summary};
+use faultline_stats::{
+    rate::Rates,
+    summary::{self, MeanWithoutPeaks, Summary},
+};
 
 /// In bytes, over the ticks of a part of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

@@ -2,8 +2,7 @@ use super::span::Span;
 use crate::run::{Run, Signal, Tick};
 use faultline_phase::{Evidence, Interval, Phase, Process, STALL_AFTER, Stage, Tracker};
 use faultline_stats::summary::quantile;
-use std::ops::Range;
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stall {

@@ -1,5 +1,7 @@
-use super::lifecycle::{Lifecycle, is_gap};
-use super::span::Span;
+use super::{
+    lifecycle::{Lifecycle, is_gap},
+    span::Span,
+};
 use crate::run::{ClockStep, Run, Signal, Tick};
 use faultline_agave::points::SlotPeaks;
 use std::collections::{BTreeMap, BTreeSet};

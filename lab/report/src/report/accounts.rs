@@ -1,13 +1,17 @@
 //! The accounts caches, analysed like the study's program cache.
 
-use super::cells::{GIB, gib, number, row, table};
-use super::chapter::{Chapter, Quantity, quantity};
-use super::faults::{averaged_samples, smoothed};
-use super::model::{Block, Chart, Curve, Curves, Section};
-use super::subject::{Subject, Subjects};
-use super::timeline::line_of_ticks;
-use crate::measure::{Numbers, growth, replayed, within};
-use crate::run::Signal;
+use super::{
+    cells::{GIB, gib, number, row, table},
+    chapter::{Chapter, Quantity, quantity},
+    faults::{averaged_samples, smoothed},
+    model::{Block, Chart, Curve, Curves, Section},
+    subject::{Subject, Subjects},
+    timeline::line_of_ticks,
+};
+use crate::{
+    measure::{Numbers, growth, replayed, within},
+    run::Signal,
+};
 use faultline_stats::summary::{self, Summary};
 
 /// Arms whose misses per slot differ by less show nothing about the cost of a miss.

@@ -1,12 +1,16 @@
 //! The three lines of the status page, from the numbers of a run or of an arm's runs.
 
-use super::cache::last_capacity;
-use super::enough;
-use super::groups::distinct;
-use super::model::{Answers, Finding};
-use super::subject::{Subject, Subjects};
-use crate::measure::{Numbers, growth};
-use crate::run::Signal;
+use super::{
+    cache::last_capacity,
+    enough,
+    groups::distinct,
+    model::{Answers, Finding},
+    subject::{Subject, Subjects},
+};
+use crate::{
+    measure::{Numbers, growth},
+    run::Signal,
+};
 use faultline_phase::Phase;
 use faultline_stats::summary::{mean, summary};
 use faultline_status::{Answer, AnswerInputs, CachePrediction, Consensus, answers};

@@ -1,13 +1,19 @@
 //! The program cache (the study's Figures 11, 12 and 13).
 
-use super::chapter::{Chapter, Quantity, averaged, quantity};
-use super::model::{BarSeries, Bars, Chart, Section};
-use super::subject::{RunPart, Subject, Subjects};
-use super::timeline::line_of_moments;
-use crate::measure::{Numbers, Span, cache_moments, cache_times, column, prune_us};
-use crate::run::{Run, Signal};
-use faultline_stats::smooth::moving_average;
-use faultline_stats::summary::{Summary, mean};
+use super::{
+    chapter::{Chapter, Quantity, averaged, quantity},
+    model::{BarSeries, Bars, Chart, Section},
+    subject::{RunPart, Subject, Subjects},
+    timeline::line_of_moments,
+};
+use crate::{
+    measure::{Numbers, Span, cache_moments, cache_times, column, prune_us},
+    run::{Run, Signal},
+};
+use faultline_stats::{
+    smooth::moving_average,
+    summary::{Summary, mean},
+};
 
 const AVERAGED_SLOTS: usize = 25;
 

@@ -1,8 +1,10 @@
-use super::cells::{
-    self, estimate, estimate_or, figure, known, number, row, table, without_missing, words,
+use super::{
+    cells::{
+        self, estimate, estimate_or, figure, known, number, row, table, without_missing, words,
+    },
+    model::{Block, Chart, Curve, Curves, Section},
+    subject::{Subject, Subjects},
 };
-use super::model::{Block, Chart, Curve, Curves, Section};
-use super::subject::{Subject, Subjects};
 use faultline_cache_prediction::prediction::{Counter, Prediction, Range, Size};
 use faultline_text::count;
 use itertools::Itertools;

@@ -1,18 +1,22 @@
 mod outliers;
 
-use super::cache::last_capacity;
-use super::comparison::lowercase_first;
-use super::groups::{by_key, distinct};
-use super::hosts;
-use super::model::Caveat;
-use super::pace;
-use super::scalars::Scalar;
-use super::subject::{MIN_TIP_SECONDS, RunPart, Subject, Subjects};
+use super::{
+    cache::last_capacity,
+    comparison::lowercase_first,
+    groups::{by_key, distinct},
+    hosts,
+    model::Caveat,
+    pace,
+    scalars::Scalar,
+    subject::{MIN_TIP_SECONDS, RunPart, Subject, Subjects},
+};
 use crate::run::{ClockStep, Signal};
 use faultline_phase::{KEPT_UP, Phase};
-use faultline_stats::arms::RUNS_FOR_A_TEST;
-use faultline_stats::caveat::{counts_hits_as_before_4_4, not_interleaved};
-use faultline_stats::summary::min_values_for;
+use faultline_stats::{
+    arms::RUNS_FOR_A_TEST,
+    caveat::{counts_hits_as_before_4_4, not_interleaved},
+    summary::min_values_for,
+};
 use faultline_text::{counted, moment, number};
 use itertools::Itertools;
 

@@ -1,10 +1,12 @@
 //! Builds a chapter of the report: tables of quantities by run and by arm, and figures.
 
-use super::cells::{count, figure, missing, number, row, section, table};
-use super::classes::histogram;
-use super::model::{Block, Chart, Line, Section, Table};
-use super::subject::{RunPart, Subject, Subjects};
-use super::timeline::timeline;
+use super::{
+    cells::{count, figure, missing, number, row, section, table},
+    classes::histogram,
+    model::{Block, Chart, Line, Section, Table},
+    subject::{RunPart, Subject, Subjects},
+    timeline::timeline,
+};
 use crate::measure::Numbers;
 use faultline_stats::summary::mean;
 

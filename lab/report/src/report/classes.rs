@@ -1,5 +1,7 @@
-use super::model::{Chart, Counts, Histogram};
-use super::subject::{Subject, Subjects};
+use super::{
+    model::{Chart, Counts, Histogram},
+    subject::{Subject, Subjects},
+};
 use faultline_stats::histogram as classes;
 
 const MAX_CLASSES: usize = 60;

@@ -1,11 +1,13 @@
 //! Compares arms, with the run as statistical unit.
 
-use super::cells::{self, count, estimate_or, number, table, without_missing, words};
-use super::hosts::{self, Design};
-use super::model::{Block, Cell, Section, Table, Tone};
-use super::pace;
-use super::scalars::{Better, Scalar, scalars_of};
-use super::subject::{RunPart, Subjects};
+use super::{
+    cells::{self, count, estimate_or, number, table, without_missing, words},
+    hosts::{self, Design},
+    model::{Block, Cell, Section, Table, Tone},
+    pace,
+    scalars::{Better, Scalar, scalars_of},
+    subject::{RunPart, Subjects},
+};
 use faultline_stats::arms::{self, Comparison, Conclusion, Direction};
 use faultline_text::number as grouped;
 use itertools::Itertools;
@@ -415,8 +417,7 @@ fn better_or_worse(direction: Direction, better: Better) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::scalars::SCALARS;
-    use super::*;
+    use super::{super::scalars::SCALARS, *};
 
     #[test]
     fn an_arm_with_one_value_among_runs_is_not_called_single_run() {

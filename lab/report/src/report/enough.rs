@@ -1,10 +1,14 @@
 //! The memory proven sufficient by a recording. Not the minimum: less was not tried.
 
-use super::cells::{bytes, gib, number, table, text};
-use super::model::{Block, Cell};
-use super::subject::{MIN_TIP_SECONDS, Subject, Subjects};
-use crate::measure::{self, Numbers, Span, within};
-use crate::run::Signal;
+use super::{
+    cells::{bytes, gib, number, table, text},
+    model::{Block, Cell},
+    subject::{MIN_TIP_SECONDS, Subject, Subjects},
+};
+use crate::{
+    measure::{self, Numbers, Span, within},
+    run::Signal,
+};
 
 /// A process followed within this many seconds counts as recorded from its start.
 const MAX_START_DELAY: f64 = 60.0;

@@ -1,16 +1,19 @@
 //! Page faults (the study's Figures 8 and 9), thread pools, refaults and pressure.
 
-use super::cells::{number, row, table, words};
-use super::chapter::{Chapter, Quantity, averaged, quantity};
-use super::groups::by_key;
-use super::model::{BarSeries, Bars, Block, Chart, Section, Table};
-use super::subject::{Subject, Subjects};
-use super::timeline::line_of_ticks;
-use crate::measure::{PoolFaults, Span, growth, pool_faults, within};
-use crate::run::Signal;
+use super::{
+    cells::{number, row, table, words},
+    chapter::{Chapter, Quantity, averaged, quantity},
+    groups::by_key,
+    model::{BarSeries, Bars, Block, Chart, Section, Table},
+    subject::{Subject, Subjects},
+    timeline::line_of_ticks,
+};
+use crate::{
+    measure::{PoolFaults, Span, growth, pool_faults, within},
+    run::Signal,
+};
 use faultline_agave::threads::purpose;
-use faultline_stats::smooth::moving_average;
-use faultline_stats::summary::summary;
+use faultline_stats::{smooth::moving_average, summary::summary};
 
 /// As in the study.
 const AVERAGED_SAMPLES: usize = 100;

@@ -3,20 +3,24 @@
 
 mod pressure;
 
-use super::cells::{count, estimate, estimate_or, number, table, words};
-use super::comparison::{Pair, lowercase_first};
-use super::groups::distinct;
-use super::model::{Block, Cell, Table, VerdictKind};
-use super::pace;
-use super::paired::{DECIMALS, Paired, PairedEffect, QUANTITIES, Quantity, pairing_key};
-use super::scalars::Scalar;
-use super::subject::{AA_SUFFIX, Subject, Subjects};
-use faultline_stats::arms::{Conclusion, Interval, RUNS_FOR_A_TEST};
-use faultline_stats::block::{Estimate, Reliability};
-use faultline_stats::caveat::reliability_text;
-use faultline_stats::decision::Decision;
-use faultline_stats::paired::{over_pairs, over_pairs_of_amounts};
-use faultline_stats::summary::mean;
+use super::{
+    cells::{count, estimate, estimate_or, number, table, words},
+    comparison::{Pair, lowercase_first},
+    groups::distinct,
+    model::{Block, Cell, Table, VerdictKind},
+    pace,
+    paired::{DECIMALS, Paired, PairedEffect, QUANTITIES, Quantity, pairing_key},
+    scalars::Scalar,
+    subject::{AA_SUFFIX, Subject, Subjects},
+};
+use faultline_stats::{
+    arms::{Conclusion, Interval, RUNS_FOR_A_TEST},
+    block::{Estimate, Reliability},
+    caveat::reliability_text,
+    decision::Decision,
+    paired::{over_pairs, over_pairs_of_amounts},
+    summary::mean,
+};
 use faultline_text::number as grouped;
 use itertools::Itertools;
 

@@ -1,9 +1,11 @@
 //! A chapter shows its first table and its first figure over time, and folds the rest, unless it
 //! has folds of its own.
 
-use super::comparison::uppercase_first;
-use super::groups::by_key;
-use super::model::{Block, Cell, Chart, Section};
+use super::{
+    comparison::uppercase_first,
+    groups::by_key,
+    model::{Block, Cell, Chart, Section},
+};
 
 /// In the order of the page.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,9 +1,11 @@
 //! The machines (the study's Figures 1, 2 and 5), validators and folders.
 
-use super::cells::{self, GIB, number, row, table, text};
-use super::groups::{by_key, distinct};
-use super::model::{Block, Cell, Section, Table};
-use super::subject::{Subject, Subjects};
+use super::{
+    cells::{self, GIB, number, row, table, text},
+    groups::{by_key, distinct},
+    model::{Block, Cell, Section, Table},
+    subject::{Subject, Subjects},
+};
 use crate::run::{SystemFacts, json_text};
 use itertools::Itertools;
 use serde_json::Value;

@@ -1,16 +1,16 @@
 //! Runs on several hosts. The label `block` says which runs were made on one host, one after the
 //! other: arms are compared within blocks.
 
-use super::cells::{bytes, count, estimate_or, number, table, words};
-use super::groups::{by_key, distinct};
-use super::model::{Block, Caveat, Cell};
-use super::pace;
-use super::scalars::Scalar;
-use super::subject::{AA_SUFFIX, Subject, Subjects};
+use super::{
+    cells::{bytes, count, estimate_or, number, table, words},
+    groups::{by_key, distinct},
+    model::{Block, Caveat, Cell},
+    pace,
+    scalars::Scalar,
+    subject::{AA_SUFFIX, Subject, Subjects},
+};
 use crate::run::SystemFacts;
-use faultline_stats::arms::RUNS_FOR_A_TEST;
-use faultline_stats::hosts;
-use faultline_stats::summary::mean;
+use faultline_stats::{arms::RUNS_FOR_A_TEST, hosts, summary::mean};
 use itertools::Itertools;
 
 /// How two arms are compared.

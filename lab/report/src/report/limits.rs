@@ -1,9 +1,11 @@
 //! Brackets the sufficient memory limit between two tried limits.
 
-use super::cells::{bytes, count, gib, known, table};
-use super::groups::by_key;
-use super::model::{Block, Cell, Table};
-use super::subject::{Subject, Subjects};
+use super::{
+    cells::{bytes, count, gib, known, table},
+    groups::by_key,
+    model::{Block, Cell, Table},
+    subject::{Subject, Subjects},
+};
 use faultline_stats::bracket::{Bracket, Replicate, bracket};
 use faultline_text::{counted, number as grouped};
 

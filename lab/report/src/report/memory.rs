@@ -1,13 +1,17 @@
 //! Memory (the study's Figures 6, 7 and 10), limit and headroom.
 
-use super::cells::{figure, gib, known, missing, number, row, table, words};
-use super::chapter::{Chapter, Quantity, quantity};
-use super::enough;
-use super::model::{Block, Chart, Line, Matrix, Section};
-use super::subject::{RunPart, Subject, Subjects};
-use super::timeline::line_of_ticks;
-use crate::measure::{Numbers, Span, growth, rss, within};
-use crate::run::{BindingLevel, Signal};
+use super::{
+    cells::{figure, gib, known, missing, number, row, table, words},
+    chapter::{Chapter, Quantity, quantity},
+    enough,
+    model::{Block, Chart, Line, Matrix, Section},
+    subject::{RunPart, Subject, Subjects},
+    timeline::line_of_ticks,
+};
+use crate::{
+    measure::{Numbers, Span, growth, rss, within},
+    run::{BindingLevel, Signal},
+};
 use faultline_stats::correlation;
 
 macro_rules! gib {

@@ -1,9 +1,11 @@
 //! The first pictures: effects with their intervals, and the primary metric over time.
 
-use super::comparison::{Metric, Pair, tone};
-use super::effect::effect;
-use super::model::{Block, ForestRow, Section, Tone};
-use super::scalars::Scalar;
+use super::{
+    comparison::{Metric, Pair, tone},
+    effect::effect,
+    model::{Block, ForestRow, Section, Tone},
+    scalars::Scalar,
+};
 use faultline_pages::effects;
 use faultline_stats::arms::Conclusion;
 use itertools::Itertools;

@@ -1,12 +1,13 @@
 //! Slot times and consensus protocols. If they differ, metrics by slot or transaction are not
 //! comparable: a shorter slot has less work, and votes of Alpenglow are no transactions.
 
-use super::groups::distinct;
-use super::model::Caveat;
-use super::scalars::{Scalar, ScalesWith};
-use super::subject::{Subject, Subjects};
-use crate::measure::lifecycle::lifecycle;
-use crate::run::Run;
+use super::{
+    groups::distinct,
+    model::Caveat,
+    scalars::{Scalar, ScalesWith},
+    subject::{Subject, Subjects},
+};
+use crate::{measure::lifecycle::lifecycle, run::Run};
 use faultline_text::number as grouped;
 use itertools::Itertools;
 
@@ -228,9 +229,13 @@ pub(crate) fn caveats(subjects: &Subjects) -> Vec<Caveat> {
 
 #[cfg(test)]
 mod tests {
-    use crate::report::model::{Block, Cell, Report};
-    use crate::report::{Options, build};
-    use crate::run::{Run, Signal, Tick};
+    use crate::{
+        report::{
+            Options, build,
+            model::{Block, Cell, Report},
+        },
+        run::{Run, Signal, Tick},
+    };
     use faultline_recording::ReplaySlotPoint;
 
     const SECONDS: usize = 120;

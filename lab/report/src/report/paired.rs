@@ -1,14 +1,20 @@
 //! Compares runs slot by slot: the network's load cancels out.
 
-use super::cells::{self, count, known, missing, table, words};
-use super::comparison::reference;
-use super::model::{Block, Cell, Table};
-use super::scalars::Scalar;
-use super::subject::{AA_SUFFIX, Subject, Subjects};
-use crate::measure::{SlotContents, cache_slots, contents, slots};
-use crate::run::ReplayedSlot;
-use faultline_stats::block::{Estimate, Plan};
-use faultline_stats::paired::{Effect, Pairs, join};
+use super::{
+    cells::{self, count, known, missing, table, words},
+    comparison::reference,
+    model::{Block, Cell, Table},
+    scalars::Scalar,
+    subject::{AA_SUFFIX, Subject, Subjects},
+};
+use crate::{
+    measure::{SlotContents, cache_slots, contents, slots},
+    run::ReplayedSlot,
+};
+use faultline_stats::{
+    block::{Estimate, Plan},
+    paired::{Effect, Pairs, join},
+};
 
 /// Minimum number of common slots for a pair.
 const MIN_COMMON_SLOTS: usize = 100;

@@ -1,5 +1,7 @@
-use super::scalars::{RELEASE_SCALARS, SCALARS, Scalar};
-use super::subject::{Subject, Subjects};
+use super::{
+    scalars::{RELEASE_SCALARS, SCALARS, Scalar},
+    subject::{Subject, Subjects},
+};
 use crate::run::Run;
 use faultline_stats::block::Plan;
 

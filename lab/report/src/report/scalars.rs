@@ -1,8 +1,12 @@
-use super::accounts;
-use super::cells::gib;
-use super::subject::{Subject, Subjects};
-use crate::measure::{Numbers, growth};
-use crate::run::Signal;
+use super::{
+    accounts,
+    cells::gib,
+    subject::{Subject, Subjects},
+};
+use crate::{
+    measure::{Numbers, growth},
+    run::Signal,
+};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {

@@ -1,12 +1,12 @@
-use super::cells::{estimate_or, row, table, words};
-use super::chapter::{Chapter, Quantity, quantity};
-use super::model::{Block, Section, Table};
-use super::subject::{ESTIMATED_METRICS, Subjects};
-use super::timeline::{line_of_moments, line_of_ticks};
-use crate::measure::replayed;
-use crate::run::Signal;
-use faultline_stats::caveat::reliability_text as why_unreliable;
-use faultline_stats::{Estimate, summary};
+use super::{
+    cells::{estimate_or, row, table, words},
+    chapter::{Chapter, Quantity, quantity},
+    model::{Block, Section, Table},
+    subject::{ESTIMATED_METRICS, Subjects},
+    timeline::{line_of_moments, line_of_ticks},
+};
+use crate::{measure::replayed, run::Signal};
+use faultline_stats::{Estimate, caveat::reliability_text as why_unreliable, summary};
 
 const REPLAY: &[Quantity] = &[
     quantity("Median [ms]", 1, |_, n| n.replay_quantile(0.5)),

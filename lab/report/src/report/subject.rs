@@ -1,9 +1,15 @@
-use super::cells::slug;
-use super::groups::{by_key, distinct};
-use crate::measure::{self, Lifecycle, Numbers, Span, Tps};
-use crate::run::{Run, Signal};
-use faultline_stats::Reliability;
-use faultline_stats::block::{self, Estimate, Plan};
+use super::{
+    cells::slug,
+    groups::{by_key, distinct},
+};
+use crate::{
+    measure::{self, Lifecycle, Numbers, Span, Tps},
+    run::{Run, Signal},
+};
+use faultline_stats::{
+    Reliability,
+    block::{self, Estimate, Plan},
+};
 use faultline_text::number as grouped;
 use itertools::Itertools;
 use std::collections::BTreeMap;

@@ -1,8 +1,11 @@
-use super::model::{Band, Chart, Line, Mark, Timeline, rounded};
-use super::subject::{Subject, Subjects};
-use crate::measure::lifecycle::is_gap;
-use crate::measure::{PhaseSpan, Span};
-use crate::run::{ClockStep, Event, Run, plain};
+use super::{
+    model::{Band, Chart, Line, Mark, Timeline, rounded},
+    subject::{Subject, Subjects},
+};
+use crate::{
+    measure::{PhaseSpan, Span, lifecycle::is_gap},
+    run::{ClockStep, Event, Run, plain},
+};
 use serde_json::Value;
 
 const MAX_POINTS: usize = 2000;

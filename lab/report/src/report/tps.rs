@@ -1,9 +1,11 @@
 //! Transactions per second (the study's Figures 3 and 4).
 
-use super::chapter::{Chapter, Quantity, averaged, quantity};
-use super::model::{Block, Section};
-use super::subject::{Subject, Subjects};
-use super::timeline::line_of_moments;
+use super::{
+    chapter::{Chapter, Quantity, averaged, quantity},
+    model::{Block, Section},
+    subject::{Subject, Subjects},
+    timeline::line_of_moments,
+};
 use crate::measure::Second;
 use faultline_stats::smooth::moving_average;
 use itertools::Itertools;

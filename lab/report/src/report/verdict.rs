@@ -1,15 +1,17 @@
-use super::cells::{bytes, percent};
-use super::comparison::{
-    Metric, Pair, conclusion, direction_words, in_every_block, lowercase_first, refusals, tone,
+use super::{
+    cells::{bytes, percent},
+    comparison::{
+        Metric, Pair, conclusion, direction_words, in_every_block, lowercase_first, refusals, tone,
+    },
+    effect::{self, with_unit},
+    floor::Floor,
+    groups::by_key,
+    limits::{self, Limits},
+    model::{Tone, Verdict, VerdictKind},
+    scalars::Scalar,
+    subject::{Subject, Subjects},
+    what_happened::lifecycle_sentences,
 };
-use super::effect::{self, with_unit};
-use super::floor::Floor;
-use super::groups::by_key;
-use super::limits::{self, Limits};
-use super::model::{Tone, Verdict, VerdictKind};
-use super::scalars::Scalar;
-use super::subject::{Subject, Subjects};
-use super::what_happened::lifecycle_sentences;
 use faultline_pages::effects;
 use faultline_stats::arms::{Conclusion, Direction};
 use faultline_text::{counted, number as grouped};

@@ -1,9 +1,13 @@
-use super::cells::{self, count, gib, known, missing, number, row, table, text, words};
-use super::model::{Block, Cell, Section, Table};
-use super::subject::{Subject, Subjects};
-use super::timeline::AFTER_THE_END;
-use crate::measure::{PhaseSpan, Span, growth, rss};
-use crate::run::Signal;
+use super::{
+    cells::{self, count, gib, known, missing, number, row, table, text, words},
+    model::{Block, Cell, Section, Table},
+    subject::{Subject, Subjects},
+    timeline::AFTER_THE_END,
+};
+use crate::{
+    measure::{PhaseSpan, Span, growth, rss},
+    run::Signal,
+};
 use faultline_phase::phase_name;
 use faultline_stats::summary::summary;
 use faultline_text::moment;

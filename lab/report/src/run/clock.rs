@@ -6,8 +6,7 @@
 use super::ClockStep;
 use faultline_recording::{SessionRow, TickRow};
 use itertools::Itertools;
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// In nanoseconds. The clocks are read one after the other, so a smaller difference is no step.
 const MIN_STEP_NS: i64 = 1_000_000_000;

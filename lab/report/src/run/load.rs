@@ -1,21 +1,25 @@
-use super::clock::{Clock, nanoseconds};
-use super::levels::binding_levels;
 use super::{
     ClockStep, Event, Points, Pool, PoolRow, Process, Run, Session, Signal, SystemFacts, Tick,
+    clock::{Clock, nanoseconds},
+    levels::binding_levels,
 };
-use faultline_metrics::metrics::cgroup::FROZEN;
-use faultline_metrics::metrics::process::STATE;
-use faultline_metrics::metrics::validator::{CONSENSUS, SLOT_SECONDS};
+use faultline_metrics::metrics::{
+    cgroup::FROZEN,
+    process::STATE,
+    validator::{CONSENSUS, SLOT_SECONDS},
+};
 use faultline_phase::Rules;
-use faultline_recording::schema::column_of;
 use faultline_recording::{
     Cell, Error, EventRow, ProblemRow, ProcessRow, Recording, SessionRow, TickRow,
+    schema::column_of,
 };
 use serde_json::Value;
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 
 /// Start times of one process can differ by this much: they are derived from the wall clock.
 const MAX_START_TIME_DIFFERENCE: Duration = Duration::from_secs(2);

@@ -1,5 +1,7 @@
-use faultline_metrics::Metric;
-use faultline_metrics::metrics::{cgroup, daemon, host, memory, process, recorded, validator};
+use faultline_metrics::{
+    Metric,
+    metrics::{cgroup, daemon, host, memory, process, recorded, validator},
+};
 
 macro_rules! signals {
     ($($(#[$doc:meta])* $name:ident = $metric:expr, [$($label:literal),*];)*) => {

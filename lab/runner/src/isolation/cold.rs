@@ -1,15 +1,19 @@
 //! Gives every run the same cold page cache. A cgroup is not charged for pages that were cached
 //! before, so with them a run would have more memory than its limit.
 
-use crate::isolation::folders::RetainedEntry;
-use crate::isolation::launch::at;
-use crate::isolation::tree::{Folder, WalkEntry, allocated_bytes, files};
+use crate::isolation::{
+    folders::RetainedEntry,
+    launch::at,
+    tree::{Folder, WalkEntry, allocated_bytes, files},
+};
 use anyhow::{Result, anyhow};
 use faultline_kernel::HostRoot;
 use rustix::fs::Advice;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::{
+    io::{self, Write},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
 
 const PROGRAM: &str = "fincore";
 

@@ -1,10 +1,15 @@
 //! State of the host before a run. Unknown values are absent.
 
-use faultline_kernel::hardware::Hardware;
-use faultline_kernel::parse::{cpu_times, pid_stat};
-use faultline_kernel::{HostConstants, HostRoot, only_line};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use faultline_kernel::{
+    HostConstants, HostRoot,
+    hardware::Hardware,
+    only_line,
+    parse::{cpu_times, pid_stat},
+};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HostState {

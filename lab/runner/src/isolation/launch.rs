@@ -17,12 +17,14 @@ pub use systemd::Systemd;
 
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::fmt;
-use std::fs::{File, OpenOptions};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    fmt,
+    fs::{File, OpenOptions},
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 pub trait Launcher {
     /// `systemd`, `cgroup v2` or `cgroup v1`.

@@ -2,14 +2,17 @@
 
 use crate::isolation::launch::at;
 use anyhow::{Result, bail};
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
-use rustix::io::Errno;
-use std::ffi::{CStr, CString, OsStr};
-use std::fs::File;
-use std::io::Read;
-use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use rustix::{
+    fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat},
+    io::Errno,
+};
+use std::{
+    ffi::{CStr, CString, OsStr},
+    fs::File,
+    io::Read,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    path::{Path, PathBuf},
+};
 
 /// Each level holds a descriptor and a list of names. No ledger is nested as deeply.
 pub(crate) const MAX_DEPTH: usize = 64;

@@ -1,9 +1,7 @@
 use crate::isolation::CpuSet;
 use clap::{ArgGroup, Args};
 use faultline_common::args::parse_interval;
-use std::ffi::OsString;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 /// `record`.
 #[derive(Debug, Args)]

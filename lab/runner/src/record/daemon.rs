@@ -4,19 +4,19 @@ use crate::record::recorder::{
     ReadyFile, Task, USAGE_EXIT_CODE, polls_to_write, progress,
 };
 use anyhow::{Context, anyhow, bail, ensure};
-use faultline_common::args::UsageError;
-use faultline_common::clock;
-use faultline_common::files::AtPath;
-use faultline_common::signals::Signals;
+use faultline_common::{args::UsageError, clock, files::AtPath, signals::Signals};
 use faultline_recording::{Progress, Recording};
 use faultline_text::{counted, time};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, kill_process};
-use std::os::fd::OwnedFd;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
-use std::time::Duration;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, Signal, kill_process},
+};
+use std::{
+    os::{fd::OwnedFd, unix::process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Child, ExitStatus, Stdio},
+    time::Duration,
+};
 
 /// Polls for the daemon's end if a complete recording is not needed any more.
 const POLLS_TO_GIVE_UP: u32 = 100;

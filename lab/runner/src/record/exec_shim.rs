@@ -2,21 +2,24 @@
 //! then it executes the program in place. So the program keeps the pid that was followed from the
 //! beginning.
 
-use crate::record::args::{DoctorArgs, GateArgs};
-use crate::record::recorder::{self, POLL_INTERVAL};
+use crate::record::{
+    args::{DoctorArgs, GateArgs},
+    recorder::{self, POLL_INTERVAL},
+};
 use anyhow::{Context, ensure};
-use faultline_common::clock;
-use faultline_common::output::say;
-use faultline_common::signals::Signals;
-use rustix::process::{Pid, Signal, getppid, kill_process_group, set_parent_process_death_signal};
-use rustix::thread::{CpuSet, sched_setaffinity};
-use std::ffi::{OsStr, OsString};
-use std::io::{ErrorKind, Read};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
-use std::time::Duration;
+use faultline_common::{clock, output::say, signals::Signals};
+use rustix::{
+    process::{Pid, Signal, getppid, kill_process_group, set_parent_process_death_signal},
+    thread::{CpuSet, sched_setaffinity},
+};
+use std::{
+    ffi::{OsStr, OsString},
+    io::{ErrorKind, Read},
+    os::unix::{ffi::OsStrExt, process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus, Stdio},
+    time::Duration,
+};
 
 /// Shell exit codes: program not found, program not executable.
 pub(super) const NOT_FOUND: u8 = 127;

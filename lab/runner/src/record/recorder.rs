@@ -10,9 +10,11 @@ use crate::isolation::End;
 use anyhow::Context;
 use faultline_common::files::AtPath;
 use faultline_recording::{Error, Progress, Recording};
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 pub const PROGRAM: &str = "faultlined";
 pub const USAGE_EXIT_CODE: i32 = 64;

@@ -1,15 +1,21 @@
 use super::exec_shim;
 use anyhow::Context;
 use faultline_common::signals::ReceivedSignal;
-use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, Signal, kill_process};
-use std::ffi::OsString;
-use std::fs::File;
-use std::io::Write;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
-use std::process::{Child, ExitStatus};
+use rustix::{
+    pipe::{PipeFlags, pipe_with},
+    process::{Pid, Signal, kill_process},
+};
+use std::{
+    ffi::OsString,
+    fs::File,
+    io::Write,
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::process::ExitStatusExt,
+    },
+    path::Path,
+    process::{Child, ExitStatus},
+};
 
 /// A command that waits at its gate. If it is dropped before [`Self::go`], the command never runs.
 pub(super) struct GatedCommand {

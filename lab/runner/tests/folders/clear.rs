@@ -1,15 +1,18 @@
 //! What is deleted and what never is.
 
-use super::mount::Mount;
-use super::{NOW, Scene, is_root, names, seen};
+use super::{NOW, Scene, is_root, mount::Mount, names, seen};
 use faultline_kernel::HostRoot;
 use faultline_runner::isolation::folders::{self, MARKER, RetainedEntry};
 use proptest::prelude::*;
 use rustix::fs::{CWD, FlockOperation, Mode};
-use std::fs;
-use std::os::unix::fs::{MetadataExt, symlink};
-use std::os::unix::net::UnixListener;
-use std::path::Path;
+use std::{
+    fs,
+    os::unix::{
+        fs::{MetadataExt, symlink},
+        net::UnixListener,
+    },
+    path::Path,
+};
 
 fn keypair() -> String {
     format!("{:?}", (0..64).collect::<Vec<u8>>())

@@ -3,8 +3,7 @@
 use super::Scene;
 use faultline_kernel::HostRoot;
 use faultline_runner::isolation::folders::{Purpose, lock_folder};
-use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::{os::unix::fs::symlink, path::Path};
 
 fn locked(
     folder: &Path,

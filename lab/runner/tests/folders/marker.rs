@@ -2,8 +2,7 @@
 
 use super::{NOW, Scene};
 use faultline_runner::isolation::folders::{Init, MARKER, check, init, is_marked};
-use std::fs;
-use std::os::unix::fs::symlink;
+use std::{fs, os::unix::fs::symlink};
 
 #[test]
 fn only_a_created_or_empty_folder_gets_a_marker() {

@@ -4,9 +4,11 @@ use super::Scene;
 use faultline_kernel::HostRoot;
 use faultline_runner::isolation::folders;
 use rustix::fs::{CWD, RenameFlags};
-use std::fs;
-use std::os::unix::fs::symlink;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+};
 
 /// Clearings. A walk that steps over links is caught in about every second run of this test, and in every run of those of
 /// `tree`; this one shows that nothing else in the way of a clearing does.

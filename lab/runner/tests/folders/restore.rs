@@ -1,14 +1,17 @@
 //! What is copied, and what is not.
 
-use super::mount::Mount;
-use super::{Scene, is_root, names, seen};
+use super::{Scene, is_root, mount::Mount, names, seen};
 use faultline_runner::isolation::folders::{self, Owner, restore};
-use std::fs;
-use std::io::{Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
-use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    fs,
+    io::{Seek, SeekFrom, Write},
+    os::unix::{
+        fs::{FileExt, MetadataExt, PermissionsExt, symlink},
+        net::UnixListener,
+    },
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 /// A kept folder: an archive, a key-value store, a file with a hole, a link inside.
 fn retained(scene: &Scene) -> PathBuf {

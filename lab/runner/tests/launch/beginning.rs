@@ -3,8 +3,7 @@
 use crate::scene::{PATH, Scene, end_of};
 use faultline_runner::isolation::{End, GroupName, Job};
 use faultline_testkit::proc::is_alive;
-use std::ffi::OsString;
-use std::fs;
+use std::{ffi::OsString, fs};
 
 pub(crate) fn runs_in_its_group(scene: &Scene) {
     let launched = scene.launch(&scene.job(&["sleep", "1000"]));

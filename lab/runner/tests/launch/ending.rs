@@ -2,10 +2,11 @@
 
 use crate::scene::{PATIENCE, Scene, end_of, is_gone};
 use faultline_runner::isolation::{End, GroupName, Job, Launcher, Limits};
-use faultline_testkit::eventually::eventually;
-use faultline_testkit::proc::is_alive;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use faultline_testkit::{eventually::eventually, proc::is_alive};
+use std::{
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 /// Which launcher the helper is to use.
 pub(crate) const HELPER: &str = "FAULTLINE_TEST_LAUNCHER";

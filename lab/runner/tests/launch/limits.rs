@@ -3,8 +3,7 @@
 use crate::scene::{PATIENCE, Scene, end_of};
 use faultline_runner::isolation::{CpuSet, End, IoLimit, Job, Limits};
 use faultline_testkit::eventually::eventually;
-use std::fs;
-use std::path::PathBuf;
+use std::{fs, path::PathBuf};
 
 const MIB: u64 = 1 << 20;
 

@@ -2,11 +2,13 @@
 
 use faultline_runner::isolation::{GroupName, Job, Launched, Launcher, Limits};
 use faultline_testkit::eventually::{eventually, eventually_ok};
-use std::ffi::OsString;
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::{
+    ffi::OsString,
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";

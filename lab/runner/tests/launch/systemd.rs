@@ -3,8 +3,7 @@
 use crate::scene::{PATIENCE, Scene, end_of};
 use faultline_runner::isolation::{End, Job, Limits, Systemd};
 use faultline_testkit::eventually::eventually;
-use std::process::Command;
-use std::time::Duration;
+use std::{process::Command, time::Duration};
 
 /// Whether systemd knows a unit of this scope.
 fn units(scope: &str) -> String {

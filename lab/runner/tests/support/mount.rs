@@ -1,7 +1,6 @@
 //! A file system of a test's own; needs root.
 
-use std::path::Path;
-use std::process::Command;
+use std::{path::Path, process::Command};
 
 pub(crate) struct Mount<'a>(&'a Path);
 

@@ -1,7 +1,9 @@
 use super::Interval;
-use crate::correlation::ranks;
-use crate::distribution::{normal_above, normal_quantile};
-use crate::summary::{ascending, quantile_sorted};
+use crate::{
+    correlation::ranks,
+    distribution::{normal_above, normal_quantile},
+    summary::{ascending, quantile_sorted},
+};
 
 /// Maximum runs of both arms for the exact distribution.
 const MAX_EXACT_RUNS: usize = 60;

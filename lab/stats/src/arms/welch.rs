@@ -1,8 +1,10 @@
 //! Means of runs: Welch, Fieller, and two one-sided tests. Variances are never pooled.
 
 use super::Interval;
-use crate::distribution::{t_above, t_quantile};
-use crate::summary::mean_and_variance;
+use crate::{
+    distribution::{t_above, t_quantile},
+    summary::mean_and_variance,
+};
 
 /// Contrast of the means, `other - factor * reference`, with its standard error and Satterthwaite's
 /// degrees of freedom.

@@ -4,11 +4,15 @@
 //! The sign of a difference is random if the order of two arms within a block is. The resulting
 //! test flips signs at random, and is exact for tails of any length.
 
-use super::length::dependence;
-use super::resample::{MAX_BLOCKS, MIN_BLOCKS};
-use super::{Estimate, Method, Plan, Reliability};
-use crate::correlation::ranks;
-use crate::summary::{ascending, largest, mean_and_variance, total};
+use super::{
+    Estimate, Method, Plan, Reliability,
+    length::dependence,
+    resample::{MAX_BLOCKS, MIN_BLOCKS},
+};
+use crate::{
+    correlation::ranks,
+    summary::{ascending, largest, mean_and_variance, total},
+};
 
 /// With fewer independent rounds, intervals cover less than they state: see the README's table.
 const MIN_INDEPENDENT_ROUNDS: f64 = 20.0;

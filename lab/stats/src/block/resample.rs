@@ -1,9 +1,13 @@
 //! Resampling of block sums. Its cost does not grow with the length of the series.
 
-use super::length::{Dependence, dependence};
-use super::{Estimate, Method, Plan, Reliability};
-use crate::distribution::{normal_quantile, t_quantile};
-use crate::summary::largest;
+use super::{
+    Estimate, Method, Plan, Reliability,
+    length::{Dependence, dependence},
+};
+use crate::{
+    distribution::{normal_quantile, t_quantile},
+    summary::largest,
+};
 
 /// Maximum number of blocks in a resample. More draws cost more; longer blocks do not harm a mean.
 pub(super) const MAX_BLOCKS: usize = 256;

@@ -1,8 +1,10 @@
 //! Two nodes that answer the same requests, round by round, with latencies whose truth is known.
 
 use super::random::Random;
-use faultline_stats::paired::{Pairs, join};
-use faultline_stats::{Plan, block};
+use faultline_stats::{
+    Plan, block,
+    paired::{Pairs, join},
+};
 
 /// How latencies come about, in milliseconds.
 #[derive(Debug, Clone, Copy)]

@@ -1,8 +1,12 @@
 use super::*;
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::LocalModes;
-use std::fs::{File, OpenOptions};
-use std::io::Read;
+use rustix::{
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+    termios::LocalModes,
+};
+use std::{
+    fs::{File, OpenOptions},
+    io::Read,
+};
 
 fn terminal() -> (File, File) {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();

@@ -1,8 +1,7 @@
 use super::Samples;
 use crate::rate::Meter;
 use faultline_status::Figure;
-use std::collections::VecDeque;
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 const MAX_VALUES: usize = 600;
 

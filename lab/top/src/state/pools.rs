@@ -2,8 +2,7 @@ use super::Samples;
 use crate::rate::Meter;
 use faultline_metrics::Source;
 use faultline_status::Pool;
-use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::{cmp::Ordering, collections::BTreeMap};
 
 /// Limit for foreign answers; a daemon has at most 151 pools.
 const MAX_POOLS: usize = 1_000;

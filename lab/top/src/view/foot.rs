@@ -4,11 +4,7 @@ use super::{Scene, split_top};
 use faultline_metrics::Status as Problem;
 use faultline_status::{Figure, SourceStatus};
 use faultline_text::{bytes_f64, percent};
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::Style;
-use ratatui::text::Span;
-use ratatui::widgets::Widget;
+use ratatui::{buffer::Buffer, layout::Rect, style::Style, text::Span, widgets::Widget};
 use std::time::Duration;
 
 const KEYS: &str = " h help s order p pause q quit";

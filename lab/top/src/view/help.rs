@@ -1,8 +1,10 @@
 use super::Scene;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::text::{Line, Span, Text};
-use ratatui::widgets::Widget;
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    text::{Line, Span, Text},
+    widgets::Widget,
+};
 
 const KEYS: [(&str, &str); 10] = [
     ("h  ?", "this help"),

@@ -2,10 +2,12 @@ use super::{Scene, split_top};
 use faultline_metrics::Source;
 use faultline_status::Pool;
 use faultline_text::{clean, percent, short};
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::text::{Line, Span, Text};
-use ratatui::widgets::Widget;
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    text::{Line, Span, Text},
+    widgets::Widget,
+};
 
 const FIGURE_WIDTH: usize = 10;
 const MIN_NAME_WIDTH: usize = 16;

@@ -1,9 +1,10 @@
-use super::theme::Theme;
-use super::{split_left, split_top};
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::text::{Line, Span};
-use ratatui::widgets::{Sparkline, SparklineBar, Widget};
+use super::{split_left, split_top, theme::Theme};
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    text::{Line, Span},
+    widgets::{Sparkline, SparklineBar, Widget},
+};
 
 pub(super) const NAME_WIDTH: u16 = 10;
 /// Words have at least this width, if there is as much.

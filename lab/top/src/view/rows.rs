@@ -1,11 +1,12 @@
-use super::Scene;
-use super::row::{Graphic, NAME_WIDTH, Row, clauses, wrap};
-use super::theme::Theme;
+use super::{
+    Scene,
+    row::{Graphic, NAME_WIDTH, Row, clauses, wrap},
+    theme::Theme,
+};
 use faultline_metrics::Source;
 use faultline_status::{Answer, Figure, LevelStatus, StatusItem, Tone};
 use faultline_text::{bytes_f64, clean, counted, percent, seconds, short};
-use ratatui::style::Style;
-use ratatui::text::Span;
+use ratatui::{style::Style, text::Span};
 
 const MAX_PLOTTED: usize = 600;
 

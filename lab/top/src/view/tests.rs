@@ -1,13 +1,13 @@
 use super::*;
-use crate::keys::{Key, handle_key};
-use crate::state::State;
-use crate::tests::{is_golden, status};
+use crate::{
+    keys::{Key, handle_key},
+    state::State,
+    tests::{is_golden, status},
+};
 use faultline_status::{
     Answer, Figure, LevelStatus, MemoryStatus, ProgramCacheStatus, Status, Subject, Target, Verdict,
 };
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
-use ratatui::style::Color;
+use ratatui::{Terminal, backend::TestBackend, style::Color};
 use std::time::Duration;
 
 const BEFORE: &str = include_str!("../../../faultline/tests/fixtures/top/ten_seconds_before.prom");

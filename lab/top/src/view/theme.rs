@@ -1,6 +1,8 @@
 use faultline_status::{Tone, Verdict};
-use ratatui::style::{Color, Modifier, Style};
-use ratatui::symbols::bar;
+use ratatui::{
+    style::{Color, Modifier, Style},
+    symbols::bar,
+};
 
 const LETTERS: bar::Set<'static> = bar::Set {
     full: "#",

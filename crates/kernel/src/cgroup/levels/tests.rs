@@ -1,8 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::headroom::binding;
-use crate::{CgroupFiles, ErrorKind, ProcessCgroups};
+use crate::{CgroupFiles, ErrorKind, ProcessCgroups, headroom::binding};
 
 /// A cgroup tree of version 2 or 1, and files in it.
 struct Tree {

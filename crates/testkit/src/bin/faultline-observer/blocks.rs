@@ -1,10 +1,11 @@
 //! Blocks, and how two arms of them are compared.
 
-use std::ops::Range;
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
-use faultline_testkit::Result;
-use faultline_testkit::daemon::{Daemon, value};
+use faultline_testkit::{
+    Result,
+    daemon::{Daemon, value},
+};
 
 use crate::witness::{Replayed, Snapshot, memory};
 

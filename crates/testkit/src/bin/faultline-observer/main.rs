@@ -15,18 +15,22 @@ mod relay;
 mod report;
 mod witness;
 
-use std::ops::Range;
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use std::time::{Duration, Instant, SystemTime};
+use std::{
+    ops::Range,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::{Duration, Instant, SystemTime},
+};
 
 use blocks::{Block, Cost};
-use faultline_testkit::cluster::{Cluster, ClusterOptions};
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::load::Load;
-use faultline_testkit::program;
-use faultline_testkit::sink::Sink;
-use faultline_testkit::{Error, Result};
+use faultline_testkit::{
+    Error, Result,
+    cluster::{Cluster, ClusterOptions},
+    daemon::Daemon,
+    load::Load,
+    program,
+    sink::Sink,
+};
 use relay::Relay;
 use witness::{Snapshot, host_load, replay_points};
 

@@ -1,12 +1,15 @@
 //! Passes pushes on to the daemon while there is one.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
 
-use faultline_testkit::http;
-use faultline_testkit::sink::Sink;
+use faultline_testkit::{http, sink::Sink};
 
 /// A push is passed on at most this much after its arrival.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

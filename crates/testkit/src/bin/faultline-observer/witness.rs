@@ -1,10 +1,8 @@
 //! What the follower and the scheduler say.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use faultline_testkit::sink::Sink;
-use faultline_testkit::{Error, Result, proc};
+use faultline_testkit::{Error, Result, proc, sink::Sink};
 
 /// How the threads that replay are called, in all versions: the replay loop, the scheduler and its handlers, the pools.
 const REPLAY_THREADS: [&str; 2] = ["solReplay", "solSc"];

@@ -1,7 +1,9 @@
 use super::*;
 use rustix::process::geteuid;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::{
+    os::unix::process::CommandExt,
+    process::{Child, Command, Stdio},
+};
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 
 /// A user that is nobody's.

@@ -1,19 +1,25 @@
 //! An Influx server that remembers what came and answers as told.
 
 use http_body_util::{BodyExt, Full};
-use hyper::body::{Body, Bytes, Incoming};
-use hyper::header::{CONTENT_ENCODING, RETRY_AFTER};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{
+    Request, Response,
+    body::{Body, Bytes, Incoming},
+    header::{CONTENT_ENCODING, RETRY_AFTER},
+    server::conn::http1,
+    service::service_fn,
+};
 use hyper_util::rt::TokioIo;
-use std::collections::VecDeque;
-use std::convert::Infallible;
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-use tokio::net::{TcpListener, TcpSocket};
-use tokio::task::JoinSet;
+use std::{
+    collections::VecDeque,
+    convert::Infallible,
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::{
+    net::{TcpListener, TcpSocket},
+    task::JoinSet,
+};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Arrival {

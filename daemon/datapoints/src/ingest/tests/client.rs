@@ -1,12 +1,11 @@
 //! A sender that does exactly what it is told, byte by byte.
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
-use std::io::Write;
-use std::net::SocketAddr;
-use std::time::Duration;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
+use flate2::{Compression, write::GzEncoder};
+use std::{io::Write, net::SocketAddr, time::Duration};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::TcpStream,
+};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const HEAD: &str = "POST /write?db=d&u=u&p=p&precision=n HTTP/1.1\r\nHost: x\r\n";

@@ -1,8 +1,7 @@
 //! The end of the listener, and the sockets that outlive it: an Agave validator never repeats a push.
 
 use super::*;
-use std::net::TcpListener;
-use std::os::unix::net::UnixListener;
+use std::{net::TcpListener, os::unix::net::UnixListener};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 fn socket() -> (TcpListener, SocketAddr) {

@@ -1,14 +1,20 @@
 use super::*;
-use crate::tail::probe::{Probe, append, numbered};
-use crate::validator::intake::Intake;
+use crate::{
+    tail::probe::{Probe, append, numbered},
+    validator::intake::Intake,
+};
 use faultline_core::config::Datapoints;
 use faultline_testkit::eventually::eventually;
-use std::fs::{self, File};
-use std::io::Write;
-use std::path::PathBuf;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::{
+    fs::{self, File},
+    io::Write,
+    path::PathBuf,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 

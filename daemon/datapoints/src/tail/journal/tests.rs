@@ -2,9 +2,7 @@ use super::*;
 use crate::tail::probe::{Probe, numbered};
 use faultline_core::supervisor::Stage;
 use faultline_testkit::eventually::eventually;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 use tempfile::TempDir;
 use tokio::runtime::Handle;
 

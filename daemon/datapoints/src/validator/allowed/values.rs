@@ -1,10 +1,11 @@
 use super::{AllowList, AllowedFields, Entry, FieldValue, Group, tag_value};
 use faultline_agave::line::Point;
 use faultline_core::config::DatapointKind;
-use faultline_metrics::metrics::{daemon, validator as v};
-use faultline_metrics::{Reading, ReadingList, Text};
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use faultline_metrics::{
+    Reading, ReadingList, Text,
+    metrics::{daemon, validator as v},
+};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// The maximum delta, see [`crate::validator::tally`].
 const MAX_DELTA: f64 = 9_007_199_254_740_992.0;

@@ -1,8 +1,10 @@
 use super::{AllowList, Intake, PushEnd, PushTimes, Slots};
 use crate::validator::tally::has_fields;
-use faultline_agave::line::{Point, host_id_of, name_of};
-use faultline_agave::log::LogLine;
-use faultline_agave::points::KnownPoint;
+use faultline_agave::{
+    line::{Point, host_id_of, name_of},
+    log::LogLine,
+    points::KnownPoint,
+};
 use faultline_metrics::Stamp;
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
 use super::{Intake, NO_ID, SenderState, State};
-use faultline_metrics::metrics::daemon as d;
-use faultline_metrics::metrics::validator as v;
-use faultline_metrics::{Problem, Reading, ReadingList, Stamp, Status};
+use faultline_metrics::{
+    Problem, Reading, ReadingList, Stamp, Status,
+    metrics::{daemon as d, validator as v},
+};
 use std::time::Duration;
 
 /// Maximum age of exported levels: pushes come every 10 s.

@@ -1,8 +1,7 @@
 //! The background jobs of the accounts database: how many of each kind run, and how long they ran.
 
 use faultline_agave::points::AccountsActive;
-use faultline_metrics::metrics::validator as v;
-use faultline_metrics::{Reading, ReadingList};
+use faultline_metrics::{Reading, ReadingList, metrics::validator as v};
 use std::time::Duration;
 
 /// A field of `accounts_db_active`.
@@ -107,8 +106,7 @@ impl Jobs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use faultline_agave::line::Point;
-    use faultline_agave::points::KnownPoint;
+    use faultline_agave::{line::Point, points::KnownPoint};
 
     /// Field, count, second by the validator's clock, second at which it was heard.
     fn after(points: &[(&str, u64, u64, u64)]) -> f64 {

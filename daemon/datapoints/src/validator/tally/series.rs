@@ -3,14 +3,18 @@
 //! field.
 
 use super::{MAX_DELTA, add};
-use faultline_agave::line::{self, Point};
-use faultline_agave::points::SlotPeaks;
+use faultline_agave::{
+    line::{self, Point},
+    points::SlotPeaks,
+};
 use faultline_metrics::{
     Amount, Datapoint, Field, Histogram, Kind, Metric, Reading, Text, Unit, Value, metrics,
 };
 use foldhash::HashMap;
-use std::borrow::Cow;
-use std::sync::{Arc, LazyLock};
+use std::{
+    borrow::Cow,
+    sync::{Arc, LazyLock},
+};
 
 #[derive(Debug, Clone, PartialEq)]
 struct OneSeries {

@@ -3,8 +3,7 @@
 
 use super::OptionalHistogram;
 use faultline_agave::points::{KnownPoint, SlotTracking};
-use faultline_metrics::metrics::consensus as m;
-use faultline_metrics::{Reading, ReadingList, SLOT_BOUNDS};
+use faultline_metrics::{Reading, ReadingList, SLOT_BOUNDS, metrics::consensus as m};
 
 /// A later point of a reported slot is ignored: its times count from another start. A slot further
 /// back than this shows that the newest slot was wrong.

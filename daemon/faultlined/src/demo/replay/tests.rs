@@ -1,6 +1,8 @@
 use super::*;
-use faultline_agave::line::{LineSplitter, Point};
-use faultline_agave::points::KnownPoint;
+use faultline_agave::{
+    line::{LineSplitter, Point},
+    points::KnownPoint,
+};
 
 /// The bodies of all pushes of the first three minutes.
 fn bodies() -> Vec<String> {

@@ -3,13 +3,17 @@
 use super::{cases, page};
 use faultline_http::sinks::prometheus::ExpositionFormat;
 use faultline_metrics::{Kind, Unit, metrics};
-use faultline_testkit::eventually::eventually_ok;
-use faultline_testkit::http;
-use faultline_testkit::prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE, Series};
-use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener};
-use std::time::Duration;
+use faultline_testkit::{
+    eventually::eventually_ok,
+    http,
+    prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE, Series},
+};
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, BufReader, Write},
+    net::{SocketAddr, TcpListener},
+    time::Duration,
+};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -2,9 +2,11 @@
 
 #![allow(dead_code, reason = "each test program needs a part of it")]
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
+};
 
 /// Tests of one program have cgroups at the same time.
 static NUMBER: AtomicU32 = AtomicU32::new(0);

@@ -1,8 +1,10 @@
 //! File systems of a test's own. As root, since it mounts.
 
-use std::fs::File;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::{
+    fs::File,
+    path::PathBuf,
+    process::{Command, Stdio},
+};
 
 /// A file system; unmounted when dropped.
 pub(crate) struct Mounted(pub(crate) PathBuf, Option<File>);

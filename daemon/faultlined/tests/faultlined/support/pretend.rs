@@ -2,20 +2,27 @@
 
 #![allow(dead_code, reason = "each test program needs a part of it")]
 
-use faultline_core::clock::{Clock, DueTick};
-use faultline_core::config::Config;
-use faultline_core::hub::{Hub, Latest};
+use faultline_core::{
+    clock::{Clock, DueTick},
+    config::Config,
+    hub::{Hub, Latest},
+};
 use faultline_datapoints::validator::intake::Intake;
 use faultline_http::sinks::history::History;
 use faultline_kernel::{HostConstants, HostRoot};
 use faultline_metrics::{Reading, Source, Stamp, Tick};
-use faultline_sources::discovery::{Finder, Target};
-use faultline_sources::tick::{BuildContext, Ticker};
-use faultline_sources::{Registry, selfwatch};
+use faultline_sources::{
+    Registry,
+    discovery::{Finder, Target},
+    selfwatch,
+    tick::{BuildContext, Ticker},
+};
 use faultline_testkit::host::FakeHost;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 /// The validator of every pretend host.
 pub(crate) const PID: u32 = 4242;

@@ -1,7 +1,9 @@
 //! A disk that is soon full.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
 
 /// A small file system in memory, unmounted when dropped.
 pub(crate) struct Small(pub(crate) PathBuf);

@@ -2,13 +2,13 @@
 
 mod growth;
 
-use faultline_metrics::metrics::{cgroup, consensus, host, memory, pools, process as p};
-use faultline_metrics::metrics::{validator as v, votes};
-use faultline_metrics::{Metric, Text, Tick, Value};
+use faultline_metrics::{
+    Metric, Text, Tick, Value,
+    metrics::{cgroup, consensus, host, memory, pools, process as p, validator as v, votes},
+};
 use faultline_status::{AnswerInputs, LeaderSlots};
 use growth::MemoryGrowth;
-use std::collections::VecDeque;
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 pub const SPAN: Duration = Duration::from_secs(300);
 const INTERVAL: Duration = Duration::from_secs(10);

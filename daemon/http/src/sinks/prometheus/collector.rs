@@ -5,14 +5,15 @@
 
 use super::{ConstantLabels, Exposition, labels};
 use faultline_metrics::{Histogram, Kind, Metric, NativeBuckets, Reading, Unit, Value};
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{
-    DescriptorEncoder, EncodeLabel, EncodeLabelSet, LabelSetEncoder, MetricEncoder,
-    NativeHistogram, NativeHistogramBuckets, NoLabelSet, prometheus_protobuf, text,
+use prometheus_client::{
+    collector::Collector,
+    encoding::{
+        DescriptorEncoder, EncodeLabel, EncodeLabelSet, LabelSetEncoder, MetricEncoder,
+        NativeHistogram, NativeHistogramBuckets, NoLabelSet, prometheus_protobuf, text,
+    },
+    metrics::{MetricType, exemplar::Exemplar},
+    registry::{self, Registry},
 };
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::exemplar::Exemplar;
-use prometheus_client::registry::{self, Registry};
 use std::fmt;
 
 pub(super) fn open_metrics(

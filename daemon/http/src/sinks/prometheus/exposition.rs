@@ -1,14 +1,10 @@
 //! Encodes a tick as one page for each format. Reuses unchanged families of the last page.
 
-use super::family::Family;
-use super::{ConstantLabels, ExpositionFormat, classic, collector};
-use faultline_metrics::metrics::daemon::SERIES_DROPPED;
-use faultline_metrics::{Reading, Tick, Value};
+use super::{ConstantLabels, ExpositionFormat, classic, collector, family::Family};
+use faultline_metrics::{Reading, Tick, Value, metrics::daemon::SERIES_DROPPED};
 use hyper::body::Bytes;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::Arc;
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// A tick's series without those that collide.
 #[derive(Debug, Clone)]

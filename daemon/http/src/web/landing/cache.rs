@@ -1,7 +1,9 @@
 //! The program cache and the replay it slows down: level, means per slot, and their trend.
 
-use super::bar;
-use super::plots::{Curve, figure};
+use super::{
+    bar,
+    plots::{Curve, figure},
+};
 use crate::sinks::history::{History, TREND_SPAN};
 use faultline_status::{PerSlot, Status, Tone};
 use faultline_text::{counted, escaped, short};

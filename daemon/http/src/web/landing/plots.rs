@@ -3,8 +3,7 @@ use crate::sinks::history::HISTORY_SPAN;
 use faultline_metrics::{Source, Unit};
 use faultline_status::{Figure, ProgramCacheStatus};
 use faultline_text::{bytes_f64, escaped, seconds, short};
-use std::fmt::Write;
-use std::time::Duration;
+use std::{fmt::Write, time::Duration};
 
 const WIDTH: f64 = 240.0;
 const HEIGHT: f64 = 56.0;

@@ -1,9 +1,9 @@
 use super::*;
 use crate::sinks::history::History;
-use faultline_core::config::TargetSelector;
-use faultline_core::hub::Sink;
-use faultline_metrics::{Batch, Metric, Problem, Reading, Source, Stamp, Text, Tick, Value};
-use faultline_metrics::{Status as Kind, metrics};
+use faultline_core::{config::TargetSelector, hub::Sink};
+use faultline_metrics::{
+    Batch, Metric, Problem, Reading, Source, Stamp, Status as Kind, Text, Tick, Value, metrics,
+};
 use faultline_status::AnswerConfig;
 use std::sync::Arc;
 

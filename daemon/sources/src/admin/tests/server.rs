@@ -1,11 +1,15 @@
 //! A unix socket that answers as a test tells it to.
 
 use serde_json::Value;
-use std::path::Path;
-use std::sync::{Arc, Mutex};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{UnixListener, UnixStream};
-use tokio::task::JoinSet;
+use std::{
+    path::Path,
+    sync::{Arc, Mutex},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{UnixListener, UnixStream},
+    task::JoinSet,
+};
 
 /// What is sent back.
 #[derive(Clone)]

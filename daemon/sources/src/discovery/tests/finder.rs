@@ -1,8 +1,10 @@
 //! The search and the following as one, on pretend hosts.
 
 use super::*;
-use crate::host::{Host, SharedMeminfo};
-use crate::tick::{Poll, ProcessState, SampleContext};
+use crate::{
+    host::{Host, SharedMeminfo},
+    tick::{Poll, ProcessState, SampleContext},
+};
 use faultline_kernel::HostConstants;
 use faultline_testkit::eventually::{eventually, eventually_ok};
 use std::thread::JoinHandle;

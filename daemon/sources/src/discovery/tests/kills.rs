@@ -1,6 +1,10 @@
-use super::super::end::{OomKillWatch, on_host};
-use super::super::following::{FoundCgroup, OomKills};
-use super::*;
+use super::{
+    super::{
+        end::{OomKillWatch, on_host},
+        following::{FoundCgroup, OomKills},
+    },
+    *,
+};
 
 const PROCESS: ProcessId = ProcessId {
     pid: 77,

@@ -1,9 +1,10 @@
-use super::super::ledger::{LedgerSearch, listener, lock_holders};
-use super::scan::run_by;
-use super::*;
+use super::{
+    super::ledger::{LedgerSearch, listener, lock_holders},
+    scan::run_by,
+    *,
+};
 use rustix::io::Errno;
-use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::UnixListener;
+use std::os::unix::{fs::MetadataExt, net::UnixListener};
 
 /// `proc/locks` of a host where `pid` holds the lock on a file.
 fn lock(host: &FakeHost, pid: u32, file: &std::path::Path) {

@@ -1,10 +1,11 @@
 //! Real processes: a shell by a link with a validator's name, which waits for a line from a FIFO.
 
-use super::finder::AtWork;
-use super::*;
-use faultline_testkit::eventually::eventually;
-use faultline_testkit::proc::is_alive;
-use faultline_testkit::process::{Program, Running, signal};
+use super::{finder::AtWork, *};
+use faultline_testkit::{
+    eventually::eventually,
+    proc::is_alive,
+    process::{Program, Running, signal},
+};
 use std::path::Path;
 
 struct Folder(tempfile::TempDir);

@@ -1,5 +1,7 @@
-use super::super::method::{NameSearch, PidSearch};
-use super::*;
+use super::{
+    super::method::{NameSearch, PidSearch},
+    *,
+};
 
 #[test]
 fn a_long_name_is_compared_beyond_the_truncated_comm() {

@@ -1,5 +1,4 @@
-use super::super::method::Scan;
-use super::*;
+use super::{super::method::Scan, *};
 
 #[test]
 fn the_only_validator_is_found_with_its_parsed_arguments() {

@@ -1,5 +1,4 @@
-use super::super::unit::UnitSearch;
-use super::*;
+use super::{super::unit::UnitSearch, *};
 use faultline_core::supervisor::program_sync;
 use faultline_testkit::eventually::eventually;
 use std::os::unix::fs::PermissionsExt;

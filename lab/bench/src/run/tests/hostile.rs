@@ -4,22 +4,25 @@
     reason = "the witness has threads of its own"
 )]
 
-use super::super::Engine;
-use super::plan_of;
-use super::server::{good, http};
-use crate::endpoint::Endpoint;
-use crate::plan::Plan;
-use crate::protocol::Protocol;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use super::{
+    super::Engine,
+    plan_of,
+    server::{good, http},
+};
+use crate::{endpoint::Endpoint, plan::Plan, protocol::Protocol};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
-use std::time::Duration;
+use std::{
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::Duration,
+};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Misbehaviour {

@@ -5,9 +5,11 @@
 
 use super::*;
 use crate::plan::{Cluster, parse};
-use std::io::{Read, Write};
-use std::net::TcpListener;
-use std::path::Path;
+use std::{
+    io::{Read, Write},
+    net::TcpListener,
+    path::Path,
+};
 
 const ONCE: RetryPolicy = RetryPolicy {
     most: 1,

@@ -1,7 +1,9 @@
 use super::*;
-use crate::journal::{self, Journal};
-use crate::outcome::{Outcome, Validity};
-use crate::search::{Answer, DwellResult, EndTrials, Evidence, Line as Searching, Memory, Verdict};
+use crate::{
+    journal::{self, Journal},
+    outcome::{Outcome, Validity},
+    search::{Answer, DwellResult, EndTrials, Evidence, Line as Searching, Memory, Verdict},
+};
 use std::path::PathBuf;
 
 const GIB: u64 = 1 << 30;

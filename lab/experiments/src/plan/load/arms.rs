@@ -1,6 +1,8 @@
-use super::super::Arm;
-use super::PlanFolder;
-use super::workload::{argument, environment, plain_name, variable};
+use super::{
+    super::Arm,
+    PlanFolder,
+    workload::{argument, environment, plain_name, variable},
+};
 use faultline_runner::isolation::{CpuSet, IoLimit};
 use faultline_settings::{Table, Unique, distinct, several, size, text, within};
 use toml::de::DeValue;

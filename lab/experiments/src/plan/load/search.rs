@@ -1,5 +1,7 @@
-use super::super::{Arm, Kind, Plan, Search};
-use super::{HOUR, MINUTE, at_least, percent};
+use super::{
+    super::{Arm, Kind, Plan, Search},
+    HOUR, MINUTE, at_least, percent,
+};
 use faultline_settings::{ConfigErrors, Table, choice, number, size, time};
 use std::time::Duration;
 

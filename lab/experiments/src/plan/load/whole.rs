@@ -1,9 +1,12 @@
-use super::super::expand::{expand, is_set_by_the_runner};
-use super::super::{Begin, CountedFrom, Kind, Lane, Plan};
-use super::SourceLines;
+use super::{
+    super::{
+        Begin, CountedFrom, Kind, Lane, Plan,
+        expand::{expand, is_set_by_the_runner},
+    },
+    SourceLines,
+};
 use faultline_settings::{ConfigErrors, Unique};
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
 const MAX_RUNS: usize = 10_000;
 

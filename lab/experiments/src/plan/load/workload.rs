@@ -1,5 +1,7 @@
-use super::super::{Cluster, Lane, Slurm, Workload};
-use super::{PlanFolder, default_plan, word};
+use super::{
+    super::{Cluster, Lane, Slurm, Workload},
+    PlanFolder, default_plan, word,
+};
 use faultline_agave::PublicKey;
 use faultline_runner::isolation::CpuSet;
 use faultline_settings::{Table, distinct, several, size, text, within};

@@ -1,10 +1,11 @@
-use super::super::Experiment;
-use super::Outcome;
-use crate::folder::Folder;
-use crate::journal::{Entry, JournalState, Line, Planned, Step};
-use crate::outcome::{Ending, Validity};
-use crate::plan;
-use crate::schedule::{Scheduled, Turn};
+use super::{super::Experiment, Outcome};
+use crate::{
+    folder::Folder,
+    journal::{Entry, JournalState, Line, Planned, Step},
+    outcome::{Ending, Validity},
+    plan,
+    schedule::{Scheduled, Turn},
+};
 use faultline_runner::isolation::Evidence;
 use std::path::{Path, PathBuf};
 

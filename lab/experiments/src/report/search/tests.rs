@@ -1,9 +1,11 @@
 use super::*;
-use crate::folder::Folder;
-use crate::journal::{Entry, JournalState, Line as Written, Planned};
-use crate::outcome::{Ending, Outcome as Ended, Validity};
-use crate::schedule::Turn;
-use crate::search::{Answer, EndTrials, Memory, Outcome};
+use crate::{
+    folder::Folder,
+    journal::{Entry, JournalState, Line as Written, Planned},
+    outcome::{Ending, Outcome as Ended, Validity},
+    schedule::Turn,
+    search::{Answer, EndTrials, Memory, Outcome},
+};
 use faultline_pages::render;
 use faultline_runner::isolation::Evidence as Kernel;
 use std::path::{Path, PathBuf};

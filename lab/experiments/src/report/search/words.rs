@@ -1,6 +1,8 @@
 use super::{SLOTS_PER_EPOCH, Search, is_reference};
-use crate::plan::Cluster;
-use crate::search::{Answer, DwellResult, EndTrials, Outcome, VALIDATOR_ENDED, Verdict};
+use crate::{
+    plan::Cluster,
+    search::{Answer, DwellResult, EndTrials, Outcome, VALIDATOR_ENDED, Verdict},
+};
 use faultline_text::{bytes, counted, number, time};
 use itertools::Itertools;
 use std::time::Duration;

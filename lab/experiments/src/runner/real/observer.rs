@@ -1,17 +1,16 @@
 //! Reads memory and threads from the kernel, and the distance to the tip from the recording.
 
-use crate::runner::system::Observer;
-use crate::search::{Reading, Replayed};
+use crate::{
+    runner::system::Observer,
+    search::{Reading, Replayed},
+};
 use faultline_agave::threads::{pool, purpose};
 use faultline_common::clock;
-use faultline_kernel::headroom::CgroupUsage;
-use faultline_kernel::parse::pid_schedstat;
-use faultline_kernel::{CgroupFiles, HostRoot, Limit, locate};
+use faultline_kernel::{
+    CgroupFiles, HostRoot, Limit, headroom::CgroupUsage, locate, parse::pid_schedstat,
+};
 use faultline_recording::{Live, Recording};
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
 
 /// Interval of reads of the recording, which is opened each time.
 const READ_INTERVAL: Duration = Duration::from_millis(500);

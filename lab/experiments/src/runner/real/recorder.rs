@@ -1,20 +1,24 @@
-use crate::check::recorder_cpus;
-use crate::folder::{RECORDER_LOG, RECORDING};
-use crate::runner::job::gated;
-use crate::runner::system::{Recorder, RecorderRequest};
+use crate::{
+    check::recorder_cpus,
+    folder::{RECORDER_LOG, RECORDING},
+    runner::{
+        job::gated,
+        system::{Recorder, RecorderRequest},
+    },
+};
 use anyhow::{anyhow, bail};
 use faultline_client::http;
-use faultline_common::files::AtPath;
-use faultline_common::output::say;
-use faultline_runner::isolation::{End, Job, Launched, Launcher, Limits};
-use faultline_runner::record::recorder::{
-    self, Addresses, DEFAULT_INTERVAL, Log, POLL_INTERVAL, POLLS_TO_END, POLLS_TO_START, PROGRAM,
-    ReadyFile, Target, Task, describe_end, polls_to_write, progress,
+use faultline_common::{files::AtPath, output::say};
+use faultline_runner::{
+    isolation::{End, Job, Launched, Launcher, Limits},
+    record::recorder::{
+        self, Addresses, DEFAULT_INTERVAL, Log, POLL_INTERVAL, POLLS_TO_END, POLLS_TO_START,
+        PROGRAM, ReadyFile, Target, Task, describe_end, polls_to_write, progress,
+    },
 };
 use faultline_text::time;
 use rustix::thread::{CpuSet, sched_getaffinity};
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 use ureq::config::Config;
 
 /// Polls before a wait is reported: two seconds.

@@ -1,7 +1,9 @@
 //! How often a limit is asked for.
 
-use super::plant::{Plant, seconds};
-use super::*;
+use super::{
+    plant::{Plant, seconds},
+    *,
+};
 
 /// A machine, its plant, and the limits that were asked for with their times.
 struct LimitLog {

@@ -2,9 +2,11 @@
 
 use super::{PATIENCE, Stage, nothing_is_lost, said};
 use faultline_testkit::eventually::eventually;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, Command, Output, Stdio};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    process::{Child, Command, Output, Stdio},
+};
 
 impl Stage {
     /// Scripts for `sbatch`, which notes its arguments in `calls`, `scontrol`, and `squeue`, which prints `queue`.

@@ -1,8 +1,10 @@
 //! Blocks on several hosts, which are this one under several names.
 
 use super::scene::{FAULTLINE, PATIENCE, Scene, said};
-use faultline_testkit::eventually::eventually;
-use faultline_testkit::process::{Program, Running};
+use faultline_testkit::{
+    eventually::eventually,
+    process::{Program, Running},
+};
 use serde_json::Value;
 use std::process::{Command, Output};
 

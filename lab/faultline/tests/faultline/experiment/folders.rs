@@ -2,8 +2,7 @@
 
 use super::scene::{PATIENCE, Scene, said};
 use faultline_experiments::journal::{Entry, Step};
-use faultline_testkit::eventually::eventually;
-use faultline_testkit::process::signal;
+use faultline_testkit::{eventually::eventually, process::signal};
 
 const LONG: &str = "[stop]\nduration = \"1h\"\ncounted_from = \"start\"\ngrace = \"5s\"\n[[arm]]\nname = \"a\"\nmemory_max = \"64M\"\n";
 

@@ -2,14 +2,16 @@
 
 use super::scene::{PATIENCE, Scene, said};
 use crate::support::small_disk::SmallDisk;
-use faultline_experiments::folder::RECORDER_LOG;
-use faultline_experiments::journal::{Entry, Line, Step};
-use faultline_experiments::outcome::{Outcome, Validity};
-use faultline_testkit::eventually::{eventually, eventually_ok};
-use faultline_testkit::process::signal;
-use std::io::Write;
-use std::path::Path;
-use std::time::Duration;
+use faultline_experiments::{
+    folder::RECORDER_LOG,
+    journal::{Entry, Line, Step},
+    outcome::{Outcome, Validity},
+};
+use faultline_testkit::{
+    eventually::{eventually, eventually_ok},
+    process::signal,
+};
+use std::{io::Write, path::Path, time::Duration};
 
 /// Ends when asked, and has a child that left its session and a grandchild that nobody waits for.
 const SCRIPT: &str = "setsid sleep 1000 &\n(sleep 1000 &)\nsleep 1000";

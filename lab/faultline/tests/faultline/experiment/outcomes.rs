@@ -1,9 +1,11 @@
 //! How runs end, told apart by what the kernel says.
 
 use super::scene::{Scene, said};
-use faultline_experiments::folder::{OUTPUT, PROGRAM_FOLDER};
-use faultline_experiments::journal::{Entry, Step};
-use faultline_experiments::outcome::Outcome;
+use faultline_experiments::{
+    folder::{OUTPUT, PROGRAM_FOLDER},
+    journal::{Entry, Step},
+    outcome::Outcome,
+};
 use faultline_recording::Recording;
 use faultline_runner::isolation::End;
 

@@ -1,13 +1,19 @@
 //! A folder with a plan, and what is left of it on the host.
 
-use faultline_experiments::folder::Folder;
-use faultline_experiments::journal::{self, Entry, JournalState, Line, Planned};
-use faultline_experiments::outcome::Ending;
-use faultline_testkit::eventually::eventually_ok;
-use faultline_testkit::process::{Program, Running};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use faultline_experiments::{
+    folder::Folder,
+    journal::{self, Entry, JournalState, Line, Planned},
+    outcome::Ending,
+};
+use faultline_testkit::{
+    eventually::eventually_ok,
+    process::{Program, Running},
+};
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    time::Duration,
+};
 
 pub(crate) const FAULTLINE: &str = env!("CARGO_BIN_EXE_faultline");
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,27 +1,29 @@
 //! A world in which time passes only while somebody waits, and which writes down what is done to it.
 
 use super::script::Script;
-use faultline_experiments::folder::Folder;
-use faultline_experiments::host::HostFinding;
-use faultline_experiments::journal::{Entry, Line, Planned};
-use faultline_experiments::judge::cache;
-use faultline_experiments::plan::{Lane, Plan, Severity};
-use faultline_experiments::runner::system::{
-    CacheDropped, Observer, Recorder, RecorderRequest, StopRequest, System,
+use faultline_experiments::{
+    folder::Folder,
+    host::HostFinding,
+    journal::{Entry, Line, Planned},
+    judge::cache,
+    plan::{Lane, Plan, Severity},
+    runner::system::{CacheDropped, Observer, Recorder, RecorderRequest, StopRequest, System},
+    search::{self, Reading, Replayed},
+    targets::Target,
+    watch::Now,
 };
-use faultline_experiments::search::{self, Reading, Replayed};
-use faultline_experiments::targets::Target;
-use faultline_experiments::watch::Now;
 use faultline_recording::{Progress, TickRow};
-use faultline_runner::isolation::{
-    Abilities, End, Evidence, GroupName, Job, Launched, Launcher, Limits,
+use faultline_runner::{
+    isolation::{Abilities, End, Evidence, GroupName, Job, Launched, Launcher, Limits},
+    record::recorder::Addresses,
 };
-use faultline_runner::record::recorder::Addresses;
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::rc::Rc;
-use std::time::Duration;
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    rc::Rc,
+    time::Duration,
+};
 
 /// Slots a second.
 const RATE: f64 = 2.5;

@@ -1,16 +1,16 @@
 //! Runs that end, freeze or fall silent before their recording does, and clocks that are set meanwhile.
 
 use super::{blocks, chart, fixture, near, table};
-use faultline_metrics::metrics::validator;
-use faultline_metrics::{Batch, Reading, Source, Stamp, Tick};
+use faultline_metrics::{Batch, Reading, Source, Stamp, Tick, metrics::validator};
 use faultline_pages::model::{Block, Cell, Chart, Report};
 use faultline_recording::{
     CostTrackerPoint, NewProcess, NewRecording, NewSession, Point, ReplaySlotPoint, Writer,
 };
-use faultline_report::report::{Options, build};
-use faultline_report::run::{Event, Run, Signal, load};
-use std::sync::Arc;
-use std::time::Duration;
+use faultline_report::{
+    report::{Options, build},
+    run::{Event, Run, Signal, load},
+};
+use std::{sync::Arc, time::Duration};
 
 /// Keeps the points of these moments.
 fn keep_points(run: &mut Run, keep: impl Fn(f64) -> bool) {

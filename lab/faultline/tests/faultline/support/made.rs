@@ -9,13 +9,17 @@ mod random;
 mod series;
 
 use day::{Arm, Day};
-use faultline_metrics::metrics::{process, validator};
-use faultline_metrics::{Batch, Reading, Source, Stamp, Tick};
+use faultline_metrics::{
+    Batch, Reading, Source, Stamp, Tick,
+    metrics::{process, validator},
+};
 use faultline_recording::{Event, EventKind, NewProcess, NewRecording, NewSession, Writer};
-use std::path::Path;
-use std::process::{Command, Output};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{
+    path::Path,
+    process::{Command, Output},
+    sync::Arc,
+    time::Duration,
+};
 
 /// Runs `faultline` with these words.
 #[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]

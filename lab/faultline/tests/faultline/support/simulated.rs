@@ -2,13 +2,17 @@
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
 use faultline_recording::Recording;
-use faultline_testkit::ports::PortBlock;
-use faultline_testkit::simulated::{CACHE_VARIABLE, NAME};
+use faultline_testkit::{
+    ports::PortBlock,
+    simulated::{CACHE_VARIABLE, NAME},
+};
 use serde_json::Value;
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
 
 const FAULTLINE: &str = env!("CARGO_BIN_EXE_faultline");
 /// At the tip after a second, behind after another: what takes minutes elsewhere.

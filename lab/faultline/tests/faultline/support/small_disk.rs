@@ -1,5 +1,4 @@
-use std::path::Path;
-use std::process::Command;
+use std::{path::Path, process::Command};
 
 /// A file system in memory, until it is dropped.
 pub(crate) struct SmallDisk(tempfile::TempDir);

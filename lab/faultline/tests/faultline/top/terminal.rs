@@ -1,13 +1,17 @@
 //! A terminal with a program on it: a pseudo-terminal on one side, an emulator that draws on the other.
 
 use faultline_testkit::eventually::eventually_ok;
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
-use std::fs::File;
-use std::io::{Read, Write};
-use std::num::NonZeroU16;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use rustix::{
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+    termios::{Termios, Winsize, tcgetattr, tcsetwinsize},
+};
+use std::{
+    fs::File,
+    io::{Read, Write},
+    num::NonZeroU16,
+    process::{Child, Command, ExitStatus, Stdio},
+    time::Duration,
+};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What stood on the terminal before the program came.

@@ -1,8 +1,10 @@
 //! The comparison itself, on made-up readings.
 
 use super::*;
-use crate::judge::{Judged, judge};
-use crate::said::Said;
+use crate::{
+    judge::{Judged, judge},
+    said::Said,
+};
 
 const OF: Thresholds = Thresholds {
     at_tip_slots: 16,

@@ -3,10 +3,15 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
-use super::super::style::SeriesStyles;
-use super::super::svg::{self, Surface};
-use super::super::{csv, words};
-use super::data::MAX_POINTS;
+use super::{
+    super::{
+        csv,
+        style::SeriesStyles,
+        svg::{self, Surface},
+        words,
+    },
+    data::MAX_POINTS,
+};
 use crate::model::{Block, Cell, Chart, Figure, Mark, Table};
 
 /// Texts up to this length stay on one line: a date with its time, the name of a run.

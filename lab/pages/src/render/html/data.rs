@@ -1,9 +1,11 @@
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
-use super::super::style::{SeriesStyle, SeriesStyles, each_run_once};
-use super::super::text::{clean, fitted};
-use super::super::words::sorted_marks;
+use super::super::{
+    style::{SeriesStyle, SeriesStyles, each_run_once},
+    text::{clean, fitted},
+    words::sorted_marks,
+};
 use crate::model::{Chart, Figure, Line, Report, Timeline, rounded};
 
 /// Maximum number of points of a line on the page, so that a browser opens it at once.

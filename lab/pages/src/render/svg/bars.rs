@@ -1,9 +1,13 @@
-use super::super::axis::Axis;
-use super::super::style::{SeriesStyles, Style};
-use super::super::text::{fitted, number, width};
-use super::frame::{Frame, HEIGHT, draw_axis_label, draw_vertical_axis, value_and_ends};
-use super::legend::{self, Swatch};
-use super::{Coordinate, Sheet, TEXT_SIZE};
+use super::{
+    super::{
+        axis::Axis,
+        style::{SeriesStyles, Style},
+        text::{fitted, number, width},
+    },
+    Coordinate, Sheet, TEXT_SIZE,
+    frame::{Frame, HEIGHT, draw_axis_label, draw_vertical_axis, value_and_ends},
+    legend::{self, Swatch},
+};
 use crate::model::Bars;
 
 pub(super) fn draw(sheet: &mut Sheet, chart: &Bars, series_styles: &SeriesStyles) {

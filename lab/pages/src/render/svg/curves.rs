@@ -1,13 +1,17 @@
 use std::fmt::Write as _;
 
-use super::super::axis::Axis;
-use super::super::style::{SeriesStyle, SeriesStyles, Style};
-use super::super::text::{escaped, number, width};
-use super::frame::{
-    Frame, HEIGHT, draw_horizontal_axis, draw_no_values, draw_vertical_axis, value_and_ends,
+use super::{
+    super::{
+        axis::Axis,
+        style::{SeriesStyle, SeriesStyles, Style},
+        text::{escaped, number, width},
+    },
+    Coordinate, Sheet, TEXT_SIZE,
+    frame::{
+        Frame, HEIGHT, draw_horizontal_axis, draw_no_values, draw_vertical_axis, value_and_ends,
+    },
+    legend::{self, Entry, Swatch},
 };
-use super::legend::{self, Entry, Swatch};
-use super::{Coordinate, Sheet, TEXT_SIZE};
 use crate::model::{Bar, Curve, Curves};
 
 pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, series_styles: &SeriesStyles) {

@@ -1,11 +1,13 @@
 //! Draws a forest plot: each row has a metric's name, its ratio with interval, and the effect in words.
 
-use super::super::axis::{Axis, range};
-use super::super::text::{escaped, fitted, number, width};
-use super::frame::{
-    Frame, draw_horizontal_axis, draw_no_values, draw_vertical_axis, value_and_ends,
+use super::{
+    super::{
+        axis::{Axis, range},
+        text::{escaped, fitted, number, width},
+    },
+    Coordinate, Sheet, TEXT_SIZE,
+    frame::{Frame, draw_horizontal_axis, draw_no_values, draw_vertical_axis, value_and_ends},
 };
-use super::{Coordinate, Sheet, TEXT_SIZE};
 use crate::model::{Forest, ForestRow, Tone};
 
 const ROW: f64 = 24.0;

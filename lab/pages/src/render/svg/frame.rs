@@ -1,6 +1,10 @@
-use super::super::axis::{Axis, Scale, Tick};
-use super::super::text::{fitted, width};
-use super::{Sheet, TEXT_SIZE};
+use super::{
+    super::{
+        axis::{Axis, Scale, Tick},
+        text::{fitted, width},
+    },
+    Sheet, TEXT_SIZE,
+};
 use crate::model::Bar;
 
 /// Height of a chart that is not over time.

@@ -2,14 +2,16 @@
 
 use std::fmt::Write as _;
 
-use super::super::axis::Axis;
-use super::super::style::{SeriesStyle, SeriesStyles};
-use super::super::text::number;
-use super::frame::{
-    Frame, HEIGHT, draw_horizontal_axis, draw_no_values, draw_vertical_axis, ticks_below,
+use super::{
+    super::{
+        axis::Axis,
+        style::{SeriesStyle, SeriesStyles},
+        text::number,
+    },
+    Coordinate, Sheet,
+    frame::{Frame, HEIGHT, draw_horizontal_axis, draw_no_values, draw_vertical_axis, ticks_below},
+    legend::{self, Swatch},
 };
-use super::legend::{self, Swatch};
-use super::{Coordinate, Sheet};
 use crate::model::{Counts, Histogram};
 
 /// More series are drawn as outlines only.

@@ -1,6 +1,10 @@
-use super::super::style::{SeriesStyle, Style};
-use super::super::text::{escaped, fitted, width};
-use super::{Coordinate, Sheet, TEXT_SIZE};
+use super::{
+    super::{
+        style::{SeriesStyle, Style},
+        text::{escaped, fitted, width},
+    },
+    Coordinate, Sheet, TEXT_SIZE,
+};
 
 const SWATCH: f64 = 26.0;
 const LINE: f64 = 19.0;

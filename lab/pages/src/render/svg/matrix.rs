@@ -1,7 +1,9 @@
 //! Columns are headed by row numbers, so that names never collide.
 
-use super::super::text::{escaped, fitted, number, width};
-use super::{Coordinate, Sheet, TEXT_SIZE};
+use super::{
+    super::text::{escaped, fitted, number, width},
+    Coordinate, Sheet, TEXT_SIZE,
+};
 use crate::model::Matrix;
 
 pub(super) fn draw(sheet: &mut Sheet, chart: &Matrix) {

@@ -1,13 +1,16 @@
-use std::collections::BTreeSet;
-use std::fmt::Write as _;
+use std::{collections::BTreeSet, fmt::Write as _};
 
-use super::super::axis::Axis;
-use super::super::style::{SeriesStyle, SeriesStyles, run_attribute};
-use super::super::text::{escaped, fitted, width};
-use super::super::words::sorted_marks;
-use super::frame::{Frame, draw_horizontal_axis, draw_no_values, draw_vertical_axis, ticks_below};
-use super::legend::{self, Entry, Swatch};
-use super::{Coordinate, Sheet, TEXT_SIZE};
+use super::{
+    super::{
+        axis::Axis,
+        style::{SeriesStyle, SeriesStyles, run_attribute},
+        text::{escaped, fitted, width},
+        words::sorted_marks,
+    },
+    Coordinate, Sheet, TEXT_SIZE,
+    frame::{Frame, draw_horizontal_axis, draw_no_values, draw_vertical_axis, ticks_below},
+    legend::{self, Entry, Swatch},
+};
 use crate::model::{Band, Line, Mark, Timeline};
 
 const HEIGHT: f64 = 250.0;

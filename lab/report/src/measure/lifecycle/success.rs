@@ -1,7 +1,8 @@
 use super::{Lifecycle, Success};
-use crate::measure::span::Span;
-use crate::measure::timeline::Stall;
-use crate::run::{Run, Tick};
+use crate::{
+    measure::{span::Span, timeline::Stall},
+    run::{Run, Tick},
+};
 use faultline_phase::{Phase, TipTime};
 use faultline_text::{moment, time};
 use std::time::Duration;
@@ -137,8 +138,10 @@ fn stalls(run: &Run, stalls: &[Stall]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::measure::lifecycle::lifecycle;
-    use crate::run::{ExperimentOutcome, Run, Session, Tick};
+    use crate::{
+        measure::lifecycle::lifecycle,
+        run::{ExperimentOutcome, Run, Session, Tick},
+    };
 
     /// At the tip for 80 s; then asked to end, which takes it 20 s in which nothing is known.
     fn slow_to_end(from_experiment: Option<ExperimentOutcome>) -> Run {

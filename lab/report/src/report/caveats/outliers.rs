@@ -1,8 +1,10 @@
 use super::lowercase_first;
-use crate::report::groups::distinct;
-use crate::report::pace;
-use crate::report::scalars::{Scalar, scalar};
-use crate::report::subject::{Subject, Subjects};
+use crate::report::{
+    groups::distinct,
+    pace,
+    scalars::{Scalar, scalar},
+    subject::{Subject, Subjects},
+};
 use faultline_stats::caveat::{self, outliers_of_arm};
 use faultline_text::number;
 

@@ -1,6 +1,8 @@
 use super::*;
-use crate::report::scalars::scalar;
-use crate::run::{Process, Run, Session, Tick};
+use crate::{
+    report::scalars::scalar,
+    run::{Process, Run, Session, Tick},
+};
 use faultline_recording::CostTrackerPoint;
 use faultline_stats::block::Plan;
 

@@ -1,6 +1,8 @@
 use super::*;
-use crate::report::cells::GIB;
-use crate::run::{Process, Run, Session, Tick};
+use crate::{
+    report::cells::GIB,
+    run::{Process, Run, Session, Tick},
+};
 use faultline_stats::block::Plan;
 
 const LARGE: u64 = 512 << 30;

@@ -1,9 +1,13 @@
 use super::turn;
-use crate::measure::growth;
-use crate::report::groups::by_key;
-use crate::report::model::Caveat;
-use crate::report::subject::{Subject, Subjects};
-use crate::run::Signal;
+use crate::{
+    measure::growth,
+    report::{
+        groups::by_key,
+        model::Caveat,
+        subject::{Subject, Subjects},
+    },
+    run::Signal,
+};
 
 /// Smaller differences between shares of the time are not reported, nor are factors below 1.5.
 const MIN_SHARE_DIFFERENCE: f64 = 0.01;

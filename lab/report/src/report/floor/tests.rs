@@ -1,6 +1,11 @@
-use crate::report::model::{Block, Cell, Report, Table, VerdictKind};
-use crate::report::{Options, build, scalar};
-use crate::run::{ExperimentOutcome, Run, Signal, Tick};
+use crate::{
+    report::{
+        Options, build,
+        model::{Block, Cell, Report, Table, VerdictKind},
+        scalar,
+    },
+    run::{ExperimentOutcome, Run, Signal, Tick},
+};
 use faultline_recording::ReplaySlotPoint;
 
 /// Numbers that look random and are the same in every test.

@@ -1,6 +1,10 @@
-use crate::report::model::{Block, Cell, Report, Table, VerdictKind};
-use crate::report::{Options, build};
-use crate::run::{Run, Signal, Tick};
+use crate::{
+    report::{
+        Options, build,
+        model::{Block, Cell, Report, Table, VerdictKind},
+    },
+    run::{Run, Signal, Tick},
+};
 use faultline_recording::ReplaySlotPoint;
 
 /// A run on `host` whose slots take `ms` to replay. A block of 0 is no label.

@@ -1,13 +1,19 @@
 use super::{guard, marker};
-use crate::isolation::launch::at;
-use crate::isolation::tree::{Folder, MAX_DEPTH, OTHER_MOUNT, OpenResult, disk_bytes, kind};
+use crate::isolation::{
+    launch::at,
+    tree::{Folder, MAX_DEPTH, OTHER_MOUNT, OpenResult, disk_bytes, kind},
+};
 use anyhow::{Result, bail};
 use faultline_kernel::HostRoot;
-use rustix::fs::{AtFlags, FileType, Stat};
-use rustix::io::Errno;
-use std::ffi::CStr;
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use rustix::{
+    fs::{AtFlags, FileType, Stat},
+    io::Errno,
+};
+use std::{
+    ffi::CStr,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+};
 
 /// Limit of [`would_clear`]'s list: a ledger may have a million files.
 pub const LISTED: usize = 10_000;

@@ -1,17 +1,20 @@
 //! Who uses a folder: validators, other processes, and other experiments.
 
-use crate::isolation::launch::at;
-use crate::isolation::tree::{Folder, OpenResult, canonical_or_same};
+use crate::isolation::{
+    launch::at,
+    tree::{Folder, OpenResult, canonical_or_same},
+};
 use anyhow::{Result, bail};
 use faultline_common::lock::flock_with_retries;
 use faultline_kernel::{HostRoot, only_line};
-use rustix::fs::FlockOperation;
-use rustix::io::Errno;
-use std::ffi::{CStr, OsString};
-use std::fmt;
-use std::fs::{File, read_dir, read_link};
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use rustix::{fs::FlockOperation, io::Errno};
+use std::{
+    ffi::{CStr, OsString},
+    fmt,
+    fs::{File, read_dir, read_link},
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+};
 
 /// A validator locks this file while it runs.
 pub(super) const LOCK: &CStr = c"ledger.lock";

@@ -1,15 +1,18 @@
 use super::guard;
-use crate::isolation::launch::at;
-use crate::isolation::tree::Folder;
+use crate::isolation::{launch::at, tree::Folder};
 use anyhow::{Result, anyhow, bail};
-use rustix::fs::{AtFlags, Mode, OFlags};
-use rustix::io::Errno;
+use rustix::{
+    fs::{AtFlags, Mode, OFlags},
+    io::Errno,
+};
 use serde::{Deserialize, Serialize};
-use std::ffi::{CStr, CString};
-use std::fs::File;
-use std::io::Write;
-use std::path::Path;
-use std::time::Duration;
+use std::{
+    ffi::{CStr, CString},
+    fs::File,
+    io::Write,
+    path::Path,
+    time::Duration,
+};
 
 pub const MARKER: &str = ".faultline-experiment";
 

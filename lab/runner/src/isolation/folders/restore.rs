@@ -1,16 +1,22 @@
 mod copy;
 
-use super::clear::{RetainedEntry, protection};
-use super::marker;
-use crate::isolation::launch::at;
-use crate::isolation::tree::{
-    Folder, MAX_DEPTH, OpenResult, canonical_or_same, disk_bytes, kind, os,
+use super::{
+    clear::{RetainedEntry, protection},
+    marker,
+};
+use crate::isolation::{
+    launch::at,
+    tree::{Folder, MAX_DEPTH, OpenResult, canonical_or_same, disk_bytes, kind, os},
 };
 use anyhow::{Result, anyhow, bail};
-use rustix::fs::{FileType, Gid, Mode, Stat, Uid};
-use rustix::io::Errno;
-use std::ffi::{CStr, CString};
-use std::path::{Component, Path};
+use rustix::{
+    fs::{FileType, Gid, Mode, Stat, Uid},
+    io::Errno,
+};
+use std::{
+    ffi::{CStr, CString},
+    path::{Component, Path},
+};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {

@@ -3,13 +3,17 @@
 use super::at;
 use anyhow::{Result, bail};
 use faultline_kernel::ParseError;
-use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use std::collections::BTreeSet;
-use std::fmt::Display;
-use std::fs;
-use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use rustix::{
+    io::Errno,
+    process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
+};
+use std::{
+    collections::BTreeSet,
+    fmt::Display,
+    fs,
+    io::{self, ErrorKind},
+    path::{Path, PathBuf},
+};
 
 pub(super) fn read(folder: &Path, file: &str) -> Result<String> {
     let path = folder.join(file);

@@ -2,8 +2,10 @@ use crate::isolation::launch::at;
 use anyhow::{Result, bail};
 use faultline_kernel::HostRoot;
 use rustix::fs::{major, minor};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::{
+    os::unix::fs::{FileTypeExt, MetadataExt},
+    path::{Path, PathBuf},
+};
 
 /// The whole disk behind `path`, as `MAJOR:MINOR`, because the kernel limits disks. A partition
 /// gives its disk. Fails if the file system does not report its disk.

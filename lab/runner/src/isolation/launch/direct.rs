@@ -8,19 +8,24 @@ mod parent;
 mod v1;
 mod v2;
 
-use super::gate::Gate;
-use super::program::User;
-use super::{Abilities, Job, Launched, Launcher, Limits, device, files, program, wait};
+use super::{
+    Abilities, Job, Launched, Launcher, Limits, device, files,
+    gate::Gate,
+    program::{self, User},
+    wait,
+};
 use anyhow::{Result, anyhow, bail};
 use child::Child;
 use faultline_kernel::HostRoot;
 use group::{Group, find_by_scope};
 use parent::Cgroups;
 use rustix::process::geteuid;
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{
+    ffi::{OsStr, OsString},
+    os::unix::ffi::OsStrExt,
+    path::PathBuf,
+    time::Duration,
+};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CgroupRoots {

@@ -1,13 +1,16 @@
-use super::program::User;
-use super::{Job, at, wait};
+use super::{Job, at, program::User, wait};
 use anyhow::{Result, bail};
-use rustix::fs::{CWD, Mode, OFlags, fcntl_setfl, mkfifoat};
-use rustix::io::Errno;
-use std::fs::{File, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
-use std::time::Duration;
+use rustix::{
+    fs::{CWD, Mode, OFlags, fcntl_setfl, mkfifoat},
+    io::Errno,
+};
+use std::{
+    fs::{File, OpenOptions},
+    io::Write,
+    os::unix::fs::OpenOptionsExt,
+    path::PathBuf,
+    time::Duration,
+};
 
 const GATE_TIMEOUT: Duration = Duration::from_secs(120);
 

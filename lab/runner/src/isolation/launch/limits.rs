@@ -1,6 +1,5 @@
 use serde::Serialize;
-use std::fmt;
-use std::path::PathBuf;
+use std::{fmt, path::PathBuf};
 
 /// `None`: no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]

@@ -1,9 +1,10 @@
 use super::{Job, at};
 use anyhow::{Result, anyhow, bail};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::{
+    ffi::OsStr,
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
+    path::{Path, PathBuf},
+};
 
 /// The executable: absolute, or the first match in the job's `PATH` (this program's own `PATH` if
 /// the job has none). A relative path with a folder is an error.

@@ -6,16 +6,22 @@ mod bus;
 mod properties;
 mod service;
 
-use super::cgroup::has_word;
-use super::program::{self, User};
-use super::{Abilities, GroupName, Job, Launched, Launcher, NAME_PREFIX, device, files, wait};
+use super::{
+    Abilities, GroupName, Job, Launched, Launcher, NAME_PREFIX,
+    cgroup::has_word,
+    device, files,
+    program::{self, User},
+    wait,
+};
 use anyhow::{Result, bail};
 use bus::Bus;
 use faultline_kernel::HostRoot;
 use service::Service;
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// Time for systemd to start or to remove a unit.
 const UNIT_TIMEOUT: Duration = Duration::from_secs(120);

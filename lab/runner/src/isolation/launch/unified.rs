@@ -1,11 +1,14 @@
-use super::cgroup::{read_optional, value};
-use super::{CpuSet, Evidence, IoLimit, Limits, Pressure, at, device};
+use super::{
+    CpuSet, Evidence, IoLimit, Limits, Pressure, at,
+    cgroup::{read_optional, value},
+    device,
+};
 use anyhow::{Result, anyhow};
-use faultline_kernel::Limit;
-use faultline_kernel::parse::{cgroup_limit, cgroup_memory_stat, pressure};
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::time::Duration;
+use faultline_kernel::{
+    Limit,
+    parse::{cgroup_limit, cgroup_memory_stat, pressure},
+};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 /// Limits of `folder`. Devices that occur in `requested` get their name there. A missing file means
 /// no limit.

@@ -1,7 +1,6 @@
 use super::*;
 use rustix::fs::CWD;
-use std::fs;
-use std::os::unix::fs::symlink;
+use std::{fs, os::unix::fs::symlink};
 
 /// A folder `inside` with one of each kind, and what its links lead to beside it.
 fn scene() -> (tempfile::TempDir, Folder) {

@@ -1,10 +1,7 @@
 //! The daemon's log, for messages only: no decision depends on it.
 
 use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
-use std::process::Stdio;
+use std::{fs::File, os::unix::fs::FileExt, path::Path, process::Stdio};
 
 /// An in-memory log above this size is cleared up to the read position.
 const MAX_MEMORY_BYTES: u64 = 1 << 20;

@@ -3,9 +3,11 @@ use anyhow::{Context, ensure};
 use faultline_recording::with_suffix;
 use serde::Deserialize;
 use serde_json::Value;
-use std::fs::File;
-use std::io::{ErrorKind, Read};
-use std::path::{Path, PathBuf};
+use std::{
+    fs::File,
+    io::{ErrorKind, Read},
+    path::{Path, PathBuf},
+};
 
 const FORMAT: u32 = 1;
 const MAX_FILE_BYTES: u64 = 1 << 16;

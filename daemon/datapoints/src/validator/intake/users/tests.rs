@@ -1,9 +1,13 @@
 use crate::validator::intake::{Intake, Push};
 use faultline_core::config::Datapoints;
 use faultline_metrics::{Reading, Stamp};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 const VALIDATOR: u32 = 1000;
 const OTHER: u32 = 1001;

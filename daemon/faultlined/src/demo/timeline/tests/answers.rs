@@ -1,9 +1,11 @@
 //! What the daemon reads in the answers.
 
 use super::super::*;
-use faultline_agave::Error;
-use faultline_agave::admin::{Answer as Told, Method, StartProgress};
-use faultline_agave::rpc::{Answer, Batch, Call, Commitment, Health};
+use faultline_agave::{
+    Error,
+    admin::{Answer as Told, Method, StartProgress},
+    rpc::{Answer, Batch, Call, Commitment, Health},
+};
 
 const CALLS: [Call; 8] = [
     Call::EpochInfo,

@@ -11,8 +11,7 @@
 
 use faultline_metrics::Stamp;
 use faultline_status::LimitForecast;
-use std::collections::VecDeque;
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 const MEAN_SPAN: Duration = Duration::from_secs(1800);
 const MIN_MEANS: usize = 12;

@@ -1,6 +1,5 @@
 use super::*;
-use crate::sinks::prometheus::ExpositionFormat;
-use crate::sinks::prometheus::tests::page;
+use crate::sinks::prometheus::{ExpositionFormat, tests::page};
 use faultline_metrics::{Batch, Source, Stamp, TIME_BOUNDS, Text, Tick, metrics};
 use std::sync::Arc;
 

@@ -1,8 +1,7 @@
 mod protobuf;
 
 use super::*;
-use crate::sinks::prometheus::ExpositionFormat;
-use crate::sinks::prometheus::tests::page;
+use crate::sinks::prometheus::{ExpositionFormat, tests::page};
 use faultline_metrics::{Batch, Source, Stamp, TIME_BOUNDS, Text, Tick, metrics};
 use faultline_testkit::expose;
 use std::sync::Arc;

@@ -1,6 +1,5 @@
 use super::*;
-use crate::sinks::prometheus::DroppedSeries;
-use crate::sinks::prometheus::tests::page;
+use crate::sinks::prometheus::{DroppedSeries, tests::page};
 use faultline_metrics::{Batch, Histogram, Source, Stamp, TIME_BOUNDS, Text, metrics};
 use proptest::prelude::*;
 

@@ -1,7 +1,9 @@
 //! The page in a real browser, in eight states.
 
-use super::answers::{replaying, with};
-use super::*;
+use super::{
+    answers::{replaying, with},
+    *,
+};
 use faultline_metrics::AMBIGUOUS_PREFIX;
 use faultline_testkit::browser::{Browser, SKIP_MESSAGE};
 

@@ -1,9 +1,7 @@
 //! Certificates that change while the server runs, with modification times and lengths that do not.
 
 use super::*;
-use std::fs::File;
-use std::os::unix::fs::symlink;
-use std::time::SystemTime;
+use std::{fs::File, os::unix::fs::symlink, time::SystemTime};
 
 /// PEM files of this length.
 const LENGTH: usize = 2_048;

@@ -1,13 +1,19 @@
 use super::Owner;
-use crate::isolation::launch::at;
-use crate::isolation::tree::{Folder, OpenResult};
+use crate::isolation::{
+    launch::at,
+    tree::{Folder, OpenResult},
+};
 use anyhow::{Result, anyhow};
 use faultline_kernel::FileVersion;
-use rustix::fs::{Advice, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps};
-use rustix::io::Errno;
-use std::ffi::CStr;
-use std::fs::File;
-use std::io::{self, Read};
+use rustix::{
+    fs::{Advice, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps},
+    io::Errno,
+};
+use std::{
+    ffi::CStr,
+    fs::File,
+    io::{self, Read},
+};
 
 pub(super) fn copy(from: &Folder, to: &Folder, name: &CStr, owner: Option<Owner>) -> Result<u64> {
     let path = to.join(name);

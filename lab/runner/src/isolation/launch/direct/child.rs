@@ -1,13 +1,14 @@
 use super::group::{self, Group};
-use crate::isolation::launch::gate::Gate;
-use crate::isolation::launch::{End, Evidence, Job, Launched, Limits, at};
+use crate::isolation::launch::{End, Evidence, Job, Launched, Limits, at, gate::Gate};
 use anyhow::{Result, anyhow, bail};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
-use std::ffi::OsString;
-use std::io::Write;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::{
+    ffi::OsString,
+    io::Write,
+    os::unix::process::{CommandExt, ExitStatusExt},
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus, Stdio},
+};
 
 const SHELL: &str = "/bin/sh";
 /// Reads a word, then executes the program if the shell's own cgroup is `$0`. If this program is

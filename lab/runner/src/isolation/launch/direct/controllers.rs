@@ -1,13 +1,13 @@
 //! Enables controllers for groups in a cgroup of version 2. A cgroup that has processes itself
 //! cannot pass controllers on.
 
-use crate::isolation::launch::cgroup::{folders, has_word, read, write};
-use crate::isolation::launch::{Limits, at};
+use crate::isolation::launch::{
+    Limits, at,
+    cgroup::{folders, has_word, read, write},
+};
 use anyhow::{Result, bail};
 use rustix::io::Errno;
-use std::fs;
-use std::io::ErrorKind;
-use std::path::Path;
+use std::{fs, io::ErrorKind, path::Path};
 
 /// The leaf that this program moves into, so that its cgroup has no processes.
 pub(super) const SELF_LEAF: &str = "faultline.own";

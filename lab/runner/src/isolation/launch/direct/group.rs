@@ -1,16 +1,18 @@
-use super::parent::Cgroups;
-use super::{controllers, v1, v2};
-use crate::isolation::launch::cgroup::{folders, is_gone, processes, signal, write};
+use super::{controllers, parent::Cgroups, v1, v2};
 use crate::isolation::launch::{
-    Evidence, GroupName, IoLimit, Limits, NAME_PREFIX, at, unified, wait,
+    Evidence, GroupName, IoLimit, Limits, NAME_PREFIX, at,
+    cgroup::{folders, is_gone, processes, signal, write},
+    unified, wait,
 };
 use anyhow::{Result, anyhow, bail};
 use rustix::process::Signal;
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// Time for a killed process to exit: freeing a validator's memory takes time.
 const KILL_TIMEOUT: Duration = Duration::from_secs(120);

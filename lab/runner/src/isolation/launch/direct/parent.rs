@@ -1,10 +1,15 @@
-use super::controllers::{self, SELF_LEAF};
-use super::{CgroupRoots, v1};
-use crate::isolation::launch::cgroup::{has_word, read};
-use crate::isolation::launch::{Abilities, files};
+use super::{
+    CgroupRoots,
+    controllers::{self, SELF_LEAF},
+    v1,
+};
+use crate::isolation::launch::{
+    Abilities,
+    cgroup::{has_word, read},
+    files,
+};
 use anyhow::{Result, anyhow, bail};
-use faultline_kernel::parse::mountinfo;
-use faultline_kernel::{HostRoot, ReadError, locate};
+use faultline_kernel::{HostRoot, ReadError, locate, parse::mountinfo};
 use rustix::fs::{Access, access};
 use std::path::{Path, PathBuf};
 

@@ -1,9 +1,6 @@
-use super::group::Group;
-use super::parent::Unified;
-use super::*;
+use super::{group::Group, parent::Unified, *};
 use crate::isolation::{Evidence, GroupName};
-use std::fs;
-use std::path::Path;
+use std::{fs, path::Path};
 
 /// A host with these files below `proc` and `sys/fs/cgroup`.
 fn host(files: &[(&str, &str)]) -> (tempfile::TempDir, CgroupRoots) {

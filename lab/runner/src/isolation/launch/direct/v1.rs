@@ -1,11 +1,16 @@
-use crate::isolation::launch::cgroup::{read, value, write};
-use crate::isolation::launch::limits::in_pages;
-use crate::isolation::launch::{Evidence, IoLimit, Limits, at, unified};
+use crate::isolation::launch::{
+    Evidence, IoLimit, Limits, at,
+    cgroup::{read, value, write},
+    limits::in_pages,
+    unified,
+};
 use anyhow::{Result, bail};
 use faultline_kernel::parse::{cgroup_limit, cgroup_memory_stat, number};
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Folders {

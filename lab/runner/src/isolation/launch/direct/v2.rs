@@ -1,5 +1,4 @@
-use crate::isolation::launch::cgroup::write;
-use crate::isolation::launch::{IoLimit, Limits, unified};
+use crate::isolation::launch::{IoLimit, Limits, cgroup::write, unified};
 use anyhow::Result;
 use std::path::Path;
 

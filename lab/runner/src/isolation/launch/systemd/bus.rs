@@ -1,9 +1,7 @@
 use crate::isolation::launch::{End, wait};
 use anyhow::{Result, anyhow};
-use std::collections::HashMap;
-use std::time::Duration;
-use zbus::proxy::CacheProperties;
-use zbus::{OwnedObjectPath, OwnedVariant, Variant};
+use std::{collections::HashMap, time::Duration};
+use zbus::{OwnedObjectPath, OwnedVariant, Variant, proxy::CacheProperties};
 
 /// Timeout of a call; a thrashing machine answers late.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);

@@ -1,10 +1,10 @@
-use super::super::{Job, Limits};
-use super::bus::Properties;
+use super::{
+    super::{Job, Limits},
+    bus::Properties,
+};
 use anyhow::{Result, anyhow};
 use rustix::process::{Resource, getrlimit};
-use std::ffi::OsStr;
-use std::path::Path;
-use std::time::Duration;
+use std::{ffi::OsStr, path::Path, time::Duration};
 use zbus::Variant;
 
 const SET_BY_SYSTEMD: [&str; 16] = [

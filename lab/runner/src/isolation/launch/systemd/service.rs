@@ -1,13 +1,17 @@
-use super::bus::{Bus, Properties, Unit};
-use super::properties::property;
-use super::{KILL, UNIT_TIMEOUT};
-use crate::isolation::launch::gate::Gate;
-use crate::isolation::launch::limits::in_pages;
-use crate::isolation::launch::program::User;
-use crate::isolation::launch::{End, Evidence, IoLimit, Job, Launched, Limits, unified, wait};
+use super::{
+    KILL, UNIT_TIMEOUT,
+    bus::{Bus, Properties, Unit},
+    properties::property,
+};
+use crate::isolation::launch::{
+    End, Evidence, IoLimit, Job, Launched, Limits, gate::Gate, limits::in_pages, program::User,
+    unified, wait,
+};
 use anyhow::{Result, anyhow, bail};
-use std::path::{Component, Path, PathBuf};
-use std::time::Duration;
+use std::{
+    path::{Component, Path, PathBuf},
+    time::Duration,
+};
 
 /// Time for the kernel to have a limit that systemd has accepted.
 const APPLY_TIMEOUT: Duration = Duration::from_secs(2);

@@ -1,8 +1,8 @@
-use super::super::super::{CpuSet, GroupName};
-use super::*;
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
-use std::time::Duration;
+use super::{
+    super::super::{CpuSet, GroupName},
+    *,
+};
+use std::{ffi::OsString, os::unix::ffi::OsStringExt, time::Duration};
 
 fn job() -> Job {
     Job {
