@@ -32,7 +32,7 @@ enable = false
 
 /// Builds and checks `target/book`. Fails for a page without links to it, a broken link, and errors
 /// of mdBook.
-pub(crate) fn make(root: &Path, mdbook: &str, version: &str) -> anyhow::Result<()> {
+pub fn make(root: &Path, mdbook: &str, version: &str) -> anyhow::Result<()> {
     let stage = root.join("target/book-source");
     let site = root.join("target/book");
     for folder in [&stage, &site] {

@@ -30,11 +30,7 @@ struct Amount {
     reason: String,
 }
 
-pub(crate) fn check(
-    root: &Path,
-    files: &[PathBuf],
-    broken: &mut Vec<String>,
-) -> anyhow::Result<()> {
+pub fn check(root: &Path, files: &[PathBuf], broken: &mut Vec<String>) -> anyhow::Result<()> {
     let entries: Vec<Amount> = serde_saphyr::from_str(&read(root, Path::new(LIMITS))?)
         .with_context(|| format!("{LIMITS} cannot be read"))?;
     let limit = entries

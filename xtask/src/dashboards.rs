@@ -16,7 +16,7 @@ const FOLDER: &str = "grafana/dashboards";
 
 const COLUMNS: u64 = 24;
 
-pub(crate) fn write(root: &Path) -> anyhow::Result<()> {
+pub fn write(root: &Path) -> anyhow::Result<()> {
     for file in rules::files(root, FOLDER, "json")? {
         let text = normalized(&read(root, &file)?).with_context(|| file.display().to_string())?;
         run::write(root, &file, &text)?;
@@ -24,7 +24,7 @@ pub(crate) fn write(root: &Path) -> anyhow::Result<()> {
     check(root)
 }
 
-pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
+pub fn check(root: &Path) -> anyhow::Result<()> {
     let files = rules::files(root, FOLDER, "json")?;
     let mut broken = Vec::new();
     let mut dashboards = Vec::new();

@@ -11,13 +11,13 @@ const PAGE: &str = "ARCHITECTURE.md";
 const HEAD: &str = "| folder | package | uses | what |\n";
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Member {
-    pub(crate) folder: String,
+pub struct Member {
+    pub folder: String,
     package: String,
     uses: BTreeSet<String>,
 }
 
-pub(crate) fn read_table(root: &Path) -> anyhow::Result<Vec<Member>> {
+pub fn read_table(root: &Path) -> anyhow::Result<Vec<Member>> {
     let text = read(root, Path::new(PAGE))?;
     let (_, table) = text
         .split_once(HEAD)
@@ -47,11 +47,7 @@ fn member(row: &str) -> Option<Member> {
 }
 
 /// Adds every dependency that differs from the table, except those for tests.
-pub(crate) fn check(
-    root: &Path,
-    members: &[Member],
-    broken: &mut Vec<String>,
-) -> anyhow::Result<()> {
+pub fn check(root: &Path, members: &[Member], broken: &mut Vec<String>) -> anyhow::Result<()> {
     let packages = packages(root, &["--no-deps", "--offline"])?;
     let mut found: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for package in &packages {

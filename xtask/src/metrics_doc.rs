@@ -27,11 +27,11 @@ Generated from the catalog by `cargo run -p xtask -- metrics-doc`; do not edit.
 - Every value is taken on the daemon's own tick; a scrape gets the newest one and measures nothing.
 ";
 
-pub(crate) fn write(root: &Path) -> anyhow::Result<()> {
+pub fn write(root: &Path) -> anyhow::Result<()> {
     run::write(root, Path::new(PAGE), &page())
 }
 
-pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
+pub fn check(root: &Path) -> anyhow::Result<()> {
     run::check_written(root, Path::new(PAGE), &page(), "metrics-doc")
 }
 

@@ -16,14 +16,14 @@ const HEAD: &str = "\
 # Generated from the file of the same name in ../rules by `cargo run -p xtask -- metricsql`; do not edit. For vmalert.
 ";
 
-pub(crate) fn write(root: &Path) -> anyhow::Result<()> {
+pub fn write(root: &Path) -> anyhow::Result<()> {
     for (file, text) in variants(root)? {
         run::write(root, &file, &text)?;
     }
     Ok(())
 }
 
-pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
+pub fn check(root: &Path) -> anyhow::Result<()> {
     for (file, text) in variants(root)? {
         run::check_written(root, &file, &text, "metricsql")?;
     }

@@ -28,11 +28,7 @@ const CONFIG_KEYS: (&str, &str) = (
     "daemon/core/src/config/default.toml",
 );
 
-pub(crate) fn check(
-    root: &Path,
-    files: &[PathBuf],
-    broken: &mut Vec<String>,
-) -> anyhow::Result<()> {
+pub fn check(root: &Path, files: &[PathBuf], broken: &mut Vec<String>) -> anyhow::Result<()> {
     for file in files.iter().filter(|file| has_extension(file, "md")) {
         page(root, file, broken)?;
     }

@@ -1,8 +1,8 @@
 //! Checks Prometheus rules against the catalog and the runbooks: metrics and labels must exist, and
 //! every alert needs severity, runbook and tests.
 
-pub(crate) mod expression;
-pub(crate) mod shape;
+pub mod expression;
+pub mod shape;
 
 use crate::run::{files_below, has_extension, read};
 use anyhow::Context;
@@ -13,11 +13,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub(crate) const RULES: &str = "grafana/prometheus/rules";
+pub const RULES: &str = "grafana/prometheus/rules";
 const TESTS: &str = "grafana/prometheus/tests";
-pub(crate) const RUNBOOKS: &str = "docs/runbooks";
+pub const RUNBOOKS: &str = "docs/runbooks";
 
-pub(crate) const RUNBOOK_URL: &str = "https://faultline.example/docs/runbooks/";
+pub const RUNBOOK_URL: &str = "https://faultline.example/docs/runbooks/";
 
 const SEVERITIES: [&str; 3] = ["page", "ticket", "info"];
 
@@ -73,7 +73,7 @@ struct Expected {
     exp_labels: BTreeMap<String, String>,
 }
 
-pub(crate) fn check(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()> {
+pub fn check(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()> {
     let rules = all(root)?;
     let cases: Vec<Case> = parse_all::<TestFile>(root, TESTS)?
         .into_iter()
@@ -103,12 +103,12 @@ pub(crate) fn check(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()>
     Ok(())
 }
 
-pub(crate) fn expressions(root: &Path, file: &Path) -> anyhow::Result<Vec<String>> {
+pub fn expressions(root: &Path, file: &Path) -> anyhow::Result<Vec<String>> {
     let rules = parse::<RuleFile>(root, file)?.rules();
     Ok(rules.map(|rule| rule.expr).collect())
 }
 
-pub(crate) fn names(root: &Path) -> anyhow::Result<Names> {
+pub fn names(root: &Path) -> anyhow::Result<Names> {
     Ok(names_with(&all(root)?))
 }
 
@@ -123,7 +123,7 @@ fn all(root: &Path) -> anyhow::Result<Vec<Rule>> {
     Ok(files.into_iter().flat_map(RuleFile::rules).collect())
 }
 
-pub(crate) fn files(root: &Path, folder: &str, extension: &str) -> anyhow::Result<Vec<PathBuf>> {
+pub fn files(root: &Path, folder: &str, extension: &str) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = files_below(root, Path::new(folder))?;
     files.retain(|file| has_extension(file, extension));
     Ok(files)
@@ -134,7 +134,7 @@ fn parse_all<T: serde::de::DeserializeOwned>(root: &Path, folder: &str) -> anyho
     files.iter().map(|file| parse(root, file)).collect()
 }
 
-pub(crate) fn parse<T: serde::de::DeserializeOwned>(root: &Path, file: &Path) -> anyhow::Result<T> {
+pub fn parse<T: serde::de::DeserializeOwned>(root: &Path, file: &Path) -> anyhow::Result<T> {
     let options = serde_saphyr::options! { with_snippet: false };
     serde_saphyr::from_str_with_options(&read(root, file)?, options)
         .with_context(|| file.display().to_string())

@@ -7,7 +7,7 @@ use std::{
 };
 
 #[expect(clippy::disallowed_methods, reason = "a chore runs programs itself")]
-pub(crate) fn output(root: &Path, program: &str, arguments: &[&str]) -> anyhow::Result<String> {
+pub fn output(root: &Path, program: &str, arguments: &[&str]) -> anyhow::Result<String> {
     let output = Command::new(program)
         .args(arguments)
         .current_dir(root)
@@ -23,7 +23,7 @@ pub(crate) fn output(root: &Path, program: &str, arguments: &[&str]) -> anyhow::
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-pub(crate) fn packages(root: &Path, options: &[&str]) -> anyhow::Result<Vec<Value>> {
+pub fn packages(root: &Path, options: &[&str]) -> anyhow::Result<Vec<Value>> {
     let arguments = [&["metadata", "--format-version", "1"], options].concat();
     let mut metadata: Value = serde_json::from_str(&output(root, "cargo", &arguments)?)?;
     match metadata["packages"].take() {
@@ -32,23 +32,18 @@ pub(crate) fn packages(root: &Path, options: &[&str]) -> anyhow::Result<Vec<Valu
     }
 }
 
-pub(crate) fn read(root: &Path, file: &Path) -> anyhow::Result<String> {
+pub fn read(root: &Path, file: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(root.join(file))
         .with_context(|| format!("{} cannot be read", file.display()))
 }
 
-pub(crate) fn write(root: &Path, file: &Path, text: &str) -> anyhow::Result<()> {
+pub fn write(root: &Path, file: &Path, text: &str) -> anyhow::Result<()> {
     std::fs::write(root.join(file), text)
         .with_context(|| format!("{} cannot be written", file.display()))
 }
 
 /// Fails unless the file has the text that `chore` writes.
-pub(crate) fn check_written(
-    root: &Path,
-    file: &Path,
-    text: &str,
-    chore: &str,
-) -> anyhow::Result<()> {
+pub fn check_written(root: &Path, file: &Path, text: &str, chore: &str) -> anyhow::Result<()> {
     if read(root, file)? != text {
         bail!(
             "{} does not match its sources; run: cargo run -p xtask -- {chore}",
@@ -58,7 +53,7 @@ pub(crate) fn check_written(
     Ok(())
 }
 
-pub(crate) fn files_below(root: &Path, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+pub fn files_below(root: &Path, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let unreadable = || format!("{} cannot be read", folder.display());
     let mut files = Vec::new();
     for entry in std::fs::read_dir(root.join(folder)).with_context(unreadable)? {
@@ -73,7 +68,7 @@ pub(crate) fn files_below(root: &Path, folder: &Path) -> anyhow::Result<Vec<Path
     Ok(files)
 }
 
-pub(crate) fn has_extension(file: &Path, extension: &str) -> bool {
+pub fn has_extension(file: &Path, extension: &str) -> bool {
     file.extension().is_some_and(|found| found == extension)
 }
 
@@ -81,7 +76,7 @@ const NOT_PRODUCTION: [&str; 7] = [
     "tests", "benches", "examples", "testkit", "fuzz", "witness", "scripts",
 ];
 
-pub(crate) fn is_production(file: &Path) -> bool {
+pub fn is_production(file: &Path) -> bool {
     let in_folder = |folder: &str| file.components().any(|part| part.as_os_str() == folder);
     has_extension(file, "rs")
         && !file.ends_with("tests.rs")
@@ -89,12 +84,12 @@ pub(crate) fn is_production(file: &Path) -> bool {
 }
 
 /// The lines of a file of Rust without its tests.
-pub(crate) fn production(text: &str) -> impl Iterator<Item = &str> {
+pub fn production(text: &str) -> impl Iterator<Item = &str> {
     text.lines()
         .take_while(|line| !line.starts_with("#[cfg(test)]"))
 }
 
-pub(crate) fn tokens<'a>(lines: impl Iterator<Item = &'a str>) -> anyhow::Result<TokenStream> {
+pub fn tokens<'a>(lines: impl Iterator<Item = &'a str>) -> anyhow::Result<TokenStream> {
     let code: String = lines.flat_map(|line| [line, "\n"]).collect();
     code.parse()
         .map_err(|error| anyhow::anyhow!("no Rust: {error}"))

@@ -11,7 +11,7 @@ use std::{
 type Id = (String, String);
 type Dependencies = BTreeMap<Id, BTreeSet<Id>>;
 
-pub(crate) fn print(root: &Path, program: &str, target: &str) -> anyhow::Result<()> {
+pub fn print(root: &Path, program: &str, target: &str) -> anyhow::Result<()> {
     println!("{:#}", document(root, program, target)?);
     Ok(())
 }

@@ -13,7 +13,7 @@ const MAX_LINES: usize = 500;
 /// Not allowed in any file of git.
 const UNWANTED: [&str; 5] = ["/work/", "FIXME", "XXX", "todo!(", "unimplemented!("];
 
-pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
+pub fn check(root: &Path) -> anyhow::Result<()> {
     let files = tracked(root)?;
     let mut broken = Vec::new();
     for file in &files {

@@ -18,11 +18,7 @@ const SHIPPED: [&str; 3] = [RULES, "grafana/dashboards", "packaging/debian/contr
 const UNITS: [&str; 4] = ["service", "socket", "slice", "target"];
 const SCRIPTS: [&str; 3] = [".ci", "packaging", "scripts"];
 
-pub(crate) fn check(
-    root: &Path,
-    files: &[PathBuf],
-    broken: &mut Vec<String>,
-) -> anyhow::Result<()> {
+pub fn check(root: &Path, files: &[PathBuf], broken: &mut Vec<String>) -> anyhow::Result<()> {
     let words = words_to_avoid(&read(root, Path::new(TABLE.0))?)?;
     for file in files {
         for text in texts(root, file).with_context(|| file.display().to_string())? {

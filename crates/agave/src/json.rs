@@ -16,14 +16,14 @@ const METHOD_NOT_FOUND: i64 = -32601;
 const MAX_TEXT_BYTES: usize = 64 << 10;
 const MAX_DEPTH: usize = 128;
 /// Maximum entries of a list; mainnet-beta has 5,000 nodes.
-pub(crate) const MAX_ENTRIES: usize = 1 << 16;
+pub const MAX_ENTRIES: usize = 1 << 16;
 const MAX_REASON_CHARS: usize = 160;
 
 #[derive(Debug, Deserialize)]
 #[serde(bound(deserialize = "T: Deserialize<'de>"))]
-pub(crate) struct Response<'a, T = &'a RawValue> {
+pub struct Response<'a, T = &'a RawValue> {
     #[serde(default, deserialize_with = "number")]
-    pub(crate) id: Option<u64>,
+    pub id: Option<u64>,
     // `"result": null` is valid; a missing result is not.
     #[serde(default = "missing", deserialize_with = "present")]
     result: Option<T>,
@@ -32,12 +32,12 @@ pub(crate) struct Response<'a, T = &'a RawValue> {
 }
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct ErrorObject<'a> {
-    pub(crate) code: i64,
+pub struct ErrorObject<'a> {
+    pub code: i64,
     #[serde(default)]
     message: String,
     #[serde(default, borrow)]
-    pub(crate) data: Option<&'a RawValue>,
+    pub data: Option<&'a RawValue>,
 }
 
 fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
@@ -55,7 +55,7 @@ fn missing<T>() -> Option<T> {
 }
 
 impl<'a, T> Response<'a, T> {
-    pub(crate) fn outcome(self) -> Result<Result<T, ErrorObject<'a>>, Error> {
+    pub fn outcome(self) -> Result<Result<T, ErrorObject<'a>>, Error> {
         match (self.error, self.result) {
             (Some(error), _) => Ok(Err(error)),
             (None, Some(result)) => Ok(Ok(result)),
@@ -68,7 +68,7 @@ impl<'a, T> Response<'a, T> {
 }
 
 impl ErrorObject<'_> {
-    pub(crate) fn into_error(self, method: &'static str) -> Error {
+    pub fn into_error(self, method: &'static str) -> Error {
         if self.code == METHOD_NOT_FOUND {
             Error::NotOffered { method }
         } else {
@@ -80,7 +80,7 @@ impl ErrorObject<'_> {
     }
 }
 
-pub(crate) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Error> {
+pub fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Error> {
     let read = check(body)
         .map_err(serde_json::Error::custom)
         .and_then(|()| serde_json::from_slice(body));
@@ -90,7 +90,7 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Error> {
     })
 }
 
-pub(crate) fn parse_result<'a, T: Deserialize<'a>>(
+pub fn parse_result<'a, T: Deserialize<'a>>(
     method: &'static str,
     result: &'a RawValue,
 ) -> Result<T, Error> {
@@ -145,7 +145,7 @@ fn after_text(text: &[u8]) -> Option<&[u8]> {
     (text.len() <= MAX_TEXT_BYTES).then_some(&[])
 }
 
-pub(crate) fn list<'de, T: Deserialize<'de>, D: Deserializer<'de>, const MAX: usize>(
+pub fn list<'de, T: Deserialize<'de>, D: Deserializer<'de>, const MAX: usize>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
     struct List<T, const MAX: usize>(PhantomData<T>);
@@ -174,14 +174,14 @@ pub(crate) fn list<'de, T: Deserialize<'de>, D: Deserializer<'de>, const MAX: us
 
 /// Reads one field of an entry: `None` if it is null or has the wrong type. So one bad field does
 /// not discard the entry.
-pub(crate) fn tolerant<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+pub fn tolerant<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     let field = <&RawValue>::deserialize(deserializer)?;
     Ok(serde_json::from_str(field.get()).ok())
 }
 
-pub(crate) fn map<'de, K, V, D>(deserializer: D) -> Result<HashMap<K, V>, D::Error>
+pub fn map<'de, K, V, D>(deserializer: D) -> Result<HashMap<K, V>, D::Error>
 where
     K: Deserialize<'de> + Eq + Hash,
     V: Deserialize<'de>,

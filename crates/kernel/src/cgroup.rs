@@ -1,6 +1,6 @@
-pub(crate) mod files;
+pub mod files;
 mod freezer;
-pub(crate) mod levels;
-pub(crate) mod locate;
-pub(crate) mod settings;
+pub mod levels;
+pub mod locate;
+pub mod settings;
 mod source;

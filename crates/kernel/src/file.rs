@@ -18,11 +18,11 @@ const MAX_BYTES: usize = 32 * 1024 * 1024;
 /// A name, a space and a 64-bit number; the longest line of `vmstat` has 50 bytes.
 const MAX_LINE_BYTES: usize = 128;
 
-pub(crate) const READ_FILE: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
+pub const READ_FILE: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
 
 /// What a file belongs to. If it has vanished, a missing file is `Gone` instead of `Absent`.
 #[derive(Debug, Clone)]
-pub(crate) enum Owner {
+pub enum Owner {
     Host,
     /// A descriptor of the process's folder, through which a later process with the same pid is not
     /// reachable.
@@ -31,7 +31,7 @@ pub(crate) enum Owner {
 }
 
 impl Owner {
-    pub(crate) fn still_exists(&self) -> bool {
+    pub fn still_exists(&self) -> bool {
         match self {
             Self::Host => true,
             Self::Process(folder) => {
@@ -56,7 +56,7 @@ impl Owner {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ReadMode {
+pub enum ReadMode {
     /// The kernel delivers the file in one piece. A read that does not fill the buffer was
     /// complete, which saves a second read.
     One,
@@ -122,11 +122,7 @@ impl OpenFile {
     }
 }
 
-pub(crate) fn read_whole(
-    fd: &OwnedFd,
-    read_mode: ReadMode,
-    buffer: &mut Vec<u8>,
-) -> Result<(), Errno> {
+pub fn read_whole(fd: &OwnedFd, read_mode: ReadMode, buffer: &mut Vec<u8>) -> Result<(), Errno> {
     buffer.clear();
     buffer.reserve(INITIAL_CAPACITY);
     loop {
@@ -163,7 +159,7 @@ pub(crate) fn read_whole(
 
 /// Opened at first use, and reopened after it was lost.
 #[derive(Debug)]
-pub(crate) struct LazyFile {
+pub struct LazyFile {
     owner: Owner,
     path: Arc<Path>,
     read_mode: ReadMode,
@@ -171,7 +167,7 @@ pub(crate) struct LazyFile {
 }
 
 impl LazyFile {
-    pub(crate) fn new(owner: Owner, path: impl Into<Arc<Path>>, read_mode: ReadMode) -> Self {
+    pub fn new(owner: Owner, path: impl Into<Arc<Path>>, read_mode: ReadMode) -> Self {
         Self {
             owner,
             path: path.into(),
@@ -180,11 +176,11 @@ impl LazyFile {
         }
     }
 
-    pub(crate) fn path(&self) -> &Arc<Path> {
+    pub fn path(&self) -> &Arc<Path> {
         &self.path
     }
 
-    pub(crate) fn parse<T>(
+    pub fn parse<T>(
         &mut self,
         buffer: &mut Vec<u8>,
         parse: impl FnOnce(&[u8]) -> Result<T, ParseError>,

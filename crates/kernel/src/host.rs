@@ -1,4 +1,4 @@
-pub(crate) mod files;
+pub mod files;
 
 use std::{
     ffi::OsString,

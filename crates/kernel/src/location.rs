@@ -69,7 +69,7 @@ pub fn locate_folder(root: &Path, path: &Path, mounts: &[Mount]) -> Option<Locat
     })
 }
 
-pub(crate) fn mount_of<'a>(folder: &OwnedFd, mounts: &'a [Mount]) -> Option<&'a Mount> {
+pub fn mount_of<'a>(folder: &OwnedFd, mounts: &'a [Mount]) -> Option<&'a Mount> {
     let stat = rustix::fs::statx(folder, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok();
     let id = stat
         .filter(|stat| stat.stx_mask & StatxFlags::MNT_ID.bits() != 0)?
@@ -82,7 +82,7 @@ fn is_remote(mount: &Mount) -> bool {
 }
 
 /// Opens the root of a process; needs ptrace permission.
-pub(crate) fn open_root(root: &Path) -> rustix::io::Result<OwnedFd> {
+pub fn open_root(root: &Path) -> rustix::io::Result<OwnedFd> {
     rustix::fs::openat(
         CWD,
         root,
@@ -94,7 +94,7 @@ pub(crate) fn open_root(root: &Path) -> rustix::io::Result<OwnedFd> {
 /// Opens `path` as if `top` were the root, safe against concurrent renames. Uses openat2 (Linux
 /// 5.6), or one step per folder if a seccomp filter refuses it. systemd's `RestrictSUIDSGID=` then
 /// returns ENOSYS, some container runtimes EPERM.
-pub(crate) fn open_below(top: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
+pub fn open_below(top: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
     match open_at_once(top, path) {
         Err(Errno::NOSYS | Errno::PERM) => open_by_steps(top, path),
         opened => opened,
@@ -146,7 +146,7 @@ fn open_by_steps(top: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
     )
 }
 
-pub(crate) fn space(folder: &OwnedFd) -> Option<Space> {
+pub fn space(folder: &OwnedFd) -> Option<Space> {
     let stat = rustix::fs::fstatvfs(folder).ok()?;
     Some(Space {
         size: stat.f_blocks.checked_mul(stat.f_frsize)?,

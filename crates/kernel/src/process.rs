@@ -34,14 +34,14 @@ const NO_FD_COUNT: &str = "not counted before Linux 6.2, nor for a kernel thread
 /// The folder of a process or thread. Files opened through the descriptor belong to it, never to a
 /// later one with the same number.
 #[derive(Debug, Clone)]
-pub(crate) struct TaskFolder {
-    pub(crate) descriptor: Arc<OwnedFd>,
-    pub(crate) path: PathBuf,
+pub struct TaskFolder {
+    pub descriptor: Arc<OwnedFd>,
+    pub path: PathBuf,
 }
 
 impl TaskFolder {
     /// `task` is `PID` or `PID/task/TID`.
-    pub(crate) fn open(root: &HostRoot, task: &str) -> Result<Self, ReadError> {
+    pub fn open(root: &HostRoot, task: &str) -> Result<Self, ReadError> {
         let path = root.procfs.join(task);
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         match rustix::fs::openat(CWD, &path, flags, Mode::empty()) {
@@ -58,7 +58,7 @@ impl TaskFolder {
         Self::open(root, &living).ok()
     }
 
-    pub(crate) fn owner(&self) -> Owner {
+    pub fn owner(&self) -> Owner {
         Owner::Process(Arc::clone(&self.descriptor))
     }
 
@@ -70,7 +70,7 @@ impl TaskFolder {
 /// Limit of the search for a living thread: a killed process has hundreds of exiting ones.
 const MAX_SEARCHED_THREADS: usize = 32;
 
-pub(crate) fn first_threads(root: &HostRoot, pid: u32) -> impl Iterator<Item = String> {
+pub fn first_threads(root: &HostRoot, pid: u32) -> impl Iterator<Item = String> {
     let threads = std::fs::read_dir(root.procfs.join(format!("{pid}/task"))).ok();
     let threads = threads.into_iter().flatten().flatten();
     threads
@@ -79,7 +79,7 @@ pub(crate) fn first_threads(root: &HostRoot, pid: u32) -> impl Iterator<Item = S
 }
 
 /// Whether a process or thread, such as `PID/task/TID`, exits or cannot be read.
-pub(crate) fn is_exiting(root: &HostRoot, task: &str) -> bool {
+pub fn is_exiting(root: &HostRoot, task: &str) -> bool {
     !root
         .read_proc(&format!("{task}/stat"), pid_stat::parse)
         .is_ok_and(|stat| !stat.exiting)

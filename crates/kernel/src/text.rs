@@ -45,31 +45,31 @@ impl fmt::Debug for Comm {
 }
 
 #[derive(Clone, Copy)]
-pub(crate) struct Line<'a> {
-    pub(crate) text: &'a [u8],
-    pub(crate) number: usize,
+pub struct Line<'a> {
+    pub text: &'a [u8],
+    pub number: usize,
 }
 
 impl<'a> Line<'a> {
-    pub(crate) fn error(self, what: &'static str) -> ParseError {
+    pub fn error(self, what: &'static str) -> ParseError {
         ParseError::new(self.number, self.text, what)
     }
 
-    pub(crate) fn split_at_byte(self, separator: u8) -> Option<(&'a [u8], &'a [u8])> {
+    pub fn split_at_byte(self, separator: u8) -> Option<(&'a [u8], &'a [u8])> {
         let at = self.text.iter().position(|&b| b == separator)?;
         let (key, rest) = self.text.split_at_checked(at)?;
         Some((key, rest.get(1..)?))
     }
 }
 
-pub(crate) fn lines(text: &[u8]) -> Lines<'_> {
+pub fn lines(text: &[u8]) -> Lines<'_> {
     Lines {
         rest: text,
         number: 0,
     }
 }
 
-pub(crate) struct Lines<'a> {
+pub struct Lines<'a> {
     rest: &'a [u8],
     number: usize,
 }
@@ -94,12 +94,12 @@ impl<'a> Iterator for Lines<'a> {
     }
 }
 
-pub(crate) fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|&b| b == b' ' || b == b'\t')
         .filter(|word| !word.is_empty())
 }
 
-pub(crate) fn number(digits: &[u8]) -> Option<u64> {
+pub fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
     }
@@ -112,7 +112,7 @@ pub(crate) fn number(digits: &[u8]) -> Option<u64> {
     })
 }
 
-pub(crate) fn signed(text: &[u8]) -> Option<i64> {
+pub fn signed(text: &[u8]) -> Option<i64> {
     match text.strip_prefix(b"-") {
         Some(digits) => 0i64.checked_sub_unsigned(number(digits)?),
         None => i64::try_from(number(text)?).ok(),
@@ -121,7 +121,7 @@ pub(crate) fn signed(text: &[u8]) -> Option<i64> {
 
 /// The inner `None` is an underflowed counter: the kernel writes it as a negative number, or as one
 /// near 2^64.
-pub(crate) fn count(text: &[u8]) -> Option<Option<u64>> {
+pub fn count(text: &[u8]) -> Option<Option<u64>> {
     match text.strip_prefix(b"-") {
         Some(digits) => number(digits).map(|_| None),
         None => number(text).map(not_underflowed),
@@ -133,7 +133,7 @@ fn not_underflowed(value: u64) -> Option<u64> {
 }
 
 /// `   123 kB` in bytes; a number without unit as it is. The inner `None` as in [`count`].
-pub(crate) fn amount(text: &[u8]) -> Option<Option<u64>> {
+pub fn amount(text: &[u8]) -> Option<Option<u64>> {
     let mut words = words(text);
     let value = count(words.next()?)?;
     match (words.next(), words.next()) {
@@ -148,7 +148,7 @@ pub(crate) fn amount(text: &[u8]) -> Option<Option<u64>> {
 
 /// Reads `key value` lines into the fields that `field` names. Other keys and underflowed counters
 /// are skipped. An empty text is an error.
-pub(crate) fn fill<T: Default>(
+pub fn fill<T: Default>(
     text: &[u8],
     separator: u8,
     field: impl for<'a> Fn(&'a mut T, &[u8]) -> Option<&'a mut Option<u64>>,
@@ -198,7 +198,7 @@ macro_rules! counters {
 pub(crate) use counters;
 
 /// Parses the lines after the header. Leaves out an inner `None` of `read`.
-pub(crate) fn rows<T>(
+pub fn rows<T>(
     text: &[u8],
     heading_lines: usize,
     what: &'static str,
@@ -214,7 +214,7 @@ pub fn only_line(text: &[u8]) -> Result<String, ParseError> {
     Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())
 }
 
-pub(crate) fn single_value<T>(
+pub fn single_value<T>(
     text: &[u8],
     read: impl FnOnce(&[u8]) -> Option<T>,
 ) -> Result<T, ParseError> {

@@ -11,7 +11,7 @@ const MS_PER_LAMPORT: u64 = 472;
 /// Tower credits for a hundred slots if each vote is immediate.
 const MAX_CREDITS: u64 = 1_600;
 
-pub(super) fn genesis_certificate() -> Value {
+pub fn genesis_certificate() -> Value {
     json!({
         "block": {"slot": GENESIS_BLOCK, "blockId": vec![7; 32]},
         "signature": {"signature": vec![7; 192], "bitmap": [0, 6, 0, 63]},
@@ -20,7 +20,7 @@ pub(super) fn genesis_certificate() -> Value {
 
 /// Entries of `epochCredits`: more than one answer contains. Lamports continue from the last
 /// credits.
-pub(super) fn credits(state: &NodeState, stake: u64, per_hundred_slots: u64) -> Vec<[u64; 3]> {
+pub fn credits(state: &NodeState, stake: u64, per_hundred_slots: u64) -> Vec<[u64; 3]> {
     let (migration, epoch) = (GENESIS_BLOCK / SLOTS_IN_EPOCH, state.slot / SLOTS_IN_EPOCH);
     let first = migration.max(epoch.saturating_sub(MAX_CREDIT_ENTRIES as u64 - 1));
     let mut entries = credits_until(GENESIS_BLOCK, per_hundred_slots);
@@ -46,7 +46,7 @@ fn reward(state: &NodeState, stake: u64, per_hundred_slots: u64, slots: u64) -> 
     stake * slots * ms / MS_PER_LAMPORT / MAX_CREDITS * per_hundred_slots
 }
 
-pub(super) fn admission(state: &NodeState) -> Value {
+pub fn admission(state: &NodeState) -> Value {
     let votes = state.voters > 0;
     let account = bs58::decode(VOTE_ACCOUNT).into_vec().unwrap_or_default();
     json!({

@@ -53,7 +53,7 @@ impl Version {
     }
 }
 
-pub(super) fn answer(state: &NodeState, method: &str, params: &Value) -> Option<Value> {
+pub fn answer(state: &NodeState, method: &str, params: &Value) -> Option<Value> {
     let index = state.slot % SLOTS_IN_EPOCH;
     let with_slot = |value: Value| json!({"context": state.context(), "value": value});
     Some(match method {

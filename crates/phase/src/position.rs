@@ -18,7 +18,7 @@ const MIN_RATE: f64 = 0.4;
 const MAX_RATE: f64 = 1.6;
 
 /// Maximum slots that a cluster makes in this time; unlimited while the slot time is unknown.
-pub(crate) fn max_slots(within: Duration, slot_time: Option<Duration>) -> u64 {
+pub fn max_slots(within: Duration, slot_time: Option<Duration>) -> u64 {
     slot_time.map_or(u64::MAX, |slot_time| {
         slots_at_rate(within, slot_time, MAX_RATE)
     })
@@ -29,15 +29,15 @@ fn slots_at_rate(within: Duration, slot_time: Duration, rate: f64) -> u64 {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct SlotTrack {
-    pub(crate) slot: u64,
+pub struct SlotTrack {
+    pub slot: u64,
     /// Time of the last report, or of a later tick at which the process was stopped.
-    pub(crate) known_at: Duration,
-    pub(crate) advanced_at: Duration,
+    pub known_at: Duration,
+    pub advanced_at: Duration,
     /// The last report at which the slot kept pace with the slot time.
-    pub(crate) last_at_pace: Duration,
+    pub last_at_pace: Duration,
     /// The last step was larger than a cluster can make.
-    pub(crate) is_fast: bool,
+    pub is_fast: bool,
     /// Slot and time from which the pace is measured.
     pace_start: (u64, Duration),
     reported_at: Duration,
@@ -46,7 +46,7 @@ pub(crate) struct SlotTrack {
 }
 
 impl SlotTrack {
-    pub(crate) fn new(slot: u64, at: Duration) -> Self {
+    pub fn new(slot: u64, at: Duration) -> Self {
         SlotTrack {
             slot,
             known_at: at,
@@ -61,7 +61,7 @@ impl SlotTrack {
 
     /// Compares with the previous report, not with the highest slot: one wrong slot must not hide
     /// the next ones.
-    pub(crate) fn report(&mut self, slot: u64, at: Duration, slot_time: Option<Duration>) {
+    pub fn report(&mut self, slot: u64, at: Duration, slot_time: Option<Duration>) {
         // Two seconds more, for skipped slots and late answers.
         let since = at.saturating_sub(self.known_at) + Duration::from_secs(2);
         self.is_fast = slot.saturating_sub(self.slot) > max_slots(since, slot_time);
@@ -88,7 +88,7 @@ impl SlotTrack {
         (self.slot, self.known_at, self.reported_at) = (slot, at, at);
     }
 
-    pub(crate) fn max_silence(&self) -> Duration {
+    pub fn max_silence(&self) -> Duration {
         self.cadence.map_or(MAX_CADENCE, |cadence| {
             (cadence * 5 / 2).clamp(PACE_WINDOW, MAX_CADENCE)
         })

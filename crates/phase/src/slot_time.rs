@@ -32,7 +32,7 @@ const MIN_SLOT_TIME: Duration = Duration::from_millis(10);
 const MAX_JUMPS: u8 = 3;
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct SlotTimeMeter {
+pub struct SlotTimeMeter {
     /// (tip, first reported at), oldest first.
     samples: VecDeque<(u64, Duration)>,
     newest: Option<(u64, Duration)>,
@@ -45,27 +45,27 @@ pub(crate) struct SlotTimeMeter {
 }
 
 impl SlotTimeMeter {
-    pub(crate) fn set_stable(&mut self, slot_time: Duration) {
+    pub fn set_stable(&mut self, slot_time: Duration) {
         self.stable = Some(slot_time).filter(|time| !time.is_zero());
     }
 
     /// `None` before the first measurement.
-    pub(crate) fn value(&self) -> Option<Duration> {
+    pub fn value(&self) -> Option<Duration> {
         self.stable.or(self.first)
     }
 
-    pub(crate) fn stable(&self) -> Option<Duration> {
+    pub fn stable(&self) -> Option<Duration> {
         self.stable
     }
 
     /// Drops the samples, because later ones do not continue them. Measured values stay.
-    pub(crate) fn clear_samples(&mut self) {
+    pub fn clear_samples(&mut self) {
         self.samples.clear();
         self.newest = None;
     }
 
     /// Takes a `tip` that was reported while the validator was near it.
-    pub(crate) fn report(&mut self, tip: u64, now: Duration) {
+    pub fn report(&mut self, tip: u64, now: Duration) {
         match self.newest {
             Some((slot, at)) if tip == slot => {
                 if now.saturating_sub(at) >= MAX_STANDSTILL {

@@ -176,7 +176,7 @@ fn is_disk_full(error: &std::io::Error) -> bool {
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
-pub(crate) trait AttachPath<T> {
+pub trait AttachPath<T> {
     fn at(self, path: &Path) -> Result<T, Error>;
 }
 

@@ -2,10 +2,10 @@ mod guarded;
 mod tables;
 mod whole;
 
-pub(crate) use guarded::BoundedConnection;
-pub(crate) use tables::{PresentTables, excerpt, objects, present};
+pub use guarded::BoundedConnection;
+pub use tables::{PresentTables, excerpt, objects, present};
 use whole::HEADER_BYTES;
-pub(crate) use whole::detect_truncation;
+pub use whole::detect_truncation;
 
 use crate::{
     error::{AttachPath, Error},
@@ -27,7 +27,7 @@ pub struct DatabaseKind {
     pub format: i32,
 }
 
-pub(crate) const RECORDING: DatabaseKind = DatabaseKind {
+pub const RECORDING: DatabaseKind = DatabaseKind {
     application_id: APPLICATION_ID,
     format: FORMAT,
 };
@@ -36,10 +36,10 @@ pub(crate) const RECORDING: DatabaseKind = DatabaseKind {
 const CACHE_KIB: i64 = 512;
 
 /// Maximum wait for another connection's short lock.
-pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
+pub const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Suffixes of SQLite's files beside a database.
-pub(crate) const SIDE_FILES: [&str; 3] = ["-wal", "-shm", "-journal"];
+pub const SIDE_FILES: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 /// The path of a file next to the recording, such as its `-wal`.
 pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
@@ -48,7 +48,7 @@ pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-pub(crate) fn length(path: &Path) -> u64 {
+pub fn length(path: &Path) -> u64 {
     std::fs::metadata(path).map_or(0, |meta| meta.len())
 }
 
@@ -58,20 +58,20 @@ fn opened_path(conn: &Connection, path: &Path) -> PathBuf {
 }
 
 /// Opens one of this program's own files for writing.
-pub(crate) fn open_to_write(path: &Path, kind: &DatabaseKind) -> Result<Connection, Error> {
+pub fn open_to_write(path: &Path, kind: &DatabaseKind) -> Result<Connection, Error> {
     let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, kind)?;
     tune(&conn).at(path)?;
     Ok(conn)
 }
 
 /// Opens an untrusted file for reading.
-pub(crate) fn open_to_read(path: &Path, kind: &DatabaseKind) -> Result<BoundedConnection, Error> {
+pub fn open_to_read(path: &Path, kind: &DatabaseKind) -> Result<BoundedConnection, Error> {
     guarded(path, OpenFlags::SQLITE_OPEN_READ_ONLY, path, kind)
 }
 
 /// Opens an untrusted file that SQLite may have to write before it reads. Errors name the file
 /// `named`, because `path` may be a copy.
-pub(crate) fn open_to_recover(
+pub fn open_to_recover(
     path: &Path,
     named: &Path,
     kind: &DatabaseKind,
@@ -145,11 +145,7 @@ fn tune(conn: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-pub(crate) fn check_format(
-    conn: &Connection,
-    path: &Path,
-    kind: &DatabaseKind,
-) -> Result<(), Error> {
+pub fn check_format(conn: &Connection, path: &Path, kind: &DatabaseKind) -> Result<(), Error> {
     let number = |pragma: &str| {
         conn.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0))
             .at(path)
@@ -190,7 +186,7 @@ pub(crate) fn check_format(
     Ok(())
 }
 
-pub(crate) fn column_list<'a>(
+pub fn column_list<'a>(
     present: &PresentTables,
     table: &str,
     names: impl Iterator<Item = &'a str>,
@@ -207,24 +203,24 @@ pub(crate) fn column_list<'a>(
 }
 
 /// Unix nanoseconds, saturated at the year 2262.
-pub(crate) fn nanos(since: Duration) -> i64 {
+pub fn nanos(since: Duration) -> i64 {
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// A negative number, which no recording has, gives 1970.
-pub(crate) fn duration(nanos: i64) -> Duration {
+pub fn duration(nanos: i64) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
 }
 
 /// A new file that gets its name when it is complete. An incomplete one is removed.
 #[derive(Debug)]
-pub(crate) struct TempFile {
+pub struct TempFile {
     whole: PathBuf,
     part: PathBuf,
 }
 
 impl TempFile {
-    pub(crate) fn new(path: &Path) -> Result<TempFile, Error> {
+    pub fn new(path: &Path) -> Result<TempFile, Error> {
         if path.exists() {
             return Err(Error::Exists {
                 path: path.to_owned(),
@@ -238,12 +234,12 @@ impl TempFile {
         Ok(part)
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.part
     }
 
     /// Syncs the file, then gives it its name; never replaces another file.
-    pub(crate) fn publish(self) -> Result<(), Error> {
+    pub fn publish(self) -> Result<(), Error> {
         std::fs::File::open(&self.part)
             .and_then(|file| file.sync_all())
             .at(&self.part)?;

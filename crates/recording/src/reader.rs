@@ -1,7 +1,7 @@
 mod export;
 mod info;
 mod live;
-pub(crate) mod open;
+pub mod open;
 mod progress;
 mod rows;
 mod types;
@@ -10,7 +10,7 @@ pub use export::{Cell, Row, TableInfo};
 pub use info::Info;
 pub use live::Live;
 pub use progress::Progress;
-pub(crate) use rows::read_labels;
+pub use rows::read_labels;
 pub use types::{
     Columns, EventRow, PoolRow, ProblemRow, ProcessRow, SeriesRow, SessionRow, TickRow,
 };

@@ -9,8 +9,8 @@ mod open;
 mod prune;
 mod samples;
 
-pub(crate) use long::id_of_name;
-pub(crate) use open::{end_last_session, make_tables, other_labels};
+pub use long::id_of_name;
+pub use open::{end_last_session, make_tables, other_labels};
 
 use crate::{
     error::{AttachPath, Error},

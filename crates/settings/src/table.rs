@@ -9,7 +9,7 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-pub(crate) const UNKNOWN: &str = "unknown key";
+pub const UNKNOWN: &str = "unknown key";
 
 const EMPTY_BUT_REQUIRED: &str = "is empty, and is needed";
 

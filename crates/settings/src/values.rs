@@ -2,9 +2,9 @@ use faultline_text::{parse_size, parse_time};
 use std::{fmt, time::Duration};
 use toml::de::DeValue;
 
-pub(crate) const EMPTY: &str = "is empty; leave the key out instead";
+pub const EMPTY: &str = "is empty; leave the key out instead";
 
-pub(crate) fn kind(value: &DeValue<'_>) -> String {
+pub fn kind(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => format!("the string {text:?}"),
         DeValue::Integer(number) => format!("the number {}", number.as_str()),
@@ -17,7 +17,7 @@ pub(crate) fn kind(value: &DeValue<'_>) -> String {
 }
 
 /// Message for a value in place of a table; it may be a password.
-pub(crate) fn not_a_table(value: &DeValue<'_>) -> String {
+pub fn not_a_table(value: &DeValue<'_>) -> String {
     let found = match value {
         DeValue::String(_) => "a string".to_owned(),
         other => kind(other),

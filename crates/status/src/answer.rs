@@ -4,7 +4,7 @@
 //! moment and ignores the `for` duration of an alert. The text names RAM growth that reaches the limit in days; the verdict ignores it.
 
 mod cache;
-pub(crate) mod inputs;
+pub mod inputs;
 mod ram;
 mod rewards;
 
@@ -217,7 +217,7 @@ pub fn answers(inputs: &AnswerInputs) -> [Answer; 3] {
 }
 
 /// Without those of a newer release.
-pub(crate) fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Answer>, D::Error> {
+pub fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Answer>, D::Error> {
     let all = Vec::<serde_json::Value>::deserialize(deserializer)?;
     let known = all.into_iter().map(serde_json::from_value);
     Ok(known.filter_map(Result::ok).collect())

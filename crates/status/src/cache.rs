@@ -81,14 +81,14 @@ impl ProgramCacheStatus {
 }
 
 /// As observed, and as configured.
-pub(crate) fn entries(readings: Readings<'_>, metric: &Metric) -> [Option<f64>; 2] {
+pub fn entries(readings: Readings<'_>, metric: &Metric) -> [Option<f64>; 2] {
     ["observed", "configured"].map(|kind| {
         let entries = readings.number_of(metric, &[kind]);
         entries.filter(|entries| *entries > 0.0)
     })
 }
 
-pub(crate) fn warning(readings: Readings<'_>, now: Stamp) -> Option<String> {
+pub fn warning(readings: Readings<'_>, now: Stamp) -> Option<String> {
     if readings.flag(&daemon::PUSHES_FILTERED) == Some(true) {
         return Some("RUST_LOG filters the pushes".to_owned());
     }

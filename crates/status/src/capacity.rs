@@ -19,7 +19,7 @@ const FULL_SOON_SECONDS: f64 = 4.0 * 3600.0;
 const MAX_OPEN_FILES_SHARE: f64 = 0.9;
 
 /// Empty if none of it is known.
-pub(crate) fn capacity(readings: Readings<'_>) -> Vec<StatusItem> {
+pub fn capacity(readings: Readings<'_>) -> Vec<StatusItem> {
     let fullest = FullestFileSystem::of(readings);
     let files = readings
         .number(&p::OPEN_FDS)

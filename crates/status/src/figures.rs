@@ -97,7 +97,7 @@ pub struct LastMinute {
 }
 
 /// Ignores figures of a newer release.
-pub(crate) fn known<'de, D: Deserializer<'de>, V: Deserialize<'de>>(
+pub fn known<'de, D: Deserializer<'de>, V: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<Figure, V>, D::Error> {
     let all = BTreeMap::<String, V>::deserialize(deserializer)?;
@@ -134,7 +134,7 @@ impl Figure {
     }
 }
 
-pub(crate) fn figures(tick: &Tick) -> BTreeMap<Figure, f64> {
+pub fn figures(tick: &Tick) -> BTreeMap<Figure, f64> {
     let known = { Figure::ALL.iter() }.filter_map(|figure| Some((*figure, figure.of(tick)?)));
     known.collect()
 }

@@ -23,7 +23,7 @@ pub struct Pool {
 }
 
 /// By name.
-pub(crate) fn pools(readings: Readings<'_>) -> Vec<Pool> {
+pub fn pools(readings: Readings<'_>) -> Vec<Pool> {
     let mut pools: BTreeMap<&str, Pool> = BTreeMap::new();
     for reading in readings.0.readings() {
         let is = |metric: &'static Metric| std::ptr::eq(reading.metric, metric);

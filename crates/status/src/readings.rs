@@ -3,40 +3,40 @@
 use faultline_metrics::{Metric, Reading, Source, Tick, metrics::validator::PHASE};
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Readings<'a>(pub(crate) &'a Tick);
+pub struct Readings<'a>(pub &'a Tick);
 
 impl<'a> Readings<'a> {
     /// The series with exactly these label values.
-    pub(crate) fn number_of(self, metric: &Metric, labels: &[&str]) -> Option<f64> {
+    pub fn number_of(self, metric: &Metric, labels: &[&str]) -> Option<f64> {
         let number = self.0.value_of(metric, labels);
         number.filter(|number| number.is_finite())
     }
 
     /// The series without labels.
-    pub(crate) fn number(self, metric: &Metric) -> Option<f64> {
+    pub fn number(self, metric: &Metric) -> Option<f64> {
         self.number_of(metric, &[])
     }
 
-    pub(crate) fn flag_of(self, metric: &Metric, labels: &[&str]) -> Option<bool> {
+    pub fn flag_of(self, metric: &Metric, labels: &[&str]) -> Option<bool> {
         Some(self.number_of(metric, labels)? == 1.0)
     }
 
-    pub(crate) fn flag(self, metric: &Metric) -> Option<bool> {
+    pub fn flag(self, metric: &Metric) -> Option<bool> {
         self.flag_of(metric, &[])
     }
 
     /// Whether the followed process is a validator, which has a series for each phase.
-    pub(crate) fn has_phases(self) -> bool {
+    pub fn has_phases(self) -> bool {
         self.number_of(&PHASE, &["absent"]).is_some()
     }
 
-    pub(crate) fn all(self, metric: &'static Metric) -> impl Iterator<Item = &'a Reading> {
+    pub fn all(self, metric: &'static Metric) -> impl Iterator<Item = &'a Reading> {
         let readings = self.0.readings();
         readings.filter(move |reading| std::ptr::eq(reading.metric, metric))
     }
 
     /// The series of a metric, each with the value of its first label.
-    pub(crate) fn by_label(self, metric: &'static Metric) -> impl Iterator<Item = (&'a str, f64)> {
+    pub fn by_label(self, metric: &'static Metric) -> impl Iterator<Item = (&'a str, f64)> {
         self.all(metric).filter_map(|reading| {
             let label = reading.labels.first().map_or("", |label| label.as_str());
             Some((label, reading.value.number()?))
@@ -44,24 +44,24 @@ impl<'a> Readings<'a> {
     }
 
     /// The first label of the series that is 1.
-    pub(crate) fn active(self, metric: &'static Metric) -> Option<&'a str> {
+    pub fn active(self, metric: &'static Metric) -> Option<&'a str> {
         let (label, _) = self.by_label(metric).find(|(_, value)| *value == 1.0)?;
         Some(label)
     }
 
     /// A label of the metric's first series; `None` if it is empty.
-    pub(crate) fn label(self, metric: &'static Metric, name: &str) -> Option<&'a str> {
+    pub fn label(self, metric: &'static Metric, name: &str) -> Option<&'a str> {
         label(self.all(metric).next()?, name)
     }
 
-    pub(crate) fn is_up(self, source: Source) -> bool {
+    pub fn is_up(self, source: Source) -> bool {
         let mut batches = self.0.batches.iter();
         batches.any(|batch| batch.source == source && batch.up)
     }
 }
 
 /// A label's value; `None` where it is empty, which stands for unknown.
-pub(crate) fn label<'a>(reading: &'a Reading, name: &str) -> Option<&'a str> {
+pub fn label<'a>(reading: &'a Reading, name: &str) -> Option<&'a str> {
     let mut names = reading.metric.labels.iter();
     let value = reading
         .labels

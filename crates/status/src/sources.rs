@@ -24,7 +24,7 @@ pub struct SourceStatus {
 }
 
 /// Each source once: the daemon has a second batch, with the metrics of all sources.
-pub(crate) fn sources(readings: Readings<'_>, now: Stamp) -> Vec<SourceStatus> {
+pub fn sources(readings: Readings<'_>, now: Stamp) -> Vec<SourceStatus> {
     let mut sources: Vec<SourceStatus> = Vec::new();
     for batch in &readings.0.batches {
         let name = batch.source.name();

@@ -1,23 +1,23 @@
 //! Thresholds of the alerts in `grafana/prometheus/rules`. A test compares them.
 
-pub(crate) const OOM_AHEAD_SHARE: f64 = 0.95;
+pub const OOM_AHEAD_SHARE: f64 = 0.95;
 
 /// Above this share growth counts.
-pub(crate) const OOM_AHEAD_GROWING_SHARE: f64 = 0.8;
-pub(crate) const OOM_AHEAD_SECONDS: f64 = 900.0;
-pub(crate) const OOM_AHEAD_BY_GROWTH_SECONDS: f64 = 7200.0;
-pub(crate) const SWAP_BYTES: f64 = 67_108_864.0;
-pub(crate) const MEMORY_STALLED_SHARE: f64 = 0.1;
-pub(crate) const MAJOR_FAULTS_PER_SECOND: f64 = 1000.0;
+pub const OOM_AHEAD_GROWING_SHARE: f64 = 0.8;
+pub const OOM_AHEAD_SECONDS: f64 = 900.0;
+pub const OOM_AHEAD_BY_GROWTH_SECONDS: f64 = 7200.0;
+pub const SWAP_BYTES: f64 = 67_108_864.0;
+pub const MEMORY_STALLED_SHARE: f64 = 0.1;
+pub const MAJOR_FAULTS_PER_SECOND: f64 = 1000.0;
 
-pub(crate) const RELOADS_PER_SLOT: f64 = 5.0;
+pub const RELOADS_PER_SLOT: f64 = 5.0;
 
-pub(crate) const VOTE_DISTANCE: f64 = 30.0;
+pub const VOTE_DISTANCE: f64 = 30.0;
 
 /// From this one on, votes are late.
-pub(crate) const LATE_REWARD_DISTANCE: f64 = 6.0;
-pub(crate) const LATE_VOTES_SHARE: f64 = 0.5;
-pub(crate) const BALANCE_SOL: f64 = 0.1;
-pub(crate) const SKIPPED_SHARE: f64 = 0.1;
-pub(crate) const SKIPPED_SLOTS: f64 = 3.5;
-pub(crate) const SKIPPED_TIMES_CLUSTER: f64 = 2.0;
+pub const LATE_REWARD_DISTANCE: f64 = 6.0;
+pub const LATE_VOTES_SHARE: f64 = 0.5;
+pub const BALANCE_SOL: f64 = 0.1;
+pub const SKIPPED_SHARE: f64 = 0.1;
+pub const SKIPPED_SLOTS: f64 = 3.5;
+pub const SKIPPED_TIMES_CLUSTER: f64 = 2.0;

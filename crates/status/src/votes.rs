@@ -17,7 +17,7 @@ const LAMPORTS_PER_SOL: f64 = 1e9;
 const SOL_PER_VOTE: f64 = 5_000.0 / LAMPORTS_PER_SOL;
 
 /// Empty for a node whose votes are not known.
-pub(crate) fn votes(readings: Readings<'_>) -> Vec<StatusItem> {
+pub fn votes(readings: Readings<'_>) -> Vec<StatusItem> {
     let role = readings.label(&m::VOTE_ACCOUNT, "role");
     let is_standby = role == Some("standby");
     let state = match readings.flag(&m::DELINQUENT) {

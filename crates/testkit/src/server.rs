@@ -13,7 +13,7 @@ use crate::{Error, Result};
 
 /// Accepts until it is dropped. Connections that are open then may be served until their clients close them.
 #[derive(Debug)]
-pub(crate) struct Server {
+pub struct Server {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
     acceptor: Option<JoinHandle<()>>,
@@ -21,9 +21,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// Serves each connection on a thread of its own. The flag is set when the server is dropped.
-    pub(crate) fn start(
-        serve: impl Fn(TcpStream, &AtomicBool) + Send + Sync + 'static,
-    ) -> Result<Self> {
+    pub fn start(serve: impl Fn(TcpStream, &AtomicBool) + Send + Sync + 'static) -> Result<Self> {
         let broken = |source| Error::Connection {
             address: "127.0.0.1:0".to_owned(),
             source,
@@ -48,7 +46,7 @@ impl Server {
         })
     }
 
-    pub(crate) fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> SocketAddr {
         self.address
     }
 }

@@ -35,17 +35,17 @@ impl Keypair {
 /// An account of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Account {
-    pub(crate) address: Address,
-    pub(crate) signs: bool,
-    pub(crate) is_written: bool,
+    pub address: Address,
+    pub signs: bool,
+    pub is_written: bool,
 }
 
 /// One call of a program.
 #[derive(Debug)]
 pub(crate) struct Instruction {
-    pub(crate) program: Address,
-    pub(crate) accounts: Vec<Account>,
-    pub(crate) data: Vec<u8>,
+    pub program: Address,
+    pub accounts: Vec<Account>,
+    pub data: Vec<u8>,
 }
 
 /// The wire bytes of a transaction in which `payer` calls `program` with `memo` as data and no accounts.

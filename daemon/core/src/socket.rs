@@ -152,7 +152,7 @@ impl ListeningSockets {
     ///
     /// # Errors
     /// The runtime cannot watch a socket.
-    pub(crate) fn open(bound: Vec<BoundSocket>) -> io::Result<ListeningSockets> {
+    pub fn open(bound: Vec<BoundSocket>) -> io::Result<ListeningSockets> {
         let open = |bound: BoundSocket| {
             let accepting = match bound.socket {
                 Socket::Tcp(socket) => Either::Left(tokio::net::TcpListener::from_std(socket)?),
@@ -170,7 +170,7 @@ impl ListeningSockets {
     }
 
     /// Cancel-safe: a dropped future has accepted nothing.
-    pub(crate) async fn accept(&mut self) -> io::Result<Stream> {
+    pub async fn accept(&mut self) -> io::Result<Stream> {
         std::future::poll_fn(|cx| self.poll_accept(cx)).await
     }
 
@@ -196,7 +196,7 @@ impl ListeningSockets {
 
     /// Accepts at most `max_queued` queued connections of our own sockets and closes these sockets.
     /// Connections queued in inherited sockets wait for the next process.
-    pub(crate) async fn close(mut self, max_queued: usize) -> Vec<Stream> {
+    pub async fn close(mut self, max_queued: usize) -> Vec<Stream> {
         /// A queued connection is accepted within this time.
         const QUEUED_ACCEPT_TIMEOUT: Duration = Duration::from_millis(20);
         self.sockets.retain(|socket| !socket.inherited);

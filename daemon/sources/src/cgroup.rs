@@ -278,11 +278,7 @@ fn read_stat(stat: &MemoryStat, output: &mut SourceOutput) {
     }
 }
 
-pub(super) fn register(
-    registry: &mut Registry,
-    context: &BuildContext<'_>,
-    memory: &SharedMeminfo,
-) {
+pub fn register(registry: &mut Registry, context: &BuildContext<'_>, memory: &SharedMeminfo) {
     registry.sampler(Cgroup {
         following: context.following.clone(),
         process: None,

@@ -44,7 +44,7 @@ impl Poll for Datapoints {
     }
 }
 
-pub(super) fn register(
+pub fn register(
     registry: &mut Registry,
     context: &BuildContext<'_>,
     intake: &Intake,
@@ -86,7 +86,7 @@ impl Poll for Log {
 }
 
 /// Datapoints in the log go to the intake. `None` without a configured log.
-pub(super) fn register_log(
+pub fn register_log(
     registry: &mut Registry,
     context: &BuildContext<'_>,
     intake: &Intake,

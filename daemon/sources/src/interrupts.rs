@@ -205,7 +205,7 @@ impl Totals {
     }
 }
 
-pub(super) fn register(registry: &mut Registry, context: &BuildContext<'_>) {
+pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
     if !context.config.host.enabled {
         return;
     }

@@ -15,13 +15,13 @@ use std::{pin::pin, time::Duration};
 const MIN_TTL: Duration = Duration::from_secs(10);
 
 /// Lifetime of a response that is polled every `interval`: three intervals, but at least 10 s.
-pub(crate) fn response_ttl(interval: Duration) -> Duration {
+pub fn response_ttl(interval: Duration) -> Duration {
     interval.saturating_mul(3).max(MIN_TTL)
 }
 
 /// Lifetime of a slot that is polled every `interval`: two intervals, because a slot always
 /// advances. One extra second covers the response time.
-pub(crate) fn slot_ttl(interval: Duration) -> Duration {
+pub fn slot_ttl(interval: Duration) -> Duration {
     interval
         .saturating_mul(2)
         .saturating_add(Duration::from_secs(1))
@@ -29,7 +29,7 @@ pub(crate) fn slot_ttl(interval: Duration) -> Duration {
 
 /// The last response and its time of arrival; `None` before the first.
 #[derive(Debug, Clone)]
-pub(crate) struct Timestamped<T>(Option<(T, Stamp)>);
+pub struct Timestamped<T>(Option<(T, Stamp)>);
 
 impl<T> Default for Timestamped<T> {
     fn default() -> Self {
@@ -38,15 +38,15 @@ impl<T> Default for Timestamped<T> {
 }
 
 impl<T: Clone> Timestamped<T> {
-    pub(crate) fn set(&mut self, value: T, at: Stamp) {
+    pub fn set(&mut self, value: T, at: Stamp) {
         self.0 = Some((value, at));
     }
 
-    pub(crate) fn at(&self) -> Option<Stamp> {
+    pub fn at(&self) -> Option<Stamp> {
         self.0.as_ref().map(|(_, at)| *at)
     }
 
-    pub(crate) fn fresh(&self, now: Stamp, response_ttl: Duration) -> Option<T> {
+    pub fn fresh(&self, now: Stamp, response_ttl: Duration) -> Option<T> {
         self.0
             .as_ref()
             .filter(|(_, at)| now.since(*at) <= response_ttl)
@@ -55,14 +55,14 @@ impl<T: Clone> Timestamped<T> {
 }
 
 #[derive(Debug)]
-pub(crate) struct PollTimer {
+pub struct PollTimer {
     clock: Clock,
     schedule: Schedule,
     stop: Stop,
 }
 
 impl PollTimer {
-    pub(crate) fn new(clock: Clock, interval: Duration, stop: Stop) -> Self {
+    pub fn new(clock: Clock, interval: Duration, stop: Stop) -> Self {
         PollTimer {
             clock,
             schedule: Schedule::every(interval),
@@ -71,7 +71,7 @@ impl PollTimer {
     }
 
     /// Waits for the next poll; false on the stop signal. Skips missed polls. Cancel-safe.
-    pub(crate) async fn next(&mut self) -> bool {
+    pub async fn next(&mut self) -> bool {
         let due = tokio::time::Instant::from_std(self.clock.instant(self.schedule.next()));
         tokio::select! {
             biased;
@@ -84,7 +84,7 @@ impl PollTimer {
 
     /// Waits for `exchange`. Calls `on_due_poll` for each poll that falls due meanwhile, because
     /// earlier responses may expire. `None` on the stop signal.
-    pub(crate) async fn wait_for<T>(
+    pub async fn wait_for<T>(
         &mut self,
         exchange: impl Future<Output = T>,
         mut on_due_poll: impl FnMut(),
@@ -100,15 +100,15 @@ impl PollTimer {
 }
 
 #[derive(Debug)]
-pub(crate) struct PollResult {
-    pub(crate) at: Stamp,
+pub struct PollResult {
+    pub at: Stamp,
     /// Of the machine. Exported after the process's end too, because a full disk may have caused
     /// it.
-    pub(crate) readings: Vec<Reading>,
+    pub readings: Vec<Reading>,
     /// Of this process only.
-    pub(crate) of_process: Option<(ProcessId, Vec<Reading>)>,
-    pub(crate) problems: Vec<Problem>,
-    pub(crate) up: bool,
+    pub of_process: Option<(ProcessId, Vec<Reading>)>,
+    pub problems: Vec<Problem>,
+    pub up: bool,
 }
 
 /// The tick checks for new results at least this often.
@@ -116,7 +116,7 @@ const MAX_SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Exports the latest result of a poller, while it is fresh.
 #[derive(Debug)]
-pub(crate) struct PolledSource {
+pub struct PolledSource {
     source: Source,
     poll_interval: Duration,
     latest: Latest<PollResult>,
@@ -124,7 +124,7 @@ pub(crate) struct PolledSource {
 }
 
 impl PolledSource {
-    pub(crate) fn new(source: Source, poll_interval: Duration, latest: Latest<PollResult>) -> Self {
+    pub fn new(source: Source, poll_interval: Duration, latest: Latest<PollResult>) -> Self {
         PolledSource {
             source,
             poll_interval,
@@ -172,10 +172,10 @@ impl Poll for PolledSource {
 /// Logs changes of a source's absent and gone problems. The tick logs other problems, and when the
 /// source goes up or down.
 #[derive(Debug, Default)]
-pub(crate) struct ProblemLog(Vec<(bool, Status)>);
+pub struct ProblemLog(Vec<(bool, Status)>);
 
 impl ProblemLog {
-    pub(crate) fn log_changes(&mut self, source: Source, up: bool, problems: &[Problem]) {
+    pub fn log_changes(&mut self, source: Source, up: bool, problems: &[Problem]) {
         let Some(texts) = self.change(up, problems) else {
             return;
         };

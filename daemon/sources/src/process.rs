@@ -114,7 +114,7 @@ fn read(sample: ProcessSample, host: &HostConstants, output: &mut SourceOutput) 
     output.whole(&p::MAX_FDS, [], max);
 }
 
-pub(super) fn register(registry: &mut Registry) {
+pub fn register(registry: &mut Registry) {
     registry.sampler(Process {
         files: None,
         limits: Throttle::every(LIMIT_SAMPLE_INTERVAL),

@@ -31,7 +31,7 @@ impl Poll for Target {
     }
 }
 
-pub(super) fn register(registry: &mut Registry, context: &BuildContext<'_>) {
+pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
     registry.sampler(Target {
         following: context.following.clone(),
         last_reported: None,

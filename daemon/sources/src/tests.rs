@@ -3,6 +3,6 @@
 use faultline_agave::PublicKey;
 
 /// A valid address. The name has no letter that base58 lacks.
-pub(super) fn key(name: &str) -> PublicKey {
+pub fn key(name: &str) -> PublicKey {
     format!("Demo{name:1>40}").parse().unwrap()
 }

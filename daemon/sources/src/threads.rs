@@ -300,7 +300,7 @@ fn block_io_delay(
     output.problems.push(problem);
 }
 
-pub(super) fn register(registry: &mut Registry, context: &BuildContext<'_>) {
+pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
     let config = &context.config.threads;
     if config.enabled {
         let descriptors = faultline_core::limits::raise_open_file_limit();

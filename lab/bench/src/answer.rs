@@ -13,10 +13,10 @@ const MAX_ACCOUNT_BYTES: usize = (10 << 20) + 1;
 const NODE_SPECIFIC_FIELDS: [&str; 2] = ["continuation_token", "status"];
 
 /// Prefix of the record of a skipped slot; no JSON text begins with it.
-pub(crate) const SKIPPED_PREFIX: &str = "skipped ";
+pub const SKIPPED_PREFIX: &str = "skipped ";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Encoding {
+pub enum Encoding {
     Base64,
     Zstd,
     /// `base58`: nodes refuse more than 128 bytes.
@@ -27,18 +27,18 @@ pub(crate) enum Encoding {
 
 impl Encoding {
     /// With the names of JSON-RPC.
-    pub(crate) const ALL: [(&'static str, Encoding); 4] = [
+    pub const ALL: [(&'static str, Encoding); 4] = [
         ("base64", Encoding::Base64),
         ("base64+zstd", Encoding::Zstd),
         ("base58", Encoding::Base58),
         ("jsonParsed", Encoding::JsonParsed),
     ];
 
-    pub(crate) fn named(name: &str) -> Option<Encoding> {
+    pub fn named(name: &str) -> Option<Encoding> {
         protocol::named(&Encoding::ALL, name)
     }
 
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         protocol::name_of(&Encoding::ALL, self)
     }
 
@@ -49,7 +49,7 @@ impl Encoding {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Expected {
+pub enum Expected {
     Account(Encoding),
     /// Any result; the bytes are the node's JSON.
     Text,
@@ -62,12 +62,12 @@ pub(crate) enum Expected {
 }
 
 impl Expected {
-    pub(crate) fn is_verified(self) -> bool {
+    pub fn is_verified(self) -> bool {
         self != Expected::Json { same: false }
     }
 
     /// `same` if two nodes must agree.
-    pub(crate) fn json(method: &str, same: bool) -> Expected {
+    pub fn json(method: &str, same: bool) -> Expected {
         if same && method.starts_with("starknet_") {
             Expected::Starknet
         } else {
@@ -126,7 +126,7 @@ enum AccountData<'a> {
     Parsed(BTreeMap<String, IgnoredAny>),
 }
 
-pub(crate) struct Decoder {
+pub struct Decoder {
     zstd: zstd::bulk::Decompressor<'static>,
     compressed: Vec<u8>,
     bytes: Vec<u8>,
@@ -138,7 +138,7 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    pub(crate) fn new() -> std::io::Result<Decoder> {
+    pub fn new() -> std::io::Result<Decoder> {
         let zstd = zstd::bulk::Decompressor::new()?;
         Ok(Decoder {
             zstd,
@@ -151,7 +151,7 @@ impl Decoder {
     }
 
     /// For JSON it is a [`canonical::record`]; the decoding time does not include its computation.
-    pub(crate) fn bytes(&mut self) -> &[u8] {
+    pub fn bytes(&mut self) -> &[u8] {
         if let Some((result, ignored_fields)) = self.json.take() {
             self.bytes = canonical::record(&result, ignored_fields).into_bytes();
         }
@@ -159,16 +159,11 @@ impl Decoder {
     }
 
     /// The slot and the bytes to compare of an answer that was decoded.
-    pub(crate) fn answer(&mut self) -> Option<(Option<u64>, &[u8])> {
+    pub fn answer(&mut self) -> Option<(Option<u64>, &[u8])> {
         self.is_comparable.then(|| (self.slot, self.bytes()))
     }
 
-    pub(crate) fn decode(
-        &mut self,
-        body: &[u8],
-        id: u64,
-        expected: Expected,
-    ) -> Result<(), Failure> {
+    pub fn decode(&mut self, body: &[u8], id: u64, expected: Expected) -> Result<(), Failure> {
         self.bytes.clear();
         self.json = None;
         self.slot = None;
@@ -242,7 +237,7 @@ impl Decoder {
     }
 }
 
-pub(crate) fn result<'a, R: Deserialize<'a>>(body: &'a [u8], id: u64) -> Result<R, Failure> {
+pub fn result<'a, R: Deserialize<'a>>(body: &'a [u8], id: u64) -> Result<R, Failure> {
     let answer: Answer<R> = serde_json::from_slice(body).map_err(|_| Failure::Malformed)?;
     match (answer.error, answer.result) {
         // A rate limiter may answer before it reads the request's id.

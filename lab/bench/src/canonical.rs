@@ -7,7 +7,7 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher as _},
 };
 
-pub(crate) const RECORD_PREFIX: &str = "json ";
+pub const RECORD_PREFIX: &str = "json ";
 /// Maximum nested parts of a record.
 const MAX_PARTS: usize = 150;
 /// Maximum top-level parts of a record.
@@ -21,7 +21,7 @@ const MAX_TEXT_CHARS: usize = 60;
 
 /// The first line is a digest that is equal for equal values; the rest describes the first parts.
 /// Fields in `ignored_fields` are ignored.
-pub(crate) fn record(json: &str, ignored_fields: &[&str]) -> String {
+pub fn record(json: &str, ignored_fields: &[&str]) -> String {
     let mut details = Details {
         ignored_fields,
         parts: BTreeMap::new(),
@@ -43,11 +43,11 @@ pub(crate) fn record(json: &str, ignored_fields: &[&str]) -> String {
     out
 }
 
-pub(crate) fn digest(record: &str) -> &str {
+pub fn digest(record: &str) -> &str {
     record.lines().next().unwrap_or_default()
 }
 
-pub(crate) fn difference(reference: &str, other: &str) -> String {
+pub fn difference(reference: &str, other: &str) -> String {
     let parts = |record| -> BTreeMap<&str, (&str, &str)> {
         str::lines(record).skip(1).filter_map(part).collect()
     };

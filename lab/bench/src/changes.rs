@@ -7,7 +7,7 @@ use std::fmt::Display;
 
 /// Appends notes to the table of changes. The flag is true if anything is worse or cannot be
 /// compared.
-pub(crate) fn append_notes(
+pub fn append_notes(
     mut out: String,
     worse: bool,
     mismatches: &[String],
@@ -25,7 +25,7 @@ pub(crate) fn append_notes(
 }
 
 /// `words`: first for worse, then for better.
-pub(crate) fn verdict<W: Display>(
+pub fn verdict<W: Display>(
     decision: Option<Decision>,
     worse: Direction,
     words: [&str; 2],
@@ -40,13 +40,13 @@ pub(crate) fn verdict<W: Display>(
 }
 
 /// Change and interval in percent, from a ratio and the ends of its interval.
-pub(crate) fn percent_change(ratio: [f64; 3]) -> [String; 2] {
+pub fn percent_change(ratio: [f64; 3]) -> [String; 2] {
     let [value, low, high] = ratio.map(|end| number((end - 1.0) * 100.0, 1));
     [format!("{value} %"), format!("{low} to {high} %")]
 }
 
 /// Names that only one run has.
-pub(crate) fn only_in_one_run(before: &[String], after: &[String]) -> Vec<String> {
+pub fn only_in_one_run(before: &[String], after: &[String]) -> Vec<String> {
     let mut lines = Vec::new();
     for (run, other, missing) in [(before, after, "after"), (after, before, "before")] {
         for name in run.iter().filter(|name| !other.contains(name)) {
@@ -57,6 +57,6 @@ pub(crate) fn only_in_one_run(before: &[String], after: &[String]) -> Vec<String
 }
 
 /// `None` if they are equal.
-pub(crate) fn setting_mismatch(name: &str, before: &str, after: &str) -> Option<String> {
+pub fn setting_mismatch(name: &str, before: &str, after: &str) -> Option<String> {
     (before != after).then(|| format!("OTHER SETTINGS: {name}: {before} before, {after} after"))
 }

@@ -4,10 +4,10 @@ use faultline_zlib::{Compressor, Decompressor};
 use lzokay::compress::{Dict, compress_no_alloc, compress_worst_size};
 use zstd::bulk;
 
-pub(crate) const CODEC_NAMES: &str = "zlib-1 to zlib-9, zstd-1 to zstd-22 (with a trained dictionary: zstd-3+dict), brotli-0 to brotli-11, lz4, snappy, lzo";
+pub const CODEC_NAMES: &str = "zlib-1 to zlib-9, zstd-1 to zstd-22 (with a trained dictionary: zstd-3+dict), brotli-0 to brotli-11, lz4, snappy, lzo";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Codec {
+pub enum Codec {
     Zlib(i32),
     Zstd(i32),
     ZstdDictionary(i32),
@@ -19,7 +19,7 @@ pub(crate) enum Codec {
 
 impl Codec {
     /// Parses `zstd-3+dict`; the level has a default.
-    pub(crate) fn named(name: &str) -> Option<Codec> {
+    pub fn named(name: &str) -> Option<Codec> {
         let Some((family, text)) = name.split_once('-') else {
             return Some(match name {
                 "zlib" => Codec::Zlib(6),
@@ -45,11 +45,11 @@ impl Codec {
         }
     }
 
-    pub(crate) fn needs_dictionary(self) -> bool {
+    pub fn needs_dictionary(self) -> bool {
         matches!(self, Codec::ZstdDictionary(_))
     }
 
-    pub(crate) fn name(self) -> String {
+    pub fn name(self) -> String {
         match self {
             Codec::Zlib(level) => format!("zlib-{level}"),
             Codec::Zstd(level) => format!("zstd-{level}"),
@@ -62,7 +62,7 @@ impl Codec {
     }
 
     /// Library and version; Cargo.toml pins the version.
-    pub(crate) fn library(self) -> String {
+    pub fn library(self) -> String {
         match self {
             Codec::Zlib(_) => format!("zlib {}", faultline_zlib::version()),
             Codec::Zstd(_) | Codec::ZstdDictionary(_) => {
@@ -77,7 +77,7 @@ impl Codec {
 }
 
 /// Compresses and decompresses. Tables are reused across records, as in a server.
-pub(crate) enum Coder {
+pub enum Coder {
     Zlib(Compressor, Decompressor),
     Zstd(Box<(bulk::Compressor<'static>, bulk::Decompressor<'static>)>),
     Brotli(i32),
@@ -87,7 +87,7 @@ pub(crate) enum Coder {
 }
 
 impl Coder {
-    pub(crate) fn new(codec: Codec, dictionary: Option<&[u8]>) -> anyhow::Result<Coder> {
+    pub fn new(codec: Codec, dictionary: Option<&[u8]>) -> anyhow::Result<Coder> {
         Ok(match codec {
             Codec::Zlib(level) => Coder::Zlib(Compressor::new(level)?, Decompressor::new()?),
             Codec::Zstd(level) => Coder::Zstd(Box::new((
@@ -113,7 +113,7 @@ impl Coder {
     }
 
     /// `record` must not be empty.
-    pub(crate) fn compress(&mut self, record: &[u8], out: &mut Vec<u8>) -> anyhow::Result<()> {
+    pub fn compress(&mut self, record: &[u8], out: &mut Vec<u8>) -> anyhow::Result<()> {
         out.clear();
         let written = match self {
             Coder::Zlib(compressor, _) => {
@@ -157,7 +157,7 @@ impl Coder {
     }
 
     /// `out` is overwritten.
-    pub(crate) fn decompress(
+    pub fn decompress(
         &mut self,
         bytes: &[u8],
         size: usize,
@@ -190,7 +190,7 @@ impl Coder {
 
 impl Coder {
     /// Leaves the compressed record in `bytes`. Fails if the restored record differs.
-    pub(crate) fn round_trip(&mut self, record: &[u8], bytes: &mut Vec<u8>) -> anyhow::Result<()> {
+    pub fn round_trip(&mut self, record: &[u8], bytes: &mut Vec<u8>) -> anyhow::Result<()> {
         let mut restored = Vec::new();
         self.compress(record, bytes)?;
         self.decompress(bytes, record.len(), &mut restored)?;
@@ -199,7 +199,7 @@ impl Coder {
     }
 }
 
-pub(crate) fn train_dictionary(records: &[&[u8]], max_bytes: usize) -> anyhow::Result<Vec<u8>> {
+pub fn train_dictionary(records: &[&[u8]], max_bytes: usize) -> anyhow::Result<Vec<u8>> {
     zstd::dict::from_samples(records, max_bytes)
         .context("zstd makes no dictionary of them: they are too few or too small")
 }
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     /// Half random, half words.
-    pub(crate) fn record(random: &mut fastrand::Rng, size: usize) -> Vec<u8> {
+    pub fn record(random: &mut fastrand::Rng, size: usize) -> Vec<u8> {
         (0..size)
             .map(|position| {
                 if position % 64 < 32 {

@@ -17,34 +17,34 @@ use std::collections::BTreeMap;
 
 /// Differences in ms, positive if the reference is faster.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Comparison {
-    pub(crate) subject: String,
+pub struct Comparison {
+    pub subject: String,
     /// Decoded bytes, if known.
-    pub(crate) size: Option<u64>,
-    pub(crate) arm: String,
-    pub(crate) rounds: usize,
-    pub(crate) mean: Estimate,
+    pub size: Option<u64>,
+    pub arm: String,
+    pub rounds: usize,
+    pub mean: Estimate,
     /// `None` if the reference's mean is not clearly above 0.
-    pub(crate) ratio: Option<Interval>,
-    pub(crate) median: Option<Estimate>,
-    pub(crate) p95: Option<Estimate>,
+    pub ratio: Option<Interval>,
+    pub median: Option<Estimate>,
+    pub p95: Option<Estimate>,
     /// Multiplied by the number of comparisons (Bonferroni).
-    pub(crate) p: Option<f64>,
-    pub(crate) decision: Decision,
+    pub p: Option<f64>,
+    pub decision: Decision,
 }
 
-pub(crate) fn interval_label(comparisons: usize) -> String {
+pub fn interval_label(comparisons: usize) -> String {
     match comparisons {
         0 | 1 => "95 % interval".to_owned(),
         many => format!("interval (95 % for all {many} comparisons together)"),
     }
 }
 
-pub(crate) fn comparisons(results: &Results) -> usize {
+pub fn comparisons(results: &Results) -> usize {
     results.subjects().len() * results.header.arms.len().saturating_sub(1)
 }
 
-pub(crate) fn compared(results: &Results) -> Vec<Comparison> {
+pub fn compared(results: &Results) -> Vec<Comparison> {
     let Some((reference, others)) = results.header.arms.split_first() else {
         return Vec::new();
     };
@@ -58,7 +58,7 @@ pub(crate) fn compared(results: &Results) -> Vec<Comparison> {
     compared
 }
 
-pub(crate) fn one(
+pub fn one(
     results: &Results,
     (reference, arm): (&str, &str),
     (subject, size): (&str, Option<u64>),
@@ -89,7 +89,7 @@ pub(crate) fn one(
     })
 }
 
-pub(crate) fn caveat(reliable: Reliability) -> &'static str {
+pub fn caveat(reliable: Reliability) -> &'static str {
     match reliable {
         Reliability::Reliable => "",
         Reliability::TooShort { .. } => {
@@ -110,7 +110,7 @@ fn pairs(results: &Results, reference: usize, other: usize) -> Pairs {
 }
 
 /// The size from which the arm is faster; `None` with fewer than two sizes or too few rounds.
-pub(crate) fn crossing(results: &Results, arm: &str, link: Option<&str>) -> Option<Crossover> {
+pub fn crossing(results: &Results, arm: &str, link: Option<&str>) -> Option<Crossover> {
     let reference = results.header.arms.first()?;
     let mut sizes: BTreeMap<u64, Vec<Vec<Option<f64>>>> = BTreeMap::new();
     for (subject, size) in results.subjects_over(link) {
@@ -128,15 +128,15 @@ pub(crate) fn crossing(results: &Results, arm: &str, link: Option<&str>) -> Opti
 }
 
 #[derive(Serialize)]
-pub(crate) struct ArmCrossover<'a> {
-    pub(crate) arm: &'a str,
-    pub(crate) link: Option<&'a str>,
+pub struct ArmCrossover<'a> {
+    pub arm: &'a str,
+    pub link: Option<&'a str>,
     #[serde(flatten)]
-    pub(crate) crossover: Crossover,
+    pub crossover: Crossover,
 }
 
 /// Of each arm over each link.
-pub(crate) fn crossings(results: &Results) -> Vec<ArmCrossover<'_>> {
+pub fn crossings(results: &Results) -> Vec<ArmCrossover<'_>> {
     let mut crossings = Vec::new();
     for link in results.links() {
         for arm in results.header.arms.iter().skip(1) {

@@ -17,15 +17,15 @@ use crate::{
     store,
 };
 use anyhow::ensure;
-pub(crate) use diff::changes;
+pub use diff::changes;
 use faultline_common::{args::UsageError, clock, output::say};
 use faultline_stats::block::{Estimate, Plan, Reliability};
 use faultline_text::counted;
 use measure::MeasuredCodec;
-pub(crate) use page::report as page;
+pub use page::report as page;
 use records::Records;
 use serde::{Deserialize, Deserializer, Serialize};
-pub(crate) use show::{shown, write_parquet};
+pub use show::{shown, write_parquet};
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Interval {
@@ -166,7 +166,7 @@ impl Outcome {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Outcome {
+pub struct Outcome {
     preset: String,
     version: String,
     started_unix_ns: i64,
@@ -190,7 +190,7 @@ pub(crate) struct Outcome {
 }
 
 /// The exit code is 1 after any problem.
-pub(crate) fn run(args: &CompressionArgs) -> anyhow::Result<(String, u8)> {
+pub fn run(args: &CompressionArgs) -> anyhow::Result<(String, u8)> {
     check(args)?;
     if args.output.dry_run {
         return Ok((records::dry_run(args), 0));

@@ -21,7 +21,7 @@ use faultline_text::{count, number, table};
 
 /// The exit code is 1 if anything got worse by more than the margin, if the later run has problems,
 /// or if settings differ.
-pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<(String, u8)> {
+pub fn run(args: &DiffArgs) -> anyhow::Result<(String, u8)> {
     let (out, worse) = match (
         store::read::<Outcome>(&args.before)?,
         store::read(&args.after)?,

@@ -11,8 +11,8 @@ mod page;
 mod show;
 mod sqlite;
 
-pub(crate) use page::blocks;
-pub(crate) use show::text;
+pub use page::blocks;
+pub use show::text;
 
 use anyhow::{Context as _, ensure};
 use faultline_common::clock;
@@ -79,7 +79,7 @@ struct Database {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Disk {
+pub struct Disk {
     node: String,
     folder: String,
     /// `None` if not counted completely.
@@ -89,7 +89,7 @@ pub(crate) struct Disk {
     problems: Vec<String>,
 }
 
-pub(crate) fn folder(path: &Path) -> anyhow::Result<PathBuf> {
+pub fn folder(path: &Path) -> anyhow::Result<PathBuf> {
     let named = || format!("--data {}", path.display());
     let found = path.canonicalize().with_context(named)?;
     ensure!(found.is_dir(), "{}: is no folder", named());
@@ -123,12 +123,7 @@ impl Limit<'_> {
 }
 
 /// Stops after `time_limit`, or if `stop` returns true.
-pub(crate) fn disk(
-    node: &str,
-    folder: &Path,
-    time_limit: Duration,
-    stop: &dyn Fn() -> bool,
-) -> Disk {
+pub fn disk(node: &str, folder: &Path, time_limit: Duration, stop: &dyn Fn() -> bool) -> Disk {
     let until = clock::uptime() + time_limit;
     let mut walk = Walk::new(folder, Limit { until, stop });
     let is_complete = walk.all();

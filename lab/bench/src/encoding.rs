@@ -29,7 +29,7 @@ const STUDY_ACCOUNTS: [&str; 5] = [
     "Hij4zmmrdmQ49bfgy63C8VF12EYysjF6WGFeZJpfipCk",
 ];
 
-pub(crate) fn run(args: &EncodingArgs) -> anyhow::Result<(String, u8)> {
+pub fn run(args: &EncodingArgs) -> anyhow::Result<(String, u8)> {
     let plan = plan(args)?;
     let ca_file = args.node.ca.as_deref();
     preset::run("encoding", &plan, &args.output, ca_file, |session| {
@@ -205,7 +205,7 @@ fn summary<'a>(
 
 /// The study's two tables: means with a test that assumes independent requests, and 95th
 /// percentiles.
-pub(crate) fn study(results: &Results) -> String {
+pub fn study(results: &Results) -> String {
     summaries(results).iter().map(table).collect()
 }
 
@@ -282,7 +282,7 @@ fn p_value(results: &Results, a: usize, b: usize) -> String {
     }
 }
 
-pub(crate) fn page(results: &Results) -> Vec<Block> {
+pub fn page(results: &Results) -> Vec<Block> {
     let numbered = summaries(results).into_iter().zip(1..);
     numbered
         .map(|(of, nth)| Block::Table(summary_table(&of, nth)))

@@ -1,25 +1,25 @@
 use hyper::Uri;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Endpoint {
+pub struct Endpoint {
     scheme: &'static str,
-    pub(crate) tls: bool,
+    pub tls: bool,
     /// Without brackets.
-    pub(crate) host: String,
-    pub(crate) port: u16,
-    pub(crate) authority: String,
+    pub host: String,
+    pub port: u16,
+    pub authority: String,
     /// May contain an API key.
-    pub(crate) path: String,
+    pub path: String,
 }
 
 impl Endpoint {
     /// Error texts do not contain the path and query, which may be a key.
-    pub(crate) fn read(text: &str) -> Result<Endpoint, String> {
+    pub fn read(text: &str) -> Result<Endpoint, String> {
         let hint = "write it as in http://127.0.0.1:8899 or https://node.example/?api-key=KEY";
         Endpoint::of(text, ["http", "https"], hint)
     }
 
-    pub(crate) fn read_websocket(text: &str) -> Result<Endpoint, String> {
+    pub fn read_websocket(text: &str) -> Result<Endpoint, String> {
         Endpoint::of(
             text,
             ["ws", "wss"],
@@ -28,7 +28,7 @@ impl Endpoint {
     }
 
     /// One port above an explicit HTTP port, else the same.
-    pub(crate) fn default_websocket(&self) -> Endpoint {
+    pub fn default_websocket(&self) -> Endpoint {
         let mut websocket = self.clone();
         websocket.scheme = if self.tls { "wss" } else { "ws" };
         let named = self.authority.strip_suffix(&format!(":{}", self.port));
@@ -84,12 +84,12 @@ impl Endpoint {
     }
 
     /// May contain a key.
-    pub(crate) fn full_url(&self) -> String {
+    pub fn full_url(&self) -> String {
         format!("{}://{}{}", self.scheme, self.authority, self.path)
     }
 
     /// Without path and query, which may be a key.
-    pub(crate) fn shown(&self) -> String {
+    pub fn shown(&self) -> String {
         let rest = if self.path == "/" { "" } else { "/..." };
         format!("{}://{}{rest}", self.scheme, self.authority)
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 #[derive(Debug, Clone, Error, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// Names the address and the failed step: name, TCP or TLS.
     #[error("{0}")]
     Connect(String),
@@ -58,7 +58,7 @@ pub(crate) enum Failure {
 const MAX_MESSAGE_CHARS: usize = 200;
 
 impl Failure {
-    pub(crate) fn of_status(status: StatusCode, retry_after: Option<Duration>) -> Failure {
+    pub fn of_status(status: StatusCode, retry_after: Option<Duration>) -> Failure {
         match status {
             StatusCode::TOO_MANY_REQUESTS => Failure::RateLimited(retry_after),
             error if error.is_server_error() => Failure::Server(error.as_u16(), retry_after),
@@ -66,20 +66,20 @@ impl Failure {
         }
     }
 
-    pub(crate) fn rpc(code: i64, message: &str) -> Failure {
+    pub fn rpc(code: i64, message: &str) -> Failure {
         let message: String = message.chars().take(MAX_MESSAGE_CHARS).collect();
         Failure::Rpc(code, clean(&message))
     }
 
     /// Without the node's message.
-    pub(crate) fn kind(&self) -> String {
+    pub fn kind(&self) -> String {
         match self {
             Failure::Rpc(code, _) => Failure::Rpc(*code, String::new()).to_string(),
             other => other.to_string(),
         }
     }
 
-    pub(crate) fn message(&self) -> Option<&str> {
+    pub fn message(&self) -> Option<&str> {
         match self {
             Failure::Rpc(_, message) if !message.is_empty() => Some(message),
             _ => None,
@@ -87,7 +87,7 @@ impl Failure {
     }
 
     /// `Some` if a repetition must wait, with the node's requested delay.
-    pub(crate) fn refusal(&self) -> Option<Option<Duration>> {
+    pub fn refusal(&self) -> Option<Option<Duration>> {
         match self {
             Failure::RateLimited(retry_delay) | Failure::Server(_, retry_delay) => {
                 Some(*retry_delay)
@@ -97,7 +97,7 @@ impl Failure {
         }
     }
 
-    pub(crate) fn is_answer(&self) -> bool {
+    pub fn is_answer(&self) -> bool {
         use Failure::{Encoded, Http, Malformed, Missing, Rpc, Skipped, TooLarge, WrongId};
         matches!(
             self,
@@ -107,7 +107,7 @@ impl Failure {
 
     /// Whether the failure means that the node has no HTTP/2. With TLS the handshake shows it;
     /// without TLS an HTTP/1.1 node closes the connection or waits for more.
-    pub(crate) fn is_no_http2(&self, tls: bool) -> bool {
+    pub fn is_no_http2(&self, tls: bool) -> bool {
         match self {
             Failure::NoHttp2 => true,
             Failure::Closed | Failure::Timeout => !tls,

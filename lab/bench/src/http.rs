@@ -54,15 +54,15 @@ enum Version {
     },
 }
 
-pub(crate) struct Link {
+pub struct Link {
     version: Version,
     target: Uri,
-    pub(crate) traffic: Traffic,
+    pub traffic: Traffic,
 }
 
 impl Link {
     /// Fails with [`Failure::Connect`] or [`Failure::NoHttp2`].
-    pub(crate) async fn open(
+    pub async fn open(
         kind: &LinkKind,
         tls: Option<&TlsConnector>,
         time_limit: Duration,
@@ -104,7 +104,7 @@ impl Link {
     }
 
     /// False if the node has closed the connection.
-    pub(crate) async fn is_usable(&mut self) -> bool {
+    pub async fn is_usable(&mut self) -> bool {
         match &mut self.version {
             Version::One {
                 send, connection, ..
@@ -114,7 +114,7 @@ impl Link {
     }
 
     /// At most `limit` bytes. After an error the connection is unusable.
-    pub(crate) async fn ask(&mut self, body: Bytes, limit: usize) -> Result<RawAnswer, Failure> {
+    pub async fn ask(&mut self, body: Bytes, limit: usize) -> Result<RawAnswer, Failure> {
         self.traffic.reset();
         let mut request = Request::post(self.target.clone())
             .header(CONTENT_TYPE, "application/json")

@@ -14,18 +14,18 @@ use crate::{
     run::Engine,
 };
 use anyhow::{Context as _, bail, ensure};
-pub(crate) use chain::version;
+pub use chain::version;
 use chain::{CHAINS, Chain, RpcCall, method};
 use faultline_common::{args::UsageError, output::say};
 use faultline_text::{clean, count, counted};
 use serde_json::Value;
 use std::path::PathBuf;
-pub(crate) use study::{page, tables as study};
+pub use study::{page, tables as study};
 
 /// A slot may be skipped, so several heights are tried.
 const TRIED_HEIGHTS: u64 = 4;
 
-pub(crate) fn run(args: &NodesArgs) -> anyhow::Result<(String, u8)> {
+pub fn run(args: &NodesArgs) -> anyhow::Result<(String, u8)> {
     let nodes = nodes(args)?;
     let chain = chain(args)?;
     let folders = folders(args, &nodes)?;

@@ -18,7 +18,7 @@ use faultline_text::{count, counted, number};
 use std::{collections::BTreeSet, path::Path};
 
 /// Writes a single page, or a folder with the page, tables and figures. Returns the page's path.
-pub(crate) fn write(report: &Report, out: &Path) -> anyhow::Result<String> {
+pub fn write(report: &Report, out: &Path) -> anyhow::Result<String> {
     let written = faultline_pages::render::write(report, out, false)?;
     Ok(format!("{}\n", written.page.display()))
 }
@@ -52,7 +52,7 @@ fn study(results: &Results) -> (&'static str, &'static str, Vec<Block>) {
     }
 }
 
-pub(crate) fn report(results: &Results) -> Report {
+pub fn report(results: &Results) -> Report {
     let compared = compared(results);
     let header = &results.header;
     let (title, first, study) = study(results);
@@ -111,7 +111,7 @@ fn differences(results: &Results, compared: &[Comparison]) -> Vec<Block> {
 }
 
 /// The first point is the headline.
-pub(crate) fn verdict_with_headline(
+pub fn verdict_with_headline(
     none: &str,
     mut points: Vec<String>,
     standing: VerdictKind,
@@ -128,7 +128,7 @@ pub(crate) fn verdict_with_headline(
     }
 }
 
-pub(crate) fn card(id: String, name: &str, facts: Vec<(&str, String)>) -> RunCard {
+pub fn card(id: String, name: &str, facts: Vec<(&str, String)>) -> RunCard {
     let facts = facts.into_iter();
     RunCard {
         id,
@@ -140,11 +140,11 @@ pub(crate) fn card(id: String, name: &str, facts: Vec<(&str, String)>) -> RunCar
     }
 }
 
-pub(crate) fn made_by(version: &str) -> String {
+pub fn made_by(version: &str) -> String {
     format!("faultline {version}")
 }
 
-pub(crate) fn unique_ids<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+pub fn unique_ids<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut taken = BTreeSet::new();
     let id = |name: &str| {
         let slug = slug(name);

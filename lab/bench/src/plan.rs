@@ -1,9 +1,9 @@
 //! Requests and their order, fixed before the first request.
 
 #[cfg(test)]
-pub(crate) mod tests;
+pub mod tests;
 
-pub(crate) use crate::stream::LinkKind;
+pub use crate::stream::LinkKind;
 use crate::{
     answer::Expected,
     protocol::Protocol,
@@ -13,26 +13,26 @@ use hyper::body::Bytes;
 use std::time::Duration;
 
 /// Placeholder of a number drawn in each round.
-pub(crate) const RANDOM: &str = "{random}";
+pub const RANDOM: &str = "{random}";
 
 /// Placeholder of its hexadecimal form.
-pub(crate) const HEX: &str = "{hex}";
+pub const HEX: &str = "{hex}";
 
 /// Maximum requests of a plan, because all are kept in memory.
-pub(crate) const MAX_REQUESTS: u64 = 10_000_000;
+pub const MAX_REQUESTS: u64 = 10_000_000;
 
 /// The request of one arm about one subject, sent once per round.
 #[derive(Debug, Clone)]
-pub(crate) struct Cell {
-    pub(crate) arm: usize,
-    pub(crate) subject: usize,
+pub struct Cell {
+    pub arm: usize,
+    pub subject: usize,
     /// Cells with the same index share connections.
-    pub(crate) link: usize,
+    pub link: usize,
     /// With the placeholders [`RANDOM`] and [`HEX`].
-    pub(crate) method: String,
+    pub method: String,
     /// Range of the random number, inclusive. All arms get the same number in a round.
-    pub(crate) numbers: Option<(u64, u64)>,
-    pub(crate) expected: Expected,
+    pub numbers: Option<(u64, u64)>,
+    pub expected: Expected,
 }
 
 impl Cell {
@@ -44,29 +44,29 @@ impl Cell {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Plan {
+pub struct Plan {
     /// The first is the reference.
-    pub(crate) arms: Vec<String>,
-    pub(crate) links: Vec<LinkKind>,
-    pub(crate) subjects: Vec<String>,
+    pub arms: Vec<String>,
+    pub links: Vec<LinkKind>,
+    pub subjects: Vec<String>,
     /// Sent once per round, in random order.
-    pub(crate) cells: Vec<Cell>,
+    pub cells: Vec<Cell>,
     /// Frequency of each subject, if a round has only one. Empty if each round has all subjects.
-    pub(crate) weights: Vec<u32>,
-    pub(crate) values: Vec<Value>,
+    pub weights: Vec<u32>,
+    pub values: Vec<Value>,
     /// Measured rounds.
-    pub(crate) rounds: u32,
+    pub rounds: u32,
     /// Before the measured rounds.
-    pub(crate) warm_up: u32,
-    pub(crate) workers: usize,
+    pub warm_up: u32,
+    pub workers: usize,
     /// Requests a second, sent without waiting for answers; `None` in a closed loop.
-    pub(crate) rate: Option<f64>,
-    pub(crate) seed: u64,
-    pub(crate) timeout: Duration,
+    pub rate: Option<f64>,
+    pub seed: u64,
+    pub timeout: Duration,
     /// Largest answer, in bytes.
-    pub(crate) limit: usize,
+    pub limit: usize,
     /// Percentage of an arm's requests.
-    pub(crate) max_failures: Option<f64>,
+    pub max_failures: Option<f64>,
 }
 
 impl Default for Plan {
@@ -93,7 +93,7 @@ impl Default for Plan {
 impl Plan {
     /// Adds a request for every arm, over the link with the arm's index. `method` includes the
     /// parameters.
-    pub(crate) fn add_request(
+    pub fn add_request(
         &mut self,
         name: String,
         method: String,
@@ -111,19 +111,19 @@ impl Plan {
         self.subjects.push(name);
     }
 
-    pub(crate) fn arm(&self, cell: &Cell) -> &str {
+    pub fn arm(&self, cell: &Cell) -> &str {
         &self.arms[cell.arm]
     }
 
-    pub(crate) fn subject(&self, cell: &Cell) -> &str {
+    pub fn subject(&self, cell: &Cell) -> &str {
         &self.subjects[cell.subject]
     }
 
-    pub(crate) fn link(&self, cell: &Cell) -> &LinkKind {
+    pub fn link(&self, cell: &Cell) -> &LinkKind {
         &self.links[cell.link]
     }
 
-    pub(crate) fn round_of(&self, number: u64) -> u64 {
+    pub fn round_of(&self, number: u64) -> u64 {
         number / (self.requests_per_round() as u64).max(1)
     }
 
@@ -135,11 +135,11 @@ impl Plan {
         }
     }
 
-    pub(crate) fn requests(&self) -> u64 {
+    pub fn requests(&self) -> u64 {
         (u64::from(self.rounds) + u64::from(self.warm_up)) * self.requests_per_round() as u64
     }
 
-    pub(crate) fn remove_arm(&mut self, arm: usize) {
+    pub fn remove_arm(&mut self, arm: usize) {
         self.arms.remove(arm);
         self.cells.retain(|cell| cell.arm != arm);
         self.cells
@@ -149,19 +149,19 @@ impl Plan {
     }
 
     /// The index of the first link to the same address.
-    pub(crate) fn node(&self, link: usize) -> usize {
+    pub fn node(&self, link: usize) -> usize {
         let to = &self.links[link].endpoint;
         let first = self.links.iter().position(|link| link.endpoint == *to);
         first.unwrap_or(link)
     }
 
-    pub(crate) fn body(&self, cell: &Cell, id: u64) -> Bytes {
+    pub fn body(&self, cell: &Cell, id: u64) -> Bytes {
         let method = self.method(cell, self.round_of(id));
         Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},{method}}}"#))
     }
 
     /// The method and parameters of a round. Rounds are counted over the whole run.
-    pub(crate) fn method(&self, cell: &Cell, round: u64) -> String {
+    pub fn method(&self, cell: &Cell, round: u64) -> String {
         let mut random = cell.random(self.seed, round);
         match cell.numbers {
             Some((from, to)) => {
@@ -179,7 +179,7 @@ impl Plan {
     }
 
     /// Text of the first requests: one round, or for a weighted mix as many as it has cells.
-    pub(crate) fn first_requests(&self) -> String {
+    pub fn first_requests(&self) -> String {
         let scheduled = Order::new(self).take(self.cells.len());
         let sent = scheduled.map(|scheduled| {
             let cell = &self.cells[scheduled.cell];
@@ -197,15 +197,15 @@ impl Plan {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ScheduledRequest {
-    pub(crate) number: u64,
+pub struct ScheduledRequest {
+    pub number: u64,
     /// Measured round; `None` during warm-up.
-    pub(crate) round: Option<u32>,
-    pub(crate) cell: usize,
+    pub round: Option<u32>,
+    pub cell: usize,
 }
 
 /// Each round is shuffled anew, so that no arm has an advantage by time.
-pub(crate) struct Order {
+pub struct Order {
     random: fastrand::Rng,
     round: Vec<usize>,
     mix: Vec<(u64, Vec<usize>)>,
@@ -215,7 +215,7 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    pub(crate) fn new(plan: &Plan) -> Order {
+    pub fn new(plan: &Plan) -> Order {
         let of = |subject: usize| {
             let cells = plan
                 .cells

@@ -28,7 +28,7 @@ const MAX_FILE_BYTES: u64 = 64 << 20;
 const ENCODING: &str = "encoding";
 const ALL_REQUESTS: &str = "all requests";
 
-pub(crate) fn run(args: &RunArgs) -> anyhow::Result<(String, u8)> {
+pub fn run(args: &RunArgs) -> anyhow::Result<(String, u8)> {
     let (mut plan, ca_file) = read(&args.plan)?;
     plan.max_failures = args.max_failures;
     preset::run("run", &plan, &args.output, ca_file.as_deref(), |session| {
@@ -79,7 +79,7 @@ fn printable_name(value: &DeValue<'_>) -> Result<String, String> {
     }
 }
 
-pub(crate) fn study(results: &Results) -> String {
+pub fn study(results: &Results) -> String {
     let tables = tables(results);
     let Some(latencies) = tables.first() else {
         return String::new();
@@ -96,7 +96,7 @@ pub(crate) fn study(results: &Results) -> String {
 }
 
 /// Latencies, then differences if there are any. Empty with only one request.
-pub(crate) fn tables(results: &Results) -> Vec<Table> {
+pub fn tables(results: &Results) -> Vec<Table> {
     let Some(all) = pooled(results) else {
         return Vec::new();
     };

@@ -23,11 +23,11 @@ use std::{
 
 const OPEN_LOOP_WORKERS: usize = 64;
 
-pub(crate) fn workers(set: Option<usize>, rate: Option<f64>) -> usize {
+pub fn workers(set: Option<usize>, rate: Option<f64>) -> usize {
     set.unwrap_or(if rate.is_some() { OPEN_LOOP_WORKERS } else { 1 })
 }
 
-pub(crate) fn plan_for_load(load: &LoadArgs) -> Plan {
+pub fn plan_for_load(load: &LoadArgs) -> Plan {
     Plan {
         rounds: load.rounds,
         warm_up: load.warm_up,
@@ -41,8 +41,8 @@ pub(crate) fn plan_for_load(load: &LoadArgs) -> Plan {
     }
 }
 
-pub(crate) struct Session<'a> {
-    pub(crate) engine: &'a Engine,
+pub struct Session<'a> {
+    pub engine: &'a Engine,
     preset: &'a str,
     own_cost: Option<OwnCost>,
     file: Option<&'a ResultsFile>,
@@ -50,7 +50,7 @@ pub(crate) struct Session<'a> {
 
 impl Session<'_> {
     /// Sends the requests of the plan, without those of arms whose node has no HTTP/2.
-    pub(crate) fn measure(
+    pub fn measure(
         &self,
         plan: &Plan,
         sizes: &[Option<u64>],
@@ -63,7 +63,7 @@ impl Session<'_> {
     }
 
     /// `sizes` are those of the subjects, as far as they are known.
-    pub(crate) fn results(
+    pub fn results(
         &self,
         plan: &Plan,
         sizes: &[Option<u64>],
@@ -91,7 +91,7 @@ impl Session<'_> {
 }
 
 /// Runs `work`, stores its results and renders them, as `output` says.
-pub(crate) fn run(
+pub fn run(
     preset: &str,
     plan: &Plan,
     output: &OutArgs,
@@ -167,7 +167,7 @@ fn drop_unsupported_http2(plan: &mut Plan, engine: &Engine) -> anyhow::Result<Ve
 }
 
 /// Returns a note. Fails if no other arm is left.
-pub(crate) fn remove_arm(plan: &mut Plan, arm: usize, failure: &Failure) -> anyhow::Result<String> {
+pub fn remove_arm(plan: &mut Plan, arm: usize, failure: &Failure) -> anyhow::Result<String> {
     let name = plan.arms[arm].clone();
     anyhow::ensure!(
         plan.arms.len() > 1,

@@ -12,7 +12,7 @@ use faultline_stats::{
 use faultline_text::{count, counted, moment, number, time};
 use std::{fmt::Write as _, time::Duration};
 
-pub(crate) fn problems(results: &Results) -> Vec<String> {
+pub fn problems(results: &Results) -> Vec<String> {
     let mut problems = Vec::new();
     let arms = results.header.arms.iter().zip(&results.header.verdicts);
     for (arm, verdict) in arms.filter(|(_, verdict)| verdict.different > 0) {
@@ -70,7 +70,7 @@ fn too_many_failures(results: &Results) -> Option<String> {
     })
 }
 
-pub(crate) fn text(results: &Results) -> String {
+pub fn text(results: &Results) -> String {
     let mut out = run_summary(results);
     out += "\nLatency from sending to the decoded answer, in ms\n";
     out += &plain(&tables::percentiles(results, ("latencies", "Latency")));
@@ -92,7 +92,7 @@ pub(crate) fn text(results: &Results) -> String {
 }
 
 /// The run in one line.
-pub(crate) fn subtitle(results: &Results, kind: &str) -> String {
+pub fn subtitle(results: &Results, kind: &str) -> String {
     let header = &results.header;
     format!(
         "{} on {}: {} in {}, {kind}",
@@ -145,7 +145,7 @@ fn run_summary(results: &Results) -> String {
 }
 
 /// Why no difference is shown although the interval excludes 0.
-pub(crate) fn unreliable_suffix(decisions: impl IntoIterator<Item = Decision>) -> String {
+pub fn unreliable_suffix(decisions: impl IntoIterator<Item = Decision>) -> String {
     let why = |decision| match decision {
         Decision::Unreliable(why) => Some(format!(", since {}", reliability_text(why))),
         Decision::Shown(_) | Decision::Inconclusive => None,
@@ -153,7 +153,7 @@ pub(crate) fn unreliable_suffix(decisions: impl IntoIterator<Item = Decision>) -
     decisions.into_iter().find_map(why).unwrap_or_default()
 }
 
-pub(crate) fn crossings(results: &Results) -> String {
+pub fn crossings(results: &Results) -> String {
     let reference = results.header.arms.first().map_or("", String::as_str);
     let mut out = String::new();
     for found in compare::crossings(results) {
@@ -197,7 +197,7 @@ fn crossover(reference: &str, arm: &str, found: &Crossover) -> String {
     format!("{conclusion} ({shares})")
 }
 
-pub(crate) fn answer_comparison(results: &Results) -> String {
+pub fn answer_comparison(results: &Results) -> String {
     let mut out = String::new();
     if results.header.preset == "transport" {
         // This preset compares answers with writes.

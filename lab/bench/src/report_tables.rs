@@ -11,11 +11,11 @@ use faultline_text::count;
 
 const NO_GOOD_ANSWER: &str = "no good answer";
 
-pub(crate) fn estimate(of: Option<&Estimate>) -> Cell {
+pub fn estimate(of: Option<&Estimate>) -> Cell {
     cells::estimate_or(of.map(Estimate::ends), 3, "too few rounds")
 }
 
-pub(crate) fn failures(summary: &Summary) -> String {
+pub fn failures(summary: &Summary) -> String {
     let mut sentences = format_counts(&summary.failures);
     if summary.refused > 0 {
         sentences.push(format!("{} refused and repeated", count(summary.refused)));
@@ -34,7 +34,7 @@ fn arm_and_subject(results: &Results, head: &CellHead) -> [Cell; 2] {
     ]
 }
 
-pub(crate) fn latencies(results: &Results) -> Vec<Block> {
+pub fn latencies(results: &Results) -> Vec<Block> {
     vec![
         Block::Table(percentiles(results, ("latencies", "Latency"))),
         Block::Table(phases(results)),
@@ -45,7 +45,7 @@ const LATENCY_COLUMNS: [&str; 9] = [
     "mean", "median", "sd", "min", "max", "p90", "p95", "p99", "p99.9",
 ];
 
-pub(crate) fn percentiles(results: &Results, (id, title): (&str, &str)) -> Table {
+pub fn percentiles(results: &Results, (id, title): (&str, &str)) -> Table {
     let note = "From sending to the decoded answer. Percentiles are those of an HDR histogram with three digits. Failures are in no mean.";
     let columns = [
         &[("arm", ""), ("about", "")],
@@ -73,7 +73,7 @@ pub(crate) fn percentiles(results: &Results, (id, title): (&str, &str)) -> Table
     out
 }
 
-pub(crate) fn phases(results: &Results) -> Table {
+pub fn phases(results: &Results) -> Table {
     let note = "Means. The parts add up to the latency; queued is the wait before a request is sent. Bytes are with headers.";
     let mut columns = vec![("arm", ""), ("about", "")];
     columns.extend(PHASES.map(|phase| (phase, "ms")));
@@ -91,7 +91,7 @@ pub(crate) fn phases(results: &Results) -> Table {
     out
 }
 
-pub(crate) fn differences(results: &Results, compared: &[Comparison], id: &str) -> Table {
+pub fn differences(results: &Results, compared: &[Comparison], id: &str) -> Table {
     let reference = results.header.arms.first().map_or("", String::as_str);
     let note = format!(
         "Differences round by round, in blocks of rounds; negative where the reference is slower. Of means with the {}, of medians \
@@ -128,7 +128,7 @@ pub(crate) fn differences(results: &Results, compared: &[Comparison], id: &str) 
 }
 
 /// With this tool's own cost per request.
-pub(crate) fn settings(results: &Results) -> Vec<Block> {
+pub fn settings(results: &Results) -> Vec<Block> {
     let header = &results.header;
     let shown = |ns| format!("{} ms", faultline_text::number(ms(ns), 3));
     let mut rows = vec![
@@ -163,7 +163,7 @@ pub(crate) fn settings(results: &Results) -> Vec<Block> {
     notes.chain([Block::Table(out)]).collect()
 }
 
-pub(crate) fn paragraphs(text: &str) -> Vec<Block> {
+pub fn paragraphs(text: &str) -> Vec<Block> {
     text.lines()
         .filter(|line| !line.trim().is_empty())
         .map(|line| Block::Text(line.to_owned()))

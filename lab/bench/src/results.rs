@@ -1,5 +1,5 @@
 #[cfg(test)]
-pub(crate) mod tests;
+pub mod tests;
 
 use crate::{disk::Disk, run::RunState, verify::Verdict};
 use faultline_pages::groups::{by_key, distinct};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 
 /// Their sum is the latency.
-pub(crate) const PHASES: [&str; 6] = [
+pub const PHASES: [&str; 6] = [
     "queued",
     "connect",
     "TLS",
@@ -22,102 +22,102 @@ pub(crate) const PHASES: [&str; 6] = [
 const MAX_LATENCY_NS: u64 = 3_600_000_000_000;
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Sample {
-    pub(crate) number: u64,
-    pub(crate) round: u32,
-    pub(crate) cell: usize,
+pub struct Sample {
+    pub number: u64,
+    pub round: u32,
+    pub cell: usize,
     /// Scheduled sending time, since the start of the run.
-    pub(crate) at_ns: u64,
+    pub at_ns: u64,
     /// The error is the kind of the failure.
-    pub(crate) result: Result<Timing, String>,
+    pub result: Result<Timing, String>,
     /// Attempts that were refused: rate limit, server error, or no connection.
-    pub(crate) refused: u32,
+    pub refused: u32,
 }
 
 impl Sample {
-    pub(crate) fn timing(&self) -> Option<&Timing> {
+    pub fn timing(&self) -> Option<&Timing> {
         self.result.as_ref().ok()
     }
 
     /// From the scheduled time to the decoded answer.
-    pub(crate) fn latency_ns(&self) -> Option<u64> {
+    pub fn latency_ns(&self) -> Option<u64> {
         self.timing().map(|timing| timing.phases.iter().sum())
     }
 }
 
 /// Of a good answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Timing {
+pub struct Timing {
     /// By [`PHASES`], in ns.
-    pub(crate) phases: [u64; 6],
-    pub(crate) decode_cpu_ns: u64,
+    pub phases: [u64; 6],
+    pub decode_cpu_ns: u64,
     /// With headers.
-    pub(crate) sent: u64,
-    pub(crate) received: u64,
+    pub sent: u64,
+    pub received: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct CellHead {
-    pub(crate) arm: String,
-    pub(crate) subject: String,
+pub struct CellHead {
+    pub arm: String,
+    pub subject: String,
     /// Decoded bytes.
-    pub(crate) size: Option<u64>,
+    pub size: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct OwnCost {
-    pub(crate) cpu_ns: u64,
+pub struct OwnCost {
+    pub cpu_ns: u64,
     /// Median latency with a server that does almost nothing.
-    pub(crate) median_ns: u64,
+    pub median_ns: u64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Header {
-    pub(crate) preset: String,
-    pub(crate) version: String,
-    pub(crate) started_unix_ns: i64,
-    pub(crate) nodes: Vec<String>,
-    pub(crate) notes: Vec<String>,
+pub struct Header {
+    pub preset: String,
+    pub version: String,
+    pub started_unix_ns: i64,
+    pub nodes: Vec<String>,
+    pub notes: Vec<String>,
     /// Must be equal for a comparison.
     #[serde(default)]
-    pub(crate) settings: BTreeMap<String, String>,
+    pub settings: BTreeMap<String, String>,
     /// Empty if no link was shaped.
     #[serde(default)]
-    pub(crate) links: Vec<String>,
-    pub(crate) arms: Vec<String>,
+    pub links: Vec<String>,
+    pub arms: Vec<String>,
     /// By arm.
-    pub(crate) verdicts: Vec<Verdict>,
-    pub(crate) seed: u64,
-    pub(crate) rounds: u32,
+    pub verdicts: Vec<Verdict>,
+    pub seed: u64,
+    pub rounds: u32,
     /// Before the measured rounds.
-    pub(crate) warm_up: u32,
-    pub(crate) workers: usize,
+    pub warm_up: u32,
+    pub workers: usize,
     /// `None` in a closed loop.
-    pub(crate) rate: Option<f64>,
+    pub rate: Option<f64>,
     /// Including requests sent again.
     #[serde(default)]
-    pub(crate) refusals: BTreeMap<String, u64>,
+    pub refusals: BTreeMap<String, u64>,
     /// First JSON-RPC error message by cell.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) messages: BTreeMap<usize, String>,
+    pub messages: BTreeMap<usize, String>,
     /// Percentage of an arm's requests.
     #[serde(default)]
-    pub(crate) max_failures: Option<f64>,
-    pub(crate) stopped_by: Option<String>,
+    pub max_failures: Option<f64>,
+    pub stopped_by: Option<String>,
     /// Per request.
-    pub(crate) own_cpu_ns: Option<u64>,
+    pub own_cpu_ns: Option<u64>,
     /// Measured before the run.
     #[serde(default)]
-    pub(crate) own_cost: Option<OwnCost>,
+    pub own_cost: Option<OwnCost>,
     /// Of the measured part.
-    pub(crate) length_ns: u64,
+    pub length_ns: u64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) disks: Vec<Disk>,
+    pub disks: Vec<Disk>,
 }
 
 impl Header {
     /// An earlier `stopped_by` stays if `state` has none.
-    pub(crate) fn take_state(&mut self, state: RunState) {
+    pub fn take_state(&mut self, state: RunState) {
         self.verdicts = state.verdicts;
         self.refusals = state.refusals;
         self.messages = state.messages;
@@ -128,51 +128,51 @@ impl Header {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Results {
-    pub(crate) header: Header,
-    pub(crate) cells: Vec<CellHead>,
+pub struct Results {
+    pub header: Header,
+    pub cells: Vec<CellHead>,
     /// In the order of [`Sample::number`].
-    pub(crate) samples: Vec<Sample>,
+    pub samples: Vec<Sample>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Summary {
-    pub(crate) successes: u64,
-    pub(crate) failures: BTreeMap<String, u64>,
+pub struct Summary {
+    pub successes: u64,
+    pub failures: BTreeMap<String, u64>,
     /// Refusals followed by another attempt.
-    pub(crate) refused: u64,
+    pub refused: u64,
     /// Of good answers.
-    pub(crate) latency: Option<Latency>,
+    pub latency: Option<Latency>,
     /// Means in ms.
-    pub(crate) phases: Option<[f64; 6]>,
-    pub(crate) decode_cpu: Option<f64>,
+    pub phases: Option<[f64; 6]>,
+    pub decode_cpu: Option<f64>,
     /// Mean bytes with headers.
-    pub(crate) received: Option<f64>,
+    pub received: Option<f64>,
 }
 
 impl Summary {
-    pub(crate) fn phases(&self) -> [Option<f64>; 6] {
+    pub fn phases(&self) -> [Option<f64>; 6] {
         self.phases.map_or([None; 6], |phases| phases.map(Some))
     }
 }
 
 /// In ms. Percentiles come from an HDR histogram with three digits.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub(crate) struct Latency {
-    pub(crate) mean: f64,
-    pub(crate) sd: Option<f64>,
-    pub(crate) min: f64,
-    pub(crate) max: f64,
-    pub(crate) p50: f64,
-    pub(crate) p90: f64,
-    pub(crate) p95: f64,
-    pub(crate) p99: f64,
+pub struct Latency {
+    pub mean: f64,
+    pub sd: Option<f64>,
+    pub min: f64,
+    pub max: f64,
+    pub p50: f64,
+    pub p90: f64,
+    pub p95: f64,
+    pub p99: f64,
     p999: f64,
 }
 
 impl Latency {
     /// The number that tables have under this name.
-    pub(crate) fn named(&self, name: &str) -> Option<f64> {
+    pub fn named(&self, name: &str) -> Option<f64> {
         match name {
             "mean" => Some(self.mean),
             "sd" => self.sd,
@@ -189,38 +189,38 @@ impl Latency {
 }
 
 /// ` over +30 ms`, if the link is shaped.
-pub(crate) fn over(link: Option<&str>) -> String {
+pub fn over(link: Option<&str>) -> String {
     link.map_or_else(String::new, |link| format!(" over {link}"))
 }
 
 /// Each with its end of line.
-pub(crate) fn lines(texts: &[String]) -> String {
+pub fn lines(texts: &[String]) -> String {
     texts.iter().map(|text| format!("{text}\n")).collect()
 }
 
 /// `3 timeout`, `1 HTTP 500`.
-pub(crate) fn format_counts(kinds: &BTreeMap<String, u64>) -> Vec<String> {
+pub fn format_counts(kinds: &BTreeMap<String, u64>) -> Vec<String> {
     let count = |(kind, times): (&String, &u64)| format!("{} {kind}", count(*times));
     kinds.iter().map(count).collect()
 }
 
-pub(crate) fn ns(time: Duration) -> u64 {
+pub fn ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-pub(crate) fn ms(ns: u64) -> f64 {
+pub fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
 
 impl Results {
-    pub(crate) fn cell(&self, arm: &str, subject: &str) -> Option<usize> {
+    pub fn cell(&self, arm: &str, subject: &str) -> Option<usize> {
         self.cells
             .iter()
             .position(|cell| cell.arm == arm && cell.subject == subject)
     }
 
     /// In the order of the plan.
-    pub(crate) fn subjects(&self) -> Vec<(&str, Option<u64>)> {
+    pub fn subjects(&self) -> Vec<(&str, Option<u64>)> {
         let cells = self.cells.iter();
         let groups = by_key(cells.map(|cell| (cell.subject.as_str(), cell.size)));
         let first = groups
@@ -229,18 +229,18 @@ impl Results {
         first.collect()
     }
 
-    pub(crate) fn subject_names(&self) -> Vec<&str> {
+    pub fn subject_names(&self) -> Vec<&str> {
         distinct(self.cells.iter().map(|cell| cell.subject.as_str()))
     }
 
     /// A single `None` if no link was shaped.
-    pub(crate) fn links(&self) -> Vec<Option<&str>> {
+    pub fn links(&self) -> Vec<Option<&str>> {
         let links = distinct(self.header.links.iter().map(|link| Some(link.as_str())));
         if links.is_empty() { vec![None] } else { links }
     }
 
     /// Over one link.
-    pub(crate) fn subjects_over(&self, link: Option<&str>) -> Vec<(&str, Option<u64>)> {
+    pub fn subjects_over(&self, link: Option<&str>) -> Vec<(&str, Option<u64>)> {
         self.subjects()
             .into_iter()
             .filter(|(subject, _)| self.link(subject) == link)
@@ -253,7 +253,7 @@ impl Results {
     }
 
     /// The size, which says more than an account's address. The address is added for equal sizes.
-    pub(crate) fn label(&self, subject: &str, size: Option<u64>) -> String {
+    pub fn label(&self, subject: &str, size: Option<u64>) -> String {
         let Some(size) = size else {
             return subject.to_owned();
         };
@@ -272,19 +272,19 @@ impl Results {
         format!("{} bytes{address}{over}", count(size))
     }
 
-    pub(crate) fn of(&self, cell: usize) -> impl Iterator<Item = &Sample> {
+    pub fn of(&self, cell: usize) -> impl Iterator<Item = &Sample> {
         self.samples
             .iter()
             .filter(move |sample| sample.cell == cell)
     }
 
-    pub(crate) fn of_arm(&self, arm: &str) -> impl Iterator<Item = &Sample> {
+    pub fn of_arm(&self, arm: &str) -> impl Iterator<Item = &Sample> {
         let samples = self.samples.iter();
         samples.filter(move |sample| self.cells[sample.cell].arm == arm)
     }
 
     /// The number of an arm's requests, and of their failures by kind.
-    pub(crate) fn failures(&self, arm: &str) -> (u64, BTreeMap<String, u64>) {
+    pub fn failures(&self, arm: &str) -> (u64, BTreeMap<String, u64>) {
         let (mut all, mut kinds) = (0, BTreeMap::new());
         for sample in self.of_arm(arm) {
             all += 1;
@@ -296,12 +296,12 @@ impl Results {
     }
 
     /// Number of rounds.
-    pub(crate) fn rounds(&self) -> usize {
+    pub fn rounds(&self) -> usize {
         let rounds = self.samples.iter().map(|sample| sample.round as usize + 1);
         rounds.max().unwrap_or(0)
     }
 
-    pub(crate) fn map_by_round<T: Clone>(
+    pub fn map_by_round<T: Clone>(
         &self,
         cell: usize,
         of: impl Fn(&Sample) -> Option<T>,
@@ -314,12 +314,12 @@ impl Results {
     }
 
     /// Latency in ms of each round; `None` without a good answer.
-    pub(crate) fn by_round(&self, cell: usize) -> Vec<Option<f64>> {
+    pub fn by_round(&self, cell: usize) -> Vec<Option<f64>> {
         self.map_by_round(cell, |sample| sample.latency_ns().map(ms))
     }
 
     /// In nanoseconds.
-    pub(crate) fn histogram(&self, cell: usize) -> Option<Histogram<u64>> {
+    pub fn histogram(&self, cell: usize) -> Option<Histogram<u64>> {
         let mut histogram = Histogram::new_with_bounds(1, MAX_LATENCY_NS, 3).ok()?;
         self.of(cell)
             .filter_map(Sample::latency_ns)
@@ -328,16 +328,16 @@ impl Results {
     }
 
     /// Of all cells, in the order of the plan.
-    pub(crate) fn summaries(&self) -> impl Iterator<Item = (&CellHead, Summary)> {
+    pub fn summaries(&self) -> impl Iterator<Item = (&CellHead, Summary)> {
         self.cells.iter().zip((0..).map(|cell| self.summary(cell)))
     }
 
     /// The mean latency in ms.
-    pub(crate) fn mean(&self, arm: &str, subject: &str) -> Option<f64> {
+    pub fn mean(&self, arm: &str, subject: &str) -> Option<f64> {
         Some(self.summary(self.cell(arm, subject)?).latency?.mean)
     }
 
-    pub(crate) fn summary(&self, cell: usize) -> Summary {
+    pub fn summary(&self, cell: usize) -> Summary {
         let (mut failures, mut good) = (BTreeMap::new(), Vec::new());
         for sample in self.of(cell) {
             match &sample.result {

@@ -39,28 +39,28 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-pub(crate) struct MeasuredRun {
-    pub(crate) samples: Vec<Sample>,
-    pub(crate) state: RunState,
+pub struct MeasuredRun {
+    pub samples: Vec<Sample>,
+    pub state: RunState,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct RunState {
-    pub(crate) verdicts: Vec<Verdict>,
-    pub(crate) refusals: BTreeMap<String, u64>,
-    pub(crate) messages: BTreeMap<usize, String>,
-    pub(crate) stopped_by: Option<String>,
-    pub(crate) own_cpu: Option<Duration>,
-    pub(crate) length: Duration,
+pub struct RunState {
+    pub verdicts: Vec<Verdict>,
+    pub refusals: BTreeMap<String, u64>,
+    pub messages: BTreeMap<usize, String>,
+    pub stopped_by: Option<String>,
+    pub own_cpu: Option<Duration>,
+    pub length: Duration,
 }
 
 /// Called about once a second and at the end, with new samples.
-pub(crate) type SampleSink<'a> = dyn Fn(&[Sample], &RunState) + 'a;
+pub type SampleSink<'a> = dyn Fn(&[Sample], &RunState) + 'a;
 
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// While it exists, a signal stops its work instead of the process.
-pub(crate) struct Engine {
+pub struct Engine {
     runtime: Runtime,
     tls: Option<TlsConnector>,
     signals: RefCell<Signals>,
@@ -68,7 +68,7 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Trusts the certificates of `ca_file`, or the system's.
-    pub(crate) fn new(plan: &Plan, ca_file: Option<&Path>) -> anyhow::Result<Engine> {
+    pub fn new(plan: &Plan, ca_file: Option<&Path>) -> anyhow::Result<Engine> {
         let tls = plan
             .links
             .iter()
@@ -88,11 +88,7 @@ impl Engine {
     }
 
     /// A signal stops it; pending requests are completed.
-    pub(crate) fn run(
-        &self,
-        plan: &Rc<Plan>,
-        sink: &SampleSink<'_>,
-    ) -> anyhow::Result<MeasuredRun> {
+    pub fn run(&self, plan: &Rc<Plan>, sink: &SampleSink<'_>) -> anyhow::Result<MeasuredRun> {
         let shared = Rc::new(Shared::new(plan.clone(), self.tls.clone()));
         let decoders = (0..plan.workers)
             .map(|_| Decoder::new())
@@ -165,19 +161,16 @@ impl Engine {
         })
     }
 
-    pub(crate) fn end_requested(&self) -> Option<&'static str> {
+    pub fn end_requested(&self) -> Option<&'static str> {
         end_requested(&mut self.signals.borrow_mut(), Duration::ZERO)
     }
 
-    pub(crate) fn tls(&self) -> Option<TlsConnector> {
+    pub fn tls(&self) -> Option<TlsConnector> {
         self.tls.clone()
     }
 
     /// Runs `work` before any measurement. Its connections are closed afterwards.
-    pub(crate) fn first<T>(
-        &self,
-        work: impl Future<Output = anyhow::Result<T>>,
-    ) -> anyhow::Result<T> {
+    pub fn first<T>(&self, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
         let pace = Pace::default();
         let either = async {
             // `work` does not check the pace, so the first signal ends it.
@@ -190,7 +183,7 @@ impl Engine {
         done.flatten().with_context(|| pace.ended_early())
     }
 
-    pub(crate) fn run_sequentially(
+    pub fn run_sequentially(
         &self,
         plan: &Rc<Plan>,
         sink: &SampleSink<'_>,
@@ -239,7 +232,7 @@ impl Engine {
 }
 
 /// A signal that ends the process, if one comes within `wait`.
-pub(crate) fn end_requested(signals: &mut Signals, wait: Duration) -> Option<&'static str> {
+pub fn end_requested(signals: &mut Signals, wait: Duration) -> Option<&'static str> {
     let received = signals.wait(None, wait).unwrap_or_default();
     let mut to_end = received
         .into_iter()

@@ -41,23 +41,23 @@ const MAX_CONTROL_FRAMES: u32 = 10_000;
 /// Bytes that may be unsent if the node does not read: the largest plan, and pongs.
 const MAX_UNSENT: usize = 80 << 20;
 
-pub(crate) struct Socket {
+pub struct Socket {
     stream: WebSocketStream<Box<dyn Stream>>,
     /// Address without path and query, which may be a key.
     node: String,
     /// Control frames since the last request.
     control_frames: u32,
-    pub(crate) traffic: Traffic,
+    pub traffic: Traffic,
 }
 
-pub(crate) struct ReceivedMessage {
-    pub(crate) text: Utf8Bytes,
-    pub(crate) end: Duration,
+pub struct ReceivedMessage {
+    pub text: Utf8Bytes,
+    pub end: Duration,
 }
 
 impl Socket {
     /// The upgrade is part of connecting. Messages have at most `limit` bytes.
-    pub(crate) async fn open(
+    pub async fn open(
         kind: &LinkKind,
         tls: Option<&TlsConnector>,
         limit: usize,
@@ -109,7 +109,7 @@ impl Socket {
     }
 
     /// Drops unsolicited messages.
-    pub(crate) fn is_usable(&mut self) -> bool {
+    pub fn is_usable(&mut self) -> bool {
         loop {
             match self.next().now_or_never() {
                 None => return true,
@@ -119,7 +119,7 @@ impl Socket {
         }
     }
 
-    pub(crate) async fn ask(&mut self, body: &Bytes) -> Result<RawAnswer, Failure> {
+    pub async fn ask(&mut self, body: &Bytes) -> Result<RawAnswer, Failure> {
         let text = std::str::from_utf8(body)
             .map_err(|_| Failure::Malformed)?
             .to_owned();
@@ -129,13 +129,13 @@ impl Socket {
         Ok(self.traffic.answer(message.text.into(), message.end))
     }
 
-    pub(crate) async fn send(&mut self, text: String) -> Result<(), Failure> {
+    pub async fn send(&mut self, text: String) -> Result<(), Failure> {
         self.control_frames = 0;
         let sent = self.stream.send(Message::text(text)).await;
         sent.map_err(|error| self.failed(&error))
     }
 
-    pub(crate) async fn next(&mut self) -> Result<ReceivedMessage, Failure> {
+    pub async fn next(&mut self) -> Result<ReceivedMessage, Failure> {
         loop {
             match self.stream.next().await {
                 Some(Ok(Message::Text(text))) => {

@@ -3,15 +3,15 @@ mod read;
 mod tests;
 mod write;
 
-pub(crate) use read::{Stored, read};
-pub(crate) use write::{ResultsFile, check_new, reason, write_document};
+pub use read::{Stored, read};
+pub use write::{ResultsFile, check_new, reason, write_document};
 
 /// `FLBn`.
-pub(crate) const APPLICATION_ID: i32 = 0x464c_426e;
+pub const APPLICATION_ID: i32 = 0x464c_426e;
 const FORMAT: i32 = 1;
 
 /// A file must contain exactly these statements.
-pub(crate) const TABLES: [&str; 4] = [
+pub const TABLES: [&str; 4] = [
     "CREATE TABLE run (header TEXT NOT NULL)",
     "CREATE TABLE cell (cell INTEGER PRIMARY KEY, arm TEXT NOT NULL, subject TEXT NOT NULL, size INTEGER)",
     "CREATE TABLE sample (number INTEGER PRIMARY KEY, round INTEGER NOT NULL, cell INTEGER NOT NULL, at_ns INTEGER NOT NULL,

@@ -8,7 +8,7 @@ use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, ServerName, pem::PemObject as _},
 };
-pub(crate) use shape::LinkShape;
+pub use shape::LinkShape;
 use shape::ShapedStream;
 use std::{
     cell::Cell,
@@ -33,7 +33,7 @@ const HTTP_1: &[u8] = b"http/1.1";
 const HTTP_2: &[u8] = b"h2";
 
 /// Trusts the certificates of the file, or the system's without one.
-pub(crate) fn tls_connector(ca_file: Option<&Path>) -> anyhow::Result<TlsConnector> {
+pub fn tls_connector(ca_file: Option<&Path>) -> anyhow::Result<TlsConnector> {
     let mut roots = RootCertStore::empty();
     match ca_file {
         Some(file) => {
@@ -61,14 +61,14 @@ pub(crate) fn tls_connector(ca_file: Option<&Path>) -> anyhow::Result<TlsConnect
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct LinkKind {
-    pub(crate) endpoint: Endpoint,
-    pub(crate) shape: LinkShape,
-    pub(crate) protocol: Protocol,
+pub struct LinkKind {
+    pub endpoint: Endpoint,
+    pub shape: LinkShape,
+    pub protocol: Protocol,
 }
 
 impl LinkKind {
-    pub(crate) fn new(endpoint: Endpoint, protocol: Protocol) -> LinkKind {
+    pub fn new(endpoint: Endpoint, protocol: Protocol) -> LinkKind {
         LinkKind {
             endpoint,
             shape: LinkShape::default(),
@@ -79,8 +79,8 @@ impl LinkKind {
 
 /// Since the last reset.
 #[derive(Debug, Default)]
-pub(crate) struct TrafficCounter {
-    pub(crate) first_read: Cell<Option<Duration>>,
+pub struct TrafficCounter {
+    pub first_read: Cell<Option<Duration>>,
     received: Cell<u64>,
     sent: Cell<u64>,
 }
@@ -131,34 +131,34 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for CountedStream<S> {
     }
 }
 
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin {}
+pub trait Stream: AsyncRead + AsyncWrite + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
 
 /// The traffic of a connection.
-pub(crate) struct Traffic {
+pub struct Traffic {
     /// Decrypted bytes. The first one belongs to the answer, not to a TLS session ticket.
-    pub(crate) plain: Rc<TrafficCounter>,
+    pub plain: Rc<TrafficCounter>,
     /// Bytes on the wire.
     wire: Rc<TrafficCounter>,
     /// How long connecting took, with name resolution; then TLS, 0 without it.
-    pub(crate) opened_in: [Duration; 2],
+    pub opened_in: [Duration; 2],
 }
 
 impl Traffic {
     /// Counts from zero again.
-    pub(crate) fn reset(&self) {
+    pub fn reset(&self) {
         self.plain.first_read.set(None);
         self.wire.received.set(0);
         self.wire.sent.set(0);
     }
 
-    pub(crate) fn received(&self) -> u64 {
+    pub fn received(&self) -> u64 {
         self.wire.received.get()
     }
 
     /// An answer that ended at `end`, to a request that was sent after the last reset.
-    pub(crate) fn answer(&self, body: Bytes, end: Duration) -> RawAnswer {
+    pub fn answer(&self, body: Bytes, end: Duration) -> RawAnswer {
         RawAnswer {
             status: StatusCode::OK,
             retry_after: None,
@@ -172,22 +172,22 @@ impl Traffic {
 }
 
 #[derive(Debug)]
-pub(crate) struct RawAnswer {
-    pub(crate) status: StatusCode,
-    pub(crate) retry_after: Option<Duration>,
-    pub(crate) body: Bytes,
+pub struct RawAnswer {
+    pub status: StatusCode,
+    pub retry_after: Option<Duration>,
+    pub body: Bytes,
     /// For HTTP/2, when the headers were read.
-    pub(crate) first_byte: Duration,
-    pub(crate) end: Duration,
+    pub first_byte: Duration,
+    pub end: Duration,
     /// With headers and TLS, without TCP.
-    pub(crate) sent: u64,
-    pub(crate) received: u64,
+    pub sent: u64,
+    pub received: u64,
 }
 
 impl RawAnswer {
     /// [`PHASES`](crate::results::PHASES) without the first, of an answer that is decoded now. Its
     /// connection was opened from `begun` on.
-    pub(crate) fn phases(&self, begun: Duration, [connect, tls]: [Duration; 2]) -> [Duration; 5] {
+    pub fn phases(&self, begun: Duration, [connect, tls]: [Duration; 2]) -> [Duration; 5] {
         [
             connect,
             tls,
@@ -200,7 +200,7 @@ impl RawAnswer {
 
 /// Fails with [`Failure::Connect`], or with [`Failure::NoHttp2`] if the TLS handshake does not
 /// offer it.
-pub(crate) async fn connect(
+pub async fn connect(
     kind: &LinkKind,
     tls: Option<&TlsConnector>,
     time_limit: Duration,

@@ -26,7 +26,7 @@ struct CellNumbers<'a> {
 }
 
 /// Without single requests, on one line.
-pub(crate) fn json(results: &Results) -> anyhow::Result<String> {
+pub fn json(results: &Results) -> anyhow::Result<String> {
     let cells = results.summaries();
     let cells = cells.map(|(head, summary)| CellNumbers { head, summary });
     let report = JsonReport {
@@ -44,7 +44,7 @@ const LATENCY_COLUMNS: [&str; 9] = [
 ];
 
 /// In ms and bytes; unknown values are empty.
-pub(crate) fn csv(results: &Results) -> String {
+pub fn csv(results: &Results) -> String {
     let mut out = "arm,subject,size,good,failed,refused,\
         mean ms,sd ms,min ms,max ms,p50 ms,p90 ms,p95 ms,p99 ms,p99.9 ms,\
         queued ms,connect ms,TLS ms,first byte ms,transfer ms,decode ms,\

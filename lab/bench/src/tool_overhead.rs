@@ -26,7 +26,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_BYTES: usize = 4096;
 
 /// `None` without a server.
-pub(crate) fn measured(engine: &Engine) -> anyhow::Result<Option<OwnCost>> {
+pub fn measured(engine: &Engine) -> anyhow::Result<Option<OwnCost>> {
     let Some((listener, address, endpoint)) = server() else {
         return Ok(None);
     };

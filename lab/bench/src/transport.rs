@@ -24,7 +24,7 @@ use node_client::{NodeClient, in_time};
 use serde_json::{Value, json};
 use solana::Solana;
 use std::rc::Rc;
-pub(crate) use study::{page, tables as study};
+pub use study::{page, tables as study};
 
 const LIMIT: usize = 16 << 20;
 
@@ -37,7 +37,7 @@ enum Operation {
 /// An operation and its repetitions in a row.
 type Scenario = (Operation, u32);
 
-pub(crate) fn run(args: &TransportArgs) -> anyhow::Result<(String, u8)> {
+pub fn run(args: &TransportArgs) -> anyhow::Result<(String, u8)> {
     if first_duplicate(&args.transports).is_some() {
         return Err(UsageError("--transports names one twice".to_owned()).into());
     }

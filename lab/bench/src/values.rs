@@ -5,13 +5,13 @@ use ring::digest::{SHA256, digest};
 use std::{borrow::Cow, rc::Rc};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Value {
-    pub(crate) name: String,
-    pub(crate) of: ValueSource,
+pub struct Value {
+    pub name: String,
+    pub of: ValueSource,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ValueSource {
+pub enum ValueSource {
     /// Both ends included.
     Range { from: u64, to: u64, hex: bool },
     /// Escaped for JSON strings.
@@ -20,7 +20,7 @@ pub(crate) enum ValueSource {
 
 impl Value {
     /// A random text; each placeholder of a request has its own.
-    pub(crate) fn random_text(&self, seed: u64, index: usize) -> Cow<'_, str> {
+    pub fn random_text(&self, seed: u64, index: usize) -> Cow<'_, str> {
         let mut random =
             fastrand::Rng::with_seed(seed ^ (index as u64 + 1).wrapping_mul(0xd1b5_4a32_d192_ed03));
         match &self.of {
@@ -35,7 +35,7 @@ impl Value {
     }
 
     /// The source in words; equal only if two runs use the same source.
-    pub(crate) fn description(&self) -> String {
+    pub fn description(&self) -> String {
         match &self.of {
             ValueSource::Range { from, to, hex } => {
                 format!(
@@ -57,7 +57,7 @@ impl Value {
         }
     }
 
-    pub(crate) fn first(&self) -> Cow<'_, str> {
+    pub fn first(&self) -> Cow<'_, str> {
         match &self.of {
             ValueSource::Range { from, hex, .. } => format_number(*from, *hex),
             ValueSource::List(list) => Cow::Borrowed(list.first().map_or("", String::as_str)),
@@ -65,7 +65,7 @@ impl Value {
     }
 
     /// All texts that matter for JSON validity; one for a range.
-    pub(crate) fn all_texts(&self) -> Vec<Cow<'_, str>> {
+    pub fn all_texts(&self) -> Vec<Cow<'_, str>> {
         match &self.of {
             ValueSource::Range { .. } => vec![self.first()],
             ValueSource::List(list) => list
@@ -85,7 +85,7 @@ fn format_number(number: u64, hex: bool) -> Cow<'static, str> {
 }
 
 /// Replaced text is not scanned again.
-pub(crate) fn fill_placeholders<'a>(
+pub fn fill_placeholders<'a>(
     text: &str,
     values: &'a [Value],
     mut replacement: impl FnMut(usize, &'a Value) -> Cow<'a, str>,
@@ -112,7 +112,7 @@ pub(crate) fn fill_placeholders<'a>(
     out + rest
 }
 
-pub(crate) fn names(text: &str) -> impl Iterator<Item = &str> {
+pub fn names(text: &str) -> impl Iterator<Item = &str> {
     text.split('{').skip(1).filter_map(name)
 }
 
@@ -122,7 +122,7 @@ fn name(text: &str) -> Option<&str> {
     is_name(name).then_some(name)
 }
 
-pub(crate) fn is_name(name: &str) -> bool {
+pub fn is_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
     name.starts_with(|c: char| c.is_ascii_lowercase()) && name.len() <= 40 && name.chars().all(fits)
 }

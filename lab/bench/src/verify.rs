@@ -6,12 +6,12 @@ use std::{
 };
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Verdict {
-    pub(crate) equal: u64,
+pub struct Verdict {
+    pub equal: u64,
     /// Different answers for the same slot.
-    pub(crate) different: u64,
+    pub different: u64,
     #[serde(default, rename = "first", skip_serializing_if = "Vec::is_empty")]
-    pub(crate) first_differences: Vec<String>,
+    pub first_differences: Vec<String>,
 }
 
 impl Verdict {
@@ -42,18 +42,18 @@ struct Round {
     answers: Vec<(usize, Answer)>,
 }
 
-pub(crate) struct AnswerVerifier {
+pub struct AnswerVerifier {
     /// Incomplete rounds, by round and subject.
     incomplete_rounds: BTreeMap<(u64, usize), Round>,
     /// How many arms have a request about each subject.
     arms: Vec<usize>,
     plan: Plan,
     /// By arm. That of the reference counts only the slots that it alone reports as skipped.
-    pub(crate) verdicts: Vec<Verdict>,
+    pub verdicts: Vec<Verdict>,
 }
 
 impl AnswerVerifier {
-    pub(crate) fn new(plan: &Plan) -> AnswerVerifier {
+    pub fn new(plan: &Plan) -> AnswerVerifier {
         let arms = |subject| {
             plan.cells
                 .iter()
@@ -69,7 +69,7 @@ impl AnswerVerifier {
     }
 
     /// Answers for different slots are not compared, because accounts change with the slot.
-    pub(crate) fn record_answer(
+    pub fn record_answer(
         &mut self,
         (arm, subject): (usize, usize),
         round: u64,

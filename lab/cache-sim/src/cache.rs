@@ -63,15 +63,15 @@ pub enum Limit {
 const MAX_LIMIT: u64 = 1 << 60;
 
 #[derive(Debug, Clone)]
-pub(crate) struct Budget {
-    pub(crate) target: u64,
-    pub(crate) weights: Vec<u64>,
+pub struct Budget {
+    pub target: u64,
+    pub weights: Vec<u64>,
     programs: usize,
     superseded: Vec<u32>,
 }
 
 impl Budget {
-    pub(crate) fn new(trace: &Trace, limit: Limit, fill: u64) -> Result<Self, Error> {
+    pub fn new(trace: &Trace, limit: Limit, fill: u64) -> Result<Self, Error> {
         if !(1..=100).contains(&fill) {
             return Err(Error::Request(format!(
                 "a fill of {fill} % is not between 1 and 100"
@@ -99,16 +99,16 @@ impl Budget {
     }
 
     #[inline]
-    pub(crate) fn of(&self, entry: u32) -> u64 {
+    pub fn of(&self, entry: u32) -> u64 {
         self.weights[entry as usize]
     }
 
-    pub(crate) fn supersede(&mut self, program: u32) {
+    pub fn supersede(&mut self, program: u32) {
         self.weights.push(self.of(program));
         self.superseded.push(program);
     }
 
-    pub(crate) fn program_of(&self, entry: u32) -> u32 {
+    pub fn program_of(&self, entry: u32) -> u32 {
         (entry as usize)
             .checked_sub(self.programs)
             .map_or(entry, |at| self.superseded[at])
@@ -116,7 +116,7 @@ impl Budget {
 }
 
 /// By program; without code the value does not matter.
-pub(crate) fn sizes(trace: &Trace) -> Result<Vec<u64>, Error> {
+pub fn sizes(trace: &Trace) -> Result<Vec<u64>, Error> {
     let unknown = trace
         .programs()
         .iter()
@@ -133,12 +133,12 @@ pub(crate) fn sizes(trace: &Trace) -> Result<Vec<u64>, Error> {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct SlotPosition {
-    pub(crate) slot: u64,
-    pub(crate) root: u64,
+pub struct SlotPosition {
+    pub slot: u64,
+    pub root: u64,
 }
 
-pub(crate) trait Cache {
+pub trait Cache {
     fn slot(&mut self, at: SlotPosition);
     fn transaction(&mut self, programs: &[u32], counts: &mut Counts);
     fn change(&mut self, program: u32, kind: ChangeKind, counts: &mut Counts);

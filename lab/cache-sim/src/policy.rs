@@ -119,7 +119,7 @@ pub(crate) struct PolicyCache<'a> {
 }
 
 impl<'a> PolicyCache<'a> {
-    pub(crate) fn new(
+    pub fn new(
         policy: Box<dyn Replacement + 'a>,
         trace: &'a Trace,
         budget: Budget,
@@ -173,6 +173,6 @@ impl Cache for PolicyCache<'_> {
 }
 
 pub(crate) struct Limits {
-    pub(crate) capacity: u64,
-    pub(crate) weights: Vec<u64>,
+    pub capacity: u64,
+    pub weights: Vec<u64>,
 }

@@ -1,6 +1,6 @@
 use faultline_cache_sim::trace::Loader;
 
-pub(crate) type Address = [u8; 32];
+pub type Address = [u8; 32];
 
 const LOADERS: [(&str, Loader); 4] = [
     ("BPFLoader1111111111111111111111111111111111", Loader::V1),
@@ -9,22 +9,22 @@ const LOADERS: [(&str, Loader); 4] = [
     ("LoaderV411111111111111111111111111111111111", Loader::V4),
 ];
 /// Instructions that deploy or upgrade a program take this account.
-pub(crate) const CLOCK: &str = "SysvarC1ock11111111111111111111111111111111";
+pub const CLOCK: &str = "SysvarC1ock11111111111111111111111111111111";
 
-pub(crate) fn loader(owner: &str) -> Option<Loader> {
+pub fn loader(owner: &str) -> Option<Loader> {
     LOADERS
         .iter()
         .find(|(key, _)| *key == owner)
         .map(|(_, loader)| *loader)
 }
 
-pub(crate) fn parse(text: &str) -> Option<Address> {
+pub fn parse(text: &str) -> Option<Address> {
     let mut key = [0; 32];
     // 32 bytes have 32 to 44 base58 characters.
     ((32..=44).contains(&text.len()) && bs58::decode(text).onto(&mut key) == Ok(32)).then_some(key)
 }
 
-pub(crate) fn text(address: &Address) -> String {
+pub fn text(address: &Address) -> String {
     bs58::encode(address).into_string()
 }
 

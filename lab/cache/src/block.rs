@@ -15,7 +15,7 @@ const EXECUTION_ERRORS: [&str; 3] = [
 /// The answer to `getBlock` with the details "accounts".
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct BlockResponse {
+pub struct BlockResponse {
     parent_slot: u64,
     transactions: Vec<TransactionResponse>,
 }
@@ -45,25 +45,25 @@ struct KeyResponse {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Block {
-    pub(crate) slot: u64,
-    pub(crate) parent: u64,
-    pub(crate) transactions: Vec<Transaction>,
+pub struct Block {
+    pub slot: u64,
+    pub parent: u64,
+    pub transactions: Vec<Transaction>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Transaction {
+pub struct Transaction {
     /// Keys that do not sign. The flag says that the account may be a program.
-    pub(crate) keys: Vec<(Address, bool)>,
+    pub keys: Vec<(Address, bool)>,
     /// Programs that it may have changed, including keys that sign for a new account.
-    pub(crate) changed: Vec<Address>,
-    pub(crate) change: Option<ProgramChange>,
-    pub(crate) fees_only: bool,
+    pub changed: Vec<Address>,
+    pub change: Option<ProgramChange>,
+    pub fees_only: bool,
 }
 
 /// What a transaction with the upgradeable loader may have done to a writable program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ProgramChange {
+pub enum ProgramChange {
     /// The transaction has the clock account, which deployments and upgrades need. The other
     /// variant lacks it.
     Deployed,
@@ -71,7 +71,7 @@ pub(crate) enum ProgramChange {
 }
 
 impl Block {
-    pub(crate) fn new(slot: u64, answer: BlockResponse) -> Result<Self, String> {
+    pub fn new(slot: u64, answer: BlockResponse) -> Result<Self, String> {
         let transactions = answer
             .transactions
             .into_iter()
@@ -86,7 +86,7 @@ impl Block {
 }
 
 impl Transaction {
-    pub(crate) fn signs(&self, key: &Address) -> bool {
+    pub fn signs(&self, key: &Address) -> bool {
         !self.keys.iter().any(|(other, _)| other == key)
     }
 }

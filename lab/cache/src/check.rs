@@ -66,7 +66,7 @@ struct CounterCheck {
 }
 
 /// The exit code is 1 if a counter is off by too much.
-pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<(String, u8)> {
+pub fn run(args: &CheckArgs) -> anyhow::Result<(String, u8)> {
     let prepared = Prepared::read(&args.run, &args.source)?;
     let tested = prepared.test()?;
     let mut runs = Vec::new();

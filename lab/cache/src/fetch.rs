@@ -18,7 +18,7 @@ use serde_json::json;
 use std::{collections::BTreeMap, time::Duration};
 
 /// The waits add up to about 1 min, or 5 min if the node never begins to answer.
-pub(crate) const RETRIES: RetryPolicy = RetryPolicy {
+pub const RETRIES: RetryPolicy = RetryPolicy {
     most: 8,
     first_wait: Duration::from_millis(500),
     patience: Duration::from_secs(30),
@@ -33,7 +33,7 @@ const NOT_AVAILABLE: [i64; 2] = [-32004, -32001];
 const BLOCKS_TO_COMPARE: u64 = 20;
 
 /// After an error, the blocks fetched so far stay in the trace.
-pub(crate) fn fetch(args: &FetchArgs, retry_policy: RetryPolicy) -> anyhow::Result<(String, u8)> {
+pub fn fetch(args: &FetchArgs, retry_policy: RetryPolicy) -> anyhow::Result<(String, u8)> {
     let recorded = Recorded::read(&args.run)?;
     recorded.require_public_blocks(&args.run)?;
     let url = args.rpc.as_deref().context("--rpc is missing")?;

@@ -36,7 +36,7 @@ struct Account {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Owners {
+pub struct Owners {
     /// Number of the program; `None` if the account is not a program.
     known: HashMap<Address, Option<u32>>,
     code: HashMap<Address, Address>,
@@ -44,11 +44,11 @@ pub(crate) struct Owners {
     executable: HashSet<u32>,
     missing: HashSet<Address>,
     /// Accounts that no longer exist and whose kind is unknown.
-    pub(crate) unresolved: u64,
+    pub unresolved: u64,
 }
 
 impl Owners {
-    pub(crate) fn of(trace: &Trace) -> Self {
+    pub fn of(trace: &Trace) -> Self {
         let mut owners = Owners::default();
         for (number, program) in (0..).zip(trace.programs()) {
             owners
@@ -59,7 +59,7 @@ impl Owners {
         owners
     }
 
-    pub(crate) fn resolve_programs(
+    pub fn resolve_programs(
         &mut self,
         rpc: &Rpc,
         blocks: &[Block],
@@ -138,7 +138,7 @@ impl Owners {
         Ok(())
     }
 
-    pub(crate) fn add_block(
+    pub fn add_block(
         &mut self,
         block: &Block,
         kind: SlotKind,

@@ -47,7 +47,7 @@ struct Row {
     attacked_seconds: Option<f64>,
 }
 
-pub(crate) fn run(args: &PoliciesArgs) -> anyhow::Result<(String, u8)> {
+pub fn run(args: &PoliciesArgs) -> anyhow::Result<(String, u8)> {
     let prepared = Prepared::read(&args.run, &args.source)?;
     let policies = selected_policies(&args.policy, &prepared)?;
     let fills = fills(&args.fill);

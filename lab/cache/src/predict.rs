@@ -13,7 +13,7 @@ use faultline_text::{bytes, count, number, table};
 use std::path::Path;
 
 /// The exit code is 1 if the self-test failed.
-pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<(String, u8)> {
+pub fn run(args: &PredictArgs) -> anyhow::Result<(String, u8)> {
     let prepared = Prepared::read(&args.run, &args.source)?;
     let prediction = Prediction::of(&prepared, &sizes(&args.sizes, prepared.entries))?;
     if let Some(path) = &args.evidence {

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 const RUNS_PER_HALF: u64 = 4;
 const MIN_HALVES: u64 = 8;
 
-pub(crate) struct PredictedRuns {
+pub struct PredictedRuns {
     runs: Vec<Counts>,
     other_blocks: Option<OtherBlocks>,
 }
@@ -25,7 +25,7 @@ struct OtherBlocks {
 impl PredictedRuns {
     /// Counts `slots` in a run for each of `seeds`. `other_blocks`: the transactions with programs
     /// of other blocks, relative to the known ones. `None`: the prediction is for the known blocks.
-    pub(crate) fn of(
+    pub fn of(
         simulation: &Simulation,
         slots: &BTreeSet<u64>,
         seeds: u64,
@@ -75,7 +75,7 @@ impl PredictedRuns {
     }
 
     /// `number` gets the index of the run where costs vary with it. `None` for fewer than two runs.
-    pub(crate) fn range(
+    pub fn range(
         &self,
         number: impl Fn(&Counts, Option<usize>) -> f64,
         scale: f64,
@@ -106,12 +106,12 @@ impl PredictedRuns {
     }
 }
 
-pub(crate) fn mean(runs: &[Counts], number: impl Fn(&Counts) -> f64) -> f64 {
+pub fn mean(runs: &[Counts], number: impl Fn(&Counts) -> f64) -> f64 {
     runs.iter().map(number).sum::<f64>() / runs.len().max(1) as f64
 }
 
 /// `3,580 (3,507 to 3,653)`.
-pub(crate) fn range_text(range: Range, decimals: usize) -> String {
+pub fn range_text(range: Range, decimals: usize) -> String {
     let [mean, low, high] =
         [range.mean, range.low, range.high].map(|value| number(value, decimals));
     if low == high {

@@ -19,7 +19,7 @@ use std::{collections::BTreeMap, fs::File, io::BufReader, path::Path};
 const REPLAYS: &str = "agave-ledger-tool";
 
 /// Fails if a line is wrong or too many lines were dropped.
-pub(crate) fn run(args: &FetchArgs, from: &Path) -> anyhow::Result<(String, u8)> {
+pub fn run(args: &FetchArgs, from: &Path) -> anyhow::Result<(String, u8)> {
     let recorded = Recorded::read(&args.run)?;
     let file = File::open(from).at(from)?;
     let written = ValidatorTrace::read(BufReader::new(file)).at(from)?;

@@ -22,39 +22,39 @@ const OVERHEAD_V3: u64 = 36 + 45;
 const OVERHEAD_V4: u64 = 48;
 
 #[derive(Debug, Default)]
-pub(crate) struct ValidatorTrace {
+pub struct ValidatorTrace {
     /// `agave-validator` or `agave-ledger-tool`.
-    pub(crate) program: String,
-    pub(crate) version: String,
-    pub(crate) programs: Vec<Program>,
-    pub(crate) slots: BTreeMap<u64, SlotLookups>,
+    pub program: String,
+    pub version: String,
+    pub programs: Vec<Program>,
+    pub slots: BTreeMap<u64, SlotLookups>,
     /// (slot, program, microseconds), of programs with code.
-    pub(crate) loads: Vec<(u64, u32, u64)>,
+    pub loads: Vec<(u64, u32, u64)>,
     /// By thread pool: the thread's name without its number.
-    pub(crate) by_pool: BTreeMap<String, u64>,
-    pub(crate) evictions: u64,
-    pub(crate) dropped: u64,
+    pub by_pool: BTreeMap<String, u64>,
+    pub evictions: u64,
+    pub dropped: u64,
     pools: Vec<String>,
     /// For each program: seen with code, seen without code.
     seen: Vec<(bool, bool)>,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct SlotLookups {
+pub struct SlotLookups {
     /// For each batch with lookups: its programs, each with the number of transactions that use it.
     programs: Vec<Vec<(u32, u32)>>,
     calls: u32,
     /// Including batches without programs.
-    pub(crate) batches: u64,
-    pub(crate) misses: u64,
+    pub batches: u64,
+    pub misses: u64,
     /// (calls before it, program, kind).
-    pub(crate) changes: Vec<(u32, u32, ChangeKind)>,
+    pub changes: Vec<(u32, u32, ChangeKind)>,
 }
 
 impl SlotLookups {
     /// The programs of each transaction. In a batch, transaction `n` (from 1) has the programs with
     /// at least `n` uses. Calls are not stored, because a short line can contain many.
-    pub(crate) fn calls(&self) -> impl Iterator<Item = Vec<u32>> {
+    pub fn calls(&self) -> impl Iterator<Item = Vec<u32>> {
         let of_batch = |batch: &'_ Vec<(u32, u32)>| {
             let used = |least: u32| batch.iter().filter(move |(_, uses)| *uses >= least);
             let call = |least| used(least).map(|(program, _)| *program).collect();
@@ -70,7 +70,7 @@ fn most_uses(batch: &[(u32, u32)]) -> u32 {
 
 impl ValidatorTrace {
     /// Ignores an incomplete last line: it was being written.
-    pub(crate) fn read(mut input: impl BufRead) -> anyhow::Result<Self> {
+    pub fn read(mut input: impl BufRead) -> anyhow::Result<Self> {
         let mut written = ValidatorTrace::default();
         let (mut line, mut number) = (Vec::new(), 0_u64);
         loop {

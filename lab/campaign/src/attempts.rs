@@ -44,11 +44,11 @@ impl Round {
         self.folder(campaign).join(ATTEMPTS).join(self.name())
     }
 
-    pub(crate) fn lock_file(&self, campaign: &Campaign) -> PathBuf {
+    pub fn lock_file(&self, campaign: &Campaign) -> PathBuf {
         self.attempts(campaign).join(LOCK)
     }
 
-    pub(crate) fn lock(&self, campaign: &Campaign) -> anyhow::Result<Lock> {
+    pub fn lock(&self, campaign: &Campaign) -> anyhow::Result<Lock> {
         let folder = self.attempts(campaign);
         fs::create_dir_all(&folder).at(&folder)?;
         Lock::take_or(&self.lock_file(campaign), |process| {
@@ -59,10 +59,7 @@ impl Round {
 
     /// The experiments of the first attempt that has all results. Those of `campaign run` come
     /// before the attempts of tasks, which are in order of their numbers. Names the others.
-    pub(crate) fn finished(
-        &self,
-        campaign: &Campaign,
-    ) -> anyhow::Result<Option<Vec<CampaignExperiment>>> {
+    pub fn finished(&self, campaign: &Campaign) -> anyhow::Result<Option<Vec<CampaignExperiment>>> {
         let folder = self.attempts(campaign);
         let mut candidates = vec![("campaign run".to_owned(), self.experiments(campaign)?)];
         for (_, name) in attempt_names(&folder)? {
@@ -90,11 +87,7 @@ impl Round {
     }
 
     /// Runs it in an attempt of this host, unless another attempt has all results.
-    pub(crate) fn run(
-        &self,
-        campaign: &Campaign,
-        args: &RoundArgs,
-    ) -> anyhow::Result<ExperimentEnd> {
+    pub fn run(&self, campaign: &Campaign, args: &RoundArgs) -> anyhow::Result<ExperimentEnd> {
         ensure!(
             self.plan_digest == campaign.plan_digest,
             "{}: the plan has changed since this round was submitted: submit it again",

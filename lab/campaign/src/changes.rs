@@ -11,29 +11,29 @@ use faultline_text::{number as grouped, p_value};
 /// A marked difference or shift of a metric, or a release with another consensus or slot time than
 /// its baseline.
 #[derive(Debug, Clone)]
-pub(crate) struct ReleaseChange {
-    pub(crate) id: String,
-    pub(crate) version: String,
-    pub(crate) title: String,
+pub struct ReleaseChange {
+    pub id: String,
+    pub version: String,
+    pub title: String,
     /// Empty if the release is not comparable by slot.
-    pub(crate) metric: &'static str,
-    pub(crate) mark: Mark,
-    pub(crate) words: String,
+    pub metric: &'static str,
+    pub mark: Mark,
+    pub words: String,
     /// Start of the newest run that shows it, in nanoseconds since 1970.
-    pub(crate) unix_ns: i64,
+    pub unix_ns: i64,
     /// Path of the report, relative to the page.
-    pub(crate) report: String,
+    pub report: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct FailedVersion {
-    pub(crate) version: String,
-    pub(crate) why: String,
-    pub(crate) added_unix_ns: i64,
+pub struct FailedVersion {
+    pub version: String,
+    pub why: String,
+    pub added_unix_ns: i64,
 }
 
 /// Differences from the baseline, and changes against the releases before.
-pub(crate) fn release_changes(groups: &[Group]) -> Vec<ReleaseChange> {
+pub fn release_changes(groups: &[Group]) -> Vec<ReleaseChange> {
     let mut all = Vec::new();
     for group in groups {
         for release in group.releases.iter().rev() {
@@ -68,7 +68,7 @@ pub(crate) fn release_changes(groups: &[Group]) -> Vec<ReleaseChange> {
     all
 }
 
-pub(crate) fn incomparable_releases(groups: &[Group]) -> Vec<ReleaseChange> {
+pub fn incomparable_releases(groups: &[Group]) -> Vec<ReleaseChange> {
     let mut all = Vec::new();
     for group in groups {
         all.extend(group.releases.iter().rev().filter_map(|release| {
@@ -80,7 +80,7 @@ pub(crate) fn incomparable_releases(groups: &[Group]) -> Vec<ReleaseChange> {
     all
 }
 
-pub(crate) fn not_comparable(release: &Release) -> Option<String> {
+pub fn not_comparable(release: &Release) -> Option<String> {
     let reason = release.comparability.difference()?;
     Some(format!(
         "{} is not comparable by slot: {reason}.",
@@ -155,7 +155,7 @@ fn sentence(version: &str, one: &MetricTest, baseline: &str) -> String {
 }
 
 /// `+8.1 %`.
-pub(crate) fn signed_percent(ratio: f64) -> String {
+pub fn signed_percent(ratio: f64) -> String {
     let percent = 100.0 * (ratio - 1.0);
     let sign = if percent > 0.0 { "+" } else { "" };
     format!("{sign}{} %", grouped(percent, 1))

@@ -31,7 +31,7 @@ use std::{
 const OUTPUT_TAIL: u64 = 4096;
 const MAX_LAST_LINE_CHARS: usize = 300;
 
-pub(crate) enum RoundOutcome {
+pub enum RoundOutcome {
     Rows(Vec<RunRow>),
     /// The results do not count: the runs are void, and the experiments repeat them.
     Damaged(String),
@@ -45,7 +45,7 @@ struct CollectedRun {
 }
 
 /// Fails also if a program file has changed since the round began.
-pub(crate) fn collect_round(
+pub fn collect_round(
     campaign: &Campaign,
     of: &Round,
     conditions: &Conditions,
@@ -94,7 +94,7 @@ pub(crate) fn collect_round(
 }
 
 /// Voids all results of these replicates, because the runs of a pair are repeated together.
-pub(crate) fn void_runs(
+pub fn void_runs(
     experiments: &[CampaignExperiment],
     why: &str,
     is_void: impl Fn(u32) -> bool,

@@ -10,17 +10,17 @@ use faultline_report::report::{
 use itertools::Itertools;
 
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Comparability {
+pub struct Comparability {
     /// With its words; `None` also if something is unknown.
     difference: Option<(Difference, String)>,
     /// As in `its consensus is not known, the baseline's is Tower`; `None` with a difference.
-    pub(crate) unknown: Option<String>,
+    pub unknown: Option<String>,
     /// Of all completed runs, those of the baseline included.
-    pub(crate) pace: Pace,
+    pub pace: Pace,
 }
 
 impl Comparability {
-    pub(crate) fn of(runs: &[RunRow]) -> Self {
+    pub fn of(runs: &[RunRow]) -> Self {
         let completed = || runs.iter().filter(|run| run.is_complete());
         let rounds: Vec<(u32, [Pace; 2])> = { by_key(completed().map(|run| (run.round, run))) }
             .into_iter()
@@ -42,18 +42,18 @@ impl Comparability {
         }
     }
 
-    pub(crate) fn allows(&self, metric: &Scalar) -> bool {
+    pub fn allows(&self, metric: &Scalar) -> bool {
         let mut difference = self.difference.iter();
         !difference.any(|(difference, _)| metric.is_affected_by(*difference))
     }
 
     /// As in `Alpenglow at 0.20 s, the baseline Tower at 0.40 s`.
-    pub(crate) fn difference(&self) -> Option<&str> {
+    pub fn difference(&self) -> Option<&str> {
         self.difference.as_ref().map(|(_, words)| words.as_str())
     }
 
     /// Text of the page's cell.
-    pub(crate) fn words(&self) -> String {
+    pub fn words(&self) -> String {
         let reason = self.difference().or(self.unknown.as_deref());
         reason.map_or_else(|| words(&self.pace), str::to_owned)
     }
@@ -116,7 +116,7 @@ fn unknown([baseline, own]: &[Pace; 2]) -> Option<String> {
 }
 
 /// `Tower at 0.40 s`.
-pub(crate) fn words(pace: &Pace) -> String {
+pub fn words(pace: &Pace) -> String {
     let protocols = match pace.consensus.as_slice() {
         [] => "unknown consensus".to_owned(),
         _ => consensus(pace),
@@ -137,4 +137,4 @@ fn consensus(pace: &Pace) -> String {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+pub mod tests;

@@ -13,39 +13,39 @@ use semver::Version;
 use std::cmp::Ordering;
 
 #[derive(Debug, Clone)]
-pub(crate) struct MetricTest {
-    pub(crate) metric: &'static Scalar,
-    pub(crate) test: RatioTest,
+pub struct MetricTest {
+    pub metric: &'static Scalar,
+    pub test: RatioTest,
     /// Adjusted over the metrics of the release.
-    pub(crate) holm: Option<f64>,
+    pub holm: Option<f64>,
     /// Baseline, release.
-    pub(crate) means: [f64; 2],
-    pub(crate) rounds: PairRatios,
-    pub(crate) mark: Mark,
+    pub means: [f64; 2],
+    pub rounds: PairRatios,
+    pub mark: Mark,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Release {
-    pub(crate) version: String,
-    pub(crate) name: String,
-    pub(crate) runs: Vec<RunRow>,
-    pub(crate) comparability: Comparability,
+pub struct Release {
+    pub version: String,
+    pub name: String,
+    pub runs: Vec<RunRow>,
+    pub comparability: Comparability,
     /// In the order of [`releases::metrics`], without those that have fewer than two pairs.
-    pub(crate) tests: Vec<MetricTest>,
+    pub tests: Vec<MetricTest>,
 }
 
 impl Release {
-    pub(crate) fn report(&self) -> String {
+    pub fn report(&self) -> String {
         let last = self.runs.last();
         last.map(|run| run.report.clone()).unwrap_or_default()
     }
 
-    pub(crate) fn test(&self, metric: &Scalar) -> Option<&MetricTest> {
+    pub fn test(&self, metric: &Scalar) -> Option<&MetricTest> {
         self.tests.iter().find(|one| one.metric.id == metric.id)
     }
 
     /// Numbers of the release's completed runs and of all its runs, without those of the baseline.
-    pub(crate) fn completed(&self) -> (usize, usize) {
+    pub fn completed(&self) -> (usize, usize) {
         let own = || self.runs.iter().filter(|run| !run.of_baseline);
         (
             own().filter(|run| run.outcome == "completed").count(),
@@ -53,43 +53,43 @@ impl Release {
         )
     }
 
-    pub(crate) fn without_ratio(&self, metric: &Scalar) -> Option<WithoutRatio> {
+    pub fn without_ratio(&self, metric: &Scalar) -> Option<WithoutRatio> {
         let is_comparable = self.comparability.allows(metric);
         WithoutRatio::of(metric, &self.runs).filter(|_| is_comparable)
     }
 
     /// By their ratios to the baseline.
-    pub(crate) fn is_comparable_with(&self, other: &Release, metric: &Scalar) -> bool {
+    pub fn is_comparable_with(&self, other: &Release, metric: &Scalar) -> bool {
         let [own, theirs] = [self, other].map(|release| &release.comparability);
         let is_affected =
             self.has_other_consensus(other) && metric.is_affected_by(Difference::Consensus);
         own.allows(metric) && theirs.allows(metric) && !is_affected
     }
 
-    pub(crate) fn has_other_consensus(&self, other: &Release) -> bool {
+    pub fn has_other_consensus(&self, other: &Release) -> bool {
         let [own, theirs] = [self, other].map(|release| &release.comparability.pace);
         own.difference(theirs) == Some(Difference::Consensus)
     }
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Shift {
-    pub(crate) metric: &'static Scalar,
-    pub(crate) version: String,
+pub struct Shift {
+    pub metric: &'static Scalar,
+    pub version: String,
     /// Mean ratio after the change by that before.
-    pub(crate) ratio: f64,
-    pub(crate) mark: Mark,
+    pub ratio: f64,
+    pub mark: Mark,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Group {
-    pub(crate) conditions: Conditions,
-    pub(crate) machine: String,
-    pub(crate) releases: Vec<Release>,
-    pub(crate) shifts: Vec<Shift>,
+pub struct Group {
+    pub conditions: Conditions,
+    pub machine: String,
+    pub releases: Vec<Release>,
+    pub shifts: Vec<Shift>,
 }
 
-pub(crate) fn groups(runs: &[RunRow], margin: f64) -> Vec<Group> {
+pub fn groups(runs: &[RunRow], margin: f64) -> Vec<Group> {
     let mut groups = by_key(
         runs.iter()
             .map(|run| ((&run.conditions, &run.machine), run)),
@@ -113,7 +113,7 @@ pub(crate) fn groups(runs: &[RunRow], margin: f64) -> Vec<Group> {
 }
 
 /// Orders versions; texts that are no version come after them.
-pub(crate) fn compare_versions(a: &str, b: &str) -> Ordering {
+pub fn compare_versions(a: &str, b: &str) -> Ordering {
     match (Version::parse(a), Version::parse(b)) {
         (Ok(a), Ok(b)) => a.cmp(&b),
         (Ok(_), Err(_)) => Ordering::Less,
@@ -168,7 +168,7 @@ fn pair_values(scalar: &Scalar, runs: &[RunRow]) -> Vec<PairValues> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WithoutRatio {
+pub enum WithoutRatio {
     /// One side of a pair is 0, the other is larger.
     Zero { worse: bool },
     /// The baseline has values in each pair, the release in none.
@@ -200,7 +200,7 @@ impl WithoutRatio {
         })
     }
 
-    pub(crate) fn is_worse(self) -> bool {
+    pub fn is_worse(self) -> bool {
         matches!(
             self,
             WithoutRatio::Missing | WithoutRatio::Zero { worse: true }
@@ -262,7 +262,7 @@ fn shifts(all: &[Release], margin: f64) -> Vec<Shift> {
     shifts
 }
 
-pub(crate) fn rows(groups: &[Group]) -> Vec<VerdictRow> {
+pub fn rows(groups: &[Group]) -> Vec<VerdictRow> {
     let mut rows = Vec::new();
     for group in groups {
         for release in &group.releases {
@@ -284,4 +284,4 @@ pub(crate) fn rows(groups: &[Group]) -> Vec<VerdictRow> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+pub mod tests;

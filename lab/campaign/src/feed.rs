@@ -18,7 +18,7 @@ const FORMAT: u32 = 1;
 
 const WORSE_COLOUR: &str = "#b3480a";
 
-pub(crate) fn json(
+pub fn json(
     campaign: &Campaign,
     groups: &[Group],
     failed: &[FailedVersion],
@@ -124,7 +124,7 @@ fn time(unix_ns: i64) -> String {
 
 /// A change keeps its id, and has the time of the newest run that shows it. A version without a
 /// result has an entry, dated when it was added to the list.
-pub(crate) fn atom(campaign: &Campaign, groups: &[Group], failed: &[FailedVersion]) -> String {
+pub fn atom(campaign: &Campaign, groups: &[Group], failed: &[FailedVersion]) -> String {
     let newest = groups
         .iter()
         .flat_map(|group| &group.releases)
@@ -166,7 +166,7 @@ fn entry(words: [&str; 5], updated_unix_ns: i64) -> String {
 }
 
 /// The result of the newest release; a newer version without a result is named instead.
-pub(crate) fn badge(metric: &Scalar, group: Option<&Group>, failed: &[FailedVersion]) -> String {
+pub fn badge(metric: &Scalar, group: Option<&Group>, failed: &[FailedVersion]) -> String {
     let mut releases = group
         .into_iter()
         .flat_map(|group| group.releases.iter().rev());

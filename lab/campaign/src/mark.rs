@@ -16,10 +16,10 @@ use faultline_stats::{
 };
 
 const LEVEL: f64 = 0.95;
-pub(crate) const ALPHA: f64 = 0.05;
+pub const ALPHA: f64 = 0.05;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mark {
+pub enum Mark {
     Nothing,
     /// The release ran with another consensus or slot time than the baseline.
     NotComparable,
@@ -37,7 +37,7 @@ pub(crate) enum Mark {
 
 impl Mark {
     /// Text of the page's cell; empty without a difference.
-    pub(crate) fn word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         match self {
             Mark::Worse => "worse",
             Mark::Better => "better",
@@ -48,7 +48,7 @@ impl Mark {
         }
     }
 
-    pub(crate) fn verdict(self) -> &'static str {
+    pub fn verdict(self) -> &'static str {
         match self {
             Mark::Nothing => "nothing shown",
             Mark::Untested => "not tested",
@@ -57,7 +57,7 @@ impl Mark {
         }
     }
 
-    pub(crate) fn of(better: Better, ratio: f64) -> Self {
+    pub fn of(better: Better, ratio: f64) -> Self {
         match (better, ratio > 1.0) {
             (Better::Lower, true) | (Better::Higher, false) => Mark::Worse,
             (Better::Lower, false) | (Better::Higher, true) => Mark::Better,
@@ -66,7 +66,7 @@ impl Mark {
     }
 
     /// [`Mark::Nothing`] within the margin.
-    pub(crate) fn beyond(better: Better, ratio: f64, margin: f64) -> Self {
+    pub fn beyond(better: Better, ratio: f64, margin: f64) -> Self {
         if (ratio - 1.0).abs() > margin {
             Mark::of(better, ratio)
         } else {
@@ -74,7 +74,7 @@ impl Mark {
         }
     }
 
-    pub(crate) fn untested(self) -> Self {
+    pub fn untested(self) -> Self {
         match self {
             Mark::Worse => Mark::WorseUntested,
             Mark::Better => Mark::BetterUntested,
@@ -82,18 +82,18 @@ impl Mark {
         }
     }
 
-    pub(crate) fn is_worse(self) -> bool {
+    pub fn is_worse(self) -> bool {
         matches!(self, Mark::Worse | Mark::WorseUntested)
     }
 
-    pub(crate) fn is_difference(self) -> bool {
+    pub fn is_difference(self) -> bool {
         !matches!(
             self,
             Mark::Nothing | Mark::NotComparable | Mark::Untested | Mark::Unrepeated
         )
     }
 
-    pub(crate) fn needs_repetition(self) -> bool {
+    pub fn needs_repetition(self) -> bool {
         matches!(
             self,
             Mark::Unrepeated | Mark::WorseUntested | Mark::BetterUntested
@@ -103,13 +103,13 @@ impl Mark {
 
 /// Log ratios of a metric's pairs, those of the first round before those of the second.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct PairRatios {
+pub struct PairRatios {
     logarithms: Vec<f64>,
     first: usize,
 }
 
 impl PairRatios {
-    pub(crate) fn add(&mut self, round: u32, logarithm: f64) {
+    pub fn add(&mut self, round: u32, logarithm: f64) {
         if round == 1 {
             self.logarithms.insert(self.first, logarithm);
             self.first += 1;
@@ -118,16 +118,16 @@ impl PairRatios {
         }
     }
 
-    pub(crate) fn all(&self) -> &[f64] {
+    pub fn all(&self) -> &[f64] {
         &self.logarithms
     }
 
     /// Both rounds; `None` with fewer than two pairs.
-    pub(crate) fn test(&self) -> Option<RatioTest> {
+    pub fn test(&self) -> Option<RatioTest> {
         ratio_test(&self.logarithms, LEVEL)
     }
 
-    pub(crate) fn mark(&self, better: Better, holm: Option<f64>, margin: f64) -> Mark {
+    pub fn mark(&self, better: Better, holm: Option<f64>, margin: f64) -> Mark {
         let (first, second) = self.logarithms.split_at(self.first);
         let all = unadjusted_mark(&self.logarithms, better, margin);
         if first.is_empty() || second.is_empty() {

@@ -26,9 +26,9 @@ use faultline_report::report::releases;
 use faultline_stats::change::MIN_RELEASES;
 use itertools::Itertools;
 
-pub(crate) const FOLDER: &str = "page";
+pub const FOLDER: &str = "page";
 
-pub(crate) fn report_name(name: &str, conditions: &Conditions) -> String {
+pub fn report_name(name: &str, conditions: &Conditions) -> String {
     let digest_prefix = |digest: &str| digest.get(..8).unwrap_or_default().to_owned();
     let (plan, baseline) = (
         digest_prefix(&conditions.plan_digest),
@@ -38,7 +38,7 @@ pub(crate) fn report_name(name: &str, conditions: &Conditions) -> String {
 }
 
 /// Rewrites the pages, and the verdicts in the database.
-pub(crate) fn rewrite_pages(campaign: &Campaign, store: &mut Store) -> anyhow::Result<()> {
+pub fn rewrite_pages(campaign: &Campaign, store: &mut Store) -> anyhow::Result<()> {
     let groups = groups(campaign, store)?;
     store.replace_verdicts(&compare::rows(&groups))?;
     let out = campaign.folder.join(FOLDER);
@@ -59,7 +59,7 @@ pub(crate) fn rewrite_pages(campaign: &Campaign, store: &mut Store) -> anyhow::R
     Ok(())
 }
 
-pub(crate) fn groups(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<Group>> {
+pub fn groups(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<Group>> {
     let listed = store.listed()?;
     let is_listed = |version: &str| find(&listed, version).is_none_or(|one| !one.removed);
     let runs: Vec<_> = store

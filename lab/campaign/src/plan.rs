@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Noise of a run as a fraction, for the table if nothing was measured.
 const ASSUMED_NOISE: [f64; 3] = [0.01, 0.02, 0.05];
 
-pub(crate) fn page(campaign: &Campaign, store: &Store) -> anyhow::Result<String> {
+pub fn page(campaign: &Campaign, store: &Store) -> anyhow::Result<String> {
     let experiments = round::example(campaign)?;
     let runs = store.runs()?;
     let rule = Rule {

@@ -11,24 +11,24 @@ use faultline_stats::summary::mean_and_variance;
 use std::f64::consts::{SQRT_2, TAU};
 
 /// Share of releases in which a detectable change is marked.
-pub(crate) const POWER: f64 = 0.8;
+pub const POWER: f64 = 0.8;
 /// Upper end of the search: a release that takes twice as much.
 const LARGEST_CHANGE: f64 = 1.0;
 const SIMULATED_RELEASES: u32 = 1000;
 const BISECTIONS: u32 = 9;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Rule {
-    pub(crate) pairs: usize,
-    pub(crate) metrics: usize,
-    pub(crate) margin: f64,
+pub struct Rule {
+    pub pairs: usize,
+    pub metrics: usize,
+    pub margin: f64,
 }
 
 impl Rule {
     /// Share of simulated releases that are marked if one metric is larger than the baseline by
     /// `change`. `noise` is the standard deviation of a run; both are fractions. Holm takes this
     /// metric's p as the smallest. Deterministic.
-    pub(crate) fn power(&self, change: f64, noise: f64) -> f64 {
+    pub fn power(&self, change: f64, noise: f64) -> f64 {
         let mut random = Rng::with_seed(1);
         let marked = (0..SIMULATED_RELEASES).filter(|_| {
             let mut rounds = PairRatios::default();
@@ -51,7 +51,7 @@ impl Rule {
     }
 
     /// The smallest change with at least [`POWER`], as a fraction; `None` above [`LARGEST_CHANGE`].
-    pub(crate) fn detectable(&self, noise: f64) -> Option<f64> {
+    pub fn detectable(&self, noise: f64) -> Option<f64> {
         let is_enough = |change| self.power(change, noise) >= POWER;
         if !is_enough(LARGEST_CHANGE) {
             return None;
@@ -71,7 +71,7 @@ impl Rule {
 
 /// Noise of a run by metric title: the standard deviation of each release's pairs around their own
 /// mean, divided by the square root of two. Needs a release with two pairs.
-pub(crate) fn measured_noise(runs: &[RunRow]) -> Vec<(&'static str, f64)> {
+pub fn measured_noise(runs: &[RunRow]) -> Vec<(&'static str, f64)> {
     let groups = compare::groups(runs, 0.0);
     let noise = |metric: &'static Scalar| {
         let releases = groups.iter().flat_map(|group| &group.releases);

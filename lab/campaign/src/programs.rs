@@ -18,24 +18,24 @@ const PROGRAMS: &str = "programs";
 const LOG: &str = "get.log";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ResolvedProgram {
-    pub(crate) file: PathBuf,
-    pub(crate) digest: String,
+pub struct ResolvedProgram {
+    pub file: PathBuf,
+    pub digest: String,
 }
 
 /// Why no version can be run now.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Stopped(pub(crate) String);
+pub struct Stopped(pub String);
 
 impl Stopped {
-    pub(crate) fn by_signal() -> Self {
+    pub fn by_signal() -> Self {
         Stopped("a signal asked to".to_owned())
     }
 }
 
 /// Finds or builds a version. Fails if the program differs from the measured one.
-pub(crate) fn obtain(
+pub fn obtain(
     campaign: &Campaign,
     program: &Program,
     listed: Option<&ListedVersion>,
@@ -55,7 +55,7 @@ pub(crate) fn obtain(
 
 /// Fails if the file differs from the program measured as this version. A missing file does not
 /// differ.
-pub(crate) fn check_unchanged(
+pub fn check_unchanged(
     campaign: &Campaign,
     program: &Program,
     listed: &ListedVersion,
@@ -156,7 +156,7 @@ fn build(
     Ok(file)
 }
 
-pub(crate) fn sha256(path: &Path) -> anyhow::Result<String> {
+pub fn sha256(path: &Path) -> anyhow::Result<String> {
     let read = || -> std::io::Result<String> {
         let mut file = File::open(path)?;
         let (mut digest, mut buffer) = (Sha256::new(), vec![0; 1 << 20]);

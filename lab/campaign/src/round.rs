@@ -18,22 +18,19 @@ const WORKLOAD: &str = "[workload]";
 
 /// What a round of a version depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Round {
-    pub(crate) version: String,
+pub struct Round {
+    pub version: String,
     /// From 1.
-    pub(crate) number: u32,
-    pub(crate) plan_digest: String,
-    pub(crate) baseline: ResolvedProgram,
-    pub(crate) program: ResolvedProgram,
+    pub number: u32,
+    pub plan_digest: String,
+    pub baseline: ResolvedProgram,
+    pub program: ResolvedProgram,
 }
 
 impl Round {
     /// The experiments in order. A plan with arms is one experiment. A plan that searches has no
     /// arms: it gives one for each program and replicate, alternating their order.
-    pub(crate) fn experiments(
-        &self,
-        campaign: &Campaign,
-    ) -> anyhow::Result<Vec<CampaignExperiment>> {
+    pub fn experiments(&self, campaign: &Campaign) -> anyhow::Result<Vec<CampaignExperiment>> {
         let file = campaign.plan.display();
         let table: toml::Table =
             (campaign.plan_text.parse()).map_err(|error: toml::de::Error| {
@@ -102,13 +99,13 @@ impl Round {
         Ok(experiments)
     }
 
-    pub(crate) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         format!("{}-{}", self.version, self.number)
     }
 
     /// The folder's name contains the digests, so that an experiment with another program is not
     /// continued.
-    pub(crate) fn folder(&self, campaign: &Campaign) -> PathBuf {
+    pub fn folder(&self, campaign: &Campaign) -> PathBuf {
         let digests = [
             &self.plan_digest,
             &self.baseline.digest,
@@ -120,21 +117,21 @@ impl Round {
 }
 
 #[derive(Debug)]
-pub(crate) struct CampaignExperiment {
-    pub(crate) name: String,
-    pub(crate) plan: Plan,
-    pub(crate) searches: Option<Search>,
+pub struct CampaignExperiment {
+    pub name: String,
+    pub plan: Plan,
+    pub searches: Option<Search>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Search {
-    pub(crate) of_baseline: bool,
+pub struct Search {
+    pub of_baseline: bool,
     /// From 1.
-    pub(crate) replicate: u32,
+    pub replicate: u32,
 }
 
 /// The experiments of a round of no version, for what depends on the plan alone.
-pub(crate) fn example(campaign: &Campaign) -> anyhow::Result<Vec<CampaignExperiment>> {
+pub fn example(campaign: &Campaign) -> anyhow::Result<Vec<CampaignExperiment>> {
     let none = ResolvedProgram {
         file: campaign.folder.join("program"),
         digest: String::new(),

@@ -7,11 +7,11 @@ use semver::VersionReq;
 use std::path::{Path, PathBuf};
 use toml::de::DeValue;
 
-pub(crate) const FILE: &str = "campaign.toml";
-pub(crate) const RESULTS: &str = "results.db";
+pub const FILE: &str = "campaign.toml";
+pub const RESULTS: &str = "results.db";
 
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Campaign {
+pub struct Campaign {
     /// Absolute.
     pub(crate) folder: PathBuf,
     pub(crate) name: String,
@@ -31,32 +31,32 @@ pub(crate) struct Campaign {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Program {
-    pub(crate) version: String,
-    pub(crate) name: String,
+pub struct Program {
+    pub version: String,
+    pub name: String,
     /// Absolute; `None` if it is built.
-    pub(crate) path: Option<PathBuf>,
+    pub path: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct BuildCommand {
+pub struct BuildCommand {
     /// Program and arguments, with `{version}` and `{folder}`.
-    pub(crate) command: Vec<String>,
+    pub command: Vec<String>,
     /// The built program, relative to the folder, with `{version}`.
-    pub(crate) program: String,
+    pub program: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Watch {
-    pub(crate) range: VersionReq,
+pub struct Watch {
+    pub range: VersionReq,
     /// Prints one version a line; `None`: use the index.
-    pub(crate) command: Option<Vec<String>>,
-    pub(crate) package: String,
-    pub(crate) index: String,
+    pub command: Option<Vec<String>>,
+    pub package: String,
+    pub index: String,
 }
 
 impl Campaign {
-    pub(crate) fn read(folder: &Path) -> anyhow::Result<Self> {
+    pub fn read(folder: &Path) -> anyhow::Result<Self> {
         let folder = std::path::absolute(folder).at(folder)?;
         let file = folder.join(FILE);
         let content = std::fs::read_to_string(&file).with_context(|| {
@@ -76,7 +76,7 @@ impl Campaign {
     }
 
     /// Held by the process that runs or collects rounds.
-    pub(crate) fn lock(&self) -> anyhow::Result<Lock> {
+    pub fn lock(&self) -> anyhow::Result<Lock> {
         let folder = self.folder.display();
         Lock::take_or(&self.folder.join("lock"), |process| {
             format!("{folder}: this campaign is being run already{process}")
@@ -84,7 +84,7 @@ impl Campaign {
     }
 }
 
-pub(crate) fn all(mistakes: &[ConfigError]) -> UsageError {
+pub fn all(mistakes: &[ConfigError]) -> UsageError {
     UsageError(mistakes.iter().join("\n"))
 }
 
@@ -168,7 +168,7 @@ fn program(t: &mut Table<'_>, path: &impl Fn(&DeValue<'_>) -> Result<PathBuf, St
 }
 
 /// A version becomes part of folder and arm names.
-pub(crate) fn version(text: String) -> Result<String, String> {
+pub fn version(text: String) -> Result<String, String> {
     let fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '-' | '_');
     let begins = text.starts_with(|c: char| c.is_ascii_alphanumeric());
     if begins && text.len() <= 40 && text.chars().all(fit) {

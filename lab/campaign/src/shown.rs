@@ -24,7 +24,7 @@ struct Version {
     not_comparable: Option<String>,
 }
 
-pub(crate) fn status(campaign: &Campaign, store: &Store, as_json: bool) -> anyhow::Result<String> {
+pub fn status(campaign: &Campaign, store: &Store, as_json: bool) -> anyhow::Result<String> {
     let listed = work::synchronized_list(campaign, store)?;
     let groups = page::groups(campaign, store)?;
     let releases = || groups.iter().flat_map(|group| &group.releases);
@@ -97,7 +97,7 @@ fn state(
 }
 
 /// Writes one row for each run and metric; returns their number. Fails if the file exists.
-pub(crate) fn export(campaign: &Campaign, store: Store, out: &Path) -> anyhow::Result<usize> {
+pub fn export(campaign: &Campaign, store: Store, out: &Path) -> anyhow::Result<usize> {
     anyhow::ensure!(
         out.symlink_metadata().is_err(),
         "{}: exists already",

@@ -65,67 +65,67 @@ const MAX_VALUE_BYTES: i32 = 1 << 20;
 /// Between the protocols of a run.
 const SEPARATOR: &str = ", ";
 
-pub(crate) const FROM_FILE: &str = "campaign.toml";
-pub(crate) const FROM_COMMAND: &str = "add";
-pub(crate) const FROM_WATCH: &str = "watch";
+pub const FROM_FILE: &str = "campaign.toml";
+pub const FROM_COMMAND: &str = "add";
+pub const FROM_WATCH: &str = "watch";
 
 /// Validity of a run that must be repeated.
-pub(crate) const VOID: &str = "void";
+pub const VOID: &str = "void";
 
-pub(crate) struct Store(Connection);
+pub struct Store(Connection);
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct ListedVersion {
-    pub(crate) program: Program,
-    pub(crate) source: String,
-    pub(crate) added_unix_ns: i64,
-    pub(crate) removed: bool,
-    pub(crate) measured: bool,
-    pub(crate) digest: Option<String>,
-    pub(crate) error: Option<String>,
+pub struct ListedVersion {
+    pub program: Program,
+    pub source: String,
+    pub added_unix_ns: i64,
+    pub removed: bool,
+    pub measured: bool,
+    pub digest: Option<String>,
+    pub error: Option<String>,
 }
 
-pub(crate) fn find<'l>(listed: &'l [ListedVersion], version: &str) -> Option<&'l ListedVersion> {
+pub fn find<'l>(listed: &'l [ListedVersion], version: &str) -> Option<&'l ListedVersion> {
     listed.iter().find(|one| one.program.version == version)
 }
 
 /// Rows are comparable if these and the machine are equal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Conditions {
-    pub(crate) plan_digest: String,
-    pub(crate) baseline: String,
-    pub(crate) baseline_digest: String,
+pub struct Conditions {
+    pub plan_digest: String,
+    pub baseline: String,
+    pub baseline_digest: String,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct RunRow {
-    pub(crate) release: String,
-    pub(crate) program_digest: String,
-    pub(crate) conditions: Conditions,
+pub struct RunRow {
+    pub release: String,
+    pub program_digest: String,
+    pub conditions: Conditions,
     /// Processor, threads, memory.
-    pub(crate) machine: String,
-    pub(crate) kernel: String,
+    pub machine: String,
+    pub kernel: String,
     /// From 1; round 2 confirms the findings of round 1.
-    pub(crate) round: u32,
-    pub(crate) of_baseline: bool,
+    pub round: u32,
+    pub of_baseline: bool,
     /// From 1; the runs of one replicate are a pair.
-    pub(crate) replicate: u32,
-    pub(crate) began_unix_ns: i64,
-    pub(crate) outcome: String,
-    pub(crate) validity: String,
+    pub replicate: u32,
+    pub began_unix_ns: i64,
+    pub outcome: String,
+    pub validity: String,
     /// Relative to the campaign's folder.
-    pub(crate) recording: String,
+    pub recording: String,
     /// SHA-256; `None` without a recording.
-    pub(crate) recording_digest: Option<String>,
+    pub recording_digest: Option<String>,
     /// Relative to the page.
-    pub(crate) report: String,
-    pub(crate) pace: Pace,
+    pub report: String,
+    pub pace: Pace,
     /// By metric; values that were not recorded are absent.
-    pub(crate) values: Vec<(String, f64)>,
+    pub values: Vec<(String, f64)>,
 }
 
 impl RunRow {
-    pub(crate) fn arm(&self) -> &'static str {
+    pub fn arm(&self) -> &'static str {
         if self.of_baseline {
             "baseline"
         } else {
@@ -134,25 +134,25 @@ impl RunRow {
     }
 
     /// Protocols in order, as in `tower, migrating, alpenglow`; `None` without evidence.
-    pub(crate) fn consensus(&self) -> Option<String> {
+    pub fn consensus(&self) -> Option<String> {
         let protocols = &self.pace.consensus;
         (!protocols.is_empty()).then(|| protocols.join(SEPARATOR))
     }
 
     /// Median slot time.
-    pub(crate) fn slot_seconds(&self) -> Option<f64> {
+    pub fn slot_seconds(&self) -> Option<f64> {
         self.pace.slot_seconds.map(|(seconds, _)| seconds)
     }
 
-    pub(crate) fn is_complete(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.outcome == "completed" && self.validity != "invalid" && !self.is_void()
     }
 
-    pub(crate) fn is_void(&self) -> bool {
+    pub fn is_void(&self) -> bool {
         self.validity == VOID
     }
 
-    pub(crate) fn is_pair_of(&self, other: &RunRow) -> bool {
+    pub fn is_pair_of(&self, other: &RunRow) -> bool {
         (&self.release, self.round, self.replicate, &self.conditions)
             == (
                 &other.release,
@@ -164,33 +164,33 @@ impl RunRow {
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct VerdictRow {
-    pub(crate) conditions: Conditions,
-    pub(crate) machine: String,
-    pub(crate) release: String,
-    pub(crate) metric: String,
-    pub(crate) pairs: usize,
+pub struct VerdictRow {
+    pub conditions: Conditions,
+    pub machine: String,
+    pub release: String,
+    pub metric: String,
+    pub pairs: usize,
     /// Ratio to the baseline, with its interval.
-    pub(crate) ratio: [f64; 3],
+    pub ratio: [f64; 3],
     /// Of the test, and adjusted.
-    pub(crate) p: [Option<f64>; 2],
-    pub(crate) verdict: String,
+    pub p: [Option<f64>; 2],
+    pub verdict: String,
 }
 
 impl Store {
     /// Whether [`Store::open`] would change the format of the file.
-    pub(crate) fn needs_upgrade(path: &Path) -> anyhow::Result<bool> {
+    pub fn needs_upgrade(path: &Path) -> anyhow::Result<bool> {
         Ok(path.exists() && ForeignDatabase::is_older(path, &KIND)?)
     }
 
     /// SQLite relies on locks that NFS may not keep.
-    pub(crate) fn refuse_nfs(path: &Path) -> anyhow::Result<()> {
+    pub fn refuse_nfs(path: &Path) -> anyhow::Result<()> {
         let folder = path.parent().unwrap_or(path);
         refuse_file_system(path, rustix::fs::statfs(folder).at(folder)?.f_type)
     }
 
     /// Creates the database if it is missing. Fails on a foreign, newer or damaged file.
-    pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
+    pub fn open(path: &Path) -> anyhow::Result<Self> {
         let opened =
             ForeignDatabase::open_to_write(path, &KIND, &TABLES, &[FORMAT_1], MAX_VALUE_BYTES);
         let database = opened.map_err(|error| {
@@ -204,7 +204,7 @@ impl Store {
         Ok(Store(database))
     }
 
-    pub(crate) fn listed(&self) -> anyhow::Result<Vec<ListedVersion>> {
+    pub fn listed(&self) -> anyhow::Result<Vec<ListedVersion>> {
         let text = "SELECT *, EXISTS (SELECT 1 FROM run WHERE program.version IN (release, baseline)) AS measured
                     FROM program ORDER BY added_unix_ns, program.rowid";
         let mut select = self.0.prepare(text)?;
@@ -213,7 +213,7 @@ impl Store {
     }
 
     /// Adds a version, changes its source, or restores a removed one.
-    pub(crate) fn add(&self, program: &Program, source: &str, unix_ns: i64) -> anyhow::Result<()> {
+    pub fn add(&self, program: &Program, source: &str, unix_ns: i64) -> anyhow::Result<()> {
         let path = program.path.as_ref().map(|path| path.display().to_string());
         self.0.execute(
             "INSERT INTO program VALUES (?1, ?2, ?3, ?4, ?5, 0, NULL, NULL)
@@ -224,7 +224,7 @@ impl Store {
     }
 
     /// Keeps the row and its runs.
-    pub(crate) fn remove(&self, version: &str) -> anyhow::Result<()> {
+    pub fn remove(&self, version: &str) -> anyhow::Result<()> {
         self.0.execute(
             "UPDATE program SET removed = 1 WHERE version = ?",
             [version],
@@ -233,7 +233,7 @@ impl Store {
     }
 
     /// Stores the digest of a version's program, or the reason why there is none or no result.
-    pub(crate) fn set_digest_or_error(
+    pub fn set_digest_or_error(
         &self,
         version: &str,
         digest: Option<&str>,
@@ -246,7 +246,7 @@ impl Store {
     }
 
     /// Renames the baseline with this digest: rows are compared by digest.
-    pub(crate) fn name_baseline(&self, version: &str, digest: &str) -> anyhow::Result<()> {
+    pub fn name_baseline(&self, version: &str, digest: &str) -> anyhow::Result<()> {
         self.0.execute(
             "UPDATE run SET baseline = ?1 WHERE baseline_digest = ?2",
             [version, digest],
@@ -256,7 +256,7 @@ impl Store {
 
     /// Adds the runs of a round in one transaction. Existing runs stay, unless they are void. Fails
     /// if none is new.
-    pub(crate) fn add_runs(&mut self, runs: &[RunRow]) -> anyhow::Result<()> {
+    pub fn add_runs(&mut self, runs: &[RunRow]) -> anyhow::Result<()> {
         let transaction = self.0.transaction()?;
         let mut new = 0;
         for row in runs {
@@ -314,7 +314,7 @@ impl Store {
 
     /// Voids the run with this recording and its pair. They lose their values, and the next
     /// `campaign run` repeats them.
-    pub(crate) fn void(&mut self, recording: &str) -> anyhow::Result<()> {
+    pub fn void(&mut self, recording: &str) -> anyhow::Result<()> {
         let pair = "SELECT other.run FROM run JOIN run AS other USING (plan_digest, baseline_digest, release, round, replicate)
                     WHERE run.recording = ?1";
         let transaction = self.0.transaction()?;
@@ -327,7 +327,7 @@ impl Store {
         Ok(transaction.commit()?)
     }
 
-    pub(crate) fn runs(&self) -> anyhow::Result<Vec<RunRow>> {
+    pub fn runs(&self) -> anyhow::Result<Vec<RunRow>> {
         let mut select = self.0.prepare("SELECT * FROM run ORDER BY run")?;
         let rows = select.query_map([], |row| Ok((row.get::<_, i64>("run")?, run(row)?)))?;
         let mut runs = rows.collect::<Result<Vec<_>, _>>()?;
@@ -341,7 +341,7 @@ impl Store {
         Ok(runs.into_iter().map(|(_, run)| run).collect())
     }
 
-    pub(crate) fn replace_verdicts(&mut self, verdicts: &[VerdictRow]) -> anyhow::Result<()> {
+    pub fn replace_verdicts(&mut self, verdicts: &[VerdictRow]) -> anyhow::Result<()> {
         let transaction = self.0.transaction()?;
         transaction.execute("DELETE FROM verdict", [])?;
         for row in verdicts {
@@ -369,7 +369,7 @@ impl Store {
 
     /// The number of rows, and their columns: a row for each run and metric. Does not change the
     /// database: a temporary table hides the stored verdicts.
-    pub(crate) fn export(mut self, verdicts: &[VerdictRow]) -> anyhow::Result<(usize, Columns)> {
+    pub fn export(mut self, verdicts: &[VerdictRow]) -> anyhow::Result<(usize, Columns)> {
         let temporary = VERDICT.replace("CREATE TABLE", "CREATE TEMP TABLE");
         self.0.execute(&temporary, [])?;
         self.replace_verdicts(verdicts)?;
@@ -464,4 +464,4 @@ fn pace(row: &Row<'_>) -> rusqlite::Result<Pace> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+pub mod tests;

@@ -127,7 +127,7 @@ fn jobs(campaign: &Campaign) -> Jobs {
 }
 
 /// For the one process that runs or collects.
-pub(crate) fn open_to_advance(campaign: &Campaign) -> anyhow::Result<(Lock, Store)> {
+pub fn open_to_advance(campaign: &Campaign) -> anyhow::Result<(Lock, Store)> {
     let lock = campaign.lock()?;
     require_results(campaign)?;
     refuse_running(campaign)?;
@@ -136,7 +136,7 @@ pub(crate) fn open_to_advance(campaign: &Campaign) -> anyhow::Result<(Lock, Stor
 }
 
 /// Fails if rounds were submitted and the database is on another host: here it would begin empty.
-pub(crate) fn require_results(campaign: &Campaign) -> anyhow::Result<()> {
+pub fn require_results(campaign: &Campaign) -> anyhow::Result<()> {
     let is_submitted = !Submitted::read(campaign)?.rounds.is_empty();
     ensure!(
         !is_submitted || campaign.results.exists(),
@@ -161,7 +161,7 @@ fn refuse_running(campaign: &Campaign) -> anyhow::Result<()> {
 }
 
 /// `campaign round`.
-pub(crate) fn run(args: &RoundArgs) -> anyhow::Result<u8> {
+pub fn run(args: &RoundArgs) -> anyhow::Result<u8> {
     let campaign = Campaign::read(&args.dir)?;
     let submitted = Submitted::read(&campaign)?;
     let mut rounds = (1..).zip(&submitted.rounds);
@@ -211,7 +211,7 @@ fn write_script(path: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 /// `campaign slurm`.
-pub(crate) fn slurm(args: &SlurmArgs) -> anyhow::Result<u8> {
+pub fn slurm(args: &SlurmArgs) -> anyhow::Result<u8> {
     let campaign = Campaign::read(&args.dir)?;
     let i_vote = if args.i_vote { " --i-vote" } else { "" };
     let experiments = round::example(&campaign)?;

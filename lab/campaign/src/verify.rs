@@ -9,13 +9,13 @@ use faultline_common::files::AtPath;
 use faultline_experiments::{command::void, folder::JOURNAL, report::Experiment};
 use std::path::Path;
 
-pub(crate) struct Damaged {
-    pub(crate) run: RunRow,
-    pub(crate) why: String,
+pub struct Damaged {
+    pub run: RunRow,
+    pub why: String,
 }
 
 /// Returns the number of compared recordings and the damaged ones. Void runs are skipped.
-pub(crate) fn verify(campaign: &Campaign, store: &Store) -> anyhow::Result<(usize, Vec<Damaged>)> {
+pub fn verify(campaign: &Campaign, store: &Store) -> anyhow::Result<(usize, Vec<Damaged>)> {
     let (mut compared, mut damaged) = (0, Vec::new());
     for run in store.runs()?.into_iter().filter(|run| !run.is_void()) {
         let Some(expected) = run.recording_digest.clone() else {
@@ -33,11 +33,7 @@ pub(crate) fn verify(campaign: &Campaign, store: &Store) -> anyhow::Result<(usiz
 }
 
 /// Voids these runs and their pairs, so that the next `campaign run` repeats them.
-pub(crate) fn repeat(
-    campaign: &Campaign,
-    store: &mut Store,
-    damaged: &[Damaged],
-) -> anyhow::Result<()> {
+pub fn repeat(campaign: &Campaign, store: &mut Store, damaged: &[Damaged]) -> anyhow::Result<()> {
     let runs = store.runs()?;
     for one in damaged {
         let pair = runs.iter().filter(|run| run.is_pair_of(&one.run));

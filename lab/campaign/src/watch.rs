@@ -21,7 +21,7 @@ const COMMAND_OUTPUT: &str = "watch.out";
 const OUTPUT_LOG: &str = "watch.log";
 
 /// Within the range, oldest first.
-pub(crate) fn published(
+pub fn published(
     campaign: &Campaign,
     watch: &Watch,
     signals: &mut Signals,

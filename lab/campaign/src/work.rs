@@ -24,7 +24,7 @@ const MAX_ROUNDS: u32 = 2;
 /// Limit of repetitions because of damaged recordings, per version and `campaign run`.
 const MAX_REPEATS: u32 = 2;
 
-pub(crate) enum VersionOutcome {
+pub enum VersionOutcome {
     Done,
     /// Tasks have to run its round first.
     Pending,
@@ -44,10 +44,7 @@ impl From<anyhow::Error> for VersionOutcome {
 }
 
 /// Adds and removes versions so that the list matches `campaign.toml`. Returns the list.
-pub(crate) fn synchronized_list(
-    campaign: &Campaign,
-    store: &Store,
-) -> anyhow::Result<Vec<ListedVersion>> {
+pub fn synchronized_list(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<ListedVersion>> {
     let known = store.listed()?;
     for program in &campaign.programs {
         let same = known.iter().find(|one| one.program == *program);
@@ -68,11 +65,11 @@ pub(crate) fn synchronized_list(
 }
 
 /// Runs a round, or returns the outcome of a version whose round has no result.
-pub(crate) type RunRound<'r> =
+pub type RunRound<'r> =
     &'r mut dyn FnMut(&Round, &mut Signals) -> Result<Vec<CampaignExperiment>, VersionOutcome>;
 
 /// Fails also if the campaign has stopped or a version has no result.
-pub(crate) fn run(campaign: &Campaign, store: &mut Store, args: &RunArgs) -> anyhow::Result<()> {
+pub fn run(campaign: &Campaign, store: &mut Store, args: &RunArgs) -> anyhow::Result<()> {
     let end = advance(campaign, store, None, &mut |round, signals| {
         run_on_this_host(campaign, round, args, signals)
     });
@@ -87,13 +84,13 @@ pub(crate) fn run(campaign: &Campaign, store: &mut Store, args: &RunArgs) -> any
     )
 }
 
-pub(crate) fn without_result(failed: &[String]) -> String {
+pub fn without_result(failed: &[String]) -> String {
     format!("without a result: {}", failed.join(", "))
 }
 
 /// Takes every version as far as `run_round` does. Returns those that failed. With `only`, no
 /// published version is added, and these alone advance.
-pub(crate) fn advance(
+pub fn advance(
     campaign: &Campaign,
     store: &mut Store,
     only: Option<&[String]>,
@@ -162,17 +159,17 @@ fn run_on_this_host(
     Ok(experiments)
 }
 
-pub(crate) fn say_done(campaign: &Campaign, what: &str) {
+pub fn say_done(campaign: &Campaign, what: &str) {
     let page = campaign.folder.join(page::FOLDER).join("index.html");
     say(&format!("{what} has its result: {}", page.display()));
 }
 
 /// Whether this version is a pinned baseline, which is not under test.
-pub(crate) fn is_baseline(campaign: &Campaign, one: &ListedVersion) -> bool {
+pub fn is_baseline(campaign: &Campaign, one: &ListedVersion) -> bool {
     one.source == BASELINE || one.program.version == campaign.baseline.version
 }
 
-pub(crate) const BASELINE: &str = "baseline";
+pub const BASELINE: &str = "baseline";
 
 fn conditions(campaign: &Campaign, baseline_digest: &str) -> Conditions {
     Conditions {
@@ -295,7 +292,7 @@ fn advance_version(
 }
 
 /// The round that this version needs next; `None` if it is finished.
-pub(crate) fn pending_round(
+pub fn pending_round(
     campaign: &Campaign,
     store: &Store,
     one: &ListedVersion,

@@ -91,32 +91,32 @@ pub(crate) fn env_var(name: &str) -> Option<String> {
 
 #[derive(Debug)]
 pub(crate) struct BlockAttempt {
-    pub(crate) folder: Folder,
+    pub folder: Folder,
     /// Last part of the folder: `n1-0`.
-    pub(crate) name: String,
-    pub(crate) number: u32,
+    pub name: String,
+    pub number: u32,
     /// Empty if the journal cannot be used.
-    pub(crate) journal_state: JournalState,
+    pub journal_state: JournalState,
     /// Why the journal cannot be used, with the block and its path.
-    pub(crate) problem: Option<String>,
+    pub problem: Option<String>,
 }
 
 impl BlockAttempt {
-    pub(crate) fn is_done(&self) -> bool {
+    pub fn is_done(&self) -> bool {
         self.journal_state.planned.is_some() && self.journal_state.next().is_none()
     }
 
-    pub(crate) fn is_on(&self, host: &str) -> bool {
+    pub fn is_on(&self, host: &str) -> bool {
         self.name == attempt_name(host, self.number)
     }
 
-    pub(crate) fn warn_if_unreadable(&self) {
+    pub fn warn_if_unreadable(&self) {
         if let Some(problem) = &self.problem {
             warn_unreadable(problem);
         }
     }
 
-    pub(crate) fn is_running(&self) -> bool {
+    pub fn is_running(&self) -> bool {
         matches!(lock::holder(&self.folder.lock()), Ok(Holder::Process(_)))
     }
 }

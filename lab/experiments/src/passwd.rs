@@ -8,22 +8,22 @@ use std::path::{Path, PathBuf};
 const FILE: &str = "/etc/passwd";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Account {
-    pub(crate) name: String,
-    pub(crate) owner: Owner,
-    pub(crate) home: PathBuf,
+pub struct Account {
+    pub name: String,
+    pub owner: Owner,
+    pub home: PathBuf,
 }
 
-pub(crate) fn read() -> anyhow::Result<Vec<Account>> {
+pub fn read() -> anyhow::Result<Vec<Account>> {
     Ok(parse(&std::fs::read_to_string(FILE).at(Path::new(FILE))?))
 }
 
-pub(crate) fn account(name: &str) -> anyhow::Result<Account> {
+pub fn account(name: &str) -> anyhow::Result<Account> {
     let account = read()?.into_iter().find(|account| account.name == name);
     account.with_context(|| format!("{FILE}: there is no user {name}"))
 }
 
-pub(crate) fn parse(text: &str) -> Vec<Account> {
+pub fn parse(text: &str) -> Vec<Account> {
     let account = |line: &str| {
         let fields: Vec<&str> = line.split(':').collect();
         let [name, _, uid, gid, _, home, ..] = fields[..] else {

@@ -15,15 +15,15 @@ use std::path::PathBuf;
 #[command(
     after_help = "Exit codes: 0 success, 1 failure, 64 wrong usage. `record -- COMMAND` exits with the command's exit code."
 )]
-pub(crate) struct Cli {
+pub struct Cli {
     /// What to do.
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub command: Command,
 }
 
 /// The lab's commands.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub enum Command {
     /// Compare two cache sizes of a simulated validator, on this machine in three minutes.
     Try(TryArgs),
     /// Record a command or a running process.
@@ -58,9 +58,9 @@ pub(crate) enum Command {
 
 /// `manual`.
 #[derive(Debug, Args)]
-pub(crate) struct ManualArgs {
+pub struct ManualArgs {
     /// The folder.
-    pub(crate) folder: PathBuf,
+    pub folder: PathBuf,
 }
 
 #[cfg(test)]

@@ -31,22 +31,22 @@ Example:
 It needs no validator, no root and no network. Six runs of `faultlined run --demo` replay the same recorded load in turn: three with \
 a program cache of 512 entries, three with 1,024. Memory and page faults are real; all else is simulated and says nothing about a \
 real validator. Ctrl-C stops it; recordings that are complete stay.")]
-pub(crate) struct TryArgs {
+pub struct TryArgs {
     /// The new folder for recordings and report.
     #[arg(long, short, value_name = "DIR", default_value = "faultline-try")]
-    pub(crate) out: PathBuf,
+    pub out: PathBuf,
     /// Seconds of each of the six runs.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(3..=3600))]
-    pub(crate) seconds: u64,
+    pub seconds: u64,
     /// Do not open the report. By default, it opens if the command runs in a terminal on a desktop.
     #[arg(long)]
-    pub(crate) no_open: bool,
+    pub no_open: bool,
     /// The daemon's program [default: in the folder of this program, else in PATH].
     #[arg(long, value_name = "FILE")]
-    pub(crate) faultlined: Option<PathBuf>,
+    pub faultlined: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: &TryArgs) -> anyhow::Result<u8> {
+pub fn run(args: &TryArgs) -> anyhow::Result<u8> {
     let program = recorder::find(args.faultlined.as_deref(), "--faultlined").context(
         "try records with the daemon: install its package, or build it with \
          `cargo build --release --bin faultlined`",

@@ -434,7 +434,7 @@ pub(crate) struct LowerShare {
 
 impl LowerShare {
     /// The choice with a share nearer to `p`; a share of none or all is excluded.
-    pub(crate) fn nearest(sorted: &[f64], value: f64, p: f64) -> LowerShare {
+    pub fn nearest(sorted: &[f64], value: f64, p: f64) -> LowerShare {
         let share = |index: usize| index as f64 / sorted.len() as f64;
         let lower = share(sorted.partition_point(|v| *v < value));
         let up_to = share(sorted.partition_point(|v| *v <= value));
@@ -446,7 +446,7 @@ impl LowerShare {
         }
     }
 
-    pub(crate) fn influence(&self, value: f64) -> f64 {
+    pub fn influence(&self, value: f64) -> f64 {
         let counts = if self.equal {
             value <= self.value
         } else {

@@ -4,16 +4,16 @@ use statrs::{
 };
 
 /// P(Z > z) of the standard normal.
-pub(crate) fn normal_above(z: f64) -> f64 {
+pub fn normal_above(z: f64) -> f64 {
     Normal::standard().sf(z)
 }
 
-pub(crate) fn normal_quantile(p: f64) -> f64 {
+pub fn normal_quantile(p: f64) -> f64 {
     -std::f64::consts::SQRT_2 * erfc_inv(2.0 * p)
 }
 
 /// P(T > t) of Student's t. `None` if the degrees of freedom are not positive or `t` is NaN.
-pub(crate) fn t_above(t: f64, freedom: f64) -> Option<f64> {
+pub fn t_above(t: f64, freedom: f64) -> Option<f64> {
     if t.is_nan() {
         return None;
     }
@@ -21,7 +21,7 @@ pub(crate) fn t_above(t: f64, freedom: f64) -> Option<f64> {
 }
 
 /// Quantile of Student's t for `p` from a half to 1, by bisection. `None` otherwise.
-pub(crate) fn t_quantile(p: f64, freedom: f64) -> Option<f64> {
+pub fn t_quantile(p: f64, freedom: f64) -> Option<f64> {
     let t = StudentsT::new(0.0, 1.0, freedom).ok()?;
     if !(0.5..1.0).contains(&p) {
         return None;

@@ -5,21 +5,21 @@ use std::{
 };
 use ureq::http::Uri;
 
-pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:9912/status";
+pub const DEFAULT_URL: &str = "http://127.0.0.1:9912/status";
 /// The daemon's socket under the shipped unit. It exists even if the port was changed or needs TLS.
-pub(crate) const DEFAULT_SOCKET: &str = "/run/faultlined/metrics.sock";
+pub const DEFAULT_SOCKET: &str = "/run/faultlined/metrics.sock";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Address {
+pub struct Address {
     /// `http://HOST/status` or `https://...`; of a socket, `http://localhost/status`.
-    pub(crate) url: String,
+    pub url: String,
     /// Path of the daemon's socket; `None` for a host and port.
-    pub(crate) socket: Option<PathBuf>,
+    pub socket: Option<PathBuf>,
 }
 
 impl Address {
     /// The daemon of this host: its socket if this user can connect to it, else the default port.
-    pub(crate) fn of_this_host(socket: &Path) -> Self {
+    pub fn of_this_host(socket: &Path) -> Self {
         match UnixStream::connect(socket) {
             Ok(_) => Address::of_socket(socket.to_owned()),
             Err(_) => Address {
@@ -41,7 +41,7 @@ impl Address {
     ///
     /// # Errors
     /// It is none of these, or contains a user: everyone who lists processes sees a password.
-    pub(crate) fn read(text: &str) -> Result<Self, String> {
+    pub fn read(text: &str) -> Result<Self, String> {
         let path = text
             .strip_prefix("unix://")
             .or_else(|| text.strip_prefix("unix:"))
@@ -92,12 +92,12 @@ impl Address {
     }
 
     /// Whether a password cannot be read on the network: it is encrypted, or stays on this host.
-    pub(crate) fn is_safe_for_password(&self) -> bool {
+    pub fn is_safe_for_password(&self) -> bool {
         let uri = self.url.parse::<Uri>().unwrap_or_default();
         self.url.starts_with("https:") || uri.host().is_some_and(is_loopback)
     }
 
-    pub(crate) fn shown(&self) -> String {
+    pub fn shown(&self) -> String {
         match &self.socket {
             Some(socket) => socket.display().to_string(),
             None => self

@@ -17,18 +17,18 @@ use std::{
 use ureq::{Agent, config::Config};
 
 /// A status, or a message why there is none.
-pub(crate) type Answer = Result<Box<Status>, String>;
+pub type Answer = Result<Box<Status>, String>;
 
 /// When it is dropped, the thread ends after its current request.
 #[derive(Debug)]
-pub(crate) struct Fetcher {
+pub struct Fetcher {
     answers: Receiver<Answer>,
     _stop: Sender<()>,
 }
 
 impl Fetcher {
     /// Sends a request at once, then one each interval. Intervals count from request to request.
-    pub(crate) fn start(client: Client, interval: Duration) -> std::io::Result<Self> {
+    pub fn start(client: Client, interval: Duration) -> std::io::Result<Self> {
         let (sender, answers) = channel();
         let (stop, stopped) = channel();
         let poll = move || {
@@ -52,7 +52,7 @@ impl Fetcher {
         })
     }
 
-    pub(crate) fn answer(&self) -> Option<Answer> {
+    pub fn answer(&self) -> Option<Answer> {
         self.answers.try_recv().ok()
     }
 }
@@ -63,14 +63,14 @@ const MAX_ANSWER_BYTES: u64 = 16 << 20;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
-pub(crate) struct Client {
+pub struct Client {
     agent: Agent,
     url: String,
     authorization: Option<String>,
 }
 
 impl Client {
-    pub(crate) fn new(address: &Address, args: &TopArgs) -> anyhow::Result<Self> {
+    pub fn new(address: &Address, args: &TopArgs) -> anyhow::Result<Self> {
         let config = Config::builder()
             .timeout_global(Some(REQUEST_TIMEOUT.max(args.interval)))
             // The page is on this host or this network, which a proxy for the web cannot reach.
@@ -98,7 +98,7 @@ impl Client {
     }
 
     /// Requests the status once.
-    pub(crate) fn fetch(&self) -> Answer {
+    pub fn fetch(&self) -> Answer {
         let mut request = self
             .agent
             .get(&self.url)

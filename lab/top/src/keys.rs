@@ -1,7 +1,7 @@
 use crate::{session::Session, state::Order};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Key {
+pub enum Key {
     Letter(char),
     Ctrl(char),
     Escape,
@@ -12,7 +12,7 @@ pub(crate) enum Key {
     Home,
 }
 
-pub(crate) fn keys(mut read: &[u8]) -> Vec<Key> {
+pub fn keys(mut read: &[u8]) -> Vec<Key> {
     let mut keys = Vec::new();
     while let [first, rest @ ..] = read {
         read = rest;
@@ -54,7 +54,7 @@ fn escape_sequence(read: &[u8]) -> (Option<Key>, &[u8]) {
 }
 
 /// Returns false if the key ends the program.
-pub(crate) fn handle_key(session: &mut Session, key: Key) -> bool {
+pub fn handle_key(session: &mut Session, key: Key) -> bool {
     match key {
         Key::Letter('q' | 'Q') | Key::Ctrl('c' | 'd') => return false,
         Key::Letter('h' | 'H' | '?') => session.help = !session.help,

@@ -19,7 +19,7 @@ use std::{
 /// Poll interval of answers and of the terminal's size; keys and signals wake at once.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-pub(super) fn moment() -> Moment {
+pub fn moment() -> Moment {
     Moment {
         uptime: clock::uptime(),
         unix_ns: clock::unix_ns(),
@@ -27,7 +27,7 @@ pub(super) fn moment() -> Moment {
 }
 
 /// Exit code: 0 after a key, 128 and its number after a signal.
-pub(super) fn run(
+pub fn run(
     fetcher: &Fetcher,
     mut session: Session,
     address: &str,

@@ -3,14 +3,14 @@ use faultline_stats::rate::{Reading, rates};
 /// Computes a rate by the time of the source's sample, not of the page. A source sampled every
 /// five seconds has one rate for five pages, and not a fivefold one after four zeros.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Meter {
+pub struct Meter {
     last: Option<Reading>,
     rate: Option<f64>,
 }
 
 impl Meter {
     /// Starts with the rate that somebody else computed up to this reading.
-    pub(crate) fn of(reading: Reading, rate: f64) -> Self {
+    pub fn of(reading: Reading, rate: f64) -> Self {
         Meter {
             last: Some(reading),
             rate: Some(rate),
@@ -20,7 +20,7 @@ impl Meter {
     /// The rate per second at this reading; the previous one until the source samples again. `None`
     /// for the first reading of an epoch, after a fall, without a total, and if the source has no
     /// sample in the `stale_after` seconds before `now`.
-    pub(crate) fn take(&mut self, reading: Reading, now: f64, stale_after: f64) -> Option<f64> {
+    pub fn take(&mut self, reading: Reading, now: f64, stale_after: f64) -> Option<f64> {
         if reading.total.is_none() {
             self.rate = None;
             return None;

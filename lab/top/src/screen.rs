@@ -17,7 +17,7 @@ const LEAVE_SEQUENCE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
 
 /// Until it is dropped: the alternate screen, and keys one by one without echo.
 #[derive(Debug)]
-pub(crate) struct Screen(Arc<SavedTerminal>);
+pub struct Screen(Arc<SavedTerminal>);
 
 #[derive(Debug)]
 struct SavedTerminal {
@@ -30,7 +30,7 @@ struct SavedTerminal {
 impl Screen {
     /// Uses the terminal that `input` reads from and `output` writes to. A panic restores it before
     /// it prints.
-    pub(crate) fn enter(input: impl AsFd, output: impl AsFd) -> io::Result<Self> {
+    pub fn enter(input: impl AsFd, output: impl AsFd) -> io::Result<Self> {
         let settings = tcgetattr(&input)?;
         let (input, output) = (
             input.as_fd().try_clone_to_owned()?,

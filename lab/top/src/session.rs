@@ -4,19 +4,19 @@ use crate::{
 };
 
 #[derive(Debug)]
-pub(crate) struct Session {
+pub struct Session {
     live: State,
     frozen: Option<Box<State>>,
-    pub(crate) order: Order,
-    pub(crate) first: usize,
-    pub(crate) help: bool,
+    pub order: Order,
+    pub first: usize,
+    pub help: bool,
     /// Whether the terminal's content may be wrong.
-    pub(crate) redraw: bool,
-    pub(crate) suspend: bool,
+    pub redraw: bool,
+    pub suspend: bool,
 }
 
 impl Session {
-    pub(crate) fn new(state: State) -> Self {
+    pub fn new(state: State) -> Self {
         Session {
             live: state,
             frozen: None,
@@ -28,27 +28,27 @@ impl Session {
         }
     }
 
-    pub(crate) fn take(&mut self, answer: Answer, at: Moment) {
+    pub fn take(&mut self, answer: Answer, at: Moment) {
         self.live.take(answer, at);
     }
 
-    pub(crate) fn state(&self) -> &State {
+    pub fn state(&self) -> &State {
         self.frozen.as_deref().unwrap_or(&self.live)
     }
 
-    pub(crate) fn is_paused(&self) -> bool {
+    pub fn is_paused(&self) -> bool {
         self.frozen.is_some()
     }
 
-    pub(crate) fn pause(&mut self, paused: bool) {
+    pub fn pause(&mut self, paused: bool) {
         self.frozen = paused.then(|| Box::new(self.live.clone()));
     }
 
-    pub(crate) fn order_by(&mut self, order: Order) {
+    pub fn order_by(&mut self, order: Order) {
         (self.order, self.first) = (order, 0);
     }
 
-    pub(crate) fn scroll(&mut self, by: isize) {
+    pub fn scroll(&mut self, by: isize) {
         let last_index = self.state().pools(self.order).len().saturating_sub(1);
         self.first = self.first.saturating_add_signed(by).min(last_index);
     }

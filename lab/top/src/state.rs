@@ -5,9 +5,9 @@ mod history;
 mod pools;
 mod slots;
 
-pub(crate) use events::Event;
-pub(crate) use history::History;
-pub(crate) use pools::Order;
+pub use events::Event;
+pub use history::History;
+pub use pools::Order;
 
 use crate::{fetch::Answer, rate::Meter};
 use faultline_metrics::Source;
@@ -25,43 +25,43 @@ const STALE_AFTER: Duration = Duration::from_secs(60);
 const MAX_EVENTS: usize = 20;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Moment {
-    pub(crate) uptime: Duration,
-    pub(crate) unix_ns: i64,
+pub struct Moment {
+    pub uptime: Duration,
+    pub unix_ns: i64,
 }
 
 /// Why there is no new answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ScrapeError {
-    pub(crate) since: Moment,
-    pub(crate) what: String,
+pub struct ScrapeError {
+    pub since: Moment,
+    pub what: String,
 }
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct State {
+pub struct State {
     interval: Duration,
     /// Of the newest answer; empty before the first one.
-    pub(crate) status: Status,
+    pub status: Status,
     /// `None` before the first answer.
-    pub(crate) received_at: Option<Moment>,
+    pub received_at: Option<Moment>,
     /// Of the last request; `None` if it was answered.
-    pub(crate) error: Option<ScrapeError>,
+    pub error: Option<ScrapeError>,
     histories: BTreeMap<Figure, History>,
     pools: Pools,
-    pub(crate) slots: SlotTimes,
-    pub(crate) events: VecDeque<Event>,
+    pub slots: SlotTimes,
+    pub events: VecDeque<Event>,
 }
 
 impl State {
     /// `interval` is the time between two answers.
-    pub(crate) fn new(interval: Duration) -> Self {
+    pub fn new(interval: Duration) -> Self {
         State {
             interval,
             ..State::default()
         }
     }
 
-    pub(crate) fn take(&mut self, answer: Answer, at: Moment) {
+    pub fn take(&mut self, answer: Answer, at: Moment) {
         match answer {
             Ok(status) => self.take_status(*status, at),
             Err(what) => {
@@ -97,22 +97,22 @@ impl State {
     }
 
     /// A level, or a counter's rate per second.
-    pub(crate) fn now(&self, figure: Figure) -> Option<f64> {
+    pub fn now(&self, figure: Figure) -> Option<f64> {
         self.history(figure).and_then(History::newest)
     }
 
-    pub(crate) fn history(&self, figure: Figure) -> Option<&History> {
+    pub fn history(&self, figure: Figure) -> Option<&History> {
         self.histories.get(&figure)
     }
 
-    pub(crate) fn pools(&self, order: Order) -> Vec<Pool> {
+    pub fn pools(&self, order: Order) -> Vec<Pool> {
         self.pools.sorted(order)
     }
 }
 
 /// The samples of one answer, for the meters.
 #[derive(Debug, Clone, Copy)]
-struct Samples<'a> {
+pub struct Samples<'a> {
     status: &'a Status,
     /// Seconds without a sample after which there is no rate.
     stale_after: f64,

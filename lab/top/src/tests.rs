@@ -73,7 +73,7 @@ fn times(all: &[Series<'_>], metric: &Metric, label: &str) -> Option<TimeHistogr
 }
 
 /// The status of a daemon with this page.
-pub(crate) fn status(page: &str) -> Box<Status> {
+pub fn status(page: &str) -> Box<Status> {
     let all = series(page);
     let ups: BTreeMap<&str, bool> = all
         .iter()
@@ -120,7 +120,7 @@ fn fixture(name: &str) -> PathBuf {
 
 /// Compares with a fixture of `lab/faultline/tests/fixtures/top`; `FAULTLINE_RENEW=1` writes it.
 #[track_caller]
-pub(crate) fn is_golden(name: &str, text: &str) {
+pub fn is_golden(name: &str, text: &str) {
     let path = fixture(name);
     if std::env::var_os("FAULTLINE_RENEW").is_some() {
         std::fs::write(&path, text).unwrap();

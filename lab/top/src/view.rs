@@ -5,7 +5,7 @@ mod row;
 mod rows;
 mod theme;
 
-pub(crate) use theme::Theme;
+pub use theme::Theme;
 
 use crate::{
     session::Session,
@@ -32,11 +32,11 @@ const EVENT_LINES: u16 = 6;
 const ROWS_HIDDEN_WHEN_SHORT: [&str; 3] = ["Votes", "Capacity", "TPS"];
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Scene<'a> {
-    pub(crate) session: &'a Session,
-    pub(crate) address: &'a str,
-    pub(crate) now: Moment,
-    pub(crate) theme: Theme,
+pub struct Scene<'a> {
+    pub session: &'a Session,
+    pub address: &'a str,
+    pub now: Moment,
+    pub theme: Theme,
 }
 
 impl Scene<'_> {
@@ -45,7 +45,7 @@ impl Scene<'_> {
     }
 }
 
-pub(crate) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
+pub fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     fill(scene, area, row::MAX_PLOT_HEIGHT, buffer);
 }
 
@@ -168,7 +168,7 @@ fn split_left(area: Rect, width: u16) -> (Rect, Rect) {
     (Rect { width, ..area }, rest)
 }
 
-pub(crate) fn render_as_text(scene: &Scene<'_>, width: u16) -> String {
+pub fn render_as_text(scene: &Scene<'_>, width: u16) -> String {
     let pools = u16::try_from(scene.state().pools(scene.session.order).len()).unwrap_or(u16::MAX);
     let pools = pools.saturating_add(1).max(MIN_POOL_LINES);
     let width = width.clamp(MIN_SIZE.0, 400);
@@ -188,7 +188,7 @@ pub(crate) fn render_as_text(scene: &Scene<'_>, width: u16) -> String {
 }
 
 /// The buffer as text, without colours, trailing blanks and trailing empty lines.
-pub(crate) fn text(buffer: &Buffer) -> String {
+pub fn text(buffer: &Buffer) -> String {
     let width = usize::from(buffer.area.width.max(1));
     let lines = buffer
         .content

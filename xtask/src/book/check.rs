@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-pub(super) fn site(site: &Path) -> anyhow::Result<usize> {
+pub fn site(site: &Path) -> anyhow::Result<usize> {
     let mut pages = BTreeMap::new();
     for name in files_below(site, Path::new(""))? {
         let text = if has_extension(&name, "html") || has_extension(&name, "css") {

@@ -1,7 +1,7 @@
 use std::path::{Component, Path, PathBuf};
 
 /// Replaces links into the tree; those without a replacement stay. Code blocks have no links.
-pub(super) fn rewrite_links(text: &str, mut replace: impl FnMut(&str) -> Option<String>) -> String {
+pub fn rewrite_links(text: &str, mut replace: impl FnMut(&str) -> Option<String>) -> String {
     let mut page = String::with_capacity(text.len());
     for (number, block) in text.split("```").enumerate() {
         if number > 0 {
@@ -28,7 +28,7 @@ pub(super) fn rewrite_links(text: &str, mut replace: impl FnMut(&str) -> Option<
 }
 
 /// A link target in this folder, from the root of the tree; `None` if it is outside.
-pub(super) fn joined(folder: &Path, target: &str) -> Option<PathBuf> {
+pub fn joined(folder: &Path, target: &str) -> Option<PathBuf> {
     let mut path = PathBuf::new();
     for part in folder.join(target).components() {
         match part {
@@ -41,7 +41,7 @@ pub(super) fn joined(folder: &Path, target: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-pub(super) fn relative(folder: &Path, file: &Path) -> String {
+pub fn relative(folder: &Path, file: &Path) -> String {
     let shared = folder
         .components()
         .zip(file.components())

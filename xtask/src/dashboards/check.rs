@@ -36,8 +36,8 @@ const MIN_WORDS: usize = 6;
 const ACTION_SEPARATOR: &str = "\n\n**What to do:** ";
 
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct Dashboard {
-    pub(super) uid: String,
+pub struct Dashboard {
+    pub uid: String,
     title: String,
     #[serde(default)]
     annotations: Value,
@@ -157,11 +157,7 @@ fn elements(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-pub(super) fn all(
-    root: &Path,
-    dashboards: &[Dashboard],
-    broken: &mut Vec<String>,
-) -> anyhow::Result<()> {
+pub fn all(root: &Path, dashboards: &[Dashboard], broken: &mut Vec<String>) -> anyhow::Result<()> {
     let names = rules::names(root)?;
     for dashboard in dashboards {
         for panel in dashboard.panels() {

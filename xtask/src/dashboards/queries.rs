@@ -7,7 +7,7 @@ use promql_parser::{
 };
 use std::time::Duration;
 
-pub(super) const DATA_SOURCE_VARIABLE: &str = "${datasource}";
+pub const DATA_SOURCE_VARIABLE: &str = "${datasource}";
 
 /// At least four scrapes of the longest supported interval, 60 s.
 const MIN_WINDOW: Duration = Duration::from_secs(4 * 60);
@@ -22,7 +22,7 @@ const DURATIONS: [(&str, &str); 4] = [
 ];
 
 /// Replaces Grafana's variables with durations. In strings `${name:format}` becomes `$name`.
-pub(super) fn replace_variables(expression: &str) -> String {
+pub fn replace_variables(expression: &str) -> String {
     let mut text = String::new();
     let mut rest = expression;
     while let Some((before, after)) = rest.split_once("${") {
@@ -39,7 +39,7 @@ pub(super) fn replace_variables(expression: &str) -> String {
 
 /// Wrong operators before variables, and windows that are too short. `is_list`: several values of
 /// the variable can be chosen. Grafana escapes only those for a regular expression.
-pub(super) fn wrong_with(expression: &str, is_list: impl Fn(&str) -> bool) -> Vec<String> {
+pub fn wrong_with(expression: &str, is_list: impl Fn(&str) -> bool) -> Vec<String> {
     let mut wrong = Vec::new();
     let Ok(parsed) = parse(&replace_variables(expression)) else {
         return wrong;
@@ -76,7 +76,7 @@ fn wrong_operator(matcher: &Matcher, is_list: impl Fn(&str) -> bool) -> Option<S
     }
 }
 
-pub(super) fn missing_labels(legend: &str, expression: &str) -> Vec<String> {
+pub fn missing_labels(legend: &str, expression: &str) -> Vec<String> {
     let shown = legend.split("{{").skip(1);
     let shown = shown.filter_map(|after| after.split("}}").next());
     let labels = result_labels(expression);
@@ -87,7 +87,7 @@ pub(super) fn missing_labels(legend: &str, expression: &str) -> Vec<String> {
 }
 
 /// Unencoded values of a link: `&`, `#` or `+` in a value would change the address.
-pub(super) fn unencoded(url: &str) -> Vec<&str> {
+pub fn unencoded(url: &str) -> Vec<&str> {
     url.split("${")
         .skip(1)
         .filter_map(|after| after.split('}').next())

@@ -32,7 +32,7 @@ const PROMETHEUS_METRICS: [(&str, &[&str]); 6] = [
 
 /// Known metrics with their labels; `None` if these are not known.
 #[derive(Debug)]
-pub(crate) struct Names(BTreeMap<String, Option<BTreeSet<&'static str>>>);
+pub struct Names(BTreeMap<String, Option<BTreeSet<&'static str>>>);
 
 #[derive(Debug, PartialEq, Eq)]
 struct Selected {
@@ -47,7 +47,7 @@ struct UsedNames {
 }
 
 impl Names {
-    pub(crate) fn of_the_catalog() -> Self {
+    pub fn of_the_catalog() -> Self {
         let mut names = BTreeMap::new();
         for metric in metrics::all() {
             let labels: BTreeSet<&'static str> = metric.labels.iter().copied().collect();
@@ -68,11 +68,11 @@ impl Names {
         Names(names)
     }
 
-    pub(crate) fn record(&mut self, names: impl Iterator<Item = String>) {
+    pub fn record(&mut self, names: impl Iterator<Item = String>) {
         self.0.extend(names.map(|name| (name, None)));
     }
 
-    pub(crate) fn wrong_with(&self, expression: &str) -> Vec<String> {
+    pub fn wrong_with(&self, expression: &str) -> Vec<String> {
         match parse(expression) {
             Ok(parsed) => self.unknown(&used_names(&parsed)),
             Err(error) => vec![format!("no PromQL: {error}: {expression}")],
@@ -80,7 +80,7 @@ impl Names {
     }
 
     /// [`Names::wrong_with`], and operands and results that still have target labels.
-    pub(crate) fn wrong_with_query(&self, expression: &str) -> Vec<String> {
+    pub fn wrong_with_query(&self, expression: &str) -> Vec<String> {
         let mut wrong = self.wrong_with(expression);
         if let Ok(parsed) = parse(expression) {
             wrong.extend(shape::wrong_with(&parsed));
@@ -120,7 +120,7 @@ impl Names {
         wrong
     }
 
-    pub(crate) fn unknown_words<'a>(&self, text: &'a str) -> Vec<&'a str> {
+    pub fn unknown_words<'a>(&self, text: &'a str) -> Vec<&'a str> {
         let words = text.split(|c: char| !is_name(c)).filter(|word| {
             let ours = ["agave_", "faultline_", "instance:"]
                 .iter()
@@ -131,22 +131,22 @@ impl Names {
     }
 }
 
-pub(crate) fn is_name(c: char) -> bool {
+pub fn is_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == ':'
 }
 
 /// Labels of an expression's result; `None` for a scalar, or with target labels.
-pub(crate) fn result_labels(expression: &str) -> Option<BTreeSet<String>> {
+pub fn result_labels(expression: &str) -> Option<BTreeSet<String>> {
     shape::labels(&parse(expression).ok()?)
 }
 
-pub(crate) fn every(matchers: &Matchers) -> impl Iterator<Item = &Matcher> {
+pub fn every(matchers: &Matchers) -> impl Iterator<Item = &Matcher> {
     let alternatives = matchers.or_matchers.iter().flatten();
     alternatives.chain(&matchers.matchers)
 }
 
 /// Calls `visit` for the expression and all its parts.
-pub(crate) fn for_each(expression: &Expr, visit: impl FnMut(&Expr)) {
+pub fn for_each(expression: &Expr, visit: impl FnMut(&Expr)) {
     struct Visitor<F>(F);
     impl<F: FnMut(&Expr)> ExprVisitor for Visitor<F> {
         type Error = Infallible;

@@ -60,7 +60,7 @@ impl Shape {
     }
 }
 
-pub(crate) fn wrong_with(expression: &Expr) -> Vec<String> {
+pub fn wrong_with(expression: &Expr) -> Vec<String> {
     let mut check = Check::default();
     if check.shape(expression).is_some_and(|shape| shape.is_raw) {
         check.wrong.push(format!(
@@ -71,13 +71,13 @@ pub(crate) fn wrong_with(expression: &Expr) -> Vec<String> {
 }
 
 /// `None` for a scalar and for series with target labels.
-pub(crate) fn labels(expression: &Expr) -> Option<BTreeSet<String>> {
+pub fn labels(expression: &Expr) -> Option<BTreeSet<String>> {
     let shape = Check::default().shape(expression)?;
     (!shape.is_raw).then_some(shape.labels)
 }
 
 /// Labels that a recording rule of this name must yield; `None` if the first word is not known.
-pub(crate) fn labels_of_record(name: &str) -> Option<BTreeSet<String>> {
+pub fn labels_of_record(name: &str) -> Option<BTreeSet<String>> {
     let (level, _) = name.split_once(':')?;
     let (_, labels) = LABELS_BY_PREFIX.iter().find(|(known, _)| *known == level)?;
     Some(labels.iter().map(|label| (*label).to_owned()).collect())

@@ -12,8 +12,8 @@ use std::{
 const EVALUATION: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone)]
-pub(crate) struct Case {
-    pub(crate) name: String,
+pub struct Case {
+    pub name: String,
     series: Vec<(String, Samples)>,
     moments: Vec<Moment>,
 }
@@ -27,7 +27,7 @@ struct Moment {
     firing: Vec<Vec<(String, String)>>,
 }
 
-pub(crate) fn folder() -> PathBuf {
+pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../grafana/prometheus")
 }
 
@@ -74,7 +74,7 @@ fn files() -> Vec<Value> {
 }
 
 /// Every case that names alerts.
-pub(crate) fn all() -> Vec<Case> {
+pub fn all() -> Vec<Case> {
     let files = files();
     let tests = files.iter().flat_map(|file| list(&file["tests"]));
     let cases = tests.map(case);
@@ -82,7 +82,7 @@ pub(crate) fn all() -> Vec<Case> {
 }
 
 /// Writes every test as its file has it, those of the same alerts together. A test that names no alert is of all.
-pub(crate) fn write_unchanged(into: &Path) -> Vec<PathBuf> {
+pub fn write_unchanged(into: &Path) -> Vec<PathBuf> {
     let mut of_alerts: BTreeMap<(BTreeSet<String>, Duration), Vec<Value>> = BTreeMap::new();
     for file in files() {
         let interval = duration(file["evaluation_interval"].as_str().unwrap());
@@ -140,7 +140,7 @@ fn renamed(series: &str, suffix: &str, labels: &str) -> Option<String> {
 }
 
 impl Case {
-    pub(crate) fn alerts(&self) -> BTreeSet<&str> {
+    pub fn alerts(&self) -> BTreeSet<&str> {
         self.moments
             .iter()
             .map(|moment| moment.alert.as_str())
@@ -148,7 +148,7 @@ impl Case {
     }
 
     /// Scraped at another interval. What happens between two scrapes is seen by the next one: so much later are the alerts.
-    pub(crate) fn scraped_each(&self, interval: Duration) -> Self {
+    pub fn scraped_each(&self, interval: Duration) -> Self {
         let mut case = self.clone();
         let mut delay = Duration::ZERO;
         for (_, samples) in &mut case.series {
@@ -167,7 +167,7 @@ impl Case {
 
     /// Next to each instance are copies of it: two that differ by `rack`, two that differ by `replica`, and one
     /// whose `rack` changes at `share` of the time until its alert fires.
-    pub(crate) fn with_changes(&self, share: f64) -> Self {
+    pub fn with_changes(&self, share: f64) -> Self {
         let change = self.first_firing().mul_f64(share);
         let mut case = self.clone();
         for (series, samples) in &self.series {
@@ -270,7 +270,7 @@ impl Moment {
 
 /// A file of tests, with the rules of these alerts alone and the recording rules that they read: promtool evaluates all that
 /// it is given.
-pub(crate) fn write(into: &Path, cases: &[Case], ignored: &str, rules: &str) -> PathBuf {
+pub fn write(into: &Path, cases: &[Case], ignored: &str, rules: &str) -> PathBuf {
     let tests: Vec<_> = cases.iter().map(|case| case.test(ignored)).collect();
     let groups = groups(&cases.iter().flat_map(Case::alerts).collect(), rules);
     write_file(into, &groups, &tests, EVALUATION)

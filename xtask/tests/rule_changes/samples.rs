@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// One step of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Sample {
+pub enum Sample {
     Missing,
     Stale,
     Value(f64),
@@ -12,19 +12,19 @@ pub(crate) enum Sample {
 
 /// The samples of a series, one each `interval`.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Samples {
-    pub(crate) interval: Duration,
-    pub(crate) steps: Vec<Sample>,
+pub struct Samples {
+    pub interval: Duration,
+    pub steps: Vec<Sample>,
 }
 
 impl Samples {
-    pub(crate) fn parse(text: &str, interval: Duration) -> Self {
+    pub fn parse(text: &str, interval: Duration) -> Self {
         let steps = text.split_whitespace().flat_map(expand).collect();
         Self { interval, steps }
     }
 
     /// The same series, scraped at another interval: a scrape sees the latest step.
-    pub(crate) fn at(&self, interval: Duration) -> Self {
+    pub fn at(&self, interval: Duration) -> Self {
         let length = self.interval.as_millis() * self.steps.len() as u128;
         let steps = (0..)
             .map(|step| step * interval.as_millis())
@@ -35,7 +35,7 @@ impl Samples {
     }
 
     /// The series until `change`, then ended, and the one that goes on from there.
-    pub(crate) fn split(&self, change: Duration) -> [Self; 2] {
+    pub fn split(&self, change: Duration) -> [Self; 2] {
         let first = change.as_millis().div_ceil(self.interval.as_millis()) as usize;
         let first = first.min(self.steps.len());
         let (before, after) = self.steps.split_at(first);
@@ -48,7 +48,7 @@ impl Samples {
     }
 
     /// In promtool's notation. `a b c` instead of `axn` for all that changes.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let runs = self.steps.chunk_by(|one, next| one == next);
         let words = runs.map(|run| match run[0] {
             Sample::Missing => format!("_x{}", run.len()),

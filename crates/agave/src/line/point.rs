@@ -247,7 +247,7 @@ impl<'a> Iterator for Fields<'a> {
 
 /// Length of the string value at the start of `text`, both quotes included. `None` if it is not
 /// closed.
-pub(crate) fn quoted_end(text: &[u8]) -> Option<usize> {
+pub fn quoted_end(text: &[u8]) -> Option<usize> {
     let mut from = 1;
     loop {
         let quote = from + memchr(b'"', text.get(from..)?)?;

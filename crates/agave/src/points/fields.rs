@@ -3,12 +3,12 @@ use crate::{
     line::{Point, Value},
 };
 
-pub(super) trait Datapoint: Default {
+pub trait Datapoint: Default {
     /// Ignores a key that is not a field. An unusable value leaves the field `None`.
     fn set_field<'v>(&mut self, key: &str, value: impl FnOnce() -> Option<Value<'v>>);
 }
 
-pub(super) trait FromValue: Sized {
+pub trait FromValue: Sized {
     fn from_value(value: Value<'_>) -> Option<Self>;
 }
 
@@ -40,7 +40,7 @@ impl FromValue for String {
     }
 }
 
-pub(super) fn decode<T: Datapoint>(point: &Point<'_>) -> Result<T, BadLine> {
+pub fn decode<T: Datapoint>(point: &Point<'_>) -> Result<T, BadLine> {
     let mut datapoint = T::default();
     for tag in point.tags() {
         let tag = tag.map_err(|reason| point.bad(reason))?;

@@ -5,7 +5,7 @@ use super::{
 use crate::{ParseError, ReadError, parse::cgroup_frozen};
 
 #[derive(Debug)]
-pub(super) struct Freezers(Vec<Freezer>);
+pub struct Freezers(Vec<Freezer>);
 
 #[derive(Debug)]
 struct Freezer {
@@ -17,7 +17,7 @@ struct Freezer {
 }
 
 impl Freezers {
-    pub(super) fn new(cgroups: &ProcessCgroups) -> Self {
+    pub fn new(cgroups: &ProcessCgroups) -> Self {
         let v1 = cgroups
             .freezer
             .as_ref()
@@ -32,7 +32,7 @@ impl Freezers {
         )
     }
 
-    pub(super) fn frozen(&mut self, buffer: &mut Vec<u8>) -> Result<Option<bool>, ReadError> {
+    pub fn frozen(&mut self, buffer: &mut Vec<u8>) -> Result<Option<bool>, ReadError> {
         let mut frozen = None;
         for freezer in &mut self.0 {
             // `Some(true)` is the maximum: one frozen is enough.

@@ -36,7 +36,7 @@ pub struct CgroupLevels {
 
 /// The files of a cgroup and of its ancestors.
 #[derive(Debug)]
-pub(super) struct Ancestry {
+pub struct Ancestry {
     own: CgroupFolder,
     /// The own cgroup first.
     levels: Vec<LevelFiles>,
@@ -94,7 +94,7 @@ impl Default for Limits {
 }
 
 impl Ancestry {
-    pub(super) fn new(own: &CgroupFolder) -> Self {
+    pub fn new(own: &CgroupFolder) -> Self {
         let levels = own.with_ancestors().enumerate().map(|(up, folder)| {
             let here = CgroupFolder {
                 folder: Arc::from(folder),
@@ -123,7 +123,7 @@ impl Ancestry {
         }
     }
 
-    pub(super) fn read_limits(&mut self, buffer: &mut Vec<u8>) {
+    pub fn read_limits(&mut self, buffer: &mut Vec<u8>) {
         let top = self.levels.len().saturating_sub(1);
         let mut level_below: Option<Arc<Path>> = None;
         for (up, files) in self.levels.iter_mut().enumerate() {
@@ -140,7 +140,7 @@ impl Ancestry {
     }
 
     /// Uses the last sample of the process's own cgroup instead of reading its files again.
-    pub(super) fn levels(
+    pub fn levels(
         &mut self,
         own_usage: &Result<u64, ReadError>,
         own_stat: &Result<MemoryStat, ReadError>,

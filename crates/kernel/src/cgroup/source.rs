@@ -11,14 +11,14 @@ use crate::{
 };
 
 #[derive(Debug)]
-pub(super) enum CgroupFile {
+pub enum CgroupFile {
     File(LazyFile),
     /// The reason why there is no file.
     Missing(ReadError),
 }
 
 impl CgroupFile {
-    pub(super) fn in_folder(cgroup: &CgroupFolder, v2: Option<&str>, v1: Option<&str>) -> Self {
+    pub fn in_folder(cgroup: &CgroupFolder, v2: Option<&str>, v1: Option<&str>) -> Self {
         let (name, other) = match cgroup.version {
             CgroupVersion::V2 => (v2, v1),
             CgroupVersion::V1 => (v1, v2),
@@ -42,7 +42,7 @@ impl CgroupFile {
         }
     }
 
-    pub(super) fn parse<T>(
+    pub fn parse<T>(
         &mut self,
         buffer: &mut Vec<u8>,
         parse: impl FnOnce(&[u8]) -> Result<T, ParseError>,
@@ -55,7 +55,7 @@ impl CgroupFile {
 }
 
 /// `memory.stat` plus kernel memory, which v1 has in a separate file.
-pub(super) fn memory_stat(
+pub fn memory_stat(
     version: CgroupVersion,
     stat: &mut CgroupFile,
     kernel: &mut CgroupFile,

@@ -20,7 +20,7 @@ pub struct Processors {
     pub governors: Vec<String>,
 }
 
-pub(super) fn read(reader: &mut HardwareReader<'_>) -> Processors {
+pub fn read(reader: &mut HardwareReader<'_>) -> Processors {
     let info = reader.proc("cpuinfo", cpuinfo::parse);
     let mut first =
         |file: &str| reader.sys(&format!("devices/system/cpu/cpu0/{file}"), number::parse);

@@ -55,7 +55,7 @@ impl Disk {
     }
 }
 
-pub(super) fn read(reader: &mut HardwareReader<'_>) -> Vec<Disk> {
+pub fn read(reader: &mut HardwareReader<'_>) -> Vec<Disk> {
     let is_disk = |name: &String| !name.starts_with("loop") && !name.starts_with("ram");
     let disks = reader.names("block").into_iter().filter(is_disk);
     disks.filter_map(|name| disk(reader, name)).collect()

@@ -32,7 +32,7 @@ pub struct NumaNode {
     pub memory: Option<u64>,
 }
 
-pub(super) fn read(reader: &mut HardwareReader<'_>) -> Memory {
+pub fn read(reader: &mut HardwareReader<'_>) -> Memory {
     let totals = reader.proc("meminfo", meminfo::parse).unwrap_or_default();
     Memory {
         total: totals.total,

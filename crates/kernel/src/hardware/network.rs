@@ -9,7 +9,7 @@ pub struct Interface {
     pub state: Option<String>,
 }
 
-pub(super) fn read(reader: &mut HardwareReader<'_>) -> Vec<Interface> {
+pub fn read(reader: &mut HardwareReader<'_>) -> Vec<Interface> {
     let names = reader.names("class/net").into_iter();
     let interface = |name: String| Interface {
         // Without a link the file returns an error or -1; that is no problem.

@@ -3,22 +3,22 @@
 use faultline_phase::{Evidence, Phase, Process, Stage};
 use std::time::Duration;
 
-pub(crate) struct Case {
-    pub(crate) name: &'static str,
-    pub(crate) steps: Vec<Step>,
-    pub(crate) kept_up: Option<bool>,
-    pub(crate) seconds: Vec<(Phase, u64)>,
+pub struct Case {
+    pub name: &'static str,
+    pub steps: Vec<Step>,
+    pub kept_up: Option<bool>,
+    pub seconds: Vec<(Phase, u64)>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Step {
-    pub(crate) seconds: u64,
+pub struct Step {
+    pub seconds: u64,
     what: &'static str,
     argument: &'static str,
-    pub(crate) phase: Option<Phase>,
+    pub phase: Option<Phase>,
 }
 
-pub(crate) fn cases() -> Vec<Case> {
+pub fn cases() -> Vec<Case> {
     let lines = include_str!("../cases.txt").lines();
     let lines: Vec<&str> = lines
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
@@ -67,7 +67,7 @@ fn step(text: &'static str) -> Option<Step> {
 
 impl Case {
     /// Slots that clusters make in ten seconds, at the slot times for which it holds.
-    pub(crate) fn paces(&self) -> &'static [u64] {
+    pub fn paces(&self) -> &'static [u64] {
         if self.name.starts_with("at 0.4 s") {
             &[25]
         } else {
@@ -76,7 +76,7 @@ impl Case {
     }
 
     /// The evidence of each second, from 1 on, in a cluster that makes so many slots in ten seconds.
-    pub(crate) fn evidence(&self, in_ten: u64) -> Vec<(Duration, Evidence)> {
+    pub fn evidence(&self, in_ten: u64) -> Vec<(Duration, Evidence)> {
         let mut world = World {
             in_ten,
             tip: 100_000,

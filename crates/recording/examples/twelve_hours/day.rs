@@ -38,18 +38,18 @@ const PHASES: [(f64, &str); 10] = [
 
 /// What differs between arms.
 #[derive(Debug, Clone)]
-pub(crate) struct Arm {
-    pub(crate) seconds: u64,
+pub struct Arm {
+    pub seconds: u64,
     /// Entries of the program cache.
-    pub(crate) cache: f64,
+    pub cache: f64,
     /// How short memory is: 1 is plenty of it.
-    pub(crate) squeeze: f64,
-    pub(crate) seed: u64,
-    pub(crate) labels: Vec<(String, String)>,
+    pub squeeze: f64,
+    pub seed: u64,
+    pub labels: Vec<(String, String)>,
     /// When the process is OOM-killed and another takes its place.
-    pub(crate) killed_at: Option<u64>,
+    pub killed_at: Option<u64>,
     /// Seconds of which the daemon recorded nothing: (from, how many).
-    pub(crate) gap: Option<(u64, u64)>,
+    pub gap: Option<(u64, u64)>,
 }
 
 impl Default for Arm {
@@ -75,18 +75,18 @@ struct Pool {
 
 /// One second of the run.
 #[derive(Debug, Default)]
-pub(crate) struct Second {
+pub struct Second {
     /// Who is followed from here on.
-    pub(crate) process: Option<NewProcess>,
-    pub(crate) events: Vec<Event>,
+    pub process: Option<NewProcess>,
+    pub events: Vec<Event>,
     /// None within a gap.
-    pub(crate) tick: Option<Tick>,
-    pub(crate) points: Vec<Point>,
+    pub tick: Option<Tick>,
+    pub points: Vec<Point>,
 }
 
 /// The run.
 #[derive(Debug)]
-pub(crate) struct Day {
+pub struct Day {
     arm: Arm,
     random: Random,
     series: Vec<(Table, Vec<Series>)>,
@@ -99,7 +99,7 @@ pub(crate) struct Day {
 }
 
 impl Day {
-    pub(crate) fn new(arm: Arm) -> Self {
+    pub fn new(arm: Arm) -> Self {
         let series = |table: Table| {
             let all = table
                 .columns()
@@ -126,7 +126,7 @@ impl Day {
         }
     }
 
-    pub(crate) fn opening(&self) -> NewRecording {
+    pub fn opening(&self) -> NewRecording {
         let manifest = serde_json::json!({
             "host": "sol-bench-1", "kernel": "6.8.0-45-generic", "cpu": "AMD EPYC 9354P", "cores": 32,
             "memory_bytes": 540_000_000_000u64, "made_up": true,
@@ -144,12 +144,12 @@ impl Day {
     }
 
     /// When it is over.
-    pub(crate) fn ended(&self) -> Stamp {
+    pub fn ended(&self) -> Stamp {
         at(self.second)
     }
 
     /// The next second; `None` at the end.
-    pub(crate) fn next(&mut self) -> Option<Second> {
+    pub fn next(&mut self) -> Option<Second> {
         if self.second == self.arm.seconds {
             return None;
         }

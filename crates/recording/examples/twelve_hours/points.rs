@@ -9,7 +9,7 @@ use std::time::Duration;
 
 impl Day {
     /// Five slots every two seconds, of which each of the four points tells.
-    pub(super) fn slots(&mut self, now: Stamp) {
+    pub fn slots(&mut self, now: Stamp) {
         let here = if self.second.is_multiple_of(2) { 3 } else { 2 };
         for i in 0..here {
             let received = now.unix;

@@ -2,14 +2,14 @@
 
 /// SplitMix64.
 #[derive(Debug, Clone)]
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         Random(seed)
     }
 
-    pub(crate) fn next(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -18,18 +18,18 @@ impl Random {
     }
 
     /// From 0 up to, but not including, 1.
-    pub(crate) fn unit(&mut self) -> f64 {
+    pub fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// Around 1, seldom far: the sum of uniform numbers.
-    pub(crate) fn about_one(&mut self, spread: f64) -> f64 {
+    pub fn about_one(&mut self, spread: f64) -> f64 {
         let sum: f64 = (0..4).map(|_| self.unit() - 0.5).sum();
         (1.0 + sum * spread).max(0.0)
     }
 
     /// A whole number whose mean is `mean`.
-    pub(crate) fn count(&mut self, mean: f64) -> u64 {
+    pub fn count(&mut self, mean: f64) -> u64 {
         let exact = mean * self.about_one(1.0);
         exact as u64 + u64::from(self.unit() < exact.fract())
     }

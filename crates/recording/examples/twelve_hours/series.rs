@@ -11,19 +11,19 @@ const GIB: f64 = (1u64 << 30) as f64;
 
 /// What moves all series together.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Weather {
+pub struct Weather {
     /// 0 while the validator starts, 1 at the tip, more while it catches up.
-    pub(crate) load: f64,
+    pub load: f64,
     /// How short memory is: 1 is plenty of it.
-    pub(crate) squeeze: f64,
+    pub squeeze: f64,
     /// Share of the run that has passed.
-    pub(crate) progress: f64,
+    pub progress: f64,
 }
 
 /// One series: a counter grows by `rate` a second, a gauge wanders around `level`.
 #[derive(Debug)]
-pub(crate) struct Series {
-    pub(crate) metric: &'static Metric,
+pub struct Series {
+    pub metric: &'static Metric,
     labels: Labels,
     name: &'static str,
     level: f64,
@@ -32,7 +32,7 @@ pub(crate) struct Series {
 }
 
 impl Series {
-    pub(crate) fn of(table: &str, column: &'static Column) -> Self {
+    pub fn of(table: &str, column: &'static Column) -> Self {
         let (level, rate) = usual(table, column);
         let labels = column
             .labels
@@ -50,7 +50,7 @@ impl Series {
     }
 
     /// The reading one second later.
-    pub(crate) fn step(&mut self, weather: Weather, random: &mut Random) -> Reading {
+    pub fn step(&mut self, weather: Weather, random: &mut Random) -> Reading {
         let faulting = self.name.contains("major")
             || self.name.contains("refault")
             || self.name.contains("steal");
@@ -147,7 +147,7 @@ fn usual(table: &str, column: &Column) -> (f64, f64) {
 }
 
 /// Who reads a metric of a wide table.
-pub(crate) fn source_of(table: Table, metric: &'static Metric) -> Source {
+pub fn source_of(table: Table, metric: &'static Metric) -> Source {
     let is = |other: &'static Metric| std::ptr::eq(metric, other);
     match table {
         Table::Process if is(&p::BLOCK_IO_DELAY) || is(&p::CONTEXT_SWITCHES) => Source::Threads,

@@ -37,7 +37,7 @@ const CHECK_INTERVAL_STEPS: u16 = 1000;
 /// no more rows and text than the file can hold. The file's size also limits its instructions. It
 /// must not sort, because SQLite sorts before the first row.
 #[derive(Debug)]
-pub(crate) struct BoundedConnection {
+pub struct BoundedConnection {
     conn: Connection,
     path: PathBuf,
     work: Arc<StepCounter>,
@@ -51,7 +51,7 @@ struct StepCounter {
 }
 
 /// Disables everything that objects of the file could trigger.
-pub(crate) fn harden(conn: &Connection) -> rusqlite::Result<()> {
+pub fn harden(conn: &Connection) -> rusqlite::Result<()> {
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
@@ -61,11 +61,7 @@ pub(crate) fn harden(conn: &Connection) -> rusqlite::Result<()> {
 
 impl BoundedConnection {
     /// Takes an unused connection. `path` is for errors, `bytes` is the length of the file.
-    pub(crate) fn new(
-        mut conn: Connection,
-        path: &Path,
-        bytes: u64,
-    ) -> Result<BoundedConnection, Error> {
+    pub fn new(mut conn: Connection, path: &Path, bytes: u64) -> Result<BoundedConnection, Error> {
         let work = Arc::new(StepCounter {
             done: AtomicU64::new(0),
             max_steps: AtomicU64::new(steps(bytes)),
@@ -97,19 +93,19 @@ impl BoundedConnection {
 
     /// Fails if the file is truncated. Then sets the size to that of the database, including its
     /// log.
-    pub(crate) fn measure(&mut self) -> Result<(), Error> {
+    pub fn measure(&mut self) -> Result<(), Error> {
         self.bytes = whole::check_whole(&self.conn, &self.path)?;
         self.work.max_steps.store(steps(self.bytes), Relaxed);
         Ok(())
     }
 
-    pub(crate) fn number(&self, sql: &str) -> Result<Option<i64>, Error> {
+    pub fn number(&self, sql: &str) -> Result<Option<i64>, Error> {
         let numbers = self.collect(sql, [], |row| row.get(0))?;
         Ok(numbers.into_iter().next_back().flatten())
     }
 
     /// Removes the limits, for a file that was found to be a recording.
-    pub(crate) fn release(mut self) -> Result<Connection, Error> {
+    pub fn release(mut self) -> Result<Connection, Error> {
         self.conn
             .progress_handler(0, None::<fn() -> bool>)
             .at(&self.path)?;
@@ -123,7 +119,7 @@ impl BoundedConnection {
         Ok(self.conn)
     }
 
-    pub(crate) fn connection(&self) -> &Connection {
+    pub fn connection(&self) -> &Connection {
         &self.conn
     }
 
@@ -132,7 +128,7 @@ impl BoundedConnection {
     /// # Errors
     /// [`Error::Refused`] if the result or the work exceeds what a recording of this size needs, or
     /// a value is invalid.
-    pub(crate) fn walk<E: From<Error>>(
+    pub fn walk<E: From<Error>>(
         &self,
         sql: &str,
         parameters: impl Params,
@@ -153,7 +149,7 @@ impl BoundedConnection {
         Ok(())
     }
 
-    pub(crate) fn collect<T>(
+    pub fn collect<T>(
         &self,
         sql: &str,
         parameters: impl Params,

@@ -11,7 +11,7 @@ use std::{
 };
 
 /// The file's tables and their columns; an older file may have fewer.
-pub(crate) type PresentTables = HashMap<String, HashSet<String>>;
+pub type PresentTables = HashMap<String, HashSet<String>>;
 
 const MAX_SHOWN_CHARS: usize = 80;
 
@@ -25,7 +25,7 @@ const CONSTRAINTS: [&str; 3] = ["", "NOT NULL", "NOT NULL UNIQUE"];
 /// # Errors
 /// [`Error::Refused`] for a missing or differently declared table, and for anything that computes:
 /// view, trigger, virtual table, generated column, default, check, index of an expression.
-pub(crate) fn present(guarded: &BoundedConnection, path: &Path) -> Result<PresentTables, Error> {
+pub fn present(guarded: &BoundedConnection, path: &Path) -> Result<PresentTables, Error> {
     let mut present = PresentTables::new();
     for object in objects(guarded)? {
         let of_table = object.is_table();
@@ -69,22 +69,22 @@ pub(crate) fn present(guarded: &BoundedConnection, path: &Path) -> Result<Presen
     }
 }
 
-pub(crate) struct SchemaObject {
-    pub(crate) kind: String,
-    pub(crate) name: String,
+pub struct SchemaObject {
+    pub kind: String,
+    pub name: String,
     root: i64,
-    pub(crate) sql: String,
+    pub sql: String,
 }
 
 impl SchemaObject {
     /// A virtual table has no page.
-    pub(crate) fn is_table(&self) -> bool {
+    pub fn is_table(&self) -> bool {
         let words = self.sql.split_whitespace().take(2);
         self.kind == "table" && self.root > 0 && words.eq(["CREATE", "TABLE"])
     }
 }
 
-pub(crate) fn objects(guarded: &BoundedConnection) -> Result<Vec<SchemaObject>, Error> {
+pub fn objects(guarded: &BoundedConnection) -> Result<Vec<SchemaObject>, Error> {
     let sql = "SELECT type, name, rootpage, sql FROM sqlite_schema";
     guarded.collect(sql, [], |row| {
         let text = |i| {
@@ -108,7 +108,7 @@ fn is_plain_index(sql: &str) -> bool {
         || (sql.chars().all(plain) && sql.matches('(').count() == 1 && sql.ends_with(')'))
 }
 
-pub(crate) fn excerpt(text: &str) -> String {
+pub fn excerpt(text: &str) -> String {
     text.chars()
         .take(MAX_SHOWN_CHARS)
         .flat_map(char::escape_debug)

@@ -8,14 +8,14 @@ use std::{
     path::Path,
 };
 
-pub(super) const HEADER_BYTES: usize = 100;
+pub const HEADER_BYTES: usize = 100;
 
 const LOG_HEADER_BYTES: usize = 32;
 const FRAME_HEADER_BYTES: usize = 24;
 
 /// Returns the bytes of the database. Fails if the file ends before its last page, unless the log
 /// has the missing pages. SQLite would return such a page as zeros, and only on access.
-pub(crate) fn check_whole(conn: &Connection, path: &Path) -> Result<u64, Error> {
+pub fn check_whole(conn: &Connection, path: &Path) -> Result<u64, Error> {
     let number = |pragma: &str| conn.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
     let pages = match number("page_count") {
         Ok(pages) => u64::try_from(pages).unwrap_or(0),
@@ -40,7 +40,7 @@ pub(crate) fn check_whole(conn: &Connection, path: &Path) -> Result<u64, Error> 
 ///
 /// Opens the file beside SQLite, which drops this process's locks: use it only if nothing is locked
 /// any more.
-pub(crate) fn detect_truncation(path: &Path, error: Error) -> Error {
+pub fn detect_truncation(path: &Path, error: Error) -> Error {
     let (Error::Damaged { .. }, Ok(want)) = (&error, declared_bytes(path)) else {
         return error;
     };

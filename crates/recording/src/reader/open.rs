@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 /// Starts a read transaction, so that all reads see one moment. Also returns the result of `check`
 /// for its tables.
-pub(crate) fn open<T>(
+pub fn open<T>(
     path: &Path,
     kind: &DatabaseKind,
     check: impl Fn(&BoundedConnection, &Path) -> Result<T, Error>,
@@ -73,7 +73,7 @@ fn needs_write(error: &rusqlite::Error) -> bool {
 
 /// A copy of the database and its side files in a writable folder; removed with the reader.
 #[derive(Debug)]
-pub(crate) struct TempCopy(TempDir);
+pub struct TempCopy(TempDir);
 
 impl TempCopy {
     fn new(path: &Path) -> Result<TempCopy, Error> {

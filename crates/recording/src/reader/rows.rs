@@ -352,7 +352,7 @@ fn json(text: String) -> Value {
     }
 }
 
-pub(crate) fn read_labels(conn: &BoundedConnection) -> Result<Vec<(String, String)>, Error> {
+pub fn read_labels(conn: &BoundedConnection) -> Result<Vec<(String, String)>, Error> {
     let sql = "SELECT key, value FROM label ORDER BY key";
     conn.collect(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
 }

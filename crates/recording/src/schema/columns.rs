@@ -11,7 +11,7 @@ macro_rules! columns {
     ($($(#[$doc:meta])* $table:ident: $($chapter:ident { $($name:ident = $metric:ident $($label:literal)*;)* })*;)*) => {
         $(
             $(#[$doc])*
-            pub(crate) static $table: &[Column] = &[$($(Column {
+            pub static $table: &[Column] = &[$($(Column {
                 name: stringify!($name),
                 metric: &$chapter::$metric,
                 labels: &[$($label),*],

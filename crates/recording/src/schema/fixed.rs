@@ -3,10 +3,10 @@
 use super::Kind::{self, Integer, Real, Text};
 
 /// Name, kind, text after the type in CREATE TABLE, description.
-pub(super) type ColumnDeclaration = (&'static str, Kind, &'static str, &'static str);
+pub type ColumnDeclaration = (&'static str, Kind, &'static str, &'static str);
 
 /// Name, order column, description, columns.
-pub(super) type TableDeclaration = (
+pub type TableDeclaration = (
     &'static str,
     &'static str,
     &'static str,
@@ -14,7 +14,7 @@ pub(super) type TableDeclaration = (
 );
 
 const KEY: &str = "PRIMARY KEY";
-pub(super) const NOT_NULL: &str = "NOT NULL";
+pub const NOT_NULL: &str = "NOT NULL";
 
 /// Declares tables: name, order column, description; of each column name, kind, constraint and description.
 macro_rules! tables {
@@ -40,7 +40,7 @@ macro_rules! constraint {
 }
 
 /// Small tables, and the ticks.
-pub(super) static MAIN_TABLES: &[TableDeclaration] = tables! {
+pub static MAIN_TABLES: &[TableDeclaration] = tables! {
     meta by key "Remarks about the file: one row each." {
         key Text KEY "`rows`: rows by table at the last checkpoint, a JSON object; `merged_from`: file names; `salvaged_from`: the damaged file that this one was made from; a flight recording says why it was saved";
         value Text NOT_NULL;
@@ -97,7 +97,7 @@ pub(super) static MAIN_TABLES: &[TableDeclaration] = tables! {
     }
 };
 
-pub(super) static SERIES: &[TableDeclaration] = tables! {
+pub static SERIES: &[TableDeclaration] = tables! {
     series by id "The names of series that have no column." {
         id Integer KEY;
         metric Text NOT_NULL "its name in METRICS.md; with `_count` or `_sum` of a histogram";
@@ -111,15 +111,15 @@ pub(super) static SERIES: &[TableDeclaration] = tables! {
     }
 };
 
-pub(super) const TICK: ColumnDeclaration = ("tick", Integer, KEY, "`tick.id`");
+pub const TICK: ColumnDeclaration = ("tick", Integer, KEY, "`tick.id`");
 
 /// Of the tables of names: `pool` and `device`.
-pub(super) const NAMES: [ColumnDeclaration; 2] = [
+pub const NAMES: [ColumnDeclaration; 2] = [
     ("id", Integer, KEY, ""),
     ("name", Text, "NOT NULL UNIQUE", ""),
 ];
 
-pub(super) const POINT: [ColumnDeclaration; 4] = [
+pub const POINT: [ColumnDeclaration; 4] = [
     ("session", Integer, NOT_NULL, ""),
     (
         "tick",

@@ -3,7 +3,7 @@
 use faultline_agave::points::KnownPoint;
 use std::time::Duration;
 
-pub(crate) trait Field: Sized {
+pub trait Field: Sized {
     /// `None` for a value beyond 2^63, which no count reaches.
     fn store(&self) -> Option<i64>;
     /// `None` for a value that cannot have been stored.
@@ -31,24 +31,24 @@ impl Field for bool {
 }
 
 /// A point table.
-pub(crate) struct PointSpec {
-    pub(crate) name: &'static str,
-    pub(crate) about: &'static str,
+pub struct PointSpec {
+    pub name: &'static str,
+    pub about: &'static str,
     /// The name of each field, and what it says.
-    pub(crate) fields: &'static [(&'static str, &'static str)],
+    pub fields: &'static [(&'static str, &'static str)],
 }
 
 /// A point of any kind.
-pub(crate) struct PointRow {
-    pub(crate) table: &'static str,
-    pub(crate) time_unix_ns: i64,
-    pub(crate) received: Duration,
+pub struct PointRow {
+    pub table: &'static str,
+    pub time_unix_ns: i64,
+    pub received: Duration,
     /// In the order of the table's fields.
-    pub(crate) fields: Vec<Option<i64>>,
+    pub fields: Vec<Option<i64>>,
 }
 
 /// A kind of point.
-pub(crate) trait PointTable: Sized {
+pub trait PointTable: Sized {
     const SPEC: PointSpec;
     fn time_unix_ns(&self) -> i64;
     /// `next` gives the fields in the order of the table's.
@@ -136,7 +136,7 @@ macro_rules! points {
         }
 
         /// Every point table, in the order of the file.
-        pub(super) static SPECS: &[PointSpec] = &[$($kind::SPEC),*];
+        pub static SPECS: &[PointSpec] = &[$($kind::SPEC),*];
     };
 }
 

@@ -80,7 +80,7 @@ impl TableSpec {
     }
 }
 
-pub(crate) fn table_named(name: &str) -> Option<&'static TableSpec> {
+pub fn table_named(name: &str) -> Option<&'static TableSpec> {
     TABLES.iter().find(|spec| spec.name == name)
 }
 

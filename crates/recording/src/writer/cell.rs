@@ -6,7 +6,7 @@ use rusqlite::{
 };
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) enum Number {
+pub enum Number {
     #[default]
     None,
     Whole(i64),
@@ -18,7 +18,7 @@ const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
 impl Number {
     /// Uses the column's kind if that is lossless. Nothing for a histogram.
-    pub(super) fn of(value: &Value, kind: Kind) -> Self {
+    pub fn of(value: &Value, kind: Kind) -> Self {
         match *value {
             Value::Whole(n) if kind == Kind::Real => Number::real(n as f64),
             Value::Whole(n) => i64::try_from(n).map_or(Number::Real(n as f64), Number::Whole),
@@ -32,7 +32,7 @@ impl Number {
         }
     }
 
-    pub(super) fn real(x: f64) -> Self {
+    pub fn real(x: f64) -> Self {
         if x.is_nan() {
             Number::None
         } else {

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 const POOLS: usize = 0;
 const DEVICES: usize = 1;
-pub(super) const SERIES: usize = 2;
+pub const SERIES: usize = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Destination {
+pub enum Destination {
     Wide {
         table: usize,
         column: usize,
@@ -31,10 +31,10 @@ type Labels = &'static [&'static str];
 
 /// By the metric's address, then labels: a lookup needs no allocation.
 #[derive(Debug)]
-pub(super) struct Destinations(HashMap<usize, Vec<(Labels, Destination)>>);
+pub struct Destinations(HashMap<usize, Vec<(Labels, Destination)>>);
 
 impl Destinations {
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         let mut destinations: HashMap<usize, Vec<(Labels, Destination)>> = HashMap::new();
         let mut add = |column: &'static Column, destination: Destination| {
             destinations
@@ -79,7 +79,7 @@ impl Destinations {
         Destinations(destinations)
     }
 
-    pub(super) fn of(&self, reading: &Reading) -> Destination {
+    pub fn of(&self, reading: &Reading) -> Destination {
         let Some(candidates) = self.0.get(&address(reading.metric)) else {
             return Destination::Series;
         };

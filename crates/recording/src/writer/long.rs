@@ -6,7 +6,7 @@ use faultline_metrics::Source;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, ToSql, params_from_iter};
 use std::{collections::BTreeMap, sync::LazyLock};
 
-pub(super) type SampledSources = [bool; Source::ALL.len()];
+pub type SampledSources = [bool; Source::ALL.len()];
 
 #[derive(Debug)]
 struct Entry {
@@ -20,16 +20,16 @@ struct Entry {
 }
 
 #[derive(Debug)]
-pub(super) struct Statements {
+pub struct Statements {
     /// The table of the names, and that of their values.
-    pub(super) tables: [&'static str; 2],
+    pub tables: [&'static str; 2],
     /// [`TableSpec::name_statements`](crate::schema::TableSpec::name_statements).
     name: [String; 2],
     row: &'static str,
 }
 
 impl Statements {
-    pub(super) fn new(tables: [&'static str; 2]) -> Self {
+    pub fn new(tables: [&'static str; 2]) -> Self {
         Statements {
             tables,
             name: table_named(tables[0]).map_or_else(Default::default, TableSpec::name_statements),
@@ -40,23 +40,23 @@ impl Statements {
 
 /// Last written values by name. [`SEPARATOR`] separates the parts of a name.
 #[derive(Debug)]
-pub(super) struct NamedRows {
-    pub(super) statements: Statements,
+pub struct NamedRows {
+    pub statements: Statements,
     empty_values: Vec<Number>,
     entries: BTreeMap<Box<str>, Entry>,
 }
 
 /// No label of a validator or kernel contains it.
-pub(super) const SEPARATOR: char = '\u{1f}';
+pub const SEPARATOR: char = '\u{1f}';
 
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct WrittenRows {
-    pub(super) rows: u64,
-    pub(super) names: u64,
+pub struct WrittenRows {
+    pub rows: u64,
+    pub names: u64,
 }
 
 impl NamedRows {
-    pub(super) fn new(statements: Statements, values: usize) -> Self {
+    pub fn new(statements: Statements, values: usize) -> Self {
         NamedRows {
             statements,
             empty_values: vec![Number::None; values],
@@ -64,7 +64,7 @@ impl NamedRows {
         }
     }
 
-    pub(super) fn put(&mut self, name: &str, source: Source, column: usize, number: Number) {
+    pub fn put(&mut self, name: &str, source: Source, column: usize, number: Number) {
         if !self.entries.contains_key(name) {
             let entry = Entry {
                 id: None,
@@ -84,7 +84,7 @@ impl NamedRows {
     }
 
     /// Writes a row for each name whose values changed; all NULL for one that is gone.
-    pub(super) fn write(
+    pub fn write(
         &mut self,
         conn: &Connection,
         tick: i64,
@@ -122,12 +122,12 @@ impl NamedRows {
     }
 
     /// For a new process or session: nothing carries over.
-    pub(super) fn restart(&mut self) {
+    pub fn restart(&mut self) {
         self.entries.clear();
     }
 
     /// The last rows may not be in the file: the next tick writes everything.
-    pub(super) fn invalidate(&mut self) {
+    pub fn invalidate(&mut self) {
         for entry in self.entries.values_mut() {
             entry.id = None;
             entry.written = None;
@@ -136,13 +136,13 @@ impl NamedRows {
     }
 
     /// All rows are committed. Forgets gone names, which may never return.
-    pub(super) fn mark_committed(&mut self) {
+    pub fn mark_committed(&mut self) {
         self.entries
             .retain(|_, entry| entry.written.as_ref() != Some(&self.empty_values));
     }
 
     /// Names may have been removed from the file: their ids are looked up again.
-    pub(super) fn forget_ids(&mut self) {
+    pub fn forget_ids(&mut self) {
         self.entries.values_mut().for_each(|entry| entry.id = None);
     }
 }
@@ -162,7 +162,7 @@ fn insert(
 }
 
 /// Adds the name if it is new. Returns its id, and whether it is new.
-pub(crate) fn id_of_name<P: ToSql>(
+pub fn id_of_name<P: ToSql>(
     conn: &Connection,
     [find, insert]: &[String; 2],
     parts: impl Iterator<Item = P> + Clone,
@@ -179,7 +179,7 @@ pub(crate) fn id_of_name<P: ToSql>(
     Ok((conn.last_insert_rowid(), true))
 }
 
-pub(super) fn insert_into(table: &str) -> &'static str {
+pub fn insert_into(table: &str) -> &'static str {
     static INSERTS: LazyLock<BTreeMap<&'static str, String>> = LazyLock::new(|| {
         TABLES
             .iter()

@@ -99,7 +99,7 @@ fn side_file(path: &Path) -> Option<(PathBuf, Metadata)> {
 }
 
 /// Removes the log. Everything is committed.
-pub(crate) fn remove_log(conn: &Connection, path: &Path) -> Result<(), Error> {
+pub fn remove_log(conn: &Connection, path: &Path) -> Result<(), Error> {
     conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
         .at(path)?;
     let mode = conn.query_row("PRAGMA journal_mode = DELETE", [], |row| {
@@ -116,7 +116,7 @@ pub(crate) fn remove_log(conn: &Connection, path: &Path) -> Result<(), Error> {
     }
 }
 
-pub(crate) fn make_tables(conn: &Connection, labels: &[(String, String)]) -> rusqlite::Result<()> {
+pub fn make_tables(conn: &Connection, labels: &[(String, String)]) -> rusqlite::Result<()> {
     conn.pragma_update(None, "page_size", 4096)?;
     conn.execute_batch("BEGIN IMMEDIATE")?;
     conn.pragma_update(None, "application_id", APPLICATION_ID)?;
@@ -209,11 +209,7 @@ fn labels(new_recording: &NewRecording) -> Vec<(String, String)> {
     labels.into_iter().collect()
 }
 
-pub(crate) fn other_labels(
-    path: &Path,
-    found: &[(String, String)],
-    wanted: &[(String, String)],
-) -> Error {
+pub fn other_labels(path: &Path, found: &[(String, String)], wanted: &[(String, String)]) -> Error {
     let list = |labels: &[(String, String)]| {
         let pairs = labels.iter().map(|(key, value)| format!("{key}={value}"));
         match pairs.collect::<Vec<_>>().join(", ") {
@@ -230,7 +226,7 @@ pub(crate) fn other_labels(
 
 /// Excludes other writers until dropped. Not an SQLite lock, because those are short.
 #[derive(Debug)]
-pub(super) struct WriterLock {
+pub struct WriterLock {
     file: File,
     /// On NFS, a file beside the recording.
     separate: Option<PathBuf>,
@@ -316,7 +312,7 @@ fn count_rows(found: &BoundedConnection, present: &PresentTables) -> Result<Coun
 }
 
 /// Ends the last session with its last tick, and stores `meta` and the row counts.
-pub(crate) fn end_last_session(conn: &Connection, meta: &[(&str, &str)]) -> rusqlite::Result<()> {
+pub fn end_last_session(conn: &Connection, meta: &[(&str, &str)]) -> rusqlite::Result<()> {
     conn.execute_batch(
         "BEGIN;
          UPDATE session SET ended_unix_ns =
@@ -331,7 +327,7 @@ pub(crate) fn end_last_session(conn: &Connection, meta: &[(&str, &str)]) -> rusq
     conn.execute_batch("COMMIT")
 }
 
-pub(super) fn put_meta(conn: &Connection, key: &str, value: &str) -> rusqlite::Result<()> {
+pub fn put_meta(conn: &Connection, key: &str, value: &str) -> rusqlite::Result<()> {
     let sql = "INSERT INTO meta(key, value) VALUES(?1, ?2)
                ON CONFLICT(key) DO UPDATE SET value = excluded.value";
     conn.prepare_cached(sql)?.execute([key, value]).map(|_| ())

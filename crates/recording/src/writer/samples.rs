@@ -8,7 +8,7 @@ use faultline_metrics::{Batch, Reading, Source, Stamp, Tick, Value, metrics::val
 use rusqlite::Connection;
 use std::{collections::BTreeMap, fmt::Write};
 
-pub(super) type Counts = BTreeMap<&'static str, u64>;
+pub type Counts = BTreeMap<&'static str, u64>;
 
 #[derive(Debug)]
 struct WideRow {
@@ -20,7 +20,7 @@ struct WideRow {
 
 /// State between ticks, so that only changes are written.
 #[derive(Debug)]
-pub(super) struct Samples {
+pub struct Samples {
     destinations: Destinations,
     wide: Vec<WideRow>,
     /// Pools, devices and series.
@@ -31,7 +31,7 @@ pub(super) struct Samples {
 }
 
 impl Samples {
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         let wide = |table: Table| WideRow {
             sql: insert_into(table.name()),
             name: table.name(),
@@ -52,27 +52,27 @@ impl Samples {
         }
     }
 
-    pub(super) fn restart(&mut self) {
+    pub fn restart(&mut self) {
         self.named.iter_mut().for_each(NamedRows::restart);
     }
 
     /// The last rows may not be in the file.
-    pub(super) fn invalidate(&mut self) {
+    pub fn invalidate(&mut self) {
         self.named.iter_mut().for_each(NamedRows::invalidate);
         self.sampled_at = [None; Source::ALL.len()];
     }
 
     /// All rows are committed.
-    pub(super) fn mark_committed(&mut self) {
+    pub fn mark_committed(&mut self) {
         self.named.iter_mut().for_each(NamedRows::mark_committed);
     }
 
     /// Names may have been removed from the file.
-    pub(super) fn forget_ids(&mut self) {
+    pub fn forget_ids(&mut self) {
         self.named.iter_mut().for_each(NamedRows::forget_ids);
     }
 
-    pub(super) fn sampled(&mut self, tick: &Tick) -> SampledSources {
+    pub fn sampled(&mut self, tick: &Tick) -> SampledSources {
         let mut sampled = [false; Source::ALL.len()];
         for batch in &tick.batches {
             let index = batch.source as usize;
@@ -89,7 +89,7 @@ impl Samples {
     }
 
     /// Writes the readings of fresh batches as rows of tick `id`.
-    pub(super) fn write(
+    pub fn write(
         &mut self,
         conn: &Connection,
         id: i64,
@@ -167,7 +167,7 @@ impl Samples {
     }
 }
 
-pub(super) fn phase(tick: &Tick) -> Option<&str> {
+pub fn phase(tick: &Tick) -> Option<&str> {
     let is_on = |reading: &&Reading| {
         std::ptr::eq(reading.metric, &PHASE) && reading.value == Value::Whole(1)
     };

@@ -13,7 +13,7 @@ fn fixture() -> PathBuf {
 }
 
 /// Tick, device, bytes read, bytes written.
-pub(crate) fn devices(recording: &Recording) -> Vec<Row> {
+pub fn devices(recording: &Recording) -> Vec<Row> {
     let mut all = Vec::new();
     let add = |rows: &[Row]| {
         all.extend_from_slice(rows);

@@ -2,11 +2,11 @@
 //! way, without the code under test.
 
 #[path = "../../examples/twelve_hours/day.rs"]
-pub(crate) mod day;
+pub mod day;
 #[path = "../../examples/twelve_hours/random.rs"]
-pub(crate) mod random;
+pub mod random;
 #[path = "../../examples/twelve_hours/series.rs"]
-pub(crate) mod series;
+pub mod series;
 
 use day::{Arm, Day, Second};
 use faultline_metrics::{Source, Stamp, Tick, metrics::all};
@@ -14,13 +14,13 @@ use faultline_recording::{Error, Point, Recording, Table, Writer};
 use std::collections::{BTreeMap, HashMap};
 
 /// A temporary folder; in memory where there is one, as these tests wait for nothing else but the disk.
-pub(crate) fn folder() -> tempfile::TempDir {
+pub fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm")
         .or_else(|_| tempfile::tempdir())
         .unwrap()
 }
 
-pub(crate) fn arm(seconds: u64) -> Arm {
+pub fn arm(seconds: u64) -> Arm {
     Arm {
         seconds,
         labels: vec![("arm".into(), "512".into())],
@@ -29,7 +29,7 @@ pub(crate) fn arm(seconds: u64) -> Arm {
 }
 
 /// Writes one second without a commit.
-pub(crate) fn write(writer: &mut Writer, second: &Second) -> Result<(), Error> {
+pub fn write(writer: &mut Writer, second: &Second) -> Result<(), Error> {
     if let Some(process) = &second.process {
         writer.process(process)?;
     }
@@ -47,7 +47,7 @@ pub(crate) fn write(writer: &mut Writer, second: &Second) -> Result<(), Error> {
 }
 
 /// Writes and commits the rest of the run.
-pub(crate) fn write_all(writer: &mut Writer, day: &mut Day) {
+pub fn write_all(writer: &mut Writer, day: &mut Day) {
     while let Some(second) = day.next() {
         write(writer, &second).unwrap();
         writer.commit().unwrap();
@@ -55,7 +55,7 @@ pub(crate) fn write_all(writer: &mut Writer, day: &mut Day) {
 }
 
 /// A finished recording of the whole run.
-pub(crate) fn finished(path: &std::path::Path, arm: Arm) {
+pub fn finished(path: &std::path::Path, arm: Arm) {
     let mut day = Day::new(arm);
     let mut writer = Writer::create(path, &day.opening()).unwrap();
     write_all(&mut writer, &mut day);
@@ -63,7 +63,7 @@ pub(crate) fn finished(path: &std::path::Path, arm: Arm) {
 }
 
 /// Fails unless the recording holds exactly the first ticks of the run with everything that belongs to them; how many.
-pub(crate) fn assert_is_a_beginning(recording: &Recording, arm: &Arm) -> usize {
+pub fn assert_is_a_beginning(recording: &Recording, arm: &Arm) -> usize {
     let (first, ticks) = assert_is_a_piece(recording, arm);
     assert!(ticks == 0 || first == 1, "the first tick is {first}");
     ticks
@@ -71,7 +71,7 @@ pub(crate) fn assert_is_a_beginning(recording: &Recording, arm: &Arm) -> usize {
 
 /// Fails unless the recording holds exactly some consecutive ticks of the run with everything that belongs to them; the
 /// first one's number and how many.
-pub(crate) fn assert_is_a_piece(recording: &Recording, arm: &Arm) -> (u64, usize) {
+pub fn assert_is_a_piece(recording: &Recording, arm: &Arm) -> (u64, usize) {
     let ticks = recording.ticks().unwrap();
     let first = ticks.first().map_or(1, |tick| tick.number);
     let mut day = Day::new(arm.clone());
@@ -279,7 +279,7 @@ fn time(point: &Point) -> i64 {
 }
 
 /// A moment on both clocks, `seconds` after the run began.
-pub(crate) fn at(seconds: u64) -> Stamp {
+pub fn at(seconds: u64) -> Stamp {
     let uptime = std::time::Duration::from_secs(seconds);
     Stamp {
         uptime,

@@ -11,11 +11,11 @@ use std::{
 };
 
 /// A small disk of its own; needs root.
-pub(crate) struct Mount(tempfile::TempDir);
+pub struct Mount(tempfile::TempDir);
 
 impl Mount {
     /// `None`, said aloud, where it may not be mounted.
-    pub(crate) fn of_bytes(bytes: u64) -> Option<Mount> {
+    pub fn of_bytes(bytes: u64) -> Option<Mount> {
         let folder = tempfile::tempdir().unwrap();
         let made = Command::new("mount")
             .args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "none"])
@@ -28,7 +28,7 @@ impl Mount {
         None
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         self.0.path()
     }
 

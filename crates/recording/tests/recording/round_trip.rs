@@ -14,7 +14,7 @@ use faultline_recording::{
 };
 use std::{sync::Arc, time::Duration};
 
-pub(crate) fn opening(labels: &[(&str, &str)]) -> NewRecording {
+pub fn opening(labels: &[(&str, &str)]) -> NewRecording {
     let labels = labels
         .iter()
         .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))

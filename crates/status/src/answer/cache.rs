@@ -8,7 +8,7 @@ use faultline_text::{counted, percent, short};
 const HOW_TO_MEASURE: &str = "what another size saves is not predicted: it takes the blocks of an hour, about 80 GB \
     (`faultline cache fetch RUN.fltl --rpc URL`)";
 
-pub(super) fn answer(inputs: &AnswerInputs) -> Answer {
+pub fn answer(inputs: &AnswerInputs) -> Answer {
     let Some(reloads) = inputs.reloads_per_slot else {
         return unknown(inputs);
     };

@@ -18,7 +18,7 @@ const CATCH_UP_SECONDS: f64 = 90.0 * 60.0;
 const LATE_EVICTION_SHARE: f64 = 0.1;
 
 /// Adds what the tick has to `known`: trends and evidence.
-pub(crate) fn add(
+pub fn add(
     readings: Readings<'_>,
     memory: Option<&MemoryStatus>,
     now: Stamp,

@@ -10,7 +10,7 @@ const GIB: f64 = (1_u64 << 30) as f64;
 const HOW_TO_MEASURE: &str = "the least RAM is not measured: a search takes 4 h to a day on a \
     host of its own (`faultline experiment plan /usr/share/doc/faultline/examples/least-ram.toml`)";
 
-pub(super) fn answer(inputs: &AnswerInputs) -> Answer {
+pub fn answer(inputs: &AnswerInputs) -> Answer {
     let (mut verdict, mut clauses) = worst(findings(inputs));
     if inputs.headroom.is_none() {
         let why = inputs.ram_unknown.as_deref();

@@ -4,7 +4,7 @@ use super::{
 use crate::thresholds as t;
 use faultline_text::{percent, short};
 
-pub(super) fn answer(inputs: &AnswerInputs) -> Answer {
+pub fn answer(inputs: &AnswerInputs) -> Answer {
     if let Some(why) = why_no_verdict(inputs) {
         let clauses = [why].into_iter().chain(share_of_best(inputs));
         return Answer::new(Subject::Rewards, Verdict::Unknown, clauses.collect());

@@ -14,35 +14,35 @@ const SLOTS_IN_EPOCH: u64 = 432_000;
 
 /// The phase, and files that replace its answers, by method.
 #[derive(Debug, Default)]
-pub(super) struct Answers {
-    pub(super) phase: String,
-    pub(super) variants: HashMap<String, String>,
-    pub(super) pace: Option<Pace>,
+pub struct Answers {
+    pub phase: String,
+    pub variants: HashMap<String, String>,
+    pub pace: Option<Pace>,
     /// The highest slot with shreds: a purge does not lower it.
-    pub(super) max_shred: u64,
+    pub max_shred: u64,
 }
 
 /// Slots that advance.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pace {
-    pub(super) since: Instant,
+pub struct Pace {
+    pub since: Instant,
     /// The processed slot at that time.
-    pub(super) begin: u64,
-    pub(super) slot_time: Duration,
+    pub begin: u64,
+    pub slot_time: Duration,
     /// Slots are confirmed and finalized.
-    pub(super) roots: bool,
+    pub roots: bool,
 }
 
 impl Pace {
     /// How many have passed.
-    pub(super) fn slots(&self) -> u64 {
+    pub fn slots(&self) -> u64 {
         (self.since.elapsed().as_secs_f64() / self.slot_time.as_secs_f64()) as u64
     }
 }
 
 impl Answers {
     /// A method without a file is one that the node does not offer.
-    pub(super) fn to(&mut self, request: &Value) -> Value {
+    pub fn to(&mut self, request: &Value) -> Value {
         let file = self.file(request);
         let mut answer =
             json(&file).unwrap_or_else(|_| json!({"jsonrpc": "2.0", "error": no_such_method()}));
@@ -55,7 +55,7 @@ impl Answers {
     }
 
     /// The slot of the files that advances.
-    pub(super) fn processed(&self) -> u64 {
+    pub fn processed(&self) -> u64 {
         let info = json(&format!("{}/getEpochInfo.json", self.phase));
         info.map_or(0, |info| {
             info["result"]["absoluteSlot"].as_u64().unwrap_or(0)
@@ -63,7 +63,7 @@ impl Answers {
     }
 
     /// What is added to slots of the files: those that advance, and those that are rooted. `None` if they stand still.
-    pub(super) fn moved_by(&self) -> Option<(i64, i64)> {
+    pub fn moved_by(&self) -> Option<(i64, i64)> {
         let pace = self.pace?;
         let by = pace.begin as i64 - self.processed() as i64 + pace.slots() as i64;
         Some((by, if pace.roots { by } else { 0 }))
@@ -106,7 +106,7 @@ impl Answers {
     }
 
     /// Answers one request of the admin socket, as a node whose services run. Ends with a newline.
-    pub(super) fn admin(&self, request: &Value, rpc: SocketAddr, started: Duration) -> String {
+    pub fn admin(&self, request: &Value, rpc: SocketAddr, started: Duration) -> String {
         let result = match request["method"].as_str().unwrap_or_default() {
             "startProgress" => json!("Running"),
             "startTime" => json!({

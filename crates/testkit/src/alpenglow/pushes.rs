@@ -18,13 +18,13 @@ const NEAR_SLOTS: u64 = 1_000;
 
 /// A thread that pushes. It ends when dropped.
 #[derive(Debug)]
-pub(super) struct Pusher {
+pub struct Pusher {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Pusher {
-    pub(super) fn start(address: String, answers: Arc<Mutex<Answers>>) -> Self {
+    pub fn start(address: String, answers: Arc<Mutex<Answers>>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let of_thread = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {

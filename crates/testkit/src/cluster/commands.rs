@@ -29,14 +29,14 @@ const ALWAYS: [(&str, &str); 2] = [
 
 /// Paths and ports of one cluster.
 #[derive(Debug)]
-pub(super) struct Layout {
-    pub(super) folder: PathBuf,
-    pub(super) leader_ledger: PathBuf,
-    pub(super) follower_ledger: PathBuf,
-    pub(super) follower_log: PathBuf,
-    pub(super) leader_rpc_port: u16,
-    pub(super) follower_rpc_port: u16,
-    pub(super) places: [FollowerAddress; MAX_FOLLOWERS],
+pub struct Layout {
+    pub folder: PathBuf,
+    pub leader_ledger: PathBuf,
+    pub follower_ledger: PathBuf,
+    pub follower_log: PathBuf,
+    pub leader_rpc_port: u16,
+    pub follower_rpc_port: u16,
+    pub places: [FollowerAddress; MAX_FOLLOWERS],
     binaries: Binaries,
     accounts: PathBuf,
     leader_ports: NodePorts,
@@ -51,7 +51,7 @@ struct NodePorts {
 
 impl Layout {
     /// Makes the folder with everything that must exist before the leader starts; an older cluster's ledgers go.
-    pub(super) fn prepare(
+    pub fn prepare(
         folder: PathBuf,
         binaries: Binaries,
         ports: &PortBlock,
@@ -111,7 +111,7 @@ impl Layout {
         Ok(layout)
     }
 
-    pub(super) fn leader_program(&self, options: &ClusterOptions) -> Program {
+    pub fn leader_program(&self, options: &ClusterOptions) -> Program {
         let mut arguments = vec!["--reset".to_owned(), "--quiet".to_owned()];
         let mut set = |name: &str, value: String| arguments.extend([format!("--{name}"), value]);
         set("ledger", text(&self.leader_ledger));
@@ -154,7 +154,7 @@ impl Layout {
         }
     }
 
-    pub(super) fn follower_program(&self, options: &ClusterOptions, genesis_hash: &str) -> Program {
+    pub fn follower_program(&self, options: &ClusterOptions, genesis_hash: &str) -> Program {
         let mut arguments = self
             .follower_command(options, genesis_hash, &self.follower_ledger)
             .split_off(1);
@@ -182,7 +182,7 @@ impl Layout {
     }
 
     /// The follower at the first place, which votes if it has stake.
-    pub(super) fn follower_command(
+    pub fn follower_command(
         &self,
         options: &ClusterOptions,
         genesis_hash: &str,
@@ -207,7 +207,7 @@ impl Layout {
     }
 
     /// What every follower of the leader with this genesis has in common.
-    pub(super) fn follower(&self, genesis_hash: &str) -> Follower {
+    pub fn follower(&self, genesis_hash: &str) -> Follower {
         let switches = [
             NO_VOTING,
             "--private-rpc",
@@ -238,12 +238,12 @@ impl Layout {
     }
 
     /// `agave-validator`.
-    pub(super) fn validator(&self) -> &Path {
+    pub fn validator(&self) -> &Path {
         &self.binaries.validator
     }
 
     /// Gives the follower genesis and snapshot unless it has a ledger already.
-    pub(super) fn hand_snapshot_over(&self) -> Result<()> {
+    pub fn hand_snapshot_over(&self) -> Result<()> {
         if self.follower_ledger.exists() {
             return Ok(());
         }

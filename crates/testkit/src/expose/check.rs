@@ -10,7 +10,7 @@ use crate::{Error, Result};
 
 /// The two text formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Format {
+pub enum Format {
     Classic,
     OpenMetrics,
 }
@@ -58,7 +58,7 @@ impl Format {
 }
 
 /// Reads a page; the first broken rule ends it.
-pub(super) fn read(text: &str, format: Format) -> Result<Page> {
+pub fn read(text: &str, format: Format) -> Result<Page> {
     let mut reader = Reader {
         format,
         page: Page::default(),

@@ -23,11 +23,11 @@ impl Sample {
 }
 
 /// A broken rule in words.
-pub(super) type Broken = &'static str;
+pub type Broken = &'static str;
 
 /// What differs between the formats within one sample line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub enum Dialect {
     /// Any blanks between parts, a comma before `}`, a timestamp in whole milliseconds.
     Classic,
     /// One space, no comma before `}`, a timestamp in seconds, an exemplar.
@@ -35,7 +35,7 @@ pub(super) enum Dialect {
 }
 
 /// A sample line, and whether an exemplar hangs on it.
-pub(super) fn sample(line: &str, dialect: Dialect) -> Result<(Sample, bool), Broken> {
+pub fn sample(line: &str, dialect: Dialect) -> Result<(Sample, bool), Broken> {
     let name_end = line
         .find(['{', ' ', '\t'])
         .ok_or("a series without a value")?;
@@ -172,7 +172,7 @@ fn escaped(char: Option<char>, quotes: bool) -> Result<char, Broken> {
 }
 
 /// A HELP text without its escapes; quotes may be escaped in OpenMetrics only.
-pub(super) fn help(text: &str, dialect: Dialect) -> Result<String, Broken> {
+pub fn help(text: &str, dialect: Dialect) -> Result<String, Broken> {
     let mut help = String::with_capacity(text.len());
     let mut chars = text.chars();
     while let Some(char) = chars.next() {
@@ -185,7 +185,7 @@ pub(super) fn help(text: &str, dialect: Dialect) -> Result<String, Broken> {
 }
 
 /// A metric name (colons allowed) or a label name.
-pub(super) fn is_name(text: &str, colons: bool) -> bool {
+pub fn is_name(text: &str, colons: bool) -> bool {
     let allowed =
         |char: char| char.is_ascii_alphanumeric() || char == '_' || (colons && char == ':');
     text.chars().all(allowed)

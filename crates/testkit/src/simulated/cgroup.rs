@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// The smallest memory limit of this process's cgroup and those above it, in bytes; `None` if there is none.
-pub(super) fn memory_limit() -> Option<u64> {
+pub fn memory_limit() -> Option<u64> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     groups
         .lines()

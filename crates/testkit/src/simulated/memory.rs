@@ -11,11 +11,11 @@ const MIB: usize = 1 << 20;
 
 /// Anonymous memory, every page of it written to.
 #[derive(Debug, Default)]
-pub(super) struct Anonymous(Vec<Vec<u8>>);
+pub struct Anonymous(Vec<Vec<u8>>);
 
 impl Anonymous {
     /// Allocates until there are that many MiB.
-    pub(super) fn grow(&mut self, mib: usize) {
+    pub fn grow(&mut self, mib: usize) {
         while self.0.len() < mib {
             self.0.push(vec![1; MIB]);
         }
@@ -24,7 +24,7 @@ impl Anonymous {
 
 /// A file that is mapped: reading a page of it that has left the page cache is a major fault.
 #[derive(Debug)]
-pub(super) struct MappedFile {
+pub struct MappedFile {
     map: MmapRaw,
     mib: usize,
     next: usize,
@@ -35,7 +35,7 @@ impl MappedFile {
     ///
     /// # Errors
     /// The disk is full, or not writable.
-    pub(super) fn open(path: &Path, mib: usize) -> io::Result<Self> {
+    pub fn open(path: &Path, mib: usize) -> io::Result<Self> {
         let length = u64::try_from(mib * MIB).map_err(io::Error::other)?;
         if std::fs::metadata(path)
             .map(|found| found.len())
@@ -64,7 +64,7 @@ impl MappedFile {
     ///
     /// # Errors
     /// The kernel is older than 5.14, or the disk fails.
-    pub(super) fn fault_in_next(&mut self) -> io::Result<()> {
+    pub fn fault_in_next(&mut self) -> io::Result<()> {
         self.map
             .advise_range(Advice::PopulateRead, self.next * MIB, MIB)?;
         self.next = (self.next + 1) % self.mib;

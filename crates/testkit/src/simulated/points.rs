@@ -5,23 +5,23 @@ use faultline_mock_validator::Consensus;
 
 /// A slot that was replayed.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Replayed {
-    pub(super) slot: u64,
-    pub(super) contents: SlotContents,
-    pub(super) cache: Cache,
-    pub(super) cost: Cost,
+pub struct Replayed {
+    pub slot: u64,
+    pub contents: SlotContents,
+    pub cache: Cache,
+    pub cost: Cost,
 }
 
 /// Lines of points for the next push.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub struct Lines {
     consensus: Consensus,
     text: String,
     count: usize,
 }
 
 impl Lines {
-    pub(super) fn new(consensus: Consensus) -> Self {
+    pub fn new(consensus: Consensus) -> Self {
         Lines {
             consensus,
             text: String::new(),
@@ -36,7 +36,7 @@ impl Lines {
     }
 
     /// Its services run.
-    pub(super) fn started(&mut self, identity: &str, elapsed_ms: u64, unix_ns: u128) {
+    pub fn started(&mut self, identity: &str, elapsed_ms: u64, unix_ns: u128) {
         let fields = format!(
             "id=\"{identity}\",version=\"{} (src:00000000; feat:3271415109, client:Agave)\",cluster_type=3i,\
              elapsed_ms={elapsed_ms}i,waited_for_supermajority=false,shred_version=1i",
@@ -46,7 +46,7 @@ impl Lines {
     }
 
     /// The cluster has made a slot.
-    pub(super) fn heard(&mut self, identity: &str, slot: u64, unix_ns: u128) {
+    pub fn heard(&mut self, identity: &str, slot: u64, unix_ns: u128) {
         let shreds = format!(
             "slot={slot}i,total_time_ms=300i,last_index=38i,num_repaired=0i,num_recovered=0i"
         );
@@ -58,7 +58,7 @@ impl Lines {
     }
 
     /// A slot was replayed.
-    pub(super) fn replayed(&mut self, identity: &str, replayed: &Replayed, unix_ns: u128) {
+    pub fn replayed(&mut self, identity: &str, replayed: &Replayed, unix_ns: u128) {
         let Replayed {
             slot,
             contents,
@@ -107,7 +107,7 @@ impl Lines {
     }
 
     /// The body of a push: what has come together, ended by the agent's own point. Nothing is left behind.
-    pub(super) fn body(&mut self, identity: &str, unix_ns: u128) -> String {
+    pub fn body(&mut self, identity: &str, unix_ns: u128) -> String {
         if self.consensus == Consensus::Alpenglow {
             let fields = "ignored=0i,leader_window_replaced=0i,set_root_count=1i,timeout_set=0i";
             self.add("event_handler_stats", identity, fields, unix_ns);

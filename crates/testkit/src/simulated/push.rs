@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// The server that `SOLANA_METRICS_CONFIG` names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Server {
+pub struct Server {
     address: String,
     path: String,
 }
@@ -15,7 +15,7 @@ impl Server {
     ///
     /// # Errors
     /// [`Error::Malformed`] for anything else, as a validator refuses to start with it.
-    pub(super) fn parse(config: &str) -> Result<Self> {
+    pub fn parse(config: &str) -> Result<Self> {
         let malformed = || Error::malformed("no SOLANA_METRICS_CONFIG", config);
         let value = |wanted: &str| {
             let mut pairs = config.split(',').filter_map(|pair| pair.split_once('='));
@@ -41,7 +41,7 @@ impl Server {
     ///
     /// # Errors
     /// No answer within 5 s, or another one than 2xx.
-    pub(super) fn push(&self, body: &str) -> Result<()> {
+    pub fn push(&self, body: &str) -> Result<()> {
         let request = http::Request::new("POST", &self.path)
             .body(body.as_bytes())
             .timeout(Duration::from_secs(5));

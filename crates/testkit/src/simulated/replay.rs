@@ -10,21 +10,21 @@ use std::time::Duration;
 
 /// How far it has replayed.
 #[derive(Debug)]
-pub(super) struct Replay {
+pub struct Replay {
     /// The newest slot that is replayed.
-    pub(super) slot: u64,
+    pub slot: u64,
     /// Of the next one.
     share: f64,
     cache: ProgramCache,
     /// Its memory limit is smaller than what it needs to keep up.
     squeezed: bool,
     /// What it has to read, where the truth says so: that alone decides how fast it is.
-    pub(super) working_set: Option<WorkingSet>,
+    pub working_set: Option<WorkingSet>,
 }
 
 impl Replay {
     /// Begins as far behind the tip as the truth says.
-    pub(super) fn new(truth: &Truth, tip: u64) -> Self {
+    pub fn new(truth: &Truth, tip: u64) -> Self {
         let given = std::env::var(CACHE_VARIABLE)
             .ok()
             .and_then(|entries| entries.parse().ok());
@@ -50,7 +50,7 @@ impl Replay {
     ///
     /// # Errors
     /// The file of its working set cannot be read.
-    pub(super) fn on(
+    pub fn on(
         &mut self,
         truth: &Truth,
         tip: u64,

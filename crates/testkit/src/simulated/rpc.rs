@@ -12,7 +12,7 @@ use std::{
 ///
 /// # Errors
 /// The port is not free.
-pub(super) fn serve(port: u16, state: &Arc<State>) -> std::io::Result<()> {
+pub fn serve(port: u16, state: &Arc<State>) -> std::io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
     let state = Arc::clone(state);
     std::thread::Builder::new()

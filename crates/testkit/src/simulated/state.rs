@@ -15,28 +15,28 @@ use std::{
 
 /// What the threads share.
 #[derive(Debug)]
-pub(super) struct State {
-    pub(super) identity: String,
-    pub(super) rpc_port: Option<u16>,
+pub struct State {
+    pub identity: String,
+    pub rpc_port: Option<u16>,
     /// Since 1970.
-    pub(super) started: Duration,
-    pub(super) begun: Instant,
-    pub(super) truth: Truth,
-    pub(super) lines: Mutex<Lines>,
-    pub(super) running: AtomicBool,
+    pub started: Duration,
+    pub begun: Instant,
+    pub truth: Truth,
+    pub lines: Mutex<Lines>,
+    pub running: AtomicBool,
     /// Since when.
-    pub(super) ran_from: OnceLock<Instant>,
+    pub ran_from: OnceLock<Instant>,
     /// Its file was read once, or there is none.
-    pub(super) loaded: AtomicBool,
+    pub loaded: AtomicBool,
     /// That file.
-    pub(super) accounts: PathBuf,
-    pub(super) slot: AtomicU64,
-    pub(super) transactions: AtomicU64,
+    pub accounts: PathBuf,
+    pub slot: AtomicU64,
+    pub transactions: AtomicU64,
 }
 
 impl State {
     /// What it answers from.
-    pub(super) fn node_state(&self) -> NodeState {
+    pub fn node_state(&self) -> NodeState {
         let (running, tip) = (self.running.load(Ordering::Relaxed), self.tip());
         let slots = self.truth.slots_per_second.max(1);
         NodeState {
@@ -61,21 +61,21 @@ impl State {
     }
 
     /// How long its services have run.
-    pub(super) fn ran(&self) -> Duration {
+    pub fn ran(&self) -> Duration {
         self.ran_from.get().map_or(Duration::ZERO, Instant::elapsed)
     }
 
-    pub(super) fn tip(&self) -> u64 {
+    pub fn tip(&self) -> u64 {
         chain::tip(&self.truth, unix())
     }
 
-    pub(super) fn lines(&self) -> MutexGuard<'_, Lines> {
+    pub fn lines(&self) -> MutexGuard<'_, Lines> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Now, since 1970.
-pub(super) fn unix() -> Duration {
+pub fn unix() -> Duration {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default()

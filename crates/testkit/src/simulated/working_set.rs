@@ -17,7 +17,7 @@ const PAGE: u64 = 4096;
 
 /// Slots are replayed by reading pages of a file.
 #[derive(Debug)]
-pub(super) struct WorkingSet {
+pub struct WorkingSet {
     file: File,
     pages: u64,
     random: u64,
@@ -32,7 +32,7 @@ impl WorkingSet {
     ///
     /// # Errors
     /// It is not there.
-    pub(super) fn open(path: &Path, percent: u64) -> io::Result<Self> {
+    pub fn open(path: &Path, percent: u64) -> io::Result<Self> {
         let file = File::open(path)?;
         // Else a page that is missing would bring others.
         fadvise(&file, 0, None, Advice::Random)?;
@@ -50,7 +50,7 @@ impl WorkingSet {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub(super) fn on(
+    pub fn on(
         &mut self,
         truth: &Truth,
         replayed: u64,

@@ -70,13 +70,13 @@ pub(super) enum Attempt {
 pub(super) struct Upstream {
     client: Client<HttpsConnector<Connector>, PushBody>,
     target: String,
-    pub(super) name: String,
+    pub name: String,
     /// Encodings of the password in a response, the longest first.
     secrets: Vec<String>,
 }
 
 impl Upstream {
-    pub(super) fn new(config: &config::Forward) -> Result<Self, Error> {
+    pub fn new(config: &config::Forward) -> Result<Self, Error> {
         let base: Uri = config.url.parse().map_err(|_| Error::Url)?;
         let (scheme, authority) = (
             base.scheme_str().ok_or(Error::Url)?,
@@ -113,7 +113,7 @@ impl Upstream {
     }
 
     /// Sends the push once. `timeout` covers connecting, sending and the response.
-    pub(super) async fn send(&self, queued_push: &Arc<QueuedPush>, timeout: Duration) -> Attempt {
+    pub async fn send(&self, queued_push: &Arc<QueuedPush>, timeout: Duration) -> Attempt {
         match tokio::time::timeout(timeout, self.attempt(queued_push)).await {
             Ok(attempt) => attempt,
             Err(_) => failed(format!("no answer within {} s", timeout.as_secs_f64())),

@@ -31,17 +31,17 @@ faultline_metrics::named_enum! {
 /// running request.
 #[derive(Debug)]
 pub(super) struct QueuedPush {
-    pub(super) pieces: Vec<Bytes>,
-    pub(super) bytes: u64,
-    pub(super) precision: Precision,
-    pub(super) gzip: bool,
+    pub pieces: Vec<Bytes>,
+    pub bytes: u64,
+    pub precision: Precision,
+    pub gzip: bool,
     /// Uptime of its last byte.
-    pub(super) arrived: Duration,
+    pub arrived: Duration,
     _permit: Option<Permit>,
 }
 
 #[derive(Debug)]
-pub(super) struct Queue {
+pub struct Queue {
     limit: u64,
     clock: Clock,
     push_memory: PushMemory,
@@ -60,7 +60,7 @@ struct QueueState {
 }
 
 impl Queue {
-    pub(super) fn new(limit: u64, clock: Clock, push_memory: PushMemory) -> Self {
+    pub fn new(limit: u64, clock: Clock, push_memory: PushMemory) -> Self {
         Queue {
             limit,
             clock,
@@ -71,17 +71,17 @@ impl Queue {
     }
 
     /// Count and bytes, including the one being sent.
-    pub(super) fn size(&self) -> (u64, u64) {
+    pub fn size(&self) -> (u64, u64) {
         let state = self.state.lock();
         (state.queued_pushes.len() as u64, state.bytes)
     }
 
-    pub(super) fn count_of(&self, outcome: Outcome) -> (u64, u64) {
+    pub fn count_of(&self, outcome: Outcome) -> (u64, u64) {
         self.state.lock().tally[outcome as usize]
     }
 
     /// Waits for the oldest item and marks it as being sent.
-    pub(super) async fn first(&self) -> Arc<QueuedPush> {
+    pub async fn first(&self) -> Arc<QueuedPush> {
         loop {
             if let Some(queued_push) = self.try_first() {
                 return queued_push;
@@ -90,21 +90,21 @@ impl Queue {
         }
     }
 
-    pub(super) fn try_first(&self) -> Option<Arc<QueuedPush>> {
+    pub fn try_first(&self) -> Option<Arc<QueuedPush>> {
         let mut state = self.state.lock();
         let queued_push = state.queued_pushes.front().cloned();
         state.sending = queued_push.is_some();
         queued_push
     }
 
-    pub(super) fn finish_first(&self, outcome: Outcome) {
+    pub fn finish_first(&self, outcome: Outcome) {
         let mut state = self.state.lock();
         state.sending = false;
         state.drop_oldest(outcome);
     }
 
     /// The first item could not be sent and stays queued. Drops items older than `give_up_after`.
-    pub(super) fn failed(&self, give_up_after: Duration) {
+    pub fn failed(&self, give_up_after: Duration) {
         let now = self.clock.now().uptime;
         let mut state = self.state.lock();
         state.sending = false;
@@ -118,7 +118,7 @@ impl Queue {
     }
 
     /// Drops all items as lost and returns their count and bytes.
-    pub(super) fn clear(&self) -> (u64, u64) {
+    pub fn clear(&self) -> (u64, u64) {
         let mut state = self.state.lock();
         state.sending = false;
         let dropped = (state.queued_pushes.len() as u64, state.bytes);

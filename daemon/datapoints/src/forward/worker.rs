@@ -7,14 +7,14 @@ use faultline_core::supervisor::Stop;
 use std::{sync::Arc, time::Duration};
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct RetryTimes {
+pub struct RetryTimes {
     /// Pause after the first failure. It doubles with each further failure, up to the maximum.
-    pub(super) first: Duration,
-    pub(super) max_pause: Duration,
+    pub first: Duration,
+    pub max_pause: Duration,
     /// Timeout of one attempt: connect, send and response.
-    pub(super) attempt: Duration,
+    pub attempt: Duration,
     /// Maximum time to empty the queue after the stop signal.
-    pub(super) drain: Duration,
+    pub drain: Duration,
 }
 
 const RETRY_TIMES: RetryTimes = RetryTimes {

@@ -42,7 +42,7 @@ async fn stop_grace_expired(connection: &Connection, stop: &Stop) {
 }
 
 /// Serves requests until the peer, a timeout, the connection limit or `stop` ends it.
-pub(super) async fn serve<I: Intake>(
+pub async fn serve<I: Intake>(
     (stream, user): (Stream, PeerUser),
     connection: Arc<Connection>,
     shared: Arc<Shared<I>>,

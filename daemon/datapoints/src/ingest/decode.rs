@@ -5,15 +5,15 @@ use std::io::{self, Write};
 
 /// Accepts one or more gzip members. One step outputs at most 32 KiB, whatever the stream expands
 /// to, and uses about 110 KiB.
-pub(super) struct Gunzip(MultiGzDecoder<Vec<u8>>);
+pub struct Gunzip(MultiGzDecoder<Vec<u8>>);
 
 impl Gunzip {
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         Gunzip(MultiGzDecoder::new(Vec::new()))
     }
 
     /// Decodes a part of `input` and returns the rest; the result is in [`Gunzip::output`].
-    pub(super) fn step<'i>(&mut self, input: &'i [u8]) -> io::Result<&'i [u8]> {
+    pub fn step<'i>(&mut self, input: &'i [u8]) -> io::Result<&'i [u8]> {
         match self.0.write(input)? {
             0 if !input.is_empty() => Err(io::Error::from(io::ErrorKind::InvalidData)),
             used => Ok(input.get(used..).unwrap_or_default()),
@@ -21,16 +21,16 @@ impl Gunzip {
     }
 
     /// Checks the length and checksum at the end of the stream.
-    pub(super) fn finish(&mut self) -> io::Result<()> {
+    pub fn finish(&mut self) -> io::Result<()> {
         self.0.try_finish()
     }
 
     /// Takes the decoded bytes; return the emptied buffer with [`Gunzip::reuse`].
-    pub(super) fn output(&mut self) -> Vec<u8> {
+    pub fn output(&mut self) -> Vec<u8> {
         std::mem::take(self.0.get_mut())
     }
 
-    pub(super) fn reuse(&mut self, mut buffer: Vec<u8>) {
+    pub fn reuse(&mut self, mut buffer: Vec<u8>) {
         buffer.clear();
         *self.0.get_mut() = buffer;
     }

@@ -29,7 +29,7 @@ named_enum! {
 impl ResultCode {
     /// The HTTP status and the text of the response. Agave writes the text to its log, so it is
     /// short and addresses the operator.
-    pub(super) const fn response(self) -> (StatusCode, &'static str) {
+    pub const fn response(self) -> (StatusCode, &'static str) {
         match self {
             ResultCode::Accepted => (StatusCode::NO_CONTENT, ""),
             ResultCode::Bad => (
@@ -119,7 +119,7 @@ impl Meter {
 }
 
 #[derive(Debug)]
-pub(super) struct OpenConnection(Arc<Mutex<Counts>>);
+pub struct OpenConnection(Arc<Mutex<Counts>>);
 
 impl Drop for OpenConnection {
     fn drop(&mut self) {

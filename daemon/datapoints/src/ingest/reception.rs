@@ -35,7 +35,7 @@ const DECODER_MEMORY: u32 = 128 * 1024;
 type PushResponse = Response<Full<Bytes>>;
 
 /// Handles the body, then returns the response and whether a push was accepted.
-pub(super) async fn respond<I: Intake>(
+pub async fn respond<I: Intake>(
     shared: &Shared<I>,
     request: Request<Incoming>,
     (peer, user): (Peer, PeerUser),

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use subtle::{Choice, ConstantTimeEq};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Route {
+pub enum Route {
     Push,
     Ping,
     Health,
@@ -20,7 +20,7 @@ pub(super) enum Route {
 }
 
 /// The pushers' URL may have a path prefix: only the last segment counts.
-pub(super) fn route(method: &Method, path: &str) -> Route {
+pub fn route(method: &Method, path: &str) -> Route {
     let probe = |route| {
         if matches!(*method, Method::GET | Method::HEAD) {
             route
@@ -38,7 +38,7 @@ pub(super) fn route(method: &Method, path: &str) -> Route {
 }
 
 /// True for requests of browser pages: only browsers send these headers.
-pub(super) fn is_from_browser(headers: &HeaderMap) -> bool {
+pub fn is_from_browser(headers: &HeaderMap) -> bool {
     headers.contains_key(ORIGIN)
         || headers
             .get("sec-fetch-site")
@@ -46,12 +46,12 @@ pub(super) fn is_from_browser(headers: &HeaderMap) -> bool {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Coding {
+pub enum Coding {
     Plain,
     Gzip,
 }
 
-pub(super) fn coding(headers: &HeaderMap) -> Option<Coding> {
+pub fn coding(headers: &HeaderMap) -> Option<Coding> {
     let Some(value) = headers.get(CONTENT_ENCODING) else {
         return Some(Coding::Plain);
     };
@@ -64,7 +64,7 @@ pub(super) fn coding(headers: &HeaderMap) -> Option<Coding> {
 
 /// The first of several parameters with the same name counts.
 #[derive(Debug, Default)]
-pub(super) struct Query<'q> {
+pub struct Query<'q> {
     db: Option<&'q str>,
     u: Option<&'q str>,
     p: Option<&'q str>,
@@ -72,7 +72,7 @@ pub(super) struct Query<'q> {
 }
 
 impl<'q> Query<'q> {
-    pub(super) fn parse(query: &'q str) -> Self {
+    pub fn parse(query: &'q str) -> Self {
         let mut parsed = Query::default();
         for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
             let parameter = match name {
@@ -88,14 +88,14 @@ impl<'q> Query<'q> {
     }
 
     /// Constant-time, so that the duration does not reveal which part is wrong.
-    pub(super) fn matches_credentials(&self, wanted: &Credentials) -> bool {
+    pub fn matches_credentials(&self, wanted: &Credentials) -> bool {
         let parts = matches_value(self.db, &wanted.db)
             & matches_value(self.u, &wanted.user)
             & matches_value(self.p, &wanted.password);
         parts.into()
     }
 
-    pub(super) fn precision(&self) -> Option<Precision> {
+    pub fn precision(&self) -> Option<Precision> {
         Precision::parse(&unescaped(self.precision.unwrap_or_default()))
     }
 }

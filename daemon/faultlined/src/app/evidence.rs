@@ -7,7 +7,7 @@ use faultline_core::{
 use faultline_status::{AnswerConfig, Evidence, MAX_EVIDENCE_BYTES};
 use std::{fs::File, io::Read, path::Path};
 
-pub(crate) fn answer_config(config: &Config) -> AnswerConfig {
+pub fn answer_config(config: &Config) -> AnswerConfig {
     let read = config.status.evidence.as_deref().map(read).transpose();
     let problem = read.as_ref().err().cloned();
     AnswerConfig {

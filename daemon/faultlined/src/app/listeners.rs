@@ -15,13 +15,13 @@ use faultline_http::web;
 use std::net::SocketAddr;
 
 /// The listener and the forwarder of pushes, if enabled.
-pub(super) struct Pushes {
-    pub(super) listener: Option<Listener<Intake>>,
-    pub(super) forward: Option<forward::Handle>,
-    pub(super) forwarder: Option<forward::Forwarder>,
+pub struct Pushes {
+    pub listener: Option<Listener<Intake>>,
+    pub forward: Option<forward::Handle>,
+    pub forwarder: Option<forward::Forwarder>,
 }
 
-pub(super) fn pushes(
+pub fn pushes(
     config: &Config,
     inherited: Vec<BoundSocket>,
     intake: &Intake,
@@ -52,7 +52,7 @@ pub(super) fn pushes(
     })
 }
 
-pub(super) fn exporter(
+pub fn exporter(
     config: &config::Metrics,
     inherited: Vec<BoundSocket>,
     state: web::WebState,

@@ -126,7 +126,7 @@ fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
     )
 }
 
-pub(super) fn constant_labels(config: &Config) -> ConstantLabels {
+pub fn constant_labels(config: &Config) -> ConstantLabels {
     if !config.metrics.constant_labels_everywhere {
         return Vec::new();
     }

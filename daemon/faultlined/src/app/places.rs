@@ -11,7 +11,7 @@ use std::{
     path::Path,
 };
 
-pub(super) fn port_conflict(config: &Config) -> Option<String> {
+pub fn port_conflict(config: &Config) -> Option<String> {
     let (metrics, ingest) = (config.metrics.listen, config.ingest.listen);
     (config.ingest.enabled && collide(metrics, ingest)).then(|| {
         format!(
@@ -30,7 +30,7 @@ fn collide(one: SocketAddr, other: SocketAddr) -> bool {
     one.port() == other.port() && one.port() != 0 && (a == b || covers(a, b) || covers(b, a))
 }
 
-pub(super) fn config_errors(config: &Config) -> Vec<String> {
+pub fn config_errors(config: &Config) -> Vec<String> {
     let log = log_file(config).filter(|file| status(file).is_ok_and(|status| status.is_dir()));
     let log = log.map(|file| {
         format!(
@@ -50,7 +50,7 @@ pub(super) fn config_errors(config: &Config) -> Vec<String> {
 }
 
 /// Warns about paths that are valid but probably wrong: relative, missing or unreadable ones.
-pub(super) fn warnings(config: &Config) -> Vec<String> {
+pub fn warnings(config: &Config) -> Vec<String> {
     let paths = configured_paths(config);
     let relative = paths.iter().filter(|(_, path, _)| path.is_relative()).map(|(key, path, _)| {
         let key = if key.is_empty() { String::new() } else { format!("{key}: ") };

@@ -22,22 +22,22 @@ use std::{
 };
 
 /// A recorder whose files are not open yet: a start that fails elsewhere must not write anything.
-pub(super) struct PreparedRecorder {
-    pub(super) handle: Handle,
-    pub(super) flight: Option<flight::Handle>,
+pub struct PreparedRecorder {
+    pub handle: Handle,
+    pub flight: Option<flight::Handle>,
     recorder: Recorder,
     statuses: [Arc<RecorderStatus>; 2],
     describer: Describer,
 }
 
-pub(super) struct Recording {
+pub struct Recording {
     recorder: Recorder,
     describer: Describer,
     facts: ProcessFacts,
     saver: Option<flight::Saver>,
 }
 
-pub(super) fn prepare(config: &Config, clock: Clock) -> Option<PreparedRecorder> {
+pub fn prepare(config: &Config, clock: Clock) -> Option<PreparedRecorder> {
     let root = config.paths.clone();
     let statuses = ["record", "flight"].map(RecorderStatus::new);
     let on = [config.record.file.is_some(), config.flight.on().is_some()];
@@ -91,7 +91,7 @@ fn files(config: &Config) -> Vec<PathBuf> {
 }
 
 impl PreparedRecorder {
-    pub(super) fn open(
+    pub fn open(
         self,
         config: &Config,
         clock: Clock,
@@ -147,7 +147,7 @@ impl PreparedRecorder {
 }
 
 impl Recording {
-    pub(super) fn start(self, stage: &mut Stage) -> std::io::Result<()> {
+    pub fn start(self, stage: &mut Stage) -> std::io::Result<()> {
         let (describer, facts) = (self.describer, self.facts);
         stage.thread("manifest", move |stop| describer.run(&facts, &stop))?;
         if let Some(saver) = self.saver {
@@ -160,7 +160,7 @@ impl Recording {
 
 /// The last push that an earlier run received, from its recording or flight ring. Call it before
 /// either is reopened.
-pub(super) fn last_push(config: &Config, clock: Clock) -> Option<LastPush> {
+pub fn last_push(config: &Config, clock: Clock) -> Option<LastPush> {
     let existing = files(config).into_iter().filter(|file| file.is_file());
     let pushes = existing.filter_map(|file| match last_push_of(&file, clock) {
         Ok(push) => push,
@@ -232,7 +232,7 @@ fn warn(root: &HostRoot, recording: &Path, target: &Target) {
     }
 }
 
-pub(super) fn config_errors(config: &Config) -> Vec<ConfigError> {
+pub fn config_errors(config: &Config) -> Vec<ConfigError> {
     let folder = config
         .flight
         .on()
@@ -262,7 +262,7 @@ fn file_error(config: &Config) -> Option<ConfigError> {
 }
 
 /// Warns if the recording shares a disk with the running validator or the configured ledger.
-pub(super) fn warnings(config: &Config) -> Vec<String> {
+pub fn warnings(config: &Config) -> Vec<String> {
     let files = files(config);
     if files.is_empty() {
         return Vec::new();

@@ -1,10 +1,7 @@
 use faultline_core::config::Config;
 use std::{os::unix::fs::PermissionsExt, path::Path};
 
-pub(super) fn warnings<'p>(
-    config: &'p Config,
-    more: impl Iterator<Item = &'p Path>,
-) -> Vec<String> {
+pub fn warnings<'p>(config: &'p Config, more: impl Iterator<Item = &'p Path>) -> Vec<String> {
     let all = config
         .secret_files
         .iter()

@@ -15,7 +15,7 @@ use faultline_sources::{Registry, selfwatch, tick::BuildContext};
 use faultline_status::AnswerConfig;
 use std::sync::Arc;
 
-pub(super) fn web_state(
+pub fn web_state(
     context: &BuildContext<'_>,
     recording: Option<&PreparedRecorder>,
     answer_config: Latest<AnswerConfig>,
@@ -39,7 +39,7 @@ pub(super) fn web_state(
 
 /// The samplers of the recorder and of the daemon itself. Also connects the recorder with the
 /// intake.
-pub(super) fn register(
+pub fn register(
     registry: &mut Registry,
     context: &BuildContext<'_>,
     intake: &Intake,
@@ -65,7 +65,7 @@ pub(super) fn register(
     );
 }
 
-pub(super) fn sinks(state: &web::WebState) -> Vec<Box<dyn Sink>> {
+pub fn sinks(state: &web::WebState) -> Vec<Box<dyn Sink>> {
     let mut sinks: Vec<Box<dyn Sink>> = vec![
         Box::new(state.history.clone()),
         Box::new(state.ticks.clone()),

@@ -19,7 +19,7 @@ const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// group of both.
 const SAME_SIGNAL_WINDOW: Duration = Duration::from_secs(1);
 
-pub(super) struct Signals {
+pub struct Signals {
     terminate: SignalListener,
     interrupt: SignalListener,
     hangup: SignalListener,
@@ -51,7 +51,7 @@ impl SignalListener {
 }
 
 impl Signals {
-    pub(super) fn subscribe() -> anyhow::Result<Self> {
+    pub fn subscribe() -> anyhow::Result<Self> {
         let subscribe = |kind| SignalListener::new(kind).context("signals cannot be heard");
         Ok(Signals {
             terminate: subscribe(SignalKind::terminate())?,
@@ -63,7 +63,7 @@ impl Signals {
 
     /// Reports readiness after the first tick and feeds the watchdog while ticks arrive. Handles
     /// SIGHUP and SIGUSR1. Returns on a stop signal; false if a task ended unexpectedly.
-    pub(super) async fn watch(
+    pub async fn watch(
         mut self,
         live: &LiveConfig,
         flight: Option<&flight::Handle>,
@@ -114,12 +114,12 @@ fn stop(signal: &str) -> bool {
     true
 }
 
-pub(super) fn notify_stopping() {
+pub fn notify_stopping() {
     notify(&[NotifyState::Stopping]);
 }
 
 /// Resolves at a stop signal that comes more than [`SAME_SIGNAL_WINDOW`] after the first.
-pub(super) async fn second_signal(clock: Clock) {
+pub async fn second_signal(clock: Clock) {
     let first = clock.now().uptime;
     let (Ok(mut terminate), Ok(mut interrupt)) = (
         SignalListener::new(SignalKind::terminate()),

@@ -102,7 +102,7 @@ impl DemoState {
     }
 }
 
-pub(super) fn run() -> anyhow::Result<()> {
+pub fn run() -> anyhow::Result<()> {
     die_with_parent()?;
     std::fs::write("/proc/self/comm", NAME).context("/proc/self/comm")?;
     let args: Vec<String> = std::env::args().collect();
@@ -204,7 +204,7 @@ fn idle(stop: Stop) {
     while !stop.sleep(Duration::from_secs(3600)) {}
 }
 
-pub(super) fn log_line(message: &str) {
+pub fn log_line(message: &str) {
     let _ = writeln!(io::stderr(), "faultline demo: {message}");
 }
 

@@ -10,15 +10,15 @@ use std::{
 };
 
 const PAGE_BYTES: usize = 4096;
-pub(super) const BLOCK_BYTES: usize = 2 << 20;
-pub(super) const MAX_BLOCKS: usize = 150;
+pub const BLOCK_BYTES: usize = 2 << 20;
+pub const MAX_BLOCKS: usize = 150;
 /// Minimum blocks of the sawtooth.
 const MIN_BLOCKS: usize = 100;
 const FILE_PAGES: usize = 4096;
 
 /// Target number of blocks: grows by one a second to [`MAX_BLOCKS`], then again from
 /// [`MIN_BLOCKS`].
-pub(super) fn heap_blocks(uptime: Duration) -> usize {
+pub fn heap_blocks(uptime: Duration) -> usize {
     let seconds = usize::try_from(uptime.as_secs()).unwrap_or(usize::MAX);
     if seconds <= MAX_BLOCKS {
         seconds
@@ -28,16 +28,16 @@ pub(super) fn heap_blocks(uptime: Duration) -> usize {
 }
 
 /// File pages to read per tenth of a second; a wave with a period of a minute.
-pub(super) fn reads(uptime: Duration) -> usize {
+pub fn reads(uptime: Duration) -> usize {
     let second = usize::try_from(uptime.as_secs() % 60).unwrap_or(0);
     5 + second.min(60 - second)
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Heap(Vec<MmapMut>);
+pub struct Heap(Vec<MmapMut>);
 
 impl Heap {
-    pub(super) fn resize(&mut self, blocks: usize) -> io::Result<()> {
+    pub fn resize(&mut self, blocks: usize) -> io::Result<()> {
         self.0.truncate(blocks.min(MAX_BLOCKS));
         while self.0.len() < blocks.min(MAX_BLOCKS) {
             self.0.push(written_memory(BLOCK_BYTES)?);
@@ -52,7 +52,7 @@ impl Heap {
 }
 
 /// Allocates memory and writes every page, which causes one minor fault per page.
-pub(super) fn written_memory(bytes: usize) -> io::Result<MmapMut> {
+pub fn written_memory(bytes: usize) -> io::Result<MmapMut> {
     let mut memory = MmapMut::map_anon(bytes)?;
     // Without huge pages there is one fault per page instead of one per 2 MiB. A kernel that has
     // no huge pages returns an error, which is harmless.
@@ -67,7 +67,7 @@ pub(super) fn written_memory(bytes: usize) -> io::Result<MmapMut> {
 /// A mapped file that is evicted from the page cache after each full pass, so that every page read
 /// is a major fault. Needs Linux 5.14 and a file system on disk.
 #[derive(Debug)]
-pub(super) struct ColdFile {
+pub struct ColdFile {
     file: File,
     map: MmapRaw,
     next: usize,
@@ -75,7 +75,7 @@ pub(super) struct ColdFile {
 
 impl ColdFile {
     /// A 16 MiB file, unlinked at once, so that it ends with the process.
-    pub(super) fn make(path: &Path) -> io::Result<Self> {
+    pub fn make(path: &Path) -> io::Result<Self> {
         let mut file = File::options()
             .read(true)
             .write(true)
@@ -103,7 +103,7 @@ impl ColdFile {
 
     /// # Errors
     /// The kernel is older than 5.14.
-    pub(super) fn read(&mut self, pages: usize) -> io::Result<()> {
+    pub fn read(&mut self, pages: usize) -> io::Result<()> {
         for _ in 0..pages {
             self.map
                 .advise_range(Advice::PopulateRead, self.next * PAGE_BYTES, PAGE_BYTES)?;

@@ -8,9 +8,9 @@ use std::{io::Read, time::Duration};
 
 /// See `assets/README.md`.
 static TEXT: &[u8] = include_bytes!("../../assets/demo.lp.gz");
-pub(super) const RECORDING_LENGTH: Duration = Duration::from_secs(24);
-pub(super) const SLOT_TIME: Duration = Duration::from_millis(200);
-pub(super) const FIRST_SLOT: u64 = 1_000_000;
+pub const RECORDING_LENGTH: Duration = Duration::from_secs(24);
+pub const SLOT_TIME: Duration = Duration::from_millis(200);
+pub const FIRST_SLOT: u64 = 1_000_000;
 
 /// Programs that the recorded load calls. With 512 entries a real node evicted and reloaded them
 /// all the time, with 1,024 never (`docs/sample-report`).
@@ -39,7 +39,7 @@ const SLOT_FIELDS: [&str; 15] = [
 
 /// The recorded lines. A position in the recording continues over its repetitions.
 #[derive(Debug)]
-pub(super) struct Recording {
+pub struct Recording {
     validator: Vec<Line>,
     /// Lines of the cluster, which are ahead of the validator's during catch-up.
     cluster: Vec<Line>,
@@ -48,7 +48,7 @@ pub(super) struct Recording {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Track {
+pub enum Track {
     Validator,
     Cluster,
 }
@@ -67,7 +67,7 @@ enum LinePart {
 
 impl Recording {
     /// As recorded, or as with a program cache of this size.
-    pub(super) fn embedded(cache: Option<CacheSize>) -> anyhow::Result<Self> {
+    pub fn embedded(cache: Option<CacheSize>) -> anyhow::Result<Self> {
         let mut text = String::new();
         GzDecoder::new(TEXT)
             .read_to_string(&mut text)
@@ -132,7 +132,7 @@ impl Recording {
     }
 
     /// The newest slot replayed at a position, and the total transactions up to it.
-    pub(super) fn newest(&self, position: Duration) -> (u64, u64) {
+    pub fn newest(&self, position: Duration) -> (u64, u64) {
         let (repetition, within) = repetition(position);
         let replayed = self.blocks.partition_point(|(at, _)| *at <= within);
         let sum = |blocks: usize| {
@@ -154,7 +154,7 @@ impl Recording {
 
     /// The lines of `track` after the first position, up to and including the second, in order.
     /// Each line is its position and its text without a time.
-    pub(super) fn between(
+    pub fn between(
         &self,
         track: Track,
         after: Duration,
@@ -201,12 +201,12 @@ impl Line {
 
 /// Capacity in entries. The validator evicts from 90 % on.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct CacheSize(pub(super) u64);
+pub struct CacheSize(pub u64);
 
 impl CacheSize {
     /// The value of a point's field at this size; `None` as `recorded`, which has the point's
     /// fields.
-    pub(super) fn value(
+    pub fn value(
         self,
         point: &str,
         key: &str,

@@ -7,19 +7,19 @@ use faultline_metrics::Stamp;
 use std::{sync::Arc, time::Duration};
 
 #[derive(Debug)]
-pub(super) struct Replay {
+pub struct Replay {
     recording: Arc<Recording>,
     pushed: Duration,
 }
 
 impl Replay {
     /// Continues from an uptime.
-    pub(super) fn new(recording: Arc<Recording>, pushed: Duration) -> Self {
+    pub fn new(recording: Arc<Recording>, pushed: Duration) -> Self {
         Replay { recording, pushed }
     }
 
     /// The lines since the last push in time order. The point of the metrics agent is last.
-    pub(super) fn push(&mut self, now: Stamp) -> String {
+    pub fn push(&mut self, now: Stamp) -> String {
         let before = std::mem::replace(&mut self.pushed, now.uptime);
         let mut lines = Vec::new();
         if before < timeline::RUNNING && now.uptime >= timeline::RUNNING {

@@ -14,12 +14,12 @@ const FIRST_TRANSACTION_COUNT: u64 = 50_000_000;
 
 const START_STEP_TIME: Duration = Duration::from_secs(2);
 /// JSON-RPC opens and slots advance from here.
-pub(super) const RUNNING: Duration = Duration::from_secs(8);
+pub const RUNNING: Duration = Duration::from_secs(8);
 const CATCH_UP: Duration = Duration::from_secs(30);
 const CATCH_UP_SPEED: u32 = 4;
 
 /// `started` is Unix time.
-pub(super) fn node_state(
+pub fn node_state(
     recording: &Recording,
     rpc_address: SocketAddr,
     started: Duration,
@@ -55,33 +55,33 @@ fn progress(uptime: Duration) -> Value {
 
 /// The uptime to start with at the tip, anywhere in the recording, so that runs differ as the load
 /// does.
-pub(super) fn tip_start(unix: Duration) -> Duration {
+pub fn tip_start(unix: Duration) -> Duration {
     let position = unix.as_nanos() % RECORDING_LENGTH.as_nanos();
     RUNNING + CATCH_UP + Duration::from_nanos(u64::try_from(position).unwrap_or(0))
 }
 
 /// Replay position in the repeated recording.
-pub(super) fn replayed(uptime: Duration) -> Duration {
+pub fn replayed(uptime: Duration) -> Duration {
     let running = uptime.saturating_sub(RUNNING);
     running + running.min(CATCH_UP) * (CATCH_UP_SPEED - 1)
 }
 
-pub(super) fn tip(uptime: Duration) -> Duration {
+pub fn tip(uptime: Duration) -> Duration {
     uptime.saturating_sub(RUNNING) + CATCH_UP * (CATCH_UP_SPEED - 1)
 }
 
-pub(super) fn uptime_at_replay(position: Duration) -> Duration {
+pub fn uptime_at_replay(position: Duration) -> Duration {
     let catch_up = (position / CATCH_UP_SPEED).min(CATCH_UP);
     RUNNING + catch_up + position.saturating_sub(catch_up * CATCH_UP_SPEED)
 }
 
-pub(super) fn uptime_at_tip(position: Duration) -> Duration {
+pub fn uptime_at_tip(position: Duration) -> Duration {
     RUNNING + position.saturating_sub(CATCH_UP * (CATCH_UP_SPEED - 1))
 }
 
 /// The uptime of the next push. Pushes are 10 s apart, as a validator's. Before the tip they are
 /// 2 s apart, so that a viewer need not wait.
-pub(super) fn next_push(uptime: Duration) -> Duration {
+pub fn next_push(uptime: Duration) -> Duration {
     let period = if uptime < RUNNING + CATCH_UP {
         Duration::from_secs(2)
     } else {

@@ -17,11 +17,7 @@ use std::{sync::Arc, time::Duration};
 /// The source itself waits 2 s for a response.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(4);
 
-pub(super) async fn check(
-    config: &Config,
-    inspection: &ProcessInspection,
-    clock: Clock,
-) -> Vec<Check> {
+pub async fn check(config: &Config, inspection: &ProcessInspection, clock: Clock) -> Vec<Check> {
     let off = |why: &str| vec![Check::off(why)];
     if !config.host.enabled {
         return off("not checked: disabled (host.enabled)");

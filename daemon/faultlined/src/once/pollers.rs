@@ -22,19 +22,19 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 /// Maximum timeout of one response, whatever the configuration says.
-pub(super) const MAX_TIMEOUT: Duration = Duration::from_secs(1);
+pub const MAX_TIMEOUT: Duration = Duration::from_secs(1);
 const REPORT_TIMEOUT: Duration = Duration::from_secs(3);
 /// journalctl counts as working after 2 s without an error.
 const LOG_TIMEOUT: Duration = Duration::from_secs(4);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 const GRACE: Duration = Duration::from_secs(1);
 
-pub(super) fn stage() -> Stage {
+pub fn stage() -> Stage {
     Stage::new("once", &Handle::current())
 }
 
 /// Runs a poller until `inspect` has found something, or for `max_wait`.
-pub(super) async fn poll<T, F: Future<Output = ()> + Send + 'static>(
+pub async fn poll<T, F: Future<Output = ()> + Send + 'static>(
     run: impl FnOnce(Stop) -> F,
     max_wait: Duration,
     inspect: impl Fn() -> Option<T>,
@@ -45,7 +45,7 @@ pub(super) async fn poll<T, F: Future<Output = ()> + Send + 'static>(
 }
 
 /// Ends the stage when `inspect` has found something, or after `max_wait`.
-pub(super) async fn wait_for<T>(
+pub async fn wait_for<T>(
     stage: Stage,
     max_wait: Duration,
     inspect: impl Fn() -> Option<T>,
@@ -64,7 +64,7 @@ pub(super) async fn wait_for<T>(
 }
 
 /// The returned facts select the JSON-RPC address.
-pub(super) async fn admin(
+pub async fn admin(
     config: &Config,
     inspection: &ProcessInspection,
     clock: Clock,
@@ -142,7 +142,7 @@ fn admin_answer(reported: &AdminFacts, inspection: &ProcessInspection) -> Check 
 const SEE_LOG: &str = "if the validator is just starting, check again; if it is stopped or hangs (ps -eo pid,stat,comm), \
                        look at its log; else see that its ledger has the same path here";
 
-pub(super) fn problem_text(problems: &[Problem]) -> Option<String> {
+pub fn problem_text(problems: &[Problem]) -> Option<String> {
     let all: Vec<&str> = problems
         .iter()
         .map(|problem| problem.what.as_str())
@@ -151,10 +151,7 @@ pub(super) fn problem_text(problems: &[Problem]) -> Option<String> {
 }
 
 /// JSON-RPC target; without a validator, the configured one.
-pub(super) fn target_lookup(
-    config: &Config,
-    inspection: &ProcessInspection,
-) -> Option<PollTargetLookup> {
+pub fn target_lookup(config: &Config, inspection: &ProcessInspection) -> Option<PollTargetLookup> {
     let validator = inspection
         .target
         .as_ref()
@@ -181,7 +178,7 @@ pub(super) fn target_lookup(
 }
 
 /// The returned facts are needed for the vote check.
-pub(super) async fn rpc(
+pub async fn rpc(
     config: &Config,
     inspection: &ProcessInspection,
     admin: Latest<AdminFacts>,
@@ -282,7 +279,7 @@ fn rpc_ok(reported: &RpcFacts, admin: Option<&AdminFacts>) -> Check {
         .with("lacks", problem_text(&reported.problems))
 }
 
-pub(super) async fn log(config: &Config, clock: Clock) -> Check {
+pub async fn log(config: &Config, clock: Clock) -> Check {
     let Some(log) = &config.log else {
         let why = match config.target.find {
             TargetSelector::ProcessName(_) => "not read: not a validator",

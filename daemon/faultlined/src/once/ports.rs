@@ -89,7 +89,7 @@ async fn fetch(
 }
 
 /// The answers of a daemon that runs; `None` if none answers without a password, or with old values.
-pub(super) async fn answers(config: &Config) -> Option<Vec<Answer>> {
+pub async fn answers(config: &Config) -> Option<Vec<Answer>> {
     let answer = fetch(config.metrics.listen, "/status", MAX_STATUS_BYTES);
     let (_, json) = tokio::time::timeout(PROBE_TIMEOUT, answer)
         .await
@@ -111,7 +111,7 @@ async fn ingest_listener(address: SocketAddr) -> PortState {
     .await
 }
 
-pub(super) async fn ingest(config: &Config) -> Check {
+pub async fn ingest(config: &Config) -> Check {
     if !config.ingest.enabled {
         return Check::off("pushes are disabled: ingest.enabled is false (the default with [log])");
     }
@@ -122,7 +122,7 @@ pub(super) async fn ingest(config: &Config) -> Check {
     )
 }
 
-pub(super) async fn metrics(config: &Config) -> Check {
+pub async fn metrics(config: &Config) -> Check {
     let listen = config.metrics.listen;
     let found = probe_port(listen, "/", |_, body| {
         body.windows(9).any(|word| word == b"faultline")
@@ -158,7 +158,7 @@ fn port_check(key: &str, listen: SocketAddr, found: PortState) -> Check {
     }
 }
 
-pub(super) async fn push(config: &Config, inspection: &ProcessInspection) -> Check {
+pub async fn push(config: &Config, inspection: &ProcessInspection) -> Check {
     match (&config.log, config.ingest.enabled) {
         (_, true) => {}
         (Some(Log::File(_) | Log::Journal(_)), false) => {

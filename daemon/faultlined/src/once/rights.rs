@@ -13,22 +13,22 @@ use faultline_sources::discovery::{Finder, Target, TargetHandle, user};
 use faultline_status::{MemoryStatus, Tone};
 use std::{path::Path, sync::Arc};
 
-pub(super) const METRICS_CONFIG: &str = "SOLANA_METRICS_CONFIG";
+pub const METRICS_CONFIG: &str = "SOLANA_METRICS_CONFIG";
 
-pub(super) struct ProcessInspection {
-    pub(super) following: TargetHandle,
-    pub(super) target: Option<Arc<Target>>,
-    pub(super) owner: Option<u32>,
+pub struct ProcessInspection {
+    pub following: TargetHandle,
+    pub target: Option<Arc<Target>>,
+    pub owner: Option<u32>,
     /// Variable names, with the value of [`METRICS_CONFIG`]; `None` without a process.
-    pub(super) environment: Option<Result<Environment, ReadError>>,
-    pub(super) process: Check,
-    pub(super) rights: Vec<(&'static str, Check)>,
-    pub(super) tick: Arc<Tick>,
+    pub environment: Option<Result<Environment, ReadError>>,
+    pub process: Check,
+    pub rights: Vec<(&'static str, Check)>,
+    pub tick: Arc<Tick>,
 }
 
 impl ProcessInspection {
     /// Finds the process and reads its files. Blocks while the kernel does.
-    pub(super) fn inspect(config: &Config, clock: Clock) -> anyhow::Result<ProcessInspection> {
+    pub fn inspect(config: &Config, clock: Clock) -> anyhow::Result<ProcessInspection> {
         let root = config.paths.clone();
         let mut finder = Finder::build(&config.target, root.clone(), clock);
         let following = finder.following();
@@ -172,13 +172,13 @@ fn file_check(what: &str, error: Option<&ReadError>, owner: Option<u32>) -> Chec
     }
 }
 
-pub(super) fn is_forbidden<'a>(problems: impl IntoIterator<Item = &'a Problem>) -> bool {
+pub fn is_forbidden<'a>(problems: impl IntoIterator<Item = &'a Problem>) -> bool {
     { problems.into_iter() }.any(|problem| problem.status == Status::Forbidden)
 }
 
 const CHECK_AGAIN: &str = "check again; if it stays so, report it with this line";
 
-pub(super) fn rights_remedy(owner: Option<u32>) -> String {
+pub fn rights_remedy(owner: Option<u32>) -> String {
     if owner == Some(rustix::process::geteuid().as_raw()) {
         return "this user is the process's own, and the process has capabilities that this user lacks: start the validator \
                 without them, give the daemon CAP_SYS_PTRACE, or do without this value"

@@ -18,7 +18,7 @@ use std::time::Duration;
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Call it only after the JSON-RPC check, whose facts it uses.
-pub(super) async fn check(
+pub async fn check(
     config: &Config,
     inspection: &ProcessInspection,
     (admin, rpc): (Latest<AdminFacts>, rpc::Handle),

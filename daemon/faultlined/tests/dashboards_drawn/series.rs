@@ -20,18 +20,18 @@ const BUCKETS: [(&str, f64); 3] = [("0.1", 0.5), ("1", 0.9), ("+Inf", 1.0)];
 
 /// The series of one target: its labels beside `job`, and the seconds in which it is scraped.
 #[derive(Debug)]
-pub(crate) struct Target {
-    pub(crate) labels: String,
-    pub(crate) from: i64,
-    pub(crate) to: i64,
-    pub(crate) scrape: i64,
+pub struct Target {
+    pub labels: String,
+    pub from: i64,
+    pub to: i64,
+    pub scrape: i64,
 }
 
 /// Label values that the matchers of dashboards select, by metric and label.
 type Selected = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
 /// All targets as OpenMetrics.
-pub(crate) fn text(dashboards: &Path, targets: &[Target]) -> String {
+pub fn text(dashboards: &Path, targets: &[Target]) -> String {
     let selected = selected(dashboards);
     let mut text = String::new();
     for (name, labels, kind) in series() {

@@ -27,7 +27,7 @@ const PHASES: [&str; 5] = [
 ];
 
 /// A process to follow. Its node is elsewhere.
-pub(crate) fn process(folder: &Path) -> Result<Running> {
+pub fn process(folder: &Path) -> Result<Running> {
     let path = folder.join("agave-validator");
     symlink("/bin/sleep", &path).expect("a link");
     Running::start(&Program {
@@ -38,7 +38,7 @@ pub(crate) fn process(folder: &Path) -> Result<Running> {
     })
 }
 
-pub(crate) fn daemon(folder: &Path, validator: &Running, node: &Node) -> Result<Daemon> {
+pub fn daemon(folder: &Path, validator: &Running, node: &Node) -> Result<Daemon> {
     let config = folder.join("c.toml");
     let text = format!(
         "[target]\npid = {}\n[rpc]\nurl = \"{}\"\n[validator]\ninterval = \"1s\"\n[threads]\nenabled = false\n",

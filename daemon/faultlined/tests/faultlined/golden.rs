@@ -151,11 +151,7 @@ fn difference(expected: &str, actual: &str) -> String {
 }
 
 /// The whole page of a tick.
-pub(crate) fn page(
-    tick: &Arc<Tick>,
-    dialect: ExpositionFormat,
-    constant: &ConstantLabels,
-) -> Vec<u8> {
+pub fn page(tick: &Arc<Tick>, dialect: ExpositionFormat, constant: &ConstantLabels) -> Vec<u8> {
     let exposition = Exposition::new(tick, &Arc::new(constant.clone()), None);
     let page = exposition.page(dialect, None).unwrap();
     page.bytes().to_vec()

@@ -438,7 +438,7 @@ fn measure(number: Option<usize>) -> Outcome {
 }
 
 /// A stand-in in that folder, hostile as its file `hostile` says.
-pub(crate) fn validator(folder: &Path) -> Running {
+pub fn validator(folder: &Path) -> Running {
     let program = folder.join("agave-validator");
     symlink(std::env::current_exe().expect("this program"), program).expect("a link");
     let script = folder.join("start");

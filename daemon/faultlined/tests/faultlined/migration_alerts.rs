@@ -52,7 +52,7 @@ fn wait_for(daemon: &Daemon, metric: &str, label: (&str, &str)) {
 }
 
 /// Pages that have fired so far.
-pub(crate) fn pages(prometheus: &Prometheus) -> Result<Vec<String>> {
+pub fn pages(prometheus: &Prometheus) -> Result<Vec<String>> {
     let firing = format!(
         "count by (alertname, because) (count_over_time(ALERTS{{alertstate='firing',severity='page',alertname!~'{OTHERS}'}}[15m]))"
     );

@@ -8,10 +8,10 @@
     reason = "a test that cannot prepare its scene fails; programs are started by it"
 )]
 
-pub(crate) mod limited;
-pub(crate) mod mounted;
-pub(crate) mod pretend;
-pub(crate) mod small_disk;
+pub mod limited;
+pub mod mounted;
+pub mod pretend;
+pub mod small_disk;
 
 use faultline_testkit::{
     Result,
@@ -23,7 +23,7 @@ use std::{
 };
 
 /// A program in C, for what safe Rust cannot do; `None` without a compiler.
-pub(crate) fn compiled(folder: &Path, name: &str, source: &str) -> Option<PathBuf> {
+pub fn compiled(folder: &Path, name: &str, source: &str) -> Option<PathBuf> {
     let (file, program) = (folder.join(format!("{name}.c")), folder.join(name));
     std::fs::write(&file, source).expect("a file");
     let status = Command::new("cc")
@@ -35,7 +35,7 @@ pub(crate) fn compiled(folder: &Path, name: &str, source: &str) -> Option<PathBu
 }
 
 /// Starts it; what it prints is in `output` in that folder.
-pub(crate) fn start(path: PathBuf, arguments: &[&str], folder: &Path) -> Result<Running> {
+pub fn start(path: PathBuf, arguments: &[&str], folder: &Path) -> Result<Running> {
     let arguments = arguments.iter().map(ToString::to_string).collect();
     Running::start(&Program {
         path,

@@ -12,8 +12,8 @@ use std::{
 
 /// Forwards connections. While it is cut, no byte arrives and no connection ends, as between two
 /// hosts.
-pub(crate) struct Link {
-    pub(crate) address: SocketAddr,
+pub struct Link {
+    pub address: SocketAddr,
     state: Arc<State>,
 }
 
@@ -24,7 +24,7 @@ struct State {
 }
 
 impl Link {
-    pub(crate) fn start(target: String) -> Self {
+    pub fn start(target: String) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let address = listener.local_addr().expect("an address");
         let state = Arc::new(State {
@@ -41,12 +41,12 @@ impl Link {
         Self { address, state }
     }
 
-    pub(crate) fn cut(&self) {
+    pub fn cut(&self) {
         self.state.cut.store(true, Ordering::Relaxed);
     }
 
     /// Closes every connection: those of the cut have lost bytes.
-    pub(crate) fn restore(&self) {
+    pub fn restore(&self) {
         self.state.cut.store(false, Ordering::Relaxed);
         let mut connections = self.state.connections.lock().expect("no panic");
         for connection in connections.drain(..) {

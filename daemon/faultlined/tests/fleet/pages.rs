@@ -16,16 +16,16 @@ const HOSTS_OF_AGENT: usize = 15;
 
 /// One scrape that was answered.
 #[derive(Clone, Copy)]
-pub(crate) struct Answer {
-    pub(crate) host: usize,
+pub struct Answer {
+    pub host: usize,
     /// Milliseconds since 1970, after the last byte.
-    pub(crate) at: i64,
-    pub(crate) samples: usize,
+    pub at: i64,
+    pub samples: usize,
 }
 
 /// Serves `/NUMBER` for each host.
-pub(crate) struct Pages {
-    pub(crate) address: SocketAddr,
+pub struct Pages {
+    pub address: SocketAddr,
     shared: Arc<Shared>,
 }
 
@@ -36,7 +36,7 @@ struct Shared {
 
 impl Pages {
     /// Reads the page of the daemon at `source` once a second.
-    pub(crate) fn start(source: String) -> Self {
+    pub fn start(source: String) -> Self {
         let read = move || http::get(&source, "/metrics").map(|response| response.text());
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -64,7 +64,7 @@ impl Pages {
     }
 
     /// Agents of each site, which scrape a few of its hosts each.
-    pub(crate) fn agents(
+    pub fn agents(
         &self,
         hosts: Range<usize>,
         interval: Duration,
@@ -86,7 +86,7 @@ impl Pages {
         agents
     }
 
-    pub(crate) fn answers(&self) -> Vec<Answer> {
+    pub fn answers(&self) -> Vec<Answer> {
         self.shared.answers.lock().expect("no panic").clone()
     }
 }

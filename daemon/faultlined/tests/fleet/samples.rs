@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An instant query.
-pub(crate) fn query(centre: &str, expression: &str) -> Result<Value, String> {
+pub fn query(centre: &str, expression: &str) -> Result<Value, String> {
     let encoded: String = expression.bytes().map(|b| format!("%{b:02X}")).collect();
     let response = Request::new("GET", &format!("/api/v1/query?query={encoded}"))
         .header("Authorization", LOGIN)
@@ -22,7 +22,7 @@ pub(crate) fn query(centre: &str, expression: &str) -> Result<Value, String> {
 }
 
 /// The only number that a query yields.
-pub(crate) fn number(centre: &str, expression: &str) -> Result<f64, String> {
+pub fn number(centre: &str, expression: &str) -> Result<f64, String> {
     let result = query(centre, expression)?;
     let value = result[0]["value"][1].as_str();
     value
@@ -31,18 +31,18 @@ pub(crate) fn number(centre: &str, expression: &str) -> Result<f64, String> {
 }
 
 #[derive(Default)]
-pub(crate) struct Samples {
+pub struct Samples {
     /// By series, the milliseconds of its samples.
-    pub(crate) series: BTreeMap<String, BTreeSet<i64>>,
+    pub series: BTreeMap<String, BTreeSet<i64>>,
     /// By the time of a successful scrape of the daemon: its samples, as the agent counted them.
-    pub(crate) scrapes: BTreeMap<i64, usize>,
+    pub scrapes: BTreeMap<i64, usize>,
     /// Samples that were stored twice, after a request whose answer was lost.
-    pub(crate) repeated: usize,
+    pub repeated: usize,
 }
 
 impl Samples {
     /// What was scraped from the daemon of this host in `from..=to`.
-    pub(crate) fn read(centre: &str, host: usize, (from, to): (i64, i64)) -> Self {
+    pub fn read(centre: &str, host: usize, (from, to): (i64, i64)) -> Self {
         let selector = format!("{{host='host-{host:03}',job='faultline'}}[2h]");
         let result = query(centre, &selector).expect("samples");
         let mut samples = Self::default();
@@ -71,7 +71,7 @@ impl Samples {
     }
 
     /// How many samples are from the daemon's page, and not the agent's own about the scrape.
-    pub(crate) fn of_pages(&self) -> usize {
+    pub fn of_pages(&self) -> usize {
         let added = |series: &str| {
             series.contains("\"__name__\":\"up\"") || series.contains("\"__name__\":\"scrape_")
         };
@@ -80,7 +80,7 @@ impl Samples {
     }
 
     /// The times of the samples that `other` has and this centre has not.
-    pub(crate) fn missing(&self, other: &Self) -> Vec<i64> {
+    pub fn missing(&self, other: &Self) -> Vec<i64> {
         let none = BTreeSet::new();
         let missing = other
             .series

@@ -6,14 +6,14 @@ use std::{
 };
 
 /// A file system of a file, unmounted when dropped.
-pub(crate) struct Disk {
+pub struct Disk {
     folder: PathBuf,
     image: PathBuf,
 }
 
 impl Disk {
     /// Mounted at `folder`, with so many bytes; `None` where this may not be made.
-    pub(crate) fn mount(folder: &Path, bytes: u64) -> Option<Disk> {
+    pub fn mount(folder: &Path, bytes: u64) -> Option<Disk> {
         let disk = Disk {
             folder: folder.to_owned(),
             image: folder.with_extension("img"),
@@ -45,7 +45,7 @@ impl Disk {
     }
 
     /// Takes room until this share of all is left.
-    pub(crate) fn fill(&self, left: f64) {
+    pub fn fill(&self, left: f64) {
         let size = rustix::fs::statvfs(&self.folder).expect("a file system");
         let all = size.f_blocks as f64 * size.f_frsize as f64;
         let bytes = size.f_bavail as f64 * size.f_frsize as f64 - left * all;
@@ -60,7 +60,7 @@ impl Disk {
     }
 
     /// Gives the room back.
-    pub(crate) fn empty(&self) {
+    pub fn empty(&self) {
         std::fs::remove_file(self.filler()).expect("the filler");
     }
 

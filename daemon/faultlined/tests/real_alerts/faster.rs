@@ -1,7 +1,7 @@
 //! Rules whose times are shorter.
 
 /// All durations of this YAML divided: `for`, `interval`, `group_wait` and their like, ranges and offsets in expressions.
-pub(crate) fn faster(text: &str, by: u32) -> String {
+pub fn faster(text: &str, by: u32) -> String {
     let lines = text.lines().map(|line| {
         let is_comment = line.trim_start().starts_with('#');
         let is_words = ["summary:", "description:", "url:"]

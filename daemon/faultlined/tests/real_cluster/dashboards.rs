@@ -119,10 +119,7 @@ fn series(prometheus: &Prometheus, asked: &Asked, now: f64) -> Result<usize> {
 }
 
 /// No query errs; none shows nothing, unless `without-data.json` says why; nothing is said there that no longer holds.
-pub(crate) fn every_query_shows_something_or_there_is_a_reason(
-    prometheus: &Prometheus,
-    instance: &str,
-) {
+pub fn every_query_shows_something_or_there_is_a_reason(prometheus: &Prometheus, instance: &str) {
     let queries = queries(instance);
     let now = || {
         prometheus
@@ -173,7 +170,7 @@ pub(crate) fn every_query_shows_something_or_there_is_a_reason(
 
 /// Draws all dashboards with Grafana's own panels; the pictures stay in `target/dashboards`. A dashboard that is broken on
 /// purpose is refused: the check can fail.
-pub(crate) fn every_dashboard_is_drawn(prometheus: &Prometheus, instance: &str) -> Result<()> {
+pub fn every_dashboard_is_drawn(prometheus: &Prometheus, instance: &str) -> Result<()> {
     if !grafana()
         .join("render/node_modules/.package-lock.json")
         .is_file()

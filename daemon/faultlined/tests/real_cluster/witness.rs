@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 /// The sum of an integer field over all lines of this name and sender.
-pub(crate) fn sum(bodies: &[Vec<u8>], name: &str, sender: &str, field: &str) -> i64 {
+pub fn sum(bodies: &[Vec<u8>], name: &str, sender: &str, field: &str) -> i64 {
     let head = format!("{name},host_id={sender} ");
     let key = format!("{field}=");
     let lines = bodies
@@ -22,7 +22,7 @@ pub(crate) fn sum(bodies: &[Vec<u8>], name: &str, sender: &str, field: &str) -> 
 }
 
 /// Everybody who sent a line.
-pub(crate) fn senders(bodies: &[Vec<u8>]) -> BTreeSet<String> {
+pub fn senders(bodies: &[Vec<u8>]) -> BTreeSet<String> {
     let lines = bodies
         .iter()
         .flat_map(|body| body.split(|byte| *byte == b'\n'));

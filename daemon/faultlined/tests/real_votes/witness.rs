@@ -17,7 +17,7 @@ const SLOTS: &[(&str, &str)] = &[("as", "slots")];
 type Expected = (&'static str, Vec<(&'static str, &'static str)>, Option<f64>);
 
 /// Reads again and again, and remembers the last seconds.
-pub(crate) struct Witness {
+pub struct Witness {
     rpc: Rpc,
     identity: String,
     vote: String,
@@ -26,7 +26,7 @@ pub(crate) struct Witness {
 }
 
 impl Witness {
-    pub(crate) fn new(rpc: Rpc, identity: &str, vote: &str, slots_in_epoch: f64) -> Self {
+    pub fn new(rpc: Rpc, identity: &str, vote: &str, slots_in_epoch: f64) -> Self {
         let (identity, vote) = (identity.to_owned(), vote.to_owned());
         Witness {
             rpc,
@@ -38,7 +38,7 @@ impl Witness {
     }
 
     /// What on the page is not what the node said in the last seconds; an error also before there are so many.
-    pub(crate) fn contradicts(&mut self, page: &Page) -> std::result::Result<(), String> {
+    pub fn contradicts(&mut self, page: &Page) -> std::result::Result<(), String> {
         let now = Instant::now();
         self.read.push_back((
             now,
@@ -150,7 +150,7 @@ fn earned_credits(own: &Value, accounts: &[&Value], epoch: f64) -> Vec<Expected>
 
 /// Stake that was delegated to the account, and taken back from it, in the present epoch, in SOL: as the node itself reads its stake
 /// accounts.
-pub(crate) fn moving_stake(rpc: &Rpc, vote: &str) -> Result<(f64, f64)> {
+pub fn moving_stake(rpc: &Rpc, vote: &str) -> Result<(f64, f64)> {
     const STAKE_PROGRAM: &str = "Stake11111111111111111111111111111111111111";
     let epoch =
         rpc.call("getEpochInfo", json!([{"commitment": "processed"}]))?["epoch"].to_string();

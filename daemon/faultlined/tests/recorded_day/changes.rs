@@ -33,7 +33,7 @@ const OF_PROCESS: [&str; 11] = [
 const NEVER_END: [&str; 2] = ["up", "agave_up"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Change {
+pub enum Change {
     /// A label of the target has another value.
     Label,
     /// A second target of the same job and instance comes or goes.
@@ -56,7 +56,7 @@ pub(crate) enum Change {
     Upgrade,
 }
 
-pub(crate) const ALL: [Change; 11] = [
+pub const ALL: [Change; 11] = [
     Change::Label,
     Change::SecondTarget,
     Change::Replica,
@@ -72,7 +72,7 @@ pub(crate) const ALL: [Change; 11] = [
 
 impl Change {
     /// When it happens in a day: shortly after faults begin, so that the windows of their alerts have it in them.
-    pub(crate) fn moments(self, from: i64) -> Vec<i64> {
+    pub fn moments(self, from: i64) -> Vec<i64> {
         let shortest = match self {
             Change::DaemonRestart => HOUR / 2,
             Change::ValidatorRestart => 4 * HOUR,
@@ -99,12 +99,12 @@ impl Change {
     }
 
     /// Whether a node with a fault must have its alerts all the same.
-    pub(crate) fn leaves_faults(self) -> bool {
+    pub fn leaves_faults(self) -> bool {
         !matches!(self, Change::ValidatorRestart | Change::Upgrade)
     }
 
     /// Times without an evaluation, in milliseconds.
-    pub(crate) fn pauses(self, from: i64) -> Vec<[i64; 2]> {
+    pub fn pauses(self, from: i64) -> Vec<[i64; 2]> {
         if self != Change::PrometheusRestart {
             return Vec::new();
         }
@@ -114,13 +114,13 @@ impl Change {
 }
 
 /// One series of a node, sample by sample.
-pub(crate) struct Stream<'a> {
-    pub(crate) change: Change,
-    pub(crate) moments: &'a [i64],
+pub struct Stream<'a> {
+    pub change: Change,
+    pub moments: &'a [i64],
     /// All metrics.
-    pub(crate) names: &'a [String],
-    pub(crate) name: &'a str,
-    pub(crate) labels: &'a str,
+    pub names: &'a [String],
+    pub name: &'a str,
+    pub labels: &'a str,
     happened: usize,
     last: f64,
     /// The value before the last moment.
@@ -132,7 +132,7 @@ pub(crate) struct Stream<'a> {
 type Sample = (String, f64);
 
 impl<'a> Stream<'a> {
-    pub(crate) fn new(
+    pub fn new(
         (change, moments): (Change, &'a [i64]),
         names: &'a [String],
         (name, labels): (&'a str, &'a str),
@@ -151,7 +151,7 @@ impl<'a> Stream<'a> {
     }
 
     /// What Prometheus has for a value; `is_faulty`: a fault has made it.
-    pub(crate) fn samples(&mut self, at: i64, value: f64, is_faulty: bool) -> Vec<Sample> {
+    pub fn samples(&mut self, at: i64, value: f64, is_faulty: bool) -> Vec<Sample> {
         let happened = self.moments.partition_point(|moment| *moment <= at);
         if happened > self.happened {
             (self.happened, self.base) = (happened, self.last);

@@ -4,7 +4,7 @@ use Change::{Absent, Adds, Is, Line, Once, Share};
 
 /// What becomes of a series.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Change {
+pub enum Change {
     /// This value.
     Is(f64),
     /// This value at first, and so much more each hour.
@@ -21,7 +21,7 @@ pub(crate) enum Change {
 
 impl Change {
     /// What a value becomes so many seconds after the begin of a fault that lasts so long.
-    pub(crate) fn change(self, value: f64, since: f64, lasts: f64, size: f64) -> Option<f64> {
+    pub fn change(self, value: f64, since: f64, lasts: f64, size: f64) -> Option<f64> {
         let hours = since / 3_600.0;
         match self {
             Adds(rate) => Some(value + rate * since.min(lasts)),
@@ -37,33 +37,33 @@ impl Change {
 
 /// One fault.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub struct Fault {
     /// In a word: the node that has it in a fleet.
-    pub(crate) what: &'static str,
+    pub what: &'static str,
     /// The hour of the day in which it begins.
-    pub(crate) at: f64,
+    pub at: f64,
     /// Hours that it lasts.
-    pub(crate) hours: f64,
+    pub hours: f64,
     /// Hours for which it is still told afterwards: the windows of its alerts.
-    pub(crate) after: f64,
+    pub after: f64,
     /// Name and severity of the alerts that it must have.
-    pub(crate) alerts: &'static [(&'static str, &'static str)],
+    pub alerts: &'static [(&'static str, &'static str)],
     /// Name of a series, a part of its labels, and what becomes of it.
-    pub(crate) changes: &'static [(&'static str, &'static str, Change)],
+    pub changes: &'static [(&'static str, &'static str, Change)],
 }
 
 impl Fault {
-    pub(crate) fn seconds(&self) -> f64 {
+    pub fn seconds(&self) -> f64 {
         self.hours * 3_600.0
     }
 
     /// Whether it is there so many milliseconds after its begin.
-    pub(crate) fn lasts(&self, since: i64) -> bool {
+    pub fn lasts(&self, since: i64) -> bool {
         (0.0..self.seconds()).contains(&(since as f64 / 1e3))
     }
 
     /// What becomes of this series.
-    pub(crate) fn of(&self, name: &str, labels: &str) -> Option<Change> {
+    pub fn of(&self, name: &str, labels: &str) -> Option<Change> {
         let found = self
             .changes
             .iter()
@@ -72,7 +72,7 @@ impl Fault {
     }
 
     /// The same, which nobody mends.
-    pub(crate) fn without_an_end(&self) -> Fault {
+    pub fn without_an_end(&self) -> Fault {
         Fault {
             hours: f64::INFINITY,
             ..*self
@@ -81,7 +81,7 @@ impl Fault {
 }
 
 /// What a node runs out of, what it no longer earns, and a version that is old.
-pub(crate) const MAIN: &[Fault] = &[
+pub const MAIN: &[Fault] = &[
     Fault {
         what: "skips_leader_slots",
         at: 0.5,
@@ -246,7 +246,7 @@ pub(crate) const MAIN: &[Fault] = &[
 ];
 
 /// All else that the recording has the series for.
-pub(crate) const FURTHER: &[Fault] = &[
+pub const FURTHER: &[Fault] = &[
     Fault {
         what: "oom_killed",
         at: 0.75,
@@ -432,6 +432,6 @@ pub(crate) const FURTHER: &[Fault] = &[
     },
 ];
 
-pub(crate) fn all() -> impl Iterator<Item = &'static Fault> {
+pub fn all() -> impl Iterator<Item = &'static Fault> {
     MAIN.iter().chain(FURTHER)
 }

@@ -9,14 +9,14 @@ use std::{collections::BTreeMap, fmt};
 
 /// One alert that fired.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Held {
-    pub(crate) alert: String,
-    pub(crate) severity: String,
-    pub(crate) because: String,
-    pub(crate) instance: String,
+pub struct Held {
+    pub alert: String,
+    pub severity: String,
+    pub because: String,
+    pub instance: String,
     /// Hours after the begin of the day.
-    pub(crate) from: f64,
-    pub(crate) to: f64,
+    pub from: f64,
+    pub to: f64,
 }
 
 impl fmt::Display for Held {
@@ -37,7 +37,7 @@ impl fmt::Display for Held {
 }
 
 /// Every time for which an alert's expression held for longer than its `for`, without a break.
-pub(crate) fn all(prometheus: &Prometheus, rules: &[Rule], day: [i64; 2]) -> Result<Vec<Held>> {
+pub fn all(prometheus: &Prometheus, rules: &[Rule], day: [i64; 2]) -> Result<Vec<Held>> {
     let mut held = Vec::new();
     for rule in rules.iter().filter(|rule| rule.is_alert) {
         held.extend(of(prometheus, rule, day, &[])?);
@@ -46,7 +46,7 @@ pub(crate) fn all(prometheus: &Prometheus, rules: &[Rule], day: [i64; 2]) -> Res
 }
 
 /// The same of one rule, which is not evaluated in the pauses.
-pub(crate) fn of(
+pub fn of(
     prometheus: &Prometheus,
     rule: &Rule,
     [begin, end]: [i64; 2],
@@ -109,7 +109,7 @@ fn moments(
 }
 
 /// Fails with the alerts of a node that should have none.
-pub(crate) fn assert_quiet(held: &[Held], instance: &str) {
+pub fn assert_quiet(held: &[Held], instance: &str) {
     let loud = held.iter().filter(|one| one.instance == instance);
     assert_eq!(
         loud.map(ToString::to_string).collect::<Vec<_>>(),
@@ -119,7 +119,7 @@ pub(crate) fn assert_quiet(held: &[Held], instance: &str) {
 }
 
 /// Fails if a fault of a node has not its alerts, or the node has one that no fault explains.
-pub(crate) fn assert_explained<'a>(
+pub fn assert_explained<'a>(
     held: &[Held],
     instance: &str,
     faults: impl Iterator<Item = &'a Fault>,

@@ -57,7 +57,7 @@ fn wait_for(daemon: &Daemon, metric: &str, label: (&str, &str)) {
     });
 }
 
-pub(crate) fn record() -> Result<()> {
+pub fn record() -> Result<()> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let ledger = folder.path().join("ledger");
     std::fs::create_dir(&ledger).expect("a folder");

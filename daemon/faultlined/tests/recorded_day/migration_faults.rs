@@ -81,7 +81,7 @@ const OF_THIS_DAY: &[Fault] = &[
 ];
 
 /// In a day of four hours, whose migration begins after two.
-pub(crate) const IN_THE_MIGRATION: &[Fault] = &[
+pub const IN_THE_MIGRATION: &[Fault] = &[
     Fault {
         what: "daemon_ends_in_the_migration",
         at: 2.02,
@@ -129,7 +129,7 @@ const HANGS: &[(&str, &str, Change)] = &[
     ("faultline_source_up", "source=\"datapoints\"", Is(0.0)),
 ];
 
-pub(crate) fn all() -> impl Iterator<Item = &'static Fault> {
+pub fn all() -> impl Iterator<Item = &'static Fault> {
     let of_any_day = faults::all().filter(|fault| OF_ANY_DAY.contains(&fault.what));
     of_any_day.chain(OF_THIS_DAY)
 }

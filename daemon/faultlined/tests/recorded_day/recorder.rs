@@ -20,22 +20,22 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
+pub const PATIENCE: Duration = Duration::from_secs(300);
 /// What a start leaves behind is past, and everything that is asked at a start has been answered.
 const SETTLES: Duration = Duration::from_secs(330);
 /// A scrape more than 25 minutes: the last one is where the first of a repetition goes on from.
 const SECONDS: u32 = 25 * 60 + 16;
 const GIB: u64 = 1 << 30;
-pub(crate) const SCRAPED_EVERY: u32 = 15;
+pub const SCRAPED_EVERY: u32 = 15;
 
-pub(crate) fn tree(path: &str) -> PathBuf {
+pub fn tree(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
         .join(path)
 }
 
 /// The daemon as it is released.
-pub(crate) fn program() -> String {
+pub fn program() -> String {
     let program = tree("target/release/faultlined");
     assert!(
         program.is_file(),
@@ -44,7 +44,7 @@ pub(crate) fn program() -> String {
     program.display().to_string()
 }
 
-pub(crate) fn record() -> Result<()> {
+pub fn record() -> Result<()> {
     let program = program();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let nodes = folder.path().join("nodes");
@@ -99,7 +99,7 @@ pub(crate) fn record() -> Result<()> {
 }
 
 /// Writes what the rules read of the last seconds, without this machine's paths.
-pub(crate) fn keep(prometheus: &Prometheus, nodes: &Path, seconds: u32, file: &Path) -> Result<()> {
+pub fn keep(prometheus: &Prometheus, nodes: &Path, seconds: u32, file: &Path) -> Result<()> {
     let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .expect("after 1970")

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub(crate) const HOUR: i64 = 3_600_000;
+pub const HOUR: i64 = 3_600_000;
 
 /// Not counters by name, but of an epoch: a day is the middle of one, as mainnet's last two. And what is paid is gone.
 const GO_ON: [&str; 3] = [
@@ -104,7 +104,7 @@ impl Counted {
 
 /// What was recorded, by name.
 #[derive(Debug)]
-pub(crate) struct Recording {
+pub struct Recording {
     families: BTreeMap<String, Vec<Series>>,
     /// Begin and end of the parts, which are scrapes: one that is repeated all day, or one for each half of it and one between
     /// them.
@@ -120,23 +120,23 @@ struct Play {
 }
 
 /// A node of which something is to be written.
-pub(crate) struct Node<'a> {
-    pub(crate) instance: &'a str,
-    pub(crate) from: i64,
-    pub(crate) to: i64,
+pub struct Node<'a> {
+    pub instance: &'a str,
+    pub from: i64,
+    pub to: i64,
     /// Each with its begin.
-    pub(crate) faults: Vec<(i64, &'a Fault)>,
+    pub faults: Vec<(i64, &'a Fault)>,
     /// With the moments at which it happens.
-    pub(crate) change: Option<(Change, Vec<i64>)>,
+    pub change: Option<(Change, Vec<i64>)>,
 }
 
 impl Recording {
-    pub(crate) fn file(name: &str) -> PathBuf {
+    pub fn file(name: &str) -> PathBuf {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded_day");
         folder.join(format!("{name}.openmetrics.gz"))
     }
 
-    pub(crate) fn read(name: &str) -> Self {
+    pub fn read(name: &str) -> Self {
         let mut text = String::new();
         let file = std::fs::File::open(Self::file(name)).expect("the recording");
         GzDecoder::new(file)
@@ -199,7 +199,7 @@ impl Recording {
     }
 
     /// The one value that a series of this name had last.
-    pub(crate) fn last(&self, name: &str) -> f64 {
+    pub fn last(&self, name: &str) -> f64 {
         let family = &self.families[name];
         family
             .first()
@@ -209,7 +209,7 @@ impl Recording {
     }
 
     /// The series of these names, of all nodes, as OpenMetrics.
-    pub(crate) fn write(
+    pub fn write(
         &self,
         names: &dyn Fn(&str) -> bool,
         nodes: &[Node],

@@ -15,14 +15,14 @@ use std::{
 };
 
 /// A file of rules: of this tree, or of the folder that `FAULTLINE_RULES` names.
-pub(crate) fn shipped(name: &str) -> PathBuf {
+pub fn shipped(name: &str) -> PathBuf {
     let of_tree = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../grafana/prometheus/rules");
     let folder = std::env::var_os("FAULTLINE_RULES").map_or_else(of_tree, PathBuf::from);
     folder.join(name)
 }
 
 /// The rules of this tree, as Prometheus reads them.
-pub(crate) fn rules() -> Result<Vec<Rule>> {
+pub fn rules() -> Result<Vec<Rule>> {
     Prometheus::start(&PrometheusOptions {
         rule_files: vec![shipped("*.yml")],
         ..PrometheusOptions::default()
@@ -31,7 +31,7 @@ pub(crate) fn rules() -> Result<Vec<Rule>> {
 }
 
 /// The words of an expression that may be a metric: nothing in braces, which holds labels.
-pub(crate) fn words(expression: &str) -> impl Iterator<Item = &str> {
+pub fn words(expression: &str) -> impl Iterator<Item = &str> {
     let outside = expression
         .split('{')
         .map(|part| part.rsplit_once('}').map_or(part, |(_, after)| after));
@@ -42,7 +42,7 @@ pub(crate) fn words(expression: &str) -> impl Iterator<Item = &str> {
 }
 
 /// What alerts read, themselves or by a recording rule.
-pub(crate) fn read_by_alerts(rules: &[Rule]) -> BTreeSet<&str> {
+pub fn read_by_alerts(rules: &[Rule]) -> BTreeSet<&str> {
     let alerts = rules
         .iter()
         .filter(|rule| rule.is_alert)
@@ -57,14 +57,14 @@ pub(crate) fn read_by_alerts(rules: &[Rule]) -> BTreeSet<&str> {
 }
 
 /// Blocks in the storage of a Prometheus.
-pub(crate) struct Stored {
-    pub(crate) folder: PathBuf,
+pub struct Stored {
+    pub folder: PathBuf,
     /// Recording rules that Prometheus refuses for some time of these nodes.
-    pub(crate) refused: Vec<String>,
+    pub refused: Vec<String>,
 }
 
 /// What alerts read of these nodes; no recording rule is refused.
-pub(crate) fn of_alerts(
+pub fn of_alerts(
     recording: &Recording,
     rules: &[Rule],
     nodes: &[Node],
@@ -77,7 +77,7 @@ pub(crate) fn of_alerts(
 }
 
 /// A folder of blocks with these nodes: of the series and recording rules with these names.
-pub(crate) fn store(
+pub fn store(
     recording: &Recording,
     rules: &[Rule],
     is_kept: &dyn Fn(&str) -> bool,
@@ -149,7 +149,7 @@ fn recorded(rule: &Rule) -> String {
 }
 
 /// From the first sample to the last one.
-pub(crate) fn span(nodes: &[Node]) -> [i64; 2] {
+pub fn span(nodes: &[Node]) -> [i64; 2] {
     let from = nodes.iter().map(|node| node.from).min().unwrap_or_default();
     [
         from,
@@ -158,7 +158,7 @@ pub(crate) fn span(nodes: &[Node]) -> [i64; 2] {
 }
 
 /// A Prometheus that begins with these blocks and scrapes nothing.
-pub(crate) fn on(storage: &Path, rule_files: Vec<PathBuf>) -> Result<Prometheus> {
+pub fn on(storage: &Path, rule_files: Vec<PathBuf>) -> Result<Prometheus> {
     let interval = Some(if rule_files.is_empty() { 60 } else { 5 });
     let storage = Some(storage.to_owned());
     Prometheus::start(&PrometheusOptions {

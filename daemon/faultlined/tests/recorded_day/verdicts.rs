@@ -8,15 +8,15 @@ use std::fmt::Write as _;
 const TOLERANCE: f64 = 0.15;
 
 /// The alerts of each rule in a day; `None`: Prometheus refuses the rule.
-pub(crate) type OfRules = Vec<Option<Vec<Held>>>;
+pub type OfRules = Vec<Option<Vec<Held>>>;
 
 /// One change, and for each rule what is wrong: nothing, or some of `LEGEND`.
-pub(crate) type Column = (Change, Vec<String>);
+pub type Column = (Change, Vec<String>);
 
-pub(crate) const LEGEND: &str = "E: the rule errs; o: alerts of another instance differ; f: a false alert; m: an alert is missing";
+pub const LEGEND: &str = "E: the rule errs; o: alerts of another instance differ; f: a false alert; m: an alert is missing";
 
 /// Compares a day with a change with the day without it.
-pub(crate) fn compare(without: &OfRules, with: &OfRules, leaves_faults: bool) -> Vec<String> {
+pub fn compare(without: &OfRules, with: &OfRules, leaves_faults: bool) -> Vec<String> {
     let of_rule = |(without, with): (&Option<Vec<Held>>, &Option<Vec<Held>>)| {
         let (Some(without), Some(with)) = (without, with) else {
             return "E".to_owned();
@@ -69,7 +69,7 @@ fn all_in(some: &[Held], all: &[Held]) -> bool {
 }
 
 /// Rules with changes as columns.
-pub(crate) fn table(rules: &[&Rule], columns: &[Column]) -> String {
+pub fn table(rules: &[&Rule], columns: &[Column]) -> String {
     let mut text = format!("{LEGEND}\n{:<58}", "");
     for (change, _) in columns {
         // Writing to a String cannot fail.
@@ -88,7 +88,7 @@ pub(crate) fn table(rules: &[&Rule], columns: &[Column]) -> String {
 }
 
 /// With the labels that tell rules of one name apart.
-pub(crate) fn name(rule: &Rule) -> String {
+pub fn name(rule: &Rule) -> String {
     let labels = rule.labels.values().map(String::as_str);
     format!("{} {}", rule.name, labels.collect::<Vec<_>>().join(" "))
 }

@@ -44,7 +44,7 @@ mod tests {
     use std::{fmt, sync::Arc};
 
     /// The whole page of a tick.
-    pub(super) fn page(
+    pub fn page(
         tick: &Arc<Tick>,
         exposition_format: ExpositionFormat,
         constant_labels: &ConstantLabels,

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use std::time::Duration;
 
 /// Every response is complete in memory before its first byte is sent.
-pub(super) type Body = Full<Bytes>;
+pub type Body = Full<Bytes>;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
@@ -33,7 +33,7 @@ const BASIC: &str = "Basic realm=\"faultline\", charset=\"UTF-8\"";
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 #[derive(Debug)]
-pub(super) struct Router {
+pub struct Router {
     state: WebState,
     users: Option<Users>,
     headers: Vec<(HeaderName, HeaderValue)>,
@@ -46,7 +46,7 @@ pub(super) struct Router {
 }
 
 impl Router {
-    pub(super) fn new(
+    pub fn new(
         state: WebState,
         users: Option<Users>,
         headers: Vec<(HeaderName, HeaderValue)>,
@@ -65,13 +65,13 @@ impl Router {
         }
     }
 
-    pub(super) fn clock(&self) -> Clock {
+    pub fn clock(&self) -> Clock {
         self.state.clock
     }
 
     /// Never fails. hyper omits the body of a response to HEAD. File system sockets accept any host
     /// name, because no browser uses them.
-    pub(super) async fn respond(&self, request: Request<()>, peer: Peer) -> Response<Body> {
+    pub async fn respond(&self, request: Request<()>, peer: Peer) -> Response<Body> {
         let host_error = self
             .allowed_hosts
             .as_ref()

@@ -21,13 +21,13 @@ const MAX_CACHED_RESULTS: usize = 200;
 const MAX_USUAL_COST: u32 = 12;
 
 /// Log2 of a hash's rounds; 0 if it is invalid.
-pub(super) fn cost(hash: &str) -> u32 {
+pub fn cost(hash: &str) -> u32 {
     hash.parse::<bcrypt::HashParts>()
         .map_or(0, |parts| parts.get_cost())
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum AuthResult {
+pub enum AuthResult {
     Admitted,
     Missing,
     Wrong,
@@ -35,7 +35,7 @@ pub(super) enum AuthResult {
     TooMany(Duration),
 }
 
-pub(super) struct Users {
+pub struct Users {
     hashes: BTreeMap<String, String>,
     /// A random key for each process, so that cached tags cannot be guessed or reused.
     key: hmac::Key,
@@ -59,7 +59,7 @@ impl fmt::Debug for Users {
 }
 
 impl Users {
-    pub(super) fn new(hashes: BTreeMap<String, String>) -> Result<Self, WebError> {
+    pub fn new(hashes: BTreeMap<String, String>) -> Result<Self, WebError> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &ring::rand::SystemRandom::new())
             .map_err(|_| WebError::Random)?;
         let slowest_hash = hashes.values().max_by_key(|hash| cost(hash)).cloned();
@@ -73,7 +73,7 @@ impl Users {
         })
     }
 
-    pub(super) fn warnings(&self) -> Vec<String> {
+    pub fn warnings(&self) -> Vec<String> {
         let costs: Vec<u32> = self.hashes.values().map(|hash| cost(hash)).collect();
         let (min_cost, max_cost) = (costs.iter().min().copied(), costs.iter().max().copied());
         let slow = max_cost.filter(|cost| *cost > MAX_USUAL_COST).map(|max_cost| {
@@ -91,7 +91,7 @@ impl Users {
 
     /// Checks an Authorization header. If all hashes have the same cost, an unknown user takes as
     /// long as a wrong password.
-    pub(super) async fn authenticate(
+    pub async fn authenticate(
         &self,
         authorization: Option<&str>,
         peer: Peer,

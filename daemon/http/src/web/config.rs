@@ -18,11 +18,11 @@ use std::{
 };
 
 #[derive(Debug)]
-pub(super) struct WebConfig {
-    pub(super) path: PathBuf,
-    pub(super) tls: Option<TlsFiles>,
-    pub(super) users: Option<Users>,
-    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
+pub struct WebConfig {
+    pub path: PathBuf,
+    pub tls: Option<TlsFiles>,
+    pub users: Option<Users>,
+    pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 /// Maximum bcrypt cost. A check of a higher cost takes ten seconds or more, longer than a request
@@ -103,13 +103,13 @@ impl WebConfig {
     ///
     /// # Errors
     /// The first error; [`WebConfig::read`] returns all.
-    pub(super) fn load(path: &Path) -> Result<WebConfig, WebError> {
+    pub fn load(path: &Path) -> Result<WebConfig, WebError> {
         let (config, errors) = Self::read(path);
         errors.into_iter().next().map_or(Ok(config), Err)
     }
 
     /// Returns every error, or only a syntax or type error. The result omits invalid parts.
-    pub(super) fn read(path: &Path) -> (WebConfig, Vec<WebError>) {
+    pub fn read(path: &Path) -> (WebConfig, Vec<WebError>) {
         let mut reader = Reader {
             path: path.to_owned(),
             errors: Vec::new(),
@@ -136,7 +136,7 @@ impl WebConfig {
     }
 
     /// True if it requires passwords or TLS.
-    pub(super) fn protects(&self) -> bool {
+    pub fn protects(&self) -> bool {
         self.tls.is_some() || self.users.is_some()
     }
 }

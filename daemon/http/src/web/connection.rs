@@ -26,7 +26,7 @@ const TIMEOUTS: Timeouts = Timeouts {
 /// hyper's buffer, which limits a request's head: a scraper's has a few hundred bytes.
 const HEAD_BYTES: usize = 16 * 1024;
 
-pub(super) async fn serve(
+pub async fn serve(
     stream: Stream,
     tls: Option<Arc<Acceptor>>,
     router: Arc<Router>,

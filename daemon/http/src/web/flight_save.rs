@@ -7,14 +7,14 @@ use hyper::StatusCode;
 use parking_lot::Mutex;
 use std::time::Duration;
 
-pub(super) const PATH: &str = "/flight/save";
+pub const PATH: &str = "/flight/save";
 
 /// Timeout of the save, below the connection's response timeout.
 const SAVE_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// Returns 200 and the recording's path, or 409 if the flight recorder is off. `limit` counts only
 /// saves that start.
-pub(super) async fn save(
+pub async fn save(
     flight: Option<&flight::Handle>,
     query: Option<&str>,
     limit: &Mutex<RateLimit>,

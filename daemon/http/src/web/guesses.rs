@@ -6,7 +6,7 @@ use tokio::sync::Semaphore;
 
 /// Counts password checks that did not succeed or still run. Times are uptimes.
 #[derive(Debug)]
-pub(super) struct PasswordAttempts {
+pub struct PasswordAttempts {
     all: RateLimit,
     /// Only peers with counted checks, so that `all` limits their number.
     peers: HashMap<Peer, PeerAttempts>,
@@ -21,7 +21,7 @@ struct PeerAttempts {
 
 impl PasswordAttempts {
     /// Limits all checks together to a tenth of a core if a check takes a tenth of a second.
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         PasswordAttempts {
             all: RateLimit::new(10, Duration::from_secs(1)),
             peers: HashMap::new(),
@@ -33,7 +33,7 @@ impl PasswordAttempts {
     ///
     /// # Errors
     /// The limit is reached. Contains the time until the next check is allowed.
-    pub(super) fn begin(&mut self, peer: Peer, now: Duration) -> Result<Arc<Semaphore>, Duration> {
+    pub fn begin(&mut self, peer: Peer, now: Duration) -> Result<Arc<Semaphore>, Duration> {
         self.peers
             .retain(|_, peer| !peer.limit.is_full(now) || Arc::strong_count(&peer.queue) > 1);
         let peer_attempts = self.peers.entry(peer).or_insert_with(|| PeerAttempts {
@@ -49,7 +49,7 @@ impl PasswordAttempts {
         Ok(Arc::clone(&peer_attempts.queue))
     }
 
-    pub(super) fn refund(&mut self, peer: Peer) {
+    pub fn refund(&mut self, peer: Peer) {
         self.all.refund();
         if let Some(peer_attempts) = self.peers.get_mut(&peer) {
             peer_attempts.limit.refund();

@@ -11,21 +11,21 @@ use faultline_status::{Figure, MemoryStatus, SourceStatus, Status, StatusItem, T
 use faultline_text::{bytes_f64, count, counted, escaped, moment, seconds, short};
 use std::time::Duration;
 
-pub(super) use answers::card;
+pub use answers::card;
 
-pub(super) struct View<'a> {
+pub struct View<'a> {
     /// The status at the newest tick; `None` before the first tick.
-    pub(super) status: Option<Status>,
+    pub status: Option<Status>,
     /// Why the newest tick is too old; `None` while sampling works.
-    pub(super) stale: Option<String>,
-    pub(super) interval: Duration,
-    pub(super) history: &'a History,
-    pub(super) info: &'a PageInfo,
+    pub stale: Option<String>,
+    pub interval: Duration,
+    pub history: &'a History,
+    pub info: &'a PageInfo,
 }
 
 const STYLE: &str = include_str!("landing/style.css");
 
-pub(super) fn page(view: &View<'_>) -> String {
+pub fn page(view: &View<'_>) -> String {
     let (title, sections) = match &view.status {
         None => (
             "starting",

@@ -4,7 +4,7 @@ use super::request_checks::{query_text, query_values};
 
 const MAX_KIND_LENGTH: usize = 32;
 
-pub(super) fn kind(query: Option<&str>) -> Result<Option<&str>, String> {
+pub fn kind(query: Option<&str>) -> Result<Option<&str>, String> {
     match query_values(query, "kind").collect::<Vec<_>>()[..] {
         [] => Ok(None),
         [kind] if is_kind(kind) => Ok(Some(kind)),
@@ -19,7 +19,7 @@ fn is_kind(kind: &str) -> bool {
     (1..=MAX_KIND_LENGTH).contains(&kind.len()) && kind.bytes().all(fits)
 }
 
-pub(super) fn name(query: Option<&str>) -> Result<String, String> {
+pub fn name(query: Option<&str>) -> Result<String, String> {
     let wanted = || "Give the mark a name: POST /mark?name=NAME.".to_owned();
     let mut names = query_values(query, "name");
     let value = names.next().ok_or_else(wanted)?;

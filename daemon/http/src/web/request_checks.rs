@@ -15,17 +15,17 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-pub(super) const MAX_TEXT_LENGTH: usize = 200;
+pub const MAX_TEXT_LENGTH: usize = 200;
 
 /// Accepted host names besides addresses and `localhost`.
 #[derive(Debug)]
-pub(super) struct AllowedHosts {
+pub struct AllowedHosts {
     names: Vec<String>,
     logged: AtomicBool,
 }
 
 impl AllowedHosts {
-    pub(super) fn new(configured: &[String], host_name: Option<&str>) -> Self {
+    pub fn new(configured: &[String], host_name: Option<&str>) -> Self {
         let host_name = host_name
             .map(str::to_ascii_lowercase)
             .filter(|name| !name.is_empty());
@@ -37,7 +37,7 @@ impl AllowedHosts {
 
     /// Why the host name is rejected; `None` if it is accepted. A request without host name is
     /// accepted: it comes from an old client, not from a browser.
-    pub(super) fn host_error(&self, request: &Request<()>) -> Option<String> {
+    pub fn host_error(&self, request: &Request<()>) -> Option<String> {
         let given = request
             .headers()
             .get_all(HOST)
@@ -88,7 +88,7 @@ impl AllowedHosts {
     }
 }
 
-pub(super) fn query_values<'q>(
+pub fn query_values<'q>(
     query: Option<&'q str>,
     key: &'static str,
 ) -> impl Iterator<Item = &'q str> {
@@ -98,7 +98,7 @@ pub(super) fn query_values<'q>(
 }
 
 /// A decoded value of a query; `what` names it in the error.
-pub(super) fn query_text(value: &str, what: &str) -> Result<String, String> {
+pub fn query_text(value: &str, what: &str) -> Result<String, String> {
     let plus = value.replace('+', " ");
     let text = percent_decode_str(&plus)
         .decode_utf8()
@@ -113,7 +113,7 @@ pub(super) fn query_text(value: &str, what: &str) -> Result<String, String> {
 }
 
 /// True if the browser's headers name another site.
-pub(super) fn is_foreign(request: &Request<()>) -> bool {
+pub fn is_foreign(request: &Request<()>) -> bool {
     let headers = request.headers();
     let site = headers.get_all(HeaderName::from_static("sec-fetch-site"));
     let another_site = site

@@ -10,7 +10,7 @@ use std::{fmt, sync::Arc};
 const MIN_BYTES_TO_COMPRESS: usize = 1024;
 
 #[derive(Debug, Default)]
-pub(super) struct Pages {
+pub struct Pages {
     encoded: Mutex<EncodedPages>,
     constant_labels: Arc<ConstantLabels>,
     dropped: DroppedSeries,
@@ -31,7 +31,7 @@ struct CachedPage {
 }
 
 impl Pages {
-    pub(super) fn new(constant_labels: ConstantLabels, dropped: DroppedSeries) -> Self {
+    pub fn new(constant_labels: ConstantLabels, dropped: DroppedSeries) -> Self {
         Pages {
             encoded: Mutex::default(),
             constant_labels: Arc::new(constant_labels),
@@ -44,7 +44,7 @@ impl Pages {
     ///
     /// # Errors
     /// Those of [`Exposition::page`].
-    pub(super) fn get(
+    pub fn get(
         &self,
         tick: &Arc<Tick>,
         exposition_format: ExpositionFormat,

@@ -24,17 +24,17 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::server::TlsStream;
 
 #[derive(Debug)]
-pub(super) struct TlsFiles {
-    pub(super) config: PathBuf,
-    pub(super) cert: PathBuf,
-    pub(super) key: PathBuf,
-    pub(super) clients: ClientCertificates,
-    pub(super) versions: Vec<&'static SupportedProtocolVersion>,
+pub struct TlsFiles {
+    pub config: PathBuf,
+    pub cert: PathBuf,
+    pub key: PathBuf,
+    pub clients: ClientCertificates,
+    pub versions: Vec<&'static SupportedProtocolVersion>,
 }
 
 /// The path is the CA file.
 #[derive(Debug)]
-pub(super) enum ClientCertificates {
+pub enum ClientCertificates {
     NotRequested,
     /// A client certificate is optional, but must be valid.
     IfGiven(PathBuf),
@@ -54,7 +54,7 @@ type Versions = Vec<Option<FileVersion>>;
 
 /// Accepts connections with the newest usable certificate.
 #[derive(Debug)]
-pub(super) struct Acceptor {
+pub struct Acceptor {
     files: TlsFiles,
     loaded: Mutex<LoadedConfig>,
 }
@@ -67,7 +67,7 @@ struct LoadedConfig {
 }
 
 impl Acceptor {
-    pub(super) fn new(files: TlsFiles) -> Result<Self, WebError> {
+    pub fn new(files: TlsFiles) -> Result<Self, WebError> {
         // The versions are read before the files, so that a change in between causes a reload.
         let versions = files.versions();
         let config = Arc::new(files.load()?);
@@ -81,7 +81,7 @@ impl Acceptor {
         })
     }
 
-    pub(super) async fn accept<S>(&self, stream: S) -> io::Result<TlsStream<S>>
+    pub async fn accept<S>(&self, stream: S) -> io::Result<TlsStream<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
@@ -137,7 +137,7 @@ impl TlsFiles {
             .collect()
     }
 
-    pub(super) fn warning(&self, now: Duration) -> Option<String> {
+    pub fn warning(&self, now: Duration) -> Option<String> {
         let chain = self.certificates(&self.cert, "cert_file").ok()?;
         let (leaf, intermediates) = chain.split_first()?;
         let mut roots = RootCertStore::empty();
@@ -170,7 +170,7 @@ impl TlsFiles {
         ))
     }
 
-    pub(super) fn errors(&self) -> Vec<WebError> {
+    pub fn errors(&self) -> Vec<WebError> {
         let ca = self
             .clients
             .authorities()

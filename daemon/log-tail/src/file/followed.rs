@@ -17,13 +17,13 @@ const FINGERPRINT_BYTES: usize = 1024;
 const MIN_COPY_FINGERPRINT_BYTES: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct FileId {
+pub struct FileId {
     device: u64,
     inode: u64,
 }
 
 impl FileId {
-    pub(super) fn of(metadata: &Metadata) -> Self {
+    pub fn of(metadata: &Metadata) -> Self {
         FileId {
             device: metadata.dev(),
             inode: metadata.ino(),
@@ -32,20 +32,20 @@ impl FileId {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct ResumePoint {
+pub struct ResumePoint {
     id: FileId,
-    pub(super) offset: u64,
+    pub offset: u64,
     fingerprint: Vec<u8>,
 }
 
 impl ResumePoint {
     /// True for the same file, and for an earlier file with the same inode.
-    pub(super) fn has_id_of(&self, metadata: &Metadata) -> bool {
+    pub fn has_id_of(&self, metadata: &Metadata) -> bool {
         self.id == FileId::of(metadata)
     }
 
     /// True if `file` has the same bytes before the offset: it is the same file or a copy.
-    pub(super) fn has_same_bytes(&self, id: FileId, file: &File) -> bool {
+    pub fn has_same_bytes(&self, id: FileId, file: &File) -> bool {
         let min_bytes = if id == self.id {
             1
         } else {
@@ -60,7 +60,7 @@ impl ResumePoint {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum ReadOutcome {
+pub enum ReadOutcome {
     Bytes(usize),
     End,
     /// The file is shorter than the offset or has other bytes before it. The caller reads it from
@@ -69,9 +69,9 @@ pub(super) enum ReadOutcome {
 }
 
 #[derive(Debug)]
-pub(super) struct FollowedFile {
+pub struct FollowedFile {
     file: File,
-    pub(super) id: FileId,
+    pub id: FileId,
     offset: u64,
     /// The last bytes before the offset; fewer at the beginning of the file.
     fingerprint: Vec<u8>,
@@ -79,11 +79,11 @@ pub(super) struct FollowedFile {
     /// Reading started within a line. The rest of that line is skipped.
     skip_line: bool,
     /// Uptime when the file last grew, appeared at the path or left it.
-    pub(super) last_active: Duration,
+    pub last_active: Duration,
 }
 
 impl FollowedFile {
-    pub(super) fn new(file: File, id: FileId, offset: u64, now: Duration) -> io::Result<Self> {
+    pub fn new(file: File, id: FileId, offset: u64, now: Duration) -> io::Result<Self> {
         let length = usize::try_from(offset)
             .unwrap_or(usize::MAX)
             .min(FINGERPRINT_BYTES);
@@ -101,7 +101,7 @@ impl FollowedFile {
         })
     }
 
-    pub(super) fn resume_point(&self) -> ResumePoint {
+    pub fn resume_point(&self) -> ResumePoint {
         ResumePoint {
             id: self.id,
             offset: self.offset,
@@ -111,7 +111,7 @@ impl FollowedFile {
 
     /// First compares the bytes before the offset: a truncated file may have grown beyond the
     /// offset since the last read.
-    pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<ReadOutcome> {
+    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<ReadOutcome> {
         if !matches_fingerprint(&self.file, self.offset, &self.fingerprint)? {
             return Ok(ReadOutcome::Truncated);
         }
@@ -123,7 +123,7 @@ impl FollowedFile {
         }
     }
 
-    pub(super) fn consume(&mut self, bytes: &[u8], batch: &mut RecordBatch<'_>, now: Duration) {
+    pub fn consume(&mut self, bytes: &[u8], batch: &mut RecordBatch<'_>, now: Duration) {
         self.offset += bytes.len() as u64;
         self.last_active = now;
         let tail = bytes
@@ -144,24 +144,24 @@ impl FollowedFile {
         batch.text(&mut self.splitter, text);
     }
 
-    pub(super) fn restart(&mut self, batch: &mut RecordBatch<'_>, now: Duration) {
+    pub fn restart(&mut self, batch: &mut RecordBatch<'_>, now: Duration) {
         self.end(batch);
         (self.offset, self.skip_line, self.last_active) = (0, false, now);
         self.fingerprint.clear();
     }
 
     /// Discards the incomplete last line, if there is one.
-    pub(super) fn end(&mut self, batch: &mut RecordBatch<'_>) {
+    pub fn end(&mut self, batch: &mut RecordBatch<'_>) {
         batch.cut(&mut self.splitter);
     }
 
-    pub(super) fn is_unlinked(&self) -> bool {
+    pub fn is_unlinked(&self) -> bool {
         self.file
             .metadata()
             .is_ok_and(|metadata| metadata.nlink() == 0)
     }
 
-    pub(super) fn has_data(&self) -> bool {
+    pub fn has_data(&self) -> bool {
         self.offset > 0
     }
 }

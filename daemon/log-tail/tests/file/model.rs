@@ -22,19 +22,19 @@ use std::{
 const MOST_ROTATIONS: usize = MAX_FILES / 2;
 
 /// A follower in a folder, whose uptime the test sets.
-pub(crate) struct Rig<D> {
-    pub(crate) dir: D,
-    pub(crate) probe: Probe,
-    pub(crate) tail: Follower,
-    pub(crate) uptime: Duration,
+pub struct Rig<D> {
+    pub dir: D,
+    pub probe: Probe,
+    pub tail: Follower,
+    pub uptime: Duration,
     /// The wall clock is this far ahead.
-    pub(crate) ahead: Duration,
-    pub(crate) written: u64,
+    pub ahead: Duration,
+    pub written: u64,
 }
 
 impl<D: AsRef<Path>> Rig<D> {
     /// A follower of `log` in this folder.
-    pub(crate) fn new(dir: D) -> Self {
+    pub fn new(dir: D) -> Self {
         let probe = Probe::default();
         let began = Stamp {
             uptime: Duration::ZERO,
@@ -51,11 +51,11 @@ impl<D: AsRef<Path>> Rig<D> {
         }
     }
 
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.dir.as_ref().join(name)
     }
 
-    pub(crate) fn poll_after(&mut self, wait: Duration) {
+    pub fn poll_after(&mut self, wait: Duration) {
         self.uptime += wait;
         let now = Stamp {
             uptime: self.uptime,
@@ -64,19 +64,19 @@ impl<D: AsRef<Path>> Rig<D> {
         while self.tail.poll(now) {}
     }
 
-    pub(crate) fn poll(&mut self) {
+    pub fn poll(&mut self) {
         self.poll_after(POLL_INTERVAL);
     }
 
     /// Writes the next `count` numbered lines.
-    pub(crate) fn write(&mut self, file: &mut File, count: u64) {
+    pub fn write(&mut self, file: &mut File, count: u64) {
         for _ in 0..count {
             file.write_all(numbered(self.written).as_bytes()).unwrap();
             self.written += 1;
         }
     }
 
-    pub(crate) fn assert_all_once(&self) {
+    pub fn assert_all_once(&self) {
         assert_all_once(&self.probe, self.written);
     }
 }
@@ -91,7 +91,7 @@ fn wall_clock() -> Duration {
 }
 
 /// Every one of the `written` numbered lines came, and none came twice.
-pub(crate) fn assert_all_once(probe: &Probe, written: u64) {
+pub fn assert_all_once(probe: &Probe, written: u64) {
     let mut numbers = probe.numbers();
     numbers.sort_unstable();
     assert_eq!(numbers, (0..written).collect::<Vec<_>>());

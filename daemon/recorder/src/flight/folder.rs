@@ -59,7 +59,7 @@ pub fn check(folder: &Path) -> Result<(), String> {
 }
 
 /// Creates the folder for this user and group only, and marks it.
-pub(super) fn prepare(folder: &Path) -> Result<(), PrepareError> {
+pub fn prepare(folder: &Path) -> Result<(), PrepareError> {
     check(folder).map_err(|message| PrepareError {
         message,
         is_full: false,
@@ -86,24 +86,24 @@ pub(super) fn prepare(folder: &Path) -> Result<(), PrepareError> {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct PrepareError {
-    pub(super) message: String,
+pub struct PrepareError {
+    pub message: String,
     /// The disk has no space, so a later attempt may succeed.
-    pub(super) is_full: bool,
+    pub is_full: bool,
 }
 
 fn is_marked(folder: &Path) -> bool {
     fs::symlink_metadata(folder.join(MARKER)).is_ok_and(|meta| meta.is_file())
 }
 
-pub(super) fn file_name_word(text: &str) -> String {
+pub fn file_name_word(text: &str) -> String {
     let sanitized = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     text.trim().chars().take(48).map(sanitized).collect()
 }
 
 /// `NAME-REASON-TIME.fltl`. If that exists, a number follows the time. `None` if a hundred names
 /// exist.
-pub(super) fn free_name(folder: &Path, name: &str, reason: &str, at: Stamp) -> Option<PathBuf> {
+pub fn free_name(folder: &Path, name: &str, reason: &str, at: Stamp) -> Option<PathBuf> {
     let time = faultline_text::stamp(i64::try_from(at.unix.as_nanos()).unwrap_or(i64::MAX));
     let path_with_number = |number: u32| match number {
         1 => folder.join(format!("{name}-{reason}-{time}{SUFFIX}")),
@@ -120,7 +120,7 @@ pub(super) fn free_name(folder: &Path, name: &str, reason: &str, at: Stamp) -> O
 ///
 /// # Errors
 /// The folder has no marker any more, or the rename fails.
-pub(super) fn set_aside(folder: &Path, name: &str, at: Stamp) -> Result<PathBuf, String> {
+pub fn set_aside(folder: &Path, name: &str, at: Stamp) -> Result<PathBuf, String> {
     if !is_marked(folder) {
         return Err(no_marker(folder));
     }
@@ -150,7 +150,7 @@ struct SavedRecording {
 ///
 /// # Errors
 /// Deleting would not free enough, or the folder has no marker: nothing is deleted then.
-pub(super) fn make_space(
+pub fn make_space(
     folder: &Path,
     limits: &Flight,
     bytes: u64,
@@ -214,7 +214,7 @@ pub(super) fn make_space(
 }
 
 /// Deletes the files of interrupted saves. Call it only while no save is running.
-pub(super) fn remove_interrupted_saves(folder: &Path) {
+pub fn remove_interrupted_saves(folder: &Path) {
     if !is_marked(folder) {
         return;
     }
@@ -243,7 +243,7 @@ fn no_marker(folder: &Path) -> String {
 }
 
 /// When the newest saved recording was written, since 1970.
-pub(super) fn last_save(folder: &Path) -> Option<Duration> {
+pub fn last_save(folder: &Path) -> Option<Duration> {
     let saved = list(folder).ok()?;
     let times = saved
         .iter()

@@ -25,7 +25,7 @@ faultline_metrics::named_enum! {
 
 impl SaveReason {
     /// Whether events of the kind save the ring, and why.
-    pub(super) fn of(kind: EventKind) -> Option<Self> {
+    pub fn of(kind: EventKind) -> Option<Self> {
         SaveReason::ALL
             .into_iter()
             .find(|reason| reason.name() == kind.name())
@@ -41,17 +41,17 @@ pub enum SaveOrigin {
     Http,
 }
 
-pub(super) type Outcome = Result<PathBuf, String>;
+pub type Outcome = Result<PathBuf, String>;
 
 #[derive(Debug)]
 pub(super) struct SaveJob {
-    pub(super) reason: SaveReason,
-    pub(super) origin: SaveOrigin,
+    pub reason: SaveReason,
+    pub origin: SaveOrigin,
     /// The reason that a request gives; empty without one.
-    pub(super) text: String,
+    pub text: String,
     /// When the ring took the job.
-    pub(super) at: Stamp,
-    pub(super) answer: Option<oneshot::Sender<Outcome>>,
+    pub at: Stamp,
+    pub answer: Option<oneshot::Sender<Outcome>>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -159,7 +159,7 @@ impl Handle {
 }
 
 /// When the file was written, since 1970.
-pub(super) fn modified(path: &Path) -> Option<Duration> {
+pub fn modified(path: &Path) -> Option<Duration> {
     let modified = std::fs::symlink_metadata(path).ok()?.modified().ok()?;
     modified.duration_since(SystemTime::UNIX_EPOCH).ok()
 }

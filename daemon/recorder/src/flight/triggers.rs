@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Pending saves. Times are uptimes.
 #[derive(Debug, Clone)]
-pub(super) struct Triggers {
+pub struct Triggers {
     /// Delay from the event to the save, so that the save includes what follows the event.
     after: Duration,
     pause: Duration,
@@ -14,7 +14,7 @@ pub(super) struct Triggers {
 }
 
 impl Triggers {
-    pub(super) fn new(after: Duration, pause: Duration) -> Self {
+    pub fn new(after: Duration, pause: Duration) -> Self {
         Triggers {
             after,
             pause,
@@ -26,7 +26,7 @@ impl Triggers {
     /// Adds an event. If a save is pending, the event joins it, and the trigger with the highest
     /// priority counts. A higher priority restarts the delay. An event soon after a save waits for
     /// the pause to end; the ring still contains it then.
-    pub(super) fn add_event(&mut self, trigger: SaveReason, at: Duration) {
+    pub fn add_event(&mut self, trigger: SaveReason, at: Duration) {
         let pause_ends =
             { self.last }.map_or(Duration::ZERO, |last| last.saturating_add(self.pause));
         let due = at.saturating_add(self.after).max(pause_ends);
@@ -38,13 +38,13 @@ impl Triggers {
     }
 
     /// Returns each trigger once.
-    pub(super) fn due(&mut self, now: Duration) -> Option<SaveReason> {
+    pub fn due(&mut self, now: Duration) -> Option<SaveReason> {
         let (trigger, _) = self.pending.take_if(|(_, due)| *due <= now)?;
         self.last = Some(now);
         Some(trigger)
     }
 
-    pub(super) fn take_pending(&mut self) -> Option<SaveReason> {
+    pub fn take_pending(&mut self) -> Option<SaveReason> {
         self.pending.take().map(|(trigger, _)| trigger)
     }
 }

@@ -43,7 +43,7 @@ const MAX_MOUNTS: usize = 64;
 /// Maximum bytes of mount options: those of an overlay list every layer.
 const MAX_OPTION_BYTES: usize = 512;
 
-pub(super) fn describe(root: &HostRoot, hardware: &Hardware) -> Value {
+pub fn describe(root: &HostRoot, hardware: &Hardware) -> Value {
     without_nulls(json!({
         "name": hardware.name,
         "system": hardware.system,
@@ -162,7 +162,7 @@ fn can_store_files(mount: &Mount) -> bool {
     }
 }
 
-pub(super) fn describe_location(location: &Location, disks: &[Disk]) -> Value {
+pub fn describe_location(location: &Location, disks: &[Disk]) -> Value {
     let mount = &location.mount;
     let disk = disks.iter().find(|disk| disk.holds(mount));
     without_nulls(json!({

@@ -11,7 +11,7 @@ use sysinfo::{
 ///
 /// Does not query processes, because that raises the limit of open descriptors. Does not query file
 /// system sizes, because that blocks on network mounts.
-pub(super) fn describe(root: &HostRoot, hardware: &mut Hardware) {
+pub fn describe(root: &HostRoot, hardware: &mut Hardware) {
     let default_root = HostRoot::default();
     if (&root.procfs, &root.sysfs) != (&default_root.procfs, &default_root.sysfs) {
         return;

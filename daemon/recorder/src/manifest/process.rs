@@ -34,7 +34,7 @@ const MAX_ARGUMENTS: usize = 512;
 const MAX_ARGUMENT_BYTES: usize = 4096;
 
 /// Also returns the problems.
-pub(super) fn describe(root: &HostRoot, target: &Target) -> (Value, Vec<String>) {
+pub fn describe(root: &HostRoot, target: &Target) -> (Value, Vec<String>) {
     let validator = target.validator.as_ref();
     let mut out = without_nulls(json!({
         "pid": target.process.pid,
@@ -109,11 +109,7 @@ fn inspect(
 }
 
 /// Resolves the process's folders. May block for ever if a file system does not answer.
-pub(super) fn folders(
-    root: &HostRoot,
-    target: &Target,
-    disks: &[Disk],
-) -> Result<Vec<Value>, ReadError> {
+pub fn folders(root: &HostRoot, target: &Target, disks: &[Disk]) -> Result<Vec<Value>, ReadError> {
     let pid = target.process.pid;
     let files = ProcessFiles::open(root, pid)?;
     let mounts = Mounts {

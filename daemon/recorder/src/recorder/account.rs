@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
 
 /// How long a removed file or dropped entries stay a problem: longer than a scrape interval.
-pub(super) const PROBLEM_SHOWN_FOR: Duration = Duration::from_secs(60);
+pub const PROBLEM_SHOWN_FOR: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub struct RecorderStatus {
@@ -60,12 +60,12 @@ impl RecorderStatus {
 
 /// The recorder as a source. Reports the recorder's state. Stores the target of each tick, so that
 /// the tick is recorded with its process.
-pub(super) struct RecorderSource {
-    pub(super) handle: Handle,
-    pub(super) following: TargetHandle,
-    pub(super) more: Box<dyn Fn(&mut SourceOutput) + Send>,
+pub struct RecorderSource {
+    pub handle: Handle,
+    pub following: TargetHandle,
+    pub more: Box<dyn Fn(&mut SourceOutput) + Send>,
     /// The queue's dropped entries at the last poll, and the uptime until which they are a problem.
-    pub(super) lost: (u64, Duration),
+    pub lost: (u64, Duration),
 }
 
 impl RecorderSource {

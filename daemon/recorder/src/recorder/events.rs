@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
 #[derive(Debug, Default)]
-pub(super) struct Events {
+pub struct Events {
     last: Option<(u64, Stamp)>,
     target: Option<Arc<Target>>,
     phase: Option<Text>,
@@ -25,16 +25,16 @@ pub(super) struct Events {
     clock_steps: f64,
 }
 
-pub(super) type Describe = Box<dyn Fn(&Target) -> Value + Send>;
+pub type Describe = Box<dyn Fn(&Target) -> Value + Send>;
 
 impl Events {
-    pub(super) fn followed(&self) -> Option<&Arc<Target>> {
+    pub fn followed(&self) -> Option<&Arc<Target>> {
         self.target.as_ref()
     }
 
     /// Appends the tick's events, then the tick itself. So the end of a process precedes the first
     /// tick without it, and a start precedes the first tick with it.
-    pub(super) fn tick(
+    pub fn tick(
         &mut self,
         tick: &Arc<Tick>,
         seen: &FollowedAtTick,

@@ -11,10 +11,10 @@ const SEARCH_KINDS: [&str; 4] = ["kept_up", "failed", "void", "reference"];
 const OTHER_KIND: &str = "other";
 
 #[derive(Debug, Default)]
-pub(super) struct Marks(Mutex<BTreeMap<Arc<str>, u64>>);
+pub struct Marks(Mutex<BTreeMap<Arc<str>, u64>>);
 
 impl Marks {
-    pub(super) fn count(&self, kind: Option<&str>) {
+    pub fn count(&self, kind: Option<&str>) {
         let mut counts = self.0.lock();
         let is_separate = |kind: &&str| {
             SEARCH_KINDS.contains(kind) || counts.contains_key(*kind) || counts.len() < MAX_KINDS
@@ -26,7 +26,7 @@ impl Marks {
         }
     }
 
-    pub(super) fn readings(&self) -> Vec<Reading> {
+    pub fn readings(&self) -> Vec<Reading> {
         let counts = self.0.lock();
         let reading = |(kind, count): (&Arc<str>, &u64)| {
             Reading::counter(&d::MARKS, [Text::Shared(Arc::clone(kind))], *count)

@@ -21,22 +21,22 @@ const MAX_POINTS: usize = 8192;
 const MAX_MARKS: usize = 64;
 
 #[derive(Debug)]
-pub(super) enum Message {
+pub enum Message {
     Tick(Arc<Tick>, FollowedAtTick),
     Point(Box<Point>),
     Mark(Stamp, String),
 }
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct FollowedAtTick {
-    pub(super) target: Option<Arc<Target>>,
+pub struct FollowedAtTick {
+    pub target: Option<Arc<Target>>,
     /// End reason of the previous process; `None` if none has ended.
-    pub(super) ended: Option<EndReason>,
+    pub ended: Option<EndReason>,
 }
 
 /// One queue for all kinds of messages, with a limit for each, so that their order stays.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub struct Queue {
     queued: Mutex<QueuedMessages>,
     lost: AtomicU64,
 }
@@ -52,7 +52,7 @@ struct QueuedMessages {
 impl Queue {
     /// Returns false if the queue is full. Counts the loss, except of marks, whose sender gets an
     /// error.
-    pub(super) fn push(&self, message: Message) -> bool {
+    pub fn push(&self, message: Message) -> bool {
         let mut queued = self.queued.lock();
         let (count, max, counted) = match message {
             Message::Tick(..) => (&mut queued.ticks, MAX_TICKS, true),
@@ -69,16 +69,16 @@ impl Queue {
         has_capacity
     }
 
-    pub(super) fn drain(&self) -> VecDeque<Message> {
+    pub fn drain(&self) -> VecDeque<Message> {
         std::mem::take(&mut *self.queued.lock()).messages
     }
 
-    pub(super) fn lost(&self) -> u64 {
+    pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 
     /// Counts points that were dropped earlier.
-    pub(super) fn count_lost(&self, count: u64) {
+    pub fn count_lost(&self, count: u64) {
         self.lost.fetch_add(count, Ordering::Relaxed);
     }
 }

@@ -30,8 +30,8 @@ const ADMISSION_INTERVAL: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PollIntervals {
     /// Used until the start is over. A new process is noticed after at most this time.
-    pub(super) starting: Duration,
-    pub(super) running: Duration,
+    pub starting: Duration,
+    pub running: Duration,
 }
 
 const POLL_INTERVALS: PollIntervals = PollIntervals {

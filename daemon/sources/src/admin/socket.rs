@@ -22,7 +22,7 @@ const MAX_ANSWER_BYTES: usize = 1 << 20;
 const READ_CHUNK_BYTES: usize = 16 << 10;
 
 #[derive(Debug)]
-pub(super) enum Failure {
+pub enum Failure {
     Connect(io::Error),
     /// The file system did not resolve the path in time.
     PathTimeout(PathError),
@@ -36,7 +36,7 @@ pub(super) enum Failure {
 
 impl Failure {
     /// `has_connected`: the socket accepted a connection before in this process's lifetime.
-    pub(super) fn problem(&self, path: &Path, has_connected: bool) -> Problem {
+    pub fn problem(&self, path: &Path, has_connected: bool) -> Problem {
         let path = faultline_text::path(path);
         let (status, what) = match self {
             Failure::Connect(error) => match error.kind() {
@@ -89,7 +89,7 @@ impl Failure {
 }
 
 /// A connection whose peer is the followed process.
-pub(super) struct Socket {
+pub struct Socket {
     stream: UnixStream,
     timeout: Duration,
 }
@@ -97,7 +97,7 @@ pub(super) struct Socket {
 impl Socket {
     /// Fails if another process serves the socket. Accepts a peer outside of this daemon's pid
     /// namespace, whose pid is unknown.
-    pub(super) async fn open(
+    pub async fn open(
         paths: &PathThread,
         path: &Path,
         pid: u32,
@@ -118,7 +118,7 @@ impl Socket {
     }
 
     /// After a failure the connection is unusable.
-    pub(super) async fn send(&mut self, method: Method) -> Result<Answer, Failure> {
+    pub async fn send(&mut self, method: Method) -> Result<Answer, Failure> {
         const ID: u64 = 1;
         let timeout = self.timeout;
         let exchange = async {

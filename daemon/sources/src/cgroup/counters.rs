@@ -5,7 +5,7 @@ use faultline_metrics::{Kind, Reading, Value};
 /// Excludes what the new cgroup had counted before the move. An exported counter falls only if a
 /// cgroup is recreated.
 #[derive(Debug, Default)]
-pub(super) struct Counters {
+pub struct Counters {
     reported: Vec<Reading>,
     offsets: Vec<Offset>,
 }
@@ -20,7 +20,7 @@ struct Offset {
 }
 
 impl Counters {
-    pub(super) fn rebase(&mut self, readings: &[Reading]) {
+    pub fn rebase(&mut self, readings: &[Reading]) {
         let offset = |before: Reading| {
             let first = readings.iter().find(|one| is_same_series(one, &before))?;
             Some(Offset {
@@ -33,7 +33,7 @@ impl Counters {
     }
 
     /// Continues the earlier cgroup's values.
-    pub(super) fn continue_counts(&mut self, readings: &mut [Reading]) {
+    pub fn continue_counts(&mut self, readings: &mut [Reading]) {
         self.reported.clear();
         for reading in readings.iter_mut().filter(|reading| is_counter(reading)) {
             let same_series = |offset: &&mut Offset| is_same_series(reading, &offset.before);

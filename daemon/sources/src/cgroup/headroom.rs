@@ -7,7 +7,7 @@ use faultline_kernel::{
 use faultline_metrics::{Metric, Reading, ReadingList, Status, Text, Value, metrics::memory as m};
 
 #[derive(Debug)]
-pub(super) struct Headroom {
+pub struct Headroom {
     meminfo: SharedMeminfo,
     settings: Throttle,
     /// `None` without a NUMA level. After an error the level is unknown until the next read.
@@ -18,7 +18,7 @@ pub(super) struct Headroom {
 }
 
 impl Headroom {
-    pub(super) fn new(meminfo: SharedMeminfo) -> Self {
+    pub fn new(meminfo: SharedMeminfo) -> Self {
         Headroom {
             meminfo,
             settings: Throttle::every(LIMITS_INTERVAL),
@@ -30,7 +30,7 @@ impl Headroom {
     }
 
     /// Exports no binding level without `cgroups`, and while a level is unreadable.
-    pub(super) fn read(
+    pub fn read(
         &mut self,
         context: &SampleContext<'_>,
         pid: u32,

@@ -51,7 +51,7 @@ impl CommitmentGap {
 
 /// Exports the vote account's shortfall, if the validator reports it. Otherwise computes it from
 /// its balance and the slot time, but only near the tip.
-pub(super) fn admission_shortfall(
+pub fn admission_shortfall(
     facts: &SourceFacts,
     slot_time: Option<Duration>,
     output: &mut SourceOutput,
@@ -71,13 +71,13 @@ pub(super) fn admission_shortfall(
 }
 
 #[derive(Debug, Default)]
-pub(super) struct ConsensusState {
+pub struct ConsensusState {
     gap: CommitmentGap,
     current: Option<Consensus>,
 }
 
 impl ConsensusState {
-    pub(super) fn update(&mut self, facts: &SourceFacts) -> Option<Consensus> {
+    pub fn update(&mut self, facts: &SourceFacts) -> Option<Consensus> {
         let now = facts.now;
         if let Some(rpc) = &facts.rpc
             && let (Some(at), Some(confirmed), Some(finalized)) =
@@ -110,7 +110,7 @@ impl ConsensusState {
     }
 }
 
-pub(super) fn readings(consensus: &Consensus, output: &mut SourceOutput) {
+pub fn readings(consensus: &Consensus, output: &mut SourceOutput) {
     let readings = &mut output.readings;
     for protocol in Protocol::ALL {
         let is_current = protocol == consensus.protocol;

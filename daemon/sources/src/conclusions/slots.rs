@@ -19,7 +19,7 @@ const TIP_MAX_AGE: Duration = Duration::from_secs(5);
 const MIN_PURGED_SLOTS: u64 = 32;
 
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct SlotTracker {
+pub struct SlotTracker {
     rpc_at: Option<Stamp>,
     push_at: Option<Stamp>,
     tip: Option<(u64, Stamp)>,
@@ -34,7 +34,7 @@ pub(super) struct SlotTracker {
 
 impl SlotTracker {
     /// Exports the slots, and adds those reported since the previous tick to `evidence`.
-    pub(super) fn sample(
+    pub fn sample(
         &mut self,
         protocol: Option<Protocol>,
         facts: &SourceFacts,

@@ -22,14 +22,14 @@ const MAX_NAME_BYTES: usize = 64;
 const MAX_LISTED: usize = 8;
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Candidate {
-    pub(super) target: Target,
+pub struct Candidate {
+    pub target: Target,
     /// It has a thread that only a running validator has.
-    pub(super) running: bool,
+    pub running: bool,
 }
 
 #[derive(Debug, PartialEq)]
-pub(super) enum Choice {
+pub enum Choice {
     None,
     /// If it is not running, it just started, or is not a validator.
     One(Box<Candidate>),
@@ -38,7 +38,7 @@ pub(super) enum Choice {
 }
 
 /// Prefers running candidates: the others may be forks before their exec, or just starting.
-pub(super) fn choose(mut candidates: Vec<Candidate>) -> Choice {
+pub fn choose(mut candidates: Vec<Candidate>) -> Choice {
     let is_any_running = candidates.iter().any(|one| one.running);
     candidates.retain(|one| one.running == is_any_running);
     if candidates.len() > 1 {
@@ -49,7 +49,7 @@ pub(super) fn choose(mut candidates: Vec<Candidate>) -> Choice {
 }
 
 /// Inspects these processes. An unreadable process is a problem, unless it has just ended.
-pub(super) fn inspect_all(
+pub fn inspect_all(
     root: &HostRoot,
     pids: impl IntoIterator<Item = u32>,
     found_by: &'static str,
@@ -67,7 +67,7 @@ pub(super) fn inspect_all(
 }
 
 /// The validators among these processes.
-pub(super) fn candidates(
+pub fn candidates(
     root: &HostRoot,
     pids: impl IntoIterator<Item = u32>,
     found_by: &'static str,
@@ -87,7 +87,7 @@ pub(super) fn candidates(
 ///
 /// # Errors
 /// The processes cannot be listed.
-pub(super) fn candidates_by_name(
+pub fn candidates_by_name(
     root: &HostRoot,
     problems: &mut Vec<Problem>,
 ) -> Result<Vec<Candidate>, ReadError> {
@@ -96,7 +96,7 @@ pub(super) fn candidates_by_name(
     Ok(candidates(root, pids, "scan", problems))
 }
 
-pub(super) fn ambiguous(found: &[Target]) -> Problem {
+pub fn ambiguous(found: &[Target]) -> Problem {
     let named = |target: &Target| {
         let ledger = match (&target.ledger, &target.validator) {
             (Some(ledger), _) => format!(" (ledger {})", faultline_text::path(ledger)),
@@ -135,21 +135,21 @@ pub fn user(root: &HostRoot, process: ProcessId) -> Option<u32> {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct PreviousUsers {
+pub struct PreviousUsers {
     /// The process found last; it may end before it is followed.
     found: Option<(ProcessId, u32)>,
     followed: Option<(ProcessId, u32)>,
 }
 
 impl PreviousUsers {
-    pub(super) fn record_user(&mut self, context: &SearchContext<'_>, target: Target) -> Target {
+    pub fn record_user(&mut self, context: &SearchContext<'_>, target: Target) -> Target {
         self.found = user(context.root, target.process).map(|user| (target.process, user));
         target
     }
 
     /// Drops candidates of another user than the previous validator's: any user can use the
     /// program's name.
-    pub(super) fn retain_same_user(
+    pub fn retain_same_user(
         &mut self,
         context: &SearchContext<'_>,
         all: Vec<Candidate>,
@@ -193,10 +193,7 @@ fn claims_foreign_ledger(context: &SearchContext<'_>, target: &Target) -> bool {
 }
 
 /// Of several candidates, drops those that name a ledger of another user, unless all of them do.
-pub(super) fn without_foreign_ledgers(
-    context: &SearchContext<'_>,
-    all: Vec<Candidate>,
-) -> Vec<Candidate> {
+pub fn without_foreign_ledgers(context: &SearchContext<'_>, all: Vec<Candidate>) -> Vec<Candidate> {
     if all.len() < 2 {
         return all;
     }
@@ -209,7 +206,7 @@ pub(super) fn without_foreign_ledgers(
 const HIDDEN_MESSAGE: &str = "processes of other users are hidden (hidepid): run the daemon as the validator's user, or as a \
      member of the group that /proc was mounted with (gid=)";
 
-pub(super) fn hidden(root: &HostRoot, pid: u32) -> Option<Problem> {
+pub fn hidden(root: &HostRoot, pid: u32) -> Option<Problem> {
     let forbidden = std::fs::read(root.procfs.join(format!("{pid}/stat")))
         .is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
     // Pid 1 exists on every host and in every pid namespace.
@@ -225,7 +222,7 @@ pub(super) fn hidden(root: &HostRoot, pid: u32) -> Option<Problem> {
 ///
 /// # Errors
 /// `procfs` itself cannot be listed or opened.
-pub(super) fn named(
+pub fn named(
     root: &HostRoot,
     wanted: impl Fn(Comm) -> bool,
     problems: &mut Vec<Problem>,

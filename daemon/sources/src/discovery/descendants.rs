@@ -17,7 +17,7 @@ use faultline_metrics::{Problem, Stamp, Status};
 use std::{collections::HashMap, time::Duration};
 
 /// The value of `found_by` for a descendant of the given process.
-pub(super) const DESCENDANT: &str = "descendant";
+pub const DESCENDANT: &str = "descendant";
 
 /// For this time each check inspects the descendants. Later the interval is [`LATER_INTERVAL`],
 /// because an inspection reads a file of every process.
@@ -29,15 +29,15 @@ const LATER_INTERVAL: Duration = Duration::from_secs(10);
 const MIN_EXCESS_BYTES: u64 = 32 << 20;
 
 #[derive(Debug)]
-pub(super) struct InspectionTimer {
+pub struct InspectionTimer {
     started_at: Stamp,
     last: Option<Stamp>,
     /// The memory problem was reported.
-    pub(super) reported: bool,
+    pub reported: bool,
 }
 
 impl InspectionTimer {
-    pub(super) fn new(started_at: Stamp) -> Self {
+    pub fn new(started_at: Stamp) -> Self {
         InspectionTimer {
             started_at,
             last: None,
@@ -46,7 +46,7 @@ impl InspectionTimer {
     }
 
     /// Starts the next interval if it returns true.
-    pub(super) fn is_due(&mut self, now: Stamp) -> bool {
+    pub fn is_due(&mut self, now: Stamp) -> bool {
         let is_recent = |last| now.since(last) < LATER_INTERVAL;
         if now.since(self.started_at) >= INITIAL_PERIOD && self.last.is_some_and(is_recent) {
             return false;
@@ -57,14 +57,14 @@ impl InspectionTimer {
 }
 
 #[derive(Debug)]
-pub(super) struct Descendants {
+pub struct Descendants {
     own: PidStat,
-    pub(super) descendants: Vec<PidStat>,
+    pub descendants: Vec<PidStat>,
 }
 
 impl Descendants {
     /// `None` if the process has ended or the processes cannot be listed.
-    pub(super) fn of(root: &HostRoot, pid: u32) -> Option<Self> {
+    pub fn of(root: &HostRoot, pid: u32) -> Option<Self> {
         let mut buffer = Vec::new();
         // The first thread's `stat` has the same parent and memory. The process's own costs more,
         // because the kernel sums all threads for it.
@@ -89,7 +89,7 @@ impl Descendants {
     }
 
     /// The only validator among them; a running one is preferred.
-    pub(super) fn validator(&self, root: &HostRoot) -> Option<Target> {
+    pub fn validator(&self, root: &HostRoot) -> Option<Target> {
         let named = { self.descendants.iter() }
             .filter(|one| Program::of_comm(&one.comm.to_str_lossy()).is_some());
         let pids = named.map(|one| one.pid);
@@ -101,7 +101,7 @@ impl Descendants {
 
     /// A problem if the descendants hold most of the memory. Counts only what exceeds the process's
     /// own memory, because a forked child may share the rest.
-    pub(super) fn memory_problem(&self, root: &HostRoot) -> Option<Problem> {
+    pub fn memory_problem(&self, root: &HostRoot) -> Option<Problem> {
         let anonymous = |pid: u32| {
             let status = root.read_proc(&format!("{pid}/status"), pid_status::parse);
             status.ok()?.rss_anon

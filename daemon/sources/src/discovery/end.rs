@@ -24,19 +24,15 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 const MAX_EXIT_TIME: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
-pub(super) struct Watch {
+pub struct Watch {
     /// Since Linux 5.3. `None` in a sandbox or for another pid namespace: `stat` is polled.
-    pub(super) pidfd: Option<OwnedFd>,
+    pub pidfd: Option<OwnedFd>,
 }
 
 impl Watch {
     /// `None` if the process has ended already.
     /// `shares_pid_namespace`: `procfs` shows this daemon's own pid namespace.
-    pub(super) fn begin(
-        root: &HostRoot,
-        id: ProcessId,
-        shares_pid_namespace: bool,
-    ) -> Option<Watch> {
+    pub fn begin(root: &HostRoot, id: ProcessId, shares_pid_namespace: bool) -> Option<Watch> {
         let pid = i32::try_from(id.pid).ok().and_then(Pid::from_raw);
         let pid = pid.filter(|_| shares_pid_namespace);
         let pidfd = match pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) {
@@ -48,7 +44,7 @@ impl Watch {
     }
 
     /// `None` while the process runs.
-    pub(super) fn wait(
+    pub fn wait(
         &self,
         root: &HostRoot,
         id: ProcessId,
@@ -71,7 +67,7 @@ impl Watch {
 /// Watches `oom_kill` of the process's cgroup, or of the host if that is unreadable. The host's
 /// count includes other processes.
 #[derive(Debug)]
-pub(super) struct OomKillWatch {
+pub struct OomKillWatch {
     process: ProcessId,
     events: Option<PathBuf>,
     cgroup: Option<u64>,
@@ -88,7 +84,7 @@ fn increased(count: &mut Option<u64>, now: Option<u64>) -> bool {
 }
 
 impl OomKillWatch {
-    pub(super) fn begin(root: &HostRoot, process: ProcessId) -> Self {
+    pub fn begin(root: &HostRoot, process: ProcessId) -> Self {
         let memory = locate(root, process.pid).and_then(|cgroups| cgroups.memory);
         let mut kills = OomKillWatch {
             process,
@@ -103,7 +99,7 @@ impl OomKillWatch {
 
     /// Updates both counts. If a tick found the process in another cgroup, that cgroup's count
     /// replaces the earlier one's.
-    pub(super) fn count(&mut self, oom_counts: &OomKills, now: Stamp) {
+    pub fn count(&mut self, oom_counts: &OomKills, now: Stamp) {
         let found = oom_counts.cgroup.as_ref();
         if let Some(found) = found.filter(|found| found.process == self.process) {
             let events = events(&found.memory);
@@ -124,7 +120,7 @@ impl OomKillWatch {
     }
 
     /// True if a process that ended now may have been killed.
-    pub(super) fn has_recent_kill(&self, now: Stamp) -> bool {
+    pub fn has_recent_kill(&self, now: Stamp) -> bool {
         self.last_kill_at
             .is_some_and(|at| now.since(at) <= MAX_EXIT_TIME)
     }
@@ -143,6 +139,6 @@ fn events(memory: &CgroupFolder) -> PathBuf {
 }
 
 /// Processes OOM-killed since boot; since Linux 4.13.
-pub(super) fn on_host(root: &HostRoot) -> Option<u64> {
+pub fn on_host(root: &HostRoot) -> Option<u64> {
     root.read_proc("vmstat", vmstat::parse).ok()?.oom_kill
 }

@@ -33,8 +33,8 @@ pub struct Report {
 /// OOM kill counts from ticks.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OomKills {
-    pub(super) host: Option<u64>,
-    pub(super) cgroup: Option<FoundCgroup>,
+    pub host: Option<u64>,
+    pub cgroup: Option<FoundCgroup>,
 }
 
 /// A cgroup at the moment when the process was first found in it.
@@ -57,11 +57,11 @@ struct Shared {
 
 #[derive(Debug)]
 pub(super) struct State {
-    pub(super) current: Option<Arc<Target>>,
+    pub current: Option<Arc<Target>>,
     /// The process of `current`, for tasks that wait for a change.
-    pub(super) process: channel::Sender<Option<ProcessId>>,
-    pub(super) oom_kills: OomKills,
-    pub(super) report: Report,
+    pub process: channel::Sender<Option<ProcessId>>,
+    pub oom_kills: OomKills,
+    pub report: Report,
 }
 
 impl TargetHandle {

@@ -17,13 +17,13 @@ use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug)]
-pub(super) struct LedgerSearch {
+pub struct LedgerSearch {
     folder: PathBuf,
     previous_users: PreviousUsers,
 }
 
 impl LedgerSearch {
-    pub(super) fn new(folder: &Path) -> Self {
+    pub fn new(folder: &Path) -> Self {
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         LedgerSearch {
             folder,
@@ -31,7 +31,7 @@ impl LedgerSearch {
         }
     }
 
-    pub(super) fn find(&mut self, context: &SearchContext<'_>) -> SearchResult {
+    pub fn find(&mut self, context: &SearchContext<'_>) -> SearchResult {
         let mut problems = Vec::new();
         let folder = faultline_text::path(&self.folder);
         let found = self
@@ -138,7 +138,7 @@ impl LedgerSearch {
 }
 
 /// Peer of a unix socket (`SO_PEERCRED`); `None` for a process outside of this pid namespace.
-pub(super) fn listener(path: &Path) -> Result<Option<u32>, Errno> {
+pub fn listener(path: &Path) -> Result<Option<u32>, Errno> {
     let socket = socket::connect(path)?;
     let errno = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
     // rustix cannot represent pid 0 of a process outside of the namespace. tokio can, but needs a
@@ -161,7 +161,7 @@ pub(super) fn listener(path: &Path) -> Result<Option<u32>, Errno> {
 
 /// Holders of a `flock` on a file. Finds none on btrfs and overlayfs: the kernel lists their locks
 /// under another device than the file's.
-pub(super) fn lock_holders(root: &HostRoot, file: &Path) -> Result<Vec<u32>, Problem> {
+pub fn lock_holders(root: &HostRoot, file: &Path) -> Result<Vec<u32>, Problem> {
     let stat = match rustix::fs::stat(file) {
         Ok(stat) => stat,
         Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Vec::new()),

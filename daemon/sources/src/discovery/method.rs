@@ -20,7 +20,7 @@ use std::{path::Path, time::Duration};
 const ACCEPT_PENDING_AFTER: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
-pub(super) enum Method {
+pub enum Method {
     Scan(Scan),
     Pid(PidSearch),
     Ledger(LedgerSearch),
@@ -30,7 +30,7 @@ pub(super) enum Method {
 
 impl Method {
     /// Also returns a description of what is searched.
-    pub(super) fn new(find: &TargetSelector) -> (Self, String) {
+    pub fn new(find: &TargetSelector) -> (Self, String) {
         match find {
             TargetSelector::Scan => (
                 Method::Scan(Scan::default()),
@@ -62,7 +62,7 @@ impl Method {
         }
     }
 
-    pub(super) fn find(&mut self, context: &SearchContext<'_>) -> SearchResult {
+    pub fn find(&mut self, context: &SearchContext<'_>) -> SearchResult {
         match self {
             Method::Scan(scan) => scan.find(context),
             Method::Pid(pid) => pid.find(context),
@@ -73,7 +73,7 @@ impl Method {
     }
 
     /// True if a process still matches the search after an exec.
-    pub(super) fn still_matches(&self, before: &Target, now: &Target) -> bool {
+    pub fn still_matches(&self, before: &Target, now: &Target) -> bool {
         match self {
             Method::Pid(_) if now.found_by == DESCENDANT => now.validator.is_some(),
             Method::Pid(_) => true,
@@ -84,11 +84,11 @@ impl Method {
         }
     }
 
-    pub(super) fn follows_descendants(&self) -> bool {
+    pub fn follows_descendants(&self) -> bool {
         matches!(self, Method::Pid(pid) if pid.with_descendants)
     }
 
-    pub(super) fn target_problems(&self, target: &Target) -> Vec<Problem> {
+    pub fn target_problems(&self, target: &Target) -> Vec<Problem> {
         if target.validator.is_some() || matches!(self, Method::Name(_)) {
             return Vec::new();
         }
@@ -101,13 +101,13 @@ impl Method {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Scan {
+pub struct Scan {
     pending: Option<(ProcessId, Stamp)>,
     previous_users: PreviousUsers,
 }
 
 impl Scan {
-    pub(super) fn find(&mut self, context: &SearchContext<'_>) -> SearchResult {
+    pub fn find(&mut self, context: &SearchContext<'_>) -> SearchResult {
         let mut problems = Vec::new();
         let all = candidates_by_name(context.root, &mut problems)
             .map_err(|error| vec![process::problem(&error)])?;
@@ -175,7 +175,7 @@ fn successors(
 /// or start script stays its parent. Pids are reused, so later searches accept only a validator or
 /// the same program.
 #[derive(Debug)]
-pub(super) struct PidSearch {
+pub struct PidSearch {
     pid: u32,
     with_descendants: bool,
     /// The process at the first search; `Some(None)` if there was none.
@@ -183,7 +183,7 @@ pub(super) struct PidSearch {
 }
 
 impl PidSearch {
-    pub(super) fn new(pid: u32, with_descendants: bool) -> Self {
+    pub fn new(pid: u32, with_descendants: bool) -> Self {
         PidSearch {
             pid,
             with_descendants,
@@ -191,7 +191,7 @@ impl PidSearch {
         }
     }
 
-    pub(super) fn find(&mut self, context: &SearchContext<'_>) -> SearchResult {
+    pub fn find(&mut self, context: &SearchContext<'_>) -> SearchResult {
         let inspected = process::inspect(context.root, self.pid, "pid");
         let target = inspected.map(|inspected| inspected.target);
         let process = target.as_ref().ok().map(|target| target.process);
@@ -255,12 +255,12 @@ fn is_same(before: &Target, now: &Target) -> bool {
 /// The full name. The kernel keeps 15 bytes; the rest is compared with the file name of `argv[0]`
 /// or the executable.
 #[derive(Debug)]
-pub(super) struct NameSearch {
+pub struct NameSearch {
     name: String,
 }
 
 impl NameSearch {
-    pub(super) fn new(name: &str) -> Self {
+    pub fn new(name: &str) -> Self {
         NameSearch {
             name: name.to_owned(),
         }
@@ -268,7 +268,7 @@ impl NameSearch {
 
     /// Of several processes, finds the one that is an ancestor of all others, such as a program
     /// with its workers. Without one, the result is ambiguous.
-    pub(super) fn find(&self, context: &SearchContext<'_>) -> SearchResult {
+    pub fn find(&self, context: &SearchContext<'_>) -> SearchResult {
         let mut problems = Vec::new();
         let comm = self.comm();
         let pids = named(context.root, |its| its == comm, &mut problems)
@@ -292,7 +292,7 @@ impl NameSearch {
         Err(problems)
     }
 
-    pub(super) fn still_matches(&self, target: &Target) -> bool {
+    pub fn still_matches(&self, target: &Target) -> bool {
         Comm::new(target.comm.as_bytes()) == self.comm()
     }
 

@@ -10,7 +10,7 @@ use rustix::{
 
 /// A warning if the daemon may run on the thread's CPU. `None` if it may not, or if the thread is
 /// not pinned or its CPU is unknown.
-pub(super) fn cpu_warning(target: &Target) -> Option<String> {
+pub fn cpu_warning(target: &Target) -> Option<String> {
     let poh_cpu = target.validator.as_ref()?.poh_cpu?;
     let pid = Pid::from_raw(i32::try_from(target.process.pid).ok()?)?;
     let cpus = pinned_cpus(poh_cpu, &sched_getaffinity(Some(pid)).ok()?);

@@ -15,27 +15,27 @@ use std::{
 
 /// Threads that only a running validator has. The admin thread starts early, the replay thread
 /// late.
-pub(super) const VALIDATOR_THREADS: [&str; 2] = ["solReplayStage", "solAdminRpc"];
+pub const VALIDATOR_THREADS: [&str; 2] = ["solReplayStage", "solAdminRpc"];
 
 /// The kernel truncates a process name to this many bytes.
 const COMM_LENGTH: usize = 15;
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct InspectedProcess {
-    pub(super) target: Target,
+pub struct InspectedProcess {
+    pub target: Target,
     /// A validator's subcommand that does not validate: `monitor`, `exit`.
-    pub(super) subcommand: Option<String>,
-    pub(super) parent: u32,
+    pub subcommand: Option<String>,
+    pub parent: u32,
     /// `argv[0]`, which completes a name that the kernel truncated.
-    pub(super) program: Option<String>,
+    pub program: Option<String>,
     /// The interpreted script, if the process name is the script's.
-    pub(super) script: Option<String>,
+    pub script: Option<String>,
 }
 
 /// # Errors
 /// `Gone` if there is no such process, all its threads have ended, or another process replaced it
 /// meanwhile. Any error of `stat` and `cmdline`.
-pub(super) fn inspect(
+pub fn inspect(
     root: &HostRoot,
     pid: u32,
     found_by: &'static str,
@@ -92,7 +92,7 @@ fn script<'a>(comm: &str, arguments: &'a [String]) -> Option<&'a String> {
 }
 
 /// `stat` of this process. `Gone` if the process was replaced, or if all its threads have ended.
-pub(super) fn live_stat(root: &HostRoot, id: ProcessId) -> Result<PidStat, ReadError> {
+pub fn live_stat(root: &HostRoot, id: ProcessId) -> Result<PidStat, ReadError> {
     let relative = format!("{}/stat", id.pid);
     let gone = || ReadError::Gone {
         path: Arc::from(root.procfs.join(&relative)),
@@ -106,14 +106,14 @@ pub(super) fn live_stat(root: &HostRoot, id: ProcessId) -> Result<PidStat, ReadE
 }
 
 /// True only if it has certainly ended: a permission error proves nothing.
-pub(super) fn has_ended(root: &HostRoot, id: ProcessId) -> bool {
+pub fn has_ended(root: &HostRoot, id: ProcessId) -> bool {
     live_stat(root, id).is_err_and(|error| error.kind() == ErrorKind::Gone)
 }
 
 /// Detects an exec by name and `exe`, which distinguishes a script from a program of the same name.
 /// `cmdline` would take the process's memory lock.
 #[derive(Debug)]
-pub(super) struct ExecDetector {
+pub struct ExecDetector {
     id: ProcessId,
     exe: PathBuf,
     /// `stat` of the first thread, with the process's name and start. Stays open. The process's own
@@ -123,7 +123,7 @@ pub(super) struct ExecDetector {
 }
 
 impl ExecDetector {
-    pub(super) fn of(root: &HostRoot, id: ProcessId) -> Self {
+    pub fn of(root: &HostRoot, id: ProcessId) -> Self {
         ExecDetector {
             id,
             exe: root.procfs.join(format!("{}/exe", id.pid)),
@@ -133,7 +133,7 @@ impl ExecDetector {
     }
 
     /// The process's current name and executable; `None` after its end.
-    pub(super) fn inspect(&mut self, root: &HostRoot) -> Option<(Comm, Option<PathBuf>)> {
+    pub fn inspect(&mut self, root: &HostRoot) -> Option<(Comm, Option<PathBuf>)> {
         let comm = match self.first_thread(root) {
             Some(comm) => comm,
             None => live_stat(root, self.id).ok()?.comm,
@@ -154,7 +154,7 @@ impl ExecDetector {
 }
 
 /// The path below `procfs` of a thread with one of these names.
-pub(crate) fn thread_named(root: &HostRoot, pid: u32, names: &[&str]) -> Option<String> {
+pub fn thread_named(root: &HostRoot, pid: u32, names: &[&str]) -> Option<String> {
     let threads = std::fs::read_dir(root.procfs.join(format!("{pid}/task"))).ok()?;
     let ids = threads.flatten().map(|thread| thread.file_name());
     let mut threads = ids.filter_map(|id| Some(format!("{pid}/task/{}", id.to_str()?)));
@@ -173,12 +173,12 @@ pub fn same_program(one: Option<&Path>, other: Option<&Path>) -> bool {
 }
 
 /// Strips the kernel's mark of a replaced or removed file.
-pub(crate) fn program_file(link: &Path) -> &Path {
+pub fn program_file(link: &Path) -> &Path {
     let unmarked = link.as_os_str().as_bytes().strip_suffix(b" (deleted)");
     unmarked.map_or(link, |path| Path::new(OsStr::from_bytes(path)))
 }
 
-pub(super) fn has_ledger(context: &SearchContext<'_>, target: &Target, folder: &Path) -> bool {
+pub fn has_ledger(context: &SearchContext<'_>, target: &Target, folder: &Path) -> bool {
     let Some(ledger) = &target.ledger else {
         return false;
     };
@@ -197,7 +197,7 @@ pub(super) fn has_ledger(context: &SearchContext<'_>, target: &Target, folder: &
     same.unwrap_or(false)
 }
 
-pub(crate) fn problem(error: &ReadError) -> Problem {
+pub fn problem(error: &ReadError) -> Problem {
     let status = match error.kind() {
         ErrorKind::Absent => Status::Absent,
         ErrorKind::Forbidden => Status::Forbidden,

@@ -31,17 +31,17 @@ const MAX_FOLDERS: usize = 4096;
 const DEPTH_BELOW_UNIT: u32 = 3;
 
 #[derive(Debug)]
-pub(super) struct UnitSearch {
+pub struct UnitSearch {
     name: String,
     folder: Option<PathBuf>,
-    pub(super) systemctl: OsString,
+    pub systemctl: OsString,
     requested_at: Option<Stamp>,
     unit_status: UnitStatus,
 }
 
 impl UnitSearch {
     /// As for `systemctl`, a name without a suffix is a service.
-    pub(super) fn new(name: &str) -> Self {
+    pub fn new(name: &str) -> Self {
         let suffixes = [".service", ".scope", ".slice"];
         let has_suffix = suffixes.iter().any(|suffix| name.ends_with(suffix));
         UnitSearch {
@@ -53,7 +53,7 @@ impl UnitSearch {
         }
     }
 
-    pub(super) fn find(&mut self, context: &SearchContext<'_>) -> SearchResult {
+    pub fn find(&mut self, context: &SearchContext<'_>) -> SearchResult {
         let (mut pids, mut choice, mut problems) = self.choose(context.root);
         if !matches!(choice, Choice::One(_)) && self.query_systemctl(context) {
             (pids, choice, problems) = self.choose(context.root);

@@ -51,7 +51,7 @@ impl DiskRole {
 
 /// Busy time of each disk at the last poll, and the uptime of that poll.
 #[derive(Debug, Default)]
-pub(super) struct BusyTimes(HashMap<Device, (Duration, Duration)>);
+pub struct BusyTimes(HashMap<Device, (Duration, Duration)>);
 
 impl BusyTimes {
     fn share(&mut self, io: &DiskIo, uptime: Duration) -> Option<f64> {
@@ -64,7 +64,7 @@ impl BusyTimes {
 }
 
 /// The disks below one file system, the direct one first.
-pub(super) fn below(root: &HostRoot, mount: &Mount) -> Vec<BlockDevice> {
+pub fn below(root: &HostRoot, mount: &Mount) -> Vec<BlockDevice> {
     block::under(root, mount, MAX_DISKS)
 }
 
@@ -92,7 +92,7 @@ fn select(below: &[Vec<BlockDevice>]) -> (Vec<(&BlockDevice, DiskRole)>, Vec<&Bl
     (selected, left_out)
 }
 
-pub(super) fn readings(
+pub fn readings(
     root: &HostRoot,
     below: &[Vec<BlockDevice>],
     (busy, clock): (&mut BusyTimes, Clock),

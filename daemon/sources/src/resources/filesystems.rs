@@ -23,7 +23,7 @@ use std::{
 };
 use tokio::task::JoinHandle;
 
-pub(super) const MAX_FOLDERS: usize = 12;
+pub const MAX_FOLDERS: usize = 12;
 /// Maximum file systems: each costs eight series.
 const MAX_FILE_SYSTEMS: usize = 5;
 /// Maximum time that a poll waits for responses.
@@ -38,15 +38,15 @@ pub struct Folder {
 }
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct FolderPaths {
-    pub(super) folders: Vec<Folder>,
-    pub(super) udp_ports: Option<Vec<RangeInclusive<u16>>>,
+pub struct FolderPaths {
+    pub folders: Vec<Folder>,
+    pub udp_ports: Option<Vec<RangeInclusive<u16>>>,
 }
 
 impl FolderPaths {
     /// # Errors
     /// The arguments are unreadable, as after the process's end.
-    pub(super) fn of(root: &HostRoot, target: &Target) -> Result<FolderPaths, ReadError> {
+    pub fn of(root: &HostRoot, target: &Target) -> Result<FolderPaths, ReadError> {
         let Some(validator) = &target.validator else {
             return Ok(FolderPaths::default());
         };
@@ -88,15 +88,15 @@ fn purpose(what: &'static str) -> &'static str {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct FileSystems {
-    pub(super) polls: Vec<FolderPoll>,
+pub struct FileSystems {
+    pub polls: Vec<FolderPoll>,
     growth: HashMap<Device, Growth>,
 }
 
 #[derive(Debug)]
-pub(super) struct FolderPoll {
+pub struct FolderPoll {
     folder: Folder,
-    pub(super) pending_call: Option<JoinHandle<Result<FileSystem, FileSystemError>>>,
+    pub pending_call: Option<JoinHandle<Result<FileSystem, FileSystemError>>>,
     answer: Result<(FileSystem, Stamp), FileSystemError>,
 }
 
@@ -119,7 +119,7 @@ pub struct UnavailableFolder {
 
 impl FileSystems {
     /// Replaces the folders. Known folders keep their pending call.
-    pub(super) fn take(&mut self, folders: Vec<Folder>) {
+    pub fn take(&mut self, folders: Vec<Folder>) {
         let mut before = std::mem::take(&mut self.polls);
         let poll = |folder| match before.iter().position(|poll| poll.folder == folder) {
             Some(known) => before.swap_remove(known),
@@ -132,7 +132,7 @@ impl FileSystems {
         self.polls = folders.into_iter().map(poll).collect();
     }
 
-    pub(super) async fn poll_folders(
+    pub async fn poll_folders(
         &mut self,
         root: &HostRoot,
         pid: Option<u32>,
@@ -159,7 +159,7 @@ impl FileSystems {
     }
 
     /// Each file system once, in the order of the folders.
-    pub(super) fn usages(&self) -> Vec<FileSystemUsage> {
+    pub fn usages(&self) -> Vec<FileSystemUsage> {
         let mut all: Vec<FileSystemUsage> = Vec::new();
         for poll in &self.polls {
             let Ok((system, at)) = &poll.answer else {
@@ -184,7 +184,7 @@ impl FileSystems {
     }
 
     /// `disks`: those below each file system.
-    pub(super) fn readings(
+    pub fn readings(
         &mut self,
         usages: &[FileSystemUsage],
         disks: &[Vec<BlockDevice>],
@@ -242,7 +242,7 @@ impl FileSystems {
     }
 
     /// True if each folder that the daemon may read is known and responds.
-    pub(super) fn is_up(&self) -> bool {
+    pub fn is_up(&self) -> bool {
         let any_known = self.polls.is_empty() || self.polls.iter().any(|poll| poll.answer.is_ok());
         any_known
             && self
@@ -250,7 +250,7 @@ impl FileSystems {
                 .all(|problem| problem.status == Status::Forbidden)
     }
 
-    pub(super) fn problems(&self) -> impl Iterator<Item = Problem> {
+    pub fn problems(&self) -> impl Iterator<Item = Problem> {
         self.unavailable().map(|unavailable| {
             let Folder { what, path } = &unavailable.folder;
             let (path, why) = (faultline_text::path(path), unavailable.why);
@@ -260,7 +260,7 @@ impl FileSystems {
         })
     }
 
-    pub(super) fn unavailable(&self) -> impl Iterator<Item = UnavailableFolder> {
+    pub fn unavailable(&self) -> impl Iterator<Item = UnavailableFolder> {
         self.polls.iter().filter_map(|poll| {
             let (status, why, remedy) = match (&poll.pending_call, &poll.answer) {
                 (Some(_), _) => (Status::Broken, UNRESPONSIVE_FILE_SYSTEM, None),

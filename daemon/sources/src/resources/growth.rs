@@ -10,12 +10,12 @@ const MAX_PREDICTION: Duration = Duration::from_secs(365 * 86_400);
 
 /// (uptime, available bytes) of the last polls.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Growth(VecDeque<(Duration, u64)>);
+pub struct Growth(VecDeque<(Duration, u64)>);
 
 impl Growth {
     /// If available bytes rise by more than a tenth of `size`, files were deleted: earlier polls
     /// are dropped.
-    pub(super) fn add(&mut self, uptime: Duration, avail: u64, size: u64) {
+    pub fn add(&mut self, uptime: Duration, avail: u64, size: u64) {
         if self
             .0
             .back()
@@ -31,7 +31,7 @@ impl Growth {
 
     /// Seconds until nothing is available, by least squares. `None` if there are too few polls, if
     /// the file system does not fill, and beyond a year.
-    pub(super) fn until_full(&self) -> Option<f64> {
+    pub fn until_full(&self) -> Option<f64> {
         let (_, now) = self.0.back().filter(|_| self.0.len() >= MIN_POLLS)?;
         if self.filling_time()? < MIN_FILLING_TIME {
             return None;

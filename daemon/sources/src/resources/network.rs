@@ -24,7 +24,7 @@ const GONE_AFTER: u64 = 4;
 
 /// Drops of the process's sockets since the first poll, including sockets closed since.
 #[derive(Debug, Default)]
-pub(super) struct Network {
+pub struct Network {
     process: Option<ProcessId>,
     polls: u64,
     /// By socket inode: its drop count and the poll when it was last seen.
@@ -34,7 +34,7 @@ pub(super) struct Network {
 }
 
 impl Network {
-    pub(super) fn poll(
+    pub fn poll(
         &mut self,
         root: &HostRoot,
         target: &Target,

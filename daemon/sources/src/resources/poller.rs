@@ -18,7 +18,7 @@ use std::{sync::Arc, time::Duration};
 /// Polls per sample of the CPUs. On some kernels the sample interrupts each CPU.
 const POLLS_PER_CPU_SAMPLE: u64 = 4;
 
-pub(super) struct Poller {
+pub struct Poller {
     interval: Duration,
     clock: Clock,
     root: HostRoot,
@@ -35,7 +35,7 @@ pub(super) struct Poller {
 }
 
 impl Poller {
-    pub(super) fn new(context: &BuildContext<'_>, latest: Latest<PollResult>) -> Self {
+    pub fn new(context: &BuildContext<'_>, latest: Latest<PollResult>) -> Self {
         Poller {
             interval: context.config.host.interval,
             clock: context.clock,
@@ -53,7 +53,7 @@ impl Poller {
         }
     }
 
-    pub(super) async fn run(mut self, stop: Stop) {
+    pub async fn run(mut self, stop: Stop) {
         let mut timer = PollTimer::new(self.clock, self.interval, stop);
         let mut process = self.following.process();
         loop {
@@ -135,14 +135,14 @@ impl Poller {
 /// The mounts of the last process, which are unreadable after its end. The daemon's own mounts have
 /// other options.
 #[derive(Debug, Default)]
-pub(super) struct MountCache(Option<(ProcessId, Vec<Mount>)>);
+pub struct MountCache(Option<(ProcessId, Vec<Mount>)>);
 
 impl MountCache {
     /// The mounts of the process, current or last known, and of the daemon.
     ///
     /// # Errors
     /// The daemon's own mounts cannot be read.
-    pub(super) fn read(
+    pub fn read(
         &mut self,
         root: &HostRoot,
         process: Option<ProcessId>,

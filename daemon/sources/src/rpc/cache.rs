@@ -16,8 +16,8 @@ const SLOW_FACTOR: u32 = 5;
 
 /// The last responses of one process.
 #[derive(Debug)]
-pub(super) struct ResponseCache {
-    pub(super) process: ProcessId,
+pub struct ResponseCache {
+    pub process: ProcessId,
     at: Stamp,
     took: Duration,
     epoch_info: Timestamped<EpochInfo>,
@@ -36,7 +36,7 @@ pub(super) struct ResponseCache {
 }
 
 impl ResponseCache {
-    pub(super) fn new(process: ProcessId, at: Stamp) -> Self {
+    pub fn new(process: ProcessId, at: Stamp) -> Self {
         ResponseCache {
             process,
             at,
@@ -56,7 +56,7 @@ impl ResponseCache {
         }
     }
 
-    pub(super) fn calls(&self) -> Vec<Call> {
+    pub fn calls(&self) -> Vec<Call> {
         let mut calls = vec![
             Call::EpochInfo,
             Call::Slot(Commitment::Confirmed),
@@ -72,11 +72,11 @@ impl ResponseCache {
         calls
     }
 
-    pub(super) fn set_problem(&mut self, problem: Problem, at: Stamp, took: Duration) {
+    pub fn set_problem(&mut self, problem: Problem, at: Stamp, took: Duration) {
         (self.at, self.took, self.up, self.problems) = (at, took, false, vec![problem]);
     }
 
-    pub(super) fn receive(
+    pub fn receive(
         &mut self,
         calls: &[Call],
         answers: Vec<Result<Answer, Error>>,
@@ -124,7 +124,7 @@ impl ResponseCache {
     }
 
     /// Facts that have not expired, with polls every `interval`.
-    pub(super) fn facts(&self, now: Stamp, interval: Duration) -> RpcFacts {
+    pub fn facts(&self, now: Stamp, interval: Duration) -> RpcFacts {
         let (fast_ttl, slow_ttl) = (
             slot_ttl(interval),
             response_ttl(interval.saturating_mul(SLOW_FACTOR)),
@@ -156,7 +156,7 @@ impl ResponseCache {
         }
     }
 
-    pub(super) fn fail(
+    pub fn fail(
         &mut self,
         failure: &Failure,
         server: &str,

@@ -190,7 +190,7 @@ impl PollRequest {
 
 /// The configured URL, else the address that the validator reports, else host and port of its
 /// arguments.
-pub(super) fn address(
+pub fn address(
     url: Option<&str>,
     target: &PollTarget,
     admin: Option<&AdminFacts>,

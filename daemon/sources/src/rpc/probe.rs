@@ -31,7 +31,7 @@ const FAILURE_KINDS: [&str; 7] = [
 ];
 
 #[derive(Debug, Clone)]
-pub(super) struct ProbeCounters {
+pub struct ProbeCounters {
     method: &'static str,
     time: Histogram,
     /// In the order of [`FAILURE_KINDS`].
@@ -52,7 +52,7 @@ impl ProbeCounters {
         }
     }
 
-    pub(super) fn readings(&self, out: &mut Vec<Reading>) {
+    pub fn readings(&self, out: &mut Vec<Reading>) {
         let time = Value::Histogram(Arc::new(self.time.clone()));
         out.push(Reading::new(&PROBE_TIME, [self.method.into()], time));
         for (kind, failures) in FAILURE_KINDS.into_iter().zip(self.failures) {

@@ -27,18 +27,18 @@ const OTHER: &str = "other";
 const EXITED: &str = "exited";
 
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Totals {
-    pub(super) majflt: u64,
-    pub(super) minflt: u64,
-    pub(super) cpu: Duration,
+pub struct Totals {
+    pub majflt: u64,
+    pub minflt: u64,
+    pub cpu: Duration,
     utime_ticks: u64,
     stime_ticks: u64,
-    pub(super) blkio_ticks: u64,
+    pub blkio_ticks: u64,
     /// `None` if the kernel does not count it.
-    pub(super) run_queue: Option<Duration>,
+    pub run_queue: Option<Duration>,
     /// `None` before the first read.
-    pub(super) voluntary_switches: Option<u64>,
-    pub(super) involuntary_switches: Option<u64>,
+    pub voluntary_switches: Option<u64>,
+    pub involuntary_switches: Option<u64>,
 }
 
 impl Totals {
@@ -77,7 +77,7 @@ impl Totals {
         }
     }
 
-    pub(super) fn add(&mut self, other: &Totals) {
+    pub fn add(&mut self, other: &Totals) {
         let sum = |a: Option<u64>, b: Option<u64>| a.map_or(b, |a| Some(a + b.unwrap_or(0)));
         self.majflt += other.majflt;
         self.minflt += other.minflt;
@@ -110,12 +110,12 @@ impl Totals {
 
 /// Threads whose names differ only in a number.
 #[derive(Debug)]
-pub(super) struct Pool {
-    pub(super) name: Arc<str>,
-    pub(super) threads: u64,
-    pub(super) totals: Totals,
+pub struct Pool {
+    pub name: Arc<str>,
+    pub threads: u64,
+    pub totals: Totals,
     /// `totals.cpu` by mode.
-    pub(super) cpu: CpuTime,
+    pub cpu: CpuTime,
     /// Faults (major, minor) that threads have reported and the pool does not export yet.
     pending_faults: [u64; 2],
 }
@@ -132,7 +132,7 @@ struct TrackedThread {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Pools {
+pub struct Pools {
     pools: Vec<Pool>,
     by_comm: HashMap<Comm, usize>,
     by_name: HashMap<Arc<str>, usize>,
@@ -155,7 +155,7 @@ pub(super) struct Pools {
 
 impl Pools {
     /// Adds one read of all threads. `process`: the process's CPU time, read before it.
-    pub(super) fn add(
+    pub fn add(
         &mut self,
         threads: impl Iterator<Item = ThreadSample> + Clone,
         process: Option<CpuTime>,
@@ -198,7 +198,7 @@ impl Pools {
     }
 
     /// Whether the process used more CPU time than its pools explain.
-    pub(super) fn has_unreported_cpu(&mut self, process: Option<CpuTime>) -> bool {
+    pub fn has_unreported_cpu(&mut self, process: Option<CpuTime>) -> bool {
         let Some(process) = process.map(|cpu| cpu.total()).filter(|_| self.exact) else {
             return false;
         };
@@ -269,7 +269,7 @@ impl Pools {
 
     /// Attributes the process's CPU time beyond the threads' to ended threads. The last read was of
     /// every thread.
-    pub(super) fn update_exited_cpu(&mut self, process: Option<CpuTime>) {
+    pub fn update_exited_cpu(&mut self, process: Option<CpuTime>) {
         let Some(process) = process.filter(|_| self.exact) else {
             return;
         };
@@ -284,7 +284,7 @@ impl Pools {
 
     /// Takes the process's faults, read after the threads. `complete`: all threads that ran were
     /// read, so the remaining faults are of ended threads.
-    pub(super) fn distribute_faults(&mut self, minflt: u64, majflt: u64, complete: bool) {
+    pub fn distribute_faults(&mut self, minflt: u64, majflt: u64, complete: bool) {
         for (fault_kind, process) in [majflt, minflt].into_iter().enumerate() {
             let exported: u64 = self
                 .pools
@@ -341,20 +341,20 @@ impl Pools {
         self.pools.len() - 1
     }
 
-    pub(super) fn each(&self) -> impl Iterator<Item = &Pool> {
+    pub fn each(&self) -> impl Iterator<Item = &Pool> {
         self.pools.iter()
     }
 
     /// Faults (major, minor) in no pool.
-    pub(super) fn exited(&self) -> (u64, u64) {
+    pub fn exited(&self) -> (u64, u64) {
         (self.exited[0], self.exited[1])
     }
 
-    pub(super) fn exited_cpu(&self) -> Option<CpuTime> {
+    pub fn exited_cpu(&self) -> Option<CpuTime> {
         self.exited_cpu
     }
 
-    pub(super) fn folded(&self) -> u64 {
+    pub fn folded(&self) -> u64 {
         self.folded
     }
 }

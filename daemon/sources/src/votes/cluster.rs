@@ -18,7 +18,7 @@ const PUBLIC_CLUSTERS: [(&str, &str); 3] = [
 ];
 
 /// The hash itself if the cluster is not public.
-pub(super) fn name(genesis_hash: &str) -> &str {
+pub fn name(genesis_hash: &str) -> &str {
     PUBLIC_CLUSTERS
         .iter()
         .find(|(hash, _)| *hash == genesis_hash)
@@ -30,14 +30,14 @@ type Share = (&'static str, f64);
 
 /// The versions in the cluster relative to the own one.
 #[derive(Debug, Clone)]
-pub(super) struct VersionShares {
-    pub(super) versions: [Share; 4],
-    pub(super) feature_sets: [Share; 3],
+pub struct VersionShares {
+    pub versions: [Share; 4],
+    pub feature_sets: [Share; 3],
 }
 
 /// `None` without stake, or if the own version is unreadable. The own stake counts with the own
 /// version, because gossip may still show an earlier machine with this identity.
-pub(super) fn version_shares(
+pub fn version_shares(
     votes: &VoteAccounts,
     nodes: &[ClusterNode],
     (identity, own): (PublicKey, &NodeVersion),

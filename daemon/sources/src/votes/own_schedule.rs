@@ -1,7 +1,7 @@
 /// The own leader slots of one epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct OwnLeaderSchedule {
-    pub(super) epoch: u64,
+pub struct OwnLeaderSchedule {
+    pub epoch: u64,
     /// The first slot after the epoch.
     end: u64,
     slots: Vec<u64>,
@@ -9,15 +9,15 @@ pub(super) struct OwnLeaderSchedule {
 
 /// Consecutive slots without an own leader slot, at or after a given slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct RestartWindow {
+pub struct RestartWindow {
     /// Slots from the given slot to the first of the window.
-    pub(super) offset: u64,
-    pub(super) slots: u64,
+    pub offset: u64,
+    pub slots: u64,
 }
 
 impl OwnLeaderSchedule {
     /// `indices` count from the epoch's first slot.
-    pub(super) fn new(epoch: u64, first: u64, length: u64, indices: &[u32]) -> Self {
+    pub fn new(epoch: u64, first: u64, length: u64, indices: &[u32]) -> Self {
         let slots = indices
             .iter()
             .map(|index| first.saturating_add((*index).into()));
@@ -30,18 +30,18 @@ impl OwnLeaderSchedule {
         }
     }
 
-    pub(super) fn assigned(&self) -> u64 {
+    pub fn assigned(&self) -> u64 {
         self.slots.len() as u64
     }
 
     /// Slots from `slot` to the next own leader slot; 0 if `slot` is one. `None` if none is left.
-    pub(super) fn next(&self, slot: u64) -> Option<u64> {
+    pub fn next(&self, slot: u64) -> Option<u64> {
         Some(self.slots_from(slot).first()?.saturating_sub(slot))
     }
 
     /// The longest window from `slot` on, and the first of equal ones. `None` if every remaining
     /// slot is an own leader slot.
-    pub(super) fn window(&self, slot: u64) -> Option<RestartWindow> {
+    pub fn window(&self, slot: u64) -> Option<RestartWindow> {
         let mut longest: Option<RestartWindow> = None;
         let mut free = slot;
         for next in self.slots_from(slot).iter().copied().chain([self.end]) {

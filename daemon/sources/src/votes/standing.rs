@@ -6,25 +6,25 @@ use faultline_agave::{
 };
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct VoteRanking {
-    pub(super) epoch: Option<u64>,
+pub struct VoteRanking {
+    pub epoch: Option<u64>,
     /// Rank, and own credits divided by the best account's. `None` if the own account has none.
-    pub(super) by_credits: Option<(u64, f64)>,
+    pub by_credits: Option<(u64, f64)>,
     /// Own reward per stake, divided by the best account's.
-    pub(super) reward_vs_best: Option<f64>,
+    pub reward_vs_best: Option<f64>,
     /// Slots between the newest vote of all accounts and the own one.
-    pub(super) vote_distance: Option<u64>,
+    pub vote_distance: Option<u64>,
     /// Slots between the newest root of all accounts and the own one.
-    pub(super) root_distance: Option<u64>,
+    pub root_distance: Option<u64>,
     /// The epoch of the migration, if an account has its marker.
-    pub(super) marker_epoch: Option<u64>,
+    pub marker_epoch: Option<u64>,
     /// The highest credits of an account in this epoch or the previous one.
-    pub(super) max_earned: Option<u64>,
+    pub max_earned: Option<u64>,
 }
 
 impl VoteRanking {
     /// `migration_epoch_at`: the epoch of the migration, if known from another response.
-    pub(super) fn new(
+    pub fn new(
         votes: &VoteAccounts,
         own: Option<PublicKey>,
         epoch: Option<u64>,

@@ -11,11 +11,11 @@ use faultline_metrics::{Reading, ReadingList, Stamp, metrics::votes as m};
 use std::{sync::Arc, time::Duration};
 
 /// Rounds per request of all vote accounts and of block production.
-pub(super) const SLOW_FACTOR: u32 = 5;
+pub const SLOW_FACTOR: u32 = 5;
 /// Rounds per request of the cluster's nodes, a multiple of [`SLOW_FACTOR`].
-pub(super) const SLOWEST_FACTOR: u32 = 10;
+pub const SLOWEST_FACTOR: u32 = 10;
 /// Interval of stake account scans, if enabled.
-pub(super) const SCAN_INTERVAL: Duration = Duration::from_secs(30 * 60);
+pub const SCAN_INTERVAL: Duration = Duration::from_secs(30 * 60);
 
 /// The own vote is late if it is more slots than this behind the newest vote of all. A healthy
 /// validator's vote is in a certificate at most nine slots later.
@@ -352,10 +352,10 @@ fn ranking_readings(
     }
 }
 
-pub(super) fn first_slot(bank: &EpochInfo) -> u64 {
+pub fn first_slot(bank: &EpochInfo) -> u64 {
     bank.absolute_slot.saturating_sub(bank.slot_index)
 }
 
-pub(crate) fn sol(lamports: u64) -> f64 {
+pub fn sol(lamports: u64) -> f64 {
     lamports as f64 / LAMPORTS_PER_SOL
 }

@@ -23,11 +23,7 @@ const COMPARED: [(&str, Direction); 3] = [
 ];
 
 /// The flag is true if anything is worse by more than `margin` percent, or cannot be compared.
-pub(crate) fn changes(
-    before: &Outcome,
-    after: &Outcome,
-    margin: f64,
-) -> anyhow::Result<(String, bool)> {
+pub fn changes(before: &Outcome, after: &Outcome, margin: f64) -> anyhow::Result<(String, bool)> {
     let (mut both, mut mismatches) = (Vec::new(), Vec::new());
     for row in &before.classes {
         let Some(other) = after.row(&row.codec, &row.range) else {

@@ -30,7 +30,7 @@ struct Fetched {
     bytes: u64,
 }
 
-pub(super) fn table(
+pub fn table(
     codec: Codec,
     dictionary: Option<&[u8]>,
     records: &[&[u8]],

@@ -16,18 +16,14 @@ const PASSES: usize = 12;
 const PASS_TIME: Duration = Duration::from_millis(2);
 const MAX_CPU_TIME: Duration = Duration::from_secs(2);
 
-pub(super) struct MeasuredCodec {
-    pub(super) codec: Codec,
+pub struct MeasuredCodec {
+    pub codec: Codec,
     coder: Coder,
     sizes: Vec<usize>,
 }
 
 /// Fails if a record is not restored exactly.
-pub(super) fn packed(
-    codec: Codec,
-    mut coder: Coder,
-    records: &[&[u8]],
-) -> anyhow::Result<MeasuredCodec> {
+pub fn packed(codec: Codec, mut coder: Coder, records: &[&[u8]]) -> anyhow::Result<MeasuredCodec> {
     let mut bytes = Vec::new();
     let mut sizes = Vec::with_capacity(records.len());
     for (index, record) in records.iter().enumerate() {
@@ -66,7 +62,7 @@ fn rows(
         .collect()
 }
 
-pub(super) fn classes(
+pub fn classes(
     all: &mut [MeasuredCodec],
     records: &[&[u8]],
     args: &CompressionArgs,
@@ -240,7 +236,7 @@ fn blob(records: &[&[u8]]) -> Vec<u8> {
 }
 
 /// The rows of all codecs, and the shown blobs of the first.
-pub(super) fn bundles(
+pub fn bundles(
     measured: &mut [MeasuredCodec],
     records: &[&[u8]],
     args: &CompressionArgs,

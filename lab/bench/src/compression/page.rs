@@ -11,7 +11,7 @@ use faultline_pages::{
 };
 use faultline_text::number;
 
-pub(crate) fn report(outcome: &Outcome) -> Report {
+pub fn report(outcome: &Outcome) -> Report {
     let mut sections = vec![
         section("study", "The study's own tables", study(outcome)),
         section("codecs", "Every codec", codecs(outcome)),

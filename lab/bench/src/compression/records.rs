@@ -40,19 +40,19 @@ const ACCOUNTS_PER_REQUEST: usize = 100;
 const MAX_BYTES: usize = 1 << 30;
 
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Records {
+pub struct Records {
     /// Oldest first.
-    pub(crate) all: Vec<Vec<u8>>,
+    pub all: Vec<Vec<u8>>,
     /// Without URL secrets.
-    pub(crate) source: String,
-    pub(crate) kind: Option<&'static str>,
-    pub(crate) notes: Vec<String>,
+    pub source: String,
+    pub kind: Option<&'static str>,
+    pub notes: Vec<String>,
     /// Why reading ended early, as a suffix: ` by SIGINT`, `: ERROR`.
-    pub(crate) ended_by: Option<String>,
-    pub(crate) save_error: Option<String>,
+    pub ended_by: Option<String>,
+    pub save_error: Option<String>,
 }
 
-pub(crate) fn records(args: &CompressionArgs) -> anyhow::Result<Records> {
+pub fn records(args: &CompressionArgs) -> anyhow::Result<Records> {
     let mut node = args
         .url
         .as_ref()
@@ -77,7 +77,7 @@ pub(crate) fn records(args: &CompressionArgs) -> anyhow::Result<Records> {
     Ok(records)
 }
 
-pub(crate) fn dry_run(args: &CompressionArgs) -> String {
+pub fn dry_run(args: &CompressionArgs) -> String {
     let Some(url) = &args.url else {
         return format!("no request; records from {}\n", shown(&args.files));
     };
@@ -96,7 +96,7 @@ pub(crate) fn dry_run(args: &CompressionArgs) -> String {
 }
 
 /// In the format of `--files`.
-pub(crate) fn save(path: &Path, records: &[Vec<u8>]) -> anyhow::Result<()> {
+pub fn save(path: &Path, records: &[Vec<u8>]) -> anyhow::Result<()> {
     let named = || format!("--save {}", path.display());
     let temp_file = TempFile::create(path).with_context(named)?;
     let mut out = BufWriter::new(temp_file.file());

@@ -10,7 +10,7 @@ use faultline_text::{bytes, count, counted, moment, table};
 use std::{fmt::Write as _, path::Path};
 
 /// The study's table comes first.
-pub(crate) fn shown(outcome: &Outcome, format: Format) -> anyhow::Result<String> {
+pub fn shown(outcome: &Outcome, format: Format) -> anyhow::Result<String> {
     Ok(match format {
         Format::Table => text(outcome),
         Format::Json => output::json(outcome)?,
@@ -79,7 +79,7 @@ fn ungrouped(heads: &[String], of: &Table) -> String {
 }
 
 /// The run in one line.
-pub(super) fn subtitle(outcome: &Outcome) -> String {
+pub fn subtitle(outcome: &Outcome) -> String {
     format!(
         "{} on {}: {}, {} measured",
         outcome.source,
@@ -144,7 +144,7 @@ fn csv(outcome: &Outcome) -> String {
     out
 }
 
-pub(crate) fn write_parquet(path: &Path, outcome: &Outcome) -> anyhow::Result<String> {
+pub fn write_parquet(path: &Path, outcome: &Outcome) -> anyhow::Result<String> {
     let rows = counted(outcome.classes.len() as f64, "row");
     parquet::write(path, "class", &rows, columns(outcome))
 }

@@ -19,7 +19,7 @@ fn too_few(intervals: &[(&str, Option<Interval>)]) -> Cell {
     words(&names.collect::<Vec<_>>().join(", "))
 }
 
-pub(super) fn classes(outcome: &Outcome) -> Table {
+pub fn classes(outcome: &Outcome) -> Table {
     let columns = [
         "codec",
         "range",
@@ -54,7 +54,7 @@ pub(super) fn classes(outcome: &Outcome) -> Table {
     out
 }
 
-pub(super) fn bundles(outcome: &Outcome) -> Table {
+pub fn bundles(outcome: &Outcome) -> Table {
     let columns = [
         "codec",
         "records in a blob",
@@ -89,7 +89,7 @@ pub(super) fn bundles(outcome: &Outcome) -> Table {
     out
 }
 
-pub(super) fn link_bandwidth(fetch: &FetchTable) -> String {
+pub fn link_bandwidth(fetch: &FetchTable) -> String {
     fetch
         .bandwidth
         .map_or("not limited".to_owned(), |link_bandwidth| {
@@ -98,7 +98,7 @@ pub(super) fn link_bandwidth(fetch: &FetchTable) -> String {
 }
 
 /// Of the first codec.
-pub(super) fn study_classes(outcome: &Outcome) -> Option<Table> {
+pub fn study_classes(outcome: &Outcome) -> Option<Table> {
     let codec = &outcome.classes.first()?.codec;
     let columns = [
         "range",
@@ -123,14 +123,14 @@ pub(super) fn study_classes(outcome: &Outcome) -> Option<Table> {
     Some(out)
 }
 
-pub(super) fn study_blobs(outcome: &Outcome) -> impl Iterator<Item = String> {
+pub fn study_blobs(outcome: &Outcome) -> impl Iterator<Item = String> {
     outcome
         .blobs
         .iter()
         .map(|(txcount, from, to)| format!("compressed blob from {from} to {to} txcount:{txcount}"))
 }
 
-pub(super) fn study_fetch(fetch: &FetchTable) -> Table {
+pub fn study_fetch(fetch: &FetchTable) -> Table {
     let title = format!("Time to fetch, {}", fetch.codec);
     let mut out = table("study-fetch", &title, &["records"], "");
     for column in &fetch.columns {
@@ -152,7 +152,7 @@ pub(super) fn study_fetch(fetch: &FetchTable) -> Table {
     out
 }
 
-pub(super) fn fetch(fetch: &FetchTable) -> Table {
+pub fn fetch(fetch: &FetchTable) -> Table {
     let columns = [
         "latency [ms]",
         "uncmp [s]",

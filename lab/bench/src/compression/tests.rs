@@ -10,7 +10,7 @@ struct Cli {
 }
 
 /// The arguments of a run with a node.
-pub(super) fn args(more: &[&str]) -> CompressionArgs {
+pub fn args(more: &[&str]) -> CompressionArgs {
     let words = ["bench", "compression", "http://node"];
     match Cli::try_parse_from(words.iter().chain(more))
         .unwrap()

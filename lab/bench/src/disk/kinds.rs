@@ -7,12 +7,12 @@ const MAX_KINDS: usize = 24;
 const MAX_EXTENSION_CHARS: usize = 12;
 
 #[derive(Default)]
-pub(super) struct FileKinds {
+pub struct FileKinds {
     by_name: BTreeMap<String, Space>,
 }
 
 impl FileKinds {
-    pub(super) fn add(&mut self, name: &str, space: Space) {
+    pub fn add(&mut self, name: &str, space: Space) {
         let kind = kind(name);
         // Limits memory if names are unbounded.
         let kind = if self.by_name.len() < 10_000 || self.by_name.contains_key(&kind) {
@@ -23,13 +23,13 @@ impl FileKinds {
         self.by_name.entry(kind).or_default().add(space);
     }
 
-    pub(super) fn total(&self) -> Space {
+    pub fn total(&self) -> Space {
         let mut total = Space::default();
         self.by_name.values().for_each(|space| total.add(*space));
         total
     }
 
-    pub(super) fn largest_first(&self) -> Vec<(String, Space)> {
+    pub fn largest_first(&self) -> Vec<(String, Space)> {
         let mut all: Vec<(String, Space)> = self.by_name.clone().into_iter().collect();
         all.sort_by_key(|(_, space)| std::cmp::Reverse(space.bytes));
         if all.len() > MAX_KINDS {
@@ -63,7 +63,7 @@ fn kind(name: &str) -> String {
 }
 
 /// Whether the name allows it. The file's header decides.
-pub(super) fn may_be_sqlite(name: &str) -> bool {
+pub fn may_be_sqlite(name: &str) -> bool {
     match name.rsplit_once('.') {
         Some((_, end)) => ["sqlite", "sqlite3", "db", "db3"].contains(&end),
         None => !name.bytes().all(|byte| byte.is_ascii_digit()),

@@ -17,7 +17,7 @@ const MAX_SMALL_FILE: u64 = 1 << 20;
 /// The smallest of the others are merged.
 const MAX_PARTS: usize = 120;
 
-pub(super) fn database(path: &Path, relative_path: String, limit: Limit<'_>) -> Database {
+pub fn database(path: &Path, relative_path: String, limit: Limit<'_>) -> Database {
     let files = files(path, limit);
     // Unknown if only part of the files was listed.
     let engine = if limit.is_over() {

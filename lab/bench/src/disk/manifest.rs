@@ -17,24 +17,24 @@ const MAX_EDIT_BYTES: usize = 256 << 20;
 const OPTIONAL_ABOVE: u64 = 1 << 13;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct LevelTable {
-    pub(super) level: u64,
-    pub(super) bytes: u64,
+pub struct LevelTable {
+    pub level: u64,
+    pub bytes: u64,
     /// A file may contain several tables.
-    pub(super) file: u64,
+    pub file: u64,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Version {
+pub struct Version {
     /// By column family (0 without families) and table number.
-    pub(super) tables: BTreeMap<(u64, u64), LevelTable>,
-    pub(super) families: BTreeMap<u64, String>,
+    pub tables: BTreeMap<(u64, u64), LevelTable>,
+    pub families: BTreeMap<u64, String>,
     /// The last edit is incomplete: its writer is active or was interrupted.
-    pub(super) has_incomplete_edit: bool,
+    pub has_incomplete_edit: bool,
 }
 
 /// Fails if `in_time` returns false, and on unknown fields.
-pub(super) fn read(mut from: impl Read, in_time: impl Fn() -> bool) -> anyhow::Result<Version> {
+pub fn read(mut from: impl Read, in_time: impl Fn() -> bool) -> anyhow::Result<Version> {
     let mut version = Version::default();
     let (mut block, mut edit, mut edits) = (vec![0; BLOCK_BYTES], Vec::new(), 0_u64);
     loop {

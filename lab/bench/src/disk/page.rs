@@ -4,7 +4,7 @@ use faultline_pages::{
     model::{BarSeries, Bars, Block, Cell, Chart, Table},
 };
 
-pub(crate) fn blocks(disks: &[Disk]) -> Vec<Block> {
+pub fn blocks(disks: &[Disk]) -> Vec<Block> {
     if disks.is_empty() {
         return Vec::new();
     }

@@ -4,7 +4,7 @@ use faultline_text::{bytes, count, number, size, table};
 use std::fmt::Write as _;
 
 /// Totals and file types, then databases, in the study's order.
-pub(crate) fn text(disks: &[Disk]) -> String {
+pub fn text(disks: &[Disk]) -> String {
     if disks.is_empty() {
         return String::new();
     }
@@ -86,7 +86,7 @@ fn part(part: &DatabasePart) -> Vec<String> {
     ]
 }
 
-pub(super) fn rows(disks: &[Disk]) -> Vec<(&Disk, &Database, &DatabasePart)> {
+pub fn rows(disks: &[Disk]) -> Vec<(&Disk, &Database, &DatabasePart)> {
     let mut rows = Vec::new();
     for disk in disks {
         for of in &disk.databases {

@@ -19,7 +19,7 @@ const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// The smallest of the others are merged.
 const MAX_PARTS: usize = 60;
 
-pub(super) fn has_sqlite_magic(path: &Path) -> bool {
+pub fn has_sqlite_magic(path: &Path) -> bool {
     let mut head = [0; 16];
     File::open(path)
         .and_then(|mut file| file.read_exact(&mut head))
@@ -27,7 +27,7 @@ pub(super) fn has_sqlite_magic(path: &Path) -> bool {
         && head == *MAGIC
 }
 
-pub(super) fn database(path: &Path, relative_path: String, limit: Limit<'_>) -> Database {
+pub fn database(path: &Path, relative_path: String, limit: Limit<'_>) -> Database {
     let before = FileVersion::of_path(path).ok();
     let mut problems = Vec::new();
     let parts = parts(path, limit).unwrap_or_else(|error| {

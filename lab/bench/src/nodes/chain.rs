@@ -1,26 +1,26 @@
 use crate::plan::{HEX, RANDOM};
 use serde_json::Value;
 
-pub(super) type RpcCall = (&'static str, &'static str);
+pub type RpcCall = (&'static str, &'static str);
 
 #[derive(Debug)]
-pub(super) struct Chain {
-    pub(super) name: &'static str,
+pub struct Chain {
+    pub name: &'static str,
     /// Method, parameters, and whether all nodes must agree.
-    pub(super) methods: &'static [(&'static str, &'static str, bool)],
-    pub(super) default_methods: &'static [&'static str],
+    pub methods: &'static [(&'static str, &'static str, bool)],
+    pub default_methods: &'static [&'static str],
     /// Newest slot or block, newest final one, oldest if nodes may prune, version.
-    pub(super) first: [Option<RpcCall>; 4],
+    pub first: [Option<RpcCall>; 4],
     /// Of the first block, and of a given height.
-    pub(super) hashes: [RpcCall; 2],
+    pub hashes: [RpcCall; 2],
     /// Field name if the result is an object.
-    pub(super) hash: &'static str,
+    pub hash: &'static str,
     /// Requested slots or blocks are at least this far below the newest final one.
-    pub(super) unfinalized_margin: u64,
+    pub unfinalized_margin: u64,
 }
 
 /// The first is the default.
-pub(super) const CHAINS: [Chain; 3] = [
+pub const CHAINS: [Chain; 3] = [
     Chain {
         name: "solana",
         methods: &[
@@ -124,7 +124,7 @@ pub(super) const CHAINS: [Chain; 3] = [
 
 /// Slots to leave out in addition: the hundred blocks after the slot must be finalized, with
 /// skipped slots between them.
-pub(super) fn extra_margin(method: &str) -> u64 {
+pub fn extra_margin(method: &str) -> u64 {
     if method == "getBlocksWithLimit" {
         150
     } else {
@@ -133,16 +133,16 @@ pub(super) fn extra_margin(method: &str) -> u64 {
 }
 
 /// The method and parameters in the form of [`crate::plan::Cell::method`].
-pub(super) fn method((method, params): (&str, &str)) -> String {
+pub fn method((method, params): (&str, &str)) -> String {
     format!(r#""method":"{method}","params":{params}"#)
 }
 
-pub(super) fn has_placeholder(params: &str) -> bool {
+pub fn has_placeholder(params: &str) -> bool {
     params.contains(RANDOM) || params.contains(HEX)
 }
 
 /// A height in the notation of any chain: number, hexadecimal text, or object.
-pub(super) fn height(value: &Value) -> Option<u64> {
+pub fn height(value: &Value) -> Option<u64> {
     match value {
         Value::String(text) => u64::from_str_radix(text.strip_prefix("0x")?, 16).ok(),
         Value::Object(fields) => fields.get("block_number")?.as_u64(),
@@ -150,7 +150,7 @@ pub(super) fn height(value: &Value) -> Option<u64> {
     }
 }
 
-pub(super) fn hash(chain: &Chain, value: &Value) -> Option<String> {
+pub fn hash(chain: &Chain, value: &Value) -> Option<String> {
     let hash = value.as_str().or(value[chain.hash].as_str())?;
     Some(match hash.strip_prefix("0x") {
         // Nodes may pad with zeros.
@@ -159,7 +159,7 @@ pub(super) fn hash(chain: &Chain, value: &Value) -> Option<String> {
     })
 }
 
-pub(crate) fn version(value: &Value) -> Option<&str> {
+pub fn version(value: &Value) -> Option<&str> {
     value.as_str().or(value["solana-core"].as_str())
 }
 

@@ -28,7 +28,7 @@ struct Load {
 /// and the latency in ms.
 type Round = Vec<Vec<(u64, f64)>>;
 
-pub(crate) fn tables(results: &Results) -> String {
+pub fn tables(results: &Results) -> String {
     let mut out = disk::text(&results.header.disks);
     for load in loads(results) {
         let _ = writeln!(out, "=== {} ===\n", load.title);
@@ -271,7 +271,7 @@ fn faultless_arms<'a>(results: &'a Results, method: &str) -> Vec<&'a str> {
     faultless_arms
 }
 
-pub(crate) fn page(results: &Results) -> Vec<Block> {
+pub fn page(results: &Results) -> Vec<Block> {
     let columns = ["load", "node", "requests", "total [s]", "average [s]"];
     let note = "Over the rounds in which every node answered all requests of the load well.";
     let mut out = cells::table("study-totals", "Total and average time", &columns, note);

@@ -20,7 +20,7 @@ const MAX_CLASSES: usize = 120;
 const MAX_POINTS: usize = 1500;
 
 /// The mean latency of each request against the reference's.
-pub(super) fn effects(results: &Results, compared: &[Comparison]) -> Option<Block> {
+pub fn effects(results: &Results, compared: &[Comparison]) -> Option<Block> {
     let [reference, others @ ..] = results.header.arms.as_slice() else {
         return None;
     };
@@ -53,7 +53,7 @@ pub(super) fn effects(results: &Results, compared: &[Comparison]) -> Option<Bloc
 }
 
 /// Differences by size with the crossover; empty if sizes are unknown.
-pub(super) fn differences(results: &Results, compared: &[Comparison]) -> Vec<Block> {
+pub fn differences(results: &Results, compared: &[Comparison]) -> Vec<Block> {
     let Some(reference) = results.header.arms.first() else {
         return Vec::new();
     };
@@ -120,7 +120,7 @@ fn curve(
     })
 }
 
-pub(super) fn distributions(results: &Results) -> Vec<Block> {
+pub fn distributions(results: &Results) -> Vec<Block> {
     let subjects = results.subjects();
     let unique_ids = unique_ids(subjects.iter().map(|(subject, _)| *subject));
     let mut blocks = Vec::new();
@@ -171,7 +171,7 @@ pub(super) fn distributions(results: &Results) -> Vec<Block> {
     blocks
 }
 
-pub(super) fn over_time(results: &Results) -> Vec<Block> {
+pub fn over_time(results: &Results) -> Vec<Block> {
     let rounds = results.rounds();
     let rounds_per_point = rounds.div_ceil(MAX_POINTS).max(1);
     let arms = &results.header.arms;

@@ -1,6 +1,6 @@
 use super::*;
 
-pub(crate) fn plan(cells: usize, seed: u64) -> Plan {
+pub fn plan(cells: usize, seed: u64) -> Plan {
     let cell = |arm| Cell {
         arm,
         subject: 0,

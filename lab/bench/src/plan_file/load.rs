@@ -49,7 +49,7 @@ struct Request {
 }
 
 /// Relative paths are relative to the folder of `file`.
-pub(super) fn parse(text: &str, file: &Path) -> Result<(Plan, Option<PathBuf>), Vec<ConfigError>> {
+pub fn parse(text: &str, file: &Path) -> Result<(Plan, Option<PathBuf>), Vec<ConfigError>> {
     let folder = file.parent().unwrap_or(Path::new("")).to_owned();
     let (read, mistakes) = faultline_settings::read_secret(text, Some(file), |mut top| {
         let mut plan = Plan::default();

@@ -59,13 +59,13 @@ impl Connection {
     }
 }
 
-pub(crate) struct Connections {
+pub struct Connections {
     links: Vec<Option<Connection>>,
     tls: Option<TlsConnector>,
 }
 
 impl Connections {
-    pub(crate) fn new(plan: &Plan, tls: Option<TlsConnector>) -> Connections {
+    pub fn new(plan: &Plan, tls: Option<TlsConnector>) -> Connections {
         Connections {
             links: plan.links.iter().map(|_| None).collect(),
             tls,
@@ -73,7 +73,7 @@ impl Connections {
     }
 
     /// An error becomes the next request's failure.
-    pub(crate) async fn open(&mut self, plan: &Plan, cell: &Cell) {
+    pub async fn open(&mut self, plan: &Plan, cell: &Cell) {
         let (kind, connection) = (plan.link(cell), &mut self.links[cell.link]);
         if connection.is_none() && kind.protocol != Protocol::HttpNew {
             let opened = Connection::open(kind, self.tls.as_ref(), plan.limit, plan.timeout);
@@ -84,7 +84,7 @@ impl Connections {
     }
 
     /// Scheduled for `at`. A failure drops the connection.
-    pub(crate) async fn exchange(
+    pub async fn exchange(
         &mut self,
         plan: &Plan,
         cell: &Cell,

@@ -25,13 +25,13 @@ const MAX_BACKOFF: Duration = Duration::from_secs(60);
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 /// Shorter pauses are not reported.
 const MIN_REPORTED_PAUSE: Duration = Duration::from_secs(2);
-pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(100);
+pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Precision of the runtime's timers; the rest is active waiting.
 const TIMER_PRECISION: Duration = Duration::from_millis(2);
 
 /// Shared by all senders.
 #[derive(Debug, Default)]
-pub(crate) struct Pace {
+pub struct Pace {
     /// Closed loop: no request is sent to any node before this time.
     resume: Cell<Duration>,
     /// Open loop: by node ([`Plan::node`](crate::plan::Plan::node)).
@@ -43,16 +43,16 @@ pub(crate) struct Pace {
 }
 
 #[derive(Debug)]
-pub(crate) struct LastAttempt<T> {
-    pub(crate) answer: Result<T, Failure>,
+pub struct LastAttempt<T> {
+    pub answer: Result<T, Failure>,
     /// Of the last attempt.
-    pub(crate) at: Duration,
-    pub(crate) refused: u32,
+    pub at: Duration,
+    pub refused: u32,
 }
 
 /// Which refusals are retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Retried {
+pub enum Retried {
     /// In a closed loop.
     All,
     /// During preparation: rate limits.
@@ -63,15 +63,15 @@ pub(crate) enum Retried {
 
 impl Pace {
     /// The first reason is kept.
-    pub(crate) fn end(&self, by: String) {
+    pub fn end(&self, by: String) {
         self.ended_by.borrow_mut().get_or_insert(by);
     }
 
-    pub(crate) fn ended_by(&self) -> Option<String> {
+    pub fn ended_by(&self) -> Option<String> {
         self.ended_by.borrow().clone()
     }
 
-    pub(crate) fn ended_early(&self) -> String {
+    pub fn ended_early(&self) -> String {
         let by = self.ended_by().unwrap_or_default();
         format!("ended by {by} before anything was measured")
     }
@@ -80,12 +80,12 @@ impl Pace {
         self.ended_by.borrow().is_some()
     }
 
-    pub(crate) fn refusals(&self) -> BTreeMap<String, u64> {
+    pub fn refusals(&self) -> BTreeMap<String, u64> {
         self.refusals.borrow().clone()
     }
 
     /// Whether a node's requested delay forbids a request scheduled for `at`.
-    pub(crate) fn is_paused(&self, node: usize, at: Duration) -> bool {
+    pub fn is_paused(&self, node: usize, at: Duration) -> bool {
         self.not_before
             .borrow()
             .get(&node)
@@ -93,7 +93,7 @@ impl Pace {
     }
 
     /// Returns whether to send the request.
-    pub(crate) async fn until(&self, moment: Duration) -> bool {
+    pub async fn until(&self, moment: Duration) -> bool {
         loop {
             let left = moment.saturating_sub(clock::uptime());
             if left.is_zero() || self.is_over() {
@@ -107,12 +107,12 @@ impl Pace {
         }
     }
 
-    pub(crate) async fn wait_for_resume(&self) -> bool {
+    pub async fn wait_for_resume(&self) -> bool {
         self.until(self.resume.get()).await
     }
 
     /// Retries after a wait if allowed. `None` if the run ends meanwhile.
-    pub(crate) async fn send_with_retries<T>(
+    pub async fn send_with_retries<T>(
         &self,
         node: usize,
         mut at: Duration,

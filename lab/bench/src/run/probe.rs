@@ -16,14 +16,14 @@ use tokio_rustls::TlsConnector;
 
 impl Engine {
     /// Sends every cell once, to all arms of a subject at the same time. Returns the decoded bytes.
-    pub(crate) fn probe(&self, plan: &Plan) -> anyhow::Result<Vec<Result<Vec<u8>, Failure>>> {
+    pub fn probe(&self, plan: &Plan) -> anyhow::Result<Vec<Result<Vec<u8>, Failure>>> {
         let pace = Pace::default();
         let answers = self.with_signals(&pace, || (), send_all(plan, self.tls.as_ref(), &pace))?;
         let answers = answers.filter(|_| pace.ended_by().is_none());
         answers.with_context(|| pace.ended_early())
     }
 
-    pub(crate) fn probe_json(&self, plan: &Plan) -> anyhow::Result<Vec<serde_json::Value>> {
+    pub fn probe_json(&self, plan: &Plan) -> anyhow::Result<Vec<serde_json::Value>> {
         let mut values = Vec::new();
         for (answer, cell) in self.probe(plan)?.into_iter().zip(&plan.cells) {
             let bytes = answer.map_err(|failure| {

@@ -4,7 +4,7 @@
     reason = "a node that is asked needs a thread"
 )]
 
-pub(crate) mod server;
+pub mod server;
 
 mod hostile;
 
@@ -29,7 +29,7 @@ use std::{
 /// What a node does to a request, by the request's id.
 type Hostile = Box<dyn Fn(u64) -> Reply + Send + Sync>;
 
-pub(super) fn plan(server: &Server, rounds: u32, workers: usize, rate: Option<f64>) -> Rc<Plan> {
+pub fn plan(server: &Server, rounds: u32, workers: usize, rate: Option<f64>) -> Rc<Plan> {
     plan_of(
         Endpoint::read(&format!("http://{}", server.address)).unwrap(),
         rounds,
@@ -38,12 +38,7 @@ pub(super) fn plan(server: &Server, rounds: u32, workers: usize, rate: Option<f6
     )
 }
 
-pub(super) fn plan_of(
-    endpoint: Endpoint,
-    rounds: u32,
-    workers: usize,
-    rate: Option<f64>,
-) -> Rc<Plan> {
+pub fn plan_of(endpoint: Endpoint, rounds: u32, workers: usize, rate: Option<f64>) -> Rc<Plan> {
     let method = r#""method":"getAccountInfo","params":[]"#.to_owned();
     Rc::new(Plan {
         arms: vec!["a".to_owned()],

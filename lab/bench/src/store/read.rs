@@ -20,13 +20,13 @@ const KIND: DatabaseKind = DatabaseKind {
 };
 
 /// `C` is the outcome of `bench compression`.
-pub(crate) enum Stored<C> {
+pub enum Stored<C> {
     Compression(C),
     Requests(Box<Results>),
 }
 
 /// Reads the results of a finished, unfinished or killed run.
-pub(crate) fn read<C: DeserializeOwned>(path: &Path) -> anyhow::Result<Stored<C>> {
+pub fn read<C: DeserializeOwned>(path: &Path) -> anyhow::Result<Stored<C>> {
     let database =
         ForeignDatabase::open(path, &KIND, &TABLES).map_err(|error| describe_error(path, error))?;
     let header = |_, row: &Row<'_>| Ok(row.get(0)?);

@@ -22,7 +22,7 @@ const UNFINISHED: &str = "a kill, or not ended yet";
 type Bucket = (usize, u64, u64, u64);
 
 /// Receives results about once a second, one transaction each.
-pub(crate) struct ResultsFile {
+pub struct ResultsFile {
     sender: Sender<Message>,
     /// Fails if any part of the run is missing in the file.
     thread: JoinHandle<anyhow::Result<()>>,
@@ -36,7 +36,7 @@ enum Message {
 }
 
 /// `option` names `path` in errors.
-pub(crate) fn check_new(option: &str, path: &Path) -> anyhow::Result<()> {
+pub fn check_new(option: &str, path: &Path) -> anyhow::Result<()> {
     match files::creation_error(path) {
         Some(why) => Err(UsageError(format!("{option} {why}")).into()),
         None => Ok(()),
@@ -44,7 +44,7 @@ pub(crate) fn check_new(option: &str, path: &Path) -> anyhow::Result<()> {
 }
 
 impl ResultsFile {
-    pub(crate) fn create(path: &Path) -> anyhow::Result<ResultsFile> {
+    pub fn create(path: &Path) -> anyhow::Result<ResultsFile> {
         let writer = ResultsWriter {
             path: path.to_owned(),
             database: create(path)?,
@@ -61,7 +61,7 @@ impl ResultsFile {
         Ok(ResultsFile { sender, thread })
     }
 
-    pub(crate) fn begin(&self, header: &Header, cells: &[CellHead]) -> anyhow::Result<()> {
+    pub fn begin(&self, header: &Header, cells: &[CellHead]) -> anyhow::Result<()> {
         let (sender, written) = channel();
         self.send(Message::Begin(
             Box::new(header.clone()),
@@ -72,12 +72,12 @@ impl ResultsFile {
     }
 
     /// Failed writes are reported and retried.
-    pub(crate) fn append(&self, samples: &[Sample], state: &RunState) {
+    pub fn append(&self, samples: &[Sample], state: &RunState) {
         self.send(Message::Append(samples.to_vec(), state.clone()));
     }
 
     /// Fails if any part of the run is missing in the file.
-    pub(crate) fn finish(self, results: &Results) -> anyhow::Result<()> {
+    pub fn finish(self, results: &Results) -> anyhow::Result<()> {
         let buckets = (0..results.cells.len())
             .flat_map(|cell| buckets(results, cell))
             .collect();
@@ -86,7 +86,7 @@ impl ResultsFile {
     }
 
     /// Removes the file unless a run began.
-    pub(crate) fn abandon(self) {
+    pub fn abandon(self) {
         let _ = self.ended();
     }
 
@@ -103,7 +103,7 @@ impl ResultsFile {
 }
 
 /// Creates a results file with the document as header and no requests.
-pub(crate) fn write_document(path: &Path, document: &impl Serialize) -> anyhow::Result<()> {
+pub fn write_document(path: &Path, document: &impl Serialize) -> anyhow::Result<()> {
     let mut database = create(path)?;
     transact(&mut database, |transaction| {
         insert_header(transaction, document)
@@ -247,7 +247,7 @@ impl ResultsWriter {
     }
 }
 
-pub(crate) fn reason(error: &anyhow::Error) -> String {
+pub fn reason(error: &anyhow::Error) -> String {
     let code = error
         .downcast_ref()
         .and_then(rusqlite::Error::sqlite_error_code);

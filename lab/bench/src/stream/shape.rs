@@ -24,16 +24,16 @@ const TIMER_PRECISION: Duration = Duration::from_millis(2);
 const PIECE_BYTES: usize = 1448;
 
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct LinkShape {
+pub struct LinkShape {
     /// Added round-trip time.
-    pub(crate) added: Duration,
+    pub added: Duration,
     /// Bits per second in each direction.
-    pub(crate) rate: Option<f64>,
+    pub rate: Option<f64>,
 }
 
 impl LinkShape {
     /// `30ms` or `30ms@20Mbit`.
-    pub(crate) fn read(text: &str) -> Option<LinkShape> {
+    pub fn read(text: &str) -> Option<LinkShape> {
         let (added, rate) = text
             .split_once('@')
             .map_or((text, None), |(added, rate)| (added, Some(rate)));
@@ -50,7 +50,7 @@ impl LinkShape {
         })
     }
 
-    pub(crate) fn is_none(&self) -> bool {
+    pub fn is_none(&self) -> bool {
         self.added.is_zero() && self.rate.is_none()
     }
 }
@@ -133,7 +133,7 @@ impl Direction {
     }
 }
 
-pub(crate) struct ShapedStream<S> {
+pub struct ShapedStream<S> {
     stream: S,
     from_node: Direction,
     to_node: Direction,
@@ -141,7 +141,7 @@ pub(crate) struct ShapedStream<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> ShapedStream<S> {
-    pub(crate) fn new(stream: S, shape: LinkShape) -> ShapedStream<S> {
+    pub fn new(stream: S, shape: LinkShape) -> ShapedStream<S> {
         ShapedStream {
             stream,
             from_node: Direction::new(shape),

@@ -35,19 +35,19 @@ const MAX_HEAD_WAIT: Duration = Duration::from_secs(1);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Chain ids of development chains: geth and Ganache, Hardhat and Anvil.
-pub(super) const DEVELOPMENT_CHAINS: [&str; 2] = ["0x539", "0x7a69"];
+pub const DEVELOPMENT_CHAINS: [&str; 2] = ["0x539", "0x7a69"];
 
-pub(super) struct Evm {
+pub struct Evm {
     id: String,
     /// Payer and contract.
     contract: Option<(String, String)>,
     value: u64,
     /// A write failed, so the value must be read again.
-    pub(super) effect_unknown: bool,
+    pub effect_unknown: bool,
 }
 
 impl Evm {
-    pub(super) fn new(id: &str, contract: Option<(String, String)>) -> Evm {
+    pub fn new(id: &str, contract: Option<(String, String)>) -> Evm {
         Evm {
             id: id.to_owned(),
             contract,
@@ -57,11 +57,7 @@ impl Evm {
     }
 
     /// The node signs for `payer`.
-    pub(super) async fn deploy(
-        client: &mut NodeClient,
-        id: &str,
-        payer: &str,
-    ) -> Result<Evm, Failure> {
+    pub async fn deploy(client: &mut NodeClient, id: &str, payer: &str) -> Result<Evm, Failure> {
         let transaction =
             json!([{"from": payer, "data": format!("0x{DEPLOYMENT}{CONTRACT}"), "gas": GAS}]);
         let hash = client
@@ -81,11 +77,11 @@ impl Evm {
         Ok(Evm::new(id, Some((payer.to_owned(), address.to_owned()))))
     }
 
-    pub(super) fn can_write(&self) -> bool {
+    pub fn can_write(&self) -> bool {
         self.contract.is_some()
     }
 
-    pub(super) async fn prepare(
+    pub async fn prepare(
         &mut self,
         client: &mut NodeClient,
         protocol: Protocol,
@@ -119,7 +115,7 @@ impl Evm {
     }
 
     /// Over HTTP the receipt is polled; over a WebSocket after each new head.
-    pub(super) async fn write(
+    pub async fn write(
         &mut self,
         client: &mut NodeClient,
         protocol: Protocol,
@@ -149,11 +145,7 @@ impl Evm {
     }
 
     /// Must be the written number; without a contract, reads the newest block.
-    pub(super) async fn read(
-        &self,
-        client: &mut NodeClient,
-        protocol: Protocol,
-    ) -> Result<(), Failure> {
+    pub async fn read(&self, client: &mut NodeClient, protocol: Protocol) -> Result<(), Failure> {
         let stored = self.stored(client, protocol).await?;
         let is = format!("0x{:064x}", self.value);
         if !self.can_write() || stored.as_str() == Some(is.as_str()) {

@@ -22,7 +22,7 @@ use tokio_rustls::TlsConnector;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 /// Fails with [`Failure::Timeout`].
-pub(super) async fn in_time<T>(
+pub async fn in_time<T>(
     limit: Duration,
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
@@ -34,17 +34,17 @@ struct MessageKind {
     method: Option<IgnoredAny>,
 }
 
-pub(super) struct NodeClient {
+pub struct NodeClient {
     http: LinkKind,
     websocket: LinkKind,
     tls: Option<TlsConnector>,
     limit: usize,
     /// Of a call, and of an operation.
-    pub(super) timeout: Duration,
+    pub timeout: Duration,
     /// Between two polls.
-    pub(super) poll: Duration,
+    pub poll: Duration,
     /// The sums of calls, without the phase in which an operation waits.
-    pub(super) meter: Timing,
+    pub meter: Timing,
     links: BTreeMap<Protocol, Link>,
     socket: Option<Socket>,
     /// Notifications that were not read yet, at most `limit` bytes.
@@ -53,7 +53,7 @@ pub(super) struct NodeClient {
 }
 
 impl NodeClient {
-    pub(super) fn new(
+    pub fn new(
         [http, websocket]: [&LinkKind; 2],
         tls: Option<TlsConnector>,
         limit: usize,
@@ -75,19 +75,19 @@ impl NodeClient {
         }
     }
 
-    pub(super) async fn next_poll(&self) {
+    pub async fn next_poll(&self) {
         sleep(self.poll).await;
     }
 
     /// Drops all connections, because late messages are possible after a failure.
-    pub(super) fn drop_connections(&mut self) {
+    pub fn drop_connections(&mut self) {
         self.links.clear();
         self.socket = None;
         self.notifications.clear();
     }
 
     /// Returns whether it is a new WebSocket, without subscriptions.
-    pub(super) async fn connect(&mut self, protocol: Protocol) -> Result<bool, Failure> {
+    pub async fn connect(&mut self, protocol: Protocol) -> Result<bool, Failure> {
         in_time(self.timeout, self.connected(protocol)).await
     }
 
@@ -125,7 +125,7 @@ impl NodeClient {
     }
 
     /// Drains notifications before an unrelated measurement.
-    pub(super) fn drain_notifications(&mut self) {
+    pub fn drain_notifications(&mut self) {
         self.notifications.clear();
         let Some(socket) = &mut self.socket else {
             return;
@@ -135,7 +135,7 @@ impl NodeClient {
     }
 
     /// Fails with [`Failure::Missing`] on null.
-    pub(super) async fn call(
+    pub async fn call(
         &mut self,
         protocol: Protocol,
         method: &str,
@@ -223,7 +223,7 @@ impl NodeClient {
         self.meter.received += raw.received;
     }
 
-    pub(super) async fn next_notification(&mut self) -> Result<Value, Failure> {
+    pub async fn next_notification(&mut self) -> Result<Value, Failure> {
         let text = match self.notifications.pop_front() {
             Some(notifications) => notifications,
             None => {

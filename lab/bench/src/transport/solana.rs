@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Mainnet-beta, testnet and devnet, where nothing is written.
-pub(super) const PUBLIC_GENESIS_HASHES: [&str; 3] = [
+pub const PUBLIC_GENESIS_HASHES: [&str; 3] = [
     "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d",
     "4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY",
     "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG",
@@ -23,14 +23,14 @@ const INITIAL_LAMPORTS: u64 = 1_000_000_000;
 /// A blockhash is valid for about a minute.
 const BLOCKHASH_AGE: Duration = Duration::from_secs(20);
 
-pub(super) struct Solana {
+pub struct Solana {
     payer: Ed25519KeyPair,
     target: [u8; 32],
     /// Balance of the target.
     target_balance: u64,
     transfers: u64,
     /// A transfer failed, so the balance must be read again.
-    pub(super) effect_unknown: bool,
+    pub effect_unknown: bool,
     blockhash: [u8; 32],
     blockhash_at: Duration,
     subscription: Value,
@@ -38,7 +38,7 @@ pub(super) struct Solana {
 
 impl Solana {
     /// Funds a new account with an airdrop and makes the first transfer to the target.
-    pub(super) async fn fund_new_account(client: &mut NodeClient) -> Result<Solana, Failure> {
+    pub async fn fund_new_account(client: &mut NodeClient) -> Result<Solana, Failure> {
         let random = SystemRandom::new();
         let seed = || {
             ring::rand::generate::<[u8; 32]>(&random)
@@ -68,7 +68,7 @@ impl Solana {
         Ok(solana)
     }
 
-    pub(super) async fn renew_blockhash(&mut self, client: &mut NodeClient) -> Result<(), Failure> {
+    pub async fn renew_blockhash(&mut self, client: &mut NodeClient) -> Result<(), Failure> {
         let now = clock::uptime();
         if self.blockhash == [0; 32] || now.saturating_sub(self.blockhash_at) > BLOCKHASH_AGE {
             let options = json!([{"commitment": "confirmed"}]);
@@ -86,7 +86,7 @@ impl Solana {
         Ok(())
     }
 
-    pub(super) async fn prepare(
+    pub async fn prepare(
         &mut self,
         client: &mut NodeClient,
         protocol: Protocol,
@@ -113,7 +113,7 @@ impl Solana {
     }
 
     /// Over HTTP the status is polled; over a WebSocket the node notifies.
-    pub(super) async fn write(
+    pub async fn write(
         &mut self,
         client: &mut NodeClient,
         protocol: Protocol,
@@ -139,7 +139,7 @@ impl Solana {
     }
 
     /// Changes the account, then waits until the node returns the new balance.
-    pub(super) async fn read(
+    pub async fn read(
         &mut self,
         client: &mut NodeClient,
         protocol: Protocol,

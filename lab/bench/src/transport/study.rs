@@ -11,7 +11,7 @@ use faultline_stats::arms::Direction;
 use faultline_text::number;
 use std::fmt::Write as _;
 
-pub(crate) fn tables(results: &Results) -> String {
+pub fn tables(results: &Results) -> String {
     let sentences = sentences(results);
     let mut out = String::new();
     for subject in results.subject_names() {
@@ -106,7 +106,7 @@ fn sentence(reference: &str, compared: &Comparison, interval: &str) -> String {
     )
 }
 
-pub(crate) fn page(results: &Results) -> Vec<Block> {
+pub fn page(results: &Results) -> Vec<Block> {
     let arms = &results.header.arms;
     let columns: Vec<(&str, &str)> = std::iter::once(("", ""))
         .chain(arms.iter().map(|arm| (arm.as_str(), "ms")))

@@ -9,10 +9,10 @@ use std::{
 };
 
 /// What becomes of a request: a result, or code and message of an error.
-pub(crate) type Answer = Result<Value, (i64, &'static str)>;
+pub type Answer = Result<Value, (i64, &'static str)>;
 
 /// Starts one, whose threads end with the test's process; where it is asked.
-pub(crate) fn start(answer: impl Fn(&str, &Value) -> Answer + Send + Sync + 'static) -> String {
+pub fn start(answer: impl Fn(&str, &Value) -> Answer + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     let answer = Arc::new(answer);

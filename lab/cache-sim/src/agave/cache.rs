@@ -32,7 +32,7 @@ struct Entry {
 }
 
 /// Transactions run one after the other: threads that wait for one another are not simulated.
-pub(crate) struct ProgramCache<'a> {
+pub struct ProgramCache<'a> {
     rule: Rule,
     trace: &'a Trace,
     rng: Rng,
@@ -54,7 +54,7 @@ pub(crate) struct ProgramCache<'a> {
 }
 
 impl<'a> ProgramCache<'a> {
-    pub(crate) fn new(
+    pub fn new(
         rule: Rule,
         trace: &'a Trace,
         budget: Budget,
@@ -88,7 +88,7 @@ impl<'a> ProgramCache<'a> {
     }
 
     /// Gives all programs these uses and loads the first ones until the cache is full.
-    pub(crate) fn fill(&mut self, most_used: &[(u32, u32)]) {
+    pub fn fill(&mut self, most_used: &[(u32, u32)]) {
         let mut is_full = false;
         for (program, uses) in most_used {
             is_full = is_full || self.weight + self.budget.of(*program) > self.budget.target;

@@ -8,14 +8,14 @@ const AGAIN: usize = 1;
 const ONCE_GHOST: usize = 2;
 const AGAIN_GHOST: usize = 3;
 
-pub(crate) struct Arc {
+pub struct Arc {
     queues: Queues<4>,
     capacity: u64,
     once_target: f64,
 }
 
 impl Arc {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub fn new(limits: Limits) -> Self {
         Arc {
             queues: Queues::new(limits.weights),
             capacity: limits.capacity,

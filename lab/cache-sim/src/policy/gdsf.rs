@@ -3,7 +3,7 @@ use super::{Limits, Replacement, heap::Heap};
 /// GDSF evicts the program with the lowest priority: `age + uses x compile time / size`. The age is
 /// the priority of the program that was evicted last, so unused programs lose rank. A program that
 /// was just loaded may be evicted itself.
-pub(crate) struct Gdsf<'a> {
+pub struct Gdsf<'a> {
     heap: Heap,
     capacity: u64,
     compile_us: &'a [u64],
@@ -13,7 +13,7 @@ pub(crate) struct Gdsf<'a> {
 }
 
 impl<'a> Gdsf<'a> {
-    pub(crate) fn new(limits: Limits, compile_us: &'a [u64]) -> Self {
+    pub fn new(limits: Limits, compile_us: &'a [u64]) -> Self {
         Gdsf {
             uses: vec![0; limits.weights.len()],
             heap: Heap::new(limits.weights),

@@ -3,16 +3,16 @@ use super::{Limits, Replacement};
 const NOWHERE: u32 = u32::MAX;
 
 /// Programs of a cache by their priority, the lowest first.
-pub(super) struct Heap {
+pub struct Heap {
     items: Vec<((u64, u64), u32)>,
     positions: Vec<u32>,
-    pub(super) weights: Vec<u64>,
+    pub weights: Vec<u64>,
     /// Of all programs in it.
-    pub(super) weight: u64,
+    pub weight: u64,
 }
 
 impl Heap {
-    pub(super) fn new(weights: Vec<u64>) -> Self {
+    pub fn new(weights: Vec<u64>) -> Self {
         Heap {
             items: Vec::new(),
             positions: vec![NOWHERE; weights.len()],
@@ -21,17 +21,17 @@ impl Heap {
         }
     }
 
-    pub(super) fn has(&self, program: u32) -> bool {
+    pub fn has(&self, program: u32) -> bool {
         self.positions[program as usize] != NOWHERE
     }
 
-    pub(super) fn key(&self, program: u32) -> Option<(u64, u64)> {
+    pub fn key(&self, program: u32) -> Option<(u64, u64)> {
         self.items
             .get(self.positions[program as usize] as usize)
             .map(|(key, _)| *key)
     }
 
-    pub(super) fn set(&mut self, program: u32, key: (u64, u64)) {
+    pub fn set(&mut self, program: u32, key: (u64, u64)) {
         let index = if self.has(program) {
             self.positions[program as usize] as usize
         } else {
@@ -47,7 +47,7 @@ impl Heap {
         self.down(index);
     }
 
-    pub(super) fn pop(&mut self) -> Option<((u64, u64), u32)> {
+    pub fn pop(&mut self) -> Option<((u64, u64), u32)> {
         let last = self.items.len().checked_sub(1)?;
         self.swap(0, last);
         let least = self.items.pop()?;
@@ -88,14 +88,14 @@ impl Heap {
     }
 }
 
-pub(crate) struct Lfu {
+pub struct Lfu {
     heap: Heap,
     capacity: u64,
     clock: u64,
 }
 
 impl Lfu {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub fn new(limits: Limits) -> Self {
         Lfu {
             heap: Heap::new(limits.weights),
             capacity: limits.capacity,

@@ -5,7 +5,7 @@ const NEVER: u32 = u32::MAX;
 
 /// Keeps the programs that are used again soonest. Like Agave it evicts after a transaction, so it
 /// is a bound for Agave, too.
-pub(crate) struct Min {
+pub struct Min {
     heap: Heap,
     capacity: u64,
     /// For each lookup, the transaction of the next lookup of the same program.
@@ -14,7 +14,7 @@ pub(crate) struct Min {
 }
 
 impl Min {
-    pub(crate) fn new(limits: Limits, trace: &Trace, fees_only: bool) -> Self {
+    pub fn new(limits: Limits, trace: &Trace, fees_only: bool) -> Self {
         let next = next_uses(trace, fees_only, &limits);
         Min {
             heap: Heap::new(limits.weights),

@@ -3,7 +3,7 @@ use super::{Limits, Replacement};
 const NONE: u32 = u32::MAX;
 
 /// `N` queues of programs; each program is in at most one. New ones come to the front.
-pub(super) struct Queues<const N: usize> {
+pub struct Queues<const N: usize> {
     nodes: Vec<Node>,
     fronts: [u32; N],
     backs: [u32; N],
@@ -20,7 +20,7 @@ struct Node {
 }
 
 impl<const N: usize> Queues<N> {
-    pub(super) fn new(weight_of: Vec<u64>) -> Self {
+    pub fn new(weight_of: Vec<u64>) -> Self {
         let node = Node {
             to_front: NONE,
             to_back: NONE,
@@ -37,27 +37,27 @@ impl<const N: usize> Queues<N> {
     }
 
     #[inline]
-    pub(super) fn queue_of(&self, program: u32) -> Option<usize> {
+    pub fn queue_of(&self, program: u32) -> Option<usize> {
         usize::from(self.nodes[program as usize].queue).checked_sub(1)
     }
 
-    pub(super) fn weight(&self, queue: usize) -> u64 {
+    pub fn weight(&self, queue: usize) -> u64 {
         self.weights[queue]
     }
 
-    pub(super) fn weight_of(&self, program: u32) -> u64 {
+    pub fn weight_of(&self, program: u32) -> u64 {
         self.weight_of[program as usize]
     }
 
-    pub(super) fn back(&self, queue: usize) -> Option<u32> {
+    pub fn back(&self, queue: usize) -> Option<u32> {
         Some(self.backs[queue]).filter(|program| *program != NONE)
     }
 
-    pub(super) fn toward_front(&self, program: u32) -> Option<u32> {
+    pub fn toward_front(&self, program: u32) -> Option<u32> {
         Some(self.nodes[program as usize].to_front).filter(|program| *program != NONE)
     }
 
-    pub(super) fn remove(&mut self, program: u32) {
+    pub fn remove(&mut self, program: u32) {
         let node = self.nodes[program as usize];
         let Some(queue) = self.queue_of(program) else {
             return;
@@ -74,7 +74,7 @@ impl<const N: usize> Queues<N> {
         self.weights[queue] -= self.weight_of(program);
     }
 
-    pub(super) fn push(&mut self, queue: usize, program: u32) {
+    pub fn push(&mut self, queue: usize, program: u32) {
         self.remove(program);
         let front = self.fronts[queue];
         match self.nodes.get_mut(front as usize) {
@@ -90,21 +90,21 @@ impl<const N: usize> Queues<N> {
         self.weights[queue] += self.weight_of(program);
     }
 
-    pub(super) fn pop(&mut self, queue: usize) -> Option<u32> {
+    pub fn pop(&mut self, queue: usize) -> Option<u32> {
         let program = self.back(queue)?;
         self.remove(program);
         Some(program)
     }
 }
 
-pub(crate) struct QueuePolicy {
+pub struct QueuePolicy {
     queue: Queues<1>,
     capacity: u64,
     moves_on_hit: bool,
 }
 
 impl QueuePolicy {
-    pub(crate) fn lru(limits: Limits) -> Self {
+    pub fn lru(limits: Limits) -> Self {
         QueuePolicy {
             queue: Queues::new(limits.weights),
             capacity: limits.capacity,
@@ -112,7 +112,7 @@ impl QueuePolicy {
         }
     }
 
-    pub(crate) fn fifo(limits: Limits) -> Self {
+    pub fn fifo(limits: Limits) -> Self {
         QueuePolicy {
             moves_on_hit: false,
             ..Self::lru(limits)
@@ -144,7 +144,7 @@ impl Replacement for QueuePolicy {
 
 /// SIEVE: a hand moves from the oldest program to the newest. It spares those used since its last
 /// visit and evicts the first other one.
-pub(crate) struct Sieve {
+pub struct Sieve {
     queue: Queues<1>,
     capacity: u64,
     visited: Vec<bool>,
@@ -152,7 +152,7 @@ pub(crate) struct Sieve {
 }
 
 impl Sieve {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub fn new(limits: Limits) -> Self {
         let visited = vec![false; limits.weights.len()];
         Sieve {
             queue: Queues::new(limits.weights),

@@ -8,7 +8,7 @@ const MAIN: usize = 1;
 const GHOST: usize = 2;
 const MAX_USES: u8 = 3;
 
-pub(crate) struct S3Fifo {
+pub struct S3Fifo {
     queues: Queues<3>,
     capacity: u64,
     small_capacity: u64,
@@ -21,7 +21,7 @@ pub(crate) struct S3Fifo {
 }
 
 impl S3Fifo {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub fn new(limits: Limits) -> Self {
         let uses = vec![0; limits.weights.len()];
         let small_capacity = (limits.capacity / 10).max(1);
         let main_capacity = limits.capacity - small_capacity;

@@ -9,7 +9,7 @@ const PROTECTED: usize = 2;
 /// Uses are counted up to here, as by a sketch with four bits.
 const MAX_USES: u8 = 15;
 
-pub(crate) struct WTinyLfu {
+pub struct WTinyLfu {
     queues: Queues<3>,
     /// Capacities: 1 % for the window; of the rest, 80 % for the protected segment.
     window_capacity: u64,
@@ -22,7 +22,7 @@ pub(crate) struct WTinyLfu {
 }
 
 impl WTinyLfu {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub fn new(limits: Limits) -> Self {
         let programs = limits.weights.len();
         let window_capacity = (limits.capacity / 100).max(1);
         let main_capacity = limits.capacity - window_capacity.min(limits.capacity);

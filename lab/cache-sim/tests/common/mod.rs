@@ -28,12 +28,12 @@ fn fixture(name: &str) -> Vec<u8> {
 }
 
 /// What the follower with 512 entries executed.
-pub(crate) fn load() -> Trace {
+pub fn load() -> Trace {
     file::read(fixture("load.trace").as_slice()).unwrap()
 }
 
 /// What a follower reported, by slot.
-pub(crate) fn observed(name: &str) -> Vec<Observed> {
+pub fn observed(name: &str) -> Vec<Observed> {
     let mut slots: BTreeMap<u64, Observed> = BTreeMap::new();
     let mut splitter = LineSplitter::new();
     splitter.feed(&fixture(name), |line| {
@@ -70,7 +70,7 @@ pub(crate) fn observed(name: &str) -> Vec<Observed> {
 }
 
 /// A trace of lines with a slot and programs.
-pub(crate) fn plain(text: &str) -> Trace {
+pub fn plain(text: &str) -> Trace {
     let mut trace = Trace::new(Meta {
         source: Source::Plain,
         cluster: String::new(),

@@ -1,7 +1,7 @@
 use super::*;
 use crate::compare::tests::runs;
 
-pub(crate) fn pace(consensus: &[&str], slot_seconds: Option<f64>) -> Pace {
+pub fn pace(consensus: &[&str], slot_seconds: Option<f64>) -> Pace {
     Pace {
         consensus: consensus.iter().map(|name| (*name).to_owned()).collect(),
         slot_seconds: slot_seconds.map(|seconds| (seconds, seconds)),
@@ -9,7 +9,7 @@ pub(crate) fn pace(consensus: &[&str], slot_seconds: Option<f64>) -> Pace {
 }
 
 /// Two rounds of a release that is 8 % worse, with the paces of baseline and release.
-pub(crate) fn with_paces(version: &str, [baseline, own]: [&Pace; 2]) -> Vec<RunRow> {
+pub fn with_paces(version: &str, [baseline, own]: [&Pace; 2]) -> Vec<RunRow> {
     let mut all = runs(version, 1.08, 2);
     for run in &mut all {
         run.pace = if run.of_baseline { baseline } else { own }.clone();

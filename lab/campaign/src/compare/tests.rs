@@ -6,7 +6,7 @@ use crate::{
 use faultline_report::report::pace::Pace;
 
 /// Runs of a release of which the p95 is so many times the baseline's, with this noise; the median is the baseline's.
-pub(crate) fn runs(version: &str, times: f64, rounds: u32) -> Vec<RunRow> {
+pub fn runs(version: &str, times: f64, rounds: u32) -> Vec<RunRow> {
     let mut rows = Vec::new();
     for round in 1..=rounds {
         for replicate in 1..=3 {
@@ -50,7 +50,7 @@ pub(crate) fn runs(version: &str, times: f64, rounds: u32) -> Vec<RunRow> {
     rows
 }
 
-pub(crate) fn metric(id: &str) -> &'static Scalar {
+pub fn metric(id: &str) -> &'static Scalar {
     releases::metrics().find(|scalar| scalar.id == id).unwrap()
 }
 

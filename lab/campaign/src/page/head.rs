@@ -10,7 +10,7 @@ use faultline_pages::{
 };
 
 /// A difference of the newest release that has one, a worse one first; `None` without differences.
-pub(super) fn sentence(groups: &[Group]) -> Option<String> {
+pub fn sentence(groups: &[Group]) -> Option<String> {
     groups.iter().find_map(|group| {
         let mut releases = group.releases.iter().rev();
         let (release, one) = releases.find_map(|release| {
@@ -26,7 +26,7 @@ pub(super) fn sentence(groups: &[Group]) -> Option<String> {
 }
 
 /// The newest release that has ratios, against its baseline.
-pub(super) fn effects(groups: &[Group]) -> Option<Block> {
+pub fn effects(groups: &[Group]) -> Option<Block> {
     groups.iter().find_map(|group| {
         let mut releases = group.releases.iter().rev();
         releases.find_map(|release| forest(group, release))

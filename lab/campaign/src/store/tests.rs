@@ -51,7 +51,7 @@ fn stored_campaign_rounds_are_read_and_stored_only_once() {
 }
 
 /// A database of format 1 with a run.
-pub(crate) fn make_format_1(folder: &Path) {
+pub fn make_format_1(folder: &Path) {
     let old = Connection::open(folder.join(RESULTS)).unwrap();
     for table in FORMAT_1.tables {
         old.execute_batch(table).unwrap();

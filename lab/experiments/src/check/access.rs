@@ -27,7 +27,7 @@ struct UserIds {
 
 /// Paths that the plan's user certainly cannot use, with reasons. Paths with an ACL, missing paths
 /// and missing users are left out.
-pub(super) fn inaccessible(plan: &Plan) -> BTreeMap<PathBuf, String> {
+pub fn inaccessible(plan: &Plan) -> BTreeMap<PathBuf, String> {
     let required_access = required_access(plan);
     let Some(name) = &plan.workload.user else {
         let required_folders = required_access
@@ -71,7 +71,7 @@ fn required_access(plan: &Plan) -> Vec<(String, &Path, u32)> {
         .collect()
 }
 
-pub(super) fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
+pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     for (what, path, _) in required_access(plan) {
         if let Some(why) = facts.inaccessible.get(path) {
             findings.refuse(

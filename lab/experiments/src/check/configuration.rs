@@ -12,7 +12,7 @@ const MAX_LINES: usize = 2;
 const MAX_LINE_CHARS: usize = 120;
 
 /// The daemon's verdict on `recorder.config`. `None` without a daemon or readable file.
-pub(super) fn daemon_verdict(plan: &Plan, daemon: Option<&Path>) -> Option<Result<(), String>> {
+pub fn daemon_verdict(plan: &Plan, daemon: Option<&Path>) -> Option<Result<(), String>> {
     let (daemon, file) = (daemon?, plan.recorder.config.as_deref()?);
     std::fs::File::open(file).ok()?;
     let output = output_of(
@@ -57,7 +57,7 @@ fn short(line: &str) -> String {
     }
 }
 
-pub(super) fn at_tip_for(plan: &Plan) -> Option<Duration> {
+pub fn at_tip_for(plan: &Plan) -> Option<Duration> {
     match phase(plan)?.get("at_tip_for") {
         Some(time) => parse_time(time.as_str()?).ok(),
         None => Some(DEFAULT_AT_TIP_FOR),
@@ -65,7 +65,7 @@ pub(super) fn at_tip_for(plan: &Plan) -> Option<Duration> {
 }
 
 /// `[phase]` of the recorder's configuration; empty without one, `None` if it is unreadable.
-pub(crate) fn phase(plan: &Plan) -> Option<Table> {
+pub fn phase(plan: &Plan) -> Option<Table> {
     let Some(file) = &plan.recorder.config else {
         return Some(Table::new());
     };

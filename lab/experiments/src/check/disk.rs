@@ -64,7 +64,7 @@ pub fn needs(plan: &Plan, facts: &HostFacts) -> Vec<SpaceNeed> {
     needs
 }
 
-pub(super) fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
+pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let mut by_device: BTreeMap<u64, Vec<SpaceNeed>> = BTreeMap::new();
     for need in needs(plan, facts) {
         if let Some(device) = facts.folder(&need.folder).device {

@@ -24,7 +24,7 @@ const REPLAY_LOG: [&str; 4] = [
     "solana_ledger::blockstore_processor",
 ];
 
-pub(super) fn check(plan: &Plan, findings: &mut Findings) {
+pub fn check(plan: &Plan, findings: &mut Findings) {
     let (modules, harm, value): (&[&str], _, _) = match plan.workload.kind {
         Kind::Replay => (
             &REPLAY_LOG,

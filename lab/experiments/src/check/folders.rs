@@ -4,13 +4,13 @@ use super::{Findings, HostFacts};
 use crate::plan::{Begin, Plan};
 use std::path::Path;
 
-pub(super) fn work_folders(plan: &Plan) -> Vec<(String, &Path)> {
+pub fn work_folders(plan: &Plan) -> Vec<(String, &Path)> {
     let lanes = plan.lanes.iter();
     lanes.flat_map(|lane| plan.folders_of(lane)).collect()
 }
 
 /// Folders that are written to or provide the snapshot.
-pub(super) fn named_folders(plan: &Plan) -> Vec<(String, &Path)> {
+pub fn named_folders(plan: &Plan) -> Vec<(String, &Path)> {
     let mut all = work_folders(plan);
     all.push(("folder".to_owned(), &plan.folder));
     all.extend(
@@ -20,7 +20,7 @@ pub(super) fn named_folders(plan: &Plan) -> Vec<(String, &Path)> {
     all
 }
 
-pub(super) fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
+pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let cleared = plan.begin != Begin::AsIs;
     for (what, path) in work_folders(plan) {
         let Some(folder) = facts.folders.get(path) else {

@@ -9,7 +9,7 @@ const CGROUP_V1: &str = "cgroup v1";
 /// Bounds of the memory for the rest of the host, which is a twentieth of all.
 const RESERVE_BOUNDS: (u64, u64) = (512 << 20, 8 << 30);
 
-pub(super) fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
+pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     match &facts.launcher {
         Ok(launcher) => {
             for arm in &plan.arms {

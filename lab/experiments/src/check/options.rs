@@ -70,7 +70,7 @@ fn known_options_of(plan: &Plan, arm: &Arm) -> Vec<(&'static str, &'static str, 
         .collect()
 }
 
-pub(super) fn search_programs(plan: &Plan, facts: &HostFacts) -> Options {
+pub fn search_programs(plan: &Plan, facts: &HostFacts) -> Options {
     let mut found = Options::new();
     for arm in &plan.arms {
         let Some(file) = program_of(plan, arm, facts) else {
@@ -92,7 +92,7 @@ pub(super) fn search_programs(plan: &Plan, facts: &HostFacts) -> Options {
     found
 }
 
-pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
+pub fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     for arm in &plan.arms {
         let Some(file) = program_of(plan, arm, facts) else {
             continue;

@@ -7,7 +7,7 @@ const SETPRIV: &str = "setpriv";
 /// All of util-linux.
 pub const TOOLS: [&str; 2] = [FINCORE, SETPRIV];
 
-pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
+pub fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     for (named, program) in &facts.programs {
         let reported = facts
             .files
@@ -83,7 +83,7 @@ fn tools(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
 }
 
 /// The arm's binary, the workload's, or the command's first word.
-pub(super) fn program_of(plan: &Plan, arm: &Arm, facts: &HostFacts) -> Option<PathBuf> {
+pub fn program_of(plan: &Plan, arm: &Arm, facts: &HostFacts) -> Option<PathBuf> {
     let named = arm.binary.clone().or_else(|| plan.workload.binary.clone());
     named.or_else(|| {
         facts
@@ -95,7 +95,7 @@ pub(super) fn program_of(plan: &Plan, arm: &Arm, facts: &HostFacts) -> Option<Pa
 }
 
 /// Empty if it has placeholders without a value.
-pub(super) fn command_of(plan: &Plan, arm: &Arm) -> Vec<String> {
+pub fn command_of(plan: &Plan, arm: &Arm) -> Vec<String> {
     let lane = Lane::default();
     let lane = plan.lanes.first().unwrap_or(&lane);
     expand(plan, arm, lane, Path::new("/"), 1).map_or_else(|_| Vec::new(), |found| found.command)

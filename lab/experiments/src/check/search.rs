@@ -12,7 +12,7 @@ const MAX_INTERVAL: Duration = Duration::from_secs(2);
 /// With this option, the validator reports the tip on every request.
 const FULL_API: &str = "--full-rpc-api";
 
-pub(super) fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
+pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let Some(search) = &plan.search else { return };
     if let Ok(launcher) = &facts.launcher {
         check_launcher(launcher, findings);

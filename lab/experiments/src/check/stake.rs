@@ -6,7 +6,7 @@ use serde_json::json;
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
 /// Public nodes limit requests.
-pub(super) const RETRY_POLICY: RetryPolicy = RetryPolicy {
+pub const RETRY_POLICY: RetryPolicy = RetryPolicy {
     most: 3,
     first_wait: Duration::from_millis(500),
     patience: Duration::from_secs(10),
@@ -15,7 +15,7 @@ pub(super) const RETRY_POLICY: RetryPolicy = RetryPolicy {
 /// Maximum size of a keypair file, which has 64 numbers in JSON.
 const MAX_KEYPAIR_BYTES: u64 = 4096;
 
-pub(super) fn ask(plan: &Plan, retry_policy: RetryPolicy) -> BTreeMap<String, Stake> {
+pub fn ask(plan: &Plan, retry_policy: RetryPolicy) -> BTreeMap<String, Stake> {
     if plan.workload.kind != Kind::Validator {
         return BTreeMap::new();
     }
@@ -106,7 +106,7 @@ fn result<T: DeserializeOwned>(rpc: &Rpc, method: &str) -> Result<T, String> {
     result.ok_or_else(|| format!("{method}: the result is null"))
 }
 
-pub(super) fn check_keypair(file: &Path) -> Result<(), String> {
+pub fn check_keypair(file: &Path) -> Result<(), String> {
     public_key(file)
         .map(drop)
         .map_err(|_| "is no keypair as solana-keygen writes it".to_owned())

@@ -8,7 +8,7 @@ const ELF: &[u8] = b"\x7fELF";
 const CHUNK_BYTES: usize = 1 << 18;
 
 /// `name` followed by `excluded_suffix` does not count.
-pub(super) fn search(file: &Path, name: &str, excluded_suffix: &str) -> OptionPresence {
+pub fn search(file: &Path, name: &str, excluded_suffix: &str) -> OptionPresence {
     let opened = std::fs::metadata(file).and_then(|meta| match meta.is_file() {
         true => File::open(file),
         false => Err(std::io::Error::other("is no file")),

@@ -7,7 +7,7 @@ const OPTIONS: [&str; 2] = ["--vote-account", "--authorized-voter"];
 const NO_STAKE: &str =
     "use an identity without stake (solana-keygen new); if that is intended, pass --i-vote";
 
-pub(super) fn check(plan: &Plan, facts: &HostFacts, i_vote: bool, findings: &mut Findings) {
+pub fn check(plan: &Plan, facts: &HostFacts, i_vote: bool, findings: &mut Findings) {
     if plan.workload.kind != Kind::Validator || i_vote {
         return;
     }

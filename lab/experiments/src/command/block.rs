@@ -28,7 +28,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Besides the grace period, for the recorder and the scheduler.
 const STOP_MARGIN: Duration = Duration::from_secs(60);
 
-pub(super) fn prepare(plan: &Plan) -> anyhow::Result<Folder> {
+pub fn prepare(plan: &Plan) -> anyhow::Result<Folder> {
     let folder = Folder::new(&plan.folder);
     fs::create_dir_all(folder.path()).at(folder.path())?;
     let _lock = Lock::take(&folder.lock())?;
@@ -66,7 +66,7 @@ pub fn task_exit(what: &str, end: anyhow::Result<ExperimentEnd>) -> anyhow::Resu
     }
 }
 
-pub(super) fn block(args: &BlockArgs) -> anyhow::Result<u8> {
+pub fn block(args: &BlockArgs) -> anyhow::Result<u8> {
     task_exit(&format!("block {}", args.block), run_block(args))
 }
 
@@ -139,7 +139,7 @@ fn last_end(folder: &Folder, plan: &Plan, host: &str) -> Option<i64> {
     last
 }
 
-pub(super) fn slurm(args: &SlurmArgs) -> anyhow::Result<u8> {
+pub fn slurm(args: &SlurmArgs) -> anyhow::Result<u8> {
     let plan = plan_command::read(&args.plan)?;
     let folder = Folder::new(&plan.folder);
     if !args.print {
@@ -167,7 +167,7 @@ pub(super) fn slurm(args: &SlurmArgs) -> anyhow::Result<u8> {
 }
 
 /// Submits the blocks that lack results.
-pub(super) fn submit(folder: &Folder) -> anyhow::Result<u8> {
+pub fn submit(folder: &Folder) -> anyhow::Result<u8> {
     let (plan, journal_state) = read_started(folder)?;
     let open = journal_state
         .turns
@@ -205,11 +205,7 @@ pub(super) fn submit(folder: &Folder) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-pub(super) fn stop(
-    folder: &Folder,
-    plan: &Plan,
-    journal_state: &JournalState,
-) -> anyhow::Result<u8> {
+pub fn stop(folder: &Folder, plan: &Plan, journal_state: &JournalState) -> anyhow::Result<u8> {
     let (mut failed, mut next) = (Vec::new(), String::new());
     if slurm::script_path(folder).exists() {
         failed = cancel(&folder.scope(&plan.name), plan);

@@ -3,7 +3,7 @@ use anyhow::bail;
 use std::collections::BTreeSet;
 
 /// Names the changed keys.
-pub(super) fn refuse(begun: &Plan, now: &Plan) -> anyhow::Result<()> {
+pub fn refuse(begun: &Plan, now: &Plan) -> anyhow::Result<()> {
     if begun.text == now.text {
         return Ok(());
     }

@@ -9,7 +9,7 @@ use faultline_text::{bytes, count, counted};
 use std::path::Path;
 
 /// Fails if a folder cannot be cleared now.
-pub(super) fn dry_run(plan: &Plan) -> anyhow::Result<u8> {
+pub fn dry_run(plan: &Plan) -> anyhow::Result<u8> {
     let _folders = lock::folders(plan)?;
     let mut printed = String::new();
     for folder in plan.work_folders() {

@@ -36,7 +36,7 @@ const VALUE_PLACEHOLDERS: [&str; 12] = [
 ];
 const VARIABLE_PREFIX: &str = "FAULTLINE_";
 
-pub(super) fn is_set_by_the_runner(variable: &str) -> bool {
+pub fn is_set_by_the_runner(variable: &str) -> bool {
     let named = |name: &&str| {
         variable
             .strip_prefix(VARIABLE_PREFIX)

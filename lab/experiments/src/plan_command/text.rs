@@ -7,7 +7,7 @@ use std::time::Duration;
 /// `--json` has all rows.
 const MAX_ROWS: usize = 200;
 
-pub(super) fn page(preview: &PlanPreview) -> String {
+pub fn page(preview: &PlanPreview) -> String {
     let estimate = &preview.estimate;
     let shortest = seconds(estimate.shortest_seconds);
     let takes = match estimate.longest_seconds {

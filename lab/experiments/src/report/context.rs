@@ -19,7 +19,7 @@ const UNPROVEN_REMEDY: &str = "No datapoints of the program cache: check that th
      A recorder that stalled: a separate disk for the experiment's folder, and CPU time to spare. \
      A run that lasted too long: neither stop the runner nor suspend the host.";
 
-pub(crate) fn context<'e>(
+pub fn context<'e>(
     experiment: &'e Experiment,
     counted: &[CountedRun<'e>],
     searches: &[Search<'e>],

@@ -8,7 +8,7 @@ use faultline_report::run::ExperimentOutcome;
 use faultline_runner::isolation::{End, Evidence};
 use itertools::Itertools;
 
-pub(crate) fn of_ending(ending: &Ending, arm: Option<&Arm>, kind: Kind) -> ExperimentOutcome {
+pub fn of_ending(ending: &Ending, arm: Option<&Arm>, kind: Kind) -> ExperimentOutcome {
     let why = why(&ending.outcome, kind);
     ExperimentOutcome {
         replay: kind == Kind::Replay,
@@ -47,7 +47,7 @@ fn why(outcome: &Outcome, kind: Kind) -> String {
     why.to_owned()
 }
 
-pub(crate) fn words(outcome: &Outcome, kind: Kind) -> String {
+pub fn words(outcome: &Outcome, kind: Kind) -> String {
     match outcome {
         Outcome::Completed if kind == Kind::Replay => "all of its work was done".to_owned(),
         Outcome::Completed => "ran its whole time".to_owned(),

@@ -9,20 +9,17 @@ use itertools::Itertools;
 
 const MAX_NAMED: usize = 12;
 
-pub(crate) struct ArmTally<'e> {
-    pub(crate) arm: &'e str,
-    pub(crate) planned: usize,
-    pub(crate) begun: bool,
+pub struct ArmTally<'e> {
+    pub arm: &'e str,
+    pub planned: usize,
+    pub begun: bool,
     /// Outcomes of the runs that count and are compared.
-    pub(crate) outcomes: Vec<&'e Outcome>,
+    pub outcomes: Vec<&'e Outcome>,
     /// Runs that count but do not match their arm.
-    pub(crate) left_out: usize,
+    pub left_out: usize,
 }
 
-pub(crate) fn tallies<'e>(
-    experiment: &'e Experiment,
-    counted: &[CountedRun<'e>],
-) -> Vec<ArmTally<'e>> {
+pub fn tallies<'e>(experiment: &'e Experiment, counted: &[CountedRun<'e>]) -> Vec<ArmTally<'e>> {
     let journal_state = &experiment.journal_state;
     let of = |arm: &'e str| {
         let scheduled = || journal_state.scheduled().filter(|(_, run)| run.arm == arm);
@@ -49,17 +46,17 @@ pub(crate) fn tallies<'e>(
         .collect()
 }
 
-pub(crate) fn invalid(one: &CountedRun<'_>) -> bool {
+pub fn invalid(one: &CountedRun<'_>) -> bool {
     matches!(one.ending.validity, Validity::Invalid(_))
 }
 
 /// The number of runs that count, and of all runs.
-pub(crate) fn progress(tallies: &[ArmTally<'_>]) -> (usize, usize) {
+pub fn progress(tallies: &[ArmTally<'_>]) -> (usize, usize) {
     let planned = tallies.iter().map(|tally| tally.planned).sum();
     (tallies.iter().map(ArmTally::counted).sum(), planned)
 }
 
-pub(crate) fn unfinished(tallies: &[ArmTally<'_>]) -> Option<String> {
+pub fn unfinished(tallies: &[ArmTally<'_>]) -> Option<String> {
     let (counted_runs, planned) = progress(tallies);
     (counted_runs < planned).then(|| {
         format!(
@@ -70,7 +67,7 @@ pub(crate) fn unfinished(tallies: &[ArmTally<'_>]) -> Option<String> {
 }
 
 /// `None` if nothing ended early.
-pub(crate) fn outcomes(tallies: &[ArmTally<'_>], kind: Kind) -> Option<String> {
+pub fn outcomes(tallies: &[ArmTally<'_>], kind: Kind) -> Option<String> {
     let ends: [(&str, Matches); 4] = [
         ("OOM-killed", |outcome| *outcome == Outcome::OutOfMemory),
         ("Ended by itself", |outcome| {
@@ -145,7 +142,7 @@ fn sentence(what: &str, arms: &[String]) -> Option<String> {
 }
 
 /// Whether a rule of the plan's `[stop]` ended a run.
-pub(crate) fn ended_by_rule(outcome: &Outcome) -> bool {
+pub fn ended_by_rule(outcome: &Outcome) -> bool {
     matches!(
         outcome,
         Outcome::NeverExecuted | Outcome::NoProgress | Outcome::NotAtTip
@@ -153,7 +150,7 @@ pub(crate) fn ended_by_rule(outcome: &Outcome) -> bool {
 }
 
 /// One sentence for each arm without compared runs, or without success.
-pub(crate) fn points(tallies: &[ArmTally<'_>], kind: Kind) -> Vec<String> {
+pub fn points(tallies: &[ArmTally<'_>], kind: Kind) -> Vec<String> {
     tallies
         .iter()
         .filter_map(|tally| point(tally, kind))
@@ -193,13 +190,13 @@ fn point(tally: &ArmTally<'_>, kind: Kind) -> Option<String> {
 }
 
 impl ArmTally<'_> {
-    pub(super) fn counted(&self) -> usize {
+    pub fn counted(&self) -> usize {
         self.outcomes.len() + self.left_out
     }
 }
 
 /// `1 run`, `3 runs`.
-pub(crate) fn runs(count: usize) -> String {
+pub fn runs(count: usize) -> String {
     if count == 1 {
         "1 run".to_owned()
     } else {

@@ -16,7 +16,7 @@ use faultline_stats::summary::mean;
 use faultline_status::RamEvidence;
 use faultline_text::{day, moment};
 use std::collections::BTreeMap;
-pub(crate) use words::headline;
+pub use words::headline;
 
 const MAX_ROWS: usize = 1000;
 const MIB: f64 = 1_048_576.0;
@@ -26,7 +26,7 @@ type Value = fn(&Evidence) -> Option<f64>;
 const SLOTS_PER_EPOCH: u64 = 432_000;
 
 /// The search of the newest attempt at a run.
-pub(crate) struct Search<'e> {
+pub struct Search<'e> {
     scheduled: &'e Scheduled,
     rules: &'e plan::Search,
     searched: &'e SearchLog,
@@ -40,7 +40,7 @@ pub(crate) struct Search<'e> {
     is_only_search: bool,
 }
 
-pub(crate) fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<Search<'e>> {
+pub fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<Search<'e>> {
     let (plan, journal_state) = (&experiment.plan, &experiment.journal_state);
     let Some(rules) = &plan.search else {
         return Vec::new();
@@ -75,14 +75,14 @@ fn slots(run: &Run) -> Option<(u64, u64)> {
 }
 
 /// Of the newest search that has a size.
-pub(crate) fn evidence(searches: &[Search<'_>]) -> Result<RamEvidence, String> {
+pub fn evidence(searches: &[Search<'_>]) -> Result<RamEvidence, String> {
     let mut proven = searches.iter().rev().map(Search::evidence);
     let first = proven.next();
     let first = first.unwrap_or_else(|| Err("the experiment has no search".to_owned()));
     first.or_else(|why| proven.find_map(Result::ok).ok_or(why))
 }
 
-pub(crate) fn section(searches: &[Search<'_>]) -> Option<Section> {
+pub fn section(searches: &[Search<'_>]) -> Option<Section> {
     let blocks: Vec<Block> = searches.iter().flat_map(Search::blocks).collect();
     (!blocks.is_empty()).then(|| cells::section("search", "The least memory", blocks))
 }

@@ -16,7 +16,7 @@ const MAX_ROWS: usize = 1000;
 const NO_END: &str = "no end is written down";
 const CUT_OFF: &str = "no end is written down: it runs, or was cut off";
 
-pub(crate) fn section(experiment: &Experiment, counted: &[CountedRun<'_>]) -> Section {
+pub fn section(experiment: &Experiment, counted: &[CountedRun<'_>]) -> Section {
     let mut blocks = vec![
         Block::Text(origin(experiment)),
         Block::Table(arms(&experiment.plan, counted)),

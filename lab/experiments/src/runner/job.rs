@@ -15,7 +15,7 @@ const KILL_MARGIN: Duration = Duration::from_secs(3600);
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The job of a run, which waits at a gate in its folder.
-pub(super) fn job(
+pub fn job(
     plan: &Plan,
     run: &Running,
     scope: &str,
@@ -48,7 +48,7 @@ pub(super) fn job(
 }
 
 /// A command that waits at `gate`, sets `cpus`, and dies with this program if possible.
-pub(super) fn gated(
+pub fn gated(
     launcher: &dyn Launcher,
     gate: Option<&Path>,
     cpus: Option<&CpuSet>,
@@ -71,7 +71,7 @@ pub(super) fn gated(
     Ok(command)
 }
 
-pub(super) fn environment(
+pub fn environment(
     user: Option<&str>,
     given: BTreeMap<String, String>,
 ) -> Vec<(OsString, OsString)> {
@@ -100,13 +100,13 @@ pub(super) fn environment(
     all.into_iter().collect()
 }
 
-pub(super) fn owner(user: Option<&str>) -> anyhow::Result<Option<Owner>> {
+pub fn owner(user: Option<&str>) -> anyhow::Result<Option<Owner>> {
     let account = user.map(passwd::account).transpose()?;
     Ok(account.map(|account| account.owner))
 }
 
 /// Makes the run's folder. The program may write only in its subfolder.
-pub(super) fn make_folder(folder: &Path, user: Option<&str>) -> anyhow::Result<()> {
+pub fn make_folder(folder: &Path, user: Option<&str>) -> anyhow::Result<()> {
     let own = folder.join(PROGRAM_FOLDER);
     std::fs::create_dir_all(&own).at(&own)?;
     match owner(user)? {

@@ -14,7 +14,7 @@ use faultline_runner::isolation::{Evidence, Launched};
 use faultline_text::{bytes, time};
 use std::time::Duration;
 
-pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(250);
+pub const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// The daemon's default: a validator at most so many slots behind is at the tip.
 const DEFAULT_AT_TIP_SLOTS: u64 = 32;
 /// A restarting systemd does not answer for a while.
@@ -25,11 +25,11 @@ const NO_MARK: &str = "warning: the recorder took no mark of a dwell";
 
 /// Since when operations have failed; `None` if the last one succeeded.
 #[derive(Debug, Default)]
-pub(super) struct FailureTimer(Option<Duration>);
+pub struct FailureTimer(Option<Duration>);
 
 impl FailureTimer {
     /// `None` for a recent failure. Fails if errors last too long.
-    pub(super) fn tolerate<T>(
+    pub fn tolerate<T>(
         &mut self,
         now: Duration,
         result: anyhow::Result<T>,
@@ -51,7 +51,7 @@ impl FailureTimer {
     }
 }
 
-pub(super) struct RunningSearch {
+pub struct RunningSearch {
     machine: SearchMachine,
     observer: Box<dyn Observer>,
     is_over: bool,
@@ -262,7 +262,7 @@ impl Runner<'_> {
 
 /// Lifts the limit before the end: under pressure, a process hardly reacts to signals. A failure is
 /// noted.
-pub(super) fn lift_memory_limit(run: &mut Running) {
+pub fn lift_memory_limit(run: &mut Running) {
     let may_reach_limit = run
         .search
         .as_ref()

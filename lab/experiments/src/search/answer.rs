@@ -77,7 +77,7 @@ impl Outcome {
     }
 }
 
-pub(super) fn ends(interval: &Interval) -> [u64; 3] {
+pub fn ends(interval: &Interval) -> [u64; 3] {
     [interval.low, interval.middle, interval.high].map(|bytes| bytes as u64)
 }
 

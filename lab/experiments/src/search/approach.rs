@@ -29,27 +29,27 @@ const REFAULT_WINDOW: Duration = Duration::from_secs(10);
 const PAGE: u64 = 4096;
 
 #[derive(Debug, Default)]
-pub(super) struct Approach {
+pub struct Approach {
     window: Duration,
-    pub(super) limit: Option<u64>,
+    pub limit: Option<u64>,
     headroom: Option<u64>,
     set_at: Duration,
     /// When the limit was last lowered by a whole step. Smaller changes only follow memory.
-    pub(super) lowered_at: Option<Duration>,
+    pub lowered_at: Option<Duration>,
     /// When memory and slots behind were last read.
     last_complete: Option<Duration>,
     /// The last reading that was not silent.
     last_answer: Duration,
     unreclaimable: VecDeque<(Duration, u64)>,
     /// Largest rise within a second, at the tip.
-    pub(super) max_rise: u64,
+    pub max_rise: u64,
     refaults: VecDeque<(Duration, u64)>,
     /// Times and total stalls since the limit was set or lifted.
     stalls: VecDeque<(Duration, Duration)>,
 }
 
 impl Approach {
-    pub(super) fn new(settle: Duration) -> Self {
+    pub fn new(settle: Duration) -> Self {
         Approach {
             window: REFAULT_WINDOW.min(settle),
             ..Approach::default()
@@ -89,7 +89,7 @@ impl Approach {
     }
 
     /// Returns the danger, if the limit must be lifted.
-    pub(super) fn detect_danger(&mut self, reading: &Reading) -> Option<&'static str> {
+    pub fn detect_danger(&mut self, reading: &Reading) -> Option<&'static str> {
         self.record(reading);
         let least = self.unreclaimable.iter().map(|(_, bytes)| *bytes).min();
         let rise = reading
@@ -127,14 +127,14 @@ impl Approach {
         }
     }
 
-    pub(super) fn begin(&mut self) {
+    pub fn begin(&mut self) {
         (self.max_rise, self.unreclaimable) = (0, VecDeque::new());
     }
 
     /// Lowers the limit once a second and raises it at once. Returns whether it is at its target.
     /// An unchanged limit is set again each second while another one is in effect, otherwise every
     /// ten seconds.
-    pub(super) fn step(
+    pub fn step(
         &mut self,
         headroom: Option<u64>,
         reading: &Reading,
@@ -188,7 +188,7 @@ impl Approach {
     }
 
     /// Whether memory exceeds the target, because the limit is still moving or was refused.
-    pub(super) fn is_exceeded(&self, reading: &Reading) -> bool {
+    pub fn is_exceeded(&self, reading: &Reading) -> bool {
         let target = reading
             .unreclaimable
             .zip(self.headroom)
@@ -198,7 +198,7 @@ impl Approach {
             .is_some_and(|(target, memory)| memory as f64 > EXCEEDED_RATIO * target as f64)
     }
 
-    pub(super) fn lift(&mut self, actions: &mut Vec<Action>) {
+    pub fn lift(&mut self, actions: &mut Vec<Action>) {
         if self.limit.is_some() {
             actions.push(Action::Limit(None));
         }
@@ -207,7 +207,7 @@ impl Approach {
     }
 
     /// PSI `full` of the last seconds, in percent.
-    pub(super) fn stalled(&self) -> Option<f64> {
+    pub fn stalled(&self) -> Option<f64> {
         let ((then, before), (now, stalled)) = (self.stalls.front()?, self.stalls.back()?);
         let passed = now
             .checked_sub(*then)
@@ -216,14 +216,14 @@ impl Approach {
     }
 
     /// Per second.
-    pub(super) fn refaults(&self) -> Option<f64> {
+    pub fn refaults(&self) -> Option<f64> {
         let ((first, before), (last, now)) = (self.refaults.front()?, self.refaults.back()?);
         let seconds = last.checked_sub(*first)?.as_secs_f64();
         (seconds > 0.0).then(|| now.saturating_sub(*before) as f64 / seconds)
     }
 }
 
-pub(super) fn push_recent(
+pub fn push_recent(
     values: &mut VecDeque<(Duration, u64)>,
     window: Duration,
     at: Duration,
@@ -239,6 +239,6 @@ pub(super) fn push_recent(
 }
 
 /// Rounds down to whole pages.
-pub(super) fn page(bytes: u64) -> u64 {
+pub fn page(bytes: u64) -> u64 {
     bytes / PAGE * PAGE
 }

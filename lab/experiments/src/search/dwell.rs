@@ -33,23 +33,23 @@ const MAX_READING_GAP: Duration = Duration::from_secs(2);
 const MEDIAN_OF_NEWEST: usize = 3;
 
 #[derive(Debug, Default)]
-pub(super) struct References(Vec<Evidence>);
+pub struct References(Vec<Evidence>);
 
 impl References {
-    pub(super) fn take(&mut self, evidence: &Evidence) {
+    pub fn take(&mut self, evidence: &Evidence) {
         self.0.push(evidence.clone());
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    pub(super) fn replay(&self) -> Option<f64> {
+    pub fn replay(&self) -> Option<f64> {
         self.median(|evidence| evidence.replay_p95_us)
     }
 
     /// Replayed slots per second.
-    pub(super) fn replayed(&self) -> Option<f64> {
+    pub fn replayed(&self) -> Option<f64> {
         self.replay()?;
         self.median(|evidence| {
             (evidence.seconds > 0.0).then(|| evidence.replayed as f64 / evidence.seconds)
@@ -57,19 +57,19 @@ impl References {
     }
 
     /// Median of slots behind at the end, rounded up.
-    pub(super) fn behind(&self) -> Option<u64> {
+    pub fn behind(&self) -> Option<u64> {
         self.median(|evidence| evidence.behind_last)
             .map(|behind| behind.ceil() as u64)
     }
 
-    pub(super) fn median(&self, of: impl Fn(&Evidence) -> Option<f64>) -> Option<f64> {
+    pub fn median(&self, of: impl Fn(&Evidence) -> Option<f64>) -> Option<f64> {
         let newest = self.0.iter().rev().take(MEDIAN_OF_NEWEST);
         median(newest.filter_map(of).collect())
     }
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Dwell {
+pub struct Dwell {
     began: Duration,
     length: Duration,
     first: Reading,
@@ -101,7 +101,7 @@ pub(super) struct Dwell {
 }
 
 impl Dwell {
-    pub(super) fn begin(reading: &Reading, length: Duration) -> Self {
+    pub fn begin(reading: &Reading, length: Duration) -> Self {
         let first = without_replays(reading);
         let mut dwell = Dwell {
             began: reading.at,
@@ -120,7 +120,7 @@ impl Dwell {
         (self.length / PARTS_OF_DWELL).max(MIN_PART)
     }
 
-    pub(super) fn take(&mut self, reading: &Reading) {
+    pub fn take(&mut self, reading: &Reading) {
         let at = reading.at;
         self.gap = self.gap.max(at.saturating_sub(self.last.at));
         if !reading.is_silent() {
@@ -152,11 +152,11 @@ impl Dwell {
         self.last = without_replays(reading);
     }
 
-    pub(super) fn record_stall(&mut self, percent: Option<f64>) {
+    pub fn record_stall(&mut self, percent: Option<f64>) {
         self.max_stall_percent = most(self.max_stall_percent, percent);
     }
 
-    pub(super) fn record_excess(&mut self, limit: bool) {
+    pub fn record_excess(&mut self, limit: bool) {
         self.polls = (self.polls.0 + 1, self.polls.1 + u32::from(limit));
     }
 
@@ -201,13 +201,13 @@ impl Dwell {
         self.waited.or_else(|| self.share())
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.elapsed() >= self.length
     }
 
     /// Whether more slots were slow already than a whole dwell allows. The rest would only prolong
     /// the recovery. On a busy host the dwell continues, because the host may become quiet.
-    pub(super) fn has_failed(&self, reference: &References) -> bool {
+    pub fn has_failed(&self, reference: &References) -> bool {
         let (Some(time), Some(rate)) = (reference.replay(), reference.replayed()) else {
             return false;
         };
@@ -266,7 +266,7 @@ impl Dwell {
     }
 
     /// `danger` is the reason if the limit was lifted.
-    pub(super) fn verdict(
+    pub fn verdict(
         mut self,
         at_tip: u64,
         reference: &References,
@@ -329,7 +329,7 @@ impl Dwell {
     }
 
     /// The verdict of a dwell without a limit: kept up or void.
-    pub(super) fn reference(mut self, at_tip: u64, reference: &References) -> (Verdict, Evidence) {
+    pub fn reference(mut self, at_tip: u64, reference: &References) -> (Verdict, Evidence) {
         let mut evidence = self.evidence();
         let mut void = self.missing_data(&evidence);
         void.extend(self.silent.then(|| VALIDATOR_SILENT.to_owned()));

@@ -14,18 +14,18 @@ pub(super) struct Growth {
     samples: Vec<(f64, f64)>,
     sampled_at: Option<Duration>,
     /// The newest and the highest bytes of all readings.
-    pub(super) newest_and_highest: Option<(u64, u64)>,
+    pub newest_and_highest: Option<(u64, u64)>,
 }
 
 /// `base + slope * seconds`, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Trend {
-    pub(super) base: f64,
-    pub(super) slope: f64,
+    pub base: f64,
+    pub slope: f64,
 }
 
 impl Growth {
-    pub(super) fn take(&mut self, reading: &Reading) {
+    pub fn take(&mut self, reading: &Reading) {
         let Some(bytes) = reading.unreclaimable else {
             return;
         };
@@ -52,7 +52,7 @@ impl Growth {
     }
 
     /// Theil-Sen, robust against jumps; `None` with fewer than ten samples.
-    pub(super) fn line(&self) -> Option<Trend> {
+    pub fn line(&self) -> Option<Trend> {
         if self.samples.len() < 10 {
             return None;
         }
@@ -78,13 +78,13 @@ impl Growth {
 
 impl Trend {
     /// In bytes, after the first sample.
-    pub(super) fn at(&self, seconds: f64) -> f64 {
+    pub fn at(&self, seconds: f64) -> f64 {
         (self.base + self.slope * seconds).max(0.0)
     }
 }
 
 /// The median; of two middle values, the upper one.
-pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
 }

@@ -4,7 +4,7 @@ use faultline_text::{counted, moment, table, time};
 use itertools::Itertools;
 use std::time::Duration;
 
-pub(super) fn page(status: &Status, now: Duration) -> String {
+pub fn page(status: &Status, now: Duration) -> String {
     let left = status.seconds_left.map(Duration::from_secs).map(|left| {
         let end = moment(nanoseconds(now + left));
         format!(", about {} left (until {end})", time(left))

@@ -8,7 +8,7 @@
     reason = "a test that cannot prepare its scene fails; programs are started by it"
 )]
 
-pub(crate) mod made;
-pub(crate) mod sample;
-pub(crate) mod simulated;
-pub(crate) mod small_disk;
+pub mod made;
+pub mod sample;
+pub mod simulated;
+pub mod small_disk;

@@ -10,7 +10,7 @@
     reason = "a test starts programs and threads itself"
 )]
 
-pub(crate) mod terminal;
+pub mod terminal;
 
 use faultline_testkit::{
     daemon::Daemon,

@@ -24,7 +24,7 @@ const UNTIL_LANDED: u64 = 8;
 const LONGEST_QUEUE: u64 = 150;
 
 /// A folder of results in `target`, emptied.
-pub(crate) fn results(name: &str) -> PathBuf {
+pub fn results(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name(name);
     match fs::remove_dir_all(&folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -37,7 +37,7 @@ pub(crate) fn results(name: &str) -> PathBuf {
 
 /// Runs `faultline cache`: its exit code and what it says.
 #[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
-pub(crate) fn cache(words: &[&str]) -> (Option<i32>, String) {
+pub fn cache(words: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_faultline"));
     let output = command
         .arg("cache")
@@ -52,7 +52,7 @@ pub(crate) fn cache(words: &[&str]) -> (Option<i32>, String) {
 /// Records a follower of a cluster of its own from its start until all of the load is finalized, as `NAME.fltl`, and fetches the
 /// leader's blocks as `NAME.trace`. `meanwhile` is called again and again under load, with what was sent. Returns how many
 /// transactions with programs are in the blocks: a leader that is starved loses what it has accepted.
-pub(crate) fn record(
+pub fn record(
     (folder, name): (&Path, &str),
     options: ClusterOptions,
     calls: Calls,
@@ -129,7 +129,7 @@ fn wait_until_finalized(leader: &Rpc, sent: u64, (first, before): (u64, u64)) ->
 }
 
 /// A counter of a self-test, and what is asked of it: `recorded` or `predicted`.
-pub(crate) fn self_test(said: &Value, name: &str, what: &str) -> f64 {
+pub fn self_test(said: &Value, name: &str, what: &str) -> f64 {
     let counters = said["self_test"].as_array().expect("counters");
     let counter = counters.iter().find(|counter| counter["name"] == name);
     counter

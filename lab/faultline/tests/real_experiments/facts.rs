@@ -10,19 +10,19 @@ use std::{
 };
 
 /// A run that has ended.
-pub(crate) struct Run {
-    pub(crate) arm: String,
+pub struct Run {
+    pub arm: String,
     /// Whether it is the second of the A/A pair.
-    pub(crate) second: bool,
+    pub second: bool,
     /// `outcome`, `validity`, `evidence`, `notes`.
-    pub(crate) ending: Value,
+    pub ending: Value,
     /// Its recording.
-    pub(crate) path: PathBuf,
-    pub(crate) recording: Recording,
+    pub path: PathBuf,
+    pub recording: Recording,
 }
 
 /// The runs of an experiment that has finished, in the order of their ends: each planned one once.
-pub(crate) fn runs(experiment: &Path) -> Vec<Run> {
+pub fn runs(experiment: &Path) -> Vec<Run> {
     let journal = fs::read_to_string(experiment.join("journal.jsonl")).expect("a journal");
     let lines: Vec<Value> = journal
         .lines()
@@ -78,17 +78,17 @@ fn ended(experiment: &Path, planned: &[&Value], line: &Value) -> Run {
 
 impl Run {
     /// Its outcome by name.
-    pub(crate) fn outcome(&self) -> &str {
+    pub fn outcome(&self) -> &str {
         self.ending["outcome"]["what"].as_str().unwrap_or_default()
     }
 
     /// A number of its evidence.
-    pub(crate) fn evidence(&self, pointer: &str) -> Option<u64> {
+    pub fn evidence(&self, pointer: &str) -> Option<u64> {
         self.ending["evidence"].pointer(pointer)?.as_u64()
     }
 
     /// From the daemon's start to its end, in nanoseconds since 1970.
-    pub(crate) fn times(&self) -> Range<u128> {
+    pub fn times(&self) -> Range<u128> {
         let sessions = self.recording.sessions().expect("sessions");
         let [session] = sessions.as_slice() else {
             panic!("{} sessions", sessions.len())
@@ -97,7 +97,7 @@ impl Run {
     }
 
     /// The validator's public key.
-    pub(crate) fn identity(&self) -> String {
+    pub fn identity(&self) -> String {
         let processes = self.recording.processes().expect("processes");
         let [process] = processes.as_slice() else {
             panic!("{} processes", processes.len())
@@ -110,7 +110,7 @@ impl Run {
     }
 
     /// How often this happened.
-    pub(crate) fn happened(&self, kind: EventKind) -> usize {
+    pub fn happened(&self, kind: EventKind) -> usize {
         self.recording
             .events()
             .expect("events")
@@ -120,7 +120,7 @@ impl Run {
     }
 
     /// Major faults of the process at its last ticks: the newest count, and that of `seconds` ticks before it.
-    pub(crate) fn major_faults(&self, seconds: usize) -> (f64, f64) {
+    pub fn major_faults(&self, seconds: usize) -> (f64, f64) {
         let columns = self
             .recording
             .columns(Table::Process, &["major_faults"])
@@ -131,7 +131,7 @@ impl Run {
     }
 
     /// Entries of the program cache, as the recorder was told or knows of the version.
-    pub(crate) fn configured_capacity(&self) -> Option<f64> {
+    pub fn configured_capacity(&self) -> Option<f64> {
         let columns = self
             .recording
             .columns(Table::Validator, &["cache_capacity_configured"])
@@ -140,7 +140,7 @@ impl Run {
     }
 
     /// Slots that were replayed.
-    pub(crate) fn slots(&self) -> BTreeMap<u64, Replayed> {
+    pub fn slots(&self) -> BTreeMap<u64, Replayed> {
         let points = self.recording.replay_slot_points().expect("points");
         let slot = |point: &ReplaySlotPoint| {
             Some((
@@ -157,7 +157,7 @@ impl Run {
 
 /// What a slot's replay was.
 #[derive(Debug)]
-pub(crate) struct Replayed {
-    pub(crate) transactions: u64,
-    pub(crate) time_us: u64,
+pub struct Replayed {
+    pub transactions: u64,
+    pub time_us: u64,
 }

@@ -7,16 +7,16 @@ use faultline_testkit::{
 use std::{fs, path::PathBuf};
 
 /// The folder of a report.
-pub(crate) struct Page(pub(crate) PathBuf);
+pub struct Page(pub PathBuf);
 
 impl Page {
     /// The report as Markdown.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         fs::read_to_string(self.0.join("report.md")).expect("the report as Markdown")
     }
 
     /// That it says this.
-    pub(crate) fn says(&self, words: &str) {
+    pub fn says(&self, words: &str) {
         let text = self.text();
         assert!(
             text.contains(words),
@@ -26,7 +26,7 @@ impl Page {
     }
 
     /// A column of a table, of the runs of `arm`, added up.
-    pub(crate) fn added_up(&self, table: &str, column: &str, arm: &str) -> f64 {
+    pub fn added_up(&self, table: &str, column: &str, arm: &str) -> f64 {
         let [head, rows @ ..] = &self.table(table)[..] else {
             panic!("{table} is empty")
         };
@@ -40,12 +40,12 @@ impl Page {
     }
 
     /// A cell of a table, by the names of its row and its column.
-    pub(crate) fn cell(&self, table: &str, column: &str, row: &str) -> String {
+    pub fn cell(&self, table: &str, column: &str, row: &str) -> String {
         self.cell_about(table, column, row, "")
     }
 
     /// The same where several rows have one name: of the one whose second cell is `about`, unless that is empty.
-    pub(crate) fn cell_about(&self, table: &str, column: &str, row: &str, about: &str) -> String {
+    pub fn cell_about(&self, table: &str, column: &str, row: &str, about: &str) -> String {
         let [head, rows @ ..] = &self.table(table)[..] else {
             panic!("{table} is empty")
         };
@@ -67,7 +67,7 @@ impl Page {
     }
 
     /// In a real browser: nothing fails and nothing is asked of anybody.
-    pub(crate) fn opens(&self) -> Result<()> {
+    pub fn opens(&self) -> Result<()> {
         if !Browser::is_installed() {
             println!("{SKIP_MESSAGE}");
             return Ok(());

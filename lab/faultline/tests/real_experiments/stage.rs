@@ -25,15 +25,15 @@ const PROGRAMS: u32 = 640;
 const PATIENCE: Duration = Duration::from_secs(900);
 
 /// The leader, and a folder for everything.
-pub(crate) struct Stage {
+pub struct Stage {
     // The leader ends before its folder goes.
     cluster: Cluster,
     folder: tempfile::TempDir,
 }
 
 /// One experiment at a time, on a leader that all share.
-pub(crate) struct Turn {
-    pub(crate) stage: Arc<Stage>,
+pub struct Turn {
+    pub stage: Arc<Stage>,
     _mine: MutexGuard<'static, ()>,
 }
 
@@ -42,7 +42,7 @@ static TURN: Mutex<()> = Mutex::new(());
 
 /// Waits for the leader, and until no other experiment runs on it. `None`, told on standard error, where this machine
 /// cannot do it.
-pub(crate) fn turn() -> Result<Option<Turn>> {
+pub fn turn() -> Result<Option<Turn>> {
     if Binaries::find().is_none() {
         eprintln!("{SKIP_MESSAGE}");
         return Ok(None);
@@ -84,12 +84,12 @@ fn program(name: &str) -> PathBuf {
 }
 
 /// A folder of results in `target`, emptied.
-pub(crate) fn results(name: &str) -> PathBuf {
+pub fn results(name: &str) -> PathBuf {
     emptied(Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name(name))
 }
 
 /// That folder, made anew.
-pub(crate) fn emptied(folder: PathBuf) -> PathBuf {
+pub fn emptied(folder: PathBuf) -> PathBuf {
     match fs::remove_dir_all(&folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             panic!("{}: {error}", folder.display())
@@ -115,24 +115,24 @@ impl Stage {
     }
 
     /// So many transactions a second over all programs, as long as what is returned lives.
-    pub(crate) fn load(&self, rate: u32) -> Result<Load> {
+    pub fn load(&self, rate: u32) -> Result<Load> {
         Load::start(self.cluster.leader_rpc().address(), rate, PROGRAMS)
     }
 
     /// Where followers have room.
-    pub(crate) fn places(&self) -> &[FollowerAddress] {
+    pub fn places(&self) -> &[FollowerAddress] {
         self.cluster.places()
     }
 
     /// The ledger of a place of this experiment.
-    pub(crate) fn ledger(&self, experiment: &str, place: usize) -> PathBuf {
+    pub fn ledger(&self, experiment: &str, place: usize) -> PathBuf {
         self.folder
             .path()
             .join(format!("{experiment}-ledger-{place}"))
     }
 
     /// Keys of a lane in that place.
-    pub(crate) fn lane(&self, experiment: &str, number: usize, place: &FollowerAddress) -> String {
+    pub fn lane(&self, experiment: &str, number: usize, place: &FollowerAddress) -> String {
         let (ledger, identity) = (self.ledger(experiment, number), &place.identity);
         let FollowerAddress {
             rpc_port,
@@ -148,14 +148,7 @@ impl Stage {
 
     /// A plan of followers of this leader: what all experiments have in common, with `lanes` after the workload's keys, and
     /// `own` at the end. Runs last `seconds` from the first transaction on.
-    pub(crate) fn plan(
-        &self,
-        name: &str,
-        folder: &Path,
-        seconds: u32,
-        lanes: &str,
-        own: &str,
-    ) -> String {
+    pub fn plan(&self, name: &str, folder: &Path, seconds: u32, lanes: &str, own: &str) -> String {
         let follower = self.cluster.follower();
         let words = command(follower.arguments);
         let mut environment = String::new();
@@ -212,7 +205,7 @@ config = "faultlined.toml"
     }
 
     /// The daemon's configuration: it hands every push on to `upstream`.
-    pub(crate) fn configuration(&self, plan: &Path, upstream: &Sink) {
+    pub fn configuration(&self, plan: &Path, upstream: &Sink) {
         let (config, password) = (
             plan.with_file_name("faultlined.toml"),
             plan.with_file_name("password"),
@@ -227,12 +220,7 @@ config = "faultlined.toml"
     }
 
     /// Marks the ledgers, checks the plan and runs it to its end; `look` is called again and again meanwhile.
-    pub(crate) fn run(
-        &self,
-        plan: &Path,
-        ledgers: &[PathBuf],
-        mut look: impl FnMut(),
-    ) -> Result<()> {
+    pub fn run(&self, plan: &Path, ledgers: &[PathBuf], mut look: impl FnMut()) -> Result<()> {
         faultline(&["init"], ledgers);
         println!("{}", faultline(&["plan"], &[plan.to_owned()]));
         let output = plan.with_extension("out");
@@ -261,7 +249,7 @@ config = "faultlined.toml"
 }
 
 /// `faultline experiment report`, into this folder.
-pub(crate) fn report(experiment: &Path, out: PathBuf) -> Page {
+pub fn report(experiment: &Path, out: PathBuf) -> Page {
     println!(
         "{}",
         faultline(

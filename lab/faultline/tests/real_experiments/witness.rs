@@ -9,21 +9,15 @@ use std::{
 
 /// What the lines of one name and sender say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Sum {
+pub struct Sum {
     /// Lines.
-    pub(crate) lines: u64,
+    pub lines: u64,
     /// The field, added up.
-    pub(crate) total: u64,
+    pub total: u64,
 }
 
 /// The lines of one name and sender that were made within `times`, in nanoseconds since 1970.
-pub(crate) fn sum(
-    bodies: &[Vec<u8>],
-    name: &str,
-    sender: &str,
-    field: &str,
-    times: &Range<u128>,
-) -> Sum {
+pub fn sum(bodies: &[Vec<u8>], name: &str, sender: &str, field: &str, times: &Range<u128>) -> Sum {
     let (head, key) = (format!("{name},host_id={sender} "), format!("{field}="));
     let mut sum = Sum::default();
     for line in bodies
@@ -51,17 +45,17 @@ pub(crate) fn sum(
 
 /// A process that was seen, and what the kernel says holds for its group.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct CacheTotals {
+pub struct CacheTotals {
     /// `comm`.
-    pub(crate) program: String,
+    pub program: String,
     /// Its group of memory, below the mount.
-    pub(crate) group: PathBuf,
+    pub group: PathBuf,
     /// The least of the group's own memory limit and those above it, in bytes; `None`: no limit.
-    pub(crate) limit: Option<u64>,
+    pub limit: Option<u64>,
 }
 
 /// The processes whose command line names one of these paths or something below it.
-pub(crate) fn about(paths: &[&Path]) -> BTreeSet<CacheTotals> {
+pub fn about(paths: &[&Path]) -> BTreeSet<CacheTotals> {
     let names: Vec<&[u8]> = paths
         .iter()
         .map(|path| path.as_os_str().as_encoded_bytes())
@@ -115,7 +109,7 @@ fn seen(process: &Path) -> Option<CacheTotals> {
 }
 
 /// Processes that the kernel has OOM-killed since it started, in all groups.
-pub(crate) fn killed_for_memory() -> u64 {
+pub fn killed_for_memory() -> u64 {
     let text = fs::read_to_string("/proc/vmstat").expect("the kernel's counters");
     let count = text
         .lines()

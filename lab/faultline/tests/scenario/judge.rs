@@ -12,18 +12,14 @@ use std::fmt::Write as _;
 const TICKS: f64 = 2.0 * TICK;
 
 /// One tick, and its errors.
-pub(crate) struct Judged {
-    pub(crate) at: f64,
-    pub(crate) said: Said,
-    pub(crate) wrong: Vec<String>,
+pub struct Judged {
+    pub at: f64,
+    pub said: Said,
+    pub wrong: Vec<String>,
 }
 
 /// Compares every recorded tick. The first one may describe the time before the first look.
-pub(crate) fn judge(
-    recorded: Vec<(f64, Said)>,
-    moments: &[Moment],
-    sightings: &Sightings,
-) -> Vec<Judged> {
+pub fn judge(recorded: Vec<(f64, Said)>, moments: &[Moment], sightings: &Sightings) -> Vec<Judged> {
     let judged = recorded.into_iter().map(|(at, said)| {
         let (from, to) = span(sightings, at);
         let window = window(moments, from, to);
@@ -109,7 +105,7 @@ fn complaints(said: &Said, window: &[Moment], known_to_it: Option<u64>) -> Vec<S
 }
 
 /// All errors, with their times.
-pub(crate) fn wrong(judged: &[Judged]) -> Vec<String> {
+pub fn wrong(judged: &[Judged]) -> Vec<String> {
     judged
         .iter()
         .flat_map(|tick| {
@@ -122,7 +118,7 @@ pub(crate) fn wrong(judged: &[Judged]) -> Vec<String> {
 
 /// Unknown is never an error, but once the follower has been at the tip for long, phase, distance and kept up must all be known at
 /// one of the last five ticks at least.
-pub(crate) fn unknown_for_long(judged: &[Judged], at_the_tip: &[f64]) -> Vec<String> {
+pub fn unknown_for_long(judged: &[Judged], at_the_tip: &[f64]) -> Vec<String> {
     let known = |Said {
                      phase,
                      behind,
@@ -142,7 +138,7 @@ pub(crate) fn unknown_for_long(judged: &[Judged], at_the_tip: &[f64]) -> Vec<Str
 }
 
 /// Pages that differ from the ticks that were the newest at the time of the scrape.
-pub(crate) fn pages_apart(pages: &[Scraped], judged: &[Judged]) -> Vec<String> {
+pub fn pages_apart(pages: &[Scraped], judged: &[Judged]) -> Vec<String> {
     let apart = pages.iter().filter(|page| {
         // A tick appears on the page a moment after it began.
         let from = judged
@@ -163,7 +159,7 @@ pub(crate) fn pages_apart(pages: &[Scraped], judged: &[Judged]) -> Vec<String> {
 }
 
 /// One line per tick: the truth, what was said, and the errors.
-pub(crate) fn table(judged: &[Judged], moments: &[Moment], steps: &[(f64, &str)]) -> String {
+pub fn table(judged: &[Judged], moments: &[Moment], steps: &[(f64, &str)]) -> String {
     let mut out = String::from(
         "    time  true: process   leader  follower      behind      phase               kept up   said: phase     behind  kept up\n",
     );

@@ -10,14 +10,14 @@ use std::{
 const PERIOD: u32 = 100_000;
 
 /// Removed when dropped; its processes must have ended by then.
-pub(crate) struct CpuQuota {
+pub struct CpuQuota {
     folder: PathBuf,
     v1: bool,
 }
 
 impl CpuQuota {
     /// Uses cgroup version 1 or 2, whichever has the CPU controller. `None` where no group can be made.
-    pub(crate) fn new() -> Option<Self> {
+    pub fn new() -> Option<Self> {
         [("/sys/fs/cgroup/cpu", true), ("/sys/fs/cgroup", false)]
             .into_iter()
             .find_map(|(top, v1)| {
@@ -34,12 +34,12 @@ impl CpuQuota {
     }
 
     /// Moves a process into it.
-    pub(crate) fn take(&self, pid: u32) -> std::io::Result<()> {
+    pub fn take(&self, pid: u32) -> std::io::Result<()> {
         self.write("cgroup.procs", &pid.to_string())
     }
 
     /// Sets the quota in percent of one CPU; `None` removes it.
-    pub(crate) fn limit(&self, percent: Option<u32>) -> std::io::Result<()> {
+    pub fn limit(&self, percent: Option<u32>) -> std::io::Result<()> {
         let microseconds = percent.map(|percent| PERIOD / 100 * percent);
         if self.v1 {
             self.write("cpu.cfs_period_us", &PERIOD.to_string())?;

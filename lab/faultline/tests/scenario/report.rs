@@ -15,7 +15,7 @@ use std::{
 const CHANGES: f64 = 8.0;
 
 /// Makes the folder, or empties it.
-pub(crate) fn emptied(folder: PathBuf) -> PathBuf {
+pub fn emptied(folder: PathBuf) -> PathBuf {
     match fs::remove_dir_all(&folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             panic!("{}: {error}", folder.display())
@@ -27,7 +27,7 @@ pub(crate) fn emptied(folder: PathBuf) -> PathBuf {
 
 /// Errors in the report on a run whose process ended `death` seconds after the first tick. `moments` are those from the first at the
 /// tip to that end.
-pub(crate) fn judge(run: &Path, out: &Path, moments: &[Moment], death: f64) -> Vec<String> {
+pub fn judge(run: &Path, out: &Path, moments: &[Moment], death: f64) -> Vec<String> {
     faultline(&["report".as_ref(), run, "--out".as_ref(), out]);
     let page = Page(out.to_owned());
     let text = page.text();
@@ -78,7 +78,7 @@ pub(crate) fn judge(run: &Path, out: &Path, moments: &[Moment], death: f64) -> V
 }
 
 /// `faultline info --json`.
-pub(crate) fn info(run: &Path) -> Value {
+pub fn info(run: &Path) -> Value {
     serde_json::from_str(&faultline(&["info".as_ref(), "--json".as_ref(), run])).expect("JSON")
 }
 

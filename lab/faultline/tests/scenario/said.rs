@@ -15,14 +15,14 @@ use std::{
 
 /// Phase, distance and kept up as given at one tick. `None` if unknown.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Said {
-    pub(crate) phase: Option<String>,
-    pub(crate) behind: Option<u64>,
-    pub(crate) kept_up: Option<bool>,
+pub struct Said {
+    pub phase: Option<String>,
+    pub behind: Option<u64>,
+    pub kept_up: Option<bool>,
 }
 
 impl Said {
-    pub(crate) fn words(&self) -> [String; 3] {
+    pub fn words(&self) -> [String; 3] {
         let or_unknown = |text: Option<String>| text.unwrap_or_else(|| "?".to_owned());
         [
             or_unknown(self.phase.clone()),
@@ -37,23 +37,23 @@ impl Said {
 
 /// One scrape.
 #[derive(Debug, Clone)]
-pub(crate) struct Scraped {
-    pub(crate) asked: f64,
-    pub(crate) heard: f64,
-    pub(crate) said: Said,
+pub struct Scraped {
+    pub asked: f64,
+    pub heard: f64,
+    pub said: Said,
     /// `agave_phase_seconds_total` of `at_tip`.
-    pub(crate) at_tip_seconds: f64,
+    pub at_tip_seconds: f64,
 }
 
 /// Scrapes every second on its own thread, which ends when this is dropped.
-pub(crate) struct Scraper {
+pub struct Scraper {
     stop: Arc<AtomicBool>,
     pages: Arc<Mutex<Vec<Scraped>>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Scraper {
-    pub(crate) fn start(address: String, clock: Clock) -> Self {
+    pub fn start(address: String, clock: Clock) -> Self {
         let (stop, pages) = (
             Arc::new(AtomicBool::new(false)),
             Arc::new(Mutex::new(Vec::new())),
@@ -81,7 +81,7 @@ impl Scraper {
         }
     }
 
-    pub(crate) fn pages(&self) -> Vec<Scraped> {
+    pub fn pages(&self) -> Vec<Scraped> {
         self.pages
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -125,7 +125,7 @@ fn read(page: &Page, asked: f64, heard: f64) -> Scraped {
 }
 
 /// All ticks of a recording, with their times.
-pub(crate) fn recorded(recording: &Recording, clock: Clock) -> Vec<(f64, Said)> {
+pub fn recorded(recording: &Recording, clock: Clock) -> Vec<(f64, Said)> {
     let columns = recording
         .columns(Table::Validator, &["slots_behind", "kept_up"])
         .expect("columns");

@@ -9,35 +9,35 @@ use crate::witness::{Asked, Glance, Life, Sightings};
 /// Share of the time at the tip from which on a validator has kept up.
 const KEPT_UP: f64 = 0.99;
 /// The daemon's sampling interval, in seconds.
-pub(crate) const TICK: f64 = 1.0;
+pub const TICK: f64 = 1.0;
 /// Tolerance of a distance, in slots. The leader's RPC gives its last finished slot, while shreds of the next slot, and at its end
 /// of the one after that, already arrive at the follower; one more for the time that an answer takes.
-pub(crate) const UNDER_WAY: u64 = 3;
+pub const UNDER_WAY: u64 = 3;
 
 /// A follower that replays more slots than this in a second is catching up: the cluster here makes about two.
 const CATCHING_UP: u64 = 5;
 
 /// The daemon's `[phase]` configuration, times in seconds.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Thresholds {
-    pub(crate) at_tip_slots: u64,
-    pub(crate) at_tip_for: f64,
-    pub(crate) behind_slots: u64,
-    pub(crate) behind_for: f64,
+pub struct Thresholds {
+    pub at_tip_slots: u64,
+    pub at_tip_for: f64,
+    pub behind_slots: u64,
+    pub behind_for: f64,
 }
 
 /// Lowest and highest possible value.
-pub(crate) type Range = (u64, u64);
+pub type Range = (u64, u64);
 
 /// The phases that can be right.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Phases {
-    pub(crate) gone: bool,
+pub struct Phases {
+    pub gone: bool,
     /// Any phase of a start.
-    pub(crate) start: bool,
-    pub(crate) catching_up: bool,
-    pub(crate) at_tip: bool,
-    pub(crate) behind: bool,
+    pub start: bool,
+    pub catching_up: bool,
+    pub at_tip: bool,
+    pub behind: bool,
 }
 
 impl Phases {
@@ -63,7 +63,7 @@ impl Phases {
         behind: false,
     };
 
-    pub(crate) fn allow(self, word: &str) -> bool {
+    pub fn allow(self, word: &str) -> bool {
         match word {
             "absent" | "gone" => self.gone,
             "catching_up" => self.catching_up,
@@ -74,7 +74,7 @@ impl Phases {
     }
 
     /// The phases, joined for the table.
-    pub(crate) fn words(self) -> String {
+    pub fn words(self) -> String {
         let all = [
             (self.gone, "gone"),
             (self.start, "start"),
@@ -92,24 +92,24 @@ impl Phases {
 
 /// What was true at one moment.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Moment {
-    pub(crate) at: f64,
-    pub(crate) life: Life,
+pub struct Moment {
+    pub at: f64,
+    pub life: Life,
     /// The leader's slot; `None` before its first and after its last answer.
-    pub(crate) leader: Option<Range>,
+    pub leader: Option<Range>,
     /// The follower's slot; `None` before this process has answered.
-    pub(crate) slot: Option<Range>,
+    pub slot: Option<Range>,
     /// Slots behind.
-    pub(crate) distance: Option<Range>,
-    pub(crate) phases: Phases,
+    pub distance: Option<Range>,
+    pub phases: Phases,
     /// Only `at_tip` is right, and the process runs.
-    pub(crate) surely_at_tip: bool,
+    pub surely_at_tip: bool,
     /// Whether "kept up" can be true, and whether it can be false. Neither before it was first at the tip.
-    pub(crate) kept_up: (bool, bool),
+    pub kept_up: (bool, bool),
 }
 
 /// What was true at each look at the process.
-pub(crate) fn truth(sightings: &Sightings, thresholds: Thresholds) -> Vec<Moment> {
+pub fn truth(sightings: &Sightings, thresholds: Thresholds) -> Vec<Moment> {
     let mut life = LifeOf::default();
     let mut still_since = None;
     let mut moments = Vec::with_capacity(sightings.glances.len());
@@ -364,7 +364,7 @@ impl LifeOf {
 }
 
 /// Minimum and maximum of the seconds at the tip, and all seconds, between the first and the last moment.
-pub(crate) fn seconds_at_tip(moments: &[Moment]) -> (f64, f64, f64) {
+pub fn seconds_at_tip(moments: &[Moment]) -> (f64, f64, f64) {
     let seconds = |holds: fn(&Moment) -> bool| {
         let pairs = moments.iter().zip(moments.iter().skip(1));
         pairs

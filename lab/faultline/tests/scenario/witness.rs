@@ -15,19 +15,19 @@ use std::{
 };
 
 /// Seconds from one reading to the next.
-pub(crate) const STEP: f64 = 0.1;
+pub const STEP: f64 = 0.1;
 /// Longest wait for an answer. A stopped process does not answer.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Seconds since the test began. Ticks of the daemon are converted to it.
 #[derive(Clone, Copy)]
-pub(crate) struct Clock {
+pub struct Clock {
     began: Instant,
     began_unix: Duration,
 }
 
 impl Clock {
-    pub(crate) fn start() -> Self {
+    pub fn start() -> Self {
         let began_unix = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .expect("a clock after 1970");
@@ -37,12 +37,12 @@ impl Clock {
         }
     }
 
-    pub(crate) fn now(self) -> f64 {
+    pub fn now(self) -> f64 {
         self.began.elapsed().as_secs_f64()
     }
 
     /// Converts a recorded time, in nanoseconds since 1970.
-    pub(crate) fn of_unix(self, nanoseconds: i64) -> f64 {
+    pub fn of_unix(self, nanoseconds: i64) -> f64 {
         let began = i64::try_from(self.began_unix.as_nanos()).expect("a time before 2262");
         (nanoseconds - began) as f64 / 1e9
     }
@@ -50,20 +50,20 @@ impl Clock {
 
 /// One request for a slot. The answer was true at some moment between the two times.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Asked {
-    pub(crate) asked: f64,
-    pub(crate) heard: f64,
+pub struct Asked {
+    pub asked: f64,
+    pub heard: f64,
     /// The process that was asked; 0 for the leader.
-    pub(crate) pid: u32,
+    pub pid: u32,
     /// `None` if there was no answer.
-    pub(crate) slot: Option<u64>,
+    pub slot: Option<u64>,
     /// The newest slot of which the follower has shreds: the tip as it knows it. Not asked of the leader.
-    pub(crate) received: Option<u64>,
+    pub received: Option<u64>,
 }
 
 /// State of the follower's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Life {
+pub enum Life {
     /// There is no process, or only a zombie without other threads.
     Gone,
     /// Killed; some of its threads have not ended yet.
@@ -75,25 +75,25 @@ pub(crate) enum Life {
 
 /// One look at the follower's process.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Glance {
-    pub(crate) at: f64,
-    pub(crate) pid: u32,
-    pub(crate) life: Life,
+pub struct Glance {
+    pub at: f64,
+    pub pid: u32,
+    pub life: Life,
 }
 
 /// Everything that was read, in the order of time.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Sightings {
-    pub(crate) leader: Vec<Asked>,
-    pub(crate) follower: Vec<Asked>,
-    pub(crate) glances: Vec<Glance>,
+pub struct Sightings {
+    pub leader: Vec<Asked>,
+    pub follower: Vec<Asked>,
+    pub glances: Vec<Glance>,
     /// Process id, and when its admin socket first said that the start is over.
-    pub(crate) started: Vec<(u32, f64)>,
+    pub started: Vec<(u32, f64)>,
 }
 
 /// The reading threads. They end when this is dropped.
-pub(crate) struct Witness {
-    pub(crate) clock: Clock,
+pub struct Witness {
+    pub clock: Clock,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -119,7 +119,7 @@ impl Shared {
 
 impl Witness {
     /// Starts to read. [`Witness::follows`] gives the follower's process id; `ledger` is the follower's ledger folder.
-    pub(crate) fn start(leader: Rpc, follower: Rpc, ledger: &Path) -> Self {
+    pub fn start(leader: Rpc, follower: Rpc, ledger: &Path) -> Self {
         let clock = Clock::start();
         let mut witness = Witness {
             clock,
@@ -166,22 +166,22 @@ impl Witness {
     }
 
     /// Sets the follower's process id.
-    pub(crate) fn follows(&self, pid: u32) {
+    pub fn follows(&self, pid: u32) {
         self.shared.pid.store(pid, Ordering::SeqCst);
     }
 
-    pub(crate) fn now(&self) -> f64 {
+    pub fn now(&self) -> f64 {
         self.clock.now()
     }
 
     /// The leader's newest slot.
-    pub(crate) fn leader_slot(&self) -> Option<u64> {
+    pub fn leader_slot(&self) -> Option<u64> {
         self.shared
             .sightings(|sightings| sightings.leader.iter().rev().find_map(|asked| asked.slot))
     }
 
     /// Slots from the follower's newest answer to the leader's; `None` before this process has answered.
-    pub(crate) fn distance(&self) -> Option<u64> {
+    pub fn distance(&self) -> Option<u64> {
         let pid = self.shared.pid.load(Ordering::SeqCst);
         let own = self.shared.sightings(|sightings| {
             sightings
@@ -195,7 +195,7 @@ impl Witness {
     }
 
     /// Everything so far.
-    pub(crate) fn sightings(&self) -> Sightings {
+    pub fn sightings(&self) -> Sightings {
         self.shared.sightings(|sightings| sightings.clone())
     }
 

@@ -9,8 +9,8 @@ use std::{
     time::Duration,
 };
 
-pub(crate) const FAULTLINE: &str = env!("CARGO_BIN_EXE_faultline");
-pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
+pub const FAULTLINE: &str = env!("CARGO_BIN_EXE_faultline");
+pub const PATIENCE: Duration = Duration::from_secs(240);
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 /// `cred_expire` is also the time that a requeued job waits.
 const CONFIGURATION: &str = "ClusterName=faultline
@@ -48,7 +48,7 @@ NodeName=n[1-3] NodeHostname=HOST NodeAddr=127.0.0.1 Port=[17001-17003] CPUs=2 R
 PartitionName=lab Nodes=n[1-3] Default=YES MaxTime=INFINITE State=UP
 ";
 
-pub(crate) struct Cluster {
+pub struct Cluster {
     root: tempfile::TempDir,
     /// The ports are fixed, so there is one cluster on a machine.
     _lock: fs::File,
@@ -56,12 +56,12 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// `None`, with a message, without Slurm, root or the daemon.
-    pub(crate) fn start() -> Option<Self> {
+    pub fn start() -> Option<Self> {
         Self::start_with("")
     }
 
     /// With these lines at the end of `slurm.conf`, where `DIR` is the cluster's folder.
-    pub(crate) fn start_with(lines: &str) -> Option<Self> {
+    pub fn start_with(lines: &str) -> Option<Self> {
         let programs = ["slurmctld", "slurmd", "sbatch", "munged", "unshare"];
         let missing: Vec<_> = programs
             .iter()
@@ -125,12 +125,12 @@ impl Cluster {
         self.call("munged", &options.each_ref().map(String::as_str));
     }
 
-    pub(crate) fn start_controller(&self) {
+    pub fn start_controller(&self) {
         self.call("slurmctld", &[]);
     }
 
     /// Each node has a ledger of its own at the same path.
-    pub(crate) fn start_node(&self, node: &str) {
+    pub fn start_node(&self, node: &str) {
         let script = format!(
             "mount --bind {0}/ledgers/{node} {0}/ledger && exec slurmd -N {node}",
             self.root.path().display()
@@ -138,11 +138,11 @@ impl Cluster {
         self.call("unshare", &["--mount", "sh", "-c", &script]);
     }
 
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.root.path().join(name)
     }
 
-    pub(crate) fn output(&self, program: &str, arguments: &[&str]) -> Output {
+    pub fn output(&self, program: &str, arguments: &[&str]) -> Output {
         let mut command = Command::new(program);
         let command = command.args(arguments).current_dir(self.root.path());
         command
@@ -152,7 +152,7 @@ impl Cluster {
     }
 
     /// What a program prints that succeeds.
-    pub(crate) fn call(&self, program: &str, arguments: &[&str]) -> String {
+    pub fn call(&self, program: &str, arguments: &[&str]) -> String {
         let output = self.output(program, arguments);
         let printed = [output.stdout, output.stderr]
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
@@ -163,7 +163,7 @@ impl Cluster {
         printed[0].clone()
     }
 
-    pub(crate) fn pid(&self, file: &str) -> String {
+    pub fn pid(&self, file: &str) -> String {
         fs::read_to_string(self.path(file))
             .unwrap()
             .trim()
@@ -171,7 +171,7 @@ impl Cluster {
     }
 
     /// Kills the runner that has this lock, and the node's programs.
-    pub(crate) fn kill_host(&self, node: &str, lock: &str) {
+    pub fn kill_host(&self, node: &str, lock: &str) {
         let runner = self.pid(lock);
         let stat = fs::read_to_string(format!("/proc/{runner}/stat")).unwrap();
         let after_name = stat.rsplit_once(") ").unwrap().1;
@@ -179,12 +179,12 @@ impl Cluster {
         self.kill(&[&self.pid(&format!("{node}.pid")), parent, &runner]);
     }
 
-    pub(crate) fn kill(&self, pids: &[&str]) {
+    pub fn kill(&self, pids: &[&str]) {
         self.call("kill", &[&["-9"], pids].concat());
     }
 
     /// Two arms that wait, one run after the other.
-    pub(crate) fn write_plan(&self, folder: &str, seconds: u32, replicates: u32, slurm: &str) {
+    pub fn write_plan(&self, folder: &str, seconds: u32, replicates: u32, slurm: &str) {
         let head = format!("folder = \"{folder}\"\nreplicates = {replicates}");
         let arms = "[[arm]]\nname = \"a\"\nmemory_max = \"64M\"\n[[arm]]\nname = \"b\"\nmemory_max = \"96M\"\n";
         let plan = self.plan(&head, "sleep", seconds, &format!("{slurm}\n{arms}"));
@@ -192,7 +192,7 @@ impl Cluster {
     }
 
     /// A folder with two releases that wait as their baseline does.
-    pub(crate) fn write_campaign(&self, folder: &str, seconds: u32) {
+    pub fn write_campaign(&self, folder: &str, seconds: u32) {
         let program = self.path("waits");
         fs::write(&program, "#!/bin/sh\nexec sleep \"$1\"\n").unwrap();
         let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
@@ -245,28 +245,28 @@ constraint = "lab"
         )
     }
 
-    pub(crate) fn experiment(&self, words: &[&str]) -> String {
+    pub fn experiment(&self, words: &[&str]) -> String {
         self.call(FAULTLINE, &[&["experiment"], words].concat())
     }
 
-    pub(crate) fn status(&self) -> Value {
+    pub fn status(&self) -> Value {
         serde_json::from_str(&self.experiment(&["status", "state", "--json"])).unwrap()
     }
 
-    pub(crate) fn wait_for(&self, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+    pub fn wait_for(&self, what: &str, is: impl Fn(&Value) -> bool) -> Value {
         eventually(PATIENCE, what, || {
             Some(self.status()).filter(|status| is(status))
         })
     }
 
-    pub(crate) fn wait_until_running(&self, runs: usize) {
+    pub fn wait_until_running(&self, runs: usize) {
         self.wait_for("runs", |status| {
             let all = status["runs"].as_array().unwrap();
             all.iter().filter(|run| run["step"] == "watch").count() == runs
         });
     }
 
-    pub(crate) fn wait_for_no_job(&self) {
+    pub fn wait_for_no_job(&self) {
         eventually(PATIENCE, "no job", || {
             self.call("squeue", &["--noheader"])
                 .is_empty()
@@ -275,7 +275,7 @@ constraint = "lab"
     }
 
     /// Waits for the end of all jobs. Every run then counts once, and the report exists.
-    pub(crate) fn assert_all_count(&self, runs: usize) -> Value {
+    pub fn assert_all_count(&self, runs: usize) -> Value {
         self.wait_for_no_job();
         let status = self.status();
         assert_eq!(status["state"]["is"], "finished", "{status:#}");
@@ -291,7 +291,7 @@ constraint = "lab"
     }
 
     /// The node of a block that runs.
-    pub(crate) fn node_of(&self, block: u64) -> String {
+    pub fn node_of(&self, block: u64) -> String {
         let status = self.status();
         let jobs = status["jobs"].as_array().unwrap();
         let job = jobs.iter().find(|job| job["block"] == block).unwrap();

@@ -7,10 +7,10 @@ pub enum Type {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Field {
-    pub(super) name: String,
-    pub(super) kind: Type,
+    pub name: String,
+    pub kind: Type,
     /// Nanoseconds since 1970, in UTC, shown as a date and time.
-    pub(super) is_time: bool,
+    pub is_time: bool,
     column: usize,
 }
 

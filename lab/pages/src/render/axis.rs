@@ -1,7 +1,7 @@
 use super::text::{Clock, DisplayUnit, display_unit, duration, number};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Scale {
+pub struct Scale {
     low: f64,
     high: f64,
     /// Logarithmic: both ends are positive.
@@ -10,7 +10,7 @@ pub(crate) struct Scale {
 
 impl Scale {
     /// Position of a value: 0 at the low end, 1 at the high end.
-    pub(crate) fn at(self, value: f64) -> Option<f64> {
+    pub fn at(self, value: f64) -> Option<f64> {
         let [value, low, high] =
             [value, self.low, self.high].map(|value| if self.log { value.ln() } else { value });
         let position = (value - low) / (high - low);
@@ -19,7 +19,7 @@ impl Scale {
 }
 
 /// The smallest and the largest of all numbers.
-pub(crate) fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+pub fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     let known = values.filter(|value| value.is_finite());
     known
         .map(|value| (value, value))
@@ -27,14 +27,14 @@ pub(crate) fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Tick {
+pub struct Tick {
     /// From 0 to 1.
     pub at: f64,
     pub label: String,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Axis {
+pub struct Axis {
     pub scale: Scale,
     pub ticks: Vec<Tick>,
 }
@@ -58,7 +58,7 @@ impl Axis {
     }
 
     /// Ends at ticks, with at most about `max_ticks` ticks. Includes zero if the values are near it.
-    pub(crate) fn of_values(
+    pub fn of_values(
         values: impl Iterator<Item = f64>,
         unit: &str,
         log: bool,
@@ -73,7 +73,7 @@ impl Axis {
     }
 
     /// Ticks are at round times; also returns the time format.
-    pub(crate) fn of_time(low: f64, high: f64, max_ticks: usize) -> (Self, &'static str) {
+    pub fn of_time(low: f64, high: f64, max_ticks: usize) -> (Self, &'static str) {
         let high = if high > low { high } else { low + 1.0 };
         let step = time_step((high - low) / max_ticks.max(1) as f64);
         let clock = match high.abs().max(low.abs()) {
@@ -93,14 +93,14 @@ impl Axis {
     }
 
     /// Keeps both ends (the classes of a histogram).
-    pub(crate) fn between(low: f64, high: f64, max_ticks: usize) -> Self {
+    pub fn between(low: f64, high: f64, max_ticks: usize) -> Self {
         let high = if high > low { high } else { low + 1.0 };
         stepped((low, high), "", max_ticks, |low, high, _| (low, high))
     }
 
     /// Logarithmic, with a tick at each size. Sizes without space for a label are left out; those
     /// in `first` take precedence. `width_of` is the width of a label as a share of the axis.
-    pub(crate) fn of_sizes(
+    pub fn of_sizes(
         sizes: impl Iterator<Item = f64>,
         first: &[f64],
         label: impl Fn(f64) -> String,

@@ -41,13 +41,13 @@ pub(crate) struct SeriesStyle {
 }
 
 impl SeriesStyle {
-    pub(crate) const NEUTRAL: Self = Self {
+    pub const NEUTRAL: Self = Self {
         colour: None,
         dash: 4,
         weight: 1,
     };
 
-    pub(crate) const fn nth(index: usize) -> Self {
+    pub const fn nth(index: usize) -> Self {
         Self {
             colour: Some(index % COLOURS),
             dash: index % DASHES.len(),
@@ -55,21 +55,21 @@ impl SeriesStyle {
         }
     }
 
-    pub(crate) fn class(self) -> String {
+    pub fn class(self) -> String {
         self.colour
             .map_or_else(|| "kn".to_owned(), |colour| format!("k{colour}"))
     }
 
     /// The classes of an element that is filled with the colour.
-    pub(crate) fn filled(self) -> String {
+    pub fn filled(self) -> String {
         format!("{} f", self.class())
     }
 
-    pub(crate) fn dashes(self) -> &'static str {
+    pub fn dashes(self) -> &'static str {
         DASHES[self.dash % DASHES.len()]
     }
 
-    pub(crate) fn thickness(self) -> f64 {
+    pub fn thickness(self) -> f64 {
         WEIGHTS[self.weight % WEIGHTS.len()]
     }
 }

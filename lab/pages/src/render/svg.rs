@@ -63,24 +63,24 @@ pub fn draw(figure: &Figure, styles: &SeriesStyles, surface: Surface) -> String 
 
 pub(super) struct Sheet {
     body: String,
-    pub(super) width: f64,
-    pub(super) y: f64,
+    pub width: f64,
+    pub y: f64,
 }
 
 impl Sheet {
-    pub(super) fn add(&mut self, what: fmt::Arguments<'_>) {
+    pub fn add(&mut self, what: fmt::Arguments<'_>) {
         writeln!(self.body, "{what}").unwrap_or_default();
     }
 
     /// `anchor` is `start`, `middle` or `end`. The font size is 12 px.
-    pub(super) fn text(&mut self, class: &str, anchor: &str, (x, y): (f64, f64), text: &str) {
+    pub fn text(&mut self, class: &str, anchor: &str, (x, y): (f64, f64), text: &str) {
         let ([x, y], text) = ([x, y].map(Coordinate), escaped(text));
         self.add(format_args!(
             r#"<text class="{class}" x="{x}" y="{y}" text-anchor="{anchor}">{text}</text>"#
         ));
     }
 
-    pub(super) fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
+    pub fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
         let [x1, y1, x2, y2] = [x1, y1, x2, y2].map(Coordinate);
         self.add(format_args!(
             r#"<line class="{class}" x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}"/>"#
@@ -88,7 +88,7 @@ impl Sheet {
     }
 
     /// A box with a tooltip.
-    pub(super) fn rect(
+    pub fn rect(
         &mut self,
         class: &str,
         (x, y): (f64, f64),
@@ -103,13 +103,7 @@ impl Sheet {
     }
 
     /// A line along a path. For `owner_attribute` see [`Style::owner`](super::style::Style).
-    pub(super) fn stroke(
-        &mut self,
-        style: SeriesStyle,
-        owner_attribute: &str,
-        path: &str,
-        title: &str,
-    ) {
+    pub fn stroke(&mut self, style: SeriesStyle, owner_attribute: &str, path: &str, title: &str) {
         let (class, dashes, title) = (style.class(), style.dashes(), escaped(title));
         let thick = Coordinate(style.thickness());
         self.add(format_args!(
@@ -118,17 +112,17 @@ impl Sheet {
     }
 
     /// The area within a path, paler than its line.
-    pub(super) fn area(&mut self, style: SeriesStyle, path: &str) {
+    pub fn area(&mut self, style: SeriesStyle, path: &str) {
         let class = style.class();
         self.add(format_args!(r#"<path class="{class} area" d="{path}z"/>"#));
     }
 
     /// Opens a group. For `owner_attribute` see [`Style::owner`](super::style::Style).
-    pub(super) fn begin(&mut self, owner_attribute: &str) {
+    pub fn begin(&mut self, owner_attribute: &str) {
         self.add(format_args!("<g{owner_attribute}>"));
     }
 
-    pub(super) fn end(&mut self) {
+    pub fn end(&mut self) {
         self.add(format_args!("</g>"));
     }
 
@@ -154,7 +148,7 @@ impl Sheet {
 }
 
 /// A coordinate with at most two decimals, without trailing zeros.
-pub(super) struct Coordinate(pub(super) f64);
+pub struct Coordinate(pub f64);
 
 impl fmt::Display for Coordinate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,7 +1,7 @@
-pub(crate) use faultline_text::{clean, escaped, number};
+pub use faultline_text::{clean, escaped, number};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct DisplayUnit {
+pub struct DisplayUnit {
     /// Size of this unit in base units.
     pub one: f64,
     pub suffix: &'static str,
@@ -9,7 +9,7 @@ pub(crate) struct DisplayUnit {
 
 /// Bytes as KiB to TiB, seconds down to µs, large counts in M, G and T. The page's script has the
 /// same rules.
-pub(crate) fn display_unit(unit: &str, largest: f64) -> DisplayUnit {
+pub fn display_unit(unit: &str, largest: f64) -> DisplayUnit {
     let steps: &[(f64, &'static str)] = match unit {
         "B" => &[
             (1_099_511_627_776.0, "TiB"),
@@ -34,14 +34,14 @@ pub(crate) fn display_unit(unit: &str, largest: f64) -> DisplayUnit {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Clock {
+pub enum Clock {
     Hours,
     Minutes,
     Full,
 }
 
 impl Clock {
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Hours => "h:mm",
             Self::Minutes => "m:ss",
@@ -51,7 +51,7 @@ impl Clock {
 }
 
 /// `1:05`, `65:30`, `1:05:30`.
-pub(crate) fn duration(seconds: f64, clock: Clock) -> String {
+pub fn duration(seconds: f64, clock: Clock) -> String {
     let whole = seconds.abs().round();
     let sign = if seconds < 0.0 && whole > 0.0 {
         "\u{2212}"
@@ -71,7 +71,7 @@ pub(crate) fn duration(seconds: f64, clock: Clock) -> String {
 }
 
 /// Approximate width in multiples of the font size, rather too wide.
-pub(crate) fn width(text: &str) -> f64 {
+pub fn width(text: &str) -> f64 {
     text.chars()
         .map(|letter| match letter {
             'i' | 'j' | 'l' | 'I' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' => 0.36,
@@ -86,7 +86,7 @@ pub(crate) fn width(text: &str) -> f64 {
 }
 
 /// Cuts a text with an ellipsis to a width in font sizes.
-pub(crate) fn fitted(text: &str, max_width: f64) -> String {
+pub fn fitted(text: &str, max_width: f64) -> String {
     let text = clean(text);
     if width(&text) <= max_width {
         return text;

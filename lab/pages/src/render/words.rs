@@ -1,7 +1,7 @@
 use super::text::{Clock, clean, duration, number};
 use crate::model::{Cell, Mark, Report, Table, Timeline, VerdictKind};
 
-pub(crate) fn standing(report: &Report) -> &'static str {
+pub fn standing(report: &Report) -> &'static str {
     match report.verdict.standing {
         VerdictKind::Described => "Described, not tested",
         VerdictKind::Differs => "A difference is shown",
@@ -12,7 +12,7 @@ pub(crate) fn standing(report: &Report) -> &'static str {
     }
 }
 
-pub(crate) fn cards(report: &Report) -> &str {
+pub fn cards(report: &Report) -> &str {
     if report.cards.is_empty() {
         "Runs"
     } else {
@@ -20,7 +20,7 @@ pub(crate) fn cards(report: &Report) -> &str {
     }
 }
 
-pub(crate) fn cell(cell: &Cell) -> String {
+pub fn cell(cell: &Cell) -> String {
     let mut words = value(cell);
     if let Some(interval) = interval(cell) {
         words = format!("{words} {interval}");
@@ -32,7 +32,7 @@ pub(crate) fn cell(cell: &Cell) -> String {
 }
 
 /// A cell as plain text, without its interval and its mark.
-pub(crate) fn value(cell: &Cell) -> String {
+pub fn value(cell: &Cell) -> String {
     match cell {
         Cell::Linked { cell, .. } => value(cell),
         Cell::Text(text) => clean(text),
@@ -46,7 +46,7 @@ pub(crate) fn value(cell: &Cell) -> String {
 }
 
 /// `[low, high]` of an estimate.
-pub(crate) fn interval(cell: &Cell) -> Option<String> {
+pub fn interval(cell: &Cell) -> Option<String> {
     let Cell::Estimate {
         low,
         high,
@@ -62,7 +62,7 @@ pub(crate) fn interval(cell: &Cell) -> Option<String> {
 
 /// Which columns and their heads are aligned to the right. A missing number does not make a column
 /// one of text.
-pub(crate) fn numeric_columns(table: &Table) -> Vec<bool> {
+pub fn numeric_columns(table: &Table) -> Vec<bool> {
     let is_numeric = |index: usize| {
         let cells = || {
             table
@@ -76,14 +76,14 @@ pub(crate) fn numeric_columns(table: &Table) -> Vec<bool> {
     (0..table.columns.len()).map(is_numeric).collect()
 }
 
-pub(crate) fn events(timeline: &Timeline) -> impl Iterator<Item = (String, &Mark)> {
+pub fn events(timeline: &Timeline) -> impl Iterator<Item = (String, &Mark)> {
     sorted_marks(timeline)
         .into_iter()
         .map(|mark| (duration(mark.at, Clock::Full), mark))
 }
 
 /// The marks of a timeline in order of time.
-pub(crate) fn sorted_marks(timeline: &Timeline) -> Vec<&Mark> {
+pub fn sorted_marks(timeline: &Timeline) -> Vec<&Mark> {
     let known = timeline.marks.iter().filter(|mark| mark.at.is_finite());
     let mut marks: Vec<&Mark> = known.collect();
     marks.sort_by(|a, b| a.at.total_cmp(&b.at));

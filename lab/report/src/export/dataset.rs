@@ -8,25 +8,25 @@ use faultline_recording::Recording;
 use itertools::Itertools;
 use std::path::{Path, PathBuf};
 
-pub(super) const DAY_NS: i64 = 86_400_000_000_000;
+pub const DAY_NS: i64 = 86_400_000_000_000;
 
 const HIVE_NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 
 /// A file system allows 255, of which 5 are `host=`.
 const MAX_NAME: usize = 250;
 
-pub(super) struct DatasetRun {
+pub struct DatasetRun {
     root: PathBuf,
     /// `host=HOST/run=RUN`.
-    pub(super) run_path: PathBuf,
+    pub run_path: PathBuf,
     /// Columns of every file, too: as text, since readers take a folder's `01` for the number 1.
-    pub(super) columns: [(&'static str, String); 2],
+    pub columns: [(&'static str, String); 2],
     /// First ticks of days, with the day of 1970. The first is that on which the recording began.
     days: Vec<(i64, i64)>,
 }
 
 /// One recording at a time. Replaces what an earlier export wrote of the same runs.
-pub(super) fn export_into(
+pub fn export_into(
     root: &Path,
     files: &[PathBuf],
     tables: &[&'static str],
@@ -95,7 +95,7 @@ impl DatasetRun {
         })
     }
 
-    pub(super) fn path(&self, table: &str, day: i64) -> PathBuf {
+    pub fn path(&self, table: &str, day: i64) -> PathBuf {
         let day = faultline_text::day(day.saturating_mul(DAY_NS));
         let folder = self.root.join(table).join(&self.run_path);
         folder
@@ -104,7 +104,7 @@ impl DatasetRun {
     }
 
     /// Of a tick; without one, the first.
-    pub(super) fn day_of(&self, tick: Option<i64>) -> i64 {
+    pub fn day_of(&self, tick: Option<i64>) -> i64 {
         let tick = tick.unwrap_or(i64::MIN);
         let after = self.days.partition_point(|(first, _)| *first <= tick);
         self.days

@@ -10,7 +10,7 @@ use std::{
 };
 
 /// The files of one table: one, or one for each day of a data set.
-pub(super) struct TableFiles<'f> {
+pub struct TableFiles<'f> {
     dataset: Option<&'f DatasetRun>,
     /// Columns of the row's time and of its tick.
     time_column: Option<usize>,
@@ -20,14 +20,14 @@ pub(super) struct TableFiles<'f> {
 }
 
 /// A temporary file. It is renamed when all files of the table are complete.
-pub(super) struct OpenFile {
-    pub(super) path: PathBuf,
-    pub(super) temp_file: TempFile,
-    pub(super) writer: Box<dyn TableWriter>,
+pub struct OpenFile {
+    pub path: PathBuf,
+    pub temp_file: TempFile,
+    pub writer: Box<dyn TableWriter>,
 }
 
 impl<'f> TableFiles<'f> {
-    pub(super) fn new(
+    pub fn new(
         spec: Option<&TableSpec>,
         dataset: Option<&'f DatasetRun>,
         create: &'f dyn Fn(i64) -> anyhow::Result<OpenFile>,
@@ -43,7 +43,7 @@ impl<'f> TableFiles<'f> {
     }
 
     /// Days since 1970-01-01.
-    pub(super) fn day(&self, row: &Row) -> i64 {
+    pub fn day(&self, row: &Row) -> i64 {
         let Some(dataset) = self.dataset else {
             return 0;
         };
@@ -57,12 +57,7 @@ impl<'f> TableFiles<'f> {
         }
     }
 
-    pub(super) fn write(
-        &mut self,
-        day: i64,
-        mut columns: Vec<Values>,
-        rows: usize,
-    ) -> anyhow::Result<()> {
+    pub fn write(&mut self, day: i64, mut columns: Vec<Values>, rows: usize) -> anyhow::Result<()> {
         for (_, value) in self.dataset.iter().flat_map(|dataset| &dataset.columns) {
             columns.push(Values::Text(vec![Some(value.clone()); rows]));
         }
@@ -75,7 +70,7 @@ impl<'f> TableFiles<'f> {
 
     /// A table without rows has a file, too. Files that an earlier export of the run made for other
     /// days, or left when it was killed, are removed.
-    pub(super) fn finish(mut self) -> anyhow::Result<()> {
+    pub fn finish(mut self) -> anyhow::Result<()> {
         if self.open.is_empty() {
             let day = self.dataset.map_or(0, |dataset| dataset.day_of(None));
             self.open.insert(day, (self.create)(day)?);
@@ -106,10 +101,10 @@ impl<'f> TableFiles<'f> {
 
 /// Dropped, it removes the folders that are empty.
 #[derive(Default)]
-pub(super) struct CreatedFolders(RefCell<BTreeSet<PathBuf>>);
+pub struct CreatedFolders(RefCell<BTreeSet<PathBuf>>);
 
 impl CreatedFolders {
-    pub(super) fn make(&self, folder: &Path) -> std::io::Result<()> {
+    pub fn make(&self, folder: &Path) -> std::io::Result<()> {
         let missing = folder.ancestors().take_while(|above| !above.exists());
         self.0.borrow_mut().extend(missing.map(Path::to_owned));
         std::fs::create_dir_all(folder)

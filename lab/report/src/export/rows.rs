@@ -7,7 +7,7 @@ use faultline_recording::{
 
 /// A column with reals or counts beyond 2^63 is real throughout. In a data set types are those of
 /// every recording: samples are real.
-pub(super) fn kinds(
+pub fn kinds(
     recording: &Recording,
     table: &TableSpec,
     is_dataset: bool,
@@ -42,7 +42,7 @@ pub(super) fn kinds(
     Ok(kinds)
 }
 
-pub(super) fn type_of(kind: Kind) -> Type {
+pub fn type_of(kind: Kind) -> Type {
     match kind {
         Kind::Integer => Type::Integer,
         Kind::Real => Type::Real,
@@ -51,7 +51,7 @@ pub(super) fn type_of(kind: Kind) -> Type {
 }
 
 /// `fill` adds rows of the table to columns of these kinds. Returns the number of rows.
-pub(super) fn write(
+pub fn write(
     recording: &Recording,
     table: &str,
     kinds: &[Type],
@@ -77,7 +77,7 @@ pub(super) fn write(
     Ok(written)
 }
 
-pub(super) fn push_rows(rows: &[Row], columns: &mut [Values]) {
+pub fn push_rows(rows: &[Row], columns: &mut [Values]) {
     for row in rows {
         columns
             .iter_mut()
@@ -87,7 +87,7 @@ pub(super) fn push_rows(rows: &[Row], columns: &mut [Values]) {
 }
 
 /// A value of another type becomes NULL.
-pub(super) fn push(values: &mut Values, cell: &Cell) {
+pub fn push(values: &mut Values, cell: &Cell) {
     match (values, cell) {
         (Values::Integer(values), Cell::Integer(value)) => values.push(Some(*value)),
         (Values::Real(values), Cell::Real(value)) => values.push(Some(*value)),

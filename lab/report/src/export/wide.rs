@@ -10,12 +10,9 @@ use faultline_recording::{
     schema::{TABLES, TableColumn},
 };
 
-pub(super) const TICK: &str = "tick";
+pub const TICK: &str = "tick";
 
-pub(super) fn columns(
-    recording: &Recording,
-    is_dataset: bool,
-) -> Result<Vec<(String, Type)>, Error> {
+pub fn columns(recording: &Recording, is_dataset: bool) -> Result<Vec<(String, Type)>, Error> {
     let mut all: Vec<(String, Type)> = tick_columns()
         .iter()
         .map(|column| (column.name.to_owned(), type_of(column.kind)))
@@ -60,7 +57,7 @@ fn tick_columns() -> &'static [TableColumn] {
 }
 
 /// Returns the number of ticks. The columns of a table without a sample of a tick are NULL.
-pub(super) fn write(
+pub fn write(
     recording: &Recording,
     kinds: &[Type],
     is_dataset: bool,

@@ -23,16 +23,16 @@ impl Gap {
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Times {
+pub struct Times {
     /// In order of first appearance; `None` without evidence. Gaps belong to no phase.
-    pub(super) phases: Vec<(Option<Phase>, Duration)>,
-    pub(super) gaps: Vec<Gap>,
+    pub phases: Vec<(Option<Phase>, Duration)>,
+    pub gaps: Vec<Gap>,
     /// From first to last tick, by the same clocks as [`Gap::seconds`].
-    pub(super) length: Duration,
+    pub length: Duration,
 }
 
 /// The time between two ticks belongs to the phase of the earlier one.
-pub(super) fn times(ticks: &[TickRow], sessions: &[SessionRow], phases: &[Option<Phase>]) -> Times {
+pub fn times(ticks: &[TickRow], sessions: &[SessionRow], phases: &[Option<Phase>]) -> Times {
     let mut times = Times::default();
     for (pair, phase) in ticks.windows(2).zip(phases) {
         let [before, after] = pair else { continue };

@@ -26,7 +26,7 @@ const PROCESS_FIELDS: [&str; 7] = [
     "/arguments",
 ];
 
-pub(super) fn describe(summary: &Summary, all_fields: bool) -> String {
+pub fn describe(summary: &Summary, all_fields: bool) -> String {
     let mut out = format!("{}\n", clean(&summary.file.display().to_string()));
     file(&mut out, summary);
     sessions(&mut out, summary, all_fields);

@@ -19,7 +19,7 @@ pub fn replayed(run: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoin
 }
 
 /// Points of replayed slots with transactions.
-pub(super) fn with_transactions(run: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoint> {
+pub fn with_transactions(run: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoint> {
     replayed(run, window).filter(|point| point.total_transactions.is_some_and(|count| count > 0))
 }
 

@@ -49,7 +49,7 @@ impl Tps {
     }
 }
 
-pub(super) fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
+pub fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
     let counts = counts(run);
     let distinguishes_zeros = run.signal(Signal::ZeroTps).iter().any(Option::is_some);
     let mut seconds: Vec<(i64, Option<u64>)> = Vec::new();

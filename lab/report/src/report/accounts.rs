@@ -114,7 +114,7 @@ const JOBS: &[Quantity] = &[
 ];
 
 /// `None` if no run has data of the read cache.
-pub(crate) fn section(subjects: &Subjects) -> Option<Section> {
+pub fn section(subjects: &Subjects) -> Option<Section> {
     let known = |subject: &Subject| {
         let hits = subject.run.signal(Signal::ReadCacheHits);
         hits.iter().flatten().any(|hits| *hits > 0.0)
@@ -180,7 +180,7 @@ fn per_slot(subject: &Subject, numbers: &Numbers, signal: Signal) -> Option<f64>
     )
 }
 
-pub(crate) fn hit_ratio(subject: &Subject, numbers: &Numbers) -> Option<f64> {
+pub fn hit_ratio(subject: &Subject, numbers: &Numbers) -> Option<f64> {
     let hits = increase(subject, numbers, Signal::ReadCacheHits)?;
     ratio(
         100.0 * hits,
@@ -188,16 +188,16 @@ pub(crate) fn hit_ratio(subject: &Subject, numbers: &Numbers) -> Option<f64> {
     )
 }
 
-pub(crate) fn misses_per_slot(subject: &Subject, numbers: &Numbers) -> Option<f64> {
+pub fn misses_per_slot(subject: &Subject, numbers: &Numbers) -> Option<f64> {
     per_slot(subject, numbers, Signal::ReadCacheMisses)
 }
 
-pub(crate) fn index_bytes(subject: &Subject, numbers: &Numbers) -> Option<f64> {
+pub fn index_bytes(subject: &Subject, numbers: &Numbers) -> Option<f64> {
     level(subject, numbers, Signal::IndexBytes).max
 }
 
 /// In µs, summed over threads.
-pub(crate) fn load_time_per_slot(subject: &Subject, numbers: &Numbers) -> Option<f64> {
+pub fn load_time_per_slot(subject: &Subject, numbers: &Numbers) -> Option<f64> {
     let times: Vec<Option<f64>> = replayed(&subject.run, numbers.window)
         .map(|point| point.load_us.map(|us| us as f64))
         .collect();

@@ -16,7 +16,7 @@ use faultline_stats::summary::{mean, summary};
 use faultline_status::{Answer, AnswerInputs, CachePrediction, Consensus, answers};
 
 /// Nothing for a process that is no validator, and for a replay of a fixed range.
-pub(crate) fn of(subjects: &Subjects) -> Vec<Answers> {
+pub fn of(subjects: &Subjects) -> Vec<Answers> {
     let is_replay = subjects.all.iter().any(|subject| subject.run.is_replay());
     if subjects.all.is_empty() || subjects.is_any_process() || is_replay {
         return Vec::new();

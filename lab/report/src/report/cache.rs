@@ -100,7 +100,7 @@ const CAPACITY: &[Quantity] = &[
     }),
 ];
 
-pub(crate) fn section(subjects: &Subjects) -> Section {
+pub fn section(subjects: &Subjects) -> Section {
     let mut chapter = Chapter::new(subjects, |subject| subject.why_no_points());
     let note = "A batch here is one point of loaded-programs-cache-stats: what the one cache of the process did between the \
                 creation of two banks, by all users. The study says per execution batch; its sums divided by its means give \
@@ -185,12 +185,12 @@ fn with_filter(subjects: &Subjects) -> &'static str {
     }
 }
 
-pub(crate) fn last_capacity(run: &Run, signal: Signal) -> Option<f64> {
+pub fn last_capacity(run: &Run, signal: Signal) -> Option<f64> {
     run.signal(signal).iter().rev().find_map(|value| *value)
 }
 
 /// The highest level at the start of an eviction pass.
-pub(crate) fn max_water_level(run: &Run) -> Option<u64> {
+pub fn max_water_level(run: &Run) -> Option<u64> {
     run.points
         .cache
         .iter()

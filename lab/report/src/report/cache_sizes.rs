@@ -16,7 +16,7 @@ const NO_SIZES: &str = "the trace does not have the sizes of programs";
 type Predicted<'a> = (&'a Subject, &'a Prediction);
 
 /// `None` if no run has data of the program cache.
-pub(crate) fn section(subjects: &Subjects) -> Option<Section> {
+pub fn section(subjects: &Subjects) -> Option<Section> {
     let with_cache: Vec<&Subject> = subjects
         .all
         .iter()

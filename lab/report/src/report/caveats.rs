@@ -20,7 +20,7 @@ use faultline_stats::{
 use faultline_text::{counted, moment, number};
 use itertools::Itertools;
 
-pub(crate) fn caveats(subjects: &Subjects, primary: &Scalar, same_slots: bool) -> Vec<Caveat> {
+pub fn caveats(subjects: &Subjects, primary: &Scalar, same_slots: bool) -> Vec<Caveat> {
     let several = subjects.arms.len() > 1;
     let part = several.then(|| subjects.compared_part());
     let mut caveats = merged_caveats(subjects, recording_caveat);

@@ -11,13 +11,13 @@ use crate::measure::Numbers;
 use faultline_stats::summary::mean;
 
 /// A column of a table: one number of each run.
-pub(crate) struct Quantity {
-    pub(crate) title: &'static str,
-    pub(crate) decimals: u8,
-    pub(crate) of: fn(&Subject, &Numbers) -> Option<f64>,
+pub struct Quantity {
+    pub title: &'static str,
+    pub decimals: u8,
+    pub of: fn(&Subject, &Numbers) -> Option<f64>,
 }
 
-pub(crate) const fn quantity(
+pub const fn quantity(
     title: &'static str,
     decimals: u8,
     of: fn(&Subject, &Numbers) -> Option<f64>,
@@ -29,15 +29,15 @@ pub(crate) const fn quantity(
     }
 }
 
-pub(crate) struct Chapter<'s> {
-    pub(crate) subjects: &'s Subjects,
+pub struct Chapter<'s> {
+    pub subjects: &'s Subjects,
     /// Why a number of a run is missing.
-    pub(crate) why: fn(&Subject) -> &'static str,
+    pub why: fn(&Subject) -> &'static str,
     blocks: Vec<Block>,
 }
 
 impl<'s> Chapter<'s> {
-    pub(crate) fn new(subjects: &'s Subjects, why: fn(&Subject) -> &'static str) -> Self {
+    pub fn new(subjects: &'s Subjects, why: fn(&Subject) -> &'static str) -> Self {
         Self {
             subjects,
             why,
@@ -45,21 +45,21 @@ impl<'s> Chapter<'s> {
         }
     }
 
-    pub(crate) fn section(self, id: &str, title: &str) -> Section {
+    pub fn section(self, id: &str, title: &str) -> Section {
         section(id, title, self.blocks)
     }
 
-    pub(crate) fn add(&mut self, blocks: impl IntoIterator<Item = Block>) {
+    pub fn add(&mut self, blocks: impl IntoIterator<Item = Block>) {
         self.blocks.extend(blocks);
     }
 
     /// A figure if there is something to draw.
-    pub(crate) fn figure(&mut self, id: &str, title: &str, caption: &str, chart: Option<Chart>) {
+    pub fn figure(&mut self, id: &str, title: &str, caption: &str, chart: Option<Chart>) {
         self.add(chart.map(|chart| figure(id, title, caption, chart)));
     }
 
     /// A figure over time: the label of its vertical axis, the unit, and the lines of each run.
-    pub(crate) fn timeline(
+    pub fn timeline(
         &mut self,
         id: &str,
         title: &str,
@@ -76,7 +76,7 @@ impl<'s> Chapter<'s> {
     }
 
     /// A histogram with the labels of its axes. The last class ends at this quantile of all runs.
-    pub(crate) fn histogram(
+    pub fn histogram(
         &mut self,
         id: &str,
         title: &str,
@@ -89,7 +89,7 @@ impl<'s> Chapter<'s> {
     }
 
     /// From the first execution on; of processes that are no validators over the whole run.
-    pub(crate) fn numbers(&mut self, id: &str, title: &str, note: &str, quantities: &[Quantity]) {
+    pub fn numbers(&mut self, id: &str, title: &str, note: &str, quantities: &[Quantity]) {
         let part = match self.subjects.is_any_process() {
             true => RunPart::All,
             false => RunPart::FromExecution,
@@ -98,7 +98,7 @@ impl<'s> Chapter<'s> {
     }
 
     /// Also a table of the time at the tip.
-    pub(crate) fn numbers_and_at_tip(
+    pub fn numbers_and_at_tip(
         &mut self,
         id: &str,
         title: &str,
@@ -111,7 +111,7 @@ impl<'s> Chapter<'s> {
     }
 
     /// A table by run, and one by arm if an arm has several runs. Nothing if no run has the part.
-    pub(crate) fn numbers_of(
+    pub fn numbers_of(
         &mut self,
         part: RunPart,
         id: &str,
@@ -194,7 +194,7 @@ fn by_arm(
 }
 
 /// `Moving average over 6 samples, centred`; one sample is no average.
-pub(super) fn averaged(size: usize, sample: &str, samples: &str) -> String {
+pub fn averaged(size: usize, sample: &str, samples: &str) -> String {
     match size {
         1 => format!("One value for each {sample}"),
         size => format!("Moving average over {size} {samples}, centred"),

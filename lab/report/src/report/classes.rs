@@ -7,7 +7,7 @@ use faultline_stats::histogram as classes;
 const MAX_CLASSES: usize = 60;
 
 /// The last class ends at the quantile `max_quantile` of all values.
-pub(crate) fn histogram(
+pub fn histogram(
     subjects: &Subjects,
     x_label: &str,
     y_label: &str,

@@ -14,29 +14,29 @@ use itertools::Itertools;
 
 /// A metric of two arms.
 #[derive(Clone)]
-pub(crate) struct Metric {
-    pub(crate) scalar: &'static Scalar,
+pub struct Metric {
+    pub scalar: &'static Scalar,
     /// Title and unit are those of a rate if rates are compared.
-    pub(crate) title: String,
-    pub(crate) unit: String,
-    pub(crate) comparison: Comparison,
+    pub title: String,
+    pub unit: String,
+    pub comparison: Comparison,
     /// Within blocks of several hosts.
-    pub(crate) by_block: bool,
+    pub by_block: bool,
     /// Why the arms are not compared by it.
-    pub(crate) refusal: Option<String>,
+    pub refusal: Option<String>,
 }
 
 #[derive(Clone)]
-pub(crate) struct Pair {
+pub struct Pair {
     /// The first arm with values of the primary metric.
-    pub(crate) reference: String,
-    pub(crate) other: String,
-    pub(crate) primary: Metric,
+    pub reference: String,
+    pub other: String,
+    pub primary: Metric,
     /// Holm-adjusted.
-    pub(crate) others: Vec<Metric>,
+    pub others: Vec<Metric>,
 }
 
-pub(crate) fn refusals(pairs: &[Pair]) -> Option<String> {
+pub fn refusals(pairs: &[Pair]) -> Option<String> {
     let reasons = pairs
         .iter()
         .filter_map(|pair| pair.primary.refusal.as_ref());
@@ -44,14 +44,11 @@ pub(crate) fn refusals(pairs: &[Pair]) -> Option<String> {
     (!reasons.is_empty()).then_some(reasons)
 }
 
-pub(crate) fn reference<'a>(
-    subjects: &'a Subjects,
-    primary: &Scalar,
-) -> Option<(&'a str, Vec<&'a str>)> {
+pub fn reference<'a>(subjects: &'a Subjects, primary: &Scalar) -> Option<(&'a str, Vec<&'a str>)> {
     subjects.reference_and_others(|arm| !values(subjects, arm, primary).is_empty())
 }
 
-pub(crate) fn pairs(subjects: &Subjects, primary: &'static Scalar, margin: f64) -> Vec<Pair> {
+pub fn pairs(subjects: &Subjects, primary: &'static Scalar, margin: f64) -> Vec<Pair> {
     let Some((reference, others)) = reference(subjects, primary) else {
         return Vec::new();
     };
@@ -117,7 +114,7 @@ fn without_values(subjects: &Subjects, reference: &str, primary: &Scalar) -> Str
     format!(", the first that has values of {title}: no run of {before} has any")
 }
 
-pub(crate) fn section(
+pub fn section(
     subjects: &Subjects,
     primary: &'static Scalar,
     pairs: &[Pair],
@@ -318,7 +315,7 @@ fn definitions(subjects: &Subjects) -> Table {
 }
 
 /// Lower-cases the first letter, except for abbreviations.
-pub(crate) fn lowercase_first(title: &str) -> String {
+pub fn lowercase_first(title: &str) -> String {
     let mut chars = title.chars();
     match (chars.next(), chars.clone().next()) {
         (Some(first), Some(second)) if second.is_lowercase() => {
@@ -328,19 +325,19 @@ pub(crate) fn lowercase_first(title: &str) -> String {
     }
 }
 
-pub(crate) fn uppercase_first(text: &str) -> String {
+pub fn uppercase_first(text: &str) -> String {
     let mut chars = text.chars();
     let first = chars.next().into_iter().flat_map(char::to_uppercase);
     first.chain(chars).collect()
 }
 
-pub(crate) fn conclusion(metric: &Metric) -> String {
+pub fn conclusion(metric: &Metric) -> String {
     let text = metric.refusal.clone().or_else(|| in_every_block(metric));
     text.unwrap_or_else(|| conclusion_words(&metric.comparison, metric.scalar))
 }
 
 /// For blocks that all differ alike: nothing to test, and yet a difference.
-pub(crate) fn in_every_block(metric: &Metric) -> Option<String> {
+pub fn in_every_block(metric: &Metric) -> Option<String> {
     let comparison = &metric.comparison;
     let alike = matches!(
         comparison.conclusion,
@@ -392,14 +389,14 @@ fn conclusion_words(comparison: &Comparison, scalar: &Scalar) -> String {
     }
 }
 
-pub(crate) fn direction_words(direction: Direction) -> &'static str {
+pub fn direction_words(direction: Direction) -> &'static str {
     match direction {
         Direction::Lower => "lower",
         Direction::Higher => "higher",
     }
 }
 
-pub(crate) fn tone(direction: Direction, better: Better) -> Tone {
+pub fn tone(direction: Direction, better: Better) -> Tone {
     match (direction, better) {
         (_, Better::Neither) => Tone::Neutral,
         (Direction::Lower, Better::Lower) | (Direction::Higher, Better::Higher) => Tone::Better,

@@ -6,7 +6,7 @@ use faultline_stats::arms::Direction;
 use faultline_text::number;
 
 /// `85 % lower (73 to 93 %)`; `None` without a mean of each arm.
-pub(crate) fn effect(metric: &Metric) -> Option<String> {
+pub fn effect(metric: &Metric) -> Option<String> {
     let comparison = &metric.comparison;
     let (reference, other) = (comparison.reference.mean?, comparison.other.mean?);
     let is_lower = comparison
@@ -36,7 +36,7 @@ pub(crate) fn effect(metric: &Metric) -> Option<String> {
 }
 
 /// `0.9 instead of 5.9 ms`; `None` without a mean of each arm.
-pub(crate) fn means(metric: &Metric, conjunction: &str) -> Option<String> {
+pub fn means(metric: &Metric, conjunction: &str) -> Option<String> {
     let comparison = &metric.comparison;
     let means = [comparison.reference.mean?, comparison.other.mean?];
     let decimals = metric.scalar.decimals;
@@ -49,7 +49,7 @@ pub(crate) fn means(metric: &Metric, conjunction: &str) -> Option<String> {
 }
 
 /// Means, difference and ratio, as the tables have them.
-pub(crate) fn estimates(metric: &Metric) -> String {
+pub fn estimates(metric: &Metric) -> String {
     let comparison = &metric.comparison;
     let unit = |value: f64| with_unit(value, metric);
     let (Some(reference), Some(other)) = (comparison.reference.mean, comparison.other.mean) else {
@@ -78,7 +78,7 @@ pub(crate) fn estimates(metric: &Metric) -> String {
     }
 }
 
-pub(crate) fn with_unit(value: f64, metric: &Metric) -> String {
+pub fn with_unit(value: f64, metric: &Metric) -> String {
     let text = format!("{} {}", decimal(value, metric), metric.unit);
     text.trim_end().to_owned()
 }

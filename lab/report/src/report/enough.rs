@@ -30,7 +30,7 @@ struct SufficientMemory {
     unproven: Vec<String>,
 }
 
-pub(super) fn blocks(subjects: &Subjects) -> Vec<Block> {
+pub fn blocks(subjects: &Subjects) -> Vec<Block> {
     let at_tip = subjects
         .all
         .iter()
@@ -70,7 +70,7 @@ pub(super) fn blocks(subjects: &Subjects) -> Vec<Block> {
 }
 
 /// `None` if nothing less than the machine's memory is proven, or by too short a time at the tip.
-pub(super) fn proven_bytes(subject: &Subject) -> Option<f64> {
+pub fn proven_bytes(subject: &Subject) -> Option<f64> {
     let from_tip = subject.from_tip.as_ref()?;
     let installed = subject.run.facts.memory.map(|bytes| bytes as f64);
     let is_less = |bytes: &f64| installed.is_none_or(|installed| *bytes < installed);

@@ -18,7 +18,7 @@ use faultline_stats::{smooth::moving_average, summary::summary};
 /// As in the study.
 const AVERAGED_SAMPLES: usize = 100;
 
-pub(crate) fn averaged_samples(subjects: &Subjects) -> usize {
+pub fn averaged_samples(subjects: &Subjects) -> usize {
     subjects.averaged_samples(AVERAGED_SAMPLES, |subject| subject.run.ticks.len())
 }
 
@@ -58,7 +58,7 @@ const PRESSURE: &[Quantity] = &[
     mean_growth!("Machine: some waited for I/O [%]", HostIoSome, 100.0),
 ];
 
-pub(crate) fn section(subjects: &Subjects) -> Section {
+pub fn section(subjects: &Subjects) -> Section {
     let mut chapter = Chapter::new(subjects, |subject| subject.why_no_samples());
     let note = "From majflt and minflt of /proc/PID/stat. Mean: all faults by all recorded seconds. Max: between two ticks. Faults \
                 in gaps are left out of all of them.";
@@ -74,12 +74,7 @@ pub(crate) fn section(subjects: &Subjects) -> Section {
 }
 
 /// The rates of a counter, times a scale, as a moving average.
-pub(crate) fn smoothed(
-    subject: &Subject,
-    signal: Signal,
-    scale: f64,
-    size: usize,
-) -> Vec<Option<f64>> {
+pub fn smoothed(subject: &Subject, signal: Signal, scale: f64, size: usize) -> Vec<Option<f64>> {
     let rates = growth(&subject.run, signal, Span::ALWAYS)
         .per_second
         .into_iter();

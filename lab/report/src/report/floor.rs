@@ -24,7 +24,7 @@ use faultline_stats::{
 use faultline_text::number as grouped;
 use itertools::Itertools;
 
-pub(crate) use pressure::io_pressure_caveats;
+pub use pressure::io_pressure_caveats;
 
 /// `[value, low, high]`: a value and the ends of its interval.
 type ValueAndInterval = [f64; 3];
@@ -54,7 +54,7 @@ impl Row {
     }
 }
 
-pub(crate) struct Floor {
+pub struct Floor {
     rows: Vec<Row>,
     margin: f64,
     /// Hosts do not cancel out of differences: they are shown, and the floor is of ratios.
@@ -63,7 +63,7 @@ pub(crate) struct Floor {
 
 impl Floor {
     /// Needs an A/A pair, or two pairs of runs of the same arms, with common slots.
-    pub(crate) fn of(paired: &Paired, margin: f64, by_block: bool) -> Option<Floor> {
+    pub fn of(paired: &Paired, margin: f64, by_block: bool) -> Option<Floor> {
         let of = |key| {
             let same = paired.matched.iter().filter(|one| row_key(one) == key);
             row(&same.collect::<Vec<_>>())
@@ -123,7 +123,7 @@ impl Floor {
     }
 
     /// `None` if arms have no slots in common.
-    pub(crate) fn headline(&self, primary: &Scalar) -> Option<(String, VerdictKind)> {
+    pub fn headline(&self, primary: &Scalar) -> Option<(String, VerdictKind)> {
         let about = |row: &&Row| row.is_about(primary);
         let arms = || self.rows.iter().filter(|row| !row.aa_pair());
         let index = arms().find(about).or_else(|| arms().next())?.index;
@@ -160,7 +160,7 @@ impl Floor {
         Some((headline, standing))
     }
 
-    pub(crate) fn aa_headline(&self, primary: &Scalar) -> Option<(String, VerdictKind)> {
+    pub fn aa_headline(&self, primary: &Scalar) -> Option<(String, VerdictKind)> {
         let about = |row: &&Row| row.is_about(primary);
         let aa_pair = || self.rows.iter().filter(|row| row.aa_pair());
         let row = aa_pair().find(about).or_else(|| aa_pair().next())?;
@@ -179,7 +179,7 @@ impl Floor {
     }
 
     /// One sentence for the A/A pair and for every arm; none without an A/A pair.
-    pub(crate) fn points(&self) -> Vec<String> {
+    pub fn points(&self) -> Vec<String> {
         let times = self
             .rows
             .iter()
@@ -206,7 +206,7 @@ impl Floor {
     }
 
     /// For runs made at different times; empty with an A/A pair.
-    pub(crate) fn paired_sentences(&self) -> Vec<String> {
+    pub fn paired_sentences(&self) -> Vec<String> {
         let rows = || {
             self.rows
                 .iter()
@@ -271,7 +271,7 @@ impl Floor {
         }
     }
 
-    pub(crate) fn blocks(&self) -> Vec<Block> {
+    pub fn blocks(&self) -> Vec<Block> {
         let columns = [
             "What",
             "Arms",
@@ -387,7 +387,7 @@ fn combined(
 }
 
 /// Withdraws differences that do not exceed those of the A/A pair: of its slots, or of its runs.
-pub(crate) fn withdraw_below_floor(floor: Option<&Floor>, pairs: &mut [Pair], subjects: &Subjects) {
+pub fn withdraw_below_floor(floor: Option<&Floor>, pairs: &mut [Pair], subjects: &Subjects) {
     let floor = floor.filter(|floor| floor.has_aa_pair());
     for pair in pairs {
         let by_block = pair.primary.by_block;

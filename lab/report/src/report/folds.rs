@@ -30,7 +30,7 @@ impl Group {
 }
 
 /// Folds the secondary blocks of a section. A section without data becomes one sentence that says why.
-pub(crate) fn folded(section: Section) -> Section {
+pub fn folded(section: Section) -> Section {
     let blocks = match why_no_data(&section.blocks) {
         Some(why) => vec![Block::Text(format!("{}.", uppercase_first(&why)))],
         None => with_folds(section.blocks),

@@ -10,7 +10,7 @@ use crate::run::{SystemFacts, json_text};
 use itertools::Itertools;
 use serde_json::Value;
 
-pub(crate) fn section(subjects: &Subjects) -> Section {
+pub fn section(subjects: &Subjects) -> Section {
     let facts = |id, title, note, of: fn(&SystemFacts) -> &[(&'static str, String)]| {
         facts(subjects, id, title, note, of)
     };

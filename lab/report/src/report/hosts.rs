@@ -14,7 +14,7 @@ use faultline_stats::{arms::RUNS_FOR_A_TEST, hosts, summary::mean};
 use itertools::Itertools;
 
 /// How two arms are compared.
-pub(crate) enum Design {
+pub enum Design {
     ByRun,
     /// On several hosts. Runs in no block are left out.
     ByBlock,
@@ -38,7 +38,7 @@ fn hosts_of<'s>(subjects: &'s Subjects, arm: &'s str) -> Vec<&'s str> {
     )
 }
 
-pub(crate) fn design(subjects: &Subjects, reference: &str, other: &str) -> Design {
+pub fn design(subjects: &Subjects, reference: &str, other: &str) -> Design {
     let [reference_hosts, other_hosts] = [reference, other].map(|arm| hosts_of(subjects, arm));
     let is_known = !reference_hosts.is_empty() && !other_hosts.is_empty();
     if !is_known || distinct(reference_hosts.iter().chain(&other_hosts)).len() < 2 {
@@ -89,17 +89,13 @@ fn paired_by_block<'s>(
     common.collect()
 }
 
-pub(crate) fn scalar_pairs(
-    subjects: &Subjects,
-    arms: [&str; 2],
-    scalar: &Scalar,
-) -> Vec<(f64, f64)> {
+pub fn scalar_pairs(subjects: &Subjects, arms: [&str; 2], scalar: &Scalar) -> Vec<(f64, f64)> {
     let value = |subject: &Subject| pace::compared_value(subjects, scalar, subject);
     paired_by_block(subjects, arms, value)
 }
 
 /// How unlike the hosts are, for arms that are compared within blocks.
-pub(crate) fn table_of_hosts(
+pub fn table_of_hosts(
     subjects: &Subjects,
     [reference, other]: [&str; 2],
     primary: &Scalar,
@@ -157,7 +153,7 @@ pub(crate) fn table_of_hosts(
     Some(Block::Table(listed))
 }
 
-pub(crate) fn caveats(subjects: &Subjects) -> Vec<Caveat> {
+pub fn caveats(subjects: &Subjects) -> Vec<Caveat> {
     let memory = |facts: &SystemFacts| Some(bytes(facts.memory? as f64));
     let machines = [
         ("CPU", values_by_host(subjects, |facts| facts.cpu.clone())),

@@ -12,7 +12,7 @@ use faultline_text::{counted, number as grouped};
 /// Limits within this ratio count as one limit on two machines.
 const SAME_LIMIT_RATIO: f64 = 1.05;
 
-pub(crate) struct Limits {
+pub struct Limits {
     bracket: Bracket,
     /// Arms without a planned limit. The host's memory is no tried limit.
     unlimited_arms: Vec<UnlimitedArm>,
@@ -24,7 +24,7 @@ pub(crate) struct Limits {
 type UnlimitedArm = (String, Vec<Option<bool>>);
 
 /// `None` unless the runs had different limits.
-pub(crate) fn limits(subjects: &Subjects) -> Option<Limits> {
+pub fn limits(subjects: &Subjects) -> Option<Limits> {
     let mut replicates = Vec::new();
     let mut unlimited_arms = Vec::new();
     for subject in &subjects.all {
@@ -61,7 +61,7 @@ fn limit_of(subject: &Subject) -> Option<u64> {
 }
 
 /// Whether both arms had the same limit, or none.
-pub(crate) fn have_equal_limits(subjects: &Subjects, one: &str, other: &str) -> bool {
+pub fn have_equal_limits(subjects: &Subjects, one: &str, other: &str) -> bool {
     let all: Vec<Option<u64>> = subjects
         .of(one)
         .chain(subjects.of(other))
@@ -79,7 +79,7 @@ fn count_answers(answers: &[Option<bool>], answer: Option<bool>) -> usize {
     alike.count()
 }
 
-pub(crate) fn sentences(
+pub fn sentences(
     Limits {
         bracket,
         unlimited_arms,
@@ -136,7 +136,7 @@ fn limit_words(limit: u64) -> String {
     format!("{} MiB", grouped((limit / MIB) as f64, 0))
 }
 
-pub(crate) fn blocks(limits: &Limits) -> Vec<Block> {
+pub fn blocks(limits: &Limits) -> Vec<Block> {
     let mut listed: Table = table(
         "limits",
         if limits.replays {

@@ -61,7 +61,7 @@ const HEADROOM: &[Quantity] = &[
     }),
 ];
 
-pub(crate) fn section(subjects: &Subjects) -> Section {
+pub fn section(subjects: &Subjects) -> Section {
     let mut chapter = Chapter::new(subjects, |subject| subject.why_no_samples());
     let gib = "GiB is 2^30 bytes. RSS: RssAnon, RssFile and RssShmem of /proc/PID/status. VSZ: vsize of /proc/PID/stat, address \
                space and not memory. A value a tick.";
@@ -200,9 +200,9 @@ fn timelines(chapter: &mut Chapter<'_>) {
 }
 
 /// In the study's order.
-pub(crate) const CORRELATION_NAMES: [&str; 4] = ["RSS", "VSZ", "Major faults", "Minor faults"];
+pub const CORRELATION_NAMES: [&str; 4] = ["RSS", "VSZ", "Major faults", "Minor faults"];
 
-pub(crate) fn correlations(subject: &Subject, numbers: &Numbers) -> Vec<Vec<Option<f64>>> {
+pub fn correlations(subject: &Subject, numbers: &Numbers) -> Vec<Vec<Option<f64>>> {
     let run = &subject.run;
     let [major, minor] =
         [Signal::Major, Signal::Minor].map(|signal| growth(run, signal, Span::ALWAYS).per_second);

@@ -44,7 +44,7 @@ const OVER_TIME: [(&str, &str); 12] = [
 const FALLBACK_FIGURES: [&str; 2] = ["tps-over-time", "rss-over-time"];
 
 /// The figure over time is moved here from its section.
-pub(crate) fn overview(primary: &Scalar, pairs: &[Pair], sections: &mut [Section]) -> Vec<Block> {
+pub fn overview(primary: &Scalar, pairs: &[Pair], sections: &mut [Section]) -> Vec<Block> {
     let of_primary = OVER_TIME.iter();
     let of_primary = of_primary.filter(|(name, _)| primary.id.starts_with(name));
     let mut ids = of_primary.map(|(_, id)| *id).chain(FALLBACK_FIGURES);

@@ -30,18 +30,18 @@ const MAX_PAIRS: usize = 60;
 /// counts from 0.
 const MIN_EQUAL_SHARE: f64 = 0.95;
 
-pub(crate) struct Quantity {
-    pub(crate) name: &'static str,
-    pub(crate) unit: &'static str,
+pub struct Quantity {
+    pub name: &'static str,
+    pub unit: &'static str,
     /// Prefixes of related run metrics.
-    pub(crate) metrics: &'static [&'static str],
+    pub metrics: &'static [&'static str],
     of: fn(&Subject) -> Vec<(u64, f64)>,
 }
 
 /// Of every quantity.
-pub(crate) const DECIMALS: u8 = 3;
+pub const DECIMALS: u8 = 3;
 
-pub(crate) static QUANTITIES: [Quantity; 6] = [
+pub static QUANTITIES: [Quantity; 6] = [
     quantity("Replay time", "ms", &["replay-"], |subject| {
         slots(&subject.run, subject.from_execution.window)
     }),
@@ -86,29 +86,29 @@ fn logged_counts(subject: &Subject, of: fn(&ReplayedSlot) -> Option<u64>) -> Vec
         .collect()
 }
 
-pub(crate) struct PairedEffect {
-    pub(crate) quantity: usize,
-    pub(crate) reference: String,
+pub struct PairedEffect {
+    pub quantity: usize,
+    pub reference: String,
     /// Equal to the reference for an A/A pair.
-    pub(crate) other: String,
+    pub other: String,
     /// Other minus reference, slot by slot.
-    pub(crate) effect: Effect,
+    pub effect: Effect,
     /// With a 90 % interval, for two one-sided tests of 5 %. Only for A/A pairs.
-    pub(crate) ratio_90: Option<Estimate>,
+    pub ratio_90: Option<Estimate>,
 }
 
-pub(crate) struct Paired {
+pub struct Paired {
     /// Runs of other arms with a partner in the reference.
-    pub(crate) rows: usize,
+    pub rows: usize,
     /// Whether all runs of other arms have a partner.
-    pub(crate) complete: bool,
-    pub(crate) matched: Vec<PairedEffect>,
+    pub complete: bool,
+    pub matched: Vec<PairedEffect>,
     times: Table,
     counts: Table,
 }
 
 impl Paired {
-    pub(crate) fn blocks(self) -> Vec<Block> {
+    pub fn blocks(self) -> Vec<Block> {
         [self.times, self.counts]
             .into_iter()
             .filter(|table| !table.rows.is_empty())
@@ -156,7 +156,7 @@ impl Paired {
 /// Pairs each run with a run of the reference arm: that of the same turn or, for a fixed range, of
 /// the same replicate. If there is none, the run with most common slots is taken; among equals, the
 /// one with the same index. The second run of an A/A pair is paired with the first.
-pub(crate) fn paired(subjects: &Subjects, primary: &Scalar, plan: &Plan) -> Paired {
+pub fn paired(subjects: &Subjects, primary: &Scalar, plan: &Plan) -> Paired {
     let mut paired = empty();
     let Some((reference, others)) = reference(subjects, primary) else {
         return paired;
@@ -242,7 +242,7 @@ fn with_contents<'s>(subjects: &'s Subjects, arm: &'s str) -> Vec<Candidate<'s>>
 }
 
 /// Experiment, block and turn (for a replay, replicate).
-pub(crate) fn pairing_key(subject: &Subject) -> Option<(Option<&str>, Option<&str>, &str)> {
+pub fn pairing_key(subject: &Subject) -> Option<(Option<&str>, Option<&str>, &str)> {
     let label = |key| subject.run.label(key).filter(|value| !value.is_empty());
     let key = if subject.run.replayed.slots.is_empty() {
         "turn"

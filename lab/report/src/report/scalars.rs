@@ -19,7 +19,7 @@ pub enum Better {
 /// What a number scales with: whether arms with other slot times or another consensus compare by
 /// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ScalesWith {
+pub enum ScalesWith {
     /// Per slot, or per batch: each bank reports one batch.
     Slot,
     /// A distance in slots.
@@ -55,7 +55,7 @@ const OF_ANY_PROCESS: [&str; 8] = [
 ];
 
 /// The metrics that these runs can have.
-pub(crate) fn scalars_of(subjects: &Subjects) -> impl Iterator<Item = &'static Scalar> {
+pub fn scalars_of(subjects: &Subjects) -> impl Iterator<Item = &'static Scalar> {
     let all = !subjects.is_any_process();
     SCALARS
         .iter()

@@ -15,26 +15,26 @@ use itertools::Itertools;
 use std::collections::BTreeMap;
 
 /// A run and its numbers.
-pub(crate) struct Subject {
-    pub(crate) run: Run,
-    pub(crate) lifecycle: Lifecycle,
-    pub(crate) tps: Tps,
+pub struct Subject {
+    pub run: Run,
+    pub lifecycle: Lifecycle,
+    pub tps: Tps,
     /// From the first execution; `None` if no transaction was recorded.
-    pub(crate) executing: Option<Span>,
-    pub(crate) all: Numbers,
+    pub executing: Option<Span>,
+    pub all: Numbers,
     /// From the first execution; the whole run without one.
-    pub(crate) from_execution: Numbers,
-    pub(crate) from_tip: Option<Numbers>,
-    pub(crate) estimates: [Option<Estimate>; 4],
+    pub from_execution: Numbers,
+    pub from_tip: Option<Numbers>,
+    pub estimates: [Option<Estimate>; 4],
     /// Among the runs as given.
-    pub(crate) position: usize,
-    pub(crate) id: String,
-    pub(crate) name: String,
-    pub(crate) arm: String,
+    pub position: usize,
+    pub id: String,
+    pub name: String,
+    pub arm: String,
 }
 
 /// Metrics with an interval within one run.
-pub(crate) const ESTIMATED_METRICS: [&str; 4] = [
+pub const ESTIMATED_METRICS: [&str; 4] = [
     "Replay time per slot, p95",
     "TPS",
     "Misses per batch",
@@ -42,22 +42,22 @@ pub(crate) const ESTIMATED_METRICS: [&str; 4] = [
 ];
 
 /// Seconds at the tip. If every run has them, or half of its time, only that time is compared.
-pub(crate) const MIN_TIP_SECONDS: f64 = 600.0;
+pub const MIN_TIP_SECONDS: f64 = 600.0;
 
-pub(crate) struct Subjects {
+pub struct Subjects {
     /// In the order of the report: by arm, then as given.
-    pub(crate) all: Vec<Subject>,
+    pub all: Vec<Subject>,
     /// Without second runs of A/A pairs, which would count their arm twice.
-    pub(crate) arms: Vec<String>,
+    pub arms: Vec<String>,
     /// Per-slot metrics are compared as rates.
-    pub(crate) per_second: bool,
+    pub per_second: bool,
 }
 
-pub(crate) const AA_SUFFIX: &str = " (A/A)";
+pub const AA_SUFFIX: &str = " (A/A)";
 
 impl Subjects {
     /// `order` names the arms, if given.
-    pub(crate) fn new(runs: impl IntoIterator<Item = Run>, plan: &Plan, order: &[String]) -> Self {
+    pub fn new(runs: impl IntoIterator<Item = Run>, plan: &Plan, order: &[String]) -> Self {
         let runs = runs.into_iter().enumerate();
         let by_arm = by_key(runs.map(|(position, run)| (arm_of(&run), (position, run))));
         let by_arm = sorted(by_arm, order);
@@ -97,10 +97,7 @@ impl Subjects {
     }
 
     /// The reference is the first arm that `has` values, or the first arm if none has.
-    pub(crate) fn reference_and_others(
-        &self,
-        has: impl Fn(&str) -> bool,
-    ) -> Option<(&str, Vec<&str>)> {
+    pub fn reference_and_others(&self, has: impl Fn(&str) -> bool) -> Option<(&str, Vec<&str>)> {
         let reference = self
             .arms
             .iter()
@@ -111,14 +108,14 @@ impl Subjects {
     }
 
     /// Whether the runs are of processes that are no validators.
-    pub(crate) fn is_any_process(&self) -> bool {
+    pub fn is_any_process(&self) -> bool {
         let is_validator =
             |subject: &Subject| subject.lifecycle.has_validator || subject.run.is_replay();
         let has_process = |subject: &Subject| !subject.run.processes.is_empty();
         self.all.iter().any(has_process) && !self.all.iter().any(is_validator)
     }
 
-    pub(crate) fn single(&self) -> Option<&Subject> {
+    pub fn single(&self) -> Option<&Subject> {
         if let [one] = self.all.as_slice() {
             Some(one)
         } else {
@@ -127,13 +124,13 @@ impl Subjects {
     }
 
     /// A run that executed nothing is excluded if others executed something.
-    pub(crate) fn is_averaged(&self, subject: &Subject) -> bool {
+    pub fn is_averaged(&self, subject: &Subject) -> bool {
         subject.executed() || !self.all.iter().any(Subject::executed)
     }
 
     /// The time at the tip if every counted run was there for ten minutes or half its time.
     /// Otherwise from the first execution.
-    pub(crate) fn compared_part(&self) -> RunPart {
+    pub fn compared_part(&self) -> RunPart {
         let is_long_at_tip = |subject: &Subject| {
             let all = subject.from_execution.window.seconds();
             let from_tip = subject.from_tip.as_ref();
@@ -150,22 +147,18 @@ impl Subjects {
 
     /// How many samples a moving average takes: at most a tenth of the shortest run, so that it
     /// shows what lasts longer.
-    pub(crate) fn averaged_samples(
-        &self,
-        most: usize,
-        samples: impl Fn(&Subject) -> usize,
-    ) -> usize {
+    pub fn averaged_samples(&self, most: usize, samples: impl Fn(&Subject) -> usize) -> usize {
         let samples = self.all.iter().map(samples).filter(|samples| *samples > 0);
         let shortest = samples.min().unwrap_or(0);
         most.min(shortest / 10).max(1)
     }
 
-    pub(crate) fn of<'s>(&'s self, arm: &'s str) -> impl Iterator<Item = &'s Subject> {
+    pub fn of<'s>(&'s self, arm: &'s str) -> impl Iterator<Item = &'s Subject> {
         self.all.iter().filter(move |subject| subject.arm == arm)
     }
 
     /// The runs of an arm that are in its averages.
-    pub(crate) fn averaged_runs<'s>(&'s self, arm: &'s str) -> impl Iterator<Item = &'s Subject> {
+    pub fn averaged_runs<'s>(&'s self, arm: &'s str) -> impl Iterator<Item = &'s Subject> {
         self.of(arm).filter(|subject| self.is_averaged(subject))
     }
 }
@@ -214,7 +207,7 @@ fn estimates(run: &Run, tps: &Tps, numbers: &Numbers, plan: &Plan) -> [Option<Es
 
 impl Subject {
     /// From the first execution until the validator was near the tip, in seconds.
-    pub(crate) fn catch_up(&self) -> Option<f64> {
+    pub fn catch_up(&self) -> Option<f64> {
         let first = self.executing?.from;
         Some((self.lifecycle.near_tip? - first).max(0.0))
     }
@@ -223,7 +216,7 @@ impl Subject {
         self.executing.is_some() || !self.run.replayed.slots.is_empty()
     }
 
-    pub(crate) fn why_no_quantile(&self) -> &'static str {
+    pub fn why_no_quantile(&self) -> &'static str {
         if self.from_execution.replay.iter().any(Option::is_some) {
             "too few slots: a p95 needs 20, a p99 needs 100"
         } else {
@@ -231,14 +224,14 @@ impl Subject {
         }
     }
 
-    pub(crate) fn unreliable(&self) -> impl Iterator<Item = (&'static str, Reliability)> {
+    pub fn unreliable(&self) -> impl Iterator<Item = (&'static str, Reliability)> {
         let estimates = ESTIMATED_METRICS.into_iter().zip(&self.estimates);
         estimates
             .filter_map(|(metric, estimate)| Some((metric, estimate.as_ref()?.reliable)))
             .filter(|(_, why)| !why.is_reliable())
     }
 
-    pub(crate) fn why_no_points(&self) -> &'static str {
+    pub fn why_no_points(&self) -> &'static str {
         if self.run.points.is_empty() {
             "no datapoints were recorded"
         } else {
@@ -246,7 +239,7 @@ impl Subject {
         }
     }
 
-    pub(crate) fn why_no_samples(&self) -> &'static str {
+    pub fn why_no_samples(&self) -> &'static str {
         match (self.run.ticks.is_empty(), self.run.processes.is_empty()) {
             (true, _) => "nothing was recorded",
             (false, true) => "no process was followed",
@@ -255,7 +248,7 @@ impl Subject {
     }
 
     /// In bytes: from its experiment, else the most frequent one of the ticks.
-    pub(crate) fn limit(&self) -> Option<f64> {
+    pub fn limit(&self) -> Option<f64> {
         if let Some(limit) = self
             .run
             .from_experiment
@@ -342,14 +335,14 @@ fn name(run: &Run, arm: &str, index: usize, of: usize) -> String {
 
 /// The part of a run that numbers are about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RunPart {
+pub enum RunPart {
     All,
     FromExecution,
     FromTip,
 }
 
 impl RunPart {
-    pub(crate) fn of(self, subject: &Subject) -> Option<&Numbers> {
+    pub fn of(self, subject: &Subject) -> Option<&Numbers> {
         match self {
             RunPart::All => Some(&subject.all),
             RunPart::FromExecution => Some(&subject.from_execution),
@@ -357,7 +350,7 @@ impl RunPart {
         }
     }
 
-    pub(crate) fn words(self) -> &'static str {
+    pub fn words(self) -> &'static str {
         match self {
             RunPart::All => "Over the whole run, to the end of its process.",
             RunPart::FromExecution => {

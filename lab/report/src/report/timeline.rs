@@ -26,7 +26,7 @@ const MARKED_EVENTS: &[(&str, &str)] = &[
     ("mark", "mark"),
 ];
 
-pub(crate) const AFTER_THE_END: &str = "after the end";
+pub const AFTER_THE_END: &str = "after the end";
 
 /// Points at most this many seconds apart stay connected across a gap of the daemon. A slot, or a
 /// second of TPS, lasts at most 1 s.
@@ -48,7 +48,7 @@ fn push(line: &mut Line, x: f64, y: Option<f64>) {
 }
 
 /// One value per tick.
-pub(crate) fn line_of_ticks(subject: &Subject, name: &str, values: &[Option<f64>]) -> Line {
+pub fn line_of_ticks(subject: &Subject, name: &str, values: &[Option<f64>]) -> Line {
     let ticks = &subject.run.ticks;
     let mut line = empty_line(subject, name);
     for (index, (tick, value)) in ticks.iter().zip(values).enumerate() {
@@ -62,7 +62,7 @@ pub(crate) fn line_of_ticks(subject: &Subject, name: &str, values: &[Option<f64>
 }
 
 /// Values at any times. The line breaks at gaps and where no process was followed.
-pub(crate) fn line_of_moments(
+pub fn line_of_moments(
     subject: &Subject,
     moments: impl IntoIterator<Item = (f64, Option<f64>)>,
 ) -> Line {
@@ -106,7 +106,7 @@ fn unrecorded_spans(run: &Run) -> Vec<Span> {
 }
 
 /// A single run starts at its first tick, several runs each at its first execution.
-pub(crate) fn timeline(
+pub fn timeline(
     subjects: &Subjects,
     y_label: &str,
     unit: &str,
@@ -256,7 +256,7 @@ fn mark_name(detail: &Value) -> String {
 }
 
 /// `set forward by 1 h`, `set back by 12.5 s`.
-pub(crate) fn clock_step(step: &ClockStep) -> String {
+pub fn clock_step(step: &ClockStep) -> String {
     let direction = if step.seconds < 0.0 {
         "back"
     } else {

@@ -59,7 +59,7 @@ const STUDY: &[Quantity] = &[
     }),
 ];
 
-pub(crate) fn section(subjects: &Subjects) -> Section {
+pub fn section(subjects: &Subjects) -> Section {
     let mut chapter = Chapter::new(subjects, why_missing);
     chapter.add(replay_only(subjects));
     let note = "A sample is one second of the validator's own clock: transactions of the banks frozen in it \

@@ -17,7 +17,7 @@ use faultline_stats::arms::{Conclusion, Direction};
 use faultline_text::{counted, number as grouped};
 use itertools::Itertools;
 
-pub(crate) fn verdict(
+pub fn verdict(
     subjects: &Subjects,
     primary: &Scalar,
     pairs: &[Pair],

@@ -18,7 +18,7 @@ const MAX_EVENTS: usize = 200;
 /// More phases mean a validator that flaps.
 const MAX_PHASES: usize = 100;
 
-pub(crate) fn section(subjects: &Subjects) -> Section {
+pub fn section(subjects: &Subjects) -> Section {
     let mut blocks: Vec<Block> = Vec::new();
     if let Some(subject) = subjects.single() {
         blocks.push(Block::Text(lifecycle_sentences(subject)));
@@ -36,7 +36,7 @@ pub(crate) fn section(subjects: &Subjects) -> Section {
     cells::section("what-happened", "What happened", blocks)
 }
 
-pub(crate) fn lifecycle_sentences(subject: &Subject) -> String {
+pub fn lifecycle_sentences(subject: &Subject) -> String {
     let lifecycle = &subject.lifecycle;
     let mut sentences = match subject.run.processes.as_slice() {
         [] => "No process was followed.".to_owned(),

@@ -15,8 +15,8 @@ const MIN_STEP_NS: i64 = 1_000_000_000;
 /// and a busy daemon writes late.
 const MAX_POINT_AGE_NS: i64 = 15_000_000_000;
 
-pub(super) struct Clock {
-    pub(super) origin: i64,
+pub struct Clock {
+    pub origin: i64,
     /// By session. Uptime plus offset is Unix time by the clock before its first step.
     offsets: BTreeMap<i64, i64>,
     periods: Vec<ClockPeriod>,
@@ -32,7 +32,7 @@ struct ClockPeriod {
 }
 
 impl Clock {
-    pub(super) fn new(sessions: &[SessionRow], ticks: &[TickRow]) -> Self {
+    pub fn new(sessions: &[SessionRow], ticks: &[TickRow]) -> Self {
         let started = sessions.first().map(|session| nanoseconds(session.started));
         let origin = ticks
             .first()
@@ -82,7 +82,7 @@ impl Clock {
     }
 
     /// In seconds; by the wall clock in a session without ticks.
-    pub(super) fn at(&self, session: i64, uptime_ns: i64, unix_ns: i64) -> f64 {
+    pub fn at(&self, session: i64, uptime_ns: i64, unix_ns: i64) -> f64 {
         let unix = self
             .offsets
             .get(&session)
@@ -90,13 +90,13 @@ impl Clock {
         unix.saturating_sub(self.origin) as f64 / 1e9
     }
 
-    pub(super) fn on_axis(&self, tick: &TickRow) -> i64 {
+    pub fn on_axis(&self, tick: &TickRow) -> i64 {
         let base = self.offsets.get(&tick.session).copied().unwrap_or_default();
         base.saturating_add(tick.uptime_ns)
             .saturating_sub(self.origin)
     }
 
-    pub(super) fn steps(&self) -> Vec<ClockStep> {
+    pub fn steps(&self) -> Vec<ClockStep> {
         let pairs = self.periods.iter().tuple_windows();
         let step = |(before, after): (&ClockPeriod, &ClockPeriod)| ClockStep {
             at: after.from as f64 / 1e9,
@@ -107,7 +107,7 @@ impl Clock {
 
     /// Converts a Unix time to the clock before its first step. `written_at` is the axis time of writing:
     /// it resolves times that occur twice after a step backwards.
-    pub(super) fn by_first_clock(&self, unix_ns: i64, written_at: Option<i64>) -> i64 {
+    pub fn by_first_clock(&self, unix_ns: i64, written_at: Option<i64>) -> i64 {
         let on_axis = |period: &ClockPeriod| {
             unix_ns
                 .saturating_sub(period.wall_ahead_ns)
@@ -134,6 +134,6 @@ impl Clock {
     }
 }
 
-pub(crate) fn nanoseconds(time: Duration) -> i64 {
+pub fn nanoseconds(time: Duration) -> i64 {
     i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
 }

@@ -14,7 +14,7 @@ pub struct BindingLevel {
 }
 
 /// Most frequent first. Empty in recordings of older versions.
-pub(super) fn binding_levels(
+pub fn binding_levels(
     recording: &Recording,
     ticks: &[TickRow],
 ) -> Result<Vec<BindingLevel>, Error> {

@@ -120,7 +120,7 @@ fn target_problems(recording: &Recording, ticks: &[TickRow]) -> Result<Vec<Strin
 }
 
 /// Loads only sessions, ticks and the signals for the phases.
-pub(crate) fn load_evidence(recording: &Recording) -> Result<Run, Error> {
+pub fn load_evidence(recording: &Recording) -> Result<Run, Error> {
     let (sessions, rows) = (recording.sessions()?, recording.ticks()?);
     let (clock, index_of) = (Clock::new(&sessions, &rows), index_of(&rows));
     let mut run = Run {

@@ -66,7 +66,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// `None` for other types and empty values.
-pub(crate) fn json_text(value: &Value) -> Option<String> {
+pub fn json_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) if !text.is_empty() => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),

@@ -187,7 +187,7 @@ const NAME_PREFIX: &str = "faultline";
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Maps an error so that its text begins with this path.
-pub(crate) fn at<E: Into<std::io::Error>>(path: &Path) -> impl FnOnce(E) -> anyhow::Error {
+pub fn at<E: Into<std::io::Error>>(path: &Path) -> impl FnOnce(E) -> anyhow::Error {
     move |error| {
         let error = error.into();
         let text = format!("{}: {error}", path.display());

@@ -15,9 +15,9 @@ use std::{
 };
 
 /// Each level holds a descriptor and a list of names. No ledger is nested as deeply.
-pub(crate) const MAX_DEPTH: usize = 64;
+pub const MAX_DEPTH: usize = 64;
 
-pub(crate) const OTHER_MOUNT: &str = "another file system, or mounted here";
+pub const OTHER_MOUNT: &str = "another file system, or mounted here";
 
 const FOLDER_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
@@ -31,15 +31,15 @@ const FILE_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC);
 
 #[derive(Debug)]
-pub(crate) struct Folder {
-    pub(crate) fd: OwnedFd,
-    pub(crate) path: PathBuf,
-    pub(crate) device: u64,
-    pub(crate) inode: u64,
+pub struct Folder {
+    pub fd: OwnedFd,
+    pub path: PathBuf,
+    pub device: u64,
+    pub inode: u64,
 }
 
 #[derive(Debug)]
-pub(crate) enum OpenResult<T> {
+pub enum OpenResult<T> {
     Open(T),
     OtherMount,
     /// The entry is gone or was replaced.
@@ -48,7 +48,7 @@ pub(crate) enum OpenResult<T> {
 
 impl Folder {
     /// Fails on a symbolic link.
-    pub(crate) fn open(path: &Path) -> Result<Self> {
+    pub fn open(path: &Path) -> Result<Self> {
         match rustix::fs::openat(CWD, path, FOLDER_FLAGS, Mode::empty())
             .and_then(|fd| Folder::new(fd, path.to_owned()))
         {
@@ -77,11 +77,11 @@ impl Folder {
         })
     }
 
-    pub(crate) fn join(&self, name: &CStr) -> PathBuf {
+    pub fn join(&self, name: &CStr) -> PathBuf {
         self.path.join(os(name))
     }
 
-    pub(crate) fn names(&self) -> Result<Vec<CString>> {
+    pub fn names(&self) -> Result<Vec<CString>> {
         let wrong = |errno: Errno| at(&self.path)(errno);
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.fd).map_err(wrong)? {
@@ -94,7 +94,7 @@ impl Folder {
     }
 
     /// Does not follow links; `None` if the entry is gone.
-    pub(crate) fn stat(&self, name: &CStr) -> Result<Option<Stat>> {
+    pub fn stat(&self, name: &CStr) -> Result<Option<Stat>> {
         match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
             Err(Errno::NOENT) => Ok(None),
@@ -102,7 +102,7 @@ impl Folder {
         }
     }
 
-    pub(crate) fn enter(&self, name: &CStr) -> Result<OpenResult<Folder>> {
+    pub fn enter(&self, name: &CStr) -> Result<OpenResult<Folder>> {
         self.open_below(name, FOLDER_FLAGS, |fd| {
             let folder = Folder::new(fd, self.join(name))?;
             Ok(if folder.device == self.device {
@@ -114,7 +114,7 @@ impl Folder {
     }
 
     /// Only a regular file, for reading.
-    pub(crate) fn file(&self, name: &CStr) -> Result<OpenResult<(OwnedFd, Stat)>> {
+    pub fn file(&self, name: &CStr) -> Result<OpenResult<(OwnedFd, Stat)>> {
         self.open_below(name, FILE_FLAGS, |fd| {
             let stat = rustix::fs::fstat(&fd)?;
             Ok(if kind(&stat) == FileType::RegularFile {
@@ -126,7 +126,7 @@ impl Folder {
     }
 
     /// The beginning of a regular file, up to `max_bytes` bytes; `None` for any other entry.
-    pub(crate) fn read(&self, name: &CStr, max_bytes: u64) -> Result<Option<Vec<u8>>> {
+    pub fn read(&self, name: &CStr, max_bytes: u64) -> Result<Option<Vec<u8>>> {
         let OpenResult::Open((file, _)) = self.file(name)? else {
             return Ok(None);
         };
@@ -166,14 +166,11 @@ impl Folder {
 
 /// Visits every regular file, opened, with its stat and path, and each entry that was not entered,
 /// with the reason.
-pub(crate) fn files(
-    folder: &Folder,
-    visit: &mut dyn FnMut(WalkEntry<'_>) -> Result<()>,
-) -> Result<()> {
+pub fn files(folder: &Folder, visit: &mut dyn FnMut(WalkEntry<'_>) -> Result<()>) -> Result<()> {
     below(folder, 0, visit)
 }
 
-pub(crate) enum WalkEntry<'a> {
+pub enum WalkEntry<'a> {
     File(&'a OwnedFd, &'a Stat, PathBuf),
     NotEntered(PathBuf, &'static str),
 }
@@ -209,27 +206,27 @@ fn below(
     Ok(())
 }
 
-pub(crate) fn kind(stat: &Stat) -> FileType {
+pub fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-pub(crate) fn allocated_bytes(stat: &Stat) -> u64 {
+pub fn allocated_bytes(stat: &Stat) -> u64 {
     u64::try_from(stat.st_blocks)
         .unwrap_or(0)
         .saturating_mul(512)
 }
 
 /// Disk space of one name of the file: its space divided by the number of hard links.
-pub(crate) fn disk_bytes(stat: &Stat) -> u64 {
+pub fn disk_bytes(stat: &Stat) -> u64 {
     allocated_bytes(stat) / u64::from(stat.st_nlink as u32).max(1)
 }
 
-pub(crate) fn os(name: &CStr) -> &OsStr {
+pub fn os(name: &CStr) -> &OsStr {
     OsStr::from_bytes(name.to_bytes())
 }
 
 /// The canonical path; the path itself if it does not exist.
-pub(crate) fn canonical_or_same(path: &Path) -> PathBuf {
+pub fn canonical_or_same(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 

@@ -21,17 +21,17 @@ use std::{
 /// Polls for the daemon's end if a complete recording is not needed any more.
 const POLLS_TO_GIVE_UP: u32 = 100;
 
-pub(super) struct Daemon {
+pub struct Daemon {
     child: Child,
-    pub(super) log: Log,
-    pub(super) out: PathBuf,
+    pub log: Log,
+    pub out: PathBuf,
     polls_to_write: u32,
     ready: ReadyFile,
     ended: Option<ExitStatus>,
 }
 
 impl Daemon {
-    pub(super) fn start(program: &Path, task: &Task<'_>) -> anyhow::Result<Daemon> {
+    pub fn start(program: &Path, task: &Task<'_>) -> anyhow::Result<Daemon> {
         let log = Log::in_memory().context("no space for the daemon's log")?;
         let ready = ReadyFile::of(task.out)?;
         let mut command = exec_shim::gated(program, task.arguments(), None)?;
@@ -60,7 +60,7 @@ impl Daemon {
     /// Waits until the daemon listens and follows `process` or a descendant. Returns its addresses
     /// and the followed pid. Fails on a timeout, a stop signal, or the end of daemon or process
     /// ([`UsageError`] if the daemon reports it). The demo's process is not known before: `None`.
-    pub(super) fn wait_until_following(
+    pub fn wait_until_following(
         &mut self,
         process: Option<&OwnedFd>,
         signals: &mut Signals,
@@ -96,11 +96,11 @@ impl Daemon {
         )
     }
 
-    pub(super) fn followed(&self) -> Option<u32> {
+    pub fn followed(&self) -> Option<u32> {
         self.ready.read().ok()??.target()
     }
 
-    pub(super) fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
+    pub fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         self.ended = self.child.try_wait().context(PROGRAM)?.or(self.ended);
         Ok(self.ended)
     }
@@ -108,7 +108,7 @@ impl Daemon {
     /// Waits until the recording has the process, so that even a short-lived command has its start
     /// and end in it. Gives up after some intervals, because a partial recording is better than none.
     /// Fails if a signal asks to end.
-    pub(super) fn wait_for_process(&mut self, signals: &mut Signals) -> anyhow::Result<()> {
+    pub fn wait_for_process(&mut self, signals: &mut Signals) -> anyhow::Result<()> {
         for _ in 0..self.polls_to_write {
             if self.progress().process || self.ended()?.is_some() {
                 break;
@@ -123,7 +123,7 @@ impl Daemon {
 
     /// Waits until the recording has the process's exit: the last tick precedes it, so the daemon may
     /// be ended. Gives up after some intervals.
-    pub(super) fn wait_for_exit(&mut self, signals: &mut Signals) -> anyhow::Result<()> {
+    pub fn wait_for_exit(&mut self, signals: &mut Signals) -> anyhow::Result<()> {
         for _ in 0..self.polls_to_write {
             if self.progress().ended || self.ended()?.is_some() {
                 break;
@@ -139,7 +139,7 @@ impl Daemon {
 
     /// Sends SIGTERM and waits. Fails on a bad exit status, and on a timeout, after which the
     /// daemon was killed.
-    pub(super) fn end(mut self, signals: &mut Signals) -> anyhow::Result<()> {
+    pub fn end(mut self, signals: &mut Signals) -> anyhow::Result<()> {
         if self.ended()?.is_none() {
             kill_process(Pid::from_child(&self.child), Signal::TERM).context(PROGRAM)?;
         }
@@ -208,7 +208,7 @@ pub fn record_demo(
     summary(task.out).map(Some)
 }
 
-pub(super) fn summary(out: &Path) -> anyhow::Result<String> {
+pub fn summary(out: &Path) -> anyhow::Result<String> {
     let info = Recording::open(out)?.info()?;
     let mut tables = info.tables.iter();
     let ticks = tables.find(|table| table.name == "tick");
@@ -231,7 +231,7 @@ pub(super) fn summary(out: &Path) -> anyhow::Result<String> {
 }
 
 /// True for a zombie.
-pub(super) fn has_ended(process: &OwnedFd) -> bool {
+pub fn has_ended(process: &OwnedFd) -> bool {
     let mut polled = [PollFd::new(process, PollFlags::IN)];
     matches!(poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(ready) if ready > 0)
 }

@@ -22,7 +22,7 @@ use std::{
 };
 
 /// Shell exit codes: program not found, program not executable.
-pub(super) const NOT_FOUND: u8 = 127;
+pub const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 /// The program was never executed: the parent is gone or gave up.
 const GIVEN_UP: u8 = 125;
@@ -50,7 +50,7 @@ fn command(program: impl AsRef<OsStr>) -> Command {
 }
 
 /// Command of a program that ends with this process and waits at the pipe `gate`.
-pub(super) fn gated(
+pub fn gated(
     program: &Path,
     arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
     gate: Option<&Path>,

@@ -18,16 +18,16 @@ use std::{
 };
 
 /// A command that waits at its gate. If it is dropped before [`Self::go`], the command never runs.
-pub(super) struct GatedCommand {
+pub struct GatedCommand {
     child: Child,
-    pub(super) name: String,
+    pub name: String,
     gate: Option<File>,
     _read_end: OwnedFd,
     ended: Option<ExitStatus>,
 }
 
 impl GatedCommand {
-    pub(super) fn start(command: &[OsString]) -> anyhow::Result<GatedCommand> {
+    pub fn start(command: &[OsString]) -> anyhow::Result<GatedCommand> {
         let (program, arguments) = command.split_first().context("no command")?;
         let (read_end, gate) = pipe_with(PipeFlags::CLOEXEC).context("no pipe")?;
         let path = format!("/proc/{}/fd/{}", std::process::id(), read_end.as_raw_fd());
@@ -48,12 +48,12 @@ impl GatedCommand {
         })
     }
 
-    pub(super) fn pid(&self) -> Pid {
+    pub fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }
 
     /// Executes the command with these variables. Fails if the child was killed meanwhile.
-    pub(super) fn go(&mut self, variables: &[(String, String)]) -> anyhow::Result<()> {
+    pub fn go(&mut self, variables: &[(String, String)]) -> anyhow::Result<()> {
         let Some(mut gate) = self.gate.take() else {
             return Ok(());
         };
@@ -62,7 +62,7 @@ impl GatedCommand {
     }
 
     /// Exit code in shell convention; `None` while it runs.
-    pub(super) fn ended(&mut self) -> anyhow::Result<Option<u8>> {
+    pub fn ended(&mut self) -> anyhow::Result<Option<u8>> {
         if self.ended.is_none() {
             self.ended = self.child.try_wait().with_context(|| self.name.clone())?;
         }
@@ -70,7 +70,7 @@ impl GatedCommand {
     }
 
     /// Forwards a signal, unless the terminal has sent it to the command as well.
-    pub(super) fn forward_signal(&self, signal: ReceivedSignal) {
+    pub fn forward_signal(&self, signal: ReceivedSignal) {
         if let (false, None, Some(number)) = (
             signal.from_terminal,
             self.ended,
@@ -103,7 +103,7 @@ fn exit_code(status: ExitStatus) -> u8 {
 }
 
 /// Replaces the value of `p=` in `host=...,db=...,u=...,p=...`.
-pub(super) fn without_password(config: &str) -> String {
+pub fn without_password(config: &str) -> String {
     let hidden = config.split(',').map(|pair| {
         if pair.starts_with("p=") {
             "p=..."

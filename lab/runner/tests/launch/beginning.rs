@@ -5,7 +5,7 @@ use faultline_runner::isolation::{End, GroupName, Job};
 use faultline_testkit::proc::is_alive;
 use std::{ffi::OsString, fs};
 
-pub(crate) fn runs_in_its_group(scene: &Scene) {
+pub fn runs_in_its_group(scene: &Scene) {
     let launched = scene.launch(&scene.job(&["sleep", "1000"]));
     let cgroups = |pid: u32| fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("a cgroup");
     let named = |text: &str| {
@@ -29,7 +29,7 @@ pub(crate) fn runs_in_its_group(scene: &Scene) {
     launched.close().expect("it is closed");
 }
 
-pub(crate) fn held_at_the_gate(scene: &Scene) {
+pub fn held_at_the_gate(scene: &Scene) {
     let job = scene.locked(scene.script("echo \"begun with $TOLD as $$\""));
     let mut launched = scene.launch(&job);
     scene.says("waiting");
@@ -43,7 +43,7 @@ pub(crate) fn held_at_the_gate(scene: &Scene) {
     assert!(!scene.path("gate").exists());
 }
 
-pub(crate) fn much_is_told(scene: &Scene) {
+pub fn much_is_told(scene: &Scene) {
     let message = "x".repeat(1 << 20);
     let gate = scene.path("gate");
     let count = ["/bin/sh", "-c", "wc -c < \"$1\"", "count"].map(OsString::from);
@@ -59,7 +59,7 @@ pub(crate) fn much_is_told(scene: &Scene) {
     launched.close().expect("it is closed");
 }
 
-pub(crate) fn ended_at_the_gate(scene: &Scene) {
+pub fn ended_at_the_gate(scene: &Scene) {
     let job = Job {
         gate: Some(scene.path("gate")),
         ..scene.script("exit 3")
@@ -71,7 +71,7 @@ pub(crate) fn ended_at_the_gate(scene: &Scene) {
     assert!(!scene.path("gate").exists());
 }
 
-pub(crate) fn output_is_appended(scene: &Scene) {
+pub fn output_is_appended(scene: &Scene) {
     fs::write(scene.path("output"), "before\n").expect("a file");
     let mut launched = scene.launch(&scene.script("echo out; echo err >&2; cat"));
     assert_eq!(end_of(&mut *launched), End::Code(0));
@@ -79,7 +79,7 @@ pub(crate) fn output_is_appended(scene: &Scene) {
     launched.close().expect("it is closed");
 }
 
-pub(crate) fn environment_is_given(scene: &Scene) {
+pub fn environment_is_given(scene: &Scene) {
     let environment: Vec<(OsString, OsString)> = [
         ("PATH", PATH),
         ("WORDS", "two words, \"quoted\" $HOME %n"),
@@ -106,7 +106,7 @@ pub(crate) fn environment_is_given(scene: &Scene) {
     launched.close().expect("it is closed");
 }
 
-pub(crate) fn user_and_folder(scene: &Scene) {
+pub fn user_and_folder(scene: &Scene) {
     let script = "echo \"$(id -u) $(id -g) $(pwd)\"";
     let mut launched = scene.launch(&scene.script(script));
     assert_eq!(end_of(&mut *launched), End::Code(0));
@@ -134,7 +134,7 @@ pub(crate) fn user_and_folder(scene: &Scene) {
     launched.close().expect("it is closed");
 }
 
-pub(crate) fn gate_of_another_user(scene: &Scene) {
+pub fn gate_of_another_user(scene: &Scene) {
     let job = Job {
         user: Some("nobody".to_owned()),
         ..scene.script("echo \"$TOLD $(id -u)\"")
@@ -166,7 +166,7 @@ fn groups(user: &str) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-pub(crate) fn groups_of_the_user(scene: &Scene) {
+pub fn groups_of_the_user(scene: &Scene) {
     let text = fs::read_to_string("/etc/passwd").expect("a list of users");
     let names = text
         .lines()
@@ -189,7 +189,7 @@ pub(crate) fn groups_of_the_user(scene: &Scene) {
     launched.close().expect("it is closed");
 }
 
-pub(crate) fn closed_folder(scene: &Scene) {
+pub fn closed_folder(scene: &Scene) {
     let closed = scene.path("closed");
     fs::create_dir(&closed).expect("a folder");
     fs::set_permissions(&closed, std::os::unix::fs::PermissionsExt::from_mode(0o700))
@@ -211,7 +211,7 @@ pub(crate) fn closed_folder(scene: &Scene) {
     );
 }
 
-pub(crate) fn open_files(scene: &Scene) {
+pub fn open_files(scene: &Scene) {
     for user in [None, Some("nobody".to_owned())] {
         let script = scene.script("echo \"$(id -un): $(ulimit -Sn) $(ulimit -Hn)\"");
         let name = user.clone().unwrap_or("root".to_owned());
@@ -227,7 +227,7 @@ pub(crate) fn open_files(scene: &Scene) {
     }
 }
 
-pub(crate) fn too_many_files(scene: &Scene) {
+pub fn too_many_files(scene: &Scene) {
     let error = scene.refused(&scene.locked(Job {
         open_files: Some(1 << 50),
         ..scene.job(&["true"])
@@ -247,7 +247,7 @@ pub(crate) fn too_many_files(scene: &Scene) {
     launched.close().expect("it is closed");
 }
 
-pub(crate) fn same_name(scene: &Scene) {
+pub fn same_name(scene: &Scene) {
     let first = scene.launch(&scene.job(&["sleep", "1000"]));
     let error = scene
         .launcher
@@ -276,7 +276,7 @@ pub(crate) fn same_name(scene: &Scene) {
         .expect("the name is free again");
 }
 
-pub(crate) fn nothing_left_of_failures(scene: &Scene) {
+pub fn nothing_left_of_failures(scene: &Scene) {
     let job = |command: &str| scene.locked(scene.job(&[command]));
     let not_there = |command: &str| Job {
         command: vec![command.into()],
@@ -315,7 +315,7 @@ pub(crate) fn nothing_left_of_failures(scene: &Scene) {
     });
 }
 
-pub(crate) fn bad_names(scene: &Scene) {
+pub fn bad_names(scene: &Scene) {
     for bad in ["", "../x", "a/b", "a-b", "a.b", "A", "a b", "\u{fc}"] {
         for part in 0..3 {
             let mut name = scene.name();

@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Which launcher the helper is to use.
-pub(crate) const HELPER: &str = "FAULTLINE_TEST_LAUNCHER";
+pub const HELPER: &str = "FAULTLINE_TEST_LAUNCHER";
 /// The scope that it is to use, and its folder.
 const SCOPE: &str = "FAULTLINE_TEST_SCOPE";
 
@@ -17,7 +17,7 @@ const SCOPE: &str = "FAULTLINE_TEST_SCOPE";
 const FAMILY: &str = r#"setsid sh -c '(trap "" TERM; echo "grandchild $$"; while :; do sleep 1; done) & wait' &
 trap "" TERM; sleep 1000 & echo "child $!"; echo "self $$"; while :; do sleep 1; done"#;
 
-pub(crate) fn exit_code(scene: &Scene) {
+pub fn exit_code(scene: &Scene) {
     let mut launched = scene.launch(&scene.script("exit 7"));
     assert_eq!(end_of(&mut *launched), End::Code(7));
     assert_eq!(
@@ -31,7 +31,7 @@ pub(crate) fn exit_code(scene: &Scene) {
     );
 }
 
-pub(crate) fn signal(scene: &Scene) {
+pub fn signal(scene: &Scene) {
     let mut launched = scene.launch(&scene.script("kill -USR1 $$"));
     assert_eq!(end_of(&mut *launched), End::Signal(10));
     assert_eq!(
@@ -40,7 +40,7 @@ pub(crate) fn signal(scene: &Scene) {
     );
 }
 
-pub(crate) fn asked(scene: &Scene) {
+pub fn asked(scene: &Scene) {
     let script = "trap 'echo asked; exit 3' TERM; echo ready; while :; do sleep 0.05; done";
     let mut launched = scene.launch(&scene.script(script));
     scene.says("ready");
@@ -52,7 +52,7 @@ pub(crate) fn asked(scene: &Scene) {
 }
 
 /// A shell that runs a validator ends at once, and would leave it behind unasked.
-pub(crate) fn children_are_asked(scene: &Scene) {
+pub fn children_are_asked(scene: &Scene) {
     let child = "trap \"echo child asked\" TERM; echo ready; sleep 1000 & wait; echo child ended";
     let mut launched = scene.launch(&scene.script(&format!("sh -c '{child}'; exit 5")));
     scene.says("ready");
@@ -63,7 +63,7 @@ pub(crate) fn children_are_asked(scene: &Scene) {
 }
 
 /// A start-up script that does not become the validator, and the validator's clean end.
-pub(crate) fn children_have_time(scene: &Scene) {
+pub fn children_have_time(scene: &Scene) {
     let end = format!(
         "echo asked; while ! [ -e {} ]; do sleep 0.05; done; echo clean; exit",
         scene.path("may").display()
@@ -97,7 +97,7 @@ pub(crate) fn children_have_time(scene: &Scene) {
 }
 
 /// A script that sends the validator to the background: whoever launched it decides what that means.
-pub(crate) fn left_alone(scene: &Scene) {
+pub fn left_alone(scene: &Scene) {
     let wait = format!(
         "while ! [ -e {} ]; do sleep 0.05; done; echo lives",
         scene.path("may").display()
@@ -126,7 +126,7 @@ fn family(scene: &Scene) -> [u32; 3] {
     ["self ", "child ", "grandchild "].map(|word| scene.number(word))
 }
 
-pub(crate) fn close_ends_all(scene: &Scene) {
+pub fn close_ends_all(scene: &Scene) {
     let launched = scene.launch(&scene.script(FAMILY));
     let family = family(scene);
     assert!(family.into_iter().all(is_alive), "{family:?}");
@@ -135,7 +135,7 @@ pub(crate) fn close_ends_all(scene: &Scene) {
     family.into_iter().for_each(is_gone);
 }
 
-pub(crate) fn drop_ends_all(scene: &Scene) {
+pub fn drop_ends_all(scene: &Scene) {
     let launched = scene.launch(&scene.locked(scene.script(FAMILY)));
     scene.says("waiting");
     let locked = launched.pid();
@@ -148,7 +148,7 @@ pub(crate) fn drop_ends_all(scene: &Scene) {
     assert!(!scene.path("gate").exists());
 }
 
-pub(crate) fn sweep(scene: &Scene) {
+pub fn sweep(scene: &Scene) {
     // A scope that only begins with the same letters.
     let neighbour = GroupName {
         scope: format!("{}_2", scene.scope),
@@ -199,7 +199,7 @@ pub(crate) fn sweep(scene: &Scene) {
 }
 
 /// What the helper does, until it is killed.
-pub(crate) fn launch_and_wait_for_the_end(launcher: &dyn Launcher) {
+pub fn launch_and_wait_for_the_end(launcher: &dyn Launcher) {
     let mut job = Scene::new(launcher).script(FAMILY);
     job.name.scope = std::env::var(SCOPE).expect("a scope");
     job.output = std::env::var_os("FAULTLINE_TEST_OUTPUT")
@@ -211,7 +211,7 @@ pub(crate) fn launch_and_wait_for_the_end(launcher: &dyn Launcher) {
     });
 }
 
-pub(crate) fn sweep_with_grace(scene: &Scene) {
+pub fn sweep_with_grace(scene: &Scene) {
     let script = "trap 'echo asked; exit 3' TERM; echo ready; while :; do sleep 0.05; done";
     let limits = Limits {
         memory_max: Some(256 << 20),

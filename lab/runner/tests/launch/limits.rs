@@ -40,7 +40,7 @@ fn has_disk() -> bool {
     fs::metadata(PathBuf::from("/sys/dev/block").join(number)).is_ok()
 }
 
-pub(crate) fn read_back(scene: &Scene) {
+pub fn read_back(scene: &Scene) {
     let limits = all(scene);
     let launched = scene.launch(&scene.locked(Job {
         limits: limits.clone(),
@@ -57,7 +57,7 @@ pub(crate) fn read_back(scene: &Scene) {
     launched.close().expect("it is closed");
 }
 
-pub(crate) fn none(scene: &Scene) {
+pub fn none(scene: &Scene) {
     let launched = scene.launch(&scene.job(&["sleep", "1000"]));
     assert_eq!(
         launched.limits().expect("limits are read back"),
@@ -66,7 +66,7 @@ pub(crate) fn none(scene: &Scene) {
     launched.close().expect("it is closed");
 }
 
-pub(crate) fn cpus_hold(scene: &Scene) {
+pub fn cpus_hold(scene: &Scene) {
     if !scene.launcher.can().cpus {
         return eprintln!("SKIPPED: CPUs cannot be limited here");
     }
@@ -82,7 +82,7 @@ pub(crate) fn cpus_hold(scene: &Scene) {
     launched.close().expect("it is closed");
 }
 
-pub(crate) fn refused(scene: &Scene) {
+pub fn refused(scene: &Scene) {
     let refused = |limits: Limits| {
         scene.refused(&scene.locked(Job {
             limits,
@@ -114,7 +114,7 @@ pub(crate) fn refused(scene: &Scene) {
     );
 }
 
-pub(crate) fn out_of_memory(scene: &Scene) {
+pub fn out_of_memory(scene: &Scene) {
     let swap_max = scene.launcher.can().swap_max.then_some(0);
     let limits = Limits {
         memory_max: Some(32 * MIB),
@@ -177,7 +177,7 @@ pub(crate) fn out_of_memory(scene: &Scene) {
     launched.close().expect("it is closed");
 }
 
-pub(crate) fn evidence_after_the_end(scene: &Scene) {
+pub fn evidence_after_the_end(scene: &Scene) {
     let limits = Limits {
         memory_max: Some(128 * MIB),
         ..Limits::default()
@@ -220,7 +220,7 @@ pub(crate) fn evidence_after_the_end(scene: &Scene) {
     }
 }
 
-pub(crate) fn slowed_down(scene: &Scene) {
+pub fn slowed_down(scene: &Scene) {
     if !scene.launcher.can().memory_high {
         return eprintln!("SKIPPED: nothing is slowed down here, only killed");
     }
@@ -251,7 +251,7 @@ pub(crate) fn slowed_down(scene: &Scene) {
     );
 }
 
-pub(crate) fn moved(scene: &Scene) {
+pub fn moved(scene: &Scene) {
     let mut launched = scene.run_limited("exec sleep 1000", Limits::default());
     let mut set_memory_limit = |memory| {
         launched
@@ -280,7 +280,7 @@ pub(crate) fn moved(scene: &Scene) {
     launched.close().expect("it is closed");
 }
 
-pub(crate) fn moved_without_a_kill(scene: &Scene) {
+pub fn moved_without_a_kill(scene: &Scene) {
     let folder = tempfile::tempdir_in("/var/tmp").expect("a folder on a disk");
     // 48 MiB of page cache, then 40 MB in memory until its input ends.
     let script = format!(

@@ -10,8 +10,8 @@ use std::{
     time::Duration,
 };
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-pub(crate) const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
+pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Waits at the gate, its first argument, and becomes the rest, with what it was told in `TOLD`.
 const HOLDER: &str = r#"gate=$1; shift; echo waiting; TOLD=$(cat "$gate") && [ -n "$TOLD" ] || exit 125
@@ -19,14 +19,14 @@ export TOLD; exec "$@""#;
 
 static SCENES: AtomicU32 = AtomicU32::new(0);
 
-pub(crate) struct Scene<'a> {
-    pub(crate) launcher: &'a dyn Launcher,
-    pub(crate) scope: String,
+pub struct Scene<'a> {
+    pub launcher: &'a dyn Launcher,
+    pub scope: String,
     folder: tempfile::TempDir,
 }
 
 impl<'a> Scene<'a> {
-    pub(crate) fn new(launcher: &'a dyn Launcher) -> Self {
+    pub fn new(launcher: &'a dyn Launcher) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         // Other users come here too.
         std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755))
@@ -43,17 +43,17 @@ impl<'a> Scene<'a> {
         }
     }
 
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// What the program has written.
-    pub(crate) fn output(&self) -> String {
+    pub fn output(&self) -> String {
         std::fs::read_to_string(self.path("output")).unwrap_or_default()
     }
 
     /// Waits until the output has this text.
-    pub(crate) fn says(&self, text: &str) {
+    pub fn says(&self, text: &str) {
         eventually_ok(PATIENCE, text, || {
             if self.output().contains(text) {
                 Ok(())
@@ -64,7 +64,7 @@ impl<'a> Scene<'a> {
     }
 
     /// The number that the program has written behind this word.
-    pub(crate) fn number(&self, word: &str) -> u32 {
+    pub fn number(&self, word: &str) -> u32 {
         eventually(PATIENCE, word, || {
             let text = self.output();
             text.lines()
@@ -72,7 +72,7 @@ impl<'a> Scene<'a> {
         })
     }
 
-    pub(crate) fn name(&self) -> GroupName {
+    pub fn name(&self) -> GroupName {
         GroupName {
             scope: self.scope.clone(),
             run: "r001_a1".to_owned(),
@@ -81,7 +81,7 @@ impl<'a> Scene<'a> {
     }
 
     /// Without a gate and limits.
-    pub(crate) fn job(&self, command: &[&str]) -> Job {
+    pub fn job(&self, command: &[&str]) -> Job {
         Job {
             name: self.name(),
             command: command.iter().map(OsString::from).collect(),
@@ -97,12 +97,12 @@ impl<'a> Scene<'a> {
         }
     }
 
-    pub(crate) fn script(&self, script: &str) -> Job {
+    pub fn script(&self, script: &str) -> Job {
         self.job(&["/bin/sh", "-c", script])
     }
 
     /// The same job, held at a gate.
-    pub(crate) fn locked(&self, job: Job) -> Job {
+    pub fn locked(&self, job: Job) -> Job {
         let gate = self.path("gate");
         let holder = ["/bin/sh", "-c", HOLDER, "holder"].map(OsString::from);
         let command = holder
@@ -117,14 +117,14 @@ impl<'a> Scene<'a> {
         }
     }
 
-    pub(crate) fn launch(&self, job: &Job) -> Box<dyn Launched> {
+    pub fn launch(&self, job: &Job) -> Box<dyn Launched> {
         self.launcher
             .launch(job)
             .unwrap_or_else(|error| unreachable!("{job:?}: {error}"))
     }
 
     /// Held, under limits, and let go.
-    pub(crate) fn run_limited(&self, script: &str, limits: Limits) -> Box<dyn Launched> {
+    pub fn run_limited(&self, script: &str, limits: Limits) -> Box<dyn Launched> {
         let mut launched = self.launch(&self.locked(Job {
             limits,
             ..self.script(script)
@@ -134,7 +134,7 @@ impl<'a> Scene<'a> {
     }
 
     /// That this job cannot be launched and that nothing is left of it; the words of the error.
-    pub(crate) fn refused(&self, job: &Job) -> String {
+    pub fn refused(&self, job: &Job) -> String {
         let error = match self.launcher.launch(job) {
             Ok(_) => unreachable!("this was to be refused: {job:?}"),
             Err(error) => error.to_string(),
@@ -152,14 +152,14 @@ impl<'a> Scene<'a> {
 }
 
 /// How the first process ended, once it has.
-pub(crate) fn end_of(launched: &mut dyn Launched) -> faultline_runner::isolation::End {
+pub fn end_of(launched: &mut dyn Launched) -> faultline_runner::isolation::End {
     eventually(PATIENCE, "the end of the program", || {
         launched.ended().expect("its end is told")
     })
 }
 
 /// Waits until a process is gone.
-pub(crate) fn is_gone(pid: u32) {
+pub fn is_gone(pid: u32) {
     eventually(PATIENCE, "the end of a process", || {
         (!faultline_testkit::proc::is_alive(pid)).then_some(())
     });

@@ -17,7 +17,7 @@ fn units(scope: &str) -> String {
 }
 
 /// The safety net for a run whose launcher is gone.
-pub(crate) fn longest(launcher: &Systemd) {
+pub fn longest(launcher: &Systemd) {
     let scene = Scene::new(launcher);
     let job = Job {
         longest: Some(Duration::from_secs(1)),
@@ -33,7 +33,7 @@ pub(crate) fn longest(launcher: &Systemd) {
 }
 
 /// Limits are the slice's, so that they and what was counted outlive the service.
-pub(crate) fn slice_and_service(launcher: &Systemd) {
+pub fn slice_and_service(launcher: &Systemd) {
     let scene = Scene::new(launcher);
     let limits = Limits {
         memory_max: Some(64 << 20),
@@ -64,7 +64,7 @@ pub(crate) fn slice_and_service(launcher: &Systemd) {
 }
 
 /// Upgrades have systemd read its units again, or execute itself anew, in the middle of a run of hours.
-pub(crate) fn outlives_reloads(launcher: &Systemd) {
+pub fn outlives_reloads(launcher: &Systemd) {
     let scene = Scene::new(launcher);
     let limits = Limits {
         memory_max: Some(64 << 20),
@@ -97,7 +97,7 @@ pub(crate) fn outlives_reloads(launcher: &Systemd) {
 }
 
 /// What somebody hears who may not ask for units.
-pub(crate) fn refused(launcher: &Systemd) {
+pub fn refused(launcher: &Systemd) {
     let scene = Scene::new(launcher);
     let error = scene.refused(&scene.job(&["true"]));
     assert!(error.contains("run this as root"), "{error}");

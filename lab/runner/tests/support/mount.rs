@@ -2,16 +2,16 @@
 
 use std::{path::Path, process::Command};
 
-pub(crate) struct Mount<'a>(&'a Path);
+pub struct Mount<'a>(&'a Path);
 
 impl<'a> Mount<'a> {
     /// A small disk in memory. `None`, said aloud, where it may not be mounted.
-    pub(crate) fn of_bytes(at: &'a Path, bytes: u64) -> Option<Self> {
+    pub fn of_bytes(at: &'a Path, bytes: u64) -> Option<Self> {
         Self::with(at, &["-t", "tmpfs", "-o", &format!("size={bytes}"), "none"])
     }
 
     /// Another folder, a second time.
-    pub(crate) fn bound(at: &'a Path, other: &Path) -> Option<Self> {
+    pub fn bound(at: &'a Path, other: &Path) -> Option<Self> {
         Self::with(at, &["--bind", other.to_str()?])
     }
 

@@ -20,7 +20,7 @@ const MIN_INDEPENDENT_ROUNDS: f64 = 20.0;
 const MIN_DECIDING_BLOCKS: f64 = 6.0;
 /// A mean this many standard deviations from 0 is shown despite few rounds or drift. The deviations
 /// are those of single rounds, or of the means of [`PARTS`].
-pub(crate) const CLEAR_SD: f64 = 5.0;
+pub const CLEAR_SD: f64 = 5.0;
 /// A mean this many deviations of the means of [`PARTS`] from 0 is shown despite possible drift.
 const LIKELY_SD: f64 = 2.5;
 /// Parts of a run whose means show drift.
@@ -32,13 +32,13 @@ const CRITICAL_10: f64 = 1.933;
 const CRITICAL_25: f64 = 1.248;
 
 /// Random halves of the blocks of a run. All series of the run use the same halves.
-pub(crate) struct Halves {
+pub struct Halves {
     bounds: Vec<usize>,
     selections: Vec<[u8; MAX_BLOCKS / 8]>,
 }
 
 impl Halves {
-    pub(crate) fn new(n: usize, block: usize, plan: &Plan) -> Halves {
+    pub fn new(n: usize, block: usize, plan: &Plan) -> Halves {
         // With fewer blocks, signs say too little.
         let block = block.clamp(1, (n / MIN_BLOCKS).max(1));
         let blocks = (n / block).clamp(1, MAX_BLOCKS);
@@ -59,11 +59,11 @@ impl Halves {
         Halves { bounds, selections }
     }
 
-    pub(crate) fn blocks(&self) -> usize {
+    pub fn blocks(&self) -> usize {
         self.bounds.len() - 1
     }
 
-    pub(crate) fn means(&self, series: &[f64]) -> Vec<f64> {
+    pub fn means(&self, series: &[f64]) -> Vec<f64> {
         let sums = subset_sums(&self.sums(series));
         let lengths: Vec<f64> = self
             .bounds
@@ -102,19 +102,19 @@ fn subset_sums(values: &[f64]) -> Vec<[f64; 256]> {
     values.chunks(8).map(of_group).collect()
 }
 
-pub(crate) struct HalfMeans {
-    pub(crate) estimate: Estimate,
+pub struct HalfMeans {
+    pub estimate: Estimate,
     /// For the hypothesis that the mean is 0; `None` if all values are the same.
-    pub(crate) p: Option<f64>,
+    pub p: Option<f64>,
     /// One per half, moved away from the mean to include dependence across block ends.
-    pub(crate) means: Vec<f64>,
+    pub means: Vec<f64>,
     /// Factor of that move.
-    pub(crate) stretch: f64,
+    pub stretch: f64,
 }
 
 /// Samples per block for these series, which were measured at the same moments: 1.5 times the best
 /// length for a variance. Fewer blocks do not weaken this test.
-pub(crate) fn block_length<'a>(series: impl IntoIterator<Item = &'a [f64]>) -> usize {
+pub fn block_length<'a>(series: impl IntoIterator<Item = &'a [f64]>) -> usize {
     let one = |series: &[f64]| {
         let longer = 1.5 * dependence(&deviations(series).1).block;
         (longer as usize)
@@ -139,7 +139,7 @@ fn deviations(series: &[f64]) -> (f64, Vec<f64>, f64) {
 
 impl HalfMeans {
     /// `None` with fewer than two values.
-    pub(crate) fn of(
+    pub fn of(
         series: &[f64],
         halves: &Halves,
         drift: Option<f64>,
@@ -219,7 +219,7 @@ fn p_of_zero(means: &[f64]) -> f64 {
 /// explain a mean; `None` if the series shows no drift. A series drifts if its ranks change over
 /// time more than their dependence explains (rank KPSS: Pelagatti and Sen 2013; weights of Anderson
 /// and Darling 1952).
-pub(crate) fn drift(series: &[f64]) -> Option<f64> {
+pub fn drift(series: &[f64]) -> Option<f64> {
     let (_, deviations, unit) = deviations(&ranks(series));
     // The dependence is measured without the means of parts: a drift must not explain itself. Parts
     // of a short run are too short.
@@ -249,7 +249,7 @@ pub(crate) fn drift(series: &[f64]) -> Option<f64> {
     }
 }
 
-pub(crate) fn sd_of_parts(series: &[f64]) -> f64 {
+pub fn sd_of_parts(series: &[f64]) -> f64 {
     let means: Vec<f64> = series
         .chunks(series.len().div_ceil(PARTS).max(1))
         .map(|part| part.iter().sum::<f64>() / part.len() as f64)
@@ -265,7 +265,7 @@ fn deciding_blocks(sums: &[f64]) -> f64 {
 }
 
 /// The quantiles of `tail` and `1 - tail`, each rounded outwards.
-pub(crate) fn ends(values: &[f64], tail: f64) -> (f64, f64) {
+pub fn ends(values: &[f64], tail: f64) -> (f64, f64) {
     let sorted = ascending(values.to_vec());
     let rank = (tail * (sorted.len() + 1) as f64 + 1e-9) as usize;
     let rank = rank

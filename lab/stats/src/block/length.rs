@@ -2,20 +2,20 @@
 const MIN_COARSE_LENGTH: usize = 256;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Dependence {
+pub struct Dependence {
     /// Best block length for the circular block bootstrap of the mean, in samples, at least 1.
-    pub(super) block: f64,
+    pub block: f64,
     /// Whether the dependence is longer than the series can show.
-    pub(super) beyond: bool,
-    pub(super) variance: f64,
+    pub beyond: bool,
+    pub variance: f64,
     /// Variance of the mean times the number of samples (flat-top lag window).
-    pub(super) long_run: f64,
+    pub long_run: f64,
 }
 
 /// Dependence of a series of mean 0. If it is longer than the examined lags, neighbours are added
 /// up in pairs and examined again. The long-run variance and the best length in samples stay the
 /// same.
-pub(super) fn dependence(series: &[f64]) -> Dependence {
+pub fn dependence(series: &[f64]) -> Dependence {
     let first = at_one_scale(series);
     let (mut found, mut scale) = (first, 1.0);
     let mut coarse = Vec::new();

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Maximum number of blocks in a resample. More draws cost more; longer blocks do not harm a mean.
-pub(super) const MAX_BLOCKS: usize = 256;
+pub const MAX_BLOCKS: usize = 256;
 /// Positions at which blocks begin, spread evenly. A shorter series uses the largest power of two
 /// that it has.
 const MAX_BLOCK_STARTS: usize = 1024;
@@ -18,13 +18,13 @@ const MAX_BLOCK_STARTS: usize = 1024;
 const MIN_INDEPENDENT_VALUES: f64 = 100.0;
 /// With fewer values, dependence cannot be measured: independent ones would often seem to drift.
 const MIN_VALUES_FOR_DRIFT: usize = 25;
-pub(super) const MIN_BLOCKS: usize = 12;
+pub const MIN_BLOCKS: usize = 12;
 /// If fewer blocks make up the variance, an interval depends on single ones.
 const MIN_CONTRIBUTING_BLOCKS: f64 = 10.0;
 
-pub(super) struct Deviations {
-    pub(super) low: f64,
-    pub(super) high: f64,
+pub struct Deviations {
+    pub low: f64,
+    pub high: f64,
     spread: Spread,
     /// Mean powers 2 to 4 of the sums of blocks, in units of `unit`.
     moments: [f64; 3],
@@ -32,20 +32,20 @@ pub(super) struct Deviations {
     weight: f64,
 }
 
-pub(super) struct Spread {
-    pub(super) dependence: Dependence,
+pub struct Spread {
+    pub dependence: Dependence,
     /// Variance of the mean times the number of samples.
-    pub(super) long_run: f64,
-    pub(super) method: Method,
-    pub(super) block: usize,
-    pub(super) n: usize,
-    pub(super) rare: bool,
+    pub long_run: f64,
+    pub method: Method,
+    pub block: usize,
+    pub n: usize,
+    pub rare: bool,
 }
 
 impl Deviations {
     /// For the mean of `influence`, which sums to 0, divided by `weight`. If no influence is above
     /// `noise`, all are rounding errors of zero.
-    pub(super) fn of(influence: &[f64], weight: f64, noise: f64, plan: &Plan) -> Deviations {
+    pub fn of(influence: &[f64], weight: f64, noise: f64, plan: &Plan) -> Deviations {
         // Relative to the largest, squares neither overflow nor vanish.
         let unit = largest(influence);
         let varies = unit > noise && unit.is_finite();
@@ -108,7 +108,7 @@ impl Deviations {
         (self.low, self.high) = (low * scale, high * scale);
     }
 
-    pub(super) fn interval(&self, value: f64, n: usize, plan: &Plan) -> Estimate {
+    pub fn interval(&self, value: f64, n: usize, plan: &Plan) -> Estimate {
         let mut estimate = self.spread.estimate(value, n, plan);
         (estimate.low, estimate.high) = (value - self.high, value - self.low);
         estimate
@@ -116,7 +116,7 @@ impl Deviations {
 
     /// Computes `rare` relative to a bound at `distance` below the value. If every block is far
     /// from the bound, the value does not depend on a few of them.
-    pub(super) fn relative_to_bound(mut self, distance: f64) -> Deviations {
+    pub fn relative_to_bound(mut self, distance: f64) -> Deviations {
         let spread = &mut self.spread;
         let distance = distance * self.weight / self.unit;
         let shift = distance * spread.block as f64;
@@ -127,7 +127,7 @@ impl Deviations {
 }
 
 impl Spread {
-    pub(super) fn estimate(&self, value: f64, n: usize, plan: &Plan) -> Estimate {
+    pub fn estimate(&self, value: f64, n: usize, plan: &Plan) -> Estimate {
         let independent_values = self.n as f64 * self.dependence.variance / self.long_run;
         let n_eff = if independent_values.is_finite() {
             independent_values.clamp(1.0, n as f64)
@@ -181,14 +181,14 @@ fn participation(blocks: usize, [second, third, fourth]: [f64; 3], shift: f64) -
 }
 
 /// Joint deviations of the means of two series: each resample draws the same blocks of both.
-pub(super) struct JointDeviations {
-    pub(super) deviations: [Vec<f64>; 2],
-    pub(super) spread: Spread,
+pub struct JointDeviations {
+    pub deviations: [Vec<f64>; 2],
+    pub spread: Spread,
 }
 
 impl JointDeviations {
     /// For series that sum to 0. Blocks have at least `min_block` samples.
-    pub(super) fn of(series: [&[f64]; 2], min_block: usize, plan: &Plan) -> JointDeviations {
+    pub fn of(series: [&[f64]; 2], min_block: usize, plan: &Plan) -> JointDeviations {
         // Common parts cancel in the difference, so block and spread are those of the difference.
         let difference: Vec<f64> = series[1]
             .iter()

@@ -19,14 +19,14 @@ pub struct EndTrials<Value = f64> {
 }
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Confirmation {
+pub struct Confirmation {
     rounds: u32,
     newest: Option<EndTrials>,
 }
 
 impl Confirmation {
     /// Does nothing if an interval was confirmed, or if no round is left.
-    pub(super) fn begin(&mut self, interval: &Interval) {
+    pub fn begin(&mut self, interval: &Interval) {
         if self.rounds < MAX_ROUNDS && !self.agrees() {
             self.rounds += 1;
             self.newest = Some(EndTrials {
@@ -38,7 +38,7 @@ impl Confirmation {
     }
 
     /// Discards an interval that is all below a new floor, without counting a round.
-    pub(super) fn raise_floor(&mut self, floor: f64) {
+    pub fn raise_floor(&mut self, floor: f64) {
         if self.newest.is_some_and(|newest| newest.high <= floor) {
             self.newest = None;
             self.rounds = self.rounds.saturating_sub(1);
@@ -46,7 +46,7 @@ impl Confirmation {
     }
 
     /// The next value, and whether it is the upper end.
-    pub(super) fn next(&self) -> Option<(f64, bool)> {
+    pub fn next(&self) -> Option<(f64, bool)> {
         let newest = self.newest.as_ref()?;
         let high = newest.high_kept_up + newest.high_failed;
         let low = newest.low_kept_up + newest.low_failed;
@@ -57,7 +57,7 @@ impl Confirmation {
         }
     }
 
-    pub(super) fn take(&mut self, high: bool, passed: bool) {
+    pub fn take(&mut self, high: bool, passed: bool) {
         let Some(newest) = &mut self.newest else {
             return;
         };
@@ -70,11 +70,11 @@ impl Confirmation {
         *count += 1;
     }
 
-    pub(super) fn confirmed(&self) -> Option<EndTrials> {
+    pub fn confirmed(&self) -> Option<EndTrials> {
         self.newest
     }
 
-    pub(super) fn agrees(&self) -> bool {
+    pub fn agrees(&self) -> bool {
         self.newest.is_some_and(|newest| newest.agrees())
     }
 }

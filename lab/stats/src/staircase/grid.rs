@@ -35,7 +35,7 @@ static ENTROPY: LazyLock<Vec<f64>> = LazyLock::new(|| {
 
 /// Weights, which sum to 1.
 #[derive(Debug, Clone)]
-pub(super) struct Grid {
+pub struct Grid {
     first: f64,
     /// By threshold, ascending; within it by slope, then by lapse.
     weights: Vec<[f64; CELLS]>,
@@ -50,7 +50,7 @@ struct LikelyThreshold {
 }
 
 impl Grid {
-    pub(super) fn new(from: f64) -> Self {
+    pub fn new(from: f64) -> Self {
         let each = 1.0 / (ROWS * CELLS) as f64;
         Grid {
             first: from - BELOW as f64 * STEP,
@@ -63,7 +63,7 @@ impl Grid {
         self.first + row as f64 * STEP
     }
 
-    pub(super) fn update(&mut self, value: f64, failed: bool) {
+    pub fn update(&mut self, value: f64, failed: bool) {
         let first = self.first;
         let mut sum = 0.0;
         for (row, weights) in self.weights.iter_mut().enumerate() {
@@ -84,7 +84,7 @@ impl Grid {
         }
     }
 
-    pub(super) fn quantile(&self, share: f64) -> f64 {
+    pub fn quantile(&self, share: f64) -> f64 {
         let mut below = 0.0;
         for (row, weight) in self.rows.iter().enumerate() {
             if below + weight >= share && *weight > 0.0 {
@@ -95,12 +95,12 @@ impl Grid {
         self.threshold(ROWS - 1)
     }
 
-    pub(super) fn quantile_above(&self, value: f64, share: f64) -> f64 {
+    pub fn quantile_above(&self, value: f64, share: f64) -> f64 {
         let above = self.above(value);
         self.quantile(1.0 - above + above * share)
     }
 
-    pub(super) fn above(&self, value: f64) -> f64 {
+    pub fn above(&self, value: f64) -> f64 {
         self.rows
             .iter()
             .enumerate()
@@ -109,7 +109,7 @@ impl Grid {
             .sum()
     }
 
-    pub(super) fn flatter_than(&self, slope: f64) -> f64 {
+    pub fn flatter_than(&self, slope: f64) -> f64 {
         let flat = |weights: &[f64; CELLS]| {
             weights
                 .chunks_exact(LAPSES.len())
@@ -121,7 +121,7 @@ impl Grid {
         self.weights.iter().map(flat).sum()
     }
 
-    pub(super) fn best(&self, low: f64, high: f64) -> f64 {
+    pub fn best(&self, low: f64, high: f64) -> f64 {
         let all = self.weights.iter().zip(&self.rows).enumerate();
         let likely: Vec<LikelyThreshold> = all
             .filter(|(_, (_, weight))| **weight > MIN_WEIGHT)

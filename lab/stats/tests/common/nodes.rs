@@ -8,7 +8,7 @@ use faultline_stats::{
 
 /// How latencies come about, in milliseconds.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Latency {
+pub enum Latency {
     /// 10 ms and a normal deviation of 1 ms.
     Normal,
     /// [`Latency::Normal`], and 0.5 % of requests take 20 ms longer.
@@ -27,7 +27,7 @@ pub(crate) enum Latency {
 
 /// How the level of a node changes by itself, by so many milliseconds.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Drift {
+pub enum Drift {
     /// A random walk, with a step of this standard deviation in each round.
     Walk(f64),
     /// Half of a wave of this amplitude, which begins anywhere.
@@ -42,7 +42,7 @@ pub(crate) enum Drift {
 
 impl Latency {
     /// Latencies that do not drift, or that drift alike.
-    pub(crate) const STEADY: [Latency; 8] = [
+    pub const STEADY: [Latency; 8] = [
         Latency::Normal,
         Latency::Stalls,
         Latency::LongStalls,
@@ -52,7 +52,7 @@ impl Latency {
         Latency::Autocorrelated(0.9),
         Latency::SharedDrift,
     ];
-    pub(crate) const DRIFTING: [Latency; 8] = [
+    pub const DRIFTING: [Latency; 8] = [
         Latency::OwnDrift(Drift::Walk(0.05)),
         Latency::OwnDrift(Drift::Walk(0.02)),
         Latency::Autocorrelated(0.99),
@@ -63,12 +63,12 @@ impl Latency {
         Latency::OwnDrift(Drift::WarmUp(1.0)),
     ];
     /// Drifts about as large as the error of a mean.
-    pub(crate) const BARELY_DRIFTING: [Latency; 2] = [
+    pub const BARELY_DRIFTING: [Latency; 2] = [
         Latency::OwnDrift(Drift::Step(0.3)),
         Latency::OwnDrift(Drift::Trend(0.3)),
     ];
 
-    pub(crate) fn name(self) -> String {
+    pub fn name(self) -> String {
         match self {
             Latency::Normal => "normal".to_owned(),
             Latency::Stalls => "stalls of 0.5 %".to_owned(),
@@ -84,7 +84,7 @@ impl Latency {
         }
     }
 
-    pub(crate) fn series(self, rounds: usize, random: &mut Random) -> Vec<f64> {
+    pub fn series(self, rounds: usize, random: &mut Random) -> Vec<f64> {
         if let Latency::OwnDrift(drift) = self {
             let levels = drift.levels(rounds, random);
             let latencies = Latency::Stalls.series(rounds, random).into_iter();
@@ -115,7 +115,7 @@ impl Latency {
     }
 
     /// Two nodes, the second of which takes so many times as long.
-    pub(crate) fn pairs(self, rounds: usize, factor: f64, random: &mut Random) -> Pairs {
+    pub fn pairs(self, rounds: usize, factor: f64, random: &mut Random) -> Pairs {
         let numbered = |series: Vec<f64>, factor: f64| {
             let values = series.into_iter().map(move |value| factor * value);
             (0_u64..).zip(values).collect::<Vec<_>>()
@@ -156,7 +156,7 @@ fn stall(stalled: bool) -> f64 {
 
 /// A share of simulated comparisons, in percent.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Share {
+pub struct Share {
     yes: u32,
     of: u32,
 }
@@ -167,37 +167,37 @@ impl Share {
         self.of += 1;
     }
 
-    pub(crate) fn percent(self) -> f64 {
+    pub fn percent(self) -> f64 {
         100.0 * f64::from(self.yes) / f64::from(self.of)
     }
 }
 
 /// What many simulated comparisons came to.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Shares {
+pub struct Shares {
     /// The interval covers the true difference.
-    pub(crate) covers: Share,
+    pub covers: Share,
     /// The interval leaves out that there is no difference.
-    pub(crate) excludes: Share,
+    pub excludes: Share,
     /// The plain percentile bootstrap of single rounds does.
-    pub(crate) plain: Share,
+    pub plain: Share,
     /// A difference is shown.
-    pub(crate) shown: Share,
+    pub shown: Share,
     /// The interval calls itself reliable.
-    pub(crate) reliable: Share,
+    pub reliable: Share,
     /// An interval that does so covers the true difference.
-    pub(crate) reliable_covers: Share,
+    pub reliable_covers: Share,
 }
 
 /// How often a simulation is repeated, and how often a plain bootstrap resamples each; 0 leaves that out.
 #[derive(Clone, Copy)]
-pub(crate) struct Effort {
-    pub(crate) times: u64,
-    pub(crate) plain: usize,
+pub struct Effort {
+    pub times: u64,
+    pub plain: usize,
 }
 
 /// The difference of two nodes' p95, the second of which takes `factor` times as long.
-pub(crate) fn p95(latency: Latency, rounds: usize, factor: f64, effort: Effort) -> Shares {
+pub fn p95(latency: Latency, rounds: usize, factor: f64, effort: Effort) -> Shares {
     let truth = (factor - 1.0) * true_p95(latency);
     let mut random = Random::new(rounds as u64);
     let mut shares = Shares::default();
@@ -225,7 +225,7 @@ pub(crate) fn p95(latency: Latency, rounds: usize, factor: f64, effort: Effort) 
 }
 
 /// The difference of two nodes' means.
-pub(crate) fn means(latency: Latency, rounds: usize, factor: f64, effort: Effort) -> Shares {
+pub fn means(latency: Latency, rounds: usize, factor: f64, effort: Effort) -> Shares {
     let truth = (factor - 1.0) * true_mean(latency);
     let mut random = Random::new(rounds as u64 + 1);
     let mut shares = Shares::default();
@@ -251,7 +251,7 @@ pub(crate) fn means(latency: Latency, rounds: usize, factor: f64, effort: Effort
 }
 
 /// The ratio of the means of two runs that have no pairs, against a margin of 5 %.
-pub(crate) fn ratios(latency: Latency, rounds: usize, factor: f64, effort: Effort) -> Shares {
+pub fn ratios(latency: Latency, rounds: usize, factor: f64, effort: Effort) -> Shares {
     let mut random = Random::new(rounds as u64 + 2);
     let mut shares = Shares::default();
     let some = |values: &[f64]| values.iter().copied().map(Some).collect::<Vec<_>>();

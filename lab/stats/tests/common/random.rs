@@ -1,25 +1,25 @@
 //! Random numbers of the distributions that simulations need.
 
-pub(crate) struct Random {
+pub struct Random {
     bits: fastrand::Rng,
     /// The other one of a pair of normals.
     spare: Option<f64>,
 }
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Random {
+    pub fn new(seed: u64) -> Random {
         Random {
             bits: fastrand::Rng::with_seed(seed),
             spare: None,
         }
     }
 
-    pub(crate) fn uniform(&mut self) -> f64 {
+    pub fn uniform(&mut self) -> f64 {
         self.bits.f64()
     }
 
     /// Marsaglia's polar method.
-    pub(crate) fn normal(&mut self) -> f64 {
+    pub fn normal(&mut self) -> f64 {
         if let Some(spare) = self.spare.take() {
             return spare;
         }
@@ -35,7 +35,7 @@ impl Random {
     }
 
     /// Marsaglia and Tsang (2000), with their trick for shapes below 1.
-    pub(crate) fn gamma(&mut self, shape: f64) -> f64 {
+    pub fn gamma(&mut self, shape: f64) -> f64 {
         if shape < 1.0 {
             let lift = (1.0 - self.uniform()).powf(1.0 / shape);
             return self.gamma(shape + 1.0) * lift;
@@ -51,7 +51,7 @@ impl Random {
     }
 
     /// By counting exponential gaps: rates here are small.
-    pub(crate) fn poisson(&mut self, rate: f64) -> f64 {
+    pub fn poisson(&mut self, rate: f64) -> f64 {
         let (mut n, mut time) = (0.0, 0.0);
         loop {
             time -= (1.0 - self.uniform()).ln();

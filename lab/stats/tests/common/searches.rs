@@ -4,29 +4,29 @@ use faultline_stats::staircase::{Next, Outcome, SearchConfig, Staircase};
 
 /// A thing with a threshold.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Thing {
+pub struct Thing {
     /// By how much the threshold differs from trial to trial: standard deviation of its logarithm.
-    pub(crate) noise: f64,
+    pub noise: f64,
     /// Slope of the logistic around it.
-    pub(crate) slope: f64,
+    pub slope: f64,
     /// How often a trial ends the other way for no reason.
-    pub(crate) lapses: f64,
+    pub lapses: f64,
     /// What fails without a trial, as a share of the threshold.
-    pub(crate) floor: Option<f64>,
+    pub floor: Option<f64>,
 }
 
 /// What many searches came to.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Searches {
-    pub(crate) all: usize,
-    pub(crate) found: usize,
-    pub(crate) covers: usize,
-    pub(crate) noisy: usize,
-    pub(crate) other: usize,
-    pub(crate) trials: usize,
-    pub(crate) failures: usize,
+pub struct Searches {
+    pub all: usize,
+    pub found: usize,
+    pub covers: usize,
+    pub noisy: usize,
+    pub other: usize,
+    pub trials: usize,
+    pub failures: usize,
     /// Sum of the distances of the middle from the threshold, as shares of it.
-    pub(crate) off: f64,
+    pub off: f64,
 }
 
 impl Thing {
@@ -38,7 +38,7 @@ impl Thing {
         (random.f64() >= fails) != (random.f64() < self.lapses)
     }
 
-    pub(crate) fn search(
+    pub fn search(
         &self,
         wanted: SearchConfig,
         threshold: f64,
@@ -81,7 +81,7 @@ impl Thing {
 }
 
 impl Searches {
-    pub(crate) fn add(&mut self, one: &Searches) {
+    pub fn add(&mut self, one: &Searches) {
         self.all += one.all;
         self.found += one.found;
         self.covers += one.covers;
@@ -92,13 +92,13 @@ impl Searches {
         self.off += one.off;
     }
 
-    pub(crate) fn coverage(&self) -> f64 {
+    pub fn coverage(&self) -> f64 {
         self.covers as f64 / self.found as f64
     }
 }
 
 /// So many searches, each with a threshold of its own, from 20 to 90 % of the first value.
-pub(crate) fn searches(thing: &Thing, many: usize, seed: u64) -> Searches {
+pub fn searches(thing: &Thing, many: usize, seed: u64) -> Searches {
     let mut random = fastrand::Rng::with_seed(seed);
     let wanted = SearchConfig {
         from: 24e9,

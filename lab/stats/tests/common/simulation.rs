@@ -5,7 +5,7 @@ use faultline_stats::{Estimate, Plan, block};
 
 /// How a series comes about.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Process {
+pub enum Process {
     /// `x(t) = rho x(t-1) + e(t)` with standard normal `e`, stationary from the first sample on.
     Autoregression(f64),
     /// The exponential of a stationary normal autoregression with variance 1 and this `rho`: a long right tail.
@@ -16,7 +16,7 @@ pub(crate) enum Process {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum What {
+pub enum What {
     Mean,
     Quantile(f64),
     /// Of what is left when outages of 1 to 60 samples have taken about a tenth away.
@@ -26,33 +26,33 @@ pub(crate) enum What {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Case {
-    pub(crate) process: Process,
-    pub(crate) n: usize,
-    pub(crate) what: What,
+pub struct Case {
+    pub process: Process,
+    pub n: usize,
+    pub what: What,
 }
 
 /// Shares of the replications.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Coverage {
+pub struct Coverage {
     /// The interval covers the truth.
-    pub(crate) covers: f64,
+    pub covers: f64,
     /// The interval is wholly below the truth.
-    pub(crate) below: f64,
+    pub below: f64,
     /// The interval is wholly above the truth.
-    pub(crate) above: f64,
+    pub above: f64,
     /// The interval calls itself reliable.
-    pub(crate) reliable: f64,
+    pub reliable: f64,
     /// Of those that call themselves reliable, cover.
-    pub(crate) covers_if_reliable: f64,
-    pub(crate) width: f64,
+    pub covers_if_reliable: f64,
+    pub width: f64,
 }
 
 /// A run's length: 12 hours of seconds.
-pub(crate) const RUN: usize = 43_200;
+pub const RUN: usize = 43_200;
 
 impl Process {
-    pub(crate) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         match self {
             Process::Autoregression(rho) => format!("AR(1), rho {rho}"),
             Process::LogNormal(rho) => format!("log-normal AR(1), rho {rho}"),
@@ -103,7 +103,7 @@ impl Process {
 }
 
 impl What {
-    pub(crate) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         match self {
             What::Mean => "mean".to_owned(),
             What::Quantile(p) => format!("p{:.0}", p * 100.0),
@@ -114,7 +114,7 @@ impl What {
 }
 
 /// Simulates. Each case has its own random numbers.
-pub(crate) fn coverage(case: &Case, replications: usize, seed: u64) -> Coverage {
+pub fn coverage(case: &Case, replications: usize, seed: u64) -> Coverage {
     let truth = case.process.truth(case.what);
     let seed = seed
         ^ (case.process.name() + &case.what.name())
@@ -175,7 +175,7 @@ fn gaps(mut series: Vec<Option<f64>>, random: &mut Random) -> Vec<Option<f64>> {
 
 impl Case {
     /// All that the README lists.
-    pub(crate) fn all() -> Vec<Case> {
+    pub fn all() -> Vec<Case> {
         let mut cases = Vec::new();
         let case = |process, n, what| Case { process, n, what };
         for n in [RUN, 10_800, 3600, 1000, 200] {

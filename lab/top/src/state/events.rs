@@ -5,13 +5,13 @@ use faultline_status::{Figure, Status};
 use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Event {
-    pub(crate) at: Moment,
-    pub(crate) what: String,
+pub struct Event {
+    pub at: Moment,
+    pub what: String,
 }
 
 /// Events by the differences from the previous answer; the most important one is last.
-pub(super) fn changes(
+pub fn changes(
     before: &Status,
     status: &Status,
     silent_since: Option<Moment>,

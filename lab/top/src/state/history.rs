@@ -7,7 +7,7 @@ const MAX_VALUES: usize = 600;
 
 /// A figure's values, one for each request; `None` where nothing was reported.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct History {
+pub struct History {
     meter: Meter,
     values: VecDeque<Option<f64>>,
     newest: Option<f64>,
@@ -15,7 +15,7 @@ pub(crate) struct History {
 
 impl History {
     /// Begins with the values that requests every `interval` would have had in the last minute.
-    pub(super) fn recorded(figure: Figure, samples: &Samples<'_>, interval: Duration) -> Self {
+    pub fn recorded(figure: Figure, samples: &Samples<'_>, interval: Duration) -> Self {
         let minute = &samples.status.last_minute;
         let values = { minute.values.get(&figure) }.map_or(&[][..], Vec::as_slice);
         let value_before = |seconds: f64| {
@@ -35,7 +35,7 @@ impl History {
     }
 
     /// A counter becomes a rate.
-    pub(super) fn take(&mut self, figure: Figure, samples: &Samples<'_>) {
+    pub fn take(&mut self, figure: Figure, samples: &Samples<'_>) {
         let value = samples.status.figure(figure);
         self.newest = if figure.is_counter() {
             samples.rate(&mut self.meter, figure.source(), value)
@@ -46,7 +46,7 @@ impl History {
     }
 
     /// Records that no answer came; the newest value stays.
-    pub(super) fn gap(&mut self) {
+    pub fn gap(&mut self) {
         self.push(None);
     }
 
@@ -57,11 +57,11 @@ impl History {
         }
     }
 
-    pub(super) fn newest(&self) -> Option<f64> {
+    pub fn newest(&self) -> Option<f64> {
         self.newest
     }
 
-    pub(crate) fn last(&self, max_values: usize) -> Vec<Option<f64>> {
+    pub fn last(&self, max_values: usize) -> Vec<Option<f64>> {
         self.values
             .iter()
             .skip(self.values.len().saturating_sub(max_values))

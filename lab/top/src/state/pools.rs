@@ -8,7 +8,7 @@ use std::{cmp::Ordering, collections::BTreeMap};
 const MAX_POOLS: usize = 1_000;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Order {
+pub enum Order {
     #[default]
     Faults,
     Cpu,
@@ -16,7 +16,7 @@ pub(crate) enum Order {
 }
 
 impl Order {
-    pub(crate) fn next(self) -> Self {
+    pub fn next(self) -> Self {
         match self {
             Order::Faults => Order::Cpu,
             Order::Cpu => Order::Name,
@@ -24,7 +24,7 @@ impl Order {
         }
     }
 
-    pub(crate) fn word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         match self {
             Order::Faults => "faults",
             Order::Cpu => "CPU",
@@ -36,14 +36,14 @@ impl Order {
 type Meters = [Meter; 4];
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Pools {
+pub struct Pools {
     meters: BTreeMap<String, Meters>,
     /// The newest pools, with rates per second.
     now: Vec<Pool>,
 }
 
 impl Pools {
-    pub(super) fn take(&mut self, samples: &Samples<'_>) {
+    pub fn take(&mut self, samples: &Samples<'_>) {
         let pools = &samples.status.pools;
         self.meters
             .retain(|name, _| pools.iter().any(|pool| pool.name == *name));
@@ -62,7 +62,7 @@ impl Pools {
         self.now = known.collect();
     }
 
-    pub(super) fn sorted(&self, order: Order) -> Vec<Pool> {
+    pub fn sorted(&self, order: Order) -> Vec<Pool> {
         let mut pools = self.now.clone();
         // The pools are in the order of names; a stable sort keeps it for equal ones.
         match order {

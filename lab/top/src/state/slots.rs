@@ -7,13 +7,13 @@ use faultline_status::TimeHistogram;
 
 /// `None` until two pushes have had a slot.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct SlotTimes {
-    pub(crate) cache: TimePerSlot,
-    pub(crate) replay: TimePerSlot,
+pub struct SlotTimes {
+    pub cache: TimePerSlot,
+    pub replay: TimePerSlot,
 }
 
 impl SlotTimes {
-    pub(super) fn take(&mut self, samples: &Samples<'_>) {
+    pub fn take(&mut self, samples: &Samples<'_>) {
         let slots = &samples.status.slots;
         self.cache.take(samples, slots.cache.as_ref());
         self.replay.take(samples, slots.replay.as_ref());
@@ -21,13 +21,13 @@ impl SlotTimes {
 }
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct TimePerSlot {
+pub struct TimePerSlot {
     sum: Meter,
     count: Meter,
     buckets: Vec<Meter>,
     /// Seconds per slot, those of the cache summed over threads.
-    pub(crate) mean: Option<f64>,
-    pub(crate) p95: Option<f64>,
+    pub mean: Option<f64>,
+    pub p95: Option<f64>,
 }
 
 impl TimePerSlot {

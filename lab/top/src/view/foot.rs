@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const KEYS: &str = " h help s order p pause q quit";
 
-pub(super) fn head(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
+pub fn head(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     let width = usize::from(area.width);
     let demo = if scene.state().status.is_demo {
         "DEMO  "
@@ -44,7 +44,7 @@ fn time_of_day(moment: &str) -> &str {
     moment.get(11..19).unwrap_or_default()
 }
 
-pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
+pub fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     let (health, keys) = split_top(area, 1);
     let (words, style) = self::health(scene, usize::from(area.width));
     Span::styled(format!(" {words}"), style).render(health, buffer);

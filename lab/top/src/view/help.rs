@@ -32,7 +32,7 @@ const FIGURES: [&str; 10] = [
     "Rates are from one sample to the next. A restart or a gap has no rate.",
 ];
 
-pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
+pub fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     let keys = KEYS.iter().map(|(keys, what)| {
         Line::from(vec![
             Span::styled(format!(" {keys:<10}"), scene.theme.label()),

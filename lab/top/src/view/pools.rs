@@ -12,7 +12,7 @@ use ratatui::{
 const FIGURE_WIDTH: usize = 10;
 const MIN_NAME_WIDTH: usize = 16;
 
-pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
+pub fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
     let (head, below) = split_top(area, 1);
     let width = usize::from(area.width);
     let title = format!(" Pools by {}", scene.session.order.word());

@@ -6,17 +6,17 @@ use ratatui::{
     widgets::{Sparkline, SparklineBar, Widget},
 };
 
-pub(super) const NAME_WIDTH: u16 = 10;
+pub const NAME_WIDTH: u16 = 10;
 /// Words have at least this width, if there is as much.
 const WORDS_WIDTH: u16 = 46;
 /// Minimum width of a bar; the words before it may take the rest.
 const MIN_BAR_WIDTH: u16 = 10;
-pub(super) const MAX_PLOT_HEIGHT: u16 = 6;
+pub const MAX_PLOT_HEIGHT: u16 = 6;
 /// Plots take whole numbers; the highest value becomes this.
 const PLOT_SCALE: f64 = 1000.0;
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Graphic {
+pub enum Graphic {
     Nothing,
     Plot(Vec<Option<f64>>),
     /// Filled and half-filled shares; the rest is empty.
@@ -24,16 +24,16 @@ pub(super) enum Graphic {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Row {
+pub struct Row {
     /// Its style is added to that of a label.
-    pub(super) name: Span<'static>,
+    pub name: Span<'static>,
     /// The important ones first. Those that do not fit are left out, and all after them.
-    pub(super) words: Vec<Span<'static>>,
-    pub(super) graphic: Graphic,
+    pub words: Vec<Span<'static>>,
+    pub graphic: Graphic,
 }
 
 impl Row {
-    pub(super) fn height(&self, plot_height: u16) -> u16 {
+    pub fn height(&self, plot_height: u16) -> u16 {
         if matches!(self.graphic, Graphic::Plot(_)) {
             plot_height
         } else {
@@ -43,7 +43,7 @@ impl Row {
 }
 
 /// Height of plots with which all rows fit into `available` lines: from 1 to `max_plot_height`.
-pub(super) fn height_of_plots(rows: &[Row], available: u16, max_plot_height: u16) -> u16 {
+pub fn height_of_plots(rows: &[Row], available: u16, max_plot_height: u16) -> u16 {
     let all = |plot_height: u16| rows.iter().map(|row| row.height(plot_height)).sum::<u16>();
     (1..=max_plot_height)
         .rev()
@@ -51,7 +51,7 @@ pub(super) fn height_of_plots(rows: &[Row], available: u16, max_plot_height: u16
         .unwrap_or(1)
 }
 
-pub(super) fn draw(rows: &[Row], plot_height: u16, theme: Theme, area: Rect, buffer: &mut Buffer) {
+pub fn draw(rows: &[Row], plot_height: u16, theme: Theme, area: Rect, buffer: &mut Buffer) {
     let mut rest = area;
     for row in rows {
         if rest.is_empty() {
@@ -108,7 +108,7 @@ fn fitting(words: &[Span<'static>], width: u16) -> Line<'static> {
 
 /// Text in parts that can be left out from the end: before commas, semicolons and brackets, except
 /// within brackets.
-pub(super) fn clauses(text: &str) -> Vec<Span<'static>> {
+pub fn clauses(text: &str) -> Vec<Span<'static>> {
     let mut starts = vec![0];
     let mut depth = 0_usize;
     for (i, letter) in text.char_indices() {
@@ -134,7 +134,7 @@ pub(super) fn clauses(text: &str) -> Vec<Span<'static>> {
 }
 
 /// Lines of pieces with this separator between them, each line as long as it can be.
-pub(super) fn wrap(
+pub fn wrap(
     pieces: impl IntoIterator<Item = Span<'static>>,
     separator: &'static str,
     width: usize,

@@ -18,7 +18,7 @@ const REASON_LINES: usize = 3;
 const BEHIND_THRESHOLDS: (f64, f64) = (32.0, 128.0);
 
 /// `wraps`: facts and answers take as many lines as they need, instead of one.
-pub(super) fn rows(scene: &Scene<'_>, width: u16, wraps: bool) -> Vec<Row> {
+pub fn rows(scene: &Scene<'_>, width: u16, wraps: bool) -> Vec<Row> {
     let (status, theme) = (&scene.state().status, scene.theme);
     let width = usize::from(width.saturating_sub(NAME_WIDTH));
     let wrap_at = wraps.then_some(width);
@@ -44,7 +44,7 @@ pub(super) fn rows(scene: &Scene<'_>, width: u16, wraps: bool) -> Vec<Row> {
 }
 
 /// Rows for terminals that have the space.
-pub(super) fn extra_rows(scene: &Scene<'_>) -> [Row; 3] {
+pub fn extra_rows(scene: &Scene<'_>) -> [Row; 3] {
     let (state, status) = (scene.state(), &scene.state().status);
     let cpu = value_or_reason(scene, Figure::Cpu, percent);
     let flow = |figure| {

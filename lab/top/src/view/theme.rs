@@ -17,7 +17,7 @@ const LETTERS: bar::Set<'static> = bar::Set {
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Theme {
+pub struct Theme {
     colour: bool,
     unicode: bool,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Theme {
 impl Theme {
     /// From the environment: colours unless `NO_COLOR` is set or the terminal is plain, blocks if
     /// the locale is UTF-8.
-    pub(crate) fn of_environment(variable: impl Fn(&str) -> Option<String>) -> Self {
+    pub fn of_environment(variable: impl Fn(&str) -> Option<String>) -> Self {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
             .into_iter()
@@ -40,14 +40,14 @@ impl Theme {
         }
     }
 
-    pub(crate) fn without_colours(self) -> Self {
+    pub fn without_colours(self) -> Self {
         Theme {
             colour: false,
             ..self
         }
     }
 
-    pub(super) fn bars(self) -> bar::Set<'static> {
+    pub fn bars(self) -> bar::Set<'static> {
         if self.unicode {
             bar::NINE_LEVELS
         } else {
@@ -55,7 +55,7 @@ impl Theme {
         }
     }
 
-    pub(super) fn fills(self) -> [&'static str; 3] {
+    pub fn fills(self) -> [&'static str; 3] {
         if self.unicode {
             ["█", "▒", "·"]
         } else {
@@ -63,11 +63,11 @@ impl Theme {
         }
     }
 
-    pub(super) fn absent(self) -> &'static str {
+    pub fn absent(self) -> &'static str {
         if self.unicode { "–" } else { "-" }
     }
 
-    pub(super) fn tone(self, tone: Tone) -> Style {
+    pub fn tone(self, tone: Tone) -> Style {
         match tone {
             Tone::Plain => Style::new(),
             Tone::Good => self.good(),
@@ -76,7 +76,7 @@ impl Theme {
         }
     }
 
-    pub(super) fn verdict(self, verdict: Verdict) -> Style {
+    pub fn verdict(self, verdict: Verdict) -> Style {
         match verdict {
             Verdict::Fine => self.good(),
             Verdict::Look => self.warn(),
@@ -85,11 +85,11 @@ impl Theme {
         }
     }
 
-    pub(super) fn plot(self) -> Style {
+    pub fn plot(self) -> Style {
         self.coloured(Color::Cyan)
     }
 
-    pub(super) fn label(self) -> Style {
+    pub fn label(self) -> Style {
         if self.colour {
             Style::new().fg(Color::Blue).add_modifier(Modifier::BOLD)
         } else {
@@ -97,23 +97,23 @@ impl Theme {
         }
     }
 
-    pub(super) fn good(self) -> Style {
+    pub fn good(self) -> Style {
         self.coloured(Color::Green)
     }
 
-    pub(super) fn warn(self) -> Style {
+    pub fn warn(self) -> Style {
         self.coloured(Color::Yellow)
     }
 
-    pub(super) fn bad(self) -> Style {
+    pub fn bad(self) -> Style {
         self.coloured(Color::Red).add_modifier(Modifier::BOLD)
     }
 
-    pub(super) fn faint(self) -> Style {
+    pub fn faint(self) -> Style {
         self.coloured(Color::DarkGray)
     }
 
-    pub(super) fn reversed(self) -> Style {
+    pub fn reversed(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 

@@ -13,32 +13,32 @@ use crate::witness::{Replayed, Snapshot, memory};
 const RESAMPLES: usize = 20_000;
 const SEED: u64 = 20_241_121;
 /// A relative difference smaller than this is none.
-pub(crate) const MARGIN: f64 = 0.02;
+pub const MARGIN: f64 = 0.02;
 /// With fewer pairs of blocks an interval is a guess.
 const FEWEST_PAIRS: usize = 6;
 
 /// One stretch of time in one arm.
 #[derive(Debug)]
-pub(crate) struct Block {
+pub struct Block {
     /// Whether the daemon ran.
-    pub(crate) on: bool,
+    pub on: bool,
     /// The part that counts, in nanoseconds since 1970.
-    pub(crate) span: Range<i64>,
+    pub span: Range<i64>,
     /// Slots that ended in it.
-    pub(crate) points: Vec<Replayed>,
+    pub points: Vec<Replayed>,
     /// Seconds a second that replay threads stood ready and did not run, summed over them.
-    pub(crate) waited: f64,
+    pub waited: f64,
     /// Seconds a second that replay threads ran, summed over them.
-    pub(crate) ran: f64,
+    pub ran: f64,
     /// Load average of the machine at its end.
-    pub(crate) load: f64,
+    pub load: f64,
     /// The daemon's own.
-    pub(crate) cost: Option<Cost>,
+    pub cost: Option<Cost>,
 }
 
 impl Block {
     /// A quantile of what `of` says of its slots; `None` without slots.
-    pub(crate) fn quantile(&self, share: f64, of: impl Fn(&Replayed) -> f64) -> Option<f64> {
+    pub fn quantile(&self, share: f64, of: impl Fn(&Replayed) -> f64) -> Option<f64> {
         let mut values: Vec<f64> = self.points.iter().map(of).collect();
         values.sort_by(f64::total_cmp);
         quantile(&values, share)
@@ -47,21 +47,21 @@ impl Block {
 
 /// What the daemon took of the machine.
 #[derive(Debug)]
-pub(crate) struct Cost {
+pub struct Cost {
     /// How long it was looked at.
-    pub(crate) over: Duration,
+    pub over: Duration,
     /// CPU, as a share of one core.
-    pub(crate) cores: f64,
+    pub cores: f64,
     /// Resident bytes at the end, and the most there were.
-    pub(crate) resident: (u64, u64),
+    pub resident: (u64, u64),
     /// Ticks left out.
-    pub(crate) missed: f64,
+    pub missed: f64,
     /// Lines it understood.
-    pub(crate) lines: f64,
+    pub lines: f64,
 }
 
 impl Cost {
-    pub(crate) fn between(
+    pub fn between(
         before: &Snapshot,
         after: &Snapshot,
         over: Duration,
@@ -89,21 +89,21 @@ impl Cost {
 
 /// Two arms compared: means of block values, and the relative difference of the second arm to the first.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Comparison {
+pub struct Comparison {
     /// Pairs of blocks it rests on.
-    pub(crate) pairs: usize,
-    pub(crate) off: f64,
-    pub(crate) on: f64,
-    pub(crate) difference: f64,
+    pub pairs: usize,
+    pub off: f64,
+    pub on: f64,
+    pub difference: f64,
     /// Intervals of the difference, for a test of difference at 5 % and one of equivalence at 5 %.
-    pub(crate) interval_95: (f64, f64),
-    pub(crate) interval_90: (f64, f64),
+    pub interval_95: (f64, f64),
+    pub interval_90: (f64, f64),
 }
 
 impl Comparison {
     /// Over (off, on) pairs of neighbouring blocks; `None` without pairs. Whole pairs are resampled, since slots of one
     /// block depend on each other and neighbours share the state of the machine.
-    pub(crate) fn of(pairs: &[(f64, f64)]) -> Option<Self> {
+    pub fn of(pairs: &[(f64, f64)]) -> Option<Self> {
         if pairs.is_empty() {
             return None;
         }
@@ -134,7 +134,7 @@ impl Comparison {
     }
 
     /// What may be said of it.
-    pub(crate) fn verdict(&self) -> &'static str {
+    pub fn verdict(&self) -> &'static str {
         let (low, high) = self.interval_90;
         if self.pairs < FEWEST_PAIRS {
             "too few blocks to say"

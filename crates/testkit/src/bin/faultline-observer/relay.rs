@@ -15,15 +15,15 @@ use faultline_testkit::{http, sink::Sink};
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A sink whose bodies go on to somebody, or to nobody. Ends when dropped.
-pub(crate) struct Relay {
-    pub(crate) sink: Arc<Sink>,
+pub struct Relay {
+    pub sink: Arc<Sink>,
     to: Arc<Mutex<Option<String>>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Relay {
-    pub(crate) fn start(sink: Sink) -> Self {
+    pub fn start(sink: Sink) -> Self {
         let sink = Arc::new(sink);
         let (to, stop) = (Arc::new(Mutex::new(None)), Arc::new(AtomicBool::new(false)));
         let of_thread = (Arc::clone(&sink), Arc::clone(&to), Arc::clone(&stop));
@@ -37,7 +37,7 @@ impl Relay {
     }
 
     /// Whom pushes go on to from now on.
-    pub(crate) fn to(&self, address: Option<&str>) {
+    pub fn to(&self, address: Option<&str>) {
         *self.to.lock().unwrap_or_else(PoisonError::into_inner) = address.map(str::to_owned);
     }
 }

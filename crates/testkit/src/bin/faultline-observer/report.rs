@@ -26,7 +26,7 @@ const MEASURES: [Measure; 6] = [
     ("CPU of replay threads, ms/s", |block| Some(block.ran * 1e3)),
 ];
 
-pub(crate) fn markdown(blocks: &[Block], cost: Option<&Cost>, accepted: u64) -> String {
+pub fn markdown(blocks: &[Block], cost: Option<&Cost>, accepted: u64) -> String {
     let mut text = String::new();
     let lengths: f64 = blocks
         .iter()

@@ -9,17 +9,17 @@ const REPLAY_THREADS: [&str; 2] = ["solReplay", "solSc"];
 
 /// One slot, as the follower told of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Replayed {
+pub struct Replayed {
     /// Nanoseconds since 1970 by the follower's clock.
-    pub(crate) at: i64,
+    pub at: i64,
     /// From the first look at the slot to its end, waiting for shreds included; microseconds.
-    pub(crate) elapsed: f64,
+    pub elapsed: f64,
     /// Checking and executing its transactions, loading their programs included, summed over threads; microseconds.
-    pub(crate) working: f64,
+    pub working: f64,
 }
 
 /// Every slot that the sink heard of.
-pub(crate) fn replay_points(sink: &Sink) -> Vec<Replayed> {
+pub fn replay_points(sink: &Sink) -> Vec<Replayed> {
     let mut points = Vec::new();
     sink.find_map(|arrival| {
         let text = String::from_utf8_lossy(&arrival.body);
@@ -53,7 +53,7 @@ fn replayed(line: &str) -> Option<Replayed> {
 }
 
 /// The one-minute load average; 0 where it cannot be read.
-pub(crate) fn host_load() -> f64 {
+pub fn host_load() -> f64 {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ')
         .next()
@@ -63,7 +63,7 @@ pub(crate) fn host_load() -> f64 {
 
 /// Time on a processor and time ready but waiting for one, of single threads.
 #[derive(Debug, Default)]
-pub(crate) struct Snapshot {
+pub struct Snapshot {
     replay: BTreeMap<u32, (u64, u64)>,
     /// CPU of all threads of the daemon, in nanoseconds.
     daemon: u64,
@@ -71,7 +71,7 @@ pub(crate) struct Snapshot {
 
 impl Snapshot {
     /// Of a follower and, if it runs, the daemon.
-    pub(crate) fn take((follower, daemon): (u32, Option<u32>)) -> Result<Self> {
+    pub fn take((follower, daemon): (u32, Option<u32>)) -> Result<Self> {
         let replay = threads(follower)?
             .into_iter()
             .filter(|(_, name, _)| REPLAY_THREADS.iter().any(|start| name.starts_with(start)))
@@ -87,7 +87,7 @@ impl Snapshot {
     }
 
     /// Waited and ran, over the replay threads that lived all the time.
-    pub(crate) fn replay_since(&self, before: &Snapshot) -> (Duration, Duration) {
+    pub fn replay_since(&self, before: &Snapshot) -> (Duration, Duration) {
         let both = self
             .replay
             .iter()
@@ -101,7 +101,7 @@ impl Snapshot {
         (Duration::from_nanos(waited), Duration::from_nanos(ran))
     }
 
-    pub(crate) fn daemon_since(&self, before: &Snapshot) -> Duration {
+    pub fn daemon_since(&self, before: &Snapshot) -> Duration {
         Duration::from_nanos(self.daemon.saturating_sub(before.daemon))
     }
 }
@@ -131,7 +131,7 @@ fn threads(pid: u32) -> Result<Vec<Thread>> {
 }
 
 /// A line of the daemon's status in bytes; 0 where it is not there.
-pub(crate) fn memory(pid: u32, name: &str) -> Result<u64> {
+pub fn memory(pid: u32, name: &str) -> Result<u64> {
     Ok(proc::status_bytes(pid, name)?.unwrap_or_default())
 }
 

@@ -8,7 +8,7 @@ use toml::de::DeValue;
 /// Labels of histograms and summaries. `promtool` rejects a page that has them on another metric.
 const RESERVED_LABELS: [&str; 2] = ["le", "quantile"];
 
-pub(super) fn read(table: &mut Table<'_>, config: &mut Config) {
+pub fn read(table: &mut Table<'_>, config: &mut Config) {
     table.set("max_series", &mut config.datapoints.max_series, whole);
     let (constant_labels, mut entries) =
         (config.metrics.constant_labels_everywhere, Unique::default());

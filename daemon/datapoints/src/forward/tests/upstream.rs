@@ -22,15 +22,15 @@ use tokio::{
 };
 
 #[derive(Debug, Clone)]
-pub(crate) struct Arrival {
-    pub(crate) target: String,
-    pub(crate) coding: Option<String>,
-    pub(crate) length: Option<u64>,
-    pub(crate) body: Vec<u8>,
+pub struct Arrival {
+    pub target: String,
+    pub coding: Option<String>,
+    pub length: Option<u64>,
+    pub body: Vec<u8>,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Reply {
+pub enum Reply {
     /// This status, `Retry-After` and body.
     Answer(u16, Option<&'static str>, String),
     /// 204, after this long.
@@ -46,46 +46,46 @@ struct State {
 }
 
 /// Answers 204 unless told otherwise. Ends when dropped.
-pub(crate) struct Server {
+pub struct Server {
     address: SocketAddr,
     state: Arc<State>,
     _task: JoinSet<()>,
 }
 
 /// An address that is taken and at which nobody listens: connections are refused.
-pub(crate) struct Down(TcpSocket);
+pub struct Down(TcpSocket);
 
 impl Server {
-    pub(crate) fn start() -> Self {
+    pub fn start() -> Self {
         Self::down().up()
     }
 
-    pub(crate) fn down() -> Down {
+    pub fn down() -> Down {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         Down(socket)
     }
 
-    pub(crate) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    pub(crate) fn arrivals(&self) -> Vec<Arrival> {
+    pub fn arrivals(&self) -> Vec<Arrival> {
         self.state.arrivals.lock().unwrap().clone()
     }
 
     /// Tells how to treat the next request nobody has told about yet.
-    pub(crate) fn reply(&self, reply: Reply) {
+    pub fn reply(&self, reply: Reply) {
         self.state.replies.lock().unwrap().push_back(reply);
     }
 }
 
 impl Down {
-    pub(crate) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         format!("http://{}", self.0.local_addr().unwrap())
     }
 
-    pub(crate) fn up(self) -> Server {
+    pub fn up(self) -> Server {
         let address = self.0.local_addr().unwrap();
         let listener = self.0.listen(64).unwrap();
         let state = Arc::new(State::default());

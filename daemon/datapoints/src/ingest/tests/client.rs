@@ -10,26 +10,26 @@ use tokio::{
 const PATIENCE: Duration = Duration::from_secs(60);
 const HEAD: &str = "POST /write?db=d&u=u&p=p&precision=n HTTP/1.1\r\nHost: x\r\n";
 
-pub(super) struct Client(BufReader<TcpStream>);
+pub struct Client(BufReader<TcpStream>);
 
 impl Client {
-    pub(super) async fn connect(address: SocketAddr) -> Self {
+    pub async fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).await.unwrap();
         stream.set_nodelay(true).unwrap();
         Client(BufReader::new(stream))
     }
 
-    pub(super) async fn write(&mut self, bytes: &[u8]) {
+    pub async fn write(&mut self, bytes: &[u8]) {
         self.0.write_all(bytes).await.unwrap();
     }
 
     /// The same, unless the connection is closed already.
-    pub(super) async fn try_write(&mut self, bytes: &[u8]) {
+    pub async fn try_write(&mut self, bytes: &[u8]) {
         drop(self.0.write_all(bytes).await);
     }
 
     /// Writes pieces of these sizes, over and over.
-    pub(super) async fn trickle(&mut self, bytes: &[u8], sizes: &[usize]) {
+    pub async fn trickle(&mut self, bytes: &[u8], sizes: &[usize]) {
         for piece in cut(bytes, sizes) {
             self.write(piece).await;
             tokio::task::yield_now().await;
@@ -37,14 +37,14 @@ impl Client {
     }
 
     /// The status of the next answer, whose body is skipped; `None` if the connection is closed.
-    pub(super) async fn status(&mut self) -> Option<u16> {
+    pub async fn status(&mut self) -> Option<u16> {
         tokio::time::timeout(PATIENCE, self.answer())
             .await
             .expect("an answer or the end")
     }
 
     /// All that still comes, until the connection is closed.
-    pub(super) async fn rest(&mut self) -> String {
+    pub async fn rest(&mut self) -> String {
         let mut rest = String::new();
         tokio::time::timeout(PATIENCE, self.0.read_to_string(&mut rest))
             .await
@@ -77,13 +77,13 @@ impl Client {
 }
 
 /// A push with a `Content-Length`.
-pub(super) fn post(headers: &str, body: &[u8]) -> Vec<u8> {
+pub fn post(headers: &str, body: &[u8]) -> Vec<u8> {
     let head = format!("{HEAD}{headers}Content-Length: {}\r\n\r\n", body.len());
     [head.as_bytes(), body].concat()
 }
 
 /// A push in chunks of these sizes, over and over.
-pub(super) fn chunked(body: &[u8], sizes: &[usize]) -> Vec<u8> {
+pub fn chunked(body: &[u8], sizes: &[usize]) -> Vec<u8> {
     let mut request = format!("{HEAD}Transfer-Encoding: chunked\r\n\r\n").into_bytes();
     for piece in cut(body, sizes) {
         request.extend_from_slice(format!("{:x}\r\n", piece.len()).as_bytes());
@@ -94,7 +94,7 @@ pub(super) fn chunked(body: &[u8], sizes: &[usize]) -> Vec<u8> {
     request
 }
 
-pub(super) fn gzip(bytes: &[u8]) -> Vec<u8> {
+pub fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()

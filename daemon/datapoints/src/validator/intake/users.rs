@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Interval at which the validator's user is read: it may drop its privileges after its start.
 const USER_READ_INTERVAL: Duration = Duration::from_secs(1);
 
-pub(super) type UserLookup = Box<dyn Fn() -> Option<u32> + Send + Sync>;
+pub type UserLookup = Box<dyn Fn() -> Option<u32> + Send + Sync>;
 
 impl Intake {
     /// Only the first call counts.
@@ -46,7 +46,7 @@ impl Intake {
 }
 
 impl State {
-    pub(super) fn set_validator_user(&mut self, user: Option<u32>) {
+    pub fn set_validator_user(&mut self, user: Option<u32>) {
         if let Some(user) = user {
             self.lines.foreign += self.senders.set_validator_user(user).foreign;
         }

@@ -58,12 +58,12 @@ impl Job {
 
 /// Every kind of job, in the order of [`JOBS`].
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Jobs([Job; JOBS.len()]);
+pub struct Jobs([Job; JOBS.len()]);
 
 impl Jobs {
     /// A background job began or ended at `time` (Unix nanoseconds). The report arrived at the
     /// uptime `received_at`.
-    pub(super) fn add(&mut self, active: &AccountsActive, time: i64, received_at: Duration) {
+    pub fn add(&mut self, active: &AccountsActive, time: i64, received_at: Duration) {
         for (job, (_, count)) in self.0.iter_mut().zip(JOBS) {
             if let Some(count) = count(active) {
                 job.update(count, time, received_at);
@@ -72,7 +72,7 @@ impl Jobs {
     }
 
     /// Adds the jobs of the same validator that another tally has.
-    pub(super) fn merge(&mut self, other: &Jobs) {
+    pub fn merge(&mut self, other: &Jobs) {
         for (mine, theirs) in self.0.iter_mut().zip(other.0) {
             mine.count = theirs.count.or(mine.count);
             mine.started = theirs.started.or(mine.started);
@@ -81,14 +81,14 @@ impl Jobs {
     }
 
     /// Forgets running jobs, because their process has ended.
-    pub(super) fn forget_levels(&mut self) {
+    pub fn forget_levels(&mut self) {
         for job in &mut self.0 {
             (job.count, job.started) = (job.count.map(|_| 0), None);
         }
     }
 
     /// The total time of each kind of job and, if `fresh`, the number of running jobs.
-    pub(super) fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
+    pub fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
         for (job, (name, _)) in self.0.iter().zip(JOBS) {
             let Some(count) = job.count else { continue };
             if fresh {

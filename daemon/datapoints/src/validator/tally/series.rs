@@ -27,7 +27,7 @@ struct OneSeries {
 
 /// Every declared series.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Series(Vec<OneSeries>);
+pub struct Series(Vec<OneSeries>);
 
 /// All series of the metric catalog that are made of datapoints.
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl Series {
         })
     }
 
-    pub(super) fn add(&mut self, point: &Point<'_>) {
+    pub fn add(&mut self, point: &Point<'_>) {
         let fields = CATALOG.fields.get(point.name().as_bytes());
         for (index, datapoint, field) in fields.into_iter().flatten() {
             let has = |(key, value): &(&str, &str)| text(point, key) == *value;
@@ -111,7 +111,7 @@ impl Series {
     }
 
     /// Adds the values of the same validator's series.
-    pub(super) fn merge(&mut self, other: &Series) {
+    pub fn merge(&mut self, other: &Series) {
         for (series, other) in self.0.iter_mut().zip(&other.0) {
             let counted_twice = series.peaks.merge(&other.peaks);
             match (&mut series.value, &other.value) {
@@ -130,7 +130,7 @@ impl Series {
 
     /// Forgets levels and slots: they describe a process that has ended. Its successor may replay
     /// the same slots.
-    pub(super) fn forget_levels(&mut self) {
+    pub fn forget_levels(&mut self) {
         for series in &mut self.0 {
             if series.metric.kind == Kind::Gauge {
                 series.value = None;
@@ -140,7 +140,7 @@ impl Series {
     }
 
     /// Exports sums always, and levels only while `fresh`.
-    pub(super) fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
+    pub fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
         let is_exported = |series: &&OneSeries| fresh || series.metric.kind != Kind::Gauge;
         for series in self.0.iter().filter(is_exported) {
             let value = match &series.value {

@@ -10,7 +10,7 @@ use faultline_metrics::{Reading, ReadingList, SLOT_BOUNDS, metrics::consensus as
 const MAX_SLOTS_BACK: u64 = 4096;
 
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Votor {
+pub struct Votor {
     /// The event loop has reported, so the migration is over.
     is_running: bool,
     newest_slot: u64,
@@ -29,7 +29,7 @@ struct MissedVotes {
 }
 
 impl Votor {
-    pub(super) fn add(&mut self, known: &KnownPoint) {
+    pub fn add(&mut self, known: &KnownPoint) {
         match known {
             KnownPoint::EventHandlerStats(_) => self.is_running = true,
             KnownPoint::SlotTracking(slot) => self.add_slot(slot),
@@ -68,7 +68,7 @@ impl Votor {
         }
     }
 
-    pub(super) fn merge(&mut self, other: &Votor) {
+    pub fn merge(&mut self, other: &Votor) {
         self.is_running |= other.is_running;
         self.newest_slot = self.newest_slot.max(other.newest_slot);
         self.lateness.merge(&other.lateness);
@@ -80,13 +80,13 @@ impl Votor {
         self.in_standstill = self.in_standstill.or(other.in_standstill);
     }
 
-    pub(super) fn forget_levels(&mut self) {
+    pub fn forget_levels(&mut self) {
         self.is_running = false;
         self.newest_slot = 0;
         self.in_standstill = None;
     }
 
-    pub(super) fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
+    pub fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
         out.extend(self.lateness.reading(&m::VOTE_LATENESS, None));
         out.extend(self.fast.reading(&m::FINALIZATION, Some("fast")));
         out.extend(self.slow.reading(&m::FINALIZATION, Some("slow")));

@@ -12,14 +12,14 @@ use std::{
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 /// A cgroup with a limit of memory; removed when dropped, by when its process must have ended.
-pub(crate) struct LimitedCgroup {
+pub struct LimitedCgroup {
     folder: PathBuf,
     kills: &'static str,
 }
 
 impl LimitedCgroup {
     /// In version 1 or 2, whichever has the memory controller; `None` where this is not allowed.
-    pub(crate) fn new(limit: u64) -> Option<Self> {
+    pub fn new(limit: u64) -> Option<Self> {
         let name = format!(
             "faultline-test-{}-{}",
             std::process::id(),
@@ -54,7 +54,7 @@ impl LimitedCgroup {
         })
     }
 
-    pub(crate) fn write(&self, file: &str, value: u64) -> std::io::Result<()> {
+    pub fn write(&self, file: &str, value: u64) -> std::io::Result<()> {
         let path = self.folder.join(file);
         // A file that is not there would be made on a disk; here it is an error.
         fs::OpenOptions::new()
@@ -67,7 +67,7 @@ impl LimitedCgroup {
     }
 
     /// Another limit from now on.
-    pub(crate) fn limit(&self, bytes: u64) -> std::io::Result<()> {
+    pub fn limit(&self, bytes: u64) -> std::io::Result<()> {
         if !self.is_version_1() {
             return self.write("memory.max", bytes);
         }
@@ -83,22 +83,22 @@ impl LimitedCgroup {
     }
 
     /// Whether it is one of version 1.
-    pub(crate) fn is_version_1(&self) -> bool {
+    pub fn is_version_1(&self) -> bool {
         self.kills != "memory.events"
     }
 
     /// Its path as the kernel shows it to processes outside of any cgroup namespace.
-    pub(crate) fn path(&self) -> String {
+    pub fn path(&self) -> String {
         format!("/{}", self.folder.file_name().unwrap_or_default().display())
     }
 
     /// The path of one of its files.
-    pub(crate) fn file(&self, name: &str) -> PathBuf {
+    pub fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
     /// Memory in use, in bytes; 0 if that cannot be read.
-    pub(crate) fn usage(&self) -> u64 {
+    pub fn usage(&self) -> u64 {
         let file = if self.is_version_1() {
             "memory.usage_in_bytes"
         } else {
@@ -109,7 +109,7 @@ impl LimitedCgroup {
     }
 
     /// How often the kernel has killed in it.
-    pub(crate) fn kills(&self) -> Option<u64> {
+    pub fn kills(&self) -> Option<u64> {
         let text = fs::read_to_string(self.folder.join(self.kills)).ok()?;
         text.lines()
             .find_map(|line| line.strip_prefix("oom_kill ")?.parse().ok())

@@ -7,18 +7,18 @@ use std::{
 };
 
 /// A file system; unmounted when dropped.
-pub(crate) struct Mounted(pub(crate) PathBuf, Option<File>);
+pub struct Mounted(pub PathBuf, Option<File>);
 
 impl Mounted {
     /// `None` where the machine lets no one mount.
-    pub(crate) fn new(place: PathBuf, arguments: &[&str]) -> Option<Self> {
+    pub fn new(place: PathBuf, arguments: &[&str]) -> Option<Self> {
         std::fs::create_dir_all(&place).expect("a mount point");
         run("mount", &[arguments, &[&place.to_string_lossy()]].concat())
             .then_some(Mounted(place, None))
     }
 
     /// One that never answers, as of a server that is gone; `None` also where there is no FUSE.
-    pub(crate) fn dead(place: PathBuf) -> Option<Self> {
+    pub fn dead(place: PathBuf) -> Option<Self> {
         std::fs::create_dir_all(&place).expect("a mount point");
         let server = File::options()
             .read(true)
@@ -47,7 +47,7 @@ impl Mounted {
     }
 
     /// Bytes that others than root can still write.
-    pub(crate) fn avail(&self) -> u64 {
+    pub fn avail(&self) -> u64 {
         let told = rustix::fs::statvfs(&self.0).expect("statvfs");
         told.f_bavail * told.f_frsize
     }
@@ -62,7 +62,7 @@ impl Drop for Mounted {
 }
 
 /// Whether the program ended well; what it prints is nobody's.
-pub(crate) fn run(program: &str, arguments: &[&str]) -> bool {
+pub fn run(program: &str, arguments: &[&str]) -> bool {
     let status = Command::new(program)
         .args(arguments)
         .stdout(Stdio::null())

@@ -25,10 +25,10 @@ use std::{
 };
 
 /// The validator of every pretend host.
-pub(crate) const PID: u32 = 4242;
+pub const PID: u32 = 4242;
 
 /// The sources that read the kernel's files.
-pub(crate) const OF_THE_KERNEL: [Source; 5] = [
+pub const OF_THE_KERNEL: [Source; 5] = [
     Source::Process,
     Source::Threads,
     Source::Cgroup,
@@ -37,33 +37,33 @@ pub(crate) const OF_THE_KERNEL: [Source; 5] = [
 ];
 
 /// A daemon without threads, sockets and clocks.
-pub(crate) struct Pretend {
+pub struct Pretend {
     /// What it looks at.
-    pub(crate) host: FakeHost,
+    pub host: FakeHost,
     /// Where pushes go.
-    pub(crate) intake: Intake,
+    pub intake: Intake,
     /// What the landing page would draw.
-    pub(crate) history: History,
+    pub history: History,
     /// Who is followed.
-    pub(crate) target: Option<Arc<Target>>,
+    pub target: Option<Arc<Target>>,
     /// Time since the daemon started.
-    pub(crate) uptime: Duration,
+    pub uptime: Duration,
     /// What the wall clock showed then; a test may move it.
-    pub(crate) started: Duration,
+    pub started: Duration,
     finder: Finder,
     ticker: Ticker,
 }
 
 impl Pretend {
     /// Over a copy of a pretend host. Nobody is followed yet.
-    pub(crate) fn new(fixture: &str, config: &Config) -> Self {
+    pub fn new(fixture: &str, config: &Config) -> Self {
         let host = FakeHost::from_fixture(&fixtures().join(fixture)).unwrap();
         let root = HostRoot::below(host.root());
         Self::over(host, root, config)
     }
 
     /// Over the machine that the test runs on; its own host stays empty.
-    pub(crate) fn real(config: &Config) -> Self {
+    pub fn real(config: &Config) -> Self {
         Self::over(FakeHost::empty().unwrap(), HostRoot::default(), config)
     }
 
@@ -100,7 +100,7 @@ impl Pretend {
     }
 
     /// The same, with its validator found.
-    pub(crate) fn following(fixture: &str) -> Self {
+    pub fn following(fixture: &str) -> Self {
         let mut pretend = Self::new(fixture, &Config::default());
         pretend.find();
         assert!(pretend.target.is_some(), "{fixture}: nobody was found");
@@ -108,12 +108,12 @@ impl Pretend {
     }
 
     /// Looks for the validator; nobody is followed if there is none.
-    pub(crate) fn find(&mut self) {
+    pub fn find(&mut self) {
         self.target = self.finder.find_once();
     }
 
     /// Now, as far as the daemon knows.
-    pub(crate) fn now(&self) -> Stamp {
+    pub fn now(&self) -> Stamp {
         Stamp {
             uptime: self.uptime,
             unix: self.started + self.uptime,
@@ -121,7 +121,7 @@ impl Pretend {
     }
 
     /// Lets time pass and ticks.
-    pub(crate) fn tick_after(&mut self, passed: Duration) -> Arc<Tick> {
+    pub fn tick_after(&mut self, passed: Duration) -> Arc<Tick> {
         self.uptime += passed;
         let due = DueTick {
             number: self.uptime.as_secs(),
@@ -132,12 +132,12 @@ impl Pretend {
     }
 
     /// Ticks a second later.
-    pub(crate) fn tick(&mut self) -> Arc<Tick> {
+    pub fn tick(&mut self) -> Arc<Tick> {
         self.tick_after(Duration::from_secs(1))
     }
 
     /// A push arrives whole.
-    pub(crate) fn push(&self, body: &str) {
+    pub fn push(&self, body: &str) {
         let mut push = self.intake.begin(self.now());
         body.lines().for_each(|line| push.line(line.as_bytes()));
         self.intake.commit(push, self.now());
@@ -145,12 +145,12 @@ impl Pretend {
 }
 
 /// The folder of pretend hosts.
-pub(crate) fn fixtures() -> PathBuf {
+pub fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/testkit/fixtures/hosts")
 }
 
 /// A reading's series: its name and labels.
-pub(crate) fn series(reading: &Reading) -> String {
+pub fn series(reading: &Reading) -> String {
     let own = reading
         .metric
         .labels

@@ -6,11 +6,11 @@ use std::{
 };
 
 /// A small file system in memory, unmounted when dropped.
-pub(crate) struct Small(pub(crate) PathBuf);
+pub struct Small(pub PathBuf);
 
 impl Small {
     /// `None` where this may not be made.
-    pub(crate) fn mount(at: &Path) -> Option<Small> {
+    pub fn mount(at: &Path) -> Option<Small> {
         std::fs::create_dir(at).unwrap();
         let mounted = Command::new("mount")
             .args(["-t", "tmpfs", "-o", "size=3m", "tmpfs"])
@@ -23,7 +23,7 @@ impl Small {
     }
 
     /// Takes all the room; what to remove to give it back.
-    pub(crate) fn fill(&self) -> PathBuf {
+    pub fn fill(&self) -> PathBuf {
         let filler = self.0.join("filler");
         assert!(
             std::fs::write(&filler, vec![1; 4 << 20]).is_err(),

@@ -160,7 +160,7 @@ impl MinuteRow {
 }
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Trends {
+pub struct Trends {
     rows: VecDeque<Row>,
     minute_rows: VecDeque<MinuteRow>,
     growth: MemoryGrowth,
@@ -168,7 +168,7 @@ pub(crate) struct Trends {
 
 impl Trends {
     /// Adds the rows that are due.
-    pub(super) fn add(&mut self, tick: &Tick) {
+    pub fn add(&mut self, tick: &Tick) {
         let now = tick.at.uptime;
         let is_due = |last: Option<Duration>, interval| {
             last.is_none_or(|last| now.saturating_sub(last) >= interval)
@@ -194,7 +194,7 @@ impl Trends {
     }
 
     /// The inputs that need a window; the others are `None`.
-    pub(crate) fn inputs(&self) -> AnswerInputs {
+    pub fn inputs(&self) -> AnswerInputs {
         let kills = self.increase(KILLS_SPAN, |row| row.kills);
         let cgroup = self.increase(KILLS_SPAN, |row| row.cgroup_kills);
         let host = self.increase(KILLS_SPAN, |row| row.host_kills);
@@ -227,7 +227,7 @@ impl Trends {
     }
 
     /// Three series of (age in seconds, value per slot), one point per ten seconds: reloads, cache time, replay time.
-    pub(crate) fn per_slot(&self) -> [Vec<(f64, f64)>; 3] {
+    pub fn per_slot(&self) -> [Vec<(f64, f64)>; 3] {
         let newest = self.rows.back().map_or(Duration::ZERO, |row| row.at);
         let fields: [fn(&Row) -> Option<f64>; 3] =
             [|row| row.reloads, |row| row.cache, |row| row.replay];
@@ -246,7 +246,7 @@ impl Trends {
     }
 
     /// Major faults per second of the pools that have any, the most first.
-    pub(crate) fn pool_faults(&self) -> Vec<(String, f64)> {
+    pub fn pool_faults(&self) -> Vec<(String, f64)> {
         let (Some(first), Some(last)) = (self.rows.front(), self.rows.back()) else {
             return Vec::new();
         };

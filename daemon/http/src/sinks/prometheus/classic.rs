@@ -5,7 +5,7 @@ use super::{ConstantLabels, labels};
 use faultline_metrics::{Histogram, Kind, Metric, Reading, Value};
 use std::fmt::Write;
 
-pub(super) fn encode<'a>(
+pub fn encode<'a>(
     out: &mut String,
     metric: &Metric,
     readings: impl Iterator<Item = &'a Reading>,

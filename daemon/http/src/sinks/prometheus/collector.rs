@@ -16,7 +16,7 @@ use prometheus_client::{
 };
 use std::fmt;
 
-pub(super) fn open_metrics(
+pub fn open_metrics(
     exposition: &Exposition,
     catalog_index: usize,
     out: &mut String,
@@ -24,10 +24,7 @@ pub(super) fn open_metrics(
     text::encode_registry(out, &registry(exposition, catalog_index))
 }
 
-pub(super) fn protobuf(
-    exposition: &Exposition,
-    catalog_index: usize,
-) -> Result<Vec<u8>, fmt::Error> {
+pub fn protobuf(exposition: &Exposition, catalog_index: usize) -> Result<Vec<u8>, fmt::Error> {
     prometheus_protobuf::encode_to_vec(&registry(exposition, catalog_index)).map_err(|_| fmt::Error)
 }
 

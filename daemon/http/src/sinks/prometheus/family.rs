@@ -4,10 +4,10 @@ use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 
 #[derive(Debug)]
 pub(super) struct Family {
-    pub(super) metric: &'static Metric,
-    pub(super) catalog_index: usize,
+    pub metric: &'static Metric,
+    pub catalog_index: usize,
     readings: Vec<Position>,
-    pub(super) dropped: usize,
+    pub dropped: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -18,7 +18,7 @@ struct Position {
 
 impl Family {
     /// The non-empty families, sorted as in the catalog.
-    pub(super) fn all(tick: &Tick) -> Vec<Family> {
+    pub fn all(tick: &Tick) -> Vec<Family> {
         // The key is the address, because each metric is a static. A name takes longer to hash.
         let key = |metric: &'static Metric| std::ptr::from_ref(metric).addr();
         let mut by_metric: HashMap<usize, Vec<Position>> =
@@ -42,20 +42,20 @@ impl Family {
         families.collect()
     }
 
-    pub(super) fn readings<'a>(&'a self, tick: &'a Tick) -> impl Iterator<Item = &'a Reading> {
+    pub fn readings<'a>(&'a self, tick: &'a Tick) -> impl Iterator<Item = &'a Reading> {
         self.readings
             .iter()
             .filter_map(|position| position.reading(tick))
     }
 
-    pub(super) fn size(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.readings.len()
     }
 
     /// Drops series that make a scraper reject the page: duplicate series, and series with the same
     /// label twice. Tags are sorted and non-empty ([`Reading::tags`]), so series are equal exactly
     /// if their labels and tags are.
-    pub(super) fn drop_collisions(&mut self, tick: &Tick, constant_labels: &ConstantLabels) {
+    pub fn drop_collisions(&mut self, tick: &Tick, constant_labels: &ConstantLabels) {
         let (mut seen, before) = (HashSet::new(), self.readings.len());
         self.readings.retain(|position| {
             position.reading(tick).is_some_and(|reading| {

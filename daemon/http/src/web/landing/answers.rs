@@ -10,7 +10,7 @@ const LINE: usize = 27;
 const TEXT_LEFT: usize = 150;
 const LETTERS_IN_LINE: usize = 88;
 
-pub(super) fn list(answers: &[Answer]) -> String {
+pub fn list(answers: &[Answer]) -> String {
     if answers.is_empty() {
         return String::new();
     }
@@ -44,7 +44,7 @@ fn code(text: &str) -> String {
 }
 
 /// A card to share: SVG of the three lines. Its colours are fixed, as its reader's page is not known.
-pub(in crate::web) fn card(status: &Status) -> String {
+pub fn card(status: &Status) -> String {
     let lines: Vec<Vec<String>> = { status.answers.iter() }
         .map(|answer| wrapped(&answer.line()))
         .collect();

@@ -11,7 +11,7 @@ use faultline_text::{counted, escaped, short};
 /// Seconds. Pushes come every ten seconds, and samples as well: one of two may have no slot.
 const TREND_GAP: f64 = 35.0;
 
-pub(super) fn section(status: &Status, history: &History) -> String {
+pub fn section(status: &Status, history: &History) -> String {
     let cache = &status.cache;
     let means = means(status.per_slot);
     if cache.words().is_none() && cache.warning.is_none() && means.is_none() {

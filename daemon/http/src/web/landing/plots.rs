@@ -15,22 +15,22 @@ const MIN_SPREAD: f64 = 0.02;
 /// Age in seconds before the newest tick, and the value at that time.
 type Point = (f64, f64);
 
-pub(super) struct Curve<'a> {
-    pub(super) title: &'a str,
-    pub(super) points: &'a [Point],
-    pub(super) format: &'a dyn Fn(f64) -> String,
+pub struct Curve<'a> {
+    pub title: &'a str,
+    pub points: &'a [Point],
+    pub format: &'a dyn Fn(f64) -> String,
     /// The axis starts at zero; else it surrounds the values.
-    pub(super) has_zero: bool,
-    pub(super) span: Duration,
+    pub has_zero: bool,
+    pub span: Duration,
     /// Seconds between two points that are joined; `None`: about one usual spacing.
-    pub(super) max_gap: Option<f64>,
+    pub max_gap: Option<f64>,
     /// Seconds. An older point is not shown as the present value.
-    pub(super) max_age: f64,
+    pub max_age: f64,
     /// Why there are no points.
-    pub(super) missing: &'a str,
+    pub missing: &'a str,
 }
 
-pub(super) fn section(view: &View<'_>, cache: &ProgramCacheStatus) -> String {
+pub fn section(view: &View<'_>, cache: &ProgramCacheStatus) -> String {
     let plots = view.history.series();
     if plots.iter().all(|(_, points)| points.is_empty()) {
         return String::new();
@@ -55,7 +55,7 @@ pub(super) fn section(view: &View<'_>, cache: &ProgramCacheStatus) -> String {
     )
 }
 
-pub(super) fn figure(curve: &Curve<'_>) -> String {
+pub fn figure(curve: &Curve<'_>) -> String {
     let (title, points, format) = (curve.title, curve.points, curve.format);
     let caption = format!("<figure class=\"card\"><figcaption>{title}</figcaption>\n");
     let Some((newest, last)) = points.last().copied() else {

@@ -30,7 +30,7 @@ const RSA: (&[u8], &str) = (
 const EC_PUBLIC_KEY: &[u8] = b"\x06\x07\x2a\x86\x48\xce\x3d\x02\x01";
 
 /// The type of an unsupported private key, if known.
-pub(super) fn unsupported_key_kind(key: &PrivateKeyDer<'_>) -> Option<&'static str> {
+pub fn unsupported_key_kind(key: &PrivateKeyDer<'_>) -> Option<&'static str> {
     if let PrivateKeyDer::Pkcs1(_) = key {
         return Some(RSA.1);
     }
@@ -43,7 +43,7 @@ pub(super) fn unsupported_key_kind(key: &PrivateKeyDer<'_>) -> Option<&'static s
 }
 
 /// The curve of a certificate's own key, if the library cannot check signatures on it.
-pub(super) fn unsupported_curve(certificate: &[u8]) -> Option<&'static str> {
+pub fn unsupported_curve(certificate: &[u8]) -> Option<&'static str> {
     let of_key = |(identifier, _): &&(&[u8], &str)| {
         contains(certificate, &[EC_PUBLIC_KEY, identifier].concat())
     };

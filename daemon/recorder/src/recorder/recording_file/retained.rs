@@ -6,7 +6,7 @@ const MAX_ENTRIES: usize = 256;
 /// Entries that are kept during a write failure, in order and bounded: events, changes of process
 /// and manifests, but no ticks and points.
 #[derive(Debug, Default)]
-pub(super) struct RetainedEntries {
+pub struct RetainedEntries {
     entries: Vec<Entry>,
     /// A change of process did not fit. Later events are dropped, because they would belong to the
     /// wrong process.
@@ -15,7 +15,7 @@ pub(super) struct RetainedEntries {
 
 impl RetainedEntries {
     /// Returns how many entries are lost.
-    pub(super) fn keep(&mut self, entries: &[Entry]) -> u64 {
+    pub fn keep(&mut self, entries: &[Entry]) -> u64 {
         entries.iter().filter(|entry| !self.add(entry)).count() as u64
     }
 
@@ -58,7 +58,7 @@ impl RetainedEntries {
     }
 
     /// Puts `process` first, for a new file that does not have it yet.
-    pub(super) fn start_with_process(&mut self, process: Option<&Arc<FollowedProcess>>) {
+    pub fn start_with_process(&mut self, process: Option<&Arc<FollowedProcess>>) {
         if !self.process_unknown
             && !self
                 .entries
@@ -70,7 +70,7 @@ impl RetainedEntries {
     }
 
     /// Takes all entries, plus the current process if its change did not fit.
-    pub(super) fn take(&mut self, process: Option<&Arc<FollowedProcess>>) -> Vec<Entry> {
+    pub fn take(&mut self, process: Option<&Arc<FollowedProcess>>) -> Vec<Entry> {
         let mut entries = std::mem::take(&mut self.entries);
         if std::mem::take(&mut self.process_unknown) {
             entries.push(Entry::Process(process.cloned()));

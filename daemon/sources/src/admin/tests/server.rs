@@ -13,7 +13,7 @@ use tokio::{
 
 /// What is sent back.
 #[derive(Clone)]
-pub(super) enum Reply {
+pub enum Reply {
     Text(String),
     /// One after the other, and then nothing more.
     Pieces(Vec<&'static str>),
@@ -25,17 +25,14 @@ pub(super) enum Reply {
 type Script = dyn Fn(&str) -> Reply + Send + Sync;
 
 /// Listens until it is dropped, and leaves the socket's file behind as a killed validator does.
-pub(super) struct Server {
+pub struct Server {
     methods: Arc<Mutex<Vec<String>>>,
     _listening: JoinSet<()>,
 }
 
 impl Server {
     /// Listens at `admin.rpc` in the folder; `script` is told the method.
-    pub(super) fn start(
-        folder: &Path,
-        script: impl Fn(&str) -> Reply + Send + Sync + 'static,
-    ) -> Self {
+    pub fn start(folder: &Path, script: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Self {
         let listener = UnixListener::bind(folder.join("admin.rpc")).unwrap();
         let methods: Arc<Mutex<Vec<String>>> = Arc::default();
         let script: Arc<Script> = Arc::new(script);
@@ -56,7 +53,7 @@ impl Server {
     }
 
     /// Everything asked so far.
-    pub(super) fn methods(&self) -> Vec<String> {
+    pub fn methods(&self) -> Vec<String> {
         self.methods.lock().unwrap().clone()
     }
 }

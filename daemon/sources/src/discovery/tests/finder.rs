@@ -12,14 +12,14 @@ use std::thread::JoinHandle;
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A finder at work; it is stopped when dropped.
-pub(super) struct AtWork {
-    pub(super) following: TargetHandle,
+pub struct AtWork {
+    pub following: TargetHandle,
     stop: Stop,
     thread: Option<JoinHandle<()>>,
 }
 
 impl AtWork {
-    pub(super) fn start(finder: Finder) -> Self {
+    pub fn start(finder: Finder) -> Self {
         let (following, stop) = (finder.following(), Stop::new());
         let signal = stop.clone();
         let thread = std::thread::Builder::new()
@@ -33,7 +33,7 @@ impl AtWork {
     }
 
     #[track_caller]
-    pub(super) fn wait_for(&self, what: &str, is: impl Fn(&Target) -> bool) -> Arc<Target> {
+    pub fn wait_for(&self, what: &str, is: impl Fn(&Target) -> bool) -> Arc<Target> {
         eventually_ok(DEADLINE, what, || {
             self.following
                 .current()
@@ -43,7 +43,7 @@ impl AtWork {
     }
 
     #[track_caller]
-    pub(super) fn wait_for_words(&self, words: &str) {
+    pub fn wait_for_words(&self, words: &str) {
         eventually_ok(DEADLINE, words, || {
             let problems = self.following.report().problems;
             if problems.iter().any(|problem| problem.what.contains(words)) {
@@ -65,11 +65,11 @@ impl AtWork {
         }
     }
 
-    pub(super) fn ends(&self) -> [u64; 3] {
+    pub fn ends(&self) -> [u64; 3] {
         self.following.report().ends.map(|(_, count)| count)
     }
 
-    pub(super) fn restarts(&self) -> [u64; 3] {
+    pub fn restarts(&self) -> [u64; 3] {
         self.following.report().restarts.map(|(_, count)| count)
     }
 }

@@ -140,7 +140,7 @@ fn a_validator_on_another_ledger_is_no_successor() {
     assert_eq!(pid_of(&Scan::default().find(&context)), Some(91));
 }
 
-pub(super) fn run_by(host: &FakeHost, pid: u32, user: u32) {
+pub fn run_by(host: &FakeHost, pid: u32, user: u32) {
     host.write(
         &format!("proc/{pid}/status"),
         format!("Name:\tx\nUid:\t{user}\t{user}\t{user}\t{user}\n").as_bytes(),

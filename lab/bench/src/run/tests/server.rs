@@ -16,27 +16,27 @@ use std::{
 };
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Reply {
+pub enum Reply {
     After(Duration),
     Raw(String),
     Endless,
     Silent,
 }
 
-pub(crate) struct Server {
-    pub(crate) address: SocketAddr,
+pub struct Server {
+    pub address: SocketAddr,
     /// From the request's last byte to the answer's first.
-    pub(crate) took: Arc<Mutex<Vec<Duration>>>,
-    pub(crate) connections: Arc<AtomicUsize>,
+    pub took: Arc<Mutex<Vec<Duration>>>,
+    pub connections: Arc<AtomicUsize>,
 }
 
-pub(crate) fn good(id: u64) -> String {
+pub fn good(id: u64) -> String {
     format!(
         r#"{{"jsonrpc":"2.0","result":{{"context":{{"slot":9}},"value":{{"data":["AAEC","base64"]}}}},"id":{id}}}"#
     )
 }
 
-pub(crate) fn http(status: &str, headers: &str, body: &str) -> String {
+pub fn http(status: &str, headers: &str, body: &str) -> String {
     format!(
         "HTTP/1.1 {status}\r\nContent-Length: {}\r\n{headers}\r\n{body}",
         body.len()
@@ -45,7 +45,7 @@ pub(crate) fn http(status: &str, headers: &str, body: &str) -> String {
 
 impl Server {
     /// `reply` gets the index of the request, counted over all connections, and its JSON-RPC id.
-    pub(crate) fn start(reply: impl Fn(usize, u64) -> Reply + Send + Sync + 'static) -> Server {
+    pub fn start(reply: impl Fn(usize, u64) -> Reply + Send + Sync + 'static) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let took: Arc<Mutex<Vec<Duration>>> = Arc::default();

@@ -20,7 +20,7 @@ const VALUE_KEYS: [&str; 5] = [
 ];
 
 /// The arms of `[[arm]]`, then the product of `[factors]`.
-pub(super) fn arms(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Arm> {
+pub fn arms(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Arm> {
     let mut arms = Vec::new();
     let has_no_arms = !top.has("arm") && !top.has("factors") && !top.has("search");
     if has_no_arms {

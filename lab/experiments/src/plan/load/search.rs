@@ -16,7 +16,7 @@ const FORBIDDEN_KEYS: [&str; 6] = [
 ];
 
 /// A plan with a search has one arm without settings.
-pub(super) fn search(top: &mut Table<'_>, plan: &mut Plan) {
+pub fn search(top: &mut Table<'_>, plan: &mut Plan) {
     top.table("search", |table| {
         table.need("what", |v| choice(v, &[("memory", ())]));
         let from = table.need("from", |v| headroom(size(v)?));
@@ -59,7 +59,7 @@ pub(super) fn search(top: &mut Table<'_>, plan: &mut Plan) {
     }];
 }
 
-pub(super) fn check(plan: &Plan, line: Option<usize>, config_errors: &ConfigErrors<'_>) {
+pub fn check(plan: &Plan, line: Option<usize>, config_errors: &ConfigErrors<'_>) {
     let Some(search) = &plan.search else { return };
     if plan.workload.kind == Kind::Replay {
         config_errors.push(

@@ -10,7 +10,7 @@ use std::{collections::BTreeSet, path::Path};
 
 const MAX_RUNS: usize = 10_000;
 
-pub(super) fn check(plan: &Plan, source_lines: &SourceLines, config_errors: &ConfigErrors<'_>) {
+pub fn check(plan: &Plan, source_lines: &SourceLines, config_errors: &ConfigErrors<'_>) {
     arms(plan, source_lines, config_errors);
     lanes(plan, config_errors);
     folders(plan, config_errors);

@@ -20,7 +20,7 @@ const LANE_KEYS: [&str; 8] = [
     "cpus",
 ];
 
-pub(super) fn workload(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Workload {
+pub fn workload(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Workload {
     let mut workload = default_plan().workload;
     table.set("kind", &mut workload.kind, word);
     workload.command = table
@@ -65,7 +65,7 @@ fn command(value: &DeValue<'_>, plan_folder: &PlanFolder) -> Result<Vec<String>,
 }
 
 /// A text that may be empty.
-pub(super) fn argument(value: &DeValue<'_>) -> Result<String, String> {
+pub fn argument(value: &DeValue<'_>) -> Result<String, String> {
     if value.as_str() == Some("") {
         Ok(String::new())
     } else {
@@ -74,14 +74,14 @@ pub(super) fn argument(value: &DeValue<'_>) -> Result<String, String> {
 }
 
 /// Values may be empty.
-pub(super) fn environment(table: &mut Table<'_>, key: &'static str) -> BTreeMap<String, String> {
+pub fn environment(table: &mut Table<'_>, key: &'static str) -> BTreeMap<String, String> {
     table
         .every(key, |name, value| Ok((variable(name)?, argument(value)?)))
         .into_iter()
         .collect()
 }
 
-pub(super) fn variable(name: &str) -> Result<String, String> {
+pub fn variable(name: &str) -> Result<String, String> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if !name.is_empty()
         && name.chars().all(is_allowed)
@@ -127,7 +127,7 @@ fn url(text: String) -> Result<String, String> {
     ))
 }
 
-pub(super) fn single_lane(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Option<Lane> {
+pub fn single_lane(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Option<Lane> {
     if table.missing(&LANE_KEYS).len() == LANE_KEYS.len() {
         // Registers the keys as known.
         for key in LANE_KEYS {
@@ -143,7 +143,7 @@ pub(super) fn single_lane(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Op
 }
 
 /// Reads `[[lane]]`. `lanes` has the one of `[workload]`.
-pub(super) fn lanes(top: &mut Table<'_>, plan_folder: &PlanFolder, lanes: &mut Vec<Lane>) {
+pub fn lanes(top: &mut Table<'_>, plan_folder: &PlanFolder, lanes: &mut Vec<Lane>) {
     if let (Some(only), true) = (lanes.first(), top.has("lane")) {
         top.errors().push(
             only.line,
@@ -176,7 +176,7 @@ fn lane(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Lane {
 }
 
 /// Used as a label and in file names.
-pub(super) fn plain_name(text: String) -> Result<String, String> {
+pub fn plain_name(text: String) -> Result<String, String> {
     if text.len() <= 60 && !text.chars().any(char::is_control) && text.trim() == text {
         return Ok(text);
     }
@@ -197,7 +197,7 @@ fn port_range(text: &str) -> Result<(u16, u16), String> {
 /// The options of the experiment itself.
 const RESERVED_OPTIONS: [&str; 4] = ["--array", "--mem", "--job-name", "--no-requeue"];
 
-pub(super) fn slurm(table: &mut Table<'_>) -> Slurm {
+pub fn slurm(table: &mut Table<'_>) -> Slurm {
     Slurm {
         memory: table.take("memory", size),
         constraint: table.take("constraint", |v| quotable(text(v)?)),

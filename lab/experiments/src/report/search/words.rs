@@ -11,7 +11,7 @@ const MIB: u64 = 1 << 20;
 /// From here on, GiB are precise enough.
 const MIN_GIB_BYTES: u64 = 10 << 30;
 
-pub(crate) fn headline(searches: &[Search<'_>]) -> Option<String> {
+pub fn headline(searches: &[Search<'_>]) -> Option<String> {
     let mut text = searches.iter().map(|search| match search.is_only_search {
         true => search.answer(),
         false => format!("Search {}: {}", search.scheduled.replicate, search.answer()),
@@ -102,7 +102,7 @@ impl Search<'_> {
         format!("{}.", text.join("; "))
     }
 
-    pub(super) fn paragraphs(&self) -> Vec<String> {
+    pub fn paragraphs(&self) -> Vec<String> {
         let mut all = vec![self.answer()];
         if let Some(answer) = &self.searched.answer {
             all.extend(self.headroom_paragraph(answer));

@@ -22,7 +22,7 @@ const LIST_INTERVAL: Duration = Duration::from_secs(5);
 const REPLAY_PURPOSE: &str = "replay";
 
 #[derive(Default)]
-pub(super) struct RunObserver {
+pub struct RunObserver {
     root: HostRoot,
     pid: u32,
     recording: PathBuf,
@@ -52,7 +52,7 @@ struct ReplayThreads {
 }
 
 impl RunObserver {
-    pub(super) fn new(root: HostRoot, pid: u32, recording: PathBuf) -> Self {
+    pub fn new(root: HostRoot, pid: u32, recording: PathBuf) -> Self {
         RunObserver {
             root,
             pid,

@@ -28,7 +28,7 @@ const MARK_TIMEOUT: Duration = Duration::from_millis(500);
 /// The end of a daemon's warning that the plan's check already gave.
 const KNOWN_WARNING: &str = "it takes from what the validator waits for; put it elsewhere";
 
-pub(super) struct Daemon {
+pub struct Daemon {
     launched: Box<dyn Launched>,
     log: Log,
     ready: ReadyFile,
@@ -39,7 +39,7 @@ pub(super) struct Daemon {
 
 impl Daemon {
     /// On return the daemon listens and follows its target. Fails if it has exited.
-    pub(super) fn start(
+    pub fn start(
         launcher: &dyn Launcher,
         recorder_request: &RecorderRequest<'_>,
     ) -> anyhow::Result<Self> {

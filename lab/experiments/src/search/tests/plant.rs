@@ -7,12 +7,12 @@ const MIB: u64 = 1 << 20;
 /// From look to look.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-pub(super) fn seconds(seconds: u64) -> Duration {
+pub fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
 /// What is squeezed.
-pub(super) struct Plant {
+pub struct Plant {
     knee: u64,
     now: Duration,
     /// Unreclaimable memory, page cache, and what there is to be cached.
@@ -27,19 +27,19 @@ pub(super) struct Plant {
     stalled: Duration,
     random: fastrand::Rng,
     /// Bytes a second.
-    pub(super) leak: u64,
+    pub leak: u64,
     /// Load from outside: for the second half of each period; the first one begins after so long.
-    pub(super) loaded: Option<(Duration, Duration)>,
-    pub(super) limit: Option<u64>,
-    pub(super) killed: u32,
+    pub loaded: Option<(Duration, Duration)>,
+    pub limit: Option<u64>,
+    pub killed: u32,
     /// Page cache that the kernel cannot reclaim, whatever the limit.
-    pub(super) stuck: u64,
+    pub stuck: u64,
     /// Its threads run for a thousandth of the time, and are woken late.
-    pub(super) idle: bool,
+    pub idle: bool,
 }
 
 impl Plant {
-    pub(super) fn new(knee: u64, seed: u64) -> Self {
+    pub fn new(knee: u64, seed: u64) -> Self {
         Plant {
             knee,
             now: Duration::ZERO,
@@ -62,7 +62,7 @@ impl Plant {
         }
     }
 
-    pub(super) fn limit(&mut self, limit: Option<u64>) {
+    pub fn limit(&mut self, limit: Option<u64>) {
         self.limit = limit;
     }
 
@@ -73,7 +73,7 @@ impl Plant {
     }
 
     /// A quarter of a second, and what is seen then.
-    pub(super) fn read(&mut self) -> Reading {
+    pub fn read(&mut self) -> Reading {
         let step = POLL_INTERVAL.as_secs_f64();
         self.now += POLL_INTERVAL;
         self.tip += 2.5 * step;

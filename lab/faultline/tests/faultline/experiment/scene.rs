@@ -15,11 +15,11 @@ use std::{
     time::Duration,
 };
 
-pub(crate) const FAULTLINE: &str = env!("CARGO_BIN_EXE_faultline");
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub const FAULTLINE: &str = env!("CARGO_BIN_EXE_faultline");
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// An experiment in a folder of its own. Dropping it ends what it left.
-pub(crate) struct Scene {
+pub struct Scene {
     root: tempfile::TempDir,
     folder: PathBuf,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Scene {
 impl Scene {
     /// With this plan, whose `{program}` is a script of this text. `None`, said, where no groups can be made or there is no
     /// daemon.
-    pub(crate) fn new(name: &str, script: &str, replicates: u32, rest: &str) -> Option<Self> {
+    pub fn new(name: &str, script: &str, replicates: u32, rest: &str) -> Option<Self> {
         let daemon = Path::new(FAULTLINE).with_file_name("faultlined");
         if !daemon.is_file() {
             eprintln!(
@@ -57,7 +57,7 @@ impl Scene {
     }
 
     /// With the experiment's folder elsewhere.
-    pub(crate) fn in_folder(mut self, folder: &Path) -> Self {
+    pub fn in_folder(mut self, folder: &Path) -> Self {
         let plan = std::fs::read_to_string(self.path("plan.toml")).unwrap();
         let line = format!("folder = {:?}\n", folder.to_str().unwrap());
         std::fs::write(
@@ -70,21 +70,21 @@ impl Scene {
     }
 
     /// Other users can reach what is in it.
-    pub(crate) fn open_to_all(&self) {
+    pub fn open_to_all(&self) {
         let all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(self.root.path(), all).unwrap();
     }
 
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.root.path().join(name)
     }
 
-    pub(crate) fn folder(&self) -> Folder {
+    pub fn folder(&self) -> Folder {
         Folder::new(&self.folder)
     }
 
     /// Runs `faultline experiment` with these words to its end.
-    pub(crate) fn faultline(&self, words: &[&str]) -> Output {
+    pub fn faultline(&self, words: &[&str]) -> Output {
         let mut command = Command::new(FAULTLINE);
         command
             .arg("experiment")
@@ -95,7 +95,7 @@ impl Scene {
     }
 
     /// Starts `faultline experiment` with these words; its output goes to a file.
-    pub(crate) fn start(&self, words: &[&str]) -> Running {
+    pub fn start(&self, words: &[&str]) -> Running {
         let mut arguments = vec!["experiment".to_owned(), words[0].to_owned()];
         arguments.extend(
             words[1..]
@@ -112,16 +112,16 @@ impl Scene {
         .unwrap()
     }
 
-    pub(crate) fn lines(&self) -> Vec<Line> {
+    pub fn lines(&self) -> Vec<Line> {
         journal::read(&self.folder().journal()).unwrap_or_default()
     }
 
-    pub(crate) fn standing(&self) -> JournalState {
+    pub fn standing(&self) -> JournalState {
         JournalState::of(&self.lines())
     }
 
     /// Waits until the journal has an entry like this.
-    pub(crate) fn wait_for(&self, what: &str, is: impl Fn(&Entry) -> bool) {
+    pub fn wait_for(&self, what: &str, is: impl Fn(&Entry) -> bool) {
         eventually_ok(PATIENCE, what, || {
             let lines = self.lines();
             if lines.iter().any(|line| is(&line.entry)) {
@@ -133,7 +133,7 @@ impl Scene {
     }
 
     /// The ends of the runs that count, by run.
-    pub(crate) fn ends(&self) -> Vec<(u32, Ending)> {
+    pub fn ends(&self) -> Vec<(u32, Ending)> {
         let standing = self.standing();
         let mut ends: Vec<_> = standing
             .counted()
@@ -145,7 +145,7 @@ impl Scene {
     }
 
     /// Nothing of the experiment is left: no group in any hierarchy, no process that was given its folder.
-    pub(crate) fn assert_nothing_is_left(&self) {
+    pub fn assert_nothing_is_left(&self) {
         let scope = self.scope();
         eventually_ok(Duration::from_secs(30), "no group is left", || {
             none(groups(&scope))
@@ -171,7 +171,7 @@ impl Scene {
 
     /// Every run of the schedule has exactly one result in the newest attempt at its turn, and no turn was begun again once
     /// it was done: by the lines alone.
-    pub(crate) fn assert_every_run_counts_once(&self) {
+    pub fn assert_every_run_counts_once(&self) {
         let lines = self.lines();
         let Some(Entry::Planned(Planned { turns, .. })) = lines.first().map(|line| &line.entry)
         else {
@@ -243,7 +243,7 @@ interval = "100ms"
     )
 }
 
-pub(crate) fn said(output: &Output) -> String {
+pub fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 

@@ -30,7 +30,7 @@ const RATE: f64 = 2.5;
 /// When a run executes unless the script says otherwise, and how much later it is at the tip.
 const EXECUTES: f64 = 2.0;
 
-pub(crate) struct Pretended {
+pub struct Pretended {
     state: Rc<RefCell<State>>,
     launcher: Pretender,
 }
@@ -151,7 +151,7 @@ fn in_words(entry: &Entry) -> String {
 }
 
 impl Pretended {
-    pub(crate) fn new(folder: &Folder, script: Script) -> Self {
+    pub fn new(folder: &Folder, script: Script) -> Self {
         let state = State {
             now: Duration::ZERO,
             log: String::new(),
@@ -172,17 +172,17 @@ impl Pretended {
         Pretended { state, launcher }
     }
 
-    pub(crate) fn log(&self, words: &str) {
+    pub fn log(&self, words: &str) {
         self.state.borrow_mut().log(words);
     }
 
-    pub(crate) fn words(&self) -> String {
+    pub fn words(&self) -> String {
         self.state.borrow_mut().log("");
         self.state.borrow().log.clone()
     }
 
     /// Between two lives of a runner.
-    pub(crate) fn rest(&self) {
+    pub fn rest(&self) {
         self.state.borrow_mut().heeded = true;
     }
 }

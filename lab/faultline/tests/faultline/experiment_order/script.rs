@@ -19,13 +19,13 @@ use std::collections::HashMap;
 
 /// All that happens.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Script {
+pub struct Script {
     runs: HashMap<(u32, u32), Vec<(String, f64)>>,
     all: Vec<(String, f64)>,
 }
 
 impl Script {
-    pub(crate) fn parse(text: &str) -> Self {
+    pub fn parse(text: &str) -> Self {
         let mut script = Script::default();
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             let (whose, what) = line.split_once(": ").unwrap_or(("", line));
@@ -50,7 +50,7 @@ impl Script {
     }
 
     /// When this happens to a run, in seconds after its beginning.
-    pub(crate) fn of(&self, run: (u32, u32), what: &str) -> Option<f64> {
+    pub fn of(&self, run: (u32, u32), what: &str) -> Option<f64> {
         Some(
             self.runs
                 .get(&run)?
@@ -61,20 +61,20 @@ impl Script {
     }
 
     /// Whatever ends a run by itself, by its first word: the number behind it, and when.
-    pub(crate) fn number(&self, run: (u32, u32), what: &str) -> Option<(i32, f64)> {
+    pub fn number(&self, run: (u32, u32), what: &str) -> Option<(i32, f64)> {
         let mut all = self.runs.get(&run)?.iter();
         all.find_map(|(known, at)| Some((known.strip_prefix(what)?.trim().parse().ok()?, *at)))
     }
 
     /// When the runner falls asleep and for how long, in seconds.
-    pub(crate) fn asleep(&self) -> Option<(f64, f64)> {
+    pub fn asleep(&self) -> Option<(f64, f64)> {
         self.all
             .iter()
             .find_map(|(what, at)| Some((*at, what.strip_prefix("asleep ")?.parse().unwrap())))
     }
 
     /// When this happens to all, in seconds.
-    pub(crate) fn all(&self, what: &str) -> Option<f64> {
+    pub fn all(&self, what: &str) -> Option<f64> {
         Some(self.all.iter().find(|(known, _)| known == what)?.1)
     }
 }

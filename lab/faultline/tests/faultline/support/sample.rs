@@ -4,7 +4,7 @@ use faultline_pages::model::*;
 
 const GIB: f64 = 1_073_741_824.0;
 /// Closes a script, an attribute and a comment, and turns the direction of writing.
-pub(crate) const HOSTILE: &str =
+pub const HOSTILE: &str =
     "</script><img src=x onerror=alert(1)> \"quo'te\" --> \u{202e}txt.exe |*_`";
 
 /// Numbers that look random and are always the same.
@@ -36,7 +36,7 @@ fn column(title: &str, unit: &str) -> Column {
 }
 
 /// The smallest report: no runs, nothing in its only section.
-pub(crate) fn smallest() -> Report {
+pub fn smallest() -> Report {
     Report {
         title: "Nothing".to_owned(),
         sections: vec![Section {
@@ -586,7 +586,7 @@ fn caveats() -> Vec<Caveat> {
 
 /// Three arms of three runs, every kind of block, values that are missing, and [`HOSTILE`] wherever words come from
 /// outside.
-pub(crate) fn rich() -> Report {
+pub fn rich() -> Report {
     let section = |id: &str, title: &str, blocks: Vec<Block>| Section {
         id: id.to_owned(),
         title: title.to_owned(),
@@ -643,7 +643,7 @@ pub(crate) fn rich() -> Report {
 }
 
 /// One run, and figures and tables that have next to nothing in them, or too much.
-pub(crate) fn degenerate() -> Report {
+pub fn degenerate() -> Report {
     let line = |y: Vec<Option<f64>>| {
         let x = (0..y.len()).map(|at| at as f64).collect();
         Line {

@@ -1,11 +1,11 @@
 use std::{path::Path, process::Command};
 
 /// A file system in memory, until it is dropped.
-pub(crate) struct SmallDisk(tempfile::TempDir);
+pub struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
     /// `None`, with a message, if it cannot be mounted here.
-    pub(crate) fn mount(size: &str) -> Option<Self> {
+    pub fn mount(size: &str) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         if mount(folder.path(), &format!("size={size}")) {
             return Some(SmallDisk(folder));
@@ -14,11 +14,11 @@ impl SmallDisk {
         None
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         self.0.path()
     }
 
-    pub(crate) fn resize(&self, size: &str) {
+    pub fn resize(&self, size: &str) {
         assert!(mount(self.path(), &format!("remount,size={size}")));
     }
 }

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const BEFORE: &str = "user@host:~$ faultline top";
 
 /// A running program and what it has drawn; killed when dropped.
-pub(crate) struct Terminal {
+pub struct Terminal {
     child: Child,
     ours: File,
     theirs: File,
@@ -28,7 +28,7 @@ pub(crate) struct Terminal {
 
 impl Terminal {
     /// Starts it as a shell does.
-    pub(crate) fn start(command: &mut Command, columns: u16, rows: u16) -> Self {
+    pub fn start(command: &mut Command, columns: u16, rows: u16) -> Self {
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&ours).unwrap();
         unlockpt(&ours).unwrap();
@@ -56,27 +56,27 @@ impl Terminal {
     }
 
     /// Types.
-    pub(crate) fn keys(&mut self, keys: &str) {
+    pub fn keys(&mut self, keys: &str) {
         self.ours.write_all(keys.as_bytes()).unwrap();
     }
 
     /// Writes on the terminal beside the program.
-    pub(crate) fn scribble(&mut self, words: &str) {
+    pub fn scribble(&mut self, words: &str) {
         write!(self.theirs, "\x1b[3;1H{words}").unwrap();
     }
 
     /// Makes it larger or smaller.
-    pub(crate) fn resize(&mut self, columns: u16, rows: u16) {
+    pub fn resize(&mut self, columns: u16, rows: u16) {
         self.emulator.set_size(size(rows), size(columns));
         tcsetwinsize(&self.ours, winsize(columns, rows)).unwrap();
     }
 
-    pub(crate) fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// What stands on it now.
-    pub(crate) fn screen(&mut self) -> String {
+    pub fn screen(&mut self) -> String {
         let mut read = [0; 4096];
         while let Ok(count @ 1..) = self.ours.read(&mut read) {
             self.emulator.process(&read[..count]);
@@ -85,7 +85,7 @@ impl Terminal {
     }
 
     /// Whether anything on it has a colour.
-    pub(crate) fn is_coloured(&self) -> bool {
+    pub fn is_coloured(&self) -> bool {
         let screen = self.emulator.screen();
         let (rows, columns) = screen.size();
         let cells =
@@ -97,7 +97,7 @@ impl Terminal {
 
     /// Waits until the screen is as wanted, and gives it.
     #[track_caller]
-    pub(crate) fn until(&mut self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
+    pub fn until(&mut self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
         eventually_ok(PATIENCE, what, || {
             let screen = self.screen();
             if wanted(&screen) {
@@ -110,13 +110,13 @@ impl Terminal {
 
     /// Waits until words stand somewhere.
     #[track_caller]
-    pub(crate) fn shows(&mut self, words: &str) -> String {
+    pub fn shows(&mut self, words: &str) -> String {
         self.until(words, |screen| screen.contains(words))
     }
 
     /// Waits for the end, and looks that the terminal is as it was before.
     #[track_caller]
-    pub(crate) fn is_given_back(&mut self) -> ExitStatus {
+    pub fn is_given_back(&mut self) -> ExitStatus {
         let ended = eventually_ok(PATIENCE, "it ends", || {
             match self.child.try_wait().unwrap() {
                 Some(status) => Ok(status),

@@ -26,7 +26,7 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'.')
     .remove(b'~');
 
-pub(super) fn blocks(blocks: &[Block], styles: &SeriesStyles) -> Vec<Value> {
+pub fn blocks(blocks: &[Block], styles: &SeriesStyles) -> Vec<Value> {
     let value = |(next, block): (usize, &Block)| match block {
         Block::Text(text) => json!({ "text": text }),
         Block::Table(table) => json!({ "table": self::table(table) }),

@@ -9,10 +9,10 @@ use super::super::{
 use crate::model::{Chart, Figure, Line, Report, Timeline, rounded};
 
 /// Maximum number of points of a line on the page, so that a browser opens it at once.
-pub(super) const MAX_POINTS: usize = 6_000;
+pub const MAX_POINTS: usize = 6_000;
 
 /// JSON without `<`, `>` or `&`, so that no text can break out of it.
-pub(super) fn script(report: &Report, styles: &SeriesStyles) -> anyhow::Result<String> {
+pub fn script(report: &Report, styles: &SeriesStyles) -> anyhow::Result<String> {
     let runs: Vec<Value> = report
         .runs
         .iter()

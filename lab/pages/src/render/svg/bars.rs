@@ -10,7 +10,7 @@ use super::{
 };
 use crate::model::Bars;
 
-pub(super) fn draw(sheet: &mut Sheet, chart: &Bars, series_styles: &SeriesStyles) {
+pub fn draw(sheet: &mut Sheet, chart: &Bars, series_styles: &SeriesStyles) {
     let bars = chart.series.iter().flat_map(|one| &one.values).flatten();
     let values = bars.flat_map(|bar| value_and_ends(*bar));
     let zero = if chart.log { None } else { Some(0.0) };

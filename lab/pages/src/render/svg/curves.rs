@@ -14,7 +14,7 @@ use super::{
 };
 use crate::model::{Bar, Curve, Curves};
 
-pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, series_styles: &SeriesStyles) {
+pub fn draw(sheet: &mut Sheet, chart: &Curves, series_styles: &SeriesStyles) {
     let points = chart.series.iter().flat_map(|curve| &curve.points);
     let recorded: Vec<(f64, f64)> = chart
         .series

@@ -23,7 +23,7 @@ const RATIOS: [f64; 19] = [
     50.0, 100.0,
 ];
 
-pub(super) fn draw(sheet: &mut Sheet, chart: &Forest) {
+pub fn draw(sheet: &mut Sheet, chart: &Forest) {
     let is_narrow = sheet.width < NARROW;
     let above = if is_narrow { TEXT_HEIGHT } else { 0.0 };
     let empty = Axis::of_sizes(std::iter::empty(), &[], percent, |_| 0.0);

@@ -8,21 +8,21 @@ use super::{
 use crate::model::Bar;
 
 /// Height of a chart that is not over time.
-pub(super) const HEIGHT: f64 = 220.0;
+pub const HEIGHT: f64 = 220.0;
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Frame {
-    pub(super) left: f64,
-    pub(super) right: f64,
-    pub(super) top: f64,
-    pub(super) bottom: f64,
-    pub(super) x_scale: Scale,
+pub struct Frame {
+    pub left: f64,
+    pub right: f64,
+    pub top: f64,
+    pub bottom: f64,
+    pub x_scale: Scale,
     y_scale: Scale,
 }
 
 impl Frame {
     /// A box right of the labels of `y`. Height and x scale come later.
-    pub(super) fn for_axis(y: &Axis, sheet: &Sheet) -> Self {
+    pub fn for_axis(y: &Axis, sheet: &Sheet) -> Self {
         let numbers = y.ticks.iter().map(|tick| width(&tick.label));
         Self {
             left: numbers.fold(2.0, f64::max) * TEXT_SIZE + 16.0,
@@ -34,7 +34,7 @@ impl Frame {
         }
     }
 
-    pub(super) fn width(&self) -> f64 {
+    pub fn width(&self) -> f64 {
         self.right - self.left
     }
 
@@ -47,26 +47,26 @@ impl Frame {
         self.bottom - share * (self.bottom - self.top)
     }
 
-    pub(super) fn x_of_tick(&self, tick: &Tick) -> f64 {
+    pub fn x_of_tick(&self, tick: &Tick) -> f64 {
         self.x_at(tick.at)
     }
 
     /// The horizontal position of a value, within the box.
-    pub(super) fn x(&self, value: f64) -> Option<f64> {
+    pub fn x(&self, value: f64) -> Option<f64> {
         Some(self.x_at(self.x_scale.at(value)?.clamp(0.0, 1.0)))
     }
 
     /// The vertical position of a value, within the box.
-    pub(super) fn y(&self, value: f64) -> Option<f64> {
+    pub fn y(&self, value: f64) -> Option<f64> {
         Some(self.y_at(self.y_scale.at(value)?.clamp(0.0, 1.0)))
     }
 
     /// As [`Frame::y`], with the bottom for values without a position.
-    pub(super) fn y_or_bottom(&self, value: f64) -> f64 {
+    pub fn y_or_bottom(&self, value: f64) -> f64 {
         self.y(value).unwrap_or(self.bottom)
     }
 
-    pub(super) fn middle(&self) -> (f64, f64) {
+    pub fn middle(&self) -> (f64, f64) {
         (
             f64::midpoint(self.left, self.right),
             f64::midpoint(self.top, self.bottom),
@@ -75,7 +75,7 @@ impl Frame {
 }
 
 /// A value and the ends of its interval; the value itself if they are missing or not finite.
-pub(super) fn value_and_ends((value, interval): Bar) -> [f64; 3] {
+pub fn value_and_ends((value, interval): Bar) -> [f64; 3] {
     let interval = interval.filter(|(low, high)| low.is_finite() && high.is_finite());
     let (low, high) = interval.unwrap_or((value, value));
     [value, low, high]
@@ -83,7 +83,7 @@ pub(super) fn value_and_ends((value, interval): Bar) -> [f64; 3] {
 
 /// Gives the box its height and draws the vertical axis: its label above, grid lines, and numbers
 /// at the left. `above` is the free space between label and box.
-pub(super) fn draw_vertical_axis(
+pub fn draw_vertical_axis(
     sheet: &mut Sheet,
     frame: &mut Frame,
     (axis, label): (&Axis, &str),
@@ -104,13 +104,13 @@ pub(super) fn draw_vertical_axis(
 }
 
 /// How many ticks fit below the box, with labels of `letters` letters.
-pub(super) fn ticks_below(frame: &Frame, letters: f64) -> usize {
+pub fn ticks_below(frame: &Frame, letters: f64) -> usize {
     let space = frame.width() / (letters * 0.64 * TEXT_SIZE + 26.0);
     space.clamp(2.0, 12.0) as usize
 }
 
 /// Draws the horizontal axis and moves the sheet below it.
-pub(super) fn draw_horizontal_axis(sheet: &mut Sheet, frame: &Frame, axis: &Axis, label: &str) {
+pub fn draw_horizontal_axis(sheet: &mut Sheet, frame: &Frame, axis: &Axis, label: &str) {
     sheet.line(
         "ax",
         (frame.left, frame.bottom),
@@ -127,7 +127,7 @@ pub(super) fn draw_horizontal_axis(sheet: &mut Sheet, frame: &Frame, axis: &Axis
 }
 
 /// Draws the axis label and moves the sheet below it.
-pub(super) fn draw_axis_label(sheet: &mut Sheet, frame: &Frame, offset: f64, label: &str) {
+pub fn draw_axis_label(sheet: &mut Sheet, frame: &Frame, offset: f64, label: &str) {
     sheet.y = frame.bottom + offset;
     if !label.is_empty() {
         let label = fitted(label, frame.width() / TEXT_SIZE);
@@ -137,6 +137,6 @@ pub(super) fn draw_axis_label(sheet: &mut Sheet, frame: &Frame, offset: f64, lab
     }
 }
 
-pub(super) fn draw_no_values(sheet: &mut Sheet, frame: &Frame) {
+pub fn draw_no_values(sheet: &mut Sheet, frame: &Frame) {
     sheet.text("m", "middle", frame.middle(), "no values");
 }

@@ -17,7 +17,7 @@ use crate::model::{Counts, Histogram};
 /// More series are drawn as outlines only.
 const MAX_FILLED: usize = 3;
 
-pub(super) fn draw(sheet: &mut Sheet, chart: &Histogram, series_styles: &SeriesStyles) {
+pub fn draw(sheet: &mut Sheet, chart: &Histogram, series_styles: &SeriesStyles) {
     let counts = chart
         .series
         .iter()

@@ -9,22 +9,22 @@ use super::{
 const SWATCH: f64 = 26.0;
 const LINE: f64 = 19.0;
 
-pub(super) enum Swatch {
+pub enum Swatch {
     Line(SeriesStyle),
     Filled(SeriesStyle),
     Tint(String),
     Point(SeriesStyle),
 }
 
-pub(super) struct Entry {
-    pub(super) swatch: Swatch,
-    pub(super) text: String,
+pub struct Entry {
+    pub swatch: Swatch,
+    pub text: String,
     /// See [`Style::owner`](super::super::style::Style).
-    pub(super) owner_attribute: String,
+    pub owner_attribute: String,
 }
 
 /// The entry of a series.
-pub(super) fn entry(style: &Style, swatch: fn(SeriesStyle) -> Swatch) -> Entry {
+pub fn entry(style: &Style, swatch: fn(SeriesStyle) -> Swatch) -> Entry {
     Entry {
         swatch: swatch(style.series_style),
         text: style.name.clone(),
@@ -32,7 +32,7 @@ pub(super) fn entry(style: &Style, swatch: fn(SeriesStyle) -> Swatch) -> Entry {
     }
 }
 
-pub(super) fn draw(sheet: &mut Sheet, entries: impl Iterator<Item = Entry>) {
+pub fn draw(sheet: &mut Sheet, entries: impl Iterator<Item = Entry>) {
     let mut x = 8.0;
     let mut is_empty = true;
     for entry in entries {
@@ -77,7 +77,7 @@ fn square(sheet: &mut Sheet, class: &str, x: f64, y: f64) {
     ));
 }
 
-pub(super) fn point(sheet: &mut Sheet, series_style: SeriesStyle, (x, y): (f64, f64), title: &str) {
+pub fn point(sheet: &mut Sheet, series_style: SeriesStyle, (x, y): (f64, f64), title: &str) {
     let (class, title) = (series_style.filled(), escaped(title));
     let d = format!("M{} {}l6 6l-6 6l-6-6z", Coordinate(x), Coordinate(y - 6.0));
     sheet.add(format_args!(

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::model::Matrix;
 
-pub(super) fn draw(sheet: &mut Sheet, chart: &Matrix) {
+pub fn draw(sheet: &mut Sheet, chart: &Matrix) {
     let names: Vec<String> = chart
         .names
         .iter()

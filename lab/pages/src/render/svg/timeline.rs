@@ -17,7 +17,7 @@ const HEIGHT: f64 = 250.0;
 const NAME_ROWS: usize = 3;
 const NAME_ROW_HEIGHT: f64 = 15.0;
 
-pub(super) fn draw(sheet: &mut Sheet, chart: &Timeline, styles: &SeriesStyles) {
+pub fn draw(sheet: &mut Sheet, chart: &Timeline, styles: &SeriesStyles) {
     let (low, high) = chart.span();
     let values = chart
         .series

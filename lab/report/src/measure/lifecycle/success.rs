@@ -14,7 +14,7 @@ const CATCH_UP_LIMIT: f64 = 7200.0;
 const OOM: &str = "the kernel's OOM killer killed it";
 
 /// `None` as long as the answer depends on time without data.
-pub(super) fn success(run: &Run, lifecycle: &Lifecycle) -> Success {
+pub fn success(run: &Run, lifecycle: &Lifecycle) -> Success {
     let Some(time) = lifecycle
         .at_tip
         .and_then(|from| tip_time(run, lifecycle, from))

@@ -8,11 +8,11 @@ use crate::report::{
 use faultline_stats::caveat::{self, outliers_of_arm};
 use faultline_text::number;
 
-pub(super) const REMEDY: &str =
+pub const REMEDY: &str =
     "Find out what disturbed the run and repeat it, or exclude the run and state that you did.";
 
 /// Each run's mean transactions per second over the part that is compared.
-pub(super) fn tps_of_runs(subjects: &Subjects) -> Vec<f64> {
+pub fn tps_of_runs(subjects: &Subjects) -> Vec<f64> {
     let part = subjects.compared_part();
     let tps = subjects
         .all
@@ -22,7 +22,7 @@ pub(super) fn tps_of_runs(subjects: &Subjects) -> Vec<f64> {
 }
 
 /// Run id and reason of each outlier within its arm, by load and by the primary metric.
-pub(super) fn outliers(subjects: &Subjects, primary: &Scalar) -> Vec<(String, String)> {
+pub fn outliers(subjects: &Subjects, primary: &Scalar) -> Vec<(String, String)> {
     let mut found = Vec::new();
     if let Some(load) = scalar("tps").filter(|_| !subjects.is_any_process()) {
         let arms = distinct(subjects.all.iter().map(|subject| subject.arm.as_str()));

@@ -13,7 +13,7 @@ use crate::{
 const MIN_SHARE_DIFFERENCE: f64 = 0.01;
 
 /// Runs of a turn share the disks. Warns about unequal or unknown waits.
-pub(crate) fn io_pressure_caveats(subjects: &Subjects) -> Vec<Caveat> {
+pub fn io_pressure_caveats(subjects: &Subjects) -> Vec<Caveat> {
     let all = subjects.all.iter();
     let mut turns = by_key(all.filter_map(|subject| Some((turn_key(subject)?, subject))));
     turns.retain(|(_, runs)| runs.len() > 1);

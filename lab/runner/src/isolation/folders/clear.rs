@@ -190,11 +190,7 @@ impl Walk {
 
 /// Why a file is not deleted; `None` if it may be deleted. `stat` is of the entry itself. Fails if a small
 /// file cannot be read, because it may be a keypair.
-pub(super) fn protection(
-    folder: &Folder,
-    name: &CStr,
-    stat: &Stat,
-) -> Result<Option<&'static str>> {
+pub fn protection(folder: &Folder, name: &CStr, stat: &Stat) -> Result<Option<&'static str>> {
     if let Some(why) = by_name(name.to_bytes()) {
         return Ok(Some(why));
     }

@@ -17,7 +17,7 @@ use std::{
 };
 
 /// A validator locks this file while it runs.
-pub(super) const LOCK: &CStr = c"ledger.lock";
+pub const LOCK: &CStr = c"ledger.lock";
 
 const MAX_USERS: usize = 16;
 
@@ -77,7 +77,7 @@ fn open_files(process: &Path) -> impl Iterator<Item = (OsString, PathBuf)> {
 }
 
 /// Locks the ledger, so that no validator starts on it; `None` if the folder has no lock file.
-pub(super) fn lock(folder: &Folder) -> Result<Option<OwnedFd>> {
+pub fn lock(folder: &Folder) -> Result<Option<OwnedFd>> {
     let OpenResult::Open((file, _)) = folder.file(LOCK)? else {
         return Ok(None);
     };

@@ -83,7 +83,7 @@ pub fn check(folder: &Path) -> Result<()> {
     open_marked(folder).map(drop)
 }
 
-pub(super) fn open_marked(folder: &Path) -> Result<Folder> {
+pub fn open_marked(folder: &Path) -> Result<Folder> {
     let open = Folder::open(folder)?;
     if inspect(&open)? {
         return Ok(open);
@@ -95,12 +95,12 @@ pub(super) fn open_marked(folder: &Path) -> Result<Folder> {
     )
 }
 
-pub(super) fn has_marker(folder: &Folder) -> Result<bool> {
+pub fn has_marker(folder: &Folder) -> Result<bool> {
     Ok(folder.stat(NAME)?.is_some())
 }
 
 /// Names of the entries that are deleted or copied. `depth` is 0 in the folder itself.
-pub(super) fn content(folder: &Folder, depth: usize) -> Result<Vec<CString>> {
+pub fn content(folder: &Folder, depth: usize) -> Result<Vec<CString>> {
     let mut names = folder.names()?;
     names.retain(|name| {
         let name = name.as_c_str();

@@ -15,13 +15,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub(super) fn read(folder: &Path, file: &str) -> Result<String> {
+pub fn read(folder: &Path, file: &str) -> Result<String> {
     let path = folder.join(file);
     fs::read_to_string(&path).map_err(at(&path))
 }
 
 /// `None` if this kernel or this cgroup does not have the file.
-pub(super) fn read_optional(folder: &Path, file: &str) -> Result<Option<String>> {
+pub fn read_optional(folder: &Path, file: &str) -> Result<Option<String>> {
     let path = folder.join(file);
     match fs::read_to_string(&path) {
         // With psi=0 pressure files exist, but reading them fails with "unsupported".
@@ -33,7 +33,7 @@ pub(super) fn read_optional(folder: &Path, file: &str) -> Result<Option<String>>
 }
 
 /// Parses [`read_optional`]'s text.
-pub(super) fn value<T>(
+pub fn value<T>(
     folder: &Path,
     file: &str,
     parse: fn(&[u8]) -> Result<T, ParseError>,
@@ -43,18 +43,18 @@ pub(super) fn value<T>(
     Ok(value.map_err(|error| error.at(folder.join(file)))?)
 }
 
-pub(super) fn write(folder: &Path, file: &str, value: impl Display) -> Result<()> {
+pub fn write(folder: &Path, file: &str, value: impl Display) -> Result<()> {
     let path = folder.join(file);
     fs::write(&path, value.to_string()).map_err(at(&path))
 }
 
 /// Whether a file such as `cgroup.controllers` has this word; false without the file.
-pub(super) fn has_word(folder: &Path, file: &str, word: &str) -> bool {
+pub fn has_word(folder: &Path, file: &str, word: &str) -> bool {
     let text = fs::read_to_string(folder.join(file)).unwrap_or_default();
     text.split_whitespace().any(|other| other == word)
 }
 
-pub(super) fn folders(folder: &Path) -> Result<Vec<PathBuf>> {
+pub fn folders(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(at(folder))?,
@@ -68,7 +68,7 @@ pub(super) fn folders(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Including those of the cgroups below.
-pub(super) fn processes(folder: &Path) -> Result<BTreeSet<i32>> {
+pub fn processes(folder: &Path) -> Result<BTreeSet<i32>> {
     let path = folder.join("cgroup.procs");
     let text = match fs::read_to_string(&path) {
         Err(error) if is_gone(&error) => return Ok(BTreeSet::new()),
@@ -90,11 +90,7 @@ pub(super) fn processes(folder: &Path) -> Result<BTreeSet<i32>> {
 
 /// Signals every process of the cgroup but `skipped`; returns the signalled ones. Pids may be
 /// reused: a pidfd is used only if its pid is listed again.
-pub(super) fn signal(
-    folder: &Path,
-    signal: Signal,
-    skipped: &BTreeSet<i32>,
-) -> Result<BTreeSet<i32>> {
+pub fn signal(folder: &Path, signal: Signal, skipped: &BTreeSet<i32>) -> Result<BTreeSet<i32>> {
     let open = |pid: i32| {
         let process = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty());
         Some((pid, process.ok()?))
@@ -120,6 +116,6 @@ pub(super) fn signal(
     Ok(signalled)
 }
 
-pub(super) fn is_gone(error: &io::Error) -> bool {
+pub fn is_gone(error: &io::Error) -> bool {
     error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(Errno::NODEV.raw_os_error())
 }

@@ -9,7 +9,7 @@ use std::{
 
 /// The whole disk behind `path`, as `MAJOR:MINOR`, because the kernel limits disks. A partition
 /// gives its disk. Fails if the file system does not report its disk.
-pub(super) fn disk(sysfs: &Path, path: &Path) -> Result<String> {
+pub fn disk(sysfs: &Path, path: &Path) -> Result<String> {
     let meta = path.metadata().map_err(at(path))?;
     let number = if meta.file_type().is_block_device() {
         meta.rdev()
@@ -32,12 +32,12 @@ pub(super) fn disk(sysfs: &Path, path: &Path) -> Result<String> {
 }
 
 /// The disk's canonical node, to compare two paths.
-pub(super) fn node(path: &Path) -> Result<PathBuf> {
+pub fn node(path: &Path) -> Result<PathBuf> {
     let number = disk(&HostRoot::default().sysfs, path)?;
     Ok(Path::new("/dev/block").join(number))
 }
 
-pub(super) fn path(major: u32, minor: u32) -> PathBuf {
+pub fn path(major: u32, minor: u32) -> PathBuf {
     PathBuf::from(format!("/dev/block/{major}:{minor}"))
 }
 

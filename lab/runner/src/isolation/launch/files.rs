@@ -6,7 +6,7 @@ use rustix::process::{Resource, getrlimit};
 const SYS_RESOURCE: u32 = 24;
 
 /// Most open files that this program can set; `None` if unknown.
-pub(super) fn most(host: &HostRoot) -> Option<u64> {
+pub fn most(host: &HostRoot) -> Option<u64> {
     let system_max_open_files = system_max_open_files(host)?;
     let status = std::fs::read_to_string(host.procfs.join("self/status")).ok()?;
     let current = status
@@ -19,7 +19,7 @@ pub(super) fn most(host: &HostRoot) -> Option<u64> {
 }
 
 /// The kernel's maximum for any process: `fs.nr_open`.
-pub(super) fn system_max_open_files(host: &HostRoot) -> Option<u64> {
+pub fn system_max_open_files(host: &HostRoot) -> Option<u64> {
     std::fs::read_to_string(host.procfs.join("sys/fs/nr_open"))
         .ok()?
         .trim()
@@ -27,7 +27,7 @@ pub(super) fn system_max_open_files(host: &HostRoot) -> Option<u64> {
         .ok()
 }
 
-pub(super) fn check(job: &Job, can: &Abilities) -> Result<()> {
+pub fn check(job: &Job, can: &Abilities) -> Result<()> {
     match (job.open_files, can.open_files) {
         (Some(requested), Some(most)) if requested > most => bail!(
             "{requested} open files: at most {most} can be given here (the hard limit of this program, `ulimit -Hn`, without \

@@ -16,11 +16,11 @@ const GATE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Dropping it removes the FIFO; a program that still waits then waits forever.
 #[derive(Debug)]
-pub(super) struct Gate(PathBuf);
+pub struct Gate(PathBuf);
 
 impl Gate {
     /// Only `user`, or this program's user, may read it. Fails if it exists.
-    pub(super) fn make(job: &Job, user: Option<User>) -> Result<Option<Gate>> {
+    pub fn make(job: &Job, user: Option<User>) -> Result<Option<Gate>> {
         let Some(path) = job.gate.as_deref() else {
             return Ok(None);
         };
@@ -34,7 +34,7 @@ impl Gate {
 
     /// Waits for the program called `name` and writes `word`. While nobody waits at the gate, `check`
     /// fails if the program has ended.
-    pub(super) fn release(
+    pub fn release(
         &self,
         name: &str,
         word: &[u8],

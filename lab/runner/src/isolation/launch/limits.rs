@@ -77,7 +77,7 @@ impl Limits {
     }
 }
 
-pub(super) fn in_pages(bytes: u64) -> u64 {
+pub fn in_pages(bytes: u64) -> u64 {
     let page = rustix::param::page_size() as u64;
     bytes / page * page
 }

@@ -8,7 +8,7 @@ use std::{
 
 /// The executable: absolute, or the first match in the job's `PATH` (this program's own `PATH` if
 /// the job has none). A relative path with a folder is an error.
-pub(super) fn file(job: &Job) -> Result<PathBuf> {
+pub fn file(job: &Job) -> Result<PathBuf> {
     let Some(name) = job.command.first() else {
         bail!("no command to start");
     };
@@ -33,7 +33,7 @@ pub(super) fn file(job: &Job) -> Result<PathBuf> {
     in_path(Some(&folders), name).ok_or_else(|| missing(name))
 }
 
-pub(super) fn in_path(path: Option<&OsStr>, name: &OsStr) -> Option<PathBuf> {
+pub fn in_path(path: Option<&OsStr>, name: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(path?)
         .map(|folder| folder.join(name))
         .find(|file| is_program(file))
@@ -49,14 +49,14 @@ fn missing(name: &OsStr) -> anyhow::Error {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct User {
-    pub(super) uid: u32,
-    pub(super) gid: u32,
+pub struct User {
+    pub uid: u32,
+    pub gid: u32,
 }
 
 impl User {
     /// Reads only `etc/passwd`: users of a directory service are not found.
-    pub(super) fn of(job: &Job, etc: &Path) -> Result<Option<User>> {
+    pub fn of(job: &Job, etc: &Path) -> Result<Option<User>> {
         let name = job.user.as_deref();
         name.map(|name| User::find(etc, name)).transpose()
     }

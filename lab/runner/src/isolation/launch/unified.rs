@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 
 /// Limits of `folder`. Devices that occur in `requested` get their name there. A missing file means
 /// no limit.
-pub(super) fn limits(folder: &Path, requested: &[IoLimit]) -> Result<Limits> {
+pub fn limits(folder: &Path, requested: &[IoLimit]) -> Result<Limits> {
     check_exists(folder)?;
     Ok(Limits {
         memory_max: bytes(folder, "memory.max")?,
@@ -23,13 +23,13 @@ pub(super) fn limits(folder: &Path, requested: &[IoLimit]) -> Result<Limits> {
     })
 }
 
-pub(super) fn memory_high(folder: &Path) -> Result<Option<u64>> {
+pub fn memory_high(folder: &Path) -> Result<Option<u64>> {
     check_exists(folder)?;
     bytes(folder, "memory.high")
 }
 
 /// Evidence without the process's end, which these files do not have.
-pub(super) fn evidence(folder: &Path) -> Result<Evidence> {
+pub fn evidence(folder: &Path) -> Result<Evidence> {
     check_exists(folder)?;
     let stat = value(folder, "memory.stat", cgroup_memory_stat::parse_v2)?.unwrap_or_default();
     Ok(Evidence {
@@ -45,7 +45,7 @@ pub(super) fn evidence(folder: &Path) -> Result<Evidence> {
 }
 
 /// By resource. Empty if the kernel counts no stalls.
-pub(super) fn stalls(folder: &Path) -> Result<BTreeMap<String, Pressure>> {
+pub fn stalls(folder: &Path) -> Result<BTreeMap<String, Pressure>> {
     let mut stalls = BTreeMap::new();
     for resource in ["cpu", "memory", "io"] {
         let total = value(folder, &format!("{resource}.pressure"), pressure::parse)?;
@@ -61,7 +61,7 @@ pub(super) fn stalls(folder: &Path) -> Result<BTreeMap<String, Pressure>> {
 }
 
 /// Whether the cgroup and those below it have no process.
-pub(super) fn is_empty(folder: &Path) -> Result<bool> {
+pub fn is_empty(folder: &Path) -> Result<bool> {
     check_exists(folder)?;
     let name = "cgroup.events";
     let events = counts(folder, name)?;
@@ -104,7 +104,7 @@ fn cpus(folder: &Path) -> Result<Option<CpuSet>> {
     cpu_set(folder, "cpuset.cpus.effective").map(Some)
 }
 
-pub(super) fn cpu_set(folder: &Path, name: &str) -> Result<CpuSet> {
+pub fn cpu_set(folder: &Path, name: &str) -> Result<CpuSet> {
     let text = read_optional(folder, name)?.unwrap_or_default();
     CpuSet::parse(&text).map_err(|error| invalid_file(folder, name, error))
 }
@@ -136,7 +136,7 @@ fn io(folder: &Path, requested: &[IoLimit]) -> Result<Vec<IoLimit>> {
 }
 
 /// In the order of [`IoLimit::amounts`].
-pub(super) const IO_KEYS: [&str; 4] = ["rbps", "wbps", "riops", "wiops"];
+pub const IO_KEYS: [&str; 4] = ["rbps", "wbps", "riops", "wiops"];
 
 fn io_line(line: &str) -> Option<IoLimit> {
     let mut words = line.split_whitespace();

@@ -12,7 +12,7 @@ use std::{
 const FORMAT: u32 = 1;
 const MAX_FILE_BYTES: u64 = 1 << 16;
 
-pub(super) fn name(out: &Path) -> PathBuf {
+pub fn name(out: &Path) -> PathBuf {
     with_suffix(out, ".ready")
 }
 

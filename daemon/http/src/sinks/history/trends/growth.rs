@@ -24,7 +24,7 @@ const MAX_TIMES_SEEN: f64 = 10.0;
 const QUANTILE: f64 = 1.96;
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct MemoryGrowth {
+pub struct MemoryGrowth {
     /// Start time of the process, and the limit. A change begins anew.
     process_and_limit: (Option<f64>, Option<f64>),
     /// The present half hour: its begin, sum and count.
@@ -35,7 +35,7 @@ pub(super) struct MemoryGrowth {
 }
 
 impl MemoryGrowth {
-    pub(super) fn add(
+    pub fn add(
         &mut self,
         at: Stamp,
         process_and_limit: (Option<f64>, Option<f64>),
@@ -65,7 +65,7 @@ impl MemoryGrowth {
         self.current = Some((now, bytes, 1.0));
     }
 
-    pub(super) fn forecast(&self) -> Option<LimitForecast> {
+    pub fn forecast(&self) -> Option<LimitForecast> {
         let means: Vec<(f64, f64)> = self.means.iter().copied().collect();
         let (expected, earliest, latest) = time_to_limit(&means, self.process_and_limit.1?)?;
         let age = self.newest.uptime.as_secs_f64() - means.last()?.0;

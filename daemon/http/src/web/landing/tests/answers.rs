@@ -10,7 +10,7 @@ fn both(tick: &Tick) -> [String; 2] {
     [show(Some(tick), &History::default(), now), card]
 }
 
-pub(super) fn with(mut tick: Tick, source: Source, readings: Vec<Reading>) -> Tick {
+pub fn with(mut tick: Tick, source: Source, readings: Vec<Reading>) -> Tick {
     let now = tick.number as f64;
     tick.batches.push(Arc::new(batch(source, now, readings)));
     tick
@@ -165,7 +165,7 @@ fn memory_says_whose_it_is() {
 }
 
 /// Two slots a second, each with twelve reloads, 8 ms in the cache and 20 ms of replay.
-pub(super) fn replaying(second: u64) -> Tick {
+pub fn replaying(second: u64) -> Tick {
     let times = |metric, label: &'static str, seconds: f64| {
         let mut histogram = Histogram::new(&TIME_BOUNDS);
         (0..2 * second).for_each(|_| histogram.observe(seconds));

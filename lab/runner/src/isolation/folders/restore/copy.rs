@@ -15,7 +15,7 @@ use std::{
     io::{self, Read},
 };
 
-pub(super) fn copy(from: &Folder, to: &Folder, name: &CStr, owner: Option<Owner>) -> Result<u64> {
+pub fn copy(from: &Folder, to: &Folder, name: &CStr, owner: Option<Owner>) -> Result<u64> {
     let path = to.join(name);
     let to_error = |errno: Errno| at(&path)(errno);
     let changed = || {
@@ -52,7 +52,7 @@ pub(super) fn copy(from: &Folder, to: &Folder, name: &CStr, owner: Option<Owner>
 }
 
 /// Whether reflinks from one folder to the other work.
-pub(super) fn can_clone(from: &Folder, to: &Folder) -> bool {
+pub fn can_clone(from: &Folder, to: &Folder) -> bool {
     let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
     let open_unnamed =
         |folder: &Folder| rustix::fs::openat(&folder.fd, c".", flags, Mode::RUSR | Mode::WUSR).ok();

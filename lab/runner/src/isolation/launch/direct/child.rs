@@ -21,7 +21,7 @@ const RELEASE_WORD: &[u8] = b"go\n";
 const ENV: &str = "/usr/bin/env";
 const SHELL_VARIABLES: [&str; 4] = ["PWD", "OLDPWD", "SHLVL", "_"];
 
-pub(super) struct Child {
+pub struct Child {
     child: std::process::Child,
     name: String,
     output: PathBuf,
@@ -31,7 +31,7 @@ pub(super) struct Child {
 }
 
 impl Child {
-    pub(super) fn start(
+    pub fn start(
         job: &Job,
         file: &Path,
         switch_prefix: Vec<OsString>,

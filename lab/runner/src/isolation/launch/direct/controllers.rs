@@ -10,11 +10,11 @@ use rustix::io::Errno;
 use std::{fs, io::ErrorKind, path::Path};
 
 /// The leaf that this program moves into, so that its cgroup has no processes.
-pub(super) const SELF_LEAF: &str = "faultline.own";
+pub const SELF_LEAF: &str = "faultline.own";
 
 const ENABLED: &str = "cgroup.subtree_control";
 
-pub(super) fn enable(delegated: &Path, limits: &Limits) -> Result<()> {
+pub fn enable(delegated: &Path, limits: &Limits) -> Result<()> {
     let wanted = [
         ("memory", true),
         ("cpuset", limits.cpus.is_some()),
@@ -39,7 +39,7 @@ pub(super) fn enable(delegated: &Path, limits: &Limits) -> Result<()> {
 }
 
 /// Whether groups below can have limits, now or after this program has moved.
-pub(super) fn check(folder: &Path) -> Result<()> {
+pub fn check(folder: &Path) -> Result<()> {
     // The root cgroup has no `cgroup.type`, and may have processes.
     if has_word(folder, ENABLED, "memory") || !folder.join("cgroup.type").exists() {
         return Ok(());
@@ -73,7 +73,7 @@ fn move_processes(folder: &Path) -> Result<()> {
 }
 
 /// Moves this program back once no groups are left.
-pub(super) fn return_from_leaf(delegated: &Path) -> Result<()> {
+pub fn return_from_leaf(delegated: &Path) -> Result<()> {
     let leaf = delegated.join(SELF_LEAF);
     if folders(delegated)? != [leaf.clone()] {
         return Ok(());

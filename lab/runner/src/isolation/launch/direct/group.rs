@@ -18,15 +18,15 @@ use std::{
 const KILL_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Debug)]
-pub(super) struct Group {
-    pub(super) name: String,
+pub struct Group {
+    pub name: String,
     cgroups: Cgroups,
     io: Vec<(String, IoLimit)>,
     removed: bool,
 }
 
 impl Group {
-    pub(super) fn make(
+    pub fn make(
         parents: &Cgroups,
         name: &GroupName,
         limits: &Limits,
@@ -70,21 +70,21 @@ impl Group {
         Ok(group)
     }
 
-    pub(super) fn limit(&self, limits: &Limits) -> Result<()> {
+    pub fn limit(&self, limits: &Limits) -> Result<()> {
         match &self.cgroups {
             Cgroups::V1 { folders, .. } => v1::limit(folders, limits, &self.io),
             Cgroups::V2(own) => v2::limit(&own.folder, limits, &self.io),
         }
     }
 
-    pub(super) fn set_memory_limit(&self, memory: Option<u64>) -> Result<Option<u64>> {
+    pub fn set_memory_limit(&self, memory: Option<u64>) -> Result<Option<u64>> {
         match &self.cgroups {
             Cgroups::V1 { folders, .. } => v1::set_memory_limit(&folders.memory, memory),
             Cgroups::V2(own) => v2::set_memory_limit(&own.folder, memory),
         }
     }
 
-    pub(super) fn limits(&self) -> Result<Limits> {
+    pub fn limits(&self) -> Result<Limits> {
         match &self.cgroups {
             Cgroups::V1 { folders, .. } => v1::limits(folders, &self.io),
             Cgroups::V2(own) => {
@@ -95,7 +95,7 @@ impl Group {
         }
     }
 
-    pub(super) fn evidence(&self) -> Result<Evidence> {
+    pub fn evidence(&self) -> Result<Evidence> {
         match &self.cgroups {
             Cgroups::V1 { folders, stalls } => {
                 let stalls = stalls.as_ref().map(|stalls| stalls.folder.as_path());
@@ -105,7 +105,7 @@ impl Group {
         }
     }
 
-    pub(super) fn enter(&mut self, pid: u32) -> Result<()> {
+    pub fn enter(&mut self, pid: u32) -> Result<()> {
         let enter = |folder: &Path| write(folder, "cgroup.procs", pid);
         let folders = match &mut self.cgroups {
             Cgroups::V1 { folders, stalls } => {
@@ -120,7 +120,7 @@ impl Group {
         folders.into_iter().try_for_each(enter)
     }
 
-    pub(super) fn folders(&self) -> Vec<&Path> {
+    pub fn folders(&self) -> Vec<&Path> {
         let (mut folders, unified) = match &self.cgroups {
             Cgroups::V1 { folders, stalls } => (folders.all(), stalls.as_ref()),
             Cgroups::V2(own) => (Vec::new(), Some(own)),
@@ -129,11 +129,11 @@ impl Group {
         folders
     }
 
-    pub(super) fn kill(&self) -> Result<()> {
+    pub fn kill(&self) -> Result<()> {
         kill(&self.name, &self.folders())
     }
 
-    pub(super) fn remove(&mut self) -> Result<()> {
+    pub fn remove(&mut self) -> Result<()> {
         remove(&self.folders())?;
         self.removed = true;
         Ok(())
@@ -149,10 +149,7 @@ impl Drop for Group {
 }
 
 /// Folders of the groups of this scope, by the group's name.
-pub(super) fn find_by_scope(
-    parents: &Cgroups,
-    scope: &str,
-) -> Result<BTreeMap<String, Vec<PathBuf>>> {
+pub fn find_by_scope(parents: &Cgroups, scope: &str) -> Result<BTreeMap<String, Vec<PathBuf>>> {
     let prefix = format!("{NAME_PREFIX}.{scope}.");
     let mut found: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     let (controllers, unified) = match parents {
@@ -189,7 +186,7 @@ fn name_with_prefix(folder: &Path, prefix: &str) -> Option<String> {
 }
 
 /// Lifts limits under which processes wait for memory and cannot handle SIGTERM; best effort.
-pub(super) fn lift_memory_limits(folders: &[PathBuf]) {
+pub fn lift_memory_limits(folders: &[PathBuf]) {
     for folder in folders {
         // Opening a missing file fails, because nothing can be created in a cgroup.
         let _ = v2::set_memory_limit(folder, None);
@@ -200,7 +197,7 @@ pub(super) fn lift_memory_limits(folders: &[PathBuf]) {
 }
 
 /// Sends SIGTERM once to each process: in version 1 a process is in a folder of every controller.
-pub(super) fn terminate(folders: &[impl AsRef<Path>]) -> Result<()> {
+pub fn terminate(folders: &[impl AsRef<Path>]) -> Result<()> {
     let mut requested = BTreeSet::new();
     for folder in folders {
         requested.extend(signal(folder.as_ref(), Signal::TERM, &requested)?);
@@ -208,7 +205,7 @@ pub(super) fn terminate(folders: &[impl AsRef<Path>]) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn is_empty(folders: &[impl AsRef<Path>]) -> Result<bool> {
+pub fn is_empty(folders: &[impl AsRef<Path>]) -> Result<bool> {
     for folder in folders {
         if !processes(folder.as_ref())?.is_empty() {
             return Ok(false);
@@ -225,7 +222,7 @@ fn all_processes(folders: &[impl AsRef<Path>]) -> Result<BTreeSet<i32>> {
     Ok(all)
 }
 
-pub(super) fn kill(name: &str, folders: &[impl AsRef<Path>]) -> Result<()> {
+pub fn kill(name: &str, folders: &[impl AsRef<Path>]) -> Result<()> {
     let emptied = wait(KILL_TIMEOUT, || {
         for folder in folders {
             kill_all(folder.as_ref())?;
@@ -243,7 +240,7 @@ pub(super) fn kill(name: &str, folders: &[impl AsRef<Path>]) -> Result<()> {
     )
 }
 
-pub(super) fn remove(folders: &[impl AsRef<Path>]) -> Result<()> {
+pub fn remove(folders: &[impl AsRef<Path>]) -> Result<()> {
     { folders.iter() }.try_for_each(|folder| remove_folder(folder.as_ref()))
 }
 

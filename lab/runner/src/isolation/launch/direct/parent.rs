@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// The parents of groups, or the cgroups of one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Cgroups {
+pub enum Cgroups {
     V1 {
         folders: v1::Folders,
         /// A cgroup of version 2 without controllers, for pressure. It is below this program's own
@@ -27,15 +27,15 @@ pub(super) enum Cgroups {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Unified {
-    pub(super) folder: PathBuf,
+pub struct Unified {
+    pub folder: PathBuf,
     /// The limits of all ancestors up to this one apply as well. Groups of an earlier program may
     /// be anywhere below it.
-    pub(super) top: PathBuf,
+    pub top: PathBuf,
 }
 
 impl Unified {
-    pub(super) fn below(&self, name: &str) -> Unified {
+    pub fn below(&self, name: &str) -> Unified {
         Unified {
             folder: self.folder.join(name),
             top: self.top.clone(),
@@ -45,7 +45,7 @@ impl Unified {
 
 impl Cgroups {
     /// Version 1 if it has the memory controller, which the kernel gives to one version only.
-    pub(super) fn parents(roots: &CgroupRoots) -> Result<Cgroups> {
+    pub fn parents(roots: &CgroupRoots) -> Result<Cgroups> {
         let host = &roots.host;
         let mounts = host.read_proc("self/mountinfo", mountinfo::parse)?;
         let v1 = |controller: &str| {
@@ -87,7 +87,7 @@ impl Cgroups {
         Ok(Cgroups::V2(Unified { folder, ..own }))
     }
 
-    pub(super) fn abilities(&self, host: &HostRoot) -> Abilities {
+    pub fn abilities(&self, host: &HostRoot) -> Abilities {
         let open_files = files::most(host);
         match self {
             Cgroups::V1 { folders, stalls } => Abilities {

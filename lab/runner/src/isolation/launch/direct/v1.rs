@@ -13,15 +13,15 @@ use std::{
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Folders {
-    pub(super) memory: PathBuf,
-    pub(super) cpuset: Option<PathBuf>,
-    pub(super) blkio: Option<PathBuf>,
+pub struct Folders {
+    pub memory: PathBuf,
+    pub cpuset: Option<PathBuf>,
+    pub blkio: Option<PathBuf>,
 }
 
 impl Folders {
     /// Those of a group with these limits.
-    pub(super) fn below(&self, name: &str, limits: &Limits) -> Folders {
+    pub fn below(&self, name: &str, limits: &Limits) -> Folders {
         let cpuset = self.cpuset.as_ref().filter(|_| limits.cpus.is_some());
         let blkio = self.blkio.as_ref().filter(|_| !limits.io.is_empty());
         Folders {
@@ -31,7 +31,7 @@ impl Folders {
         }
     }
 
-    pub(super) fn all(&self) -> Vec<&Path> {
+    pub fn all(&self) -> Vec<&Path> {
         let optional = self.cpuset.iter().chain(&self.blkio);
         std::iter::once(&self.memory)
             .chain(optional)
@@ -44,7 +44,7 @@ const MEMORY_LIMIT: &str = "memory.limit_in_bytes";
 const MEMSW_LIMIT: &str = "memory.memsw.limit_in_bytes";
 const OOM_CONTROL: &str = "memory.oom_control";
 
-pub(super) fn limit(folders: &Folders, limits: &Limits, io: &[(String, IoLimit)]) -> Result<()> {
+pub fn limit(folders: &Folders, limits: &Limits, io: &[(String, IoLimit)]) -> Result<()> {
     if let Some(bytes) = limits.memory_max {
         write(&folders.memory, MEMORY_LIMIT, bytes)?;
     }
@@ -75,7 +75,7 @@ pub(super) fn limit(folders: &Folders, limits: &Limits, io: &[(String, IoLimit)]
 }
 
 /// Changes the hard limit. Processes of a full group then wait instead of being killed.
-pub(super) fn set_memory_limit(memory: &Path, bytes: Option<u64>) -> Result<Option<u64>> {
+pub fn set_memory_limit(memory: &Path, bytes: Option<u64>) -> Result<Option<u64>> {
     write(memory, OOM_CONTROL, "1")?;
     let text = bytes.map_or("-1".to_owned(), |bytes| bytes.to_string());
     // The limit of memory and swap must not be below that of memory.
@@ -92,7 +92,7 @@ pub(super) fn set_memory_limit(memory: &Path, bytes: Option<u64>) -> Result<Opti
     bytes_of(&path, &read(memory, MEMORY_LIMIT)?)
 }
 
-pub(super) fn waits_when_full(memory: &Path) -> bool {
+pub fn waits_when_full(memory: &Path) -> bool {
     let text = fs::read_to_string(memory.join(OOM_CONTROL)).unwrap_or_default();
     text.lines().any(|line| line.trim() == "oom_kill_disable 1")
 }
@@ -109,7 +109,7 @@ fn value_of<'t>(text: &'t str, key: &str) -> Option<&'t str> {
     text.lines().find_map(value)
 }
 
-pub(super) fn limits(folders: &Folders, requested: &[(String, IoLimit)]) -> Result<Limits> {
+pub fn limits(folders: &Folders, requested: &[(String, IoLimit)]) -> Result<Limits> {
     // Includes the limits of the ancestors.
     let path = folders.memory.join("memory.stat");
     let text = read(&folders.memory, "memory.stat")?;
@@ -149,7 +149,7 @@ fn bytes_of(path: &Path, value: &str) -> Result<Option<u64>> {
     Ok(limit.bytes())
 }
 
-pub(super) fn evidence(memory: &Path, stalls: Option<&Path>) -> Result<Evidence> {
+pub fn evidence(memory: &Path, stalls: Option<&Path>) -> Result<Evidence> {
     // Fails if the group is gone.
     let text = read(memory, OOM_CONTROL)?;
     let count = |name| value_of(&text, name).and_then(|count| count.trim().parse().ok());

@@ -2,7 +2,7 @@ use crate::isolation::launch::{IoLimit, Limits, cgroup::write, unified};
 use anyhow::Result;
 use std::path::Path;
 
-pub(super) fn limit(folder: &Path, limits: &Limits, io: &[(String, IoLimit)]) -> Result<()> {
+pub fn limit(folder: &Path, limits: &Limits, io: &[(String, IoLimit)]) -> Result<()> {
     let amounts = [
         ("memory.max", limits.memory_max),
         ("memory.high", limits.memory_high),
@@ -29,14 +29,14 @@ pub(super) fn limit(folder: &Path, limits: &Limits, io: &[(String, IoLimit)]) ->
     Ok(())
 }
 
-pub(super) fn set_memory_limit(folder: &Path, bytes: Option<u64>) -> Result<Option<u64>> {
+pub fn set_memory_limit(folder: &Path, bytes: Option<u64>) -> Result<Option<u64>> {
     let text = bytes.map_or("max".to_owned(), |bytes| bytes.to_string());
     write(folder, "memory.high", text)?;
     unified::memory_high(folder)
 }
 
 /// Effective limits: the strictest from `folder` up to `top`.
-pub(super) fn limits(folder: &Path, top: &Path, requested: &[IoLimit]) -> Result<Limits> {
+pub fn limits(folder: &Path, top: &Path, requested: &[IoLimit]) -> Result<Limits> {
     let mut limits = unified::limits(folder, requested)?;
     for above in folder
         .ancestors()

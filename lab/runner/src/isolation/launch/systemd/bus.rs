@@ -9,7 +9,7 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time for systemd to return after it re-executes itself, as in upgrades.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 
-pub(super) type Properties = Vec<(&'static str, Variant<'static>)>;
+pub type Properties = Vec<(&'static str, Variant<'static>)>;
 
 /// Row of `ListUnits`: name, description, load, active and sub state, followed, path, job, its type
 /// and path.
@@ -72,15 +72,15 @@ trait Values {
 
 /// The connection to systemd. It also holds the references that keep units loaded.
 #[derive(Debug, Clone)]
-pub(super) struct Bus {
+pub struct Bus {
     manager: ManagerProxy<'static>,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Unit(HashMap<String, OwnedVariant>);
+pub struct Unit(HashMap<String, OwnedVariant>);
 
 impl Bus {
-    pub(super) fn connect() -> Result<Self> {
+    pub fn connect() -> Result<Self> {
         let connect = async {
             let connection = zbus::connection::Builder::system()
                 .method_timeout(CALL_TIMEOUT)
@@ -100,19 +100,19 @@ impl Bus {
     }
 
     /// systemd's own variables, which every service inherits.
-    pub(super) fn environment(&self) -> Result<Vec<String>> {
+    pub fn environment(&self) -> Result<Vec<String>> {
         let variables = self.call("systemd", async |manager| manager.environment().await)?;
         Ok(variables.unwrap_or_default())
     }
 
-    pub(super) fn version(&self) -> Result<Option<u32>> {
+    pub fn version(&self) -> Result<Option<u32>> {
         let text = zbus::block_on(self.manager.version())
             .map_err(|error| describe_error("systemd", &error))?;
         Ok(version(&text))
     }
 
     /// Creates a unit and queues its start.
-    pub(super) fn start(&self, unit: &str, properties: &Properties) -> Result<()> {
+    pub fn start(&self, unit: &str, properties: &Properties) -> Result<()> {
         // Not retried: without an answer it is unknown whether the call was executed.
         let started =
             zbus::block_on(
@@ -125,7 +125,7 @@ impl Bus {
     }
 
     /// Changes properties until the next boot.
-    pub(super) fn set(&self, unit: &str, properties: &Properties) -> Result<()> {
+    pub fn set(&self, unit: &str, properties: &Properties) -> Result<()> {
         self.call(unit, async |manager| {
             manager.set_unit_properties(unit, true, properties).await
         })
@@ -133,7 +133,7 @@ impl Bus {
     }
 
     /// Queues the stop. A missing unit is no error.
-    pub(super) fn stop(&self, unit: &str) -> Result<()> {
+    pub fn stop(&self, unit: &str) -> Result<()> {
         self.call(unit, async |manager| {
             manager.stop_unit(unit, "replace").await
         })
@@ -141,26 +141,26 @@ impl Bus {
     }
 
     /// `who` is `main` or `all`. A missing process is no error.
-    pub(super) fn kill(&self, unit: &str, who: &str, signal: i32) -> Result<()> {
+    pub fn kill(&self, unit: &str, who: &str, signal: i32) -> Result<()> {
         self.call(unit, async |manager| {
             manager.kill_unit(unit, who, signal).await
         })
         .map(drop)
     }
 
-    pub(super) fn reset(&self, unit: &str) -> Result<()> {
+    pub fn reset(&self, unit: &str) -> Result<()> {
         self.call(unit, async |manager| manager.reset_failed_unit(unit).await)
             .map(drop)
     }
 
     /// The reference may belong to a program that has ended.
-    pub(super) fn release(&self, unit: &str) -> Result<()> {
+    pub fn release(&self, unit: &str) -> Result<()> {
         self.call(unit, async |manager| manager.unref_unit(unit).await)
             .map(drop)
     }
 
     /// Sorted names of matching units that are loaded, including failed ones.
-    pub(super) fn list(&self, pattern: &str) -> Result<Vec<String>> {
+    pub fn list(&self, pattern: &str) -> Result<Vec<String>> {
         let states = [
             "active",
             "reloading",
@@ -177,7 +177,7 @@ impl Bus {
         Ok(names)
     }
 
-    pub(super) fn unit(&self, unit: &str) -> Result<Option<Unit>> {
+    pub fn unit(&self, unit: &str) -> Result<Option<Unit>> {
         self.call(unit, async |manager| {
             let path = manager.get_unit(unit).await?;
             let values = ValuesProxy::new(manager.inner().connection(), path).await?;
@@ -211,39 +211,39 @@ impl Bus {
 }
 
 impl Unit {
-    pub(super) fn is_down(&self) -> bool {
+    pub fn is_down(&self) -> bool {
         matches!(self.text("ActiveState"), Some("inactive" | "failed"))
     }
 
-    pub(super) fn is_settled(&self) -> bool {
+    pub fn is_settled(&self) -> bool {
         let job = self.get::<(u32, OwnedObjectPath)>("Job");
         job.is_none_or(|(id, _)| id == 0)
     }
 
     /// Whether the service's program was executed. A short-lived one may never have been active.
     /// Exit codes from 200 on mean that systemd could not execute it.
-    pub(super) fn was_executed(&self) -> bool {
+    pub fn was_executed(&self) -> bool {
         let at = self.get::<u64>("ActiveEnterTimestampMonotonic");
         at.is_some_and(|at| at > 0)
             || matches!(self.ended(), Some(End::Code(..200) | End::Signal(_)))
     }
 
     /// Relative to the root of the hierarchy.
-    pub(super) fn cgroup(&self) -> Option<&str> {
+    pub fn cgroup(&self) -> Option<&str> {
         self.text("ControlGroup")
     }
 
-    pub(super) fn result(&self) -> Option<&str> {
+    pub fn result(&self) -> Option<&str> {
         self.text("Result")
     }
 
     /// Current or last process of the service.
-    pub(super) fn main_pid(&self) -> Option<u32> {
+    pub fn main_pid(&self) -> Option<u32> {
         let pid = |name| self.get::<u32>(name).filter(|pid| *pid > 1);
         pid("MainPID").or_else(|| pid("ExecMainPID"))
     }
 
-    pub(super) fn ended(&self) -> Option<End> {
+    pub fn ended(&self) -> Option<End> {
         let status = self.get("ExecMainStatus")?;
         // A `CLD_` code of `waitid(2)`.
         match self.get::<i32>("ExecMainCode")? {

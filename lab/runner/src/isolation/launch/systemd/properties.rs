@@ -29,14 +29,14 @@ const SET_BY_SYSTEMD: [&str; 16] = [
 /// Added to the job's grace before systemd kills.
 const KILL_MARGIN: Duration = Duration::from_secs(30);
 
-pub(super) fn property(
+pub fn property(
     name: &'static str,
     value: impl Into<Variant<'static>>,
 ) -> (&'static str, Variant<'static>) {
     (name, value.into())
 }
 
-pub(super) fn slice(description: String, limits: &Limits) -> Result<Properties> {
+pub fn slice(description: String, limits: &Limits) -> Result<Properties> {
     let mut properties: Properties = vec![property("Description", description)];
     for name in [
         "CPUAccounting",
@@ -95,7 +95,7 @@ fn mask(cpus: &[u32]) -> Vec<u8> {
 /// Properties of the service in `slice`. `global` are the variables that systemd gives to every
 /// service. `has_exit_type`: the service continues without its first process while another one runs.
 /// Fails on text that is not UTF-8, because systemd accepts only that.
-pub(super) fn service(
+pub fn service(
     job: &Job,
     slice: &str,
     program: &Path,

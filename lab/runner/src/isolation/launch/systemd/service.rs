@@ -19,7 +19,7 @@ const APPLY_TIMEOUT: Duration = Duration::from_secs(2);
 const KILL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Dropping it removes both units.
-pub(super) struct Service {
+pub struct Service {
     bus: Bus,
     slice: String,
     name: String,
@@ -33,12 +33,7 @@ pub(super) struct Service {
 
 impl Service {
     /// Creates the slice with its limits. After an error nothing is left.
-    pub(super) fn begin(
-        bus: Bus,
-        root: &Path,
-        job: &Job,
-        properties: &Properties,
-    ) -> Result<Service> {
+    pub fn begin(bus: Bus, root: &Path, job: &Job, properties: &Properties) -> Result<Service> {
         let slice = format!("{}.slice", job.name);
         bus.start(&slice, properties)?;
         let mut service = Service {
@@ -65,12 +60,7 @@ impl Service {
             .ok_or_else(|| anyhow!("{slice}: {path:?} is no folder of a cgroup"))
     }
 
-    pub(super) fn start(
-        &mut self,
-        job: &Job,
-        user: Option<User>,
-        properties: &Properties,
-    ) -> Result<()> {
+    pub fn start(&mut self, job: &Job, user: Option<User>, properties: &Properties) -> Result<()> {
         self.gate = Gate::make(job, user)?;
         // A missing folder would otherwise be reported only as an exit code.
         job.open_output()?;
@@ -205,7 +195,7 @@ impl Drop for Service {
     }
 }
 
-pub(super) fn remove(bus: &Bus, service: &str, slice: &str) -> Result<()> {
+pub fn remove(bus: &Bus, service: &str, slice: &str) -> Result<()> {
     kill_all(bus, service)?;
     for unit in [service, slice] {
         bus.stop(unit)?;
@@ -225,7 +215,7 @@ pub(super) fn remove(bus: &Bus, service: &str, slice: &str) -> Result<()> {
 
 /// Sets the service's throttling memory limit until the next boot. Returns false if the service is
 /// down: systemd would reload a missing unit and keep the limit for it.
-pub(super) fn set_memory_high(bus: &Bus, service: &str, bytes: Option<u64>) -> Result<bool> {
+pub fn set_memory_high(bus: &Bus, service: &str, bytes: Option<u64>) -> Result<bool> {
     if bus.unit(service)?.is_none_or(|unit| unit.is_down()) {
         return Ok(false);
     }
