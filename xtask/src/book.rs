@@ -8,7 +8,7 @@ use crate::{
     rules::files,
     run::{files_below, has_extension, output, read},
 };
-use anyhow::{Context, bail};
+use anyhow::{Context, Result, bail};
 use std::{
     collections::{BTreeSet, VecDeque},
     fmt::Write as _,
@@ -32,7 +32,7 @@ enable = false
 
 /// Builds and checks `target/book`. Fails for a page without links to it, a broken link, and errors
 /// of mdBook.
-pub fn make(root: &Path, mdbook: &str, version: &str) -> anyhow::Result<()> {
+pub fn make(root: &Path, mdbook: &str, version: &str) -> Result<()> {
     let stage = root.join("target/book-source");
     let site = root.join("target/book");
     for folder in [&stage, &site] {
@@ -77,7 +77,7 @@ struct Book<'a> {
 }
 
 impl Book<'_> {
-    fn collect(&mut self) -> anyhow::Result<()> {
+    fn collect(&mut self) -> Result<()> {
         let mut waiting = VecDeque::from([PathBuf::from(MAP_PAGE), PathBuf::from(FIRST_PAGE)]);
         while let Some(path) = waiting.pop_front() {
             if !self.seen.insert(path.clone()) {
@@ -99,7 +99,7 @@ impl Book<'_> {
         Ok(())
     }
 
-    fn page(&mut self, path: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    fn page(&mut self, path: &Path) -> Result<Vec<PathBuf>> {
         let text = read(self.root, path)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         let mut linked = Vec::new();
@@ -129,7 +129,7 @@ impl Book<'_> {
         Ok(linked)
     }
 
-    fn list(&mut self, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    fn list(&mut self, folder: &Path) -> Result<Vec<PathBuf>> {
         let entries =
             fs::read_dir(self.root.join(folder)).with_context(|| folder.display().to_string())?;
         let entries: BTreeSet<_> = entries
@@ -160,7 +160,7 @@ impl Book<'_> {
         Ok(linked)
     }
 
-    fn is_complete(&self) -> anyhow::Result<()> {
+    fn is_complete(&self) -> Result<()> {
         for page in files(self.root, "docs", "md")? {
             if !self.seen.contains(&page) {
                 bail!(
@@ -172,7 +172,7 @@ impl Book<'_> {
         Ok(())
     }
 
-    fn put(&self, location: &Path, text: &str) -> anyhow::Result<()> {
+    fn put(&self, location: &Path, text: &str) -> Result<()> {
         let file = self.source.join(location);
         fs::create_dir_all(file.parent().unwrap_or(&file))?;
         fs::write(&file, text).with_context(|| file.display().to_string())
@@ -246,7 +246,7 @@ fn title(text: &str) -> Option<String> {
         .map(|title| title.trim().to_owned())
 }
 
-fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+fn copy(from: &Path, to: &Path) -> Result<()> {
     if from.is_dir() {
         for name in files_below(from, Path::new(""))? {
             copy(&from.join(&name), &to.join(&name))?;

@@ -2,7 +2,7 @@
 //! identifiers that name a thing by a story about it (`told`, `held`) and not by its noun.
 
 use crate::run::{is_production, production, read, tokens};
-use anyhow::Context;
+use anyhow::{Context, Result};
 use proc_macro2::{TokenStream, TokenTree};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ struct Amount {
     reason: String,
 }
 
-pub fn check(root: &Path, files: &[PathBuf], broken: &mut Vec<String>) -> anyhow::Result<()> {
+pub fn check(root: &Path, files: &[PathBuf], broken: &mut Vec<String>) -> Result<()> {
     let entries: Vec<Amount> = serde_saphyr::from_str(&read(root, Path::new(LIMITS))?)
         .with_context(|| format!("{LIMITS} cannot be read"))?;
     let limit = entries
@@ -62,7 +62,7 @@ pub fn check(root: &Path, files: &[PathBuf], broken: &mut Vec<String>) -> anyhow
 }
 
 impl Amount {
-    fn add(&mut self, text: &str) -> anyhow::Result<()> {
+    fn add(&mut self, text: &str) -> Result<()> {
         let (comments, code): (Vec<&str>, Vec<&str>) =
             production(text).partition(|line| line.trim_start().starts_with("//"));
         self.comment_bytes += comments.iter().map(|line| line.trim().len()).sum::<usize>();

@@ -8,7 +8,7 @@ use crate::{
     rules,
     run::{self, read},
 };
-use anyhow::{Context, bail};
+use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -16,7 +16,7 @@ const FOLDER: &str = "grafana/dashboards";
 
 const COLUMNS: u64 = 24;
 
-pub fn write(root: &Path) -> anyhow::Result<()> {
+pub fn write(root: &Path) -> Result<()> {
     for file in rules::files(root, FOLDER, "json")? {
         let text = normalized(&read(root, &file)?).with_context(|| file.display().to_string())?;
         run::write(root, &file, &text)?;
@@ -24,7 +24,7 @@ pub fn write(root: &Path) -> anyhow::Result<()> {
     check(root)
 }
 
-pub fn check(root: &Path) -> anyhow::Result<()> {
+pub fn check(root: &Path) -> Result<()> {
     let files = rules::files(root, FOLDER, "json")?;
     let mut broken = Vec::new();
     let mut dashboards = Vec::new();
@@ -58,7 +58,7 @@ pub fn check(root: &Path) -> anyhow::Result<()> {
 
 /// Sorts keys, numbers panels and puts them next to each other, and removes what a server adds when
 /// it saves.
-fn normalized(text: &str) -> anyhow::Result<String> {
+fn normalized(text: &str) -> Result<String> {
     let mut dashboard: Value = serde_json::from_str(text)?;
     let object = dashboard.as_object_mut().context("no dashboard")?;
     object.remove("id");

@@ -1,7 +1,7 @@
 //! Dependencies between packages of the workspace must match the table in ARCHITECTURE.md.
 
 use crate::run::{packages, read};
-use anyhow::Context;
+use anyhow::{Context, Result};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
@@ -17,7 +17,7 @@ pub struct Member {
     uses: BTreeSet<String>,
 }
 
-pub fn read_table(root: &Path) -> anyhow::Result<Vec<Member>> {
+pub fn read_table(root: &Path) -> Result<Vec<Member>> {
     let text = read(root, Path::new(PAGE))?;
     let (_, table) = text
         .split_once(HEAD)
@@ -47,7 +47,7 @@ fn member(row: &str) -> Option<Member> {
 }
 
 /// Adds every dependency that differs from the table, except those for tests.
-pub fn check(root: &Path, members: &[Member], broken: &mut Vec<String>) -> anyhow::Result<()> {
+pub fn check(root: &Path, members: &[Member], broken: &mut Vec<String>) -> Result<()> {
     let packages = packages(root, &["--no-deps", "--offline"])?;
     let mut found: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for package in &packages {

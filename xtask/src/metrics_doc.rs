@@ -1,6 +1,7 @@
 //! docs/METRICS.md, from the catalog.
 
 use crate::run;
+use anyhow::Result;
 use faultline_metrics::{Kind, Metric, Section, metrics};
 use std::{fmt::Write, path::Path};
 
@@ -27,11 +28,11 @@ Generated from the catalog by `cargo run -p xtask -- metrics-doc`; do not edit.
 - Every value is taken on the daemon's own tick; a scrape gets the newest one and measures nothing.
 ";
 
-pub fn write(root: &Path) -> anyhow::Result<()> {
+pub fn write(root: &Path) -> Result<()> {
     run::write(root, Path::new(PAGE), &page())
 }
 
-pub fn check(root: &Path) -> anyhow::Result<()> {
+pub fn check(root: &Path) -> Result<()> {
     run::check_written(root, Path::new(PAGE), &page(), "metrics-doc")
 }
 

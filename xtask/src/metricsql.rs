@@ -7,7 +7,7 @@ use crate::{
     rules::{RULES, expression, expressions, files},
     run::{self, read},
 };
-use anyhow::{Context, bail};
+use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 
 const FOLDER: &str = "grafana/prometheus/metricsql";
@@ -16,21 +16,21 @@ const HEAD: &str = "\
 # Generated from the file of the same name in ../rules by `cargo run -p xtask -- metricsql`; do not edit. For vmalert.
 ";
 
-pub fn write(root: &Path) -> anyhow::Result<()> {
+pub fn write(root: &Path) -> Result<()> {
     for (file, text) in variants(root)? {
         run::write(root, &file, &text)?;
     }
     Ok(())
 }
 
-pub fn check(root: &Path) -> anyhow::Result<()> {
+pub fn check(root: &Path) -> Result<()> {
     for (file, text) in variants(root)? {
         run::check_written(root, &file, &text, "metricsql")?;
     }
     Ok(())
 }
 
-fn variants(root: &Path) -> anyhow::Result<Vec<(PathBuf, String)>> {
+fn variants(root: &Path) -> Result<Vec<(PathBuf, String)>> {
     let variant = |file: PathBuf| {
         let name = file.file_name().context("a file without a name")?;
         let (text, replaced) = replace(&read(root, &file)?);

@@ -2,7 +2,7 @@
 //! parent.
 
 use crate::run::{is_production, production, read, tokens};
-use anyhow::Context;
+use anyhow::{Context, Result};
 use proc_macro2::{Delimiter, TokenTree};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,7 +19,7 @@ pub fn check(
     files: &[PathBuf],
     folders: &[&str],
     broken: &mut Vec<String>,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     for folder in folders {
         let source = FilePath::new(folder).join("src");
         let mut named: BTreeMap<Path, Vec<Path>> = BTreeMap::new();

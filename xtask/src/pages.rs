@@ -1,6 +1,7 @@
 //! Checks claims of the documents: links, names of tests, and lines that several pages have.
 
 use crate::run::{has_extension, read};
+use anyhow::Result;
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -28,7 +29,7 @@ const CONFIG_KEYS: (&str, &str) = (
     "daemon/core/src/config/default.toml",
 );
 
-pub fn check(root: &Path, files: &[PathBuf], broken: &mut Vec<String>) -> anyhow::Result<()> {
+pub fn check(root: &Path, files: &[PathBuf], broken: &mut Vec<String>) -> Result<()> {
     for file in files.iter().filter(|file| has_extension(file, "md")) {
         page(root, file, broken)?;
     }
@@ -48,7 +49,7 @@ pub fn check(root: &Path, files: &[PathBuf], broken: &mut Vec<String>) -> anyhow
 }
 
 /// Links, anchors and names of tests.
-fn page(root: &Path, file: &Path, broken: &mut Vec<String>) -> anyhow::Result<()> {
+fn page(root: &Path, file: &Path, broken: &mut Vec<String>) -> Result<()> {
     let text = read(root, file)?;
     let folder = file.parent().unwrap_or(Path::new(""));
     for link in links(&text) {
@@ -87,7 +88,7 @@ fn page(root: &Path, file: &Path, broken: &mut Vec<String>) -> anyhow::Result<()
 
 /// The ten lines of the quick start must be equal on every page that has them. No other page may
 /// have another version.
-fn check_quick_start(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()> {
+fn check_quick_start(root: &Path, broken: &mut Vec<String>) -> Result<()> {
     let mut blocks = BTreeSet::new();
     for (file, heading) in QUICK_START_PAGES {
         let text = read(root, Path::new(file))?;

@@ -5,7 +5,7 @@ pub mod expression;
 pub mod shape;
 
 use crate::run::{files_below, has_extension, read};
-use anyhow::Context;
+use anyhow::{Context, Result};
 use expression::{Names, result_labels};
 use serde::Deserialize;
 use std::{
@@ -73,7 +73,7 @@ struct Expected {
     exp_labels: BTreeMap<String, String>,
 }
 
-pub fn check(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()> {
+pub fn check(root: &Path, broken: &mut Vec<String>) -> Result<()> {
     let rules = all(root)?;
     let cases: Vec<Case> = parse_all::<TestFile>(root, TESTS)?
         .into_iter()
@@ -103,12 +103,12 @@ pub fn check(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub fn expressions(root: &Path, file: &Path) -> anyhow::Result<Vec<String>> {
+pub fn expressions(root: &Path, file: &Path) -> Result<Vec<String>> {
     let rules = parse::<RuleFile>(root, file)?.rules();
     Ok(rules.map(|rule| rule.expr).collect())
 }
 
-pub fn names(root: &Path) -> anyhow::Result<Names> {
+pub fn names(root: &Path) -> Result<Names> {
     Ok(names_with(&all(root)?))
 }
 
@@ -118,23 +118,23 @@ fn names_with(rules: &[Rule]) -> Names {
     names
 }
 
-fn all(root: &Path) -> anyhow::Result<Vec<Rule>> {
+fn all(root: &Path) -> Result<Vec<Rule>> {
     let files = parse_all::<RuleFile>(root, RULES)?;
     Ok(files.into_iter().flat_map(RuleFile::rules).collect())
 }
 
-pub fn files(root: &Path, folder: &str, extension: &str) -> anyhow::Result<Vec<PathBuf>> {
+pub fn files(root: &Path, folder: &str, extension: &str) -> Result<Vec<PathBuf>> {
     let mut files = files_below(root, Path::new(folder))?;
     files.retain(|file| has_extension(file, extension));
     Ok(files)
 }
 
-fn parse_all<T: serde::de::DeserializeOwned>(root: &Path, folder: &str) -> anyhow::Result<Vec<T>> {
+fn parse_all<T: serde::de::DeserializeOwned>(root: &Path, folder: &str) -> Result<Vec<T>> {
     let files = files(root, folder, "yml")?;
     files.iter().map(|file| parse(root, file)).collect()
 }
 
-pub fn parse<T: serde::de::DeserializeOwned>(root: &Path, file: &Path) -> anyhow::Result<T> {
+pub fn parse<T: serde::de::DeserializeOwned>(root: &Path, file: &Path) -> Result<T> {
     let options = serde_saphyr::options! { with_snippet: false };
     serde_saphyr::from_str_with_options(&read(root, file)?, options)
         .with_context(|| file.display().to_string())

@@ -1,13 +1,14 @@
-use anyhow::{Context, bail};
+use anyhow::{Context, Result, bail};
 use proc_macro2::TokenStream;
 use serde_json::Value;
 use std::{
+    fs,
     path::{Path, PathBuf},
     process::Command,
 };
 
 #[expect(clippy::disallowed_methods, reason = "a chore runs programs itself")]
-pub fn output(root: &Path, program: &str, arguments: &[&str]) -> anyhow::Result<String> {
+pub fn output(root: &Path, program: &str, arguments: &[&str]) -> Result<String> {
     let output = Command::new(program)
         .args(arguments)
         .current_dir(root)
@@ -23,7 +24,7 @@ pub fn output(root: &Path, program: &str, arguments: &[&str]) -> anyhow::Result<
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-pub fn packages(root: &Path, options: &[&str]) -> anyhow::Result<Vec<Value>> {
+pub fn packages(root: &Path, options: &[&str]) -> Result<Vec<Value>> {
     let arguments = [&["metadata", "--format-version", "1"], options].concat();
     let mut metadata: Value = serde_json::from_str(&output(root, "cargo", &arguments)?)?;
     match metadata["packages"].take() {
@@ -32,18 +33,18 @@ pub fn packages(root: &Path, options: &[&str]) -> anyhow::Result<Vec<Value>> {
     }
 }
 
-pub fn read(root: &Path, file: &Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(root.join(file))
+pub fn read(root: &Path, file: &Path) -> Result<String> {
+    fs::read_to_string(root.join(file))
         .with_context(|| format!("{} cannot be read", file.display()))
 }
 
-pub fn write(root: &Path, file: &Path, text: &str) -> anyhow::Result<()> {
-    std::fs::write(root.join(file), text)
+pub fn write(root: &Path, file: &Path, text: &str) -> Result<()> {
+    fs::write(root.join(file), text)
         .with_context(|| format!("{} cannot be written", file.display()))
 }
 
 /// Fails unless the file has the text that `chore` writes.
-pub fn check_written(root: &Path, file: &Path, text: &str, chore: &str) -> anyhow::Result<()> {
+pub fn check_written(root: &Path, file: &Path, text: &str, chore: &str) -> Result<()> {
     if read(root, file)? != text {
         bail!(
             "{} does not match its sources; run: cargo run -p xtask -- {chore}",
@@ -53,10 +54,10 @@ pub fn check_written(root: &Path, file: &Path, text: &str, chore: &str) -> anyho
     Ok(())
 }
 
-pub fn files_below(root: &Path, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+pub fn files_below(root: &Path, folder: &Path) -> Result<Vec<PathBuf>> {
     let unreadable = || format!("{} cannot be read", folder.display());
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(root.join(folder)).with_context(unreadable)? {
+    for entry in fs::read_dir(root.join(folder)).with_context(unreadable)? {
         let path = folder.join(entry.with_context(unreadable)?.file_name());
         if root.join(&path).is_dir() {
             files.extend(files_below(root, &path)?);
@@ -89,7 +90,7 @@ pub fn production(text: &str) -> impl Iterator<Item = &str> {
         .take_while(|line| !line.starts_with("#[cfg(test)]"))
 }
 
-pub fn tokens<'a>(lines: impl Iterator<Item = &'a str>) -> anyhow::Result<TokenStream> {
+pub fn tokens<'a>(lines: impl Iterator<Item = &'a str>) -> Result<TokenStream> {
     let code: String = lines.flat_map(|line| [line, "\n"]).collect();
     code.parse()
         .map_err(|error| anyhow::anyhow!("no Rust: {error}"))

@@ -1,7 +1,7 @@
 //! CycloneDX document of a program: the linked packages and their C code, without build scripts,
 //! macros and tests. The same tree gives the same bytes.
 
-use anyhow::{Context, bail};
+use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,12 +11,12 @@ use std::{
 type Id = (String, String);
 type Dependencies = BTreeMap<Id, BTreeSet<Id>>;
 
-pub fn print(root: &Path, program: &str, target: &str) -> anyhow::Result<()> {
+pub fn print(root: &Path, program: &str, target: &str) -> Result<()> {
     println!("{:#}", document(root, program, target)?);
     Ok(())
 }
 
-fn document(root: &Path, program: &str, target: &str) -> anyhow::Result<Value> {
+fn document(root: &Path, program: &str, target: &str) -> Result<Value> {
     let (program, mut depends) = linked(root, program, target)?;
     let packages = crate::run::packages(root, &["--locked"])?;
     let described: BTreeMap<Id, &Value> = packages
@@ -68,7 +68,7 @@ fn document(root: &Path, program: &str, target: &str) -> anyhow::Result<Value> {
 
 /// The packages that `cargo tree` lists. Only cargo's resolver knows what is linked with this
 /// program's features for this target.
-fn linked(root: &Path, program: &str, target: &str) -> anyhow::Result<(Id, Dependencies)> {
+fn linked(root: &Path, program: &str, target: &str) -> Result<(Id, Dependencies)> {
     let arguments = [
         "tree",
         "--locked",
@@ -88,7 +88,7 @@ fn linked(root: &Path, program: &str, target: &str) -> anyhow::Result<(Id, Depen
 
 /// From lines like `2|serde v1.0.0 (proc-macro)| (*)`: depth, name and version. The first is the
 /// program.
-fn read_tree(tree: &str) -> anyhow::Result<(Id, Dependencies)> {
+fn read_tree(tree: &str) -> Result<(Id, Dependencies)> {
     let mut ancestors: Vec<Id> = Vec::new();
     let mut depends = Dependencies::new();
     for line in tree.lines().filter(|line| !line.is_empty()) {

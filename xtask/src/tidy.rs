@@ -5,7 +5,7 @@ use crate::{
     run::{has_extension, output, production, read},
     words,
 };
-use anyhow::bail;
+use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
 
 const MAX_LINES: usize = 500;
@@ -13,7 +13,7 @@ const MAX_LINES: usize = 500;
 /// Not allowed in any file of git.
 const UNWANTED: [&str; 5] = ["/work/", "FIXME", "XXX", "todo!(", "unimplemented!("];
 
-pub fn check(root: &Path) -> anyhow::Result<()> {
+pub fn check(root: &Path) -> Result<()> {
     let files = tracked(root)?;
     let mut broken = Vec::new();
     for file in &files {
@@ -47,7 +47,7 @@ pub fn check(root: &Path) -> anyhow::Result<()> {
     );
 }
 
-fn tracked(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
+fn tracked(root: &Path) -> Result<Vec<PathBuf>> {
     let names = output(
         root,
         "git",

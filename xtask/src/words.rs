@@ -5,7 +5,7 @@ use crate::{
     rules::RULES,
     run::{has_extension, is_production, production, read, tokens},
 };
-use anyhow::Context;
+use anyhow::{Context, Result};
 use proc_macro2::{TokenStream, TokenTree};
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ const SHIPPED: [&str; 3] = [RULES, "grafana/dashboards", "packaging/debian/contr
 const UNITS: [&str; 4] = ["service", "socket", "slice", "target"];
 const SCRIPTS: [&str; 3] = [".ci", "packaging", "scripts"];
 
-pub fn check(root: &Path, files: &[PathBuf], broken: &mut Vec<String>) -> anyhow::Result<()> {
+pub fn check(root: &Path, files: &[PathBuf], broken: &mut Vec<String>) -> Result<()> {
     let words = words_to_avoid(&read(root, Path::new(TABLE.0))?)?;
     for file in files {
         for text in texts(root, file).with_context(|| file.display().to_string())? {
@@ -35,7 +35,7 @@ pub fn check(root: &Path, files: &[PathBuf], broken: &mut Vec<String>) -> anyhow
     Ok(())
 }
 
-fn texts(root: &Path, file: &Path) -> anyhow::Result<Vec<String>> {
+fn texts(root: &Path, file: &Path) -> Result<Vec<String>> {
     let is_in = |folders: &[&str]| folders.iter().any(|folder| file.starts_with(folder));
     if is_page(file) {
         let text = prose(&read(root, file)?);
@@ -71,7 +71,7 @@ fn is_comment(line: &str) -> bool {
     line.trim_start().starts_with('#')
 }
 
-fn words_to_avoid(page: &str) -> anyhow::Result<Vec<String>> {
+fn words_to_avoid(page: &str) -> Result<Vec<String>> {
     let (_, table) = page
         .split_once(TABLE.1)
         .with_context(|| format!("{}: no {:?}", TABLE.0, TABLE.1))?;

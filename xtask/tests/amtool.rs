@@ -9,6 +9,7 @@
 use serde_json::Value;
 use std::{
     collections::BTreeSet,
+    fs, io,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
@@ -22,7 +23,7 @@ fn shipped() -> PathBuf {
 }
 
 fn yaml(path: &Path) -> Value {
-    serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+    serde_saphyr::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
 /// Whether amtool is content, and what it said; none and a word where there is no amtool.
@@ -34,7 +35,7 @@ fn amtool(words: &[&str]) -> Option<(bool, String)> {
                 .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
             Some((output.status.success(), said.concat()))
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
             eprintln!("SKIPPED: no amtool");
             None
         }
@@ -101,12 +102,12 @@ fn alertmanager_accepts_the_shipped_configuration() {
 /// With all of the lines that an operator chooses from.
 #[test]
 fn alertmanager_accepts_the_receiver_templates() {
-    let text = std::fs::read_to_string(shipped()).unwrap();
+    let text = fs::read_to_string(shipped()).unwrap();
     let (head, receivers) = text.split_once("\nreceivers:\n").unwrap();
     let filled = receivers.replace("    # ", "    ");
     assert_eq!(filled.matches("_configs: [{").count(), 7, "{filled}");
     let written = Path::new(env!("CARGO_TARGET_TMPDIR")).join("alertmanager.yml");
-    std::fs::write(&written, format!("{head}\nreceivers:\n{filled}")).unwrap();
+    fs::write(&written, format!("{head}\nreceivers:\n{filled}")).unwrap();
     amtool_takes(&written);
 }
 
@@ -228,7 +229,7 @@ impl Alertmanager {
                 process,
                 url: format!("--alertmanager.url=http://127.0.0.1:{port}"),
             }),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 eprintln!("SKIPPED: no prometheus-alertmanager");
                 None
             }

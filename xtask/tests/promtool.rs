@@ -7,6 +7,7 @@
 )]
 
 use std::{
+    fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -16,7 +17,7 @@ fn folder() -> PathBuf {
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {
-    let files: Vec<PathBuf> = std::fs::read_dir(folder)
+    let files: Vec<PathBuf> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .collect();
@@ -83,7 +84,7 @@ fn every_query_of_a_dashboard_is_promql() {
     let mut count = 0;
     for file in files(&folder().join("../dashboards")) {
         let dashboard: serde_json::Value =
-            serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+            serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
         let targets = dashboard["panels"]
             .as_array()
             .unwrap()
@@ -105,7 +106,7 @@ fn every_query_of_a_dashboard_is_promql() {
     }
     assert!(count > 100, "the dashboards have only {count} queries");
     let written = Path::new(env!("CARGO_TARGET_TMPDIR")).join("dashboards.yml");
-    std::fs::write(&written, rules).unwrap();
+    fs::write(&written, rules).unwrap();
     promtool(&["check", "rules"], &[written]);
 }
 
@@ -114,7 +115,7 @@ fn every_query_of_a_runbook_is_promql() {
     let mut rules = "groups:\n  - name: runbooks\n    rules:\n".to_owned();
     let mut count = 0;
     for file in files(&folder().join("../../docs/runbooks")) {
-        let text = std::fs::read_to_string(&file).unwrap();
+        let text = fs::read_to_string(&file).unwrap();
         let blocks = text
             .split("```promql\n")
             .skip(1)
@@ -128,6 +129,6 @@ fn every_query_of_a_runbook_is_promql() {
     }
     assert!(count > 0, "the runbooks have no queries");
     let written = Path::new(env!("CARGO_TARGET_TMPDIR")).join("runbooks.yml");
-    std::fs::write(&written, rules).unwrap();
+    fs::write(&written, rules).unwrap();
     promtool(&["check", "rules"], &[written]);
 }

@@ -11,6 +11,7 @@ use cases::Case;
 use faultline_testkit::binaries::{NO_VICTORIAMETRICS_MESSAGE, victoriametrics};
 use std::{
     collections::BTreeMap,
+    fs,
     path::{Path, PathBuf},
     process::Command,
     sync::Mutex,
@@ -103,8 +104,8 @@ fn run(evaluator: &Evaluator, files: Vec<PathBuf>) {
 fn write_for_vmalert(name: &str, cases: Vec<Case>, rules: &str) -> Vec<PathBuf> {
     let files = write(name, cases, "", rules);
     for file in &files {
-        let text = std::fs::read_to_string(file).unwrap();
-        std::fs::write(file, text.replace("promql_expr", "metricsql_expr")).unwrap();
+        let text = fs::read_to_string(file).unwrap();
+        fs::write(file, text.replace("promql_expr", "metricsql_expr")).unwrap();
     }
     files
 }

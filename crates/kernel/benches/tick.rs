@@ -9,7 +9,7 @@
 )]
 
 use std::{
-    fs::File,
+    fs::{self, File},
     hint::black_box,
     os::fd::AsFd,
     sync::{Arc, Condvar, Mutex},
@@ -60,7 +60,7 @@ fn parked(park: &Arc<(Mutex<bool>, Condvar)>, n: usize) -> std::thread::JoinHand
 }
 
 fn tids() -> Vec<u32> {
-    let names = std::fs::read_dir("/proc/self/task")
+    let names = fs::read_dir("/proc/self/task")
         .expect("the threads")
         .flatten();
     names
@@ -141,7 +141,7 @@ fn threads(tids: &[u32], depth: ReadDepth) {
 /// The levels of memory beside the sample of the cgroup that they are read with, in a nested cgroup of version 1 with so many
 /// limits. Version 2 has the same number of reads.
 fn levels(limited: usize) {
-    let own = std::fs::read_to_string("/proc/self/cgroup").expect("own cgroups");
+    let own = fs::read_to_string("/proc/self/cgroup").expect("own cgroups");
     let Some(path) = own
         .lines()
         .find_map(|line| line.split_once(":memory:").map(|(_, path)| path))
@@ -153,22 +153,19 @@ fn levels(limited: usize) {
     let folders: Vec<_> = ["bench", "bench/b", "bench/b/c"]
         .map(|name| outer.join(name))
         .into();
-    if folders
-        .iter()
-        .any(|folder| std::fs::create_dir(folder).is_err())
-    {
+    if folders.iter().any(|folder| fs::create_dir(folder).is_err()) {
         println!("levels: skipped, no cgroup can be made");
         return;
     }
     for folder in folders.iter().rev().take(limited) {
-        std::fs::write(folder.join("memory.limit_in_bytes"), "8G").expect("a limit");
+        fs::write(folder.join("memory.limit_in_bytes"), "8G").expect("a limit");
     }
     let mut child = std::process::Command::new("sleep")
         .arg("60")
         .spawn()
         .expect("a process");
     let own = folders.last().expect("a folder");
-    std::fs::write(own.join("cgroup.procs"), child.id().to_string()).expect("a move");
+    fs::write(own.join("cgroup.procs"), child.id().to_string()).expect("a move");
     let cgroups = locate(&HostRoot::default(), child.id()).expect("its cgroups");
     let [mut alone, mut with] = [CgroupFiles::new(&cgroups), CgroupFiles::new(&cgroups)];
     let (mut buffer, mut other) = (Vec::new(), Vec::new());
@@ -190,7 +187,7 @@ fn levels(limited: usize) {
     drop(child.kill());
     drop(child.wait());
     for folder in folders.iter().rev() {
-        drop(std::fs::remove_dir(folder));
+        drop(fs::remove_dir(folder));
     }
 }
 

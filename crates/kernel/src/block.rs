@@ -1,6 +1,9 @@
 //! The block device under a file system: a partition's disk, and the members of a volume or array.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use crate::{
     HostRoot, ParseError,
@@ -74,7 +77,7 @@ fn add(folder: &Path, found: &mut Vec<BlockDevice>, max_devices: usize, level: u
     if level == MAX_LEVELS {
         return;
     }
-    let members = std::fs::read_dir(whole.join("slaves"));
+    let members = fs::read_dir(whole.join("slaves"));
     let mut members: Vec<PathBuf> = { members.into_iter().flatten().flatten() }
         .filter_map(|entry| entry.path().canonicalize().ok())
         .collect();
@@ -131,7 +134,7 @@ fn text(file: &Path) -> Option<String> {
 }
 
 fn read<T>(file: &Path, parse: impl FnOnce(&[u8]) -> Result<T, ParseError>) -> Option<T> {
-    parse(&std::fs::read(file).ok()?).ok()
+    parse(&fs::read(file).ok()?).ok()
 }
 
 #[cfg(test)]

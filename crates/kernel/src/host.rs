@@ -2,6 +2,7 @@ pub mod files;
 
 use std::{
     ffi::OsString,
+    fs,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -117,7 +118,7 @@ impl HostRoot {
     pub fn runs_systemd_oomd(&self) -> bool {
         ["", "unified/"].iter().any(|hierarchy| {
             let unit = format!("{hierarchy}system.slice/systemd-oomd.service/cgroup.procs");
-            std::fs::read(self.cgroup.join(unit)).is_ok_and(|pids| !pids.is_empty())
+            fs::read(self.cgroup.join(unit)).is_ok_and(|pids| !pids.is_empty())
         })
     }
 
@@ -139,7 +140,7 @@ fn list(folder: &Path) -> Result<Vec<OsString>, ReadError> {
         let errno = rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO);
         ReadError::from_errno(errno, &Arc::from(folder), || true)
     };
-    std::fs::read_dir(folder)
+    fs::read_dir(folder)
         .map_err(wrap)?
         .map(|entry| Ok(entry.map_err(wrap)?.file_name()))
         .collect()

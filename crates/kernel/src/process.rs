@@ -1,5 +1,6 @@
 use std::{
     ffi::OsString,
+    fs,
     os::{fd::OwnedFd, unix::ffi::OsStringExt},
     path::{Path, PathBuf},
     sync::Arc,
@@ -71,7 +72,7 @@ impl TaskFolder {
 const MAX_SEARCHED_THREADS: usize = 32;
 
 pub fn first_threads(root: &HostRoot, pid: u32) -> impl Iterator<Item = String> {
-    let threads = std::fs::read_dir(root.procfs.join(format!("{pid}/task"))).ok();
+    let threads = fs::read_dir(root.procfs.join(format!("{pid}/task"))).ok();
     let threads = threads.into_iter().flatten().flatten();
     threads
         .take(MAX_SEARCHED_THREADS)
@@ -251,7 +252,7 @@ impl ProcessFiles {
     }
 
     /// Opens the running program's file, even if it was replaced or removed on disk.
-    pub fn open_exe(&self) -> Result<std::fs::File, ReadError> {
+    pub fn open_exe(&self) -> Result<fs::File, ReadError> {
         let TaskFolder { descriptor, path } = &self.living_task;
         match rustix::fs::openat(descriptor, "exe", READ_FILE, Mode::empty()) {
             Ok(file) => Ok(file.into()),

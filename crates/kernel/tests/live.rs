@@ -4,6 +4,7 @@
 
 use std::{
     collections::BTreeSet,
+    fs,
     path::PathBuf,
     process::{Child, Command},
     sync::mpsc,
@@ -132,7 +133,7 @@ fn open_descriptors_are_counted_without_listing() {
     let root = HostRoot::default();
     let mut files = ProcessFiles::open(&root, child.id()).unwrap();
     let listed = || {
-        std::fs::read_dir(format!("/proc/{}/fd", child.id()))
+        fs::read_dir(format!("/proc/{}/fd", child.id()))
             .unwrap()
             .count() as u64
     };
@@ -212,8 +213,7 @@ fn the_faults_of_living_threads_do_not_exceed_those_of_the_process() {
 
 /// The text of a thread of this process: field 10 of `stat` and the first kind of context switches.
 fn faults_and_switches(tid: u32) -> (u64, u64) {
-    let read =
-        |file: &str| std::fs::read_to_string(format!("/proc/self/task/{tid}/{file}")).unwrap();
+    let read = |file: &str| fs::read_to_string(format!("/proc/self/task/{tid}/{file}")).unwrap();
     let (stat, status) = (read("stat"), read("status"));
     let fields = stat.rsplit_once(')').unwrap().1;
     let switches = status
@@ -285,7 +285,7 @@ impl V1Cgroup {
             "/sys/fs/cgroup/memory/{name}-{}",
             std::process::id()
         ));
-        std::fs::create_dir(&folder).ok()?;
+        fs::create_dir(&folder).ok()?;
         let cgroup = Self { folder };
         cgroup
             .folder
@@ -295,13 +295,13 @@ impl V1Cgroup {
     }
 
     fn write(&self, file: &str, text: &str) {
-        std::fs::write(self.folder.join(file), text).unwrap();
+        fs::write(self.folder.join(file), text).unwrap();
     }
 }
 
 impl Drop for V1Cgroup {
     fn drop(&mut self) {
-        drop(std::fs::remove_dir(&self.folder));
+        drop(fs::remove_dir(&self.folder));
     }
 }
 
@@ -314,7 +314,7 @@ fn a_real_v1_cgroup_is_located_limited_removed_and_found_again() {
     let inner = V1Cgroup {
         folder: outer.folder.join("inner"),
     };
-    std::fs::create_dir(&inner.folder).unwrap();
+    fs::create_dir(&inner.folder).unwrap();
     outer.write("memory.limit_in_bytes", "64M");
     let child = sleeper();
     inner.write("cgroup.procs", &child.id().to_string());
@@ -335,12 +335,12 @@ fn a_real_v1_cgroup_is_located_limited_removed_and_found_again() {
     assert!(parent.path.ends_with(name), "{}", parent.path);
 
     end(child);
-    std::fs::remove_dir(&inner.folder).unwrap();
+    fs::remove_dir(&inner.folder).unwrap();
     assert_eq!(
         files.sample(&mut buffer).memory_usage.unwrap_err().kind(),
         ErrorKind::Gone
     );
-    std::fs::create_dir(&inner.folder).unwrap();
+    fs::create_dir(&inner.folder).unwrap();
     let sample = files.sample(&mut buffer);
     assert_eq!(
         sample.memory_usage,

@@ -8,7 +8,7 @@ mod votes;
 use serde_json::{Value, json};
 use std::{
     borrow::Cow,
-    fs::{File, Permissions},
+    fs::{self, File, Permissions},
     io::{self, Write},
     os::unix::{
         fs::PermissionsExt,
@@ -224,10 +224,10 @@ impl Ledger {
         let path = folder.join("admin.rpc");
         // The owner of the lock owns the socket: an existing one was left by a kill.
         if path.exists() {
-            std::fs::remove_file(&path)?;
+            fs::remove_file(&path)?;
         }
         let socket = UnixListener::bind(&path)?;
-        std::fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+        fs::set_permissions(&path, Permissions::from_mode(0o600))?;
         Ok(Ledger {
             _lock: lock,
             socket,

@@ -10,7 +10,7 @@ use crate::{
     slot_time::SlotTimeMeter,
     tip_time::TipTime,
 };
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 /// The validator is behind if its slot stands still for this long while the tip advances.
 pub const STALL_AFTER: Duration = Duration::from_secs(15);
@@ -174,13 +174,13 @@ impl Tracker {
             self.report(now, evidence);
             self.update_phase(now, evidence, had_gap);
         }
-        std::mem::take(&mut self.decided)
+        mem::take(&mut self.decided)
     }
 
     /// Decides all open time, because no more evidence comes.
     pub fn finish(&mut self) -> Vec<Interval> {
         self.decide(self.phase(), self.now.unwrap_or_default());
-        std::mem::take(&mut self.decided)
+        mem::take(&mut self.decided)
     }
 
     fn reset_process(&mut self) {

@@ -18,6 +18,7 @@ mod series;
 use day::{Arm, Day};
 use faultline_recording::{Recording, Writer, backup};
 use std::{
+    fs,
     path::Path,
     process::ExitCode,
     time::{Duration, Instant},
@@ -40,7 +41,7 @@ fn main() -> ExitCode {
         before,
         resident()
     );
-    let bytes = std::fs::metadata(&path).expect("the recording").len();
+    let bytes = fs::metadata(&path).expect("the recording").len();
     by_table(&path);
     println!(
         "{:>10.1} MiB in all, budget {} MiB for 43,200 ticks",
@@ -88,8 +89,7 @@ fn write(path: &Path, seconds: u64) {
         writes.push(began.elapsed());
         if writes.len() % 60 == 0 {
             let began = Instant::now();
-            log = log
-                .max(std::fs::metadata(path.with_extension("db-wal")).map_or(0, |meta| meta.len()));
+            log = log.max(fs::metadata(path.with_extension("db-wal")).map_or(0, |meta| meta.len()));
             writer.checkpoint().expect("a checkpoint");
             checkpoints.push(began.elapsed());
         }
@@ -175,7 +175,7 @@ fn mib(bytes: u64) -> f64 {
 
 /// KiB of this process in memory.
 fn resident() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status
         .lines()
         .find_map(|line| line.strip_prefix("VmRSS:"))

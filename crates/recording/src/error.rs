@@ -1,5 +1,6 @@
 use std::{
     ffi::OsString,
+    io,
     path::{Path, PathBuf},
 };
 
@@ -86,10 +87,7 @@ pub enum Error {
         what: String,
     },
     #[error("{path}: {source}")]
-    Io {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
     #[error("{path}: {source}")]
     Sqlite {
         path: PathBuf,
@@ -114,11 +112,11 @@ impl Error {
         }
     }
 
-    pub(crate) fn io(path: &Path, source: std::io::Error) -> Self {
+    pub(crate) fn io(path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
         match source.kind() {
-            std::io::ErrorKind::AlreadyExists => Error::Exists { path },
-            std::io::ErrorKind::NotFound => Error::Missing { path },
+            io::ErrorKind::AlreadyExists => Error::Exists { path },
+            io::ErrorKind::NotFound => Error::Missing { path },
             _ if is_disk_full(&source) => Error::Full { path },
             _ => Error::Io { path, source },
         }
@@ -171,8 +169,8 @@ fn damage(path: &Path, source: &rusqlite::Error) -> String {
     }
 }
 
-fn is_disk_full(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+fn is_disk_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
@@ -186,7 +184,7 @@ impl<T> AttachPath<T> for rusqlite::Result<T> {
     }
 }
 
-impl<T> AttachPath<T> for std::io::Result<T> {
+impl<T> AttachPath<T> for io::Result<T> {
     fn at(self, path: &Path) -> Result<T, Error> {
         self.map_err(|source| Error::io(path, source))
     }

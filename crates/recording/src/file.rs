@@ -14,6 +14,7 @@ use crate::{
 use rusqlite::{Connection, OpenFlags};
 use std::{
     ffi::OsString,
+    fs,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     time::Duration,
@@ -49,7 +50,7 @@ pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 }
 
 pub fn length(path: &Path) -> u64 {
-    std::fs::metadata(path).map_or(0, |meta| meta.len())
+    fs::metadata(path).map_or(0, |meta| meta.len())
 }
 
 /// The connection's file, which may be a copy of `path`.
@@ -240,14 +241,14 @@ impl TempFile {
 
     /// Syncs the file, then gives it its name; never replaces another file.
     pub fn publish(self) -> Result<(), Error> {
-        std::fs::File::open(&self.part)
+        fs::File::open(&self.part)
             .and_then(|file| file.sync_all())
             .at(&self.part)?;
-        match std::fs::hard_link(&self.part, &self.whole) {
+        match fs::hard_link(&self.part, &self.whole) {
             Err(error)
                 if error.kind() != std::io::ErrorKind::AlreadyExists && !self.whole.exists() =>
             {
-                std::fs::rename(&self.part, &self.whole).at(&self.whole)?;
+                fs::rename(&self.part, &self.whole).at(&self.whole)?;
             }
             other => other.at(&self.whole)?,
         }
@@ -255,15 +256,15 @@ impl TempFile {
             .whole
             .parent()
             .filter(|folder| !folder.as_os_str().is_empty());
-        std::fs::File::open(folder.unwrap_or(Path::new(".")))
+        fs::File::open(folder.unwrap_or(Path::new(".")))
             .and_then(|folder| folder.sync_all())
             .at(&self.whole)
     }
 
     fn remove(&self) {
-        let _ = std::fs::remove_file(&self.part);
+        let _ = fs::remove_file(&self.part);
         for suffix in SIDE_FILES {
-            let _ = std::fs::remove_file(with_suffix(&self.part, suffix));
+            let _ = fs::remove_file(with_suffix(&self.part, suffix));
         }
     }
 }

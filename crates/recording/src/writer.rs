@@ -23,6 +23,7 @@ use long::{SampledSources, insert_into};
 use rusqlite::{Connection, params};
 use samples::{Counts, Samples, phase};
 use std::{
+    mem,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -145,7 +146,7 @@ impl Writer {
         }
         self.committed = self.now.clone();
         self.samples.mark_committed();
-        Ok(std::mem::take(&mut self.rows))
+        Ok(mem::take(&mut self.rows))
     }
 
     /// Discards uncommitted rows and makes the writer usable again; returns their number.
@@ -166,7 +167,7 @@ impl Writer {
         self.reported
             .iter_mut()
             .for_each(|reported| reported.must_rewrite = true);
-        std::mem::take(&mut self.rows)
+        mem::take(&mut self.rows)
     }
 
     /// File size in bytes, above which writes fail with [`Error::Full`] until something is pruned.
@@ -292,7 +293,7 @@ impl Writer {
             return Ok(());
         };
         let known = &mut following.process.started_unix;
-        if std::mem::replace(known, started) != started || following.must_rewrite_start {
+        if mem::replace(known, started) != started || following.must_rewrite_start {
             let sql = "UPDATE process SET started_unix_ns = ?2 WHERE id = ?1";
             let values = params![following.id, started.map(nanos)];
             self.conn.execute(sql, values)?;

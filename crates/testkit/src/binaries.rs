@@ -1,6 +1,7 @@
 //! Where the real validator is on this machine, if it is.
 
 use std::{
+    env,
     ffi::OsString,
     path::{Path, PathBuf},
 };
@@ -34,7 +35,7 @@ pub const NO_GETH_MESSAGE: &str = "SKIPPED: no geth here. Build one with scripts
 
 /// `geth`: `FAULTLINE_GETH_BIN`, or where `scripts/install-geth` puts it.
 pub fn geth() -> Option<PathBuf> {
-    if let Some(given) = std::env::var_os("FAULTLINE_GETH_BIN") {
+    if let Some(given) = env::var_os("FAULTLINE_GETH_BIN") {
         return existing(PathBuf::from(given));
     }
     existing(cache()?.join("geth/geth"))
@@ -46,15 +47,15 @@ pub const NO_VICTORIAMETRICS_MESSAGE: &str = "SKIPPED: no VictoriaMetrics here. 
 
 /// A program that `scripts/install-victoriametrics` built, from its folder or `FAULTLINE_VICTORIAMETRICS`.
 pub fn victoriametrics(program: &str) -> Option<PathBuf> {
-    let given = std::env::var_os("FAULTLINE_VICTORIAMETRICS").map(PathBuf::from);
+    let given = env::var_os("FAULTLINE_VICTORIAMETRICS").map(PathBuf::from);
     let folder = given.or_else(|| Some(cache()?.join("victoriametrics")))?;
     existing(folder.join(program))
 }
 
 /// Where the installers of `scripts` put programs.
 fn cache() -> Option<PathBuf> {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
+    let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")))?;
     Some(cache.join("faultline"))
 }
 
@@ -64,14 +65,12 @@ pub const NO_STARKNET_MESSAGE: &str = "SKIPPED: no starknet-devnet here. Build o
 
 /// `starknet-devnet`: `FAULTLINE_STARKNET_DEVNET`.
 pub fn starknet_devnet() -> Option<PathBuf> {
-    existing(PathBuf::from(std::env::var_os(
-        "FAULTLINE_STARKNET_DEVNET",
-    )?))
+    existing(PathBuf::from(env::var_os("FAULTLINE_STARKNET_DEVNET")?))
 }
 
 /// `agave-validator` as `scripts/install-agave --trace` builds it, from the folder `FAULTLINE_AGAVE_TRACE_BIN`.
 pub fn traced_validator() -> Option<PathBuf> {
-    existing(folder_of(Path::new(&std::env::var_os("FAULTLINE_AGAVE_TRACE_BIN")?)).join(VALIDATOR))
+    existing(folder_of(Path::new(&env::var_os("FAULTLINE_AGAVE_TRACE_BIN")?)).join(VALIDATOR))
 }
 
 /// What to print when a test is skipped because [`migrating_validator`] found nothing.
@@ -80,7 +79,7 @@ pub const NO_MIGRATION_MESSAGE: &str = "SKIPPED: no validator that migrates to A
 
 /// `solana-test-validator` 4.5 as `scripts/install-agave` builds it, from the folder `FAULTLINE_AGAVE_ALPENGLOW_BIN`.
 pub fn migrating_validator() -> Option<PathBuf> {
-    let folder = std::env::var_os("FAULTLINE_AGAVE_ALPENGLOW_BIN")?;
+    let folder = env::var_os("FAULTLINE_AGAVE_ALPENGLOW_BIN")?;
     existing(folder_of(Path::new(&folder)).join(TEST_VALIDATOR))
 }
 
@@ -94,7 +93,7 @@ impl Binaries {
     /// over in favour of the next place.
     pub fn find() -> Option<Self> {
         let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/agave");
-        Self::find_with(|name| std::env::var_os(name), &shared)
+        Self::find_with(|name| env::var_os(name), &shared)
     }
 
     fn find_with(variable: impl Fn(&str) -> Option<OsString>, shared: &Path) -> Option<Self> {
@@ -129,11 +128,11 @@ impl Binaries {
 
 /// The program of that name in `PATH`.
 pub fn in_search_path(name: &str) -> Option<PathBuf> {
-    std::env::split_paths(&std::env::var_os("PATH")?).find_map(|folder| existing(folder.join(name)))
+    env::split_paths(&env::var_os("PATH")?).find_map(|folder| existing(folder.join(name)))
 }
 
 fn in_path(path: &OsString) -> Option<PathBuf> {
-    std::env::split_paths(path).find(|folder| is_complete(folder))
+    env::split_paths(path).find(|folder| is_complete(folder))
 }
 
 fn folder_of(given: &Path) -> PathBuf {

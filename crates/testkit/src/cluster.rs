@@ -8,6 +8,7 @@ mod commands;
 mod place;
 
 use std::{
+    env,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     time::Duration,
@@ -153,12 +154,12 @@ impl Cluster {
         let ports = PortBlock::claim(options.ports_base)?;
         let temporary = match &options.folder {
             Some(_) => None,
-            None => Some(tempfile::tempdir().map_err(Error::file(&std::env::temp_dir()))?),
+            None => Some(tempfile::tempdir().map_err(Error::file(&env::temp_dir()))?),
         };
         let folder = match (&options.folder, &temporary) {
             (Some(given), _) => given.clone(),
             (None, Some(temporary)) => temporary.path().to_owned(),
-            (None, None) => std::env::temp_dir(),
+            (None, None) => env::temp_dir(),
         };
         let layout = Layout::prepare(folder, binaries, &ports, &options)?;
         let leader = Running::start(&layout.leader_program(&options))?;

@@ -1,6 +1,7 @@
 //! The daemon under test, as its users run it: a program with arguments, addresses and an exit code.
 
 use std::{
+    fs,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -57,7 +58,7 @@ impl Daemon {
         let (metrics, ingest) =
             wait_for(STARTS_WITHIN, "faultlined says where it listens", || {
                 running.check()?;
-                let text = std::fs::read_to_string(&log).unwrap_or_default();
+                let text = fs::read_to_string(&log).unwrap_or_default();
                 let line = text
                     .lines()
                     .find(|line| line.contains("listening metrics="));
@@ -103,7 +104,7 @@ impl Daemon {
 
     /// Its log so far.
     pub fn log(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap_or_default()
+        fs::read_to_string(&self.log).unwrap_or_default()
     }
 
     /// The classic page, strictly parsed.

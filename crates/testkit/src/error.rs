@@ -1,4 +1,5 @@
 use std::{
+    io,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -13,7 +14,7 @@ pub enum Error {
         /// Where.
         path: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// A connection could not be made, or broke.
     #[error("{address}: {source}")]
@@ -21,7 +22,7 @@ pub enum Error {
         /// The other side, `host:port`.
         address: String,
         /// What the system said.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// The other side sent something that is not what its protocol allows.
     #[error("{what}: {text:?}")]
@@ -45,7 +46,7 @@ pub enum Error {
         /// The program.
         program: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// A program ended although it was needed.
     #[error("{program} ended with {status}; the end of its output:\n{tail}")]
@@ -73,7 +74,7 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+    pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::File {
             path: path.to_owned(),
             source,

@@ -1,7 +1,7 @@
 //! A small blocking HTTP/1.1 client with one connection per request.
 
 use std::{
-    io::{BufRead, BufReader, Read, Write},
+    io::{self, BufRead, BufReader, Read, Write},
     net::{TcpStream, ToSocketAddrs},
     time::Duration,
 };
@@ -113,8 +113,8 @@ impl Request {
         })
     }
 
-    fn connect(&self, address: &str) -> std::io::Result<TcpStream> {
-        let mut last = std::io::Error::other("the address has no IP");
+    fn connect(&self, address: &str) -> io::Result<TcpStream> {
+        let mut last = io::Error::other("the address has no IP");
         for candidate in address.to_socket_addrs()? {
             match TcpStream::connect_timeout(&candidate, self.timeout) {
                 Ok(stream) => {
@@ -147,12 +147,12 @@ impl Request {
 }
 
 pub(crate) enum Trouble {
-    Io(std::io::Error),
+    Io(io::Error),
     Malformed(Error),
 }
 
-impl From<std::io::Error> for Trouble {
-    fn from(error: std::io::Error) -> Self {
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
 }
@@ -251,7 +251,7 @@ fn read_chunks(from: &mut impl BufRead, body: &mut Vec<u8>) -> HttpResult<()> {
 fn take_exactly(from: &mut impl BufRead, length: u64, body: &mut Vec<u8>) -> HttpResult<()> {
     let got = from.take(length).read_to_end(body)?;
     if got as u64 != length {
-        return Err(Trouble::Io(std::io::ErrorKind::UnexpectedEof.into()));
+        return Err(Trouble::Io(io::ErrorKind::UnexpectedEof.into()));
     }
     Ok(())
 }
@@ -260,7 +260,7 @@ pub(crate) fn read_line(from: &mut impl BufRead) -> HttpResult<String> {
     let mut line = Vec::new();
     from.take(64 * 1024).read_until(b'\n', &mut line)?;
     if line.pop() != Some(b'\n') {
-        return Err(Trouble::Io(std::io::ErrorKind::UnexpectedEof.into()));
+        return Err(Trouble::Io(io::ErrorKind::UnexpectedEof.into()));
     }
     if line.last() == Some(&b'\r') {
         line.pop();

@@ -1,7 +1,7 @@
 //! A second opinion about a live process, read from `/proc` the way `awk` would: by position and by prefix, nothing shared
 //! with the code under test.
 
-use std::path::Path;
+use std::{fs, path::Path};
 
 use crate::{Error, Result};
 
@@ -48,10 +48,10 @@ pub fn state(pid: u32) -> Result<char> {
 /// [`Error::File`] when the process is gone.
 pub fn thread_names(pid: u32) -> Result<Vec<String>> {
     let folder = format!("/proc/{pid}/task");
-    let entries = std::fs::read_dir(&folder).map_err(Error::file(Path::new(&folder)))?;
+    let entries = fs::read_dir(&folder).map_err(Error::file(Path::new(&folder)))?;
     let comm = entries
         .flatten()
-        .filter_map(|entry| std::fs::read_to_string(entry.path().join("comm")).ok());
+        .filter_map(|entry| fs::read_to_string(entry.path().join("comm")).ok());
     let mut names: Vec<String> = comm.map(|name| name.trim_end().to_owned()).collect();
     names.sort();
     Ok(names)
@@ -64,7 +64,7 @@ pub fn is_alive(pid: u32) -> bool {
 
 fn read(pid: u32, file: &str) -> Result<String> {
     let path = format!("/proc/{pid}/{file}");
-    let bytes = std::fs::read(&path).map_err(Error::file(Path::new(&path)))?;
+    let bytes = fs::read(&path).map_err(Error::file(Path::new(&path)))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

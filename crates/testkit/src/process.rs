@@ -2,6 +2,7 @@
 
 use std::{
     fs::File,
+    io,
     os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
@@ -211,7 +212,7 @@ type Job = Box<dyn FnOnce() + Send>;
 
 /// Spawns on a thread that lives as long as this process: the kernel sends the parent-death signal when the *thread*
 /// that forked ends, and a test's thread ends before a cluster that tests share.
-fn spawn(mut command: Command) -> std::io::Result<Child> {
+fn spawn(mut command: Command) -> io::Result<Child> {
     static SPAWNER: OnceLock<Mutex<Sender<Job>>> = OnceLock::new();
     let spawner = SPAWNER.get_or_init(|| {
         let (jobs, queue) = channel::<Job>();
@@ -220,7 +221,7 @@ fn spawn(mut command: Command) -> std::io::Result<Child> {
     });
     let (answer, answered) = channel();
     let job: Job = Box::new(move || answer.send(command.spawn()).unwrap_or_default());
-    let gone = || std::io::Error::other("the spawning thread is gone");
+    let gone = || io::Error::other("the spawning thread is gone");
     spawner
         .lock()
         .map_err(|_| gone())?

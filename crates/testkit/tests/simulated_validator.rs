@@ -20,6 +20,7 @@ use faultline_testkit::{
 use serde_json::json;
 use std::{
     collections::BTreeMap,
+    fs,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     time::Duration,
@@ -98,10 +99,9 @@ impl Group {
     fn limited_to(mib: u64) -> Option<Self> {
         let path = Path::new("/sys/fs/cgroup/memory")
             .join(format!("faultline_simulated_{}_{mib}", std::process::id()));
-        let made = std::fs::create_dir(&path).map(|()| Group(path.clone()));
+        let made = fs::create_dir(&path).map(|()| Group(path.clone()));
         let limited = made.and_then(|group| {
-            std::fs::write(path.join("memory.limit_in_bytes"), (mib << 20).to_string())
-                .map(|()| group)
+            fs::write(path.join("memory.limit_in_bytes"), (mib << 20).to_string()).map(|()| group)
         });
         limited
             .inspect_err(|error| eprintln!("SKIPPED: {}: {error}", path.display()))
@@ -109,7 +109,7 @@ impl Group {
     }
 
     fn oom_kills(&self) -> Option<u64> {
-        let text = std::fs::read_to_string(self.0.join("memory.oom_control")).ok()?;
+        let text = fs::read_to_string(self.0.join("memory.oom_control")).ok()?;
         text.lines()
             .find_map(|line| line.strip_prefix("oom_kill ")?.parse().ok())
     }
@@ -118,7 +118,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         let removed = (0..200).any(|_| {
-            let removed = std::fs::remove_dir(&self.0).is_ok();
+            let removed = fs::remove_dir(&self.0).is_ok();
             if !removed {
                 std::thread::sleep(Duration::from_millis(10));
             }
@@ -250,8 +250,7 @@ fn the_simulated_validator_behaves_like_a_real_validator() -> Result<()> {
             .iter()
             .any(|name| name == "solReplayStage")
     );
-    let comm =
-        std::fs::read_to_string(format!("/proc/{}/comm", simulated.pid())).unwrap_or_default();
+    let comm = fs::read_to_string(format!("/proc/{}/comm", simulated.pid())).unwrap_or_default();
     assert_eq!(comm, "agave-validator\n");
     let mut second = Simulated::start(
         "",
@@ -288,7 +287,7 @@ fn a_simulated_validator_that_ignores_sigterm_is_killed_without_its_child() -> R
         &[("SOLANA_METRICS_CONFIG", &config(&sink))],
     )?;
     let child = eventually(PATIENCE, "a child", || {
-        std::fs::read_to_string(simulated.ledger().join("child.pid"))
+        fs::read_to_string(simulated.ledger().join("child.pid"))
             .ok()?
             .parse::<u32>()
             .ok()

@@ -17,6 +17,7 @@ use rustix::{
 };
 use std::{
     future::Future,
+    io,
     os::fd::{BorrowedFd, OwnedFd},
     sync::Arc,
     thread::JoinHandle,
@@ -156,7 +157,7 @@ impl Stage {
         &mut self,
         name: &'static str,
         body: impl FnOnce(Stop) + Send + 'static,
-    ) -> std::io::Result<()> {
+    ) -> io::Result<()> {
         let thread = self.spawn(name, THREAD_STACK, body)?;
         self.threads.push((name, thread));
         Ok(())
@@ -168,7 +169,7 @@ impl Stage {
         &mut self,
         name: &'static str,
         body: impl FnOnce(Stop) + Send + 'static,
-    ) -> std::io::Result<()> {
+    ) -> io::Result<()> {
         let thread = self.spawn(name, THREAD_STACK, body)?;
         self.path_threads.push((name, thread));
         Ok(())
@@ -184,7 +185,7 @@ impl Stage {
         name: &'static str,
         max_blocking_calls: usize,
         body: impl FnOnce(Stop) -> F + Send + 'static,
-    ) -> std::io::Result<()>
+    ) -> io::Result<()>
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -209,7 +210,7 @@ impl Stage {
         name: &'static str,
         stack: usize,
         body: impl FnOnce(Stop) + Send + 'static,
-    ) -> std::io::Result<JoinHandle<()>> {
+    ) -> io::Result<JoinHandle<()>> {
         let stop = self.stop.clone();
         std::thread::Builder::new()
             .name(name.to_owned())

@@ -31,6 +31,7 @@ use faultline_metrics::metrics::daemon::INGEST_BYTES;
 use rustix::time::{ClockId, clock_gettime};
 use std::{
     collections::BTreeMap,
+    fs,
     hint::black_box,
     io::{Read, Write},
     net::TcpStream,
@@ -255,7 +256,7 @@ fn report(
 ) {
     let count = lines(body) as f64;
     // Makes the peak the present size.
-    std::fs::write("/proc/self/clear_refs", "5").expect("own memory");
+    fs::write("/proc/self/clear_refs", "5").expect("own memory");
     let before = status("VmRSS");
     let mut rounds: Vec<f64> = (0..ROUNDS)
         .map(|_| {
@@ -425,7 +426,7 @@ fn lines(body: &[u8]) -> usize {
 }
 
 fn status(name: &str) -> u64 {
-    let text = std::fs::read_to_string("/proc/self/status").expect("own status");
+    let text = fs::read_to_string("/proc/self/status").expect("own status");
     let line = text
         .lines()
         .find(|line| line.starts_with(name))
@@ -441,16 +442,16 @@ fn load() -> Option<Vec<u8>> {
         .skip(1)
         .find(|argument| !argument.starts_with('-'))
     {
-        return Some(std::fs::read(file).expect("a readable file"));
+        return Some(fs::read(file).expect("a readable file"));
     }
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/agave/captures");
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
+    let mut files: Vec<PathBuf> = fs::read_dir(folder)
         .ok()?
         .flatten()
         .map(|entry| entry.path())
         .collect();
     files.retain(|file| file.to_string_lossy().contains("follower-cache512"));
-    let bytes = std::fs::read(files.first()?).expect("a readable file");
+    let bytes = fs::read(files.first()?).expect("a readable file");
     let mut body = Vec::new();
     let mut reader =
         ruzstd::decoding::StreamingDecoder::new(bytes.as_slice()).expect("a zstd file");

@@ -10,6 +10,7 @@
 )]
 
 use std::{
+    env, fs,
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     path::Path,
@@ -24,19 +25,19 @@ const AS_TARGET: &str = "be-the-target";
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 fn main() {
-    if std::env::args().any(|argument| argument == AS_TARGET) {
+    if env::args().any(|argument| argument == AS_TARGET) {
         return park();
     }
-    let folder = std::env::temp_dir().join(format!("faultline-start-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder");
+    let folder = env::temp_dir().join(format!("faultline-start-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
     let mut target = start_target(&folder);
     let pid = target.id().to_string();
     let unit = folder.join("cgroup/systemd/bench.service");
-    std::fs::create_dir_all(&unit).expect("a folder");
-    std::fs::write(unit.join("cgroup.procs"), &pid).expect("a file");
+    fs::create_dir_all(&unit).expect("a folder");
+    fs::write(unit.join("cgroup.procs"), &pid).expect("a file");
     let config = folder.join("unit.toml");
     let cgroup = folder.join("cgroup");
-    std::fs::write(&config, format!("[paths]\ncgroup = {cgroup:?}\n")).expect("a file");
+    fs::write(&config, format!("[paths]\ncgroup = {cgroup:?}\n")).expect("a file");
     let [ledger, config] = [&folder, &config].map(|path| path.display().to_string());
     println!("milliseconds from the start to a page with the process, median / worst of {STARTS}");
     for (way, options, budget) in [
@@ -60,7 +61,7 @@ fn main() {
     }
     drop(target.stdin.take());
     target.wait().expect("the target's end");
-    std::fs::remove_dir_all(folder).expect("the folder is not needed any more");
+    fs::remove_dir_all(folder).expect("the folder is not needed any more");
 }
 
 /// Parked threads, one of them a validator's, until standard input closes.
@@ -81,7 +82,7 @@ fn park() {
 
 fn start_target(folder: &Path) -> Child {
     let program = folder.join("agave-validator");
-    std::os::unix::fs::symlink(std::env::current_exe().expect("this program"), &program)
+    std::os::unix::fs::symlink(env::current_exe().expect("this program"), &program)
         .expect("a link");
     let mut child = Command::new(&program)
         .arg("--ledger")

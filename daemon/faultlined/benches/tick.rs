@@ -31,9 +31,10 @@ use faultline_sources::{
 };
 use std::{
     collections::BTreeMap,
-    fs::File,
+    env,
+    fs::{self, File},
     hint::black_box,
-    io::{BufRead, BufReader, Read, Write},
+    io::{self, BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     os::fd::AsFd,
     path::PathBuf,
@@ -50,7 +51,7 @@ const VOTERS: u64 = 2_000;
 const SETTLING: Duration = Duration::from_secs(15);
 
 fn main() {
-    if std::env::args().any(|argument| argument == AS_TARGET) {
+    if env::args().any(|argument| argument == AS_TARGET) {
         return park();
     }
     let mut child = start_target();
@@ -89,17 +90,17 @@ fn park() {
         builder.spawn(std::thread::park).expect("a thread");
     }
     println!("ready");
-    std::io::stdin()
+    io::stdin()
         .read_to_end(&mut Vec::new())
         .expect("standard input");
 }
 
 fn start_target() -> Child {
     // Under a validator's name, and with its arguments.
-    let folder = std::env::temp_dir().join(format!("faultline-tick-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder");
+    let folder = env::temp_dir().join(format!("faultline-tick-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
     let program = folder.join("agave-validator");
-    std::os::unix::fs::symlink(std::env::current_exe().expect("this program"), &program)
+    std::os::unix::fs::symlink(env::current_exe().expect("this program"), &program)
         .expect("a link");
     let mut command = Command::new(&program);
     command
@@ -113,7 +114,7 @@ fn start_target() -> Child {
     BufReader::new(output)
         .read_line(&mut String::new())
         .expect("the target's word");
-    std::fs::remove_dir_all(folder).expect("the link is no longer needed");
+    fs::remove_dir_all(folder).expect("the link is no longer needed");
     child
 }
 
@@ -130,7 +131,7 @@ fn serve() -> SocketAddr {
     address
 }
 
-fn answer(stream: TcpStream) -> std::io::Result<()> {
+fn answer(stream: TcpStream) -> io::Result<()> {
     let node = NodeState {
         consensus: Consensus::Alpenglow,
         slot_time: Duration::from_millis(200),
@@ -316,12 +317,12 @@ impl Ticking {
 
 /// The kernel's files this process holds open, by descriptor.
 fn kernel_files() -> BTreeMap<u32, PathBuf> {
-    let entries = std::fs::read_dir("/proc/self/fd")
+    let entries = fs::read_dir("/proc/self/fd")
         .expect("own descriptors")
         .flatten();
     let all = entries.filter_map(|entry| {
         let number = entry.file_name().to_str()?.parse().ok()?;
-        let path = std::fs::read_link(entry.path()).ok()?;
+        let path = fs::read_link(entry.path()).ok()?;
         (path.starts_with("/proc") || path.starts_with("/sys")).then_some((number, path))
     });
     all.collect()

@@ -14,7 +14,7 @@ use crate::{
     demo::{self, Demo},
     ready_file::{self, ReadyFile},
 };
-use anyhow::Context;
+use anyhow::{Context, Result};
 use faultline_core::{
     clock::Clock,
     config::{Config, ConfigError, TargetSelector},
@@ -39,7 +39,7 @@ use faultline_sources::{
 };
 pub use live::LiveConfig;
 use signals::Signals;
-use std::{path::PathBuf, time::Duration};
+use std::{io, path::PathBuf, time::Duration};
 
 const STAGE_END_TIMEOUT: Duration = Duration::from_secs(7);
 /// Maximum concurrent blocking calls of one runtime.
@@ -73,7 +73,7 @@ pub struct App {
 }
 
 impl App {
-    pub fn build(mut config: Config, options: Options) -> anyhow::Result<App> {
+    pub fn build(mut config: Config, options: Options) -> Result<App> {
         let clock = Clock::start();
         let root = config.paths.clone();
         let host = HostConstants::read(&root)
@@ -137,14 +137,14 @@ impl App {
     }
 
     /// Runs until a stop signal. True if every stage ended in time.
-    pub fn run(self, ready_file: Option<ReadyFile>) -> anyhow::Result<bool> {
+    pub fn run(self, ready_file: Option<ReadyFile>) -> Result<bool> {
         let runtime = runtime()?;
         let outcome = runtime.block_on(self.live(ready_file));
         runtime.shutdown_timeout(Duration::from_secs(1));
         outcome
     }
 
-    async fn live(self, mut ready_file: Option<ReadyFile>) -> anyhow::Result<bool> {
+    async fn live(self, mut ready_file: Option<ReadyFile>) -> Result<bool> {
         let demo = self.demo;
         // Signals are handled before the ready file exists: its reader may send one at once.
         let signals = Signals::subscribe()?;
@@ -281,7 +281,7 @@ pub fn security_warnings(config: &Config) -> Vec<String> {
 }
 
 /// Two workers, so that one can parse a large push while the other serves other senders.
-pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .max_blocking_threads(MAX_BLOCKING_CALLS)
@@ -293,7 +293,7 @@ pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 
 /// Starts the built-in mock validator, which pushes to `ingest`, and makes it the target. Shortens
 /// the time until the phase is at the tip, because the demo starts fast or at the tip.
-fn start_demo(config: &mut Config, ingest: Option<&Listener<Intake>>) -> anyhow::Result<Demo> {
+fn start_demo(config: &mut Config, ingest: Option<&Listener<Intake>>) -> Result<Demo> {
     let ingest =
         ingest.context("--demo needs the ingest listener: leave [log] and ingest.enabled out")?;
     let cache_entries = config.target.program_cache_entries;
@@ -342,9 +342,9 @@ fn is_recording_error(cause: &(dyn std::error::Error + 'static)) -> bool {
         Some(Io { source, .. }) => {
             matches!(
                 source.kind(),
-                std::io::ErrorKind::PermissionDenied
-                    | std::io::ErrorKind::ReadOnlyFilesystem
-                    | std::io::ErrorKind::NotADirectory
+                io::ErrorKind::PermissionDenied
+                    | io::ErrorKind::ReadOnlyFilesystem
+                    | io::ErrorKind::NotADirectory
             )
         }
         _ => false,

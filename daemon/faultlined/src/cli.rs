@@ -7,7 +7,7 @@ use faultline_core::config::{
 };
 use faultline_settings::ConfigError;
 use faultline_text::parse_time;
-use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, env, net::SocketAddr, path::PathBuf, time::Duration};
 
 /// Exports memory, page faults, throughput and program cache of a Solana validator to Prometheus.
 #[derive(Debug, Parser)]
@@ -211,13 +211,13 @@ impl RunArgs {
         }
         if let Err(what) = config
             .ingest
-            .set_default_credentials(std::env::var_os(config::INGEST_VARIABLE).as_deref())
+            .set_default_credentials(env::var_os(config::INGEST_VARIABLE).as_deref())
         {
             config_errors.push(ConfigError::new(what));
         }
         config
             .flight
-            .set_default_folder(std::env::var_os("STATE_DIRECTORY").as_deref());
+            .set_default_folder(env::var_os("STATE_DIRECTORY").as_deref());
         let folder_is_wrong = config_errors
             .iter()
             .any(|error| error.is_about("flight.folder"));

@@ -8,10 +8,11 @@ mod recording;
 mod replay;
 mod timeline;
 
-use anyhow::Context;
+use anyhow::{Context, Result};
 use faultline_core::supervisor;
 use faultline_mock_validator::{Consensus, NAME};
 use std::{
+    env,
     fs::Permissions,
     io::{BufRead, BufReader},
     net::{Ipv4Addr, SocketAddr},
@@ -52,9 +53,9 @@ pub struct Demo {
 ///
 /// # Errors
 /// No folder can be made, or the child cannot start or ends at once; standard error has its reason.
-pub fn start(ingest: SocketAddr, cache_entries: Option<u64>) -> anyhow::Result<Demo> {
+pub fn start(ingest: SocketAddr, cache_entries: Option<u64>) -> Result<Demo> {
     start_program(
-        &std::env::current_exe().context("the daemon's own program is not known")?,
+        &env::current_exe().context("the daemon's own program is not known")?,
         ingest,
         cache_entries,
     )
@@ -64,7 +65,7 @@ pub fn start_program(
     program: &Path,
     ingest: SocketAddr,
     cache_entries: Option<u64>,
-) -> anyhow::Result<Demo> {
+) -> Result<Demo> {
     let folder = new_folder()?;
     let (socket, port) = reserve_port().context("no port for the demo's JSON-RPC")?;
     let child = supervisor::program_sync(program)
@@ -95,7 +96,7 @@ pub fn start_program(
 }
 
 pub fn is_child() -> bool {
-    std::env::var_os(CHILD_VARIABLE).is_some()
+    env::var_os(CHILD_VARIABLE).is_some()
 }
 
 /// Runs until it is killed. Call it from the main thread, before anything else.
@@ -118,7 +119,7 @@ impl Demo {
         self.folder.path()
     }
 
-    fn wait_until_ready(&mut self) -> anyhow::Result<()> {
+    fn wait_until_ready(&mut self) -> Result<()> {
         let mut line = String::new();
         if let Some(stdout) = self.child.stdout.take() {
             BufReader::new(stdout)
@@ -147,7 +148,7 @@ fn reserve_port() -> std::io::Result<(OwnedFd, u16)> {
     Ok((socket.as_fd().try_clone_to_owned()?, port))
 }
 
-fn new_folder() -> anyhow::Result<TempDir> {
+fn new_folder() -> Result<TempDir> {
     let parent = parent_folder();
     let mode = Permissions::from_mode(0o700);
     let folder = tempfile::Builder::new()
@@ -162,7 +163,7 @@ fn parent_folder() -> PathBuf {
     const TMPFS: i64 = 0x0102_1994;
     let on_disk =
         |path: &PathBuf| rustix::fs::statfs(path).is_ok_and(|found| found.f_type != TMPFS);
-    let default_folder = std::env::temp_dir();
+    let default_folder = env::temp_dir();
     [default_folder.clone(), PathBuf::from("/var/tmp")]
         .into_iter()
         .find(on_disk)

@@ -1,3 +1,4 @@
+use anyhow::Result;
 use clap::{CommandFactory, Parser};
 use faultline_core::{
     config::{self, ConfigError},
@@ -12,7 +13,7 @@ use faultlined::{
     ready_file::ReadyFile,
 };
 use std::{
-    io::{IsTerminal, Write},
+    io::{self, IsTerminal, Write},
     path::Path,
     process::ExitCode,
 };
@@ -59,7 +60,7 @@ fn main() -> ExitCode {
     exit_code.unwrap_or_else(|error| fail(&error))
 }
 
-fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
+fn run(args: RunArgs) -> Result<ExitCode> {
     log_to_stderr();
     let config = match app::check_config(args.read()) {
         Ok(config) => config,
@@ -88,7 +89,7 @@ fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn run_once(args: &OnceArgs) -> anyhow::Result<ExitCode> {
+fn run_once(args: &OnceArgs) -> Result<ExitCode> {
     let config = match args.load() {
         Ok(config) => config,
         Err(mistakes) => return Ok(report_config_errors(&mistakes)),
@@ -135,7 +136,7 @@ fn check(args: &ConfigArgs) -> ExitCode {
     }
 }
 
-fn manual(folder: &Path) -> anyhow::Result<ExitCode> {
+fn manual(folder: &Path) -> Result<ExitCode> {
     let about = "configuration of the daemon faultlined: every key with its default";
     let (name, text) = ("faultlined.toml", config::DEFAULT_TEXT);
     faultline_cli_docs::write(Cli::command(), "1", folder)?;
@@ -162,10 +163,10 @@ fn log_to_stderr() {
     let filter = std::env::var("FAULTLINE_LOG").ok();
     let filter = filter.and_then(|filter| EnvFilter::try_new(expand_filter(&filter)).ok());
     let filter = filter.unwrap_or_else(|| EnvFilter::new("info"));
-    let terminal = std::io::stderr().is_terminal();
+    let terminal = io::stderr().is_terminal();
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(io::stderr)
         .with_ansi(terminal)
         .with_target(false)
         // A failed write to the log cannot be logged.
@@ -175,7 +176,7 @@ fn log_to_stderr() {
 
 fn print(text: &str) -> ExitCode {
     // A closed pipe, as with `| head`, is not an error.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    let _ = io::stdout().write_all(text.as_bytes());
     ExitCode::SUCCESS
 }
 
@@ -205,7 +206,7 @@ fn fail(error: &anyhow::Error) -> ExitCode {
 
 /// Ignores write errors: standard error may be a file on a full disk.
 fn print_error(message: &str) {
-    let _ = writeln!(std::io::stderr(), "{message}");
+    let _ = writeln!(io::stderr(), "{message}");
 }
 
 #[cfg(test)]

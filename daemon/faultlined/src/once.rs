@@ -12,7 +12,7 @@ mod votes;
 pub use report::{Check, Report, State};
 
 use crate::app;
-use anyhow::bail;
+use anyhow::{Result, bail};
 use faultline_core::{clock::Clock, config::Config};
 use faultline_metrics::{Stamp, Tick};
 use faultline_sources::rpc::identity_of;
@@ -28,14 +28,14 @@ const GRACE: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// procfs is unreadable, or a thread cannot start.
-pub fn examine(config: &Config) -> anyhow::Result<Report> {
+pub fn examine(config: &Config) -> Result<Report> {
     let runtime = app::runtime()?;
     let report = runtime.block_on(check(config));
     runtime.shutdown_timeout(GRACE);
     report
 }
 
-async fn check(config: &Config) -> anyhow::Result<Report> {
+async fn check(config: &Config) -> Result<Report> {
     let clock = Clock::start();
     let inspection = inspect(config, clock).await?;
     let interface_checks = async {
@@ -118,7 +118,7 @@ async fn answers(config: &Config, tick: &Tick, now: Stamp) -> Vec<Answer> {
 }
 
 /// On a blocking thread, since procfs reads of a process that hangs in the kernel can block.
-async fn inspect(config: &Config, clock: Clock) -> anyhow::Result<ProcessInspection> {
+async fn inspect(config: &Config, clock: Clock) -> Result<ProcessInspection> {
     let config = config.clone();
     let inspection =
         tokio::task::spawn_blocking(move || ProcessInspection::inspect(&config, clock));

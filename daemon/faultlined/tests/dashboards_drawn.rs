@@ -16,6 +16,7 @@ use serde_json::Value;
 use series::Target;
 use std::{
     collections::BTreeMap,
+    fs,
     path::{Path, PathBuf},
     process::Command,
     time::SystemTime,
@@ -83,7 +84,7 @@ fn stored(targets: &[Target], folder: &Path) -> Prometheus {
 
 fn store(samples: &str, folder: &Path) -> Prometheus {
     let (text, storage) = (folder.join("fleet.om"), folder.join("data"));
-    std::fs::write(&text, samples).expect("room for a file");
+    fs::write(&text, samples).expect("room for a file");
     let [text, data] = [&text, &storage].map(|path| path.display().to_string());
     let promtool = in_search_path("promtool").expect("promtool");
     run_to_success(
@@ -141,7 +142,7 @@ fn draw(prometheus: &Prometheus, instance: &str, end: i64, scrape: i64, only: &[
         output.status.success(),
         "{instance}, a scrape every {scrape} s:\n{errors}"
     );
-    counts(&std::fs::read_to_string(&report).expect("a report"))
+    counts(&fs::read_to_string(&report).expect("a report"))
 }
 
 fn counts(report: &str) -> Drawn {

@@ -25,7 +25,8 @@ use faultline_testkit::{
 };
 use flate2::{Compression, write::GzEncoder};
 use std::{
-    io::{Read, Write},
+    env, fs,
+    io::{self, Read, Write},
     net::TcpStream,
     path::Path,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -58,7 +59,7 @@ const NEIGHBOURS: [(usize, Neighbour); 5] = [
     (20, half_open),
 ];
 
-type Neighbour = fn(&Scene) -> std::io::Result<()>;
+type Neighbour = fn(&Scene) -> io::Result<()>;
 
 /// What the neighbours have in common.
 struct Scene {
@@ -93,7 +94,7 @@ impl Scene {
         self.over.load(Ordering::Relaxed)
     }
 
-    fn connect(&self, head: &str) -> std::io::Result<TcpStream> {
+    fn connect(&self, head: &str) -> io::Result<TcpStream> {
         let mut stream = TcpStream::connect(&self.ingest)?;
         stream.set_read_timeout(Some(Duration::from_secs(1)))?;
         stream.set_write_timeout(Some(Duration::from_secs(1)))?;
@@ -102,12 +103,12 @@ impl Scene {
     }
 
     /// Sends a body in pieces, however slowly it is taken, and counts a good answer.
-    fn send(&self, mut stream: TcpStream, body: &[u8]) -> std::io::Result<()> {
+    fn send(&self, mut stream: TcpStream, body: &[u8]) -> io::Result<()> {
         let mut rest = body;
         while !rest.is_empty() && !self.is_over() {
             match stream.write(&rest[..rest.len().min(64 * 1024)]) {
                 Ok(written) => rest = &rest[written..],
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
         }
@@ -115,7 +116,7 @@ impl Scene {
         while !self.is_over() {
             match stream.read_exact(&mut answer) {
                 Ok(()) => break,
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
         }
@@ -130,7 +131,7 @@ fn head(length: usize, more: &str) -> String {
 }
 
 /// A hundred bytes every 20 ms of a body that will never be whole.
-fn slow_writer(scene: &Scene) -> std::io::Result<()> {
+fn slow_writer(scene: &Scene) -> io::Result<()> {
     let mut stream = scene.connect(&head(scene.huge.len(), ""))?;
     for piece in scene.huge.chunks(100) {
         if scene.is_over() {
@@ -143,12 +144,12 @@ fn slow_writer(scene: &Scene) -> std::io::Result<()> {
 }
 
 /// 40 MiB of datapoints as fast as they are taken.
-fn huge_body(scene: &Scene) -> std::io::Result<()> {
+fn huge_body(scene: &Scene) -> io::Result<()> {
     scene.send(scene.connect(&head(scene.huge.len(), ""))?, &scene.huge)
 }
 
 /// 20 MiB of datapoints, packed.
-fn packed_body(scene: &Scene) -> std::io::Result<()> {
+fn packed_body(scene: &Scene) -> io::Result<()> {
     scene.send(
         scene.connect(&head(scene.packed.len(), "Content-Encoding: gzip\r\n"))?,
         &scene.packed,
@@ -156,7 +157,7 @@ fn packed_body(scene: &Scene) -> std::io::Result<()> {
 }
 
 /// A body that is no text, with lines longer than any, and then something that is no HTTP.
-fn garbage(scene: &Scene) -> std::io::Result<()> {
+fn garbage(scene: &Scene) -> io::Result<()> {
     let body: Vec<u8> = scene
         .packed
         .iter()
@@ -172,11 +173,11 @@ fn garbage(scene: &Scene) -> std::io::Result<()> {
 }
 
 /// The beginning of a head, then silence until the other side has had enough.
-fn half_open(scene: &Scene) -> std::io::Result<()> {
+fn half_open(scene: &Scene) -> io::Result<()> {
     let mut stream = scene.connect("POST /write HTTP/1.1\r\nHo")?;
     while !scene.is_over() {
         match stream.read(&mut [0; 64]) {
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             ended => return ended.map(drop),
         }
     }
@@ -186,7 +187,7 @@ fn half_open(scene: &Scene) -> std::io::Result<()> {
 /// Lines that a validator has pushed, from the recording the demo replays.
 fn recorded_lines() -> Vec<u8> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo.lp.gz");
-    let packed = std::fs::read(file).expect("the demo's recording");
+    let packed = fs::read(file).expect("the demo's recording");
     let mut text = Vec::new();
     flate2::read::MultiGzDecoder::new(packed.as_slice())
         .read_to_end(&mut text)
@@ -229,8 +230,8 @@ fn configuration(folder: &Path, upstream: &Sink) -> String {
         upstream.url(),
         password.display()
     );
-    std::fs::write(&password, "secret").expect("a file");
-    std::fs::write(&config, text).expect("a file");
+    fs::write(&password, "secret").expect("a file");
+    fs::write(&config, text).expect("a file");
     config.display().to_string()
 }
 
@@ -269,7 +270,7 @@ fn memory(daemon: &Daemon, name: &str) -> Result<u64> {
 }
 
 fn seconds() -> u32 {
-    let configured = std::env::var("FAULTLINE_LOAD_SECONDS").ok();
+    let configured = env::var("FAULTLINE_LOAD_SECONDS").ok();
     configured.map_or(SECONDS, |text| {
         text.parse()
             .expect("FAULTLINE_LOAD_SECONDS is a number of seconds")
@@ -322,7 +323,7 @@ fn a_push_is_answered_with_bounded_memory_despite_other_clients() -> Result<()> 
     upstream.set_response_mode(ResponseMode::CloseConnection);
     let config = configuration(folder.path(), &upstream);
     let pid = target.pid().to_string();
-    let program = std::env::var("FAULTLINE_DAEMON").unwrap_or_else(|_| FAULTLINED.to_owned());
+    let program = env::var("FAULTLINE_DAEMON").unwrap_or_else(|_| FAULTLINED.to_owned());
     let daemon = Daemon::start(
         &program,
         &["--pid", &pid, "--config", &config],

@@ -22,7 +22,7 @@ use faultline_testkit::{
     prometheus::{self, Prometheus, PrometheusOptions, promtool_check_metrics},
     sink::Sink,
 };
-use std::{path::Path, time::Duration};
+use std::{fs, path::Path, time::Duration};
 
 const PATIENCE: Duration = Duration::from_secs(180);
 
@@ -51,7 +51,7 @@ impl Scene {
         let upstream = Sink::start()?;
         let config = write_config(folder.path(), &upstream);
         let nodes = folder.path().join("nodes");
-        std::fs::create_dir(&nodes).expect("a folder for the nodes");
+        fs::create_dir(&nodes).expect("a folder for the nodes");
         let ledger = nodes.join("follower");
         let arguments = [
             "--config",
@@ -121,14 +121,14 @@ fn start_prometheus(daemon: &Daemon, reader: &Daemon) -> Result<Option<Prometheu
 
 fn start_reader(folder: &Path, nodes: &Path) -> Result<Daemon> {
     let own = folder.join("reader");
-    std::fs::create_dir(&own).expect("a folder for the reader");
+    fs::create_dir(&own).expect("a folder for the reader");
     let config = own.join("reader.toml");
     let labels = "[labels]\ncluster = \"loopback\"\nexperiment = \"by two ways\"\narm = \"log\"\nrun = \"1\"\n";
     let text = format!(
         "{labels}[log]\nfile = {:?}\n",
         nodes.join("follower.log").display().to_string()
     );
-    std::fs::write(&config, text).expect("a configuration");
+    fs::write(&config, text).expect("a configuration");
     let (config, ledger) = (
         config.display().to_string(),
         nodes.join("follower").display().to_string(),
@@ -142,7 +142,7 @@ fn start_reader(folder: &Path, nodes: &Path) -> Result<Daemon> {
 
 fn write_config(folder: &Path, upstream: &Sink) -> String {
     let password = folder.join("password");
-    std::fs::write(&password, "secret\n").expect("a password file");
+    fs::write(&password, "secret\n").expect("a password file");
     let config = folder.join("faultlined.toml");
     let text = format!(
         "[threads]\ninterval = \"1s\"\n[probe]\nenabled = true\ninterval = \"1s\"\n[validator]\ninterval = \"2s\"\n[labels]\ncluster = \"loopback\"\nexperiment = \"by two ways\"\narm = \"push\"\nrun = \"1\"\n[flight]\nfolder = {:?}\n[phase]\nat_tip_for = \"5s\"\n[forward]\nurl = {:?}\ndb = \"up\"\nuser = \"u\"\npassword_file = {:?}\n",
@@ -150,7 +150,7 @@ fn write_config(folder: &Path, upstream: &Sink) -> String {
         upstream.url(),
         password.display().to_string()
     );
-    std::fs::write(&config, text).expect("a configuration");
+    fs::write(&config, text).expect("a configuration");
     config.display().to_string()
 }
 

@@ -17,6 +17,7 @@ use faults::Fault;
 use recording::{HOUR, Node, Recording};
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fs,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -116,10 +117,9 @@ fn at_once(folder: &Path) -> Vec<PathBuf> {
         words if words.starts_with("interval: ") => "    interval: 5s\n".to_owned(),
         _ => format!("{line}\n"),
     };
-    let text = std::fs::read_to_string(stored::shipped("faultline.alerts.yml")).expect("the rules");
+    let text = fs::read_to_string(stored::shipped("faultline.alerts.yml")).expect("the rules");
     let copy = folder.join("faultline.alerts.yml");
-    std::fs::write(&copy, text.lines().map(quick).collect::<String>())
-        .expect("a copy of the rules");
+    fs::write(&copy, text.lines().map(quick).collect::<String>()).expect("a copy of the rules");
     vec![copy]
 }
 

@@ -39,7 +39,7 @@ use faultline_metrics::Tick;
 use faultline_recorder::{flight, recorder};
 use faultline_status::AnswerConfig;
 use request_checks::AllowedHosts;
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 /// A new connection above this limit closes another ([`faultline_core::connection_limit`]).
 const MAX_CONNECTIONS: usize = 64;
@@ -64,13 +64,10 @@ pub enum WebError {
     #[error("metrics.listen: cannot listen on {listen}: {source}{}", remedy(.source))]
     Bind {
         listen: SocketAddr,
-        source: std::io::Error,
+        source: io::Error,
     },
     #[error("{path} cannot be read: {source}")]
-    Read {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     #[error("{path} is not a web config file: {what}")]
     Yaml { path: PathBuf, what: String },
     #[error("{path}: {key}: {what}")]
@@ -83,13 +80,13 @@ pub enum WebError {
     Random,
 }
 
-fn remedy(source: &std::io::Error) -> &'static str {
+fn remedy(source: &io::Error) -> &'static str {
     match source.kind() {
-        std::io::ErrorKind::AddrInUse => {
+        io::ErrorKind::AddrInUse => {
             "; another program (or another faultlined) has this port: stop it, or choose another port in metrics.listen"
         }
-        std::io::ErrorKind::AddrNotAvailable => "; this machine does not have this address",
-        std::io::ErrorKind::PermissionDenied => {
+        io::ErrorKind::AddrNotAvailable => "; this machine does not have this address",
+        io::ErrorKind::PermissionDenied => {
             "; ports below 1024 need CAP_NET_BIND_SERVICE: choose a higher one"
         }
         _ => "",

@@ -16,6 +16,7 @@
 use clap::Parser;
 use faultline_bench::args::BenchArgs;
 use std::{
+    env, fs,
     io::{BufRead as _, BufReader},
     path::Path,
     process::{Child, Command, Stdio},
@@ -43,7 +44,7 @@ struct Cli {
 }
 
 fn main() {
-    let words: Vec<String> = std::env::args()
+    let words: Vec<String> = env::args()
         .skip(1)
         .filter(|word| word != "--bench")
         .collect();
@@ -80,12 +81,12 @@ fn compare() {
         "rounds = {REQUESTS}\nwarm_up = 5000\nworkers = {CONNECTIONS}\n[[arm]]\nname = \"a\"\nurl = \"{url}\"\n\
          [[request]]\nmethod = \"getHealth\"\n"
     );
-    std::fs::write(&plan, text).expect("a plan");
+    fs::write(&plan, text).expect("a plan");
     let script = folder.path().join("post.lua");
     let lua = format!(
         "wrk.method = \"POST\"\nwrk.body = '{BODY}'\nwrk.headers[\"Content-Type\"] = \"application/json\"\n"
     );
-    std::fs::write(&script, lua).expect("a script");
+    fs::write(&script, lua).expect("a script");
     let tools: [(&str, &dyn Fn() -> Option<Turn>); 3] = [
         ("faultline bench", &|| own(&plan)),
         ("wrk", &|| wrk(&script, &url)),
@@ -117,7 +118,7 @@ fn compare() {
 }
 
 fn itself() -> String {
-    std::env::current_exe()
+    env::current_exe()
         .expect("this program")
         .display()
         .to_string()
@@ -150,7 +151,7 @@ fn output(command: &mut Command) -> Option<(String, f64)> {
 
 /// CPU seconds of children that have ended.
 fn children() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").expect("procfs");
+    let stat = fs::read_to_string("/proc/self/stat").expect("procfs");
     let (_, fields) = stat.rsplit_once(')').expect("a name in parentheses");
     let ticks: f64 = fields
         .split_whitespace()

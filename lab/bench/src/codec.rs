@@ -1,4 +1,4 @@
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, Result, ensure};
 use brotli::enc::BrotliEncoderParams;
 use faultline_zlib::{Compressor, Decompressor};
 use lzokay::compress::{Dict, compress_no_alloc, compress_worst_size};
@@ -87,7 +87,7 @@ pub enum Coder {
 }
 
 impl Coder {
-    pub fn new(codec: Codec, dictionary: Option<&[u8]>) -> anyhow::Result<Coder> {
+    pub fn new(codec: Codec, dictionary: Option<&[u8]>) -> Result<Coder> {
         Ok(match codec {
             Codec::Zlib(level) => Coder::Zlib(Compressor::new(level)?, Decompressor::new()?),
             Codec::Zstd(level) => Coder::Zstd(Box::new((
@@ -113,7 +113,7 @@ impl Coder {
     }
 
     /// `record` must not be empty.
-    pub fn compress(&mut self, record: &[u8], out: &mut Vec<u8>) -> anyhow::Result<()> {
+    pub fn compress(&mut self, record: &[u8], out: &mut Vec<u8>) -> Result<()> {
         out.clear();
         let written = match self {
             Coder::Zlib(compressor, _) => {
@@ -157,12 +157,7 @@ impl Coder {
     }
 
     /// `out` is overwritten.
-    pub fn decompress(
-        &mut self,
-        bytes: &[u8],
-        size: usize,
-        out: &mut Vec<u8>,
-    ) -> anyhow::Result<()> {
+    pub fn decompress(&mut self, bytes: &[u8], size: usize, out: &mut Vec<u8>) -> Result<()> {
         out.clear();
         if !matches!(self, Coder::Zstd(_) | Coder::Brotli(_)) {
             out.resize(size, 0);
@@ -190,7 +185,7 @@ impl Coder {
 
 impl Coder {
     /// Leaves the compressed record in `bytes`. Fails if the restored record differs.
-    pub fn round_trip(&mut self, record: &[u8], bytes: &mut Vec<u8>) -> anyhow::Result<()> {
+    pub fn round_trip(&mut self, record: &[u8], bytes: &mut Vec<u8>) -> Result<()> {
         let mut restored = Vec::new();
         self.compress(record, bytes)?;
         self.decompress(bytes, record.len(), &mut restored)?;
@@ -199,7 +194,7 @@ impl Coder {
     }
 }
 
-pub fn train_dictionary(records: &[&[u8]], max_bytes: usize) -> anyhow::Result<Vec<u8>> {
+pub fn train_dictionary(records: &[&[u8]], max_bytes: usize) -> Result<Vec<u8>> {
     zstd::dict::from_samples(records, max_bytes)
         .context("zstd makes no dictionary of them: they are too few or too small")
 }

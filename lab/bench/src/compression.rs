@@ -16,7 +16,7 @@ use crate::{
     codec::{self, Coder},
     store,
 };
-use anyhow::ensure;
+use anyhow::{Result, ensure};
 pub use diff::changes;
 use faultline_common::{args::UsageError, clock, output::say};
 use faultline_stats::block::{Estimate, Plan, Reliability};
@@ -190,7 +190,7 @@ pub struct Outcome {
 }
 
 /// The exit code is 1 after any problem.
-pub fn run(args: &CompressionArgs) -> anyhow::Result<(String, u8)> {
+pub fn run(args: &CompressionArgs) -> Result<(String, u8)> {
     check(args)?;
     if args.output.dry_run {
         return Ok((records::dry_run(args), 0));
@@ -238,7 +238,7 @@ fn check(args: &CompressionArgs) -> Result<(), UsageError> {
     Ok(())
 }
 
-fn outcome(args: &CompressionArgs, records: Records) -> anyhow::Result<Outcome> {
+fn outcome(args: &CompressionArgs, records: Records) -> Result<Outcome> {
     let started_unix_ns = clock::unix_ns();
     let ended = |why: &String| {
         format!(

@@ -10,7 +10,7 @@ use crate::{
     results::{CellHead, Results},
     store::{self, Stored},
 };
-use anyhow::{bail, ensure};
+use anyhow::{Result, bail, ensure};
 use faultline_stats::{
     arms::Direction,
     block::{self, Plan},
@@ -21,7 +21,7 @@ use faultline_text::{count, number, table};
 
 /// The exit code is 1 if anything got worse by more than the margin, if the later run has problems,
 /// or if settings differ.
-pub fn run(args: &DiffArgs) -> anyhow::Result<(String, u8)> {
+pub fn run(args: &DiffArgs) -> Result<(String, u8)> {
     let (out, worse) = match (
         store::read::<Outcome>(&args.before)?,
         store::read(&args.after)?,
@@ -44,7 +44,7 @@ pub fn run(args: &DiffArgs) -> anyhow::Result<(String, u8)> {
     Ok((out, u8::from(worse)))
 }
 
-fn changes(before: &Results, after: &Results, margin: f64) -> anyhow::Result<(String, bool)> {
+fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bool)> {
     let presets = [before, after].map(|run| &run.header.preset);
     ensure!(
         presets[0] == presets[1],

@@ -14,7 +14,7 @@ mod sqlite;
 pub use page::blocks;
 pub use show::text;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, Result, ensure};
 use faultline_common::clock;
 use kinds::FileKinds;
 use serde::{Deserialize, Serialize};
@@ -89,7 +89,7 @@ pub struct Disk {
     problems: Vec<String>,
 }
 
-pub fn folder(path: &Path) -> anyhow::Result<PathBuf> {
+pub fn folder(path: &Path) -> Result<PathBuf> {
     let named = || format!("--data {}", path.display());
     let found = path.canonicalize().with_context(named)?;
     ensure!(found.is_dir(), "{}: is no folder", named());

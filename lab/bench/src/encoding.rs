@@ -11,6 +11,7 @@ use crate::{
     results::{Latency, Results, over},
     stream::LinkShape,
 };
+use anyhow::Result;
 use faultline_common::args::UsageError;
 use faultline_pages::{
     cells::{self, number, words},
@@ -29,7 +30,7 @@ const STUDY_ACCOUNTS: [&str; 5] = [
     "Hij4zmmrdmQ49bfgy63C8VF12EYysjF6WGFeZJpfipCk",
 ];
 
-pub fn run(args: &EncodingArgs) -> anyhow::Result<(String, u8)> {
+pub fn run(args: &EncodingArgs) -> Result<(String, u8)> {
     let plan = plan(args)?;
     let ca_file = args.node.ca.as_deref();
     preset::run("encoding", &plan, &args.output, ca_file, |session| {
@@ -38,7 +39,7 @@ pub fn run(args: &EncodingArgs) -> anyhow::Result<(String, u8)> {
     })
 }
 
-fn plan(args: &EncodingArgs) -> anyhow::Result<Plan> {
+fn plan(args: &EncodingArgs) -> Result<Plan> {
     if let Some(twice) = first_duplicate(&args.encodings) {
         let name = twice.name();
         return Err(UsageError(format!("--encodings names {name} twice")).into());
@@ -115,7 +116,7 @@ fn method(account: &str, encoding: &str, data_slice: Option<(u64, u64)>) -> Stri
 }
 
 /// Size of each account, from the first encoding that returned bytes.
-fn sizes(plan: &Plan, answers: &[Result<Vec<u8>, Failure>]) -> anyhow::Result<Vec<Option<u64>>> {
+fn sizes(plan: &Plan, answers: &[Result<Vec<u8>, Failure>]) -> Result<Vec<Option<u64>>> {
     let node = plan.links[0].endpoint.shown();
     if let Some(Err(failure)) = answers.first()
         && answers.iter().all(Result::is_err)

@@ -36,12 +36,13 @@ mod transport;
 mod values;
 mod verify;
 
+use anyhow::Result;
 use args::{Bench, BenchArgs, Format};
 use results::Results;
 use store::Stored;
 
 /// The exit code is 1 if an arm failed.
-pub fn run(args: &BenchArgs) -> anyhow::Result<(String, u8)> {
+pub fn run(args: &BenchArgs) -> Result<(String, u8)> {
     match &args.what {
         Bench::Encoding(args) => encoding::run(args),
         Bench::Compression(args) => compression::run(args),
@@ -73,7 +74,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<(String, u8)> {
     }
 }
 
-fn shown(results: &Results, format: Format) -> anyhow::Result<String> {
+fn shown(results: &Results, format: Format) -> Result<String> {
     match format {
         Format::Table => {
             let study = match results.header.preset.as_str() {
@@ -97,7 +98,7 @@ pub mod fuzzing {
 
     pub const FILE: (i32, [&str; 4]) = (store::APPLICATION_ID, store::TABLES);
 
-    pub fn samples(path: &Path) -> anyhow::Result<usize> {
+    pub fn samples(path: &Path) -> Result<usize> {
         Ok(match store::read::<crate::compression::Outcome>(path)? {
             Stored::Compression(_) => 0,
             Stored::Requests(results) => results.samples.len(),

@@ -13,7 +13,7 @@ use crate::{
     results::Header,
     run::Engine,
 };
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 pub use chain::version;
 use chain::{CHAINS, Chain, RpcCall, method};
 use faultline_common::{args::UsageError, output::say};
@@ -25,7 +25,7 @@ pub use study::{page, tables as study};
 /// A slot may be skipped, so several heights are tried.
 const TRIED_HEIGHTS: u64 = 4;
 
-pub fn run(args: &NodesArgs) -> anyhow::Result<(String, u8)> {
+pub fn run(args: &NodesArgs) -> Result<(String, u8)> {
     let nodes = nodes(args)?;
     let chain = chain(args)?;
     let folders = folders(args, &nodes)?;
@@ -66,7 +66,7 @@ fn measure_disks(
     }
 }
 
-fn chain(args: &NodesArgs) -> anyhow::Result<&'static Chain> {
+fn chain(args: &NodesArgs) -> Result<&'static Chain> {
     let found = CHAINS.iter().find(|chain| chain.name == args.chain);
     Ok(found.ok_or_else(|| {
         let known = CHAINS.each_ref().map(|chain| chain.name).join(", ");
@@ -75,7 +75,7 @@ fn chain(args: &NodesArgs) -> anyhow::Result<&'static Chain> {
 }
 
 /// A plan with an arm for each node, named by its address.
-fn nodes(args: &NodesArgs) -> anyhow::Result<Plan> {
+fn nodes(args: &NodesArgs) -> Result<Plan> {
     let mut plan = preset::plan_for_load(&args.load);
     for url in &args.urls {
         let endpoint = Endpoint::read(url).map_err(UsageError)?;
@@ -94,7 +94,7 @@ fn nodes(args: &NodesArgs) -> anyhow::Result<Plan> {
     Ok(plan)
 }
 
-fn folders(args: &NodesArgs, nodes: &Plan) -> anyhow::Result<Vec<(String, PathBuf)>> {
+fn folders(args: &NodesArgs, nodes: &Plan) -> Result<Vec<(String, PathBuf)>> {
     if args.data.len() > nodes.arms.len() {
         return Err(UsageError("--data: there are more folders than nodes".to_owned()).into());
     }
@@ -114,7 +114,7 @@ fn check_same_chain(
     args: &NodesArgs,
     chain: &Chain,
     nodes: &Plan,
-) -> anyhow::Result<(Vec<String>, (u64, u64))> {
+) -> Result<(Vec<String>, (u64, u64))> {
     let mut first = nodes.clone();
     for call in chain.first.into_iter().flatten() {
         let name = call.0.to_owned();
@@ -129,7 +129,7 @@ fn check_same_chain(
 }
 
 /// Compares the first blocks.
-fn genesis(engine: &Engine, chain: &Chain, base_plan: &Plan) -> anyhow::Result<String> {
+fn genesis(engine: &Engine, chain: &Chain, base_plan: &Plan) -> Result<String> {
     let found = first_common_hash(engine, chain, base_plan, (chain.hashes[0], &[0]))?;
     Ok(match found {
         Ok((_, hash)) => format!("all nodes have the genesis {hash}"),
@@ -143,7 +143,7 @@ fn block(
     chain: &Chain,
     base_plan: &Plan,
     (from, to): (u64, u64),
-) -> anyhow::Result<String> {
+) -> Result<String> {
     let heights: Vec<u64> = (from.max(to.saturating_sub(TRIED_HEIGHTS - 1))..=to)
         .rev()
         .collect();
@@ -164,7 +164,7 @@ fn first_common_hash(
     chain: &Chain,
     base_plan: &Plan,
     (call, heights): (RpcCall, &[u64]),
-) -> anyhow::Result<Result<(u64, String), String>> {
+) -> Result<Result<(u64, String), String>> {
     let mut plan = base_plan.clone();
     for height in heights {
         let numbers = Some((*height, *height));
@@ -213,14 +213,14 @@ fn in_sync(
     chain: &Chain,
     nodes: &Plan,
     answers: &[Value],
-) -> anyhow::Result<(Vec<String>, (u64, u64))> {
+) -> Result<(Vec<String>, (u64, u64))> {
     let mut answers = answers.iter();
     let node_count = nodes.arms.len();
     // For each question, one answer per node.
     let [heads, finalized, oldest, versions] = chain
         .first
         .map(|call| call.map(|_| answers.by_ref().take(node_count).collect::<Vec<&Value>>()));
-    let heights = |of: Option<Vec<&Value>>| -> anyhow::Result<Vec<u64>> {
+    let heights = |of: Option<Vec<&Value>>| -> Result<Vec<u64>> {
         let Some(of) = of else { return Ok(vec![0]) };
         ensure!(of.len() == node_count, "a node does not answer");
         of.into_iter()
@@ -263,12 +263,7 @@ fn in_sync(
     Ok((notes, range))
 }
 
-fn plan(
-    args: &NodesArgs,
-    chain: &Chain,
-    mut plan: Plan,
-    (from, to): (u64, u64),
-) -> anyhow::Result<Plan> {
+fn plan(args: &NodesArgs, chain: &Chain, mut plan: Plan, (from, to): (u64, u64)) -> Result<Plan> {
     let methods: Vec<&str> = match args.methods.as_slice() {
         [] => chain.default_methods.to_vec(),
         methods => methods.iter().map(String::as_str).collect(),

@@ -2,18 +2,19 @@ use crate::{
     results::{PHASES, Results, Sample, Timing},
     store::check_new,
 };
+use anyhow::Result;
 use faultline_pages::export::{Columns, Values, named, write_columns};
 use faultline_text::counted;
 use std::path::Path;
 
 /// The file gets its final name only when it is complete. Returns the line `PATH: rows`.
-pub fn write(path: &Path, table: &str, rows: &str, columns: Columns) -> anyhow::Result<String> {
+pub fn write(path: &Path, table: &str, rows: &str, columns: Columns) -> Result<String> {
     check_new("--parquet", path)?;
     write_columns(path, table, columns)?;
     Ok(format!("{}: {rows}\n", path.display()))
 }
 
-pub fn write_requests(path: &Path, results: &Results) -> anyhow::Result<String> {
+pub fn write_requests(path: &Path, results: &Results) -> Result<String> {
     let rows = counted(results.samples.len() as f64, "request");
     write(path, "request", &rows, request_columns(results))
 }

@@ -12,6 +12,7 @@ use crate::{
     report_tables::{differences, percentiles},
     results::{CellHead, Results, Sample},
 };
+use anyhow::Result;
 use faultline_common::args::UsageError;
 use faultline_pages::{model::Table, render::plain};
 use faultline_settings::{ConfigError, text};
@@ -19,6 +20,7 @@ use faultline_text::is_unsafe_char;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
+    fs,
     path::{Path, PathBuf},
 };
 use toml::de::DeValue;
@@ -28,7 +30,7 @@ const MAX_FILE_BYTES: u64 = 64 << 20;
 const ENCODING: &str = "encoding";
 const ALL_REQUESTS: &str = "all requests";
 
-pub fn run(args: &RunArgs) -> anyhow::Result<(String, u8)> {
+pub fn run(args: &RunArgs) -> Result<(String, u8)> {
     let (mut plan, ca_file) = read(&args.plan)?;
     plan.max_failures = args.max_failures;
     preset::run("run", &plan, &args.output, ca_file.as_deref(), |session| {
@@ -37,7 +39,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<(String, u8)> {
 }
 
 /// Also returns the file of trusted certificates.
-fn read(file: &Path) -> anyhow::Result<(Plan, Option<PathBuf>)> {
+fn read(file: &Path) -> Result<(Plan, Option<PathBuf>)> {
     let refused = |mistakes: Vec<ConfigError>| {
         let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
         let head = match lines.len() {
@@ -57,14 +59,14 @@ fn read(file: &Path) -> anyhow::Result<(Plan, Option<PathBuf>)> {
 
 /// Errors do not include the file's name.
 fn read_file(file: &Path) -> Result<String, String> {
-    match std::fs::metadata(file) {
+    match fs::metadata(file) {
         Ok(meta) if !meta.is_file() => return Err("is no file".to_owned()),
         Ok(meta) if meta.len() > MAX_FILE_BYTES => {
             return Err(format!("is larger than {} MiB", MAX_FILE_BYTES >> 20));
         }
         _ => {}
     }
-    std::fs::read_to_string(file).map_err(|error| error.to_string())
+    fs::read_to_string(file).map_err(|error| error.to_string())
 }
 
 fn printable_name(value: &DeValue<'_>) -> Result<String, String> {

@@ -12,6 +12,7 @@ use crate::{
     tool_overhead,
     verify::Verdict,
 };
+use anyhow::Result;
 use faultline_common::{args::UsageError, clock};
 use faultline_pages::groups::distinct;
 use faultline_text::{count, time};
@@ -55,7 +56,7 @@ impl Session<'_> {
         plan: &Plan,
         sizes: &[Option<u64>],
         mut notes: Vec<String>,
-    ) -> anyhow::Result<Results> {
+    ) -> Result<Results> {
         let mut plan = plan.clone();
         notes.extend(drop_unsupported_http2(&mut plan, self.engine)?);
         let plan = Rc::new(plan);
@@ -68,8 +69,8 @@ impl Session<'_> {
         plan: &Plan,
         sizes: &[Option<u64>],
         notes: Vec<String>,
-        measure: impl FnOnce(&SampleSink<'_>) -> anyhow::Result<MeasuredRun>,
-    ) -> anyhow::Result<Results> {
+        measure: impl FnOnce(&SampleSink<'_>) -> Result<MeasuredRun>,
+    ) -> Result<Results> {
         let mut header = header(self.preset, plan, notes);
         header.own_cost = self.own_cost;
         let cells = cell_heads(plan, sizes);
@@ -96,8 +97,8 @@ pub fn run(
     plan: &Plan,
     output: &OutArgs,
     ca_file: Option<&Path>,
-    work: impl FnOnce(&Session<'_>) -> anyhow::Result<Results>,
-) -> anyhow::Result<(String, u8)> {
+    work: impl FnOnce(&Session<'_>) -> Result<Results>,
+) -> Result<(String, u8)> {
     let requests = plan.requests();
     if requests > MAX_REQUESTS {
         let what = format!("{requests} requests are too many: at most {MAX_REQUESTS}");
@@ -145,7 +146,7 @@ pub fn run(
 }
 
 /// Removes HTTP/2 arms whose node does not offer it.
-fn drop_unsupported_http2(plan: &mut Plan, engine: &Engine) -> anyhow::Result<Vec<String>> {
+fn drop_unsupported_http2(plan: &mut Plan, engine: &Engine) -> Result<Vec<String>> {
     let mut notes = Vec::new();
     let mut first = plan.clone();
     first.weights.clear();
@@ -167,7 +168,7 @@ fn drop_unsupported_http2(plan: &mut Plan, engine: &Engine) -> anyhow::Result<Ve
 }
 
 /// Returns a note. Fails if no other arm is left.
-pub fn remove_arm(plan: &mut Plan, arm: usize, failure: &Failure) -> anyhow::Result<String> {
+pub fn remove_arm(plan: &mut Plan, arm: usize, failure: &Failure) -> Result<String> {
     let name = plan.arms[arm].clone();
     anyhow::ensure!(
         plan.arms.len() > 1,

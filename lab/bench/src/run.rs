@@ -18,7 +18,7 @@ use crate::{
     stream,
     verify::{AnswerVerifier, Verdict},
 };
-use anyhow::Context as _;
+use anyhow::{Context as _, Result};
 use exchange::Connections;
 use faultline_common::{clock, progress::Progress, signals::Signals};
 use futures_util::future::{Either, select};
@@ -68,7 +68,7 @@ pub struct Engine {
 
 impl Engine {
     /// Trusts the certificates of `ca_file`, or the system's.
-    pub fn new(plan: &Plan, ca_file: Option<&Path>) -> anyhow::Result<Engine> {
+    pub fn new(plan: &Plan, ca_file: Option<&Path>) -> Result<Engine> {
         let tls = plan
             .links
             .iter()
@@ -88,7 +88,7 @@ impl Engine {
     }
 
     /// A signal stops it; pending requests are completed.
-    pub fn run(&self, plan: &Rc<Plan>, sink: &SampleSink<'_>) -> anyhow::Result<MeasuredRun> {
+    pub fn run(&self, plan: &Rc<Plan>, sink: &SampleSink<'_>) -> Result<MeasuredRun> {
         let shared = Rc::new(Shared::new(plan.clone(), self.tls.clone()));
         let decoders = (0..plan.workers)
             .map(|_| Decoder::new())
@@ -127,8 +127,8 @@ impl Engine {
         shared: &Shared,
         unit: &'static str,
         sink: &SampleSink<'_>,
-        work: impl Future<Output = anyhow::Result<()>>,
-    ) -> anyhow::Result<MeasuredRun> {
+        work: impl Future<Output = Result<()>>,
+    ) -> Result<MeasuredRun> {
         let flush = |state: &RunState| {
             let samples = shared.samples.borrow();
             sink(
@@ -170,7 +170,7 @@ impl Engine {
     }
 
     /// Runs `work` before any measurement. Its connections are closed afterwards.
-    pub fn first<T>(&self, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    pub fn first<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let pace = Pace::default();
         let either = async {
             // `work` does not check the pace, so the first signal ends it.
@@ -188,7 +188,7 @@ impl Engine {
         plan: &Rc<Plan>,
         sink: &SampleSink<'_>,
         mut perform: impl AsyncFnMut(&PlanCell) -> Result<Timing, Failure>,
-    ) -> anyhow::Result<MeasuredRun> {
+    ) -> Result<MeasuredRun> {
         let shared = Shared::new(plan.clone(), None);
         self.measured(&shared, "tasks", sink, async {
             while let Some((scheduled, at)) = shared.next().await {
@@ -211,8 +211,8 @@ impl Engine {
         &self,
         pace: &Pace,
         report_progress: impl Fn(),
-        work: impl Future<Output = anyhow::Result<T>>,
-    ) -> anyhow::Result<Option<T>> {
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<Option<T>> {
         LocalSet::new().block_on(&self.runtime, async {
             let mut work = pin!(work);
             loop {
@@ -242,7 +242,7 @@ pub fn end_requested(signals: &mut Signals, wait: Duration) -> Option<&'static s
         .map(|signal| signal.stop_signal_name().unwrap_or("SIGHUP"))
 }
 
-async fn join_workers(workers: &mut JoinSet<()>) -> anyhow::Result<()> {
+async fn join_workers(workers: &mut JoinSet<()>) -> Result<()> {
     while let Some(ended) = workers.join_next().await {
         ended.context("a worker failed, so that requests are missing")?;
     }

@@ -1,7 +1,7 @@
 mod shape;
 
 use crate::{endpoint::Endpoint, failure::Failure, protocol::Protocol};
-use anyhow::Context as _;
+use anyhow::{Context as _, Result};
 use faultline_common::clock;
 use hyper::{StatusCode, body::Bytes};
 use rustls::{
@@ -33,7 +33,7 @@ const HTTP_1: &[u8] = b"http/1.1";
 const HTTP_2: &[u8] = b"h2";
 
 /// Trusts the certificates of the file, or the system's without one.
-pub fn tls_connector(ca_file: Option<&Path>) -> anyhow::Result<TlsConnector> {
+pub fn tls_connector(ca_file: Option<&Path>) -> Result<TlsConnector> {
     let mut roots = RootCertStore::empty();
     match ca_file {
         Some(file) => {

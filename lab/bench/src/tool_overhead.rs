@@ -8,7 +8,7 @@ use crate::{
     results::{OwnCost, ns},
     run::Engine,
 };
-use anyhow::bail;
+use anyhow::{Result, bail};
 use std::{
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
@@ -26,7 +26,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_BYTES: usize = 4096;
 
 /// `None` without a server.
-pub fn measured(engine: &Engine) -> anyhow::Result<Option<OwnCost>> {
+pub fn measured(engine: &Engine) -> Result<Option<OwnCost>> {
     let Some((listener, address, endpoint)) = server() else {
         return Ok(None);
     };

@@ -16,7 +16,7 @@ use crate::{
     results::{Results, Timing, ns},
     run::Engine,
 };
-use anyhow::bail;
+use anyhow::{Result, bail};
 use evm::Evm;
 use faultline_common::{args::UsageError, clock};
 use faultline_text::{clean, time};
@@ -37,7 +37,7 @@ enum Operation {
 /// An operation and its repetitions in a row.
 type Scenario = (Operation, u32);
 
-pub fn run(args: &TransportArgs) -> anyhow::Result<(String, u8)> {
+pub fn run(args: &TransportArgs) -> Result<(String, u8)> {
     if first_duplicate(&args.transports).is_some() {
         return Err(UsageError("--transports names one twice".to_owned()).into());
     }
@@ -69,7 +69,7 @@ fn named((operation, times): Scenario) -> String {
     }
 }
 
-fn plan(args: &TransportArgs, scenarios: &[Scenario]) -> anyhow::Result<Plan> {
+fn plan(args: &TransportArgs, scenarios: &[Scenario]) -> Result<Plan> {
     let http = Endpoint::read(&args.node.url).map_err(UsageError)?;
     let websocket = match &args.websocket {
         Some(url) => Endpoint::read_websocket(url).map_err(UsageError)?,
@@ -110,7 +110,7 @@ fn measure(
     mut plan: Plan,
     session: &Session<'_>,
     scenarios: &[Scenario],
-) -> anyhow::Result<Results> {
+) -> Result<Results> {
     let engine = session.engine;
     let [http, websocket] = plan.links.as_slice() else {
         bail!("a transport without a node")
@@ -146,17 +146,13 @@ fn measure(
 }
 
 /// The failure if the node has no HTTP/2. A JSON-RPC error shows that it has.
-fn http2_failure(
-    engine: &Engine,
-    client: &mut NodeClient,
-    tls: bool,
-) -> anyhow::Result<Option<Failure>> {
+fn http2_failure(engine: &Engine, client: &mut NodeClient, tls: bool) -> Result<Option<Failure>> {
     let call = client.call(Protocol::Http2, "eth_chainId", json!([]));
     let exchange = engine.first(async { Ok(call.await) })?;
     Ok(exchange.err().filter(|failure| failure.is_no_http2(tls)))
 }
 
-async fn chain(client: &mut NodeClient) -> anyhow::Result<(Chain, Vec<String>)> {
+async fn chain(client: &mut NodeClient) -> Result<(Chain, Vec<String>)> {
     match ask(client, "eth_chainId").await {
         Ok(id) => evm(client, id.as_str().unwrap_or_default()).await,
         Err(Failure::Rpc(..)) => match ask(client, "getGenesisHash").await {
@@ -173,7 +169,7 @@ async fn ask(client: &mut NodeClient, method: &str) -> Result<Value, Failure> {
     client.call(Protocol::Http, method, json!([])).await
 }
 
-async fn evm(client: &mut NodeClient, id: &str) -> anyhow::Result<(Chain, Vec<String>)> {
+async fn evm(client: &mut NodeClient, id: &str) -> Result<(Chain, Vec<String>)> {
     let version = version(client, "web3_clientVersion").await;
     let mut notes = vec![format!("EVM chain {}, {version}", clean(id))];
     let accounts = ask(client, "eth_accounts").await.unwrap_or_default();
@@ -190,7 +186,7 @@ async fn evm(client: &mut NodeClient, id: &str) -> anyhow::Result<(Chain, Vec<St
     }
 }
 
-async fn solana(client: &mut NodeClient, genesis: &str) -> anyhow::Result<(Chain, Vec<String>)> {
+async fn solana(client: &mut NodeClient, genesis: &str) -> Result<(Chain, Vec<String>)> {
     if solana::PUBLIC_GENESIS_HASHES.contains(&genesis) {
         bail!(
             "this is a public cluster: both reading and writing need transfers; use a test cluster, such as solana-test-validator"

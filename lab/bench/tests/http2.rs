@@ -22,6 +22,7 @@ use rustls::{
 };
 use std::{
     convert::Infallible,
+    fs,
     net::SocketAddr,
     path::Path,
     sync::{
@@ -194,7 +195,7 @@ impl Server {
 
 /// A plan with a request of 3 values over HTTP/1.1 and HTTP/2.
 fn plan(folder: &Path, url: &str, certificate: &str) -> String {
-    std::fs::write(folder.join("ca.pem"), certificate).expect("a file");
+    fs::write(folder.join("ca.pem"), certificate).expect("a file");
     let text = format!(
         r#"
 rounds = 60
@@ -218,7 +219,7 @@ params = "[{{slot}}]"
 "#
     );
     let file = folder.join("plan.toml");
-    std::fs::write(&file, text).expect("a plan");
+    fs::write(&file, text).expect("a plan");
     file.display().to_string()
 }
 

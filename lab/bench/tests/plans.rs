@@ -10,6 +10,7 @@ use clap::Parser;
 use faultline_bench::args::BenchArgs;
 use std::{
     collections::BTreeSet,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -32,8 +33,7 @@ fn root() -> PathBuf {
 
 /// A chapter of a page of `docs`.
 fn chapter(page: &str, heading: &str) -> String {
-    let text =
-        std::fs::read_to_string(root().join("docs").join(page)).expect("the document is there");
+    let text = fs::read_to_string(root().join("docs").join(page)).expect("the document is there");
     let (_, after) = text
         .split_once(&format!("\n## {heading}\n"))
         .unwrap_or_else(|| panic!("{page} has no chapter {heading}"));
@@ -51,7 +51,7 @@ const UNKNOWN: &str = "qqqqqqqq = 1\n[[arm]]\nqqqqqqqq = 1\nname = 'a'\n[[value]
 fn the_document_has_every_key_of_a_plan_and_no_other() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let plan = folder.path().join("plan.toml");
-    std::fs::write(&plan, UNKNOWN).expect("a plan");
+    fs::write(&plan, UNKNOWN).expect("a plan");
     let told = dry_run(&plan)
         .expect_err("unknown keys are mistakes")
         .to_string();
@@ -79,8 +79,7 @@ fn the_document_has_every_key_of_a_plan_and_no_other() {
 fn the_document_names_every_shipped_plan_and_each_prints_requests() {
     let text = document();
     let mut plans = 0;
-    for entry in std::fs::read_dir(root().join("experiments/bench")).expect("there are ready plans")
-    {
+    for entry in fs::read_dir(root().join("experiments/bench")).expect("there are ready plans") {
         let path = entry.expect("an entry").path();
         let name = path
             .file_name()
@@ -107,9 +106,9 @@ fn the_example_of_the_document_prints_its_requests() {
         .and_then(|rest| rest.split("```").next())
         .expect("an example");
     let folder = tempfile::tempdir().expect("a temporary folder");
-    std::fs::write(folder.path().join("addresses.txt"), "0xaa\n0xbb\n").expect("a file of values");
+    fs::write(folder.path().join("addresses.txt"), "0xaa\n0xbb\n").expect("a file of values");
     let plan = folder.path().join("plan.toml");
-    std::fs::write(&plan, example).expect("a plan");
+    fs::write(&plan, example).expect("a plan");
     let output = dry_run(&plan).unwrap_or_else(|error| panic!("{error:#}"));
     assert!(
         output.contains(r#""method":"eth_getBalance","params":["0x"#)

@@ -4,6 +4,7 @@ use crate::{
     prepared::{Prepared, SIZES, SourceArgs},
     trace_file::path_of,
 };
+use anyhow::Result;
 use faultline_cache_sim::predict::{Curve, predict};
 use faultline_common::{clock, output::say, progress::Progress};
 use faultline_text::{count, time};
@@ -39,7 +40,7 @@ pub struct Prediction {
 
 /// Predicts from the trace next to the recording; `None` if there is no trace. Reports progress and
 /// duration on standard error.
-pub fn predict_from_adjacent_trace(run: &Path) -> Option<anyhow::Result<Prediction>> {
+pub fn predict_from_adjacent_trace(run: &Path) -> Option<Result<Prediction>> {
     let trace = path_of(run, None);
     trace.symlink_metadata().ok()?;
     let args = SourceArgs {
@@ -84,7 +85,7 @@ pub fn sizes(requested: &[u64], recorded: u64) -> Vec<u64> {
 impl Prediction {
     /// `sizes` contain the recorded one. Fails if the recording began in the middle and no size can
     /// be predicted.
-    pub fn of(prepared: &Prepared, sizes: &[u64]) -> anyhow::Result<Self> {
+    pub fn of(prepared: &Prepared, sizes: &[u64]) -> Result<Self> {
         // The recorded size is simulated first, and again with the others.
         let mut progress = Progress::new(sizes.len() as u64 + 1, "sizes");
         let tested = prepared.test()?;

@@ -2,7 +2,7 @@ use crate::{
     recorded::{Recorded, agave},
     trace_file::{self, path_of},
 };
-use anyhow::Context;
+use anyhow::{Context, Result};
 use clap::Args;
 use faultline_cache_sim::{
     Rule,
@@ -111,7 +111,7 @@ fn runs(begin: RecordingStart) -> u64 {
 impl Prepared {
     /// Fails if the files do not belong together, the version is unknown, or the trace covers too
     /// little.
-    pub fn read(run: &Path, args: &SourceArgs) -> anyhow::Result<Self> {
+    pub fn read(run: &Path, args: &SourceArgs) -> Result<Self> {
         let recorded = Recorded::read(run)?;
         recorded.require_public_blocks(run)?;
         let given = args
@@ -171,7 +171,7 @@ impl Prepared {
         }
     }
 
-    pub fn test(&self) -> anyhow::Result<SelfTestRun> {
+    pub fn test(&self) -> Result<SelfTestRun> {
         let observed = &self.recorded.observed;
         // Some rules evict by compile time, so the first simulation uses the mean of a load.
         let first = cost::compile_times(&self.trace, &mean_load(observed));

@@ -1,4 +1,4 @@
-use anyhow::{Context, bail};
+use anyhow::{Context, Result, bail};
 use faultline_agave::{identify::option_values, version::Version};
 use faultline_cache_sim::cost::Observed;
 use faultline_recording::{ProgramCachePoint, Recording, ReplaySlotPoint};
@@ -34,7 +34,7 @@ pub struct Recorded {
 
 impl Recorded {
     /// Fails without program cache data, and for several validators.
-    pub fn read(path: &Path) -> anyhow::Result<Self> {
+    pub fn read(path: &Path) -> Result<Self> {
         let recording = Recording::open(path)?;
         let shown = path.display();
         let cache = by_slot(&recording.program_cache_points()?);
@@ -94,7 +94,7 @@ impl Recorded {
         })
     }
 
-    pub fn require_public_blocks(&self, path: &Path) -> anyhow::Result<()> {
+    pub fn require_public_blocks(&self, path: &Path) -> Result<()> {
         anyhow::ensure!(
             !self.is_demo,
             "{} is a recording of the demo: no node has the blocks of its slots; record a validator",
@@ -111,7 +111,7 @@ impl Recorded {
 }
 
 /// The manifest of the validator, or else of the last process; null without processes.
-fn manifest(recording: &Recording, path: &Path) -> anyhow::Result<serde_json::Value> {
+fn manifest(recording: &Recording, path: &Path) -> Result<serde_json::Value> {
     let processes = recording.processes()?;
     let validators: Vec<_> = processes
         .iter()

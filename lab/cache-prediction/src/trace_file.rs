@@ -1,5 +1,5 @@
 use crate::recorded::Recorded;
-use anyhow::{Context, bail};
+use anyhow::{Context, Result, bail};
 use faultline_cache_sim::{
     Error, file,
     trace::{Coverage, Meta, SetNumbers, Trace},
@@ -23,7 +23,7 @@ pub fn path_of(run: &Path, given: Option<&Path>) -> PathBuf {
     given.map_or_else(|| run.with_extension("trace"), Path::to_owned)
 }
 
-pub fn read(run: &Path, path: &Path) -> anyhow::Result<Trace> {
+pub fn read(run: &Path, path: &Path) -> Result<Trace> {
     let shown = path.display();
     let file = match File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -47,7 +47,7 @@ pub struct TraceFile {
 impl TraceFile {
     /// Continues or creates the file. Fails if it is not a trace, belongs to another cluster, or is
     /// in use.
-    pub fn open(path: &Path, meta: Meta) -> anyhow::Result<Self> {
+    pub fn open(path: &Path, meta: Meta) -> Result<Self> {
         match OpenOptions::new().read(true).write(true).open(path) {
             Ok(file) => Self::resume(file, &meta, path).at(path),
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -57,7 +57,7 @@ impl TraceFile {
         }
     }
 
-    pub fn begun(path: &Path, trace: Trace) -> anyhow::Result<Self> {
+    pub fn begun(path: &Path, trace: Trace) -> Result<Self> {
         let file = File::create_new(path).at(path)?;
         lock(&file).at(path)?;
         let begun = file::Writer::new(BufWriter::new(file), &trace)
@@ -78,7 +78,7 @@ impl TraceFile {
         }
     }
 
-    fn resume(mut file: File, meta: &Meta, path: &Path) -> anyhow::Result<Self> {
+    fn resume(mut file: File, meta: &Meta, path: &Path) -> Result<Self> {
         lock(&file)?;
         let records = file::read_whole_records(BufReader::new(&file))?;
         let existing = records.trace.meta();
@@ -106,7 +106,7 @@ impl TraceFile {
         })
     }
 
-    pub fn write(&mut self) -> anyhow::Result<()> {
+    pub fn write(&mut self) -> Result<()> {
         self.writer
             .write(&self.trace)
             .map_err(|error| not_written(error, &self.path))
@@ -155,7 +155,7 @@ fn not_written(error: Error, path: &Path) -> anyhow::Error {
     })
 }
 
-fn lock(file: &File) -> anyhow::Result<()> {
+fn lock(file: &File) -> Result<()> {
     file.try_lock()
         .map_err(|_| anyhow::anyhow!("another process writes it"))
 }

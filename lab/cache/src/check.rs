@@ -4,7 +4,7 @@ use crate::{
     args::CheckArgs,
     predicted_run::{PredictedRuns, range_text},
 };
-use anyhow::ensure;
+use anyhow::{Result, ensure};
 use faultline_cache_prediction::{
     prediction::Range,
     prepared::{Prepared, SelfTestRun, mean_load},
@@ -66,7 +66,7 @@ struct CounterCheck {
 }
 
 /// The exit code is 1 if a counter is off by too much.
-pub fn run(args: &CheckArgs) -> anyhow::Result<(String, u8)> {
+pub fn run(args: &CheckArgs) -> Result<(String, u8)> {
     let prepared = Prepared::read(&args.run, &args.source)?;
     let tested = prepared.test()?;
     let mut runs = Vec::new();
@@ -92,7 +92,7 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<(String, u8)> {
     Ok((text, u8::from(!all().all(|counter| counter.within))))
 }
 
-fn compare(prepared: &Prepared, tested: &SelfTestRun, other: &Path) -> anyhow::Result<CheckReport> {
+fn compare(prepared: &Prepared, tested: &SelfTestRun, other: &Path) -> Result<CheckReport> {
     let recorded = Recorded::read(other)?;
     if let (Some(theirs), ours) = (recorded.agave(), &prepared.version) {
         ensure!(
@@ -155,7 +155,7 @@ fn comparison_basis(
     prepared: &Prepared,
     recorded: &Recorded,
     other: &Path,
-) -> anyhow::Result<(Option<Trace>, Option<Vec<Observed>>)> {
+) -> Result<(Option<Trace>, Option<Vec<Observed>>)> {
     let theirs = transactions(&recorded.observed);
     ensure!(
         theirs > 0.0,
@@ -254,7 +254,7 @@ fn calls(trace: &Trace, other: &[Observed], known: &[Observed]) -> f64 {
     }
 }
 
-fn own_trace(recorded: &Recorded, other: &Path) -> anyhow::Result<Option<Trace>> {
+fn own_trace(recorded: &Recorded, other: &Path) -> Result<Option<Trace>> {
     let path = path_of(other, None);
     if !path.exists() {
         return Ok(None);

@@ -5,7 +5,7 @@ use crate::{
     block::{Block, BlockResponse},
     owners::Owners,
 };
-use anyhow::{Context, bail};
+use anyhow::{Context, Result, bail};
 use faultline_cache_prediction::{
     recorded::Recorded,
     trace_file::{self, TraceFile, path_of},
@@ -33,7 +33,7 @@ const NOT_AVAILABLE: [i64; 2] = [-32004, -32001];
 const BLOCKS_TO_COMPARE: u64 = 20;
 
 /// After an error, the blocks fetched so far stay in the trace.
-pub fn fetch(args: &FetchArgs, retry_policy: RetryPolicy) -> anyhow::Result<(String, u8)> {
+pub fn fetch(args: &FetchArgs, retry_policy: RetryPolicy) -> Result<(String, u8)> {
     let recorded = Recorded::read(&args.run)?;
     recorded.require_public_blocks(&args.run)?;
     let url = args.rpc.as_deref().context("--rpc is missing")?;
@@ -79,7 +79,7 @@ pub fn fetch(args: &FetchArgs, retry_policy: RetryPolicy) -> anyhow::Result<(Str
     Ok((fetcher.summary(&path.display().to_string(), later), 0))
 }
 
-fn before(args: &FetchArgs, recorded: &Recorded, rpc: &Rpc) -> anyhow::Result<Vec<u64>> {
+fn before(args: &FetchArgs, recorded: &Recorded, rpc: &Rpc) -> Result<Vec<u64>> {
     let number = args.before.unwrap_or(if recorded.from_start {
         0
     } else {
@@ -110,7 +110,7 @@ struct Fetcher<'a> {
 }
 
 impl Fetcher<'_> {
-    fn fetch_all(&mut self, slots: &[u64], at_once: usize) -> anyhow::Result<()> {
+    fn fetch_all(&mut self, slots: &[u64], at_once: usize) -> Result<()> {
         let mut progress = Progress::new(slots.len() as u64, "slots");
         let mut done = 0;
         for chunk in slots.chunks(at_once.max(1)) {
@@ -146,7 +146,7 @@ impl Fetcher<'_> {
         Ok(())
     }
 
-    fn add_blocks(&mut self, blocks: &[Block]) -> anyhow::Result<()> {
+    fn add_blocks(&mut self, blocks: &[Block]) -> Result<()> {
         self.owners
             .resolve_programs(self.rpc, blocks, &mut self.open_trace.trace)?;
         for block in blocks {
@@ -164,7 +164,7 @@ impl Fetcher<'_> {
     }
 
     /// Detects another cluster: its blocks differ in their number of transactions.
-    fn compare(&mut self, block: &Block) -> anyhow::Result<()> {
+    fn compare(&mut self, block: &Block) -> Result<()> {
         let Some(recorded) = self.transactions.get(&block.slot) else {
             return Ok(());
         };

@@ -12,10 +12,11 @@ mod predicted_run;
 mod witness;
 mod written;
 
+use anyhow::Result;
 use args::{Cache, CacheArgs};
 
 /// Returns the text for standard output and the exit code: 0, or 1 if it was refused.
-pub fn run(args: &CacheArgs) -> anyhow::Result<(String, u8)> {
+pub fn run(args: &CacheArgs) -> Result<(String, u8)> {
     match &args.what {
         Cache::Fetch(args) => match &args.validator_trace {
             Some(from) => witness::run(args, from),
@@ -29,7 +30,7 @@ pub fn run(args: &CacheArgs) -> anyhow::Result<(String, u8)> {
 
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing {
-    pub fn lookups(text: &[u8]) -> anyhow::Result<usize> {
+    pub fn lookups(text: &[u8]) -> Result<usize> {
         let written = crate::written::ValidatorTrace::read(text)?;
         let calls = written
             .slots

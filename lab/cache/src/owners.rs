@@ -4,7 +4,7 @@ use crate::{
     address::{self, Address},
     block::{Block, ProgramChange, Transaction},
 };
-use anyhow::{Context, ensure};
+use anyhow::{Context, Result, ensure};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use faultline_cache_prediction::trace_file::TraceFile;
 use faultline_cache_sim::trace::{
@@ -64,7 +64,7 @@ impl Owners {
         rpc: &Rpc,
         blocks: &[Block],
         trace: &mut Trace,
-    ) -> anyhow::Result<()> {
+    ) -> Result<()> {
         let transactions = blocks.iter().flat_map(|block| &block.transactions);
         let requested = transactions.flat_map(|transaction| {
             let resolved = transaction
@@ -107,7 +107,7 @@ impl Owners {
         account: Option<Account>,
         code: Option<Account>,
         trace: &mut Trace,
-    ) -> anyhow::Result<()> {
+    ) -> Result<()> {
         if account.is_none() {
             self.missing.insert(key);
             self.unresolved += 1;
@@ -143,7 +143,7 @@ impl Owners {
         block: &Block,
         kind: SlotKind,
         open_trace: &mut TraceFile,
-    ) -> anyhow::Result<()> {
+    ) -> Result<()> {
         let (mut calls, mut changes) = (Vec::new(), Vec::new());
         let trace = &mut open_trace.trace;
         let slot_index = u32::try_from(trace.slots().len())?;
@@ -192,7 +192,7 @@ impl Owners {
 
     /// Adds accounts of the loader that no longer exist: buffers with deployed code, and the code
     /// of closed programs. A transaction with the loader may write them without their signature.
-    fn add_buffers(&mut self, transaction: &Transaction, trace: &mut Trace) -> anyhow::Result<()> {
+    fn add_buffers(&mut self, transaction: &Transaction, trace: &mut Trace) -> Result<()> {
         for key in transaction
             .changed
             .iter()
@@ -267,7 +267,7 @@ fn code_address(account: &Account) -> Option<Address> {
     bytes.try_into().ok()
 }
 
-fn ask(rpc: &Rpc, keys: &[Address]) -> anyhow::Result<Vec<Option<Account>>> {
+fn ask(rpc: &Rpc, keys: &[Address]) -> Result<Vec<Option<Account>>> {
     let names: Vec<String> = keys.iter().map(address::text).collect();
     let slice = json!({"encoding": "base64", "dataSlice": {"offset": 4, "length": 32}, "commitment": "finalized"});
     let answer: Option<Accounts> = rpc.ask("getMultipleAccounts", &json!([names, slice]))?;

@@ -2,6 +2,7 @@ use crate::{
     args::{AGAVE, PoliciesArgs},
     predicted_run::mean,
 };
+use anyhow::Result;
 use faultline_cache_prediction::prepared::{Prepared, threads};
 use faultline_cache_sim::{
     Counts, Limit, Policy, Setting, Simulation, Trace,
@@ -47,7 +48,7 @@ struct Row {
     attacked_seconds: Option<f64>,
 }
 
-pub fn run(args: &PoliciesArgs) -> anyhow::Result<(String, u8)> {
+pub fn run(args: &PoliciesArgs) -> Result<(String, u8)> {
     let prepared = Prepared::read(&args.run, &args.source)?;
     let policies = selected_policies(&args.policy, &prepared)?;
     let fills = fills(&args.fill);
@@ -87,7 +88,7 @@ pub fn run(args: &PoliciesArgs) -> anyhow::Result<(String, u8)> {
     };
     if let Some(bytes) = bytes {
         let bounds = fills.iter().map(|fill| comparison.bound(bytes, *fill));
-        rows.extend(bounds.collect::<anyhow::Result<Vec<_>>>()?);
+        rows.extend(bounds.collect::<Result<Vec<_>>>()?);
     }
     let self_test_passed = tested.passed();
     let report = PolicyReport {
@@ -118,10 +119,7 @@ fn fills(given: &[u64]) -> Vec<u64> {
         .collect()
 }
 
-fn selected_policies(
-    names: &[String],
-    prepared: &Prepared,
-) -> anyhow::Result<Vec<(String, Policy)>> {
+fn selected_policies(names: &[String], prepared: &Prepared) -> Result<Vec<(String, Policy)>> {
     let recorded = || {
         (
             format!("agave {}", prepared.version),
@@ -163,7 +161,7 @@ impl<'a> PolicyComparison<'a> {
         attack: usize,
         times: &'a [u64],
         model: Option<Model>,
-    ) -> anyhow::Result<Self> {
+    ) -> Result<Self> {
         let trace = &prepared.trace;
         let attacked = with_attack(trace, attack)?;
         let first_slot = prepared.begin.first_slot();
@@ -211,7 +209,7 @@ impl<'a> PolicyComparison<'a> {
         })
     }
 
-    fn row(&self, name: &str, setting: Setting, seeds: u64) -> anyhow::Result<Row> {
+    fn row(&self, name: &str, setting: Setting, seeds: u64) -> Result<Row> {
         let plain = self.runs(self.trace, self.compile_us, setting, seeds)?;
         let attacked = self.runs(&self.attacked, &self.attacked_compile_us, setting, seeds)?;
         let seconds = |trace: &Trace, runs: &[Counts], attack_counts: &Counts| {
@@ -240,7 +238,7 @@ impl<'a> PolicyComparison<'a> {
         compile_us: &[u64],
         setting: Setting,
         seeds: u64,
-    ) -> anyhow::Result<Vec<Counts>> {
+    ) -> Result<Vec<Counts>> {
         let first_slot = self.first_slot;
         let simulation = |seed| Simulation {
             trace,
@@ -255,7 +253,7 @@ impl<'a> PolicyComparison<'a> {
         Ok(outcomes.into_iter().map(|outcome| outcome.counts).collect())
     }
 
-    fn bound(&self, bytes: u64, fill: u64) -> anyhow::Result<Row> {
+    fn bound(&self, bytes: u64, fill: u64) -> Result<Row> {
         let capacity = bytes / 100 * fill + bytes % 100 * fill / 100;
         let min_misses =
             |trace: &Trace| least_misses_by_bytes(trace, capacity, self.first_slot, self.fees_only);

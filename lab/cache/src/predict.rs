@@ -1,5 +1,5 @@
 use crate::{args::PredictArgs, predicted_run::range_text};
-use anyhow::bail;
+use anyhow::{Result, bail};
 use faultline_cache_prediction::{
     prediction::{Counter, Prediction, Size, sizes},
     prepared::Prepared,
@@ -13,7 +13,7 @@ use faultline_text::{bytes, count, number, table};
 use std::path::Path;
 
 /// The exit code is 1 if the self-test failed.
-pub fn run(args: &PredictArgs) -> anyhow::Result<(String, u8)> {
+pub fn run(args: &PredictArgs) -> Result<(String, u8)> {
     let prepared = Prepared::read(&args.run, &args.source)?;
     let prediction = Prediction::of(&prepared, &sizes(&args.sizes, prepared.entries))?;
     if let Some(path) = &args.evidence {
@@ -27,7 +27,7 @@ pub fn run(args: &PredictArgs) -> anyhow::Result<(String, u8)> {
     Ok((text, u8::from(!prediction.self_test_passed)))
 }
 
-fn write_evidence(path: &Path, prediction: &Prediction) -> anyhow::Result<()> {
+fn write_evidence(path: &Path, prediction: &Prediction) -> Result<()> {
     let slots = prediction.slots as f64;
     let sizes: Vec<PredictedSize> = { prediction.sizes.iter() }
         .filter_map(|size| {

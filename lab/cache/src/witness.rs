@@ -4,7 +4,7 @@ use crate::{
     args::FetchArgs,
     written::{SlotLookups, ValidatorTrace},
 };
-use anyhow::{Context, ensure};
+use anyhow::{Context, Result, ensure};
 use faultline_cache_prediction::{
     recorded::Recorded,
     trace_file::{self, TraceFile, path_of},
@@ -19,7 +19,7 @@ use std::{collections::BTreeMap, fs::File, io::BufReader, path::Path};
 const REPLAYS: &str = "agave-ledger-tool";
 
 /// Fails if a line is wrong or too many lines were dropped.
-pub fn run(args: &FetchArgs, from: &Path) -> anyhow::Result<(String, u8)> {
+pub fn run(args: &FetchArgs, from: &Path) -> Result<(String, u8)> {
     let recorded = Recorded::read(&args.run)?;
     let file = File::open(from).at(from)?;
     let written = ValidatorTrace::read(BufReader::new(file)).at(from)?;
@@ -44,7 +44,7 @@ pub fn run(args: &FetchArgs, from: &Path) -> anyhow::Result<(String, u8)> {
     ))
 }
 
-fn require_lines(written: &ValidatorTrace) -> anyhow::Result<()> {
+fn require_lines(written: &ValidatorTrace) -> Result<()> {
     let lookups: u64 = written
         .slots
         .values()
@@ -60,7 +60,7 @@ fn require_lines(written: &ValidatorTrace) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn trace(written: &ValidatorTrace, recorded: &Recorded) -> anyhow::Result<Trace> {
+fn trace(written: &ValidatorTrace, recorded: &Recorded) -> Result<Trace> {
     let source = if written.program == REPLAYS {
         Source::Replay
     } else {
@@ -124,7 +124,7 @@ fn add_slot(
     sets: &mut SetNumbers,
     slot: Slot,
     slot_lookups: &SlotLookups,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     let mut calls = Vec::new();
     for programs in slot_lookups.calls() {
         let set = sets.number(trace, &programs)?;

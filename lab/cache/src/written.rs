@@ -3,7 +3,7 @@
 //! first use.
 
 use crate::address::{self, Address};
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use faultline_cache_sim::trace::{ChangeKind, Loader, Program};
 use std::{
     collections::BTreeMap,
@@ -70,7 +70,7 @@ fn most_uses(batch: &[(u32, u32)]) -> u32 {
 
 impl ValidatorTrace {
     /// Ignores an incomplete last line: it was being written.
-    pub fn read(mut input: impl BufRead) -> anyhow::Result<Self> {
+    pub fn read(mut input: impl BufRead) -> Result<Self> {
         let mut written = ValidatorTrace::default();
         let (mut line, mut number) = (Vec::new(), 0_u64);
         loop {
@@ -101,7 +101,7 @@ impl ValidatorTrace {
         Ok(written)
     }
 
-    fn line(&mut self, text: &str, is_first: bool) -> anyhow::Result<()> {
+    fn line(&mut self, text: &str, is_first: bool) -> Result<()> {
         let mut words = text.split(' ');
         let kind = words.next().unwrap_or_default();
         if is_first != (kind == "trace") {
@@ -143,7 +143,7 @@ impl ValidatorTrace {
         Ok(())
     }
 
-    fn begin(&mut self, words: &mut Words<'_>) -> anyhow::Result<()> {
+    fn begin(&mut self, words: &mut Words<'_>) -> Result<()> {
         ensure!(
             words.next() == Some("1"),
             "the format has another version than 1"
@@ -159,7 +159,7 @@ impl ValidatorTrace {
         Ok(())
     }
 
-    fn program(&mut self, words: &mut Words<'_>) -> anyhow::Result<()> {
+    fn program(&mut self, words: &mut Words<'_>) -> Result<()> {
         expect(words, self.programs.len(), "the number of the program")?;
         let address: Address = words
             .next()
@@ -175,7 +175,7 @@ impl ValidatorTrace {
         Ok(())
     }
 
-    fn parse_lookup(&mut self, words: &mut Words<'_>) -> anyhow::Result<()> {
+    fn parse_lookup(&mut self, words: &mut Words<'_>) -> Result<()> {
         let (slot, pool) = self.parse_slot_and_pool(words)?;
         let (mut programs, mut misses) = (Vec::new(), 0);
         for word in words {
@@ -205,7 +205,7 @@ impl ValidatorTrace {
         Ok(())
     }
 
-    fn load(&mut self, words: &mut Words<'_>) -> anyhow::Result<()> {
+    fn load(&mut self, words: &mut Words<'_>) -> Result<()> {
         let (slot, _) = self.parse_slot_and_pool(words)?;
         let program = self.known(words)?;
         let us = number(words, "microseconds")?;
@@ -215,7 +215,7 @@ impl ValidatorTrace {
         Ok(())
     }
 
-    fn change(&mut self, words: &mut Words<'_>) -> anyhow::Result<()> {
+    fn change(&mut self, words: &mut Words<'_>) -> Result<()> {
         let (slot, _) = self.parse_slot_and_pool(words)?;
         let program = self.known(words)?;
         let kind = if self.about(program, words)? {
@@ -228,7 +228,7 @@ impl ValidatorTrace {
         Ok(())
     }
 
-    fn about(&mut self, program: u32, words: &mut Words<'_>) -> anyhow::Result<bool> {
+    fn about(&mut self, program: u32, words: &mut Words<'_>) -> Result<bool> {
         let loader = match words.next() {
             Some("native") => None,
             Some("v1") => Some(Loader::V1),
@@ -267,7 +267,7 @@ impl ValidatorTrace {
         Ok(has_code)
     }
 
-    fn parse_slot_and_pool(&self, words: &mut Words<'_>) -> anyhow::Result<(u64, String)> {
+    fn parse_slot_and_pool(&self, words: &mut Words<'_>) -> Result<(u64, String)> {
         let (slot, thread) = (number(words, "a slot")?, number(words, "a thread")?);
         let pool = usize::try_from(thread)
             .ok()
@@ -275,7 +275,7 @@ impl ValidatorTrace {
         Ok((slot, pool.context("the thread is unknown")?.clone()))
     }
 
-    fn known(&self, words: &mut Words<'_>) -> anyhow::Result<u32> {
+    fn known(&self, words: &mut Words<'_>) -> Result<u32> {
         let program = number(words, "a program")?;
         ensure!(
             program < self.programs.len() as u64,
@@ -285,14 +285,14 @@ impl ValidatorTrace {
     }
 }
 
-fn number(words: &mut Words<'_>, what: &str) -> anyhow::Result<u64> {
+fn number(words: &mut Words<'_>, what: &str) -> Result<u64> {
     words
         .next()
         .and_then(|word| word.parse().ok())
         .with_context(|| format!("{what}: no number"))
 }
 
-fn expect(words: &mut Words<'_>, next: usize, what: &str) -> anyhow::Result<()> {
+fn expect(words: &mut Words<'_>, next: usize, what: &str) -> Result<()> {
     let number = number(words, what)?;
     ensure!(
         number == next as u64,

@@ -8,7 +8,7 @@ use crate::{
     round::{CampaignExperiment, Round},
     settings::Campaign,
 };
-use anyhow::ensure;
+use anyhow::{Result, ensure};
 use faultline_common::{files::AtPath, output::say};
 use faultline_experiments::{
     blocks::{BlockContext, attempt_name, attempt_names, host_name},
@@ -32,7 +32,7 @@ impl Round {
         &self,
         campaign: &Campaign,
         attempt: &Path,
-    ) -> anyhow::Result<Vec<CampaignExperiment>> {
+    ) -> Result<Vec<CampaignExperiment>> {
         let mut experiments = self.experiments(campaign)?;
         for one in &mut experiments {
             one.plan.folder = attempt.join(&one.name);
@@ -48,7 +48,7 @@ impl Round {
         self.attempts(campaign).join(LOCK)
     }
 
-    pub fn lock(&self, campaign: &Campaign) -> anyhow::Result<Lock> {
+    pub fn lock(&self, campaign: &Campaign) -> Result<Lock> {
         let folder = self.attempts(campaign);
         fs::create_dir_all(&folder).at(&folder)?;
         Lock::take_or(&self.lock_file(campaign), |process| {
@@ -59,7 +59,7 @@ impl Round {
 
     /// The experiments of the first attempt that has all results. Those of `campaign run` come
     /// before the attempts of tasks, which are in order of their numbers. Names the others.
-    pub fn finished(&self, campaign: &Campaign) -> anyhow::Result<Option<Vec<CampaignExperiment>>> {
+    pub fn finished(&self, campaign: &Campaign) -> Result<Option<Vec<CampaignExperiment>>> {
         let folder = self.attempts(campaign);
         let mut candidates = vec![("campaign run".to_owned(), self.experiments(campaign)?)];
         for (_, name) in attempt_names(&folder)? {
@@ -87,7 +87,7 @@ impl Round {
     }
 
     /// Runs it in an attempt of this host, unless another attempt has all results.
-    pub fn run(&self, campaign: &Campaign, args: &RoundArgs) -> anyhow::Result<ExperimentEnd> {
+    pub fn run(&self, campaign: &Campaign, args: &RoundArgs) -> Result<ExperimentEnd> {
         ensure!(
             self.plan_digest == campaign.plan_digest,
             "{}: the plan has changed since this round was submitted: submit it again",
@@ -118,7 +118,7 @@ impl Round {
     }
 
     /// The host's newest one if it can be continued, or a new one.
-    fn own_attempt(&self, campaign: &Campaign) -> anyhow::Result<PathBuf> {
+    fn own_attempt(&self, campaign: &Campaign) -> Result<PathBuf> {
         let (folder, host) = (self.attempts(campaign), host_name());
         let attempts = attempt_names(&folder)?;
         for (number, name) in attempts.iter().rev() {
@@ -135,7 +135,7 @@ impl Round {
         Ok(folder.join(attempt_name(&host, next)))
     }
 
-    fn check_programs(&self) -> anyhow::Result<()> {
+    fn check_programs(&self) -> Result<()> {
         for program in [&self.baseline, &self.program] {
             ensure!(
                 sha256(&program.file)? == program.digest,
@@ -154,7 +154,7 @@ fn has_begun(experiments: &[CampaignExperiment]) -> bool {
 }
 
 /// Whether all runs have their results.
-fn is_finished(experiments: &[CampaignExperiment]) -> anyhow::Result<bool> {
+fn is_finished(experiments: &[CampaignExperiment]) -> Result<bool> {
     for one in experiments {
         let journal = Folder::new(&one.plan.folder).journal();
         if !journal.try_exists().at(&journal)? {

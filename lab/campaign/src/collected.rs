@@ -5,7 +5,7 @@ use crate::{
     settings::Campaign,
     store::{Conditions, RunRow, VOID},
 };
-use anyhow::ensure;
+use anyhow::{Result, ensure};
 use faultline_common::files::AtPath;
 use faultline_experiments::{
     command::void,
@@ -50,7 +50,7 @@ pub fn collect_round(
     of: &Round,
     conditions: &Conditions,
     experiments: &[CampaignExperiment],
-) -> anyhow::Result<RoundOutcome> {
+) -> Result<RoundOutcome> {
     // What all runs of the round share.
     let round = &RunRow {
         release: of.version.clone(),
@@ -98,7 +98,7 @@ pub fn void_runs(
     experiments: &[CampaignExperiment],
     why: &str,
     is_void: impl Fn(u32) -> bool,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     for one_experiment in experiments {
         let experiment = Experiment::read(&one_experiment.plan.folder)?;
         let counted = experiment.counted();
@@ -159,7 +159,7 @@ fn collect(
     campaign: &Campaign,
     round: &RunRow,
     one_experiment: &CampaignExperiment,
-) -> anyhow::Result<Vec<CollectedRun>> {
+) -> Result<Vec<CollectedRun>> {
     let experiment = Experiment::read(&one_experiment.plan.folder)?;
     let report = page::report_name(&one_experiment.name, &round.conditions);
     let out = campaign.folder.join(page::FOLDER).join(&report);

@@ -9,7 +9,7 @@ use crate::{
     store::{FROM_COMMAND, FROM_FILE, Store, find},
     tasks, verify, work,
 };
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, Result, bail};
 use faultline_common::{
     args::UsageError,
     clock,
@@ -22,7 +22,7 @@ use itertools::Itertools;
 use std::path::Path;
 
 /// Returns the exit code. Fails also if the campaign was stopped or has versions without a result.
-pub fn run(args: &CampaignArgs) -> anyhow::Result<u8> {
+pub fn run(args: &CampaignArgs) -> Result<u8> {
     match &args.what {
         CampaignCommand::Run(args) => run_all(args),
         CampaignCommand::Slurm(args) => tasks::slurm(args),
@@ -53,7 +53,7 @@ pub fn run(args: &CampaignArgs) -> anyhow::Result<u8> {
 }
 
 /// An older `faultline` that runs this campaign writes its own format until it ends.
-fn open(folder: &Path) -> anyhow::Result<(Campaign, Store)> {
+fn open(folder: &Path) -> Result<(Campaign, Store)> {
     let campaign = Campaign::read(folder)?;
     tasks::require_results(&campaign)?;
     let _lock = match Store::needs_upgrade(&campaign.results)? {
@@ -64,7 +64,7 @@ fn open(folder: &Path) -> anyhow::Result<(Campaign, Store)> {
     Ok((campaign, store))
 }
 
-fn run_all(args: &RunArgs) -> anyhow::Result<u8> {
+fn run_all(args: &RunArgs) -> Result<u8> {
     let campaign = Campaign::read(&args.dir)?;
     let (_lock, mut store) = tasks::open_to_advance(&campaign)?;
     work::run(&campaign, &mut store, args)?;
@@ -72,7 +72,7 @@ fn run_all(args: &RunArgs) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-fn add(args: &AddArgs) -> anyhow::Result<u8> {
+fn add(args: &AddArgs) -> Result<u8> {
     let (campaign, store) = open(&args.dir)?;
     let version = settings::version(args.version.clone()).map_err(UsageError)?;
     if version == campaign.baseline.version
@@ -105,7 +105,7 @@ fn add(args: &AddArgs) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-fn verify(args: &VerifyArgs) -> anyhow::Result<u8> {
+fn verify(args: &VerifyArgs) -> Result<u8> {
     let (campaign, mut store) = open(&args.dir)?;
     let (compared, damaged) = verify::verify(&campaign, &store)?;
     let mut text = String::new();
@@ -136,7 +136,7 @@ fn verify(args: &VerifyArgs) -> anyhow::Result<u8> {
     Ok(1)
 }
 
-fn remove(folder: &Path, version: &str) -> anyhow::Result<u8> {
+fn remove(folder: &Path, version: &str) -> Result<u8> {
     let (campaign, mut store) = open(folder)?;
     let listed = work::synchronized_list(&campaign, &store)?;
     let Some(one) = find(&listed, version).filter(|one| !one.removed) else {
@@ -160,7 +160,7 @@ struct MetricComparison {
     mark: Mark,
 }
 
-fn check(args: &CheckArgs) -> anyhow::Result<u8> {
+fn check(args: &CheckArgs) -> Result<u8> {
     let (mut campaign, store) = open(&args.dir)?;
     campaign.margin = args
         .margin
@@ -318,7 +318,7 @@ fn inconclusive_reason(release: &Release, checked: &[MetricComparison]) -> Optio
     })
 }
 
-fn find_release<'g>(group: &'g Group, version: &str) -> anyhow::Result<&'g Release> {
+fn find_release<'g>(group: &'g Group, version: &str) -> Result<&'g Release> {
     group
         .releases
         .iter()

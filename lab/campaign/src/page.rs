@@ -11,6 +11,7 @@ use crate::{
     settings::Campaign,
     store::{Conditions, Store, find},
 };
+use anyhow::Result;
 use faultline_common::files::put;
 use faultline_pages::{
     cells::{
@@ -38,7 +39,7 @@ pub fn report_name(name: &str, conditions: &Conditions) -> String {
 }
 
 /// Rewrites the pages, and the verdicts in the database.
-pub fn rewrite_pages(campaign: &Campaign, store: &mut Store) -> anyhow::Result<()> {
+pub fn rewrite_pages(campaign: &Campaign, store: &mut Store) -> Result<()> {
     let groups = groups(campaign, store)?;
     store.replace_verdicts(&compare::rows(&groups))?;
     let out = campaign.folder.join(FOLDER);
@@ -59,7 +60,7 @@ pub fn rewrite_pages(campaign: &Campaign, store: &mut Store) -> anyhow::Result<(
     Ok(())
 }
 
-pub fn groups(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<Group>> {
+pub fn groups(campaign: &Campaign, store: &Store) -> Result<Vec<Group>> {
     let listed = store.listed()?;
     let is_listed = |version: &str| find(&listed, version).is_none_or(|one| !one.removed);
     let runs: Vec<_> = store
@@ -76,7 +77,7 @@ pub fn groups(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<Group>> 
     Ok(groups)
 }
 
-fn failed(store: &Store) -> anyhow::Result<Vec<FailedVersion>> {
+fn failed(store: &Store) -> Result<Vec<FailedVersion>> {
     let listed = store.listed()?.into_iter().filter(|one| !one.removed);
     let failed = listed.filter_map(|one| {
         Some(FailedVersion {

@@ -7,6 +7,7 @@ use crate::{
     store::Store,
     work,
 };
+use anyhow::Result;
 use faultline_experiments::{plan_command::estimate, schedule::schedule};
 use faultline_report::report::releases;
 use faultline_text::{counted, number, table, time};
@@ -15,7 +16,7 @@ use std::time::Duration;
 /// Noise of a run as a fraction, for the table if nothing was measured.
 const ASSUMED_NOISE: [f64; 3] = [0.01, 0.02, 0.05];
 
-pub fn page(campaign: &Campaign, store: &Store) -> anyhow::Result<String> {
+pub fn page(campaign: &Campaign, store: &Store) -> Result<String> {
     let experiments = round::example(campaign)?;
     let runs = store.runs()?;
     let rule = Rule {
@@ -39,7 +40,7 @@ pub fn page(campaign: &Campaign, store: &Store) -> anyhow::Result<String> {
     Ok(page)
 }
 
-fn versions(campaign: &Campaign, store: &Store) -> anyhow::Result<String> {
+fn versions(campaign: &Campaign, store: &Store) -> Result<String> {
     let listed = work::synchronized_list(campaign, store)?;
     let under_test = listed
         .iter()

@@ -2,7 +2,7 @@ use crate::{
     settings::{BuildCommand, Campaign, Program},
     store::ListedVersion,
 };
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, Result, ensure};
 use faultline_common::{files::AtPath, output::say, signals::Signals};
 use faultline_experiments::folder::hexadecimal;
 use faultline_runner::record::ran;
@@ -40,7 +40,7 @@ pub fn obtain(
     program: &Program,
     listed: Option<&ListedVersion>,
     signals: &mut Signals,
-) -> anyhow::Result<ResolvedProgram> {
+) -> Result<ResolvedProgram> {
     let is_built = listed.is_some_and(|one| one.digest.is_some());
     let file = match &program.path {
         Some(path) => path.clone(),
@@ -59,7 +59,7 @@ pub fn check_unchanged(
     campaign: &Campaign,
     program: &Program,
     listed: &ListedVersion,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     let built_path = || {
         campaign
             .get
@@ -78,14 +78,14 @@ pub fn check_unchanged(
 }
 
 impl ResolvedProgram {
-    fn of(file: PathBuf) -> anyhow::Result<Self> {
+    fn of(file: PathBuf) -> Result<Self> {
         let digest = sha256(&file)?;
         Ok(ResolvedProgram { file, digest })
     }
 
     /// Fails if results exist for another digest. Before the first result a wrong program can be
     /// replaced.
-    fn check_digest(&self, listed: &ListedVersion) -> anyhow::Result<()> {
+    fn check_digest(&self, listed: &ListedVersion) -> Result<()> {
         if let Some(known) = &listed.digest {
             ensure!(
                 !listed.measured || *known == self.digest,
@@ -116,7 +116,7 @@ fn build(
     version: &str,
     is_built: bool,
     signals: &mut Signals,
-) -> anyhow::Result<PathBuf> {
+) -> Result<PathBuf> {
     let get = campaign.get.as_ref().with_context(|| {
         format!("{version}: neither a path nor [get] in campaign.toml says where this version comes from")
     })?;
@@ -156,7 +156,7 @@ fn build(
     Ok(file)
 }
 
-pub fn sha256(path: &Path) -> anyhow::Result<String> {
+pub fn sha256(path: &Path) -> Result<String> {
     let read = || -> std::io::Result<String> {
         let mut file = File::open(path)?;
         let (mut digest, mut buffer) = (Sha256::new(), vec![0; 1 << 20]);

@@ -4,7 +4,7 @@ use crate::{
     programs::ResolvedProgram,
     settings::{self, Campaign},
 };
-use anyhow::bail;
+use anyhow::{Result, bail};
 use faultline_common::args::UsageError;
 use faultline_experiments::plan::{self, Plan};
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ pub struct Round {
 impl Round {
     /// The experiments in order. A plan with arms is one experiment. A plan that searches has no
     /// arms: it gives one for each program and replicate, alternating their order.
-    pub fn experiments(&self, campaign: &Campaign) -> anyhow::Result<Vec<CampaignExperiment>> {
+    pub fn experiments(&self, campaign: &Campaign) -> Result<Vec<CampaignExperiment>> {
         let file = campaign.plan.display();
         let table: toml::Table =
             (campaign.plan_text.parse()).map_err(|error: toml::de::Error| {
@@ -70,11 +70,7 @@ impl Round {
         }])
     }
 
-    fn searches(
-        &self,
-        campaign: &Campaign,
-        replicates: u32,
-    ) -> anyhow::Result<Vec<CampaignExperiment>> {
+    fn searches(&self, campaign: &Campaign, replicates: u32) -> Result<Vec<CampaignExperiment>> {
         let mut experiments = Vec::new();
         for replicate in 1..=replicates {
             let baseline_first = replicate % 2 == 1;
@@ -131,7 +127,7 @@ pub struct Search {
 }
 
 /// The experiments of a round of no version, for what depends on the plan alone.
-pub fn example(campaign: &Campaign) -> anyhow::Result<Vec<CampaignExperiment>> {
+pub fn example(campaign: &Campaign) -> Result<Vec<CampaignExperiment>> {
     let none = ResolvedProgram {
         file: campaign.folder.join("program"),
         digest: String::new(),
@@ -151,7 +147,7 @@ fn arm(name: &str, program: &ResolvedProgram) -> String {
     format!("[[arm]]\nname = {}\nbinary = {binary}\n", quoted(name))
 }
 
-fn searching(campaign: &Campaign, program: &ResolvedProgram) -> anyhow::Result<String> {
+fn searching(campaign: &Campaign, program: &ResolvedProgram) -> Result<String> {
     let is_replicates = |line: &str| line.trim_start().starts_with("replicates");
     let mut lines: Vec<String> = campaign
         .plan_text
@@ -172,7 +168,7 @@ fn searching(campaign: &Campaign, program: &ResolvedProgram) -> anyhow::Result<S
     Ok(lines.join("\n") + "\n")
 }
 
-fn parse_plan(campaign: &Campaign, folder: &Path, more: &str, text: &str) -> anyhow::Result<Plan> {
+fn parse_plan(campaign: &Campaign, folder: &Path, more: &str, text: &str) -> Result<Plan> {
     let text = format!(
         "folder = {}\n{more}{text}",
         quoted(&folder.display().to_string())

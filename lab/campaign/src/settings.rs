@@ -1,10 +1,13 @@
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, Result, bail};
 use faultline_common::{args::UsageError, files::AtPath};
 use faultline_experiments::{folder::digest, lock::Lock};
 use faultline_settings::{ConfigError, Table, Unique, number, several, text};
 use itertools::Itertools;
 use semver::VersionReq;
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 use toml::de::DeValue;
 
 pub const FILE: &str = "campaign.toml";
@@ -56,10 +59,10 @@ pub struct Watch {
 }
 
 impl Campaign {
-    pub fn read(folder: &Path) -> anyhow::Result<Self> {
+    pub fn read(folder: &Path) -> Result<Self> {
         let folder = std::path::absolute(folder).at(folder)?;
         let file = folder.join(FILE);
-        let content = std::fs::read_to_string(&file).with_context(|| {
+        let content = fs::read_to_string(&file).with_context(|| {
             format!("{}: a campaign is a folder with this file", file.display())
         })?;
         let (campaign, mistakes) = faultline_settings::read(&content, Some(&file), |mut top| {
@@ -70,13 +73,13 @@ impl Campaign {
         let Some(mut campaign) = campaign.filter(|_| mistakes.is_empty()) else {
             bail!(all(&mistakes))
         };
-        campaign.plan_text = std::fs::read_to_string(&campaign.plan).at(&campaign.plan)?;
+        campaign.plan_text = fs::read_to_string(&campaign.plan).at(&campaign.plan)?;
         campaign.plan_digest = digest(&campaign.plan_text);
         Ok(campaign)
     }
 
     /// Held by the process that runs or collects rounds.
-    pub fn lock(&self) -> anyhow::Result<Lock> {
+    pub fn lock(&self) -> Result<Lock> {
         let folder = self.folder.display();
         Lock::take_or(&self.folder.join("lock"), |process| {
             format!("{folder}: this campaign is being run already{process}")

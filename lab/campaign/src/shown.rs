@@ -4,6 +4,7 @@ use crate::{
     store::{ListedVersion, RunRow, Store},
     work,
 };
+use anyhow::Result;
 use faultline_common::output::json;
 use faultline_pages::export::write_columns;
 use faultline_text::{clean, table};
@@ -24,7 +25,7 @@ struct Version {
     not_comparable: Option<String>,
 }
 
-pub fn status(campaign: &Campaign, store: &Store, as_json: bool) -> anyhow::Result<String> {
+pub fn status(campaign: &Campaign, store: &Store, as_json: bool) -> Result<String> {
     let listed = work::synchronized_list(campaign, store)?;
     let groups = page::groups(campaign, store)?;
     let releases = || groups.iter().flat_map(|group| &group.releases);
@@ -84,7 +85,7 @@ fn state(
     store: &Store,
     one: &ListedVersion,
     all: &[ListedVersion],
-) -> anyhow::Result<String> {
+) -> Result<String> {
     let next = work::pending_round(campaign, store, one, all)?;
     Ok(match next {
         _ if work::is_baseline(campaign, one) => "baseline".to_owned(),
@@ -97,7 +98,7 @@ fn state(
 }
 
 /// Writes one row for each run and metric; returns their number. Fails if the file exists.
-pub fn export(campaign: &Campaign, store: Store, out: &Path) -> anyhow::Result<usize> {
+pub fn export(campaign: &Campaign, store: Store, out: &Path) -> Result<usize> {
     anyhow::ensure!(
         out.symlink_metadata().is_err(),
         "{}: exists already",

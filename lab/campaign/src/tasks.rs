@@ -9,7 +9,7 @@ use crate::{
     store::Store,
     work::{self, VersionOutcome},
 };
-use anyhow::{Context as _, anyhow, bail, ensure};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use faultline_common::{
     args::UsageError,
     files::AtPath,
@@ -48,7 +48,7 @@ struct Submitted {
 }
 
 impl Submitted {
-    fn read(campaign: &Campaign) -> anyhow::Result<Self> {
+    fn read(campaign: &Campaign) -> Result<Self> {
         let path = file(campaign, ROUNDS);
         match fs::read_to_string(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Submitted::default()),
@@ -63,7 +63,7 @@ impl Submitted {
         u32::try_from(index + 1).ok()
     }
 
-    fn add(&mut self, round: Round) -> anyhow::Result<u32> {
+    fn add(&mut self, round: Round) -> Result<u32> {
         if self.number(&round).is_none() {
             self.rounds.push(round.clone());
         }
@@ -76,12 +76,12 @@ impl Submitted {
         pending: Vec<Round>,
         plan: &Plan,
         [script, next]: [&str; 2],
-    ) -> anyhow::Result<()> {
+    ) -> Result<()> {
         let jobs = jobs(campaign);
         fs::create_dir_all(&jobs.output).at(&jobs.output)?;
         self.results_inode = fs::metadata(&campaign.results).at(&campaign.results)?.ino();
         let tasks = pending.into_iter().map(|round| self.add(round));
-        let tasks: BTreeSet<u32> = tasks.collect::<anyhow::Result<_>>()?;
+        let tasks: BTreeSet<u32> = tasks.collect::<Result<_>>()?;
         let text = serde_json::to_vec_pretty(self)?;
         write_synced(&file(campaign, ROUNDS), &text)?;
         let next = jobs.follow_up_script(plan, "follow-up.out", next)?;
@@ -97,7 +97,7 @@ impl Submitted {
     }
 
     /// The job may run on a host that does not have the database, and after a change of the plan.
-    fn check_follow_up(&self, campaign: &Campaign) -> anyhow::Result<()> {
+    fn check_follow_up(&self, campaign: &Campaign) -> Result<()> {
         let same = |found: fs::Metadata| found.ino() == self.results_inode;
         ensure!(
             fs::metadata(&campaign.results).is_ok_and(same),
@@ -127,7 +127,7 @@ fn jobs(campaign: &Campaign) -> Jobs {
 }
 
 /// For the one process that runs or collects.
-pub fn open_to_advance(campaign: &Campaign) -> anyhow::Result<(Lock, Store)> {
+pub fn open_to_advance(campaign: &Campaign) -> Result<(Lock, Store)> {
     let lock = campaign.lock()?;
     require_results(campaign)?;
     refuse_running(campaign)?;
@@ -136,7 +136,7 @@ pub fn open_to_advance(campaign: &Campaign) -> anyhow::Result<(Lock, Store)> {
 }
 
 /// Fails if rounds were submitted and the database is on another host: here it would begin empty.
-pub fn require_results(campaign: &Campaign) -> anyhow::Result<()> {
+pub fn require_results(campaign: &Campaign) -> Result<()> {
     let is_submitted = !Submitted::read(campaign)?.rounds.is_empty();
     ensure!(
         !is_submitted || campaign.results.exists(),
@@ -147,7 +147,7 @@ pub fn require_results(campaign: &Campaign) -> anyhow::Result<()> {
 }
 
 /// Fails while a task runs a round.
-fn refuse_running(campaign: &Campaign) -> anyhow::Result<()> {
+fn refuse_running(campaign: &Campaign) -> Result<()> {
     for round in &Submitted::read(campaign)?.rounds {
         ensure!(
             lock::holder(&round.lock_file(campaign))? == Holder::Free,
@@ -161,7 +161,7 @@ fn refuse_running(campaign: &Campaign) -> anyhow::Result<()> {
 }
 
 /// `campaign round`.
-pub fn run(args: &RoundArgs) -> anyhow::Result<u8> {
+pub fn run(args: &RoundArgs) -> Result<u8> {
     let campaign = Campaign::read(&args.dir)?;
     let submitted = Submitted::read(&campaign)?;
     let mut rounds = (1..).zip(&submitted.rounds);
@@ -183,7 +183,7 @@ fn array_script(
     experiments: &[CampaignExperiment],
     plan: &Plan,
     i_vote: &str,
-) -> anyhow::Result<String> {
+) -> Result<String> {
     let runs = experiments.iter().map(|one| schedule(&one.plan).len());
     let folder = quoted(&campaign.folder);
     let comment = format!(
@@ -195,7 +195,7 @@ fn array_script(
 }
 
 /// Keeps a file that is there.
-fn write_script(path: &Path, text: &str) -> anyhow::Result<()> {
+fn write_script(path: &Path, text: &str) -> Result<()> {
     match fs::read_to_string(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => write_synced(path, text.as_bytes()),
         found => {
@@ -211,7 +211,7 @@ fn write_script(path: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 /// `campaign slurm`.
-pub fn slurm(args: &SlurmArgs) -> anyhow::Result<u8> {
+pub fn slurm(args: &SlurmArgs) -> Result<u8> {
     let campaign = Campaign::read(&args.dir)?;
     let i_vote = if args.i_vote { " --i-vote" } else { "" };
     let experiments = round::example(&campaign)?;

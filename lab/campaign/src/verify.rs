@@ -5,6 +5,7 @@ use crate::{
     settings::Campaign,
     store::{RunRow, Store},
 };
+use anyhow::Result;
 use faultline_common::files::AtPath;
 use faultline_experiments::{command::void, folder::JOURNAL, report::Experiment};
 use std::path::Path;
@@ -15,7 +16,7 @@ pub struct Damaged {
 }
 
 /// Returns the number of compared recordings and the damaged ones. Void runs are skipped.
-pub fn verify(campaign: &Campaign, store: &Store) -> anyhow::Result<(usize, Vec<Damaged>)> {
+pub fn verify(campaign: &Campaign, store: &Store) -> Result<(usize, Vec<Damaged>)> {
     let (mut compared, mut damaged) = (0, Vec::new());
     for run in store.runs()?.into_iter().filter(|run| !run.is_void()) {
         let Some(expected) = run.recording_digest.clone() else {
@@ -33,7 +34,7 @@ pub fn verify(campaign: &Campaign, store: &Store) -> anyhow::Result<(usize, Vec<
 }
 
 /// Voids these runs and their pairs, so that the next `campaign run` repeats them.
-pub fn repeat(campaign: &Campaign, store: &mut Store, damaged: &[Damaged]) -> anyhow::Result<()> {
+pub fn repeat(campaign: &Campaign, store: &mut Store, damaged: &[Damaged]) -> Result<()> {
     let runs = store.runs()?;
     for one in damaged {
         let pair = runs.iter().filter(|run| run.is_pair_of(&one.run));
@@ -46,7 +47,7 @@ pub fn repeat(campaign: &Campaign, store: &mut Store, damaged: &[Damaged]) -> an
 }
 
 /// An experiment without a journal starts anew.
-fn void_in_journal(recording: &Path, why: &str) -> anyhow::Result<()> {
+fn void_in_journal(recording: &Path, why: &str) -> Result<()> {
     let mut folders = recording.ancestors().skip(1);
     let Some(folder) = folders.find(|folder| folder.join(JOURNAL).is_file()) else {
         return Ok(());

@@ -4,7 +4,7 @@ use crate::{
     programs::Stopped,
     settings::{self, Campaign, Watch},
 };
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use faultline_client::{http, tls};
 use faultline_common::{files::AtPath, signals::Signals};
 use faultline_runner::record::ran;
@@ -21,11 +21,7 @@ const COMMAND_OUTPUT: &str = "watch.out";
 const OUTPUT_LOG: &str = "watch.log";
 
 /// Within the range, oldest first.
-pub fn published(
-    campaign: &Campaign,
-    watch: &Watch,
-    signals: &mut Signals,
-) -> anyhow::Result<Vec<String>> {
+pub fn published(campaign: &Campaign, watch: &Watch, signals: &mut Signals) -> Result<Vec<String>> {
     let versions = match &watch.command {
         Some(command) => words(&printed(campaign, command, signals)?),
         None => index_versions(&releases(watch)?)?,
@@ -55,11 +51,7 @@ fn matching(watch: &Watch, versions: &[String]) -> Vec<String> {
         .collect()
 }
 
-fn printed(
-    campaign: &Campaign,
-    command: &[String],
-    signals: &mut Signals,
-) -> anyhow::Result<String> {
+fn printed(campaign: &Campaign, command: &[String], signals: &mut Signals) -> Result<String> {
     let [path, log] = [COMMAND_OUTPUT, OUTPUT_LOG].map(|name| campaign.folder.join(name));
     let create_file = |path: &Path| File::create(path).at(path);
     let outputs = (&create_file(&path)?, &create_file(&log)?);
@@ -74,7 +66,7 @@ fn printed(
     std::fs::read_to_string(&path).at(&path)
 }
 
-fn releases(watch: &Watch) -> anyhow::Result<String> {
+fn releases(watch: &Watch) -> Result<String> {
     let name = watch.package.to_lowercase();
     let (one, two) = (
         name.get(..2).unwrap_or_default(),
@@ -108,7 +100,7 @@ struct Entry {
 }
 
 /// Versions that were not yanked.
-fn index_versions(text: &str) -> anyhow::Result<Vec<String>> {
+fn index_versions(text: &str) -> Result<Vec<String>> {
     let mut versions = Vec::new();
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
         let entry: Entry = serde_json::from_str(line)

@@ -12,7 +12,7 @@ use crate::{
     store::{Conditions, FROM_FILE, FROM_WATCH, ListedVersion, Store, find},
     watch,
 };
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use faultline_common::{clock, output::say, signals::Signals};
 use faultline_experiments::{command, runner::ExperimentEnd};
 use faultline_runner::isolation::folders::InUse;
@@ -44,7 +44,7 @@ impl From<anyhow::Error> for VersionOutcome {
 }
 
 /// Adds and removes versions so that the list matches `campaign.toml`. Returns the list.
-pub fn synchronized_list(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<ListedVersion>> {
+pub fn synchronized_list(campaign: &Campaign, store: &Store) -> Result<Vec<ListedVersion>> {
     let known = store.listed()?;
     for program in &campaign.programs {
         let same = known.iter().find(|one| one.program == *program);
@@ -69,7 +69,7 @@ pub type RunRound<'r> =
     &'r mut dyn FnMut(&Round, &mut Signals) -> Result<Vec<CampaignExperiment>, VersionOutcome>;
 
 /// Fails also if the campaign has stopped or a version has no result.
-pub fn run(campaign: &Campaign, store: &mut Store, args: &RunArgs) -> anyhow::Result<()> {
+pub fn run(campaign: &Campaign, store: &mut Store, args: &RunArgs) -> Result<()> {
     let end = advance(campaign, store, None, &mut |round, signals| {
         run_on_this_host(campaign, round, args, signals)
     });
@@ -95,7 +95,7 @@ pub fn advance(
     store: &mut Store,
     only: Option<&[String]>,
     run_round: RunRound<'_>,
-) -> anyhow::Result<Vec<String>> {
+) -> Result<Vec<String>> {
     let mut signals = Signals::listen().context("signals cannot be received")?;
     synchronized_list(campaign, store)?;
     if only.is_none() {
@@ -180,11 +180,7 @@ fn conditions(campaign: &Campaign, baseline_digest: &str) -> Conditions {
 }
 
 /// Adds published versions to the list. Without network it only reports that.
-fn add_published_versions(
-    campaign: &Campaign,
-    store: &Store,
-    signals: &mut Signals,
-) -> anyhow::Result<()> {
+fn add_published_versions(campaign: &Campaign, store: &Store, signals: &mut Signals) -> Result<()> {
     let Some(watched) = &campaign.watch else {
         return Ok(());
     };
@@ -213,7 +209,7 @@ fn add_published_versions(
 
 /// Fails if a signal asked to stop since the last check. While an experiment runs, it handles
 /// signals itself.
-fn check_signals(signals: &mut Signals) -> anyhow::Result<()> {
+fn check_signals(signals: &mut Signals) -> Result<()> {
     let received = signals.wait(None, Duration::ZERO)?;
     let mut stops = received
         .iter()
@@ -222,11 +218,7 @@ fn check_signals(signals: &mut Signals) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn baseline(
-    campaign: &Campaign,
-    store: &Store,
-    signals: &mut Signals,
-) -> anyhow::Result<ResolvedProgram> {
+fn baseline(campaign: &Campaign, store: &Store, signals: &mut Signals) -> Result<ResolvedProgram> {
     let listed = store.listed()?;
     let version = &campaign.baseline.version;
     let same = find(&listed, version);
@@ -245,7 +237,7 @@ fn advance_version(
     (one, baseline): (&ListedVersion, &ResolvedProgram),
     run_round: RunRound<'_>,
     signals: &mut Signals,
-) -> anyhow::Result<VersionOutcome> {
+) -> Result<VersionOutcome> {
     let version = &one.program.version;
     let conditions = conditions(campaign, &baseline.digest);
     // A finished version obtains no program, so its file may have changed.
@@ -297,7 +289,7 @@ pub fn pending_round(
     store: &Store,
     one: &ListedVersion,
     all: &[ListedVersion],
-) -> anyhow::Result<Option<u32>> {
+) -> Result<Option<u32>> {
     let baseline = find(all, &campaign.baseline.version);
     let Some(digest) = baseline.and_then(|baseline| baseline.digest.as_ref()) else {
         return Ok(Some(1));
@@ -313,7 +305,7 @@ fn next_round(
     store: &Store,
     version: &str,
     conditions: &Conditions,
-) -> anyhow::Result<Option<u32>> {
+) -> Result<Option<u32>> {
     let mut runs = store.runs()?;
     runs.retain(|run| run.release == *version && run.conditions == *conditions);
     if let Some(void) = runs.iter().find(|run| run.is_void()) {

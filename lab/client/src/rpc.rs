@@ -2,7 +2,7 @@
 //! time.
 
 use crate::{http, tls};
-use anyhow::Context;
+use anyhow::{Context, Result};
 use faultline_common::{clock, output::say};
 use faultline_net::{retry_after, unrequested_coding};
 use serde::{Deserialize, de::DeserializeOwned};
@@ -99,7 +99,7 @@ enum Attempt<T> {
 
 impl Rpc {
     /// Sends nothing. Fails if the address is not HTTP, or certificates cannot be read.
-    pub fn new(url: &str, ca_file: Option<&Path>, tries: RetryPolicy) -> anyhow::Result<Self> {
+    pub fn new(url: &str, ca_file: Option<&Path>, tries: RetryPolicy) -> Result<Self> {
         let (host, port) =
             address(url).context("the address of the node must begin with http:// or https://")?;
         let config = Config::builder()

@@ -1,9 +1,9 @@
-use anyhow::Context;
+use anyhow::{Context, Result};
 use std::{path::Path, sync::Arc};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
 
 /// Trusts the system's certificates, or those of a file alone.
-pub fn client_config(ca_file: Option<&Path>) -> anyhow::Result<TlsConfig> {
+pub fn client_config(ca_file: Option<&Path>) -> Result<TlsConfig> {
     let roots: Vec<Certificate<'static>> = match ca_file {
         Some(file) => {
             let named = || format!("--ca {}", file.display());

@@ -4,7 +4,7 @@ use crate::{
     clock,
     files::{AtPath, TempFile},
 };
-use anyhow::{Context, anyhow};
+use anyhow::{Context, Result, anyhow};
 use faultline_status::Evidence;
 use faultline_text::day;
 use std::{
@@ -14,7 +14,7 @@ use std::{
 };
 
 /// Changes one part of the file and keeps the other. A missing file is created.
-pub fn update(path: &Path, change: impl FnOnce(&mut Evidence)) -> anyhow::Result<()> {
+pub fn update(path: &Path, change: impl FnOnce(&mut Evidence)) -> Result<()> {
     let mut evidence = match fs::read(path) {
         Ok(json) => Evidence::parse(&json)
             .map_err(|why| anyhow!("{}: {why}; remove it to begin anew", path.display()))?,

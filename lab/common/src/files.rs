@@ -1,6 +1,6 @@
 //! Replaces files in folders where others may write too, and never writes through a symbolic link.
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, Result, bail};
 use std::{
     fs::{self, File},
     io::{self, Write as _},
@@ -38,14 +38,14 @@ fn missing_folder(path: &Path) -> Option<String> {
 
 pub trait AtPath<T> {
     /// Names the file in an error.
-    fn at(self, path: &Path) -> anyhow::Result<T>;
+    fn at(self, path: &Path) -> Result<T>;
 }
 
 impl<T, E> AtPath<T> for Result<T, E>
 where
     Result<T, E>: anyhow::Context<T, E>,
 {
-    fn at(self, path: &Path) -> anyhow::Result<T> {
+    fn at(self, path: &Path) -> Result<T> {
         self.with_context(|| path.display().to_string())
     }
 }
@@ -117,17 +117,13 @@ impl Drop for TempFile {
 
 /// Writes a report's file into `out`, or into a folder there, which is created if it is missing.
 /// Fails if the file exists, unless `force`, and if that folder is a symbolic link.
-pub fn put(out: &Path, path: &Path, text: &str, force: bool) -> anyhow::Result<()> {
+pub fn put(out: &Path, path: &Path, text: &str, force: bool) -> Result<()> {
     write_report_files(out, &[(path.to_owned(), text.to_owned())], force)
 }
 
 /// [`put`] for several files. `force` replaces all or none: each is first written under a temporary
 /// name.
-pub fn write_report_files(
-    out: &Path,
-    files: &[(PathBuf, String)],
-    force: bool,
-) -> anyhow::Result<()> {
+pub fn write_report_files(out: &Path, files: &[(PathBuf, String)], force: bool) -> Result<()> {
     for (path, _) in files {
         let folder = path.parent().unwrap_or(out);
         if folder != out && folder.is_symlink() {

@@ -3,14 +3,14 @@
 //! Foreign texts (recordings, validators, daemons) cannot control the terminal or reverse the text
 //! next to them: only letters and line ends pass.
 
-use anyhow::Context;
+use anyhow::{Context, Result};
 use faultline_text::{clean, is_unsafe_char};
 use serde::Serialize;
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 
 /// Ignores a pipe whose reader has gone.
-pub fn print(answer: &str) -> anyhow::Result<()> {
-    let mut out = std::io::stdout();
+pub fn print(answer: &str) -> Result<()> {
+    let mut out = io::stdout();
     match out
         .write_all(lines(answer).as_bytes())
         .and_then(|()| out.flush())
@@ -25,7 +25,7 @@ pub fn print(answer: &str) -> anyhow::Result<()> {
 /// Prints a line on standard error, because standard output belongs to answers and to a recorded
 /// command. Ignores errors.
 pub fn say(words: &str) {
-    let _ = writeln!(std::io::stderr(), "faultline: {}", lines(words));
+    let _ = writeln!(io::stderr(), "faultline: {}", lines(words));
 }
 
 /// One line of JSON. Letters that [`print`] would replace are escaped.

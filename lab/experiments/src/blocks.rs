@@ -9,7 +9,7 @@ use crate::{
     plan::Plan,
     schedule::{Turn, schedule},
 };
-use anyhow::ensure;
+use anyhow::{Result, ensure};
 use faultline_common::{files::AtPath, output::say};
 use faultline_kernel::HostRoot;
 use itertools::Itertools;
@@ -133,7 +133,7 @@ pub(crate) fn attempts(
     plan_digest: &str,
     block: u32,
     only_host: Option<&str>,
-) -> anyhow::Result<Vec<BlockAttempt>> {
+) -> Result<Vec<BlockAttempt>> {
     let path = folder.block(block);
     let mut names = attempt_names(&path)?;
     if let Some(host) = only_host {
@@ -162,7 +162,7 @@ pub(crate) fn attempts(
 }
 
 /// Numbers and names of the attempts in this folder, by number.
-pub fn attempt_names(path: &Path) -> anyhow::Result<Vec<(u32, String)>> {
+pub fn attempt_names(path: &Path) -> Result<Vec<(u32, String)>> {
     let entries = match fs::read_dir(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.at(path)?,
@@ -180,7 +180,7 @@ pub fn attempt_names(path: &Path) -> anyhow::Result<Vec<(u32, String)>> {
 }
 
 /// Empty if the attempt never began: a kill may leave a part of the first line.
-fn read_journal(path: &Path, plan_digest: &str) -> anyhow::Result<JournalState> {
+fn read_journal(path: &Path, plan_digest: &str) -> Result<JournalState> {
     if !path.try_exists().at(path)? {
         return Ok(JournalState::default());
     }

@@ -18,7 +18,7 @@ use crate::{
     check::{self, LauncherFacts},
     plan::{Plan, Severity},
 };
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 pub use block::task_exit;
 use faultline_common::{
     clock,
@@ -32,7 +32,7 @@ use faultline_runner::isolation::{
 };
 use faultline_text::time;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use std::{io::Write, path::Path, time::Duration};
+use std::{fs, io::Write, path::Path, time::Duration};
 
 /// Exists if systemd is PID 1.
 const SYSTEMD: &str = "/run/systemd/system";
@@ -42,7 +42,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const REPORT_AFTER: Duration = Duration::from_secs(3);
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
-pub fn run(args: &ExperimentArgs) -> anyhow::Result<u8> {
+pub fn run(args: &ExperimentArgs) -> Result<u8> {
     match &args.what {
         Experiment::Init(args) => init(args),
         Experiment::Plan(args) => {
@@ -60,7 +60,7 @@ pub fn run(args: &ExperimentArgs) -> anyhow::Result<u8> {
     }
 }
 
-fn init(args: &InitArgs) -> anyhow::Result<u8> {
+fn init(args: &InitArgs) -> Result<u8> {
     for folder in &args.folders {
         let _guard = match folder.is_dir() {
             true => Some(folders::lock_folder(
@@ -80,7 +80,7 @@ fn init(args: &InitArgs) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-fn run_plan(args: &RunArgs) -> anyhow::Result<u8> {
+fn run_plan(args: &RunArgs) -> Result<u8> {
     let plan = plan_command::read(&args.plan)?;
     if args.dry_run {
         return dry_run::dry_run(&plan);
@@ -93,9 +93,9 @@ fn begin(
     which: Launching,
     i_vote: bool,
     block: Option<BlockContext>,
-) -> anyhow::Result<ExperimentEnd> {
+) -> Result<ExperimentEnd> {
     let folder = Folder::new(&plan.folder);
-    std::fs::create_dir_all(folder.path()).at(folder.path())?;
+    fs::create_dir_all(folder.path()).at(folder.path())?;
     let _lock = Lock::take(&folder.lock())?;
     remove_unbegun_journal(&folder)?;
     let launcher = launcher(which)?;
@@ -118,7 +118,7 @@ pub fn advance(
     which: Launching,
     i_vote: bool,
     block: Option<BlockContext>,
-) -> anyhow::Result<ExperimentEnd> {
+) -> Result<ExperimentEnd> {
     let folder = Folder::new(&plan.folder);
     let journal = folder.journal();
     let lines = if journal.exists() {
@@ -134,7 +134,7 @@ pub fn advance(
 }
 
 /// Refuses a folder that has an experiment. Removes a journal without a first line.
-fn remove_unbegun_journal(folder: &Folder) -> anyhow::Result<()> {
+fn remove_unbegun_journal(folder: &Folder) -> Result<()> {
     let path = folder.journal();
     if !path.exists() {
         return Ok(());
@@ -143,10 +143,10 @@ fn remove_unbegun_journal(folder: &Folder) -> anyhow::Result<()> {
         JournalState::of(&journal::read(&path)?).planned.is_none(),
         "{folder} already has an experiment: `faultline experiment resume {folder}` continues it"
     );
-    std::fs::remove_file(&path).at(&path)
+    fs::remove_file(&path).at(&path)
 }
 
-pub fn write_synced(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+pub fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
     let write = || {
         let part = TempFile::create(path)?;
         part.file().write_all(bytes)?;
@@ -156,7 +156,7 @@ pub fn write_synced(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     write().at(path)
 }
 
-fn resume(args: &ResumeArgs) -> anyhow::Result<u8> {
+fn resume(args: &ResumeArgs) -> Result<u8> {
     let folder = find_folder(&args.experiment)?;
     if let Some((experiment, block)) = blocks::of_attempt(&folder) {
         bail!(
@@ -183,7 +183,7 @@ fn continue_run(
     plan: Plan,
     journal_state: &JournalState,
     block: Option<BlockContext>,
-) -> anyhow::Result<ExperimentEnd> {
+) -> Result<ExperimentEnd> {
     let _lock = Lock::take(&Folder::new(&plan.folder).lock())?;
     if journal_state.finished {
         return Ok(ExperimentEnd::Finished);
@@ -193,7 +193,7 @@ fn continue_run(
     Runner::resume(plan, &mut system)?.in_block(block).run()
 }
 
-fn exit_code(over: ExperimentEnd) -> anyhow::Result<u8> {
+fn exit_code(over: ExperimentEnd) -> Result<u8> {
     match over {
         ExperimentEnd::Finished => {
             say("the experiment is finished");
@@ -205,7 +205,7 @@ fn exit_code(over: ExperimentEnd) -> anyhow::Result<u8> {
     }
 }
 
-fn stop(experiment: &Path) -> anyhow::Result<u8> {
+fn stop(experiment: &Path) -> Result<u8> {
     let folder = find_folder(experiment)?;
     let (plan, journal_state) = read_started(&folder)?;
     if folder.has_blocks() {
@@ -251,7 +251,7 @@ fn stop(experiment: &Path) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-fn stop_holder(path: &Path) -> anyhow::Result<()> {
+fn stop_holder(path: &Path) -> Result<()> {
     if let Holder::Process(pid) = lock::holder(path)? {
         let pid = pid.and_then(|pid| Pid::from_raw(pid.cast_signed()));
         let pid =
@@ -272,7 +272,7 @@ fn stop_holder(path: &Path) -> anyhow::Result<()> {
 }
 
 /// Reports what to do if the holder hangs.
-fn wait_for_release(path: &Path) -> anyhow::Result<()> {
+fn wait_for_release(path: &Path) -> Result<()> {
     // Sum of sleeps: less than the elapsed time.
     let (mut waited, mut message_at) = (Duration::ZERO, REPORT_AFTER);
     while let Holder::Process(pid) = lock::holder(path)? {
@@ -300,7 +300,7 @@ fn waiting(pid: Option<u32>, suspended: bool, waited: Duration) -> String {
 }
 
 /// Fails with a remedy if the launcher does not work on this host.
-pub fn launcher(kind: Launching) -> anyhow::Result<Box<dyn Launcher>> {
+pub fn launcher(kind: Launching) -> Result<Box<dyn Launcher>> {
     match kind {
         Launching::Systemd => systemd(),
         Launching::Direct => direct(),
@@ -309,18 +309,18 @@ pub fn launcher(kind: Launching) -> anyhow::Result<Box<dyn Launcher>> {
     }
 }
 
-fn launcher_of(journal_state: &JournalState) -> anyhow::Result<Box<dyn Launcher>> {
+fn launcher_of(journal_state: &JournalState) -> Result<Box<dyn Launcher>> {
     match &journal_state.planned {
         Some(begun) if begun.launcher == "systemd" => systemd(),
         _ => direct(),
     }
 }
 
-fn systemd() -> anyhow::Result<Box<dyn Launcher>> {
+fn systemd() -> Result<Box<dyn Launcher>> {
     Ok(Box::new(Systemd::connect(&HostRoot::default())?))
 }
 
-fn direct() -> anyhow::Result<Box<dyn Launcher>> {
+fn direct() -> Result<Box<dyn Launcher>> {
     Ok(Box::new(Direct::new(&CgroupRoots::default())?))
 }
 
@@ -337,7 +337,7 @@ fn launcher_facts(launcher: &dyn Launcher) -> LauncherFacts {
 }
 
 /// Prints all findings except notes. Fails if one refuses the plan.
-fn refuse_unfit(plan: &Plan, launcher: &dyn Launcher, i_vote: bool) -> anyhow::Result<()> {
+fn refuse_unfit(plan: &Plan, launcher: &dyn Launcher, i_vote: bool) -> Result<()> {
     let facts = check::gather(plan, Ok(launcher_facts(launcher)));
     let mut refused = 0;
     for finding in check::findings(plan, &facts, i_vote) {
@@ -354,7 +354,7 @@ fn refuse_unfit(plan: &Plan, launcher: &dyn Launcher, i_vote: bool) -> anyhow::R
 }
 
 /// Voids the results of these runs, so that [`advance`] repeats their turns.
-pub fn void(folder: &Path, runs: &[&CountedRun<'_>], why: &str) -> anyhow::Result<()> {
+pub fn void(folder: &Path, runs: &[&CountedRun<'_>], why: &str) -> Result<()> {
     let folder = Folder::new(folder);
     let _lock = Lock::take(&folder.lock())?;
     let (mut journal, _) = Journal::open(&folder.journal())?;

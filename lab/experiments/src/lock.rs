@@ -1,6 +1,7 @@
 //! One runner per experiment, with its pid in the lock file, and one experiment per work folder.
 
 use super::plan::Plan;
+use anyhow::Result;
 use faultline_common::{files::AtPath, lock::flock_with_retries};
 use faultline_kernel::{
     HostRoot,
@@ -31,7 +32,7 @@ pub enum Holder {
 
 impl Lock {
     /// Fails if another runner has it for longer than a second.
-    pub fn take(path: &Path) -> anyhow::Result<Self> {
+    pub fn take(path: &Path) -> Result<Self> {
         let folder = path.parent().unwrap_or(path).display();
         let message = |process_text| {
             format!(
@@ -42,7 +43,7 @@ impl Lock {
     }
 
     /// `message` makes the error from ` (process N)`, which is empty if the pid is unknown.
-    pub fn take_or(path: &Path, message: impl FnOnce(String) -> String) -> anyhow::Result<Self> {
+    pub fn take_or(path: &Path, message: impl FnOnce(String) -> String) -> Result<Self> {
         // Until locked, the content belongs to its holder. No symbolic link is followed.
         let flags = OFlags::NOFOLLOW.bits().cast_signed();
         let open = OpenOptions::new()
@@ -70,7 +71,7 @@ impl Lock {
 }
 
 /// Locks all folders of the plan, so that no other experiment changes them between runs.
-pub fn folders(plan: &Plan) -> anyhow::Result<Vec<FolderLock>> {
+pub fn folders(plan: &Plan) -> Result<Vec<FolderLock>> {
     let root = HostRoot::default();
     let work = plan.work_folders().map(|folder| (folder, Purpose::Work));
     let source = plan.restored_from().map(|from| (from, Purpose::Source));
@@ -79,7 +80,7 @@ pub fn folders(plan: &Plan) -> anyhow::Result<Vec<FolderLock>> {
         .collect()
 }
 
-pub fn holder(path: &Path) -> anyhow::Result<Holder> {
+pub fn holder(path: &Path) -> Result<Holder> {
     let file = match File::open(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Holder::Free),
         open => open.at(path)?,

@@ -1,6 +1,6 @@
 //! The users of this host.
 
-use anyhow::Context;
+use anyhow::{Context, Result};
 use faultline_common::files::AtPath;
 use faultline_runner::isolation::folders::Owner;
 use std::path::{Path, PathBuf};
@@ -14,11 +14,11 @@ pub struct Account {
     pub home: PathBuf,
 }
 
-pub fn read() -> anyhow::Result<Vec<Account>> {
+pub fn read() -> Result<Vec<Account>> {
     Ok(parse(&std::fs::read_to_string(FILE).at(Path::new(FILE))?))
 }
 
-pub fn account(name: &str) -> anyhow::Result<Account> {
+pub fn account(name: &str) -> Result<Account> {
     let account = read()?.into_iter().find(|account| account.name == name);
     account.with_context(|| format!("{FILE}: there is no user {name}"))
 }

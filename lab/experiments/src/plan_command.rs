@@ -8,6 +8,7 @@ use super::{
     schedule::{Turn, schedule},
 };
 use crate::args::PlanArgs;
+use anyhow::Result;
 use faultline_common::{args::UsageError, output::json};
 use faultline_runner::isolation::Limits;
 use faultline_text::{counted, time};
@@ -19,7 +20,7 @@ use std::{
 };
 pub use text::finding;
 
-pub fn read(file: &Path) -> anyhow::Result<Plan> {
+pub fn read(file: &Path) -> Result<Plan> {
     plan::load(file).map_err(|mistakes| {
         let head = match mistakes.len() {
             1 => "the plan has a mistake".to_owned(),
@@ -30,10 +31,7 @@ pub fn read(file: &Path) -> anyhow::Result<Plan> {
 }
 
 /// The exit code is 1 if the plan is refused.
-pub fn plan(
-    args: &PlanArgs,
-    launcher: Result<LauncherFacts, String>,
-) -> anyhow::Result<(String, u8)> {
+pub fn plan(args: &PlanArgs, launcher: Result<LauncherFacts, String>) -> Result<(String, u8)> {
     let plan = read(&args.plan)?;
     let facts = check::gather(&plan, launcher);
     let preview = PlanPreview::new(&plan, &facts, args.i_vote);

@@ -18,7 +18,7 @@ use super::{
     search::Answer,
 };
 use crate::args::ExperimentReportArgs;
-use anyhow::anyhow;
+use anyhow::{Result, anyhow};
 use faultline_common::{evidence::update, files::put};
 use faultline_pages::{model, render};
 use faultline_report::{
@@ -50,7 +50,7 @@ pub struct ExperimentReport {
     pub ram: Result<RamEvidence, String>,
 }
 
-pub fn report_command(args: &ExperimentReportArgs) -> anyhow::Result<String> {
+pub fn report_command(args: &ExperimentReportArgs) -> Result<String> {
     let experiment = Experiment::read(&args.experiment)?;
     let ExperimentReport { report, slots, ram } = experiment.report()?;
     if let Some(path) = &args.evidence {
@@ -85,7 +85,7 @@ pub fn report_command(args: &ExperimentReportArgs) -> anyhow::Result<String> {
 }
 
 impl Experiment {
-    pub fn read(path: &Path) -> anyhow::Result<Self> {
+    pub fn read(path: &Path) -> Result<Self> {
         let folder = find_folder(path)?;
         let (plan, journal_state) = read_for_report(&folder)?;
         Ok(Experiment {
@@ -99,7 +99,7 @@ impl Experiment {
         self.journal_state.counted()
     }
 
-    pub fn report(&self) -> anyhow::Result<ExperimentReport> {
+    pub fn report(&self) -> Result<ExperimentReport> {
         let options = self.options();
         let counted = self.counted();
         let mut unread = Vec::new();

@@ -18,6 +18,7 @@ use super::{
     targets::{self, Target},
     watch::Watch,
 };
+use anyhow::Result;
 use faultline_common::{clock::from_nanoseconds, files::is_disk_full};
 use faultline_runner::isolation::{Evidence, Launched};
 use itertools::Itertools;
@@ -97,7 +98,7 @@ pub struct Runner<'w> {
 }
 
 impl<'w> Runner<'w> {
-    pub fn begin(plan: Plan, turns: Vec<Turn>, system: &'w mut dyn System) -> anyhow::Result<Self> {
+    pub fn begin(plan: Plan, turns: Vec<Turn>, system: &'w mut dyn System) -> Result<Self> {
         let folder = Folder::new(&plan.folder);
         let journal = Journal::create(&folder.journal())?;
         let launcher = system.launcher().name().to_owned();
@@ -107,7 +108,7 @@ impl<'w> Runner<'w> {
         Ok(runner)
     }
 
-    pub fn resume(plan: Plan, system: &'w mut dyn System) -> anyhow::Result<Self> {
+    pub fn resume(plan: Plan, system: &'w mut dyn System) -> Result<Self> {
         let folder = Folder::new(&plan.folder);
         let (journal, lines) = Journal::open(&folder.journal())?;
         let mut runner = Runner::new(plan, folder, journal, system);
@@ -152,7 +153,7 @@ impl<'w> Runner<'w> {
     }
 
     /// On an error, current runs are stopped and the experiment can be resumed.
-    pub fn run(mut self) -> anyhow::Result<ExperimentEnd> {
+    pub fn run(mut self) -> Result<ExperimentEnd> {
         self.write(Entry::Runner {
             pid: std::process::id(),
             boot: self.system.boot(),
@@ -185,7 +186,7 @@ impl<'w> Runner<'w> {
     }
 
     /// Stops leftovers of an earlier runner and records their runs as cut off.
-    fn end_leftovers(&mut self) -> anyhow::Result<()> {
+    fn end_leftovers(&mut self) -> Result<()> {
         let ended_leftovers = self.system.launcher().sweep(&self.scope, SWEEP_GRACE)?;
         for (run, attempt) in self.journal_state.unfinished_attempts() {
             let notes = ended_leftovers
@@ -219,7 +220,7 @@ impl<'w> Runner<'w> {
     }
 
     /// Appends to the journal and updates the state.
-    fn write(&mut self, entry: Entry) -> anyhow::Result<()> {
+    fn write(&mut self, entry: Entry) -> Result<()> {
         let line = Line {
             unix_ns: self.system.now().unix_ns,
             entry,
@@ -229,7 +230,7 @@ impl<'w> Runner<'w> {
         Ok(())
     }
 
-    fn stop(&mut self, why: String) -> anyhow::Result<String> {
+    fn stop(&mut self, why: String) -> Result<String> {
         // If the disk is full, `resume` needs only the earlier lines.
         let _ = self.write(Entry::Stopped { why: why.clone() });
         Ok(format!("{why}; {}", self.how_to_resume()))

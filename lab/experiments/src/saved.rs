@@ -7,14 +7,14 @@ use crate::{
     plan::{self, Plan},
     plan_command,
 };
-use anyhow::{Context, bail};
+use anyhow::{Context, Result, bail};
 use faultline_common::{args::UsageError, files::AtPath};
 use itertools::Itertools;
-use std::path::Path;
+use std::{fs, path::Path};
 
 /// `path` is the experiment's folder, or its plan.
-pub fn find_folder(path: &Path) -> anyhow::Result<Folder> {
-    if std::fs::metadata(path).at(path)?.is_dir() {
+pub fn find_folder(path: &Path) -> Result<Folder> {
+    if fs::metadata(path).at(path)?.is_dir() {
         return Ok(Folder::new(&path.canonicalize().at(path)?));
     }
     Ok(Folder::new(&plan_command::read(path)?.folder))
@@ -22,7 +22,7 @@ pub fn find_folder(path: &Path) -> anyhow::Result<Folder> {
 
 /// The plan and the journal of an experiment that was started, with its blocks. Fails if the copy of
 /// the plan in the folder was changed since.
-pub fn read_started(folder: &Folder) -> anyhow::Result<(Plan, JournalState)> {
+pub fn read_started(folder: &Folder) -> Result<(Plan, JournalState)> {
     let (plan, mut journal_state) = read_planned(folder)?;
     blocks::merge_blocks(folder, &mut journal_state);
     for problem in &journal_state.unreadable {
@@ -32,13 +32,13 @@ pub fn read_started(folder: &Folder) -> anyhow::Result<(Plan, JournalState)> {
 }
 
 /// As [`read_started`], without blocks.
-pub(crate) fn read_planned(folder: &Folder) -> anyhow::Result<(Plan, JournalState)> {
+pub(crate) fn read_planned(folder: &Folder) -> Result<(Plan, JournalState)> {
     let journal_state = JournalState::of(&journal::read(&folder.journal())?);
     let planned = journal_state.planned.as_ref().with_context(|| {
         format!("{folder}: nothing was begun here: use `faultline experiment run`")
     })?;
     let copy = folder.plan();
-    let text = std::fs::read_to_string(&copy).at(&copy)?;
+    let text = fs::read_to_string(&copy).at(&copy)?;
     if folder::digest(&text) != planned.plan {
         bail!(
             "{}: this is not the plan that the experiment was begun with any more: put it back",
@@ -51,20 +51,20 @@ pub(crate) fn read_planned(folder: &Folder) -> anyhow::Result<(Plan, JournalStat
 
 /// As [`read_started`]. Without blocks, the plan may have been changed, and the journal may have
 /// no line yet.
-pub(crate) fn read_for_report(folder: &Folder) -> anyhow::Result<(Plan, JournalState)> {
+pub(crate) fn read_for_report(folder: &Folder) -> Result<(Plan, JournalState)> {
     if folder.has_blocks() {
         return read_started(folder);
     }
     let journal_state = JournalState::of(&journal::read(&folder.journal())?);
     let copy = folder.plan();
-    let text = std::fs::read_to_string(&copy).at(&copy)?;
+    let text = fs::read_to_string(&copy).at(&copy)?;
     let planned = journal_state.planned.as_ref();
     let file = planned.map_or(&copy, |planned| &planned.file);
     let plan = parse_copy(folder, &text, file)?;
     Ok((plan, journal_state))
 }
 
-fn parse_copy(folder: &Folder, text: &str, file: &Path) -> anyhow::Result<Plan> {
+fn parse_copy(folder: &Folder, text: &str, file: &Path) -> Result<Plan> {
     let plan =
         plan::parse(text, file).map_err(|mistakes| UsageError(mistakes.iter().join("\n")))?;
     // The folder may have been moved.

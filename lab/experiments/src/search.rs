@@ -21,7 +21,7 @@ use approach::{Approach, page};
 use dwell::{Dwell, References};
 use faultline_stats::staircase::{self, Next, SearchConfig, Staircase};
 use growth::Growth;
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 /// With more slots behind, the limit is lifted.
 const MAX_SLOTS_BEHIND: u64 = 20;
@@ -139,7 +139,7 @@ impl SearchMachine {
         let began = *self.began.get_or_insert(reading.at);
         let danger = self.approach.detect_danger(reading);
         let is_overdue = reading.at.saturating_sub(began) >= self.rules.most;
-        match std::mem::replace(&mut self.stage, Stage::Over) {
+        match mem::replace(&mut self.stage, Stage::Over) {
             Stage::Over => {}
             _ if is_overdue => self.end(self.out_of_time()),
             Stage::Starting(since) => self.starting(since, reading),
@@ -156,13 +156,13 @@ impl SearchMachine {
                 self.dwelling(purpose, dwell, danger, reading);
             }
         }
-        std::mem::take(&mut self.actions)
+        mem::take(&mut self.actions)
     }
 
     /// Returns the line of the interrupted dwell, if it was under a limit.
     pub fn validator_ended(&mut self) -> Option<Line> {
         let (Stage::Approaching(purpose, _, dwell) | Stage::Dwelling(purpose, dwell)) =
-            std::mem::replace(&mut self.stage, Stage::Over)
+            mem::replace(&mut self.stage, Stage::Over)
         else {
             return None;
         };

@@ -6,7 +6,7 @@ use crate::{
     plan::{Begin, Plan},
     plan_command::estimate,
 };
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use faultline_common::output::say;
 use faultline_text::{bytes, time};
 use itertools::Itertools;
@@ -52,7 +52,7 @@ pub(crate) fn script_path(folder: &Folder) -> PathBuf {
     folder.path().join("slurm.sh")
 }
 
-pub(crate) fn script(plan: &Plan, i_vote: bool) -> anyhow::Result<String> {
+pub(crate) fn script(plan: &Plan, i_vote: bool) -> Result<String> {
     let folder = Folder::new(&plan.folder);
     let jobs = Jobs {
         name: folder.scope(&plan.name),
@@ -93,7 +93,7 @@ impl Jobs {
         runs: usize,
         comment: &str,
         command: &str,
-    ) -> anyhow::Result<String> {
+    ) -> Result<String> {
         let slurm = &plan.slurm;
         let mut options = vec![
             format!("--job-name={}", self.name),
@@ -113,19 +113,14 @@ impl Jobs {
         script_text(comment, &options, command)
     }
 
-    pub fn follow_up_script(
-        &self,
-        plan: &Plan,
-        file: &str,
-        command: &str,
-    ) -> anyhow::Result<String> {
+    pub fn follow_up_script(&self, plan: &Plan, file: &str, command: &str) -> Result<String> {
         let mut options = plan.slurm.options.clone();
         options.push(format!("--job-name={}", self.name));
         options.push(self.output_option(file)?);
         script_text("", &options, command)
     }
 
-    fn output_option(&self, file: &str) -> anyhow::Result<String> {
+    fn output_option(&self, file: &str) -> Result<String> {
         let path = self.output.display().to_string();
         ensure!(
             !path.contains(['"', '\\', '\n']),
@@ -135,7 +130,7 @@ impl Jobs {
     }
 }
 
-fn script_text(comment: &str, options: &[String], command: &str) -> anyhow::Result<String> {
+fn script_text(comment: &str, options: &[String], command: &str) -> Result<String> {
     let own = std::env::current_exe().context("this program's own file is not known")?;
     // Slurm reads quotes in these lines as a shell does.
     let lines = options.iter().map(|option| format!("#SBATCH {option}\n"));
@@ -152,7 +147,7 @@ pub fn quoted(path: &Path) -> String {
 }
 
 /// 0 is all memory of a node. Slurm only reserves it: a run's group is not Slurm's.
-fn memory(plan: &Plan) -> anyhow::Result<u64> {
+fn memory(plan: &Plan) -> Result<u64> {
     let limits = plan
         .arms
         .iter()
@@ -194,7 +189,7 @@ fn minutes(plan: &Plan, runs: usize) -> u64 {
 }
 
 /// Fails without Slurm, and if Slurm would kill a run within its grace period.
-pub fn check(plan: &Plan) -> anyhow::Result<()> {
+pub fn check(plan: &Plan) -> Result<()> {
     call("sbatch", &["--version"])?;
     let config = call("scontrol", &["show", "config"])?;
     let value = |key: &str| {
@@ -223,7 +218,7 @@ pub fn check(plan: &Plan) -> anyhow::Result<()> {
 }
 
 /// Submits these tasks of the script, and what follows them. Returns the job of the tasks.
-pub fn submit(script: &Path, tasks: &BTreeSet<u32>, follow_up: &Path) -> anyhow::Result<String> {
+pub fn submit(script: &Path, tasks: &BTreeSet<u32>, follow_up: &Path) -> Result<String> {
     let array = format!("--array={}", tasks.iter().join(","));
     let job = call("sbatch", &["--parsable", &array, &script.to_string_lossy()])?;
     let job = job.trim().split(';').next().unwrap_or_default().to_owned();
@@ -236,7 +231,7 @@ pub fn submit(script: &Path, tasks: &BTreeSet<u32>, follow_up: &Path) -> anyhow:
 }
 
 /// Jobs of this name that wait or run, but not the job of this process.
-pub fn jobs(scope: &str) -> anyhow::Result<Vec<Job>> {
+pub fn jobs(scope: &str) -> Result<Vec<Job>> {
     let name = format!("--name={scope}");
     let answer = call(
         "squeue",
@@ -257,13 +252,13 @@ pub fn jobs(scope: &str) -> anyhow::Result<Vec<Job>> {
     Ok(others.filter(|job| own.as_ref() != Some(&job.id)).collect())
 }
 
-pub(crate) fn cancel(scope: &str, options: &[&str]) -> anyhow::Result<()> {
+pub(crate) fn cancel(scope: &str, options: &[&str]) -> Result<()> {
     let name = format!("--name={scope}");
     let options = options.iter().copied().chain([name.as_str()]).collect_vec();
     call("scancel", &options).map(drop)
 }
 
-fn call(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
+fn call(program: &str, arguments: &[&str]) -> Result<String> {
     let timeout = match program {
         "sbatch" => SUBMIT_TIMEOUT,
         _ => TIMEOUT,
@@ -275,7 +270,7 @@ fn call(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
     clippy::disallowed_methods,
     reason = "it ends within the timeout, and no run has it"
 )]
-fn call_within(timeout: Duration, program: &str, arguments: &[&str]) -> anyhow::Result<String> {
+fn call_within(timeout: Duration, program: &str, arguments: &[&str]) -> Result<String> {
     // The output goes to files: a pipe stays open until the program's children end.
     let (stdout, stderr) = (output_file()?, output_file()?);
     let mut command = Command::new(program);
@@ -309,12 +304,12 @@ fn call_within(timeout: Duration, program: &str, arguments: &[&str]) -> anyhow::
     read_from_start(stdout)
 }
 
-fn output_file() -> anyhow::Result<File> {
+fn output_file() -> Result<File> {
     let file = memfd_create("output", MemfdFlags::CLOEXEC);
     Ok(File::from(file.context("a file in memory")?))
 }
 
-fn read_from_start(mut file: File) -> anyhow::Result<String> {
+fn read_from_start(mut file: File) -> Result<String> {
     let mut bytes = Vec::new();
     file.rewind()?;
     file.read_to_end(&mut bytes)?;

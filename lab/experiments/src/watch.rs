@@ -6,7 +6,7 @@ use super::{
 };
 use faultline_common::clock::from_nanoseconds;
 use faultline_recording::Progress;
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 /// Older points have a wrong time: pushes come every ten seconds.
 const LATE_POINT: Duration = Duration::from_secs(60);
@@ -71,7 +71,7 @@ impl Watch {
     /// Returns why the runner has to end the run: [`Outcome::Completed`] if its time is up. `seen` is
     /// `None` if the recording is unreadable.
     pub fn sample(&mut self, now: Now, seen: Option<&Progress>) -> Option<Outcome> {
-        let before = std::mem::replace(&mut self.last_sampled, now.uptime);
+        let before = mem::replace(&mut self.last_sampled, now.uptime);
         if let Some(seen) = seen {
             self.take(now, seen);
         }
@@ -156,7 +156,7 @@ impl Watch {
     /// Time without growth, if it has just become too long; once per silence.
     pub fn newly_silent(&mut self) -> Option<Duration> {
         let time_since_growth = self.time_since_growth();
-        let reported = std::mem::replace(&mut self.reported, time_since_growth >= self.stale);
+        let reported = mem::replace(&mut self.reported, time_since_growth >= self.stale);
         (self.reported && !reported).then_some(time_since_growth)
     }
 

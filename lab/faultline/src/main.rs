@@ -3,6 +3,7 @@
 mod cli;
 mod try_command;
 
+use anyhow::Result;
 use clap::{CommandFactory, Parser};
 use cli::{Cli, Command};
 use faultline_bench as bench;
@@ -64,11 +65,11 @@ fn main() -> ExitCode {
     }
 }
 
-fn answered(answer: anyhow::Result<String>) -> anyhow::Result<u8> {
+fn answered(answer: Result<String>) -> Result<u8> {
     printed((answer?, 0))
 }
 
-fn printed((answer, code): (String, u8)) -> anyhow::Result<u8> {
+fn printed((answer, code): (String, u8)) -> Result<u8> {
     print(&answer).map(|()| code)
 }
 

@@ -1,6 +1,6 @@
 //! `faultline try`: a comparison of the daemon's simulated validator with two cache sizes.
 
-use anyhow::{Context, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use faultline_common::{
     output::{print, say},
@@ -12,6 +12,7 @@ use faultline_runner::record::{
     recorder::{self, Target, Task},
 };
 use std::{
+    fs,
     io::IsTerminal,
     path::{Path, PathBuf},
     time::Duration,
@@ -46,7 +47,7 @@ pub struct TryArgs {
     pub faultlined: Option<PathBuf>,
 }
 
-pub fn run(args: &TryArgs) -> anyhow::Result<u8> {
+pub fn run(args: &TryArgs) -> Result<u8> {
     let program = recorder::find(args.faultlined.as_deref(), "--faultlined").context(
         "try records with the daemon: install its package, or build it with \
          `cargo build --release --bin faultlined`",
@@ -76,9 +77,9 @@ pub fn run(args: &TryArgs) -> anyhow::Result<u8> {
 }
 
 /// Creates the folder; an empty one may exist.
-fn make_folder(out: &Path) -> anyhow::Result<()> {
-    let created = std::fs::create_dir(out);
-    let is_empty = || std::fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_none());
+fn make_folder(out: &Path) -> Result<()> {
+    let created = fs::create_dir(out);
+    let is_empty = || fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_none());
     match created {
         Err(_) if is_empty() => Ok(()),
         Err(_) if out.symlink_metadata().is_ok() => bail!(
@@ -96,7 +97,7 @@ fn record_run(
     entries: u32,
     recorded: &[PathBuf],
     signals: &mut Signals,
-) -> anyhow::Result<Option<PathBuf>> {
+) -> Result<Option<PathBuf>> {
     let arm = format!("simulated-{entries}");
     let runs_so_far = ORDER.iter().take(recorded.len() + 1);
     let run = runs_so_far.filter(|other| **other == entries).count();
@@ -144,7 +145,7 @@ fn stop_message(recorded: &[PathBuf], folder: &Path) -> String {
     }
 }
 
-fn report(runs: Vec<PathBuf>, args: &TryArgs) -> anyhow::Result<u8> {
+fn report(runs: Vec<PathBuf>, args: &TryArgs) -> Result<u8> {
     let folder = args.out.join("report");
     let report_args = ReportArgs {
         runs,

@@ -32,7 +32,7 @@ use page::Page;
 use stage::{emptied, report, results, turn};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
+    env, fs,
     path::{Path, PathBuf},
 };
 use witness::{CacheTotals, Sum, about, killed_for_memory, sum};
@@ -174,9 +174,9 @@ fn keep_recordings(runs: &[Run], out: &Path) {
 fn a_larger_program_cache_changes_the_report_in_agreement_with_raw_lines() -> Result<()> {
     let Some(turn) = turn()? else { return Ok(()) };
     let stage = &turn.stage;
-    let out = std::env::var_os("FAULTLINE_CACHE_OUT")
-        .map_or_else(|| results("report-real"), PathBuf::from);
-    let replicates = std::env::var("FAULTLINE_CACHE_RUNS")
+    let out =
+        env::var_os("FAULTLINE_CACHE_OUT").map_or_else(|| results("report-real"), PathBuf::from);
+    let replicates = env::var("FAULTLINE_CACHE_RUNS")
         .map_or(1, |text| text.parse::<u32>().expect("a number of runs"));
     let experiment = results("real-experiments/cache");
     let plan = experiment.with_file_name("cache.toml");

@@ -22,7 +22,7 @@ use faultline_testkit::{
     process::signal,
 };
 use serde_json::json;
-use std::{path::Path, time::Duration};
+use std::{fs, path::Path, time::Duration};
 
 /// Deadline of one step.
 const TIMEOUT: Duration = Duration::from_secs(300);
@@ -35,7 +35,7 @@ const CONFIG: &str = "[phase]\nat_tip_for = \"10s\"\nbehind_slots = 1000\n";
 
 fn start_daemon(folder: &Path, ledger: &Path) -> Result<Daemon> {
     let config = folder.join("faultlined.toml");
-    std::fs::write(&config, CONFIG).expect("a configuration");
+    fs::write(&config, CONFIG).expect("a configuration");
     let [config, ledger, run] =
         [&config, ledger, &folder.join("run.fltl")].map(|path| path.display().to_string());
     let daemon = Path::new(env!("CARGO_BIN_EXE_faultline")).with_file_name("faultlined");
@@ -117,10 +117,10 @@ fn report_and_daemon_agree_about_a_stopped_follower() -> Result<()> {
     }
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("frozen");
     if folder.exists() {
-        std::fs::remove_dir_all(&folder).expect("the results of the last run");
+        fs::remove_dir_all(&folder).expect("the results of the last run");
     }
     let nodes = folder.join("nodes");
-    std::fs::create_dir_all(&nodes).expect("a folder for the nodes");
+    fs::create_dir_all(&nodes).expect("a folder for the nodes");
     let daemon = start_daemon(&folder, &nodes.join("follower"))?;
     let mut cluster = Cluster::start_leader(ClusterOptions {
         follower_metrics: Some(daemon.ingest_url()),
@@ -147,7 +147,7 @@ fn report_and_daemon_agree_about_a_stopped_follower() -> Result<()> {
     wait_in(&daemon, Phase::AtTip, 10.0);
 
     let page = daemon.scrape()?;
-    std::fs::write(folder.join("page.prom"), daemon.page()?).expect("the page is kept");
+    fs::write(folder.join("page.prom"), daemon.page()?).expect("the page is kept");
     assert_eq!(daemon.stop()?, Some(0));
     drop(cluster);
     let run = load(&folder.join("run.fltl")).expect("a recording");

@@ -2,7 +2,7 @@ mod csv;
 mod parquet;
 mod table;
 
-use anyhow::Context;
+use anyhow::{Context, Result};
 use faultline_common::files::TempFile;
 use std::{io::BufWriter, path::Path};
 
@@ -22,7 +22,7 @@ pub fn named<'n>(columns: impl IntoIterator<Item = (&'n str, Values)>) -> Column
 
 /// Writes a table as a Parquet file. An existing file is replaced only when the new one is
 /// complete.
-pub fn write_columns(path: &Path, table: &str, columns: Columns) -> anyhow::Result<()> {
+pub fn write_columns(path: &Path, table: &str, columns: Columns) -> Result<()> {
     let path_text = || path.display().to_string();
     let heads = columns.iter();
     let layout = Layout::new(heads.map(|(name, values)| (name.as_str(), values.kind())));

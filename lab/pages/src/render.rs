@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::ensure;
+use anyhow::{Result, ensure};
 
 use crate::model::{Block, Figure, Report, Table};
 use faultline_common::files::write_report_files;
@@ -34,7 +34,7 @@ pub struct Written {
 /// Writes `report.html`, `report.md`, `tables/ID.csv` and `figures/ID.svg`; only the page if `out`
 /// ends in `.html`. `force` replaces all files or none, and a symbolic link itself instead of its
 /// target. Everything is checked before the first write.
-pub fn write(report: &Report, out: &Path, force: bool) -> anyhow::Result<Written> {
+pub fn write(report: &Report, out: &Path, force: bool) -> Result<Written> {
     check(report)?;
     let files = files(report, out)?;
     let folder = files
@@ -49,7 +49,7 @@ pub fn write(report: &Report, out: &Path, force: bool) -> anyhow::Result<Written
     })
 }
 
-fn files(report: &Report, out: &Path) -> anyhow::Result<Vec<(PathBuf, String)>> {
+fn files(report: &Report, out: &Path) -> Result<Vec<(PathBuf, String)>> {
     let page = html::page(report)?;
     if out
         .extension()
@@ -80,7 +80,7 @@ fn files(report: &Report, out: &Path) -> anyhow::Result<Vec<(PathBuf, String)>> 
     Ok(files)
 }
 
-fn check(report: &Report) -> anyhow::Result<()> {
+fn check(report: &Report) -> Result<()> {
     unique("run", report.runs.iter().map(|run| run.id.as_str()))?;
     unique(
         "section",
@@ -102,7 +102,7 @@ fn check(report: &Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn unique<'a>(what: &str, ids: impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
+fn unique<'a>(what: &str, ids: impl Iterator<Item = &'a str>) -> Result<()> {
     let mut seen = BTreeSet::new();
     for id in ids {
         let fit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';

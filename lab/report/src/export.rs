@@ -4,7 +4,7 @@ mod rows;
 mod wide;
 
 use crate::args::{ExportArgs, Format};
-use anyhow::{Context, bail};
+use anyhow::{Context, Result, bail};
 use dataset::DatasetRun;
 use faultline_common::files::{AtPath, TempFile, is_disk_full};
 use faultline_pages::export::{CsvWriter, Layout, ParquetWriter, TableWriter, Type};
@@ -25,14 +25,14 @@ struct Job {
 }
 
 /// Files that were finished before an error stay.
-pub fn run(args: &ExportArgs) -> anyhow::Result<String> {
+pub fn run(args: &ExportArgs) -> Result<String> {
     export_all(args).map_err(|error| match is_disk_full(&error) {
         true => error.context("the disk is full: free space, and export again"),
         false => error,
     })
 }
 
-fn export_all(args: &ExportArgs) -> anyhow::Result<String> {
+fn export_all(args: &ExportArgs) -> Result<String> {
     let tables = selected_tables(&args.tables)?;
     if let Some(into) = &args.into {
         return dataset::export_into(into, &args.files, &tables);
@@ -81,7 +81,7 @@ fn export(
     recording: &Recording,
     tables: &[&'static str],
     destination: &Destination<'_>,
-) -> anyhow::Result<String> {
+) -> Result<String> {
     let mut rows = 0;
     for table in tables {
         rows += export_table(recording, table, destination)?;
@@ -96,7 +96,7 @@ fn export(
 }
 
 /// All tables if `names` is empty.
-fn selected_tables(names: &[String]) -> anyhow::Result<Vec<&'static str>> {
+fn selected_tables(names: &[String]) -> Result<Vec<&'static str>> {
     let all: Vec<&'static str> = TABLES.iter().map(|spec| spec.name).chain([WIDE]).collect();
     if let Some(name) = names.iter().find(|name| !all.contains(&name.as_str())) {
         bail!("no table is called {name:?}; there are {}", all.join(", "));
@@ -108,7 +108,7 @@ fn selected_tables(names: &[String]) -> anyhow::Result<Vec<&'static str>> {
 }
 
 /// Several recordings get a subfolder each.
-fn jobs(args: &ExportArgs) -> anyhow::Result<Vec<Job>> {
+fn jobs(args: &ExportArgs) -> Result<Vec<Job>> {
     let out = args
         .out
         .as_deref()
@@ -151,7 +151,7 @@ fn export_table(
     recording: &Recording,
     table: &'static str,
     destination: &Destination<'_>,
-) -> anyhow::Result<u64> {
+) -> Result<u64> {
     let dataset = destination.dataset;
     let spec = TABLES.iter().find(|spec| spec.name == table);
     let mut columns: Vec<(String, Type)> = match spec {
@@ -201,7 +201,7 @@ fn writer(
     table: &str,
     layout: Layout,
     destination: &Destination<'_>,
-) -> anyhow::Result<Box<dyn TableWriter>> {
+) -> Result<Box<dyn TableWriter>> {
     let out = BufWriter::new(temp_file.file().try_clone()?);
     if destination.format == Format::Csv {
         return Ok(Box::new(CsvWriter::new(out, layout)?));

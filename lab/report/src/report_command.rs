@@ -3,21 +3,21 @@ use crate::{
     report::{self, Options},
     run::{self, Run},
 };
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, Result, bail};
 use faultline_text::clean;
 use itertools::Itertools;
 use std::path::Path;
 
 const DEFAULT_FOLDER: &str = "report";
 
-pub fn report_command(args: &ReportArgs) -> anyhow::Result<String> {
+pub fn report_command(args: &ReportArgs) -> Result<String> {
     let mut runs = args
         .runs
         .iter()
         .map(|path| {
             run::load(path).with_context(|| format!("{}: no run to report", path.display()))
         })
-        .collect::<anyhow::Result<Vec<_>>>()?;
+        .collect::<Result<Vec<_>>>()?;
     reject_overlaps(&runs)?;
     for (run, path) in runs.iter_mut().zip(&args.runs) {
         run.predict_cache(path);
@@ -35,7 +35,7 @@ pub fn report_command(args: &ReportArgs) -> anyhow::Result<String> {
 }
 
 /// Fails if two recordings overlap: copies of one run would overstate the certainty.
-fn reject_overlaps(runs: &[Run]) -> anyhow::Result<()> {
+fn reject_overlaps(runs: &[Run]) -> Result<()> {
     let mut pairs = runs.iter().tuple_combinations();
     match pairs.find(|(one, other)| one.overlaps(other)) {
         None => Ok(()),

@@ -13,12 +13,13 @@ use crate::record::{
     args::RecordArgs,
     recorder::{Addresses, Target, Task, in_path, metrics_config, metrics_variables, progress},
 };
-use anyhow::Context;
+use anyhow::{Context, Result};
 use daemon::{Daemon, has_ended, summary};
 use faultline_common::{args::UsageError, output::say, signals::Signals};
 use faultline_recording::Recording;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::{
+    env,
     ffi::OsStr,
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
@@ -31,7 +32,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Returns the exit code. Fails if the recording could not begin (the command then never ran) or,
 /// without a command, could not be finished.
-pub fn run(args: &RecordArgs, now_ns: i64) -> anyhow::Result<u8> {
+pub fn run(args: &RecordArgs, now_ns: i64) -> Result<u8> {
     let program = recorder::find(args.faultlined.as_deref(), "--faultlined")?;
     let out = match &args.out {
         Some(out) => out.clone(),
@@ -85,7 +86,7 @@ struct RecordJob<'a> {
 }
 
 impl RecordJob<'_> {
-    fn record_command(mut self) -> anyhow::Result<u8> {
+    fn record_command(mut self) -> Result<u8> {
         let mut command = GatedCommand::start(&self.args.command)?;
         let process = pidfd_open(command.pid(), PidfdFlags::empty()).context("the command")?;
         let (mut daemon, addresses, followed) = self.start_daemon(command.pid(), &process)?;
@@ -97,7 +98,7 @@ impl RecordJob<'_> {
             Vec::new()
         } else {
             metrics_variables(&addresses, |name| {
-                std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+                env::var_os(name).map(|value| value.to_string_lossy().into_owned())
             })
         };
         daemon.wait_for_process(&mut self.signals)?;
@@ -124,7 +125,7 @@ impl RecordJob<'_> {
         }
     }
 
-    fn record_process(mut self, pid: Pid) -> anyhow::Result<u8> {
+    fn record_process(mut self, pid: Pid) -> Result<u8> {
         let gone = || format!("there is no process {}", pid.as_raw_nonzero());
         let process = pidfd_open(pid, PidfdFlags::empty()).with_context(gone)?;
         anyhow::ensure!(
@@ -165,11 +166,7 @@ impl RecordJob<'_> {
 
     /// Returns the daemon, its addresses and the pid that it follows. After an error no recording
     /// stays.
-    fn start_daemon(
-        &mut self,
-        pid: Pid,
-        process: &OwnedFd,
-    ) -> anyhow::Result<(Daemon, Addresses, u32)> {
+    fn start_daemon(&mut self, pid: Pid, process: &OwnedFd) -> Result<(Daemon, Addresses, u32)> {
         let task = Task {
             target: Target::Pid(pid.as_raw_nonzero().get().unsigned_abs()),
             out: &self.out,
@@ -203,7 +200,7 @@ impl RecordJob<'_> {
             return;
         };
         let value = metrics_config(ingest);
-        match (self.args.pid, std::env::var(recorder::METRICS_CONFIG)) {
+        match (self.args.pid, env::var(recorder::METRICS_CONFIG)) {
             (Some(_), _) => say(&format!(
                 "a validator's datapoints come here with {}=\"{value}\"",
                 recorder::METRICS_CONFIG
@@ -222,7 +219,7 @@ impl RecordJob<'_> {
     }
 
     /// Waits first until the recording has the process's exit.
-    fn finish(&mut self, mut daemon: Daemon, daemon_failed: bool) -> anyhow::Result<()> {
+    fn finish(&mut self, mut daemon: Daemon, daemon_failed: bool) -> Result<()> {
         anyhow::ensure!(
             !daemon_failed,
             "the recording {} has no end: faultlined ended before the command",
@@ -232,7 +229,7 @@ impl RecordJob<'_> {
         self.end(daemon)
     }
 
-    fn end(&mut self, daemon: Daemon) -> anyhow::Result<()> {
+    fn end(&mut self, daemon: Daemon) -> Result<()> {
         daemon.end(&mut self.signals)?;
         say(&summary(&self.out)?);
         Ok(())

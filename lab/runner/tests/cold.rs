@@ -12,7 +12,7 @@ use faultline_kernel::HostRoot;
 use faultline_runner::isolation::{cold, folders};
 use faultline_testkit::eventually::{eventually, eventually_ok};
 use std::{
-    fs,
+    env, fs,
     io::{Read, Write},
     os::unix::fs::symlink,
     path::{Path, PathBuf},
@@ -32,7 +32,7 @@ const LEFT_ALONE_WITHIN: Duration = Duration::from_secs(120);
 /// Files on a real disk; `None`, said aloud, where what is dropped stays, as in a file system that is memory itself, and
 /// where nobody can look.
 fn ledger() -> Option<tempfile::TempDir> {
-    let folder = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
+    let folder = tempfile::tempdir_in(env::current_dir().unwrap()).unwrap();
     fill(folder.path());
     let probe = folder.path().join("0/0");
     let file = fs::File::open(&probe).unwrap();
@@ -165,7 +165,7 @@ fn a_mapped_page_in_use_stays_cached_and_is_reported() {
 #[test]
 fn only_top_level_links_are_followed_and_missing_paths_ignored() {
     let Some(folder) = ledger() else { return };
-    let beside = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
+    let beside = tempfile::tempdir_in(env::current_dir().unwrap()).unwrap();
     symlink(folder.path(), beside.path().join("ledger")).unwrap();
     eventually_ok(LEFT_ALONE_WITHIN, "what lies behind a link stays", || {
         read(folder.path());
@@ -279,7 +279,7 @@ impl Drop for Group {
 #[test]
 fn cache_charges_are_equal_only_after_dropping_the_page_cache() {
     let Some(kept) = ledger() else { return };
-    let scene = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
+    let scene = tempfile::tempdir_in(env::current_dir().unwrap()).unwrap();
     let ledger = scene.path().join("ledger");
     folders::init(&ledger, Duration::ZERO).unwrap();
     let both: [&Path; 2] = [kept.path(), &ledger];

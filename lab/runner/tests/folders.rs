@@ -25,6 +25,7 @@ mod race;
 #[path = "folders/restore.rs"]
 mod restore;
 
+use anyhow::Result;
 use faultline_kernel::HostRoot;
 use faultline_runner::isolation::folders;
 use std::{
@@ -103,11 +104,11 @@ impl Scene {
         );
     }
 
-    fn clear(&self) -> anyhow::Result<folders::Cleared> {
+    fn clear(&self) -> Result<folders::Cleared> {
         folders::clear(&self.path("ledger"), &HostRoot::default())
     }
 
-    fn would_clear(&self) -> anyhow::Result<folders::Cleared> {
+    fn would_clear(&self) -> Result<folders::Cleared> {
         folders::would_clear(&self.path("ledger"), &HostRoot::default())
     }
 }

@@ -24,6 +24,7 @@ mod systemd;
 use faultline_kernel::HostRoot;
 use faultline_runner::isolation::{CgroupRoots, Direct, Launcher, Systemd};
 use scene::Scene;
+use std::env;
 
 type Case = fn(&Scene);
 
@@ -162,7 +163,7 @@ fn keeps_the_contract(launcher: &dyn Launcher) {
 }
 
 fn direct() -> anyhow::Result<Direct> {
-    let delegated = std::env::var_os("FAULTLINE_TEST_CGROUP").map(Into::into);
+    let delegated = env::var_os("FAULTLINE_TEST_CGROUP").map(Into::into);
     Direct::new(&CgroupRoots {
         delegated,
         ..CgroupRoots::default()
@@ -205,7 +206,7 @@ fn the_systemd_launcher_fulfils_the_launcher_contract() {
 /// Not a test by itself: what [`ending::sweep`] starts and kills, this program again.
 #[test]
 fn helper() {
-    if let Some(name) = std::env::var_os(ending::HELPER) {
+    if let Some(name) = env::var_os(ending::HELPER) {
         let launcher: Box<dyn Launcher> = match name.to_str() {
             Some("cgroup v1" | "cgroup v2") => Box::new(direct().expect("as before")),
             Some("systemd") => Box::new(Systemd::connect(&HostRoot::default()).expect("as before")),

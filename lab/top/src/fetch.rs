@@ -1,7 +1,7 @@
 //! Requests the status on a separate thread, so that a host that does not answer delays no keys.
 
 use crate::{address::Address, args::TopArgs};
-use anyhow::Context;
+use anyhow::{Context, Result};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use faultline_client::{http, tls};
 use faultline_common::clock;
@@ -70,7 +70,7 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn new(address: &Address, args: &TopArgs) -> anyhow::Result<Self> {
+    pub fn new(address: &Address, args: &TopArgs) -> Result<Self> {
         let config = Config::builder()
             .timeout_global(Some(REQUEST_TIMEOUT.max(args.interval)))
             // The page is on this host or this network, which a proxy for the web cannot reach.
@@ -166,7 +166,7 @@ fn read(text: &str) -> Answer {
     Ok(Box::new(status))
 }
 
-fn authorization(user: &str, file: &Path) -> anyhow::Result<String> {
+fn authorization(user: &str, file: &Path) -> Result<String> {
     let text = std::fs::read_to_string(file)
         .with_context(|| format!("--password-file {}", file.display()))?;
     let password = text.strip_suffix('\n').unwrap_or(&text);

@@ -16,6 +16,7 @@ mod view;
 
 use crate::args::TopArgs;
 use address::Address;
+use anyhow::Result;
 use faultline_common::{
     args::UsageError,
     clock,
@@ -27,7 +28,7 @@ use fetch::{Client, Fetcher};
 use rustix::termios::{isatty, tcgetwinsize};
 use session::Session;
 use state::State;
-use std::{path::Path, time::Duration};
+use std::{io, path::Path, time::Duration};
 use view::{Scene, Theme};
 
 const COLUMNS: u16 = 80;
@@ -39,7 +40,7 @@ const REPORT_AFTER: Duration = Duration::from_secs(2);
 
 /// Runs until a key or a signal ends it, or prints one screen. Fails with [`UsageError`] for an
 /// invalid address, and with `--once` if the daemon does not answer.
-pub fn run(args: &TopArgs) -> anyhow::Result<u8> {
+pub fn run(args: &TopArgs) -> Result<u8> {
     let address = match &args.address {
         Some(text) => Address::read(text).map_err(UsageError)?,
         None => Address::of_this_host(Path::new(address::DEFAULT_SOCKET)),
@@ -53,8 +54,7 @@ pub fn run(args: &TopArgs) -> anyhow::Result<u8> {
     let session = Session::new(State::new(args.interval));
     let is_dumb_terminal =
         variable("TERM").is_none_or(|terminal| terminal.is_empty() || terminal == "dumb");
-    let live =
-        !args.once && !is_dumb_terminal && isatty(std::io::stdout()) && isatty(std::io::stdin());
+    let live = !args.once && !is_dumb_terminal && isatty(io::stdout()) && isatty(io::stdin());
     if live {
         let fetcher = Fetcher::start(client, args.interval)?;
         return live::run(&fetcher, session, &address.shown(), theme);
@@ -70,7 +70,7 @@ fn once(
     address: &str,
     theme: Theme,
     interval: Duration,
-) -> anyhow::Result<u8> {
+) -> Result<u8> {
     let began = clock::uptime();
     let mut first: Vec<(Source, f64)> = Vec::new();
     let mut reported = false;
@@ -90,7 +90,7 @@ fn once(
                 break;
             }
             let waited = clock::uptime().saturating_sub(began);
-            if !reported && waited >= REPORT_AFTER && isatty(std::io::stderr()) {
+            if !reported && waited >= REPORT_AFTER && isatty(io::stderr()) {
                 reported = true;
                 let (names, most) = (names.join(", "), (interval * MAX_PAGES).as_secs());
                 say(&format!(
@@ -100,7 +100,7 @@ fn once(
         }
         std::thread::sleep(interval);
     }
-    let width = tcgetwinsize(std::io::stdout()).map_or(COLUMNS, |size| size.ws_col.max(COLUMNS));
+    let width = tcgetwinsize(io::stdout()).map_or(COLUMNS, |size| size.ws_col.max(COLUMNS));
     let scene = Scene {
         session: &session,
         address,

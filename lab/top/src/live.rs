@@ -6,12 +6,13 @@ use crate::{
     state::Moment,
     view::{Scene, Theme, draw},
 };
-use anyhow::Context;
+use anyhow::{Context, Result};
 use faultline_common::{clock, signals::Signals};
 use ratatui::{Terminal, backend::TermionBackend};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
     io::{Stdin, stdin, stdout},
+    mem,
     os::fd::AsFd,
     time::Duration,
 };
@@ -27,12 +28,7 @@ pub fn moment() -> Moment {
 }
 
 /// Exit code: 0 after a key, 128 and its number after a signal.
-pub fn run(
-    fetcher: &Fetcher,
-    mut session: Session,
-    address: &str,
-    theme: Theme,
-) -> anyhow::Result<u8> {
+pub fn run(fetcher: &Fetcher, mut session: Session, address: &str, theme: Theme) -> Result<u8> {
     let mut signals = Signals::listen().context("signals")?;
     let mut screen = Screen::enter(stdin(), stdout()).context("the terminal")?;
     let mut terminal = Terminal::new(TermionBackend::new(stdout())).context("the terminal")?;
@@ -40,13 +36,13 @@ pub fn run(
         while let Some(answer) = fetcher.answer() {
             session.take(answer, moment());
         }
-        if std::mem::take(&mut session.suspend) {
+        if mem::take(&mut session.suspend) {
             drop(screen);
             stop();
             screen = Screen::enter(stdin(), stdout()).context("the terminal")?;
             session.redraw = true;
         }
-        if std::mem::take(&mut session.redraw) {
+        if mem::take(&mut session.redraw) {
             // `clear` would ask the terminal for its cursor, and wait for the answer among the
             // keys.
             let area = terminal.size().context("the terminal")?.into();

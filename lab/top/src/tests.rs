@@ -4,6 +4,7 @@ use faultline_metrics::{Batch, Metric, Reading, Source, Stamp, Text, Tick, Value
 use faultline_status::{Status, TimeHistogram};
 use std::{
     collections::BTreeMap,
+    fs,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -123,9 +124,9 @@ fn fixture(name: &str) -> PathBuf {
 pub fn is_golden(name: &str, text: &str) {
     let path = fixture(name);
     if std::env::var_os("FAULTLINE_RENEW").is_some() {
-        std::fs::write(&path, text).unwrap();
+        fs::write(&path, text).unwrap();
     }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    let expected = fs::read_to_string(&path).unwrap_or_default();
     assert!(
         expected == text,
         "{name} is different; FAULTLINE_RENEW=1 takes it over:\n{text}"

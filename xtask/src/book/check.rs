@@ -1,13 +1,13 @@
 //! Every link of the site must lead to a file and an anchor, and nothing is loaded from elsewhere.
 
 use crate::run::{files_below, has_extension, read};
-use anyhow::bail;
+use anyhow::{Result, bail};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
 };
 
-pub fn site(site: &Path) -> anyhow::Result<usize> {
+pub fn site(site: &Path) -> Result<usize> {
     let mut pages = BTreeMap::new();
     for name in files_below(site, Path::new(""))? {
         let text = if has_extension(&name, "html") || has_extension(&name, "css") {

@@ -3,7 +3,7 @@ use crate::{
     rules::{self, expression::Names},
     run::read,
 };
-use anyhow::Context;
+use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::Value;
 use std::{collections::BTreeSet, path::Path};
@@ -157,7 +157,7 @@ fn elements(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-pub fn all(root: &Path, dashboards: &[Dashboard], broken: &mut Vec<String>) -> anyhow::Result<()> {
+pub fn all(root: &Path, dashboards: &[Dashboard], broken: &mut Vec<String>) -> Result<()> {
     let names = rules::names(root)?;
     for dashboard in dashboards {
         for panel in dashboard.panels() {
@@ -190,7 +190,7 @@ pub fn all(root: &Path, dashboards: &[Dashboard], broken: &mut Vec<String>) -> a
 }
 
 /// `$__rate_interval` is four times the data source's interval, which must be that of the scrapes.
-fn provisioning(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()> {
+fn provisioning(root: &Path, broken: &mut Vec<String>) -> Result<()> {
     let sources: Value = rules::parse(root, Path::new(DATA_SOURCES))?;
     let scrapes: Value = rules::parse(root, Path::new(SCRAPES))?;
     let interval = scrapes["global"]["scrape_interval"]
@@ -206,7 +206,7 @@ fn provisioning(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn reasons(root: &Path, dashboards: &[Dashboard], broken: &mut Vec<String>) -> anyhow::Result<()> {
+fn reasons(root: &Path, dashboards: &[Dashboard], broken: &mut Vec<String>) -> Result<()> {
     let all: serde_json::Value =
         serde_json::from_str(&read(root, Path::new(REASONS))?).context(REASONS)?;
     for which in ["always", "sometimes"] {

@@ -4,6 +4,7 @@ use crate::samples::Samples;
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fs,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -32,7 +33,7 @@ pub fn folder() -> PathBuf {
 }
 
 fn yaml(path: &Path) -> Value {
-    serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+    serde_saphyr::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {
@@ -67,7 +68,7 @@ fn duration(text: &str) -> Duration {
 
 /// The files of tests.
 fn files() -> Vec<Value> {
-    let files = std::fs::read_dir(folder().join("tests")).unwrap();
+    let files = fs::read_dir(folder().join("tests")).unwrap();
     let mut files: Vec<PathBuf> = files.map(|entry| entry.unwrap().path()).collect();
     files.sort();
     files.iter().map(|file| yaml(file)).collect()
@@ -278,10 +279,10 @@ pub fn write(into: &Path, cases: &[Case], ignored: &str, rules: &str) -> PathBuf
 
 fn write_file(into: &Path, groups: &[Value], tests: &[Value], evaluation: Duration) -> PathBuf {
     let order: Vec<_> = groups.iter().map(|group| group["name"].clone()).collect();
-    std::fs::create_dir_all(into).unwrap();
+    fs::create_dir_all(into).unwrap();
     let rules = into.join("rules.json");
     // JSON is YAML.
-    std::fs::write(&rules, json!({ "groups": groups }).to_string()).unwrap();
+    fs::write(&rules, json!({ "groups": groups }).to_string()).unwrap();
     let file = into.join("tests.json");
     let content = json!({
         "rule_files": [rules],
@@ -289,7 +290,7 @@ fn write_file(into: &Path, groups: &[Value], tests: &[Value], evaluation: Durati
         "group_eval_order": order,
         "tests": tests,
     });
-    std::fs::write(&file, content.to_string()).unwrap();
+    fs::write(&file, content.to_string()).unwrap();
     file
 }
 

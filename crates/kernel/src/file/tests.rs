@@ -1,5 +1,6 @@
 use super::*;
 use crate::ErrorKind;
+use std::fs;
 
 fn open(path: &Path, read_mode: ReadMode) -> OpenFile {
     let folder = Owner::Folder(Arc::from(path.parent().unwrap()));
@@ -13,7 +14,7 @@ fn a_file_larger_than_the_buffer_is_read_whole() {
     let text: Vec<u8> = (0..50_000u32)
         .flat_map(|n| format!("key{n} {n}\n").into_bytes())
         .collect();
-    std::fs::write(&path, &text).unwrap();
+    fs::write(&path, &text).unwrap();
     for read_mode in [
         ReadMode::One,
         ReadMode::Many,
@@ -35,7 +36,7 @@ fn no_piece_is_read_after_the_last_wanted_line() {
     first += &lines(1300, 1314);
     let padding = INITIAL_CAPACITY - first.len();
     first += &format!("{}\n", "x".repeat(padding - 1));
-    std::fs::write(&path, first.clone() + &lines(2000, 3000)).unwrap();
+    fs::write(&path, first.clone() + &lines(2000, 3000)).unwrap();
     let mode = ReadMode::LinesUntil(b"wanted ");
     let mut buffer = Vec::with_capacity(INITIAL_CAPACITY);
     assert_eq!(
@@ -48,7 +49,7 @@ fn no_piece_is_read_after_the_last_wanted_line() {
 fn a_large_enough_buffer_is_reused_without_allocation() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
-    std::fs::write(&path, vec![b'x'; 10_000]).unwrap();
+    fs::write(&path, vec![b'x'; 10_000]).unwrap();
     let file = open(&path, ReadMode::Many);
     let mut buffer = Vec::new();
     file.read(&mut buffer).unwrap();
@@ -64,10 +65,10 @@ fn a_second_read_returns_the_current_file_content() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     let mut buffer = Vec::new();
-    std::fs::write(&path, "a longer text\n").unwrap();
+    fs::write(&path, "a longer text\n").unwrap();
     let file = open(&path, ReadMode::One);
     assert_eq!(file.read(&mut buffer).unwrap(), b"a longer text\n");
-    std::fs::write(&path, "short\n").unwrap();
+    fs::write(&path, "short\n").unwrap();
     assert_eq!(file.read(&mut buffer).unwrap(), b"short\n");
 }
 
@@ -75,7 +76,7 @@ fn a_second_read_returns_the_current_file_content() {
 fn an_empty_file_is_read_as_empty_text() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("empty");
-    std::fs::write(&path, "").unwrap();
+    fs::write(&path, "").unwrap();
     assert_eq!(
         open(&path, ReadMode::One).read(&mut Vec::new()).unwrap(),
         b""
@@ -96,7 +97,7 @@ fn a_file_created_later_is_found_by_the_next_read() {
         slot.parse(&mut buffer, |_| Ok(())).unwrap_err().kind(),
         ErrorKind::Absent
     );
-    std::fs::write(&path, "7\n").unwrap();
+    fs::write(&path, "7\n").unwrap();
     assert_eq!(
         slot.parse(&mut buffer, crate::parse::number::parse)
             .unwrap(),
@@ -123,7 +124,7 @@ fn a_file_whose_folder_was_removed_is_gone() {
 fn a_parse_error_names_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("oom_score");
-    std::fs::write(&path, "many\n").unwrap();
+    fs::write(&path, "many\n").unwrap();
     let error = open(&path, ReadMode::One)
         .parse(&mut Vec::new(), crate::parse::number::parse)
         .unwrap_err();

@@ -1,4 +1,4 @@
-use std::path::Path;
+use std::{fs, path::Path};
 
 use super::*;
 use crate::parse::cgroup_io::Device;
@@ -10,7 +10,7 @@ impl Pretend {
     fn new(files: &[(&str, &str)]) -> Self {
         let host = Self(tempfile::tempdir().unwrap());
         for folder in ["proc", "sys"] {
-            std::fs::create_dir(host.0.path().join(folder)).unwrap();
+            fs::create_dir(host.0.path().join(folder)).unwrap();
         }
         files.iter().for_each(|(path, text)| host.write(path, text));
         host
@@ -18,8 +18,8 @@ impl Pretend {
 
     fn write(&self, path: &str, text: &str) {
         let path = self.0.path().join(path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
     }
 
     fn read(&self) -> Hardware {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::ErrorKind;
+use std::fs;
 
 const STAT: &str = include_str!("../../tests/text/linux-6.18/pid_stat");
 
@@ -8,8 +9,8 @@ fn pretend(stat: &str) -> (tempfile::TempDir, HostRoot, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let root = HostRoot::below(folder.path());
     let process = root.procfs.join("7");
-    std::fs::create_dir_all(&process).unwrap();
-    std::fs::write(process.join("stat"), stat).unwrap();
+    fs::create_dir_all(&process).unwrap();
+    fs::write(process.join("stat"), stat).unwrap();
     (folder, root, process)
 }
 
@@ -24,8 +25,8 @@ fn a_file_missing_in_this_kernel_is_absent_without_affecting_others() {
             start_ticks: 89736
         }
     );
-    std::fs::write(process.join("oom_score"), "666\n").unwrap();
-    std::fs::write(process.join("io"), "read_bytes: none\n").unwrap();
+    fs::write(process.join("oom_score"), "666\n").unwrap();
+    fs::write(process.join("io"), "read_bytes: none\n").unwrap();
     let sample = files.sample(&mut Vec::new());
     assert_eq!(sample.stat.unwrap().minflt, Some(100));
     assert_eq!(
@@ -48,8 +49,8 @@ fn limits_of_the_last_sample_are_repeated_while_the_process_is_there() {
         let line = format!(
             "Max open files            {soft}                 4096                 files\n"
         );
-        std::fs::write(process.join("limits"), line).unwrap();
-        std::fs::write(process.join("oom_score"), format!("{soft}\n")).unwrap();
+        fs::write(process.join("limits"), line).unwrap();
+        fs::write(process.join("oom_score"), format!("{soft}\n")).unwrap();
     };
     let mut buffer = Vec::new();
     let values = |sample: ProcessSample| {
@@ -72,7 +73,7 @@ fn limits_of_the_last_sample_are_repeated_while_the_process_is_there() {
     let zombie = STAT.replace(") R ", ") Z ");
     for (stat, value) in [(zombie.as_str(), 4096), ("gone\n", 8192)] {
         set(value);
-        std::fs::write(process.join("stat"), stat).unwrap();
+        fs::write(process.join("stat"), stat).unwrap();
         let last = files.sample_with_last_limits(&mut buffer);
         assert_eq!(
             values(last),
@@ -86,9 +87,9 @@ fn limits_of_the_last_sample_are_repeated_while_the_process_is_there() {
 fn a_process_reusing_the_pid_is_not_the_same_process() {
     let (_folder, root, process) = pretend(STAT);
     let mut files = ProcessFiles::open(&root, 7).unwrap();
-    std::fs::remove_dir_all(&process).unwrap();
-    std::fs::create_dir(&process).unwrap();
-    std::fs::write(process.join("oom_score"), "1\n").unwrap();
+    fs::remove_dir_all(&process).unwrap();
+    fs::create_dir(&process).unwrap();
+    fs::write(process.join("oom_score"), "1\n").unwrap();
     assert_eq!(
         files
             .sample(&mut Vec::new())
@@ -130,15 +131,15 @@ fn without_its_main_thread_a_process_is_described_by_another_thread() {
         fields.join(" ")
     };
     let (_folder, root, process) = pretend(&with_threads("4", "2"));
-    std::fs::write(process.join("status"), "Name:\tx\nThreads:\t2\n").unwrap();
-    std::fs::write(process.join("cmdline"), "").unwrap();
+    fs::write(process.join("status"), "Name:\tx\nThreads:\t2\n").unwrap();
+    fs::write(process.join("cmdline"), "").unwrap();
     for (thread, flags) in [("8", "4"), ("9", "0")] {
         let folder = process.join("task").join(thread);
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(folder.join("stat"), with_threads(flags, "2")).unwrap();
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("stat"), with_threads(flags, "2")).unwrap();
         let status = "Name:\tx\nVmSize:\t8 kB\nRssAnon:\t4 kB\nThreads:\t2\n";
-        std::fs::write(folder.join("status"), status).unwrap();
-        std::fs::write(folder.join("cmdline"), format!("program\0{thread}\0")).unwrap();
+        fs::write(folder.join("status"), status).unwrap();
+        fs::write(folder.join("cmdline"), format!("program\0{thread}\0")).unwrap();
     }
     let mut files = ProcessFiles::open(&root, 7).unwrap();
     assert_eq!(files.cmdline().unwrap(), ["program", "9"]);
@@ -146,8 +147,8 @@ fn without_its_main_thread_a_process_is_described_by_another_thread() {
     assert_eq!(sample.state, Some(State::Zombie));
     assert_eq!(sample.status.unwrap().rss_anon, Some(4096));
     // The same for one that is open when its main thread ends, and when that thread ends.
-    std::fs::write(process.join("task/9/status"), "Name:\tx\n").unwrap();
-    std::fs::write(process.join("task/8/stat"), with_threads("0", "2")).unwrap();
+    fs::write(process.join("task/9/status"), "Name:\tx\n").unwrap();
+    fs::write(process.join("task/8/stat"), with_threads("0", "2")).unwrap();
     let sample = files.sample(&mut Vec::new());
     assert_eq!(sample.status.unwrap().rss_anon, Some(4096));
     assert_eq!(files.cmdline().unwrap(), ["program", "8"]);

@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::{fs, path::PathBuf};
 
 use super::*;
 use crate::ErrorKind;
@@ -12,15 +12,15 @@ fn pretend(tids: &[u32]) -> (tempfile::TempDir, HostRoot, PathBuf) {
     let process = root.procfs.join("7");
     for tid in tids {
         let thread = process.join(format!("task/{tid}"));
-        std::fs::create_dir_all(&thread).unwrap();
-        std::fs::write(
+        fs::create_dir_all(&thread).unwrap();
+        fs::write(
             thread.join("stat"),
             STAT.replace("(cat)", "(solReplayStage)"),
         )
         .unwrap();
-        std::fs::write(thread.join("schedstat"), "5 6 7\n").unwrap();
+        fs::write(thread.join("schedstat"), "5 6 7\n").unwrap();
     }
-    std::fs::write(process.join("stat"), STAT).unwrap();
+    fs::write(process.join("stat"), STAT).unwrap();
     (folder, root, process.join("task"))
 }
 
@@ -73,7 +73,7 @@ fn descriptors_of_ended_threads_are_reused() {
         ),
         (2, 0)
     );
-    std::fs::remove_dir_all(task.join("9")).unwrap();
+    fs::remove_dir_all(task.join("9")).unwrap();
     assert_eq!(
         (
             threads.sample(ReadDepth::Ran).unwrap().count(),
@@ -81,9 +81,9 @@ fn descriptors_of_ended_threads_are_reused() {
         ),
         (1, 2)
     );
-    std::fs::create_dir(task.join("12")).unwrap();
+    fs::create_dir(task.join("12")).unwrap();
     for name in ["stat", "schedstat"] {
-        std::fs::copy(task.join("7").join(name), task.join("12").join(name)).unwrap();
+        fs::copy(task.join("7").join(name), task.join("12").join(name)).unwrap();
     }
     assert_eq!(
         (
@@ -97,7 +97,7 @@ fn descriptors_of_ended_threads_are_reused() {
 #[test]
 fn a_kernel_without_scheduler_statistics_leaves_delay_and_time_unknown() {
     let (_folder, root, task) = pretend(&[7]);
-    std::fs::remove_file(task.join("7/schedstat")).unwrap();
+    fs::remove_file(task.join("7/schedstat")).unwrap();
     for descriptors in [0, 100] {
         let mut threads = Threads::open(&root, 7, descriptors).unwrap();
         let sample = threads.sample(ReadDepth::Busy).unwrap().next().unwrap();
@@ -108,7 +108,7 @@ fn a_kernel_without_scheduler_statistics_leaves_delay_and_time_unknown() {
 #[test]
 fn an_exiting_thread_is_not_in_the_sample() {
     let (_folder, root, task) = pretend(&[7, 9]);
-    std::fs::write(task.join("9/stat"), STAT.replace(") R ", ") X ")).unwrap();
+    fs::write(task.join("9/stat"), STAT.replace(") R ", ") X ")).unwrap();
     let mut threads = Threads::open(&root, 7, 0).unwrap();
     assert_eq!(threads.sample(ReadDepth::Ran).unwrap().count(), 1);
 }
@@ -118,9 +118,9 @@ fn a_thread_that_has_not_run_is_not_read_again() {
     let (_folder, root, task) = pretend(&[7]);
     let mut threads = Threads::open(&root, 7, 100).unwrap();
     let mut now = |schedstat: &str, minflt: &str, switches: u64| {
-        std::fs::write(task.join("7/schedstat"), schedstat).unwrap();
-        std::fs::write(task.join("7/stat"), STAT.replace(" 100 ", minflt)).unwrap();
-        std::fs::write(
+        fs::write(task.join("7/schedstat"), schedstat).unwrap();
+        fs::write(task.join("7/stat"), STAT.replace(" 100 ", minflt)).unwrap();
+        fs::write(
             task.join("7/status"),
             format!("voluntary_ctxt_switches:\t{switches}\n"),
         )
@@ -153,8 +153,8 @@ fn a_mostly_idle_thread_has_new_times_and_cached_faults() {
     let (_folder, root, task) = pretend(&[7]);
     let mut threads = Threads::open(&root, 7, 100).unwrap();
     let mut now = |nanos: u64, minflt: &str, depth| {
-        std::fs::write(task.join("7/schedstat"), format!("{nanos} {nanos} 7\n")).unwrap();
-        std::fs::write(task.join("7/stat"), STAT.replace(" 100 ", minflt)).unwrap();
+        fs::write(task.join("7/schedstat"), format!("{nanos} {nanos} 7\n")).unwrap();
+        fs::write(task.join("7/stat"), STAT.replace(" 100 ", minflt)).unwrap();
         let sample = threads.sample(depth).unwrap().next().unwrap();
         let times = [sample.on_cpu, sample.run_queue_delay];
         assert_eq!(times, [Some(Duration::from_nanos(nanos)); 2]);
@@ -184,7 +184,7 @@ fn an_idle_thread_is_read_only_by_deeper_samples() {
     let (_folder, root, task) = pretend(&[7]);
     let mut threads = Threads::open(&root, 7, 100).unwrap();
     let mut times = |nanos: u64, depth| {
-        std::fs::write(task.join("7/schedstat"), format!("{nanos} {nanos} 7\n")).unwrap();
+        fs::write(task.join("7/schedstat"), format!("{nanos} {nanos} 7\n")).unwrap();
         let sample = threads.sample(depth).unwrap().next().unwrap();
         assert_eq!(sample.on_cpu, sample.run_queue_delay);
         sample.on_cpu.unwrap().as_nanos()
@@ -207,7 +207,7 @@ fn a_renamed_thread_shows_its_new_name_within_a_millisecond_of_cpu() {
     let (_folder, root, task) = pretend(&[7]);
     let mut threads = Threads::open(&root, 7, 100).unwrap();
     let mut name_at = |nanos: u64| {
-        std::fs::write(task.join("7/schedstat"), format!("{nanos} 6 7\n")).unwrap();
+        fs::write(task.join("7/schedstat"), format!("{nanos} 6 7\n")).unwrap();
         threads
             .sample(ReadDepth::Busy)
             .unwrap()
@@ -216,7 +216,7 @@ fn a_renamed_thread_shows_its_new_name_within_a_millisecond_of_cpu() {
             .comm
     };
     assert_eq!(name_at(5).as_bytes(), b"solReplayStage");
-    std::fs::write(
+    fs::write(
         task.join("7/stat"),
         STAT.replace("(cat)", "(solScHandler00)"),
     )
@@ -228,7 +228,7 @@ fn a_renamed_thread_shows_its_new_name_within_a_millisecond_of_cpu() {
 #[test]
 fn a_parse_error_names_the_thread_and_the_file() {
     let (_folder, root, task) = pretend(&[7]);
-    std::fs::write(task.join("7/schedstat"), "never\n").unwrap();
+    fs::write(task.join("7/schedstat"), "never\n").unwrap();
     let mut threads = Threads::open(&root, 7, 0).unwrap();
     let error = threads.sample(ReadDepth::Ran).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Broken);

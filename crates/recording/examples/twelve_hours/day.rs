@@ -11,7 +11,7 @@ use faultline_metrics::{
     metrics::{cgroup, daemon as d, pools as q, validator as v},
 };
 use faultline_recording::{Event, EventKind, NewProcess, NewRecording, NewSession, Point, Table};
-use std::{sync::Arc, time::Duration};
+use std::{mem, sync::Arc, time::Duration};
 
 /// 2026-09-21, a Monday.
 const BEGAN: Duration = Duration::from_secs(1_789_970_400);
@@ -191,7 +191,7 @@ impl Day {
             second.events.push(event(now, EventKind::Gap, detail));
         }
         if self.second.is_multiple_of(PUSH_EVERY) || self.second + 1 == self.arm.seconds {
-            second.points = std::mem::take(&mut self.waiting);
+            second.points = mem::take(&mut self.waiting);
             if in_gap {
                 second.points.clear();
             }
@@ -292,7 +292,7 @@ impl Day {
             .map(phase);
         by_source[Source::Conclusions as usize].extend(others);
         if self.threads.is_none() || self.second.is_multiple_of(POOLS_EVERY) {
-            let mut readings = std::mem::take(&mut by_source[Source::Threads as usize]);
+            let mut readings = mem::take(&mut by_source[Source::Threads as usize]);
             self.pool_readings(weather, &mut readings);
             self.threads = Some(Arc::new(batch(Source::Threads, now, readings)));
         }
@@ -304,7 +304,7 @@ impl Day {
                 _ => Arc::new(batch(
                     source,
                     now,
-                    std::mem::take(&mut by_source[source as usize]),
+                    mem::take(&mut by_source[source as usize]),
                 )),
             });
         Tick {

@@ -4,7 +4,7 @@ use rusqlite::Connection;
 use std::{
     collections::HashSet,
     fs::File,
-    io::{BufReader, Read},
+    io::{self, BufReader, Read},
     path::Path,
 };
 
@@ -61,7 +61,7 @@ fn truncated(path: &Path, have: u64, want: u64) -> Error {
 }
 
 /// The size that the database's header declares.
-fn declared_bytes(path: &Path) -> std::io::Result<u64> {
+fn declared_bytes(path: &Path) -> io::Result<u64> {
     let mut header = [0; 32];
     File::open(path)?.read_exact(&mut header)?;
     let page_size = match u16::from_be_bytes([header[16], header[17]]) {
@@ -73,7 +73,7 @@ fn declared_bytes(path: &Path) -> std::io::Result<u64> {
 }
 
 /// Pages in the log's frames of the current generation.
-fn logged_pages(log: &Path, page_size: u64) -> std::io::Result<HashSet<u64>> {
+fn logged_pages(log: &Path, page_size: u64) -> io::Result<HashSet<u64>> {
     let mut log = BufReader::with_capacity(1 << 16, File::open(log)?);
     let mut header = [0; LOG_HEADER_BYTES];
     log.read_exact(&mut header)?;

@@ -11,7 +11,7 @@ use crate::{
 use rusqlite::{Connection, params};
 use std::{
     collections::BTreeMap,
-    fs::{File, Metadata, OpenOptions, TryLockError},
+    fs::{self, File, Metadata, OpenOptions, TryLockError},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
@@ -237,7 +237,7 @@ impl Drop for WriterLock {
         if let Some(path) = &self.separate
             && is_file_at(&self.file, path)
         {
-            let _ = std::fs::remove_file(path);
+            let _ = fs::remove_file(path);
         }
     }
 }
@@ -290,9 +290,9 @@ fn try_lock(file: File, path: &Path) -> Result<File, Error> {
 }
 
 fn remove_all(path: &Path) {
-    let _ = std::fs::remove_file(path);
+    let _ = fs::remove_file(path);
     for suffix in SIDE_FILES {
-        let _ = std::fs::remove_file(with_suffix(path, suffix));
+        let _ = fs::remove_file(with_suffix(path, suffix));
     }
 }
 

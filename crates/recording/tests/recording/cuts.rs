@@ -2,7 +2,7 @@
 
 use crate::made_up::{arm, assert_is_a_beginning, day::Day, finished, random::Random, write};
 use faultline_recording::{Error, Recording, Writer};
-use std::{fs, path::Path, process::Command};
+use std::{fs, iter, mem, path::Path, process::Command};
 
 /// What a killed writer leaves: the database, its log, and how long the log was after each commit.
 fn left_by_a_kill(folder: &Path, seconds: usize) -> (Vec<u8>, Vec<u8>, Vec<usize>) {
@@ -18,7 +18,7 @@ fn left_by_a_kill(folder: &Path, seconds: usize) -> (Vec<u8>, Vec<u8>, Vec<usize
         lengths.push(length());
     }
     // Dropped, it would take in its log.
-    std::mem::forget(writer);
+    mem::forget(writer);
     (fs::read(&path).unwrap(), fs::read(&log).unwrap(), lengths)
 }
 
@@ -43,7 +43,7 @@ fn a_log_truncated_anywhere_loses_only_commits_after_the_cut() {
     let around = lengths
         .iter()
         .flat_map(|length| [length - 1, *length, length + 1]);
-    let anywhere = std::iter::repeat_with(|| random.next() as usize % log.len()).take(80);
+    let anywhere = iter::repeat_with(|| random.next() as usize % log.len()).take(80);
     let beginning = [0, 1, 31, 32, 33, 56, 57];
     for cut in beginning
         .into_iter()
@@ -93,7 +93,7 @@ fn a_finished_recording_truncated_at_any_byte_is_refused() {
     let mut random = Random::new(3);
     let pages =
         (1..whole.len() / 4096).flat_map(|page| [page * 4096 - 1, page * 4096, page * 4096 + 1]);
-    let anywhere: Vec<usize> = std::iter::repeat_with(|| random.next() as usize % whole.len())
+    let anywhere: Vec<usize> = iter::repeat_with(|| random.next() as usize % whole.len())
         .take(100)
         .collect();
     for cut in [0, 1, 15, 16, 99, 100, 511, 512]
@@ -135,11 +135,11 @@ fn a_truncated_database_with_a_complete_log_is_read_exactly_or_refused() {
             writer.checkpoint().unwrap();
         }
     }
-    std::mem::forget(writer);
+    mem::forget(writer);
     let database = fs::read(&path).unwrap();
     let log = fs::read(folder.path().join("run.db-wal")).unwrap();
     let mut random = Random::new(4);
-    let anywhere = std::iter::repeat_with(|| random.next() as usize % database.len()).take(60);
+    let anywhere = iter::repeat_with(|| random.next() as usize % database.len()).take(60);
     let pages = (1..=database.len() / 4096).map(|page| page * 4096);
     let (mut read, mut refused) = (0, 0);
     for cut in anywhere.collect::<Vec<_>>().into_iter().chain(pages) {

@@ -2,7 +2,7 @@
 //! `FAULTLINE_RENEW=1 cargo test -p faultline-recording` and read the difference.
 
 use faultline_recording::schema::{TABLES, elsewhere};
-use std::{fmt::Write, path::Path};
+use std::{fmt::Write, fs, path::Path};
 
 const BEGIN: &str = "<!-- generated from the schema: tables -->\n";
 const END: &str = "<!-- end of what is generated -->";
@@ -41,14 +41,14 @@ fn generated() -> String {
 #[test]
 fn the_document_lists_every_table_and_column() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/RECORDING.md");
-    let found = std::fs::read_to_string(&path).unwrap();
+    let found = fs::read_to_string(&path).unwrap();
     let (head, rest) = found
         .split_once(BEGIN)
         .expect("the mark of the generated part");
     let (_, foot) = rest.split_once(END).expect("the end of the generated part");
     let wanted = format!("{head}{BEGIN}{}{END}{foot}", generated());
     if std::env::var_os("FAULTLINE_RENEW").is_some() {
-        std::fs::write(&path, wanted).unwrap();
+        fs::write(&path, wanted).unwrap();
         return;
     }
     assert!(

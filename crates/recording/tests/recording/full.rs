@@ -5,6 +5,7 @@ use crate::{
     readers::Mount,
 };
 use faultline_recording::{Error, Recording, Writer, backup};
+use std::fs;
 
 /// Writes until there is no room; the seconds that were committed, and the one that was not.
 fn fill(writer: &mut Writer, day: &mut Day) -> (usize, crate::made_up::day::Second) {
@@ -68,7 +69,7 @@ fn a_full_disk_keeps_committed_rows_and_writing_resumes_with_space() {
     };
     let path = disk.path().join("run.db");
     let ballast = disk.path().join("ballast");
-    std::fs::write(&ballast, vec![1; 1 << 20]).unwrap();
+    fs::write(&ballast, vec![1; 1 << 20]).unwrap();
     let arm = arm(100_000);
     let mut day = Day::new(arm.clone());
     let mut writer = Writer::create(&path, &day.opening()).unwrap();
@@ -81,7 +82,7 @@ fn a_full_disk_keeps_committed_rows_and_writing_resumes_with_space() {
     let save = backup(&path, &disk.path().join("saved.db"), &[], |_, _| ()).unwrap_err();
     assert!(save.is_full(), "{save}");
     assert!(!disk.path().join("saved.db.part").exists());
-    std::fs::remove_file(&ballast).unwrap();
+    fs::remove_file(&ballast).unwrap();
     write(&mut writer, &second).unwrap();
     writer.commit().unwrap();
     let (more, _) = fill(&mut writer, &mut day);
@@ -105,10 +106,10 @@ fn a_recording_that_fails_to_start_leaves_no_file() {
         return;
     };
     let path = disk.path().join("run.db");
-    std::fs::write(disk.path().join("ballast"), vec![1; 100 << 10]).unwrap();
+    fs::write(disk.path().join("ballast"), vec![1; 100 << 10]).unwrap();
     let error = Writer::create(&path, &Day::new(arm(1)).opening()).unwrap_err();
     assert!(error.is_full(), "{error}");
-    assert_eq!(std::fs::read_dir(disk.path()).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(disk.path()).unwrap().count(), 1);
     let nowhere = Writer::create(
         &disk.path().join("no/such/folder.db"),
         &Day::new(arm(1)).opening(),

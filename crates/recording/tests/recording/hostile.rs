@@ -3,7 +3,7 @@
 use crate::made_up::{arm, day::Day, finished, folder};
 use faultline_recording::{Error, EventKind, Recording, Table, Writer, backup, merge};
 use std::{
-    fs,
+    env, fs,
     path::{Path, PathBuf},
     process::Command,
     sync::mpsc,
@@ -306,7 +306,7 @@ fn merging_extreme_numbers_never_panics() {
 /// Not a test of its own: what [`a_hostile_recording_uses_bounded_memory`] starts.
 #[test]
 fn measure_reader_memory() {
-    let Ok(path) = std::env::var(ORDER) else {
+    let Ok(path) = env::var(ORDER) else {
         return;
     };
     let path = Path::new(&path);
@@ -333,7 +333,7 @@ fn measure_reader_memory() {
 
 /// The most memory a reader had, in KiB.
 fn peak(path: &Path) -> u64 {
-    let output = Command::new(std::env::current_exe().unwrap())
+    let output = Command::new(env::current_exe().unwrap())
         .args(["hostile::measure_reader_memory", "--exact", "--nocapture"])
         .env(ORDER, path)
         .output()

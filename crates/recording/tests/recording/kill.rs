@@ -5,6 +5,7 @@ use crate::made_up::{
 };
 use faultline_recording::{Error, Recording, Writer, backup};
 use std::{
+    env,
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -32,7 +33,7 @@ impl Killed {
 /// Starts this program again as a writer and kills it a moment after it told of its `after`-th step.
 fn kill(order: &str, after: u64, random: &mut Random) -> Killed {
     let folder = crate::made_up::folder();
-    let mut child = Command::new(std::env::current_exe().unwrap())
+    let mut child = Command::new(env::current_exe().unwrap())
         .args([
             "kill::writer_waiting_to_be_killed",
             "--exact",
@@ -79,7 +80,7 @@ fn many(order: &str, mut check: impl FnMut(&Killed)) {
 /// Not a test of its own: what the others start and kill.
 #[test]
 fn writer_waiting_to_be_killed() {
-    let Ok(order) = std::env::var(ORDER) else {
+    let Ok(order) = env::var(ORDER) else {
         return;
     };
     let path = Path::new("run.db");

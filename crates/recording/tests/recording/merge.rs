@@ -2,7 +2,7 @@
 
 use crate::made_up::{arm, at, day::Day, finished, write};
 use faultline_recording::{Error, EventKind, MergeSummary, NewProcess, Recording, Writer, merge};
-use std::{path::Path, time::Duration};
+use std::{fs, path::Path, time::Duration};
 
 /// One run in two files, as after a daemon that was killed and started again with another name for its recording.
 fn halves(folder: &Path) -> [std::path::PathBuf; 2] {
@@ -166,10 +166,10 @@ fn recordings_without_a_common_run_are_not_merged() {
     );
     assert!(words(&[&first, &folder.path().join("absent.db")]).contains("no such file"));
     assert!(!joined.exists());
-    std::fs::write(&joined, "precious").unwrap();
+    fs::write(&joined, "precious").unwrap();
     assert!(matches!(
         merge(&[first, second], &joined).unwrap_err(),
         Error::Exists { .. }
     ));
-    assert_eq!(std::fs::read_to_string(&joined).unwrap(), "precious");
+    assert_eq!(fs::read_to_string(&joined).unwrap(), "precious");
 }

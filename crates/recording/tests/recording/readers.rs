@@ -3,7 +3,7 @@
 use crate::made_up::{arm, assert_is_a_beginning, day::Day, finished, write};
 use faultline_recording::{Error, Recording, Table, Writer, backup};
 use std::{
-    fs,
+    fs, mem,
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     process::Command,
@@ -225,7 +225,7 @@ fn any_recording_is_readable_in_a_read_only_folder() {
     let mut day = Day::new(arm.clone());
     let mut writer = Writer::create(&path("killed.db"), &day.opening()).unwrap();
     crate::made_up::write_all(&mut writer, &mut day);
-    std::mem::forget(writer);
+    mem::forget(writer);
     fs::copy(path("killed.db"), path("moved.db")).unwrap();
     fs::copy(path("killed.db-wal"), path("moved.db-wal")).unwrap();
     let files = [
@@ -306,7 +306,7 @@ fn reading_a_recording_changes_nothing() {
     let mut day = Day::new(arm(20));
     let mut writer = Writer::create(&path, &day.opening()).unwrap();
     crate::made_up::write_all(&mut writer, &mut day);
-    std::mem::forget(writer);
+    mem::forget(writer);
     let log = folder.path().join("run.db-wal");
     let before = (fs::read(&path).unwrap(), fs::read(&log).unwrap());
     assert_eq!(Recording::open(&path).unwrap().ticks().unwrap().len(), 20);

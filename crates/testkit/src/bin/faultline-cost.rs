@@ -15,9 +15,9 @@
 
 use std::{
     collections::BTreeMap,
-    fs::File,
+    fs::{self, File},
     hint::black_box,
-    io::{Read, Write},
+    io::{self, Read, Write},
     net::TcpStream,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
@@ -329,7 +329,7 @@ fn bare(pid: u32) -> Result<()> {
         .collect();
     let folder = PathBuf::from(format!("/proc/{pid}/task"));
     let mut threads = Vec::new();
-    for entry in std::fs::read_dir(&folder)
+    for entry in fs::read_dir(&folder)
         .map_err(|error| cannot(&folder, error))?
         .flatten()
     {
@@ -391,7 +391,7 @@ impl Connection {
         loop {
             let n = self.stream.read(&mut room).map_err(broken)?;
             if n == 0 {
-                return Err(broken(std::io::ErrorKind::UnexpectedEof.into()));
+                return Err(broken(io::ErrorKind::UnexpectedEof.into()));
             }
             self.answer.extend_from_slice(&room[..n]);
             if whole(&self.answer) {
@@ -430,7 +430,7 @@ fn whole(answer: &[u8]) -> bool {
     length.is_some_and(|length| answer.len() >= head + 4 + length)
 }
 
-fn cannot(path: &Path, source: std::io::Error) -> Error {
+fn cannot(path: &Path, source: io::Error) -> Error {
     Error::File {
         path: path.to_owned(),
         source,
@@ -440,7 +440,7 @@ fn cannot(path: &Path, source: std::io::Error) -> Error {
 /// A line of `status`, in KiB.
 fn status_kib(pid: u32, name: &str) -> Result<u64> {
     let file = PathBuf::from(format!("/proc/{pid}/status"));
-    let status = std::fs::read_to_string(&file).map_err(|error| cannot(&file, error))?;
+    let status = fs::read_to_string(&file).map_err(|error| cannot(&file, error))?;
     let line = status
         .lines()
         .find_map(|line| line.strip_prefix(name))
@@ -464,12 +464,11 @@ fn all_cpu(pid: u32) -> Result<f64> {
 fn cpu(pid: u32) -> Result<BTreeMap<String, f64>> {
     let folder = PathBuf::from(format!("/proc/{pid}/task"));
     let mut threads = BTreeMap::new();
-    for entry in std::fs::read_dir(&folder)
+    for entry in fs::read_dir(&folder)
         .map_err(|error| cannot(&folder, error))?
         .flatten()
     {
-        let read =
-            |file: &str| std::fs::read_to_string(entry.path().join(file)).unwrap_or_default();
+        let read = |file: &str| fs::read_to_string(entry.path().join(file)).unwrap_or_default();
         let nanos = read("schedstat")
             .split(' ')
             .next()

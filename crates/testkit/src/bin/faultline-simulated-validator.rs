@@ -1,7 +1,7 @@
 //! A stand-in for a validator of which everything is known beforehand: for experiments on experiments.
 
 use faultline_testkit::simulated::{self, Arguments, TRUTH_VARIABLE, Truth};
-use std::process::ExitCode;
+use std::{env, process::ExitCode};
 
 const USAGE: &str = "\
 usage: faultline-simulated-validator --ledger DIR [--truth FILE]... [options of a validator]
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
 
 fn read() -> Result<(Arguments, Truth), String> {
     let (mut arguments, mut truth) = (Arguments::default(), Truth::default());
-    let mut words = std::env::args().skip(1);
+    let mut words = env::args().skip(1);
     while let Some(name) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{name} needs a value"));
         match name.as_str() {
@@ -54,7 +54,7 @@ fn read() -> Result<(Arguments, Truth), String> {
             _ => {}
         }
     }
-    if let Ok(text) = std::env::var(TRUTH_VARIABLE) {
+    if let Ok(text) = env::var(TRUTH_VARIABLE) {
         truth
             .read(&text)
             .map_err(|error| format!("{TRUTH_VARIABLE}: {error}"))?;

@@ -11,7 +11,8 @@
 )]
 
 use std::{
-    io::{BufRead, BufReader, Write},
+    fs,
+    io::{self, BufRead, BufReader, Write},
     path::PathBuf,
     process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio},
     sync::{Mutex, PoisonError},
@@ -93,7 +94,7 @@ fn main() -> ExitCode {
     })
 }
 
-fn own(source: std::io::Error) -> Error {
+fn own(source: io::Error) -> Error {
     Error::File {
         path: "the target".into(),
         source,
@@ -133,7 +134,7 @@ fn be_the_target(arguments: &Arguments) -> Result<()> {
             }
         });
         println!("ready");
-        for _ in std::io::stdin().lines() {
+        for _ in io::stdin().lines() {
             let taken = std::mem::take(&mut *probes.lock().unwrap_or_else(PoisonError::into_inner));
             let words: Vec<String> = taken.iter().map(u64::to_string).collect();
             println!("{}", words.join(" "));
@@ -143,7 +144,7 @@ fn be_the_target(arguments: &Arguments) -> Result<()> {
     })
 }
 
-fn touched(size: usize) -> std::io::Result<MmapMut> {
+fn touched(size: usize) -> io::Result<MmapMut> {
     let mut map = MmapMut::map_anon(size)?;
     map.chunks_mut(PAGE).for_each(|page| page[0] = 1);
     Ok(map)
@@ -219,7 +220,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     let mut target = Target::start(arguments)?;
     let pid = target.child.id();
     let resident = proc::status_bytes(pid, "VmRSS")?.unwrap_or_default() >> 20;
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"))
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps"))
         .map_err(own)?
         .lines()
         .count();
@@ -289,7 +290,7 @@ fn block(arguments: &Arguments, arm: Arm, target: &mut Target) -> Result<Vec<f64
     let end = Instant::now() + Duration::from_secs(arguments.seconds);
     while Instant::now() < end {
         if arm == Arm::Rollup {
-            std::fs::read(format!("/proc/{pid}/smaps_rollup")).map_err(own)?;
+            fs::read(format!("/proc/{pid}/smaps_rollup")).map_err(own)?;
         }
         std::thread::sleep(
             Duration::from_millis(500).min(end.saturating_duration_since(Instant::now())),
@@ -319,7 +320,7 @@ fn start(
     let config = folder.join("c.toml");
     let text =
         format!("[sampling]\ninterval = \"{interval}\"\n[threads]\ninterval = \"{pools}\"\n");
-    std::fs::write(&config, text).map_err(|source| Error::File {
+    fs::write(&config, text).map_err(|source| Error::File {
         path: config.clone(),
         source,
     })?;
@@ -334,13 +335,13 @@ fn start(
 /// Seconds of CPU of all threads so far.
 fn cpu(pid: u32) -> Result<f64> {
     let folder = format!("/proc/{pid}/task");
-    let entries = std::fs::read_dir(&folder).map_err(|source| Error::File {
+    let entries = fs::read_dir(&folder).map_err(|source| Error::File {
         path: folder.into(),
         source,
     })?;
     let texts = entries
         .flatten()
-        .filter_map(|entry| std::fs::read_to_string(entry.path().join("schedstat")).ok());
+        .filter_map(|entry| fs::read_to_string(entry.path().join("schedstat")).ok());
     Ok(texts
         .filter_map(|text| text.split(' ').next()?.parse::<f64>().ok())
         .sum::<f64>()

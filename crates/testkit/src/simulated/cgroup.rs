@@ -1,10 +1,13 @@
 //! The memory limit that this process lives under.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// The smallest memory limit of this process's cgroup and those above it, in bytes; `None` if there is none.
 pub fn memory_limit() -> Option<u64> {
-    let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     groups
         .lines()
         .filter_map(folder)
@@ -40,7 +43,7 @@ fn smallest(folder: &Path, root: &Path, file: &str) -> Option<u64> {
         .take_while(|folder| folder.starts_with(root));
     inside
         .filter_map(|folder| {
-            std::fs::read_to_string(folder.join(file))
+            fs::read_to_string(folder.join(file))
                 .ok()?
                 .trim()
                 .parse()

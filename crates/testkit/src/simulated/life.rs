@@ -13,6 +13,7 @@ use super::{
 use crate::{Error, Result};
 use faultline_mock_validator::Ledger;
 use std::{
+    env, fs,
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -59,14 +60,14 @@ pub struct Arguments {
 /// # Errors
 /// As a validator that cannot start: the ledger is another one's, the port is taken, the metrics configuration is none.
 pub fn run(arguments: &Arguments, truth: Truth) -> Result<u8> {
-    if truth.ignores_term && std::env::var_os(DEAF).is_none() {
+    if truth.ignores_term && env::var_os(DEAF).is_none() {
         return Err(start_again_deaf());
     }
-    std::fs::write("/proc/self/comm", NAME).map_err(Error::file(Path::new("/proc/self/comm")))?;
+    fs::write("/proc/self/comm", NAME).map_err(Error::file(Path::new("/proc/self/comm")))?;
     let ledger = &arguments.ledger;
-    std::fs::create_dir_all(ledger).map_err(Error::file(ledger))?;
+    fs::create_dir_all(ledger).map_err(Error::file(ledger))?;
     let admin = Ledger::lock(ledger).map_err(Error::file(ledger))?;
-    let server = std::env::var("SOLANA_METRICS_CONFIG")
+    let server = env::var("SOLANA_METRICS_CONFIG")
         .ok()
         .filter(|config| !config.is_empty());
     let server = server.map(|config| Server::parse(&config)).transpose()?;
@@ -147,7 +148,7 @@ fn cast(
     thread("solBgAccounts", move || allocate(&here))?;
     if state.truth.file_mib > 0 {
         let folder = arguments.accounts.as_ref().unwrap_or(&arguments.ledger);
-        std::fs::create_dir_all(folder).map_err(Error::file(folder))?;
+        fs::create_dir_all(folder).map_err(Error::file(folder))?;
         let here = Arc::clone(state);
         thread("solAccounts00", move || {
             read_accounts(&here, &here.accounts)
@@ -283,7 +284,7 @@ fn identity(arguments: &Arguments) -> Result<String> {
             .for_each(|(at, byte)| key[at % 32] ^= byte.wrapping_mul(31).rotate_left(at as u32));
         return Ok(bs58::encode(key).into_string());
     };
-    let text = std::fs::read_to_string(path).map_err(Error::file(path))?;
+    let text = fs::read_to_string(path).map_err(Error::file(path))?;
     let bytes: Option<Vec<u8>> = serde_json::from_str(&text).ok();
     let key = bytes
         .as_deref()
@@ -304,18 +305,18 @@ fn fork(note: &Path) -> Result<()> {
         program: "setsid".into(),
         source,
     })?;
-    std::fs::write(note, child.id().to_string()).map_err(Error::file(note))
+    fs::write(note, child.id().to_string()).map_err(Error::file(note))
 }
 
 /// Becomes this program once more, by way of a shell that has closed its ear to SIGTERM: that is inherited. Gives why it
 /// could not.
 fn start_again_deaf() -> Error {
-    let program = std::env::current_exe().unwrap_or_default();
+    let program = env::current_exe().unwrap_or_default();
     let mut shell = Command::new("/bin/sh");
     shell
         .args(["-c", "trap '' TERM; exec \"$0\" \"$@\""])
         .arg(program)
-        .args(std::env::args_os().skip(1));
+        .args(env::args_os().skip(1));
     Error::Start {
         program: "/bin/sh".into(),
         source: shell.env(DEAF, "1").exec(),

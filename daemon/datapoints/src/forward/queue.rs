@@ -6,7 +6,7 @@ use faultline_core::{
 use hyper::body::Bytes;
 use memmap2::MmapMut;
 use parking_lot::Mutex;
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{collections::VecDeque, mem, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
 /// A copy grows by pieces of this size: no reallocation moves megabytes, and the used memory equals
@@ -240,7 +240,7 @@ impl Copy {
             drop(permit.split(permit.num_permits().saturating_sub(used)));
         }
         queue.add(QueuedPush {
-            pieces: std::mem::take(&mut self.pieces),
+            pieces: mem::take(&mut self.pieces),
             bytes: self.bytes,
             precision: self.precision,
             gzip: self.gzip,
@@ -267,7 +267,7 @@ impl Copy {
     /// Stores the filled part of the last piece. Its untouched pages use no memory.
     fn store_last_piece(&mut self) {
         let Some(last) = self.last.take() else { return };
-        let filled = std::mem::take(&mut self.filled);
+        let filled = mem::take(&mut self.filled);
         self.pieces.push(match last.get(..filled) {
             Some(short) if filled < MIN_MAPPED_BYTES => Bytes::copy_from_slice(short),
             _ => Bytes::from_owner(last).slice(..filled),

@@ -10,7 +10,10 @@ use client::{Client, chunked, gzip, post};
 use faultline_core::{config::Forward, supervisor::Stage};
 use faultline_metrics::Stamp;
 use proptest::prelude::*;
-use std::sync::{Mutex, MutexGuard};
+use std::{
+    mem,
+    sync::{Mutex, MutexGuard},
+};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -194,18 +197,18 @@ async fn forty_thousand_lines_arrive_plain_gzipped_and_chunked() {
     let body = lines(40_000);
     assert!(body.len() > 19 * 1024 * 1024);
     assert_eq!(sink.send(&post("", &body)).await, 204);
-    assert!(std::mem::take(&mut *sink.seen()).lines == split(&body));
+    assert!(mem::take(&mut *sink.seen()).lines == split(&body));
     assert_eq!(
         sink.send(&post("Content-Encoding: gzip\r\n", &gzip(&body)))
             .await,
         204
     );
-    assert!(std::mem::take(&mut *sink.seen()).lines == split(&body));
+    assert!(mem::take(&mut *sink.seen()).lines == split(&body));
     assert_eq!(
         sink.send(&chunked(&body, &[body.len() / 3, 100_001])).await,
         204
     );
-    assert!(std::mem::take(&mut *sink.seen()).lines == split(&body));
+    assert!(mem::take(&mut *sink.seen()).lines == split(&body));
     assert_eq!(sink.number("faultline_ingest_requests_total", "204"), 3.0);
     assert_eq!(
         sink.number("faultline_ingest_bytes_total", ""),
@@ -624,13 +627,13 @@ proptest! {
         runtime.block_on(async {
             let sink = Sink::start();
             assert_eq!(sink.send(&post("", &body)).await, 204);
-            let whole = std::mem::take(&mut *sink.seen());
+            let whole = mem::take(&mut *sink.seen());
             assert_eq!(sink.send(&chunked(&body, &sizes)).await, 204);
-            let cut = std::mem::take(&mut *sink.seen());
+            let cut = mem::take(&mut *sink.seen());
             let mut client = sink.client().await;
             client.trickle(&post("Content-Encoding: gzip\r\n", &gzip(&body)), &sizes).await;
             assert_eq!(client.status().await, Some(204));
-            let packed = std::mem::take(&mut *sink.seen());
+            let packed = mem::take(&mut *sink.seen());
             assert_eq!((&cut.lines, cut.bad), (&whole.lines, whole.bad));
             assert_eq!((&packed.lines, packed.bad), (&whole.lines, whole.bad));
         });

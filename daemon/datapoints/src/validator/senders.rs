@@ -14,7 +14,7 @@ use super::{
 };
 use faultline_agave::points::SetIdentity;
 use faultline_metrics::Stamp;
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 /// Maximum distinct senders; further ones are foreign.
 const MAX_SENDERS: usize = 8;
@@ -126,7 +126,7 @@ pub struct SenderOutcome {
 impl Sender {
     fn become_foreign(&mut self, outcome: &mut SenderOutcome) {
         self.sender_state = SenderState::Foreign;
-        outcome.foreign += std::mem::take(&mut *self.sums).lines.total();
+        outcome.foreign += mem::take(&mut *self.sums).lines.total();
         self.recent = RecentLines::default();
     }
 }
@@ -412,7 +412,7 @@ impl Senders {
                 sender.sender_state
             };
             if sender.sender_state == SenderState::Pending && sender_state == SenderState::Ours {
-                outcome.ours.push(std::mem::take(&mut *sender.sums));
+                outcome.ours.push(mem::take(&mut *sender.sums));
             }
             if sender.sender_state == SenderState::Pending && sender_state == SenderState::Foreign {
                 sender.become_foreign(&mut outcome);

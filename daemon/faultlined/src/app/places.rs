@@ -5,7 +5,7 @@ use faultline_core::{
     supervisor::{PATH_CALL_TIMEOUT, PathError, PathThread},
 };
 use std::{
-    fs::Metadata,
+    fs::{self, Metadata},
     io::ErrorKind,
     net::{IpAddr, SocketAddr},
     path::Path,
@@ -76,7 +76,7 @@ pub fn warnings(config: &Config) -> Vec<String> {
         .filter(|file| file.is_absolute() && status(file).is_ok_and(|status| status.is_file()))
         .and_then(|file| {
             let path = file.to_owned();
-            let open = move || std::fs::File::open(path).err();
+            let open = move || fs::File::open(path).err();
             let error = PathThread::new("config-path")
                 .call(PATH_CALL_TIMEOUT, open)
                 .ok()??;
@@ -92,7 +92,7 @@ pub fn warnings(config: &Config) -> Vec<String> {
 fn status(path: &Path) -> std::io::Result<Metadata> {
     let path = path.to_owned();
     PathThread::new("config-path")
-        .call(PATH_CALL_TIMEOUT, move || std::fs::metadata(path))
+        .call(PATH_CALL_TIMEOUT, move || fs::metadata(path))
         .unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()))
 }
 

@@ -1,5 +1,5 @@
 use super::host_name;
-use anyhow::{Context, anyhow};
+use anyhow::{Context, Result, anyhow};
 use faultline_core::{
     clock::Clock,
     config::{Config, ConfigError},
@@ -97,7 +97,7 @@ impl PreparedRecorder {
         clock: Clock,
         facts: ProcessFacts,
         demo: bool,
-    ) -> anyhow::Result<Recording> {
+    ) -> Result<Recording> {
         let root = config.paths.clone();
         let session = NewSession {
             started: clock.now(),

@@ -1,5 +1,5 @@
 use super::LiveConfig;
-use anyhow::Context;
+use anyhow::{Context, Result};
 use faultline_core::{clock::Clock, hub::Latest, supervisor::Stage};
 use faultline_http::web;
 use faultline_kernel::HostRoot;
@@ -51,7 +51,7 @@ impl SignalListener {
 }
 
 impl Signals {
-    pub fn subscribe() -> anyhow::Result<Self> {
+    pub fn subscribe() -> Result<Self> {
         let subscribe = |kind| SignalListener::new(kind).context("signals cannot be heard");
         Ok(Signals {
             terminate: subscribe(SignalKind::terminate())?,

@@ -5,7 +5,7 @@ use super::{
     replay::Replay,
     timeline,
 };
-use anyhow::Context;
+use anyhow::{Context, Result};
 use faultline_agave::{
     config::MetricsConfig,
     identify::{Process, identify},
@@ -27,6 +27,7 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use std::{
+    env,
     io::{self, BufRead, BufReader, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     os::fd::AsFd,
@@ -102,19 +103,19 @@ impl DemoState {
     }
 }
 
-pub fn run() -> anyhow::Result<()> {
+pub fn run() -> Result<()> {
     die_with_parent()?;
     std::fs::write("/proc/self/comm", NAME).context("/proc/self/comm")?;
-    let args: Vec<String> = std::env::args().collect();
+    let args: Vec<String> = env::args().collect();
     let Process::Validator(validator) = identify(NAME, &args) else {
         anyhow::bail!("{CHILD_VARIABLE} is set by hand")
     };
     let ledger = validator.ledger.context("no --ledger")?;
-    let config = std::env::var(METRICS_CONFIG)
+    let config = env::var(METRICS_CONFIG)
         .ok()
         .context("no SOLANA_METRICS_CONFIG")?;
     let config = MetricsConfig::parse(&config)?;
-    let cache = std::env::var(CACHE_VARIABLE)
+    let cache = env::var(CACHE_VARIABLE)
         .ok()
         .and_then(|entries| entries.parse().ok())
         .map(CacheSize);
@@ -142,9 +143,9 @@ pub fn run() -> anyhow::Result<()> {
 }
 
 /// The kernel kills this process when the thread that started it ends.
-fn die_with_parent() -> anyhow::Result<()> {
+fn die_with_parent() -> Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).context("cannot be tied to the daemon")?;
-    let daemon = std::env::var(CHILD_VARIABLE)
+    let daemon = env::var(CHILD_VARIABLE)
         .ok()
         .and_then(|pid| pid.parse().ok())
         .and_then(Pid::from_raw);
@@ -155,7 +156,7 @@ fn die_with_parent() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn rpc_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+fn rpc_runtime() -> Result<tokio::runtime::Runtime> {
     let count = AtomicUsize::new(0);
     let name = move || format!("solRpcEl{:02}", count.fetch_add(1, Ordering::Relaxed));
     let mut builder = tokio::runtime::Builder::new_multi_thread();
@@ -172,7 +173,7 @@ fn start_threads(
     ledger: Ledger,
     config: MetricsConfig,
     runtime: &tokio::runtime::Handle,
-) -> anyhow::Result<Stage> {
+) -> Result<Stage> {
     let mut stage = Stage::new("demo", runtime);
     for name in IDLE_THREADS {
         stage.thread(name, idle)?;
@@ -248,7 +249,7 @@ fn push(demo_state: &DemoState, config: &MetricsConfig, stop: &Stop) {
 }
 
 /// Uses a new connection for each push, as validators before 4.x do.
-fn post(config: &MetricsConfig, body: &str) -> anyhow::Result<()> {
+fn post(config: &MetricsConfig, body: &str) -> Result<()> {
     let url = config.write_url();
     let (host, path) = url
         .strip_prefix("http://")
@@ -270,7 +271,7 @@ fn post(config: &MetricsConfig, body: &str) -> anyhow::Result<()> {
 }
 
 /// Opens JSON-RPC once services run. The parent passes the port's socket as standard input.
-async fn serve(demo_state: Arc<DemoState>, stop: Stop) -> anyhow::Result<()> {
+async fn serve(demo_state: Arc<DemoState>, stop: Stop) -> Result<()> {
     tokio::time::sleep(timeline::RUNNING.saturating_sub(demo_state.now().uptime)).await;
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
     rustix::net::listen(&socket, 64).context("standard input is not the port of the JSON-RPC")?;

@@ -1,7 +1,7 @@
 //! About half a minute of recorded datapoints, repeated without end.
 
 use super::IDENTITY;
-use anyhow::Context;
+use anyhow::{Context, Result};
 use faultline_agave::line::{Point, Value};
 use flate2::read::GzDecoder;
 use std::{io::Read, time::Duration};
@@ -67,7 +67,7 @@ enum LinePart {
 
 impl Recording {
     /// As recorded, or as with a program cache of this size.
-    pub fn embedded(cache: Option<CacheSize>) -> anyhow::Result<Self> {
+    pub fn embedded(cache: Option<CacheSize>) -> Result<Self> {
         let mut text = String::new();
         GzDecoder::new(TEXT)
             .read_to_string(&mut text)
@@ -75,7 +75,7 @@ impl Recording {
         Self::read(&text, cache)
     }
 
-    fn read(text: &str, cache: Option<CacheSize>) -> anyhow::Result<Self> {
+    fn read(text: &str, cache: Option<CacheSize>) -> Result<Self> {
         let points = text
             .lines()
             .map(|line| Point::parse(line.as_bytes()))
@@ -246,11 +246,7 @@ fn integer_field(point: &Point<'_>, key: &str) -> Option<u64> {
 
 /// The point's text with the demo identity and without its time, split at its slots. `first` is the
 /// recording's first slot.
-fn pieces(
-    point: &Point<'_>,
-    first: u64,
-    cache: Option<CacheSize>,
-) -> anyhow::Result<Vec<LinePart>> {
+fn pieces(point: &Point<'_>, first: u64, cache: Option<CacheSize>) -> Result<Vec<LinePart>> {
     let mut pieces = Vec::new();
     let mut text = format!("{},host_id={IDENTITY}", point.name());
     for tag in point.tags() {

@@ -1,6 +1,6 @@
 //! One tick's series of the process, the cgroup and the host, for the terminal.
 
-use anyhow::Context;
+use anyhow::{Context, Result};
 use faultline_core::{
     clock::{Clock, DueTick},
     config::Config,
@@ -38,7 +38,7 @@ const SINCE_START: [&Metric; 9] = [
 
 /// # Errors
 /// No process is found; the error names the search.
-pub fn sample(config: &Config) -> anyhow::Result<Arc<Tick>> {
+pub fn sample(config: &Config) -> Result<Arc<Tick>> {
     let root = config.paths.clone();
     let clock = Clock::start();
     let mut finder = Finder::build(&config.target, root.clone(), clock);
@@ -60,7 +60,7 @@ pub(super) fn tick(
     root: &HostRoot,
     following: TargetHandle,
     clock: Clock,
-) -> anyhow::Result<Arc<Tick>> {
+) -> Result<Arc<Tick>> {
     let mut registry = Registry::default();
     let context = BuildContext {
         config,

@@ -1,7 +1,7 @@
 //! The pictures in the documents: true colour, so that a reader can tell red from green.
 
 use flate2::read::ZlibDecoder;
-use std::{io::Read, path::Path};
+use std::{fs, io::Read, path::Path};
 
 const MAX_BYTES: usize = 3_000_000;
 const MIN_PIXELS: usize = 100;
@@ -113,10 +113,10 @@ fn problem(name: &str, png: &[u8]) -> Option<String> {
 fn pictures_of_dashboards_keep_red_yellow_and_green() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let (mut bytes, mut wrong) = (0, Vec::new());
-    for entry in std::fs::read_dir(root.join("grafana/dashboards")).expect("the dashboards") {
+    for entry in fs::read_dir(root.join("grafana/dashboards")).expect("the dashboards") {
         let name = entry.expect("a dashboard").path().with_extension("png");
         let name = name.file_name().expect("a file").display().to_string();
-        let png = std::fs::read(root.join("docs/images/dashboards").join(&name));
+        let png = fs::read(root.join("docs/images/dashboards").join(&name));
         let png = png.unwrap_or_default();
         bytes += png.len();
         wrong.extend(problem(&name, &png).map(|what| format!("{name}: {what}")));

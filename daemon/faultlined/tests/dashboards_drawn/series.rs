@@ -5,6 +5,7 @@ use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
+    fs,
     path::Path,
 };
 
@@ -100,8 +101,8 @@ fn series() -> Vec<(String, Vec<String>, Growth)> {
 /// The selectors `name{label="value", ...}` of all expressions.
 fn selected(dashboards: &Path) -> Selected {
     let mut all = Selected::new();
-    for entry in std::fs::read_dir(dashboards).expect("the dashboards") {
-        let text = std::fs::read_to_string(entry.expect("a file").path()).expect("a dashboard");
+    for entry in fs::read_dir(dashboards).expect("the dashboards") {
+        let text = fs::read_to_string(entry.expect("a file").path()).expect("a dashboard");
         let dashboard: Value = serde_json::from_str(&text).expect("JSON");
         for panel in dashboard["panels"].as_array().expect("panels") {
             for target in panel["targets"].as_array().into_iter().flatten() {

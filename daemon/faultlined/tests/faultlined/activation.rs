@@ -249,7 +249,7 @@ fn activation_sockets_override_the_configured_addresses() {
         (page.contains("agave_process_threads") && page.contains(pushed)).then_some(())
     });
     let named: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(&ready).expect("the ready file")).expect("JSON");
+        serde_json::from_slice(&fs::read(&ready).expect("the ready file")).expect("JSON");
     let places = serde_json::json!([[path.display().to_string()], [address]]);
     assert_eq!(
         serde_json::json!([named["metrics"], named["ingest"]]),

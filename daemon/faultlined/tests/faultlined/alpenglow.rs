@@ -15,7 +15,7 @@ use faultline_testkit::{
     process::{Program, Running},
 };
 use serde_json::Value;
-use std::{os::unix::fs::symlink, path::Path, time::Duration};
+use std::{fs, os::unix::fs::symlink, path::Path, time::Duration};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const PHASES: [&str; 5] = [
@@ -45,7 +45,7 @@ pub fn daemon(folder: &Path, validator: &Running, node: &Node) -> Result<Daemon>
         validator.pid(),
         node.url()
     );
-    std::fs::write(&config, text).expect("a configuration");
+    fs::write(&config, text).expect("a configuration");
     let config = config.display().to_string();
     Daemon::start(
         env!("CARGO_BIN_EXE_faultlined"),
@@ -293,12 +293,12 @@ fn the_log_alone_shows_the_consensus_protocol() -> Result<()> {
             folder.path().join("c.toml"),
             folder.path().join("agave.log"),
         );
-        std::fs::write(&log, "").expect("a log");
+        fs::write(&log, "").expect("a log");
         let text = format!(
             "[target]\npid = {}\n[rpc]\nenabled = false\n[admin]\nenabled = false\n[log]\nfile = {log:?}\n",
             validator.pid()
         );
-        std::fs::write(&config, text).expect("a configuration");
+        fs::write(&config, text).expect("a configuration");
         let config = config.display().to_string();
         let daemon = Daemon::start(
             env!("CARGO_BIN_EXE_faultlined"),
@@ -317,7 +317,7 @@ fn the_log_alone_shows_the_consensus_protocol() -> Result<()> {
             })
         };
         sees(None);
-        std::fs::write(&log, alpenglow::text(&format!("events/{file}"))?).expect("a log");
+        fs::write(&log, alpenglow::text(&format!("events/{file}"))?).expect("a log");
         let page = sees(Some(1.0));
         let genesis = page.get("agave_alpenglow_genesis_slot", &[]);
         assert_eq!(genesis, Some(459_652_999.0), "{file}");

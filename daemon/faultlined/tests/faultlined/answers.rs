@@ -6,7 +6,7 @@
 use faultline_metrics::Source;
 use faultline_status::{Answer, Figure, Status, Verdict};
 use faultline_testkit::{daemon::Daemon, eventually::eventually, http};
-use std::{path::Path, process::Command, time::Duration};
+use std::{fs, path::Path, process::Command, time::Duration};
 
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
 /// No answer is fine in the first minute.
@@ -76,8 +76,8 @@ fn page_status_card_and_once_have_the_same_three_lines() {
     let [config, evidence] = ["c.toml", "evidence.json"].map(|name| folder.path().join(name));
     let proven = r#"{"version":1,"ram":{"proven_bytes":7516192768,"interval_bytes":[6442450944,7516192768],
         "release":"9.9.9","measured":"2026-11-27"}}"#;
-    std::fs::write(&evidence, proven).unwrap();
-    std::fs::write(
+    fs::write(&evidence, proven).unwrap();
+    fs::write(
         &config,
         format!(
             "[status]\nevidence = {:?}\n",
@@ -105,7 +105,7 @@ fn page_status_card_and_once_have_the_same_three_lines() {
 
     let listen = format!("[metrics]\nlisten = \"{}\"\n", daemon.metrics());
     let beside = folder.path().join("beside.toml");
-    std::fs::write(&beside, listen).unwrap();
+    fs::write(&beside, listen).unwrap();
     let report = once(&beside);
     let verdicts = report["answers"]
         .as_array()
@@ -120,7 +120,7 @@ fn page_status_card_and_once_have_the_same_three_lines() {
     let is_named = text.starts_with("of the demo's simulated validator: ");
     assert!(is_named && text.contains("measured on 9.9.9"), "{text}");
 
-    std::fs::write(&evidence, r#"{"version":2}"#).unwrap();
+    fs::write(&evidence, r#"{"version":2}"#).unwrap();
     daemon.signal("HUP").unwrap();
     eventually(PATIENCE, "the evidence is read anew", || {
         let ram = self::answers(&daemon).1.swap_remove(0).line();
@@ -139,7 +139,7 @@ fn once_alone_says_what_needs_a_daemon() {
     let config = folder.path().join("c.toml");
     let text =
         "[target]\nprocess_name = \"nobody-has-this\"\n[metrics]\nlisten = \"127.0.0.1:1\"\n";
-    std::fs::write(&config, text).unwrap();
+    fs::write(&config, text).unwrap();
     let report = once(&config);
     let cache = &report["answers"][1];
     assert_eq!(cache["verdict"], "unknown", "{report:#}");

@@ -10,6 +10,7 @@
 
 use faultline_testkit::{Result, daemon::Daemon, eventually::eventually_ok};
 use std::{
+    fs,
     os::unix::fs::PermissionsExt,
     path::Path,
     process::{Command, Stdio},
@@ -120,8 +121,8 @@ fn traced(folder: &Path, trace: &Path) -> std::io::Result<String> {
         env!("CARGO_BIN_EXE_faultlined")
     );
     let program = folder.join("traced");
-    std::fs::write(&program, script)?;
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755))?;
+    fs::write(&program, script)?;
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
     Ok(program.display().to_string())
 }
 
@@ -132,7 +133,7 @@ fn trace_of(way: &[&str], seen: &str) -> Result<Vec<String>> {
     let program = traced(folder.path(), &trace).expect("a script");
     let config = folder.path().join("c.toml");
     let every_reading = "[sampling]\ninterval = \"100ms\"\n[threads]\ninterval = \"100ms\"\nswitches_interval = \"300ms\"\n";
-    std::fs::write(&config, every_reading).expect("a file");
+    fs::write(&config, every_reading).expect("a file");
     let config = config.display().to_string();
     let daemon = Daemon::start(
         &program,
@@ -155,7 +156,7 @@ fn trace_of(way: &[&str], seen: &str) -> Result<Vec<String>> {
     let first = format!("{} ", daemon.pid());
     assert_eq!(daemon.stop()?, Some(0));
     let ended = || {
-        let text = std::fs::read_to_string(&trace).unwrap_or_default();
+        let text = fs::read_to_string(&trace).unwrap_or_default();
         let ended = text
             .lines()
             .any(|line| line.starts_with(&first) && line.contains("+++ exited"));
@@ -203,7 +204,7 @@ fn a_validator_search_reads_only_allowed_files_of_other_processes() -> Result<()
 #[test]
 fn the_process_locking_a_ledger_is_found_without_listing_descriptors() -> Result<()> {
     let ledger = tempfile::tempdir().expect("a temporary folder");
-    std::fs::write(ledger.path().join("ledger.lock"), "").expect("a file");
+    fs::write(ledger.path().join("ledger.lock"), "").expect("a file");
     let ledger = ledger.path().display().to_string();
     audit(
         &["--ledger", &ledger],

@@ -10,6 +10,7 @@ use clap::Parser;
 use faultline_testkit::documents::{Line, command_lines, refused};
 use faultlined::cli::Cli;
 use std::{
+    fs,
     path::Path,
     process::{Command, Output},
 };
@@ -52,7 +53,7 @@ fn run(line: &Line, config: &Path) -> Output {
 fn documented_configuration_commands_run() {
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("faultlined.toml");
-    std::fs::write(&config, "").expect("a file");
+    fs::write(&config, "").expect("a file");
     let of = |command: &str| {
         let all = lines()
             .into_iter()
@@ -68,7 +69,7 @@ fn documented_configuration_commands_run() {
         &config,
     )
     .stdout;
-    std::fs::write(&config, written).expect("a file");
+    fs::write(&config, written).expect("a file");
     let [checked] = of("check-config")
         .try_into()
         .expect("CONFIGURATION has it once");

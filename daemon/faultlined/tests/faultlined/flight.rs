@@ -18,6 +18,7 @@ use faultline_testkit::{
     process::{Program, Running},
 };
 use std::{
+    fs,
     io::Write,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
@@ -52,7 +53,7 @@ impl Scene {
     /// A copy of `program` that is called like a validator.
     fn validator(&self, program: &str, arguments: &[&str]) -> Running {
         let path = self.path("agave-validator");
-        std::fs::copy(in_search_path(program).expect("a usual program"), &path).unwrap();
+        fs::copy(in_search_path(program).expect("a usual program"), &path).unwrap();
         let environment = [
             ("FAULTLINE_TEST_SECRET", SECRET),
             ("RUST_LOG", "solana=info"),
@@ -71,7 +72,7 @@ impl Scene {
     fn config(&self, keys: &str) -> PathBuf {
         let file = self.path("c.toml");
         let folder = self.flight.display();
-        std::fs::write(
+        fs::write(
             &file,
             format!("[sampling]\ninterval = \"100ms\"\n[flight]\nfolder = \"{folder}\"\n{keys}"),
         )
@@ -91,7 +92,7 @@ impl Scene {
 
     /// The saved recordings whose names contain `-REASON-`.
     fn saved(&self, reason: &str) -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(&self.flight)
+        let entries = fs::read_dir(&self.flight)
             .map(|all| all.flatten().collect())
             .unwrap_or_else(|_| Vec::new());
         let paths = entries.into_iter().map(|entry| entry.path());
@@ -184,7 +185,7 @@ fn a_process_exit_saves_surrounding_data_and_its_description() -> Result<()> {
     kill(validator);
     let path = wait_for_save(&daemon, &scene, "exit");
     assert!(
-        !std::fs::exists(format!("{}-wal", path.display())).unwrap(),
+        !fs::exists(format!("{}-wal", path.display())).unwrap(),
         "a saved recording is one file"
     );
     let saved = Recording::open(&path).unwrap();
@@ -197,7 +198,7 @@ fn a_process_exit_saves_surrounding_data_and_its_description() -> Result<()> {
         text(process.to_string().as_bytes()).contains("FAULTLINE_TEST_SECRET"),
         "{process}"
     );
-    let bytes = std::fs::read(&path).unwrap();
+    let bytes = fs::read(&path).unwrap();
     assert!(
         !text(&bytes).contains(SECRET),
         "a secret of the environment was kept"
@@ -380,10 +381,10 @@ fn creating_the_flight_folder_on_a_full_disk_is_retried_while_exporting() -> Res
         http::post(daemon.metrics(), "/flight/save", b"")?.status,
         500
     );
-    std::fs::remove_file(filler).unwrap();
+    fs::remove_file(filler).unwrap();
     wait_for_ticks(&daemon, &scene, 5);
     assert!(
-        std::fs::metadata(scene.flight.join(".faultline-flight"))
+        fs::metadata(scene.flight.join(".faultline-flight"))
             .unwrap()
             .len()
             > 0
@@ -400,8 +401,8 @@ fn a_corrupt_flight_ring_is_moved_aside_logged_and_replaced() -> Result<()> {
     wait_for_ticks(&daemon, &scene, 5);
     assert_eq!(daemon.stop()?, Some(0));
     let ring = scene.flight.join("ring.fltl");
-    let length = std::fs::metadata(&ring).unwrap().len();
-    std::fs::OpenOptions::new()
+    let length = fs::metadata(&ring).unwrap().len();
+    fs::OpenOptions::new()
         .write(true)
         .open(&ring)
         .unwrap()
@@ -411,7 +412,7 @@ fn a_corrupt_flight_ring_is_moved_aside_logged_and_replaced() -> Result<()> {
     wait_for_ticks(&daemon, &scene, 5);
     let aside = scene.saved("set_aside");
     assert_eq!(aside.len(), 1, "{}", daemon.log());
-    assert_eq!(std::fs::metadata(&aside[0]).unwrap().len(), length / 2);
+    assert_eq!(fs::metadata(&aside[0]).unwrap().len(), length / 2);
     assert!(daemon.log().contains("set aside"), "{}", daemon.log());
     assert_eq!(scene.ring().sessions().unwrap().len(), 1);
     assert_eq!(daemon.stop()?, Some(0));
@@ -435,11 +436,7 @@ fn the_flight_ring_drops_old_data_and_stops_growing() -> Result<()> {
         });
     };
     ticks(130.0);
-    let size = || {
-        std::fs::metadata(scene.flight.join("ring.fltl"))
-            .unwrap()
-            .len()
-    };
+    let size = || fs::metadata(scene.flight.join("ring.fltl")).unwrap().len();
     let kept = scene.ring().ticks().unwrap();
     let before = size();
     ticks(260.0);
@@ -496,7 +493,7 @@ fn an_oom_kill_saves_a_recording_named_after_it() -> Result<()> {
             Err(limit)
         }
     });
-    let mut feed = std::fs::OpenOptions::new().write(true).open(&pipe).unwrap();
+    let mut feed = fs::OpenOptions::new().write(true).open(&pipe).unwrap();
     let piece = vec![b'x'; 1 << 20];
     let fed = (0..2000)
         .take_while(|_| feed.write_all(&piece).is_ok())
@@ -576,8 +573,8 @@ fn once_and_check_leave_no_flight_folder_and_foreign_ones_are_refused() {
     );
     assert!(run(&["check-config", "--config", &config]).status.success());
     assert!(!scene.flight.exists());
-    std::fs::create_dir(&scene.flight).unwrap();
-    std::fs::write(scene.flight.join("diary"), "mine").unwrap();
+    fs::create_dir(&scene.flight).unwrap();
+    fs::write(scene.flight.join("diary"), "mine").unwrap();
     for command in ["check-config", "run"] {
         let output = run(&[command, "--config", &config]);
         assert_eq!(output.status.code(), Some(64), "{command}");
@@ -587,7 +584,7 @@ fn once_and_check_leave_no_flight_folder_and_foreign_ones_are_refused() {
             text(&output.stderr)
         );
     }
-    assert_eq!(std::fs::read_dir(&scene.flight).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(&scene.flight).unwrap().count(), 1);
 }
 
 #[test]
@@ -620,7 +617,7 @@ fn the_units_state_directory_is_used_without_configuration() {
     let off = scene.config("enabled = false\n").display().to_string();
     let says = |log: &str, words: &str| {
         eventually_ok(PATIENCE, words, || {
-            let log = std::fs::read_to_string(scene.path(log)).unwrap();
+            let log = fs::read_to_string(scene.path(log)).unwrap();
             if log.contains(words) {
                 Ok(())
             } else {

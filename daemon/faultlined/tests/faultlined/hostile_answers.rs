@@ -15,7 +15,8 @@ use faultline_testkit::{
 };
 use serde_json::{Value, json};
 use std::{
-    io::{BufRead, BufReader, Read, Write},
+    fs,
+    io::{self, BufRead, BufReader, Read, Write},
     net::TcpListener,
     os::unix::{
         fs::{PermissionsExt, symlink},
@@ -237,7 +238,7 @@ struct Node {
 impl Node {
     fn is_asked(&self) {
         if self.is_answered.load(Ordering::SeqCst) {
-            std::fs::write("read", "").expect("a file");
+            fs::write("read", "").expect("a file");
         }
     }
 
@@ -272,7 +273,7 @@ impl Node {
     }
 
     /// Answers one request after another, until the other end has had enough.
-    fn serve_http(&self, stream: impl Read + Write) -> std::io::Result<()> {
+    fn serve_http(&self, stream: impl Read + Write) -> io::Result<()> {
         let mut stream = BufReader::new(stream);
         loop {
             let (mut line, mut length) = (String::new(), 0);
@@ -308,7 +309,7 @@ impl Node {
     }
 }
 
-fn send(stream: &mut impl Write, transfer: Transfer, body: &str) -> std::io::Result<()> {
+fn send(stream: &mut impl Write, transfer: Transfer, body: &str) -> io::Result<()> {
     let status = if transfer == Failure {
         "500 Oh"
     } else {
@@ -341,7 +342,7 @@ fn send(stream: &mut impl Write, transfer: Transfer, body: &str) -> std::io::Res
 #[test]
 #[ignore = "no test: the other test starts it as a validator"]
 fn hostile_validator() {
-    let number = std::fs::read_to_string("hostile").expect("which answer is hostile");
+    let number = fs::read_to_string("hostile").expect("which answer is hostile");
     let hostile = number
         .parse()
         .ok()
@@ -353,8 +354,8 @@ fn hostile_validator() {
     let admin = UnixListener::bind("ledger/admin.rpc").expect("a socket");
     let rpc = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = rpc.local_addr().expect("an address").port();
-    std::fs::write("port.new", port.to_string()).expect("a file");
-    std::fs::rename("port.new", "port").expect("a file");
+    fs::write("port.new", port.to_string()).expect("a file");
+    fs::rename("port.new", "port").expect("a file");
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for stream in rpc.incoming().flatten() {
@@ -392,22 +393,20 @@ fn measure(number: Option<usize>) -> Outcome {
     let cgroup = LimitedCgroup::new(LIMIT).expect("a cgroup");
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
-    std::fs::create_dir(path("ledger")).expect("a folder");
+    fs::create_dir(path("ledger")).expect("a folder");
     let hostile = number.map(|number| number.to_string()).unwrap_or_default();
-    std::fs::write(path("hostile"), hostile).expect("a file");
+    fs::write(path("hostile"), hostile).expect("a file");
     let validator = validator(folder.path());
-    let port = eventually_ok(PATIENCE, "the port", || {
-        std::fs::read_to_string(path("port"))
-    });
-    std::fs::write(path("c.toml"), config(&path("ledger"), &port)).expect("a file");
+    let port = eventually_ok(PATIENCE, "the port", || fs::read_to_string(path("port")));
+    fs::write(path("c.toml"), config(&path("ledger"), &port)).expect("a file");
     let program = path("faultlined");
     let script = format!(
         "#!/bin/sh\necho $$ > {} && exec {} \"$@\"\n",
         cgroup.file("cgroup.procs").display(),
         env!("CARGO_BIN_EXE_faultlined")
     );
-    std::fs::write(&program, script).expect("a file");
-    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("a program");
+    fs::write(&program, script).expect("a file");
+    fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("a program");
     let daemon = Daemon::start(
         &program.display().to_string(),
         &["--config", &path("c.toml").display().to_string()],
@@ -443,8 +442,8 @@ pub fn validator(folder: &Path) -> Running {
     symlink(std::env::current_exe().expect("this program"), program).expect("a link");
     let script = folder.join("start");
     let text = "#!/bin/sh\ncd \"${0%/*}\" && exec ./agave-validator hostile_answers::hostile_validator --exact --ignored\n";
-    std::fs::write(&script, text).expect("a file");
-    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("a program");
+    fs::write(&script, text).expect("a file");
+    fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("a program");
     Running::start(&Program {
         path: script,
         arguments: Vec::new(),

@@ -10,6 +10,7 @@ use crate::{hostile_answers::validator, support::mounted::Mounted};
 use faultline_testkit::{daemon::Daemon, eventually::eventually_ok, http, proc};
 use std::{
     ffi::OsStr,
+    fs,
     os::unix::{ffi::OsStrExt, fs::PermissionsExt},
     path::Path,
     time::Duration,
@@ -66,12 +67,12 @@ fn is_named(daemon: &Daemon, what: &str) {
 fn a_hanging_ledger_file_system_blocks_neither_other_metrics_nor_shutdown() {
     let folder = tempfile::tempdir().expect("a folder");
     let ledger = folder.path().join("ledger");
-    std::fs::create_dir(&ledger).expect("a folder");
-    std::fs::write(ledger.join("agave.log"), "").expect("a file");
-    std::fs::write(folder.path().join("hostile"), "").expect("a file");
+    fs::create_dir(&ledger).expect("a folder");
+    fs::write(ledger.join("agave.log"), "").expect("a file");
+    fs::write(folder.path().join("hostile"), "").expect("a file");
     let _validator = validator(folder.path());
     let port = eventually_ok(PATIENCE, "the port", || {
-        std::fs::read_to_string(folder.path().join("port"))
+        fs::read_to_string(folder.path().join("port"))
     });
     let config = format!(
         "[target]\nledger = {ledger:?}\n[log]\nfile = {:?}\n[record]\nfile = {:?}\n\
@@ -79,7 +80,7 @@ fn a_hanging_ledger_file_system_blocks_neither_other_metrics_nor_shutdown() {
         ledger.join("agave.log"),
         folder.path().join("run.db")
     );
-    std::fs::write(folder.path().join("c.toml"), config).expect("a file");
+    fs::write(folder.path().join("c.toml"), config).expect("a file");
     let daemon = start(folder.path());
     for source in ["admin_rpc", "rpc", "log", "votes"] {
         eventually_ok(PATIENCE, source, || {
@@ -104,7 +105,7 @@ fn a_hanging_ledger_file_system_blocks_neither_other_metrics_nor_shutdown() {
     }
     let log = folder.path().join("faultlined.log");
     assert_eq!(daemon.stop().expect("it ends"), Some(0));
-    let words = std::fs::read_to_string(log).expect("a log");
+    let words = fs::read_to_string(log).expect("a log");
     assert!(words.contains("graceful=true"), "{words}");
     let daemon = start(folder.path());
     is_named(&daemon, "admin.rpc");
@@ -118,11 +119,11 @@ fn a_hanging_ledger_file_system_blocks_neither_other_metrics_nor_shutdown() {
 fn a_non_utf_8_ledger_path_is_followed_and_shown_escaped() {
     let top = tempfile::tempdir().expect("a folder");
     let folder = top.path().join(OsStr::from_bytes(b"l\xffdger"));
-    std::fs::create_dir_all(folder.join("ledger")).expect("a folder");
-    std::fs::write(folder.join("hostile"), "").expect("a file");
+    fs::create_dir_all(folder.join("ledger")).expect("a folder");
+    fs::write(folder.join("hostile"), "").expect("a file");
     let _validator = validator(&folder);
     eventually_ok(PATIENCE, "the port", || {
-        std::fs::read_to_string(folder.join("port"))
+        fs::read_to_string(folder.join("port"))
     });
     let program = top.path().join("faultlined");
     let ledger = folder.join("ledger");
@@ -133,8 +134,8 @@ fn a_non_utf_8_ledger_path_is_followed_and_shown_escaped() {
         ledger.as_os_str().as_bytes(),
         b"\n",
     ];
-    std::fs::write(&program, script.concat()).expect("a file");
-    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("a program");
+    fs::write(&program, script.concat()).expect("a file");
+    fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("a program");
     let daemon = Daemon::start(&program.display().to_string(), &[], top.path());
     let daemon = daemon.expect("the daemon");
     for source in ["admin_rpc", "resources"] {

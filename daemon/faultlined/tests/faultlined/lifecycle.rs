@@ -16,6 +16,7 @@ use faultline_testkit::{
     sink::Sink,
 };
 use std::{
+    fs,
     net::{TcpListener, TcpStream},
     os::unix::net::UnixDatagram,
     path::Path,
@@ -46,7 +47,7 @@ fn folder() -> tempfile::TempDir {
 fn an_invalid_configuration_is_refused_with_all_errors_and_exit_code_64() {
     let folder = folder();
     let file = folder.path().join("c.toml");
-    std::fs::write(&file, "[sampling]\ninterval = 3\n[nonsense]\n").expect("a file");
+    fs::write(&file, "[sampling]\ninterval = 3\n[nonsense]\n").expect("a file");
     let file = file.display().to_string();
     for arguments in [
         ["check-config", "--config", &file],
@@ -69,7 +70,7 @@ fn an_invalid_configuration_is_refused_with_all_errors_and_exit_code_64() {
 #[test]
 fn an_unwritable_log_does_not_change_the_exit_code() {
     let full = || {
-        std::fs::File::options()
+        fs::File::options()
             .write(true)
             .open("/dev/full")
             .expect("/dev/full")
@@ -142,7 +143,7 @@ fn with_an_unwritable_log_the_daemon_records_and_exits_cleanly() {
 fn the_printed_configuration_is_valid() {
     let folder = folder();
     let file = folder.path().join("c.toml");
-    std::fs::write(&file, run(&["print-config"]).stdout).expect("a file");
+    fs::write(&file, run(&["print-config"]).stdout).expect("a file");
     let output = run(&["check-config", "--config", &file.display().to_string()]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
 }
@@ -150,7 +151,7 @@ fn the_printed_configuration_is_valid() {
 /// The exit code, output and log of `check-config` on this text.
 fn check_config(folder: &Path, config: &str) -> (Option<i32>, String, String) {
     let file = folder.join("c.toml");
-    std::fs::write(&file, config).expect("a file");
+    fs::write(&file, config).expect("a file");
     let output = run(&["check-config", "--config", &file.display().to_string()]);
     (
         output.status.code(),
@@ -190,7 +191,7 @@ fn config_check_reports_every_error_and_warning_with_their_counts() {
     let folder = folder();
     let check = |config: &str| check_config(folder.path(), config);
     let web = folder.path().join("web.yml");
-    std::fs::write(
+    fs::write(
         &web,
         "tls_server_config: { cert_file: a.pem }\nbasic_auth_users: { alice: hunter2 }\nwrong: 1\n",
     )
@@ -269,8 +270,7 @@ fn the_daemon_follows_a_process_serves_every_page_and_exits_cleanly() -> Result<
             .filter(|page| page.get("agave_process_threads", &[]).is_some())
     });
     assert_eq!(page.get("agave_up", &[]), Some(1.0));
-    let limits =
-        std::fs::read_to_string(format!("/proc/{}/limits", daemon.pid())).expect("its limits");
+    let limits = fs::read_to_string(format!("/proc/{}/limits", daemon.pid())).expect("its limits");
     let core = limits
         .lines()
         .find(|line| line.starts_with("Max core file size"))
@@ -387,7 +387,7 @@ fn a_reload_applies_labels_and_names_keys_needing_a_restart() -> Result<()> {
     let file = folder.path().join("c.toml");
     let write = |arm: &str, interval: &str| {
         let text = format!("[labels]\narm = {arm:?}\n[sampling]\ninterval = {interval:?}\n");
-        std::fs::write(&file, text).expect("a file");
+        fs::write(&file, text).expect("a file");
     };
     write("A", "100ms");
     let own = std::process::id().to_string();
@@ -413,7 +413,7 @@ fn a_reload_applies_labels_and_names_keys_needing_a_restart() -> Result<()> {
             Err(log)
         }
     });
-    std::fs::write(&file, "[labels]\narm = 3\n").expect("a file");
+    fs::write(&file, "[labels]\narm = 3\n").expect("a file");
     daemon.signal("HUP")?;
     eventually(PATIENCE, "the mistake is told", || {
         daemon.log().contains("labels.arm").then_some(())
@@ -474,13 +474,13 @@ fn slow_to_stop(folder: &Path) -> Result<(Daemon, TcpListener)> {
     // Connections wait in the backlog.
     let upstream = TcpListener::bind("127.0.0.1:0").expect("a port");
     let (file, password) = (folder.join("c.toml"), folder.join("password"));
-    std::fs::write(&password, "secret").expect("a file");
+    fs::write(&password, "secret").expect("a file");
     let address = upstream.local_addr().expect("an address");
     let text = format!(
         "[forward]\nurl = \"http://{address}\"\ndb = \"d\"\nuser = \"u\"\npassword_file = \"{}\"\n",
         password.display()
     );
-    std::fs::write(&file, text).expect("a file");
+    fs::write(&file, text).expect("a file");
     let own = std::process::id().to_string();
     let daemon = Daemon::start(
         FAULTLINED,
@@ -527,7 +527,7 @@ fn two_simultaneous_signals_count_as_one_without_forcing_exit() -> Result<()> {
     // As `timeout` does: the process, then its group.
     daemon.signal("TERM")?;
     assert_eq!(daemon.stop()?, Some(0));
-    let log = std::fs::read_to_string(folder.path().join("faultlined.log")).expect("its log");
+    let log = fs::read_to_string(folder.path().join("faultlined.log")).expect("its log");
     assert!(
         log.contains("stopped graceful=true") && !log.contains("by force"),
         "{log}"
@@ -566,7 +566,7 @@ fn ingest_credentials_from_the_environment_without_a_user_are_refused() -> Resul
     let status = eventually(PATIENCE, "the end", || refused.exit_status().ok().flatten());
     assert_eq!(status.code(), Some(64));
     assert!(
-        std::fs::read_to_string(&log)
+        fs::read_to_string(&log)
             .expect("its log")
             .contains("FAULTLINE_INGEST_CONFIG")
     );
@@ -579,7 +579,7 @@ fn a_push_without_the_environments_credentials_is_refused_counted_and_logged() -
     let log = folder.path().join("log");
     let config = "host=http://127.0.0.1:9913,db=faultline,u=faultline,p=0123456789abcdef";
     let _daemon = with_ingest_config(config, &log)?;
-    let said = || std::fs::read_to_string(&log).expect("its log");
+    let said = || fs::read_to_string(&log).expect("its log");
     let [metrics, ingest] = eventually(PATIENCE, "it says where it listens", || {
         let said = said();
         let line = said
@@ -640,7 +640,7 @@ fn a_push_without_the_environments_credentials_is_refused_counted_and_logged() -
 fn a_problem_of_rpc_is_logged_once() -> Result<()> {
     let folder = folder();
     let program = folder.path().join("agave-validator");
-    std::fs::copy(
+    fs::copy(
         faultline_testkit::binaries::in_search_path("sleep").expect("sleep"),
         &program,
     )
@@ -654,7 +654,7 @@ fn a_problem_of_rpc_is_logged_once() -> Result<()> {
     let (file, pid) = (folder.path().join("c.toml"), validator.pid().to_string());
     // It answers, but not as JSON-RPC does.
     let sink = Sink::start()?;
-    std::fs::write(
+    fs::write(
         &file,
         format!("[rpc]\nurl = \"http://{}\"\n", sink.address()),
     )
@@ -681,7 +681,7 @@ fn a_problem_of_rpc_is_logged_once() -> Result<()> {
         }
     });
     assert_eq!(daemon.stop()?, Some(0));
-    let log = std::fs::read_to_string(folder.path().join("faultlined.log")).expect("its log");
+    let log = fs::read_to_string(folder.path().join("faultlined.log")).expect("its log");
     let about_rpc = log
         .lines()
         .filter(|line| line.contains("source=\"rpc\""))
@@ -703,7 +703,7 @@ fn an_unopenable_log_is_retried() -> Result<()> {
     for (link, words) in cases {
         std::os::unix::fs::symlink(link, &path).expect("a link");
         let file = folder.path().join("c.toml");
-        std::fs::write(&file, format!("[log]\nfile = {path:?}\n")).expect("a file");
+        fs::write(&file, format!("[log]\nfile = {path:?}\n")).expect("a file");
         let file = file.display().to_string();
         let arguments = ["--no-ingest", "--config", &file, "--interval", "100ms"];
         let daemon = Daemon::start(FAULTLINED, &arguments, folder.path())?;
@@ -718,11 +718,11 @@ fn an_unopenable_log_is_retried() -> Result<()> {
             });
         };
         is_logged(words);
-        std::fs::remove_file(&path).expect("it is there");
-        std::fs::write(&path, "").expect("a log");
+        fs::remove_file(&path).expect("it is there");
+        fs::write(&path, "").expect("a log");
         is_logged("the validator's log is being read");
         assert_eq!(daemon.stop()?, Some(0), "{words}");
-        std::fs::remove_file(&path).expect("it is there");
+        fs::remove_file(&path).expect("it is there");
     }
     Ok(())
 }
@@ -730,7 +730,7 @@ fn an_unopenable_log_is_retried() -> Result<()> {
 #[test]
 fn a_non_validator_process_has_no_validator_sources() -> Result<()> {
     let folder = folder();
-    let name = std::fs::read_to_string("/proc/self/comm")
+    let name = fs::read_to_string("/proc/self/comm")
         .expect("a name")
         .trim()
         .to_owned();
@@ -765,7 +765,7 @@ fn signals_that_were_ignored_at_the_start_stay_ignored() {
     .expect("faultlined");
     let status = format!("/proc/{}/status", running.pid());
     let mask = |name: &str| {
-        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let text = fs::read_to_string(&status).unwrap_or_default();
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;
         u64::from_str_radix(line.trim(), 16).ok()
     };

@@ -30,6 +30,7 @@ use faultline_testkit::{
 use serde_json::{Value, json};
 use std::{
     collections::VecDeque,
+    fs,
     path::Path,
     time::{Duration, Instant},
 };
@@ -99,11 +100,11 @@ fn a_live_migration_matches_an_independent_reading_and_fires_no_page() -> Result
 
 fn start_daemon(folder: &Path, sink: &Sink) -> Result<Daemon> {
     let (config, upstream) = (folder.join("c.toml"), folder.join("upstream"));
-    std::fs::write(&upstream, metrics_config(&sink.url())).expect("an upstream");
+    fs::write(&upstream, metrics_config(&sink.url())).expect("an upstream");
     let text = format!(
         "[validator]\ninterval = \"1s\"\n[threads]\nenabled = false\n[forward]\nmetrics_config_file = {upstream:?}\n"
     );
-    std::fs::write(&config, text).expect("a configuration");
+    fs::write(&config, text).expect("a configuration");
     let (config, ledger) = (config.display().to_string(), folder.join("ledger"));
     let ledger = ledger.display().to_string();
     let arguments = ["--config", &config, "--ledger", &ledger];
@@ -122,7 +123,7 @@ fn start_validator(
         "lamports": 1_000_000_000, "data": [PENDING_GATE, "base64"], "space": 9, "rentEpoch": 0,
         "owner": "Feature111111111111111111111111111111111111", "executable": false,
     }});
-    std::fs::write(&gate, account.to_string()).expect("an account");
+    fs::write(&gate, account.to_string()).expect("an account");
     let number = |place: u16| ports.port(place).to_string();
     let range = format!("{}-{}", ports.port(20), ports.port(60));
     let (ledger, slots) = (

@@ -18,6 +18,7 @@ use faultline_testkit::{Result, daemon::Daemon, eventually::eventually, host::Fa
 use faultlined::once::metrics;
 use serde_json::{Value, json};
 use std::{
+    fs,
     io::{BufRead, BufReader, Read, Write},
     net::TcpListener,
     os::unix::net::UnixListener,
@@ -87,14 +88,14 @@ impl Scene {
             folder: tempfile::tempdir().expect("a folder"),
             ingest: free_port(),
         };
-        std::fs::create_dir(scene.path("ledger")).expect("a folder");
+        fs::create_dir(scene.path("ledger")).expect("a folder");
         let (ledger, metrics) = (scene.path("ledger"), free_port());
         let config = format!(
             "[target]\nledger = {:?}\n[metrics]\nlisten = \"127.0.0.1:{metrics}\"\n[ingest]\nlisten = \"127.0.0.1:{}\"\n{more}",
             ledger.display().to_string(),
             scene.ingest
         );
-        std::fs::write(scene.path("c.toml"), config).expect("a file");
+        fs::write(scene.path("c.toml"), config).expect("a file");
         scene
     }
 
@@ -167,8 +168,8 @@ fn answer(request: &Value, rpc: &str) -> Value {
         "getVersion" => json!({"solana-core": "2.1.14\u{202e}\u{1b}[31m"}),
         "getIdentity" => json!({"identity": IDENTITY}),
         "getVoteAccounts" => {
-            let delinquent = std::fs::exists("delinquent").unwrap_or_default();
-            let is_others = std::fs::exists("of-another-node").unwrap_or_default();
+            let delinquent = fs::exists("delinquent").unwrap_or_default();
+            let is_others = fs::exists("of-another-node").unwrap_or_default();
             let node = if is_others { VOTE_ACCOUNT } else { IDENTITY };
             let own = json!([{
                 "votePubkey": VOTE_ACCOUNT, "nodePubkey": node, "activatedStake": 2_500_000_000_u64, "commission": 7,
@@ -224,7 +225,7 @@ fn run_fake_validator() {
     let address = rpc.local_addr().expect("an address").to_string();
     let told = address.clone();
     std::thread::spawn(move || serve_rpc(&rpc, &told));
-    std::fs::write("ready", "").expect("a file");
+    fs::write("ready", "").expect("a file");
     for stream in admin.incoming() {
         let stream = stream.expect("a connection");
         for request in serde_json::Deserializer::from_reader(&stream).into_iter::<Value>() {
@@ -314,7 +315,7 @@ fn once_reports_a_current_vote_account_and_warns_if_delinquent() {
             &json!("2.50 SOL")
         )
     );
-    std::fs::write(scene.path("delinquent"), "").expect("a file");
+    fs::write(scene.path("delinquent"), "").expect("a file");
     let (output, report) = scene.once(&[]);
     let (state, words) = check(&report, "votes");
     assert_eq!(
@@ -326,10 +327,10 @@ fn once_reports_a_current_vote_account_and_warns_if_delinquent() {
         words.contains("delinquent and earns nothing") && words.contains("2 slots ago"),
         "{words}"
     );
-    std::fs::rename(scene.path("delinquent"), scene.path("of-another-node")).expect("a file");
+    fs::rename(scene.path("delinquent"), scene.path("of-another-node")).expect("a file");
     let ledger = scene.path("ledger").display().to_string();
     let configured = |account: &str| {
-        std::fs::write(
+        fs::write(
             scene.path("c.toml"),
             format!("[validator]\nvote_account = \"{account}\"\n"),
         )
@@ -378,8 +379,7 @@ fn file_system_usage_is_reported_and_a_nearly_full_one_warns() {
         (&details["inodes"]["all"], &details["mount"]["file_system"]),
         (&json!(200), &json!("tmpfs"))
     );
-    std::fs::write(scene.path("ledger/ballast"), vec![1; 17 << 20])
-        .expect_err("no room for all of it");
+    fs::write(scene.path("ledger/ballast"), vec![1; 17 << 20]).expect_err("no room for all of it");
     let (output, report) = scene.once(&[]);
     let (state, words) = check(&report, "disk");
     assert_eq!(
@@ -397,7 +397,7 @@ fn file_system_usage_is_reported_and_a_nearly_full_one_warns() {
         text.contains("\ndisk     FIX ") && text.contains("holds     accounts, ledger, snapshots"),
         "{text}"
     );
-    std::fs::remove_file(scene.path("ledger/ballast")).expect("it is there");
+    fs::remove_file(scene.path("ledger/ballast")).expect("it is there");
     assert!(run(
         "mount",
         &["-o", "remount,ro", &mounted.0.display().to_string()]
@@ -474,10 +474,10 @@ fn once_warns_of_pushes_going_elsewhere_and_a_missing_log() {
     drop(validator);
     let password = "db = \"d\"\nuser = \"u\"\npassword_file = \"PASSWORD\"\n";
     let scene = Scene::new("");
-    std::fs::write(scene.path("password"), "right\n").expect("a file");
-    let config = std::fs::read_to_string(scene.path("c.toml")).expect("a file");
+    fs::write(scene.path("password"), "right\n").expect("a file");
+    let config = fs::read_to_string(scene.path("c.toml")).expect("a file");
     let password = password.replace("PASSWORD", &scene.path("password").display().to_string());
-    std::fs::write(scene.path("c.toml"), config + &password).expect("a file");
+    fs::write(scene.path("c.toml"), config + &password).expect("a file");
     let validator = scene.validator(scene.leads_here());
     let (output, report) = scene.once(&[]);
     assert_eq!(output.status.code(), Some(1), "{report:#}");
@@ -506,7 +506,7 @@ fn only_a_real_daemon_at_the_port_is_recognized_as_running() -> Result<()> {
         daemon.metrics(),
         daemon.ingest()
     );
-    std::fs::write(scene.path("c.toml"), config).expect("a file");
+    fs::write(scene.path("c.toml"), config).expect("a file");
     let (output, report) = scene.once(&["--pid", &own]);
     assert_eq!(output.status.code(), Some(0), "{report:#}");
     for name in ["ingest", "metrics"] {
@@ -521,7 +521,7 @@ fn only_a_real_daemon_at_the_port_is_recognized_as_running() -> Result<()> {
         daemon.ingest(),
         daemon.metrics()
     );
-    std::fs::write(scene.path("c.toml"), config).expect("a file");
+    fs::write(scene.path("c.toml"), config).expect("a file");
     let (_, report) = scene.once(&["--pid", &own]);
     assert_eq!(state(&report, "ingest"), "attention", "{report:#}");
     Ok(())
@@ -546,7 +546,7 @@ fn an_endpoint_that_accepts_but_never_responds_is_reported_without_blocking() {
     let [silent, other] = [(), ()].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
     let [rpc, ingest] = [&silent, &other].map(|socket| socket.local_addr().expect("an address"));
     let scene = Scene::new("");
-    std::fs::write(
+    fs::write(
         scene.path("c.toml"),
         format!("[ingest]\nlisten = \"{ingest}\"\n[rpc]\ntimeout = \"10m\"\n"),
     )
@@ -591,7 +591,7 @@ fn two_validators_are_distinguished_by_their_ledgers() {
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../crates/testkit/fixtures/hosts/linux-6.8-v2");
     let host = FakeHost::from_fixture(&fixture).expect("a host");
-    let stat = std::fs::read_to_string(host.path("proc/4242/stat")).expect("a file");
+    let stat = fs::read_to_string(host.path("proc/4242/stat")).expect("a file");
     host.write("proc/4243/stat", stat.replacen("4242", "4243", 1))
         .expect("a file");
     host.write("proc/4243/comm", "agave-validator\n")

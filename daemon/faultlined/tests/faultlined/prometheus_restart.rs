@@ -15,6 +15,7 @@ use faultline_testkit::{
     prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE},
 };
 use std::{
+    fs,
     io::{Read, Write},
     net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
@@ -60,9 +61,9 @@ fn serve(page: &'static str) -> SocketAddr {
 pub fn faster_rules(folder: &Path, by: u32) -> Vec<PathBuf> {
     let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../grafana/prometheus/rules");
     let files = ["faultline.alerts.yml", "faultline.recording.yml"].map(|name| {
-        let text = std::fs::read_to_string(rules.join(name)).expect("a file of this tree");
+        let text = fs::read_to_string(rules.join(name)).expect("a file of this tree");
         let file = folder.join(name);
-        std::fs::write(&file, faster(&text, by)).expect("a file");
+        fs::write(&file, faster(&text, by)).expect("a file");
         file
     });
     files.into()

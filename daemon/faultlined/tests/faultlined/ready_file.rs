@@ -15,6 +15,7 @@ use faultline_testkit::{
 };
 use serde_json::{Value, json};
 use std::{
+    fs,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -56,7 +57,7 @@ impl Scene {
     }
 
     fn ready(&self) -> Option<Value> {
-        let text = std::fs::read(self.path("ready")).ok()?;
+        let text = fs::read(self.path("ready")).ok()?;
         Some(serde_json::from_slice(&text).expect("it is whole whenever it is there"))
     }
 
@@ -64,7 +65,7 @@ impl Scene {
     fn says(&self, what: &str, is: impl Fn(&Value) -> bool) -> Value {
         eventually_ok(PATIENCE, what, || match self.ready() {
             Some(said) if is(&said) => Ok(said),
-            other => Err((other, std::fs::read_to_string(self.path("log")))),
+            other => Err((other, fs::read_to_string(self.path("log")))),
         })
     }
 }
@@ -88,7 +89,7 @@ fn sleep(folder: &Path) -> Result<Running> {
 
 /// Field 22 of the process's `stat`.
 fn start_ticks(pid: u32) -> u64 {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("stat");
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("stat");
     let (_, fields) = stat.rsplit_once(')').expect("fields");
     fields
         .split_whitespace()
@@ -122,7 +123,7 @@ fn the_ready_file_names_addresses_and_process_until_exit() -> Result<()> {
     scene.says("its end", |said| said["target"].is_null());
     assert_eq!(end(daemon)?, Some(0));
     assert_eq!(
-        std::fs::read_dir(scene.path("")).expect("a folder").count(),
+        fs::read_dir(scene.path("")).expect("a folder").count(),
         2,
         "only the two logs are left"
     );
@@ -137,9 +138,9 @@ fn a_new_process_updates_the_ready_file_and_no_ingest_omits_addresses() -> Resul
         scene.path("c.toml"),
         scene.path("validator.log"),
     );
-    std::fs::copy("/bin/sleep", &program).expect("a copy");
-    std::fs::write(&log, "").expect("a log");
-    std::fs::write(
+    fs::copy("/bin/sleep", &program).expect("a copy");
+    fs::write(&log, "").expect("a log");
+    fs::write(
         &config,
         format!("[log]\nfile = {:?}\n", log.display().to_string()),
     )
@@ -177,7 +178,7 @@ fn a_new_process_updates_the_ready_file_and_no_ingest_omits_addresses() -> Resul
 #[test]
 fn a_link_at_the_ready_file_path_is_replaced_not_followed() -> Result<()> {
     let scene = Scene::new();
-    std::fs::write(scene.path("precious"), "precious").expect("a file");
+    fs::write(scene.path("precious"), "precious").expect("a file");
     symlink(scene.path("precious"), scene.path("ready")).expect("a link");
     let own = std::process::id();
     let daemon = scene.start(&["--ingest", "127.0.0.1:0", "--pid", &own.to_string()])?;
@@ -187,7 +188,7 @@ fn a_link_at_the_ready_file_path_is_replaced_not_followed() -> Result<()> {
     scene.says("this process", |said| said["target"]["pid"] == own);
     assert_eq!(end(daemon)?, Some(0));
     assert_eq!(
-        std::fs::read(scene.path("precious")).expect("a file"),
+        fs::read(scene.path("precious")).expect("a file"),
         b"precious"
     );
     assert!(!scene.path("ready").exists());
@@ -197,7 +198,7 @@ fn a_link_at_the_ready_file_path_is_replaced_not_followed() -> Result<()> {
 #[test]
 fn an_unwritable_ready_file_is_a_usage_error_without_a_recording() {
     let scene = Scene::new();
-    std::fs::create_dir(scene.path("folder")).expect("a folder");
+    fs::create_dir(scene.path("folder")).expect("a folder");
     let recording = scene.path("r.fltl").display().to_string();
     for name in ["none/ready", "folder"] {
         let file = scene.path(name).display().to_string();

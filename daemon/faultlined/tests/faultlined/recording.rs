@@ -19,6 +19,7 @@ use faultline_testkit::{
     process::{Program, Running},
 };
 use std::{
+    fs,
     path::PathBuf,
     process::{Command, Output, Stdio},
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -41,7 +42,7 @@ impl Scene {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("agave-validator");
         let sleep = faultline_testkit::binaries::in_search_path("sleep").expect("sleep is in PATH");
-        std::fs::copy(sleep, &program).unwrap();
+        fs::copy(sleep, &program).unwrap();
         let validator = Running::start(&Program {
             path: program,
             arguments: vec!["1000".to_owned()],
@@ -51,7 +52,7 @@ impl Scene {
         let config = folder.path().join("c.toml");
         // Every source looks at every tick, so that every value has a row at every tick.
         let threads = "[threads]\ninterval = \"100ms\"\nswitches_interval = \"100ms\"\n";
-        std::fs::write(
+        fs::write(
             &config,
             format!("[target]\nidentity = \"{IDENTITY}\"\n{threads}"),
         )
@@ -102,9 +103,7 @@ impl Scene {
     }
 
     fn files(&self) -> Vec<String> {
-        let names = std::fs::read_dir(self.file.parent().unwrap())
-            .unwrap()
-            .flatten();
+        let names = fs::read_dir(self.file.parent().unwrap()).unwrap().flatten();
         let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
         names.filter(|name| name.starts_with("run.fltl")).collect()
     }
@@ -346,7 +345,7 @@ fn a_replaced_process_is_recorded_as_a_second_process_after_a_restart() -> Resul
     let file = folder.path().join("run.fltl");
     let name = format!("fl-rec-{}", std::process::id());
     let sleep = faultline_testkit::binaries::in_search_path("sleep").expect("sleep is in PATH");
-    std::fs::copy(sleep, folder.path().join(&name)).unwrap();
+    fs::copy(sleep, folder.path().join(&name)).unwrap();
     let start = || {
         let (path, output) = (folder.path().join(&name), folder.path().join("out"));
         Running::start(&Program {
@@ -585,7 +584,7 @@ fn a_recording_next_to_the_ledger_warns_and_file_changes_need_restart() -> Resul
             scene.folder.path().display().to_string(),
             scene.folder.path().join(file).display().to_string()
         );
-        std::fs::write(&scene.config, text).unwrap();
+        fs::write(&scene.config, text).unwrap();
     };
     write("run.fltl");
     let config = scene.config.display().to_string();
@@ -630,7 +629,7 @@ fn a_full_disk_pauses_only_the_recording_until_space_is_free() -> Result<()> {
 
     only_the_recorder_stops(&mut scene, &daemon)?;
 
-    std::fs::remove_file(&filler).unwrap();
+    fs::remove_file(&filler).unwrap();
     let page = page_with(
         &daemon,
         "faultline_source_up",
@@ -747,7 +746,7 @@ fn a_recording_on_a_full_disk_is_not_reported_as_removed() -> Result<()> {
         5.0,
     );
     assert_eq!(daemon.stop()?, Some(0));
-    let log = std::fs::read_to_string(scene.folder.path().join("faultlined.log")).unwrap();
+    let log = fs::read_to_string(scene.folder.path().join("faultlined.log")).unwrap();
     assert!(
         scene.file.exists() && log.contains("no space left"),
         "{log}"
@@ -760,7 +759,7 @@ fn a_recording_on_a_full_disk_is_not_reported_as_removed() -> Result<()> {
 fn leftover_files_of_a_missing_recording_are_untouched_and_reported() -> Result<()> {
     let scene = Scene::new();
     let diary = scene.folder.path().join("diary");
-    std::fs::write(&diary, "mine").unwrap();
+    fs::write(&diary, "mine").unwrap();
     let beside =
         ["-wal", "-shm", "-journal"].map(|end| scene.folder.path().join(format!("run.fltl{end}")));
     for path in &beside {
@@ -770,11 +769,11 @@ fn leftover_files_of_a_missing_recording_are_untouched_and_reported() -> Result<
             refused.contains(&path.display().to_string()) && refused.contains("remove"),
             "{refused}"
         );
-        assert_eq!(std::fs::read_link(path).unwrap(), diary);
+        assert_eq!(fs::read_link(path).unwrap(), diary);
         assert!(!scene.file.exists(), "it was begun all the same");
-        std::fs::remove_file(path).unwrap();
+        fs::remove_file(path).unwrap();
     }
-    assert_eq!(std::fs::read_to_string(&diary).unwrap(), "mine");
+    assert_eq!(fs::read_to_string(&diary).unwrap(), "mine");
     let daemon = scene.daemon()?;
     page_with(
         &daemon,
@@ -860,7 +859,7 @@ fn a_recording_removed_while_writing_is_restarted() -> Result<()> {
         &[("recorder", "record")],
         20.0,
     );
-    std::fs::rename(&scene.file, scene.folder.path().join("moved.fltl")).unwrap();
+    fs::rename(&scene.file, scene.folder.path().join("moved.fltl")).unwrap();
     let page = eventually_ok(PATIENCE, "the recorder says so", || {
         let page = daemon.scrape().map_err(|error| error.to_string())?;
         let up = page.get("faultline_source_up", &[("source", "recorder")]);

@@ -15,7 +15,8 @@ use faultline_testkit::{
     prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE},
 };
 use std::{
-    fs::File,
+    env,
+    fs::{self, File},
     io::Write,
     net::UdpSocket,
     path::{Path, PathBuf},
@@ -31,7 +32,7 @@ const MIB: usize = 1 << 20;
 /// The stand-in: started again under a validator's name, with a socket that it never reads.
 #[test]
 fn start_mock_validator_with_socket() {
-    let Ok(port) = std::env::var(PORT) else {
+    let Ok(port) = env::var(PORT) else {
         return;
     };
     let port: u16 = port.parse().expect("a port");
@@ -76,7 +77,7 @@ impl Scene {
         let validator = start_validator(folder.path(), (&ledger.0, &snapshots.0), port)?;
         let config = folder.path().join("faultlined.toml");
         let text = "[host]\ninterval = \"1s\"\n[rpc]\nenabled = false\n[admin]\nenabled = false\n";
-        std::fs::write(&config, text).expect("a configuration");
+        fs::write(&config, text).expect("a configuration");
         let (config, pid) = (config.display().to_string(), validator.pid().to_string());
         let daemon = Daemon::start(
             FAULTLINED,
@@ -142,7 +143,7 @@ fn start_validator(
     port: u16,
 ) -> Result<Running> {
     let path = folder.join("agave-validator");
-    std::fs::copy(std::env::current_exe().expect("this program"), &path).expect("a copy");
+    fs::copy(env::current_exe().expect("this program"), &path).expect("a copy");
     let words = [
         "runs_out::start_mock_validator_with_socket",
         "--exact",
@@ -189,10 +190,9 @@ fn quick_rules(folder: &Path) -> Vec<PathBuf> {
         _ => format!("{line}\n"),
     };
     let files = ["faultline.recording.yml", "faultline.alerts.yml"].map(|name| {
-        let text = std::fs::read_to_string(shipped.join(name)).expect("the rules");
+        let text = fs::read_to_string(shipped.join(name)).expect("the rules");
         let copy = folder.join(name);
-        std::fs::write(&copy, text.lines().map(quick).collect::<String>())
-            .expect("a copy of the rules");
+        fs::write(&copy, text.lines().map(quick).collect::<String>()).expect("a copy of the rules");
         copy
     });
     files.into()
@@ -259,7 +259,7 @@ fn file_system_becomes_read_only(scene: &Scene) {
         ),
         "and writable again"
     );
-    std::fs::remove_file(scene.snapshots.0.join("snapshot")).expect("the file");
+    fs::remove_file(scene.snapshots.0.join("snapshot")).expect("the file");
     scene.until(&[], || {});
 }
 
@@ -269,9 +269,7 @@ fn inodes_run_out(scene: &Scene) {
     assert!(made > 100 && made < 400, "{made} inodes");
     scene.until(&["AgaveDiskInodesLow accounts,ledger,log"], || {});
     for number in 0..made {
-        drop(std::fs::remove_file(
-            scene.ledger.0.join(number.to_string()),
-        ));
+        drop(fs::remove_file(scene.ledger.0.join(number.to_string())));
     }
     scene.until(&[], || {});
 }

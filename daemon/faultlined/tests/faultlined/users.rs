@@ -9,6 +9,7 @@
 use faultline_testkit::{Result, daemon::Daemon, eventually::eventually_ok};
 use rustix::process::{Pid, Signal, geteuid, kill_process_group};
 use std::{
+    fs,
     io::Write,
     os::unix::{fs::PermissionsExt, process::CommandExt},
     path::{Path, PathBuf},
@@ -45,9 +46,9 @@ impl Validator {
 
 /// A program with a validator's name.
 fn program(folder: &Path) -> PathBuf {
-    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
     let program = folder.join("agave-validator");
-    std::fs::copy("/bin/sleep", &program).unwrap();
+    fs::copy("/bin/sleep", &program).unwrap();
     program
 }
 
@@ -140,7 +141,7 @@ fn start_following(
 ) -> Result<Daemon> {
     let config = folder.join("faultlined.toml");
     let text = format!("[target]\nidentity = {ID:?}\n[rpc]\nenabled = false\n[ingest]\n{ingest}");
-    std::fs::write(&config, text).unwrap();
+    fs::write(&config, text).unwrap();
     let (config, pid) = (config.display().to_string(), process.0.id().to_string());
     let arguments = ["--config", &config, option, &pid];
     Daemon::start(env!("CARGO_BIN_EXE_faultlined"), &arguments, folder)
@@ -225,7 +226,7 @@ fn pushes_are_pending_while_another_users_wrapper_has_no_validator() -> Result<(
             push(&daemon, VALIDATOR, &true_points).contains(" 204 "),
             "it waits"
         );
-        std::fs::write(&file, "").unwrap();
+        fs::write(&file, "").unwrap();
         sees(&daemon, "2.1.14", (1000.0, 2.0, 0.0));
         assert!(push(&daemon, OTHER, &forged).contains(" 403 "));
         sees(&daemon, "2.1.14", (1000.0, 2.0, 1.0));
@@ -243,7 +244,7 @@ fn with_a_push_password_any_local_user_is_accepted() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let validator = Validator::start(folder.path());
     let password = folder.path().join("password");
-    std::fs::write(&password, "p\n").unwrap();
+    fs::write(&password, "p\n").unwrap();
     let ingest = format!("db = \"a\"\nuser = \"u\"\npassword_file = {password:?}\n");
     let daemon = start(folder.path(), &validator, &ingest)?;
     let points = points(Some(1000), 1000, 2, "2.1.14");

@@ -1,6 +1,7 @@
 //! A disk that can be filled.
 
 use std::{
+    fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -18,11 +19,8 @@ impl Disk {
             folder: folder.to_owned(),
             image: folder.with_extension("img"),
         };
-        std::fs::File::create(&disk.image)
-            .ok()?
-            .set_len(bytes)
-            .ok()?;
-        std::fs::create_dir(folder).ok()?;
+        fs::File::create(&disk.image).ok()?.set_len(bytes).ok()?;
+        fs::create_dir(folder).ok()?;
         let done = |command: &mut Command| {
             command
                 .stderr(Stdio::null())
@@ -49,7 +47,7 @@ impl Disk {
         let size = rustix::fs::statvfs(&self.folder).expect("a file system");
         let all = size.f_blocks as f64 * size.f_frsize as f64;
         let bytes = size.f_bavail as f64 * size.f_frsize as f64 - left * all;
-        let filler = std::fs::File::create(self.filler()).expect("a file");
+        let filler = fs::File::create(self.filler()).expect("a file");
         rustix::fs::fallocate(
             &filler,
             rustix::fs::FallocateFlags::empty(),
@@ -61,7 +59,7 @@ impl Disk {
 
     /// Gives the room back.
     pub fn empty(&self) {
-        std::fs::remove_file(self.filler()).expect("the filler");
+        fs::remove_file(self.filler()).expect("the filler");
     }
 
     fn filler(&self) -> PathBuf {
@@ -72,6 +70,6 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg("-l").arg(&self.folder).status();
-        let _ = std::fs::remove_file(&self.image);
+        let _ = fs::remove_file(&self.image);
     }
 }

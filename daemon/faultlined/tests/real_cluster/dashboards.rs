@@ -10,6 +10,7 @@ use faultline_testkit::{
 use serde_json::Value;
 use std::{
     collections::BTreeSet,
+    fs,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -55,7 +56,7 @@ fn grafana() -> PathBuf {
 }
 
 fn read(path: &Path) -> Value {
-    let text = std::fs::read_to_string(path).expect("a file of the tree");
+    let text = fs::read_to_string(path).expect("a file of the tree");
     serde_json::from_str(&text).expect("JSON")
 }
 
@@ -82,7 +83,7 @@ fn filled(expression: &str, variables: &[Value], instance: &str) -> String {
 
 fn queries(instance: &str) -> Vec<Asked> {
     let mut all = Vec::new();
-    for entry in std::fs::read_dir(grafana().join("dashboards")).expect("the dashboards") {
+    for entry in fs::read_dir(grafana().join("dashboards")).expect("the dashboards") {
         let path = entry.expect("a file").path();
         let dashboard = read(&path);
         let name = path
@@ -210,7 +211,7 @@ pub fn every_dashboard_is_drawn(prometheus: &Prometheus, instance: &str) -> Resu
     {
         panel["targets"][0]["expr"] = query.into();
     }
-    std::fs::write(folder.path().join("broken.json"), broken.to_string()).expect("a dashboard");
+    fs::write(folder.path().join("broken.json"), broken.to_string()).expect("a dashboard");
     let path = folder.path().display().to_string();
     let (succeeded, said) = draw(prometheus, &["--dashboards", &path, "--out", &path])?;
     assert!(

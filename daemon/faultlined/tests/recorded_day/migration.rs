@@ -14,7 +14,10 @@ use faultline_testkit::{
     prometheus::{Prometheus, PrometheusOptions},
     simulated::NAME,
 };
-use std::time::{Duration, Instant};
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
 const SLOT_TIME: Duration = Duration::from_millis(200);
 const MIGRATION_SLOT: u64 = 459_653_000;
@@ -60,9 +63,9 @@ fn wait_for(daemon: &Daemon, metric: &str, label: (&str, &str)) {
 pub fn record() -> Result<()> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let ledger = folder.path().join("ledger");
-    std::fs::create_dir(&ledger).expect("a folder");
+    fs::create_dir(&ledger).expect("a folder");
     // The daemon follows this process: it has a validator's name, and the ledger that one has without arguments.
-    std::fs::write("/proc/self/comm", NAME).expect("a name");
+    fs::write("/proc/self/comm", NAME).expect("a name");
     std::env::set_current_dir(folder.path()).expect("a folder");
     let mut node = Node::start("tower")?;
     node.answer_at_ledger(&ledger)?;

@@ -7,7 +7,7 @@ use crate::{
 use flate2::read::GzDecoder;
 use std::{
     collections::BTreeMap,
-    io::{Read, Write},
+    io::{self, Read, Write},
     path::{Path, PathBuf},
 };
 
@@ -214,7 +214,7 @@ impl Recording {
         names: &dyn Fn(&str) -> bool,
         nodes: &[Node],
         out: &mut impl Write,
-    ) -> std::io::Result<()> {
+    ) -> io::Result<()> {
         let named: Vec<String> = self
             .families
             .keys()
@@ -237,7 +237,7 @@ impl Recording {
         series: &Series,
         node: &Node,
         out: &mut impl Write,
-    ) -> std::io::Result<()> {
+    ) -> io::Result<()> {
         let instance = format!("instance=\"{}\"", node.instance);
         let labels = series.labels.replace("instance=\"recorded\"", &instance);
         let concerned: Vec<_> = node

@@ -10,6 +10,7 @@ use faultline_testkit::{
 use serde_json::json;
 use std::{
     collections::BTreeSet,
+    fs,
     io::{BufWriter, Write},
     path::{Path, PathBuf},
 };
@@ -85,14 +86,14 @@ pub fn store(
     folder: &Path,
 ) -> Result<Stored> {
     let (text, storage) = (folder.join("nodes.om"), folder.join("data"));
-    let mut out = BufWriter::new(std::fs::File::create(&text).expect("room for a file"));
+    let mut out = BufWriter::new(fs::File::create(&text).expect("room for a file"));
     let written = recording
         .write(is_kept, nodes, &mut out)
         .and_then(|()| out.flush());
     written.expect("room for a file");
     let [file, data] = [&text, &storage].map(|path| path.display().to_string());
     create_blocks(&["openmetrics", &file, &data])?;
-    std::fs::remove_file(&text).expect("room for a file");
+    fs::remove_file(&text).expect("room for a file");
     let prometheus = on(&storage, Vec::new())?;
     let [from, to] = span(nodes).map(|ms| (ms / 1000).to_string());
     let (url, from, to) = (
@@ -116,7 +117,7 @@ pub fn store(
         .iter()
         .filter(|rule| !rule.is_alert && is_kept(&rule.name))
     {
-        std::fs::write(&file, recorded(rule)).expect("room for a file");
+        fs::write(&file, recorded(rule)).expect("room for a file");
         match create_blocks(&words) {
             Err(Error::Ended { tail, .. }) if tail.contains("rule importer") => {
                 refused.push(rule.name.clone());

@@ -11,7 +11,7 @@ use faultline_testkit::{
     Error, Result,
     prometheus::{Prometheus, Rule, SKIP_MESSAGE},
 };
-use std::time::Instant;
+use std::{env, time::Instant};
 
 /// Seconds between evaluations; at 15 the test takes four times as long.
 const INTERVAL: f64 = 60.0;
@@ -75,7 +75,7 @@ fn day(
 
 /// All changes, or those that `FAULTLINE_CHANGES` names.
 fn selected() -> Vec<Change> {
-    let names = std::env::var("FAULTLINE_CHANGES").ok();
+    let names = env::var("FAULTLINE_CHANGES").ok();
     let is_selected = |change: &Change| {
         let name = format!("{change:?}");
         names
@@ -109,8 +109,7 @@ fn node_changes_neither_hide_nor_fake_alerts() -> Result<()> {
         let begin = Instant::now();
         let with = day(&recording, &rules, Some(change), from)?;
         for one in with.iter().flatten().flatten() {
-            if one.instance.starts_with("changing") && std::env::var_os("FAULTLINE_SHOW").is_some()
-            {
+            if one.instance.starts_with("changing") && env::var_os("FAULTLINE_SHOW").is_some() {
                 println!("{change:?}: {one}");
             }
         }

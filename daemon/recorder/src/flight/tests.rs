@@ -7,6 +7,7 @@ use faultline_recording::{
 };
 use serde_json::json;
 use std::{
+    fs,
     path::Path,
     time::{Duration, UNIX_EPOCH},
 };
@@ -181,7 +182,7 @@ fn saving_fifteen_minutes_during_ring_writes_loses_no_row() {
             first <= 101 && (1001..=number).contains(&end),
             "from {first} to {end}"
         );
-        let size = std::fs::metadata(&path).unwrap().len() >> 10;
+        let size = fs::metadata(&path).unwrap().len() >> 10;
         eprintln!("a ring of {size} KiB was saved in {:?}", clock.now());
         (longest, number - 1000, number)
     });
@@ -203,7 +204,7 @@ fn a_flight_ring_continues_only_with_unchanged_labels() {
         ring.finish(at(2));
         let found = Recording::open(&scene.folder().join(RING)).unwrap();
         assert_eq!(found.sessions().unwrap().len(), sessions, "{labels}");
-        let names = std::fs::read_dir(scene.folder())
+        let names = fs::read_dir(scene.folder())
             .unwrap()
             .flatten()
             .map(|entry| entry.file_name());
@@ -222,7 +223,7 @@ fn a_removed_flight_ring_is_recreated() {
     let scene = Scene::new();
     let (mut ring, _saver) = scene.build(&[], config::Flight::default());
     ring.write_entries(&second(1), at(1));
-    std::fs::remove_file(scene.folder().join(RING)).unwrap();
+    fs::remove_file(scene.folder().join(RING)).unwrap();
     ring.write_entries(&second(70), at(70));
     ring.write_entries(&second(71), at(71));
     ring.finish(at(72));
@@ -235,22 +236,22 @@ fn a_foreign_file_replacing_the_flight_ring_is_moved_aside() {
     let (mut ring, _saver) = scene.build(&[], config::Flight::default());
     let path = scene.folder().join(RING);
     ring.write_entries(&second(1), at(1));
-    std::fs::remove_file(&path).unwrap();
-    std::fs::write(&path, "somebody's notes").unwrap();
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, "somebody's notes").unwrap();
     ring.write_entries(&second(70), at(70));
     assert!(scene.status.problem().is_some());
     ring.write_entries(&second(71), at(71));
     assert_eq!(scene.status.problem(), None);
     ring.finish(at(72));
     assert_eq!(ticks(&path), [71]);
-    let mut names = std::fs::read_dir(scene.folder())
+    let mut names = fs::read_dir(scene.folder())
         .unwrap()
         .flatten()
         .map(|entry| entry.path());
     let aside = names
         .find(|path| path.to_string_lossy().contains("-set_aside-"))
         .unwrap();
-    assert_eq!(std::fs::read_to_string(aside).unwrap(), "somebody's notes");
+    assert_eq!(fs::read_to_string(aside).unwrap(), "somebody's notes");
 }
 
 #[test]
@@ -282,7 +283,7 @@ fn a_save_without_free_space_fails_and_is_shown_until_success() {
         .iter()
         .filter_map(|reading| reading.value.number())
         .collect();
-    let written = std::fs::metadata(first.unwrap()).unwrap();
+    let written = fs::metadata(first.unwrap()).unwrap();
     let written = written.modified().unwrap().duration_since(UNIX_EPOCH);
     let written = written.unwrap();
     let expected = [0.0, 0.0, 0.0, 0.0, 1.0, 1.0, written.as_secs_f64()];
@@ -310,7 +311,7 @@ fn a_trigger_is_saved_under_its_name_after_its_aftermath() {
     }
     drop(ring);
     saver.run();
-    let saved = std::fs::read_dir(scene.folder())
+    let saved = fs::read_dir(scene.folder())
         .unwrap()
         .flatten()
         .map(|entry| entry.path());

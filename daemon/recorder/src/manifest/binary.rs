@@ -6,7 +6,12 @@ use rustix::{
     fs::{Advice, fadvise},
     io::{Errno, ReadWriteFlags},
 };
-use std::{fs::File, io::IoSliceMut, num::NonZeroU64, time::Duration};
+use std::{
+    fs::File,
+    io::{self, IoSliceMut},
+    num::NonZeroU64,
+    time::Duration,
+};
 
 const PIECE_BYTES: usize = 256 << 10;
 
@@ -28,7 +33,7 @@ pub struct BinaryDigest {
 ///
 /// # Errors
 /// The file is unreadable or larger than 8 GiB, or `stop` is set.
-pub fn hash(file: &File, stop: &Stop) -> std::io::Result<BinaryDigest> {
+pub fn hash(file: &File, stop: &Stop) -> io::Result<BinaryDigest> {
     // Without readahead, a piece is only cached if it was cached before this read.
     let _ = fadvise(file, 0, None, Advice::Random);
     let mut context = ring::digest::Context::new(&ring::digest::SHA256);
@@ -55,7 +60,7 @@ pub fn hash(file: &File, stop: &Stop) -> std::io::Result<BinaryDigest> {
             Duration::ZERO
         };
         if offset > MAX_BYTES || stop.sleep(pause) {
-            return Err(std::io::Error::other(if offset > MAX_BYTES {
+            return Err(io::Error::other(if offset > MAX_BYTES {
                 "too large"
             } else {
                 "stopped"
@@ -75,7 +80,7 @@ pub fn hash(file: &File, stop: &Stop) -> std::io::Result<BinaryDigest> {
 }
 
 /// Reads one piece. Also returns whether all of it was in the page cache; false if unknown.
-fn read(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<(usize, bool)> {
+fn read(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<(usize, bool)> {
     let from_cache = rustix::io::preadv2(
         file,
         &mut [IoSliceMut::new(buffer)],

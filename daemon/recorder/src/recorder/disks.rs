@@ -7,6 +7,7 @@ use faultline_sources::discovery::Target;
 use std::{
     collections::BTreeSet,
     ffi::OsStr,
+    iter,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
@@ -22,7 +23,7 @@ pub struct Folder {
 
 pub fn configured(find: &TargetSelector) -> Vec<Folder> {
     match find {
-        TargetSelector::Ledger(ledger) => folders(ledger.clone(), std::iter::empty(), None),
+        TargetSelector::Ledger(ledger) => folders(ledger.clone(), iter::empty(), None),
         _ => Vec::new(),
     }
 }
@@ -55,7 +56,7 @@ fn folders(
     accounts: impl Iterator<Item = PathBuf>,
     pid: Option<u32>,
 ) -> Vec<Folder> {
-    let all = std::iter::once(("ledger", ledger)).chain(accounts.map(|path| ("accounts", path)));
+    let all = iter::once(("ledger", ledger)).chain(accounts.map(|path| ("accounts", path)));
     all.map(|(what, path)| Folder { what, path, pid }).collect()
 }
 

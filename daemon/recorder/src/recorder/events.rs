@@ -9,7 +9,7 @@ use faultline_metrics::{
 use faultline_recording::{Event, EventKind};
 use faultline_sources::discovery::{EndReason, Target};
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
+use std::{mem, sync::Arc, time::Duration};
 
 #[derive(Debug, Default)]
 pub struct Events {
@@ -67,7 +67,7 @@ impl Events {
         let steps = tick
             .value_of(&d::CLOCK_STEPS, &[])
             .unwrap_or(self.clock_steps);
-        let was_set = steps > std::mem::replace(&mut self.clock_steps, steps);
+        let was_set = steps > mem::replace(&mut self.clock_steps, steps);
         let Some((number, at)) = self.last.replace((tick.number, tick.at)) else {
             return;
         };
@@ -138,7 +138,7 @@ impl Events {
     fn add_restarts(&mut self, tick: &Tick, out: &mut Vec<Entry>) {
         for (reason, before) in EndReason::ALL.into_iter().zip(&mut self.restarts) {
             let count = tick.value_of(&p::RESTARTS, &[reason.name()]).unwrap_or(0.0);
-            if count > std::mem::replace(before, count) {
+            if count > mem::replace(before, count) {
                 out.push(Entry::event(
                     tick.at,
                     EventKind::Restart,
@@ -168,7 +168,7 @@ impl Events {
         if self.phase.as_ref() == phase {
             return;
         }
-        let before = std::mem::replace(&mut self.phase, phase.cloned());
+        let before = mem::replace(&mut self.phase, phase.cloned());
         let detail =
             json!({ "from": before.as_ref().map(Text::as_str), "to": phase.map(Text::as_str) });
         out.push(Entry::event(tick.at, EventKind::Phase, detail));

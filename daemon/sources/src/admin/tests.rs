@@ -7,7 +7,7 @@ use faultline_core::{clock::Clock, config, hub::Latest, supervisor::Stage};
 use faultline_metrics::Status;
 use server::{Reply, Server};
 use std::{
-    fs::Permissions,
+    fs::{self, Permissions},
     os::unix::fs::PermissionsExt,
     path::Path,
     sync::{Arc, Mutex},
@@ -343,7 +343,7 @@ async fn a_missing_admin_socket_is_retried_and_a_stale_one_is_gone() {
     drop(server);
     let problem = running.problem(Status::Gone).await;
     assert!(problem.contains("no process listens"), "{problem}");
-    std::fs::remove_file(folder.path().join("admin.rpc")).unwrap();
+    fs::remove_file(folder.path().join("admin.rpc")).unwrap();
     running
         .facts("its disappearance", |facts| {
             facts.problems.iter().any(|p| p.what.contains("vanished"))
@@ -435,7 +435,7 @@ fn a_socket_without_connect_permission_is_forbidden_with_a_remedy() {
             .unwrap();
         runtime.block_on(async {
             let _server = Server::start(folder.path(), |method| validator(method, "\"Running\""));
-            std::fs::set_permissions(
+            fs::set_permissions(
                 folder.path().join("admin.rpc"),
                 Permissions::from_mode(0o000),
             )

@@ -15,7 +15,10 @@ use rustix::{
     fs::{CWD, Mode, OFlags},
     io::Errno,
 };
-use std::os::{fd::OwnedFd, unix::fs::MetadataExt};
+use std::{
+    fs,
+    os::{fd::OwnedFd, unix::fs::MetadataExt},
+};
 
 /// Names of kernel workers have at most 63 bytes, those of programs 15.
 const MAX_NAME_BYTES: usize = 64;
@@ -183,7 +186,7 @@ impl PreviousUsers {
 /// True if the process names a ledger of another user. False if a user is unknown, and for root.
 fn claims_foreign_ledger(context: &SearchContext<'_>, target: &Target) -> bool {
     let owner = target.ledger.clone().and_then(|ledger| {
-        let owner = move || std::fs::metadata(ledger).ok().map(|folder| folder.uid());
+        let owner = move || fs::metadata(ledger).ok().map(|folder| folder.uid());
         context.paths.call(PATH_CALL_TIMEOUT, owner).ok()?
     });
     match (user(context.root, target.process), owner) {
@@ -207,7 +210,7 @@ const HIDDEN_MESSAGE: &str = "processes of other users are hidden (hidepid): run
      member of the group that /proc was mounted with (gid=)";
 
 pub fn hidden(root: &HostRoot, pid: u32) -> Option<Problem> {
-    let forbidden = std::fs::read(root.procfs.join(format!("{pid}/stat")))
+    let forbidden = fs::read(root.procfs.join(format!("{pid}/stat")))
         .is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
     // Pid 1 exists on every host and in every pid namespace.
     let first_is_hidden = || root.pids().is_ok_and(|pids| !pids.contains(&1));

@@ -8,6 +8,7 @@ use faultline_kernel::{
 use faultline_metrics::{Problem, Status};
 use std::{
     ffi::OsStr,
+    fs,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     sync::Arc,
@@ -138,7 +139,7 @@ impl ExecDetector {
             Some(comm) => comm,
             None => live_stat(root, self.id).ok()?.comm,
         };
-        Some((comm, std::fs::read_link(&self.exe).ok()))
+        Some((comm, fs::read_link(&self.exe).ok()))
     }
 
     fn first_thread(&mut self, root: &HostRoot) -> Option<Comm> {
@@ -155,11 +156,11 @@ impl ExecDetector {
 
 /// The path below `procfs` of a thread with one of these names.
 pub fn thread_named(root: &HostRoot, pid: u32, names: &[&str]) -> Option<String> {
-    let threads = std::fs::read_dir(root.procfs.join(format!("{pid}/task"))).ok()?;
+    let threads = fs::read_dir(root.procfs.join(format!("{pid}/task"))).ok()?;
     let ids = threads.flatten().map(|thread| thread.file_name());
     let mut threads = ids.filter_map(|id| Some(format!("{pid}/task/{}", id.to_str()?)));
     threads.find(|thread| {
-        let comm = std::fs::read(root.procfs.join(thread).join("comm")).unwrap_or_default();
+        let comm = fs::read(root.procfs.join(thread).join("comm")).unwrap_or_default();
         let comm = comm.trim_ascii_end();
         names.iter().any(|name| name.as_bytes() == comm)
     })

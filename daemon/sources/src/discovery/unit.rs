@@ -15,6 +15,7 @@ use faultline_metrics::{Problem, Stamp, Status};
 use std::{
     collections::VecDeque,
     ffi::{OsStr, OsString},
+    fs,
     io::Read,
     path::{Component, Path, PathBuf},
     process::{Child, Stdio},
@@ -172,7 +173,7 @@ fn search(top: PathBuf, name: &str) -> Option<PathBuf> {
         if unit.is_dir() {
             return Some(unit);
         }
-        let Ok(entries) = std::fs::read_dir(&folder) else {
+        let Ok(entries) = fs::read_dir(&folder) else {
             continue;
         };
         let parents = entries
@@ -189,11 +190,11 @@ fn is_unit_folder(name: &str) -> bool {
 
 /// The processes of a cgroup and its descendants. A pid outside of the reader's namespace reads 0.
 fn processes(folder: &Path, depth: u32) -> Vec<u32> {
-    let text = std::fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+    let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
     let pids = text.lines().filter_map(|line| line.parse().ok());
     let mut pids: Vec<u32> = pids.filter(|&pid| pid != 0).collect();
     if depth > 0
-        && let Ok(entries) = std::fs::read_dir(folder)
+        && let Ok(entries) = fs::read_dir(folder)
     {
         for entry in entries.flatten() {
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {

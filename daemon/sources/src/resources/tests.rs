@@ -11,7 +11,7 @@ use crate::{
 use faultline_core::{clock::Clock, supervisor::Stage};
 use faultline_kernel::{HostRoot, ProcessId, filesystem::Mounts};
 use faultline_metrics::{Metric, Problem, Reading, Stamp, Status, metrics::resources as m};
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{fs, path::Path, sync::Arc, time::Duration};
 
 const INTERVAL: Duration = Duration::from_secs(15);
 
@@ -180,8 +180,8 @@ fn mounts_of_an_exited_process_are_kept_until_its_successor() {
     );
     let write = |process: &str, option| {
         let place = root.procfs.join(process);
-        std::fs::create_dir_all(&place).unwrap();
-        std::fs::write(place.join("mountinfo"), line.replace("OPTION", option)).unwrap();
+        fs::create_dir_all(&place).unwrap();
+        fs::write(place.join("mountinfo"), line.replace("OPTION", option)).unwrap();
     };
     write("self", "ro");
     write("42", "rw");
@@ -203,7 +203,7 @@ fn mounts_of_an_exited_process_are_kept_until_its_successor() {
             .collect::<Vec<_>>()
     };
     assert_eq!(read(process(42)), ["rw"]);
-    std::fs::remove_dir_all(root.procfs.join("42")).unwrap();
+    fs::remove_dir_all(root.procfs.join("42")).unwrap();
     assert_eq!([read(process(42)), read(None)], [["rw"], ["rw"]]);
     assert_eq!(
         read(process(43)),
@@ -254,7 +254,7 @@ async fn the_disk_under_a_real_file_system_counts_as_the_kernel_does() {
     assert_eq!(output.problems, []);
     let out = output.readings;
     let name = &disks[0][0].name;
-    let text = std::fs::read_to_string("/sys/class/block/".to_owned() + name + "/stat").unwrap();
+    let text = fs::read_to_string("/sys/class/block/".to_owned() + name + "/stat").unwrap();
     let stat: Vec<f64> = text
         .split_whitespace()
         .map(|word| word.parse().unwrap())

@@ -6,7 +6,7 @@ use crate::{
     changes::{append_notes, only_in_one_run, percent_change, setting_mismatch, verdict},
     compare::interval_label,
 };
-use anyhow::ensure;
+use anyhow::{Result, ensure};
 use faultline_stats::{
     arms::Direction,
     block::{Reliability, ratio_of_intervals},
@@ -23,7 +23,7 @@ const COMPARED: [(&str, Direction); 3] = [
 ];
 
 /// The flag is true if anything is worse by more than `margin` percent, or cannot be compared.
-pub fn changes(before: &Outcome, after: &Outcome, margin: f64) -> anyhow::Result<(String, bool)> {
+pub fn changes(before: &Outcome, after: &Outcome, margin: f64) -> Result<(String, bool)> {
     let (mut both, mut mismatches) = (Vec::new(), Vec::new());
     for row in &before.classes {
         let Some(other) = after.row(&row.codec, &row.range) else {

@@ -6,7 +6,7 @@ use crate::{
     args::CompressionArgs,
     codec::{Codec, Coder},
 };
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, Result, ensure};
 use faultline_common::{clock, output::say};
 use faultline_stats::block;
 use faultline_text::counted;
@@ -35,7 +35,7 @@ pub fn table(
     dictionary: Option<&[u8]>,
     records: &[&[u8]],
     args: &CompressionArgs,
-) -> anyhow::Result<FetchTable> {
+) -> Result<FetchTable> {
     let records = records.get(..args.fetch as usize).unwrap_or(records);
     say(&format!(
         "fetching {}, {} with each latency",
@@ -115,7 +115,7 @@ fn fetch(
     [server_coder, client_coder]: [Option<Coder>; 2],
     latency: Duration,
     args: &CompressionArgs,
-) -> anyhow::Result<Fetched> {
+) -> Result<Fetched> {
     let listener = TcpListener::bind("127.0.0.1:0").context("a port of this machine")?;
     let client =
         TcpStream::connect(listener.local_addr()?).context("a connection to this machine")?;
@@ -152,7 +152,7 @@ fn serve(
     mut coder: Option<Coder>,
     latency: Duration,
     answer_sender: &SyncSender<DelayedAnswer>,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     let mut reader = BufReader::new(stream);
     let mut number = [0; 4];
     let mut packed = Vec::new();
@@ -185,7 +185,7 @@ fn send(
     mut stream: TcpStream,
     delayed_answers: &Receiver<DelayedAnswer>,
     bandwidth: Option<usize>,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     let mut link_free_at = Duration::ZERO;
     for (at, answer) in delayed_answers {
         link_free_at = link_free_at.max(at);
@@ -210,7 +210,7 @@ fn request_all(
     records: &[&[u8]],
     mut coder: Option<Coder>,
     in_flight: usize,
-) -> anyhow::Result<Fetched> {
+) -> Result<Fetched> {
     let mut writer = stream;
     let mut request = |index: usize| writer.write_all(&(index as u32).to_le_bytes());
     let mut reader = BufReader::with_capacity(1 << 16, stream);

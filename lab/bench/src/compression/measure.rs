@@ -3,7 +3,7 @@ use crate::{
     args::CompressionArgs,
     codec::{Codec, Coder},
 };
-use anyhow::Context as _;
+use anyhow::{Context as _, Result};
 use faultline_common::clock;
 use faultline_stats::block;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub struct MeasuredCodec {
 }
 
 /// Fails if a record is not restored exactly.
-pub fn packed(codec: Codec, mut coder: Coder, records: &[&[u8]]) -> anyhow::Result<MeasuredCodec> {
+pub fn packed(codec: Codec, mut coder: Coder, records: &[&[u8]]) -> Result<MeasuredCodec> {
     let mut bytes = Vec::new();
     let mut sizes = Vec::with_capacity(records.len());
     for (index, record) in records.iter().enumerate() {
@@ -269,7 +269,7 @@ fn bundle(
     indices: &[usize],
     count: usize,
     message: u64,
-) -> anyhow::Result<(BundleRow, Option<Blob>)> {
+) -> Result<(BundleRow, Option<Blob>)> {
     let message = message as f64;
     let messages = message * count as f64;
     let mut compressed = Vec::new();

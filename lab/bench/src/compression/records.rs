@@ -5,7 +5,7 @@ use crate::{
     endpoint::Endpoint,
     run::end_requested,
 };
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, Result, ensure};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use faultline_client::rpc::{RetryPolicy, Rpc, RpcError};
 use faultline_common::{
@@ -52,7 +52,7 @@ pub struct Records {
     pub save_error: Option<String>,
 }
 
-pub fn records(args: &CompressionArgs) -> anyhow::Result<Records> {
+pub fn records(args: &CompressionArgs) -> Result<Records> {
     let mut node = args
         .url
         .as_ref()
@@ -96,7 +96,7 @@ pub fn dry_run(args: &CompressionArgs) -> String {
 }
 
 /// In the format of `--files`.
-pub fn save(path: &Path, records: &[Vec<u8>]) -> anyhow::Result<()> {
+pub fn save(path: &Path, records: &[Vec<u8>]) -> Result<()> {
     let named = || format!("--save {}", path.display());
     let temp_file = TempFile::create(path).with_context(named)?;
     let mut out = BufWriter::new(temp_file.file());
@@ -126,7 +126,7 @@ fn shown(files: &[PathBuf]) -> String {
     shown.join(", ")
 }
 
-fn from_files(paths: &[PathBuf], most: usize) -> anyhow::Result<Records> {
+fn from_files(paths: &[PathBuf], most: usize) -> Result<Records> {
     let mut all = Vec::new();
     for path in paths {
         let named = || path.display().to_string();
@@ -165,7 +165,7 @@ fn bytes(records: &[Vec<u8>]) -> usize {
     records.iter().map(Vec::len).sum()
 }
 
-fn ensure_fits(bytes: usize) -> anyhow::Result<()> {
+fn ensure_fits(bytes: usize) -> Result<()> {
     ensure!(
         bytes <= MAX_BYTES,
         "more than 1 GiB of records: take fewer with --records"
@@ -232,7 +232,7 @@ struct NodeReader {
 }
 
 impl NodeReader {
-    fn new(url: &str, args: &CompressionArgs) -> anyhow::Result<NodeReader> {
+    fn new(url: &str, args: &CompressionArgs) -> Result<NodeReader> {
         let shown = Endpoint::read(url).map_err(UsageError)?.shown();
         let signals = Signals::listen().context("signals")?;
         let (what, _) = args.kind.name_and_default_count();
@@ -253,7 +253,7 @@ impl NodeReader {
         })
     }
 
-    fn records(&mut self, args: &CompressionArgs) -> anyhow::Result<Records> {
+    fn records(&mut self, args: &CompressionArgs) -> Result<Records> {
         let read = match args.kind {
             RecordKind::Accounts => self.accounts(args),
             kind => self.blocks(kind),
@@ -275,7 +275,7 @@ impl NodeReader {
         Ok(records)
     }
 
-    fn blocks(&mut self, kind: RecordKind) -> anyhow::Result<()> {
+    fn blocks(&mut self, kind: RecordKind) -> Result<()> {
         let (mut blocks, mut skipped) = (0_u64, 0_u64);
         let mut range = None;
         let read = self.each_slot(|node, slot| {
@@ -314,7 +314,7 @@ impl NodeReader {
         read
     }
 
-    fn accounts(&mut self, args: &CompressionArgs) -> anyhow::Result<()> {
+    fn accounts(&mut self, args: &CompressionArgs) -> Result<()> {
         let mut keys: BTreeSet<String> = args.accounts.iter().cloned().collect();
         if keys.is_empty() {
             let request_options = json!({"encoding": "json", "transactionDetails": "accounts", "maxSupportedTransactionVersion": 0,
@@ -364,8 +364,8 @@ impl NodeReader {
     /// Newest finalized slot first; `what` returns whether to continue.
     fn each_slot(
         &mut self,
-        mut what: impl FnMut(&mut NodeReader, u64) -> anyhow::Result<bool>,
-    ) -> anyhow::Result<()> {
+        mut what: impl FnMut(&mut NodeReader, u64) -> Result<bool>,
+    ) -> Result<()> {
         let finalized = json!({"commitment": "finalized"});
         let mut to: u64 = self
             .ask("getSlot", &json!([finalized]))?
@@ -426,7 +426,7 @@ fn existing_block<T>(block: Result<Option<T>, RpcError>) -> Result<Option<T>, Rp
     }
 }
 
-fn records_of(kind: RecordKind, block: &RawValue) -> anyhow::Result<Vec<Vec<u8>>> {
+fn records_of(kind: RecordKind, block: &RawValue) -> Result<Vec<Vec<u8>>> {
     if kind == RecordKind::Blocks {
         return Ok(vec![block.get().as_bytes().to_vec()]);
     }

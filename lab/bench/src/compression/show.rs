@@ -1,5 +1,6 @@
 use super::{ClassRow, FetchTable, Outcome, tables};
 use crate::{args::Format, parquet, results::lines};
+use anyhow::Result;
 use faultline_common::output;
 use faultline_pages::{
     export::{Columns, Values, named},
@@ -10,7 +11,7 @@ use faultline_text::{bytes, count, counted, moment, table};
 use std::{fmt::Write as _, path::Path};
 
 /// The study's table comes first.
-pub fn shown(outcome: &Outcome, format: Format) -> anyhow::Result<String> {
+pub fn shown(outcome: &Outcome, format: Format) -> Result<String> {
     Ok(match format {
         Format::Table => text(outcome),
         Format::Json => output::json(outcome)?,
@@ -144,7 +145,7 @@ fn csv(outcome: &Outcome) -> String {
     out
 }
 
-pub fn write_parquet(path: &Path, outcome: &Outcome) -> anyhow::Result<String> {
+pub fn write_parquet(path: &Path, outcome: &Outcome) -> Result<String> {
     let rows = counted(outcome.classes.len() as f64, "row");
     parquet::write(path, "class", &rows, columns(outcome))
 }

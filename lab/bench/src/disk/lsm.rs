@@ -5,7 +5,7 @@ use super::{
     manifest::{LevelTable, Version, read},
     merge_smallest,
 };
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, Result, ensure};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, File},
@@ -90,7 +90,7 @@ fn engine(path: &Path, files: &BTreeMap<String, u64>) -> String {
     }
 }
 
-fn read_small_file(path: &Path) -> anyhow::Result<String> {
+fn read_small_file(path: &Path) -> Result<String> {
     ensure!(
         path.symlink_metadata()?.is_file(),
         "{}: is no file",
@@ -103,7 +103,7 @@ fn read_small_file(path: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
-fn version(path: &Path, limit: Limit<'_>) -> anyhow::Result<Version> {
+fn version(path: &Path, limit: Limit<'_>) -> Result<Version> {
     let manifest = manifest(path, limit)?;
     ensure!(
         manifest.symlink_metadata()?.is_file(),
@@ -113,7 +113,7 @@ fn version(path: &Path, limit: Limit<'_>) -> anyhow::Result<Version> {
 }
 
 /// Pebble names the manifest in the name of a marker file, the other engines in `CURRENT`.
-fn manifest(path: &Path, limit: Limit<'_>) -> anyhow::Result<PathBuf> {
+fn manifest(path: &Path, limit: Limit<'_>) -> Result<PathBuf> {
     let files = files(path, limit);
     let marked = files
         .keys()

@@ -3,7 +3,7 @@
 //! A log has blocks of 32 KiB; records are split into parts: checksum (4 bytes), length (2), kind
 //! (1), content. A record is an edit with numbered fields. The last one may be incomplete.
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use std::{
     collections::BTreeMap,
     io::{ErrorKind, Read},
@@ -34,7 +34,7 @@ pub struct Version {
 }
 
 /// Fails if `in_time` returns false, and on unknown fields.
-pub fn read(mut from: impl Read, in_time: impl Fn() -> bool) -> anyhow::Result<Version> {
+pub fn read(mut from: impl Read, in_time: impl Fn() -> bool) -> Result<Version> {
     let mut version = Version::default();
     let (mut block, mut edit, mut edits) = (vec![0; BLOCK_BYTES], Vec::new(), 0_u64);
     loop {
@@ -83,7 +83,7 @@ pub fn read(mut from: impl Read, in_time: impl Fn() -> bool) -> anyhow::Result<V
     }
 }
 
-fn read_block(from: &mut impl Read, block: &mut [u8]) -> anyhow::Result<usize> {
+fn read_block(from: &mut impl Read, block: &mut [u8]) -> Result<usize> {
     let mut length = 0;
     while let Some(rest) = block.get_mut(length..).filter(|rest| !rest.is_empty()) {
         match from.read(rest) {
@@ -97,7 +97,7 @@ fn read_block(from: &mut impl Read, block: &mut [u8]) -> anyhow::Result<usize> {
 }
 
 impl Version {
-    fn apply(&mut self, edit: &[u8]) -> anyhow::Result<()> {
+    fn apply(&mut self, edit: &[u8]) -> Result<()> {
         let mut fields = Fields(edit);
         let (mut family, mut new, mut removed, mut name, mut dropped) =
             (0, Vec::new(), Vec::new(), None, false);
@@ -144,14 +144,14 @@ impl Version {
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
-    fn byte(&mut self) -> anyhow::Result<u8> {
+    fn byte(&mut self) -> Result<u8> {
         let (first, rest) = self.0.split_first().context("it ends too early")?;
         self.0 = rest;
         Ok(*first)
     }
 
     /// Varint: seven bits per byte, lowest first.
-    fn number(&mut self) -> anyhow::Result<u64> {
+    fn number(&mut self) -> Result<u64> {
         let mut number = 0;
         for shift in (0..70).step_by(7) {
             let byte = self.byte()?;
@@ -163,7 +163,7 @@ impl<'a> Fields<'a> {
         bail!("a number without end")
     }
 
-    fn bytes(&mut self) -> anyhow::Result<&'a [u8]> {
+    fn bytes(&mut self) -> Result<&'a [u8]> {
         let length = usize::try_from(self.number()?)?;
         let (bytes, rest) = self
             .0
@@ -174,7 +174,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Level, number, size, keys and more, depending on the version.
-    fn table(&mut self, kind: u64) -> anyhow::Result<(u64, LevelTable)> {
+    fn table(&mut self, kind: u64) -> Result<(u64, LevelTable)> {
         let (level, number) = (self.number()?, self.number()?);
         ensure!(level < 64, "a level {level}");
         if kind == 102 {

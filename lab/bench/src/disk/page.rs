@@ -3,6 +3,7 @@ use faultline_pages::{
     cells::{figure, known, number, row, table, words},
     model::{BarSeries, Bars, Block, Cell, Chart, Table},
 };
+use std::iter;
 
 pub fn blocks(disks: &[Disk]) -> Vec<Block> {
     if disks.is_empty() {
@@ -44,7 +45,7 @@ fn totals(disks: &[Disk]) -> Block {
     let note = "On disk is less where files have holes, more where blocks are not full.";
     let mut out = space_table("storage", "Storage space", "folder", note);
     for disk in disks {
-        let cells = std::iter::once(words(&disk.folder)).chain(space(disk.total.as_ref()));
+        let cells = iter::once(words(&disk.folder)).chain(space(disk.total.as_ref()));
         out.rows.push(row(&disk.node, cells));
     }
     Block::Table(out)
@@ -55,7 +56,7 @@ fn kinds(disks: &[Disk]) -> Block {
     let mut out = space_table("storage-by-type", title, "type of file", "");
     for disk in disks {
         for (kind, of_kind) in &disk.kinds {
-            let cells = std::iter::once(words(kind)).chain(space(Some(of_kind)));
+            let cells = iter::once(words(kind)).chain(space(Some(of_kind)));
             out.rows.push(row(&disk.node, cells));
         }
     }

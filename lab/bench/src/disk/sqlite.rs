@@ -4,7 +4,7 @@
 //! read is reported.
 
 use super::{Database, DatabasePart, Limit, merge_smallest};
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, Result, ensure};
 use faultline_kernel::FileVersion;
 use faultline_recording::{open_immutable, with_suffix};
 use rusqlite::Connection;
@@ -52,7 +52,7 @@ pub fn database(path: &Path, relative_path: String, limit: Limit<'_>) -> Databas
     }
 }
 
-fn parts(path: &Path, limit: Limit<'_>) -> anyhow::Result<Vec<DatabasePart>> {
+fn parts(path: &Path, limit: Limit<'_>) -> Result<Vec<DatabasePart>> {
     let database = open_immutable(path)?;
     let index_tables = index_tables(&database)?;
     let bytes = sizes(&database, limit)?;
@@ -86,7 +86,7 @@ fn part(name: String, bytes: u64) -> DatabasePart {
 }
 
 /// Bytes of the pages of each table and index.
-fn sizes(database: &Connection, limit: Limit<'_>) -> anyhow::Result<BTreeMap<String, u64>> {
+fn sizes(database: &Connection, limit: Limit<'_>) -> Result<BTreeMap<String, u64>> {
     let mut statement = database
         .prepare("SELECT name, pgsize FROM dbstat")
         .context("dbstat")?;

@@ -8,7 +8,7 @@ use crate::{
     failure::Failure,
     plan::{Cell as PlanCell, Plan},
 };
-use anyhow::Context as _;
+use anyhow::{Context as _, Result};
 use faultline_common::clock;
 use futures_util::future::join_all;
 use std::collections::BTreeMap;
@@ -16,14 +16,14 @@ use tokio_rustls::TlsConnector;
 
 impl Engine {
     /// Sends every cell once, to all arms of a subject at the same time. Returns the decoded bytes.
-    pub fn probe(&self, plan: &Plan) -> anyhow::Result<Vec<Result<Vec<u8>, Failure>>> {
+    pub fn probe(&self, plan: &Plan) -> Result<Vec<Result<Vec<u8>, Failure>>> {
         let pace = Pace::default();
         let answers = self.with_signals(&pace, || (), send_all(plan, self.tls.as_ref(), &pace))?;
         let answers = answers.filter(|_| pace.ended_by().is_none());
         answers.with_context(|| pace.ended_early())
     }
 
-    pub fn probe_json(&self, plan: &Plan) -> anyhow::Result<Vec<serde_json::Value>> {
+    pub fn probe_json(&self, plan: &Plan) -> Result<Vec<serde_json::Value>> {
         let mut values = Vec::new();
         for (answer, cell) in self.probe(plan)?.into_iter().zip(&plan.cells) {
             let bytes = answer.map_err(|failure| {
@@ -41,7 +41,7 @@ async fn send_all(
     plan: &Plan,
     tls: Option<&TlsConnector>,
     pace: &Pace,
-) -> anyhow::Result<Vec<Result<Vec<u8>, Failure>>> {
+) -> Result<Vec<Result<Vec<u8>, Failure>>> {
     let connections = || Connections::new(plan, tls.cloned());
     let mut connections: Vec<Connections> = plan.arms.iter().map(|_| connections()).collect();
     let mut answers = BTreeMap::new();
@@ -67,7 +67,7 @@ async fn send_one(
     index: usize,
     arm_connections: &mut Connections,
     pace: &Pace,
-) -> anyhow::Result<Option<(usize, Result<Vec<u8>, Failure>)>> {
+) -> Result<Option<(usize, Result<Vec<u8>, Failure>)>> {
     let cell = &plan.cells[index];
     let mut decoder = Decoder::new()?;
     arm_connections.open(plan, cell).await;

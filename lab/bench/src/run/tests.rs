@@ -19,6 +19,7 @@ use crate::{
 };
 use server::{Reply, Server, good, http};
 use std::{
+    io,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicUsize, Ordering},
@@ -449,7 +450,7 @@ fn bench_requests_no_compression() {
     let url = format!("http://{}", listener.local_addr().unwrap());
     let node = std::thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
-        let lines = std::io::BufRead::lines(std::io::BufReader::new(stream));
+        let lines = io::BufRead::lines(io::BufReader::new(stream));
         lines
             .map_while(Result::ok)
             .take_while(|line| !line.is_empty())

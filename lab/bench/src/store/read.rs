@@ -5,7 +5,7 @@ use crate::{
     plan::MAX_REQUESTS,
     results::{CellHead, Header, PHASES, Results, Sample, Timing},
 };
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use faultline_common::files::{self, AtPath};
 use faultline_recording::{DatabaseKind, Error, ForeignDatabase};
 use rusqlite::Row;
@@ -26,7 +26,7 @@ pub enum Stored<C> {
 }
 
 /// Reads the results of a finished, unfinished or killed run.
-pub fn read<C: DeserializeOwned>(path: &Path) -> anyhow::Result<Stored<C>> {
+pub fn read<C: DeserializeOwned>(path: &Path) -> Result<Stored<C>> {
     let database =
         ForeignDatabase::open(path, &KIND, &TABLES).map_err(|error| describe_error(path, error))?;
     let header = |_, row: &Row<'_>| Ok(row.get(0)?);
@@ -50,7 +50,7 @@ struct Preset {
     preset: String,
 }
 
-fn parsed<T: DeserializeOwned>(header: &str) -> anyhow::Result<T> {
+fn parsed<T: DeserializeOwned>(header: &str) -> Result<T> {
     serde_json::from_str(header).context("its header")
 }
 
@@ -58,8 +58,8 @@ fn parsed<T: DeserializeOwned>(header: &str) -> anyhow::Result<T> {
 fn rows<T>(
     database: &ForeignDatabase,
     sql: &str,
-    read: impl Fn(usize, &Row<'_>) -> anyhow::Result<T>,
-) -> anyhow::Result<Vec<T>> {
+    read: impl Fn(usize, &Row<'_>) -> Result<T>,
+) -> Result<Vec<T>> {
     let mut rows = Vec::new();
     let walked = database.walk(sql, [], |row| {
         rows.push(read(rows.len(), row)?);
@@ -78,7 +78,7 @@ fn describe_error(path: &Path, error: Error) -> anyhow::Error {
     }
 }
 
-fn results(database: &ForeignDatabase, header: Header) -> anyhow::Result<Results> {
+fn results(database: &ForeignDatabase, header: Header) -> Result<Results> {
     ensure!(
         header.verdicts.len() == header.arms.len(),
         "its header is damaged"
@@ -114,13 +114,13 @@ fn results(database: &ForeignDatabase, header: Header) -> anyhow::Result<Results
     })
 }
 
-fn optional_u64(row: &Row<'_>, index: usize) -> anyhow::Result<Option<u64>> {
+fn optional_u64(row: &Row<'_>, index: usize) -> Result<Option<u64>> {
     let number: Option<i64> = row.get(index)?;
     let number = number.map(u64::try_from).transpose();
     number.context("a number below 0")
 }
 
-fn sample(row: &Row<'_>) -> anyhow::Result<Sample> {
+fn sample(row: &Row<'_>) -> Result<Sample> {
     let number =
         |index| optional_u64(row, index)?.context("a number is missing in its table sample");
     let timing = || {

@@ -5,7 +5,7 @@ use crate::{
 };
 use faultline_common::args::UsageError;
 use rusqlite::Connection;
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 fn read(path: &Path) -> anyhow::Result<Results> {
     match super::read::<serde::de::IgnoredAny>(path)? {
@@ -53,7 +53,7 @@ fn a_written_results_file_is_read_back() {
     assert_eq!(number("SELECT sum(count) FROM histogram"), 59);
     let unknown = "SELECT count(*) FROM sample WHERE sent IS NULL AND received IS NULL AND decode_cpu_ns IS NULL";
     assert_eq!(number(unknown), 1, "0 is not what is not known");
-    let names = std::fs::read_dir(folder.path()).unwrap().count();
+    let names = fs::read_dir(folder.path()).unwrap().count();
     assert_eq!(names, 1, "one file");
 }
 
@@ -97,7 +97,7 @@ fn an_abandoned_results_file_is_deleted() {
 fn an_invalid_new_file_name_is_refused_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let taken = folder.path().join("run.flb");
-    std::fs::write(&taken, "precious").unwrap();
+    fs::write(&taken, "precious").unwrap();
     let nowhere = folder.path().join("nope/x.flb");
     for (path, why) in [
         (
@@ -113,7 +113,7 @@ fn an_invalid_new_file_name_is_refused_with_a_remedy() {
             assert!(refused.to_string().ends_with(why), "{refused}");
         }
     }
-    assert_eq!(std::fs::read_to_string(&taken).unwrap(), "precious");
+    assert_eq!(fs::read_to_string(&taken).unwrap(), "precious");
     for (path, why) in [
         (folder.path().join("other.flb"), ": no such file"),
         (nowhere, ": no such folder: "),
@@ -134,7 +134,7 @@ fn a_file_name_is_never_interpreted_as_an_sqlite_uri() {
     let relative = Path::new("file:faultline-test-of-a-name.flb?mode=memory");
     let absolute = std::path::absolute(relative).unwrap();
     write(relative, &run);
-    let written = (read(relative), std::fs::remove_file(absolute));
+    let written = (read(relative), fs::remove_file(absolute));
     assert_eq!((written.0.unwrap(), written.1.unwrap()), (run, ()));
 }
 
@@ -142,7 +142,7 @@ fn a_file_name_is_never_interpreted_as_an_sqlite_uri() {
 fn a_damaged_or_foreign_results_file_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.flb");
-    std::fs::write(&path, "no database at all, however long it may be").unwrap();
+    fs::write(&path, "no database at all, however long it may be").unwrap();
     assert!(format!("{:#}", read(&path).unwrap_err()).contains("run.flb"));
     let damages = [
         "UPDATE sample SET cell = 7 WHERE number = 3",
@@ -155,7 +155,7 @@ fn a_damaged_or_foreign_results_file_is_refused_by_name() {
         "UPDATE sample SET round = 4294967295 WHERE number = 0",
     ];
     for damage in damages {
-        std::fs::remove_file(&path).unwrap();
+        fs::remove_file(&path).unwrap();
         write(
             &path,
             &results(3, &[("a", 904, &|_| 1), ("b", 904, &|_| 5)]),
@@ -198,7 +198,7 @@ fn a_malicious_results_file_costs_no_more_than_its_size() {
             .unwrap();
         let refused = format!("{:#}", read(&path).unwrap_err());
         assert!(refused.contains("not read: "), "{harm}: {refused}");
-        std::fs::remove_file(&path).unwrap();
+        fs::remove_file(&path).unwrap();
     }
     write(&path, &results(300, &[("a", 904, &|_| 1)]));
     refer_again_and_again(&path);
@@ -221,7 +221,7 @@ fn refer_again_and_again(path: &Path) {
         )
         .unwrap() as usize;
     drop(database);
-    let mut bytes = std::fs::read(path).unwrap();
+    let mut bytes = fs::read(path).unwrap();
     let (begin, leaf) = ((root - 1) * PAGE, bytes.len() / PAGE + 1);
     let page = &bytes[begin..begin + PAGE];
     assert_eq!(page[0], 5, "it has pages below");
@@ -243,7 +243,7 @@ fn refer_again_and_again(path: &Path) {
         root_page[at + 4..at + 6].copy_from_slice(&[0x80 | (cell >> 7) as u8, (cell & 0x7f) as u8]);
     }
     bytes[28..32].copy_from_slice(&(leaf as u32).to_be_bytes());
-    std::fs::write(path, bytes).unwrap();
+    fs::write(path, bytes).unwrap();
 }
 
 /// Whatever one changes in a file, it is refused or shown.
@@ -255,7 +255,7 @@ fn a_results_file_with_changed_bytes_is_refused_or_shown() {
         &path,
         &results(40, &[("a", 904, &|round| round * 1000), ("b", 90, &|_| 5)]),
     );
-    let whole = std::fs::read(&path).unwrap();
+    let whole = fs::read(&path).unwrap();
     let mut random = fastrand::Rng::with_seed(11);
     let mut shown = 0;
     for _ in 0..100 {
@@ -265,7 +265,7 @@ fn a_results_file_with_changed_bytes_is_refused_or_shown() {
             bytes[index] = random.u8(..);
         }
         bytes.truncate(random.usize(whole.len() - 100..whole.len() * 2));
-        std::fs::write(&path, bytes).unwrap();
+        fs::write(&path, bytes).unwrap();
         if let Ok(results) = read(&path) {
             let text = crate::render::text(&results) + &crate::tables::csv(&results);
             assert!(!text.is_empty());

@@ -5,12 +5,12 @@ use crate::{
     results::{CellHead, Header, Results, Sample, Timing},
     run::RunState,
 };
-use anyhow::Context as _;
+use anyhow::{Context as _, Result};
 use faultline_common::{args::UsageError, files, output::say};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, params};
 use serde::Serialize;
 use std::{
-    fs::File,
+    fs::{self, File},
     path::{Path, PathBuf},
     sync::mpsc::{Receiver, Sender, channel},
     thread::{Builder, JoinHandle},
@@ -25,18 +25,18 @@ type Bucket = (usize, u64, u64, u64);
 pub struct ResultsFile {
     sender: Sender<Message>,
     /// Fails if any part of the run is missing in the file.
-    thread: JoinHandle<anyhow::Result<()>>,
+    thread: JoinHandle<Result<()>>,
 }
 
 enum Message {
     /// The channel returns whether the start was written.
-    Begin(Box<Header>, Vec<CellHead>, Sender<anyhow::Result<()>>),
+    Begin(Box<Header>, Vec<CellHead>, Sender<Result<()>>),
     Append(Vec<Sample>, RunState),
     End(Box<Header>, Vec<Bucket>),
 }
 
 /// `option` names `path` in errors.
-pub fn check_new(option: &str, path: &Path) -> anyhow::Result<()> {
+pub fn check_new(option: &str, path: &Path) -> Result<()> {
     match files::creation_error(path) {
         Some(why) => Err(UsageError(format!("{option} {why}")).into()),
         None => Ok(()),
@@ -44,7 +44,7 @@ pub fn check_new(option: &str, path: &Path) -> anyhow::Result<()> {
 }
 
 impl ResultsFile {
-    pub fn create(path: &Path) -> anyhow::Result<ResultsFile> {
+    pub fn create(path: &Path) -> Result<ResultsFile> {
         let writer = ResultsWriter {
             path: path.to_owned(),
             database: create(path)?,
@@ -61,7 +61,7 @@ impl ResultsFile {
         Ok(ResultsFile { sender, thread })
     }
 
-    pub fn begin(&self, header: &Header, cells: &[CellHead]) -> anyhow::Result<()> {
+    pub fn begin(&self, header: &Header, cells: &[CellHead]) -> Result<()> {
         let (sender, written) = channel();
         self.send(Message::Begin(
             Box::new(header.clone()),
@@ -77,7 +77,7 @@ impl ResultsFile {
     }
 
     /// Fails if any part of the run is missing in the file.
-    pub fn finish(self, results: &Results) -> anyhow::Result<()> {
+    pub fn finish(self, results: &Results) -> Result<()> {
         let buckets = (0..results.cells.len())
             .flat_map(|cell| buckets(results, cell))
             .collect();
@@ -95,7 +95,7 @@ impl ResultsFile {
         let _ = self.sender.send(message);
     }
 
-    fn ended(self) -> anyhow::Result<()> {
+    fn ended(self) -> Result<()> {
         drop(self.sender);
         let ended = self.thread.join();
         ended.map_err(|_| anyhow::anyhow!("the thread of --out failed"))?
@@ -103,7 +103,7 @@ impl ResultsFile {
 }
 
 /// Creates a results file with the document as header and no requests.
-pub fn write_document(path: &Path, document: &impl Serialize) -> anyhow::Result<()> {
+pub fn write_document(path: &Path, document: &impl Serialize) -> Result<()> {
     let mut database = create(path)?;
     transact(&mut database, |transaction| {
         insert_header(transaction, document)
@@ -113,8 +113,8 @@ pub fn write_document(path: &Path, document: &impl Serialize) -> anyhow::Result<
 
 fn transact(
     database: &mut Connection,
-    write: impl FnOnce(&Transaction<'_>) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
+    write: impl FnOnce(&Transaction<'_>) -> Result<()>,
+) -> Result<()> {
     let transaction = database.transaction()?;
     write(&transaction)?;
     Ok(transaction.commit()?)
@@ -124,11 +124,11 @@ fn option_and_path(path: &Path) -> String {
     format!("--out {}", path.display())
 }
 
-fn create(path: &Path) -> anyhow::Result<Connection> {
+fn create(path: &Path) -> Result<Connection> {
     check_new("--out", path)?;
     // Never writes through a symbolic link.
     File::create_new(path).with_context(|| option_and_path(path))?;
-    let initialize = || -> anyhow::Result<Connection> {
+    let initialize = || -> Result<Connection> {
         // SQLite treats a name that begins with `file:` as a URI.
         let absolute = std::path::absolute(path)?;
         let mut database =
@@ -146,7 +146,7 @@ fn create(path: &Path) -> anyhow::Result<Connection> {
     initialize()
         .with_context(|| option_and_path(path))
         .inspect_err(|_| {
-            let _ = std::fs::remove_file(path);
+            let _ = fs::remove_file(path);
         })
 }
 
@@ -160,7 +160,7 @@ struct ResultsWriter {
 }
 
 impl ResultsWriter {
-    fn write_until_end(mut self, messages: &Receiver<Message>) -> anyhow::Result<()> {
+    fn write_until_end(mut self, messages: &Receiver<Message>) -> Result<()> {
         let mut last = Ok(());
         for message in messages {
             match message {
@@ -183,12 +183,12 @@ impl ResultsWriter {
         }
         if self.header.is_none() {
             // This thread created the file, and it has no run.
-            let _ = std::fs::remove_file(&self.path);
+            let _ = fs::remove_file(&self.path);
         }
         last
     }
 
-    fn begin(&mut self, mut header: Box<Header>, cells: &[CellHead]) -> anyhow::Result<()> {
+    fn begin(&mut self, mut header: Box<Header>, cells: &[CellHead]) -> Result<()> {
         header.stopped_by = Some(UNFINISHED.to_owned());
         transact(&mut self.database, |transaction| {
             insert_header(transaction, &header)?;
@@ -209,7 +209,7 @@ impl ResultsWriter {
     }
 
     /// Writes all pending data in one transaction.
-    fn write(&mut self) -> anyhow::Result<()> {
+    fn write(&mut self) -> Result<()> {
         transact(&mut self.database, |transaction| {
             if let Some(header) = &self.header {
                 let header = serde_json::to_string(header)?;
@@ -233,7 +233,7 @@ impl ResultsWriter {
     }
 
     /// Reports the first failed write, and the first write that succeeds again.
-    fn report_change(&mut self, written: &anyhow::Result<()>) {
+    fn report_change(&mut self, written: &Result<()>) {
         let option_and_path = option_and_path(&self.path);
         match written {
             Err(error) if !self.is_failing => say(&format!(
@@ -258,13 +258,13 @@ pub fn reason(error: &anyhow::Error) -> String {
     }
 }
 
-fn insert_header(transaction: &Transaction<'_>, header: &impl Serialize) -> anyhow::Result<()> {
+fn insert_header(transaction: &Transaction<'_>, header: &impl Serialize) -> Result<()> {
     let header = serde_json::to_string(header)?;
     transaction.execute("INSERT INTO run VALUES (?)", [header])?;
     Ok(())
 }
 
-fn insert_samples(transaction: &Transaction<'_>, samples: &[Sample]) -> anyhow::Result<()> {
+fn insert_samples(transaction: &Transaction<'_>, samples: &[Sample]) -> Result<()> {
     let mut insert = transaction.prepare_cached(
         "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )?;

@@ -9,7 +9,7 @@ use crate::{
 use faultline_pages::{cells, model::Block};
 use faultline_stats::arms::Direction;
 use faultline_text::number;
-use std::fmt::Write as _;
+use std::{fmt::Write as _, iter};
 
 pub fn tables(results: &Results) -> String {
     let sentences = sentences(results);
@@ -108,7 +108,7 @@ fn sentence(reference: &str, compared: &Comparison, interval: &str) -> String {
 
 pub fn page(results: &Results) -> Vec<Block> {
     let arms = &results.header.arms;
-    let columns: Vec<(&str, &str)> = std::iter::once(("", ""))
+    let columns: Vec<(&str, &str)> = iter::once(("", ""))
         .chain(arms.iter().map(|arm| (arm.as_str(), "ms")))
         .collect();
     let mut out = cells::table("study-means", "Mean time of each", &columns, "");
@@ -121,9 +121,7 @@ pub fn page(results: &Results) -> Vec<Block> {
     let sentences = sentences(results).into_iter();
     let sentences =
         sentences.map(|(subject, sentence)| Block::Text(format!("{subject}: {sentence}")));
-    std::iter::once(Block::Table(out))
-        .chain(sentences)
-        .collect()
+    iter::once(Block::Table(out)).chain(sentences).collect()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use crate::{bench, stand_in::start};
 use serde_json::json;
 use std::{
-    fs,
+    env, fs,
     io::{BufRead as _, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -18,7 +18,7 @@ const DEADLINE: Duration = Duration::from_secs(120);
 /// The child of the tests below; alone it does nothing.
 #[test]
 fn a_child_runs_a_command_line() {
-    if let Ok(words) = std::env::var(WORDS) {
+    if let Ok(words) = env::var(WORDS) {
         let words: Vec<&str> = words.lines().collect();
         bench(&words).unwrap();
     }
@@ -26,7 +26,7 @@ fn a_child_runs_a_command_line() {
 
 /// A program of its own that runs `bench`, with its standard error.
 fn program(words: &[&str]) -> Child {
-    Command::new(std::env::current_exe().unwrap())
+    Command::new(env::current_exe().unwrap())
         .args([
             "--exact",
             "killed::a_child_runs_a_command_line",

@@ -1,4 +1,5 @@
 use super::*;
+use std::fs;
 
 #[test]
 fn a_database_on_nfs_is_refused_with_the_key_that_moves_it() {
@@ -139,8 +140,8 @@ fn a_campaign_store_with_extra_tables_or_damage_is_refused() {
         .execute_batch(undo)
         .unwrap();
     Store::open(&folder.path().join(RESULTS)).unwrap();
-    let bytes = std::fs::read(&path).unwrap();
-    std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    let bytes = fs::read(&path).unwrap();
+    fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
     refused();
 }
 

@@ -2,7 +2,7 @@ use crate::plan::Plan;
 use faultline_runner::record::output_of;
 use faultline_text::{counted, parse_time};
 use itertools::Itertools;
-use std::{path::Path, time::Duration};
+use std::{fs, path::Path, time::Duration};
 use toml::{Table, Value};
 
 /// The daemon's default.
@@ -14,7 +14,7 @@ const MAX_LINE_CHARS: usize = 120;
 /// The daemon's verdict on `recorder.config`. `None` without a daemon or readable file.
 pub fn daemon_verdict(plan: &Plan, daemon: Option<&Path>) -> Option<Result<(), String>> {
     let (daemon, file) = (daemon?, plan.recorder.config.as_deref()?);
-    std::fs::File::open(file).ok()?;
+    fs::File::open(file).ok()?;
     let output = output_of(
         daemon,
         &[
@@ -69,10 +69,10 @@ pub fn phase(plan: &Plan) -> Option<Table> {
     let Some(file) = &plan.recorder.config else {
         return Some(Table::new());
     };
-    std::fs::metadata(file)
+    fs::metadata(file)
         .ok()
         .filter(|meta| meta.is_file() && meta.len() <= MAX_CONFIG_BYTES)?;
-    let mut config: Table = std::fs::read_to_string(file).ok()?.parse().ok()?;
+    let mut config: Table = fs::read_to_string(file).ok()?.parse().ok()?;
     match config.remove("phase") {
         Some(Value::Table(phase)) => Some(phase),
         _ => Some(Table::new()),

@@ -15,6 +15,7 @@ use faultline_runner::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fs, io,
     os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
 };
@@ -23,7 +24,7 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
     let paths = named_folders(plan).into_iter().map(|(_, path)| path);
     let paths: Vec<&Path> = paths.collect();
     let state = host::inspect(&HostRoot::default(), &paths, &|_| false);
-    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
+    let online = fs::read_to_string("/sys/devices/system/cpu/online").ok();
     let recorder = recorder::find(plan.recorder.program.as_deref(), "recorder.program")
         .map_err(|e| e.to_string());
     let mut facts = HostFacts {
@@ -60,7 +61,7 @@ fn folder(disk: Disk) -> (PathBuf, FolderFacts) {
     let path = disk.path;
     let facts = FolderFacts {
         is_there: path.is_dir(),
-        real: std::fs::canonicalize(&path).ok(),
+        real: fs::canonicalize(&path).ok(),
         not_marked: folders::check(&path).err().map(|error| error.to_string()),
         device: disk.device,
         blocked: blocked(&path),
@@ -131,7 +132,7 @@ fn program(program_name: &str) -> Result<PathBuf, String> {
 }
 
 fn executable(file: &Path) -> Result<(), String> {
-    let meta = std::fs::metadata(file).map_err(in_words)?;
+    let meta = fs::metadata(file).map_err(in_words)?;
     if !meta.is_file() {
         return Err("is no file".to_owned());
     }
@@ -157,7 +158,7 @@ fn files(plan: &Plan) -> BTreeMap<PathBuf, Result<(), String>> {
     let binaries = plan.arms.iter().map(|arm| &arm.binary);
     let binaries = binaries.chain([&workload.binary]).flatten();
     let keypair = |path: &Path| readable(path).and_then(|()| stake::check_keypair(path));
-    let folder = |path: &Path| match std::fs::metadata(path).map_err(in_words)?.is_dir() {
+    let folder = |path: &Path| match fs::metadata(path).map_err(in_words)?.is_dir() {
         true => Ok(()),
         false => Err("is no folder".to_owned()),
     };
@@ -175,7 +176,7 @@ fn files(plan: &Plan) -> BTreeMap<PathBuf, Result<(), String>> {
 }
 
 fn readable(path: &Path) -> Result<(), String> {
-    std::fs::File::open(path).map(drop).map_err(in_words)
+    fs::File::open(path).map(drop).map_err(in_words)
 }
 
 fn user(plan: &Plan) -> Result<(), String> {
@@ -224,7 +225,7 @@ fn blocked(path: &Path) -> Option<PathBuf> {
 
 /// Number of a block device, or of the device that has the file.
 fn device(path: &Path) -> Result<u64, String> {
-    let meta = std::fs::metadata(path).map_err(in_words)?;
+    let meta = fs::metadata(path).map_err(in_words)?;
     let number = if meta.file_type().is_block_device() {
         meta.rdev()
     } else {
@@ -238,10 +239,10 @@ fn device(path: &Path) -> Result<u64, String> {
     }
 }
 
-fn in_words(error: std::io::Error) -> String {
+fn in_words(error: io::Error) -> String {
     match error.kind() {
-        std::io::ErrorKind::NotFound => "is not there".to_owned(),
-        std::io::ErrorKind::PermissionDenied => "may not be read".to_owned(),
+        io::ErrorKind::NotFound => "is not there".to_owned(),
+        io::ErrorKind::PermissionDenied => "may not be read".to_owned(),
         _ => error.to_string(),
     }
 }

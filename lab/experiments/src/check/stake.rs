@@ -3,7 +3,7 @@ use crate::plan::{Kind, Plan, Workload};
 use faultline_client::rpc::{RetryPolicy, Rpc};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::json;
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 /// Public nodes limit requests.
 pub const RETRY_POLICY: RetryPolicy = RetryPolicy {
@@ -120,11 +120,11 @@ fn public_key(file: &Path) -> Result<String, String> {
             file.display()
         )
     };
-    let meta = std::fs::metadata(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let meta = fs::metadata(file).map_err(|error| format!("{}: {error}", file.display()))?;
     if !meta.is_file() || meta.len() > MAX_KEYPAIR_BYTES {
         return Err(no_keypair());
     }
-    let text = std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let text = fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let bytes: Vec<u8> = serde_json::from_slice(&text).map_err(|_| no_keypair())?;
     match bytes.split_at_checked(32) {
         Some((_, public)) if public.len() == 32 => Ok(bs58::encode(public).into_string()),

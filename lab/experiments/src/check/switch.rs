@@ -2,7 +2,11 @@
 
 use super::OptionPresence;
 use memchr::memmem;
-use std::{fs::File, io::Read, path::Path};
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::Path,
+};
 
 const ELF: &[u8] = b"\x7fELF";
 const CHUNK_BYTES: usize = 1 << 18;
@@ -11,7 +15,7 @@ const CHUNK_BYTES: usize = 1 << 18;
 pub fn search(file: &Path, name: &str, excluded_suffix: &str) -> OptionPresence {
     let opened = std::fs::metadata(file).and_then(|meta| match meta.is_file() {
         true => File::open(file),
-        false => Err(std::io::Error::other("is no file")),
+        false => Err(io::Error::other("is no file")),
     });
     let searched = opened.and_then(|mut file| {
         let mut start = Vec::new();
@@ -33,7 +37,7 @@ pub fn search(file: &Path, name: &str, excluded_suffix: &str) -> OptionPresence 
 }
 
 /// Uses constant memory.
-fn contains(file: &mut impl Read, wanted: &[u8], excluded_suffix: &[u8]) -> std::io::Result<bool> {
+fn contains(file: &mut impl Read, wanted: &[u8], excluded_suffix: &[u8]) -> io::Result<bool> {
     if wanted.is_empty() {
         return Ok(true);
     }

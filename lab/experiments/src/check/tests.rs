@@ -4,6 +4,7 @@ use faultline_kernel::{Level, LevelMemory};
 use faultline_runner::isolation::{Abilities, CpuSet};
 use std::{
     collections::BTreeMap,
+    fs,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -347,7 +348,7 @@ fn a_program_that_ignores_the_cache_size_option_is_refused() {
 fn an_unsupported_validator_option_is_refused_naming_supporting_releases() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("agave-validator");
-    std::fs::write(
+    fs::write(
         &file,
         b"\x7fELF accounts-db-read-cache-limit-mb accounts-index-bins",
     )
@@ -373,7 +374,7 @@ fn an_unsupported_validator_option_is_refused_naming_supporting_releases() {
         Refuse,
         "gives --accounts-db-read-cache-limit, which",
     );
-    std::fs::write(&file, "#!/bin/sh").unwrap();
+    fs::write(&file, "#!/bin/sh").unwrap();
     only(
         &lacks,
         &gathered(&lacks),
@@ -544,7 +545,7 @@ fn no_voting_does_not_excuse_a_vote_account() {
 fn an_identity_file_that_is_not_a_keypair_is_reported_once() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("id.json");
-    std::fs::write(&file, "name = \"p\"\n").unwrap();
+    fs::write(&file, "name = \"p\"\n").unwrap();
     let plan = but(TWO_ARMS, "[stop]", &format!("identity = {file:?}\n[stop]"));
     let gathered = gather(&plan, Err("not asked".to_owned()));
     let facts = HostFacts {
@@ -558,7 +559,7 @@ fn an_identity_file_that_is_not_a_keypair_is_reported_once() {
         Refuse,
         "id.json: is no keypair as solana-keygen writes it",
     );
-    std::fs::write(&file, format!("{:?}", [1_u8; 64])).unwrap();
+    fs::write(&file, format!("{:?}", [1_u8; 64])).unwrap();
     assert_eq!(gather(&plan, Err(String::new())).files[&file], Ok(()));
 }
 
@@ -566,7 +567,7 @@ fn an_identity_file_that_is_not_a_keypair_is_reported_once() {
 fn a_file_where_a_folder_is_expected_is_refused() {
     let root = tempfile::tempdir().unwrap();
     let file = root.path().join("base.toml");
-    std::fs::write(&file, "").unwrap();
+    fs::write(&file, "").unwrap();
     for folder in [file.clone(), file.join("x/y")] {
         let plan = but(TWO_ARMS, "\"/state\"", &format!("{folder:?}"));
         let mut facts = fit(&plan);
@@ -612,9 +613,8 @@ fn a_recorder_rejecting_its_configuration_is_reported_before_any_run() {
     let folder = tempfile::tempdir().unwrap();
     let script = |name: &str, text: &str| {
         let file = folder.path().join(name);
-        std::fs::write(&file, format!("#!/bin/sh\n{text}\n")).unwrap();
-        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755))
-            .unwrap();
+        fs::write(&file, format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         file
     };
     let findings_for = |recorder: &Path| {
@@ -680,7 +680,7 @@ fn a_tip_unreachable_within_the_time_limit_is_reported() {
         &format!("[recorder]\nconfig = {config:?}\n[stop]\nat_tip_within = \"30s\""),
     );
     let known = |text: &str| {
-        std::fs::write(&config, text).unwrap();
+        fs::write(&config, text).unwrap();
         let at_tip_for = gather(&plan, Err(String::new())).at_tip_for;
         (
             at_tip_for,

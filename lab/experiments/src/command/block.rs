@@ -12,7 +12,7 @@ use crate::{
     schedule::schedule,
     slurm::{self, EXIT_NOT_NOW, Job, Jobs},
 };
-use anyhow::{bail, ensure};
+use anyhow::{Result, bail, ensure};
 use faultline_common::{
     args::UsageError,
     clock,
@@ -28,7 +28,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Besides the grace period, for the recorder and the scheduler.
 const STOP_MARGIN: Duration = Duration::from_secs(60);
 
-pub fn prepare(plan: &Plan) -> anyhow::Result<Folder> {
+pub fn prepare(plan: &Plan) -> Result<Folder> {
     let folder = Folder::new(&plan.folder);
     fs::create_dir_all(folder.path()).at(folder.path())?;
     let _lock = Lock::take(&folder.lock())?;
@@ -47,7 +47,7 @@ pub fn prepare(plan: &Plan) -> anyhow::Result<Folder> {
 }
 
 /// The exit code is 75 if the task or the host is in use, or the host is not fit.
-pub fn task_exit(what: &str, end: anyhow::Result<ExperimentEnd>) -> anyhow::Result<u8> {
+pub fn task_exit(what: &str, end: Result<ExperimentEnd>) -> Result<u8> {
     let not_now = |why: String| {
         say(&format!("{what}: not now: {why}"));
         Ok(EXIT_NOT_NOW)
@@ -66,11 +66,11 @@ pub fn task_exit(what: &str, end: anyhow::Result<ExperimentEnd>) -> anyhow::Resu
     }
 }
 
-pub fn block(args: &BlockArgs) -> anyhow::Result<u8> {
+pub fn block(args: &BlockArgs) -> Result<u8> {
     task_exit(&format!("block {}", args.block), run_block(args))
 }
 
-fn run_block(args: &BlockArgs) -> anyhow::Result<ExperimentEnd> {
+fn run_block(args: &BlockArgs) -> Result<ExperimentEnd> {
     let number = args.block;
     let folder = find_folder(&args.experiment)?;
     // Not merged: that looks at locks, which other blocks take now.
@@ -139,7 +139,7 @@ fn last_end(folder: &Folder, plan: &Plan, host: &str) -> Option<i64> {
     last
 }
 
-pub fn slurm(args: &SlurmArgs) -> anyhow::Result<u8> {
+pub fn slurm(args: &SlurmArgs) -> Result<u8> {
     let plan = plan_command::read(&args.plan)?;
     let folder = Folder::new(&plan.folder);
     if !args.print {
@@ -167,7 +167,7 @@ pub fn slurm(args: &SlurmArgs) -> anyhow::Result<u8> {
 }
 
 /// Submits the blocks that lack results.
-pub fn submit(folder: &Folder) -> anyhow::Result<u8> {
+pub fn submit(folder: &Folder) -> Result<u8> {
     let (plan, journal_state) = read_started(folder)?;
     let open = journal_state
         .turns
@@ -205,7 +205,7 @@ pub fn submit(folder: &Folder) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-pub fn stop(folder: &Folder, plan: &Plan, journal_state: &JournalState) -> anyhow::Result<u8> {
+pub fn stop(folder: &Folder, plan: &Plan, journal_state: &JournalState) -> Result<u8> {
     let (mut failed, mut next) = (Vec::new(), String::new());
     if slurm::script_path(folder).exists() {
         failed = cancel(&folder.scope(&plan.name), plan);
@@ -252,10 +252,7 @@ fn cancel(scope: &str, plan: &Plan) -> Vec<String> {
 
 /// Fails if the jobs are not known at the end. A second SIGTERM would end the runs by force, so a
 /// controller that does not answer is no reason to wait less.
-fn wait_until_ended(
-    longest: Duration,
-    mut jobs: impl FnMut() -> anyhow::Result<Vec<Job>>,
-) -> anyhow::Result<()> {
+fn wait_until_ended(longest: Duration, mut jobs: impl FnMut() -> Result<Vec<Job>>) -> Result<()> {
     let (begun, mut announced) = (clock::uptime(), false);
     loop {
         let jobs = jobs();

@@ -1,9 +1,9 @@
 use crate::plan::Plan;
-use anyhow::bail;
+use anyhow::{Result, bail};
 use std::collections::BTreeSet;
 
 /// Names the changed keys.
-pub fn refuse(begun: &Plan, now: &Plan) -> anyhow::Result<()> {
+pub fn refuse(begun: &Plan, now: &Plan) -> Result<()> {
     if begun.text == now.text {
         return Ok(());
     }

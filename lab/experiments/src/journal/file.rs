@@ -1,6 +1,6 @@
 use super::Line;
 use crate::folder::JOURNAL;
-use anyhow::Context;
+use anyhow::{Context, Result};
 use faultline_common::files::AtPath;
 use std::{
     fs::{File, OpenOptions},
@@ -17,7 +17,7 @@ pub struct Journal {
 
 impl Journal {
     /// Durable on return. Fails if the file exists.
-    pub fn create(path: &Path) -> anyhow::Result<Self> {
+    pub fn create(path: &Path) -> Result<Self> {
         let file = File::create_new(path).at(path)?;
         if let Some(folder) = path.parent() {
             File::open(folder)
@@ -32,7 +32,7 @@ impl Journal {
     }
 
     /// Removes an incomplete last line.
-    pub fn open(path: &Path) -> anyhow::Result<(Self, Vec<Line>)> {
+    pub fn open(path: &Path) -> Result<(Self, Vec<Line>)> {
         let (lines, length) = read_lines(path)?;
         let mut file = OpenOptions::new().write(true).open(path).at(path)?;
         file.set_len(length)
@@ -50,7 +50,7 @@ impl Journal {
     }
 
     /// Durable on return. On failure, a partial line is removed if possible.
-    pub fn append(&mut self, line: &Line) -> anyhow::Result<()> {
+    pub fn append(&mut self, line: &Line) -> Result<()> {
         let mut text = serde_json::to_vec(line).context("a line of the journal")?;
         text.push(b'\n');
         let written = self
@@ -69,11 +69,11 @@ impl Journal {
 }
 
 /// Fails on an invalid line in the middle.
-pub fn read(path: &Path) -> anyhow::Result<Vec<Line>> {
+pub fn read(path: &Path) -> Result<Vec<Line>> {
     read_lines(path).map(|(lines, _)| lines)
 }
 
-fn read_lines(path: &Path) -> anyhow::Result<(Vec<Line>, u64)> {
+fn read_lines(path: &Path) -> Result<(Vec<Line>, u64)> {
     let bytes = match std::fs::read(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let folder = path.parent().unwrap_or(path);

@@ -15,6 +15,7 @@ use faultline_settings::{
 };
 use itertools::Itertools;
 use std::{
+    fs,
     io::ErrorKind,
     path::{Path, PathBuf},
     time::Duration,
@@ -36,7 +37,7 @@ pub fn load(file: &Path) -> Result<Plan, Vec<ConfigError>> {
         }]
     };
     let absolute = std::path::absolute(file).map_err(|error| file_error(error.to_string()))?;
-    match std::fs::metadata(file) {
+    match fs::metadata(file) {
         Ok(meta) if !meta.is_file() => {
             return Err(file_error(
                 "is no file: name the plan's own file".to_owned(),
@@ -49,7 +50,7 @@ pub fn load(file: &Path) -> Result<Plan, Vec<ConfigError>> {
         }
         _ => {}
     }
-    let text = std::fs::read_to_string(file).map_err(|error| match error.kind() {
+    let text = fs::read_to_string(file).map_err(|error| match error.kind() {
         ErrorKind::NotFound => file_error(format!("is not there; {EXAMPLE_PLANS_HINT}")),
         _ => file_error(error.to_string()),
     })?;

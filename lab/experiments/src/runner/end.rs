@@ -9,11 +9,11 @@ use crate::{
     outcome::{Ending, Outcome, Validity},
     watch::Watch,
 };
-use anyhow::Context;
+use anyhow::{Context, Result};
 use faultline_runner::{isolation::Evidence, record::recorder::DEFAULT_INTERVAL};
 use faultline_text::time;
 use itertools::Itertools;
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const REPORT_AFTER: Duration = Duration::from_secs(2);
@@ -88,7 +88,7 @@ impl Runner<'_> {
             };
             let ending = Ending {
                 evidence: after.unwrap_or_default(),
-                notes: std::mem::take(&mut run.notes),
+                notes: mem::take(&mut run.notes),
                 ..Ending::new(outcome)
             };
             worse = worse.or(self.write_end(run, ending).err());
@@ -129,7 +129,7 @@ impl Runner<'_> {
             if all || is_forced || waited >= self.plan.stop.grace {
                 return;
             }
-            if waited >= REPORT_AFTER && !std::mem::replace(&mut printed, true) {
+            if waited >= REPORT_AFTER && !mem::replace(&mut printed, true) {
                 let open = runs
                     .iter_mut()
                     .filter_map(|run| (!ended(run)).then_some(run.scheduled.run))
@@ -144,7 +144,7 @@ impl Runner<'_> {
     }
 
     /// Returns the cgroup's final evidence.
-    fn close(&mut self, run: &mut Running) -> anyhow::Result<Evidence> {
+    fn close(&mut self, run: &mut Running) -> Result<Evidence> {
         let begun = run.watch.is_some();
         // The recorder reads the cgroup's files until it ends.
         let ended = run
@@ -220,12 +220,12 @@ impl Runner<'_> {
             outcome,
             validity,
             evidence: facts.after,
-            notes: std::mem::take(&mut run.notes),
+            notes: mem::take(&mut run.notes),
             stopped_unix_ns,
         }
     }
 
-    fn recorded(&mut self, run: &Running) -> anyhow::Result<(cache::CacheTotals, TickCoverage)> {
+    fn recorded(&mut self, run: &Running) -> Result<(cache::CacheTotals, TickCoverage)> {
         let recording = run.folder.join(RECORDING);
         let seen = self.system.cache(&recording)?;
         let interval = self.plan.recorder.interval.unwrap_or(DEFAULT_INTERVAL);

@@ -4,23 +4,18 @@ use crate::{
     passwd,
     plan::{CountedFrom, Kind, Plan, expand},
 };
-use anyhow::Context;
+use anyhow::{Context, Result};
 use faultline_common::files::AtPath;
 use faultline_runner::isolation::{CpuSet, Job, Launcher, folders::Owner};
 use itertools::Itertools;
-use std::{collections::BTreeMap, ffi::OsString, path::Path, time::Duration};
+use std::{collections::BTreeMap, env, ffi::OsString, path::Path, time::Duration};
 
 /// After this additional time, a capable launcher kills the run.
 const KILL_MARGIN: Duration = Duration::from_secs(3600);
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The job of a run, which waits at a gate in its folder.
-pub fn job(
-    plan: &Plan,
-    run: &Running,
-    scope: &str,
-    launcher: &dyn Launcher,
-) -> anyhow::Result<Job> {
+pub fn job(plan: &Plan, run: &Running, scope: &str, launcher: &dyn Launcher) -> Result<Job> {
     let expanded = expand(
         plan,
         &run.arm,
@@ -52,8 +47,8 @@ pub fn gated(
     launcher: &dyn Launcher,
     gate: Option<&Path>,
     cpus: Option<&CpuSet>,
-) -> anyhow::Result<Vec<OsString>> {
-    let own = std::env::current_exe().context("this program's own file is not known")?;
+) -> Result<Vec<OsString>> {
+    let own = env::current_exe().context("this program's own file is not known")?;
     let mut command: Vec<OsString> = vec![own.into(), "hold".into()];
     if launcher.is_parent_process() {
         command.extend([
@@ -75,13 +70,13 @@ pub fn environment(
     user: Option<&str>,
     given: BTreeMap<String, String>,
 ) -> Vec<(OsString, OsString)> {
-    let path = std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
+    let path = env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
     let home = match user {
         Some(user) => passwd::account(user)
             .ok()
             .map(|account| account.home.into())
             .filter(|home: &OsString| !home.is_empty()),
-        None => std::env::var_os("HOME"),
+        None => env::var_os("HOME"),
     };
     let user = user.map(OsString::from);
     let own = [
@@ -100,13 +95,13 @@ pub fn environment(
     all.into_iter().collect()
 }
 
-pub fn owner(user: Option<&str>) -> anyhow::Result<Option<Owner>> {
+pub fn owner(user: Option<&str>) -> Result<Option<Owner>> {
     let account = user.map(passwd::account).transpose()?;
     Ok(account.map(|account| account.owner))
 }
 
 /// Makes the run's folder. The program may write only in its subfolder.
-pub fn make_folder(folder: &Path, user: Option<&str>) -> anyhow::Result<()> {
+pub fn make_folder(folder: &Path, user: Option<&str>) -> Result<()> {
     let own = folder.join(PROGRAM_FOLDER);
     std::fs::create_dir_all(&own).at(&own)?;
     match owner(user)? {

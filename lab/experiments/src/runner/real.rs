@@ -16,7 +16,7 @@ use crate::{
     targets::{self, Target},
     watch::Now,
 };
-use anyhow::Context;
+use anyhow::{Context, Result};
 use faultline_common::{clock, output::say, signals::Signals};
 use faultline_kernel::HostRoot;
 use faultline_recording::{Progress, Recording, TickRow};
@@ -51,7 +51,7 @@ pub struct RealSystem {
 
 impl RealSystem {
     /// From here on, signals do not end this program.
-    pub fn new(launcher: Box<dyn Launcher>) -> anyhow::Result<Self> {
+    pub fn new(launcher: Box<dyn Launcher>) -> Result<Self> {
         let signals = Signals::listen().context("signals cannot be heard")?;
         Ok(RealSystem {
             launcher,
@@ -112,7 +112,7 @@ impl System for RealSystem {
         &*self.launcher
     }
 
-    fn host(&mut self, plan: &Plan, scope: &str) -> anyhow::Result<Vec<HostFinding>> {
+    fn host(&mut self, plan: &Plan, scope: &str) -> Result<Vec<HostFinding>> {
         let checks_load = plan.host.busy_cpus.severity != Severity::Ignore;
         let used = cpu_use(&self.root).filter(|_| checks_load);
         let before = used.map(|used| (used, clock::uptime()));
@@ -131,7 +131,7 @@ impl System for RealSystem {
         Ok(host_findings(plan, &self.root, busy, &groups))
     }
 
-    fn clear(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<Vec<String>> {
+    fn clear(&mut self, plan: &Plan, lane: &Lane) -> Result<Vec<String>> {
         let owner = owner(plan.workload.user.as_deref())?;
         let mut lines = Vec::new();
         for folder in lane.folders() {
@@ -155,7 +155,7 @@ impl System for RealSystem {
         Ok(lines)
     }
 
-    fn restore(&mut self, plan: &Plan, lane: &Lane, from: &Path) -> anyhow::Result<Vec<String>> {
+    fn restore(&mut self, plan: &Plan, lane: &Lane, from: &Path) -> Result<Vec<String>> {
         let owner = owner(plan.workload.user.as_deref())?;
         let restored = folders::restore(from, &lane.ledger, lane.snapshots.as_deref(), owner)?;
         let not_copied = named("; not copied: ", &restored.left);
@@ -166,7 +166,7 @@ impl System for RealSystem {
         )])
     }
 
-    fn cool(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<CacheDropped> {
+    fn cool(&mut self, plan: &Plan, lane: &Lane) -> Result<CacheDropped> {
         let mut warm: Vec<&Path> = lane.folders().collect();
         warm.extend(plan.restored_from());
         if plan.page_cache == PageCache::DropAll {
@@ -194,10 +194,7 @@ impl System for RealSystem {
         Ok(dropped)
     }
 
-    fn record(
-        &mut self,
-        recorder_request: &RecorderRequest<'_>,
-    ) -> anyhow::Result<Box<dyn Recorder>> {
+    fn record(&mut self, recorder_request: &RecorderRequest<'_>) -> Result<Box<dyn Recorder>> {
         let daemon = Daemon::start(&*self.launcher, recorder_request)?;
         Ok(Box::new(daemon))
     }
@@ -207,7 +204,7 @@ impl System for RealSystem {
         Box::new(RunObserver::new(root, pid, recording.to_owned()))
     }
 
-    fn announce(&mut self, file: &Path, targets: &[Target]) -> anyhow::Result<()> {
+    fn announce(&mut self, file: &Path, targets: &[Target]) -> Result<()> {
         targets::write(file, targets)
     }
 
@@ -215,7 +212,7 @@ impl System for RealSystem {
         progress(recording).ok()
     }
 
-    fn cache(&mut self, recording: &Path) -> anyhow::Result<cache::CacheTotals> {
+    fn cache(&mut self, recording: &Path) -> Result<cache::CacheTotals> {
         let cache_totals =
             cache::CacheTotals::of(&Recording::open(recording)?.program_cache_points()?);
         if cache_totals.points > 0 {
@@ -225,7 +222,7 @@ impl System for RealSystem {
         Ok(replay::cache_totals(&recording.with_file_name(OUTPUT)).unwrap_or(cache_totals))
     }
 
-    fn ticks(&mut self, recording: &Path) -> anyhow::Result<Vec<TickRow>> {
+    fn ticks(&mut self, recording: &Path) -> Result<Vec<TickRow>> {
         Ok(Recording::open(recording)?.ticks()?)
     }
 
@@ -248,7 +245,7 @@ fn named(what: &str, all: &[folders::RetainedEntry]) -> String {
     }
 }
 
-fn cooled(dropped: String, found: anyhow::Result<Residency>) -> CacheDropped {
+fn cooled(dropped: String, found: Result<Residency>) -> CacheDropped {
     let mut cooled = CacheDropped {
         lines: vec![dropped],
         not_cold: None,

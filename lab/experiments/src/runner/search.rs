@@ -9,7 +9,7 @@ use crate::{
     plan::{Plan, Search},
     search::{Action, Line, Reading, SearchMachine, Verdict},
 };
-use anyhow::Context;
+use anyhow::{Context, Result};
 use faultline_runner::isolation::{Evidence, Launched};
 use faultline_text::{bytes, time};
 use std::time::Duration;
@@ -29,11 +29,7 @@ pub struct FailureTimer(Option<Duration>);
 
 impl FailureTimer {
     /// `None` for a recent failure. Fails if errors last too long.
-    pub fn tolerate<T>(
-        &mut self,
-        now: Duration,
-        result: anyhow::Result<T>,
-    ) -> anyhow::Result<Option<T>> {
+    pub fn tolerate<T>(&mut self, now: Duration, result: Result<T>) -> Result<Option<T>> {
         match result {
             Ok(result) => {
                 self.0 = None;
@@ -69,7 +65,7 @@ impl RunningSearch {
         rules: Search,
         is_hard_limit: bool,
         observer: Box<dyn Observer>,
-    ) -> anyhow::Result<Self> {
+    ) -> Result<Self> {
         let machine = SearchMachine::new(rules, at_tip_slots(plan), is_hard_limit)
             .context("[search] cannot be searched by these rules")?;
         Ok(RunningSearch {
@@ -83,11 +79,7 @@ impl RunningSearch {
     }
 
     /// While the limit is not as requested, the reading is empty, so no dwell is judged by it.
-    fn read(
-        &mut self,
-        now: Duration,
-        launched: &mut dyn Launched,
-    ) -> anyhow::Result<(Reading, Evidence)> {
+    fn read(&mut self, now: Duration, launched: &mut dyn Launched) -> Result<(Reading, Evidence)> {
         let applied = self
             .pending_limit
             .map_or(Ok(()), |bytes| set_memory_limit(launched, bytes));
@@ -138,7 +130,7 @@ fn at_tip_slots(plan: &Plan) -> u64 {
 
 /// Changes the limit and verifies it. A higher limit is no error: cgroup v1 refuses to go below
 /// unreclaimable memory, and the search asks again.
-fn set_memory_limit(launched: &mut dyn Launched, requested: Option<u64>) -> anyhow::Result<()> {
+fn set_memory_limit(launched: &mut dyn Launched, requested: Option<u64>) -> Result<()> {
     let applied = launched.set_memory_limit(requested)?;
     let is_effective = match (requested, applied) {
         (None, applied) => applied.is_none(),
@@ -156,7 +148,7 @@ fn set_memory_limit(launched: &mut dyn Launched, requested: Option<u64>) -> anyh
 }
 
 impl Runner<'_> {
-    pub(super) fn begin_search(&mut self, run: &mut Running) -> anyhow::Result<()> {
+    pub(super) fn begin_search(&mut self, run: &mut Running) -> Result<()> {
         let Some(rules) = self.plan.search.clone() else {
             return Ok(());
         };

@@ -8,6 +8,7 @@ use crate::{
     targets::Target,
     watch::Now,
 };
+use anyhow::Result;
 use faultline_recording::{Progress, TickRow};
 use faultline_runner::{
     isolation::{End, GroupName, Launcher},
@@ -31,32 +32,29 @@ pub trait System {
 
     fn launcher(&self) -> &dyn Launcher;
 
-    fn host(&mut self, plan: &Plan, scope: &str) -> anyhow::Result<Vec<HostFinding>>;
+    fn host(&mut self, plan: &Plan, scope: &str) -> Result<Vec<HostFinding>>;
 
-    fn clear(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<Vec<String>>;
+    fn clear(&mut self, plan: &Plan, lane: &Lane) -> Result<Vec<String>>;
 
-    fn restore(&mut self, plan: &Plan, lane: &Lane, from: &Path) -> anyhow::Result<Vec<String>>;
+    fn restore(&mut self, plan: &Plan, lane: &Lane, from: &Path) -> Result<Vec<String>>;
 
     /// Drops the page cache and checks what is left.
-    fn cool(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<CacheDropped>;
+    fn cool(&mut self, plan: &Plan, lane: &Lane) -> Result<CacheDropped>;
 
     /// On return the recorder listens and follows the `pid`, if given.
-    fn record(
-        &mut self,
-        recorder_request: &RecorderRequest<'_>,
-    ) -> anyhow::Result<Box<dyn Recorder>>;
+    fn record(&mut self, recorder_request: &RecorderRequest<'_>) -> Result<Box<dyn Recorder>>;
 
     /// Observes the cgroup of this process.
     fn observe(&mut self, pid: u32, recording: &Path) -> Box<dyn Observer>;
 
-    fn announce(&mut self, file: &Path, targets: &[Target]) -> anyhow::Result<()>;
+    fn announce(&mut self, file: &Path, targets: &[Target]) -> Result<()>;
 
     /// `None` if the recording cannot be read now.
     fn progress(&mut self, recording: &Path) -> Option<Progress>;
 
-    fn cache(&mut self, recording: &Path) -> anyhow::Result<cache::CacheTotals>;
+    fn cache(&mut self, recording: &Path) -> Result<cache::CacheTotals>;
 
-    fn ticks(&mut self, recording: &Path) -> anyhow::Result<Vec<TickRow>>;
+    fn ticks(&mut self, recording: &Path) -> Result<Vec<TickRow>>;
 
     fn free_bytes(&self, folder: &Path) -> Option<u64>;
 }
@@ -96,16 +94,16 @@ pub trait Recorder {
     fn addresses(&self) -> &Addresses;
 
     /// How it ended, with its last warning or error (may be empty).
-    fn ended(&mut self) -> anyhow::Result<Option<(End, String)>>;
+    fn ended(&mut self) -> Result<Option<(End, String)>>;
 
     fn warnings(&mut self) -> Vec<String>;
 
     /// A failure loses no mark: the journal has it.
-    fn mark(&mut self, name: &str, kind: &str) -> anyhow::Result<()>;
+    fn mark(&mut self, name: &str, kind: &str) -> Result<()>;
 
     /// Waits briefly until the recording shows the end.
     fn wait_for_end_event(&mut self);
 
     /// Fails if it did not end in order.
-    fn finish(self: Box<Self>) -> anyhow::Result<()>;
+    fn finish(self: Box<Self>) -> Result<()>;
 }

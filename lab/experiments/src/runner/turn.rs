@@ -11,7 +11,7 @@ use crate::{
     targets::Target,
     watch::Watch,
 };
-use anyhow::Context;
+use anyhow::{Context, Result};
 use faultline_common::files::is_disk_full;
 use faultline_runner::{
     isolation::{End, Evidence},
@@ -46,7 +46,7 @@ struct JobState {
     empty: bool,
 }
 
-fn poll_job(run: &mut Running) -> anyhow::Result<JobState> {
+fn poll_job(run: &mut Running) -> Result<JobState> {
     let launched = run.launched.as_mut().context("it was never begun")?;
     let ended = launched.ended()?;
     let evidence = launched.evidence()?;
@@ -76,14 +76,14 @@ impl Runner<'_> {
         .map_err(TurnError::Journal)?;
         let runs = turn.runs.iter();
         let runs = runs.map(|scheduled| self.running(scheduled, attempt));
-        let runs: anyhow::Result<Vec<Running>> = runs.collect();
+        let runs: Result<Vec<Running>> = runs.collect();
         let mut runs = runs.map_err(TurnError::Journal)?;
         self.prepare(turn.number, &mut runs)
             .and_then(|()| self.watch(&mut runs))
             .map_err(|turn_error| self.abandon(&mut runs, turn_error))
     }
 
-    fn running(&self, scheduled: &Scheduled, attempt: u32) -> anyhow::Result<Running> {
+    fn running(&self, scheduled: &Scheduled, attempt: u32) -> Result<Running> {
         let arm = self.plan.arm(&scheduled.arm);
         let lane = self
             .plan
@@ -165,7 +165,7 @@ impl Runner<'_> {
         }
     }
 
-    fn take(&mut self, step: Step, turn: u32, run: &mut Running) -> anyhow::Result<()> {
+    fn take(&mut self, step: Step, turn: u32, run: &mut Running) -> Result<()> {
         let (system, plan) = (&mut self.system, &self.plan);
         match step {
             Step::Clear => run.notes.extend(system.clear(plan, &run.lane)?),
@@ -187,7 +187,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    fn launch(&mut self, run: &mut Running) -> anyhow::Result<()> {
+    fn launch(&mut self, run: &mut Running) -> Result<()> {
         job::make_folder(&run.folder, self.plan.workload.user.as_deref())?;
         let launcher = self.system.launcher();
         let job = job::job(&self.plan, run, &self.scope, launcher)?;
@@ -203,7 +203,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    fn record(&mut self, turn: u32, run: &mut Running) -> anyhow::Result<()> {
+    fn record(&mut self, turn: u32, run: &mut Running) -> Result<()> {
         let pid = run.launched.as_ref().map(|launched| launched.pid());
         let recorder_request = RecorderRequest {
             name: group_name(&self.scope, run.scheduled.run, run.attempt, "recorder"),
@@ -233,7 +233,7 @@ impl Runner<'_> {
         labels
     }
 
-    fn go(&mut self, run: &mut Running) -> anyhow::Result<()> {
+    fn go(&mut self, run: &mut Running) -> Result<()> {
         let recorder = run.recorder.as_ref().context("it is not recorded")?;
         let given = |name: &str| run.environment.iter().find(|(set, _)| set == name);
         let variables = metrics_variables(recorder.addresses(), |name| {
@@ -360,7 +360,7 @@ impl Runner<'_> {
         }
     }
 
-    fn observe(&mut self, run: &mut Running) -> anyhow::Result<RunPoll> {
+    fn observe(&mut self, run: &mut Running) -> Result<RunPoll> {
         let state = poll_job(run);
         let state = match run.search {
             // Hours of work must survive a short error.
@@ -413,7 +413,7 @@ impl Runner<'_> {
         watch: &mut Watch,
         run: u32,
         folder: &Path,
-    ) -> anyhow::Result<Option<Outcome>> {
+    ) -> Result<Option<Outcome>> {
         let seen = self.system.progress(&folder.join(RECORDING));
         let now = self.system.now();
         let why = watch.sample(now, seen.as_ref());

@@ -1,5 +1,5 @@
 use super::*;
-use std::path::Path;
+use std::{fs, path::Path};
 
 fn plan(more: &str) -> Plan {
     let text = format!(
@@ -98,9 +98,9 @@ fn a_program_that_hangs_is_ended_with_its_timeout_and_a_remedy() {
         "#!/bin/sh\necho $$ > {}/pid\nexec sleep 30\n",
         root.path().display()
     );
-    std::fs::write(&stub, script).unwrap();
+    fs::write(&stub, script).unwrap();
     let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(&stub, executable).unwrap();
+    fs::set_permissions(&stub, executable).unwrap();
     // Long enough for its first line on a busy host.
     let timeout = Duration::from_secs(3);
     let error = call_within(timeout, stub.to_str().unwrap(), &[]).unwrap_err();
@@ -109,7 +109,7 @@ fn a_program_that_hangs_is_ended_with_its_timeout_and_a_remedy() {
         error.contains("squeue did not answer within 3 s") && error.contains("scontrol ping"),
         "{error}"
     );
-    let pid = std::fs::read_to_string(root.path().join("pid")).unwrap();
+    let pid = fs::read_to_string(root.path().join("pid")).unwrap();
     assert!(!Path::new("/proc").join(pid.trim()).exists());
 }
 

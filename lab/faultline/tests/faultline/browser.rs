@@ -11,6 +11,7 @@
 )]
 
 use std::{
+    fs,
     path::{Path, PathBuf},
     process::Command,
     time::Duration,
@@ -100,7 +101,7 @@ impl Page {
 
 fn pictures() -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/report-screenshots");
-    std::fs::create_dir_all(&folder).unwrap();
+    fs::create_dir_all(&folder).unwrap();
     folder
 }
 
@@ -538,7 +539,7 @@ fn without_scripts_or_in_print_static_figures_are_shown() {
         .unwrap();
     let pdf = pictures().join("print.pdf");
     page.browser.print(&pdf).unwrap();
-    assert!(std::fs::read(&pdf).unwrap().starts_with(b"%PDF-"));
+    assert!(fs::read(&pdf).unwrap().starts_with(b"%PDF-"));
 
     page.browser.scripts(false).unwrap();
     page.browser.window(1280, 900, false).unwrap();

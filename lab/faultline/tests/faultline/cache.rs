@@ -10,6 +10,7 @@ use crate::top::terminal;
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
+    fs,
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
@@ -47,7 +48,7 @@ fn fails(output: &Output, code: i32, what: &str) {
 fn an_unusable_prediction_input_is_refused_on_stderr_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run.fltl");
-    std::fs::copy(fixture("arm-512-1.fltl"), &run).unwrap();
+    fs::copy(fixture("arm-512-1.fltl"), &run).unwrap();
     for command in ["predict", "policies"] {
         fails(
             &cache(&[command], &[&run]),
@@ -66,7 +67,7 @@ fn an_unusable_prediction_input_is_refused_on_stderr_with_a_remedy() {
         1,
         "loaded-programs-cache-stats",
     );
-    std::fs::write(folder.path().join("run.trace"), "garbage").unwrap();
+    fs::write(folder.path().join("run.trace"), "garbage").unwrap();
     fails(&cache(&["predict"], &[&run]), 1, "damaged at byte");
     fails(
         &cache(&["fetch", "--rpc", "ftp://x"], &[&run]),
@@ -152,13 +153,13 @@ fn report(runs: &[&Path]) -> (BTreeMap<String, String>, String) {
     assert!(output.status.success(), "{output:?}");
     let mut files = BTreeMap::new();
     for folder in ["", "tables", "figures"] {
-        for entry in std::fs::read_dir(out.path().join(folder))
+        for entry in fs::read_dir(out.path().join(folder))
             .unwrap()
             .map(Result::unwrap)
         {
             if entry.file_type().unwrap().is_file() {
                 let name = entry.file_name().into_string().unwrap();
-                files.insert(name, std::fs::read_to_string(entry.path()).unwrap());
+                files.insert(name, fs::read_to_string(entry.path()).unwrap());
             }
         }
     }
@@ -284,7 +285,7 @@ fn with_a_failed_self_test_the_report_gives_reasons_without_curve() {
     // What it says of its size is wrong.
     let wrong = folder.path().join("wrong.fltl");
     common::record(&wrong, "2.1.14", "256", &common::points("512.lp"));
-    std::fs::copy(
+    fs::copy(
         folder.path().join("512.trace"),
         folder.path().join("wrong.trace"),
     )
@@ -299,7 +300,7 @@ fn with_a_failed_self_test_the_report_gives_reasons_without_curve() {
     let said = "The recorded size is not predicted within 10 %, so no other size is predicted. Visible reasons: none";
     assert!(files["report.md"].contains(said), "{}", files["report.md"]);
     // A damaged trace is no reason to have no report; a run without one says how to get it.
-    std::fs::write(folder.path().join("512.trace"), "garbage").unwrap();
+    fs::write(folder.path().join("512.trace"), "garbage").unwrap();
     let (files, said) = report(&[&small, &large]);
     let text = &files["report.md"];
     assert!(
@@ -354,7 +355,7 @@ fn two_traced_runs_have_separate_rows_and_lines() {
         ("2.1.14", "512"),
         &points,
     );
-    std::fs::copy(
+    fs::copy(
         folder.path().join("512.trace"),
         folder.path().join("second.trace"),
     )
@@ -446,7 +447,7 @@ fn fetch_shows_a_progress_bar_only_on_a_terminal() {
         quick.status.success() && quick.stderr.is_empty() && said.contains("short.trace: "),
         "{quick:?}"
     );
-    std::fs::remove_file(run.with_extension("trace")).unwrap();
+    fs::remove_file(run.with_extension("trace")).unwrap();
     #[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
     let mut command = Command::new(env!("CARGO_BIN_EXE_faultline"));
     command

@@ -12,6 +12,7 @@
 use rustls::{ServerConfig, ServerConnection, StreamOwned, pki_types::PrivateKeyDer};
 use serde_json::{Value, json};
 use std::{
+    fs,
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
@@ -28,7 +29,7 @@ const HOSTS: &str = "127.0.0.1 localhost\n::1 localhost\n";
 /// The program in a mount namespace where `localhost` has two addresses. `None`, having said so, where that cannot be made.
 fn with_hosts(folder: &Path) -> Option<Command> {
     let hosts = folder.join("hosts");
-    std::fs::write(&hosts, HOSTS).unwrap();
+    fs::write(&hosts, HOSTS).unwrap();
     let enter = |program: &str| {
         let mut command = Command::new("unshare");
         let script = "mount --bind \"$0\" /etc/hosts && exec \"$@\"";
@@ -100,7 +101,7 @@ fn node(tls: Option<Arc<ServerConfig>>) -> u16 {
 fn certificate(folder: &Path) -> (PathBuf, Arc<ServerConfig>) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let file = folder.join("ca.pem");
-    std::fs::write(&file, made.cert.pem()).unwrap();
+    fs::write(&file, made.cert.pem()).unwrap();
     let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
@@ -137,13 +138,13 @@ impl DeadListener {
 
 /// A plan whose identity has the stake that the node tells of.
 fn plan(folder: &Path, url: &str) -> PathBuf {
-    std::fs::write(folder.join("id.json"), format!("{:?}", [0_u8; 64])).unwrap();
+    fs::write(folder.join("id.json"), format!("{:?}", [0_u8; 64])).unwrap();
     let file = folder.join("plan.toml");
     let text = format!(
         "name = \"p\"\nfolder = \"state\"\n[begin]\nhow = \"as-is\"\n[workload]\ncommand = [\"true\"]\nledger = \"ledger\"\n\
          identity = \"id.json\"\ncluster_rpc = \"{url}\"\n[recorder]\nprogram = \"./plan.toml\"\n[[arm]]\nname = \"a\"\n"
     );
-    std::fs::write(&file, text).unwrap();
+    fs::write(&file, text).unwrap();
     file
 }
 
@@ -194,7 +195,7 @@ fn the_stake_is_requested_from_a_tls_node() {
     };
     is_refused_for_stake(&ask(&authority));
     let other = folder.path().join("other");
-    std::fs::create_dir(&other).unwrap();
+    fs::create_dir(&other).unwrap();
     let text = said(&ask(&certificate(&other).0));
     assert!(
         text.contains(
@@ -236,7 +237,7 @@ fn bench(folder: &Path, url: &str) -> String {
         "rounds = 3\nwarm_up = 0\ntimeout = \"5s\"\n[[arm]]\nname = \"a\"\nurl = \"{url}\"\ntransport = \"http\"\n\
          [[request]]\nmethod = \"getSlot\"\nanswer = \"any\"\n"
     );
-    std::fs::write(&file, text).unwrap();
+    fs::write(&file, text).unwrap();
     let mut program = with_hosts(folder).unwrap();
     said(&program.args(["bench", "run"]).arg(file).output().unwrap())
 }

@@ -7,6 +7,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
 use std::{
+    fs,
     os::unix::fs::PermissionsExt,
     path::Path,
     process::{Command, Output, Stdio},
@@ -30,8 +31,8 @@ fn text(bytes: &[u8]) -> String {
 fn doctor_forwards_arguments_and_exit_code_of_faultlined_once() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("faultlined");
-    std::fs::write(&program, "#!/bin/sh\necho \"$@\"\nexit 7\n").unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(&program, "#!/bin/sh\necho \"$@\"\nexit 7\n").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let program = program.display().to_string();
     for arguments in [
         "",

@@ -12,6 +12,7 @@ use faultline_experiments::{
     schedule::schedule,
 };
 use std::{
+    fs,
     path::{Path, PathBuf},
     process::{Command, Output},
 };
@@ -30,7 +31,7 @@ fn read(name: &str) -> Plan {
 #[test]
 fn every_shipped_plan_is_valid() {
     let mut names = Vec::new();
-    for entry in std::fs::read_dir(ready()).expect("the folder of ready plans") {
+    for entry in fs::read_dir(ready()).expect("the folder of ready plans") {
         let file = entry
             .expect("an entry")
             .file_name()
@@ -160,7 +161,7 @@ fn scene(more: &str, arm: &str) -> (tempfile::TempDir, PathBuf) {
          [host]\nfree_disk = {{ at_least = \"1M\", otherwise = \"refuse\" }}\n"
     );
     let file = folder.path().join("plan.toml");
-    std::fs::write(&file, text).expect("a plan");
+    fs::write(&file, text).expect("a plan");
     (folder, file)
 }
 
@@ -204,8 +205,8 @@ fn a_valid_plan_prints_its_schedule_and_may_run_with_cgroups() {
 #[test]
 fn a_rule_that_can_never_pass_is_refused_before_any_run() {
     let (_folder, file) = scene("command = [\"sh\", \"-c\", \"exit\"]", "");
-    let text = std::fs::read_to_string(&file).expect("the plan");
-    std::fs::write(&file, text.replace("\"1M\"", "\"900000T\"")).expect("a plan");
+    let text = fs::read_to_string(&file).expect("the plan");
+    fs::write(&file, text.replace("\"1M\"", "\"900000T\"")).expect("a plan");
     let output = plan(&file, &[]);
     let text = said(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");

@@ -19,6 +19,7 @@ use faultline_testkit::{
     process::{Program, Running},
 };
 use std::{
+    fs,
     path::Path,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
@@ -242,7 +243,7 @@ fn external_load_voids_failed_dwells_without_changing_the_result() {
 /// is busy anyway are never five in a row for that.
 fn load_every_second_dwell(journal: &Path, over: &AtomicBool, loaded: &AtomicBool) {
     while !over.load(Ordering::Relaxed) {
-        let text = std::fs::read_to_string(journal).unwrap_or_default();
+        let text = fs::read_to_string(journal).unwrap_or_default();
         let dwells: Vec<&str> = text
             .lines()
             .filter(|line| line.contains(r#""search":"dwell""#))
@@ -351,7 +352,7 @@ fn run_until_it_squeezes(scene: &Scene) -> Running {
         assert!(
             status.is_none(),
             "{}",
-            std::fs::read_to_string(scene.path("output")).unwrap_or_default()
+            fs::read_to_string(scene.path("output")).unwrap_or_default()
         );
         if searched.lines.iter().any(|(line, _)| squeezed(line)) {
             Ok(())

@@ -18,7 +18,7 @@ use faultline_testkit::{
         chain::{Cache, contents, cost, steady},
     },
 };
-use std::time::Duration;
+use std::{fs, time::Duration};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -379,7 +379,7 @@ fn every_run_ending_has_its_own_outcome_and_leaves_no_process() {
         "{ran:#?}"
     );
     assert_eq!(ran[0].ending["outcome"]["code"], 7);
-    let child: u32 = std::fs::read_to_string(scene.path("ledger/child.pid"))
+    let child: u32 = fs::read_to_string(scene.path("ledger/child.pid"))
         .expect("a note")
         .parse()
         .expect("a number");
@@ -400,8 +400,8 @@ fn charged(page_cache: &str, replicates: u32) -> Option<Vec<(String, u64)>> {
         "truth",
         "file_mib = 256\nfile_mib_per_second = 512\nslots_per_second = 50\n",
     );
-    std::fs::create_dir(scene.path("kept")).expect("a folder");
-    std::fs::write(scene.path("kept/simulated-accounts"), vec![7; 256 << 20]).expect("a file");
+    fs::create_dir(scene.path("kept")).expect("a folder");
+    fs::write(scene.path("kept/simulated-accounts"), vec![7; 256 << 20]).expect("a file");
     let arms =
         ["one", "other"].map(|arm| format!("[[arm]]\nname = {arm:?}\nmemory_max = \"512M\"\n"));
     let head = format!("name = \"cold\"\nreplicates = {replicates}");

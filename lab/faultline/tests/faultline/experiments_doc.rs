@@ -9,6 +9,7 @@
 use faultline_experiments::plan::{load, parse};
 use std::{
     collections::BTreeSet,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -17,7 +18,7 @@ fn root() -> PathBuf {
 }
 
 fn document(page: &str) -> String {
-    std::fs::read_to_string(root().join("docs").join(page)).expect("the document is there")
+    fs::read_to_string(root().join("docs").join(page)).expect("the document is there")
 }
 
 /// A plan with an unknown key in every table: the loader answers with the keys it knows.
@@ -110,7 +111,7 @@ fn the_document_names_every_shipped_plan_and_each_loads() {
     let text = document("EXPERIMENTS.md");
     let folder = root().join("experiments");
     let mut plans = 0;
-    for entry in std::fs::read_dir(folder).expect("there are ready plans") {
+    for entry in fs::read_dir(folder).expect("there are ready plans") {
         let path = entry.expect("an entry").path();
         if path.extension().is_none_or(|ending| ending != "toml") {
             continue;

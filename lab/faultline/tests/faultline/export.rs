@@ -15,6 +15,7 @@ use parquet::{
     file::reader::{FileReader, SerializedFileReader},
 };
 use std::{
+    fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -33,7 +34,7 @@ fn python() -> Option<PathBuf> {
 }
 
 fn names(folder: &Path) -> Vec<String> {
-    let mut names: Vec<String> = std::fs::read_dir(folder)
+    let mut names: Vec<String> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
         .collect();
@@ -108,7 +109,7 @@ fn parquet_files_are_typed_compressed_and_have_statistics_and_labels() {
     assert!(output.status.success(), "{}", said(&output));
     assert_eq!(names(&out), ["wide.parquet"]);
     let reader =
-        SerializedFileReader::new(std::fs::File::open(out.join("wide.parquet")).unwrap()).unwrap();
+        SerializedFileReader::new(fs::File::open(out.join("wide.parquet")).unwrap()).unwrap();
     let metadata = reader.metadata();
     let file = metadata.file_metadata();
     assert_eq!(file.num_rows(), 8000);
@@ -164,7 +165,7 @@ fn wide_rows_have_the_arm_the_run_and_the_other_labels() {
     let tables = ["--format", "csv", "--table", "wide"];
     let output = export(&[&recording, "--out".as_ref(), &out], &tables);
     assert!(output.status.success(), "{}", said(&output));
-    let wide = std::fs::read_to_string(out.join("wide.csv")).unwrap();
+    let wide = fs::read_to_string(out.join("wide.csv")).unwrap();
     let (head, row) = wide.split_once("\r\n").unwrap();
     assert!(head.ends_with(",arm,run,label_host"), "{head}");
     assert!(row.ends_with(",512G,,a\r\n"), "{row}");
@@ -187,11 +188,8 @@ fn csv_distinguishes_null_from_text_and_shows_both_time_formats() {
     let expected = "id,session,number,unix_ns,time,uptime_ns,process,phase\r\n\
         1,1,1,1800000001000000000,2027-01-15T08:00:01.000000000Z,1000000000,1,\r\n\
         2,1,2,1800000002000000000,2027-01-15T08:00:02.000000000Z,2000000000,1,at_tip\r\n";
-    assert_eq!(
-        std::fs::read_to_string(out.join("tick.csv")).unwrap(),
-        expected
-    );
-    let events = std::fs::read_to_string(out.join("event.csv")).unwrap();
+    assert_eq!(fs::read_to_string(out.join("tick.csv")).unwrap(), expected);
+    let events = fs::read_to_string(out.join("event.csv")).unwrap();
     assert!(events.contains(",start,1,\"\"\r\n"), "{events}");
     assert!(
         events.ends_with(
@@ -206,8 +204,8 @@ fn export_overwrites_nothing_without_force() {
     let folder = tempfile::tempdir().unwrap();
     let (recording, out) = (folder.path().join("run.fltl"), folder.path().join("out"));
     Plain::default().write(&recording);
-    std::fs::create_dir(&out).unwrap();
-    std::fs::write(out.join("tick.csv"), "mine").unwrap();
+    fs::create_dir(&out).unwrap();
+    fs::write(out.join("tick.csv"), "mine").unwrap();
     let words: [&Path; 3] = [&recording, "--out".as_ref(), &out];
     let output = export(&words, &["--format", "csv"]);
     assert_eq!(output.status.code(), Some(1));
@@ -217,17 +215,14 @@ fn export_overwrites_nothing_without_force() {
         said(&output)
     );
     assert_eq!(names(&out), ["tick.csv"]);
-    assert_eq!(
-        std::fs::read_to_string(out.join("tick.csv")).unwrap(),
-        "mine"
-    );
+    assert_eq!(fs::read_to_string(out.join("tick.csv")).unwrap(), "mine");
     assert!(
         export(&words, &["--format", "csv", "--force"])
             .status
             .success()
     );
     assert!(
-        std::fs::read_to_string(out.join("tick.csv"))
+        fs::read_to_string(out.join("tick.csv"))
             .unwrap()
             .starts_with("id,session,")
     );
@@ -248,13 +243,13 @@ fn a_damaged_recording_error_names_the_recording_not_the_table() {
     }
     .write(&recording);
     // One page after the other.
-    let mut bytes = std::fs::read(&recording).unwrap();
+    let mut bytes = fs::read(&recording).unwrap();
     let clean = bytes.clone();
     let mut seen = false;
     for from in (4096..clean.len()).step_by(4096) {
         bytes.clone_from(&clean);
         bytes[from..from + 64].fill(0xa5);
-        std::fs::write(&recording, &bytes).unwrap();
+        fs::write(&recording, &bytes).unwrap();
         let output = export(
             &[&recording, "--force".as_ref(), "--out".as_ref(), &out],
             &["--table", "tick"],
@@ -286,8 +281,8 @@ fn several_recordings_are_exported_to_separate_folders() {
     assert_eq!(names(&out.join("two")), ["tick.parquet"]);
 
     let other = folder.path().join("other");
-    std::fs::create_dir(&other).unwrap();
-    std::fs::copy(&one, other.join("one.fltl")).unwrap();
+    fs::create_dir(&other).unwrap();
+    fs::copy(&one, other.join("one.fltl")).unwrap();
     let output = export(
         &[&one, &other.join("one.fltl"), "--out".as_ref(), &out],
         &["--force"],
@@ -333,7 +328,7 @@ fn dataset_files(dataset: &Path, table: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut folders = vec![pattern.clone()];
     while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
+        for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 folders.push(path);
@@ -358,7 +353,7 @@ fn recordings_of_one_name_make_a_dataset_by_host_run_and_day() {
     // The second passes midnight after its fourth tick.
     let runs = [("1", 1_800_000_000), ("2", 1_800_057_595)].map(|(run, began)| {
         let path = folder.path().join(run).join("run.fltl");
-        std::fs::create_dir(path.parent().unwrap()).unwrap();
+        fs::create_dir(path.parent().unwrap()).unwrap();
         let labels = vec![("experiment", "ram"), ("arm", "512 G"), ("run", run)];
         Plain {
             began,
@@ -390,7 +385,7 @@ fn recordings_of_one_name_make_a_dataset_by_host_run_and_day() {
         assert_eq!(dataset_files(&dataset, table), expected);
     }
     let rows = |day: &str| {
-        let file = std::fs::File::open(dataset.join("tick").join(day).join("tick.parquet"));
+        let file = fs::File::open(dataset.join("tick").join(day).join("tick.parquet"));
         let reader = SerializedFileReader::new(file.unwrap()).unwrap();
         reader.metadata().file_metadata().num_rows()
     };
@@ -420,24 +415,24 @@ fn a_second_export_replaces_the_files_of_its_run_and_nothing_else() {
         "notes",
     ]
     .map(|name| run.join(name));
-    std::fs::create_dir(stale.parent().unwrap()).unwrap();
+    fs::create_dir(stale.parent().unwrap()).unwrap();
     for path in [&stale, &notes, &foreign, &other] {
-        std::fs::write(path, "mine").unwrap();
+        fs::write(path, "mine").unwrap();
     }
     let own = run.join("day=2027-01-15/tick.parquet");
-    std::fs::write(&own, "old").unwrap();
+    fs::write(&own, "old").unwrap();
     let killed = run.join("day=2027-01-15/tick.parquet.4711-0.part");
-    std::fs::write(&killed, "PAR1").unwrap();
+    fs::write(&killed, "PAR1").unwrap();
     let output = export_into(&dataset, &[&one]);
     assert!(output.status.success(), "{}", said(&output));
     for path in [&notes, &foreign, &other] {
-        assert_eq!(std::fs::read_to_string(path).unwrap(), "mine");
+        assert_eq!(fs::read_to_string(path).unwrap(), "mine");
     }
     assert!(!stale.exists() && !killed.exists());
-    assert!(std::fs::read(&own).unwrap().starts_with(b"PAR1"));
+    assert!(fs::read(&own).unwrap().starts_with(b"PAR1"));
 
     let copy = folder.path().join("copy.fltl");
-    std::fs::copy(&one, &copy).unwrap();
+    fs::copy(&one, &copy).unwrap();
     let output = export_into(&dataset, &[&one, &copy]);
     assert_eq!(output.status.code(), Some(1));
     let expected = "are both host=n1/run=1-1800000001000000000: give each run once";
@@ -468,7 +463,7 @@ fn a_full_disk_leaves_no_half_file_and_the_next_export_completes() {
         let output = export_into(&dataset, &[&recording]);
         let files = dataset_files(&dataset, "");
         for file in &files {
-            let open = std::fs::File::open(dataset.join(file)).unwrap();
+            let open = fs::File::open(dataset.join(file)).unwrap();
             assert!(SerializedFileReader::new(open).is_ok(), "{file}");
         }
         let day_count = |table: &str| {
@@ -511,7 +506,7 @@ fn hosts_with_names_alike_stay_apart() {
     let dataset = folder.path().join("dataset");
     let write = |host: &'static str| {
         let path = folder.path().join("run.fltl");
-        let _ = std::fs::remove_file(&path);
+        let _ = fs::remove_file(&path);
         let labels = vec![("host", host)];
         Plain {
             labels,
@@ -567,7 +562,7 @@ fn the_documents_queries_answer_over_a_hundred_recordings() {
         // One recording does not say where it was made.
         labels.extend((number > 0).then(|| label("host", &format!("n{}", number % 5))));
         let path = folder.path().join(format!("{number}/run.fltl"));
-        std::fs::create_dir(path.parent().unwrap()).unwrap();
+        fs::create_dir(path.parent().unwrap()).unwrap();
         busy(
             &path,
             Arm {

@@ -11,6 +11,7 @@ use faultline_runner::isolation::{CgroupRoots, Direct, End, GroupName, Job, Laun
 use faultline_testkit::{eventually::eventually, proc::is_alive};
 use std::{
     ffi::OsString,
+    fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -41,17 +42,17 @@ fn hold_execs_the_program_as_another_user_in_a_limited_group() {
         Err(error) => return eprintln!("SKIPPED: no cgroups can be made by hand: {error}"),
     };
     let folder = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     // Where this was built may be nobody else's to see.
     let program = folder.path().join("faultline");
-    std::fs::copy(FAULTLINE, &program).unwrap();
+    fs::copy(FAULTLINE, &program).unwrap();
     let job = job(folder.path(), program);
 
     let mut launched = launcher.launch(&job).unwrap();
     assert_eq!(launched.ended().unwrap(), None);
     launched.go(b"TOLD=to=ld\0open").unwrap();
     let end = eventually(PATIENCE, "its end", || launched.ended().unwrap());
-    let output = std::fs::read_to_string(&job.output).unwrap();
+    let output = fs::read_to_string(&job.output).unwrap();
     assert_eq!(end, End::Code(7), "{output}");
     assert_eq!(
         output,
@@ -118,7 +119,7 @@ fn hold_pins_to_the_given_cpus_and_reports_unavailable_ones() {
         ];
         Command::new(FAULTLINE).args(words).output().unwrap()
     };
-    let own = std::fs::read_to_string("/proc/self/status").unwrap();
+    let own = fs::read_to_string("/proc/self/status").unwrap();
     let own = own
         .lines()
         .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
@@ -155,9 +156,9 @@ fn hold_without_a_parent_option_outlives_its_starter() {
         .parse()
         .unwrap();
     // Opening for writing waits for it to come.
-    std::fs::write(&gate, b"TOLD=told\0open").unwrap();
+    fs::write(&gate, b"TOLD=told\0open").unwrap();
     eventually(PATIENCE, "its end", || (!is_alive(holder)).then_some(()));
-    assert_eq!(std::fs::read_to_string(output).unwrap(), "told\n");
+    assert_eq!(fs::read_to_string(output).unwrap(), "told\n");
 }
 
 #[test]

@@ -8,7 +8,7 @@
 
 use crate::support::made::{Plain, busy, day::Arm, faultline, said};
 use serde_json::Value;
-use std::path::Path;
+use std::{fs, path::Path};
 
 fn info(words: &[&Path]) -> std::process::Output {
     faultline(std::iter::once(Path::new("info")).chain(words.iter().copied()))
@@ -96,7 +96,7 @@ fn info_reports_non_recordings_and_shows_the_others() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     Plain::default().write(&path("good.fltl"));
-    std::fs::write(path("text.fltl"), "The quick brown fox. ".repeat(300)).unwrap();
+    fs::write(path("text.fltl"), "The quick brown fox. ".repeat(300)).unwrap();
     let output = info(&[
         &path("nowhere.fltl"),
         &path("text.fltl"),
@@ -130,10 +130,7 @@ fn a_closed_output_pipe_is_no_failure_but_a_full_device_is() {
         let status = faultline_with(words, gone().into(), gone().into());
         assert_eq!(status.code(), Some(code), "{words:?}");
     }
-    let full = std::fs::File::options()
-        .write(true)
-        .open("/dev/full")
-        .unwrap();
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
     assert_eq!(
         faultline_with(&info, full.into(), std::process::Stdio::null()).code(),
         Some(1)
@@ -172,8 +169,8 @@ fn a_truncated_recording_is_refused_with_a_remedy() {
         whole.contains("; the validator sent other datapoints, but not these"),
         "{whole}"
     );
-    let bytes = std::fs::read(path("whole.fltl")).unwrap();
-    std::fs::write(path("cut.fltl"), &bytes[..bytes.len() * 2 / 3]).unwrap();
+    let bytes = fs::read(path("whole.fltl")).unwrap();
+    fs::write(path("cut.fltl"), &bytes[..bytes.len() * 2 / 3]).unwrap();
     let output = info(&[&path("cut.fltl")]);
     let text = said(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
@@ -191,9 +188,9 @@ fn a_recording_truncated_at_any_length_is_an_error_without_panic() {
         folder.path().join("cut.fltl"),
     );
     Plain::default().write(&whole);
-    let bytes = std::fs::read(&whole).unwrap();
+    let bytes = fs::read(&whole).unwrap();
     for eighths in 0..8 {
-        std::fs::write(&cut, &bytes[..bytes.len() * eighths / 8]).unwrap();
+        fs::write(&cut, &bytes[..bytes.len() * eighths / 8]).unwrap();
         let output = info(&[&cut]);
         assert_eq!(
             output.status.code(),

@@ -9,6 +9,7 @@
 use crate::support::made::{Plain, faultline, said};
 use faultline_recording::{EventKind, Recording, Table};
 use std::{
+    fs,
     path::{Path, PathBuf},
     process::Output,
 };
@@ -138,7 +139,7 @@ fn overlapping_or_duplicate_parts_are_not_merged() {
     );
     refused(&merge(&[&first, &first], &scene.path("run.fltl")), "1.fltl");
     let copy = scene.path("copy.fltl");
-    std::fs::copy(&first, &copy).unwrap();
+    fs::copy(&first, &copy).unwrap();
     refused(
         &merge(&[&first, &copy], &scene.path("run.fltl")),
         "cannot be merged",
@@ -152,13 +153,13 @@ fn merge_overwrites_nothing_and_requires_two_parts() {
     let first = scene.part("1.fltl", 1_800_000_000, Plain::default());
     let second = scene.part("2.fltl", 1_800_000_060, Plain::default());
     let whole = scene.path("run.fltl");
-    std::fs::write(&whole, "mine").unwrap();
+    fs::write(&whole, "mine").unwrap();
     refused(
         &merge(&[&first, &second], &whole),
         "run.fltl: exists already",
     );
     refused(&merge(&[&first, &second], &first), "1.fltl: exists already");
-    assert_eq!(std::fs::read_to_string(&whole).unwrap(), "mine");
+    assert_eq!(fs::read_to_string(&whole).unwrap(), "mine");
     assert_eq!(
         merge(&[&first], &scene.path("x.fltl")).status.code(),
         Some(64)

@@ -25,7 +25,7 @@ use faultline_testkit::{
     process::{Program, Running},
 };
 use serde_json::Value;
-use std::{os::unix::fs::symlink, path::Path, process::Command, thread::sleep, time::Duration};
+use std::{fs, os::unix::fs::symlink, path::Path, process::Command, thread::sleep, time::Duration};
 
 const FAULTLINE: &str = env!("CARGO_BIN_EXE_faultline");
 const TIMEOUT: Duration = Duration::from_secs(150);
@@ -58,7 +58,7 @@ fn daemon(folder: &Path, validator: &Running, node: &Node) -> Result<Daemon> {
         validator.pid(),
         node.url()
     );
-    std::fs::write(&config, text).expect("a configuration");
+    fs::write(&config, text).expect("a configuration");
     let [config, run] = [&config, &folder.join("run.fltl")].map(|path| path.display().to_string());
     let program = Path::new(FAULTLINE).with_file_name("faultlined");
     assert!(program.is_file(), "first: cargo build --bin faultlined");
@@ -196,7 +196,7 @@ fn a_recorded_migration_matches_the_node_and_daemon_metrics() -> Result<()> {
         .expect("the program");
     let error = String::from_utf8_lossy(&report.stderr);
     assert!(report.status.success(), "{error}");
-    let written = std::fs::read_to_string(out.join("report.md")).expect("a report");
+    let written = fs::read_to_string(out.join("report.md")).expect("a report");
     for wanted in ["the consensus changed (tower, migrating after", "Slot time"] {
         assert!(written.contains(wanted), "no {wanted:?}:\n{written}");
     }

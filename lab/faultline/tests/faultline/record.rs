@@ -16,6 +16,7 @@ use faultline_testkit::{
 };
 use rustix::pty::OpenptFlags;
 use std::{
+    fs,
     io::{Read, Write},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
@@ -54,9 +55,9 @@ impl Scene {
     fn new(script: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("faultlined");
-        std::fs::write(&program, script).unwrap();
+        fs::write(&program, script).unwrap();
         made::Plain::default().write(&folder.path().join("made.fltl"));
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
         Scene(folder)
     }
 
@@ -71,7 +72,7 @@ impl Scene {
             return None;
         }
         let scene = Scene::new("");
-        std::fs::remove_file(scene.path("faultlined")).unwrap();
+        fs::remove_file(scene.path("faultlined")).unwrap();
         std::os::unix::fs::symlink(daemon, scene.path("faultlined")).unwrap();
         Some(scene)
     }
@@ -81,7 +82,7 @@ impl Scene {
     }
 
     fn text(&self, name: &str) -> String {
-        std::fs::read_to_string(self.path(name)).unwrap_or_default()
+        fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
     fn number(&self, name: &str) -> u32 {
@@ -193,7 +194,7 @@ fn a_missing_command_exits_with_127_and_leaves_no_recording() {
     );
     assert!(!scene.path("out.fltl").exists());
     let file = scene.path("not-a-program");
-    std::fs::write(&file, "").unwrap();
+    fs::write(&file, "").unwrap();
     assert_eq!(
         scene.run(&["--", file.to_str().unwrap()]).status.code(),
         Some(126)
@@ -252,7 +253,7 @@ fn a_signal_is_passed_on_to_the_command() {
 /// A process on a terminal of its own; killed when dropped.
 struct OnTerminal {
     child: std::process::Child,
-    terminal: std::fs::File,
+    terminal: fs::File,
 }
 
 impl OnTerminal {
@@ -264,7 +265,7 @@ impl OnTerminal {
             .unwrap()
             .into_string()
             .unwrap();
-        let other_end = std::fs::File::options()
+        let other_end = fs::File::options()
             .read(true)
             .write(true)
             .open(name)
@@ -450,7 +451,7 @@ fn an_unsupported_interval_or_unwritable_output_is_a_usage_error() {
 fn an_existing_file_is_not_overwritten_by_a_recording() {
     let scene = Scene::new(STAND_IN);
     let (out, ran) = (scene.path("out.fltl"), scene.path("ran"));
-    std::fs::write(&out, "mine").unwrap();
+    fs::write(&out, "mine").unwrap();
     let output = scene.run(&["--", "touch", ran.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
@@ -528,7 +529,7 @@ fn the_real_daemon_records_a_command_from_start_to_exit() {
     let mut running = scene.start(&["--label", "arm=512G", "--", "sh", "-c", &script]);
     let out = scene.path("out.fltl");
     wait_for_faults_and_program(&out);
-    std::fs::write(stop, "").unwrap();
+    fs::write(stop, "").unwrap();
     assert_eq!(
         end(&mut running).code(),
         Some(6),
@@ -658,7 +659,7 @@ fn listen_addresses_come_from_the_configuration_file_and_its_errors_are_reported
         "-c",
         "echo ${SOLANA_METRICS_CONFIG-none}",
     ];
-    std::fs::write(&file, "[metrics]\nlisten = 3\n").unwrap();
+    fs::write(&file, "[metrics]\nlisten = 3\n").unwrap();
     let output = scene.run(&config);
     assert_eq!(
         (output.status.code(), text(&output.stdout).as_str()),
@@ -671,12 +672,12 @@ fn listen_addresses_come_from_the_configuration_file_and_its_errors_are_reported
     );
 
     let log = scene.path("validator.log");
-    std::fs::write(&log, "").unwrap();
+    fs::write(&log, "").unwrap();
     let good = format!(
         "[metrics]\nlisten = \"127.0.0.1:0\"\n[log]\nfile = \"{}\"\n",
         log.display()
     );
-    std::fs::write(&file, good).unwrap();
+    fs::write(&file, good).unwrap();
     let output = scene.run(&config);
     assert_eq!(
         (output.status.code(), text(&output.stdout).as_str()),
@@ -760,7 +761,7 @@ fn signals_ignored_at_start_stay_ignored_in_the_command() {
     .unwrap();
     let command = scene.number("command");
     let ignored = |pid: u32| {
-        let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
         let line = text.lines().find_map(|line| line.strip_prefix("SigIgn:"));
         u64::from_str_radix(line.unwrap().trim(), 16).unwrap() & 0b111
     };
@@ -780,7 +781,7 @@ fn a_zombie_cannot_be_attached_to_and_leaves_no_recording() {
     let mut zombie = Command::new("true").spawn().unwrap();
     let stat = format!("/proc/{}/stat", zombie.id());
     eventually(PATIENCE, "it is a zombie", || {
-        let text = std::fs::read_to_string(&stat).unwrap();
+        let text = fs::read_to_string(&stat).unwrap();
         text.contains(") Z ").then_some(())
     });
     let output = scene.run(&["--pid", &zombie.id().to_string()]);
@@ -796,7 +797,7 @@ fn a_process_exiting_before_discovery_stops_the_recorder_without_a_recording() {
     // This stand-in records, and never says that it follows anybody.
     let waiting = STAND_IN.replace("mv \"$ready.part\"", "true \"$ready.part\"");
     let scene = Scene::new(&waiting);
-    std::fs::remove_file(scene.path("made.fltl")).unwrap();
+    fs::remove_file(scene.path("made.fltl")).unwrap();
     made::Plain {
         process: false,
         ..made::Plain::default()
@@ -855,7 +856,7 @@ fn the_real_daemon_records_the_validator_below_a_wrapper() {
             Err(said)
         }
     });
-    std::fs::write(stop, "").unwrap();
+    fs::write(stop, "").unwrap();
     assert_eq!(
         end(&mut running).code(),
         Some(0),
@@ -886,7 +887,7 @@ fn the_real_daemon_accepts_pushes_below_another_users_wrapper() {
         return;
     }
     let folder = scene.path("");
-    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
     let validator = scene.path("agave-validator");
     // Not one of the search path, which may be below another user's folder.
     let python = Path::new("/usr/bin/python3");
@@ -925,7 +926,7 @@ fn the_real_daemon_accepts_pushes_below_another_users_wrapper() {
             Err(codes)
         }
     });
-    std::fs::write(scene.path("stop"), "").unwrap();
+    fs::write(scene.path("stop"), "").unwrap();
     assert_eq!(
         end(&mut running).code(),
         Some(0),
@@ -961,7 +962,7 @@ fn the_real_daemon_reports_a_foreign_wrapper_and_pending_points() {
             Err(said)
         }
     });
-    std::fs::write(&stop, "").unwrap();
+    fs::write(&stop, "").unwrap();
     assert_eq!(end(&mut running).code(), Some(0));
     let problems = Recording::open(&scene.path("out.fltl"))
         .and_then(|recording| recording.problems())

@@ -5,7 +5,7 @@
     reason = "a test says so by failing"
 )]
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, fs, mem, path::Path};
 
 use crate::support::sample;
 use faultline_pages::{
@@ -27,7 +27,7 @@ fn files(report: &Report) -> BTreeMap<String, String> {
     written
         .files
         .iter()
-        .map(|path| (name(path), std::fs::read_to_string(path).unwrap()))
+        .map(|path| (name(path), fs::read_to_string(path).unwrap()))
         .collect()
 }
 
@@ -88,7 +88,7 @@ fn an_output_path_ending_in_html_gets_only_the_page() {
 #[test]
 fn existing_report_files_are_overwritten_only_with_force() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("report.md"), "mine").unwrap();
+    fs::write(folder.path().join("report.md"), "mine").unwrap();
     let error = render::write(&sample::rich(), folder.path(), false)
         .unwrap_err()
         .to_string();
@@ -96,10 +96,10 @@ fn existing_report_files_are_overwritten_only_with_force() {
         error.contains("report.md is there already") && error.contains("--force"),
         "{error}"
     );
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     render::write(&sample::rich(), folder.path(), true).unwrap();
     assert!(
-        std::fs::read_to_string(folder.path().join("report.md"))
+        fs::read_to_string(folder.path().join("report.md"))
             .unwrap()
             .starts_with("# How much")
     );
@@ -109,16 +109,16 @@ fn existing_report_files_are_overwritten_only_with_force() {
 fn link_targets_in_the_output_folder_are_never_written() {
     let folder = tempfile::tempdir().unwrap();
     let (out, precious) = (folder.path().join("out"), folder.path().join("precious"));
-    std::fs::create_dir_all(out.join("figures")).unwrap();
-    std::fs::write(&precious, "mine").unwrap();
+    fs::create_dir_all(out.join("figures")).unwrap();
+    fs::write(&precious, "mine").unwrap();
     for name in ["report.html", "report.md"] {
         std::os::unix::fs::symlink(&precious, out.join(name)).unwrap();
     }
     render::write(&sample::rich(), &out, false).unwrap_err();
     render::write(&sample::rich(), &out, true).unwrap();
-    assert_eq!(std::fs::read_to_string(&precious).unwrap(), "mine");
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "mine");
     assert!(
-        std::fs::read_to_string(out.join("report.md"))
+        fs::read_to_string(out.join("report.md"))
             .unwrap()
             .starts_with("# How much")
     );
@@ -128,7 +128,7 @@ fn link_targets_in_the_output_folder_are_never_written() {
 fn a_folder_that_cannot_be_created_is_named_in_the_error() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
-    std::fs::write(&file, "").unwrap();
+    fs::write(&file, "").unwrap();
     let error = render::write(&sample::smallest(), &file.join("out"), false)
         .unwrap_err()
         .to_string();
@@ -453,11 +453,11 @@ fn records(text: &str) -> Vec<Vec<String>> {
             (true, '"') => quoted = false,
             (true, letter) => field.push(letter),
             (false, '"') => quoted = true,
-            (false, ',') => record.push(std::mem::take(&mut field)),
+            (false, ',') => record.push(mem::take(&mut field)),
             (false, '\r') => {
                 assert_eq!(letters.next(), Some('\n'));
-                record.push(std::mem::take(&mut field));
-                records.push(std::mem::take(&mut record));
+                record.push(mem::take(&mut field));
+                records.push(mem::take(&mut record));
             }
             (false, letter) => field.push(letter),
         }
@@ -619,7 +619,7 @@ fn the_charting_library_matches_its_published_digest() {
         ),
     ];
     for (name, sum) in published {
-        let bytes = std::fs::read(
+        let bytes = fs::read(
             Path::new(env!("CARGO_MANIFEST_DIR"))
                 .join("../pages/assets/vendor")
                 .join(name),
@@ -641,7 +641,7 @@ fn no_asset_can_close_its_enclosing_element() {
         "vendor/uPlot.iife.min.js",
         "vendor/uPlot.min.css",
     ] {
-        let text = std::fs::read_to_string(
+        let text = fs::read_to_string(
             Path::new(env!("CARGO_MANIFEST_DIR"))
                 .join("../pages/assets")
                 .join(name),
@@ -654,7 +654,7 @@ fn no_asset_can_close_its_enclosing_element() {
 #[test]
 fn figure_file_colours_are_those_of_the_light_theme() {
     let asset = |name: &str| {
-        std::fs::read_to_string(
+        fs::read_to_string(
             Path::new(env!("CARGO_MANIFEST_DIR"))
                 .join("../pages/assets")
                 .join(name),

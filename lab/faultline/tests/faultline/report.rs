@@ -19,7 +19,10 @@ use faultline_report::{
 };
 use proptest::prelude::*;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// The command line of `report` alone.
 #[derive(Parser)]
@@ -61,7 +64,7 @@ fn chart<'r>(report: &'r Report, id: &str) -> Option<&'r Chart> {
 }
 
 fn expected(case: &str) -> Value {
-    let text = std::fs::read_to_string(fixtures().join("expected.json")).unwrap();
+    let text = fs::read_to_string(fixtures().join("expected.json")).unwrap();
     serde_json::from_str::<Value>(&text).unwrap()[case].take()
 }
 
@@ -715,7 +718,7 @@ fn a_run_given_twice_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("copy.fltl");
     let file = fixtures().join("arm-512-1.fltl");
-    std::fs::copy(&file, &copy).unwrap();
+    fs::copy(&file, &copy).unwrap();
     let words = ["report".into(), file, copy];
     let args = Line::try_parse_from(words).unwrap().report;
     let said = faultline_report::report_command::report_command(&args)

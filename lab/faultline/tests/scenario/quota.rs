@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, OpenOptions},
-    io::Write,
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
@@ -34,12 +34,12 @@ impl CpuQuota {
     }
 
     /// Moves a process into it.
-    pub fn take(&self, pid: u32) -> std::io::Result<()> {
+    pub fn take(&self, pid: u32) -> io::Result<()> {
         self.write("cgroup.procs", &pid.to_string())
     }
 
     /// Sets the quota in percent of one CPU; `None` removes it.
-    pub fn limit(&self, percent: Option<u32>) -> std::io::Result<()> {
+    pub fn limit(&self, percent: Option<u32>) -> io::Result<()> {
         let microseconds = percent.map(|percent| PERIOD / 100 * percent);
         if self.v1 {
             self.write("cpu.cfs_period_us", &PERIOD.to_string())?;
@@ -52,7 +52,7 @@ impl CpuQuota {
         self.write("cpu.max", &format!("{quota} {PERIOD}"))
     }
 
-    fn write(&self, file: &str, text: &str) -> std::io::Result<()> {
+    fn write(&self, file: &str, text: &str) -> io::Result<()> {
         // Without `create`: a missing file is an error.
         OpenOptions::new()
             .write(true)

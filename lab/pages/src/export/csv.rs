@@ -1,6 +1,7 @@
 //! CSV as in RFC 4180; a NULL is an empty field, an empty text is `""`.
 
 use super::table::{Layout, TableWriter, Values};
+use anyhow::Result;
 use chrono::{DateTime, SecondsFormat};
 use std::io::Write;
 
@@ -11,7 +12,7 @@ pub struct CsvWriter<W> {
 }
 
 impl<W: Write> CsvWriter<W> {
-    pub fn new(out: W, layout: Layout) -> anyhow::Result<Self> {
+    pub fn new(out: W, layout: Layout) -> Result<Self> {
         let mut writer = CsvWriter {
             out,
             layout,
@@ -34,7 +35,7 @@ impl<W: Write> CsvWriter<W> {
 }
 
 impl<W: Write> TableWriter for CsvWriter<W> {
-    fn chunk(&mut self, columns: &[Values]) -> anyhow::Result<()> {
+    fn chunk(&mut self, columns: &[Values]) -> Result<()> {
         for row in 0..columns.first().map_or(0, Values::len) {
             for (i, (field, values)) in self.layout.values(columns).enumerate() {
                 separate(&mut self.line, i);
@@ -45,7 +46,7 @@ impl<W: Write> TableWriter for CsvWriter<W> {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> anyhow::Result<()> {
+    fn finish(mut self: Box<Self>) -> Result<()> {
         Ok(self.out.flush()?)
     }
 }

@@ -1,5 +1,5 @@
 use super::table::{Field, Layout, TableWriter, Type, Values};
-use anyhow::Context;
+use anyhow::{Context, Result};
 use parquet::{
     basic::{Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical},
     data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type},
@@ -23,7 +23,7 @@ impl<W: Write + Send> ParquetWriter<W> {
         table: &str,
         layout: Layout,
         key_values: &[(String, String)],
-    ) -> anyhow::Result<Self> {
+    ) -> Result<Self> {
         let key_values = key_values
             .iter()
             .map(|(key, value)| KeyValue::new(key.clone(), value.clone()))
@@ -51,7 +51,7 @@ impl<W: Write + Send> ParquetWriter<W> {
 }
 
 impl<W: Write + Send> TableWriter for ParquetWriter<W> {
-    fn chunk(&mut self, columns: &[Values]) -> anyhow::Result<()> {
+    fn chunk(&mut self, columns: &[Values]) -> Result<()> {
         let mut group = self.writer.next_row_group()?;
         for (field, values) in self.layout.values(columns) {
             let mut column = group
@@ -64,13 +64,13 @@ impl<W: Write + Send> TableWriter for ParquetWriter<W> {
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> anyhow::Result<()> {
+    fn finish(self: Box<Self>) -> Result<()> {
         self.writer.close()?;
         Ok(())
     }
 }
 
-fn schema(table: &str, layout: &Layout) -> anyhow::Result<TypePtr> {
+fn schema(table: &str, layout: &Layout) -> Result<TypePtr> {
     let fields: Result<Vec<_>, _> = layout
         .fields
         .iter()
@@ -99,7 +99,7 @@ fn column(field: &Field) -> parquet::errors::Result<Schema> {
         .build()
 }
 
-fn write(column: &mut SerializedColumnWriter<'_>, values: &Values) -> anyhow::Result<()> {
+fn write(column: &mut SerializedColumnWriter<'_>, values: &Values) -> Result<()> {
     match values {
         Values::Integer(values) => write_as::<Int64Type, _>(column, values, |value| *value),
         Values::Real(values) => write_as::<DoubleType, _>(column, values, |value| *value),
@@ -113,7 +113,7 @@ fn write_as<T: DataType, V>(
     column: &mut SerializedColumnWriter<'_>,
     values: &[Option<V>],
     of: impl Fn(&V) -> T::T,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     let definition_levels: Vec<i16> = values
         .iter()
         .map(|value| i16::from(value.is_some()))

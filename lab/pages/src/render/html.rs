@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, Result};
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, escape_formatter, value::Serde};
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ const UPLOT_LICENCE: &str = include_str!("../../assets/vendor/uPlot.LICENSE");
 const UPLOT_STYLE: &str = include_str!("../../assets/vendor/uPlot.min.css");
 
 /// Fails only on a broken template.
-pub fn page(report: &Report) -> anyhow::Result<String> {
+pub fn page(report: &Report) -> Result<String> {
     let styles = SeriesStyles::of(report);
     let sections = report.sections.iter().map(|section| {
         let blocks = block::blocks(&section.blocks, &styles);

@@ -2,7 +2,7 @@
 
 use super::Destination;
 use crate::{args::Format, run::json_text};
-use anyhow::bail;
+use anyhow::{Result, bail};
 use faultline_common::files::AtPath;
 use faultline_recording::Recording;
 use itertools::Itertools;
@@ -26,11 +26,7 @@ pub struct DatasetRun {
 }
 
 /// One recording at a time. Replaces what an earlier export wrote of the same runs.
-pub fn export_into(
-    root: &Path,
-    files: &[PathBuf],
-    tables: &[&'static str],
-) -> anyhow::Result<String> {
+pub fn export_into(root: &Path, files: &[PathBuf], tables: &[&'static str]) -> Result<String> {
     let mut message = String::new();
     let mut runs: Vec<(PathBuf, &Path)> = Vec::new();
     for file in files {
@@ -57,7 +53,7 @@ pub fn export_into(
 
 impl DatasetRun {
     /// A run is named by its labels and its first nanosecond, which a copy or a merge keeps.
-    fn new(root: &Path, recording: &Recording) -> anyhow::Result<Self> {
+    fn new(root: &Path, recording: &Recording) -> Result<Self> {
         let (sessions, ticks) = (recording.sessions()?, recording.ticks()?);
         let label = |wanted| {
             let mut labels = recording.labels().iter();
@@ -85,7 +81,7 @@ impl DatasetRun {
         let folders: Vec<String> = columns
             .iter()
             .map(|(name, value)| Ok(format!("{name}={}", folder_name(value)?)))
-            .collect::<anyhow::Result<_>>()
+            .collect::<Result<_>>()
             .at(recording.path())?;
         Ok(DatasetRun {
             root: root.to_owned(),
@@ -114,7 +110,7 @@ impl DatasetRun {
 }
 
 /// Readers decode it.
-fn folder_name(value: &str) -> anyhow::Result<String> {
+fn folder_name(value: &str) -> Result<String> {
     let encoded = |byte: u8| match byte {
         b'.' | b'_' | b'-' => char::from(byte).to_string(),
         byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),

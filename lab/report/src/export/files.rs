@@ -1,4 +1,5 @@
 use super::dataset::{DAY_NS, DatasetRun};
+use anyhow::Result;
 use faultline_common::files::{AtPath, TempFile};
 use faultline_pages::export::{TableWriter, Values};
 use faultline_recording::{Cell, Row, schema::TableSpec};
@@ -6,6 +7,7 @@ use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
     ffi::OsStr,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -15,7 +17,7 @@ pub struct TableFiles<'f> {
     /// Columns of the row's time and of its tick.
     time_column: Option<usize>,
     tick_column: Option<usize>,
-    create: &'f dyn Fn(i64) -> anyhow::Result<OpenFile>,
+    create: &'f dyn Fn(i64) -> Result<OpenFile>,
     open: BTreeMap<i64, OpenFile>,
 }
 
@@ -30,7 +32,7 @@ impl<'f> TableFiles<'f> {
     pub fn new(
         spec: Option<&TableSpec>,
         dataset: Option<&'f DatasetRun>,
-        create: &'f dyn Fn(i64) -> anyhow::Result<OpenFile>,
+        create: &'f dyn Fn(i64) -> Result<OpenFile>,
     ) -> Self {
         let column = |name| spec?.columns.iter().position(|column| column.name == name);
         TableFiles {
@@ -57,7 +59,7 @@ impl<'f> TableFiles<'f> {
         }
     }
 
-    pub fn write(&mut self, day: i64, mut columns: Vec<Values>, rows: usize) -> anyhow::Result<()> {
+    pub fn write(&mut self, day: i64, mut columns: Vec<Values>, rows: usize) -> Result<()> {
         for (_, value) in self.dataset.iter().flat_map(|dataset| &dataset.columns) {
             columns.push(Values::Text(vec![Some(value.clone()); rows]));
         }
@@ -70,7 +72,7 @@ impl<'f> TableFiles<'f> {
 
     /// A table without rows has a file, too. Files that an earlier export of the run made for other
     /// days, or left when it was killed, are removed.
-    pub fn finish(mut self) -> anyhow::Result<()> {
+    pub fn finish(mut self) -> Result<()> {
         if self.open.is_empty() {
             let day = self.dataset.map_or(0, |dataset| dataset.day_of(None));
             self.open.insert(day, (self.create)(day)?);
@@ -107,39 +109,39 @@ impl CreatedFolders {
     pub fn make(&self, folder: &Path) -> std::io::Result<()> {
         let missing = folder.ancestors().take_while(|above| !above.exists());
         self.0.borrow_mut().extend(missing.map(Path::to_owned));
-        std::fs::create_dir_all(folder)
+        fs::create_dir_all(folder)
     }
 }
 
 impl Drop for CreatedFolders {
     fn drop(&mut self) {
         for folder in self.0.take().iter().rev() {
-            let _ = std::fs::remove_dir(folder);
+            let _ = fs::remove_dir(folder);
         }
     }
 }
 
-fn remove_others(paths: &[PathBuf]) -> anyhow::Result<()> {
+fn remove_others(paths: &[PathBuf]) -> Result<()> {
     let of_run = paths
         .first()
         .and_then(|path| Some((path.ancestors().nth(2)?, path.file_name()?)));
     let Some((run, name)) = of_run else {
         return Ok(());
     };
-    for day in std::fs::read_dir(run).at(run)? {
+    for day in fs::read_dir(run).at(run)? {
         let day = day.at(run)?.path();
         if !day.is_dir() {
             continue;
         }
-        for file in std::fs::read_dir(&day).at(&day)? {
+        for file in fs::read_dir(&day).at(&day)? {
             let path = file.at(&day)?.path();
             let is_old = path.file_name() == Some(name) && !paths.contains(&path);
             if path.is_file() && (is_old || is_part(&path, name)) {
-                std::fs::remove_file(&path).at(&path)?;
+                fs::remove_file(&path).at(&path)?;
             }
         }
         // Not empty if it has files of others.
-        let _ = std::fs::remove_dir(&day);
+        let _ = fs::remove_dir(&day);
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
 use super::files::TableFiles;
+use anyhow::Result;
 use faultline_pages::export::{Type, Values, chunk_rows};
 use faultline_recording::{
     Cell, Error, Recording, Row,
@@ -57,23 +58,19 @@ pub fn write(
     kinds: &[Type],
     to: &mut TableFiles<'_>,
     fill: impl Fn(&[Row], &mut [Values]) -> Result<(), Error>,
-) -> anyhow::Result<u64> {
+) -> Result<u64> {
     let mut written = 0;
-    recording.rows(
-        table,
-        chunk_rows(kinds.len()),
-        |rows| -> anyhow::Result<()> {
-            let days = rows.chunk_by(|one, next| to.day(one) == to.day(next));
-            for rows in days.collect::<Vec<_>>() {
-                let mut columns: Vec<Values> = kinds.iter().map(|kind| Values::of(*kind)).collect();
-                fill(rows, &mut columns)?;
-                written += rows.len() as u64;
-                let day = rows.first().map_or(0, |row| to.day(row));
-                to.write(day, columns, rows.len())?;
-            }
-            Ok(())
-        },
-    )?;
+    recording.rows(table, chunk_rows(kinds.len()), |rows| -> Result<()> {
+        let days = rows.chunk_by(|one, next| to.day(one) == to.day(next));
+        for rows in days.collect::<Vec<_>>() {
+            let mut columns: Vec<Values> = kinds.iter().map(|kind| Values::of(*kind)).collect();
+            fill(rows, &mut columns)?;
+            written += rows.len() as u64;
+            let day = rows.first().map_or(0, |row| to.day(row));
+            to.write(day, columns, rows.len())?;
+        }
+        Ok(())
+    })?;
     Ok(written)
 }
 

@@ -9,6 +9,7 @@ use super::{
 use faultline_pages::effects;
 use faultline_stats::arms::Conclusion;
 use itertools::Itertools;
+use std::iter;
 
 /// Shown next to the primary metric.
 const SECONDARY_METRICS: [&str; 10] = [
@@ -65,10 +66,10 @@ fn take_figure(sections: &mut [Section], id: &str) -> Option<Block> {
 
 fn forest(primary: &Scalar, pairs: &[Pair]) -> Option<Block> {
     let reference = &pairs.first()?.reference;
-    let ids = std::iter::once(primary.id).chain(SECONDARY_METRICS);
+    let ids = iter::once(primary.id).chain(SECONDARY_METRICS);
     let rows = ids.unique().flat_map(|id| {
         pairs.iter().filter_map(move |pair| {
-            let mut metrics = std::iter::once(&pair.primary).chain(&pair.others);
+            let mut metrics = iter::once(&pair.primary).chain(&pair.others);
             let mut row = row(metrics.find(|metric| metric.scalar.id == id)?)?;
             if pairs.len() > 1 {
                 row.name = format!("{}, {}", row.name, pair.other);

@@ -10,6 +10,7 @@ use anyhow::{Result, anyhow};
 use faultline_kernel::HostRoot;
 use rustix::fs::Advice;
 use std::{
+    fs,
     io::{self, Write},
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -76,7 +77,7 @@ pub fn drop_files(folders: &[&Path]) -> Result<Dropped> {
 /// Reads a file into the page cache, so that no run is charged for its pages. Returns its size in
 /// bytes.
 pub fn warm_file(path: &Path) -> Result<u64> {
-    let read = || std::io::copy(&mut std::fs::File::open(path)?, &mut std::io::sink());
+    let read = || io::copy(&mut fs::File::open(path)?, &mut io::sink());
     read().map_err(at(path))
 }
 
@@ -85,7 +86,7 @@ pub fn warm_file(path: &Path) -> Result<u64> {
 pub fn drop_all(root: &HostRoot) -> Result<()> {
     rustix::fs::sync();
     let path = root.procfs.join("sys/vm/drop_caches");
-    let file = std::fs::OpenOptions::new().write(true).open(&path);
+    let file = fs::OpenOptions::new().write(true).open(&path);
     file.and_then(|mut file| file.write_all(b"3\n"))
         .map_err(at(&path))
 }
@@ -125,7 +126,7 @@ pub fn residency(folders: &[&Path]) -> Result<Residency> {
 fn open_top(folder: &Path) -> Result<Option<Folder>> {
     match folder.canonicalize() {
         Ok(real) => Folder::open(&real).map(Some),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(at(folder)(error)),
     }
 }

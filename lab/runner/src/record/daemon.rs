@@ -3,7 +3,7 @@ use crate::record::recorder::{
     Addresses, DEFAULT_INTERVAL, Log, POLL_INTERVAL, POLLS_TO_END, POLLS_TO_START, PROGRAM,
     ReadyFile, Task, USAGE_EXIT_CODE, polls_to_write, progress,
 };
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use faultline_common::{args::UsageError, clock, files::AtPath, signals::Signals};
 use faultline_recording::{Progress, Recording};
 use faultline_text::{counted, time};
@@ -31,7 +31,7 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    pub fn start(program: &Path, task: &Task<'_>) -> anyhow::Result<Daemon> {
+    pub fn start(program: &Path, task: &Task<'_>) -> Result<Daemon> {
         let log = Log::in_memory().context("no space for the daemon's log")?;
         let ready = ReadyFile::of(task.out)?;
         let mut command = exec_shim::gated(program, task.arguments(), None)?;
@@ -64,7 +64,7 @@ impl Daemon {
         &mut self,
         process: Option<&OwnedFd>,
         signals: &mut Signals,
-    ) -> anyhow::Result<(Addresses, u32)> {
+    ) -> Result<(Addresses, u32)> {
         for _ in 0..POLLS_TO_START {
             if let Some(ready) = self.ready.read()?
                 && let Some(pid) = ready.target()
@@ -100,7 +100,7 @@ impl Daemon {
         self.ready.read().ok()??.target()
     }
 
-    pub fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         self.ended = self.child.try_wait().context(PROGRAM)?.or(self.ended);
         Ok(self.ended)
     }
@@ -108,7 +108,7 @@ impl Daemon {
     /// Waits until the recording has the process, so that even a short-lived command has its start
     /// and end in it. Gives up after some intervals, because a partial recording is better than none.
     /// Fails if a signal asks to end.
-    pub fn wait_for_process(&mut self, signals: &mut Signals) -> anyhow::Result<()> {
+    pub fn wait_for_process(&mut self, signals: &mut Signals) -> Result<()> {
         for _ in 0..self.polls_to_write {
             if self.progress().process || self.ended()?.is_some() {
                 break;
@@ -123,7 +123,7 @@ impl Daemon {
 
     /// Waits until the recording has the process's exit: the last tick precedes it, so the daemon may
     /// be ended. Gives up after some intervals.
-    pub fn wait_for_exit(&mut self, signals: &mut Signals) -> anyhow::Result<()> {
+    pub fn wait_for_exit(&mut self, signals: &mut Signals) -> Result<()> {
         for _ in 0..self.polls_to_write {
             if self.progress().ended || self.ended()?.is_some() {
                 break;
@@ -139,7 +139,7 @@ impl Daemon {
 
     /// Sends SIGTERM and waits. Fails on a bad exit status, and on a timeout, after which the
     /// daemon was killed.
-    pub fn end(mut self, signals: &mut Signals) -> anyhow::Result<()> {
+    pub fn end(mut self, signals: &mut Signals) -> Result<()> {
         if self.ended()?.is_none() {
             kill_process(Pid::from_child(&self.child), Signal::TERM).context(PROGRAM)?;
         }
@@ -180,7 +180,7 @@ pub fn record_demo(
     duration: Duration,
     signals: &mut Signals,
     on_started: impl FnOnce(&str),
-) -> anyhow::Result<Option<String>> {
+) -> Result<Option<String>> {
     let mut daemon = Daemon::start(program, task)?;
     let (addresses, _) = daemon.wait_until_following(None, signals)?;
     on_started(&addresses.metrics);
@@ -208,7 +208,7 @@ pub fn record_demo(
     summary(task.out).map(Some)
 }
 
-pub fn summary(out: &Path) -> anyhow::Result<String> {
+pub fn summary(out: &Path) -> Result<String> {
     let info = Recording::open(out)?.info()?;
     let mut tables = info.tables.iter();
     let ticks = tables.find(|table| table.name == "tick");

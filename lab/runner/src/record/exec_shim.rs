@@ -6,7 +6,7 @@ use crate::record::{
     args::{DoctorArgs, GateArgs},
     recorder::{self, POLL_INTERVAL},
 };
-use anyhow::{Context, ensure};
+use anyhow::{Context, Result, ensure};
 use faultline_common::{clock, output::say, signals::Signals};
 use rustix::{
     process::{Pid, Signal, getppid, kill_process_group, set_parent_process_death_signal},
@@ -14,7 +14,8 @@ use rustix::{
 };
 use std::{
     ffi::{OsStr, OsString},
-    io::{ErrorKind, Read},
+    fs,
+    io::{self, ErrorKind, Read},
     os::unix::{ffi::OsStrExt, process::CommandExt},
     path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
@@ -54,7 +55,7 @@ pub fn gated(
     program: &Path,
     arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
     gate: Option<&Path>,
-) -> anyhow::Result<Command> {
+) -> Result<Command> {
     let own = std::env::current_exe().context("this program's own file is not known")?;
     let mut command = command(own);
     command.args(["hold", "--parent", &std::process::id().to_string()]);
@@ -66,7 +67,7 @@ pub fn gated(
 }
 
 /// Standard error, and whether the exit status was 0. Kills the program after about ten seconds.
-pub fn output_of(program: &Path, arguments: &[&OsStr]) -> std::io::Result<(bool, String)> {
+pub fn output_of(program: &Path, arguments: &[&OsStr]) -> io::Result<(bool, String)> {
     let mut command = command(program);
     command
         .args(arguments)
@@ -89,7 +90,7 @@ pub fn output_of(program: &Path, arguments: &[&OsStr]) -> std::io::Result<(bool,
     }
     child.kill()?;
     child.wait()?;
-    Err(std::io::Error::new(
+    Err(io::Error::new(
         ErrorKind::TimedOut,
         "it has not answered after ten seconds",
     ))
@@ -101,10 +102,10 @@ pub fn output_of(program: &Path, arguments: &[&OsStr]) -> std::io::Result<(bool,
 pub fn ran(
     words: &[String],
     folder: &Path,
-    (output, errors): (&std::fs::File, &std::fs::File),
+    (output, errors): (&fs::File, &fs::File),
     timeout: Option<Duration>,
     signals: &mut Signals,
-) -> anyhow::Result<Option<ExitStatus>> {
+) -> Result<Option<ExitStatus>> {
     let (program, arguments) = words.split_first().context("a command without a program")?;
     let mut command = gated(Path::new(program), arguments, None)?;
     command
@@ -160,7 +161,7 @@ pub fn gate(args: &GateArgs) -> u8 {
 }
 
 /// Executes `faultlined once` with these arguments. Returns an exit code only on failure.
-pub fn doctor(args: &DoctorArgs) -> anyhow::Result<u8> {
+pub fn doctor(args: &DoctorArgs) -> Result<u8> {
     let program = recorder::find(args.faultlined.as_deref(), "--faultlined")?;
     let command: Vec<OsString> = [program.into_os_string(), "once".into()]
         .into_iter()
@@ -195,10 +196,7 @@ fn set_affinity(cpus: &crate::isolation::CpuSet) -> rustix::io::Result<()> {
 /// `None` if the gate was never opened.
 fn read_gate(gate: &Path) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut text = Vec::new();
-    std::fs::File::open(gate)
-        .ok()?
-        .read_to_end(&mut text)
-        .ok()?;
+    fs::File::open(gate).ok()?.read_to_end(&mut text).ok()?;
     let mut parts: Vec<&[u8]> = text.split(|byte| *byte == 0).collect();
     if parts.pop() != Some(GATE_END) {
         return None;

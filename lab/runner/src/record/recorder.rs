@@ -7,10 +7,11 @@ pub use log::Log;
 pub use ready::{Ready, ReadyFile};
 
 use crate::isolation::End;
-use anyhow::Context;
+use anyhow::{Context, Result};
 use faultline_common::files::AtPath;
 use faultline_recording::{Error, Progress, Recording};
 use std::{
+    env,
     ffi::OsString,
     path::{Path, PathBuf},
     time::Duration,
@@ -97,7 +98,7 @@ pub struct Addresses {
 
 /// `given`, else beside this program, else in `PATH`. `option` names the command-line option in the
 /// error.
-pub fn find(given: Option<&Path>, option: &str) -> anyhow::Result<PathBuf> {
+pub fn find(given: Option<&Path>, option: &str) -> Result<PathBuf> {
     if let Some(given) = given {
         anyhow::ensure!(
             given.is_file(),
@@ -107,7 +108,7 @@ pub fn find(given: Option<&Path>, option: &str) -> anyhow::Result<PathBuf> {
         // A bare name would be searched in `PATH`.
         return std::path::absolute(given).at(given);
     }
-    let own = std::env::current_exe()
+    let own = env::current_exe()
         .ok()
         .and_then(|own| Some(own.parent()?.join(PROGRAM)));
     let found = own
@@ -119,8 +120,8 @@ pub fn find(given: Option<&Path>, option: &str) -> anyhow::Result<PathBuf> {
 }
 
 pub fn in_path(name: impl AsRef<Path>) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path)
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path)
         .map(|folder| folder.join(&name))
         .find(|file| file.is_file())
 }

@@ -1,5 +1,5 @@
 use super::exec_shim;
-use anyhow::Context;
+use anyhow::{Context, Result};
 use faultline_common::signals::ReceivedSignal;
 use rustix::{
     pipe::{PipeFlags, pipe_with},
@@ -27,7 +27,7 @@ pub struct GatedCommand {
 }
 
 impl GatedCommand {
-    pub fn start(command: &[OsString]) -> anyhow::Result<GatedCommand> {
+    pub fn start(command: &[OsString]) -> Result<GatedCommand> {
         let (program, arguments) = command.split_first().context("no command")?;
         let (read_end, gate) = pipe_with(PipeFlags::CLOEXEC).context("no pipe")?;
         let path = format!("/proc/{}/fd/{}", std::process::id(), read_end.as_raw_fd());
@@ -53,7 +53,7 @@ impl GatedCommand {
     }
 
     /// Executes the command with these variables. Fails if the child was killed meanwhile.
-    pub fn go(&mut self, variables: &[(String, String)]) -> anyhow::Result<()> {
+    pub fn go(&mut self, variables: &[(String, String)]) -> Result<()> {
         let Some(mut gate) = self.gate.take() else {
             return Ok(());
         };
@@ -62,7 +62,7 @@ impl GatedCommand {
     }
 
     /// Exit code in shell convention; `None` while it runs.
-    pub fn ended(&mut self) -> anyhow::Result<Option<u8>> {
+    pub fn ended(&mut self) -> Result<Option<u8>> {
         if self.ended.is_none() {
             self.ended = self.child.try_wait().with_context(|| self.name.clone())?;
         }

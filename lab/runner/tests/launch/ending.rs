@@ -4,6 +4,7 @@ use crate::scene::{PATIENCE, Scene, end_of, is_gone};
 use faultline_runner::isolation::{End, GroupName, Job, Launcher, Limits};
 use faultline_testkit::{eventually::eventually, proc::is_alive};
 use std::{
+    env, fs,
     process::{Command, Stdio},
     time::Duration,
 };
@@ -80,7 +81,7 @@ pub fn children_have_time(scene: &Scene) {
         "{}",
         scene.output()
     );
-    std::fs::write(scene.path("may"), "").expect("a file");
+    fs::write(scene.path("may"), "").expect("a file");
     eventually(PATIENCE, "an empty group", || {
         launched.is_empty().expect("it is told").then_some(())
     });
@@ -107,7 +108,7 @@ pub fn left_alone(scene: &Scene) {
     let mut launched = scene.launch(&scene.script(&format!("sh -c '{child}' & exit 4")));
     assert_eq!(end_of(&mut *launched), End::Code(4));
     scene.says("ready");
-    std::fs::write(scene.path("may"), "").expect("a file");
+    fs::write(scene.path("may"), "").expect("a file");
     scene.says("lives");
     assert_eq!(scene.output(), "ready\nlives\n");
     assert!(!launched.is_empty().expect("it is told"));
@@ -158,7 +159,7 @@ pub fn sweep(scene: &Scene) {
         name: neighbour,
         ..scene.job(&["sleep", "1000"])
     });
-    let mut helper = Command::new(std::env::current_exe().expect("this program"));
+    let mut helper = Command::new(env::current_exe().expect("this program"));
     helper.args(["--exact", "helper", "--nocapture"]);
     helper
         .env(HELPER, scene.launcher.name())
@@ -201,10 +202,8 @@ pub fn sweep(scene: &Scene) {
 /// What the helper does, until it is killed.
 pub fn launch_and_wait_for_the_end(launcher: &dyn Launcher) {
     let mut job = Scene::new(launcher).script(FAMILY);
-    job.name.scope = std::env::var(SCOPE).expect("a scope");
-    job.output = std::env::var_os("FAULTLINE_TEST_OUTPUT")
-        .expect("a file")
-        .into();
+    job.name.scope = env::var(SCOPE).expect("a scope");
+    job.output = env::var_os("FAULTLINE_TEST_OUTPUT").expect("a file").into();
     let mut launched = launcher.launch(&job).expect("it is launched");
     eventually(PATIENCE, "its own end", || {
         launched.ended().expect("its end is told")

@@ -4,6 +4,7 @@ use faultline_runner::isolation::{GroupName, Job, Launched, Launcher, Limits};
 use faultline_testkit::eventually::{eventually, eventually_ok};
 use std::{
     ffi::OsString,
+    fs,
     os::unix::fs::PermissionsExt,
     path::PathBuf,
     sync::atomic::{AtomicU32, Ordering},
@@ -29,8 +30,7 @@ impl<'a> Scene<'a> {
     pub fn new(launcher: &'a dyn Launcher) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         // Other users come here too.
-        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755))
-            .expect("a mode");
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
         let scope = format!(
             "t{}_{}",
             std::process::id(),
@@ -49,7 +49,7 @@ impl<'a> Scene<'a> {
 
     /// What the program has written.
     pub fn output(&self) -> String {
-        std::fs::read_to_string(self.path("output")).unwrap_or_default()
+        fs::read_to_string(self.path("output")).unwrap_or_default()
     }
 
     /// Waits until the output has this text.

@@ -8,7 +8,7 @@ use faultline_status::{
     Answer, Figure, LevelStatus, MemoryStatus, ProgramCacheStatus, Status, Subject, Target, Verdict,
 };
 use ratatui::{Terminal, backend::TestBackend, style::Color};
-use std::time::Duration;
+use std::{fs, time::Duration};
 
 const BEFORE: &str = include_str!("../../../faultline/tests/fixtures/top/ten_seconds_before.prom");
 const PAGE: &str = include_str!("../../../faultline/tests/fixtures/top/at_tip.prom");
@@ -416,8 +416,8 @@ fn top_renders_every_known_daemon_page() {
         env!("CARGO_MANIFEST_DIR")
     );
     let mut drawn = 0;
-    for case in std::fs::read_dir(folder).unwrap() {
-        let page = std::fs::read_to_string(case.unwrap().path().join("expected.prom")).unwrap();
+    for case in fs::read_dir(folder).unwrap() {
+        let page = fs::read_to_string(case.unwrap().path().join("expected.prom")).unwrap();
         let screen = screen(&after(&[&page]), 80, 40, 0);
         assert!(screen.contains(" sources up"), "{screen}");
         drawn += 1;

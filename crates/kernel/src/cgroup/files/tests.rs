@@ -1,4 +1,5 @@
 use std::{
+    fs,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -23,9 +24,9 @@ fn cgroups(version: CgroupVersion, top: &Path, relative: &str) -> ProcessCgroups
 }
 
 fn write(folder: &Path, files: &[(&str, &str)]) {
-    std::fs::create_dir_all(folder).unwrap();
+    fs::create_dir_all(folder).unwrap();
     for (name, text) in files {
-        std::fs::write(folder.join(name), text).unwrap();
+        fs::write(folder.join(name), text).unwrap();
     }
 }
 
@@ -222,7 +223,7 @@ fn limits_of_the_last_sample_are_repeated_while_the_cgroup_is_there() {
 #[test]
 fn a_cgroup_that_was_removed_is_gone() {
     let (_top, own, mut files) = v2_tree();
-    std::fs::remove_dir_all(&own).unwrap();
+    fs::remove_dir_all(&own).unwrap();
     let mut buffer = Vec::new();
     assert_eq!(
         files.sample(&mut buffer).memory_usage.unwrap_err().kind(),
@@ -279,6 +280,6 @@ fn a_cgroup_is_frozen_by_any_freezer_but_the_root_never_is() {
         Ok(None),
         "before Linux 5.2"
     );
-    std::fs::remove_file(v2.join("sol/cgroup.events")).unwrap();
+    fs::remove_file(v2.join("sol/cgroup.events")).unwrap();
     assert_eq!(frozen(&own).unwrap_err().kind(), ErrorKind::Absent);
 }

@@ -1,4 +1,7 @@
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use super::*;
 use crate::{CgroupFiles, ErrorKind, ProcessCgroups, headroom::binding};
@@ -24,9 +27,9 @@ impl Tree {
 
     fn write(&self, relative: &str, files: &[(&str, &str)]) {
         let folder = self.path(relative);
-        std::fs::create_dir_all(&folder).unwrap();
+        fs::create_dir_all(&folder).unwrap();
         for (name, text) in files {
-            std::fs::write(folder.join(name), format!("{text}\n")).unwrap();
+            fs::write(folder.join(name), format!("{text}\n")).unwrap();
         }
     }
 
@@ -190,7 +193,7 @@ fn a_cgroup_without_a_limit_has_no_memory_level() {
 #[test]
 fn a_limit_without_a_usage_is_an_error() {
     let tree = v2();
-    std::fs::remove_file(tree.path(OWN).join("memory.current")).unwrap();
+    fs::remove_file(tree.path(OWN).join("memory.current")).unwrap();
     let levels = tree.levels(OWN);
     assert_eq!(levels.limits[0].level, Level::Cgroup(1));
     assert_eq!(levels.errors[0].kind(), ErrorKind::Absent);

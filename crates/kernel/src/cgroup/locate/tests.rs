@@ -1,5 +1,6 @@
 use super::*;
 use crate::ErrorKind;
+use std::fs;
 
 const HYBRID_MOUNTS: &str = include_str!("../../../tests/text/linux-6.18/mountinfo");
 
@@ -12,9 +13,9 @@ fn locate_in(
     let root = HostRoot::below(folder.path());
     for (name, text) in [("7/cgroup", Some(cgroup)), ("self/mountinfo", mountinfo)] {
         let path = root.procfs.join(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
         if let Some(text) = text {
-            std::fs::write(path, text).unwrap();
+            fs::write(path, text).unwrap();
         }
     }
     (locate(&root, 7).unwrap(), root, folder)
@@ -149,12 +150,12 @@ fn a_cgroup_move_is_noticed_even_after_the_main_thread_exited() {
     };
     assert_eq!(path(&mut locator).as_deref(), Some("/a"));
     assert!(!locator.has_moved());
-    let write = |list: &str, text: &str| std::fs::write(root.procfs.join(list), text).unwrap();
+    let write = |list: &str, text: &str| fs::write(root.procfs.join(list), text).unwrap();
     write("7/cgroup", "0::/b\n");
     assert!(locator.has_moved());
     assert_eq!(path(&mut locator).as_deref(), Some("/b"));
 
-    std::fs::create_dir_all(root.procfs.join("7/task/9")).unwrap();
+    fs::create_dir_all(root.procfs.join("7/task/9")).unwrap();
     write("7/stat", &stat(0x4));
     write("7/task/9/stat", &stat(0));
     write("7/task/9/cgroup", "0::/c\n");
@@ -163,7 +164,7 @@ fn a_cgroup_move_is_noticed_even_after_the_main_thread_exited() {
     assert!(locator.has_moved());
     assert_eq!(path(&mut locator).as_deref(), Some("/d"));
     assert!(!locator.has_moved());
-    std::fs::remove_dir_all(root.procfs.join("7")).unwrap();
+    fs::remove_dir_all(root.procfs.join("7")).unwrap();
     assert_eq!(locator.locate().unwrap_err().kind(), ErrorKind::Gone);
     assert!(locator.has_moved());
 }
@@ -194,11 +195,11 @@ fn exiting(threads: &[(u32, &str, u64)]) -> ProcessCgroups {
     let (_, root, _folder) = locate_in(EXITING, None);
     for (tid, cgroup, flags) in [(7, EXITING, 0x4)].iter().chain(threads) {
         let thread = root.procfs.join(format!("7/task/{tid}"));
-        std::fs::create_dir_all(&thread).unwrap();
-        std::fs::write(thread.join("cgroup"), cgroup).unwrap();
-        std::fs::write(thread.join("stat"), stat(*flags)).unwrap();
+        fs::create_dir_all(&thread).unwrap();
+        fs::write(thread.join("cgroup"), cgroup).unwrap();
+        fs::write(thread.join("stat"), stat(*flags)).unwrap();
     }
-    std::fs::write(root.procfs.join("7/stat"), stat(0x40_0004)).unwrap();
+    fs::write(root.procfs.join("7/stat"), stat(0x40_0004)).unwrap();
     locate(&root, 7).unwrap()
 }
 
@@ -231,7 +232,7 @@ fn an_exiting_process_without_threads_is_gone_in_v1_not_v2() {
 #[test]
 fn a_live_process_in_the_v1_root_is_in_the_root_cgroup() {
     let (_, root, _folder) = locate_in("4:memory:/\n0::/u\n", None);
-    std::fs::write(root.procfs.join("7/stat"), stat(0x40_0000)).unwrap();
+    fs::write(root.procfs.join("7/stat"), stat(0x40_0000)).unwrap();
     assert_eq!(locate(&root, 7).unwrap().path(), Some("/"));
 }
 

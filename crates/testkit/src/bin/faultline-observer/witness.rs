@@ -1,6 +1,6 @@
 //! What the follower and the scheduler say.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fs, time::Duration};
 
 use faultline_testkit::{Error, Result, proc, sink::Sink};
 
@@ -54,7 +54,7 @@ fn replayed(line: &str) -> Option<Replayed> {
 
 /// The one-minute load average; 0 where it cannot be read.
 pub fn host_load() -> f64 {
-    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ')
         .next()
         .and_then(|load| load.parse().ok())
@@ -111,17 +111,17 @@ type Thread = (u32, String, (u64, u64));
 /// Number, name, and the first two numbers of `schedstat`; threads that end meanwhile are left out.
 fn threads(pid: u32) -> Result<Vec<Thread>> {
     let folder = format!("/proc/{pid}/task");
-    let entries = std::fs::read_dir(&folder).map_err(|source| Error::File {
+    let entries = fs::read_dir(&folder).map_err(|source| Error::File {
         path: folder.into(),
         source,
     })?;
-    let read = |entry: &std::fs::DirEntry| {
+    let read = |entry: &fs::DirEntry| {
         let tid = entry.file_name().to_str()?.parse().ok()?;
-        let name = std::fs::read_to_string(entry.path().join("comm"))
+        let name = fs::read_to_string(entry.path().join("comm"))
             .ok()?
             .trim_end()
             .to_owned();
-        let text = std::fs::read_to_string(entry.path().join("schedstat")).ok()?;
+        let text = fs::read_to_string(entry.path().join("schedstat")).ok()?;
         let mut numbers = text
             .split_whitespace()
             .map_while(|number| number.parse().ok());

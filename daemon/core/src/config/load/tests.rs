@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use std::fs;
 
 fn mistakes(text: &str) -> Vec<String> {
     parse(text).map_or_else(
@@ -18,7 +19,7 @@ fn the_printed_default_is_the_default() {
 fn every_commented_key_of_the_printed_default_is_known() {
     let folder = tempfile::tempdir().unwrap();
     let secret = folder.path().join("secret");
-    std::fs::write(&secret, "hidden\n").unwrap();
+    fs::write(&secret, "hidden\n").unwrap();
     for drop in [
         "#[log]",
         "#metrics_config_file",
@@ -329,7 +330,7 @@ fn flight_delays_longer_than_the_ring_or_zero_limits_are_refused() {
 fn other_machines_may_push_only_with_a_password() {
     let folder = tempfile::tempdir().unwrap();
     let password = folder.path().join("password");
-    std::fs::write(&password, "secret\n").unwrap();
+    fs::write(&password, "secret\n").unwrap();
     let error = parse("[ingest]\nlisten = \"0.0.0.0:9913\"\nbeyond_loopback = true\n").unwrap_err();
     assert!(
         error.len() == 1 && error[0].what.contains("password_file"),
@@ -346,7 +347,7 @@ fn other_machines_may_push_only_with_a_password() {
 fn consequential_errors_are_not_reported() {
     let folder = tempfile::tempdir().unwrap();
     let password = folder.path().join("password");
-    std::fs::write(&password, "secret\n").unwrap();
+    fs::write(&password, "secret\n").unwrap();
     let good = password.display();
     for (text, wanted) in [
         ("[ingest]\ndb = \"d\"\nuser = \"u\"\npassword_file = \"/etc/no-such\"\n".to_owned(), "/etc/no-such cannot be read"),

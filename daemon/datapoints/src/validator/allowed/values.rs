@@ -5,7 +5,7 @@ use faultline_metrics::{
     Reading, ReadingList, Text,
     metrics::{daemon, validator as v},
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, mem, sync::Arc};
 
 /// The maximum delta, see [`crate::validator::tally`].
 const MAX_DELTA: f64 = 9_007_199_254_740_992.0;
@@ -71,7 +71,7 @@ impl AllowedValues {
         allowed_fields: &AllowedFields,
         point: &Point<'_>,
     ) -> bool {
-        let mut field_values = std::mem::take(&mut self.field_values);
+        let mut field_values = mem::take(&mut self.field_values);
         let used = allowed_fields.read(point, &mut field_values);
         if used {
             if self.list != list.id {
@@ -117,7 +117,7 @@ impl AllowedValues {
         let known = row
             .ok()
             .and_then(|at| rows.get_mut(at))
-            .map(|row| std::mem::take(&mut row.series_indices));
+            .map(|row| mem::take(&mut row.series_indices));
         let mut series_indices = known.unwrap_or_else(|| vec![None; group.entries.len()]);
         for (entry, cell) in group.entries.iter().zip(&mut series_indices) {
             let Some(FieldValue::Number(value)) = field_values.get(entry.field_index) else {

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test program needs a part of it")]
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
 };
@@ -54,20 +54,20 @@ impl LimitedCgroup {
         })
     }
 
-    pub fn write(&self, file: &str, value: u64) -> std::io::Result<()> {
+    pub fn write(&self, file: &str, value: u64) -> io::Result<()> {
         let path = self.folder.join(file);
         // A file that is not there would be made on a disk; here it is an error.
         fs::OpenOptions::new()
             .write(true)
             .open(path)
             .and_then(|mut file| {
-                use std::io::Write;
+                use io::Write;
                 file.write_all(value.to_string().as_bytes())
             })
     }
 
     /// Another limit from now on.
-    pub fn limit(&self, bytes: u64) -> std::io::Result<()> {
+    pub fn limit(&self, bytes: u64) -> io::Result<()> {
         if !self.is_version_1() {
             return self.write("memory.max", bytes);
         }
@@ -77,7 +77,7 @@ impl LimitedCgroup {
         let again = self.write(both[0], bytes);
         let [_, swap] = first;
         match swap {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => again,
         }
     }

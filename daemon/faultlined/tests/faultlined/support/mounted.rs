@@ -1,7 +1,7 @@
 //! File systems of a test's own. As root, since it mounts.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     path::PathBuf,
     process::{Command, Stdio},
 };
@@ -12,14 +12,14 @@ pub struct Mounted(pub PathBuf, Option<File>);
 impl Mounted {
     /// `None` where the machine lets no one mount.
     pub fn new(place: PathBuf, arguments: &[&str]) -> Option<Self> {
-        std::fs::create_dir_all(&place).expect("a mount point");
+        fs::create_dir_all(&place).expect("a mount point");
         run("mount", &[arguments, &[&place.to_string_lossy()]].concat())
             .then_some(Mounted(place, None))
     }
 
     /// One that never answers, as of a server that is gone; `None` also where there is no FUSE.
     pub fn dead(place: PathBuf) -> Option<Self> {
-        std::fs::create_dir_all(&place).expect("a mount point");
+        fs::create_dir_all(&place).expect("a mount point");
         let server = File::options()
             .read(true)
             .write(true)

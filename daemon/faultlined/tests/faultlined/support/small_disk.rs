@@ -1,6 +1,7 @@
 //! A disk that is soon full.
 
 use std::{
+    fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -11,7 +12,7 @@ pub struct Small(pub PathBuf);
 impl Small {
     /// `None` where this may not be made.
     pub fn mount(at: &Path) -> Option<Small> {
-        std::fs::create_dir(at).unwrap();
+        fs::create_dir(at).unwrap();
         let mounted = Command::new("mount")
             .args(["-t", "tmpfs", "-o", "size=3m", "tmpfs"])
             .arg(at)
@@ -26,7 +27,7 @@ impl Small {
     pub fn fill(&self) -> PathBuf {
         let filler = self.0.join("filler");
         assert!(
-            std::fs::write(&filler, vec![1; 4 << 20]).is_err(),
+            fs::write(&filler, vec![1; 4 << 20]).is_err(),
             "the disk was not filled"
         );
         filler

@@ -1,4 +1,5 @@
 use super::*;
+use std::fs;
 
 /// bcrypt of "secret" at the least cost.
 fn hash() -> String {
@@ -8,7 +9,7 @@ fn hash() -> String {
 fn load(text: &str) -> Result<WebConfig, WebError> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("web.yml");
-    std::fs::write(&path, text).unwrap();
+    fs::write(&path, text).unwrap();
     WebConfig::load(&path)
 }
 
@@ -30,7 +31,7 @@ fn an_empty_web_config_enables_nothing() {
 fn tls_file_paths_are_relative_to_the_config_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("web.yml");
-    std::fs::write(
+    fs::write(
         &path,
         "tls_server_config: { cert_file: a.pem, key_file: /etc/k.pem }",
     )
@@ -121,7 +122,7 @@ fn all_web_config_errors_are_reported_at_once() {
     let text = "tls_server_config:\n  cert_file:\n  key_file: k.pem\n  min_version: TLS10\n  cipher_suites: [A]\n  \
                 client_auth_type: Maybe\nhttp_server_config:\n  http2: true\n  headers: { Content-Length: 1 }\n\
                 basic_auth_users:\n  alice: hunter2\n  bob: hunter3\nrate_limits: 3\n";
-    std::fs::write(&path, text).unwrap();
+    fs::write(&path, text).unwrap();
     let (config, errors) = WebConfig::read(&path);
     let told: Vec<String> = errors.iter().map(ToString::to_string).collect();
     for wanted in [

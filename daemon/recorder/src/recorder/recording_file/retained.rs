@@ -1,5 +1,5 @@
 use super::super::{Entry, FollowedProcess};
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
 const MAX_ENTRIES: usize = 256;
 
@@ -71,8 +71,8 @@ impl RetainedEntries {
 
     /// Takes all entries, plus the current process if its change did not fit.
     pub fn take(&mut self, process: Option<&Arc<FollowedProcess>>) -> Vec<Entry> {
-        let mut entries = std::mem::take(&mut self.entries);
-        if std::mem::take(&mut self.process_unknown) {
+        let mut entries = mem::take(&mut self.entries);
+        if mem::take(&mut self.process_unknown) {
             entries.push(Entry::Process(process.cloned()));
         }
         entries

@@ -3,6 +3,7 @@ use crate::manifest::Described;
 use faultline_metrics::{Batch, Reading, Source, Tick, metrics};
 use faultline_recording::{NewSession, Recording};
 use rusqlite::Connection;
+use std::fs;
 
 fn at(seconds: u64) -> Stamp {
     Stamp {
@@ -68,7 +69,7 @@ fn accepted_messages_are_written_and_finishing_leaves_one_file() {
     assert!(rows >= 2 && dropped == 0, "{rows} rows, {dropped} dropped");
     assert_eq!(Recording::open(&path).unwrap().ticks().unwrap().len(), 2);
     file.finish(at(3));
-    let names: Vec<_> = std::fs::read_dir(folder.path())
+    let names: Vec<_> = fs::read_dir(folder.path())
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
         .collect();
@@ -300,13 +301,13 @@ fn dropped_events_are_counted_and_later_ones_keep_their_process() {
 
 fn displace(how: &str, path: &Path, aside: &Path) {
     match how {
-        "moved" => std::fs::rename(path, aside).unwrap(),
-        "removed" => std::fs::remove_file(path).unwrap(),
+        "moved" => fs::rename(path, aside).unwrap(),
+        "removed" => fs::remove_file(path).unwrap(),
         _ => {
             let (mut other, _) = self::file(aside);
             other.write_entries(&[tick(1)], at(1));
             other.finish(at(1));
-            std::fs::rename(aside, path).unwrap();
+            fs::rename(aside, path).unwrap();
         }
     }
 }
@@ -378,16 +379,16 @@ fn a_foreign_file_replacing_the_recording_is_untouched_and_reported() {
     let path = folder.path().join("run.fltl");
     let (mut file, status) = file(&path);
     file.write_entries(&[process(7), tick(1)], at(1));
-    std::fs::remove_file(&path).unwrap();
-    std::fs::write(&path, "somebody's notes").unwrap();
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, "somebody's notes").unwrap();
     file.write_entries(&[event(2, EventKind::Exit), nobody(), tick(2)], at(2));
     assert!(
         status
             .problem()
             .is_some_and(|problem| problem.what.contains("not a recording"))
     );
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), "somebody's notes");
-    std::fs::remove_file(&path).unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), "somebody's notes");
+    fs::remove_file(&path).unwrap();
     file.write_entries(&[tick(20)], at(20));
     assert_eq!(status.problem(), None);
     let expected = [(2, "exit", Some(7)), (20, "gap", None), (20, "20", None)];
@@ -404,7 +405,7 @@ fn another_daemons_recording_at_the_path_is_untouched_and_retried() {
     let (mut file, status) = file(&path);
     file.write_entries(&[tick(1)], at(1));
     for end in ["", "-wal", "-shm"] {
-        std::fs::remove_file(folder.path().join(format!("run.fltl{end}"))).unwrap();
+        fs::remove_file(folder.path().join(format!("run.fltl{end}"))).unwrap();
     }
     let (mut other, _) = self::file(&path);
     other.write_entries(&[tick(11)], at(11));

@@ -4,11 +4,14 @@ use super::{
     *,
 };
 use rustix::io::Errno;
-use std::os::unix::{fs::MetadataExt, net::UnixListener};
+use std::{
+    fs,
+    os::unix::{fs::MetadataExt, net::UnixListener},
+};
 
 /// `proc/locks` of a host where `pid` holds the lock on a file.
 fn lock(host: &FakeHost, pid: u32, file: &std::path::Path) {
-    let meta = std::fs::metadata(file).unwrap();
+    let meta = fs::metadata(file).unwrap();
     let (major, minor) = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
     let line = format!(
         "1: FLOCK  ADVISORY  WRITE {pid} {major:02x}:{minor:02x}:{} 0 EOF\n",
@@ -21,7 +24,7 @@ fn lock(host: &FakeHost, pid: u32, file: &std::path::Path) {
 fn the_ledger_lock_owner_is_the_validator_unless_preparing_the_ledger() {
     let host = host();
     let ledger = tempfile::tempdir().unwrap();
-    std::fs::write(ledger.path().join("ledger.lock"), "").unwrap();
+    fs::write(ledger.path().join("ledger.lock"), "").unwrap();
     Pretend::validator(77)
         .line("agave-validator --ledger /elsewhere")
         .on(&host);
@@ -65,7 +68,7 @@ fn another_users_process_using_the_ledger_is_not_a_successor() {
     let host = host();
     let ledger = tempfile::tempdir().unwrap();
     let lock_file = ledger.path().join("ledger.lock");
-    std::fs::write(&lock_file, "").unwrap();
+    fs::write(&lock_file, "").unwrap();
     let line = format!("agave-validator --ledger {}", ledger.path().display());
     let appears = |pid, user| {
         Pretend::validator(pid).line(&line).on(&host);
@@ -140,7 +143,7 @@ fn a_listener_that_never_accepts_does_not_block_discovery() {
 fn the_kernel_lists_a_lock_of_the_current_process() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.lock");
-    let file = std::fs::File::create(&path).unwrap();
+    let file = fs::File::create(&path).unwrap();
     let root = HostRoot::default();
     assert_eq!(lock_holders(&root, &path), Ok(Vec::new()));
     rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();

@@ -6,14 +6,14 @@ use faultline_testkit::{
     proc::is_alive,
     process::{Program, Running, signal},
 };
-use std::path::Path;
+use std::{fs, path::Path};
 
 struct Folder(tempfile::TempDir);
 
 impl Folder {
     fn new() -> Self {
         let folder = Folder(tempfile::tempdir().unwrap());
-        std::fs::create_dir(folder.path("ledger")).unwrap();
+        fs::create_dir(folder.path("ledger")).unwrap();
         for name in ["fifo", "never"] {
             let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
             rustix::fs::mknodat(
@@ -78,7 +78,7 @@ fn exit_and_successor_of_a_killed_validator_are_detected() {
         HostRoot::default(),
     ));
     let target = work.wait_for("the first", |target| target.process.pid == first.pid());
-    assert_eq!(target.exe, std::fs::canonicalize("/bin/sh").ok());
+    assert_eq!(target.exe, fs::canonicalize("/bin/sh").ok());
     assert_eq!(target.ledger, Some(folder.path("ledger")));
     first.kill().unwrap();
     work.wait_for_words("waiting for a new one");
@@ -114,7 +114,7 @@ fn a_shell_that_execs_the_validator_is_the_same_process() {
     let before = work.wait_for("the shell", |target| target.comm == "start");
     assert_eq!((&before.validator, &before.ledger), (&None, &None));
     work.wait_for_words("not known as a validator");
-    std::fs::write(&fifo, "go\n").unwrap();
+    fs::write(&fifo, "go\n").unwrap();
     let after = work.wait_for("the validator", |target| target.validator.is_some());
     assert_eq!(
         (after.process, after.ledger.clone()),
@@ -139,7 +139,7 @@ fn a_process_is_found_by_name_and_its_exit_reported_before_reaping() {
     ));
     let target = work.wait_for("the process", |target| target.process.pid == running.pid());
     assert_eq!(target.found_by, "process_name");
-    std::fs::write(&fifo, "go\n").unwrap();
+    fs::write(&fifo, "go\n").unwrap();
     // Nobody has waited for it: it is a zombie now.
     eventually(Duration::from_secs(60), "its end", || {
         work.following.current().is_none().then_some(())
@@ -165,7 +165,7 @@ fn the_validator_below_a_configured_wrapper_and_its_successor_are_followed() {
     let find = config::TargetSelector::ProcessTree(wrapper.pid());
     let work = AtWork::start(finder(find.clone(), HostRoot::default()));
     work.wait_for("the wrapper", |target| target.comm == "start");
-    std::fs::write(&fifo, "go\n").unwrap();
+    fs::write(&fifo, "go\n").unwrap();
     let first = work.wait_for("the validator", |target| target.validator.is_some());
     assert_eq!(
         (first.found_by, first.ledger.clone()),
@@ -177,7 +177,7 @@ fn the_validator_below_a_configured_wrapper_and_its_successor_are_followed() {
     signal(first.process.pid, "KILL").unwrap();
     work.wait_for_words("no validator runs below process");
     assert_eq!(work.following.current(), None);
-    std::fs::write(&fifo, "go\n").unwrap();
+    fs::write(&fifo, "go\n").unwrap();
     let second = work.wait_for("its successor", |target| target.process != first.process);
     assert!(second.validator.is_some());
     // Another test on this machine may run out of memory meanwhile.
@@ -198,7 +198,7 @@ fn a_configured_wrapper_is_reported_with_its_largest_descendant() {
     work.wait_for_words("(memory)");
     let target = work.following.current();
     assert_eq!(target.map(|target| target.process.pid), Some(wrapper.pid()));
-    std::fs::write(&fifo, "end\n").unwrap();
+    fs::write(&fifo, "end\n").unwrap();
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn a_validator_without_main_thread_is_found_and_followed_until_exit() {
         let target = found.unwrap_or_else(|| panic!("not found: {find:?}"));
         assert_eq!(target.process.pid, pid);
         assert_eq!(target.ledger, Some(folder.path("ledger")), "{find:?}");
-        assert_eq!(target.exe, std::fs::canonicalize(python).ok());
+        assert_eq!(target.exe, fs::canonicalize(python).ok());
     }
     let mut files = faultline_kernel::ProcessFiles::open(&root, pid).unwrap();
     let status = files.sample(&mut Vec::new()).status.unwrap();

@@ -2,6 +2,7 @@ use super::{
     super::method::{NameSearch, PidSearch},
     *,
 };
+use std::fs;
 
 #[test]
 fn a_long_name_is_compared_beyond_the_truncated_comm() {
@@ -118,7 +119,7 @@ fn a_long_name_is_found_after_its_program_file_was_replaced() {
             .line("title: serving")
             .on(&host);
         let link = host.path(&format!("proc/{pid}/exe"));
-        let _ = std::fs::remove_file(&link);
+        let _ = fs::remove_file(&link);
         std::os::unix::fs::symlink(path, link).unwrap();
     };
     let bench = Bench::new(&host);
@@ -140,7 +141,7 @@ fn a_pid_is_the_same_program_after_its_file_was_replaced() {
     let exe = |path: &str, start: u64| {
         Pretend::new(70, "redis").start(start).on(&host);
         let link = host.path("proc/70/exe");
-        let _ = std::fs::remove_file(&link);
+        let _ = fs::remove_file(&link);
         std::os::unix::fs::symlink(path, link).unwrap();
     };
     exe("/opt/redis (deleted)", 100);

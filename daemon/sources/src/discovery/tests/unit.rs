@@ -1,7 +1,7 @@
 use super::{super::unit::UnitSearch, *};
 use faultline_core::supervisor::program_sync;
 use faultline_testkit::eventually::eventually;
-use std::os::unix::fs::PermissionsExt;
+use std::{fs, os::unix::fs::PermissionsExt};
 
 #[test]
 fn the_validator_behind_a_startup_shell_is_found_in_the_units_cgroup() {
@@ -153,7 +153,7 @@ fn systemctl(host: &FakeHost, says: &str) -> std::ffi::OsString {
     host.write("systemctl", format!("#!/bin/sh\nprintf '{says}'\n"))
         .unwrap();
     let path = host.path("systemctl");
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     // While another test starts a program, its child may still hold the script open for writing.
     eventually(Duration::from_secs(60), "the script runs", || {
         program_sync(&path).output().ok()

@@ -13,7 +13,7 @@ use crate::{endpoint::Endpoint, plan::Plan, protocol::Protocol};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use std::{
-    io::{Read as _, Write as _},
+    io::{self, Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
     rc::Rc,
     sync::{
@@ -84,7 +84,7 @@ fn serve(protocol: Protocol) -> SocketAddr {
     address
 }
 
-fn head(stream: &mut TcpStream) -> std::io::Result<(String, Vec<u8>)> {
+fn head(stream: &mut TcpStream) -> io::Result<(String, Vec<u8>)> {
     let mut read = Vec::new();
     loop {
         if let Some(end) = read.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -95,17 +95,17 @@ fn head(stream: &mut TcpStream) -> std::io::Result<(String, Vec<u8>)> {
     }
 }
 
-fn more(stream: &mut TcpStream, read: &mut Vec<u8>) -> std::io::Result<()> {
+fn more(stream: &mut TcpStream, read: &mut Vec<u8>) -> io::Result<()> {
     let mut buffer = [0; 4096];
     let bytes = stream.read(&mut buffer)?;
     if bytes == 0 {
-        return Err(std::io::ErrorKind::UnexpectedEof.into());
+        return Err(io::ErrorKind::UnexpectedEof.into());
     }
     read.extend(&buffer[..bytes]);
     Ok(())
 }
 
-fn at_least(stream: &mut TcpStream, read: &mut Vec<u8>, bytes: usize) -> std::io::Result<()> {
+fn at_least(stream: &mut TcpStream, read: &mut Vec<u8>, bytes: usize) -> io::Result<()> {
     while read.len() < bytes {
         more(stream, read)?;
     }
@@ -118,13 +118,13 @@ fn id_of(body: &[u8]) -> u64 {
         .unwrap()
 }
 
-fn stuck(stream: &mut TcpStream) -> std::io::Result<()> {
+fn stuck(stream: &mut TcpStream) -> io::Result<()> {
     loop {
         more(stream, &mut Vec::new())?;
     }
 }
 
-fn one(stream: &mut TcpStream, next: &mut impl FnMut() -> Misbehaviour) -> std::io::Result<()> {
+fn one(stream: &mut TcpStream, next: &mut impl FnMut() -> Misbehaviour) -> io::Result<()> {
     loop {
         let (head, mut rest) = head(stream)?;
         let length = head
@@ -174,7 +174,7 @@ const END: u8 = 1;
 /// `:status: 200` of HPACK's static table.
 const OK: [u8; 1] = [0x88];
 
-fn two(stream: &mut TcpStream, next: &mut impl FnMut() -> Misbehaviour) -> std::io::Result<()> {
+fn two(stream: &mut TcpStream, next: &mut impl FnMut() -> Misbehaviour) -> io::Result<()> {
     let mut read = Vec::new();
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len();
     at_least(stream, &mut read, preface)?;
@@ -209,7 +209,7 @@ fn answered_two(
     deed: Misbehaviour,
     id: u64,
     number: u32,
-) -> std::io::Result<()> {
+) -> io::Result<()> {
     stream.write_all(&frame(HEADERS, 4, number, &OK))?;
     let body = body(deed, id).into_bytes();
     match deed {
@@ -226,12 +226,12 @@ fn answered_two(
             if deed == Misbehaviour::Stuck {
                 stuck(stream)
             } else {
-                Err(std::io::ErrorKind::Other.into())
+                Err(io::ErrorKind::Other.into())
             }
         }
         Misbehaviour::Noise => {
             stream.write_all(&[0xff; 64])?;
-            Err(std::io::ErrorKind::Other.into())
+            Err(io::ErrorKind::Other.into())
         }
         // More than an answer's limit, less than the first window.
         Misbehaviour::Endless => {
@@ -249,7 +249,7 @@ fn text(first: u8, payload: &[u8]) -> Vec<u8> {
     [&[first, 127][..], &length, payload].concat()
 }
 
-fn upgrade(stream: &mut TcpStream) -> std::io::Result<()> {
+fn upgrade(stream: &mut TcpStream) -> io::Result<()> {
     let mut read = Vec::new();
     while !read.ends_with(b"\r\n\r\n") {
         more(stream, &mut read)?;
@@ -269,7 +269,7 @@ fn upgrade(stream: &mut TcpStream) -> std::io::Result<()> {
     stream.write_all(format!("{upgrade}Sec-WebSocket-Accept: {accept}\r\n\r\n").as_bytes())
 }
 
-fn socket(stream: &mut TcpStream, next: &mut impl FnMut() -> Misbehaviour) -> std::io::Result<()> {
+fn socket(stream: &mut TcpStream, next: &mut impl FnMut() -> Misbehaviour) -> io::Result<()> {
     upgrade(stream)?;
     loop {
         let mut read = Vec::new();

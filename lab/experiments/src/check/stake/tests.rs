@@ -6,6 +6,7 @@
 use super::*;
 use crate::plan::{Cluster, parse};
 use std::{
+    fs,
     io::{Read, Write},
     net::TcpListener,
     path::Path,
@@ -52,7 +53,7 @@ fn plan(url: &str, identity: &Path) -> Plan {
 fn requests(answer: String) -> Stake {
     let folder = tempfile::tempdir().unwrap();
     let identity = folder.path().join("id.json");
-    std::fs::write(&identity, format!("{:?}", [0_u8; 64])).unwrap();
+    fs::write(&identity, format!("{:?}", [0_u8; 64])).unwrap();
     let (url, node) = node(answer);
     let stake = ask(&plan(&url, &identity), ONCE).remove("main").unwrap();
     let question = node.join().unwrap();
@@ -126,7 +127,7 @@ fn a_missing_node_leaves_the_stake_unknown() {
         .unwrap();
     let folder = tempfile::tempdir().unwrap();
     let identity = folder.path().join("id.json");
-    std::fs::write(&identity, format!("{:?}", [0_u8; 64])).unwrap();
+    fs::write(&identity, format!("{:?}", [0_u8; 64])).unwrap();
     let of = |url: &str, identity: &Path| match ask(&plan(url, identity), ONCE).remove("main") {
         Some(Stake::Unknown(why)) => why,
         other => panic!("{other:?}"),
@@ -172,11 +173,11 @@ fn the_public_key_of_a_keypair_is_read_without_revealing_the_secret() {
     let file = folder.path().join("id.json");
     let mut key = vec![7_u8; 32];
     key.extend([0; 32]);
-    std::fs::write(&file, serde_json::to_string(&key).unwrap()).unwrap();
+    fs::write(&file, serde_json::to_string(&key).unwrap()).unwrap();
     // The system program's address: 32 zero bytes.
     assert_eq!(public_key(&file).unwrap(), "1".repeat(32));
     for bad in ["[1,2,3]", "no", "[300]", "{}"] {
-        std::fs::write(&file, bad).unwrap();
+        fs::write(&file, bad).unwrap();
         assert!(
             public_key(&file)
                 .unwrap_err()

@@ -8,7 +8,10 @@ use crate::{
 };
 use faultline_pages::render;
 use faultline_runner::isolation::Evidence as Kernel;
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 const GIB: u64 = 1 << 30;
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/report/search/golden.txt");
@@ -365,7 +368,7 @@ fn the_search_chapter_matches_the_stored_text() {
     let report = experiment.report().expect("a report").report;
     let out = folder.path().join("page");
     let page = render::write(&report, &out, true).expect("a page").page;
-    let text = std::fs::read_to_string(out.join("report.md")).expect("its text");
+    let text = fs::read_to_string(out.join("report.md")).expect("its text");
     let (_, after) = text
         .split_once("## The least memory")
         .unwrap_or_else(|| panic!("no chapter: {text}"));
@@ -374,13 +377,13 @@ fn the_search_chapter_matches_the_stored_text() {
         after.split("\n## ").next().unwrap_or(after).trim_end()
     );
     if std::env::var_os("FAULTLINE_RENEW").is_some() {
-        std::fs::write(GOLDEN, &chapter).expect("written");
+        fs::write(GOLDEN, &chapter).expect("written");
         // To look at.
         let page_file =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/report-search.html");
-        std::fs::copy(page, page_file).expect("copied");
+        fs::copy(page, page_file).expect("copied");
     }
-    assert_eq!(chapter, std::fs::read_to_string(GOLDEN).unwrap_or_default());
+    assert_eq!(chapter, fs::read_to_string(GOLDEN).unwrap_or_default());
     assert!(
         report
             .verdict

@@ -6,7 +6,7 @@ use crate::{
         system::{Recorder, RecorderRequest},
     },
 };
-use anyhow::{anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use faultline_client::http;
 use faultline_common::{files::AtPath, output::say};
 use faultline_runner::{
@@ -39,10 +39,7 @@ pub struct Daemon {
 
 impl Daemon {
     /// On return the daemon listens and follows its target. Fails if it has exited.
-    pub fn start(
-        launcher: &dyn Launcher,
-        recorder_request: &RecorderRequest<'_>,
-    ) -> anyhow::Result<Self> {
+    pub fn start(launcher: &dyn Launcher, recorder_request: &RecorderRequest<'_>) -> Result<Self> {
         let settings = &recorder_request.plan.recorder;
         let program = recorder::find(settings.program.as_deref(), "`recorder.program`")?;
         let output = recorder_request.folder.join(RECORDER_LOG);
@@ -103,7 +100,7 @@ impl Daemon {
         Ok(daemon)
     }
 
-    fn wait_until_ready(&mut self, follows: bool) -> anyhow::Result<()> {
+    fn wait_until_ready(&mut self, follows: bool) -> Result<()> {
         for _ in 0..POLLS_TO_START {
             let ready = self.ready.read()?;
             let seen = progress(&self.recording).ok();
@@ -132,8 +129,8 @@ impl Daemon {
         &mut self,
         polls: u32,
         what: &str,
-        mut until: impl FnMut(&mut Self) -> anyhow::Result<bool>,
-    ) -> anyhow::Result<bool> {
+        mut until: impl FnMut(&mut Self) -> Result<bool>,
+    ) -> Result<bool> {
         for attempt in 0..polls {
             if until(self)? {
                 return Ok(true);
@@ -174,7 +171,7 @@ impl Recorder for Daemon {
         &self.addresses
     }
 
-    fn ended(&mut self) -> anyhow::Result<Option<(End, String)>> {
+    fn ended(&mut self) -> Result<Option<(End, String)>> {
         Ok(self
             .launched
             .ended()?
@@ -187,7 +184,7 @@ impl Recorder for Daemon {
         all
     }
 
-    fn mark(&mut self, name: &str, kind: &str) -> anyhow::Result<()> {
+    fn mark(&mut self, name: &str, kind: &str) -> Result<()> {
         let url = format!("http://{}/mark", self.addresses.metrics);
         // A page with TLS or a password accepts no mark.
         let config = Config::builder()
@@ -212,7 +209,7 @@ impl Recorder for Daemon {
         });
     }
 
-    fn finish(mut self: Box<Self>) -> anyhow::Result<()> {
+    fn finish(mut self: Box<Self>) -> Result<()> {
         if self.ended()?.is_none() {
             self.launched.terminate()?;
         }

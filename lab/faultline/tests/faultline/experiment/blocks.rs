@@ -6,7 +6,10 @@ use faultline_testkit::{
     process::{Program, Running},
 };
 use serde_json::Value;
-use std::process::{Command, Output};
+use std::{
+    fs,
+    process::{Command, Output},
+};
 
 const RULES: &str = "[stop]\nduration = \"1h\"\ncounted_from = \"start\"\ngrace = \"5s\"\n\
                      [[arm]]\nname = \"a\"\nmemory_max = \"64M\"\n[[arm]]\nname = \"b\"\nmemory_max = \"96M\"\n";
@@ -31,7 +34,7 @@ fn status(scene: &Scene) -> Value {
 
 /// The host n1 dies in the second run of block 1.
 fn die_in_block(scene: &Scene) {
-    std::fs::write(scene.path("program.sh.slow"), "").unwrap();
+    fs::write(scene.path("program.sh.slow"), "").unwrap();
     let mut first = Running::start(&Program {
         path: FAULTLINE.into(),
         arguments: [
@@ -58,13 +61,13 @@ fn die_in_block(scene: &Scene) {
 /// No job runs, and a runner does. The first call of each program fails.
 fn slurm_does_not_know_it(scene: &Scene) {
     let script = scene.path("state/slurm.sh");
-    std::fs::write(&script, "").unwrap();
+    fs::write(&script, "").unwrap();
     for program in ["scancel", "squeue"] {
         let stub = "#!/bin/sh\necho \"${0##*/} $1\" >>\"${0%/*}/calls\"\n\
                     [ -e \"$0.called\" ] && exit 0\n: >\"$0.called\"\nexit 1\n";
-        std::fs::write(scene.path(program), stub).unwrap();
+        fs::write(scene.path(program), stub).unwrap();
         let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(scene.path(program), executable).unwrap();
+        fs::set_permissions(scene.path(program), executable).unwrap();
     }
     let mut command = Command::new(FAULTLINE);
     command
@@ -78,7 +81,7 @@ fn slurm_does_not_know_it(scene: &Scene) {
         message.contains("blocks/001/n1-0") && message.contains("scancel failed"),
         "{message}"
     );
-    let calls = std::fs::read_to_string(scene.path("calls")).unwrap();
+    let calls = fs::read_to_string(scene.path("calls")).unwrap();
     let calls: Vec<_> = calls.lines().collect();
     let [steps @ .., last] = calls.as_slice() else {
         panic!("no calls")
@@ -99,7 +102,7 @@ fn slurm_does_not_know_it(scene: &Scene) {
         "{}",
         said(&again)
     );
-    std::fs::remove_file(script).unwrap();
+    fs::remove_file(script).unwrap();
 }
 
 fn an_attempt_is_stopped_on_its_host(scene: &Scene) {
@@ -112,7 +115,7 @@ fn an_attempt_is_stopped_on_its_host(scene: &Scene) {
         said(&elsewhere)
     );
     let targets = scene.path(attempt).join("targets.json");
-    std::fs::write(&targets, "[1]").unwrap();
+    fs::write(&targets, "[1]").unwrap();
     let stopped = on(scene, "n1", &["stop", attempt]);
     let continues = format!(
         "`faultline experiment block {} 1` continues",
@@ -123,7 +126,7 @@ fn an_attempt_is_stopped_on_its_host(scene: &Scene) {
         "{}",
         said(&stopped)
     );
-    assert_eq!(std::fs::read_to_string(targets).unwrap(), "[]\n");
+    assert_eq!(fs::read_to_string(targets).unwrap(), "[]\n");
     let resumed = on(scene, "n1", &["resume", attempt]);
     assert!(
         !resumed.status.success() && said(&resumed).contains(&continues),
@@ -134,8 +137,8 @@ fn an_attempt_is_stopped_on_its_host(scene: &Scene) {
 
 fn an_unreadable_journal_stops_no_other_block(scene: &Scene) {
     let journal = scene.path("state/blocks/001/n1-0/journal.jsonl");
-    let lines = std::fs::read_to_string(&journal).unwrap();
-    std::fs::write(&journal, format!("broken\n{lines}")).unwrap();
+    let lines = fs::read_to_string(&journal).unwrap();
+    fs::write(&journal, format!("broken\n{lines}")).unwrap();
     for output in [
         block(scene, "n1", "2"),
         scene.faultline(&["status", "state"]),
@@ -148,7 +151,7 @@ fn an_unreadable_journal_stops_no_other_block(scene: &Scene) {
             "{said}"
         );
     }
-    std::fs::write(&journal, lines).unwrap();
+    fs::write(&journal, lines).unwrap();
 }
 
 #[test]
@@ -194,7 +197,7 @@ fn a_block_runs_once_and_whole_on_one_host() {
     assert_eq!(status(&scene)["state"]["is"], "finished");
     let report = scene.faultline(&["report", "state"]);
     assert!(report.status.success(), "{}", said(&report));
-    let report = std::fs::read_to_string(scene.path("state/report/report.md")).unwrap();
+    let report = fs::read_to_string(scene.path("state/report/report.md")).unwrap();
     assert!(
         report.contains("attempt n2-1 has the results of this block that count; n1-0 is not used"),
         "{report}"

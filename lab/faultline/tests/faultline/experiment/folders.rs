@@ -3,6 +3,7 @@
 use super::scene::{PATIENCE, Scene, said};
 use faultline_experiments::journal::{Entry, Step};
 use faultline_testkit::{eventually::eventually, process::signal};
+use std::fs;
 
 const LONG: &str = "[stop]\nduration = \"1h\"\ncounted_from = \"start\"\ngrace = \"5s\"\n[[arm]]\nname = \"a\"\nmemory_max = \"64M\"\n";
 
@@ -11,16 +12,16 @@ fn a_second_runner_is_refused_a_folder_in_use_naming_the_first() {
     let Some(scene) = Scene::new("sharing", "sleep 1000", 1, LONG) else {
         return;
     };
-    let plan = std::fs::read_to_string(scene.path("plan.toml")).unwrap();
+    let plan = fs::read_to_string(scene.path("plan.toml")).unwrap();
     let other = plan
         .replace("name = \"sharing\"", "name = \"other\"")
         .replace("folder = \"state\"", "folder = \"theirs\"");
-    std::fs::write(scene.path("other.toml"), &other).unwrap();
+    fs::write(scene.path("other.toml"), &other).unwrap();
     let as_is = other
         .replace("how = \"download\"", "how = \"as-is\"")
         .replace("\"theirs\"", "\"as-is\"");
-    std::fs::write(scene.path("as-is.toml"), as_is).unwrap();
-    std::fs::write(scene.path("ledger/theirs"), "").unwrap();
+    fs::write(scene.path("as-is.toml"), as_is).unwrap();
+    fs::write(scene.path("ledger/theirs"), "").unwrap();
     let mut runner = scene.start(&["run", "plan.toml"]);
     // Before any program has a file open there.
     scene.wait_for("its beginning", |entry| {
@@ -52,7 +53,7 @@ fn a_second_runner_is_refused_a_folder_in_use_naming_the_first() {
             }
         )
     });
-    std::fs::write(scene.path("ledger/ours"), "").unwrap();
+    fs::write(scene.path("ledger/ours"), "").unwrap();
     assert!(!scene.faultline(&["run", "other.toml"]).status.success());
     assert!(scene.path("ledger/ours").exists());
     signal(runner.pid(), "TERM").unwrap();

@@ -11,7 +11,7 @@ use faultline_testkit::{
     eventually::{eventually, eventually_ok},
     process::signal,
 };
-use std::{io::Write, path::Path, time::Duration};
+use std::{fs, io::Write, path::Path, time::Duration};
 
 /// Ends when asked, and has a child that left its session and a grandchild that nobody waits for.
 const SCRIPT: &str = "setsid sleep 1000 &\n(sleep 1000 &)\nsleep 1000";
@@ -35,7 +35,7 @@ fn killed_at(lines: usize) {
     runner.kill().unwrap();
     // A line that was being written when the power was cut.
     let journal = scene.folder().journal();
-    if let Ok(mut file) = std::fs::OpenOptions::new().append(true).open(journal) {
+    if let Ok(mut file) = fs::OpenOptions::new().append(true).open(journal) {
         file.write_all(b"{\"unix_ns\":1,\"entry\":\"fini").unwrap();
     }
     let words = if scene.standing().planned.is_some() {
@@ -86,7 +86,7 @@ fn an_interrupt_ends_the_run_cleanly_and_resume_repeats_it() {
     signal(runner.pid(), "INT").unwrap();
     let status = eventually(PATIENCE, "it ends", || runner.exit_status().unwrap());
     assert_eq!(status.code(), Some(1));
-    let words = std::fs::read_to_string(scene.path("output-of-run")).unwrap();
+    let words = fs::read_to_string(scene.path("output-of-run")).unwrap();
     assert!(
         words.contains("stopped by SIGINT") && words.contains("experiment resume"),
         "{words}"
@@ -185,7 +185,7 @@ fn a_stalled_runner_is_reported_and_stop_prints_a_remedy() {
     );
     let mut stop = scene.start(&["stop", "plan.toml"]);
     eventually_ok(PATIENCE, "stop says so", || {
-        let words = std::fs::read_to_string(scene.path("output-of-stop")).unwrap();
+        let words = fs::read_to_string(scene.path("output-of-stop")).unwrap();
         if words.contains("is stopped (SIGSTOP") && words.contains(&cont) {
             Ok(())
         } else {
@@ -297,7 +297,7 @@ fn a_killed_recorder_fails_the_run_and_finally_the_experiment() {
         eventually(PATIENCE, "it gives up", || runner.exit_status().unwrap()).code(),
         Some(1)
     );
-    let words = std::fs::read_to_string(scene.path("output-of-run")).unwrap();
+    let words = fs::read_to_string(scene.path("output-of-run")).unwrap();
     let why = "faultlined ended in the middle of the run, by signal 9";
     assert!(
         words.contains("failed 2 times") && words.contains(why) && !words.contains(" INFO "),
@@ -349,7 +349,7 @@ fn a_run_with_a_stalled_recorder_is_repeated() {
         PATIENCE,
         "whoever looks on is told for what it waits",
         || {
-            let words = std::fs::read_to_string(scene.path("output-of-run")).unwrap_or_default();
+            let words = fs::read_to_string(scene.path("output-of-run")).unwrap_or_default();
             words
                 .contains("waiting for faultlined to end, for ")
                 .then_some(())
@@ -380,13 +380,12 @@ fn a_run_with_a_stalled_recorder_is_repeated() {
 /// The process that has this file open for writing, but for this one.
 fn writer_of(file: &Path) -> Option<u32> {
     let file = file.canonicalize().ok()?;
-    let pids = std::fs::read_dir("/proc")
+    let pids = fs::read_dir("/proc")
         .ok()?
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let mut others = pids.filter(|pid| *pid != std::process::id());
-    others
-        .find(|pid| std::fs::read_link(format!("/proc/{pid}/fd/2")).is_ok_and(|open| open == file))
+    others.find(|pid| fs::read_link(format!("/proc/{pid}/fd/2")).is_ok_and(|open| open == file))
 }
 
 #[test]
@@ -402,11 +401,11 @@ fn a_full_disk_stops_the_experiment_and_it_resumes_with_free_space() {
     let mut runner = scene.start(&["run", "plan.toml"]);
     scene.wait_for("the first run", watches(1));
     let ballast = small.path().join("ballast");
-    let mut file = std::fs::File::create(&ballast).unwrap();
+    let mut file = fs::File::create(&ballast).unwrap();
     while file.write_all(&[1; 1 << 16]).is_ok() {}
     while file.write_all(&[1]).is_ok() {}
     let status = eventually(PATIENCE, "it stops", || runner.exit_status().unwrap());
-    let words = std::fs::read_to_string(scene.path("output-of-run")).unwrap();
+    let words = fs::read_to_string(scene.path("output-of-run")).unwrap();
     assert_eq!(status.code(), Some(1), "{words}");
     assert!(
         words.contains("the disk is full") && words.contains("experiment resume"),
@@ -415,7 +414,7 @@ fn a_full_disk_stops_the_experiment_and_it_resumes_with_free_space() {
     scene.assert_nothing_is_left();
     // The room is free once nobody has the file open any more.
     drop(file);
-    std::fs::remove_file(&ballast).unwrap();
+    fs::remove_file(&ballast).unwrap();
     let mut runner = scene.start(&["resume", "plan.toml"]);
     scene.wait_for("a second attempt", |entry| {
         matches!(

@@ -8,6 +8,7 @@ use faultline_experiments::{
 };
 use faultline_recording::Recording;
 use faultline_runner::isolation::End;
+use std::fs;
 
 /// One arm each for all that can become of a program.
 const SCRIPT: &str = r#"
@@ -134,7 +135,7 @@ fn a_script_has_its_time(scene: &Scene) {
         .unwrap()
         .scheduled
         .clone();
-    let output = std::fs::read_to_string(scene.folder().run(&wrapped, 1).join(OUTPUT)).unwrap();
+    let output = fs::read_to_string(scene.folder().run(&wrapped, 1).join(OUTPUT)).unwrap();
     assert!(
         output.contains("clean") && !output.contains("never"),
         "behind its script it had its time: {output}"
@@ -202,9 +203,8 @@ fn concurrent_arms_start_together_and_survive_anothers_kill() {
                 .unwrap();
             assert!(at > ended(killed.run).1, "the others go on");
         }
-        let who =
-            std::fs::read_to_string(scene.folder().run(run, 1).join(PROGRAM_FOLDER).join("who"))
-                .unwrap();
+        let who = fs::read_to_string(scene.folder().run(run, 1).join(PROGRAM_FOLDER).join("who"))
+            .unwrap();
         let ledger = scene.path(&format!("ledger-{}", run.lane));
         assert!(
             who.starts_with(&format!("{} nobody ", ledger.display())),
@@ -237,11 +237,11 @@ case "$1" in killed) kill -9 $$ ;; *) sleep 1000 ;; esac"#;
         1,
         &(rest.to_owned() + &["x", "y", "z"].map(lane).concat()),
     )?;
-    let plan = std::fs::read_to_string(scene.path("plan.toml")).unwrap();
+    let plan = fs::read_to_string(scene.path("plan.toml")).unwrap();
     let plan = plan
         .replace("ledger = \"ledger\"\n", "user = \"nobody\"\n")
         .replace("cpus = \"0\"\n", "");
-    std::fs::write(scene.path("plan.toml"), plan).unwrap();
+    fs::write(scene.path("plan.toml"), plan).unwrap();
     scene.open_to_all();
     for name in ["x", "y", "z"] {
         let made = scene.faultline(&["init", &format!("ledger-{name}")]);

@@ -10,6 +10,7 @@ use faultline_testkit::{
     process::{Program, Running},
 };
 use std::{
+    fs,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
     time::Duration,
@@ -45,10 +46,10 @@ impl Scene {
         }
         let root = tempfile::tempdir().unwrap();
         let program = root.path().join("program.sh");
-        std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(&program, executable).unwrap();
-        std::fs::write(root.path().join("plan.toml"), plan(name, replicates, rest)).unwrap();
+        fs::set_permissions(&program, executable).unwrap();
+        fs::write(root.path().join("plan.toml"), plan(name, replicates, rest)).unwrap();
         let folder = root.path().join("state");
         let scene = Scene { root, folder };
         let made = scene.faultline(&["init", scene.path("ledger").to_str().unwrap()]);
@@ -58,9 +59,9 @@ impl Scene {
 
     /// With the experiment's folder elsewhere.
     pub fn in_folder(mut self, folder: &Path) -> Self {
-        let plan = std::fs::read_to_string(self.path("plan.toml")).unwrap();
+        let plan = fs::read_to_string(self.path("plan.toml")).unwrap();
         let line = format!("folder = {:?}\n", folder.to_str().unwrap());
-        std::fs::write(
+        fs::write(
             self.path("plan.toml"),
             plan.replace("folder = \"state\"\n", &line),
         )
@@ -72,7 +73,7 @@ impl Scene {
     /// Other users can reach what is in it.
     pub fn open_to_all(&self) {
         let all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(self.root.path(), all).unwrap();
+        fs::set_permissions(self.root.path(), all).unwrap();
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -157,7 +158,7 @@ impl Scene {
     }
 
     fn scope(&self) -> String {
-        let plan = std::fs::read_to_string(self.path("plan.toml")).unwrap();
+        let plan = fs::read_to_string(self.path("plan.toml")).unwrap();
         let name = plan
             .lines()
             .next()
@@ -255,7 +256,7 @@ fn groups(scope: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut folders = vec![PathBuf::from("/sys/fs/cgroup")];
     while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 continue;
             }
@@ -271,12 +272,12 @@ fn groups(scope: &str) -> Vec<String> {
 /// Processes with this in their arguments, environment or working folder.
 fn processes(text: &str) -> Vec<String> {
     let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
         let pid = entry.file_name().to_string_lossy().into_owned();
         if !pid.bytes().all(|byte| byte.is_ascii_digit()) || pid == std::process::id().to_string() {
             continue;
         }
-        let read = |name: &str| std::fs::read(entry.path().join(name)).unwrap_or_default();
+        let read = |name: &str| fs::read(entry.path().join(name)).unwrap_or_default();
         let all = [read("cmdline"), read("environ")].concat();
         let zombie = String::from_utf8_lossy(&read("stat")).contains(") Z ");
         if !zombie && String::from_utf8_lossy(&all).contains(text) {

@@ -1,6 +1,7 @@
 //! A world in which time passes only while somebody waits, and which writes down what is done to it.
 
 use super::script::Script;
+use anyhow::Result;
 use faultline_experiments::{
     folder::Folder,
     host::HostFinding,
@@ -272,7 +273,7 @@ impl System for Pretended {
         &self.launcher
     }
 
-    fn host(&mut self, _plan: &Plan, _scope: &str) -> anyhow::Result<Vec<HostFinding>> {
+    fn host(&mut self, _plan: &Plan, _scope: &str) -> Result<Vec<HostFinding>> {
         let state = self.state.borrow();
         let mut found = Vec::new();
         if state
@@ -297,17 +298,17 @@ impl System for Pretended {
         Ok(found)
     }
 
-    fn clear(&mut self, _plan: &Plan, lane: &Lane) -> anyhow::Result<Vec<String>> {
+    fn clear(&mut self, _plan: &Plan, lane: &Lane) -> Result<Vec<String>> {
         self.log(&format!("clear lane {}", lane.name));
         Ok(Vec::new())
     }
 
-    fn restore(&mut self, _plan: &Plan, lane: &Lane, _from: &Path) -> anyhow::Result<Vec<String>> {
+    fn restore(&mut self, _plan: &Plan, lane: &Lane, _from: &Path) -> Result<Vec<String>> {
         self.log(&format!("restore lane {}", lane.name));
         Ok(Vec::new())
     }
 
-    fn cool(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<CacheDropped> {
+    fn cool(&mut self, plan: &Plan, lane: &Lane) -> Result<CacheDropped> {
         self.log(&format!("cool lane {} ({:?})", lane.name, plan.page_cache));
         let warm = self.state.borrow().script.all("warm").is_some();
         Ok(CacheDropped {
@@ -316,7 +317,7 @@ impl System for Pretended {
         })
     }
 
-    fn record(&mut self, order: &RecorderRequest<'_>) -> anyhow::Result<Box<dyn Recorder>> {
+    fn record(&mut self, order: &RecorderRequest<'_>) -> Result<Box<dyn Recorder>> {
         let labels: Vec<String> = order
             .labels
             .iter()
@@ -343,7 +344,7 @@ impl System for Pretended {
         })
     }
 
-    fn announce(&mut self, _file: &Path, targets: &[Target]) -> anyhow::Result<()> {
+    fn announce(&mut self, _file: &Path, targets: &[Target]) -> Result<()> {
         let text = |target| {
             serde_json::to_value(target).unwrap()["labels"]["instance"]
                 .as_str()
@@ -389,7 +390,7 @@ impl System for Pretended {
         })
     }
 
-    fn cache(&mut self, _recording: &Path) -> anyhow::Result<cache::CacheTotals> {
+    fn cache(&mut self, _recording: &Path) -> Result<cache::CacheTotals> {
         Ok(cache::CacheTotals {
             points: 10,
             water_level: 462,
@@ -399,7 +400,7 @@ impl System for Pretended {
         })
     }
 
-    fn ticks(&mut self, recording: &Path) -> anyhow::Result<Vec<TickRow>> {
+    fn ticks(&mut self, recording: &Path) -> Result<Vec<TickRow>> {
         let state = self.state.borrow();
         let run = of_recording(recording).unwrap();
         let began = state.began[&run].as_secs_f64();
@@ -433,7 +434,7 @@ impl Launcher for Pretender {
         &self.can
     }
 
-    fn launch(&self, job: &Job) -> anyhow::Result<Box<dyn Launched>> {
+    fn launch(&self, job: &Job) -> Result<Box<dyn Launched>> {
         let mut state = self.state.borrow_mut();
         let run = of(&job.name);
         let limits = format!(
@@ -461,11 +462,11 @@ impl Launcher for Pretender {
         }))
     }
 
-    fn leftovers(&self, _scope: &str) -> anyhow::Result<Vec<String>> {
+    fn leftovers(&self, _scope: &str) -> Result<Vec<String>> {
         Ok(Vec::new())
     }
 
-    fn sweep(&self, _scope: &str, _grace: Duration) -> anyhow::Result<Vec<String>> {
+    fn sweep(&self, _scope: &str, _grace: Duration) -> Result<Vec<String>> {
         self.state.borrow_mut().log("sweep");
         Ok(Vec::new())
     }
@@ -491,7 +492,7 @@ impl Launched for Started {
         4711
     }
 
-    fn go(&mut self, from_experiment: &[u8]) -> anyhow::Result<()> {
+    fn go(&mut self, from_experiment: &[u8]) -> Result<()> {
         assert!(from_experiment.starts_with(b"SOLANA_METRICS_CONFIG=host=http://127.0.0.1:9"));
         self.log("go");
         let mut state = self.state.borrow_mut();
@@ -500,11 +501,11 @@ impl Launched for Started {
         Ok(())
     }
 
-    fn limits(&self) -> anyhow::Result<Limits> {
+    fn limits(&self) -> Result<Limits> {
         Ok(self.limits.clone())
     }
 
-    fn set_memory_limit(&mut self, memory: Option<u64>) -> anyhow::Result<Option<u64>> {
+    fn set_memory_limit(&mut self, memory: Option<u64>) -> Result<Option<u64>> {
         let mut state = self.state.borrow_mut();
         let run = of(&self.name);
         // What follows growth is not worth a line, nor what is tried again.
@@ -522,11 +523,11 @@ impl Launched for Started {
         Ok(memory)
     }
 
-    fn ended(&mut self) -> anyhow::Result<Option<End>> {
+    fn ended(&mut self) -> Result<Option<End>> {
         Ok(self.state.borrow().end(of(&self.name)))
     }
 
-    fn is_empty(&mut self) -> anyhow::Result<bool> {
+    fn is_empty(&mut self) -> Result<bool> {
         let state = self.state.borrow();
         let run = of(&self.name);
         // What it left behind ends when it is asked.
@@ -535,7 +536,7 @@ impl Launched for Started {
         Ok(!leaves && state.end(run).is_some())
     }
 
-    fn terminate(&mut self) -> anyhow::Result<()> {
+    fn terminate(&mut self) -> Result<()> {
         self.log("ask to end");
         let mut state = self.state.borrow_mut();
         let now = state.now;
@@ -543,7 +544,7 @@ impl Launched for Started {
         Ok(())
     }
 
-    fn evidence(&mut self) -> anyhow::Result<Evidence> {
+    fn evidence(&mut self) -> Result<Evidence> {
         let state = self.state.borrow();
         let run = of(&self.name);
         if let (Some((seconds, at)), Some(age)) =
@@ -561,7 +562,7 @@ impl Launched for Started {
         })
     }
 
-    fn close(mut self: Box<Self>) -> anyhow::Result<Evidence> {
+    fn close(mut self: Box<Self>) -> Result<Evidence> {
         self.open = false;
         self.log("close");
         let evidence = self.evidence()?;
@@ -592,7 +593,7 @@ impl Recorder for Tape {
         &self.addresses
     }
 
-    fn ended(&mut self) -> anyhow::Result<Option<(End, String)>> {
+    fn ended(&mut self) -> Result<Option<(End, String)>> {
         let ended = self.state.borrow().over(self.run, "recorder");
         Ok(ended.then(|| (End::Signal(9), "its last words".to_owned())))
     }
@@ -601,7 +602,7 @@ impl Recorder for Tape {
         Vec::new()
     }
 
-    fn mark(&mut self, name: &str, kind: &str) -> anyhow::Result<()> {
+    fn mark(&mut self, name: &str, kind: &str) -> Result<()> {
         self.state.borrow_mut().log(&format!("mark {kind}: {name}"));
         Ok(())
     }
@@ -613,7 +614,7 @@ impl Recorder for Tape {
         ));
     }
 
-    fn finish(self: Box<Self>) -> anyhow::Result<()> {
+    fn finish(self: Box<Self>) -> Result<()> {
         self.state
             .borrow_mut()
             .log(&format!("end the recorder of run {}", self.run.0));

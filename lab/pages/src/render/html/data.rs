@@ -1,4 +1,4 @@
-use anyhow::Context as _;
+use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
 use super::super::{
@@ -12,7 +12,7 @@ use crate::model::{Chart, Figure, Line, Report, Timeline, rounded};
 pub const MAX_POINTS: usize = 6_000;
 
 /// JSON without `<`, `>` or `&`, so that no text can break out of it.
-pub fn script(report: &Report, styles: &SeriesStyles) -> anyhow::Result<String> {
+pub fn script(report: &Report, styles: &SeriesStyles) -> Result<String> {
     let runs: Vec<Value> = report
         .runs
         .iter()

@@ -11,7 +11,7 @@ use rustix::{fs::FlockOperation, io::Errno};
 use std::{
     ffi::{CStr, OsString},
     fmt,
-    fs::{File, read_dir, read_link},
+    fs::{self, File, read_dir, read_link},
     os::fd::OwnedFd,
     path::{Path, PathBuf},
 };
@@ -138,7 +138,7 @@ fn holder(root: &HostRoot, folder: &Path) -> Option<String> {
         open_files(process)
             .filter(|(_, path)| *path == folder)
             .any(|(descriptor, _)| {
-                let info = std::fs::read_to_string(process.join("fdinfo").join(descriptor));
+                let info = fs::read_to_string(process.join("fdinfo").join(descriptor));
                 let is_lock = |line: &str| line.starts_with("lock:") && line.contains("FLOCK");
                 info.is_ok_and(|info| info.lines().any(is_lock))
             })
@@ -148,7 +148,7 @@ fn holder(root: &HostRoot, folder: &Path) -> Option<String> {
         .ok()?
         .into_iter()
         .find(|pid| holds(&root.procfs.join(pid.to_string())))?;
-    let words = std::fs::read(root.procfs.join(format!("{pid}/cmdline"))).unwrap_or_default();
+    let words = fs::read(root.procfs.join(format!("{pid}/cmdline"))).unwrap_or_default();
     let words =
         String::from_utf8_lossy(words.trim_ascii_end().strip_suffix(b"\0").unwrap_or(&words))
             .replace('\0', " ");

@@ -2,13 +2,14 @@ use super::{Abilities, Job};
 use anyhow::{Result, bail};
 use faultline_kernel::HostRoot;
 use rustix::process::{Resource, getrlimit};
+use std::fs;
 
 const SYS_RESOURCE: u32 = 24;
 
 /// Most open files that this program can set; `None` if unknown.
 pub fn most(host: &HostRoot) -> Option<u64> {
     let system_max_open_files = system_max_open_files(host)?;
-    let status = std::fs::read_to_string(host.procfs.join("self/status")).ok()?;
+    let status = fs::read_to_string(host.procfs.join("self/status")).ok()?;
     let current = status
         .lines()
         .find_map(|line| u64::from_str_radix(line.strip_prefix("CapEff:")?.trim(), 16).ok())?;
@@ -20,7 +21,7 @@ pub fn most(host: &HostRoot) -> Option<u64> {
 
 /// The kernel's maximum for any process: `fs.nr_open`.
 pub fn system_max_open_files(host: &HostRoot) -> Option<u64> {
-    std::fs::read_to_string(host.procfs.join("sys/fs/nr_open"))
+    fs::read_to_string(host.procfs.join("sys/fs/nr_open"))
         .ok()?
         .trim()
         .parse()

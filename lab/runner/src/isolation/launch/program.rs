@@ -1,6 +1,7 @@
 use super::{Job, at};
 use anyhow::{Result, anyhow, bail};
 use std::{
+    env,
     ffi::OsStr,
     os::unix::{ffi::OsStrExt, fs::PermissionsExt},
     path::{Path, PathBuf},
@@ -28,13 +29,13 @@ pub fn file(job: &Job) -> Result<PathBuf> {
         .iter()
         .rfind(|(key, _)| key == "PATH")
         .map(|(_, value)| value.clone())
-        .or_else(|| std::env::var_os("PATH"))
+        .or_else(|| env::var_os("PATH"))
         .unwrap_or_default();
     in_path(Some(&folders), name).ok_or_else(|| missing(name))
 }
 
 pub fn in_path(path: Option<&OsStr>, name: &OsStr) -> Option<PathBuf> {
-    std::env::split_paths(path?)
+    env::split_paths(path?)
         .map(|folder| folder.join(name))
         .find(|file| is_program(file))
 }

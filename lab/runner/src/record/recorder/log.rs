@@ -1,7 +1,7 @@
 //! The daemon's log, for messages only: no decision depends on it.
 
 use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
-use std::{fs::File, os::unix::fs::FileExt, path::Path, process::Stdio};
+use std::{fs::File, io, os::unix::fs::FileExt, path::Path, process::Stdio};
 
 /// An in-memory log above this size is cleared up to the read position.
 const MAX_MEMORY_BYTES: u64 = 1 << 20;
@@ -20,7 +20,7 @@ pub struct Log {
 }
 
 impl Log {
-    pub fn in_memory() -> std::io::Result<Self> {
+    pub fn in_memory() -> io::Result<Self> {
         let file = memfd_create(super::PROGRAM, MemfdFlags::CLOEXEC)?;
         fcntl_setfl(&file, fcntl_getfl(&file)? | OFlags::APPEND)?;
         Ok(Log {
@@ -30,7 +30,7 @@ impl Log {
         })
     }
 
-    pub fn on_disk(path: &Path) -> std::io::Result<Self> {
+    pub fn on_disk(path: &Path) -> io::Result<Self> {
         Ok(Log {
             file: File::open(path)?,
             read: 0,
@@ -38,7 +38,7 @@ impl Log {
         })
     }
 
-    pub fn to_write(&self) -> std::io::Result<Stdio> {
+    pub fn to_write(&self) -> io::Result<Stdio> {
         Ok(self.file.try_clone()?.into())
     }
 

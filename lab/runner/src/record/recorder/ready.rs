@@ -1,10 +1,10 @@
 use super::Addresses;
-use anyhow::{Context, ensure};
+use anyhow::{Context, Result, ensure};
 use faultline_recording::with_suffix;
 use serde::Deserialize;
 use serde_json::Value;
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{ErrorKind, Read},
     path::{Path, PathBuf},
 };
@@ -22,9 +22,9 @@ pub struct ReadyFile(PathBuf);
 
 impl ReadyFile {
     /// For the recording `out`. Removes an old file.
-    pub fn of(out: &Path) -> anyhow::Result<Self> {
+    pub fn of(out: &Path) -> Result<Self> {
         let path = name(out);
-        match std::fs::remove_file(&path) {
+        match fs::remove_file(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 Err(error).with_context(|| format!("{} cannot be removed", path.display()))
             }
@@ -32,7 +32,7 @@ impl ReadyFile {
         }
     }
 
-    pub fn read(&self) -> anyhow::Result<Option<Ready>> {
+    pub fn read(&self) -> Result<Option<Ready>> {
         let mut text = Vec::new();
         let read =
             File::open(&self.0).and_then(|file| file.take(MAX_FILE_BYTES).read_to_end(&mut text));
@@ -49,7 +49,7 @@ impl ReadyFile {
 
 impl Drop for ReadyFile {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        let _ = fs::remove_file(&self.0);
     }
 }
 
@@ -79,7 +79,7 @@ impl Ready {
     }
 }
 
-fn of(text: &[u8]) -> anyhow::Result<Ready> {
+fn of(text: &[u8]) -> Result<Ready> {
     let json: Value = serde_json::from_slice(text)?;
     let format = &json["format"];
     ensure!(

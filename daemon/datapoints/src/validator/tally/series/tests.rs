@@ -1,4 +1,5 @@
 use super::*;
+use std::fs;
 
 fn point(line: &str) -> Point<'_> {
     Point::parse(line.as_bytes()).unwrap()
@@ -160,10 +161,10 @@ fn deltas_add_up_and_tallies_can_be_merged() {
 #[test]
 fn sums_over_real_traffic_agree_with_an_independent_count() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/agave/tests");
-    let expected = std::fs::read_to_string(folder.join("sums.txt")).unwrap();
+    let expected = fs::read_to_string(folder.join("sums.txt")).unwrap();
     let mut compared = 0;
     for file in ["follower.lp", "leader.lp"] {
-        let lines = std::fs::read(folder.join("fixtures").join(file)).unwrap();
+        let lines = fs::read(folder.join("fixtures").join(file)).unwrap();
         let mut series = Series::default();
         for line in lines
             .split(|byte| *byte == b'\n')

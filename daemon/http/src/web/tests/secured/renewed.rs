@@ -1,14 +1,18 @@
 //! Certificates that change while the server runs, with modification times and lengths that do not.
 
 use super::*;
-use std::{fs::File, os::unix::fs::symlink, time::SystemTime};
+use std::{
+    fs::{self, File},
+    os::unix::fs::symlink,
+    time::SystemTime,
+};
 
 /// PEM files of this length.
 const LENGTH: usize = 2_048;
 
 /// Writes NAME/tls.crt and NAME/tls.key, both as old and as long as those of any other name.
 fn issue_old(folder: &Folder, name: &str) -> CertificateDer<'static> {
-    std::fs::create_dir_all(folder.folder.path().join(name)).unwrap();
+    fs::create_dir_all(folder.folder.path().join(name)).unwrap();
     let key = KeyPair::generate().unwrap();
     let certificate = CertificateParams::new(vec!["localhost".to_owned()])
         .unwrap()
@@ -35,7 +39,7 @@ fn web_config(folder: &Folder) -> PathBuf {
 }
 
 fn copy_old(folder: &Folder, from: &str, to: &str) {
-    let text = std::fs::read_to_string(folder.folder.path().join(from)).unwrap();
+    let text = fs::read_to_string(folder.folder.path().join(from)).unwrap();
     write_old(folder, to, &text);
 }
 
@@ -48,7 +52,7 @@ fn switching_a_link_loads_the_new_certificate() {
     let server = start(Some(&web_config(&folder)));
     assert_eq!(shown(folder.connect(server.address, None)), first);
     symlink("b", path("next")).unwrap();
-    std::fs::rename(path("next"), path("data")).unwrap();
+    fs::rename(path("next"), path("data")).unwrap();
     assert_eq!(shown(folder.connect(server.address, None)), second);
 }
 
@@ -59,14 +63,14 @@ fn switching_a_link_behind_links_loads_the_new_certificate() {
     let (first, second) = (issue_old(&folder, "a"), issue_old(&folder, "b"));
     // As Kubernetes mounts a secret.
     symlink("a", path("..data")).unwrap();
-    std::fs::create_dir(path("data")).unwrap();
+    fs::create_dir(path("data")).unwrap();
     for name in ["tls.crt", "tls.key"] {
         symlink(format!("../..data/{name}"), path("data").join(name)).unwrap();
     }
     let server = start(Some(&web_config(&folder)));
     assert_eq!(shown(folder.connect(server.address, None)), first);
     symlink("b", path("next")).unwrap();
-    std::fs::rename(path("next"), path("..data")).unwrap();
+    fs::rename(path("next"), path("..data")).unwrap();
     assert_eq!(shown(folder.connect(server.address, None)), second);
 }
 
@@ -131,7 +135,7 @@ fn a_restored_certificate_pair_is_served_again() {
         ("b", &second),
     ] {
         symlink(target, path("next")).unwrap();
-        std::fs::rename(path("next"), path("data")).unwrap();
+        fs::rename(path("next"), path("data")).unwrap();
         assert_eq!(
             shown(folder.connect(server.address, None)),
             *wanted,
