@@ -27,8 +27,8 @@ use faultline_kernel::{HostRoot, ProcessId};
 use faultline_metrics::{Problem, Stamp, Status};
 pub use following::{EndReason, FoundCgroup, Report, TargetHandle};
 use method::Method;
-use process::ExecDetector;
 pub use process::same_program;
+use process::{ExecDetector, InspectedProcess};
 pub(crate) use process::{problem, thread_named};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -245,13 +245,17 @@ impl Finder {
         let same = exec_detector
             .inspect(&self.root)
             .is_none_or(|(comm, exe)| comm.to_str_lossy() == current.comm && same_exe(exe));
-        let inspected = if same {
+        let again = exec_detector.inspect_again && current.validator.is_none();
+        let inspected = if same && !again {
             None
         } else {
             process::inspect(&self.root, current.process.pid, current.found_by).ok()
         };
         self.following.state().report.searched_at = Some(now);
-        match inspected.map(|inspected| inspected.target) {
+        let no_arguments = |process: &InspectedProcess| process.program.is_none();
+        exec_detector.inspect_again = !same || inspected.as_ref().is_some_and(no_arguments);
+        let inspected = inspected.map(|inspected| inspected.target);
+        match inspected.filter(|target| !same || target.validator.is_some()) {
             // The watch reports a reused pid.
             Some(target) if target.process == current.process && target != **current => {
                 let matches = self.method.still_matches(current, &target);

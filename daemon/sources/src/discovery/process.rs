@@ -121,6 +121,9 @@ pub struct ExecDetector {
     /// `stat` costs more, because the kernel sums all threads for it.
     stat: Option<OpenFile>,
     buffer: Vec<u8>,
+    /// True at the start, after an exec, and while there are no arguments. During exec the kernel
+    /// sets the name before the arguments, so an inspection may find a validator's name alone.
+    pub inspect_again: bool,
 }
 
 impl ExecDetector {
@@ -130,6 +133,7 @@ impl ExecDetector {
             exe: root.procfs.join(format!("{}/exe", id.pid)),
             stat: None,
             buffer: Vec::new(),
+            inspect_again: true,
         }
     }
 

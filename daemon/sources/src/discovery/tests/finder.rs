@@ -241,6 +241,25 @@ fn another_program_execed_in_the_validators_process_is_not_followed() {
     work.wait_for_words("no process looks like a validator");
 }
 
+/// process-exporter's issues 29 and 229 are of this kind: a process is named before its exec ends.
+#[test]
+fn arguments_that_appear_after_the_name_make_a_validator() {
+    let host = host();
+    let validator = Pretend::validator(77);
+    validator.clone().on(&host);
+    host.write("proc/77/cmdline", "").unwrap();
+    let work = AtWork::start(finder(
+        config::TargetSelector::Pid(77),
+        HostRoot::below(host.root()),
+    ));
+    let before = work.wait_for("the name", |target| target.comm == "agave-validator");
+    assert_eq!(before.validator, None);
+    validator.on(&host);
+    let after = work.wait_for("the arguments", |target| target.validator.is_some());
+    assert_eq!(after.process, before.process);
+    assert_eq!((work.ends(), work.restarts()), ([0; 3], [0; 3]));
+}
+
 #[test]
 fn the_discovery_report_states_the_searched_process_and_the_reason() {
     let host = host();
