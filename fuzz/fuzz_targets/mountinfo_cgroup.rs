@@ -2,7 +2,7 @@
 #![no_main]
 
 use faultline_fuzz::value;
-use faultline_kernel::parse::{mountinfo, pid_cgroup};
+use faultline_kernel::parse::{mountinfo, cgroup};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &[u8]| {
@@ -21,7 +21,7 @@ fuzz_target!(|text: &[u8]| {
             );
         }
     }
-    if let Some(memberships) = value(text, pid_cgroup::parse(text)) {
+    if let Some(memberships) = value(text, cgroup::memberships(text)) {
         assert_eq!(memberships.len(), lines);
         assert!(
             memberships

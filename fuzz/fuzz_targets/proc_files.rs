@@ -2,25 +2,22 @@
 #![no_main]
 
 use faultline_fuzz::value;
-use faultline_kernel::parse::{
-    boot_time, cpu_times, cpuinfo, meminfo, number, pid_cmdline, pid_io, pid_limits, pid_schedstat,
-    vmstat,
-};
+use faultline_kernel::parse::{boot_time, cpu::{Cpuinfo, self}, memory::{Meminfo, Vmstat}, signed_number, number, pid::{PidIo, Schedstat, self}};
 use libfuzzer_sys::fuzz_target;
 
 // Every parser gets every text: that costs little, and a seed needs no mark that says whose it is.
 fuzz_target!(|text: &[u8]| {
-    value(text, boot_time::parse(text));
-    value(text, cpu_times::parse(text));
-    value(text, cpuinfo::parse(text));
-    value(text, meminfo::parse(text));
-    value(text, pid_cmdline::parse(text));
-    value(text, pid_io::parse(text));
-    value(text, pid_limits::parse(text));
-    value(text, pid_limits::parse_all(text));
-    value(text, pid_schedstat::parse(text));
-    value(text, vmstat::parse(text));
-    let unsigned = value(text, number::parse(text)).and_then(|n| i64::try_from(n).ok());
-    let signed = value(text, number::parse_signed(text));
+    value(text, boot_time(text));
+    value(text, cpu::busy_ticks(text));
+    value(text, Cpuinfo::parse(text));
+    value(text, Meminfo::parse(text));
+    value(text, pid::cmdline(text));
+    value(text, PidIo::parse(text));
+    value(text, pid::max_open_files(text));
+    value(text, pid::limits(text));
+    value(text, Schedstat::parse(text));
+    value(text, Vmstat::parse(text));
+    let unsigned = value(text, number(text)).and_then(|n| i64::try_from(n).ok());
+    let signed = value(text, signed_number(text));
     assert!(unsigned.is_none() || unsigned == signed);
 });

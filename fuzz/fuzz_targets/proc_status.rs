@@ -2,16 +2,16 @@
 #![no_main]
 
 use faultline_fuzz::value;
-use faultline_kernel::parse::pid_status;
+use faultline_kernel::parse::pid_status::{PidStatus, self};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &[u8]| {
     let _ = value(text, pid_status::switches(text));
-    let Some(status) = value(text, pid_status::parse(text)) else {
+    let Some(status) = value(text, PidStatus::parse(text)) else {
         return;
     };
     assert_eq!(
-        pid_status::parse(&[b"\nUnheardOf:\tof\n", text, b"\n"].concat()),
+        PidStatus::parse(&[b"\nUnheardOf:\tof\n", text, b"\n"].concat()),
         Ok(status)
     );
 });

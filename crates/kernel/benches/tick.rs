@@ -92,7 +92,7 @@ fn process(size: &str) {
             black_box(rustix::fs::statat(&folder, "fd", rustix::fs::AtFlags::empty()).is_ok());
         },
         || {
-            let sample = black_box(files.sample(&mut buffer));
+            let sample = black_box(files.sample(true, &mut buffer));
             assert!(sample.stat.is_ok());
         },
     );
@@ -172,10 +172,10 @@ fn levels(limited: usize) {
     let both = compare(
         2000,
         || {
-            black_box(alone.sample_with_last_limits(&mut buffer));
+            black_box(alone.sample(false, &mut buffer));
         },
         || {
-            let sample = with.sample_with_last_limits(&mut other);
+            let sample = with.sample(false, &mut other);
             black_box(with.levels(&sample, &mut other).is_ok());
         },
     );

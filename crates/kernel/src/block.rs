@@ -7,11 +7,7 @@ use std::{
 
 use crate::{
     HostRoot, ParseError,
-    parse::{
-        cgroup_io::{Device, parse_device},
-        mountinfo::Mount,
-        number,
-    },
+    parse::{cgroup::Device, mountinfo::Mount, number},
     text::only_line,
 };
 
@@ -89,14 +85,14 @@ fn add(folder: &Path, found: &mut Vec<BlockDevice>, max_devices: usize, level: u
 
 fn describe(folder: &Path) -> Option<BlockDevice> {
     let name = folder.file_name()?.to_str()?.to_owned();
-    let device = parse_device(text(&folder.join("dev"))?.as_bytes())?;
+    let device = Device::parse(text(&folder.join("dev"))?.as_bytes())?;
     Some(BlockDevice {
         kind: kind(folder, &name),
         name,
         device,
         mapped_name: text(&folder.join("dm/name")),
         wear_tenths: wear_tenths(folder),
-        missing_members: read(&folder.join("md/degraded"), number::parse),
+        missing_members: read(&folder.join("md/degraded"), number),
     })
 }
 

@@ -34,7 +34,7 @@ impl CpuSpeeds {
         let (mut cores, mut packages) = (BTreeMap::new(), BTreeMap::new());
         for cpu in names.iter().filter(|name| is_cpu(name)).take(MAX_CPUS) {
             let file = |relative: &str| format!("devices/system/cpu/{cpu}/{relative}");
-            let read = |relative: &str| root.read_sys(&file(relative), number::parse).ok();
+            let read = |relative: &str| root.read_sys(&file(relative), number).ok();
             rates.extend(read("cpufreq/scaling_cur_freq").map(|khz| khz as f64 * 1000.0));
             speed
                 .governors

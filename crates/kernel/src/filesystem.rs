@@ -329,7 +329,7 @@ mod tests {
         let above = mountinfo::holding(&mounts.process, folder.path())
             .unwrap()
             .clone();
-        let device = crate::parse::cgroup_io::Device {
+        let device = crate::parse::cgroup::Device {
             major: 4_000,
             minor: 1,
         };

@@ -1,22 +1,20 @@
 //! Description of the machine, read once and not on a tick. Parts that the kernel does not report
 //! are `None` or missing; unreadable ones are also in [`Hardware::problems`].
 
-mod cpu;
 mod disks;
-mod memory;
-mod network;
 
-pub use cpu::Processors;
 pub use disks::{Disk, Partition};
-pub use memory::{Memory, NumaNode};
-pub use network::Interface;
+
+use std::collections::BTreeSet;
 
 use crate::{
     ErrorKind, HostRoot, ParseError, ReadError,
+    cpus::is_cpu,
     parse::{
-        choice,
+        cpu::Cpuinfo,
+        memory::{Meminfo, NodeMeminfo, Swap, swaps},
         mountinfo::{self, Mount},
-        number, os_release,
+        number, os_name, selected_word,
     },
     text::only_line,
 };
@@ -63,21 +61,21 @@ impl Hardware {
             system: system(&mut reader),
             kernel_release: reader.proc("sys/kernel/osrelease", only_line),
             kernel_command_line: reader.proc("cmdline", only_line),
-            processors: cpu::read(&mut reader),
-            memory: memory::read(&mut reader),
+            processors: processors(&mut reader),
+            memory: memory(&mut reader),
             disks: disks::read(&mut reader),
             mounts: reader
                 .proc("self/mountinfo", mountinfo::parse)
                 .unwrap_or_default(),
-            interfaces: network::read(&mut reader),
+            interfaces: interfaces(&mut reader),
             cgroup: None,
             pressure: pressure(&reader),
             task_delayacct: reader
-                .proc("sys/kernel/task_delayacct", number::parse)
+                .proc("sys/kernel/task_delayacct", number)
                 .map(|value| value != 0),
             clock_source: reader.sys(
                 "devices/system/clocksource/clocksource0/current_clocksource",
-                choice::parse,
+                selected_word,
             ),
             clock_synchronised: synchronised(root).then_some(true),
             problems: reader.problems,
@@ -141,7 +139,7 @@ fn system(reader: &mut HardwareReader<'_>) -> Option<String> {
     ];
     paths
         .into_iter()
-        .find_map(|path| reader.root.read_proc(path, os_release::parse).ok()?)
+        .find_map(|path| reader.root.read_proc(path, os_name).ok()?)
 }
 
 fn synchronised(root: &HostRoot) -> bool {
@@ -168,6 +166,156 @@ fn cgroup(mounts: &[Mount]) -> Option<&'static str> {
         (false, true) => Some("v2"),
         (false, false) => None,
     }
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Processors {
+    pub model: Option<String>,
+    pub sockets: Option<u64>,
+    pub cores: Option<u64>,
+    pub threads: Option<u64>,
+    /// From the driver, else from the model's name.
+    pub base_mhz: Option<u64>,
+    pub max_mhz: Option<u64>,
+    /// Distinct and sorted; empty without frequency scaling, as in most virtual machines.
+    pub governors: Vec<String>,
+}
+
+fn processors(reader: &mut HardwareReader<'_>) -> Processors {
+    let info = reader.proc("cpuinfo", Cpuinfo::parse);
+    let mut first = |file: &str| reader.sys(&format!("devices/system/cpu/cpu0/{file}"), number);
+    let base = first("cpufreq/base_frequency")
+        .map(|khz| khz / 1000)
+        .or_else(|| first("acpi_cppc/nominal_freq"));
+    let max_mhz = first("cpufreq/cpuinfo_max_freq").map(|khz| khz / 1000);
+    let governors = governors(reader);
+    let info = info.unwrap_or_default();
+    // The driver may report 0 for unknown.
+    let base_mhz = base
+        .filter(|mhz| *mhz > 0)
+        .or_else(|| mhz_in_model_name(info.model.as_deref()?));
+    Processors {
+        base_mhz,
+        max_mhz,
+        governors,
+        sockets: info.sockets,
+        cores: info.cores,
+        threads: (info.threads > 0).then_some(info.threads),
+        model: info.model,
+    }
+}
+
+fn governors(reader: &mut HardwareReader<'_>) -> Vec<String> {
+    let mut all = BTreeSet::new();
+    for cpu in reader.names("devices/system/cpu") {
+        if is_cpu(&cpu) {
+            let file = format!("devices/system/cpu/{cpu}/cpufreq/scaling_governor");
+            all.extend(reader.sys(&file, only_line));
+        }
+    }
+    all.into_iter().collect()
+}
+
+/// Intel appends it to the name: `... CPU @ 2.40GHz`.
+fn mhz_in_model_name(model: &str) -> Option<u64> {
+    let (_, speed) = model.rsplit_once('@')?;
+    let ghz: f64 = speed.trim().strip_suffix("GHz")?.trim().parse().ok()?;
+    // The range makes the cast defined and exact enough.
+    (0.01..100.0)
+        .contains(&ghz)
+        .then(|| (ghz * 1000.0).round() as u64)
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Memory {
+    /// Bytes usable by the kernel: a little less than installed.
+    pub total: Option<u64>,
+    /// In bytes; 0 without swap.
+    pub swap_total: Option<u64>,
+    pub swaps: Vec<Swap>,
+    pub swappiness: Option<u64>,
+    pub max_map_count: Option<u64>,
+    /// `always`, `madvise` or `never`.
+    pub huge_pages: Option<String>,
+    /// `always`, `defer`, `defer+madvise`, `madvise` or `never`.
+    pub huge_pages_defrag: Option<String>,
+    pub nodes: Vec<NumaNode>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NumaNode {
+    pub number: u32,
+    /// Such as `0-31,64-95`; empty for memory without CPUs.
+    pub cpus: Option<String>,
+    /// In bytes.
+    pub memory: Option<u64>,
+}
+
+fn memory(reader: &mut HardwareReader<'_>) -> Memory {
+    let totals = reader.proc("meminfo", Meminfo::parse).unwrap_or_default();
+    Memory {
+        total: totals.total,
+        swap_total: totals.swap_total,
+        swaps: reader.proc("swaps", swaps).unwrap_or_default(),
+        swappiness: reader.proc("sys/vm/swappiness", number),
+        max_map_count: reader.proc("sys/vm/max_map_count", number),
+        huge_pages: reader.sys("kernel/mm/transparent_hugepage/enabled", selected_word),
+        huge_pages_defrag: reader.sys("kernel/mm/transparent_hugepage/defrag", selected_word),
+        nodes: nodes(reader),
+    }
+}
+
+fn nodes(reader: &mut HardwareReader<'_>) -> Vec<NumaNode> {
+    let names = reader.names("devices/system/node");
+    let mut numbers: Vec<u32> = names
+        .iter()
+        .filter_map(|name| name.strip_prefix("node")?.parse().ok())
+        .collect();
+    numbers.sort_unstable();
+    let node = |number: u32| NumaNode {
+        number,
+        cpus: reader.sys(
+            &format!("devices/system/node/node{number}/cpulist"),
+            only_line,
+        ),
+        memory: reader
+            .sys(
+                &format!("devices/system/node/node{number}/meminfo"),
+                NodeMeminfo::parse,
+            )
+            .and_then(|memory| memory.total),
+    };
+    numbers.into_iter().map(node).collect()
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interface {
+    pub name: String,
+    /// `None` for an interface that is down, and for virtual ones.
+    pub speed_mbit: Option<u64>,
+    pub state: Option<String>,
+}
+
+fn interfaces(reader: &mut HardwareReader<'_>) -> Vec<Interface> {
+    let names = reader.names("class/net").into_iter();
+    let interface = |name: String| Interface {
+        // Without a link the file returns an error or -1; that is no problem.
+        speed_mbit: reader
+            .root
+            .read_sys(&format!("class/net/{name}/speed"), number)
+            .ok(),
+        // The folder also has files like bonding_masters.
+        state: reader
+            .root
+            .read_sys(&format!("class/net/{name}/operstate"), only_line)
+            .ok(),
+        name,
+    };
+    names
+        .filter(|name| name != "lo")
+        .map(interface)
+        .filter(|interface| interface.state.is_some())
+        .collect()
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::{fmt, sync::Arc};
 
 use crate::{
     Limit,
-    parse::{cgroup_memory_stat::MemoryStat, meminfo::Meminfo},
+    parse::{cgroup::MemoryStat, memory::Meminfo},
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,5 +1,3 @@
-pub mod files;
-
 use std::{
     ffi::OsString,
     fs,
@@ -10,8 +8,12 @@ use std::{
 
 use crate::{
     IgnoredSignals, ParseError, ReadError,
-    file::{OpenFile, Owner, ReadMode},
-    parse,
+    file::{LazyFile, OpenFile, Owner, ReadMode},
+    parse::{
+        self,
+        memory::Vmstat,
+        pressure::{self, Pressure},
+    },
     text::only_line,
 };
 
@@ -100,13 +102,13 @@ impl HostRoot {
     /// `btime` of `/proc/stat`: Unix seconds by the wall clock. It moves when the wall clock is
     /// set.
     pub fn boot_time_seconds(&self) -> Result<u64, ReadError> {
-        self.read_proc("stat", parse::boot_time::parse)
+        self.read_proc("stat", parse::boot_time)
     }
 
     /// Whether `vm.overcommit_memory` is 2: allocations then fail above
     /// [`Meminfo::commit_limit`](parse::meminfo::Meminfo). False if the file is missing.
     pub fn has_strict_overcommit(&self) -> Result<bool, ReadError> {
-        match self.read_proc("sys/vm/overcommit_memory", parse::number::parse) {
+        match self.read_proc("sys/vm/overcommit_memory", parse::number) {
             Ok(mode) => Ok(mode == 2),
             Err(ReadError::Absent { .. }) => Ok(false),
             Err(error) => Err(error),
@@ -126,7 +128,7 @@ impl HostRoot {
     /// that start from now on. Otherwise a task's delay reads 0. `Absent` on older kernels and
     /// without delay accounting.
     pub fn task_delayacct(&self) -> Result<bool, ReadError> {
-        self.read_proc("sys/kernel/task_delayacct", parse::number::parse)
+        self.read_proc("sys/kernel/task_delayacct", parse::number)
             .map(|value| value != 0)
     }
 }
@@ -168,5 +170,61 @@ impl HostConstants {
             clock_ticks_per_second: rustix::param::clock_ticks_per_second(),
             kernel_release: root.read_proc("sys/kernel/osrelease", only_line)?,
         })
+    }
+}
+
+/// `meminfo` is not included because others share it: [`HostRoot::open_proc_single_read`].
+#[derive(Debug)]
+pub struct HostFiles {
+    vmstat: LazyFile,
+    pressures: [LazyFile; 3],
+    max_map_count: LazyFile,
+    max_maps: Option<Result<u64, ReadError>>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct HostSample {
+    pub vmstat: Result<Vmstat, ReadError>,
+    /// Since Linux 4.20; `Absent` without it or with `psi=0`.
+    pub cpu_pressure: Result<Pressure, ReadError>,
+    pub memory_pressure: Result<Pressure, ReadError>,
+    pub io_pressure: Result<Pressure, ReadError>,
+    pub max_map_count: Result<u64, ReadError>,
+}
+
+impl HostFiles {
+    /// The first sample opens the files; later ones retry missing files.
+    pub fn new(root: &HostRoot) -> Self {
+        let lazy_file = |relative: &str, read_mode| {
+            LazyFile::new(Owner::Host, root.procfs.join(relative), read_mode)
+        };
+        Self {
+            // The kernel sums over all CPUs at each read. The later lines are not wanted.
+            vmstat: lazy_file("vmstat", ReadMode::LinesUntil(b"oom_kill ")),
+            pressures: ["pressure/cpu", "pressure/memory", "pressure/io"]
+                .map(|name| lazy_file(name, ReadMode::One)),
+            max_map_count: lazy_file("sys/vm/max_map_count", ReadMode::One),
+            max_maps: None,
+        }
+    }
+
+    /// Without `read_limits`, repeats the limits of the last sample.
+    pub fn sample(&mut self, read_limits: bool, buffer: &mut Vec<u8>) -> HostSample {
+        let max_maps = match self.max_maps.take().filter(|_| !read_limits) {
+            Some(max_maps) => max_maps,
+            None => self.max_map_count.parse(buffer, parse::number),
+        };
+        self.max_maps = Some(max_maps.clone());
+        let [cpu_pressure, memory_pressure, io_pressure] = self
+            .pressures
+            .each_mut()
+            .map(|file| file.parse(buffer, pressure::parse));
+        HostSample {
+            vmstat: self.vmstat.parse(buffer, Vmstat::parse),
+            cpu_pressure,
+            memory_pressure,
+            io_pressure,
+            max_map_count: max_maps,
+        }
     }
 }

@@ -38,12 +38,9 @@ pub use error::{ErrorKind, ParseError, ReadError};
 pub use file::OpenFile;
 pub use file_version::FileVersion;
 pub use headroom::{Level, LevelMemory, numa::NumaFiles};
-pub use host::{
-    HostConstants, HostRoot,
-    files::{HostFiles, HostSample},
-};
+pub use host::{HostConstants, HostFiles, HostRoot, HostSample};
 pub use location::{Location, locate_folder};
-pub use parse::{Limit, pid_status::IgnoredSignals};
+pub use parse::{cgroup::Limit, pid_status::IgnoredSignals};
 pub use process::{LimitSample, ProcessFiles, ProcessId, ProcessSample};
 pub use text::{Comm, only_line};
 pub use threads::{ReadDepth, ThreadSample, Threads};

@@ -1,4 +1,4 @@
-//! One pure parser per file of the kernel; procfs-core is used where it keeps these rules:
+//! Pure parsers of the kernel's files; procfs-core is used where it keeps these rules:
 //!
 //! * Unknown keys are skipped, a missing key is `None`, and a known key with a value that
 //!   is not a number is an error.
@@ -6,39 +6,71 @@
 //!   line has no `None`, the whole line is left out.
 //! * Memory is in bytes, whatever unit the file uses.
 
-pub mod boot_time;
-pub mod cgroup_events;
-pub mod cgroup_frozen;
-pub mod cgroup_io;
-pub mod cgroup_limit;
-pub mod cgroup_memory_stat;
-pub mod choice;
-pub mod cpu_list;
-pub mod cpu_stat;
-pub mod cpu_times;
-pub mod cpuinfo;
+pub mod cgroup;
+pub mod cpu;
 pub mod diskstats;
 pub mod interrupts;
 pub mod locks;
-pub mod meminfo;
+pub mod memory;
 pub mod mountinfo;
-pub mod net_dev;
-pub mod node_meminfo;
-pub mod number;
-pub mod os_release;
-pub mod pid_cgroup;
-pub mod pid_cmdline;
-pub mod pid_environ;
-pub mod pid_io;
-pub mod pid_limits;
-pub mod pid_schedstat;
+pub mod network;
+pub mod pid;
 pub mod pid_stat;
 pub mod pid_status;
 pub mod pressure;
-pub mod swaps;
-pub mod udp_counters;
-pub mod udp_sockets;
-pub mod vmstat;
-pub mod zone_watermarks;
 
-pub use cgroup_limit::Limit;
+use crate::{
+    ParseError,
+    text::{count, fill, lines, signed, single_value, words},
+};
+
+/// A file with one number, such as `oom_score` or `memory.current`. Rejects numbers near 2^64,
+/// which are underflowed counters.
+pub fn number(text: &[u8]) -> Result<u64, ParseError> {
+    single_value(text, |text| count(text)?)
+}
+
+pub fn signed_number(text: &[u8]) -> Result<i64, ParseError> {
+    single_value(text, signed)
+}
+
+/// A sysfs file with the selected word in brackets: `always [madvise] never`. A list of one word
+/// may have no brackets.
+pub fn selected_word(text: &[u8]) -> Result<String, ParseError> {
+    let text = text.trim_ascii();
+    let all: Vec<&[u8]> = words(text).collect();
+    let mut in_brackets = all
+        .iter()
+        .filter_map(|word| word.strip_prefix(b"[")?.strip_suffix(b"]"));
+    let word = match (in_brackets.next(), &all[..]) {
+        (Some(word), _) | (None, &[word]) => word,
+        _ => return Err(ParseError::new(1, text, "expected one word in brackets")),
+    };
+    Ok(String::from_utf8_lossy(word).into_owned())
+}
+
+/// `btime` of `/proc/stat`: Unix seconds by the wall clock.
+pub fn boot_time(text: &[u8]) -> Result<u64, ParseError> {
+    let time: Option<u64> = fill(text, b' ', |time, key| (key == b"btime").then_some(time))?;
+    time.ok_or_else(|| ParseError::new(1, text, "expected a btime line"))
+}
+
+/// `PRETTY_NAME` of `os-release`, else `NAME`, such as `Debian GNU/Linux 12 (bookworm)`. Never
+/// fails; the return type is that of every parser.
+pub fn os_name(text: &[u8]) -> Result<Option<String>, ParseError> {
+    let value = |key: &[u8]| {
+        let mut lines = lines(text);
+        let value = lines.find_map(|line| line.text.trim_ascii().strip_prefix(key))?;
+        let plain = unquoted(value.trim_ascii());
+        (!plain.is_empty()).then(|| String::from_utf8_lossy(plain).into_owned())
+    };
+    Ok(value(b"PRETTY_NAME=").or_else(|| value(b"NAME=")))
+}
+
+fn unquoted(value: &[u8]) -> &[u8] {
+    let between = |quote: &[u8]| value.strip_prefix(quote)?.strip_suffix(quote);
+    between(b"\"").or_else(|| between(b"'")).unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests;

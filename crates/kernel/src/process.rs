@@ -15,9 +15,12 @@ use crate::{
     HostRoot, ParseError, ReadError,
     file::{LazyFile, Owner, READ_FILE, ReadMode},
     parse::{
-        mountinfo, number, pid_cmdline, pid_environ, pid_io, pid_limits,
-        pid_stat::{self, State},
-        pid_status,
+        mountinfo::{self, Mount},
+        number,
+        pid::{self, Environment, PidIo, ProcessLimit},
+        pid_stat::{self, PidStat, State},
+        pid_status::PidStatus,
+        signed_number,
     },
 };
 
@@ -86,7 +89,7 @@ pub fn is_exiting(root: &HostRoot, task: &str) -> bool {
         .is_ok_and(|stat| !stat.exiting)
 }
 
-fn only_main_thread_ended(stat: &pid_stat::PidStat) -> bool {
+fn only_main_thread_ended(stat: &PidStat) -> bool {
     stat.state == State::Zombie && !stat.has_ended()
 }
 
@@ -126,14 +129,14 @@ pub struct LimitSample {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProcessSample {
     /// Includes all threads, dead ones too. Readable by everybody.
-    pub stat: Result<pid_stat::PidStat, ReadError>,
+    pub stat: Result<PidStat, ReadError>,
     /// State of the main thread. Known while `stat` is readable, also if the process is being
     /// removed.
-    pub state: Option<pid_stat::State>,
+    pub state: Option<State>,
     /// Readable by everybody.
-    pub status: Result<pid_status::PidStatus, ReadError>,
+    pub status: Result<PidStatus, ReadError>,
     /// Includes all threads, dead ones too. `Forbidden` to other users without `CAP_SYS_PTRACE`.
-    pub io: Result<pid_io::PidIo, ReadError>,
+    pub io: Result<PidIo, ReadError>,
     pub limits: LimitSample,
 }
 
@@ -174,13 +177,9 @@ impl ProcessFiles {
     }
 
     /// After the process has ended each result is `Gone`; a zombie still has `stat`.
-    pub fn sample(&mut self, buffer: &mut Vec<u8>) -> ProcessSample {
-        self.last_limits = None;
-        self.sample_with_last_limits(buffer)
-    }
-
-    /// Repeats the limits of the last sample while the process exists and is no zombie.
-    pub fn sample_with_last_limits(&mut self, buffer: &mut Vec<u8>) -> ProcessSample {
+    /// Without `read_limits`, repeats the limits of the last sample while the process exists and is
+    /// no zombie.
+    pub fn sample(&mut self, read_limits: bool, buffer: &mut Vec<u8>) -> ProcessSample {
         let stat = self.stat(buffer);
         let mut status = self.status(buffer);
         if stat.as_ref().is_ok_and(only_main_thread_ended)
@@ -193,8 +192,9 @@ impl ProcessFiles {
             self.living_task = living;
             status = self.status(buffer);
         }
-        let has_ended = stat.as_ref().map_or(true, pid_stat::PidStat::has_ended);
-        let limits = match self.last_limits.take().filter(|_| !has_ended) {
+        let has_ended = stat.as_ref().map_or(true, PidStat::has_ended);
+        let renew = read_limits || has_ended;
+        let limits = match self.last_limits.take().filter(|_| !renew) {
             Some(last) => last,
             None => self.limit_sample(buffer),
         };
@@ -203,34 +203,34 @@ impl ProcessFiles {
             state: stat.as_ref().ok().map(|stat| stat.state),
             stat: stat.and_then(|stat| self.living(stat)),
             status,
-            io: self.io.parse(buffer, pid_io::parse),
+            io: self.io.parse(buffer, PidIo::parse),
             limits,
         }
     }
 
     fn limit_sample(&mut self, buffer: &mut Vec<u8>) -> LimitSample {
         LimitSample {
-            oom_score: self.oom_score.parse(buffer, number::parse),
-            oom_score_adj: self.oom_score_adj.parse(buffer, number::parse_signed),
+            oom_score: self.oom_score.parse(buffer, number),
+            oom_score_adj: self.oom_score_adj.parse(buffer, signed_number),
             open_fds: self.open_fds(),
             max_fds: self.max_fds(buffer),
         }
     }
 
-    pub fn stat(&mut self, buffer: &mut Vec<u8>) -> Result<pid_stat::PidStat, ReadError> {
+    pub fn stat(&mut self, buffer: &mut Vec<u8>) -> Result<PidStat, ReadError> {
         self.stat.parse(buffer, pid_stat::parse)
     }
 
-    pub fn status(&mut self, buffer: &mut Vec<u8>) -> Result<pid_status::PidStatus, ReadError> {
-        self.status.parse(buffer, pid_status::parse)
+    pub fn status(&mut self, buffer: &mut Vec<u8>) -> Result<PidStatus, ReadError> {
+        self.status.parse(buffer, PidStatus::parse)
     }
 
     pub fn max_fds(&mut self, buffer: &mut Vec<u8>) -> Result<Option<u64>, ReadError> {
-        self.limits.parse(buffer, pid_limits::parse)
+        self.limits.parse(buffer, pid::max_open_files)
     }
 
     pub fn cmdline(&self) -> Result<Vec<OsString>, ReadError> {
-        self.read("cmdline", pid_cmdline::parse)
+        self.read("cmdline", pid::cmdline)
     }
 
     /// Ends in ` (deleted)` after the file was replaced. `Forbidden` to other users, `Absent` for
@@ -261,19 +261,16 @@ impl ProcessFiles {
     }
 
     /// All names, and the values that are `wanted`. `Forbidden` to other users.
-    pub fn environment(
-        &self,
-        wanted: impl Fn(&str) -> bool,
-    ) -> Result<pid_environ::Environment, ReadError> {
-        self.read("environ", |text| pid_environ::parse(text, wanted))
+    pub fn environment(&self, wanted: impl Fn(&str) -> bool) -> Result<Environment, ReadError> {
+        self.read("environ", |text| Environment::parse(text, wanted))
     }
 
-    pub fn mounts(&self) -> Result<Vec<mountinfo::Mount>, ReadError> {
+    pub fn mounts(&self) -> Result<Vec<Mount>, ReadError> {
         self.read("mountinfo", mountinfo::parse)
     }
 
-    pub fn limits(&self) -> Result<Vec<pid_limits::ProcessLimit>, ReadError> {
-        self.read("limits", pid_limits::parse_all)
+    pub fn limits(&self) -> Result<Vec<ProcessLimit>, ReadError> {
+        self.read("limits", pid::limits)
     }
 
     fn read<T>(
@@ -286,7 +283,7 @@ impl ProcessFiles {
     }
 
     /// Rejects state `X`, in which the kernel writes zeros for the totals of the threads.
-    fn living(&self, stat: pid_stat::PidStat) -> Result<pid_stat::PidStat, ReadError> {
+    fn living(&self, stat: PidStat) -> Result<PidStat, ReadError> {
         match stat.state {
             State::Dead => Err(ReadError::Gone {
                 path: Arc::clone(self.stat.path()),

@@ -175,16 +175,25 @@ pub fn fill<T: Default>(
     }
 }
 
-/// Declares a struct; each line is a field and its keys.
+/// Declares a struct of counters and sizes. Each line is a field and its keys. With `by` a byte that ends the keys of
+/// the file, the struct gets a parser of it.
 macro_rules! counters {
-    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $field:ident: $($key:literal)|+,)* }) => {
+    (
+        $(#[$about:meta])*
+        $name:ident $(by $separator:literal)? {
+            $($(#[$doc:meta])* $field:ident: $($key:literal)|+,)*
+        }
+    ) => {
         $(#[$about])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct $name {
             $($(#[$doc])* pub $field: Option<u64>,)*
         }
-
         impl $name {
+            $(pub fn parse(text: &[u8]) -> Result<Self, ParseError> {
+                fill(text, $separator, Self::counter)
+            })?
+
             fn counter(&mut self, key: &[u8]) -> Option<&mut Option<u64>> {
                 match key {
                     $($($key)|+ => Some(&mut self.$field),)*
@@ -194,7 +203,6 @@ macro_rules! counters {
         }
     };
 }
-
 pub(crate) use counters;
 
 /// Parses the lines after the header. Leaves out an inner `None` of `read`.

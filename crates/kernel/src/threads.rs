@@ -9,7 +9,7 @@ use crate::{
     Comm, HostRoot, ParseError, ReadError,
     file::{Owner, READ_FILE, ReadMode, read_whole},
     parse::{
-        pid_schedstat::{self, Schedstat},
+        pid::Schedstat,
         pid_stat,
         pid_status::{self, Switches},
     },
@@ -384,7 +384,7 @@ impl OpenThread {
         };
         read_whole(fd, ReadMode::One, buffer)?;
         let now =
-            pid_schedstat::parse(buffer).map_err(|error| SampleError::Parse("schedstat", error))?;
+            Schedstat::parse(buffer).map_err(|error| SampleError::Parse("schedstat", error))?;
         Ok(Some(Schedstat {
             on_cpu: now.on_cpu.or(last.and_then(|last| last.sample.on_cpu)),
             run_queue_delay: now

@@ -82,7 +82,7 @@ fn every_process_file_of_this_process_parses() {
     let pid = std::process::id();
     let mut files = ProcessFiles::open(&root, pid).unwrap();
     let (mut buffer, pinned) = (Vec::new(), vec![1u8; 1 << 20]);
-    let first = files.sample(&mut buffer);
+    let first = files.sample(true, &mut buffer);
     let stat = first.stat.unwrap();
     assert_eq!((stat.pid, stat.start_ticks), (pid, files.id().start_ticks));
     let status = first.status.unwrap();
@@ -92,7 +92,7 @@ fn every_process_file_of_this_process_parses() {
     assert!(first.limits.max_fds.unwrap().is_none_or(|soft| soft >= 10));
     assert!(first.limits.oom_score.unwrap() <= 2000);
     assert!((-1000..=1000).contains(&first.limits.oom_score_adj.unwrap()));
-    let second = files.sample(&mut buffer);
+    let second = files.sample(true, &mut buffer);
     assert!(second.stat.unwrap().minflt >= stat.minflt);
     let [before, after] = [first.io, second.io].map(|io| io.unwrap().read_bytes.unwrap());
     assert!(after >= before);
@@ -109,9 +109,9 @@ fn every_process_file_of_this_process_parses() {
 fn every_host_file_of_this_machine_parses() {
     let root = HostRoot::default();
     let memory = root
-        .read_proc("meminfo", faultline_kernel::parse::meminfo::parse)
+        .read_proc("meminfo", faultline_kernel::parse::memory::Meminfo::parse)
         .unwrap();
-    let host = HostFiles::new(&root).sample(&mut Vec::new());
+    let host = HostFiles::new(&root).sample(true, &mut Vec::new());
     assert!(memory.total.unwrap() > memory.free.unwrap());
     let vmstat = host.vmstat.unwrap();
     assert!(vmstat.pgfault.unwrap() >= vmstat.pgmajfault.unwrap());
@@ -138,10 +138,12 @@ fn open_descriptors_are_counted_without_listing() {
             .count() as u64
     };
     // A program that is just being loaded opens and closes its libraries.
-    let agreed = (0..100_000).any(|_| match files.sample(&mut Vec::new()).limits.open_fds {
-        Ok(counted) => counted == listed(),
-        Err(error) => error.kind() == ErrorKind::Absent,
-    });
+    let agreed = (0..100_000).any(
+        |_| match files.sample(true, &mut Vec::new()).limits.open_fds {
+            Ok(counted) => counted == listed(),
+            Err(error) => error.kind() == ErrorKind::Absent,
+        },
+    );
     end(child);
     assert!(agreed, "only a kernel before 6.2 may not know");
 }
@@ -154,10 +156,10 @@ fn a_killed_process_is_gone_in_every_file() {
     let mut files = ProcessFiles::open(&root, pid).unwrap();
     let mut threads = Threads::open(&root, pid, HELD).unwrap();
     let mut buffer = Vec::new();
-    assert!(files.sample(&mut buffer).stat.is_ok());
+    assert!(files.sample(true, &mut buffer).stat.is_ok());
     assert_eq!(threads.sample(ReadDepth::Ran).unwrap().count(), 1);
     end(child);
-    let sample = files.sample(&mut buffer);
+    let sample = files.sample(true, &mut buffer);
     let gone = |error: Option<ReadError>| error.map(|error| error.kind()) == Some(ErrorKind::Gone);
     assert!(gone(sample.stat.err()) && gone(sample.status.err()) && gone(sample.io.err()));
     assert!(gone(sample.limits.oom_score.err()) && gone(sample.limits.oom_score_adj.err()));
@@ -207,7 +209,7 @@ fn the_faults_of_living_threads_do_not_exceed_those_of_the_process() {
         .sum();
     let process = ProcessFiles::open(&root, std::process::id())
         .unwrap()
-        .sample(&mut Vec::new());
+        .sample(true, &mut Vec::new());
     assert!(sum > 0 && sum <= process.stat.unwrap().minflt.unwrap());
 }
 
@@ -322,7 +324,7 @@ fn a_real_v1_cgroup_is_located_limited_removed_and_found_again() {
     let places = locate(&HostRoot::default(), child.id()).unwrap();
     assert_eq!(*places.memory.as_ref().unwrap().folder, *inner.folder);
     let (mut files, mut buffer) = (CgroupFiles::new(&places), Vec::new());
-    let sample = files.sample(&mut buffer);
+    let sample = files.sample(true, &mut buffer);
     assert_eq!(sample.memory_max, Ok(Limit::Max));
     assert!(
         sample.memory_usage.is_ok() && sample.memory_peak.is_ok() && sample.memory_stat.is_ok()
@@ -337,11 +339,15 @@ fn a_real_v1_cgroup_is_located_limited_removed_and_found_again() {
     end(child);
     fs::remove_dir(&inner.folder).unwrap();
     assert_eq!(
-        files.sample(&mut buffer).memory_usage.unwrap_err().kind(),
+        files
+            .sample(true, &mut buffer)
+            .memory_usage
+            .unwrap_err()
+            .kind(),
         ErrorKind::Gone
     );
     fs::create_dir(&inner.folder).unwrap();
-    let sample = files.sample(&mut buffer);
+    let sample = files.sample(true, &mut buffer);
     assert_eq!(
         sample.memory_usage,
         Ok(0),

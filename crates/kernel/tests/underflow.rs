@@ -2,8 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "what cannot go on fails the test")]
 
 use faultline_kernel::parse::{
-    cgroup_events, cgroup_memory_stat, cpu_stat, diskstats, meminfo, net_dev, pid_io, pid_status,
-    vmstat,
+    cgroup::{CpuStat, MemoryEvents, MemoryStat},
+    diskstats,
+    memory::{Meminfo, Vmstat},
+    network,
+    pid::PidIo,
+    pid_status::{self, PidStatus},
 };
 use std::fmt::Debug;
 
@@ -21,42 +25,42 @@ fn shown<T: Debug, E: Debug>(result: Result<T, E>) -> String {
 const FILES: [(&str, Parser, &str); 11] = [
     (
         "memory.stat",
-        |text| shown(cgroup_memory_stat::parse_v2(text.as_bytes())),
+        |text| shown(MemoryStat::parse(text.as_bytes())),
         include_str!("text/v2/memory.stat"),
     ),
     (
         "memory.stat of version 1",
-        |text| shown(cgroup_memory_stat::parse_v1(text.as_bytes())),
+        |text| shown(MemoryStat::parse_v1(text.as_bytes())),
         include_str!("text/linux-6.18/v1_memory.stat"),
     ),
     (
         "memory.events",
-        |text| shown(cgroup_events::parse(text.as_bytes())),
+        |text| shown(MemoryEvents::parse(text.as_bytes())),
         "low 0\nhigh 5\nmax 17\noom 2\noom_kill 1\noom_group_kill 0\n",
     ),
     (
         "cpu.stat",
-        |text| shown(cpu_stat::parse(text.as_bytes())),
+        |text| shown(CpuStat::parse(text.as_bytes())),
         "usage_usec 30\nnr_periods 4\nnr_throttled 2\nthrottled_usec 1500\n",
     ),
     (
         "meminfo",
-        |text| shown(meminfo::parse(text.as_bytes())),
+        |text| shown(Meminfo::parse(text.as_bytes())),
         include_str!("text/linux-6.18/meminfo"),
     ),
     (
         "vmstat",
-        |text| shown(vmstat::parse(text.as_bytes())),
+        |text| shown(Vmstat::parse(text.as_bytes())),
         include_str!("text/linux-6.18/vmstat"),
     ),
     (
         "io",
-        |text| shown(pid_io::parse(text.as_bytes())),
+        |text| shown(PidIo::parse(text.as_bytes())),
         include_str!("text/linux-6.18/pid_io"),
     ),
     (
         "status",
-        |text| shown(pid_status::parse(text.as_bytes())),
+        |text| shown(PidStatus::parse(text.as_bytes())),
         include_str!("text/linux-6.18/pid_status"),
     ),
     (
@@ -71,7 +75,7 @@ const FILES: [(&str, Parser, &str); 11] = [
     ),
     (
         "net/dev",
-        |text| shown(net_dev::parse(text.as_bytes())),
+        |text| shown(network::interfaces(text.as_bytes())),
         include_str!("text/linux-6.18/net_dev"),
     ),
 ];

@@ -85,7 +85,7 @@ fn pid_status_parser_matches_an_independent_reading() {
         &live("/proc/1/status"),
         &live("/proc/2/status"),
     ] {
-        let ours = parse::pid_status::parse(text.as_bytes()).unwrap();
+        let ours = parse::pid_status::PidStatus::parse(text.as_bytes()).unwrap();
         assert_eq!(ours.rss_anon, find(text, "RssAnon"));
         assert_eq!(ours.rss_file, find(text, "RssFile"));
         assert_eq!(ours.rss_shmem, find(text, "RssShmem"));
@@ -112,7 +112,7 @@ fn pid_status_parser_matches_an_independent_reading() {
 #[test]
 fn io_parser_matches_an_independent_reading() {
     let text = live("/proc/self/io");
-    let ours = parse::pid_io::parse(text.as_bytes()).unwrap();
+    let ours = parse::pid::PidIo::parse(text.as_bytes()).unwrap();
     assert_eq!(
         (ours.read_bytes, ours.write_bytes),
         (find(&text, "read_bytes"), find(&text, "write_bytes"))
@@ -132,13 +132,13 @@ fn limits_parser_matches_an_independent_reading() {
             )
         });
         let theirs: Vec<_> = limits.collect();
-        let ours = parse::pid_limits::parse_all(text.as_bytes()).unwrap();
+        let ours = parse::pid::limits(text.as_bytes()).unwrap();
         let ours: Vec<_> = ours
             .into_iter()
             .map(|limit| (limit.name, limit.soft, limit.hard))
             .collect();
         assert_eq!(ours, theirs);
-        let files = parse::pid_limits::parse(text.as_bytes()).unwrap();
+        let files = parse::pid::max_open_files(text.as_bytes()).unwrap();
         assert!(
             theirs
                 .iter()
@@ -150,7 +150,7 @@ fn limits_parser_matches_an_independent_reading() {
 #[test]
 fn meminfo_parser_matches_an_independent_reading() {
     for text in [MEMINFO, &live("/proc/meminfo")] {
-        let ours = parse::meminfo::parse(text.as_bytes()).unwrap();
+        let ours = parse::memory::Meminfo::parse(text.as_bytes()).unwrap();
         assert!(ours.total > Some(0));
         assert_eq!(
             (ours.total, ours.free),
@@ -178,7 +178,7 @@ fn meminfo_parser_matches_an_independent_reading() {
 #[test]
 fn host_counter_parser_matches_an_independent_reading() {
     for text in [VMSTAT, &live("/proc/vmstat")] {
-        let ours = parse::vmstat::parse(text.as_bytes()).unwrap();
+        let ours = parse::memory::Vmstat::parse(text.as_bytes()).unwrap();
         assert!(ours.pgfault > Some(0));
         assert_eq!(
             (ours.pgfault, ours.pgmajfault),
@@ -263,7 +263,7 @@ fn mountinfo_parser_matches_an_independent_reading() {
 #[test]
 fn cpuinfo_parser_matches_an_independent_reading() {
     let text = live("/proc/cpuinfo");
-    let ours = parse::cpuinfo::parse(text.as_bytes()).unwrap();
+    let ours = parse::cpu::Cpuinfo::parse(text.as_bytes()).unwrap();
     let values = |key: &str| -> Vec<String> {
         let value = |line: &str| {
             line.split_once(':')
@@ -287,7 +287,7 @@ fn cgroup_parser_matches_an_independent_reading() {
         "4:memory:/validator\n2:cpu,cpuacct:/a:b\n0::/v\n",
         &live("/proc/self/cgroup"),
     ] {
-        let ours = parse::pid_cgroup::parse(text.as_bytes()).unwrap();
+        let ours = parse::cgroup::memberships(text.as_bytes()).unwrap();
         assert_eq!(ours.len(), text.lines().count());
         for (ours, line) in ours.iter().zip(text.lines()) {
             let fields: Vec<&str> = line.splitn(3, ':').collect();
@@ -322,11 +322,8 @@ fn locks_parser_matches_an_independent_reading() {
 #[test]
 fn host_stat_parser_matches_an_independent_reading() {
     let text = live("/proc/stat");
-    assert_eq!(
-        parse::boot_time::parse(text.as_bytes()).ok(),
-        find(&text, "btime")
-    );
-    let busy = parse::cpu_times::parse(text.as_bytes()).unwrap();
+    assert_eq!(parse::boot_time(text.as_bytes()).ok(), find(&text, "btime"));
+    let busy = parse::cpu::busy_ticks(text.as_bytes()).unwrap();
     let ticks: Vec<u64> = text
         .lines()
         .next()
@@ -344,7 +341,7 @@ fn host_stat_parser_matches_an_independent_reading() {
 #[test]
 fn schedstat_parser_matches_an_independent_reading() {
     let text = live("/proc/self/schedstat");
-    let ours = parse::pid_schedstat::parse(text.as_bytes()).unwrap();
+    let ours = parse::pid::Schedstat::parse(text.as_bytes()).unwrap();
     let numbers: Vec<u128> = text
         .split_whitespace()
         .map(|word| word.parse().unwrap())

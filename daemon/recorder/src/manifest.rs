@@ -14,7 +14,7 @@ pub use binary::{BinaryDigest, hash};
 pub use follow::{Described, Describer, ProcessFacts};
 
 use faultline_core::config::{Config, TargetSelector};
-use faultline_kernel::{HostRoot, hardware::Hardware, parse::pid_limits};
+use faultline_kernel::{HostRoot, hardware::Hardware, parse::pid};
 use faultline_text::path as shown;
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ fn daemon(root: &HostRoot, config: &Config, version: &str) -> Value {
         TargetSelector::ProcessName(name) => ("process_name", Some(name.clone())),
     };
     let seconds = |on: bool, every: std::time::Duration| on.then_some(every.as_secs_f64());
-    let max_open_files = root.read_proc("self/limits", pid_limits::parse).ok();
+    let max_open_files = root.read_proc("self/limits", pid::max_open_files).ok();
     without_nulls(json!({
         "version": version,
         "pid": std::process::id(),

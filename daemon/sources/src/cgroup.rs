@@ -15,7 +15,7 @@ use counters::Counters;
 use faultline_kernel::{
     CgroupFiles, CgroupLevels, CgroupLocator, CgroupSample, ErrorKind, HostRoot, Limit,
     ProcessCgroups, ProcessId,
-    parse::{cgroup_io::Device, cgroup_memory_stat::MemoryStat},
+    parse::cgroup::{Device, MemoryStat},
 };
 use faultline_metrics::{Problem, ReadingList, Source, Stamp, Status, Text, metrics::cgroup as c};
 use headroom::Headroom;
@@ -108,11 +108,7 @@ impl Cgroup {
         output: &mut SourceOutput,
     ) -> Option<CgroupLevels> {
         let (_, cgroups, files) = self.followed.as_mut()?;
-        let sample = if self.limits.is_due(context.now) {
-            files.sample(&mut self.buffer)
-        } else {
-            files.sample_with_last_limits(&mut self.buffer)
-        };
+        let sample = files.sample(self.limits.is_due(context.now), &mut self.buffer);
         let levels = files.levels(&sample, &mut self.buffer);
         output.up = sample.memory_usage.is_ok() || sample.memory_stat.is_ok();
         let moved = changed && self.counters_cgroup.as_ref() != Some(cgroups);

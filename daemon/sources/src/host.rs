@@ -5,10 +5,7 @@ use crate::{
 };
 use faultline_kernel::{
     HostFiles, HostRoot, OpenFile, ReadError,
-    parse::{
-        meminfo::{self, Meminfo},
-        pressure::Pressure,
-    },
+    parse::{memory::Meminfo, pressure::Pressure},
 };
 use faultline_metrics::{Metric, Source, Stamp, metrics::host as h};
 use parking_lot::Mutex;
@@ -41,7 +38,7 @@ impl SharedMeminfo {
             Some(file) => Ok(file),
             None => context.root.open_proc_single_read("meminfo"),
         };
-        let meminfo = opened.and_then(|opened| file.insert(opened).parse(buffer, meminfo::parse));
+        let meminfo = opened.and_then(|opened| file.insert(opened).parse(buffer, Meminfo::parse));
         *read = Some((context.now, meminfo.clone()));
         meminfo
     }
@@ -76,11 +73,8 @@ impl Poll for Host {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut output = SourceOutput::with_capacity(24);
         let memory = self.memory.at(context);
-        let sample = if self.limits.is_due(context.now) {
-            self.files.sample(&mut self.buffer)
-        } else {
-            self.files.sample_with_last_limits(&mut self.buffer)
-        };
+        let read_limits = self.limits.is_due(context.now);
+        let sample = self.files.sample(read_limits, &mut self.buffer);
         output.up = memory.is_ok();
         if let Some(memory) = output.take(memory) {
             for (kind, bytes) in [

@@ -35,11 +35,8 @@ impl Poll for Process {
                 .filter(|files| files.id() == target.process);
         }
         let buffer = &mut self.buffer;
-        let sample = self.files.as_mut().map(|files| match limits {
-            true => files.sample(buffer),
-            false => files.sample_with_last_limits(buffer),
-        });
-        if let Some(sample) = sample {
+        if let Some(files) = &mut self.files {
+            let sample = files.sample(limits, buffer);
             if let Err(error) = context.boot_time {
                 output.problem(error);
             }

@@ -1,19 +1,14 @@
 use std::sync::Arc;
 
 use super::{
-    freezer::Freezers,
     levels::{Ancestry, CgroupLevels},
     locate::{CgroupFolder, CgroupVersion, ProcessCgroups},
-    source::{CgroupFile, memory_stat},
 };
 use crate::{
-    Limit, ReadError,
+    ParseError, ReadError,
+    file::{LazyFile, Owner, ReadMode},
     parse::{
-        cgroup_events::{self, MemoryEvents},
-        cgroup_io::{self, DeviceIo},
-        cgroup_limit,
-        cgroup_memory_stat::MemoryStat,
-        cpu_stat::{self, CpuStat},
+        cgroup::{self, CpuStat, DeviceIo, Limit, MemoryEvents, MemoryStat},
         number,
         pressure::{self, Pressure},
     },
@@ -130,19 +125,14 @@ impl CgroupFiles {
             ancestry.read_limits(buffer);
         }
         let files = self.limit_files.each_mut();
-        let limits = files.map(|file| file.parse(buffer, cgroup_limit::parse));
+        let limits = files.map(|file| file.parse(buffer, Limit::parse));
         self.limits.insert(limits).clone()
     }
 
-    pub fn sample(&mut self, buffer: &mut Vec<u8>) -> CgroupSample {
-        self.limits = None;
-        self.sample_with_last_limits(buffer)
-    }
-
-    /// Reuses the limits of the last sample while the cgroup exists.
-    pub fn sample_with_last_limits(&mut self, buffer: &mut Vec<u8>) -> CgroupSample {
-        let memory_usage = self.current.parse(buffer, number::parse);
-        if memory_usage.is_err() {
+    /// Without `read_limits`, repeats the limits of the last sample while the cgroup exists.
+    pub fn sample(&mut self, read_limits: bool, buffer: &mut Vec<u8>) -> CgroupSample {
+        let memory_usage = self.current.parse(buffer, number);
+        if read_limits || memory_usage.is_err() {
             self.limits = None;
         }
         let [memory_max, memory_high, swap_max, memory_and_swap_max] = self.limits(buffer);
@@ -158,7 +148,7 @@ impl CgroupFiles {
             .map(|source| source.parse(buffer, pressure::parse));
         CgroupSample {
             memory_usage,
-            memory_peak: self.peak.parse(buffer, number::parse),
+            memory_peak: self.peak.parse(buffer, number),
             memory_max,
             memory_high,
             swap_usage: self.swap_usage(&memory_stat, buffer),
@@ -167,7 +157,7 @@ impl CgroupFiles {
             memory_stat,
             memory_events: self.memory_events(buffer),
             io: self.io(buffer),
-            cpu: self.cpu.parse(buffer, cpu_stat::parse),
+            cpu: self.cpu.parse(buffer, CpuStat::parse),
             cpu_pressure,
             memory_pressure,
             io_pressure,
@@ -194,7 +184,7 @@ impl CgroupFiles {
         buffer: &mut Vec<u8>,
     ) -> Result<u64, ReadError> {
         if self.memory_version == CgroupVersion::V2 {
-            return self.swap_current.parse(buffer, number::parse);
+            return self.swap_current.parse(buffer, number);
         }
         let stat = stat.as_ref().map_err(Clone::clone)?;
         stat.swap.ok_or_else(|| match &self.stat {
@@ -206,20 +196,147 @@ impl CgroupFiles {
     }
 
     fn memory_events(&mut self, buffer: &mut Vec<u8>) -> Result<MemoryEvents, ReadError> {
-        let mut events = self.events.parse(buffer, cgroup_events::parse)?;
+        let mut events = self.events.parse(buffer, MemoryEvents::parse)?;
         if self.memory_version == CgroupVersion::V1 {
-            events.max = self.failcnt.parse(buffer, number::parse).ok();
+            events.max = self.failcnt.parse(buffer, number).ok();
         }
         Ok(events)
     }
 
     fn io(&mut self, buffer: &mut Vec<u8>) -> Result<Vec<DeviceIo>, ReadError> {
         match self.io_version {
-            CgroupVersion::V2 => self.io.parse(buffer, cgroup_io::parse_v2),
-            CgroupVersion::V1 => match self.io.parse(buffer, cgroup_io::parse_v1) {
-                Err(ReadError::Absent { .. }) => self.io_local.parse(buffer, cgroup_io::parse_v1),
+            CgroupVersion::V2 => self.io.parse(buffer, cgroup::io_v2),
+            CgroupVersion::V1 => match self.io.parse(buffer, cgroup::io_v1) {
+                Err(ReadError::Absent { .. }) => self.io_local.parse(buffer, cgroup::io_v1),
                 result => result,
             },
+        }
+    }
+}
+
+#[derive(Debug)]
+pub enum CgroupFile {
+    File(LazyFile),
+    /// The reason why there is no file.
+    Missing(ReadError),
+}
+
+impl CgroupFile {
+    pub fn in_folder(cgroup: &CgroupFolder, v2: Option<&str>, v1: Option<&str>) -> Self {
+        let (name, other) = match cgroup.version {
+            CgroupVersion::V2 => (v2, v1),
+            CgroupVersion::V1 => (v1, v2),
+        };
+        match name {
+            Some(name) => {
+                let owner = Owner::Folder(Arc::clone(&cgroup.folder));
+                Self::File(LazyFile::new(
+                    owner,
+                    cgroup.folder.join(name),
+                    ReadMode::One,
+                ))
+            }
+            None => {
+                let path = cgroup.folder.join(other.unwrap_or_default());
+                Self::Missing(ReadError::absent(
+                    path,
+                    "this cgroup version has no such file",
+                ))
+            }
+        }
+    }
+
+    pub fn parse<T>(
+        &mut self,
+        buffer: &mut Vec<u8>,
+        parse: impl FnOnce(&[u8]) -> Result<T, ParseError>,
+    ) -> Result<T, ReadError> {
+        match self {
+            Self::File(file) => file.parse(buffer, parse),
+            Self::Missing(error) => Err(error.clone()),
+        }
+    }
+}
+
+/// `memory.stat` plus kernel memory, which v1 has in a separate file.
+pub fn memory_stat(
+    version: CgroupVersion,
+    stat: &mut CgroupFile,
+    kernel: &mut CgroupFile,
+    buffer: &mut Vec<u8>,
+) -> Result<MemoryStat, ReadError> {
+    match version {
+        CgroupVersion::V2 => stat.parse(buffer, MemoryStat::parse),
+        CgroupVersion::V1 => {
+            let mut stat = stat.parse(buffer, MemoryStat::parse_v1)?;
+            stat.kernel = kernel.parse(buffer, number).ok();
+            Ok(stat)
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct Freezers(Vec<Freezer>);
+
+#[derive(Debug)]
+struct Freezer {
+    file: CgroupFile,
+    parse: fn(&[u8]) -> Result<Option<bool>, ParseError>,
+    at_top: bool,
+    /// The top cgroup has no such file and cannot be frozen, so it is checked only once.
+    cannot_freeze: bool,
+}
+
+impl Freezers {
+    pub fn new(cgroups: &ProcessCgroups) -> Self {
+        let v1 = cgroups
+            .freezer
+            .as_ref()
+            .ok()
+            .filter(|cgroup| cgroup.version == CgroupVersion::V1);
+        let both = [v1, cgroups.unified.as_ref().ok()].into_iter().flatten();
+        // The state of a hierarchy that is not mounted here is unknown.
+        Self(
+            both.filter(|cgroup| cgroup.top.is_dir())
+                .map(Freezer::new)
+                .collect(),
+        )
+    }
+
+    pub fn frozen(&mut self, buffer: &mut Vec<u8>) -> Result<Option<bool>, ReadError> {
+        let mut frozen = None;
+        for freezer in &mut self.0 {
+            // `Some(true)` is the maximum: one frozen is enough.
+            frozen = frozen.max(freezer.frozen(buffer)?);
+        }
+        Ok(frozen)
+    }
+}
+
+impl Freezer {
+    fn new(cgroup: &CgroupFolder) -> Self {
+        let file = CgroupFile::in_folder(cgroup, Some("cgroup.events"), Some("freezer.state"));
+        Self {
+            file,
+            parse: match cgroup.version {
+                CgroupVersion::V2 => cgroup::frozen_v2,
+                CgroupVersion::V1 => cgroup::frozen_v1,
+            },
+            at_top: cgroup.folder == cgroup.top,
+            cannot_freeze: false,
+        }
+    }
+
+    fn frozen(&mut self, buffer: &mut Vec<u8>) -> Result<Option<bool>, ReadError> {
+        if self.cannot_freeze {
+            return Ok(Some(false));
+        }
+        match self.file.parse(buffer, self.parse) {
+            Err(ReadError::Absent { .. }) if self.at_top => {
+                self.cannot_freeze = true;
+                Ok(Some(false))
+            }
+            result => result,
         }
     }
 }

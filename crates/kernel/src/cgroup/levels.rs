@@ -1,15 +1,14 @@
 use std::{path::Path, sync::Arc};
 
 use super::{
+    files::CgroupFile,
     locate::{CgroupFolder, CgroupVersion},
-    source::CgroupFile,
 };
 use crate::{
-    ErrorKind, Limit, ReadError,
+    ErrorKind, ReadError,
     headroom::{CgroupUsage, Level, LevelMemory},
     parse::{
-        cgroup_limit,
-        cgroup_memory_stat::{self, MemoryStat},
+        cgroup::{Limit, MemoryStat},
         number,
     },
 };
@@ -187,7 +186,7 @@ impl Ancestry {
             .as_ref()
             .ok()
             .and_then(|stat| stat.hierarchical_limit);
-        match self.above(cgroup_limit::of_number(limit), own, buffer) {
+        match self.above(limit.map_or(Limit::Max, Limit::of_number), own, buffer) {
             Ok(level) => found.limits.extend(level),
             Err(error) => found.errors.push(error),
         }
@@ -222,7 +221,7 @@ impl LevelFiles {
         // The top cgroup of v2 and cgroups without memory controller have no limits.
         let mut limit = |source: &mut CgroupFile, absent| {
             source
-                .parse(buffer, cgroup_limit::parse)
+                .parse(buffer, Limit::parse)
                 .unwrap_or_else(|read_error| {
                     if read_error.kind() != ErrorKind::Absent {
                         error.get_or_insert(read_error);
@@ -235,8 +234,8 @@ impl LevelFiles {
             min: limit(&mut self.min, Limit::Bytes(0)),
             memory_and_swap: limit(&mut self.memory_and_swap_max, Limit::Max),
             // Read errors do not matter, because the kernel does not kill at this limit.
-            high: { self.high.parse(buffer, cgroup_limit::parse) }.unwrap_or(Limit::Max),
-            swap: match self.swap_max.parse(buffer, cgroup_limit::parse) {
+            high: { self.high.parse(buffer, Limit::parse) }.unwrap_or(Limit::Max),
+            swap: match self.swap_max.parse(buffer, Limit::parse) {
                 Ok(limit) => Some(limit),
                 // No swap accounting, or v1.
                 Err(ReadError::Absent { .. }) => Some(Limit::Max),
@@ -248,8 +247,8 @@ impl LevelFiles {
 
     fn protected_by_siblings(&mut self, buffer: &mut Vec<u8>) -> u64 {
         let protected = self.protected_siblings.iter_mut().map(|sibling| {
-            let usage = sibling.current.parse(buffer, number::parse);
-            let stat = sibling.stat.parse(buffer, cgroup_memory_stat::parse_v2);
+            let usage = sibling.current.parse(buffer, number);
+            let stat = sibling.stat.parse(buffer, MemoryStat::parse);
             let usage = usage_of(&usage, &stat).ok().flatten();
             usage.map_or(0, |usage| usage.protected(sibling.min))
         });
@@ -270,10 +269,10 @@ impl LevelFiles {
         version: CgroupVersion,
         buffer: &mut Vec<u8>,
     ) -> Result<Option<CgroupUsage>, ReadError> {
-        let usage = self.current.parse(buffer, number::parse);
+        let usage = self.current.parse(buffer, number);
         let stat = match version {
-            CgroupVersion::V2 => self.stat.parse(buffer, cgroup_memory_stat::parse_v2),
-            CgroupVersion::V1 => self.stat.parse(buffer, cgroup_memory_stat::parse_v1),
+            CgroupVersion::V2 => self.stat.parse(buffer, MemoryStat::parse),
+            CgroupVersion::V1 => self.stat.parse(buffer, MemoryStat::parse_v1),
         };
         usage_of(&usage, &stat)
     }
@@ -291,7 +290,7 @@ impl LevelFiles {
             found.limits.push(own);
         }
         if let Limit::Bytes(limit) = self.limits.memory_and_swap {
-            match self.memory_and_swap_current.parse(buffer, number::parse) {
+            match self.memory_and_swap_current.parse(buffer, number) {
                 Ok(both) => {
                     let usage = CgroupUsage {
                         usage: both,
@@ -320,7 +319,7 @@ impl LevelFiles {
         let Limit::Bytes(limit) = self.limits.swap? else {
             return Some(Limit::Max);
         };
-        let used = self.swap_current.parse(buffer, number::parse).ok()?;
+        let used = self.swap_current.parse(buffer, number).ok()?;
         Some(Limit::Bytes(limit.saturating_sub(used)))
     }
 }
@@ -343,9 +342,7 @@ fn protected_children(
                 ..own.clone()
             };
             let source = |name| CgroupFile::in_folder(&here, Some(name), None);
-            let min = source("memory.min")
-                .parse(buffer, cgroup_limit::parse)
-                .ok()?;
+            let min = source("memory.min").parse(buffer, Limit::parse).ok()?;
             (min != Limit::Bytes(0)).then(|| SiblingCgroup {
                 min,
                 current: source("memory.current"),

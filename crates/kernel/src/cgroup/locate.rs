@@ -7,8 +7,8 @@ use crate::{
     HostRoot, ReadError,
     file::{OpenFile, Owner, ReadMode},
     parse::{
+        cgroup::{self, Membership},
         mountinfo::{self, Mount},
-        pid_cgroup::{self, Membership},
     },
     process::{first_threads, is_exiting},
 };
@@ -164,7 +164,7 @@ impl TaskCgroupFile {
         let path = Arc::from(folder.join("cgroup"));
         let file = OpenFile::open(Owner::Folder(Arc::from(folder)), path, ReadMode::One)?;
         let mut text = Vec::new();
-        let memberships = file.parse(&mut text, pid_cgroup::parse)?;
+        let memberships = file.parse(&mut text, cgroup::memberships)?;
         Ok(Self {
             task,
             file,

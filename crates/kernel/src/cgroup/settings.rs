@@ -6,7 +6,7 @@ use super::locate::{CgroupVersion, ProcessCgroups};
 use crate::{
     ErrorKind, ReadError,
     file::{OpenFile, Owner, ReadMode},
-    parse::{Limit, cgroup_limit},
+    parse::cgroup::Limit,
 };
 
 /// Number of the first settings of [`MEMORY`] that are amounts of bytes. Other settings are texts.
@@ -124,7 +124,7 @@ fn setting(path: &Path, is_amount: bool) -> Result<Setting, ReadError> {
     let file = OpenFile::open(Owner::Host, Arc::from(path), ReadMode::Many)?;
     if is_amount {
         return file
-            .parse(&mut Vec::new(), cgroup_limit::parse)
+            .parse(&mut Vec::new(), Limit::parse)
             .map(Setting::Amount);
     }
     file.parse(&mut Vec::new(), |text| {

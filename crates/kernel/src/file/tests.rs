@@ -98,11 +98,7 @@ fn a_file_created_later_is_found_by_the_next_read() {
         ErrorKind::Absent
     );
     fs::write(&path, "7\n").unwrap();
-    assert_eq!(
-        slot.parse(&mut buffer, crate::parse::number::parse)
-            .unwrap(),
-        7
-    );
+    assert_eq!(slot.parse(&mut buffer, crate::parse::number).unwrap(), 7);
 }
 
 #[test]
@@ -126,7 +122,7 @@ fn a_parse_error_names_the_file() {
     let path = folder.path().join("oom_score");
     fs::write(&path, "many\n").unwrap();
     let error = open(&path, ReadMode::One)
-        .parse(&mut Vec::new(), crate::parse::number::parse)
+        .parse(&mut Vec::new(), crate::parse::number)
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Broken);
     let named = format!("{}:1: ", path.display());

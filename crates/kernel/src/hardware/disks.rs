@@ -1,12 +1,7 @@
 use super::HardwareReader;
 use crate::{
     HostRoot, ParseError,
-    parse::{
-        cgroup_io::{Device, parse_device},
-        choice,
-        mountinfo::Mount,
-        number,
-    },
+    parse::{cgroup::Device, mountinfo::Mount, number, selected_word},
     text::only_line,
 };
 
@@ -65,7 +60,7 @@ pub fn read(reader: &mut HardwareReader<'_>) -> Vec<Disk> {
 fn disk(reader: &mut HardwareReader<'_>, name: String) -> Option<Disk> {
     // Always in units of 512 bytes.
     let size = reader
-        .sys(&file(&name, "size"), number::parse)?
+        .sys(&file(&name, "size"), number)?
         .saturating_mul(512);
     if size == 0 {
         return None;
@@ -88,11 +83,11 @@ fn disk(reader: &mut HardwareReader<'_>, name: String) -> Option<Disk> {
             .filter(|model| !model.is_empty()),
         mapped_name: reader.sys(&file(&name, "dm/name"), only_line),
         rotational: reader
-            .sys(&file(&name, "queue/rotational"), number::parse)
+            .sys(&file(&name, "queue/rotational"), number)
             .map(|value| value != 0),
-        scheduler: reader.sys(&file(&name, "queue/scheduler"), choice::parse),
+        scheduler: reader.sys(&file(&name, "queue/scheduler"), selected_word),
         read_ahead: reader
-            .sys(&file(&name, "queue/read_ahead_kb"), number::parse)
+            .sys(&file(&name, "queue/read_ahead_kb"), number)
             .and_then(|kb| kb.checked_mul(1024)),
         member_devices: reader.names(&file(&name, "slaves")),
         name,
@@ -104,10 +99,10 @@ fn file(disk: &str, relative: &str) -> String {
 }
 
 fn is_partition(root: &HostRoot, disk: &str, part: &str) -> bool {
-    root.read_sys(&file(disk, &format!("{part}/partition")), number::parse)
+    root.read_sys(&file(disk, &format!("{part}/partition")), number)
         .is_ok()
 }
 
 fn device(text: &[u8]) -> Result<Device, ParseError> {
-    parse_device(text.trim_ascii()).ok_or_else(|| ParseError::new(1, text, "expected a device"))
+    Device::parse(text.trim_ascii()).ok_or_else(|| ParseError::new(1, text, "expected a device"))
 }

@@ -1,7 +1,7 @@
 use std::{fs, path::Path};
 
 use super::*;
-use crate::parse::cgroup_io::Device;
+use crate::parse::cgroup::Device;
 
 /// A host of a few files.
 struct Pretend(tempfile::TempDir);

@@ -5,9 +5,9 @@ use crate::{
     HostRoot, ReadError,
     file::{LazyFile, Owner, ReadMode},
     parse::{
-        cpu_list,
-        node_meminfo::{self, NodeMeminfo},
-        pid_status, zone_watermarks,
+        cpu,
+        memory::{self, NodeMeminfo},
+        pid_status,
     },
 };
 
@@ -28,7 +28,7 @@ impl NumaFiles {
         else {
             return Ok(None);
         };
-        let with_memory = match root.read_sys("devices/system/node/has_memory", cpu_list::parse) {
+        let with_memory = match root.read_sys("devices/system/node/has_memory", cpu::number_list) {
             Ok(nodes) => nodes,
             Err(ReadError::Absent { .. }) => return Ok(None),
             Err(error) => return Err(error),
@@ -41,7 +41,7 @@ impl NumaFiles {
         if nodes.is_empty() || nodes.len() == with_memory.len() {
             return Ok(None);
         }
-        let watermarks = root.read_proc("zoneinfo", zone_watermarks::parse)?;
+        let watermarks = root.read_proc("zoneinfo", memory::zone_watermarks)?;
         let pages: u64 = watermarks
             .iter()
             .filter(|zone| nodes.contains(&zone.node))
@@ -64,7 +64,7 @@ impl NumaFiles {
         let (mut limit, mut sum) = (0_u64, 0_u64);
         let mut dirty = Some(0);
         for node in &mut self.nodes {
-            let memory = node.parse(buffer, node_meminfo::parse)?;
+            let memory = node.parse(buffer, NodeMeminfo::parse)?;
             let Some((total, available)) = memory.total.zip(memory.available()) else {
                 return Err(ReadError::absent(
                     Arc::clone(node.path()),

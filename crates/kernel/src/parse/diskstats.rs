@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::cgroup_io::Device;
+use super::cgroup::Device;
 use crate::{
     ParseError,
     text::{count, number, rows, words},

@@ -4,7 +4,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::cgroup_io::{Device, parse_device};
+use super::cgroup::Device;
 use crate::{
     ParseError,
     text::{number, rows, words},
@@ -81,7 +81,7 @@ fn mount(line: &[u8]) -> Option<Mount> {
     let hyphen = memchr::memmem::find(line, b" - ")?;
     let mut words = words(line.get(..hyphen)?);
     let (id, parent) = (number(words.next()?)?, number(words.next()?)?);
-    let device = parse_device(words.next()?)?;
+    let device = Device::parse(words.next()?)?;
     let root = unescape(words.next()?);
     let mount_point = unescape(words.next()?);
     let options = String::from_utf8_lossy(words.next()?).into_owned();

@@ -1,6 +1,6 @@
 //! `/proc/PID/status` and `/proc/PID/task/TID/status` (proc_pid_status(5)).
 
-use super::cpu_list;
+use super::cpu;
 use crate::{
     ParseError,
     text::{counters, fill, lines, number, words},
@@ -9,7 +9,7 @@ use crate::{
 counters! {
     /// In bytes. A field is `None` if the kernel does not write it: kernel threads and zombies have
     /// none, older kernels lack some.
-    PidStatus {
+    PidStatus by b':' {
         /// Since Linux 4.5.
         rss_anon: b"RssAnon",
         /// Since Linux 4.5.
@@ -23,10 +23,6 @@ counters! {
         /// Sum of the `rss_*`.
         vm_rss: b"VmRSS",
     }
-}
-
-pub fn parse(text: &[u8]) -> Result<PidStatus, ParseError> {
-    fill(text, b':', PidStatus::counter)
 }
 
 /// The value after `key`; `None` without the line.
@@ -57,12 +53,12 @@ const LIST: &str = "expected a list such as 0-3,8";
 
 /// NUMA nodes. `None` if the kernel has no cpusets.
 pub fn allowed_mems(text: &[u8]) -> Result<Option<Vec<u32>>, ParseError> {
-    value(text, b"Mems_allowed_list:", LIST, cpu_list::list)
+    value(text, b"Mems_allowed_list:", LIST, cpu::numbers)
 }
 
 /// Includes offline CPUs.
 pub fn allowed_cpus(text: &[u8]) -> Result<Option<Vec<u32>>, ParseError> {
-    value(text, b"Cpus_allowed_list:", LIST, cpu_list::list)
+    value(text, b"Cpus_allowed_list:", LIST, cpu::numbers)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -108,7 +104,8 @@ mod tests {
 
     #[test]
     fn a_captured_status_gives_bytes_and_numbers() {
-        let status = parse(include_bytes!("../../tests/text/linux-6.18/pid_status")).unwrap();
+        let status =
+            PidStatus::parse(include_bytes!("../../tests/text/linux-6.18/pid_status")).unwrap();
         let expected = PidStatus {
             rss_anon: Some(116 * 1024),
             rss_file: Some(1560 * 1024),
@@ -123,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_kernel_threads_memory_is_unknown_not_zero() {
-        let status = parse(
+        let status = PidStatus::parse(
             b"Name:\tkthreadd\nUid:\t0\t0\t0\t0\nThreads:\t1\nvoluntary_ctxt_switches:\t183\n",
         )
         .unwrap();
@@ -161,7 +158,12 @@ mod tests {
 
     #[test]
     fn a_known_line_without_a_number_is_an_error_with_its_line() {
-        assert_eq!(parse(b"Name:\tx\nVmSwap:\tlots kB\n").unwrap_err().line, 2);
+        assert_eq!(
+            PidStatus::parse(b"Name:\tx\nVmSwap:\tlots kB\n")
+                .unwrap_err()
+                .line,
+            2
+        );
     }
 
     #[test]

@@ -27,7 +27,7 @@ fn a_file_missing_in_this_kernel_is_absent_without_affecting_others() {
     );
     fs::write(process.join("oom_score"), "666\n").unwrap();
     fs::write(process.join("io"), "read_bytes: none\n").unwrap();
-    let sample = files.sample(&mut Vec::new());
+    let sample = files.sample(true, &mut Vec::new());
     assert_eq!(sample.stat.unwrap().minflt, Some(100));
     assert_eq!(
         sample.limits.oom_score,
@@ -60,21 +60,15 @@ fn limits_of_the_last_sample_are_repeated_while_the_process_is_there() {
     };
     let both = |value: u64| (Some(value), Some(value));
     set(1024);
-    assert_eq!(
-        values(files.sample_with_last_limits(&mut buffer)),
-        both(1024)
-    );
+    assert_eq!(values(files.sample(false, &mut buffer)), both(1024));
     set(2048);
-    assert_eq!(
-        values(files.sample_with_last_limits(&mut buffer)),
-        both(1024)
-    );
-    assert_eq!(values(files.sample(&mut buffer)), both(2048));
+    assert_eq!(values(files.sample(false, &mut buffer)), both(1024));
+    assert_eq!(values(files.sample(true, &mut buffer)), both(2048));
     let zombie = STAT.replace(") R ", ") Z ");
     for (stat, value) in [(zombie.as_str(), 4096), ("gone\n", 8192)] {
         set(value);
         fs::write(process.join("stat"), stat).unwrap();
-        let last = files.sample_with_last_limits(&mut buffer);
+        let last = files.sample(false, &mut buffer);
         assert_eq!(
             values(last),
             both(value),
@@ -92,7 +86,7 @@ fn a_process_reusing_the_pid_is_not_the_same_process() {
     fs::write(process.join("oom_score"), "1\n").unwrap();
     assert_eq!(
         files
-            .sample(&mut Vec::new())
+            .sample(true, &mut Vec::new())
             .limits
             .oom_score
             .unwrap_err()
@@ -105,7 +99,7 @@ fn a_process_reusing_the_pid_is_not_the_same_process() {
 fn a_process_being_torn_down_has_no_totals() {
     let (_folder, root, _) = pretend(&STAT.replace(") R ", ") X "));
     let mut files = ProcessFiles::open(&root, 7).unwrap();
-    let sample = files.sample(&mut Vec::new());
+    let sample = files.sample(true, &mut Vec::new());
     assert_eq!(
         (sample.stat.unwrap_err().kind(), sample.state),
         (ErrorKind::Gone, Some(pid_stat::State::Dead))
@@ -143,13 +137,13 @@ fn without_its_main_thread_a_process_is_described_by_another_thread() {
     }
     let mut files = ProcessFiles::open(&root, 7).unwrap();
     assert_eq!(files.cmdline().unwrap(), ["program", "9"]);
-    let sample = files.sample(&mut Vec::new());
+    let sample = files.sample(true, &mut Vec::new());
     assert_eq!(sample.state, Some(State::Zombie));
     assert_eq!(sample.status.unwrap().rss_anon, Some(4096));
     // The same for one that is open when its main thread ends, and when that thread ends.
     fs::write(process.join("task/9/status"), "Name:\tx\n").unwrap();
     fs::write(process.join("task/8/stat"), with_threads("0", "2")).unwrap();
-    let sample = files.sample(&mut Vec::new());
+    let sample = files.sample(true, &mut Vec::new());
     assert_eq!(sample.status.unwrap().rss_anon, Some(4096));
     assert_eq!(files.cmdline().unwrap(), ["program", "8"]);
 }

@@ -6,7 +6,7 @@ use faultline_core::{
     config::{Config, TargetSelector},
 };
 use faultline_kernel::{
-    ErrorKind, HostRoot, ProcessFiles, ReadError, locate, parse::pid_environ::Environment,
+    ErrorKind, HostRoot, ProcessFiles, ReadError, locate, parse::pid::Environment,
 };
 use faultline_metrics::{Batch, Problem, Source, Status, Tick};
 use faultline_sources::discovery::{Finder, Target, TargetHandle, user};
@@ -144,7 +144,7 @@ fn file_checks(
     environment: &Result<Environment, ReadError>,
     owner: Option<u32>,
 ) -> Vec<(&'static str, Check)> {
-    let sample = files.sample(&mut Vec::new());
+    let sample = files.sample(true, &mut Vec::new());
     let environment = environment.as_ref().err().cloned();
     let all = [
         ("io", "bytes read and written", sample.io.err()),

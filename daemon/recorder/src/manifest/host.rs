@@ -3,7 +3,7 @@ use faultline_kernel::{
     HostRoot, Location,
     hardware::{Disk, Hardware, Interface, Memory, NumaNode, Processors},
     locate_folder,
-    parse::{mountinfo::Mount, swaps::Swap},
+    parse::{memory::Swap, mountinfo::Mount},
 };
 use serde_json::{Value, json};
 use std::path::Path;

@@ -5,7 +5,7 @@ use faultline_kernel::{
     filesystem::{Mounts, location_of},
     hardware::Disk,
     locate,
-    parse::pid_limits::ProcessLimit,
+    parse::pid::ProcessLimit,
 };
 use faultline_sources::discovery::Target;
 use serde_json::{Map, Value, json};

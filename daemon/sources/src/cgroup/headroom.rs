@@ -2,7 +2,7 @@ use super::super::host::SharedMeminfo;
 use crate::tick::{LIMITS_INTERVAL, SampleContext, SourceOutput, Throttle};
 use faultline_kernel::{
     CgroupLevels, Level, LevelMemory, Limit, NumaFiles, ReadError, headroom::binding,
-    parse::meminfo::Meminfo,
+    parse::memory::Meminfo,
 };
 use faultline_metrics::{Metric, Reading, ReadingList, Status, Text, Value, metrics::memory as m};
 

@@ -10,7 +10,7 @@ use faultline_kernel::{
     HostRoot,
     parse::{
         pid_stat::{self, PidStat},
-        pid_status,
+        pid_status::PidStatus,
     },
 };
 use faultline_metrics::{Problem, Stamp, Status};
@@ -103,7 +103,7 @@ impl Descendants {
     /// own memory, because a forked child may share the rest.
     pub fn memory_problem(&self, root: &HostRoot) -> Option<Problem> {
         let anonymous = |pid: u32| {
-            let status = root.read_proc(&format!("{pid}/status"), pid_status::parse);
+            let status = root.read_proc(&format!("{pid}/status"), PidStatus::parse);
             status.ok()?.rss_anon
         };
         let own = anonymous(self.own.pid)?;

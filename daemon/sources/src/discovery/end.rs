@@ -4,7 +4,7 @@ use super::{EndReason, following::OomKills, process::has_ended};
 use faultline_core::supervisor::Stop;
 use faultline_kernel::{
     CgroupFolder, CgroupVersion, HostRoot, ProcessId, locate,
-    parse::{cgroup_events, vmstat},
+    parse::{cgroup::MemoryEvents, memory::Vmstat},
 };
 use faultline_metrics::Stamp;
 use rustix::{
@@ -127,7 +127,7 @@ impl OomKillWatch {
 
     fn cgroup_kills(&self) -> Option<u64> {
         let text = std::fs::read(self.events.as_ref()?).ok()?;
-        cgroup_events::parse(&text).ok()?.oom_kill
+        MemoryEvents::parse(&text).ok()?.oom_kill
     }
 }
 
@@ -140,5 +140,5 @@ fn events(memory: &CgroupFolder) -> PathBuf {
 
 /// Processes OOM-killed since boot; since Linux 4.13.
 pub fn on_host(root: &HostRoot) -> Option<u64> {
-    root.read_proc("vmstat", vmstat::parse).ok()?.oom_kill
+    root.read_proc("vmstat", Vmstat::parse).ok()?.oom_kill
 }

@@ -4,7 +4,7 @@ use faultline_kernel::{
     HostRoot,
     block::{self, BlockDevice},
     parse::{
-        cgroup_io::Device,
+        cgroup::Device,
         diskstats::{self, DiskIo},
         mountinfo::Mount,
     },

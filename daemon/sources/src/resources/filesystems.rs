@@ -9,7 +9,7 @@ use faultline_kernel::{
     HostRoot, ProcessFiles, ReadError,
     block::BlockDevice,
     filesystem::{self, FileSystem, FileSystemError, Mounts},
-    parse::cgroup_io::Device,
+    parse::cgroup::Device,
 };
 use faultline_metrics::{
     Problem, Reading, ReadingList, Stamp, Status, Text, metrics::resources as m,

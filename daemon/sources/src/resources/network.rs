@@ -6,11 +6,7 @@ use crate::{
 };
 use faultline_kernel::{
     ErrorKind, HostRoot, ProcessId,
-    parse::{
-        net_dev::{self, InterfaceTraffic},
-        udp_counters::{self, UdpCounters},
-        udp_sockets::{self, UdpSocket},
-    },
+    parse::network::{self, InterfaceTraffic, UdpCounters, UdpSocket},
 };
 use faultline_metrics::{Reading, ReadingList, Text, metrics::resources as m};
 use std::{collections::HashMap, ops::RangeInclusive};
@@ -49,8 +45,8 @@ impl Network {
         }
         let file = |name: &str| format!("{}/net/{name}", target.process.pid);
         if let (Some(ports), Some(user)) = (ports, user(root, target.process)) {
-            let v4 = output.take(root.read_proc(&file("udp"), udp_sockets::parse));
-            let v6 = match root.read_proc(&file("udp6"), udp_sockets::parse) {
+            let v4 = output.take(root.read_proc(&file("udp"), network::udp_sockets));
+            let v6 = match root.read_proc(&file("udp6"), network::udp_sockets) {
                 // A kernel without IPv6 has no such file.
                 Err(error) if error.kind() == ErrorKind::Absent => Ok(Vec::new()),
                 v6 => v6,
@@ -63,10 +59,10 @@ impl Network {
                 self.sockets(sockets, &mut output.readings);
             }
         }
-        if let Some(counters) = output.take(root.read_proc(&file("snmp"), udp_counters::parse)) {
+        if let Some(counters) = output.take(root.read_proc(&file("snmp"), UdpCounters::parse)) {
             count(counters, output);
         }
-        if let Some(interfaces) = output.take(root.read_proc(&file("dev"), net_dev::parse)) {
+        if let Some(interfaces) = output.take(root.read_proc(&file("dev"), network::interfaces)) {
             let folder = root.sysfs.join("class/net");
             let mut physical = interfaces;
             physical.retain(|one| folder.join(&one.name).join("device").exists());

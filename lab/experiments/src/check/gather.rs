@@ -4,7 +4,7 @@ use super::{
 };
 use crate::{host::host_now, passwd, plan::Plan};
 use faultline_kernel::{
-    CgroupFiles, CgroupLevels, HostRoot, LevelMemory, ReadError, locate, parse::meminfo,
+    CgroupFiles, CgroupLevels, HostRoot, LevelMemory, ReadError, locate, parse::memory::Meminfo,
 };
 use faultline_runner::{
     isolation::{
@@ -88,14 +88,14 @@ fn levels(launcher: &Result<LauncherFacts, String>) -> Result<Vec<LevelMemory>, 
     if !by_systemd {
         let own = locate(&root, std::process::id()).map_err(in_words)?;
         let (mut files, mut buffer) = (CgroupFiles::new(&own), Vec::new());
-        let sample = files.sample(&mut buffer);
+        let sample = files.sample(true, &mut buffer);
         found = files.levels(&sample, &mut buffer).map_err(in_words)?;
     }
     if let Some(error) = found.errors.into_iter().next() {
         return Err(in_words(error));
     }
     let machine = root
-        .read_proc("meminfo", meminfo::parse)
+        .read_proc("meminfo", Meminfo::parse)
         .map_err(in_words)?;
     let mut levels = found.limits;
     levels.extend(LevelMemory::of_machine(&machine, found.protected));

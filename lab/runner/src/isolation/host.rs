@@ -4,7 +4,7 @@ use faultline_kernel::{
     HostConstants, HostRoot,
     hardware::Hardware,
     only_line,
-    parse::{cpu_times, pid_stat},
+    parse::{cpu, pid_stat},
 };
 use std::{
     path::{Path, PathBuf},
@@ -52,7 +52,7 @@ pub fn inspect(
 ) -> HostState {
     let hardware = Hardware::read(root);
     let memory = root
-        .read_proc("meminfo", faultline_kernel::parse::meminfo::parse)
+        .read_proc("meminfo", faultline_kernel::parse::memory::Meminfo::parse)
         .unwrap_or_default();
     HostState {
         memory_total: memory.total,
@@ -70,7 +70,7 @@ pub fn boot_id(root: &HostRoot) -> Option<String> {
 }
 
 pub fn cpu_use(root: &HostRoot) -> Option<CpuUse> {
-    let ticks = root.read_proc("stat", cpu_times::parse).ok()??;
+    let ticks = root.read_proc("stat", cpu::busy_ticks).ok()??;
     let ticks_per_second = HostConstants::read(root)
         .ok()?
         .clock_ticks_per_second

@@ -32,7 +32,7 @@ fn write(folder: &Path, files: &[(&str, &str)]) {
 
 fn levels_of(files: &mut CgroupFiles) -> CgroupLevels {
     let mut buffer = Vec::new();
-    let own = files.sample(&mut buffer);
+    let own = files.sample(true, &mut buffer);
     files.levels(&own, &mut buffer).unwrap()
 }
 
@@ -82,7 +82,7 @@ fn v2_files_become_one_sample() {
             ),
         ],
     );
-    let sample = files.sample(&mut Vec::new());
+    let sample = files.sample(true, &mut Vec::new());
     assert_eq!(
         (sample.memory_usage, sample.memory_peak),
         (Ok(4096), Ok(8192))
@@ -141,7 +141,7 @@ fn v1_files_become_the_same_sample() {
         ],
     );
     let mut files = CgroupFiles::new(&cgroups(CgroupVersion::V1, top.path(), ""));
-    let sample = files.sample(&mut Vec::new());
+    let sample = files.sample(true, &mut Vec::new());
     assert_eq!(
         (sample.memory_usage, sample.memory_peak),
         (Ok(4096), Ok(8192))
@@ -171,7 +171,7 @@ fn v1_files_become_the_same_sample() {
 fn one_broken_file_affects_no_other() {
     let (_top, own, mut files) = v2_tree();
     write(&own, &[("memory.stat", "anon lots\n")]);
-    let sample = files.sample(&mut Vec::new());
+    let sample = files.sample(true, &mut Vec::new());
     assert_eq!(sample.memory_stat.unwrap_err().kind(), ErrorKind::Broken);
     assert_eq!(sample.memory_usage, Ok(4096));
 }
@@ -182,10 +182,7 @@ fn limits_of_the_last_sample_are_repeated_while_the_cgroup_is_there() {
     let slice = top.path().join("sol.slice");
     let mut buffer = Vec::new();
     let mut limits = |all: bool| {
-        let sample = match all {
-            true => files.sample(&mut buffer),
-            false => files.sample_with_last_limits(&mut buffer),
-        };
+        let sample = files.sample(all, &mut buffer);
         let levels = files.levels(&sample, &mut buffer).unwrap();
         (
             sample.memory_usage.ok(),
@@ -226,7 +223,11 @@ fn a_cgroup_that_was_removed_is_gone() {
     fs::remove_dir_all(&own).unwrap();
     let mut buffer = Vec::new();
     assert_eq!(
-        files.sample(&mut buffer).memory_usage.unwrap_err().kind(),
+        files
+            .sample(true, &mut buffer)
+            .memory_usage
+            .unwrap_err()
+            .kind(),
         ErrorKind::Gone
     );
     let levels = levels_of(&mut files);
@@ -240,7 +241,7 @@ fn a_missing_hierarchy_gives_its_reason_for_each_value() {
     let reason = ReadError::absent(PathBuf::from("/proc/7/cgroup"), "no such hierarchy");
     places.memory = Err(reason.clone());
     let mut files = CgroupFiles::new(&places);
-    let sample = files.sample(&mut Vec::new());
+    let sample = files.sample(true, &mut Vec::new());
     assert_eq!(
         (&sample.memory_usage, &sample.memory_stat),
         (&Err(reason.clone()), &Err(reason.clone()))
@@ -256,7 +257,7 @@ fn a_cgroup_is_frozen_by_any_freezer_but_the_root_never_is() {
         freezer: cgroups(CgroupVersion::V1, &v1, "sol").freezer,
         ..cgroups(CgroupVersion::V2, &v2, "sol")
     };
-    let frozen = |own: &ProcessCgroups| CgroupFiles::new(own).sample(&mut Vec::new()).frozen;
+    let frozen = |own: &ProcessCgroups| CgroupFiles::new(own).sample(true, &mut Vec::new()).frozen;
     assert_eq!(frozen(&own), Ok(None), "nothing is mounted");
     for (events, state, expected) in [
         ("0", "THAWED", false),

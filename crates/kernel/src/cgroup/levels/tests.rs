@@ -48,7 +48,7 @@ impl Tree {
             unified: folder,
         });
         let mut buffer = Vec::new();
-        let sample = files.sample(&mut buffer);
+        let sample = files.sample(true, &mut buffer);
         files.levels(&sample, &mut buffer).unwrap()
     }
 }

@@ -267,7 +267,7 @@ fn a_validator_without_main_thread_is_found_and_followed_until_exit() {
         assert_eq!(target.exe, fs::canonicalize(python).ok());
     }
     let mut files = faultline_kernel::ProcessFiles::open(&root, pid).unwrap();
-    let status = files.sample(&mut Vec::new()).status.unwrap();
+    let status = files.sample(true, &mut Vec::new()).status.unwrap();
     assert!(status.rss_anon > Some(0), "{status:?}");
     let work = AtWork::start(finder(
         config::TargetSelector::Pid(pid),

@@ -7,7 +7,7 @@ use crate::{
 use faultline_agave::threads::{pool, purpose};
 use faultline_common::clock;
 use faultline_kernel::{
-    CgroupFiles, HostRoot, Limit, headroom::CgroupUsage, locate, parse::pid_schedstat,
+    CgroupFiles, HostRoot, Limit, headroom::CgroupUsage, locate, parse::pid::Schedstat,
 };
 use faultline_recording::{Live, Recording};
 use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
@@ -81,7 +81,7 @@ impl RunObserver {
         let Some((files, own)) = &mut self.cgroup else {
             return;
         };
-        let sample = files.sample(&mut self.buffer);
+        let sample = files.sample(true, &mut self.buffer);
         let stat = sample.memory_stat.ok();
         reading.memory = sample.memory_usage.ok();
         // v1 only has the hard limit.
@@ -200,6 +200,6 @@ impl ReplayThreads {
 
 fn schedstat(folder: &std::path::Path, tid: u32) -> Option<(Duration, Duration)> {
     let text = fs::read(folder.join(tid.to_string()).join("schedstat")).ok()?;
-    let stat = pid_schedstat::parse(&text).ok()?;
+    let stat = Schedstat::parse(&text).ok()?;
     Some((stat.run_queue_delay?, stat.on_cpu?))
 }

@@ -4,9 +4,9 @@ use super::{
     device,
 };
 use anyhow::{Result, anyhow};
-use faultline_kernel::{
-    Limit,
-    parse::{cgroup_limit, cgroup_memory_stat, pressure},
+use faultline_kernel::parse::{
+    cgroup::{Limit, MemoryStat},
+    pressure,
 };
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
@@ -31,7 +31,7 @@ pub fn memory_high(folder: &Path) -> Result<Option<u64>> {
 /// Evidence without the process's end, which these files do not have.
 pub fn evidence(folder: &Path) -> Result<Evidence> {
     check_exists(folder)?;
-    let stat = value(folder, "memory.stat", cgroup_memory_stat::parse_v2)?.unwrap_or_default();
+    let stat = value(folder, "memory.stat", MemoryStat::parse)?.unwrap_or_default();
     Ok(Evidence {
         end: None,
         result: None,
@@ -92,7 +92,7 @@ fn invalid_file(folder: &Path, name: &str, what: impl std::fmt::Display) -> anyh
 }
 
 fn bytes(folder: &Path, name: &str) -> Result<Option<u64>> {
-    Ok(value(folder, name, cgroup_limit::parse)?.and_then(Limit::bytes))
+    Ok(value(folder, name, Limit::parse)?.and_then(Limit::bytes))
 }
 
 /// Effective CPUs: `cpuset.cpus` keeps the written value even if it is not effective.

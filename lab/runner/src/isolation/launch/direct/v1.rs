@@ -5,7 +5,10 @@ use crate::isolation::launch::{
     unified,
 };
 use anyhow::{Result, bail};
-use faultline_kernel::parse::{cgroup_limit, cgroup_memory_stat, number};
+use faultline_kernel::parse::{
+    cgroup::{Limit, MemoryStat},
+    number,
+};
 use std::{
     collections::BTreeMap,
     fs,
@@ -79,7 +82,7 @@ pub fn set_memory_limit(memory: &Path, bytes: Option<u64>) -> Result<Option<u64>
     write(memory, OOM_CONTROL, "1")?;
     let text = bytes.map_or("-1".to_owned(), |bytes| bytes.to_string());
     // The limit of memory and swap must not be below that of memory.
-    let with_swap = value(memory, MEMSW_LIMIT, number::parse).ok().flatten();
+    let with_swap = value(memory, MEMSW_LIMIT, number).ok().flatten();
     if with_swap.is_some_and(|with_swap| bytes.is_none_or(|bytes| with_swap < bytes)) {
         write(memory, MEMSW_LIMIT, &text)?;
     }
@@ -145,7 +148,7 @@ pub fn limits(folders: &Folders, requested: &[(String, IoLimit)]) -> Result<Limi
 }
 
 fn bytes_of(path: &Path, value: &str) -> Result<Option<u64>> {
-    let limit = cgroup_limit::parse(value.as_bytes()).map_err(|error| error.at(path))?;
+    let limit = Limit::parse(value.as_bytes()).map_err(|error| error.at(path))?;
     Ok(limit.bytes())
 }
 
@@ -161,13 +164,13 @@ pub fn evidence(memory: &Path, stalls: Option<&Path>) -> Result<Evidence> {
         ("failcnt", failures),
         ("memsw_failcnt", memsw_failures),
     ];
-    let stat = value(memory, "memory.stat", cgroup_memory_stat::parse_v1)?.unwrap_or_default();
+    let stat = value(memory, "memory.stat", MemoryStat::parse_v1)?.unwrap_or_default();
     Ok(Evidence {
         memory_events: { events.into_iter() }
             .filter_map(|(name, count)| Some((name.to_owned(), count?)))
             .collect(),
-        memory_peak: value(memory, "memory.max_usage_in_bytes", number::parse)?,
-        memory_current: value(memory, "memory.usage_in_bytes", number::parse)?,
+        memory_peak: value(memory, "memory.max_usage_in_bytes", number)?,
+        memory_current: value(memory, "memory.usage_in_bytes", number)?,
         file: stat.file,
         anon: stat.anon,
         pressure: stalls.map_or_else(|| Ok(BTreeMap::new()), unified::stalls)?,
@@ -177,7 +180,7 @@ pub fn evidence(memory: &Path, stalls: Option<&Path>) -> Result<Evidence> {
 
 /// Hits of the limit of memory, and of that of memory and swap; meaningless zeros are left out.
 fn failures(memory: &Path) -> Result<[Option<u64>; 2]> {
-    let count = |file| value(memory, file, number::parse);
+    let count = |file| value(memory, file, number);
     let [limit, memory_and_swap] = [MEMORY_LIMIT, MEMSW_LIMIT].map(count);
     // Memory and swap are charged together first: if swap is not allowed, the limit of memory alone
     // is never hit.

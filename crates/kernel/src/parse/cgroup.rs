@@ -1,0 +1,311 @@
+//! Files of a cgroup, v1 and v2 (Documentation/admin-guide/cgroup-v2.rst and cgroup-v1), and
+//! `/proc/PID/cgroup`.
+
+use std::{fmt, time::Duration};
+
+use procfs::{FromRead, ProcessCGroups};
+
+use crate::{
+    ParseError,
+    text::{count, counters, fill, lines, number, rows, single_value, words},
+};
+
+counters! {
+    /// `None` if this kernel or cgroup version does not count it. v2 includes descendants (unless
+    /// mounted with `memory_localevents`); v1 does not.
+    ///
+    /// Also accepts v1's `memory.oom_control`, which has only `oom_kill`.
+    MemoryEvents by b' ' {
+        low: b"low",
+        high: b"high",
+        /// `memory.failcnt` of v1.
+        max: b"max",
+        oom: b"oom",
+        /// On v1 since Linux 4.13.
+        oom_kill: b"oom_kill",
+    }
+}
+
+/// `cgroup.events` of v2, by its own freezer or an ancestor's. `None` before Linux 5.2, which has
+/// no v2 freezer.
+pub fn frozen_v2(text: &[u8]) -> Result<Option<bool>, ParseError> {
+    let frozen: Option<u64> = fill(text, b' ', |frozen, key| {
+        (key == b"frozen").then_some(frozen)
+    })?;
+    Ok(frozen.map(|frozen| frozen != 0))
+}
+
+/// `freezer.state` of v1, by its own freezer or an ancestor's. `FREEZING` is not frozen yet.
+pub fn frozen_v1(text: &[u8]) -> Result<Option<bool>, ParseError> {
+    match text.trim_ascii() {
+        b"FROZEN" => Ok(Some(true)),
+        b"THAWED" | b"FREEZING" => Ok(Some(false)),
+        _ => Err(ParseError::new(
+            1,
+            text,
+            "expected THAWED, FREEZING or FROZEN",
+        )),
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Device {
+    pub major: u32,
+    pub minor: u32,
+}
+
+impl Device {
+    pub(crate) fn parse(word: &[u8]) -> Option<Self> {
+        let mut numbers = word
+            .splitn(2, |&b| b == b':')
+            .map(|digits| u32::try_from(number(digits)?).ok());
+        Some(Device {
+            major: numbers.next()??,
+            minor: numbers.next()??,
+        })
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.major, self.minor)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceIo {
+    pub device: Device,
+    pub read_bytes: u64,
+    pub write_bytes: u64,
+}
+
+/// `io.stat`. Devices without counters (only configured) or with an underflowed counter are left
+/// out.
+pub fn io_v2(text: &[u8]) -> Result<Vec<DeviceIo>, ParseError> {
+    let mut list = Vec::new();
+    for line in lines(text) {
+        let (mut device, mut read, mut write) = (None, None, None);
+        for word in words(line.text) {
+            let bytes = |prefix: &[u8]| {
+                let bytes = word.strip_prefix(prefix).map(count);
+                bytes.map(|bytes| bytes.ok_or_else(|| line.error("expected a number")))
+            };
+            if let Some(bytes) = bytes(b"rbytes=") {
+                read = bytes?;
+            } else if let Some(bytes) = bytes(b"wbytes=") {
+                write = bytes?;
+            } else if !word.contains(&b'=') {
+                // Linux 5.x may write the names of idle devices on the line of the next busy one.
+                device = Some(Device::parse(word).ok_or_else(|| line.error("expected a device"))?);
+            }
+        }
+        let device = device.ok_or_else(|| line.error("expected a device"))?;
+        if let (Some(read_bytes), Some(write_bytes)) = (read, write) {
+            list.push(DeviceIo {
+                device,
+                read_bytes,
+                write_bytes,
+            });
+        }
+    }
+    Ok(list)
+}
+
+/// `blkio.throttle.io_service_bytes(_recursive)`, without devices with an underflowed counter.
+pub fn io_v1(text: &[u8]) -> Result<Vec<DeviceIo>, ParseError> {
+    let mut list: Vec<DeviceIo> = Vec::new();
+    let mut underflowed: Vec<Device> = Vec::new();
+    for line in lines(text).filter(|line| !line.text.starts_with(b"Total")) {
+        let mut words = words(line.text);
+        let (Some(device), Some(operation), Some(bytes)) = (
+            words.next().and_then(Device::parse),
+            words.next(),
+            words.next().and_then(count),
+        ) else {
+            return Err(line.error("expected a device, an operation and a number"));
+        };
+        if list.last().is_none_or(|last| last.device != device) {
+            list.push(DeviceIo {
+                device,
+                read_bytes: 0,
+                write_bytes: 0,
+            });
+        }
+        match (list.last_mut(), operation, bytes) {
+            (Some(io), b"Read", Some(bytes)) => io.read_bytes = bytes,
+            (Some(io), b"Write", Some(bytes)) => io.write_bytes = bytes,
+            (_, b"Read" | b"Write", None) => underflowed.push(device),
+            _ => {}
+        }
+    }
+    list.retain(|io| !underflowed.contains(&io.device));
+    Ok(list)
+}
+
+/// v1 writes "no limit" as a number near 8 EiB, which depends on the page size.
+const NO_LIMIT_FROM: u64 = 1 << 62;
+
+/// Ordered by strictness: every number is below `Max`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Limit {
+    Bytes(u64),
+    Max,
+}
+
+impl Limit {
+    /// `memory.max`, `memory.high`, `memory.swap.max`, and `memory.limit_in_bytes` of v1.
+    pub fn parse(text: &[u8]) -> Result<Self, ParseError> {
+        single_value(text, |text| match text {
+            b"max" => Some(Limit::Max),
+            digits => number(digits).map(Limit::of_number),
+        })
+    }
+
+    pub(crate) fn of_number(bytes: u64) -> Self {
+        if bytes < NO_LIMIT_FROM {
+            Self::Bytes(bytes)
+        } else {
+            Self::Max
+        }
+    }
+
+    pub fn bytes(self) -> Option<u64> {
+        match self {
+            Self::Max => None,
+            Self::Bytes(bytes) => Some(bytes),
+        }
+    }
+}
+
+counters! {
+    /// Memory in bytes, reclaim and refaults in pages, faults as a count; all with descendants.
+    /// `None` if this kernel or cgroup version does not write the line.
+    ///
+    /// `parse` reads `memory.stat` of v2.
+    MemoryStat by b' ' {
+        /// `total_rss` of v1.
+        anon: b"anon" | b"rss",
+        /// Includes shared memory and tmpfs; `total_cache` of v1.
+        file: b"file" | b"cache",
+        file_mapped: b"file_mapped" | b"mapped_file",
+        file_dirty: b"file_dirty" | b"dirty",
+        /// Without shared, locked and ramfs memory.
+        active_file: b"active_file",
+        /// Without shared, locked and ramfs memory.
+        inactive_file: b"inactive_file",
+        /// Part of `file`.
+        shmem: b"shmem",
+        /// Without sockets. v2 since Linux 5.18. On v1 it is `memory.kmem.usage_in_bytes`, set by
+        /// [`CgroupFiles`](crate::CgroupFiles).
+        kernel: b"kernel",
+        kernel_stack: b"kernel_stack",
+        pagetables: b"pagetables",
+        /// v2 since Linux 5.9.
+        percpu: b"percpu",
+        /// v2 since Linux 5.18.
+        vmalloc: b"vmalloc",
+        slab: b"slab",
+        slab_reclaimable: b"slab_reclaimable",
+        slab_unreclaimable: b"slab_unreclaimable",
+        /// Not part of `kernel`.
+        sock: b"sock",
+        /// v1 only; v2 has a separate file.
+        swap: b"swap",
+        /// Swapped-in memory that still has its swap slot.
+        swapcached: b"swapcached",
+        /// Minimum limit of this cgroup and all ancestors, including invisible ones. v1 only.
+        hierarchical_limit: b"hierarchical_memory_limit",
+        unevictable: b"unevictable",
+        /// Since Linux 5.9.
+        workingset_refault_anon: b"workingset_refault_anon",
+        /// Since Linux 5.9; earlier `workingset_refault`, which counted only file pages.
+        workingset_refault_file: b"workingset_refault_file" | b"workingset_refault",
+        pgfault: b"pgfault",
+        pgmajfault: b"pgmajfault",
+        /// v2 since Linux 5.18.
+        pgscan_kswapd: b"pgscan_kswapd",
+        /// v2 since Linux 5.18.
+        pgscan_direct: b"pgscan_direct",
+        /// v2 since Linux 5.18.
+        pgsteal_kswapd: b"pgsteal_kswapd",
+        /// v2 since Linux 5.18.
+        pgsteal_direct: b"pgsteal_direct",
+    }
+}
+
+impl MemoryStat {
+    /// Reads the `total_` lines, which include the descendants as v2 does, and the hierarchical
+    /// limit.
+    pub fn parse_v1(text: &[u8]) -> Result<Self, ParseError> {
+        fill(text, b' ', |stat: &mut Self, key| match key {
+            b"hierarchical_memory_limit" => Some(&mut stat.hierarchical_limit),
+            _ => stat.counter(key.strip_prefix(b"total_")?),
+        })
+    }
+
+    /// Memory that reclaim can free without swap: page cache (not shared, not locked) and
+    /// reclaimable slab. v1 does not report reclaimable slab, so it counts as used. `None` without
+    /// the page cache lines.
+    pub fn droppable_bytes(&self) -> Option<u64> {
+        let cache = self.active_file?.saturating_add(self.inactive_file?);
+        Some(cache.saturating_add(self.slab_reclaimable.unwrap_or(0)))
+    }
+}
+
+/// `None` without the CPU controller, or if the kernel does not write the line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CpuStat {
+    pub throttled: Option<Duration>,
+    /// v2 only.
+    pub usage: Option<Duration>,
+}
+
+impl CpuStat {
+    /// v2 has `throttled_usec`, v1 `throttled_time` in nanoseconds.
+    pub fn parse(text: &[u8]) -> Result<Self, ParseError> {
+        let [micros, nanos, usage] = fill(text, b' ', |values: &mut [Option<u64>; 3], key| {
+            let [micros, nanos, usage] = values;
+            Some(match key {
+                b"throttled_usec" => micros,
+                b"throttled_time" => nanos,
+                b"usage_usec" => usage,
+                _ => return None,
+            })
+        })?;
+        let throttled = micros.map(Duration::from_micros);
+        Ok(CpuStat {
+            throttled: throttled.or(nanos.map(Duration::from_nanos)),
+            usage: usage.map(Duration::from_micros),
+        })
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Membership {
+    /// Controllers of a v1 hierarchy, `name=...` included; empty for v2.
+    pub controllers: Vec<String>,
+    pub unified: bool,
+    /// Relative to the root of the reader's cgroup namespace; `/../x` is outside of it.
+    pub path: String,
+    /// The cgroup was removed while the process, a zombie, was in it.
+    pub deleted: bool,
+}
+
+pub fn memberships(text: &[u8]) -> Result<Vec<Membership>, ParseError> {
+    // Parses line by line, because procfs-core's errors have no line number.
+    rows(text, 0, "expected three fields", |line| {
+        // procfs-core requires UTF-8, folder names do not.
+        let text = String::from_utf8_lossy(line);
+        let found = ProcessCGroups::from_read(text.as_bytes()).ok()?.0.pop()?;
+        let without_mark = found.pathname.strip_suffix(" (deleted)");
+        Some(Some(Membership {
+            unified: found.hierarchy == 0 && found.controllers.is_empty(),
+            deleted: without_mark.is_some(),
+            path: without_mark.unwrap_or(&found.pathname).to_owned(),
+            controllers: found.controllers,
+        }))
+    })
+}
+
+#[cfg(test)]
+mod tests;

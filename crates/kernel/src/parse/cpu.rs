@@ -1,0 +1,97 @@
+//! CPUs of the host: lists of numbers, times since boot, and `/proc/cpuinfo`.
+
+use std::collections::BTreeSet;
+
+use procfs::{CpuInfo, FromRead};
+
+use crate::{
+    ParseError,
+    text::{count, lines, number, words},
+};
+
+const MAX_NUMBER: u32 = 65_535;
+
+/// Numbers of CPUs or NUMA nodes, ascending and distinct.
+pub fn number_list(text: &[u8]) -> Result<Vec<u32>, ParseError> {
+    let text = text.trim_ascii();
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    numbers(text).ok_or_else(|| ParseError::new(1, text, "expected a list such as 0-3,8"))
+}
+
+pub(super) fn numbers(text: &[u8]) -> Option<Vec<u32>> {
+    let mut all = BTreeSet::new();
+    for part in text.split(|&byte| byte == b',') {
+        let mut ends = part.splitn(2, |&byte| byte == b'-').map(bounded);
+        let first = ends.next()??;
+        let last = ends.next().unwrap_or(Some(first))?;
+        all.extend(first..=last);
+    }
+    Some(all.into_iter().collect())
+}
+
+fn bounded(digits: &[u8]) -> Option<u32> {
+    let number = u32::try_from(number(digits)?).ok()?;
+    (number <= MAX_NUMBER).then_some(number)
+}
+
+/// From `/proc/stat`: user and kernel time, and that of guests, in clock ticks (`USER_HZ`), summed
+/// over all CPUs. `None` if a part underflowed.
+pub fn busy_ticks(text: &[u8]) -> Result<Option<u64>, ParseError> {
+    let line = lines(text)
+        .find(|line| words(line.text).next() == Some(b"cpu"))
+        .ok_or_else(|| ParseError::new(1, text, "expected a cpu line"))?;
+    let mut ticks = words(line.text).skip(1).map(count);
+    let mut next = || {
+        let ticks = ticks.next().flatten();
+        ticks.ok_or_else(|| line.error("expected clock ticks"))
+    };
+    // `user` and `nice` include guests.
+    let [user, nice, system, _idle, _iowait] = [next()?, next()?, next()?, next()?, next()?];
+    let [irq, softirq] = [next()?, next()?];
+    Ok([user, nice, system, irq, softirq]
+        .into_iter()
+        .try_fold(0, |sum: u64, part| sum.checked_add(part?)))
+}
+
+/// x86 reports everything, arm64 only `threads`.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Cpuinfo {
+    pub model: Option<String>,
+    /// With at least one online CPU.
+    pub sockets: Option<u64>,
+    /// With at least one online CPU.
+    pub cores: Option<u64>,
+    /// Online.
+    pub threads: u64,
+}
+
+impl Cpuinfo {
+    pub fn parse(text: &[u8]) -> Result<Self, ParseError> {
+        let expected = || ParseError::new(1, text, "expected a processor line");
+        let info = CpuInfo::from_read(text).map_err(|_| expected())?;
+        let number = |cpu: usize, field: &str| info.get_field(cpu, field)?.parse::<u64>().ok();
+        let cpus: Vec<usize> = (0..info.num_cores())
+            .filter(|cpu| number(*cpu, "processor").is_some())
+            .collect();
+        if cpus.is_empty() {
+            return Err(expected());
+        }
+        let socket = |cpu: &usize| number(*cpu, "physical id");
+        // Core ids repeat in each socket.
+        let core = |cpu: &usize| Some((socket(cpu), number(*cpu, "core id")?));
+        let sockets: BTreeSet<_> = cpus.iter().filter_map(socket).collect();
+        let cores: BTreeSet<_> = cpus.iter().filter_map(core).collect();
+        let count = |found: usize| (found > 0).then_some(found as u64);
+        Ok(Cpuinfo {
+            model: info.model_name(0).map(str::to_owned),
+            sockets: count(sockets.len()),
+            cores: count(cores.len()),
+            threads: cpus.len() as u64,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,3 @@
+mod net_dev;
+mod udp_counters;
+mod udp_sockets;

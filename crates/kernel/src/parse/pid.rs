@@ -1,0 +1,139 @@
+//! Small files of a process below `/proc/PID`.
+
+use std::{collections::BTreeMap, ffi::OsString, os::unix::ffi::OsStringExt, time::Duration};
+
+use procfs::process::LimitValue;
+
+use crate::{
+    ParseError,
+    text::{count, counters, fill, lines, rows, words},
+};
+
+/// Program first; empty for kernel threads and zombies. A process may overwrite its arguments.
+/// Never fails; the return type is that of every parser.
+pub fn cmdline(text: &[u8]) -> Result<Vec<OsString>, ParseError> {
+    let text = text.strip_suffix(b"\0").unwrap_or(text);
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(text
+        .split(|&b| b == 0)
+        .map(|argument| OsString::from_vec(argument.to_vec()))
+        .collect())
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Environment {
+    pub variables: BTreeMap<String, Option<String>>,
+}
+
+impl Environment {
+    /// Keeps the values for which `wanted` returns true: others may be secrets. Skips text other
+    /// than `NAME=value`, because a program may overwrite its environment. Never fails; the return
+    /// type is that of every parser.
+    pub fn parse(text: &[u8], wanted: impl Fn(&str) -> bool) -> Result<Self, ParseError> {
+        let pairs = text.split(|&byte| byte == 0).filter_map(|entry| {
+            let at = entry.iter().position(|&byte| byte == b'=')?;
+            let (name, value) = entry.split_at_checked(at)?;
+            let name = str::from_utf8(name).ok().filter(|name| is_name(name))?;
+            let value = wanted(name)
+                .then(|| String::from_utf8_lossy(value.get(1..).unwrap_or_default()).into_owned());
+            Some((name.to_owned(), value))
+        });
+        Ok(Environment {
+            variables: pairs.collect(),
+        })
+    }
+}
+
+/// Only conventional names, so that fragments of other data do not leave this module.
+fn is_name(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+    !name.is_empty() && name.len() <= 128 && name.bytes().all(fits)
+}
+
+counters! {
+    /// Includes all threads, dead ones too. `None` if the kernel does not write the line. Readable
+    /// by root and by the same user with the same capabilities.
+    PidIo by b':' {
+        /// Bytes from storage, page faults included.
+        read_bytes: b"read_bytes",
+        /// Counted when a page is dirtied.
+        write_bytes: b"write_bytes",
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessLimit {
+    /// Without `Max`, such as `open files`.
+    pub name: String,
+    /// `None` is unlimited.
+    pub soft: Option<u64>,
+    /// `None` is unlimited.
+    pub hard: Option<u64>,
+}
+
+pub fn limits(text: &[u8]) -> Result<Vec<ProcessLimit>, ParseError> {
+    rows(text, 1, "expected a limit", |line| {
+        process_limit(line).map(Some)
+    })
+}
+
+/// The soft limit of open files; `None` is unlimited.
+pub fn max_open_files(text: &[u8]) -> Result<Option<u64>, ParseError> {
+    let line = lines(text)
+        .find(|line| line.text.starts_with(b"Max open files"))
+        .ok_or_else(|| ParseError::new(1, text, "expected a line of open files"))?;
+    let limit = process_limit(line.text).ok_or_else(|| line.error("expected two limits"))?;
+    Ok(limit.soft)
+}
+
+fn process_limit(line: &[u8]) -> Option<ProcessLimit> {
+    let all: Vec<&[u8]> = words(line.strip_prefix(b"Max ")?).collect();
+    // The name ends where a number or "unlimited" begins.
+    let at = all.iter().position(|word| limit(word).is_some())?;
+    let (name, limits) = all.split_at_checked(at)?;
+    let mut limits = limits.iter().map(|word| limit(word));
+    Some(ProcessLimit {
+        name: String::from_utf8_lossy(&name.join(&b' ')).into_owned(),
+        soft: limits.next()??,
+        hard: limits.next()??,
+    })
+}
+
+/// The outer `None` is an invalid text, the inner one unlimited.
+fn limit(word: &[u8]) -> Option<Option<u64>> {
+    match str::from_utf8(word).ok()?.parse().ok()? {
+        LimitValue::Unlimited => Some(None),
+        LimitValue::Value(value) => Some(Some(value)),
+    }
+}
+
+/// Of one task since its start, never of a whole process. Only with `CONFIG_SCHED_INFO`. A counter
+/// that underflowed is `None`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Schedstat {
+    pub on_cpu: Option<Duration>,
+    pub run_queue_delay: Option<Duration>,
+    pub timeslices: Option<u64>,
+}
+
+impl Schedstat {
+    /// `/proc/PID/schedstat` or `/proc/PID/task/TID/schedstat`
+    /// (Documentation/scheduler/sched-stats.rst).
+    pub fn parse(text: &[u8]) -> Result<Self, ParseError> {
+        let mut counters = words(text.trim_ascii_end()).map(count);
+        let mut next = || {
+            let counter = counters.next().flatten();
+            counter.ok_or_else(|| ParseError::new(1, text, "expected three numbers"))
+        };
+        Ok(Schedstat {
+            on_cpu: next()?.map(Duration::from_nanos),
+            run_queue_delay: next()?.map(Duration::from_nanos),
+            timeslices: next()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

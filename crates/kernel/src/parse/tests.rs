@@ -1,0 +1,4 @@
+mod boot_time;
+mod choice;
+mod number;
+mod os_release;
