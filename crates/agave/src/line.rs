@@ -14,12 +14,10 @@
 
 mod point;
 mod splitter;
-mod value;
 
 pub(crate) use point::quoted_end;
-pub use point::{Field, Fields, Point, Tag, host_id_of, name_of};
+pub use point::{Field, Fields, Point, Tag, Text, Value, host_id_of, name_of};
 pub use splitter::{DEFAULT_MAX_LINE_BYTES, LineSplitter};
-pub use value::{Text, Value};
 
 #[cfg(test)]
 mod tests;

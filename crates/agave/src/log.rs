@@ -9,14 +9,8 @@
 //! behind a slow sink. Continuation lines of a message are indented by four spaces. Frankendancer
 //! prints the same message behind its own line head, whose time is not read.
 
-mod migration;
-mod progress;
-mod replayed;
 mod splitter;
 
-pub use migration::Migration;
-pub use progress::Progress;
-pub use replayed::{FrozenBank, ReplayTimings};
 pub use splitter::LogSplitter;
 
 use chrono::DateTime;
@@ -63,19 +57,77 @@ impl<'a> LogLine<'a> {
     }
 
     pub fn progress(&self) -> Option<Progress> {
-        Progress::parse_message(self.message)
+        if self.message == "Validator initialized" {
+            return Some(Progress::Initialized);
+        }
+        let found = MESSAGES
+            .iter()
+            .find(|(start, _)| begins(self.message, start))?;
+        Some(found.1)
     }
 
     pub fn migration(&self) -> Option<Migration> {
-        Migration::parse_message(self.message)
+        let (subject, words) = self.message.split_once(": ")?;
+        if words == "Alpenglow enabled!" {
+            return Some(Migration::Enabled { genesis_slot: None });
+        }
+        if let Some(rest) = words.strip_prefix("Alpenglow enabled during startup! Genesis slot ") {
+            let genesis_slot = rest.trim_end().parse().ok();
+            return Some(Migration::Enabled { genesis_slot });
+        }
+        if words.starts_with("Alpenglow feature flag was activated in ") {
+            let slot = number_after(words, "migration will start at ")?;
+            return Some(Migration::Starts { slot });
+        }
+        let phase = words
+            .strip_prefix("Alpenglow migration phase ")
+            .or_else(|| {
+                let is_startup =
+                    subject == "Pre startup initializing alpenglow migration from root bank";
+                is_startup.then_some(words)
+            })?;
+        if phase.starts_with("AlpenglowEnabled") || phase.starts_with("FullAlpenglowEpoch") {
+            let genesis_slot = number_after(phase, "Block { slot: ");
+            return Some(Migration::Enabled { genesis_slot });
+        }
+        let slot = number_after(phase, "Migration { migration_slot: ")?;
+        Some(Migration::Starts { slot })
     }
 
     pub fn frozen(&self) -> Option<FrozenBank<'a>> {
-        FrozenBank::parse_message(self.message)
+        let rest = self.message.strip_prefix("bank frozen: ")?;
+        let (slot, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+        let word = |key: &str| {
+            rest.split_once(key)?
+                .1
+                .split([' ', ','])
+                .next()
+                .filter(|word| !word.is_empty())
+        };
+        Some(FrozenBank {
+            slot: slot.parse().ok()?,
+            hash: word("hash: "),
+            signatures: word("signature_count: ").and_then(|count| count.parse().ok()),
+        })
     }
 
     pub fn replay_timings(&self) -> Option<ReplayTimings> {
-        ReplayTimings::parse_message(self.message)
+        let rest = self
+            .message
+            .strip_prefix("ledger processing timing: ExecuteTimings { metrics: [")?;
+        let numbers: Option<Vec<u64>> = rest
+            .split_once(']')?
+            .0
+            .split(',')
+            .take(METRIC_COUNT + 1)
+            .map(|number| number.trim().parse().ok())
+            .collect();
+        let numbers = numbers
+            .filter(|numbers| numbers.len() == METRIC_COUNT)
+            .unwrap_or_default();
+        Some(ReplayTimings {
+            program_cache_us: numbers.get(PROGRAM_CACHE_INDEX).copied(),
+        })
     }
 }
 
@@ -86,6 +138,96 @@ fn unix_nanos(text: &str) -> Option<i64> {
     let time = DateTime::parse_from_rfc3339(text).ok()?;
     (text.ends_with('Z') && text.len() <= MAX_LENGTH).then(|| time.timestamp_nanos_opt())?
 }
+
+/// Messages about the migration to Alpenglow, 4.2.2 to 4.5.0-alpha.4. Each begins with the identity
+/// and a colon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Migration {
+    /// The feature is active. Blocks hold only votes from this slot on.
+    Starts {
+        slot: u64,
+    },
+    Enabled {
+        genesis_slot: Option<u64>,
+    },
+}
+
+fn number_after(text: &str, words: &str) -> Option<u64> {
+    let (_, rest) = text.split_once(words)?;
+    rest.split(|c: char| !c.is_ascii_digit())
+        .next()?
+        .parse()
+        .ok()
+}
+
+/// Start-up messages in the log of Agave 2.0.5 to 4.4.0, by its source code. Others give `None`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// The progress, every 5 s, only when logging to a file.
+    Downloading,
+    /// Also of the incremental snapshot.
+    Unpacked,
+    /// With `processed` since 3.1.
+    GeneratingIndex,
+    ReplayBegins,
+    /// The progress, every 2 s.
+    Replaying,
+    Replayed,
+    WaitingForSupermajority,
+    Initialized,
+}
+
+/// How the messages begin. `#` stands for digits.
+const MESSAGES: [(&str, Progress); 11] = [
+    ("Downloading # bytes from ", Progress::Downloading),
+    ("downloaded # bytes ", Progress::Downloading),
+    ("snapshot untar took ", Progress::Unpacked),
+    ("incremental snapshot untar took ", Progress::Unpacked),
+    ("generating index: #/", Progress::GeneratingIndex),
+    ("generating index: processed #/", Progress::GeneratingIndex),
+    ("Processing ledger from slot #", Progress::ReplayBegins),
+    ("ledger holds data through slot #", Progress::Replaying),
+    ("processing ledger: slot=#", Progress::Replaying),
+    ("ledger processed in ", Progress::Replayed),
+    (
+        "Waiting for #% of activated stake at slot ",
+        Progress::WaitingForSupermajority,
+    ),
+];
+
+fn begins(message: &str, start: &str) -> bool {
+    let Some((head, tail)) = start.split_once('#') else {
+        return message.starts_with(start);
+    };
+    message.strip_prefix(head).is_some_and(|rest| {
+        let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        after.len() < rest.len() && after.starts_with(tail)
+    })
+}
+
+/// `bank frozen: SLOT hash: HASH ... signature_count: N ...`, once for each bank, when its last
+/// transaction has been processed; 2.0.5 to 4.4.0. Live replay and ledger replay print the same
+/// line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrozenBank<'a> {
+    pub slot: u64,
+    /// The bank hash: equal hashes mean equal replays. `None` if the line has none.
+    pub hash: Option<&'a str>,
+    /// Signatures of the slot's transactions; `None` if the line has none.
+    pub signatures: Option<u64>,
+}
+
+/// `ledger processing timing: ExecuteTimings {...}`, once, after the replay of a local ledger.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ReplayTimings {
+    /// Lookups, waits and loads of the program cache, summed over threads and slots. `None` unless
+    /// the line has 14 metrics (2.1 to 2.3), because only the order identifies them.
+    pub program_cache_us: Option<u64>,
+}
+
+/// Metrics of `ExecuteTimings` in 2.1 to 2.3, and the position of one of them.
+const METRIC_COUNT: usize = 14;
+const PROGRAM_CACHE_INDEX: usize = 11;
 
 #[cfg(test)]
 mod tests;

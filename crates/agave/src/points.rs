@@ -4,13 +4,159 @@
 //! field with an unusable value (wrong type, or a wrapped `u64` that arrives as a negative number)
 //! is `None`.
 
-mod fields;
+use std::collections::{HashMap, VecDeque};
+
+use crate::{
+    BadLine,
+    line::{Point, Value},
+};
+
+/// Covers 14 minutes with slots of 0.2 s. An older slot counts as a new one.
+const MAX_SLOTS: usize = 4096;
+
+/// The highest count of each slot. The points of a slot come again if its block or an ancestor is
+/// replaced. A sum over slots must not fall, so it adds only what exceeds the highest count.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SlotPeaks {
+    peaks: HashMap<u64, u64>,
+    /// By their first count.
+    slots: VecDeque<u64>,
+}
+
+impl SlotPeaks {
+    /// Returns the part of `count` that the sum lacks.
+    pub fn add(&mut self, slot: u64, count: u64) -> u64 {
+        if let Some(peak) = self.peaks.get_mut(&slot) {
+            let excess = count.saturating_sub(*peak);
+            *peak = count.max(*peak);
+            return excess;
+        }
+        self.peaks.insert(slot, count);
+        self.slots.push_back(slot);
+        if self.slots.len() > MAX_SLOTS
+            && let Some(oldest) = self.slots.pop_front()
+        {
+            self.peaks.remove(&oldest);
+        }
+        count
+    }
+
+    /// Adds the slots of another sum. Returns the part of that sum that this one has already.
+    pub fn merge(&mut self, other: &SlotPeaks) -> u64 {
+        let counts = other.slots.iter().filter_map(|slot| {
+            let count = *other.peaks.get(slot)?;
+            Some(count - self.add(*slot, count))
+        });
+        counts.fold(0, u64::saturating_add)
+    }
+}
+
+pub trait Datapoint: Default {
+    /// Ignores a key that is not a field. An unusable value leaves the field `None`.
+    fn set_field<'v>(&mut self, key: &str, value: impl FnOnce() -> Option<Value<'v>>);
+}
+
+pub trait FromValue: Sized {
+    fn from_value(value: Value<'_>) -> Option<Self>;
+}
+
+impl FromValue for u64 {
+    /// Negative numbers are wrapped casts.
+    fn from_value(value: Value<'_>) -> Option<Self> {
+        match value {
+            Value::Int(value) => value.try_into().ok(),
+            _ => None,
+        }
+    }
+}
+
+impl FromValue for bool {
+    fn from_value(value: Value<'_>) -> Option<Self> {
+        match value {
+            Value::Bool(value) => Some(value),
+            _ => None,
+        }
+    }
+}
+
+impl FromValue for String {
+    fn from_value(value: Value<'_>) -> Option<Self> {
+        match value {
+            Value::Str(text) => Some(text.decode().into_owned()),
+            _ => None,
+        }
+    }
+}
+
+pub fn decode<T: Datapoint>(point: &Point<'_>) -> Result<T, BadLine> {
+    let mut datapoint = T::default();
+    for tag in point.tags() {
+        let tag = tag.map_err(|reason| point.bad(reason))?;
+        datapoint.set_field(tag.key, || tag.value.parse().ok().map(Value::Bool));
+    }
+    for field in point.fields() {
+        let field = field.map_err(|reason| point.bad(reason))?;
+        datapoint.set_field(field.key, || field.value().ok());
+    }
+    Ok(datapoint)
+}
+
+/// Declares each datapoint once: documentation, name, type, and its members with documentation, name, type and key. A tag is
+/// a member of type `bool`.
+macro_rules! datapoints {
+    ($(
+        $(#[$doc:meta])*
+        $name:literal => $kind:ident $(in $table:literal)? {
+            $($(#[$field_doc:meta])* $field:ident: $ty:ty = $($key:literal)|+,)*
+        }
+    )*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Debug, Clone, Default, PartialEq)]
+            #[non_exhaustive]
+            pub struct $kind {
+                $($(#[$field_doc])* pub $field: Option<$ty>,)*
+            }
+
+            impl Datapoint for $kind {
+                #[inline]
+                fn set_field<'v>(&mut self, key: &str, value: impl FnOnce() -> Option<Value<'v>>) {
+                    match key {
+                        $($($key)|+ => self.$field = value().and_then(FromValue::from_value),)*
+                        _ => {}
+                    }
+                }
+            }
+        )*
+
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum KnownPoint { $($(#[$doc])* $kind($kind),)* }
+
+        impl KnownPoint {
+            pub const NAMES: &'static [&'static str] = &[$($name),*];
+
+            /// Unknown names, which are most, cost a comparison of lengths.
+            #[inline]
+            pub fn is_known(name: &[u8]) -> bool {
+                $(name == $name.as_bytes())||*
+            }
+
+            /// `None` if the name is not one of [`Self::NAMES`]; `Some(Err(_))` if the fields are malformed, so that the
+            /// whole line is untrustworthy.
+            pub fn parse(point: &Point<'_>) -> Option<Result<Self, BadLine>> {
+                match point.name() {
+                    $($name => Some(decode(point).map(Self::$kind)),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
 mod kinds;
 mod recorded;
-mod slot_peaks;
 
 pub use kinds::*;
-pub use slot_peaks::SlotPeaks;
 
 #[cfg(test)]
 mod tests;

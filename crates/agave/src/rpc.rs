@@ -3,20 +3,19 @@
 //! Agave answers JSON-RPC batches, so one POST carries a whole poll ([`Batch`]); answers are
 //! matched by id, not by order. RPC opens only after start-up, and only with `--rpc-port`.
 
-mod genesis;
-mod single;
-mod stakes;
+mod accounts;
 mod votes;
 
-pub use genesis::{ALPENGLOW_GATE, FeatureGate, GenesisCertificate, feature_gate_params};
-pub use single::{PROBES, answered, request_body, result};
-pub use stakes::{PendingStake, StakeAccounts, stake_accounts_params};
+pub use accounts::{
+    ALPENGLOW_GATE, FeatureGate, GenesisCertificate, PendingStake, StakeAccounts,
+    feature_gate_params, stake_accounts_params,
+};
 pub use votes::{
     BlockProduction, ClusterNode, ClusterNodes, CreditUnit, InContext, LAMPORTS_PER_SOL,
     LeaderSchedule, LeaderSlots, NOT_IN_LEADER_SCHEDULE, SlotRange, VoteAccount, VoteAccounts,
 };
 
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
@@ -252,6 +251,57 @@ impl Batch {
             call.answer(responses.swap_remove(at))
         };
         Ok((1..).zip(&self.calls).map(&mut match_answer).collect())
+    }
+}
+
+/// Methods without parameters, which every validator with RPC offers and answers from memory.
+pub const PROBES: [&str; 6] = [
+    "getSlot",
+    "getBlockHeight",
+    "getEpochInfo",
+    "getLatestBlockhash",
+    "getTransactionCount",
+    "getHealth",
+];
+
+/// The body to POST as `application/json`; `params` is an array.
+pub fn request_body(method: &'static str, params: &Value, id: u64) -> String {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
+}
+
+/// Checks the id and that the node did not refuse; ignores the result.
+pub fn answered(method: &'static str, id: u64, body: &[u8]) -> Result<(), Error> {
+    result::<IgnoredAny>(method, id, body).map(drop)
+}
+
+pub fn result<'a, T: Deserialize<'a>>(
+    method: &'static str,
+    id: u64,
+    body: &'a [u8],
+) -> Result<T, Error> {
+    let response: Response<'a, T> =
+        json::read(body).map_err(|why| parse_failure(method, id, body, why))?;
+    if response.id != Some(id) {
+        return Err(Error::MissingAnswer { method });
+    }
+    response
+        .outcome()?
+        .map_err(|error| error.into_error(method))
+}
+
+/// Distinguishes a result of the wrong type from a body that is no answer.
+fn parse_failure(method: &'static str, id: u64, body: &[u8], why: Error) -> Error {
+    let answer = json::read::<Response<'_>>(body);
+    if answer.as_ref().is_ok_and(|answer| answer.id != Some(id)) {
+        return Error::MissingAnswer { method };
+    }
+    match (answer.and_then(Response::outcome), why) {
+        (Ok(Ok(result)), Error::NotJsonRpc { why, .. }) => Error::UnexpectedResult {
+            method,
+            why,
+            text: Excerpt::of(result.get().as_bytes()),
+        },
+        (_, why) => why,
     }
 }
 

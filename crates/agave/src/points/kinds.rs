@@ -1,4 +1,4 @@
-use super::fields::{Datapoint, FromValue, datapoints, decode};
+use super::{Datapoint, FromValue, decode};
 use crate::{
     BadLine,
     line::{Point, Value},

@@ -1,3 +1,5 @@
+mod slot_peaks;
+
 use super::*;
 use crate::{Reason, line::Point};
 use std::{collections::HashSet, mem::discriminant};

@@ -1,3 +1,5 @@
+mod single;
+
 use super::*;
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
-//! Stake that activates or deactivates at the end of an epoch, from `getProgramAccounts` of the
-//! stake program.
+//! Data of accounts: stake that changes at the end of an epoch, and the feature gate of Alpenglow.
+//! Also its genesis certificate. All methods need `--full-rpc-api`.
 //!
-//! Offsets are those of `StakeStateV2::Stake` in 2.0 to 4.4. The method needs `--full-rpc-api`, and
-//! reads all accounts of the node unless it has `--account-index program-id`.
+//! Offsets are those of `StakeStateV2::Stake` in 2.0 to 4.4. `getProgramAccounts` reads all accounts
+//! of the node unless it has `--account-index program-id`.
 
 use serde::{
     Deserialize,
@@ -106,60 +106,62 @@ impl<'de> Deserialize<'de> for Delegation {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::rpc::result;
+/// The gate of SIMD-0326 from 4.3 on. No public cluster activated the other gate, of 4.2.2.
+pub const ALPENGLOW_GATE: &str = "A1pengvuM6JEcyNuTnMqepBKhwHE3N6PmUrdATGawhJS";
+const FEATURE_PROGRAM: &str = "Feature111111111111111111111111111111111111";
+/// A tag byte, and the slot.
+const GATE_BYTES: usize = 9;
 
-    fn answer(fields: &[[u64; 3]]) -> StakeAccounts {
-        let account = |fields: &[u64; 3]| {
-            let data = bs58::encode(fields.map(u64::to_le_bytes).concat()).into_string();
-            json!({"pubkey": "s", "account": {"data": [data, "base58"], "lamports": 1, "owner": STAKE_PROGRAM, "space": 200}})
+/// `getAgGenesisCert` without the signature; null if there is no certificate. Since 4.2.2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct GenesisCertificate {
+    pub block: GenesisBlock,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct GenesisBlock {
+    /// 0 if the cluster began with Alpenglow.
+    pub slot: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FeatureGate {
+    /// No account, an account that is not a feature, or a pending feature.
+    Inactive,
+    ActiveSince(u64),
+}
+
+pub fn feature_gate_params(gate: &str) -> Value {
+    let slice = json!({"offset": 0, "length": GATE_BYTES});
+    json!([gate, {"commitment": "finalized", "encoding": "base58", "dataSlice": slice}])
+}
+
+impl<'de> Deserialize<'de> for FeatureGate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Account {
+            owner: String,
+            data: (String, String),
+        }
+
+        let Some(Account { owner, data }) = Option::<Account>::deserialize(deserializer)? else {
+            return Ok(Self::Inactive);
         };
-        let result_of =
-            json!({"id": 1, "result": fields.iter().map(account).collect::<Vec<_>>()}).to_string();
-        result("getProgramAccounts", 1, result_of.as_bytes()).unwrap()
-    }
-
-    #[test]
-    fn stake_activated_or_deactivated_this_epoch_is_in_transition() {
-        let never = u64::MAX;
-        let accounts = answer(&[
-            [1, never, never],
-            [2, 4, never],
-            [4, 5, never],
-            [8, 5, 5],
-            [16, 3, 5],
-            [32, never, 5],
-            [64, 2, 4],
-        ]);
-        assert_eq!(
-            accounts.pending_stake(5),
-            PendingStake {
-                activating: 4,
-                deactivating: 48
-            }
-        );
-        assert_eq!(accounts.pending_stake(9), PendingStake::default());
-        assert_eq!(
-            answer(&[[u64::MAX, 5, never], [1, 5, never]])
-                .pending_stake(5)
-                .activating,
-            u64::MAX
-        );
-    }
-
-    #[test]
-    fn an_invalid_stake_delegation_is_refused() {
-        for data in [
-            json!(["", "base58"]),
-            json!(["AAAA", "base64"]),
-            json!(["0OIl", "base58"]),
-            json!(["1".repeat(25), "base58"]),
-        ] {
-            let accounts = json!([{"account": {"data": data}}]);
-            let error = serde_json::from_value::<StakeAccounts>(accounts).unwrap_err();
-            assert!(error.to_string().contains("24 bytes"), "{error}");
+        if owner != FEATURE_PROGRAM {
+            return Ok(Self::Inactive);
+        }
+        let mut bytes = [0; GATE_BYTES];
+        let (text, encoding) = data;
+        let length = bs58::decode(text).onto(&mut bytes).ok();
+        match (bytes, length.filter(|_| encoding == "base58")) {
+            ([0, ..], Some(1..)) => Ok(Self::Inactive),
+            ([1, slot @ ..], Some(GATE_BYTES)) => Ok(Self::ActiveSince(u64::from_le_bytes(slot))),
+            _ => Err(D::Error::custom(
+                "expected 9 bytes of a feature account in base58",
+            )),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

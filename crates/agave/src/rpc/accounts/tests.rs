@@ -1,0 +1,2 @@
+mod genesis;
+mod stakes;
