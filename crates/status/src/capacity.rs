@@ -1,9 +1,6 @@
 //! File systems, disks, UDP and open files.
 
-use crate::{
-    part::{StatusItem, Tone},
-    readings::Readings,
-};
+use crate::{StatusItem, Tone, readings::Readings};
 use faultline_metrics::metrics::{process as p, resources as m};
 use faultline_text::{bytes_f64, percent, seconds, short};
 

@@ -8,10 +8,8 @@ mod capacity;
 mod evidence;
 mod figures;
 mod memory;
-mod part;
 mod pools;
 mod readings;
-mod sources;
 mod target;
 mod thresholds;
 mod votes;
@@ -27,15 +25,14 @@ pub use evidence::{
 };
 pub use figures::{Figure, LastMinute};
 pub use memory::{LevelStatus, MemoryStatus};
-pub use part::{StatusItem, Tone};
 pub use pools::{PerSlot, Pool, SlotTimes, TimeHistogram};
-pub use sources::SourceStatus;
 pub use target::{Fact, Target};
 
-use faultline_metrics::{Source, Stamp, Tick, metrics};
+use std::collections::BTreeMap;
+
+use faultline_metrics::{Source, Stamp, Status as ProblemStatus, Tick, metrics};
 use readings::Readings;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// The version of the JSON. It changes when a field changes its meaning or is removed. Readers
 /// ignore unknown fields.
@@ -121,7 +118,7 @@ impl Status {
             slots: SlotTimes::of(readings),
             per_slot: PerSlot::of(&inputs),
             pools: pools::pools(readings),
-            sources: sources::sources(readings, now),
+            sources: sources(readings, now),
         }
     }
 
@@ -133,6 +130,90 @@ impl Status {
     pub fn source(&self, source: Source) -> Option<&SourceStatus> {
         self.sources.iter().find(|one| one.name == source.name())
     }
+}
+
+/// How urgent something is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tone {
+    Good,
+    Warn,
+    Bad,
+    /// Neutral; also stands for an unknown tone of a newer release.
+    #[default]
+    #[serde(other)]
+    Plain,
+}
+
+/// One of several facts that are shown in one line. Its text may contain names from elsewhere: a page has to escape it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatusItem {
+    pub text: String,
+    pub tone: Tone,
+}
+
+impl StatusItem {
+    pub(crate) fn new(text: impl Into<String>, tone: Tone) -> Self {
+        StatusItem {
+            text: text.into(),
+            tone,
+        }
+    }
+
+    pub(crate) fn plain(text: impl Into<String>) -> Self {
+        StatusItem::new(text, Tone::Plain)
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SourceStatus {
+    pub name: String,
+    pub is_up: bool,
+    /// Time of the newest values, in seconds since 1970. Datapoints have that of the push.
+    pub values_from: Option<f64>,
+    /// Seconds since it was sampled.
+    pub age: f64,
+    /// Seconds that the sample took.
+    pub took: f64,
+    /// Problems since the start, by kind.
+    pub problems: BTreeMap<String, f64>,
+    /// Number of problems of this sample.
+    pub current_problems: usize,
+    /// Kind and description of the newest problem of this sample.
+    pub newest_problem: Option<(String, String)>,
+}
+
+/// Each source once: the daemon has a second batch, with the metrics of all sources.
+fn sources(readings: Readings<'_>, now: Stamp) -> Vec<SourceStatus> {
+    let mut sources: Vec<SourceStatus> = Vec::new();
+    for batch in &readings.0.batches {
+        let name = batch.source.name();
+        if sources.iter().any(|known| known.name == name) {
+            continue;
+        }
+        let problems = ProblemStatus::ALL.iter().filter_map(|kind| {
+            let count =
+                readings.number_of(&metrics::daemon::SOURCE_PROBLEMS, &[name, kind.name()])?;
+            (count > 0.0).then(|| (kind.name().to_owned(), count))
+        });
+        let push = readings
+            .number(&metrics::daemon::LAST_PUSH)
+            .filter(|_| batch.source == Source::Datapoints);
+        let newest = batch.problems.last();
+        sources.push(SourceStatus {
+            name: name.to_owned(),
+            is_up: batch.up,
+            values_from: push
+                .or_else(|| readings.number_of(&metrics::daemon::SOURCE_LAST_SUCCESS, &[name])),
+            age: now.since(batch.at).as_secs_f64(),
+            took: batch.took.as_secs_f64(),
+            problems: problems.collect(),
+            current_problems: batch.problems.len(),
+            newest_problem: newest
+                .map(|problem| (problem.status.name().to_owned(), problem.what.clone())),
+        });
+    }
+    sources
 }
 
 #[cfg(test)]

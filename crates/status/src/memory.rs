@@ -1,10 +1,6 @@
 //! The memory headroom of a tick, in numbers and in words.
 
-use crate::{
-    part::{StatusItem, Tone},
-    readings::Readings,
-    thresholds::OOM_AHEAD_SHARE,
-};
+use crate::{StatusItem, Tone, readings::Readings, thresholds::OOM_AHEAD_SHARE};
 use faultline_metrics::{Tick, metrics::memory as m};
 use faultline_text::{bytes_f64, percent};
 use serde::{Deserialize, Serialize};

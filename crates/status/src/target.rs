@@ -1,10 +1,8 @@
 //! The process that is followed, and what it is doing.
 
 use crate::{
-    part::{
-        StatusItem,
-        Tone::{self, Bad, Good, Warn},
-    },
+    StatusItem,
+    Tone::{self, Bad, Good, Warn},
     readings::{Readings, label},
 };
 use faultline_metrics::{

@@ -1,9 +1,6 @@
 //! Votes, leader slots and rewards. The migration to Alpenglow changes what is counted.
 
-use crate::{
-    part::{StatusItem, Tone},
-    readings::Readings,
-};
+use crate::{StatusItem, Tone, readings::Readings};
 use faultline_metrics::{
     Metric, Source,
     metrics::{validator as v, votes as m},
