@@ -1,12 +1,12 @@
 //! Reads TOML settings key by key, and reports every mistake with its line.
 
 mod table;
-mod unique;
 mod values;
 
 pub use table::Table;
-pub use unique::{Unique, distinct};
-pub use values::{choice, flag, number, several, size, text, time, wanted, whole, within};
+pub use values::{
+    Unique, choice, distinct, flag, number, several, size, text, time, wanted, whole, within,
+};
 
 use std::{
     cell::RefCell,
@@ -61,28 +61,12 @@ impl fmt::Display for ConfigError {
 }
 
 /// `sections` reads the known keys and finishes the table. For text that is not TOML, returns
-/// `None` and only the parser's errors.
+/// `None` and only the parser's errors. Without `quotes_line` they do not quote the line: the address
+/// of a node in it may contain an API key.
 pub fn read<T>(
     text: &str,
     file: Option<&Path>,
-    sections: impl FnOnce(Table<'_>) -> T,
-) -> (Option<T>, Vec<ConfigError>) {
-    read_lines(text, (file, true), sections)
-}
-
-/// Like [`read`], but syntax errors do not quote the line: the address of a node in it may contain
-/// an API key.
-pub fn read_secret<T>(
-    text: &str,
-    file: Option<&Path>,
-    sections: impl FnOnce(Table<'_>) -> T,
-) -> (Option<T>, Vec<ConfigError>) {
-    read_lines(text, (file, false), sections)
-}
-
-fn read_lines<T>(
-    text: &str,
-    (file, quotes_line): (Option<&Path>, bool),
+    quotes_line: bool,
     sections: impl FnOnce(Table<'_>) -> T,
 ) -> (Option<T>, Vec<ConfigError>) {
     let (top, errors) = DeTable::parse_recoverable(text);
@@ -95,7 +79,7 @@ fn read_lines<T>(
     if !found.is_empty() {
         return (None, found.in_order());
     }
-    let read = sections(Table::top(top.get_ref(), &found));
+    let read = sections(Table::new(String::new(), 0, top.get_ref(), &found));
     (Some(read), found.in_order())
 }
 

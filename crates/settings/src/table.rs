@@ -25,11 +25,7 @@ pub struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    pub(crate) fn top(entries: &'a DeTable<'a>, errors: &'a ConfigErrors<'a>) -> Self {
-        Table::new(String::new(), 0, entries, errors)
-    }
-
-    fn new(
+    pub(crate) fn new(
         path: String,
         offset: usize,
         entries: &'a DeTable<'a>,

@@ -1,10 +1,13 @@
+use std::{fmt, ops::RangeInclusive, time::Duration};
+
 use faultline_text::{parse_size, parse_time};
-use std::{fmt, time::Duration};
 use toml::de::DeValue;
+
+use crate::ConfigErrors;
 
 pub const EMPTY: &str = "is empty; leave the key out instead";
 
-pub fn kind(value: &DeValue<'_>) -> String {
+fn kind(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => format!("the string {text:?}"),
         DeValue::Integer(number) => format!("the number {}", number.as_str()),
@@ -62,7 +65,7 @@ pub fn whole(value: &DeValue<'_>) -> Result<u64, String> {
 
 pub fn within<T: TryFrom<u64> + PartialOrd + fmt::Display>(
     value: &DeValue<'_>,
-    range: std::ops::RangeInclusive<T>,
+    range: RangeInclusive<T>,
 ) -> Result<T, String> {
     let wanted = || {
         wanted(
@@ -108,3 +111,70 @@ pub fn choice<T: Copy>(value: &DeValue<'_>, words: &[(&str, T)]) -> Result<T, St
         wanted(&format!("one of {}", all.join(", ")), value)
     })
 }
+
+#[derive(Debug)]
+pub struct Unique<K>(Vec<(K, Option<usize>)>);
+
+impl<K> Default for Unique<K> {
+    fn default() -> Self {
+        Unique(Vec::new())
+    }
+}
+
+impl<K: PartialEq> Unique<K> {
+    /// Refuses an entry with the key of another one, and names the lines of both; false if it is
+    /// refused. `what` names the entry.
+    pub fn insert(
+        &mut self,
+        key: K,
+        line: Option<usize>,
+        what: impl fmt::Display,
+        errors: &ConfigErrors<'_>,
+    ) -> bool {
+        let Some((_, first)) = self.0.iter().find(|(known, _)| *known == key) else {
+            self.0.push((key, line));
+            return true;
+        };
+        let lines = match (first, line) {
+            (Some(first), Some(line)) if *first != line => {
+                format!(", in lines {first} and {line}")
+            }
+            _ => String::new(),
+        };
+        errors.push(
+            line,
+            format!("{what} is given twice{lines}: remove or change one"),
+        );
+        false
+    }
+}
+
+/// An array of different values. Errors name the positions of equal items.
+pub fn distinct<T: PartialEq>(
+    value: &DeValue<'_>,
+    read: impl Fn(&DeValue<'_>) -> Result<T, String>,
+) -> Result<Vec<T>, String> {
+    let values = several(value, read)?;
+    let items = value.as_array().into_iter().flat_map(|items| items.iter());
+    let items: Vec<_> = items.map(|item| item.get_ref()).collect();
+    for (index, value) in values.iter().enumerate() {
+        let Some(first) = values.iter().position(|other| other == value) else {
+            continue;
+        };
+        if let (Some(earlier), Some(later)) = (items.get(first), items.get(index))
+            && first < index
+        {
+            return Err(format!(
+                "item {}, {}, is the same as item {}, {}: keep one",
+                index + 1,
+                kind(later),
+                first + 1,
+                kind(earlier),
+            ));
+        }
+    }
+    Ok(values)
+}
+
+#[cfg(test)]
+mod tests;

@@ -65,11 +65,12 @@ impl Campaign {
         let content = fs::read_to_string(&file).with_context(|| {
             format!("{}: a campaign is a folder with this file", file.display())
         })?;
-        let (campaign, mistakes) = faultline_settings::read(&content, Some(&file), |mut top| {
-            let campaign = sections(&mut top, &folder);
-            top.finish();
-            campaign
-        });
+        let (campaign, mistakes) =
+            faultline_settings::read(&content, Some(&file), true, |mut top| {
+                let campaign = sections(&mut top, &folder);
+                top.finish();
+                campaign
+            });
         let Some(mut campaign) = campaign.filter(|_| mistakes.is_empty()) else {
             bail!(all(&mistakes))
         };

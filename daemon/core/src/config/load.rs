@@ -35,7 +35,7 @@ pub fn parse(text: &str) -> Result<Config, Vec<ConfigError>> {
 }
 
 fn parse_all(text: &str) -> (Config, Vec<ConfigError>) {
-    let (config, errors) = faultline_settings::read(text, None, sections);
+    let (config, errors) = faultline_settings::read(text, None, true, sections);
     (config.unwrap_or_default(), errors)
 }
 

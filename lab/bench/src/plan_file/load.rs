@@ -51,7 +51,7 @@ struct Request {
 /// Relative paths are relative to the folder of `file`.
 pub fn parse(text: &str, file: &Path) -> Result<(Plan, Option<PathBuf>), Vec<ConfigError>> {
     let folder = file.parent().unwrap_or(Path::new("")).to_owned();
-    let (read, mistakes) = faultline_settings::read_secret(text, Some(file), |mut top| {
+    let (read, mistakes) = faultline_settings::read(text, Some(file), false, |mut top| {
         let mut plan = Plan::default();
         let ca_file = top.take("ca", |v| Ok(folder.join(self::text(v)?)));
         schedule(&mut top, &mut plan);

@@ -61,7 +61,7 @@ pub fn load(file: &Path) -> Result<Plan, Vec<ConfigError>> {
 /// Returns all mistakes.
 pub fn parse(text: &str, file: &Path) -> Result<Plan, Vec<ConfigError>> {
     let plan_folder = PlanFolder(file.parent().unwrap_or(Path::new("/")).to_owned());
-    let (plan, mistakes) = faultline_settings::read(text, Some(file), |mut top| {
+    let (plan, mistakes) = faultline_settings::read(text, Some(file), true, |mut top| {
         let (plan, source_lines) = sections(&mut top, &plan_folder);
         let errors = top.errors();
         top.finish();

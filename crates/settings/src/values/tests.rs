@@ -1,0 +1,41 @@
+use super::*;
+use crate::{read, text};
+
+/// The mistakes of a list of lower-case names and of tables with names.
+fn mistakes(settings: &str) -> Vec<String> {
+    let (_, found) = read(settings, None, true, |mut top| {
+        top.take("names", |v| distinct(v, |v| Ok(text(v)?.to_lowercase())));
+        let mut unique = Unique::default();
+        top.tables("table", |t| {
+            let name = t.take("name", text).unwrap_or_default();
+            unique.insert(
+                name.clone(),
+                t.line(),
+                format!("table {name:?}"),
+                t.errors(),
+            );
+        });
+        top.finish();
+    });
+    found.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_duplicate_item_is_refused_naming_both_positions() {
+    assert_eq!(
+        mistakes("names = [\"a\", \"B\", \"b\"]"),
+        [
+            "line 1: names: item 3, the string \"b\", is the same as item 2, the string \"B\": keep one"
+        ]
+    );
+    assert!(mistakes("names = [\"a\", \"b\"]").is_empty());
+}
+
+#[test]
+fn a_duplicate_table_key_is_refused_naming_both_lines() {
+    let table = "[[table]]\nname = \"x\"\n";
+    assert_eq!(
+        mistakes(&format!("{table}[[table]]\nname = \"y\"\n{table}")),
+        ["line 6: table \"x\" is given twice, in lines 2 and 6: remove or change one"]
+    );
+}
