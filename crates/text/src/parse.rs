@@ -7,11 +7,8 @@ const MAX_TIME: Duration = Duration::from_secs(366 * 86_400);
 /// `0` needs no unit. Fails without a unit, for an ambiguous one (`GB`), without a number, and
 /// above 8 EiB.
 pub fn parse_size(text: &str) -> Result<u64, String> {
-    let split = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let shift = match unit.trim() {
+    let (number, unit) = number_and_unit(text);
+    let shift = match unit {
         "K" | "KiB" => 10,
         "M" | "MiB" => 20,
         "G" | "GiB" => 30,
@@ -23,7 +20,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
             ));
         }
         "kB" | "KB" | "MB" | "GB" | "TB" => {
-            let letter = unit.trim().get(..1).unwrap_or_default().to_uppercase();
+            let letter = unit.get(..1).unwrap_or_default().to_uppercase();
             let both = format!("{number}{letter}");
             return Err(format!(
                 "{text:?}: some read powers of 1000, some of 1024; write \"{both}\" or \"{both}iB\" for powers of 1024"
@@ -43,11 +40,8 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 
 /// `1500ms`, `90s`, `30m`, `12h`, `1.5d`; at most a year.
 pub fn parse_time(text: &str) -> Result<Duration, String> {
-    let split = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let milliseconds = match unit.trim() {
+    let (number, unit) = number_and_unit(text);
+    let milliseconds = match unit {
         "ms" => 1,
         "s" => 1000,
         "m" => 60_000,
@@ -65,6 +59,12 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
         .map(Duration::from_millis);
     time.filter(|time| *time <= MAX_TIME)
         .ok_or_else(|| format!("{text:?} is not a time of at most a year: write it as 12h or 90s"))
+}
+
+fn number_and_unit(text: &str) -> (&str, &str) {
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let (number, unit) = text.split_at(text.len() - unit.len());
+    (number, unit.trim())
 }
 
 /// A decimal number times `unit`, without the remaining fraction. `None` if it is not a number.

@@ -4,23 +4,22 @@ use std::time::Duration;
 
 /// `2026-01-31 23:59:59 UTC`.
 pub fn moment(unix_ns: i64) -> String {
-    DateTime::from_timestamp_nanos(unix_ns)
-        .format("%Y-%m-%d %H:%M:%S UTC")
-        .to_string()
+    utc(unix_ns, "%Y-%m-%d %H:%M:%S UTC")
 }
 
 /// `2026-01-31`.
 pub fn day(unix_ns: i64) -> String {
-    DateTime::from_timestamp_nanos(unix_ns)
-        .format("%Y-%m-%d")
-        .to_string()
+    utc(unix_ns, "%Y-%m-%d")
 }
 
 /// `20260131T235959Z`, for names of files.
 pub fn stamp(unix_ns: i64) -> String {
-    DateTime::from_timestamp_nanos(unix_ns)
-        .format("%Y%m%dT%H%M%SZ")
-        .to_string()
+    utc(unix_ns, "%Y%m%dT%H%M%SZ")
+}
+
+fn utc(unix_ns: i64, format: &str) -> String {
+    let time = DateTime::from_timestamp_nanos(unix_ns);
+    time.format(format).to_string()
 }
 
 /// `0.34 ms`, `250 ms`, `3.5 s`, `4 min 5 s`, `12 h`, `3 d 4 h`.
