@@ -1,8 +1,6 @@
 //! Answers of a mock validator in the real format: JSON-RPC over HTTP and on the admin socket. The demo of the daemon
 //! and the simulated validator of the tests share this code; their scenarios differ.
 
-mod account;
-mod alpenglow;
 mod votes;
 
 use serde_json::{Value, json};
@@ -129,7 +127,7 @@ impl NodeState {
                 Value::Null,
             )),
             "validatorAdmissionTicketStatus" if self.consensus == Consensus::Alpenglow => {
-                Ok(alpenglow::admission(self))
+                Ok(votes::admission(self))
             }
             _ => Err(NO_SUCH_METHOD),
         };
@@ -172,7 +170,7 @@ impl NodeState {
             "getVersion" => Ok(json!({"solana-core": self.consensus.version(), "feature-set": 0})),
             "getIdentity" => Ok(json!({"identity": self.identity})),
             "getAgGenesisCert" if self.consensus == Consensus::Alpenglow => {
-                Ok(alpenglow::genesis_certificate())
+                Ok(votes::genesis_certificate())
             }
             "getVoteAccounts" if self.voters == 0 => Ok(json!({"current": [], "delinquent": []})),
             other if self.voters > 0 => {

@@ -3,12 +3,9 @@
 //! The validator votes for nearly each slot, leads four slots in every four hundred and loses some
 //! of them.
 
-use super::{
-    Consensus, NodeState, SLOTS_IN_EPOCH,
-    account::{LAMPORTS_PER_SOL, MAX_CREDIT_ENTRIES, STAKE, VOTE_ACCOUNT, credits_until},
-    alpenglow,
-};
 use serde_json::{Map, Value, json};
+
+use super::{Consensus, GENESIS_BLOCK, NodeState, SLOTS_IN_EPOCH};
 
 const GENESIS: &str = "DemoGenesis111111111111111111111111111111111";
 
@@ -157,7 +154,7 @@ fn vote_account(
     let entries = if tower {
         credits_until(state.slot, credits)
     } else {
-        alpenglow::credits(state, stake, credits)
+        alpenglow_credits(state, stake, credits)
     };
     let entries = &entries[entries.len().saturating_sub(MAX_CREDIT_ENTRIES)..];
     let mut account = json!({
@@ -193,6 +190,83 @@ fn block_production(state: &NodeState, index: u64) -> Value {
         ),
     ]);
     json!({"byIdentity": by_identity, "range": {"firstSlot": state.slot - index, "lastSlot": state.slot}})
+}
+
+const VOTE_ACCOUNT: &str = "DemoVoteAccount11111111111111111111111111111";
+/// In SOL.
+const STAKE: u64 = 400_000;
+const LAMPORTS_PER_SOL: u64 = 1_000_000_000;
+/// Epochs in `epochCredits` of one answer.
+const MAX_CREDIT_ENTRIES: usize = 5;
+
+/// For each of the last epochs: its number, credits at its end or at `slot`, credits at its
+/// beginning.
+fn credits_until(slot: u64, per_hundred_slots: u64) -> Vec<[u64; 3]> {
+    let (epoch, index) = (slot / SLOTS_IN_EPOCH, slot % SLOTS_IN_EPOCH);
+    let first = epoch.saturating_sub(MAX_CREDIT_ENTRIES as u64 - 1);
+    let earned = |slots: u64| slots * per_hundred_slots / 100;
+    let entry = |of: u64| {
+        let before = of * earned(SLOTS_IN_EPOCH);
+        let slots = if of == epoch { index } else { SLOTS_IN_EPOCH };
+        [of, before + earned(slots), before]
+    };
+    (first..=epoch).map(entry).collect()
+}
+
+/// Separates credits from lamports in `epochCredits`, in the epoch of the migration.
+const MARKER: [u64; 3] = [u64::MAX; 3];
+/// 1 SOL of stake earns one lamport in a slot of this many milliseconds: about 6.7 % a year.
+const MS_PER_LAMPORT: u64 = 472;
+/// Tower credits for a hundred slots if each vote is immediate.
+const MAX_CREDITS: u64 = 1_600;
+
+pub fn genesis_certificate() -> Value {
+    json!({
+        "block": {"slot": GENESIS_BLOCK, "blockId": vec![7; 32]},
+        "signature": {"signature": vec![7; 192], "bitmap": [0, 6, 0, 63]},
+    })
+}
+
+/// Entries of `epochCredits`: more than one answer contains. Lamports continue from the last
+/// credits.
+fn alpenglow_credits(state: &NodeState, stake: u64, per_hundred_slots: u64) -> Vec<[u64; 3]> {
+    let (migration, epoch) = (GENESIS_BLOCK / SLOTS_IN_EPOCH, state.slot / SLOTS_IN_EPOCH);
+    let first = migration.max(epoch.saturating_sub(MAX_CREDIT_ENTRIES as u64 - 1));
+    let mut entries = credits_until(GENESIS_BLOCK, per_hundred_slots);
+    let before = entries.last().map_or(0, |[_, end, _]| *end);
+    entries.push(MARKER);
+    let until = |slot: u64| {
+        let slots = slot.min(state.slot).saturating_sub(GENESIS_BLOCK);
+        before + reward(state, stake, per_hundred_slots, slots)
+    };
+    let entry = |of: u64| {
+        [
+            of,
+            until((of + 1) * SLOTS_IN_EPOCH),
+            until(of * SLOTS_IN_EPOCH),
+        ]
+    };
+    entries.extend((first..=epoch).map(entry));
+    entries
+}
+
+fn reward(state: &NodeState, stake: u64, per_hundred_slots: u64, slots: u64) -> u64 {
+    let ms = u64::try_from(state.slot_time.as_millis()).unwrap_or(u64::MAX);
+    stake * slots * ms / MS_PER_LAMPORT / MAX_CREDITS * per_hundred_slots
+}
+
+pub fn admission(state: &NodeState) -> Value {
+    let votes = state.voters > 0;
+    let account = bs58::decode(VOTE_ACCOUNT).into_vec().unwrap_or_default();
+    json!({
+        "current_epoch": state.slot / SLOTS_IN_EPOCH,
+        "current_epoch_vote_account_stake": if votes { STAKE * LAMPORTS_PER_SOL } else { 0 },
+        "current_epoch_vote_accounts": state.voters,
+        "in_current_epoch_vat": votes,
+        "next_epoch_vat_failure_reason": if votes { Value::Null } else { json!("VoteAccountNotFound") },
+        "vote_account": account,
+        "voting_enabled": votes,
+    })
 }
 
 #[cfg(test)]
