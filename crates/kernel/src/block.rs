@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    HostRoot, ParseError,
+    HostRoot, Parsed,
     parse::{cgroup::Device, mountinfo::Mount, number},
     text::only_line,
 };
@@ -129,7 +129,7 @@ fn text(file: &Path) -> Option<String> {
     read(file, only_line).filter(|text| !text.is_empty())
 }
 
-fn read<T>(file: &Path, parse: impl FnOnce(&[u8]) -> Result<T, ParseError>) -> Option<T> {
+fn read<T>(file: &Path, parse: impl FnOnce(&[u8]) -> Parsed<T>) -> Option<T> {
     parse(&fs::read(file).ok()?).ok()
 }
 

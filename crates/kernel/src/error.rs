@@ -4,6 +4,10 @@ use rustix::io::Errno;
 
 const QUOTED_CHARS: usize = 80;
 
+pub type Result<T, E = ReadError> = std::result::Result<T, E>;
+
+pub type Parsed<T> = Result<T, ParseError>;
+
 /// Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {

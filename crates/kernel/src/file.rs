@@ -5,7 +5,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::{ParseError, ReadError};
+use crate::{Parsed, ReadError, Result};
 
 /// Most kernel files fit; a larger one grows the buffer once.
 const INITIAL_CAPACITY: usize = 4096;
@@ -78,11 +78,7 @@ pub struct OpenFile {
 }
 
 impl OpenFile {
-    pub(crate) fn open(
-        owner: Owner,
-        path: Arc<Path>,
-        read_mode: ReadMode,
-    ) -> Result<Self, ReadError> {
+    pub(crate) fn open(owner: Owner, path: Arc<Path>, read_mode: ReadMode) -> Result<Self> {
         match owner.open(&path) {
             Ok(fd) => Ok(Self {
                 fd,
@@ -100,7 +96,7 @@ impl OpenFile {
 
     /// Replaces the contents of `buffer` with the whole file. Allocates only if the file is larger
     /// than the buffer. After an error the contents are undefined.
-    pub fn read<'b>(&self, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], ReadError> {
+    pub fn read<'b>(&self, buffer: &'b mut Vec<u8>) -> Result<&'b [u8]> {
         match read_whole(&self.fd, self.read_mode, buffer) {
             // Some files of an exiting process are empty instead of failing.
             Ok(()) if buffer.is_empty() && !self.owner.still_exists() => Err(ReadError::Gone {
@@ -116,8 +112,8 @@ impl OpenFile {
     pub fn parse<T>(
         &self,
         buffer: &mut Vec<u8>,
-        parse: impl FnOnce(&[u8]) -> Result<T, ParseError>,
-    ) -> Result<T, ReadError> {
+        parse: impl FnOnce(&[u8]) -> Parsed<T>,
+    ) -> Result<T> {
         parse(self.read(buffer)?).map_err(|error| error.at(Arc::clone(&self.path)))
     }
 }
@@ -183,13 +179,13 @@ impl LazyFile {
     pub fn parse<T>(
         &mut self,
         buffer: &mut Vec<u8>,
-        parse: impl FnOnce(&[u8]) -> Result<T, ParseError>,
-    ) -> Result<T, ReadError> {
+        parse: impl FnOnce(&[u8]) -> Parsed<T>,
+    ) -> Result<T> {
         self.read(buffer)?;
         parse(buffer).map_err(|error| error.at(Arc::clone(&self.path)))
     }
 
-    fn read(&mut self, buffer: &mut Vec<u8>) -> Result<(), ReadError> {
+    fn read(&mut self, buffer: &mut Vec<u8>) -> Result<()> {
         if let Some(open) = &self.open {
             match open.read(buffer) {
                 Ok(_) => return Ok(()),

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 pub use crate::location::Space;
 use crate::{
-    HostRoot, ReadError,
+    HostRoot, Result,
     location::{Location, locate_folder, mount_of, open_below, open_root, space},
     parse::mountinfo::{self, Mount},
 };
@@ -23,7 +23,7 @@ pub struct Mounts {
 
 impl Mounts {
     /// Needs no privilege. `Absent` or `Gone` if the process has ended.
-    pub fn read(root: &HostRoot, pid: Option<u32>) -> Result<Self, ReadError> {
+    pub fn read(root: &HostRoot, pid: Option<u32>) -> Result<Self> {
         let of = |process: &str| root.read_proc(&format!("{process}/mountinfo"), mountinfo::parse);
         let process = pid
             .map(|pid| of(&pid.to_string()))

@@ -8,7 +8,7 @@ pub use disks::{Disk, Partition};
 use std::collections::BTreeSet;
 
 use crate::{
-    ErrorKind, HostRoot, ParseError, ReadError,
+    ErrorKind, HostRoot, Parsed, ReadError, Result,
     cpus::is_cpu,
     parse::{
         cpu::Cpuinfo,
@@ -92,19 +92,11 @@ struct HardwareReader<'a> {
 }
 
 impl HardwareReader<'_> {
-    fn proc<T>(
-        &mut self,
-        relative: &str,
-        parse: impl FnOnce(&[u8]) -> Result<T, ParseError>,
-    ) -> Option<T> {
+    fn proc<T>(&mut self, relative: &str, parse: impl FnOnce(&[u8]) -> Parsed<T>) -> Option<T> {
         self.value_or_problem(self.root.read_proc(relative, parse))
     }
 
-    fn sys<T>(
-        &mut self,
-        relative: &str,
-        parse: impl FnOnce(&[u8]) -> Result<T, ParseError>,
-    ) -> Option<T> {
+    fn sys<T>(&mut self, relative: &str, parse: impl FnOnce(&[u8]) -> Parsed<T>) -> Option<T> {
         self.value_or_problem(self.root.read_sys(relative, parse))
     }
 
@@ -116,7 +108,7 @@ impl HardwareReader<'_> {
         names
     }
 
-    fn value_or_problem<T>(&mut self, result: Result<T, ReadError>) -> Option<T> {
+    fn value_or_problem<T>(&mut self, result: Result<T>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
             // Most sysfs files are missing on some machine.

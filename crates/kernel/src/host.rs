@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    IgnoredSignals, ParseError, ReadError,
+    IgnoredSignals, Parsed, ReadError, Result,
     file::{LazyFile, OpenFile, Owner, ReadMode},
     parse::{
         self,
@@ -47,35 +47,31 @@ impl HostRoot {
 
     /// Opens a file below `procfs`, such as `sys/vm/max_map_count`, for repeated reads. Never fails
     /// with `Gone`.
-    pub fn open_proc(&self, relative: &str) -> Result<OpenFile, ReadError> {
+    pub fn open_proc(&self, relative: &str) -> Result<OpenFile> {
         open(self.procfs.join(relative), ReadMode::Many)
     }
 
     /// For a file that the kernel delivers in one piece, such as `meminfo`: one read is enough.
-    pub fn open_proc_single_read(&self, relative: &str) -> Result<OpenFile, ReadError> {
+    pub fn open_proc_single_read(&self, relative: &str) -> Result<OpenFile> {
         open(self.procfs.join(relative), ReadMode::One)
     }
 
     pub fn read_proc<T>(
         &self,
         relative: &str,
-        parse: impl FnOnce(&[u8]) -> Result<T, ParseError>,
-    ) -> Result<T, ReadError> {
+        parse: impl FnOnce(&[u8]) -> Parsed<T>,
+    ) -> Result<T> {
         self.open_proc(relative)?.parse(&mut Vec::new(), parse)
     }
 
     /// Reads a file below `sysfs` once. Some of these files return an error for unknown values:
     /// `Broken`.
-    pub fn read_sys<T>(
-        &self,
-        relative: &str,
-        parse: impl FnOnce(&[u8]) -> Result<T, ParseError>,
-    ) -> Result<T, ReadError> {
+    pub fn read_sys<T>(&self, relative: &str, parse: impl FnOnce(&[u8]) -> Parsed<T>) -> Result<T> {
         open(self.sysfs.join(relative), ReadMode::Many)?.parse(&mut Vec::new(), parse)
     }
 
     /// Sorted names in a folder below `sysfs`, without those that are not UTF-8.
-    pub fn list_sys(&self, relative: &str) -> Result<Vec<String>, ReadError> {
+    pub fn list_sys(&self, relative: &str) -> Result<Vec<String>> {
         let path = self.sysfs.join(relative);
         let mut names: Vec<String> = list(&path)?
             .into_iter()
@@ -86,12 +82,12 @@ impl HostRoot {
     }
 
     /// Signals that were ignored when this process started, and SIGPIPE.
-    pub fn ignored_signals(&self) -> Result<IgnoredSignals, ReadError> {
+    pub fn ignored_signals(&self) -> Result<IgnoredSignals> {
         self.read_proc("self/status", parse::pid_status::ignored_signals)
     }
 
     /// Unordered.
-    pub fn pids(&self) -> Result<Vec<u32>, ReadError> {
+    pub fn pids(&self) -> Result<Vec<u32>> {
         let names = list(&self.procfs)?;
         Ok(names
             .iter()
@@ -101,13 +97,13 @@ impl HostRoot {
 
     /// `btime` of `/proc/stat`: Unix seconds by the wall clock. It moves when the wall clock is
     /// set.
-    pub fn boot_time_seconds(&self) -> Result<u64, ReadError> {
+    pub fn boot_time_seconds(&self) -> Result<u64> {
         self.read_proc("stat", parse::boot_time)
     }
 
     /// Whether `vm.overcommit_memory` is 2: allocations then fail above
     /// [`Meminfo::commit_limit`](parse::meminfo::Meminfo). False if the file is missing.
-    pub fn has_strict_overcommit(&self) -> Result<bool, ReadError> {
+    pub fn has_strict_overcommit(&self) -> Result<bool> {
         match self.read_proc("sys/vm/overcommit_memory", parse::number) {
             Ok(mode) => Ok(mode == 2),
             Err(ReadError::Absent { .. }) => Ok(false),
@@ -127,17 +123,17 @@ impl HostRoot {
     /// `kernel.task_delayacct` (since Linux 5.14): whether block I/O delay is counted for tasks
     /// that start from now on. Otherwise a task's delay reads 0. `Absent` on older kernels and
     /// without delay accounting.
-    pub fn task_delayacct(&self) -> Result<bool, ReadError> {
+    pub fn task_delayacct(&self) -> Result<bool> {
         self.read_proc("sys/kernel/task_delayacct", parse::number)
             .map(|value| value != 0)
     }
 }
 
-fn open(path: PathBuf, mode: ReadMode) -> Result<OpenFile, ReadError> {
+fn open(path: PathBuf, mode: ReadMode) -> Result<OpenFile> {
     OpenFile::open(Owner::Host, Arc::from(path), mode)
 }
 
-fn list(folder: &Path) -> Result<Vec<OsString>, ReadError> {
+fn list(folder: &Path) -> Result<Vec<OsString>> {
     let wrap = |error: std::io::Error| {
         let errno = rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO);
         ReadError::from_errno(errno, &Arc::from(folder), || true)
@@ -164,7 +160,7 @@ impl HostConstants {
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    pub fn read(root: &HostRoot) -> Result<Self, ReadError> {
+    pub fn read(root: &HostRoot) -> Result<Self> {
         Ok(Self {
             page_size: rustix::param::page_size() as u64,
             clock_ticks_per_second: rustix::param::clock_ticks_per_second(),
@@ -179,17 +175,17 @@ pub struct HostFiles {
     vmstat: LazyFile,
     pressures: [LazyFile; 3],
     max_map_count: LazyFile,
-    max_maps: Option<Result<u64, ReadError>>,
+    max_maps: Option<Result<u64>>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostSample {
-    pub vmstat: Result<Vmstat, ReadError>,
+    pub vmstat: Result<Vmstat>,
     /// Since Linux 4.20; `Absent` without it or with `psi=0`.
-    pub cpu_pressure: Result<Pressure, ReadError>,
-    pub memory_pressure: Result<Pressure, ReadError>,
-    pub io_pressure: Result<Pressure, ReadError>,
-    pub max_map_count: Result<u64, ReadError>,
+    pub cpu_pressure: Result<Pressure>,
+    pub memory_pressure: Result<Pressure>,
+    pub io_pressure: Result<Pressure>,
+    pub max_map_count: Result<u64>,
 }
 
 impl HostFiles {

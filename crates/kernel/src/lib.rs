@@ -34,7 +34,7 @@ pub use cgroup::{
     locate::{CgroupFolder, CgroupLocator, CgroupVersion, ProcessCgroups, locate},
     settings::{CgroupLevel, Setting},
 };
-pub use error::{ErrorKind, ParseError, ReadError};
+pub use error::{ErrorKind, ParseError, Parsed, ReadError, Result};
 pub use file::OpenFile;
 pub use file_version::FileVersion;
 pub use headroom::{Level, LevelMemory, numa::NumaFiles};

@@ -20,23 +20,23 @@ pub mod pid_status;
 pub mod pressure;
 
 use crate::{
-    ParseError,
+    ParseError, Parsed,
     text::{count, fill, lines, signed, single_value, words},
 };
 
 /// A file with one number, such as `oom_score` or `memory.current`. Rejects numbers near 2^64,
 /// which are underflowed counters.
-pub fn number(text: &[u8]) -> Result<u64, ParseError> {
+pub fn number(text: &[u8]) -> Parsed<u64> {
     single_value(text, |text| count(text)?)
 }
 
-pub fn signed_number(text: &[u8]) -> Result<i64, ParseError> {
+pub fn signed_number(text: &[u8]) -> Parsed<i64> {
     single_value(text, signed)
 }
 
 /// A sysfs file with the selected word in brackets: `always [madvise] never`. A list of one word
 /// may have no brackets.
-pub fn selected_word(text: &[u8]) -> Result<String, ParseError> {
+pub fn selected_word(text: &[u8]) -> Parsed<String> {
     let text = text.trim_ascii();
     let all: Vec<&[u8]> = words(text).collect();
     let mut in_brackets = all
@@ -50,14 +50,14 @@ pub fn selected_word(text: &[u8]) -> Result<String, ParseError> {
 }
 
 /// `btime` of `/proc/stat`: Unix seconds by the wall clock.
-pub fn boot_time(text: &[u8]) -> Result<u64, ParseError> {
+pub fn boot_time(text: &[u8]) -> Parsed<u64> {
     let time: Option<u64> = fill(text, b' ', |time, key| (key == b"btime").then_some(time))?;
     time.ok_or_else(|| ParseError::new(1, text, "expected a btime line"))
 }
 
 /// `PRETTY_NAME` of `os-release`, else `NAME`, such as `Debian GNU/Linux 12 (bookworm)`. Never
 /// fails; the return type is that of every parser.
-pub fn os_name(text: &[u8]) -> Result<Option<String>, ParseError> {
+pub fn os_name(text: &[u8]) -> Parsed<Option<String>> {
     let value = |key: &[u8]| {
         let mut lines = lines(text);
         let value = lines.find_map(|line| line.text.trim_ascii().strip_prefix(key))?;

@@ -12,7 +12,7 @@ use rustix::{
 };
 
 use crate::{
-    HostRoot, ParseError, ReadError,
+    HostRoot, Parsed, ReadError, Result,
     file::{LazyFile, Owner, READ_FILE, ReadMode},
     parse::{
         mountinfo::{self, Mount},
@@ -45,7 +45,7 @@ pub struct TaskFolder {
 
 impl TaskFolder {
     /// `task` is `PID` or `PID/task/TID`.
-    pub fn open(root: &HostRoot, task: &str) -> Result<Self, ReadError> {
+    pub fn open(root: &HostRoot, task: &str) -> Result<Self> {
         let path = root.procfs.join(task);
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         match rustix::fs::openat(CWD, &path, flags, Mode::empty()) {
@@ -116,34 +116,34 @@ pub struct ProcessFiles {
 #[derive(Debug, Clone, PartialEq)]
 pub struct LimitSample {
     /// 0 to 2000: the highest is killed first.
-    pub oom_score: Result<u64, ReadError>,
+    pub oom_score: Result<u64>,
     /// -1000 to 1000.
-    pub oom_score_adj: Result<i64, ReadError>,
+    pub oom_score_adj: Result<i64>,
     /// The kernel's count, never a listing of the folder. `Absent` before Linux 6.2, and for
     /// kernel threads and zombies.
-    pub open_fds: Result<u64, ReadError>,
+    pub open_fds: Result<u64>,
     /// The soft limit; `None` is unlimited.
-    pub max_fds: Result<Option<u64>, ReadError>,
+    pub max_fds: Result<Option<u64>>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProcessSample {
     /// Includes all threads, dead ones too. Readable by everybody.
-    pub stat: Result<PidStat, ReadError>,
+    pub stat: Result<PidStat>,
     /// State of the main thread. Known while `stat` is readable, also if the process is being
     /// removed.
     pub state: Option<State>,
     /// Readable by everybody.
-    pub status: Result<PidStatus, ReadError>,
+    pub status: Result<PidStatus>,
     /// Includes all threads, dead ones too. `Forbidden` to other users without `CAP_SYS_PTRACE`.
-    pub io: Result<PidIo, ReadError>,
+    pub io: Result<PidIo>,
     pub limits: LimitSample,
 }
 
 impl ProcessFiles {
     /// Reads the start time. Other files are opened by the samples. `Gone` if the process does not
     /// exist (or `hidepid` hides it).
-    pub fn open(root: &HostRoot, pid: u32) -> Result<Self, ReadError> {
+    pub fn open(root: &HostRoot, pid: u32) -> Result<Self> {
         let folder = TaskFolder::open(root, &pid.to_string())?;
         let mut stat = folder.file("stat", ReadMode::One);
         let first = stat.parse(&mut Vec::new(), pid_stat::parse)?;
@@ -217,33 +217,33 @@ impl ProcessFiles {
         }
     }
 
-    pub fn stat(&mut self, buffer: &mut Vec<u8>) -> Result<PidStat, ReadError> {
+    pub fn stat(&mut self, buffer: &mut Vec<u8>) -> Result<PidStat> {
         self.stat.parse(buffer, pid_stat::parse)
     }
 
-    pub fn status(&mut self, buffer: &mut Vec<u8>) -> Result<PidStatus, ReadError> {
+    pub fn status(&mut self, buffer: &mut Vec<u8>) -> Result<PidStatus> {
         self.status.parse(buffer, PidStatus::parse)
     }
 
-    pub fn max_fds(&mut self, buffer: &mut Vec<u8>) -> Result<Option<u64>, ReadError> {
+    pub fn max_fds(&mut self, buffer: &mut Vec<u8>) -> Result<Option<u64>> {
         self.limits.parse(buffer, pid::max_open_files)
     }
 
-    pub fn cmdline(&self) -> Result<Vec<OsString>, ReadError> {
+    pub fn cmdline(&self) -> Result<Vec<OsString>> {
         self.read("cmdline", pid::cmdline)
     }
 
     /// Ends in ` (deleted)` after the file was replaced. `Forbidden` to other users, `Absent` for
     /// kernel threads.
-    pub fn exe(&self) -> Result<PathBuf, ReadError> {
+    pub fn exe(&self) -> Result<PathBuf> {
         self.link("exe")
     }
 
-    pub fn cwd(&self) -> Result<PathBuf, ReadError> {
+    pub fn cwd(&self) -> Result<PathBuf> {
         self.link("cwd")
     }
 
-    fn link(&self, name: &str) -> Result<PathBuf, ReadError> {
+    fn link(&self, name: &str) -> Result<PathBuf> {
         let TaskFolder { descriptor, path } = &self.living_task;
         match rustix::fs::readlinkat(descriptor, name, Vec::new()) {
             Ok(target) => Ok(PathBuf::from(OsString::from_vec(target.into_bytes()))),
@@ -252,7 +252,7 @@ impl ProcessFiles {
     }
 
     /// Opens the running program's file, even if it was replaced or removed on disk.
-    pub fn open_exe(&self) -> Result<fs::File, ReadError> {
+    pub fn open_exe(&self) -> Result<fs::File> {
         let TaskFolder { descriptor, path } = &self.living_task;
         match rustix::fs::openat(descriptor, "exe", READ_FILE, Mode::empty()) {
             Ok(file) => Ok(file.into()),
@@ -261,29 +261,25 @@ impl ProcessFiles {
     }
 
     /// All names, and the values that are `wanted`. `Forbidden` to other users.
-    pub fn environment(&self, wanted: impl Fn(&str) -> bool) -> Result<Environment, ReadError> {
+    pub fn environment(&self, wanted: impl Fn(&str) -> bool) -> Result<Environment> {
         self.read("environ", |text| Environment::parse(text, wanted))
     }
 
-    pub fn mounts(&self) -> Result<Vec<Mount>, ReadError> {
+    pub fn mounts(&self) -> Result<Vec<Mount>> {
         self.read("mountinfo", mountinfo::parse)
     }
 
-    pub fn limits(&self) -> Result<Vec<ProcessLimit>, ReadError> {
+    pub fn limits(&self) -> Result<Vec<ProcessLimit>> {
         self.read("limits", pid::limits)
     }
 
-    fn read<T>(
-        &self,
-        name: &str,
-        parse: impl FnOnce(&[u8]) -> Result<T, ParseError>,
-    ) -> Result<T, ReadError> {
+    fn read<T>(&self, name: &str, parse: impl FnOnce(&[u8]) -> Parsed<T>) -> Result<T> {
         let mut file = self.living_task.file(name, ReadMode::Many);
         file.parse(&mut Vec::new(), parse)
     }
 
     /// Rejects state `X`, in which the kernel writes zeros for the totals of the threads.
-    fn living(&self, stat: PidStat) -> Result<PidStat, ReadError> {
+    fn living(&self, stat: PidStat) -> Result<PidStat> {
         match stat.state {
             State::Dead => Err(ReadError::Gone {
                 path: Arc::clone(self.stat.path()),
@@ -292,7 +288,7 @@ impl ProcessFiles {
         }
     }
 
-    pub fn open_fds(&self) -> Result<u64, ReadError> {
+    pub fn open_fds(&self) -> Result<u64> {
         match rustix::fs::statat(&self.folder.descriptor, "fd", AtFlags::empty()) {
             Ok(stat) if stat.st_size > 0 => Ok(u64::try_from(stat.st_size).unwrap_or_default()),
             Ok(_) => Err(ReadError::absent(Arc::clone(&self.fd_path), NO_FD_COUNT)),

@@ -1,6 +1,6 @@
 use std::{borrow::Cow, fmt};
 
-use crate::ParseError;
+use crate::{ParseError, Parsed};
 
 /// A thread or process name, stored inline: at most 15 bytes. Longer names (kernel workers have up
 /// to 63 bytes) are cut.
@@ -152,7 +152,7 @@ pub fn fill<T: Default>(
     text: &[u8],
     separator: u8,
     field: impl for<'a> Fn(&'a mut T, &[u8]) -> Option<&'a mut Option<u64>>,
-) -> Result<T, ParseError> {
+) -> Parsed<T> {
     let mut parsed = T::default();
     let mut empty = true;
     for line in lines(text) {
@@ -190,7 +190,7 @@ macro_rules! counters {
             $($(#[$doc])* pub $field: Option<u64>,)*
         }
         impl $name {
-            $(pub fn parse(text: &[u8]) -> Result<Self, ParseError> {
+            $(pub fn parse(text: &[u8]) -> Parsed<Self> {
                 fill(text, $separator, Self::counter)
             })?
 
@@ -211,21 +211,18 @@ pub fn rows<T>(
     heading_lines: usize,
     what: &'static str,
     read: impl Fn(&[u8]) -> Option<Option<T>>,
-) -> Result<Vec<T>, ParseError> {
+) -> Parsed<Vec<T>> {
     let rows = lines(text).skip(heading_lines);
     let rows = rows.map(|line| read(line.text).ok_or_else(|| line.error(what)));
     rows.filter_map(Result::transpose).collect()
 }
 
 /// The text without blanks around it.
-pub fn only_line(text: &[u8]) -> Result<String, ParseError> {
+pub fn only_line(text: &[u8]) -> Parsed<String> {
     Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())
 }
 
-pub fn single_value<T>(
-    text: &[u8],
-    read: impl FnOnce(&[u8]) -> Option<T>,
-) -> Result<T, ParseError> {
+pub fn single_value<T>(text: &[u8], read: impl FnOnce(&[u8]) -> Option<T>) -> Parsed<T> {
     read(text.trim_ascii()).ok_or_else(|| ParseError::new(1, text, "expected one number"))
 }
 

@@ -6,7 +6,7 @@ use rustix::{
 };
 
 use crate::{
-    Comm, HostRoot, ParseError, ReadError,
+    Comm, HostRoot, ParseError, ReadError, Result,
     file::{Owner, READ_FILE, ReadMode, read_whole},
     parse::{
         pid::Schedstat,
@@ -169,7 +169,7 @@ impl Threads {
     /// The first sample opens the threads. Up to `descriptors` stay open, two per thread; other
     /// threads are opened at each sample, which takes more than twice as long. The budget must be
     /// below `RLIMIT_NOFILE`.
-    pub fn open(root: &HostRoot, pid: u32, descriptors: usize) -> Result<Self, ReadError> {
+    pub fn open(root: &HostRoot, pid: u32, descriptors: usize) -> Result<Self> {
         let process = TaskFolder::open(root, &pid.to_string())?;
         let (owner, path) = (process.owner(), Arc::from(process.path.join("task")));
         let flags = READ_FILE | OFlags::DIRECTORY;
@@ -191,7 +191,7 @@ impl Threads {
     pub fn sample(
         &mut self,
         depth: ReadDepth,
-    ) -> Result<impl Iterator<Item = ThreadSample> + Clone, ReadError> {
+    ) -> Result<impl Iterator<Item = ThreadSample> + Clone> {
         let listed = !self
             .thread_count_unchanged()
             .map_err(|errno| self.error(errno))?;
@@ -212,7 +212,7 @@ impl Threads {
     }
 
     /// Samples the tracked threads and drops ended ones. True if none had ended.
-    fn read_tracked(&mut self, depth: ReadDepth) -> Result<bool, ReadError> {
+    fn read_tracked(&mut self, depth: ReadDepth) -> Result<bool> {
         let before = self.tracked.len();
         let mut failure = None;
         let Self {

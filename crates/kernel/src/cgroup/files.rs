@@ -5,7 +5,7 @@ use super::{
     locate::{CgroupFolder, CgroupVersion, ProcessCgroups},
 };
 use crate::{
-    ParseError, ReadError,
+    Parsed, ReadError, Result,
     file::{LazyFile, Owner, ReadMode},
     parse::{
         cgroup::{self, CpuStat, DeviceIo, Limit, MemoryEvents, MemoryStat},
@@ -33,52 +33,52 @@ pub struct CgroupFiles {
     cpu: CgroupFile,
     pressures: [CgroupFile; 3],
     freezers: Freezers,
-    ancestry: Result<Ancestry, ReadError>,
+    ancestry: Result<Ancestry>,
     /// Files of `max`, of `high`, of the swap limit, and of the limit of memory with swap.
     limit_files: [CgroupFile; 4],
-    limits: Option<[Result<Limit, ReadError>; 4]>,
+    limits: Option<[Result<Limit>; 4]>,
 }
 
 /// Includes descendants. Each file has its own result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CgroupSample {
     /// Includes page cache, in bytes.
-    pub memory_usage: Result<u64, ReadError>,
+    pub memory_usage: Result<u64>,
     /// In bytes. v2 since Linux 5.19.
-    pub memory_peak: Result<u64, ReadError>,
-    pub memory_max: Result<Limit, ReadError>,
+    pub memory_peak: Result<u64>,
+    pub memory_max: Result<Limit>,
     /// v2 only.
-    pub memory_high: Result<Limit, ReadError>,
+    pub memory_high: Result<Limit>,
     /// In bytes.
-    pub swap_usage: Result<u64, ReadError>,
+    pub swap_usage: Result<u64>,
     /// v2 only: v1 limits memory and swap together.
-    pub swap_max: Result<Limit, ReadError>,
+    pub swap_max: Result<Limit>,
     /// v1 only.
-    pub memory_and_swap_max: Result<Limit, ReadError>,
-    pub memory_stat: Result<MemoryStat, ReadError>,
-    pub memory_events: Result<MemoryEvents, ReadError>,
+    pub memory_and_swap_max: Result<Limit>,
+    pub memory_stat: Result<MemoryStat>,
+    pub memory_events: Result<MemoryEvents>,
     /// Devices without any I/O are absent.
-    pub io: Result<Vec<DeviceIo>, ReadError>,
-    pub cpu: Result<CpuStat, ReadError>,
+    pub io: Result<Vec<DeviceIo>>,
+    pub cpu: Result<CpuStat>,
     /// Pressure comes from the v2 hierarchy, also on a hybrid host; in the top cgroup it is the
     /// whole host's.
-    pub cpu_pressure: Result<Pressure, ReadError>,
-    pub memory_pressure: Result<Pressure, ReadError>,
-    pub io_pressure: Result<Pressure, ReadError>,
+    pub cpu_pressure: Result<Pressure>,
+    pub memory_pressure: Result<Pressure>,
+    pub io_pressure: Result<Pressure>,
     /// By its own freezer or an ancestor's. `None` without a freezer: v2 before Linux 5.2.
-    pub frozen: Result<Option<bool>, ReadError>,
+    pub frozen: Result<Option<bool>>,
 }
 
 impl CgroupFiles {
     /// The first sample opens the files; later ones retry missing files.
     pub fn new(cgroups: &ProcessCgroups) -> Self {
-        let source = |cgroup: &Result<CgroupFolder, ReadError>, v2, v1| match cgroup {
+        let source = |cgroup: &Result<CgroupFolder>, v2, v1| match cgroup {
             Ok(cgroup) => CgroupFile::in_folder(cgroup, v2, v1),
             Err(error) => CgroupFile::Missing(error.clone()),
         };
         let memory = |v2, v1| source(&cgroups.memory, v2, v1);
         let io = |v2, v1| source(&cgroups.io, v2, v1);
-        let version = |cgroup: &Result<CgroupFolder, ReadError>| {
+        let version = |cgroup: &Result<CgroupFolder>| {
             cgroup
                 .as_ref()
                 .map_or(CgroupVersion::V2, |cgroup| cgroup.version)
@@ -117,7 +117,7 @@ impl CgroupFiles {
         }
     }
 
-    fn limits(&mut self, buffer: &mut Vec<u8>) -> [Result<Limit, ReadError>; 4] {
+    fn limits(&mut self, buffer: &mut Vec<u8>) -> [Result<Limit>; 4] {
         if let Some(limits) = &self.limits {
             return limits.clone();
         }
@@ -167,22 +167,14 @@ impl CgroupFiles {
 
     /// Memory of each level that limits the process. `own` is the result of the preceding
     /// [`sample`](Self::sample).
-    pub fn levels(
-        &mut self,
-        own: &CgroupSample,
-        buffer: &mut Vec<u8>,
-    ) -> Result<CgroupLevels, ReadError> {
+    pub fn levels(&mut self, own: &CgroupSample, buffer: &mut Vec<u8>) -> Result<CgroupLevels> {
         match &mut self.ancestry {
             Ok(ancestry) => Ok(ancestry.levels(&own.memory_usage, &own.memory_stat, buffer)),
             Err(error) => Err(error.clone()),
         }
     }
 
-    fn swap_usage(
-        &mut self,
-        stat: &Result<MemoryStat, ReadError>,
-        buffer: &mut Vec<u8>,
-    ) -> Result<u64, ReadError> {
+    fn swap_usage(&mut self, stat: &Result<MemoryStat>, buffer: &mut Vec<u8>) -> Result<u64> {
         if self.memory_version == CgroupVersion::V2 {
             return self.swap_current.parse(buffer, number);
         }
@@ -195,7 +187,7 @@ impl CgroupFiles {
         })
     }
 
-    fn memory_events(&mut self, buffer: &mut Vec<u8>) -> Result<MemoryEvents, ReadError> {
+    fn memory_events(&mut self, buffer: &mut Vec<u8>) -> Result<MemoryEvents> {
         let mut events = self.events.parse(buffer, MemoryEvents::parse)?;
         if self.memory_version == CgroupVersion::V1 {
             events.max = self.failcnt.parse(buffer, number).ok();
@@ -203,7 +195,7 @@ impl CgroupFiles {
         Ok(events)
     }
 
-    fn io(&mut self, buffer: &mut Vec<u8>) -> Result<Vec<DeviceIo>, ReadError> {
+    fn io(&mut self, buffer: &mut Vec<u8>) -> Result<Vec<DeviceIo>> {
         match self.io_version {
             CgroupVersion::V2 => self.io.parse(buffer, cgroup::io_v2),
             CgroupVersion::V1 => match self.io.parse(buffer, cgroup::io_v1) {
@@ -249,8 +241,8 @@ impl CgroupFile {
     pub fn parse<T>(
         &mut self,
         buffer: &mut Vec<u8>,
-        parse: impl FnOnce(&[u8]) -> Result<T, ParseError>,
-    ) -> Result<T, ReadError> {
+        parse: impl FnOnce(&[u8]) -> Parsed<T>,
+    ) -> Result<T> {
         match self {
             Self::File(file) => file.parse(buffer, parse),
             Self::Missing(error) => Err(error.clone()),
@@ -264,7 +256,7 @@ pub fn memory_stat(
     stat: &mut CgroupFile,
     kernel: &mut CgroupFile,
     buffer: &mut Vec<u8>,
-) -> Result<MemoryStat, ReadError> {
+) -> Result<MemoryStat> {
     match version {
         CgroupVersion::V2 => stat.parse(buffer, MemoryStat::parse),
         CgroupVersion::V1 => {
@@ -281,7 +273,7 @@ pub struct Freezers(Vec<Freezer>);
 #[derive(Debug)]
 struct Freezer {
     file: CgroupFile,
-    parse: fn(&[u8]) -> Result<Option<bool>, ParseError>,
+    parse: fn(&[u8]) -> Parsed<Option<bool>>,
     at_top: bool,
     /// The top cgroup has no such file and cannot be frozen, so it is checked only once.
     cannot_freeze: bool,
@@ -303,7 +295,7 @@ impl Freezers {
         )
     }
 
-    pub fn frozen(&mut self, buffer: &mut Vec<u8>) -> Result<Option<bool>, ReadError> {
+    pub fn frozen(&mut self, buffer: &mut Vec<u8>) -> Result<Option<bool>> {
         let mut frozen = None;
         for freezer in &mut self.0 {
             // `Some(true)` is the maximum: one frozen is enough.
@@ -327,7 +319,7 @@ impl Freezer {
         }
     }
 
-    fn frozen(&mut self, buffer: &mut Vec<u8>) -> Result<Option<bool>, ReadError> {
+    fn frozen(&mut self, buffer: &mut Vec<u8>) -> Result<Option<bool>> {
         if self.cannot_freeze {
             return Ok(Some(false));
         }

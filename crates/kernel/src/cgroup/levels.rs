@@ -5,7 +5,7 @@ use super::{
     locate::{CgroupFolder, CgroupVersion},
 };
 use crate::{
-    ErrorKind, ReadError,
+    ErrorKind, ReadError, Result,
     headroom::{CgroupUsage, Level, LevelMemory},
     parse::{
         cgroup::{Limit, MemoryStat},
@@ -141,8 +141,8 @@ impl Ancestry {
     /// Uses the last sample of the process's own cgroup instead of reading its files again.
     pub fn levels(
         &mut self,
-        own_usage: &Result<u64, ReadError>,
-        own_stat: &Result<MemoryStat, ReadError>,
+        own_usage: &Result<u64>,
+        own_stat: &Result<MemoryStat>,
         buffer: &mut Vec<u8>,
     ) -> CgroupLevels {
         let own = usage_of(own_usage, own_stat);
@@ -197,9 +197,9 @@ impl Ancestry {
     fn above(
         &mut self,
         limit: Limit,
-        own: Result<Option<CgroupUsage>, ReadError>,
+        own: Result<Option<CgroupUsage>>,
         buffer: &mut Vec<u8>,
-    ) -> Result<Option<LevelMemory>, ReadError> {
+    ) -> Result<Option<LevelMemory>> {
         let is_visible = self.levels.iter().any(|files| files.limits.max <= limit);
         let is_only_level = self.levels.len() == 1;
         let (Limit::Bytes(bytes), Some(top), false) = (limit, self.levels.last_mut(), is_visible)
@@ -268,7 +268,7 @@ impl LevelFiles {
         &mut self,
         version: CgroupVersion,
         buffer: &mut Vec<u8>,
-    ) -> Result<Option<CgroupUsage>, ReadError> {
+    ) -> Result<Option<CgroupUsage>> {
         let usage = self.current.parse(buffer, number);
         let stat = match version {
             CgroupVersion::V2 => self.stat.parse(buffer, MemoryStat::parse),
@@ -369,10 +369,7 @@ fn level(
 }
 
 /// `None` if both are absent: no memory controller, or the top cgroup.
-fn usage_of(
-    usage: &Result<u64, ReadError>,
-    stat: &Result<MemoryStat, ReadError>,
-) -> Result<Option<CgroupUsage>, ReadError> {
+fn usage_of(usage: &Result<u64>, stat: &Result<MemoryStat>) -> Result<Option<CgroupUsage>> {
     match (usage, stat) {
         (Ok(usage), Ok(stat)) => Ok(CgroupUsage::new(*usage, stat)),
         (Err(ReadError::Absent { .. }), _) => Ok(None),

@@ -4,7 +4,7 @@ use std::{
 };
 
 use crate::{
-    HostRoot, ReadError,
+    HostRoot, ReadError, Result,
     file::{OpenFile, Owner, ReadMode},
     parse::{
         cgroup::{self, Membership},
@@ -45,12 +45,12 @@ impl CgroupFolder {
 /// cgroup is `Gone` once all threads have begun to exit, because the kernel then reports `/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessCgroups {
-    pub memory: Result<CgroupFolder, ReadError>,
-    pub cpu: Result<CgroupFolder, ReadError>,
-    pub io: Result<CgroupFolder, ReadError>,
+    pub memory: Result<CgroupFolder>,
+    pub cpu: Result<CgroupFolder>,
+    pub io: Result<CgroupFolder>,
     /// In the v2 hierarchy, which alone has pressure files.
-    pub unified: Result<CgroupFolder, ReadError>,
-    pub freezer: Result<CgroupFolder, ReadError>,
+    pub unified: Result<CgroupFolder>,
+    pub freezer: Result<CgroupFolder>,
 }
 
 impl ProcessCgroups {
@@ -81,7 +81,7 @@ impl ProcessCgroups {
 ///
 /// A cgroup is `Absent` if it is outside this reader's cgroup namespace or above the mount. It is
 /// `Gone` if it was removed under a zombie.
-pub fn locate(root: &HostRoot, pid: u32) -> Result<ProcessCgroups, ReadError> {
+pub fn locate(root: &HostRoot, pid: u32) -> Result<ProcessCgroups> {
     CgroupLocator::new(root, pid).locate()
 }
 
@@ -113,7 +113,7 @@ impl CgroupLocator {
         file.read(&mut self.buffer).map_or(true, |now| now != last)
     }
 
-    pub fn locate(&mut self) -> Result<ProcessCgroups, ReadError> {
+    pub fn locate(&mut self) -> Result<ProcessCgroups> {
         self.list = None;
         let main = TaskCgroupFile::read(&self.root, self.pid.to_string())?;
         let path = Arc::from(main.file.path());
@@ -159,7 +159,7 @@ struct TaskCgroupFile {
 }
 
 impl TaskCgroupFile {
-    fn read(root: &HostRoot, task: String) -> Result<Self, ReadError> {
+    fn read(root: &HostRoot, task: String) -> Result<Self> {
         let folder = root.procfs.join(&task);
         let path = Arc::from(folder.join("cgroup"));
         let file = OpenFile::open(Owner::Folder(Arc::from(folder)), path, ReadMode::One)?;
@@ -192,7 +192,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Finds the cgroup by the controller's v1 name, else in the unified hierarchy.
-    fn controller(&self, name: &str) -> Result<CgroupFolder, ReadError> {
+    fn controller(&self, name: &str) -> Result<CgroupFolder> {
         match self.memberships.iter().find(|entry| {
             entry
                 .controllers
@@ -213,7 +213,7 @@ impl Search<'_> {
         }
     }
 
-    fn unified(&self) -> Result<CgroupFolder, ReadError> {
+    fn unified(&self) -> Result<CgroupFolder> {
         let Some(entry) = self.memberships.iter().find(|entry| entry.unified) else {
             return Err(self.absent("the process is in no hierarchy with this controller"));
         };
@@ -237,7 +237,7 @@ impl Search<'_> {
         entry: &Membership,
         mounted: impl Fn(&Mount) -> bool,
         default_top: PathBuf,
-    ) -> Result<CgroupFolder, ReadError> {
+    ) -> Result<CgroupFolder> {
         if entry.deleted || (self.exiting && version == CgroupVersion::V1) {
             return Err(ReadError::Gone {
                 path: Arc::clone(&self.path),

@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use super::locate::{CgroupVersion, ProcessCgroups};
 use crate::{
-    ErrorKind, ReadError,
+    ErrorKind, ReadError, Result,
     file::{OpenFile, Owner, ReadMode},
     parse::cgroup::Limit,
 };
@@ -120,7 +120,7 @@ fn read(
     settings
 }
 
-fn setting(path: &Path, is_amount: bool) -> Result<Setting, ReadError> {
+fn setting(path: &Path, is_amount: bool) -> Result<Setting> {
     let file = OpenFile::open(Owner::Host, Arc::from(path), ReadMode::Many)?;
     if is_amount {
         return file

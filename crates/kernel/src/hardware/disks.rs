@@ -1,6 +1,6 @@
 use super::HardwareReader;
 use crate::{
-    HostRoot, ParseError,
+    HostRoot, ParseError, Parsed,
     parse::{cgroup::Device, mountinfo::Mount, number, selected_word},
     text::only_line,
 };
@@ -103,6 +103,6 @@ fn is_partition(root: &HostRoot, disk: &str, part: &str) -> bool {
         .is_ok()
 }
 
-fn device(text: &[u8]) -> Result<Device, ParseError> {
+fn device(text: &[u8]) -> Parsed<Device> {
     Device::parse(text.trim_ascii()).ok_or_else(|| ParseError::new(1, text, "expected a device"))
 }

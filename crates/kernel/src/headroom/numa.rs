@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::{Level, LevelMemory};
 use crate::{
-    HostRoot, ReadError,
+    HostRoot, ReadError, Result,
     file::{LazyFile, Owner, ReadMode},
     parse::{
         cpu,
@@ -23,7 +23,7 @@ pub struct NumaFiles {
 
 impl NumaFiles {
     /// `None` if the process may use all nodes with memory.
-    pub fn open(root: &HostRoot, pid: u32, page_size: u64) -> Result<Option<Self>, ReadError> {
+    pub fn open(root: &HostRoot, pid: u32, page_size: u64) -> Result<Option<Self>> {
         let Some(allowed) = root.read_proc(&format!("{pid}/status"), pid_status::allowed_mems)?
         else {
             return Ok(None);
@@ -60,7 +60,7 @@ impl NumaFiles {
         }))
     }
 
-    pub fn sample(&mut self, buffer: &mut Vec<u8>) -> Result<LevelMemory, ReadError> {
+    pub fn sample(&mut self, buffer: &mut Vec<u8>) -> Result<LevelMemory> {
         let (mut limit, mut sum) = (0_u64, 0_u64);
         let mut dirty = Some(0);
         for node in &mut self.nodes {

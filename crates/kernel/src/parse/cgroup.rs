@@ -6,7 +6,7 @@ use std::{fmt, time::Duration};
 use procfs::{FromRead, ProcessCGroups};
 
 use crate::{
-    ParseError,
+    ParseError, Parsed,
     text::{count, counters, fill, lines, number, rows, single_value, words},
 };
 
@@ -28,7 +28,7 @@ counters! {
 
 /// `cgroup.events` of v2, by its own freezer or an ancestor's. `None` before Linux 5.2, which has
 /// no v2 freezer.
-pub fn frozen_v2(text: &[u8]) -> Result<Option<bool>, ParseError> {
+pub fn frozen_v2(text: &[u8]) -> Parsed<Option<bool>> {
     let frozen: Option<u64> = fill(text, b' ', |frozen, key| {
         (key == b"frozen").then_some(frozen)
     })?;
@@ -36,7 +36,7 @@ pub fn frozen_v2(text: &[u8]) -> Result<Option<bool>, ParseError> {
 }
 
 /// `freezer.state` of v1, by its own freezer or an ancestor's. `FREEZING` is not frozen yet.
-pub fn frozen_v1(text: &[u8]) -> Result<Option<bool>, ParseError> {
+pub fn frozen_v1(text: &[u8]) -> Parsed<Option<bool>> {
     match text.trim_ascii() {
         b"FROZEN" => Ok(Some(true)),
         b"THAWED" | b"FREEZING" => Ok(Some(false)),
@@ -81,7 +81,7 @@ pub struct DeviceIo {
 
 /// `io.stat`. Devices without counters (only configured) or with an underflowed counter are left
 /// out.
-pub fn io_v2(text: &[u8]) -> Result<Vec<DeviceIo>, ParseError> {
+pub fn io_v2(text: &[u8]) -> Parsed<Vec<DeviceIo>> {
     let mut list = Vec::new();
     for line in lines(text) {
         let (mut device, mut read, mut write) = (None, None, None);
@@ -112,7 +112,7 @@ pub fn io_v2(text: &[u8]) -> Result<Vec<DeviceIo>, ParseError> {
 }
 
 /// `blkio.throttle.io_service_bytes(_recursive)`, without devices with an underflowed counter.
-pub fn io_v1(text: &[u8]) -> Result<Vec<DeviceIo>, ParseError> {
+pub fn io_v1(text: &[u8]) -> Parsed<Vec<DeviceIo>> {
     let mut list: Vec<DeviceIo> = Vec::new();
     let mut underflowed: Vec<Device> = Vec::new();
     for line in lines(text).filter(|line| !line.text.starts_with(b"Total")) {
@@ -154,7 +154,7 @@ pub enum Limit {
 
 impl Limit {
     /// `memory.max`, `memory.high`, `memory.swap.max`, and `memory.limit_in_bytes` of v1.
-    pub fn parse(text: &[u8]) -> Result<Self, ParseError> {
+    pub fn parse(text: &[u8]) -> Parsed<Self> {
         single_value(text, |text| match text {
             b"max" => Some(Limit::Max),
             digits => number(digits).map(Limit::of_number),
@@ -236,7 +236,7 @@ counters! {
 impl MemoryStat {
     /// Reads the `total_` lines, which include the descendants as v2 does, and the hierarchical
     /// limit.
-    pub fn parse_v1(text: &[u8]) -> Result<Self, ParseError> {
+    pub fn parse_v1(text: &[u8]) -> Parsed<Self> {
         fill(text, b' ', |stat: &mut Self, key| match key {
             b"hierarchical_memory_limit" => Some(&mut stat.hierarchical_limit),
             _ => stat.counter(key.strip_prefix(b"total_")?),
@@ -262,7 +262,7 @@ pub struct CpuStat {
 
 impl CpuStat {
     /// v2 has `throttled_usec`, v1 `throttled_time` in nanoseconds.
-    pub fn parse(text: &[u8]) -> Result<Self, ParseError> {
+    pub fn parse(text: &[u8]) -> Parsed<Self> {
         let [micros, nanos, usage] = fill(text, b' ', |values: &mut [Option<u64>; 3], key| {
             let [micros, nanos, usage] = values;
             Some(match key {
@@ -291,7 +291,7 @@ pub struct Membership {
     pub deleted: bool,
 }
 
-pub fn memberships(text: &[u8]) -> Result<Vec<Membership>, ParseError> {
+pub fn memberships(text: &[u8]) -> Parsed<Vec<Membership>> {
     // Parses line by line, because procfs-core's errors have no line number.
     rows(text, 0, "expected three fields", |line| {
         // procfs-core requires UTF-8, folder names do not.

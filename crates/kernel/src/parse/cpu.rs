@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use procfs::{CpuInfo, FromRead};
 
 use crate::{
-    ParseError,
+    ParseError, Parsed,
     text::{count, lines, number, words},
 };
 
 const MAX_NUMBER: u32 = 65_535;
 
 /// Numbers of CPUs or NUMA nodes, ascending and distinct.
-pub fn number_list(text: &[u8]) -> Result<Vec<u32>, ParseError> {
+pub fn number_list(text: &[u8]) -> Parsed<Vec<u32>> {
     let text = text.trim_ascii();
     if text.is_empty() {
         return Ok(Vec::new());
@@ -38,7 +38,7 @@ fn bounded(digits: &[u8]) -> Option<u32> {
 
 /// From `/proc/stat`: user and kernel time, and that of guests, in clock ticks (`USER_HZ`), summed
 /// over all CPUs. `None` if a part underflowed.
-pub fn busy_ticks(text: &[u8]) -> Result<Option<u64>, ParseError> {
+pub fn busy_ticks(text: &[u8]) -> Parsed<Option<u64>> {
     let line = lines(text)
         .find(|line| words(line.text).next() == Some(b"cpu"))
         .ok_or_else(|| ParseError::new(1, text, "expected a cpu line"))?;
@@ -68,7 +68,7 @@ pub struct Cpuinfo {
 }
 
 impl Cpuinfo {
-    pub fn parse(text: &[u8]) -> Result<Self, ParseError> {
+    pub fn parse(text: &[u8]) -> Parsed<Self> {
         let expected = || ParseError::new(1, text, "expected a processor line");
         let info = CpuInfo::from_read(text).map_err(|_| expected())?;
         let number = |cpu: usize, field: &str| info.get_field(cpu, field)?.parse::<u64>().ok();

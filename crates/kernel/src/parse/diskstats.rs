@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::cgroup::Device;
 use crate::{
-    ParseError,
+    Parsed,
     text::{count, number, rows, words},
 };
 
@@ -31,7 +31,7 @@ pub struct Requests {
 }
 
 /// Skips devices with an underflowed counter.
-pub fn parse(text: &[u8]) -> Result<Vec<DiskIo>, ParseError> {
+pub fn parse(text: &[u8]) -> Parsed<Vec<DiskIo>> {
     rows(text, 0, "expected a block device's counters", disk)
 }
 

@@ -3,7 +3,7 @@
 //! `interrupts` has a column for each online CPU, `softirqs` for each possible one.
 
 use crate::{
-    ParseError,
+    ParseError, Parsed,
     text::{Line, lines, number, words},
 };
 
@@ -31,7 +31,7 @@ pub struct Row {
 /// # Errors
 /// No line of CPUs, or a line without exactly one count for each. The kernel writes such lines
 /// while a CPU goes online or offline.
-pub fn parse(text: &[u8]) -> Result<Option<CpuTable>, ParseError> {
+pub fn parse(text: &[u8]) -> Parsed<Option<CpuTable>> {
     if text.is_empty() {
         return Ok(None);
     }
@@ -65,7 +65,7 @@ fn cpu(word: &[u8]) -> Option<u32> {
 
 impl CpuTable {
     /// A counter of the whole machine (`ERR`, `MIS`) is skipped.
-    fn add(&mut self, line: Line<'_>) -> Result<(), ParseError> {
+    fn add(&mut self, line: Line<'_>) -> Parsed<()> {
         let expected = || line.error("expected a name and a count for each CPU");
         let (name, rest) = line.split_at_byte(b':').ok_or_else(expected)?;
         let name = name.trim_ascii();

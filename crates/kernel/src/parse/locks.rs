@@ -1,12 +1,12 @@
 use procfs::{FromRead, Lock, LockType, Locks};
 
 use crate::{
-    ParseError,
+    Parsed,
     text::{Line, lines, words},
 };
 
 /// Without waiting locks, which [`Lock`] does not distinguish.
-pub fn parse(text: &[u8]) -> Result<Vec<Lock>, ParseError> {
+pub fn parse(text: &[u8]) -> Parsed<Vec<Lock>> {
     let is_waiting = |line: &Line<'_>| words(line.text).nth(1) == Some(b"->");
     // Parses line by line, because procfs-core's errors have no line number.
     let lock = |line: Line<'_>| Locks::from_read(line.text).ok()?.0.pop();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::mountinfo::unescape;
 use crate::{
-    ParseError,
+    Parsed,
     text::{count, counters, fill, lines, number, rows, signed, words},
 };
 
@@ -47,7 +47,7 @@ counters! {
 
 impl NodeMeminfo {
     /// The lines begin with `Node` and its number.
-    pub fn parse(text: &[u8]) -> Result<Self, ParseError> {
+    pub fn parse(text: &[u8]) -> Parsed<Self> {
         let mut info = fill(text, b':', |info: &mut Self, head| {
             info.counter(head.rsplit(|&byte| byte == b' ').next()?)
         })?;
@@ -90,7 +90,7 @@ pub struct Swap {
 }
 
 /// Without devices with an underflowed amount.
-pub fn swaps(text: &[u8]) -> Result<Vec<Swap>, ParseError> {
+pub fn swaps(text: &[u8]) -> Parsed<Vec<Swap>> {
     rows(text, 1, "expected a swap device", |line| {
         let mut words = words(line);
         let device = unescape(words.next()?);
@@ -117,7 +117,7 @@ pub struct Watermark {
     pub min: u64,
 }
 
-pub fn zone_watermarks(text: &[u8]) -> Result<Vec<Watermark>, ParseError> {
+pub fn zone_watermarks(text: &[u8]) -> Parsed<Vec<Watermark>> {
     let mut watermarks = Vec::new();
     let mut node = None;
     for line in lines(text) {

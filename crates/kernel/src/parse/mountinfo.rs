@@ -6,7 +6,7 @@ use std::{
 
 use super::cgroup::Device;
 use crate::{
-    ParseError,
+    Parsed,
     text::{number, rows, words},
 };
 
@@ -43,7 +43,7 @@ impl Mount {
     }
 }
 
-pub fn parse(text: &[u8]) -> Result<Vec<Mount>, ParseError> {
+pub fn parse(text: &[u8]) -> Parsed<Vec<Mount>> {
     rows(text, 0, "expected a mount", |line| mount(line).map(Some))
 }
 

@@ -1,7 +1,7 @@
 //! Files of a network namespace below `/proc/PID/net`.
 
 use crate::{
-    ParseError,
+    ParseError, Parsed,
     text::{count, counters, lines, number, rows, words},
 };
 
@@ -15,7 +15,7 @@ pub struct InterfaceTraffic {
 }
 
 /// The file `dev`: by name, without interfaces with an underflowed counter.
-pub fn interfaces(text: &[u8]) -> Result<Vec<InterfaceTraffic>, ParseError> {
+pub fn interfaces(text: &[u8]) -> Parsed<Vec<InterfaceTraffic>> {
     let mut list = rows(text, 2, "expected a network interface", interface)?;
     list.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(list)
@@ -58,7 +58,7 @@ counters! {
 
 impl UdpCounters {
     /// `Udp:` of the file `snmp`. procfs-core would require all other sections, too.
-    pub fn parse(text: &[u8]) -> Result<Self, ParseError> {
+    pub fn parse(text: &[u8]) -> Parsed<Self> {
         let mut udp = lines(text).filter(|line| line.text.starts_with(b"Udp:"));
         let (Some(names), Some(values)) = (udp.next(), udp.next()) else {
             return Err(ParseError::new(1, text, "expected two lines of Udp:"));
@@ -87,7 +87,7 @@ pub struct UdpSocket {
 
 /// The files `udp` and `udp6`, without sockets with an underflowed counter. procfs-core does not
 /// read the drops.
-pub fn udp_sockets(text: &[u8]) -> Result<Vec<UdpSocket>, ParseError> {
+pub fn udp_sockets(text: &[u8]) -> Parsed<Vec<UdpSocket>> {
     rows(text, 1, "expected a UDP socket", socket)
 }
 

@@ -5,13 +5,13 @@ use std::{collections::BTreeMap, ffi::OsString, os::unix::ffi::OsStringExt, time
 use procfs::process::LimitValue;
 
 use crate::{
-    ParseError,
+    ParseError, Parsed,
     text::{count, counters, fill, lines, rows, words},
 };
 
 /// Program first; empty for kernel threads and zombies. A process may overwrite its arguments.
 /// Never fails; the return type is that of every parser.
-pub fn cmdline(text: &[u8]) -> Result<Vec<OsString>, ParseError> {
+pub fn cmdline(text: &[u8]) -> Parsed<Vec<OsString>> {
     let text = text.strip_suffix(b"\0").unwrap_or(text);
     if text.is_empty() {
         return Ok(Vec::new());
@@ -31,7 +31,7 @@ impl Environment {
     /// Keeps the values for which `wanted` returns true: others may be secrets. Skips text other
     /// than `NAME=value`, because a program may overwrite its environment. Never fails; the return
     /// type is that of every parser.
-    pub fn parse(text: &[u8], wanted: impl Fn(&str) -> bool) -> Result<Self, ParseError> {
+    pub fn parse(text: &[u8], wanted: impl Fn(&str) -> bool) -> Parsed<Self> {
         let pairs = text.split(|&byte| byte == 0).filter_map(|entry| {
             let at = entry.iter().position(|&byte| byte == b'=')?;
             let (name, value) = entry.split_at_checked(at)?;
@@ -73,14 +73,14 @@ pub struct ProcessLimit {
     pub hard: Option<u64>,
 }
 
-pub fn limits(text: &[u8]) -> Result<Vec<ProcessLimit>, ParseError> {
+pub fn limits(text: &[u8]) -> Parsed<Vec<ProcessLimit>> {
     rows(text, 1, "expected a limit", |line| {
         process_limit(line).map(Some)
     })
 }
 
 /// The soft limit of open files; `None` is unlimited.
-pub fn max_open_files(text: &[u8]) -> Result<Option<u64>, ParseError> {
+pub fn max_open_files(text: &[u8]) -> Parsed<Option<u64>> {
     let line = lines(text)
         .find(|line| line.text.starts_with(b"Max open files"))
         .ok_or_else(|| ParseError::new(1, text, "expected a line of open files"))?;
@@ -121,7 +121,7 @@ pub struct Schedstat {
 impl Schedstat {
     /// `/proc/PID/schedstat` or `/proc/PID/task/TID/schedstat`
     /// (Documentation/scheduler/sched-stats.rst).
-    pub fn parse(text: &[u8]) -> Result<Self, ParseError> {
+    pub fn parse(text: &[u8]) -> Parsed<Self> {
         let mut counters = words(text.trim_ascii_end()).map(count);
         let mut next = || {
             let counter = counters.next().flatten();

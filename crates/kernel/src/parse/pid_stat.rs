@@ -1,7 +1,7 @@
 //! `/proc/PID/stat` and `/proc/PID/task/TID/stat` (proc_pid_stat(5)).
 
 use crate::{
-    Comm, ParseError,
+    Comm, ParseError, Parsed,
     text::{count, number},
 };
 
@@ -105,7 +105,7 @@ impl State {
     }
 }
 
-pub fn parse(text: &[u8]) -> Result<PidStat, ParseError> {
+pub fn parse(text: &[u8]) -> Parsed<PidStat> {
     parse_fields(text)
         .ok_or_else(|| ParseError::new(1, text, "expected the 42 fields of a stat line"))
 }

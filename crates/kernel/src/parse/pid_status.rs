@@ -2,7 +2,7 @@
 
 use super::cpu;
 use crate::{
-    ParseError,
+    ParseError, Parsed,
     text::{counters, fill, lines, number, words},
 };
 
@@ -31,7 +31,7 @@ fn value<T>(
     key: &[u8],
     what: &'static str,
     read: impl FnOnce(&[u8]) -> Option<T>,
-) -> Result<Option<T>, ParseError> {
+) -> Parsed<Option<T>> {
     let found = lines(text).find_map(|line| Some((line, line.text.strip_prefix(key)?)));
     let Some((line, value)) = found else {
         return Ok(None);
@@ -43,7 +43,7 @@ fn value<T>(
 }
 
 /// The second of four user ids.
-pub fn effective_uid(text: &[u8]) -> Result<Option<u32>, ParseError> {
+pub fn effective_uid(text: &[u8]) -> Parsed<Option<u32>> {
     value(text, b"Uid:", "expected the numbers of users", |ids| {
         u32::try_from(number(words(ids).nth(1)?)?).ok()
     })
@@ -52,12 +52,12 @@ pub fn effective_uid(text: &[u8]) -> Result<Option<u32>, ParseError> {
 const LIST: &str = "expected a list such as 0-3,8";
 
 /// NUMA nodes. `None` if the kernel has no cpusets.
-pub fn allowed_mems(text: &[u8]) -> Result<Option<Vec<u32>>, ParseError> {
+pub fn allowed_mems(text: &[u8]) -> Parsed<Option<Vec<u32>>> {
     value(text, b"Mems_allowed_list:", LIST, cpu::numbers)
 }
 
 /// Includes offline CPUs.
-pub fn allowed_cpus(text: &[u8]) -> Result<Option<Vec<u32>>, ParseError> {
+pub fn allowed_cpus(text: &[u8]) -> Parsed<Option<Vec<u32>>> {
     value(text, b"Cpus_allowed_list:", LIST, cpu::numbers)
 }
 
@@ -74,7 +74,7 @@ impl IgnoredSignals {
     }
 }
 
-pub fn ignored_signals(text: &[u8]) -> Result<IgnoredSignals, ParseError> {
+pub fn ignored_signals(text: &[u8]) -> Parsed<IgnoredSignals> {
     let expected = "expected a hexadecimal number";
     let bits = value(text, b"SigIgn:", expected, |digits| {
         u64::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()
@@ -86,7 +86,7 @@ pub fn ignored_signals(text: &[u8]) -> Result<IgnoredSignals, ParseError> {
 /// Voluntary and involuntary context switches of one task.
 pub type Switches = [Option<u64>; 2];
 
-pub fn switches(text: &[u8]) -> Result<Switches, ParseError> {
+pub fn switches(text: &[u8]) -> Parsed<Switches> {
     fill(
         text,
         b':',

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    ParseError,
+    ParseError, Parsed,
     text::{count, lines, words},
 };
 
@@ -16,7 +16,7 @@ pub struct Pressure {
     pub full: Option<Duration>,
 }
 
-pub fn parse(text: &[u8]) -> Result<Pressure, ParseError> {
+pub fn parse(text: &[u8]) -> Parsed<Pressure> {
     let (mut some, mut full) = (None, None);
     for line in lines(text) {
         let Some((kind, values)) = line.split_at_byte(b' ') else {
