@@ -4,6 +4,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -112,6 +114,13 @@ impl Error {
         }
     }
 
+    pub(crate) fn not_a_recording(path: &Path, found: impl Into<String>) -> Self {
+        Error::NotARecording {
+            path: path.to_owned(),
+            found: found.into(),
+        }
+    }
+
     pub(crate) fn io(path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
         match source.kind() {
@@ -175,17 +184,17 @@ fn is_disk_full(error: &io::Error) -> bool {
 }
 
 pub trait AttachPath<T> {
-    fn at(self, path: &Path) -> Result<T, Error>;
+    fn at(self, path: &Path) -> Result<T>;
 }
 
 impl<T> AttachPath<T> for rusqlite::Result<T> {
-    fn at(self, path: &Path) -> Result<T, Error> {
+    fn at(self, path: &Path) -> Result<T> {
         self.map_err(|source| Error::sqlite(path, source))
     }
 }
 
 impl<T> AttachPath<T> for io::Result<T> {
-    fn at(self, path: &Path) -> Result<T, Error> {
+    fn at(self, path: &Path) -> Result<T> {
         self.map_err(|source| Error::io(path, source))
     }
 }

@@ -1,14 +1,12 @@
 mod guarded;
 mod tables;
-mod whole;
 
-pub use guarded::BoundedConnection;
+use guarded::HEADER_BYTES;
+pub use guarded::{BoundedConnection, detect_truncation};
 pub use tables::{PresentTables, excerpt, objects, present};
-use whole::HEADER_BYTES;
-pub use whole::detect_truncation;
 
 use crate::{
-    error::{AttachPath, Error},
+    error::{AttachPath, Error, Result},
     schema::{APPLICATION_ID, FORMAT},
 };
 use rusqlite::{Connection, OpenFlags};
@@ -59,14 +57,14 @@ fn opened_path(conn: &Connection, path: &Path) -> PathBuf {
 }
 
 /// Opens one of this program's own files for writing.
-pub fn open_to_write(path: &Path, kind: &DatabaseKind) -> Result<Connection, Error> {
+pub fn open_to_write(path: &Path, kind: &DatabaseKind) -> Result<Connection> {
     let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, kind)?;
     tune(&conn).at(path)?;
     Ok(conn)
 }
 
 /// Opens an untrusted file for reading.
-pub fn open_to_read(path: &Path, kind: &DatabaseKind) -> Result<BoundedConnection, Error> {
+pub fn open_to_read(path: &Path, kind: &DatabaseKind) -> Result<BoundedConnection> {
     guarded(path, OpenFlags::SQLITE_OPEN_READ_ONLY, path, kind)
 }
 
@@ -76,7 +74,7 @@ pub fn open_to_recover(
     path: &Path,
     named: &Path,
     kind: &DatabaseKind,
-) -> Result<BoundedConnection, Error> {
+) -> Result<BoundedConnection> {
     guarded(path, OpenFlags::SQLITE_OPEN_READ_WRITE, named, kind)
 }
 
@@ -85,13 +83,13 @@ fn guarded(
     flags: OpenFlags,
     named: &Path,
     kind: &DatabaseKind,
-) -> Result<BoundedConnection, Error> {
+) -> Result<BoundedConnection> {
     let guarded = BoundedConnection::new(connect(path, flags, kind)?, named, length(path))?;
     tune(guarded.connection()).at(named)?;
     Ok(guarded)
 }
 
-fn connect(path: &Path, flags: OpenFlags, kind: &DatabaseKind) -> Result<Connection, Error> {
+fn connect(path: &Path, flags: OpenFlags, kind: &DatabaseKind) -> Result<Connection> {
     // Absolute, because SQLite treats a name that begins with `file:` as a URI.
     let absolute = std::path::absolute(path).at(path)?;
     check_kind(&absolute, path, kind)?;
@@ -103,7 +101,7 @@ fn connect(path: &Path, flags: OpenFlags, kind: &DatabaseKind) -> Result<Connect
 
 /// Rejects foreign files before SQLite creates a log beside them. Reads through SQLite, because
 /// closing another descriptor would drop the locks of a writer in this process.
-fn check_kind(absolute: &Path, path: &Path, kind: &DatabaseKind) -> Result<(), Error> {
+fn check_kind(absolute: &Path, path: &Path, kind: &DatabaseKind) -> Result<()> {
     if length(absolute) < HEADER_BYTES as u64 {
         return Ok(());
     }
@@ -146,28 +144,27 @@ fn tune(conn: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-pub fn check_format(conn: &Connection, path: &Path, kind: &DatabaseKind) -> Result<(), Error> {
+pub fn check_format(conn: &Connection, path: &Path, kind: &DatabaseKind) -> Result<()> {
     let number = |pragma: &str| {
         conn.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0))
             .at(path)
     };
     let application = number("application_id")?;
     if application != kind.application_id {
-        if number("page_count")? == 0 {
-            // SQLite treats a file of a few bytes as empty.
-            let found = "too short for an SQLite database".to_owned();
-            let (empty, path) = (length(&opened_path(conn, path)) == 0, path.to_owned());
-            return Err(if empty {
-                Error::Empty { path }
-            } else {
-                Error::NotARecording { path, found }
-            });
+        if number("page_count")? > 0 {
+            let found =
+                format!("another program's SQLite database (application id {application:#x})");
+            return Err(Error::not_a_recording(path, found));
         }
-        let found = format!("another program's SQLite database (application id {application:#x})");
-        return Err(Error::NotARecording {
-            path: path.to_owned(),
-            found,
-        });
+        if length(&opened_path(conn, path)) == 0 {
+            let path = path.to_owned();
+            return Err(Error::Empty { path });
+        }
+        // SQLite treats a file of a few bytes as empty.
+        return Err(Error::not_a_recording(
+            path,
+            "too short for an SQLite database",
+        ));
     }
     let found = number("user_version")?;
     if found > kind.format {
@@ -178,11 +175,7 @@ pub fn check_format(conn: &Connection, path: &Path, kind: &DatabaseKind) -> Resu
         });
     }
     if found < 1 {
-        let found = format!("format {found}");
-        return Err(Error::NotARecording {
-            path: path.to_owned(),
-            found,
-        });
+        return Err(Error::not_a_recording(path, format!("format {found}")));
     }
     Ok(())
 }
@@ -221,7 +214,7 @@ pub struct TempFile {
 }
 
 impl TempFile {
-    pub fn new(path: &Path) -> Result<TempFile, Error> {
+    pub fn new(path: &Path) -> Result<TempFile> {
         if path.exists() {
             return Err(Error::Exists {
                 path: path.to_owned(),
@@ -240,7 +233,7 @@ impl TempFile {
     }
 
     /// Syncs the file, then gives it its name; never replaces another file.
-    pub fn publish(self) -> Result<(), Error> {
+    pub fn publish(self) -> Result<()> {
         fs::File::open(&self.part)
             .and_then(|file| file.sync_all())
             .at(&self.part)?;

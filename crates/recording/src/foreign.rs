@@ -1,7 +1,7 @@
 //! Untrusted databases of other kinds, read with the limits of recordings.
 
 use crate::{
-    error::{AttachPath, Error},
+    error::{AttachPath, Error, Result},
     file::{self, BoundedConnection, DatabaseKind, excerpt, objects},
     reader::open::{self, TempCopy},
 };
@@ -28,7 +28,7 @@ pub struct OlderFormat<'a> {
 
 impl ForeignDatabase {
     /// Opens a read-only snapshot. Each of `tables` must exist with exactly this statement.
-    pub fn open(path: &Path, kind: &DatabaseKind, tables: &[&str]) -> Result<Self, Error> {
+    pub fn open(path: &Path, kind: &DatabaseKind, tables: &[&str]) -> Result<Self> {
         let (conn, (), copied) = open::open(path, kind, |guarded, path| {
             check_tables(guarded, path, tables)
         })?;
@@ -39,7 +39,7 @@ impl ForeignDatabase {
     }
 
     /// Whether [`ForeignDatabase::open_to_write`] would upgrade the file.
-    pub fn is_older(path: &Path, kind: &DatabaseKind) -> Result<bool, Error> {
+    pub fn is_older(path: &Path, kind: &DatabaseKind) -> Result<bool> {
         Ok(file::length(path) > 0 && Self::open(path, kind, &[])?.format(path)? < kind.format)
     }
 
@@ -51,7 +51,7 @@ impl ForeignDatabase {
         tables: &[&str],
         older: &[OlderFormat<'_>],
         longest_value: i32,
-    ) -> Result<Connection, Error> {
+    ) -> Result<Connection> {
         let is_new = file::length(path) == 0;
         let mut upgrade = None;
         if is_new {
@@ -75,7 +75,7 @@ impl ForeignDatabase {
         Ok(conn)
     }
 
-    fn format(&self, path: &Path) -> Result<i32, Error> {
+    fn format(&self, path: &Path) -> Result<i32> {
         let (sql, of) = ("PRAGMA user_version", |row: &Row<'_>| row.get(0));
         let found = self.conn.collect(sql, [], of)?;
         found.first().copied().ok_or_else(|| Error::Empty {
@@ -84,7 +84,7 @@ impl ForeignDatabase {
     }
 
     /// A writing connection has no limits, so pages with several references would be endless.
-    fn check_pages(&self, path: &Path) -> Result<(), Error> {
+    fn check_pages(&self, path: &Path) -> Result<()> {
         let sql = "PRAGMA quick_check(1)";
         let of = |row: &Row<'_>| row.get::<_, String>(0);
         let found = self.conn.collect(sql, [], of)?;
@@ -157,7 +157,7 @@ fn make(conn: &mut Connection, kind: &DatabaseKind, tables: &[&str]) -> rusqlite
     transaction.commit()
 }
 
-fn check_tables(guarded: &BoundedConnection, path: &Path, tables: &[&str]) -> Result<(), Error> {
+fn check_tables(guarded: &BoundedConnection, path: &Path, tables: &[&str]) -> Result<()> {
     let mut found = Vec::new();
     for object in objects(guarded)? {
         let (kind, sql) = (object.kind.as_str(), object.sql.as_str());

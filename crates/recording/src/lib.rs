@@ -5,7 +5,6 @@
 //! a kill. [`merge`] joins the pieces of a run, [`backup`] copies a live one. Callers pass all
 //! times: no clock is read.
 
-mod backup;
 mod error;
 mod file;
 mod foreign;
@@ -15,16 +14,15 @@ mod rows;
 pub mod schema;
 mod writer;
 
-pub use backup::backup;
 pub use error::Error;
 pub use file::{DatabaseKind, open_immutable, with_suffix};
 pub use foreign::{ForeignDatabase, OlderFormat};
-pub use merge::{MergeSummary, merge};
-pub use reader::{
-    Cell, Columns, EventRow, Info, Live, PoolRow, ProblemRow, ProcessRow, Progress, Recording, Row,
-    SeriesRow, SessionRow, TableInfo, TickRow,
+pub use merge::{MergeSummary, backup, merge};
+pub use reader::{Cell, Info, Live, Progress, Recording, Row, TableInfo};
+pub use rows::{
+    Columns, Event, EventKind, EventRow, NewProcess, NewRecording, NewSession, PoolRow, ProblemRow,
+    ProcessRow, SeriesRow, SessionRow, TickRow,
 };
-pub use rows::{Event, EventKind, NewProcess, NewRecording, NewSession};
 pub use schema::{
     CacheTimesPoint, CostTrackerPoint, Point, ProgramCachePoint, ReplaySlotPoint, SetRootPoint,
     Table,

@@ -1,17 +1,23 @@
-use crate::{
-    error::{AttachPath, Error},
-    file::{self, TempFile, duration, nanos},
-    reader::{Cell, Recording},
-    rows::EventKind,
-    schema::{TABLES, TableSpec},
-    writer::{end_last_session, id_of_name, make_tables, other_labels},
-};
-use rusqlite::{Connection, params};
 use std::{
     collections::HashMap,
     fs::File,
     path::{Path, PathBuf},
     time::Duration,
+};
+
+use rusqlite::{
+    Connection,
+    backup::{Backup, StepResult},
+    params,
+};
+
+use crate::{
+    error::{AttachPath, Error, Result},
+    file::{self, TempFile, duration, nanos},
+    reader::{Cell, Recording},
+    rows::EventKind,
+    schema::{TABLES, TableSpec},
+    writer::{end_last_session, id_of_name, make_tables, other_labels},
 };
 
 const CHUNK_ROWS: usize = 1000;
@@ -37,11 +43,11 @@ struct SourceRecording {
 /// # Errors
 /// [`Error::Unmergeable`] if there are fewer than two or two overlap in time,
 /// [`Error::OtherLabels`] if they are of different runs.
-pub fn merge(from: &[PathBuf], to: &Path) -> Result<MergeSummary, Error> {
+pub fn merge(from: &[PathBuf], to: &Path) -> Result<MergeSummary> {
     let mut pieces = from
         .iter()
         .map(|path| piece(path))
-        .collect::<Result<Vec<_>, Error>>()?;
+        .collect::<Result<Vec<_>>>()?;
     pieces.sort_by_key(|piece| piece.began);
     check(&pieces, to)?;
     let part = TempFile::new(to)?;
@@ -101,7 +107,7 @@ fn name(recording: &Recording) -> String {
         .into_owned()
 }
 
-fn piece(path: &Path) -> Result<SourceRecording, Error> {
+fn piece(path: &Path) -> Result<SourceRecording> {
     let recording = Recording::open(path)?;
     let sessions = recording.sessions()?;
     let last_tick = recording.number("SELECT max(unix_ns) FROM tick")?;
@@ -119,14 +125,14 @@ fn piece(path: &Path) -> Result<SourceRecording, Error> {
     })
 }
 
-fn unmergeable<T>(path: &Path, why: impl Into<String>) -> Result<T, Error> {
+fn unmergeable<T>(path: &Path, why: impl Into<String>) -> Result<T> {
     Err(Error::Unmergeable {
         path: path.to_owned(),
         why: why.into(),
     })
 }
 
-fn check(pieces: &[SourceRecording], to: &Path) -> Result<(), Error> {
+fn check(pieces: &[SourceRecording], to: &Path) -> Result<()> {
     if pieces.len() < 2 {
         return unmergeable(to, "it takes two recordings or more");
     }
@@ -169,12 +175,7 @@ fn highest_ids(conn: &Connection) -> rusqlite::Result<Offsets> {
 /// Ids of names in the result, by (table, id in the piece).
 type Names = HashMap<(&'static str, i64), i64>;
 
-fn add(
-    conn: &Connection,
-    piece: &SourceRecording,
-    offsets: &Offsets,
-    to: &Path,
-) -> Result<(), Error> {
+fn add(conn: &Connection, piece: &SourceRecording, offsets: &Offsets, to: &Path) -> Result<()> {
     let mut names = Names::new();
     for table in TABLES.iter().filter(|table| table.name != "label") {
         let mut insert = conn
@@ -240,4 +241,54 @@ fn gap(conn: &Connection, session: i64, from: Duration, to: Duration) -> rusqlit
         ],
     )
     .map(|_| ())
+}
+
+/// 256 KiB per step, so that others can use the disk in between.
+const STEP_PAGES: i32 = 64;
+
+/// Copies `from` into a new file with SQLite's backup API in small steps. The copy is of the moment
+/// of the call: its last session ends with its last tick.
+///
+/// `progress` gets copied and total pages after each step, and may wait. Meanwhile the log of a
+/// live recording cannot be truncated and grows by about 50 KB a second. `meta` are further entries
+/// of the table `meta`, such as the reason for the copy.
+pub fn backup(
+    from: &Path,
+    to: &Path,
+    meta: &[(&str, &str)],
+    mut progress: impl FnMut(u64, u64),
+) -> Result<()> {
+    let source = Recording::open(from)?;
+    let part = TempFile::new(to)?;
+    std::fs::File::create_new(part.path()).at(part.path())?;
+    let mut copy = file::open_to_write(part.path(), &file::RECORDING)?;
+    {
+        // The source has one read transaction, so that writes do not restart the copy.
+        let steps = Backup::new(source.connection(), &mut copy).at(from)?;
+        loop {
+            let result = steps.step(STEP_PAGES).at(to)?;
+            let state = steps.progress();
+            let count = |n: i32| u64::try_from(n).unwrap_or(0);
+            progress(
+                count(state.pagecount - state.remaining),
+                count(state.pagecount),
+            );
+            match result {
+                StepResult::Done => break,
+                StepResult::Busy | StepResult::Locked => {
+                    return Err(Error::InUse {
+                        path: to.to_owned(),
+                    });
+                }
+                _ => {}
+            }
+        }
+    }
+    drop(source);
+    copy.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()))
+        .at(to)?;
+    end_last_session(&copy, meta).at(to)?;
+    copy.close()
+        .map_err(|(_, error)| Error::sqlite(to, error))?;
+    part.publish()
 }

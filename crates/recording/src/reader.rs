@@ -1,22 +1,14 @@
 mod export;
-mod info;
-mod live;
 pub mod open;
 mod progress;
 mod rows;
-mod types;
 
 pub use export::{Cell, Row, TableInfo};
-pub use info::Info;
-pub use live::Live;
-pub use progress::Progress;
+pub use progress::{Info, Live, Progress};
 pub use rows::read_labels;
-pub use types::{
-    Columns, EventRow, PoolRow, ProblemRow, ProcessRow, SeriesRow, SessionRow, TickRow,
-};
 
 use crate::{
-    error::Error,
+    error::Result,
     file::{BoundedConnection, PresentTables, RECORDING, present},
 };
 use rusqlite::Connection;
@@ -43,7 +35,7 @@ impl Recording {
     /// [`Error::Refused`] if it has anything but the format's plain tables. The file may be
     /// untrusted: its size limits time and memory; beyond them, every method returns
     /// [`Error::Refused`].
-    pub fn open(path: &Path) -> Result<Recording, Error> {
+    pub fn open(path: &Path) -> Result<Recording> {
         let (conn, present, copied) = open::open(path, &RECORDING, present)?;
         let labels = read_labels(&conn)?;
         Ok(Recording {

@@ -1,5 +1,7 @@
+use std::{sync::Arc, time::Duration};
+
 use faultline_metrics::Stamp;
-use std::time::Duration;
+use serde_json::Value;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewRecording {
@@ -67,4 +69,106 @@ impl EventKind {
             .copied()
             .find(|kind| kind.name() == word)
     }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionRow {
+    pub id: i64,
+    /// Since 1970.
+    pub started: Duration,
+    /// Since 1970; `None` while it runs, and forever after a kill: the last tick is then the end.
+    pub ended: Option<Duration>,
+    pub interval: Duration,
+    pub version: String,
+    /// Host, kernel, disks, configuration.
+    pub manifest: Value,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProcessRow {
+    pub id: i64,
+    pub session: i64,
+    pub pid: u32,
+    /// Since 1970; `None` if unknown.
+    pub started: Option<Duration>,
+    /// When the daemon found it, since 1970.
+    pub seen: Duration,
+    /// Version, binary, arguments without secrets, limits.
+    pub manifest: Value,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct EventRow {
+    pub id: i64,
+    pub session: i64,
+    /// Since 1970.
+    pub unix: Duration,
+    /// Since the start of the session's daemon.
+    pub uptime: Duration,
+    pub kind: EventKind,
+    /// `None` while no process was followed.
+    pub process: Option<i64>,
+    /// A JSON object; null without detail, a string if it is not JSON.
+    pub detail: Value,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct TickRow {
+    /// Ascending over all sessions; referenced by sample rows.
+    pub id: i64,
+    pub session: i64,
+    /// Counted by the daemon; a gap is a missed tick.
+    pub number: u64,
+    /// Since 1970.
+    pub unix_ns: i64,
+    /// Since the start of the session's daemon: never jumps.
+    pub uptime_ns: i64,
+    pub process: Option<i64>,
+    /// `None` if it was not reported.
+    pub phase: Option<Arc<str>>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Columns {
+    /// `tick.id` of each row, ascending. Not every tick has a row.
+    pub ticks: Vec<i64>,
+    /// One vector per requested name, each as long as `ticks`. `None` if the value was not read.
+    pub values: Vec<Vec<Option<f64>>>,
+}
+
+/// A thread pool's totals, valid until its next row within the same session and process. Times are
+/// in seconds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoolRow {
+    pub tick: i64,
+    pub pool: Arc<str>,
+    /// Living threads; `None`, as all other values, if the pool is gone.
+    pub threads: Option<u64>,
+    pub major_faults: Option<u64>,
+    pub minor_faults: Option<u64>,
+    pub cpu_user: Option<f64>,
+    pub cpu_system: Option<f64>,
+    pub run_queue: Option<f64>,
+    pub block_io_delay: Option<f64>,
+}
+
+/// A value of a series without its own column, valid until its next row within the same session and
+/// process. `None` if the series is gone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SeriesRow {
+    pub tick: i64,
+    /// For a histogram with suffix `_count` or `_sum`.
+    pub metric: Arc<str>,
+    pub labels: Arc<str>,
+    pub value: Option<f64>,
+}
+
+/// What a source could not read. All rows of its next tick replace all rows of this one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProblemRow {
+    pub tick: i64,
+    pub source: String,
+    /// absent, forbidden, gone or broken; `None` if the problems are over.
+    pub status: Option<String>,
+    pub what: Option<String>,
 }

@@ -2,8 +2,6 @@
 //! to the disk. After an error, [`Writer::rollback`] discards uncommitted rows, and the writer can
 //! continue.
 
-mod cell;
-mod destinations;
 mod long;
 mod open;
 mod prune;
@@ -13,7 +11,7 @@ pub use long::id_of_name;
 pub use open::{end_last_session, make_tables, other_labels};
 
 use crate::{
-    error::{AttachPath, Error},
+    error::{AttachPath, Error, Result},
     file::{self, nanos},
     rows::{Event, NewProcess},
     schema::{Point, PointRow},
@@ -82,7 +80,7 @@ impl Writer {
         &self.path
     }
 
-    pub fn process(&mut self, process: &NewProcess) -> Result<(), Error> {
+    pub fn process(&mut self, process: &NewProcess) -> Result<()> {
         self.samples.restart();
         self.following = Some(FollowedProcess {
             process: process.clone(),
@@ -93,7 +91,7 @@ impl Writer {
     }
 
     /// Replaces the manifest of the followed process, if there is one.
-    pub fn describe_process(&mut self, manifest: &serde_json::Value) -> Result<(), Error> {
+    pub fn describe_process(&mut self, manifest: &serde_json::Value) -> Result<()> {
         if let Some(following) = &mut self.following {
             following.process.manifest = manifest.clone();
         }
@@ -114,15 +112,15 @@ impl Writer {
     }
 
     /// Writes what sources have read since the previous tick.
-    pub fn tick(&mut self, tick: &Tick) -> Result<(), Error> {
+    pub fn tick(&mut self, tick: &Tick) -> Result<()> {
         self.write(|writer| writer.write_tick(tick))
     }
 
-    pub fn point(&mut self, point: &Point) -> Result<(), Error> {
+    pub fn point(&mut self, point: &Point) -> Result<()> {
         self.write(|writer| writer.write_point(&point.row()))
     }
 
-    pub fn event(&mut self, event: &Event) -> Result<(), Error> {
+    pub fn event(&mut self, event: &Event) -> Result<()> {
         self.write(|writer| {
             let sql = "INSERT INTO event(session, unix_ns, uptime_ns, kind, process, detail) VALUES(?,?,?,?,?,?)";
             let (unix, uptime) = (nanos(event.at.unix), nanos(event.at.uptime));
@@ -135,7 +133,7 @@ impl Writer {
     }
 
     /// Returns the number of committed rows.
-    pub fn commit(&mut self) -> Result<u64, Error> {
+    pub fn commit(&mut self) -> Result<u64> {
         self.check()?;
         if self.conn.is_autocommit() {
             return Ok(0);
@@ -171,7 +169,7 @@ impl Writer {
     }
 
     /// File size in bytes, above which writes fail with [`Error::Full`] until something is pruned.
-    pub fn limit(&mut self, bytes: u64) -> Result<(), Error> {
+    pub fn limit(&mut self, bytes: u64) -> Result<()> {
         let size: i64 = self
             .conn
             .pragma_query_value(None, "page_size", |row| row.get(0))
@@ -184,7 +182,7 @@ impl Writer {
     /// Commits, then moves the log into the file as far as readers allow. So a power cut loses no
     /// earlier data, and the log stays bounded. If the log is longer than 16 MiB, waits up to half
     /// a second for readers.
-    pub fn checkpoint(&mut self) -> Result<(), Error> {
+    pub fn checkpoint(&mut self) -> Result<()> {
         self.store_row_counts()?;
         self.commit()?;
         self.checkpoint_log("PASSIVE")?;
@@ -207,7 +205,7 @@ impl Writer {
     ///
     /// # Errors
     /// [`Error::BeingRead`] if a reader keeps the log beside the file; no data is lost.
-    pub fn finish(mut self, ended: Stamp) -> Result<(), Error> {
+    pub fn finish(mut self, ended: Stamp) -> Result<()> {
         self.write(|writer| {
             let sql = "UPDATE session SET ended_unix_ns = ?2 WHERE id = ?1";
             writer
@@ -221,10 +219,7 @@ impl Writer {
     }
 
     /// Runs `operation` in a transaction; an error requires a rollback.
-    fn write(
-        &mut self,
-        operation: impl FnOnce(&mut Self) -> rusqlite::Result<()>,
-    ) -> Result<(), Error> {
+    fn write(&mut self, operation: impl FnOnce(&mut Self) -> rusqlite::Result<()>) -> Result<()> {
         self.check()?;
         let done = self.begin().and_then(|()| operation(self));
         done.map_err(|error| {
@@ -233,7 +228,7 @@ impl Writer {
         })
     }
 
-    fn check(&self) -> Result<(), Error> {
+    fn check(&self) -> Result<()> {
         if self.failed {
             Err(Error::RollBackFirst {
                 path: self.path.clone(),
@@ -389,13 +384,13 @@ impl Writer {
         Ok(())
     }
 
-    fn checkpoint_log(&self, mode: &str) -> Result<(), Error> {
+    fn checkpoint_log(&self, mode: &str) -> Result<()> {
         let sql = format!("PRAGMA wal_checkpoint({mode})");
         self.conn.query_row(&sql, [], |_| Ok(())).at(&self.path)
     }
 
     /// Stores the row counts of all tables, to report what a damaged file has lost.
-    fn store_row_counts(&mut self) -> Result<(), Error> {
+    fn store_row_counts(&mut self) -> Result<()> {
         let counts = serde_json::to_string(&self.now.counts).unwrap_or_default();
         self.write(|writer| open::put_meta(&writer.conn, "rows", &counts))
     }

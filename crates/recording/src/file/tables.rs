@@ -2,7 +2,7 @@
 
 use super::BoundedConnection;
 use crate::{
-    error::Error,
+    error::{Error, Result},
     schema::{Kind, TABLES, TableSpec},
 };
 use std::{
@@ -25,7 +25,7 @@ const CONSTRAINTS: [&str; 3] = ["", "NOT NULL", "NOT NULL UNIQUE"];
 /// # Errors
 /// [`Error::Refused`] for a missing or differently declared table, and for anything that computes:
 /// view, trigger, virtual table, generated column, default, check, index of an expression.
-pub fn present(guarded: &BoundedConnection, path: &Path) -> Result<PresentTables, Error> {
+pub fn present(guarded: &BoundedConnection, path: &Path) -> Result<PresentTables> {
     let mut present = PresentTables::new();
     for object in objects(guarded)? {
         let of_table = object.is_table();
@@ -84,7 +84,7 @@ impl SchemaObject {
     }
 }
 
-pub fn objects(guarded: &BoundedConnection) -> Result<Vec<SchemaObject>, Error> {
+pub fn objects(guarded: &BoundedConnection) -> Result<Vec<SchemaObject>> {
     let sql = "SELECT type, name, rootpage, sql FROM sqlite_schema";
     guarded.collect(sql, [], |row| {
         let text = |i| {

@@ -2,7 +2,7 @@
 
 use super::Recording;
 use crate::{
-    error::{AttachPath, Error},
+    error::{AttachPath, Error, Result},
     file,
     schema::{TABLES, Table, TableColumn, TableSpec, table_named},
 };
@@ -21,7 +21,7 @@ pub struct TableInfo {
 impl Recording {
     /// All known tables, in the order of the file. Missing tables and columns of an older file are
     /// empty.
-    pub fn tables(&self) -> Result<Vec<TableInfo>, Error> {
+    pub fn tables(&self) -> Result<Vec<TableInfo>> {
         let info = |spec: &TableSpec| {
             // Not count(*), which would follow cyclic pages forever.
             let rows = match self.has(spec.name) {
@@ -63,7 +63,7 @@ impl Recording {
     }
 
     /// Rows of a wide table for the ticks `first` to `last`, both included.
-    pub fn rows_of_ticks(&self, table: Table, first: i64, last: i64) -> Result<Vec<Row>, Error> {
+    pub fn rows_of_ticks(&self, table: Table, first: i64, last: i64) -> Result<Vec<Row>> {
         let Some((spec, select)) = self.select(table.name())? else {
             return Ok(Vec::new());
         };
@@ -73,7 +73,7 @@ impl Recording {
     }
 
     /// The query of all its columns; `None` if the recording does not have the table.
-    fn select(&self, table: &str) -> Result<Option<(&'static TableSpec, String)>, Error> {
+    fn select(&self, table: &str) -> Result<Option<(&'static TableSpec, String)>> {
         let spec = table_named(table).ok_or_else(|| Error::NoSuchColumn {
             what: table.to_owned(),
         })?;

@@ -1,5 +1,5 @@
 use crate::{
-    error::{AttachPath, Error},
+    error::{AttachPath, Error, Result},
     file::{self, BoundedConnection, DatabaseKind, length, with_suffix},
 };
 use rusqlite::ErrorCode;
@@ -14,16 +14,12 @@ use tempfile::TempDir;
 pub fn open<T>(
     path: &Path,
     kind: &DatabaseKind,
-    check: impl Fn(&BoundedConnection, &Path) -> Result<T, Error>,
-) -> Result<(BoundedConnection, T, Option<TempCopy>), Error> {
+    check: impl Fn(&BoundedConnection, &Path) -> Result<T>,
+) -> Result<(BoundedConnection, T, Option<TempCopy>)> {
     let begin = |conn| begin(conn, path, kind, &check);
     let meta = std::fs::metadata(path).at(path)?;
     if !meta.is_file() {
-        let found = "a folder or a device".to_owned();
-        return Err(Error::NotARecording {
-            path: path.to_owned(),
-            found,
-        });
+        return Err(Error::not_a_recording(path, "a folder or a device"));
     }
     if meta.len() == 0 {
         return Err(Error::Empty {
@@ -47,8 +43,8 @@ fn begin<T>(
     mut conn: BoundedConnection,
     path: &Path,
     kind: &DatabaseKind,
-    check: &impl Fn(&BoundedConnection, &Path) -> Result<T, Error>,
-) -> Result<(BoundedConnection, T), Error> {
+    check: &impl Fn(&BoundedConnection, &Path) -> Result<T>,
+) -> Result<(BoundedConnection, T)> {
     conn.connection().execute_batch("BEGIN").at(path)?;
     // The first read begins the transaction.
     conn.measure()?;
@@ -76,7 +72,7 @@ fn needs_write(error: &rusqlite::Error) -> bool {
 pub struct TempCopy(TempDir);
 
 impl TempCopy {
-    fn new(path: &Path) -> Result<TempCopy, Error> {
+    fn new(path: &Path) -> Result<TempCopy> {
         let folder = tempfile::Builder::new().prefix("faultline-").tempdir();
         let copied = TempCopy(folder.at(&std::env::temp_dir())?);
         copy(path, &copied.database())?;
@@ -95,7 +91,7 @@ impl TempCopy {
 }
 
 /// Without permissions: the copy must be writable even if the original is not.
-fn copy(from: &Path, to: &Path) -> Result<(), Error> {
+fn copy(from: &Path, to: &Path) -> Result<()> {
     let mut source = File::open(from).at(from)?;
     let mut target = File::create_new(to).at(to)?;
     std::io::copy(&mut source, &mut target).at(to)?;

@@ -1,10 +1,11 @@
-use super::{Recording, types::TickRow};
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{Recording, TableInfo};
 use crate::{
-    error::Error,
-    file::{self, duration},
-    rows::EventKind,
+    error::{AttachPath, Result},
+    file::{self, duration, length, with_suffix},
+    rows::{EventKind, ProcessRow, SessionRow, TickRow},
 };
-use std::time::Duration;
 
 /// Progress of a run. Values are `None` or false until they are recorded.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -47,7 +48,7 @@ const MAX_DISORDER_ROWS: u32 = 256;
 
 impl Recording {
     /// Takes some milliseconds even for hours of recording.
-    pub fn progress(&self) -> Result<Progress, Error> {
+    pub fn progress(&self) -> Result<Progress> {
         let last_tick = self.last_tick()?;
         let (exit, oom) = (EventKind::Exit.name(), EventKind::OomKill.name());
         let (start, tip) = (EventKind::Start.name(), EventKind::AtTip.name());
@@ -71,7 +72,7 @@ impl Recording {
 
     /// The last tick, and when its session's newest push arrived, since 1970; `None` without one. A
     /// push after that tick counts if it brought a recorded point.
-    pub fn last_push(&self) -> Result<Option<(TickRow, Duration)>, Error> {
+    pub fn last_push(&self) -> Result<Option<(TickRow, Duration)>> {
         let Some(tick) = self.last_tick()? else {
             return Ok(None);
         };
@@ -101,7 +102,7 @@ impl Recording {
         Ok(newest.map(|push| (tick, duration(push))))
     }
 
-    fn first_transaction(&self) -> Result<Option<i64>, Error> {
+    fn first_transaction(&self) -> Result<Option<i64>> {
         for (table, column) in TRANSACTIONS {
             if self.has_rows(table)? {
                 let first = format!(
@@ -113,7 +114,7 @@ impl Recording {
         Ok(None)
     }
 
-    fn newest_slot(&self) -> Result<Option<u64>, Error> {
+    fn newest_slot(&self) -> Result<Option<u64>> {
         let mut newest = None;
         for (table, column) in SLOTS {
             if self.has(table) {
@@ -131,18 +132,121 @@ impl Recording {
         Ok(newest.and_then(|slot| u64::try_from(slot).ok()))
     }
 
-    fn has_rows(&self, table: &str) -> Result<bool, Error> {
+    fn has_rows(&self, table: &str) -> Result<bool> {
         Ok(self.has(table)
             && self
                 .number(&format!("SELECT max(rowid) FROM {table}"))?
                 .is_some())
     }
 
-    pub(crate) fn number(&self, sql: &str) -> Result<Option<i64>, Error> {
+    pub(crate) fn number(&self, sql: &str) -> Result<Option<i64>> {
         self.conn.number(sql)
     }
 }
 
 fn last_tick_at_tip(tick: Option<&TickRow>) -> bool {
     tick.and_then(|tick| tick.phase.as_deref()) == Some("at_tip")
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Info {
+    pub format: i32,
+    /// The last session has ended: no more will be added.
+    pub finished: bool,
+    pub bytes: u64,
+    /// 0 for a finished recording.
+    pub log_bytes: u64,
+    pub labels: Vec<(String, String)>,
+    /// Such as why a flight recording was saved, or what a merge joined.
+    pub meta: BTreeMap<String, String>,
+    /// By time.
+    pub sessions: Vec<SessionRow>,
+    /// By time.
+    pub processes: Vec<ProcessRow>,
+    pub tables: Vec<TableInfo>,
+    pub first_tick: Option<TickRow>,
+    pub last_tick: Option<TickRow>,
+}
+
+impl Recording {
+    /// Counts every row: 0.1 s per 100 MiB.
+    pub fn info(&self) -> Result<Info> {
+        let sessions = self.sessions()?;
+        let meta = self.all("SELECT key, value FROM meta WHERE key <> 'rows'", |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?;
+        Ok(Info {
+            format: self
+                .connection()
+                .pragma_query_value(None, "user_version", |row| row.get(0))
+                .at(&self.path)?,
+            finished: sessions
+                .last()
+                .is_some_and(|session| session.ended.is_some()),
+            bytes: length(&self.path),
+            log_bytes: length(&with_suffix(&self.path, "-wal")),
+            labels: self.labels.clone(),
+            meta: meta.into_iter().collect(),
+            sessions,
+            processes: self.processes()?,
+            tables: self.tables()?,
+            first_tick: self.ticks_where("ORDER BY id LIMIT 1")?.pop(),
+            last_tick: self.last_tick()?,
+        })
+    }
+}
+
+/// Maximum points that one call returns.
+const MAX_POINTS: u32 = 4096;
+
+/// The newest values that show whether a validator keeps up. Values that were not recorded are
+/// absent.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Live {
+    /// The newest tick; source of the next three values.
+    pub tick: Option<TickRow>,
+    pub pid: Option<u32>,
+    pub slots_behind: Option<u64>,
+    /// The newest slot known to the validator.
+    pub tip: Option<u64>,
+    /// New replays: end in Unix ns of the validator's clock, duration in microseconds.
+    pub replays: Vec<(i64, f64)>,
+    /// Argument of the next call.
+    pub last_point: i64,
+}
+
+impl Recording {
+    /// Returns slots after the point `after`: 0 at first, then [`Live::last_point`].
+    pub fn live(&self, after: i64) -> Result<Live> {
+        let mut live = Live {
+            tick: self.last_tick()?,
+            pid: self
+                .number("SELECT pid FROM process ORDER BY id DESC LIMIT 1")?
+                .and_then(|pid| u32::try_from(pid).ok()),
+            last_point: after,
+            ..Live::default()
+        };
+        if let Some(tick) = live.tick.as_ref().filter(|_| self.has("validator_sample")) {
+            let of_tick = |name: &str| -> Result<Option<u64>> {
+                let column =
+                    file::column_list(&self.present, "validator_sample", std::iter::once(name));
+                let value = self.number(&format!(
+                    "SELECT {column} FROM validator_sample WHERE tick = {}",
+                    tick.id
+                ))?;
+                Ok(value.and_then(|value| u64::try_from(value).ok()))
+            };
+            (live.slots_behind, live.tip) = (of_tick("slots_behind")?, of_tick("slot_shred")?);
+        }
+        let points = format!(
+            "SELECT rowid, unix_ns, replay_total_elapsed_us FROM replay_slot_point WHERE rowid > {after} ORDER BY rowid LIMIT {MAX_POINTS}"
+        );
+        let replays = self.all_of("replay_slot_point", &points, |row| {
+            live.last_point = row.get(0)?;
+            let duration: Option<f64> = row.get(2)?;
+            Ok(duration.zip(row.get(1)?).map(|(us, unix_ns)| (unix_ns, us)))
+        })?;
+        live.replays = replays.into_iter().flatten().collect();
+        Ok(live)
+    }
 }

@@ -1,11 +1,11 @@
-use super::{
-    Recording,
-    types::{Columns, EventRow, PoolRow, ProblemRow, ProcessRow, SeriesRow, SessionRow, TickRow},
-};
+use super::Recording;
 use crate::{
-    error::Error,
+    error::{Error, Result},
     file::{self, BoundedConnection, duration},
-    rows::EventKind,
+    rows::{
+        Columns, EventKind, EventRow, PoolRow, ProblemRow, ProcessRow, SeriesRow, SessionRow,
+        TickRow,
+    },
     schema::{
         CacheTimesPoint, CostTrackerPoint, POOL, PointTable, ProgramCachePoint, ReplaySlotPoint,
         SetRootPoint, Table,
@@ -24,7 +24,7 @@ const MAX_TEXT_BYTES: usize = 64 << 10;
 const MAX_KIND_BYTES: usize = 64;
 
 impl Recording {
-    pub fn sessions(&self) -> Result<Vec<SessionRow>, Error> {
+    pub fn sessions(&self) -> Result<Vec<SessionRow>> {
         let sql = "SELECT id, started_unix_ns, ended_unix_ns, interval_ns, version, manifest FROM session ORDER BY id";
         self.all(sql, |row| {
             Ok(SessionRow {
@@ -38,7 +38,7 @@ impl Recording {
         })
     }
 
-    pub fn processes(&self) -> Result<Vec<ProcessRow>, Error> {
+    pub fn processes(&self) -> Result<Vec<ProcessRow>> {
         let sql = "SELECT id, session, pid, started_unix_ns, seen_unix_ns, manifest FROM process ORDER BY id";
         self.all(sql, |row| {
             Ok(ProcessRow {
@@ -52,7 +52,7 @@ impl Recording {
         })
     }
 
-    pub fn events(&self) -> Result<Vec<EventRow>, Error> {
+    pub fn events(&self) -> Result<Vec<EventRow>> {
         let sql =
             "SELECT id, session, unix_ns, uptime_ns, kind, process, detail FROM event ORDER BY id";
         let rows = self.all(sql, |row| {
@@ -85,20 +85,20 @@ impl Recording {
         let mut rows = rows
             .into_iter()
             .map(|row| row.map_err(unknown))
-            .collect::<Result<Vec<EventRow>, Error>>()?;
+            .collect::<Result<Vec<EventRow>>>()?;
         rows.sort_by_key(|row| (row.session, row.uptime));
         Ok(rows)
     }
 
-    pub fn ticks(&self) -> Result<Vec<TickRow>, Error> {
+    pub fn ticks(&self) -> Result<Vec<TickRow>> {
         self.ticks_where("ORDER BY id")
     }
 
-    pub(super) fn last_tick(&self) -> Result<Option<TickRow>, Error> {
+    pub(super) fn last_tick(&self) -> Result<Option<TickRow>> {
         Ok(self.ticks_where("ORDER BY id DESC LIMIT 1")?.pop())
     }
 
-    pub(super) fn ticks_where(&self, clause: &str) -> Result<Vec<TickRow>, Error> {
+    pub(super) fn ticks_where(&self, clause: &str) -> Result<Vec<TickRow>> {
         let sql = format!(
             "SELECT id, session, number, unix_ns, uptime_ns, process, phase FROM tick {clause}"
         );
@@ -120,7 +120,7 @@ impl Recording {
         })
     }
 
-    pub fn columns(&self, table: Table, names: &[&str]) -> Result<Columns, Error> {
+    pub fn columns(&self, table: Table, names: &[&str]) -> Result<Columns> {
         let unknown = |name: &&&str| table.column(name).is_none();
         if let Some(name) = names.iter().find(unknown) {
             return Err(Error::NoSuchColumn {
@@ -147,7 +147,7 @@ impl Recording {
     }
 
     /// Ordered by time, then name.
-    pub fn pools(&self) -> Result<Vec<PoolRow>, Error> {
+    pub fn pools(&self) -> Result<Vec<PoolRow>> {
         let names = self.names("pool")?;
         let columns = POOL
             .iter()
@@ -175,16 +175,16 @@ impl Recording {
         Ok(rows)
     }
 
-    pub fn series(&self) -> Result<Vec<SeriesRow>, Error> {
+    pub fn series(&self) -> Result<Vec<SeriesRow>> {
         self.series_where("")
     }
 
-    pub fn series_of(&self, metric: &Metric) -> Result<Vec<SeriesRow>, Error> {
+    pub fn series_of(&self, metric: &Metric) -> Result<Vec<SeriesRow>> {
         let ids = format!("SELECT id FROM series WHERE metric = '{}'", metric.name);
         self.series_where(&format!("WHERE series IN ({ids})"))
     }
 
-    fn series_where(&self, clause: &str) -> Result<Vec<SeriesRow>, Error> {
+    fn series_where(&self, clause: &str) -> Result<Vec<SeriesRow>> {
         let names = self.all("SELECT id, metric, labels FROM series", |row| {
             let text = |i| row.get::<_, String>(i).map(Arc::<str>::from);
             Ok((row.get::<_, i64>(0)?, (text(1)?, text(2)?)))
@@ -209,7 +209,7 @@ impl Recording {
         Ok(rows)
     }
 
-    pub fn problems(&self) -> Result<Vec<ProblemRow>, Error> {
+    pub fn problems(&self) -> Result<Vec<ProblemRow>> {
         let mut rows = self.all(
             "SELECT tick, source, status, what FROM problem ORDER BY rowid",
             |row| {
@@ -228,7 +228,7 @@ impl Recording {
         Ok(rows)
     }
 
-    pub fn last_problems(&self) -> Result<Vec<ProblemRow>, Error> {
+    pub fn last_problems(&self) -> Result<Vec<ProblemRow>> {
         let mut last: BTreeMap<String, Vec<ProblemRow>> = BTreeMap::new();
         for row in self.problems()? {
             let rows = last.entry(row.source.clone()).or_default();
@@ -242,31 +242,31 @@ impl Recording {
     }
 
     /// Ordered by the validator's time.
-    pub fn program_cache_points(&self) -> Result<Vec<ProgramCachePoint>, Error> {
+    pub fn program_cache_points(&self) -> Result<Vec<ProgramCachePoint>> {
         self.points()
     }
 
     /// Ordered by the validator's time.
-    pub fn replay_slot_points(&self) -> Result<Vec<ReplaySlotPoint>, Error> {
+    pub fn replay_slot_points(&self) -> Result<Vec<ReplaySlotPoint>> {
         self.points()
     }
 
     /// Ordered by the validator's time.
-    pub fn set_root_points(&self) -> Result<Vec<SetRootPoint>, Error> {
+    pub fn set_root_points(&self) -> Result<Vec<SetRootPoint>> {
         self.points()
     }
 
     /// Ordered by the validator's time.
-    pub fn cache_times_points(&self) -> Result<Vec<CacheTimesPoint>, Error> {
+    pub fn cache_times_points(&self) -> Result<Vec<CacheTimesPoint>> {
         self.points()
     }
 
     /// Ordered by the validator's time.
-    pub fn cost_tracker_points(&self) -> Result<Vec<CostTrackerPoint>, Error> {
+    pub fn cost_tracker_points(&self) -> Result<Vec<CostTrackerPoint>> {
         self.points()
     }
 
-    fn points<P: PointTable>(&self) -> Result<Vec<P>, Error> {
+    fn points<P: PointTable>(&self) -> Result<Vec<P>> {
         let fields = file::column_list(
             &self.present,
             P::SPEC.name,
@@ -288,7 +288,7 @@ impl Recording {
         Ok(points)
     }
 
-    fn names(&self, table: &str) -> Result<HashMap<i64, Arc<str>>, Error> {
+    fn names(&self, table: &str) -> Result<HashMap<i64, Arc<str>>> {
         let names = self.all_of(table, &format!("SELECT id, name FROM {table}"), |row| {
             Ok((
                 row.get::<_, i64>(0)?,
@@ -304,7 +304,7 @@ impl Recording {
         table: &str,
         sql: &str,
         of: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<Vec<T>, Error> {
+    ) -> Result<Vec<T>> {
         if self.has(table) {
             self.all(sql, of)
         } else {
@@ -316,7 +316,7 @@ impl Recording {
         &self,
         sql: &str,
         of: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<Vec<T>, Error> {
+    ) -> Result<Vec<T>> {
         self.conn.collect(sql, [], of)
     }
 }
@@ -352,7 +352,7 @@ fn json(text: String) -> Value {
     }
 }
 
-pub fn read_labels(conn: &BoundedConnection) -> Result<Vec<(String, String)>, Error> {
+pub fn read_labels(conn: &BoundedConnection) -> Result<Vec<(String, String)>> {
     let sql = "SELECT key, value FROM label ORDER BY key";
     conn.collect(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
 }

@@ -1,10 +1,15 @@
 //! Rows by name (pools, devices, other series), written if they changed.
 
-use super::cell::Number;
-use crate::schema::{TABLES, TableSpec, table_named};
-use faultline_metrics::Source;
-use rusqlite::{CachedStatement, Connection, OptionalExtension, ToSql, params_from_iter};
 use std::{collections::BTreeMap, sync::LazyLock};
+
+use faultline_metrics::{Source, Value};
+use rusqlite::{
+    CachedStatement, Connection, OptionalExtension, ToSql, params_from_iter,
+    types::{Null, ToSqlOutput},
+};
+
+use super::samples::Counts;
+use crate::schema::{Kind, TABLES, TableSpec, table_named};
 
 pub type SampledSources = [bool; Source::ALL.len()];
 
@@ -19,29 +24,13 @@ struct Entry {
     now: Vec<Number>,
 }
 
-#[derive(Debug)]
-pub struct Statements {
-    /// The table of the names, and that of their values.
-    pub tables: [&'static str; 2],
-    /// [`TableSpec::name_statements`](crate::schema::TableSpec::name_statements).
-    name: [String; 2],
-    row: &'static str,
-}
-
-impl Statements {
-    pub fn new(tables: [&'static str; 2]) -> Self {
-        Statements {
-            tables,
-            name: table_named(tables[0]).map_or_else(Default::default, TableSpec::name_statements),
-            row: insert_into(tables[1]),
-        }
-    }
-}
-
 /// Last written values by name. [`SEPARATOR`] separates the parts of a name.
 #[derive(Debug)]
 pub struct NamedRows {
-    pub statements: Statements,
+    /// The table of the names, and that of their values.
+    tables: [&'static str; 2],
+    /// [`TableSpec::name_statements`](crate::schema::TableSpec::name_statements).
+    name_statements: [String; 2],
     empty_values: Vec<Number>,
     entries: BTreeMap<Box<str>, Entry>,
 }
@@ -49,16 +38,12 @@ pub struct NamedRows {
 /// No label of a validator or kernel contains it.
 pub const SEPARATOR: char = '\u{1f}';
 
-#[derive(Debug, Default, Clone, Copy)]
-pub struct WrittenRows {
-    pub rows: u64,
-    pub names: u64,
-}
-
 impl NamedRows {
-    pub fn new(statements: Statements, values: usize) -> Self {
+    pub fn new(tables: [&'static str; 2], values: usize) -> Self {
+        let names = table_named(tables[0]);
         NamedRows {
-            statements,
+            tables,
+            name_statements: names.map_or_else(Default::default, TableSpec::name_statements),
             empty_values: vec![Number::None; values],
             entries: BTreeMap::new(),
         }
@@ -89,15 +74,15 @@ impl NamedRows {
         conn: &Connection,
         tick: i64,
         sampled: &SampledSources,
-    ) -> rusqlite::Result<WrittenRows> {
-        let mut written_rows = WrittenRows::default();
-        let mut row = conn.prepare_cached(self.statements.row)?;
+        counts: &mut Counts,
+    ) -> rusqlite::Result<()> {
+        for table in self.tables {
+            counts.entry(table).or_default();
+        }
+        let [names, rows] = self.tables;
+        let mut row = conn.prepare_cached(insert_into(rows))?;
         for (name, entry) in &mut self.entries {
-            if !sampled
-                .get(entry.source as usize)
-                .copied()
-                .unwrap_or_default()
-            {
+            if sampled.get(entry.source as usize) != Some(&true) {
                 continue;
             }
             if entry.written.as_ref() != Some(&entry.now) {
@@ -105,8 +90,8 @@ impl NamedRows {
                     Some(id) => id,
                     None => {
                         let parts = name.split(SEPARATOR);
-                        let (id, is_new) = id_of_name(conn, &self.statements.name, parts)?;
-                        written_rows.names += u64::from(is_new);
+                        let (id, is_new) = id_of_name(conn, &self.name_statements, parts)?;
+                        *counts.entry(names).or_default() += u64::from(is_new);
                         id
                     }
                 };
@@ -114,11 +99,11 @@ impl NamedRows {
                 insert(&mut row, tick, id, &entry.now)?;
                 let written = entry.written.get_or_insert_default();
                 written.clone_from(&entry.now);
-                written_rows.rows += 1;
+                *counts.entry(rows).or_default() += 1;
             }
             entry.now.clone_from(&self.empty_values);
         }
-        Ok(written_rows)
+        Ok(())
     }
 
     /// For a new process or session: nothing carries over.
@@ -187,4 +172,50 @@ pub fn insert_into(table: &str) -> &'static str {
             .collect()
     });
     INSERTS.get(table).map_or("", String::as_str)
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub enum Number {
+    #[default]
+    None,
+    Whole(i64),
+    Real(f64),
+}
+
+/// Below this, every integer is exact as a float.
+const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
+
+impl Number {
+    /// Uses the column's kind if that is lossless. Nothing for a histogram.
+    pub fn of(value: &Value, kind: Kind) -> Self {
+        match *value {
+            Value::Whole(n) if kind == Kind::Real => Number::real(n as f64),
+            Value::Whole(n) => i64::try_from(n).map_or(Number::Real(n as f64), Number::Whole),
+            Value::Real(x)
+                if kind == Kind::Integer && x.fract() == 0.0 && x.abs() < MAX_EXACT_INTEGER =>
+            {
+                Number::Whole(x as i64)
+            }
+            Value::Real(x) => Number::real(x),
+            Value::Histogram(_) => Number::None,
+        }
+    }
+
+    pub fn real(x: f64) -> Self {
+        if x.is_nan() {
+            Number::None
+        } else {
+            Number::Real(x)
+        }
+    }
+}
+
+impl ToSql for Number {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        match *self {
+            Number::None => Ok(ToSqlOutput::from(Null)),
+            Number::Whole(n) => Ok(ToSqlOutput::from(n)),
+            Number::Real(x) => Ok(ToSqlOutput::from(x)),
+        }
+    }
 }

@@ -3,7 +3,7 @@ use super::{
     samples::{Counts, Samples},
 };
 use crate::{
-    error::{AttachPath, Error},
+    error::{AttachPath, Error, Result},
     file::{self, BoundedConnection, PresentTables, RECORDING, SIDE_FILES, nanos, with_suffix},
     rows::{NewRecording, NewSession},
     schema::{APPLICATION_ID, FORMAT, TABLES},
@@ -20,7 +20,7 @@ use std::{
 const AUTOCHECKPOINT_PAGES: i64 = 4096;
 
 impl Writer {
-    pub fn create(path: &Path, new_recording: &NewRecording) -> Result<Writer, Error> {
+    pub fn create(path: &Path, new_recording: &NewRecording) -> Result<Writer> {
         if let Some((path, _)) = side_file(path).filter(|_| !path.exists()) {
             return Err(Error::Leftover {
                 path,
@@ -48,7 +48,7 @@ impl Writer {
     ///
     /// # Errors
     /// [`Error::OtherLabels`], [`Error::InUse`], and the errors of a reader.
-    pub fn append(path: &Path, new_recording: &NewRecording) -> Result<Writer, Error> {
+    pub fn append(path: &Path, new_recording: &NewRecording) -> Result<Writer> {
         if !path.exists() {
             return Writer::create(path, new_recording);
         }
@@ -99,7 +99,7 @@ fn side_file(path: &Path) -> Option<(PathBuf, Metadata)> {
 }
 
 /// Removes the log. Everything is committed.
-pub fn remove_log(conn: &Connection, path: &Path) -> Result<(), Error> {
+pub fn remove_log(conn: &Connection, path: &Path) -> Result<()> {
     conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
         .at(path)?;
     let mode = conn.query_row("PRAGMA journal_mode = DELETE", [], |row| {
@@ -160,7 +160,7 @@ fn begin_session(
     path: &Path,
     session: &NewSession,
     counts: Counts,
-) -> Result<Writer, Error> {
+) -> Result<Writer> {
     let number = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, i64>(0)).at(path);
     conn.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))
         .at(path)?;
@@ -247,7 +247,7 @@ fn is_file_at(file: &File, path: &Path) -> bool {
     inode(path.metadata()) == inode(file.metadata())
 }
 
-fn lock(file: File, path: &Path) -> Result<WriterLock, Error> {
+fn lock(file: File, path: &Path) -> Result<WriterLock> {
     let file_system = rustix::fs::fstatfs(&file).map_err(|errno| Error::io(path, errno.into()))?;
     // NFS makes `flock` a lock of all bytes of the file, which blocks SQLite's own locks.
     if file_system.f_type == rustix::fs::NFS_SUPER_MAGIC {
@@ -259,7 +259,7 @@ fn lock(file: File, path: &Path) -> Result<WriterLock, Error> {
     })
 }
 
-fn lock_separate_file(path: &Path) -> Result<WriterLock, Error> {
+fn lock_separate_file(path: &Path) -> Result<WriterLock> {
     let separate = with_suffix(path, "-lock");
     let open = OpenOptions::new()
         .write(true)
@@ -279,7 +279,7 @@ fn lock_separate_file(path: &Path) -> Result<WriterLock, Error> {
     })
 }
 
-fn try_lock(file: File, path: &Path) -> Result<File, Error> {
+fn try_lock(file: File, path: &Path) -> Result<File> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(Error::InUse {
@@ -296,7 +296,7 @@ fn remove_all(path: &Path) {
     }
 }
 
-fn count_rows(found: &BoundedConnection, present: &PresentTables) -> Result<Counts, Error> {
+fn count_rows(found: &BoundedConnection, present: &PresentTables) -> Result<Counts> {
     let count = |name: &'static str| {
         let rows = if present.contains_key(name) {
             found.number(&format!("SELECT sum(1) FROM {name}"))?

@@ -2,12 +2,19 @@
 
 use super::{Writer, samples::Counts};
 use crate::{
-    error::Error,
+    error::Result,
     file::nanos,
     schema::{TABLES, TableSpec},
 };
 use rusqlite::{Connection, OptionalExtension, params};
 use std::time::Duration;
+
+/// Tables of names, each with the table of its samples.
+const NAMED_SAMPLES: [(&str, &str); 3] = [
+    ("pool", "pool_sample"),
+    ("device", "device_sample"),
+    ("series", "series_sample"),
+];
 
 impl Writer {
     /// Removes everything older than `before_unix`: ticks with their rows, points, events, and
@@ -16,7 +23,7 @@ impl Writer {
     /// The last earlier row of each pool, device, series and problem source moves to the first tick
     /// that stays. Age is relative to the newest tick by the monotonic clock, so a changed wall
     /// clock has no effect. Commits before and after.
-    pub fn prune(&mut self, before_unix: Duration) -> Result<(), Error> {
+    pub fn prune(&mut self, before_unix: Duration) -> Result<()> {
         self.commit()?;
         let mut removed = Counts::new();
         self.write(|writer| {
@@ -45,14 +52,7 @@ struct FirstRetained {
 /// compared by the wall clock; those in the future are removed.
 fn first_retained(conn: &Connection, before_unix: i64) -> rusqlite::Result<Option<FirstRetained>> {
     let newest = "SELECT id, session, unix_ns, uptime_ns FROM tick ORDER BY id DESC LIMIT 1";
-    let newest = conn.query_row(newest, [], |row| {
-        Ok((
-            row.get::<_, i64>(0)?,
-            row.get::<_, i64>(1)?,
-            row.get::<_, i64>(2)?,
-            row.get::<_, i64>(3)?,
-        ))
-    });
+    let newest = conn.query_row(newest, [], |row| <(i64, i64, i64, i64)>::try_from(row));
     let Some((last, session, unix, uptime)) = newest.optional()? else {
         return Ok(None);
     };
@@ -83,11 +83,7 @@ fn prune(
     process: Option<i64>,
     removed: &mut Counts,
 ) -> rusqlite::Result<()> {
-    for (table, name) in [
-        ("pool_sample", "pool"),
-        ("device_sample", "device"),
-        ("series_sample", "series"),
-    ] {
+    for (name, table) in NAMED_SAMPLES {
         carry_forward(conn, table, name, retained)?;
     }
     carry_problems(conn, retained)?;
@@ -149,11 +145,7 @@ fn delete_unreferenced(
                   AND id NOT IN (SELECT process FROM event WHERE process NOT NULL)";
     delete("process", unused, &[current_process])?;
     delete("session", "id < ?1", &[retained.session])?;
-    for (name, samples) in [
-        ("pool", "pool_sample"),
-        ("device", "device_sample"),
-        ("series", "series_sample"),
-    ] {
+    for (name, samples) in NAMED_SAMPLES {
         let condition = format!("id NOT IN (SELECT {name} FROM {samples})");
         delete(name, &condition, &[])?;
     }

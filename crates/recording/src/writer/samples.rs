@@ -1,12 +1,15 @@
-use super::{
-    cell::Number,
-    destinations::{Destination, Destinations, SERIES},
-    long::{NamedRows, SEPARATOR, SampledSources, Statements, insert_into},
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt::Write,
 };
-use crate::schema::{DEVICE, Kind, POOL, Table};
-use faultline_metrics::{Batch, Reading, Source, Stamp, Tick, Value, metrics::validator::PHASE};
+
+use faultline_metrics::{
+    Batch, Metric, Reading, Source, Stamp, Tick, Value, metrics::validator::PHASE,
+};
 use rusqlite::Connection;
-use std::{collections::BTreeMap, fmt::Write};
+
+use super::long::{NamedRows, Number, SEPARATOR, SampledSources, insert_into};
+use crate::schema::{Column, DEVICE, Kind, POOL, Table, elsewhere};
 
 pub type Counts = BTreeMap<&'static str, u64>;
 
@@ -38,14 +41,13 @@ impl Samples {
             values: vec![Number::None; table.columns().len()],
             has_values: false,
         };
-        let named = |names, rows, values| NamedRows::new(Statements::new([names, rows]), values);
         Samples {
             destinations: Destinations::new(),
             wide: Table::ALL.into_iter().map(wide).collect(),
             named: [
-                named("pool", "pool_sample", POOL.len()),
-                named("device", "device_sample", DEVICE.len()),
-                named("series", "series_sample", 1),
+                NamedRows::new(["pool", "pool_sample"], POOL.len()),
+                NamedRows::new(["device", "device_sample"], DEVICE.len()),
+                NamedRows::new(["series", "series_sample"], 1),
             ],
             sampled_at: [None; Source::ALL.len()],
             name: String::new(),
@@ -115,10 +117,7 @@ impl Samples {
             *counts.entry(wide.name).or_default() += 1;
         }
         for named in &mut self.named {
-            let written = named.write(conn, id, sampled)?;
-            let [names, rows] = named.statements.tables;
-            *counts.entry(names).or_default() += written.names;
-            *counts.entry(rows).or_default() += written.rows;
+            named.write(conn, id, sampled, counts)?;
         }
         Ok(())
     }
@@ -202,4 +201,108 @@ fn name_of(reading: &Reading, suffix: &str, out: &mut String) {
         );
     }
     out.push('}');
+}
+
+const POOLS: usize = 0;
+const DEVICES: usize = 1;
+pub const SERIES: usize = 2;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Destination {
+    Wide {
+        table: usize,
+        column: usize,
+        kind: Kind,
+    },
+    /// The first label is the name of the pool or device.
+    Named {
+        rows: usize,
+        column: usize,
+        kind: Kind,
+    },
+    /// The reading is the tick's phase.
+    Phase,
+    /// Not stored, because other data in the recording contains it.
+    Elsewhere,
+    /// `series`, for all other readings.
+    Series,
+}
+
+type Labels = &'static [&'static str];
+
+/// By the metric's address, then labels: a lookup needs no allocation.
+#[derive(Debug)]
+pub struct Destinations(HashMap<usize, Vec<(Labels, Destination)>>);
+
+impl Destinations {
+    pub fn new() -> Self {
+        let mut destinations: HashMap<usize, Vec<(Labels, Destination)>> = HashMap::new();
+        let mut add = |column: &'static Column, destination: Destination| {
+            destinations
+                .entry(address(column.metric))
+                .or_default()
+                .push((column.labels, destination));
+        };
+        for (table, of) in Table::ALL.into_iter().enumerate() {
+            for (index, column) in of.columns().iter().enumerate() {
+                let kind = column.kind();
+                add(
+                    column,
+                    Destination::Wide {
+                        table,
+                        column: index,
+                        kind,
+                    },
+                );
+            }
+        }
+        for (rows, columns) in [(POOLS, POOL), (DEVICES, DEVICE)] {
+            for (index, column) in columns.iter().enumerate() {
+                let kind = column.kind();
+                add(
+                    column,
+                    Destination::Named {
+                        rows,
+                        column: index,
+                        kind,
+                    },
+                );
+            }
+        }
+        for (metric, _) in elsewhere() {
+            let destination = if std::ptr::eq(metric, &PHASE) {
+                Destination::Phase
+            } else {
+                Destination::Elsewhere
+            };
+            destinations.insert(address(metric), vec![(&[], destination)]);
+        }
+        Destinations(destinations)
+    }
+
+    pub fn of(&self, reading: &Reading) -> Destination {
+        let Some(candidates) = self.0.get(&address(reading.metric)) else {
+            return Destination::Series;
+        };
+        let fits = |(labels, destination): &&(Labels, Destination)| {
+            let own = match destination {
+                Destination::Phase | Destination::Elsewhere => return true,
+                Destination::Named { .. } => reading.labels.get(1..).unwrap_or_default(),
+                _ => &*reading.labels,
+            };
+            reading.tags.is_empty()
+                && own
+                    .iter()
+                    .map(|text| text.as_str())
+                    .eq(labels.iter().copied())
+        };
+        candidates
+            .iter()
+            .find(fits)
+            .map_or(Destination::Series, |(_, destination)| *destination)
+    }
+}
+
+fn address(metric: &'static Metric) -> usize {
+    std::ptr::from_ref(metric).addr()
 }
