@@ -1,8 +1,9 @@
 //! What a measurement is.
 //!
-//! Every metric of the product exists once, here: its name, kind, unit, labels, help and origin ([`metrics`]). What one
-//! tick of the daemon yields is here too: readings of those metrics, grouped by the source that took them, with the
-//! problems it met ([`Tick`], [`Batch`], [`Reading`], [`Problem`]).
+//! Every metric of the product exists once, here: its name, kind, unit, labels, help and origin
+//! ([`metrics`]). What one tick of the daemon yields is here too: readings of those metrics,
+//! grouped by the source that took them, with the problems it met ([`Tick`], [`Batch`],
+//! [`Reading`], [`Problem`]).
 //!
 //! Plain data: no files, no network, no clock.
 //!
@@ -13,7 +14,6 @@
 //! assert_eq!(faults.metric.name, "agave_process_page_faults_total");
 //! ```
 
-mod datapoint;
 mod histogram;
 
 mod metric;
@@ -23,10 +23,9 @@ mod native;
 mod reading;
 mod tick;
 
-pub use datapoint::{Amount, Datapoint, Field};
 pub use histogram::{Histogram, LATENESS_BOUNDS, SLOT_BOUNDS, TIME_BOUNDS};
 
-pub use metric::{Kind, Metric, Section, Unit};
+pub use metric::{Amount, Datapoint, Field, Kind, Metric, Section, Unit};
 pub use native::NativeBuckets;
 pub use reading::{Labels, Reading, ReadingList, Text, Value};
 pub use tick::{AMBIGUOUS_PREFIX, Batch, Problem, Source, Stamp, Status, Tick};

@@ -92,7 +92,8 @@ mod tests {
         }
     }
 
-    /// A scrape adds the labels of the target, and calls a metric's own label of that name `exported_` and the name.
+    /// A scrape adds the labels of the target, and calls a metric's own label of that name
+    /// `exported_` and the name.
     #[test]
     fn no_label_is_one_that_a_scrape_adds() {
         for metric in all() {

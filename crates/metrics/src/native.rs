@@ -1,7 +1,4 @@
-/// Prometheus' schema: each bound is 2^(2^-schema) times the one before, here 2^(1/8): +9 %.
-const SCHEMA: i32 = 3;
-
-const BUCKETS_PER_DOUBLING: i32 = 1 << SCHEMA;
+const BUCKETS_PER_DOUBLING: i32 = 1 << NativeBuckets::SCHEMA;
 
 /// 2^(step/8) for each step within a doubling.
 const BOUND_FACTORS: [f64; BUCKETS_PER_DOUBLING as usize] = [
@@ -14,10 +11,6 @@ const BOUND_FACTORS: [f64; BUCKETS_PER_DOUBLING as usize] = [
     1.681792830507429,
     1.8340080864093424,
 ];
-
-/// 2^-14 s, or 61 µs. The fixed buckets, which begin at 0.1 ms, do not resolve smaller values
-/// either.
-const ZERO_THRESHOLD: f64 = 1.0 / 16384.0;
 
 const FIRST_INDEX: i32 = -14 * BUCKETS_PER_DOUBLING + 1;
 
@@ -36,9 +29,11 @@ pub struct NativeBuckets {
 }
 
 impl NativeBuckets {
-    pub const SCHEMA: i32 = SCHEMA;
-    /// Upper bound of the zero bucket, in seconds.
-    pub const ZERO_THRESHOLD: f64 = ZERO_THRESHOLD;
+    /// Prometheus' schema: each bound is 2^(2^-schema) times the one before, here 2^(1/8): +9 %.
+    pub const SCHEMA: i32 = 3;
+    /// Upper bound of the zero bucket in seconds: 2^-14 s, or 61 µs. The fixed buckets, which begin
+    /// at 0.1 ms, do not resolve smaller values either.
+    pub const ZERO_THRESHOLD: f64 = 1.0 / 16384.0;
 
     pub(crate) fn new() -> Self {
         NativeBuckets {
@@ -48,7 +43,7 @@ impl NativeBuckets {
     }
 
     pub(crate) fn observe(&mut self, seconds: f64) {
-        if seconds <= ZERO_THRESHOLD {
+        if seconds <= Self::ZERO_THRESHOLD {
             self.zero += 1;
             return;
         }
@@ -117,7 +112,7 @@ mod tests {
 
     #[test]
     fn the_native_bucket_index_is_the_rounded_up_logarithm() {
-        let mut value = ZERO_THRESHOLD * 1.0001;
+        let mut value = NativeBuckets::ZERO_THRESHOLD * 1.0001;
         while value < 64.0 {
             assert_eq!(
                 bucket_index(value),
@@ -130,9 +125,12 @@ mod tests {
 
     #[test]
     fn the_outermost_buckets_contain_values_beyond_the_bounds() {
-        assert_eq!(filled(&[0.0, 1e-300, ZERO_THRESHOLD]), (3, vec![]));
         assert_eq!(
-            filled(&[ZERO_THRESHOLD.next_up()]),
+            filled(&[0.0, 1e-300, NativeBuckets::ZERO_THRESHOLD]),
+            (3, vec![])
+        );
+        assert_eq!(
+            filled(&[NativeBuckets::ZERO_THRESHOLD.next_up()]),
             (0, vec![(FIRST_INDEX, 1)])
         );
         assert_eq!(filled(&[64.0, 65.0, f64::MAX]), (0, vec![(LAST_INDEX, 3)]));

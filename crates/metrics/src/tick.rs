@@ -58,7 +58,8 @@ crate::named_enum! {
     }
 }
 
-/// Start of a search's problem that only the operator can solve. `2 validators found:` follows, and who they are.
+/// Start of a search's problem that only the operator can solve. `2 validators found:` follows, and
+/// who they are.
 pub const AMBIGUOUS_PREFIX: &str = "ambiguous: ";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +83,7 @@ impl fmt::Display for Problem {
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct Batch {
     pub source: Source,
     pub at: Stamp,
