@@ -30,11 +30,11 @@ pub struct BlockDevice {
 /// The device under `mount`, then its members, at most `max_devices` in total. Empty for overlay,
 /// tmpfs, NFS and ZFS.
 pub fn under(root: &HostRoot, mount: &Mount, max_devices: usize) -> Vec<BlockDevice> {
-    let mut found = Vec::new();
+    let mut devices = Vec::new();
     if let Some(folder) = folder_of(root, mount) {
-        add(&folder, &mut found, max_devices, 0);
+        add_with_members(&folder, &mut devices, max_devices, 0);
     }
-    found
+    devices
 }
 
 /// File systems with several devices (btrfs) have no device number, but a device name.
@@ -57,7 +57,7 @@ fn folder_of(root: &HostRoot, mount: &Mount) -> Option<PathBuf> {
     folder.canonicalize().ok()
 }
 
-fn add(folder: &Path, found: &mut Vec<BlockDevice>, max_devices: usize, level: u32) {
+fn add_with_members(folder: &Path, devices: &mut Vec<BlockDevice>, max_devices: usize, level: u32) {
     let whole = if folder.join("partition").exists() {
         folder.parent().unwrap_or(folder)
     } else {
@@ -66,10 +66,10 @@ fn add(folder: &Path, found: &mut Vec<BlockDevice>, max_devices: usize, level: u
     let Some(device) = describe(whole) else {
         return;
     };
-    if found.len() >= max_devices || found.iter().any(|known| known.device == device.device) {
+    if devices.len() >= max_devices || devices.iter().any(|known| known.device == device.device) {
         return;
     }
-    found.push(device);
+    devices.push(device);
     if level == MAX_LEVELS {
         return;
     }
@@ -79,7 +79,7 @@ fn add(folder: &Path, found: &mut Vec<BlockDevice>, max_devices: usize, level: u
         .collect();
     members.sort_unstable();
     for member in members {
-        add(&member, found, max_devices, level + 1);
+        add_with_members(&member, devices, max_devices, level + 1);
     }
 }
 

@@ -6,7 +6,7 @@ use crate::{HostRoot, parse::number, text::only_line};
 
 const MAX_CPUS: usize = 1024;
 
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, PartialEq, Default)]
 pub struct CpuSpeeds {
     /// Slowest, mean and fastest CPU in Hz. `None` if no CPU reports its frequency, as in most
     /// virtual machines.

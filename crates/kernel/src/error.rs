@@ -39,7 +39,7 @@ fn broken(path: &Path, line: usize, what: &str, text: &str) -> String {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ErrorKind {
     Absent,
     Forbidden,
@@ -100,7 +100,7 @@ impl ReadError {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, PartialEq, thiserror::Error)]
 #[error("line {line}: {what}: {text:?}")]
 pub struct ParseError {
     /// From 1.

@@ -55,7 +55,7 @@ impl Owner {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ReadMode {
     /// The kernel delivers the file in one piece. A read that does not fill the buffer was
     /// complete, which saves a second read.
@@ -157,7 +157,7 @@ pub fn read_whole(fd: &OwnedFd, read_mode: ReadMode, buffer: &mut Vec<u8>) -> Re
 #[derive(Debug)]
 pub struct LazyFile {
     owner: Owner,
-    path: Arc<Path>,
+    pub path: Arc<Path>,
     read_mode: ReadMode,
     open: Option<OpenFile>,
 }
@@ -170,10 +170,6 @@ impl LazyFile {
             read_mode,
             open: None,
         }
-    }
-
-    pub fn path(&self) -> &Arc<Path> {
-        &self.path
     }
 
     pub fn parse<T>(

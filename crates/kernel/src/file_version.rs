@@ -6,7 +6,7 @@ use std::{fs::Metadata, io, os::unix::fs::MetadataExt, path::Path};
 ///
 /// Modification time and length are not enough: a program can set the time back. No program can set
 /// the change time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FileVersion {
     device: u64,
     inode: u64,

@@ -14,7 +14,7 @@ use crate::{
     parse::mountinfo::{self, Mount},
 };
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct Mounts {
     /// The process's mounts, possibly read before its end; empty if unknown.
     pub process: Vec<Mount>,
@@ -53,7 +53,7 @@ pub struct FileSystem {
     pub space: Option<Space>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FileSystemError {
     /// A parent folder may not be searched; below it may be a link.
     Forbidden,
@@ -325,7 +325,8 @@ mod tests {
     fn the_same_name_of_another_file_system_is_not_the_folder() {
         let (root, folder) = (HostRoot::default(), tempfile::tempdir().unwrap());
         let mut mounts = seen(folder.path(), |mount| mount);
-        // In the process's container a file system that this process does not see lies over the folder.
+        // In the process's container a file system that this process does not see lies over the
+        // folder.
         let above = mountinfo::holding(&mounts.process, folder.path())
             .unwrap()
             .clone();

@@ -22,7 +22,7 @@ use crate::{
 /// Limit for entries of a sysfs folder and for mounts.
 const MAX_ENTRIES: usize = 1024;
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct Hardware {
     pub name: Option<String>,
     /// Name of the host's OS; the container's if the host's is not visible.
@@ -56,7 +56,7 @@ impl Hardware {
             root,
             problems: Vec::new(),
         };
-        let mut found = Self {
+        let mut hardware = Self {
             name: reader.proc("sys/kernel/hostname", only_line),
             system: system(&mut reader),
             kernel_release: reader.proc("sys/kernel/osrelease", only_line),
@@ -80,9 +80,9 @@ impl Hardware {
             clock_synchronised: synchronised(root).then_some(true),
             problems: reader.problems,
         };
-        found.cgroup = cgroup(&found.mounts);
-        found.mounts.truncate(MAX_ENTRIES);
-        found
+        hardware.cgroup = cgroup(&hardware.mounts);
+        hardware.mounts.truncate(MAX_ENTRIES);
+        hardware
     }
 }
 
@@ -160,7 +160,7 @@ fn cgroup(mounts: &[Mount]) -> Option<&'static str> {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, PartialEq, Default)]
 pub struct Processors {
     pub model: Option<String>,
     pub sockets: Option<u64>,
@@ -218,7 +218,7 @@ fn mhz_in_model_name(model: &str) -> Option<u64> {
         .then(|| (ghz * 1000.0).round() as u64)
 }
 
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, PartialEq, Default)]
 pub struct Memory {
     /// Bytes usable by the kernel: a little less than installed.
     pub total: Option<u64>,
@@ -234,7 +234,7 @@ pub struct Memory {
     pub nodes: Vec<NumaNode>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct NumaNode {
     pub number: u32,
     /// Such as `0-31,64-95`; empty for memory without CPUs.
@@ -280,7 +280,7 @@ fn nodes(reader: &mut HardwareReader<'_>) -> Vec<NumaNode> {
     numbers.into_iter().map(node).collect()
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct Interface {
     pub name: String,
     /// `None` for an interface that is down, and for virtual ones.

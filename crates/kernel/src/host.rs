@@ -45,13 +45,8 @@ impl HostRoot {
         }
     }
 
-    /// Opens a file below `procfs`, such as `sys/vm/max_map_count`, for repeated reads. Never fails
-    /// with `Gone`.
-    pub fn open_proc(&self, relative: &str) -> Result<OpenFile> {
-        open(self.procfs.join(relative), ReadMode::Many)
-    }
-
-    /// For a file that the kernel delivers in one piece, such as `meminfo`: one read is enough.
+    /// Opens a file below `procfs` for repeated reads. The kernel must deliver it in one piece, as it
+    /// does `meminfo`. Never fails with `Gone`.
     pub fn open_proc_single_read(&self, relative: &str) -> Result<OpenFile> {
         open(self.procfs.join(relative), ReadMode::One)
     }
@@ -61,7 +56,7 @@ impl HostRoot {
         relative: &str,
         parse: impl FnOnce(&[u8]) -> Parsed<T>,
     ) -> Result<T> {
-        self.open_proc(relative)?.parse(&mut Vec::new(), parse)
+        open(self.procfs.join(relative), ReadMode::Many)?.parse(&mut Vec::new(), parse)
     }
 
     /// Reads a file below `sysfs` once. Some of these files return an error for unknown values:
@@ -144,7 +139,7 @@ fn list(folder: &Path) -> Result<Vec<OsString>> {
         .collect()
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct HostConstants {
     /// In bytes.
     pub page_size: u64,
@@ -178,7 +173,7 @@ pub struct HostFiles {
     max_maps: Option<Result<u64>>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct HostSample {
     pub vmstat: Result<Vmstat>,
     /// Since Linux 4.20; `Absent` without it or with `psi=0`.

@@ -40,7 +40,7 @@ impl Space {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct Location {
     pub mount: Mount,
     /// `None` if the folder cannot be reached, and for remote file systems.

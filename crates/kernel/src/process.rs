@@ -126,7 +126,7 @@ pub struct LimitSample {
     pub max_fds: Result<Option<u64>>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct ProcessSample {
     /// Includes all threads, dead ones too. Readable by everybody.
     pub stat: Result<PidStat>,
@@ -201,7 +201,13 @@ impl ProcessFiles {
         self.last_limits = Some(limits.clone());
         ProcessSample {
             state: stat.as_ref().ok().map(|stat| stat.state),
-            stat: stat.and_then(|stat| self.living(stat)),
+            stat: match stat {
+                // The kernel then writes zeros for the totals of the threads.
+                Ok(stat) if stat.state == State::Dead => Err(ReadError::Gone {
+                    path: Arc::clone(&self.stat.path),
+                }),
+                stat => stat,
+            },
             status,
             io: self.io.parse(buffer, PidIo::parse),
             limits,
@@ -276,16 +282,6 @@ impl ProcessFiles {
     fn read<T>(&self, name: &str, parse: impl FnOnce(&[u8]) -> Parsed<T>) -> Result<T> {
         let mut file = self.living_task.file(name, ReadMode::Many);
         file.parse(&mut Vec::new(), parse)
-    }
-
-    /// Rejects state `X`, in which the kernel writes zeros for the totals of the threads.
-    fn living(&self, stat: PidStat) -> Result<PidStat> {
-        match stat.state {
-            State::Dead => Err(ReadError::Gone {
-                path: Arc::clone(self.stat.path()),
-            }),
-            _ => Ok(stat),
-        }
     }
 
     pub fn open_fds(&self) -> Result<u64> {

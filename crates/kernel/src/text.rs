@@ -175,8 +175,8 @@ pub fn fill<T: Default>(
     }
 }
 
-/// Declares a struct of counters and sizes. Each line is a field and its keys. With `by` a byte that ends the keys of
-/// the file, the struct gets a parser of it.
+/// Declares a struct of counters and sizes. Each line is a field and its keys. With `by` a byte
+/// that ends the keys of the file, the struct gets a parser of it.
 macro_rules! counters {
     (
         $(#[$about:meta])*

@@ -17,7 +17,7 @@ use crate::{
     text::number,
 };
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ThreadSample {
     pub tid: u32,
     /// In clock ticks since boot: distinguishes threads with the same id.
@@ -40,7 +40,7 @@ pub struct ThreadSample {
 }
 
 /// Files that a sample reads. Each depth includes those before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ReadDepth {
     /// `schedstat` of threads, but not of those that did not run between [`IDLE_READS`] reads.
     /// `stat` of those that ran at least [`MIN_BUSY_TIME`] since their last `stat`. Other threads
@@ -72,7 +72,7 @@ pub struct Threads {
     owner: Owner,
     path: Arc<Path>,
     free_descriptors: usize,
-    tracked: Vec<TrackedThread>,
+    threads: Vec<TrackedThread>,
     listed: Vec<u32>,
     buffer: Vec<u8>,
 }
@@ -94,7 +94,7 @@ struct OpenThread {
 const DESCRIPTORS_PER_THREAD: usize = 2;
 
 /// `schedstat` values that grow whenever the thread runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct Activity {
     on_cpu: Duration,
     timeslices: Option<u64>,
@@ -115,15 +115,15 @@ impl Activity {
 struct LastRead {
     /// The last value of each field.
     sample: ThreadSample,
-    stat_at: Option<Activity>,
-    switches_at: Option<Activity>,
+    activity_at_stat: Option<Activity>,
+    activity_at_switches: Option<Activity>,
     /// Reads since its last `stat` in which it had not run.
     idle_reads: u8,
 }
 
 impl LastRead {
-    fn has_stat_of(&self, now: Option<Activity>, depth: ReadDepth) -> bool {
-        let Some((now, before)) = now.zip(self.stat_at) else {
+    fn is_stat_current(&self, now: Option<Activity>, depth: ReadDepth) -> bool {
+        let Some((now, before)) = now.zip(self.activity_at_stat) else {
             return false;
         };
         match depth {
@@ -134,8 +134,8 @@ impl LastRead {
         }
     }
 
-    fn has_switches_of(&self, now: Option<Activity>) -> bool {
-        now.is_some() && now == self.switches_at
+    fn are_switches_current(&self, now: Option<Activity>) -> bool {
+        now.is_some() && now == self.activity_at_switches
     }
 
     fn sample(&self, depth: ReadDepth) -> ThreadSample {
@@ -180,7 +180,7 @@ impl Threads {
             owner,
             path,
             free_descriptors: descriptors,
-            tracked: Vec::new(),
+            threads: Vec::new(),
             listed: Vec::new(),
             buffer: Vec::new(),
         })
@@ -192,9 +192,7 @@ impl Threads {
         &mut self,
         depth: ReadDepth,
     ) -> Result<impl Iterator<Item = ThreadSample> + Clone> {
-        let listed = !self
-            .thread_count_unchanged()
-            .map_err(|errno| self.error(errno))?;
+        let listed = !self.has_same_count().map_err(|errno| self.error(errno))?;
         if listed {
             self.list_threads().map_err(|errno| self.error(errno))?;
         }
@@ -205,24 +203,24 @@ impl Threads {
             self.read_tracked(depth)?;
         }
         let last = self
-            .tracked
+            .threads
             .iter()
             .filter_map(|thread| thread.last.as_ref());
         Ok(last.map(move |last| last.sample(depth)))
     }
 
-    /// Samples the tracked threads and drops ended ones. True if none had ended.
+    /// Samples the threads threads and drops ended ones. True if none had ended.
     fn read_tracked(&mut self, depth: ReadDepth) -> Result<bool> {
-        let before = self.tracked.len();
+        let before = self.threads.len();
         let mut failure = None;
         let Self {
             folder,
             free_descriptors,
-            tracked,
+            threads,
             buffer,
             ..
         } = self;
-        tracked.retain_mut(|thread| {
+        threads.retain_mut(|thread| {
             if failure.is_some() {
                 return true;
             }
@@ -237,7 +235,7 @@ impl Threads {
             true
         });
         match failure {
-            None => Ok(self.tracked.len() == before),
+            None => Ok(self.threads.len() == before),
             Some((tid, SampleError::Parse(name, error))) => {
                 Err(error.at(self.path.join(format!("{tid}/{name}"))))
             }
@@ -247,16 +245,16 @@ impl Threads {
     }
 
     /// Compares the number of threads by the folder's link count, which is two higher.
-    fn thread_count_unchanged(&self) -> Result<bool, Errno> {
+    fn has_same_count(&self) -> Result<bool, Errno> {
         let links =
             usize::try_from(rustix::fs::fstat(&self.folder)?.st_nlink).unwrap_or(usize::MAX);
-        Ok(!self.tracked.is_empty() && links.checked_sub(2) == Some(self.tracked.len()))
+        Ok(!self.threads.is_empty() && links.checked_sub(2) == Some(self.threads.len()))
     }
 
     fn list_threads(&mut self) -> Result<(), Errno> {
         list_numbers(&self.folder, &mut self.listed)?;
-        let mut before = std::mem::take(&mut self.tracked).into_iter().peekable();
-        self.tracked.reserve_exact(self.listed.len());
+        let mut before = std::mem::take(&mut self.threads).into_iter().peekable();
+        self.threads.reserve_exact(self.listed.len());
         for &tid in &self.listed {
             while let Some(ended) = before.next_if(|thread| thread.tid < tid) {
                 self.free_descriptors += ended.open.map_or(0, |_| DESCRIPTORS_PER_THREAD);
@@ -273,7 +271,7 @@ impl Threads {
                 thread.last = None;
                 self.free_descriptors -= thread.open.as_ref().map_or(0, |_| DESCRIPTORS_PER_THREAD);
             }
-            self.tracked.push(thread);
+            self.threads.push(thread);
         }
         self.free_descriptors +=
             before.filter(|thread| thread.open.is_some()).count() * DESCRIPTORS_PER_THREAD;
@@ -343,32 +341,32 @@ impl OpenThread {
         // Read first, so that the other values are at least as new.
         let schedstat = self.schedstat(last.as_ref(), buffer)?;
         let activity = schedstat.as_ref().and_then(Activity::of);
-        let known = last.filter(|last| last.has_stat_of(activity, depth));
+        let known = last.filter(|last| last.is_stat_current(activity, depth));
         let mut read = match known {
             Some(known) => known,
             None => LastRead {
                 sample: self.stat(tid, last.as_ref(), buffer)?,
-                stat_at: activity,
-                switches_at: last.and_then(|last| last.switches_at),
+                activity_at_stat: activity,
+                activity_at_switches: last.and_then(|last| last.activity_at_switches),
                 idle_reads: 0,
             },
         };
         read.idle_reads = match known {
             // It follows an `Active` sample.
-            Some(known) if known.stat_at == activity && depth == ReadDepth::Busy => {
+            Some(known) if known.activity_at_stat == activity && depth == ReadDepth::Busy => {
                 known.idle_reads
             }
-            Some(known) if known.stat_at == activity => known.idle_reads.saturating_add(1),
+            Some(known) if known.activity_at_stat == activity => known.idle_reads.saturating_add(1),
             _ => 0,
         };
         read.sample.on_cpu = activity.map(|now| now.on_cpu);
         read.sample.run_queue_delay = schedstat.and_then(|now| now.run_queue_delay);
-        if depth == ReadDepth::Switches && !read.has_switches_of(activity) {
+        if depth == ReadDepth::Switches && !read.are_switches_current(activity) {
             [
                 read.sample.voluntary_switches,
                 read.sample.involuntary_switches,
             ] = read_switches(folder, tid, buffer)?;
-            read.switches_at = activity;
+            read.activity_at_switches = activity;
         }
         Ok(read)
     }

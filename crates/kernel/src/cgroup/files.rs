@@ -40,7 +40,7 @@ pub struct CgroupFiles {
 }
 
 /// Includes descendants. Each file has its own result.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct CgroupSample {
     /// Includes page cache, in bytes.
     pub memory_usage: Result<u64>,
@@ -181,7 +181,7 @@ impl CgroupFiles {
         let stat = stat.as_ref().map_err(Clone::clone)?;
         stat.swap.ok_or_else(|| match &self.stat {
             CgroupFile::File(file) => {
-                ReadError::absent(Arc::clone(file.path()), "swap is not accounted")
+                ReadError::absent(Arc::clone(&file.path), "swap is not accounted")
             }
             CgroupFile::Missing(error) => error.clone(),
         })

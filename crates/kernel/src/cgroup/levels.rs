@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, PartialEq, Default)]
 pub struct CgroupLevels {
     /// Levels with a limit, the process's own first. On v1, memory with swap is a separate level.
     pub limits: Vec<LevelMemory>,
@@ -146,7 +146,7 @@ impl Ancestry {
         buffer: &mut Vec<u8>,
     ) -> CgroupLevels {
         let own = usage_of(own_usage, own_stat);
-        let mut found = CgroupLevels {
+        let mut levels = CgroupLevels {
             swap: Some(Limit::Max),
             ..CgroupLevels::default()
         };
@@ -154,7 +154,7 @@ impl Ancestry {
         // What `memory.min` of the level below protects from reclaim at this level.
         let mut protected = 0;
         for (up, files) in self.levels.iter_mut().enumerate() {
-            found.errors.extend(files.limits.error.clone());
+            levels.errors.extend(files.limits.error.clone());
             protected = files
                 .protected_by_siblings(buffer)
                 .saturating_add(protected);
@@ -166,35 +166,35 @@ impl Ancestry {
             match usage {
                 Ok(Some(usage)) => {
                     if up == 0 && top > 0 {
-                        found.own_unreclaimable = Some(usage.unreclaimable());
+                        levels.own_unreclaimable = Some(usage.unreclaimable());
                     }
-                    files.add_levels(up, usage, protected, buffer, &mut found);
+                    files.add_levels(up, usage, protected, buffer, &mut levels);
                     protected = usage.protected(files.limits.min);
                 }
-                Ok(None) if files.needs_usage() => found.errors.push(files.missing_usage()),
+                Ok(None) if files.needs_usage() => levels.errors.push(files.missing_usage()),
                 // Without `memory.min` a level passes no protection on to its parent. The top
                 // level, the machine's, is an exception.
                 Ok(None) if up < top => protected = 0,
                 Ok(None) => {}
-                Err(error) => found.errors.push(error),
+                Err(error) => levels.errors.push(error),
             }
-            let swap = found.swap.zip(files.free_swap(buffer));
-            found.swap = swap.map(|(least, here)| least.min(here));
+            let swap = levels.swap.zip(files.free_swap(buffer));
+            levels.swap = swap.map(|(least, here)| least.min(here));
         }
-        found.protected = protected;
+        levels.protected = protected;
         let limit = own_stat
             .as_ref()
             .ok()
             .and_then(|stat| stat.hierarchical_limit);
-        match self.above(limit.map_or(Limit::Max, Limit::of_number), own, buffer) {
-            Ok(level) => found.limits.extend(level),
-            Err(error) => found.errors.push(error),
+        match self.level_above_visible(limit.map_or(Limit::Max, Limit::of_number), own, buffer) {
+            Ok(level) => levels.limits.extend(level),
+            Err(error) => levels.errors.push(error),
         }
-        found
+        levels
     }
 
     /// A limit above the visible cgroups, from v1 only.
-    fn above(
+    fn level_above_visible(
         &mut self,
         limit: Limit,
         own: Result<Option<CgroupUsage>>,
@@ -283,11 +283,11 @@ impl LevelFiles {
         usage: CgroupUsage,
         protected: u64,
         buffer: &mut Vec<u8>,
-        found: &mut CgroupLevels,
+        levels: &mut CgroupLevels,
     ) {
         if let Limit::Bytes(limit) = self.limits.max {
             let own = level(Level::Cgroup(up), &self.path, limit, usage, protected);
-            found.limits.push(own);
+            levels.limits.push(own);
         }
         if let Limit::Bytes(limit) = self.limits.memory_and_swap {
             match self.memory_and_swap_current.parse(buffer, number) {
@@ -297,14 +297,14 @@ impl LevelFiles {
                         ..usage
                     };
                     let both = level(Level::MemoryAndSwap(up), &self.path, limit, usage, 0);
-                    found.limits.push(both);
+                    levels.limits.push(both);
                 }
-                Err(error) => found.errors.push(error),
+                Err(error) => levels.errors.push(error),
             }
         }
         if let Limit::Bytes(high) = self.limits.high {
             let high = level(Level::Cgroup(up), &self.path, high, usage, protected);
-            found.high.push(high);
+            levels.high.push(high);
         }
     }
 
@@ -324,7 +324,8 @@ impl LevelFiles {
     }
 }
 
-/// Children of `folder` with `memory.min`, except `level_below`. Unreadable ones count as unprotected.
+/// Children of `folder` with `memory.min`, except `level_below`. Unreadable ones count as
+/// unprotected.
 fn protected_children(
     own: &CgroupFolder,
     folder: &Path,

@@ -67,7 +67,7 @@ impl NumaFiles {
             let memory = node.parse(buffer, NodeMeminfo::parse)?;
             let Some((total, available)) = memory.total.zip(memory.available()) else {
                 return Err(ReadError::absent(
-                    Arc::clone(node.path()),
+                    Arc::clone(&node.path),
                     "a line of the node's memory is missing",
                 ));
             };

@@ -72,7 +72,7 @@ impl fmt::Display for Device {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DeviceIo {
     pub device: Device,
     pub read_bytes: u64,
@@ -253,7 +253,7 @@ impl MemoryStat {
 }
 
 /// `None` without the CPU controller, or if the kernel does not write the line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct CpuStat {
     pub throttled: Option<Duration>,
     /// v2 only.
@@ -280,7 +280,7 @@ impl CpuStat {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct Membership {
     /// Controllers of a v1 hierarchy, `name=...` included; empty for v2.
     pub controllers: Vec<String>,

@@ -56,7 +56,7 @@ pub fn busy_ticks(text: &[u8]) -> Parsed<Option<u64>> {
 }
 
 /// x86 reports everything, arm64 only `threads`.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, PartialEq, Default)]
 pub struct Cpuinfo {
     pub model: Option<String>,
     /// With at least one online CPU.

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// The kernel's counters have 32 bits and wrap. So do these sums.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq)]
 pub struct CpuTable {
     pub cpus: Vec<u32>,
     /// Of the lines that a number names, in the order of `cpus`.
@@ -18,7 +18,7 @@ pub struct CpuTable {
     pub rows: Vec<Row>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct Row {
     /// The number or short name of an interrupt, or the kind of softirqs.
     pub name: String,

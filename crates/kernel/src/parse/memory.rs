@@ -76,7 +76,7 @@ counters! {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct Swap {
     /// Such as `/dev/zram0` or `/swapfile`; ends in ` (deleted)` after the file was removed.
     pub device: PathBuf,
@@ -110,7 +110,7 @@ pub fn swaps(text: &[u8]) -> Parsed<Vec<Swap>> {
 }
 
 /// `min` watermark of a zone of `/proc/zoneinfo`: pages reserved for the kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Watermark {
     pub node: u32,
     /// In pages.

@@ -5,7 +5,7 @@ use crate::{
     text::{count, counters, lines, number, rows, words},
 };
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct InterfaceTraffic {
     pub name: String,
     pub received_bytes: u64,
@@ -73,7 +73,7 @@ impl UdpCounters {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct UdpSocket {
     pub port: u16,
     /// In bytes of kernel memory.

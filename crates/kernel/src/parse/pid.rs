@@ -22,7 +22,7 @@ pub fn cmdline(text: &[u8]) -> Parsed<Vec<OsString>> {
         .collect())
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, PartialEq, Default)]
 pub struct Environment {
     pub variables: BTreeMap<String, Option<String>>,
 }
@@ -63,7 +63,7 @@ counters! {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct ProcessLimit {
     /// Without `Max`, such as `open files`.
     pub name: String,
@@ -111,7 +111,7 @@ fn limit(word: &[u8]) -> Option<Option<u64>> {
 
 /// Of one task since its start, never of a whole process. Only with `CONFIG_SCHED_INFO`. A counter
 /// that underflowed is `None`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Schedstat {
     pub on_cpu: Option<Duration>,
     pub run_queue_delay: Option<Duration>,

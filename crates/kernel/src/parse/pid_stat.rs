@@ -10,7 +10,7 @@ const PF_EXITING: u64 = 0x4;
 
 /// One process with all its threads, dead ones included, or one thread. A counter that underflowed
 /// is `None`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PidStat {
     pub pid: u32,
     /// May contain spaces and parentheses.
@@ -48,7 +48,7 @@ impl PidStat {
 
 /// The kernel's state letter (proc_pid_stat(5)). A thread frozen by its cgroup is `S` in v2 and `D`
 /// in v1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum State {
     Running,
     Sleeping,

@@ -61,7 +61,7 @@ pub fn allowed_cpus(text: &[u8]) -> Parsed<Option<Vec<u32>>> {
     value(text, b"Cpus_allowed_list:", LIST, cpu::numbers)
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct IgnoredSignals(u64);
 
 impl IgnoredSignals {

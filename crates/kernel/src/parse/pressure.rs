@@ -1,4 +1,5 @@
-//! `/proc/pressure/*` and the `*.pressure` files of a cgroup (Documentation/accounting/psi.rst), since Linux 4.20.
+//! `/proc/pressure/*` and the `*.pressure` files of a cgroup (Documentation/accounting/psi.rst),
+//! since Linux 4.20.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use crate::{
 };
 
 /// Stall time since the start of the host or cgroup.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pressure {
     /// At least one task waited. `None` if it underflowed.
     pub some: Option<Duration>,

@@ -36,7 +36,7 @@ fn threads_are_sorted_by_tid_with_or_without_open_descriptors() {
             .collect();
         assert_eq!(tids, [7, 9, 11]);
         let held = threads
-            .tracked
+            .threads
             .iter()
             .filter(|thread| thread.open.is_some())
             .count();
@@ -241,7 +241,7 @@ fn steady_threads_are_read_without_allocation() {
     let (_folder, root, _) = pretend(&[7, 9, 11]);
     let mut threads = Threads::open(&root, 7, 100).unwrap();
     drop(threads.sample(ReadDepth::Ran).unwrap());
-    let places = (threads.tracked.as_ptr(), threads.buffer.as_ptr());
+    let places = (threads.threads.as_ptr(), threads.buffer.as_ptr());
     drop(threads.sample(ReadDepth::Ran).unwrap());
-    assert_eq!(places, (threads.tracked.as_ptr(), threads.buffer.as_ptr()));
+    assert_eq!(places, (threads.threads.as_ptr(), threads.buffer.as_ptr()));
 }
