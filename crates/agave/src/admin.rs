@@ -22,8 +22,8 @@ faultline_metrics::named_enum! {
     pub enum Method {
         StartProgress = "startProgress",
         RpcAddress = "rpcAddress",
-        /// Refused with [`Error::Rpc`] -32602 until start-up is complete. solana-test-validator 2.1.14
-        /// still refused it after it reported `Running`.
+        /// Refused with [`Error::Rpc`] -32602 until start-up is complete. solana-test-validator
+        /// 2.1.14 still refused it after it reported `Running`.
         ContactInfo = "contactInfo",
         /// Since 4.2.2.
         AdmissionStatus = "validatorAdmissionTicketStatus",

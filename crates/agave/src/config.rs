@@ -4,7 +4,7 @@ use thiserror::Error;
 
 /// `host=<scheme://host:port[/prefix]>,db=<db>,u=<user>,p=<password>`. The `Debug` form hides the
 /// password.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(PartialEq)]
 pub struct MetricsConfig {
     pub host: String,
     pub db: String,
@@ -14,7 +14,7 @@ pub struct MetricsConfig {
 
 /// Why Agave would refuse the variable. Never contains the password: pairs are named by position
 /// and key.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, PartialEq, Error)]
 pub enum MetricsConfigError {
     /// Unset or empty: Agave takes it as "metrics disabled", not as an error.
     #[error("empty")]

@@ -19,7 +19,8 @@ faultline_metrics::named_enum! {
     /// In the order of a migration, which never goes back.
     pub enum Protocol {
         Tower = "tower",
-        /// Blocks hold only votes and nothing is rooted until the cluster has a genesis certificate.
+        /// Blocks hold only votes and nothing is rooted until the cluster has a genesis
+        /// certificate.
         Migrating = "migrating",
         Alpenglow = "alpenglow",
     }
@@ -72,7 +73,7 @@ pub struct Evidence<'a> {
     pub has_commitment_gap: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Consensus {
     pub protocol: Protocol,
     pub sign: Sign,

@@ -4,8 +4,9 @@ use thiserror::Error;
 
 const EXCERPT_CHARS: usize = 80;
 
-/// The beginning of an offending text: at most 80 characters, lossy UTF-8, control characters escaped.
-#[derive(Clone, PartialEq, Eq)]
+/// The beginning of an offending text: at most 80 characters, lossy UTF-8, control characters
+/// escaped.
+#[derive(PartialEq)]
 pub struct Excerpt(Box<str>);
 
 impl Excerpt {
@@ -37,7 +38,7 @@ impl fmt::Display for Excerpt {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Error)]
 pub enum Reason {
     /// Longer than the splitter's limit; skipped up to the next newline.
     #[error("line longer than the limit")]
@@ -62,7 +63,7 @@ pub enum Reason {
     BadValue,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, PartialEq, Error)]
 #[error("{reason}: `{text}`")]
 pub struct BadLine {
     pub reason: Reason,
@@ -78,7 +79,7 @@ impl BadLine {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum Error {
     #[error(transparent)]

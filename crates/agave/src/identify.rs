@@ -7,7 +7,7 @@ use std::{
 
 use crate::PublicKey;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub enum Process {
     Validator(Validator),
     /// A validator's program with another subcommand: `monitor`, `exit`, `--version`.
@@ -214,7 +214,7 @@ fn option<'a>(args: &'a [&OsStr], names: &[&str]) -> Option<&'a OsStr> {
 
 /// Values of these options in their order, as `--x v`, `--x=v`, `-x v` or `-xv`.
 pub fn option_values<'a, S: AsRef<OsStr>>(args: &'a [S], names: &[&str]) -> Vec<&'a OsStr> {
-    let mut found = Vec::new();
+    let mut values = Vec::new();
     let mut args = args.iter().map(|arg| arg.as_ref().as_bytes());
     while let Some(arg) = args.next() {
         for name in names {
@@ -224,11 +224,11 @@ pub fn option_values<'a, S: AsRef<OsStr>>(args: &'a [S], names: &[&str]) -> Vec<
                 Some(value) if !name.starts_with("--") => Some(value),
                 _ => continue,
             };
-            found.extend(value.map(OsStr::from_bytes));
+            values.extend(value.map(OsStr::from_bytes));
             break;
         }
     }
-    found
+    values
 }
 
 /// The `host_id` that a validator pushes until it knows its identity: base58 of the SHA-256 of the

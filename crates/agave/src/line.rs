@@ -4,13 +4,13 @@
 //! <name>,host_id=<id>[,<tag>=<v>...] <field>=<v>[,<field>=<v>...] <unix nanoseconds>\n
 //! ```
 //!
-//! Differences from the protocol's own definition, all from `solana-metrics` 2.0.5 to 4.4.0: names and tags are not
-//! escaped at all; in a string only `"` is escaped (as `\"`), so a value may hold raw newlines, commas and
-//! backslashes; a float may have no decimal point; a `u64` above `i64::MAX` arrives negative; the field part may be
-//! missing.
+//! Differences from the protocol's own definition, all from `solana-metrics` 2.0.5 to 4.4.0: names
+//! and tags are not escaped at all; in a string only `"` is escaped (as `\"`), so a value may hold
+//! raw newlines, commas and backslashes; a float may have no decimal point; a `u64` above
+//! `i64::MAX` arrives negative; the field part may be missing.
 //!
-//! One value cannot be read back: a string *ending* in a backslash, because its closing quote looks escaped. Such a
-//! line is bad; the splitter's rule keeps the damage to that line.
+//! One value cannot be read back: a string *ending* in a backslash, because its closing quote looks
+//! escaped. Such a line is bad; the splitter's rule keeps the damage to that line.
 
 mod point;
 mod splitter;

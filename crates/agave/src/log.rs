@@ -19,7 +19,7 @@ use crate::{BadLine, line::Point};
 
 const DATAPOINT: &str = "datapoint: ";
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LogLine<'a> {
     /// Unix nanoseconds. `None` without Agave's line head.
     pub time_ns: Option<i64>,
@@ -141,7 +141,7 @@ fn unix_nanos(text: &str) -> Option<i64> {
 
 /// Messages about the migration to Alpenglow, 4.2.2 to 4.5.0-alpha.4. Each begins with the identity
 /// and a colon.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Migration {
     /// The feature is active. Blocks hold only votes from this slot on.
     Starts {
@@ -161,7 +161,7 @@ fn number_after(text: &str, words: &str) -> Option<u64> {
 }
 
 /// Start-up messages in the log of Agave 2.0.5 to 4.4.0, by its source code. Others give `None`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Progress {
     /// The progress, every 5 s, only when logging to a file.
     Downloading,
@@ -208,7 +208,7 @@ fn begins(message: &str, start: &str) -> bool {
 /// `bank frozen: SLOT hash: HASH ... signature_count: N ...`, once for each bank, when its last
 /// transaction has been processed; 2.0.5 to 4.4.0. Live replay and ledger replay print the same
 /// line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FrozenBank<'a> {
     pub slot: u64,
     /// The bank hash: equal hashes mean equal replays. `None` if the line has none.
@@ -218,7 +218,7 @@ pub struct FrozenBank<'a> {
 }
 
 /// `ledger processing timing: ExecuteTimings {...}`, once, after the replay of a local ledger.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ReplayTimings {
     /// Lookups, waits and loads of the program cache, summed over threads and slots. `None` unless
     /// the line has 14 metrics (2.1 to 2.3), because only the order identifies them.

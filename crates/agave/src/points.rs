@@ -101,8 +101,8 @@ pub fn decode<T: Datapoint>(point: &Point<'_>) -> Result<T, BadLine> {
     Ok(datapoint)
 }
 
-/// Declares each datapoint once: documentation, name, type, and its members with documentation, name, type and key. A tag is
-/// a member of type `bool`.
+/// Declares each datapoint once: documentation, name, type, and its members with documentation,
+/// name, type and key. A tag is a member of type `bool`.
 macro_rules! datapoints {
     ($(
         $(#[$doc:meta])*
@@ -129,7 +129,7 @@ macro_rules! datapoints {
             }
         )*
 
-        #[derive(Debug, Clone, PartialEq)]
+        #[derive(Debug, PartialEq)]
         pub enum KnownPoint { $($(#[$doc])* $kind($kind),)* }
 
         impl KnownPoint {
@@ -141,8 +141,8 @@ macro_rules! datapoints {
                 $(name == $name.as_bytes())||*
             }
 
-            /// `None` if the name is not one of [`Self::NAMES`]; `Some(Err(_))` if the fields are malformed, so that the
-            /// whole line is untrustworthy.
+            /// `None` if the name is not one of [`Self::NAMES`]; `Some(Err(_))` if the fields are
+            /// malformed, so that the whole line is untrustworthy.
             pub fn parse(point: &Point<'_>) -> Option<Result<Self, BadLine>> {
                 match point.name() {
                     $($name => Some(decode(point).map(Self::$kind)),)*

@@ -39,7 +39,7 @@ faultline_metrics::named_enum! {
 
 /// All but [`Call::MaxShredInsertSlot`] belong to the minimal API, which every validator with RPC
 /// offers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Call {
     EpochInfo,
     Slot(Commitment),
@@ -195,7 +195,7 @@ struct Responses<'a>(
 );
 
 /// Ids are the positions of the calls, from 1.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct Batch {
     calls: Vec<Call>,
     body: String,

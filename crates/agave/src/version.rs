@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::{Error, Excerpt};
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, PartialEq)]
 pub enum Client {
     Agave,
     Jito,
@@ -71,7 +71,7 @@ pub struct Release {
     pub prerelease: u32,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, PartialEq)]
 pub struct Version {
     pub number: (u32, u32, u32),
     /// `jito`, `beta.1`.
@@ -181,8 +181,8 @@ fn decimal(text: &str) -> Option<u32> {
 }
 
 impl Maturity {
-    /// From `beta.1`, `rc1`, `jito-rc.1`: also the prerelease's number. A suffix without a prerelease
-    /// belongs to a stable fork.
+    /// From `beta.1`, `rc1`, `jito-rc.1`: also the prerelease's number. A suffix without a
+    /// prerelease belongs to a stable fork.
     fn of_suffix(suffix: &str) -> (Self, u32) {
         let suffix = suffix.to_ascii_lowercase();
         let names = [

@@ -62,7 +62,8 @@ impl<'a> Point<'a> {
         self.name
     }
 
-    /// Unix nanoseconds: when the point was made (push), or printed (log). `None` if the text has none.
+    /// Unix nanoseconds: when the point was made (push), or printed (log). `None` if the text has
+    /// none.
     pub fn timestamp(&self) -> Option<i64> {
         self.timestamp
     }
@@ -169,13 +170,13 @@ pub fn host_id_of(line: &[u8]) -> Option<&[u8]> {
 }
 
 /// Tags have no escaping.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tag<'a> {
     pub key: &'a str,
     pub value: &'a str,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Field<'a> {
     pub key: &'a str,
     text: &'a str,
@@ -192,7 +193,7 @@ impl<'a> Field<'a> {
 }
 
 /// Ends after the first error, because the start of the next field is unknown then.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Fields<'a> {
     rest: &'a str,
     separator: u8,

@@ -24,7 +24,7 @@ const LOOKAHEAD: usize = MAX_NAME_BYTES + HOST_ID.len();
 ///
 /// Memory is bounded: at most the limit plus 137 bytes of an incomplete line, plus the allocator's
 /// rounding.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct LineSplitter {
     scanner: Scanner,
     tail: Vec<u8>,
@@ -193,7 +193,7 @@ enum Step {
 }
 
 /// Position of the scan in the current line: no byte is scanned twice, however small the chunks.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Scanner {
     max_line: usize,
     quotes: bool,
@@ -280,7 +280,7 @@ impl Scanner {
     }
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 enum PointStart {
     Yes,
     No,

@@ -11,13 +11,13 @@ const INDENT: &[u8] = b"    ";
 /// An open string continues with lines that are indented by four spaces. Another line ends it, and
 /// the datapoint is then a bad line. All other lines are passed on at once: continuation lines of
 /// other messages stay separate.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct LogSplitter {
     lines: LineSplitter,
     open: Joiner,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Joiner {
     record: Vec<u8>,
     max_line: usize,

@@ -1,15 +1,16 @@
 //! The datapoints that recordings keep whole.
 
-/// Gives `$types` every datapoint that recordings keep whole, with its name and its table there, then `$more`: `$types` makes
-/// a type of each. One line declares a field for the parser, the recording's column and its reader; the first line of its
-/// comment says in docs/RECORDING.md what the column is.
+/// Gives `$types` every datapoint that recordings keep whole, with its name and its table there,
+/// then `$more`: `$types` makes a type of each. One line declares a field for the parser, the
+/// recording's column and its reader; the first line of its comment says in docs/RECORDING.md what
+/// the column is.
 #[macro_export]
 macro_rules! recorded_datapoints {
     ($types:ident $($more:tt)*) => {
         $types! {
             /// `loaded-programs-cache-stats`: deltas since the previous point.
-            /// By all users of the process's one cache: replay, block production, simulation. Sum every point; forks and
-            /// parallel banks may report the same slot twice.
+            /// By all users of the process's one cache: replay, block production, simulation. Sum
+            /// every point; forks and parallel banks may report the same slot twice.
             "loaded-programs-cache-stats" => ProgramCache in "program_cache_point" {
                 /// The parent slot of the bank whose creation reported.
                 slot: u64 = "slot",
@@ -17,7 +18,8 @@ macro_rules! recorded_datapoints {
                 /// Then it counts builtins and earlier finds as well.
                 hits: u64 = "hits",
                 /// Programs not usable at the first look.
-                /// They are absent, unloaded, or built for another environment. At least the compilations.
+                /// They are absent, unloaded, or built for another environment. At least the
+                /// compilations.
                 misses: u64 = "misses",
                 /// Entries an eviction pass unloaded.
                 evictions: u64 = "evictions",
@@ -47,8 +49,9 @@ macro_rules! recorded_datapoints {
             }
 
             /// `replay-slot-stats`: one completed bank, times in microseconds.
-            /// A slot may come again with another bank: each is work. Times of the execution are sums over threads and may exceed the slot's. All counts and execution times are 0 for
-            /// the node's own leader slots.
+            /// A slot may come again with another bank: each is work. Times of the execution are
+            /// sums over threads and may exceed the slot's. All counts and execution times are 0
+            /// for the node's own leader slots.
             "replay-slot-stats" => ReplaySlot in "replay_slot_point" {
                 /// The bank's slot.
                 slot: u64 = "slot",
@@ -105,7 +108,8 @@ macro_rules! recorded_datapoints {
             }
 
             /// `cost_tracker_stats`: a frozen bank with at least one transaction.
-            /// Replayed or own. A slot may come again with another bank: add only what exceeds its highest count.
+            /// Replayed or own. A slot may come again with another bank: add only what exceeds its
+            /// highest count.
             "cost_tracker_stats" => CostTracker in "cost_tracker_point" {
                 /// The bank's slot.
                 bank_slot: u64 = "bank_slot",

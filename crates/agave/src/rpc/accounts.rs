@@ -1,8 +1,8 @@
 //! Data of accounts: stake that changes at the end of an epoch, and the feature gate of Alpenglow.
 //! Also its genesis certificate. All methods need `--full-rpc-api`.
 //!
-//! Offsets are those of `StakeStateV2::Stake` in 2.0 to 4.4. `getProgramAccounts` reads all accounts
-//! of the node unless it has `--account-index program-id`.
+//! Offsets are those of `StakeStateV2::Stake` in 2.0 to 4.4. `getProgramAccounts` reads all
+//! accounts of the node unless it has `--account-index program-id`.
 
 use serde::{
     Deserialize,
@@ -27,22 +27,22 @@ pub fn stake_accounts_params(account: PublicKey) -> Value {
     json!([STAKE_PROGRAM, {"commitment": "processed", "encoding": "base58", "dataSlice": slice, "filters": filters}])
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Default, PartialEq, Deserialize)]
 pub struct StakeAccounts(
     #[serde(deserialize_with = "json::list::<_, _, MAX_ACCOUNTS>")] Vec<KeyedAccount>,
 );
 
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, PartialEq, Deserialize)]
 struct KeyedAccount {
     account: Account,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, PartialEq, Deserialize)]
 struct Account {
     data: Delegation,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 struct Delegation {
     stake: u64,
     activated: u64,
@@ -50,7 +50,7 @@ struct Delegation {
 }
 
 /// Lamports that activate or deactivate at the end of an epoch.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct PendingStake {
     /// Counts from the next epoch on.
     pub activating: u64,
@@ -113,12 +113,12 @@ const FEATURE_PROGRAM: &str = "Feature111111111111111111111111111111111111";
 const GATE_BYTES: usize = 9;
 
 /// `getAgGenesisCert` without the signature; null if there is no certificate. Since 4.2.2.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 pub struct GenesisCertificate {
     pub block: GenesisBlock,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 pub struct GenesisBlock {
     /// 0 if the cluster began with Alpenglow.
     pub slot: u64,

@@ -22,12 +22,12 @@ pub const LAMPORTS_PER_SOL: f64 = 1e9;
 const MAX_LEADER_SLOTS: usize = 1 << 19;
 
 /// A result without its `context`, the slot of the answering bank.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, PartialEq, Deserialize)]
 pub struct InContext<T> {
     pub value: T,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Default, PartialEq, Deserialize)]
 pub struct VoteAccounts {
     #[serde(deserialize_with = "json::list::<_, _, MAX_ENTRIES>")]
     pub current: Vec<VoteAccount>,
@@ -93,7 +93,7 @@ impl VoteAccounts {
 }
 
 /// Unit of an `epochCredits` list without marker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum CreditUnit {
     Unknown,
     Credits,
@@ -152,7 +152,7 @@ impl VoteAccount {
     pub fn max_earned(&self, epoch: u64) -> Option<u64> {
         self.epoch_credits?
             .of(epoch)
-            .and_then(|of| of.unmarked.max(of.marked))
+            .and_then(|earnings| earnings.unmarked.max(earnings.marked))
     }
 
     pub fn migration_epoch(&self) -> Option<u64> {
@@ -204,7 +204,7 @@ impl EpochCredits {
         self.newest
             .into_iter()
             .flatten()
-            .find(|of| of.epoch == epoch)
+            .find(|earnings| earnings.epoch == epoch)
     }
 
     fn add(&mut self, epoch: u64, earned: u64, after_marker: bool) {
@@ -225,8 +225,8 @@ impl EpochCredits {
     }
 
     fn mark(&mut self) {
-        for of in self.newest.iter_mut().flatten() {
-            of.before_marker = true;
+        for earnings in self.newest.iter_mut().flatten() {
+            earnings.before_marker = true;
         }
     }
 }
@@ -254,10 +254,10 @@ impl<'de> Deserialize<'de> for EpochCredits {
 /// Since 4.4; before, the answer has no slots.
 pub const NOT_IN_LEADER_SCHEDULE: i64 = -32022;
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq)]
 pub struct LeaderSchedule(Option<(PublicKey, Slots)>);
 
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, PartialEq, Deserialize)]
 struct Slots(#[serde(deserialize_with = "json::list::<_, _, MAX_LEADER_SLOTS>")] Vec<u32>);
 
 impl LeaderSchedule {
@@ -295,7 +295,7 @@ impl<'de> Deserialize<'de> for LeaderSchedule {
 }
 
 /// `getBlockProduction` for the epoch of its bank.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BlockProduction {
     /// Leader slots so far, and blocks in them.
@@ -305,14 +305,14 @@ pub struct BlockProduction {
 }
 
 /// Its end is ignored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SlotRange {
     /// By default the epoch's first slot.
     pub first_slot: u64,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct LeaderSlots {
     pub passed: u64,
     pub skipped: u64,
@@ -345,12 +345,12 @@ fn slots((passed, blocks): (u64, u64)) -> LeaderSlots {
     }
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Default, PartialEq, Deserialize)]
 pub struct ClusterNodes(
     #[serde(deserialize_with = "json::list::<_, _, MAX_ENTRIES>")] pub Vec<ClusterNode>,
 );
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterNode {
     #[serde(deserialize_with = "json::tolerant")]
