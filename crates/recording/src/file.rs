@@ -209,8 +209,8 @@ pub fn duration(nanos: i64) -> Duration {
 /// A new file that gets its name when it is complete. An incomplete one is removed.
 #[derive(Debug)]
 pub struct TempFile {
-    whole: PathBuf,
-    part: PathBuf,
+    target: PathBuf,
+    temporary: PathBuf,
 }
 
 impl TempFile {
@@ -221,43 +221,43 @@ impl TempFile {
             });
         }
         let part = TempFile {
-            whole: path.to_owned(),
-            part: with_suffix(path, ".part"),
+            target: path.to_owned(),
+            temporary: with_suffix(path, ".part"),
         };
         part.remove();
         Ok(part)
     }
 
     pub fn path(&self) -> &Path {
-        &self.part
+        &self.temporary
     }
 
     /// Syncs the file, then gives it its name; never replaces another file.
     pub fn publish(self) -> Result<()> {
-        fs::File::open(&self.part)
+        fs::File::open(&self.temporary)
             .and_then(|file| file.sync_all())
-            .at(&self.part)?;
-        match fs::hard_link(&self.part, &self.whole) {
+            .at(&self.temporary)?;
+        match fs::hard_link(&self.temporary, &self.target) {
             Err(error)
-                if error.kind() != std::io::ErrorKind::AlreadyExists && !self.whole.exists() =>
+                if error.kind() != std::io::ErrorKind::AlreadyExists && !self.target.exists() =>
             {
-                fs::rename(&self.part, &self.whole).at(&self.whole)?;
+                fs::rename(&self.temporary, &self.target).at(&self.target)?;
             }
-            other => other.at(&self.whole)?,
+            other => other.at(&self.target)?,
         }
         let folder = self
-            .whole
+            .target
             .parent()
             .filter(|folder| !folder.as_os_str().is_empty());
         fs::File::open(folder.unwrap_or(Path::new(".")))
             .and_then(|folder| folder.sync_all())
-            .at(&self.whole)
+            .at(&self.target)
     }
 
     fn remove(&self) {
-        let _ = fs::remove_file(&self.part);
+        let _ = fs::remove_file(&self.temporary);
         for suffix in SIDE_FILES {
-            let _ = fs::remove_file(with_suffix(&self.part, suffix));
+            let _ = fs::remove_file(with_suffix(&self.temporary, suffix));
         }
     }
 }

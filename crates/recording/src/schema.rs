@@ -63,7 +63,7 @@ impl Column {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Table {
     Process,
     Cgroup,
@@ -135,8 +135,8 @@ pub fn column_of(metric: &Metric, labels: &[&str]) -> Option<(Table, &'static Co
     Table::ALL.into_iter().find_map(find)
 }
 
-/// Metrics that are not recorded under their own name, and why nothing is lost. A metric with neither a row here nor a
-/// column is stored as a series.
+/// Metrics that are not recorded under their own name, and why nothing is lost. A metric with
+/// neither a row here nor a column is stored as a series.
 static ELSEWHERE: &[(&[&Metric], &str)] = &[
     (
         &[&p::UP],
@@ -202,7 +202,8 @@ static ELSEWHERE: &[(&[&Metric], &str)] = &[
     ),
     (
         r::SECTION.metrics,
-        "not kept: of the host over days, looked at every 15 s; a run's own input and output is kept",
+        "not kept: of the host over days, looked at every 15 s; a run's own input and output is \
+            kept",
     ),
     (&[&d::BUILD_INFO], "session.version"),
     (&[&d::DEMO], "in session.manifest"),

@@ -45,7 +45,7 @@ const CHECK_INTERVAL_STEPS: u16 = 1000;
 pub struct BoundedConnection {
     conn: Connection,
     path: PathBuf,
-    work: Arc<StepCounter>,
+    step_counter: Arc<StepCounter>,
     bytes: u64,
 }
 
@@ -67,11 +67,11 @@ pub fn harden(conn: &Connection) -> rusqlite::Result<()> {
 impl BoundedConnection {
     /// Takes an unused connection. `path` is for errors, `bytes` is the length of the file.
     pub fn new(mut conn: Connection, path: &Path, bytes: u64) -> Result<BoundedConnection> {
-        let work = Arc::new(StepCounter {
+        let step_counter = Arc::new(StepCounter {
             done: AtomicU64::new(0),
             max_steps: AtomicU64::new(steps(bytes)),
         });
-        let counter = Arc::clone(&work);
+        let counter = Arc::clone(&step_counter);
         let check = move || {
             counter.done.fetch_add(CHECK_INTERVAL_STEPS.into(), Relaxed)
                 >= counter.max_steps.load(Relaxed)
@@ -81,7 +81,7 @@ impl BoundedConnection {
         let guarded = BoundedConnection {
             conn,
             path: path.to_owned(),
-            work,
+            step_counter,
             bytes,
         };
         guarded.limit(MAX_STATEMENT_BYTES)?;
@@ -100,7 +100,9 @@ impl BoundedConnection {
     /// log.
     pub fn measure(&mut self) -> Result<()> {
         self.bytes = check_whole(&self.conn, &self.path)?;
-        self.work.max_steps.store(steps(self.bytes), Relaxed);
+        self.step_counter
+            .max_steps
+            .store(steps(self.bytes), Relaxed);
         Ok(())
     }
 
@@ -142,12 +144,12 @@ impl BoundedConnection {
         let mut statement = self.conn.prepare_cached(sql).at(&self.path)?;
         let columns = statement.column_count();
         self.limit(MAX_VALUE_BYTES.min(MAX_ROW_BYTES / columns.max(1)))?;
-        self.work.done.store(0, Relaxed);
+        self.step_counter.done.store(0, Relaxed);
         let mut rows = statement.query(parameters).at(&self.path)?;
         let mut remaining = self.bytes;
         while let Some(row) = rows.next().at(&self.path)? {
             remaining = remaining
-                .checked_sub(MIN_ROW_BYTES + text(row, columns))
+                .checked_sub(MIN_ROW_BYTES + text_bytes(row, columns))
                 .ok_or_else(|| Error::refused(&self.path, TOO_MANY_ROWS))?;
             each(row)?;
         }
@@ -158,11 +160,11 @@ impl BoundedConnection {
         &self,
         sql: &str,
         parameters: impl Params,
-        mut of: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+        mut read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>> {
         let mut out = Vec::new();
         self.walk(sql, parameters, |row| {
-            out.push(of(row).at(&self.path)?);
+            out.push(read(row).at(&self.path)?);
             Ok::<(), Error>(())
         })?;
         Ok(out)
@@ -186,7 +188,7 @@ fn steps(bytes: u64) -> u64 {
 }
 
 /// Bytes.
-fn text(row: &Row<'_>, columns: usize) -> u64 {
+fn text_bytes(row: &Row<'_>, columns: usize) -> u64 {
     let length = |i| match row.get_ref(i) {
         Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => bytes.len() as u64,
         _ => 0,

@@ -11,7 +11,7 @@ use rusqlite::types::ValueRef;
 
 pub type Row = Vec<Cell>;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct TableInfo {
     pub name: &'static str,
     pub columns: Vec<TableColumn>,

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Progress of a run. Values are `None` or false until they are recorded.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Progress {
     pub last_tick: Option<TickRow>,
     /// Whether a process was followed.
@@ -148,7 +148,7 @@ fn last_tick_at_tip(tick: Option<&TickRow>) -> bool {
     tick.and_then(|tick| tick.phase.as_deref()) == Some("at_tip")
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct Info {
     pub format: i32,
     /// The last session has ended: no more will be added.
@@ -201,7 +201,7 @@ const MAX_POINTS: u32 = 4096;
 
 /// The newest values that show whether a validator keeps up. Values that were not recorded are
 /// absent.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Live {
     /// The newest tick; source of the next three values.
     pub tick: Option<TickRow>,

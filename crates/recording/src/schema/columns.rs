@@ -5,8 +5,8 @@ use faultline_metrics::metrics::{
     cgroup, daemon, host, memory, pools, process, recorded, validator,
 };
 
-/// Declares tables: of each column, in the order of the file, its name, its metric in a chapter of the catalog and the
-/// values of the metric's labels.
+/// Declares tables: of each column, in the order of the file, its name, its metric in a chapter of
+/// the catalog and the values of the metric's labels.
 macro_rules! columns {
     ($($(#[$doc:meta])* $table:ident: $($chapter:ident { $($name:ident = $metric:ident $($label:literal)*;)* })*;)*) => {
         $(

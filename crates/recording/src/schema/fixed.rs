@@ -16,7 +16,8 @@ pub type TableDeclaration = (
 const KEY: &str = "PRIMARY KEY";
 pub const NOT_NULL: &str = "NOT NULL";
 
-/// Declares tables: name, order column, description; of each column name, kind, constraint and description.
+/// Declares tables: name, order column, description; of each column name, kind, constraint and
+/// description.
 macro_rules! tables {
     ($($table:ident by $order:ident $about:literal {
         $($column:ident $kind:ident $($constraint:ident)? $($what:literal)?;)*
@@ -42,7 +43,9 @@ macro_rules! constraint {
 /// Small tables, and the ticks.
 pub static MAIN_TABLES: &[TableDeclaration] = tables! {
     meta by key "Remarks about the file: one row each." {
-        key Text KEY "`rows`: rows by table at the last checkpoint, a JSON object; `merged_from`: file names; `salvaged_from`: the damaged file that this one was made from; a flight recording says why it was saved";
+        key Text KEY "`rows`: rows by table at the last checkpoint, a JSON object; `merged_from`: \
+            file names; `salvaged_from`: the damaged file that this one was made from; a flight \
+            recording says why it was saved";
         value Text NOT_NULL;
     }
 
@@ -54,7 +57,8 @@ pub static MAIN_TABLES: &[TableDeclaration] = tables! {
     session by id "One life of the daemon: a restart appends one." {
         id Integer KEY;
         started_unix_ns Integer NOT_NULL "when it began, in ns since 1970";
-        ended_unix_ns Integer "when it ended in order; NULL while it lasts, and for ever if it was killed: then the last tick is the end. In a copy, the last tick";
+        ended_unix_ns Integer "when it ended in order; NULL while it lasts, and for ever if it was \
+            killed: then the last tick is the end. In a copy, the last tick";
         interval_ns Integer NOT_NULL "from tick to tick";
         version Text NOT_NULL "of the daemon";
         manifest Text NOT_NULL "host, CPU, memory, disks, kernel, configuration: a JSON object";
@@ -66,7 +70,8 @@ pub static MAIN_TABLES: &[TableDeclaration] = tables! {
         pid Integer NOT_NULL;
         started_unix_ns Integer "when it started, in ns since 1970; NULL if unknown";
         seen_unix_ns Integer NOT_NULL "when the daemon found it, in ns since 1970";
-        manifest Text NOT_NULL "version, binary and its hash, arguments without secrets, limits: a JSON object";
+        manifest Text NOT_NULL "version, binary and its hash, arguments without secrets, limits: a \
+            JSON object";
     }
 
     event by id "What happened at one moment. Read in the order of `session, uptime_ns, id`." {
@@ -74,7 +79,10 @@ pub static MAIN_TABLES: &[TableDeclaration] = tables! {
         session Integer NOT_NULL;
         unix_ns Integer NOT_NULL "when, in ns since 1970";
         uptime_ns Integer NOT_NULL "when, in ns since the daemon started";
-        kind Text NOT_NULL "`daemon_start`, `daemon_stop`, `start` (a process is followed), `exit`, `oom_kill`, `restart`, `phase` (detail: from, to; null: not known), `at_tip`, `behind`, `stall` (at the tip, and no slot advanced for 15 s), `clock_step` (the wall clock was set; detail: seconds), `gap` (nothing was recorded), `mark` (set by hand)";
+        kind Text NOT_NULL "`daemon_start`, `daemon_stop`, `start` (a process is followed), \
+            `exit`, `oom_kill`, `restart`, `phase` (detail: from, to; null: not known), `at_tip`, \
+            `behind`, `stall` (at the tip, and no slot advanced for 15 s), `clock_step` (the wall \
+            clock was set; detail: seconds), `gap` (nothing was recorded), `mark` (set by hand)";
         process Integer "NULL while no process was followed";
         detail Text NOT_NULL "a JSON object, or empty";
     }
@@ -82,17 +90,21 @@ pub static MAIN_TABLES: &[TableDeclaration] = tables! {
     tick by id "One tick of the daemon." {
         id Integer KEY "ascending over all sessions; what samples point at";
         session Integer NOT_NULL;
-        number Integer NOT_NULL "counted by the daemon from 1; a gap is a missed tick or one that was not written";
+        number Integer NOT_NULL "counted by the daemon from 1; a gap is a missed tick or one that \
+            was not written";
         unix_ns Integer NOT_NULL "when, in ns since 1970, on a clock that may be set";
-        uptime_ns Integer NOT_NULL "when, in ns since the daemon started, on a clock that never jumps: for rates";
+        uptime_ns Integer NOT_NULL "when, in ns since the daemon started, on a clock that never \
+            jumps: for rates";
         process Integer "the followed process; NULL if none";
         phase Text "the validator's phase; NULL if unknown";
     }
 
-    problem by rowid "What a source could not read, written when it changes: all rows of a source at one tick replace those of its tick before." {
+    problem by rowid "What a source could not read, written when it changes: all rows of a source \
+        at one tick replace those of its tick before." {
         tick Integer NOT_NULL;
         source Text NOT_NULL;
-        status Text "`absent`, `forbidden`, `gone` or `broken`; NULL when nothing is wrong any more";
+        status Text "`absent`, `forbidden`, `gone` or `broken`; NULL when nothing is wrong any \
+            more";
         what Text "in words";
     }
 };

@@ -30,11 +30,9 @@ impl Field for bool {
     }
 }
 
-/// A point table.
 pub struct PointSpec {
     pub name: &'static str,
     pub about: &'static str,
-    /// The name of each field, and what it says.
     pub fields: &'static [(&'static str, &'static str)],
 }
 
@@ -47,7 +45,6 @@ pub struct PointRow {
     pub fields: Vec<Option<i64>>,
 }
 
-/// A kind of point.
 pub trait PointTable: Sized {
     const SPEC: PointSpec;
     fn time_unix_ns(&self) -> i64;
@@ -110,8 +107,9 @@ macro_rules! points {
         }
 
         impl Point {
-            /// A point that the validator sent at `time_unix_ns` and the daemon received at `received`, both since
-            /// 1970. `None` if recordings do not store this point completely.
+            /// A point that the validator sent at `time_unix_ns` and the daemon received at
+            /// `received`, both since 1970. `None` if recordings do not store this point
+            /// completely.
             pub fn new(known: &KnownPoint, time_unix_ns: i64, received: Duration) -> Option<Self> {
                 match known {
                     $(KnownPoint::$kind(point) => Some(Point::$kind($kind {

@@ -17,7 +17,7 @@ pub struct TableColumn {
     pub about: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct TableSpec {
     pub name: &'static str,
     pub columns: Vec<TableColumn>,

@@ -59,12 +59,12 @@ impl NamedRows {
             };
             self.entries.insert(name.into(), entry);
         }
-        if let Some(index) = self
+        if let Some(value) = self
             .entries
             .get_mut(name)
             .and_then(|entry| entry.now.get_mut(column))
         {
-            *index = number;
+            *value = number;
         }
     }
 

@@ -207,7 +207,7 @@ const POOLS: usize = 0;
 const DEVICES: usize = 1;
 pub const SERIES: usize = 2;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Destination {
     Wide {
         table: usize,
