@@ -1,7 +1,9 @@
-//! Three lines that an operator quotes: is the RAM enough, is the program cache large enough, what does the node earn.
+//! Three lines that an operator quotes: is the RAM enough, is the program cache large enough, what
+//! does the node earn.
 //!
-//! A verdict uses the thresholds of the alerts, never others ([`crate::thresholds`]). It describes the present
-//! moment and ignores the `for` duration of an alert. The text names RAM growth that reaches the limit in days; the verdict ignores it.
+//! A verdict uses the thresholds of the alerts, never others ([`crate::thresholds`]). It describes
+//! the present moment and ignores the `for` duration of an alert. The text names RAM growth that
+//! reaches the limit in days; the verdict ignores it.
 
 mod cache;
 pub mod inputs;
@@ -86,7 +88,8 @@ impl Answer {
 pub struct AnswerInputs {
     /// Not the present: levels are the worst of the run.
     pub is_finished_run: bool,
-    /// Seconds until the samples of this process are enough for [`Verdict::Fine`]; `None` if they are.
+    /// Seconds until the samples of this process are enough for [`Verdict::Fine`]; `None` if they
+    /// are.
     pub seconds_to_verdict: Option<f64>,
     /// The same of replayed slots.
     pub seconds_to_cache_verdict: Option<f64>,
@@ -97,7 +100,8 @@ pub struct AnswerInputs {
     pub headroom: Option<f64>,
     /// Largest share of a level's limit that cannot be dropped.
     pub unreclaimable_share: Option<f64>,
-    /// Seconds until memory reaches its limit at the last four minutes' pace; `None` without growth or during startup.
+    /// Seconds until memory reaches its limit at the last four minutes' pace; `None` without growth
+    /// or during startup.
     pub seconds_to_limit: Option<f64>,
     /// The same at the growth of the last half hour and of the last ten minutes, the later of both.
     pub seconds_to_limit_by_growth: Option<f64>,
@@ -155,7 +159,8 @@ pub struct AnswerInputs {
     pub reward_share_of_best: Option<f64>,
     /// With Tower.
     pub slots_since_landed_vote: Option<f64>,
-    /// Alpenglow: slots from the cluster's newest certificate to the newest one with a vote of this node.
+    /// Alpenglow: slots from the cluster's newest certificate to the newest one with a vote of this
+    /// node.
     pub slots_since_certified_vote: Option<f64>,
     /// The smallest value of the last 15 minutes. Used where `late_votes_share` is absent.
     pub fewest_slots_since_certified_vote: Option<f64>,
@@ -200,7 +205,7 @@ pub struct LeaderSlots {
     pub cluster_skipped_share: Option<f64>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Consensus {
     Tower,
     Migrating,
@@ -258,9 +263,9 @@ fn too_early_text(verdict: Verdict, left: Option<f64>, samples: &str) -> Option<
 }
 
 /// Says why the configured evidence is unusable, else how to obtain evidence.
-fn missing_evidence_text(inputs: &AnswerInputs, price: &str) -> String {
+fn missing_evidence_text(inputs: &AnswerInputs, how_to_measure: &str) -> String {
     let problem = inputs.evidence_problem.as_deref();
-    problem.map_or(price.to_owned(), |why| {
+    problem.map_or(how_to_measure.to_owned(), |why| {
         format!("no evidence is used: {why}")
     })
 }

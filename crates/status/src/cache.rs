@@ -52,7 +52,7 @@ impl ProgramCacheStatus {
     }
 
     /// How full it is; `None` if neither its entries nor its capacity are known.
-    pub fn words(&self) -> Option<String> {
+    pub fn summary(&self) -> Option<String> {
         let share = self.share().map(percent);
         let target = self.shrink_target;
         let target = target.map(|target| format!(", evicts above {}", short(target)));

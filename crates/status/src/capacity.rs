@@ -46,7 +46,7 @@ pub fn capacity(readings: Readings<'_>) -> Vec<StatusItem> {
         None => ("", Tone::Plain),
     };
     let details: Vec<StatusItem> = [
-        fullest.as_ref().map(FullestFileSystem::words),
+        fullest.as_ref().map(FullestFileSystem::summary),
         busiest.map(|(disk, share)| format!("{disk} {} busy", percent(share))),
         drops.map(|drops| format!("{} UDP datagrams dropped", short(drops))),
         files.map(|(open, limit)| format!("{} of {} files open", short(open), short(limit))),
@@ -94,7 +94,7 @@ impl<'a> FullestFileSystem<'a> {
         })
     }
 
-    fn words(&self) -> String {
+    fn summary(&self) -> String {
         let (avail, share) = (bytes_f64(self.avail), percent(self.free_share));
         let left = format!("{} has {avail} ({share}) left", self.mount);
         match self.full {

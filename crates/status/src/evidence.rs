@@ -112,14 +112,14 @@ impl CacheEvidence {
     /// The predicted share of `measured`, the seconds per slot of this validator; other hosts and
     /// loads take other times. `None` if the present size was not predicted.
     fn prediction(&self, capacity: f64, measured: Option<f64>) -> Option<CachePrediction> {
-        let of = |entries: f64| {
+        let predicted = |entries: f64| {
             let mut sizes = self.sizes.iter();
             sizes.find(|size| size.entries as f64 == entries)
         };
-        let now = of(capacity)?.seconds_per_slot;
+        let now = predicted(capacity)?.seconds_per_slot;
         let largest = self.sizes.iter().map(|size| size.entries).max();
         let enough = self.enough_entries.or(largest)? as f64;
-        let best = of(enough.max(capacity))?;
+        let best = predicted(enough.max(capacity))?;
         Some(CachePrediction {
             entries: best.entries as f64,
             saved_seconds: match measured {

@@ -25,7 +25,8 @@ macro_rules! figures {
                 }
             }
 
-            /// The metric, and the values of its first labels. The figure is the sum of all series that have them.
+            /// The metric, and the values of its first labels. The figure is the sum of all series
+            /// that have them.
             fn series(self) -> (&'static Metric, &'static [&'static str]) {
                 match self {
                     $($(Figure::$figure => (&$chapter::$metric, &[$($label),*]),)*)*

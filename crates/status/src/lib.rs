@@ -1,4 +1,5 @@
-//! The status of a validator and of its daemon: what follows from one tick, in numbers and in words.
+//! The status of a validator and of its daemon: what follows from one tick, in numbers and in
+//! words.
 //!
 //! The daemon computes it on request. The landing page, `/status` and `faultline top` only draw it.
 
@@ -68,7 +69,7 @@ pub struct Status {
     /// Totals of counters, and levels.
     #[serde(deserialize_with = "figures::known")]
     pub figures: BTreeMap<Figure, f64>,
-    /// Empty unless [`Status::of`]'s caller fills it in.
+    /// Empty unless [`Status::with`]'s caller fills it in.
     pub last_minute: LastMinute,
     pub slots: SlotTimes,
     /// Rates of the last five minutes.
@@ -79,12 +80,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// The status that follows from `tick` alone, as of `now`. `stale` says why the tick is too old.
-    pub fn of(tick: &Tick, now: Stamp, stale: Option<String>) -> Self {
-        let (trends, answer_config) = Default::default();
-        Self::with(tick, now, stale, trends, &answer_config)
-    }
-
+    /// The status as of `now`. `stale` says why the tick is too old.
     /// `trends` are the inputs that need a window of time.
     pub fn with(
         tick: &Tick,
@@ -132,7 +128,6 @@ impl Status {
     }
 }
 
-/// How urgent something is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tone {
@@ -145,7 +140,8 @@ pub enum Tone {
     Plain,
 }
 
-/// One of several facts that are shown in one line. Its text may contain names from elsewhere: a page has to escape it.
+/// One of several facts that are shown in one line. Its text may contain names from elsewhere: a
+/// page has to escape it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusItem {
     pub text: String,

@@ -8,7 +8,8 @@ use faultline_metrics::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Totals since the pool began; CPU and waiting time in seconds. A reader may replace them with rates.
+/// Totals since the pool began; CPU and waiting time in seconds. A reader may replace them with
+/// rates.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pool {
     pub name: String,

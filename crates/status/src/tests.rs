@@ -269,7 +269,13 @@ fn a_figure_sums_series_matching_its_labels_or_is_absent() {
         unix: Duration::from_secs(9),
         ..Stamp::default()
     };
-    let status = Status::of(&tick(Source::Process, true, readings), now, None);
+    let status = Status::with(
+        &tick(Source::Process, true, readings),
+        now,
+        None,
+        Default::default(),
+        &Default::default(),
+    );
     let expected = BTreeMap::from([(Figure::Cpu, 7.0), (Figure::File, 5.0)]);
     assert_eq!((status.figures, status.time), (expected, 9.0));
 }
@@ -281,9 +287,15 @@ fn a_cache_with_unknown_entries_does_not_report_zero_evictions() {
         real(&v::CACHE_EVICTIONS, &[], 5.0),
     ];
     let tick = tick(Source::Datapoints, true, readings);
-    let status = Status::of(&tick, Stamp::default(), None);
+    let status = Status::with(
+        &tick,
+        Stamp::default(),
+        None,
+        Default::default(),
+        &Default::default(),
+    );
     assert_eq!(
-        status.cache.words().as_deref(),
+        status.cache.summary().as_deref(),
         Some("at most 512 entries; how many is known after the next eviction")
     );
 }

@@ -69,7 +69,8 @@ fn add_memory(
 
 fn add_cache(readings: Readings<'_>, now: Stamp, known: AnswerInputs) -> AnswerInputs {
     let [observed, configured] = entries(readings, &v::CACHE_CAPACITY);
-    // The first eviction passes begin some entries late. A larger difference means a modified build.
+    // The first eviction passes begin some entries late. A larger difference means a modified
+    // build.
     let is_near = |seen: f64, entries: f64| (seen / entries - 1.0).abs() <= LATE_EVICTION_SHARE;
     let is_changed = configured.map(|entries| observed.is_some_and(|seen| !is_near(seen, entries)));
     let capacity = if is_changed == Some(false) {
@@ -105,7 +106,8 @@ fn add_votes(readings: Readings<'_>, now: Stamp, known: AnswerInputs) -> AnswerI
     let is_young = start.map(|start| now.unix_seconds() - start < CATCH_UP_SECONDS);
     let role = readings.label(&m::VOTE_ACCOUNT, "role");
     let is_delinquent = readings.flag(&m::DELINQUENT);
-    // The source is up without an account only if it knows all accounts and none is the validator's own.
+    // The source is up without an account only if it knows all accounts and none is the validator's
+    // own.
     let has_no_account = readings.number(&m::EPOCH).is_some() && readings.is_up(Source::Votes);
     let has_account = role.is_some() || is_delinquent.is_some();
     AnswerInputs {

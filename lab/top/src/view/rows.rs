@@ -340,7 +340,7 @@ fn cache_rows(scene: &Scene<'_>, width: usize) -> Vec<Row> {
     }
     let warning = cache.warning.as_ref();
     let warning = warning.map(|words| Span::styled(format!("{words}; "), scene.theme.warn()));
-    let words = cache.words();
+    let words = cache.summary();
     let words = words.unwrap_or_else(|| absent(scene, Source::Datapoints));
     let [misses, reloads, evictions] = [
         Figure::CacheMisses,

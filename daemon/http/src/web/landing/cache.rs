@@ -14,12 +14,12 @@ const TREND_GAP: f64 = 35.0;
 pub fn section(status: &Status, history: &History) -> String {
     let cache = &status.cache;
     let means = means(status.per_slot);
-    if cache.words().is_none() && cache.warning.is_none() && means.is_none() {
+    if cache.summary().is_none() && cache.warning.is_none() && means.is_none() {
         return String::new();
     }
     let mut out =
         "<section>\n<h2>Program cache and replay</h2>\n<div class=\"card memory\">\n".to_owned();
-    let headline = means.or_else(|| cache.words());
+    let headline = means.or_else(|| cache.summary());
     if let Some(words) = &headline {
         out += &format!("<p><strong>{words}</strong></p>\n");
     }
@@ -27,7 +27,7 @@ pub fn section(status: &Status, history: &History) -> String {
         out += &bar(share, Tone::Plain, "of the program cache");
     }
     let level = cache
-        .words()
+        .summary()
         .filter(|words| Some(words) != headline.as_ref());
     let level = level.map(|words| format!("{words}."));
     for note in level.iter().chain(&cache.warning).chain(&cache.notes) {

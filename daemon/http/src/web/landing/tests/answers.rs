@@ -6,7 +6,13 @@ const EVIL: &str = "/tmp/<script>alert(1)</script>";
 /// The page and the card of the same status.
 fn both(tick: &Tick) -> [String; 2] {
     let now = at(tick.number as f64 + 0.3);
-    let card = card(&Status::of(tick, now, None));
+    let card = card(&Status::with(
+        tick,
+        now,
+        None,
+        Default::default(),
+        &Default::default(),
+    ));
     [show(Some(tick), &History::default(), now), card]
 }
 
