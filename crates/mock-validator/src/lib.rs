@@ -1,5 +1,6 @@
-//! Answers of a mock validator in the real format: JSON-RPC over HTTP and on the admin socket. The demo of the daemon
-//! and the simulated validator of the tests share this code; their scenarios differ.
+//! Answers of a mock validator in the real format: JSON-RPC over HTTP and on the admin socket. The
+//! demo of the daemon and the simulated validator of the tests share this code; their scenarios
+//! differ.
 
 mod votes;
 
@@ -34,7 +35,7 @@ type RpcError = (i64, Cow<'static, str>, Value);
 const NO_SUCH_METHOD: RpcError = (-32601, Cow::Borrowed("Method not found"), Value::Null);
 
 /// The consensus protocol of a node. It determines the release and the format of the answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Consensus {
     /// Release 2.1.14.
     Tower,
@@ -71,7 +72,7 @@ impl Consensus {
 }
 
 /// State of a mock validator at one moment, from which it answers.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct NodeState {
     pub consensus: Consensus,
     /// Rewards depend on it.

@@ -1,4 +1,5 @@
-//! Answers of a voting mock validator about votes, leader slots and other nodes. They depend only on its slot.
+//! Answers of a voting mock validator about votes, leader slots and other nodes. They depend only
+//! on its slot.
 //!
 //! The validator votes for nearly each slot, leads four slots in every four hundred and loses some
 //! of them.
@@ -31,7 +32,7 @@ const OTHERS: [(u64, u64, Version); 5] = [
 ];
 const CREDITS: u64 = 1_586;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum Version {
     Same,
     Newer,
@@ -56,10 +57,10 @@ pub fn answer(state: &NodeState, method: &str, params: &Value) -> Option<Value> 
     Some(match method {
         "getGenesisHash" => json!(GENESIS),
         "getVoteAccounts" => {
-            let one = params.pointer("/0/votePubkey").and_then(Value::as_str);
+            let requested = params.pointer("/0/votePubkey").and_then(Value::as_str);
             let current: Vec<Value> = vote_accounts(state)
                 .into_iter()
-                .filter(|of| one.is_none_or(|one| of["votePubkey"] == one))
+                .filter(|account| requested.is_none_or(|key| account["votePubkey"] == key))
                 .collect();
             json!({"current": current, "delinquent": []})
         }
@@ -205,10 +206,14 @@ fn credits_until(slot: u64, per_hundred_slots: u64) -> Vec<[u64; 3]> {
     let (epoch, index) = (slot / SLOTS_IN_EPOCH, slot % SLOTS_IN_EPOCH);
     let first = epoch.saturating_sub(MAX_CREDIT_ENTRIES as u64 - 1);
     let earned = |slots: u64| slots * per_hundred_slots / 100;
-    let entry = |of: u64| {
-        let before = of * earned(SLOTS_IN_EPOCH);
-        let slots = if of == epoch { index } else { SLOTS_IN_EPOCH };
-        [of, before + earned(slots), before]
+    let entry = |epoch_number: u64| {
+        let before = epoch_number * earned(SLOTS_IN_EPOCH);
+        let slots = if epoch_number == epoch {
+            index
+        } else {
+            SLOTS_IN_EPOCH
+        };
+        [epoch_number, before + earned(slots), before]
     };
     (first..=epoch).map(entry).collect()
 }
@@ -239,11 +244,11 @@ fn alpenglow_credits(state: &NodeState, stake: u64, per_hundred_slots: u64) -> V
         let slots = slot.min(state.slot).saturating_sub(GENESIS_BLOCK);
         before + reward(state, stake, per_hundred_slots, slots)
     };
-    let entry = |of: u64| {
+    let entry = |epoch_number: u64| {
         [
-            of,
-            until((of + 1) * SLOTS_IN_EPOCH),
-            until(of * SLOTS_IN_EPOCH),
+            epoch_number,
+            until((epoch_number + 1) * SLOTS_IN_EPOCH),
+            until(epoch_number * SLOTS_IN_EPOCH),
         ]
     };
     entries.extend((first..=epoch).map(entry));

@@ -17,7 +17,8 @@ use tokio::{
     time::{Instant, timeout, timeout_at},
 };
 
-/// From the start of one attempt to the start of the next, unless the first fails earlier (RFC 8305, section 5).
+/// From the start of one attempt to the start of the next, unless the first fails earlier (RFC
+/// 8305, section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 const MAX_ADDRESSES: usize = 16;
 
@@ -159,7 +160,8 @@ mod tests {
     use std::net::TcpListener;
     use tokio::net::TcpSocket;
 
-    /// Far longer than an attempt to a listener takes, and the whole of what one dead address could use up.
+    /// Far longer than an attempt to a listener takes, and the whole of what one dead address could
+    /// use up.
     const LIMIT: Duration = Duration::from_secs(5);
 
     fn runtime() -> tokio::runtime::Runtime {
@@ -167,7 +169,8 @@ mod tests {
         builder.enable_all().build().unwrap()
     }
 
-    /// An address whose host drops what is sent: Linux does so with SYNs to a listener whose queue is full.
+    /// An address whose host drops what is sent: Linux does so with SYNs to a listener whose queue
+    /// is full.
     struct DeadAddress {
         address: SocketAddr,
         _listener: tokio::net::TcpListener,

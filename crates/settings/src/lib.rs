@@ -20,7 +20,7 @@ use toml::de::DeTable;
 const MAX_SYNTAX_ERRORS: usize = 20;
 const MAX_SHOWN_CHARS: usize = 120;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct ConfigError {
     pub file: Option<PathBuf>,
     /// From 1; `None` for the command line and for a missing key.
@@ -61,8 +61,8 @@ impl fmt::Display for ConfigError {
 }
 
 /// `sections` reads the known keys and finishes the table. For text that is not TOML, returns
-/// `None` and only the parser's errors. Without `quotes_line` they do not quote the line: the address
-/// of a node in it may contain an API key.
+/// `None` and only the parser's errors. Without `quotes_line` they do not quote the line: the
+/// address of a node in it may contain an API key.
 pub fn read<T>(
     text: &str,
     file: Option<&Path>,
@@ -73,7 +73,7 @@ pub fn read<T>(
     let found = ConfigErrors {
         file,
         text,
-        found: RefCell::default(),
+        errors: RefCell::default(),
     };
     found.syntax(&errors, quotes_line);
     if !found.is_empty() {
@@ -87,12 +87,12 @@ pub fn read<T>(
 pub struct ConfigErrors<'a> {
     file: Option<&'a Path>,
     text: &'a str,
-    found: RefCell<Vec<ConfigError>>,
+    errors: RefCell<Vec<ConfigError>>,
 }
 
 impl ConfigErrors<'_> {
     pub fn push(&self, line: Option<usize>, what: impl Into<String>) {
-        self.found.borrow_mut().push(ConfigError {
+        self.errors.borrow_mut().push(ConfigError {
             file: self.file.map(Path::to_owned),
             line,
             what: what.into(),
@@ -109,15 +109,15 @@ impl ConfigErrors<'_> {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.found.borrow().is_empty()
+        self.errors.borrow().is_empty()
     }
 
     pub fn len(&self) -> usize {
-        self.found.borrow().len()
+        self.errors.borrow().len()
     }
 
     fn in_order(self) -> Vec<ConfigError> {
-        let mut found = self.found.into_inner();
+        let mut found = self.errors.into_inner();
         found.sort_by_key(|error| error.line);
         found
     }

@@ -133,7 +133,7 @@ impl<'a> Table<'a> {
 
     pub fn table(&mut self, key: &'static str, read: impl FnOnce(&mut Table<'a>)) {
         let Some(entry) = self.entry(key) else { return };
-        self.one(key, entry, read);
+        self.read_table(key, entry, read);
     }
 
     pub fn tables(&mut self, key: &'static str, mut read: impl FnMut(&mut Table<'a>)) {
@@ -145,11 +145,16 @@ impl<'a> Table<'a> {
                 .push_at(entry.span().start, format!("{}: {what}", self.name(key)));
         };
         for item in items.iter() {
-            self.one(key, item, &mut read);
+            self.read_table(key, item, &mut read);
         }
     }
 
-    fn one(&self, key: &str, entry: &'a Spanned<DeValue<'a>>, read: impl FnOnce(&mut Table<'a>)) {
+    fn read_table(
+        &self,
+        key: &str,
+        entry: &'a Spanned<DeValue<'a>>,
+        read: impl FnOnce(&mut Table<'a>),
+    ) {
         if let Some(entries) = self.entries_of(key, entry) {
             let mut table = Table::new(self.name(key), entry.span().start, entries, self.errors);
             read(&mut table);
