@@ -75,6 +75,14 @@ impl Problem {
             what: what.to_string(),
         }
     }
+
+    pub fn absent(what: impl fmt::Display) -> Self {
+        Problem::new(Status::Absent, what)
+    }
+
+    pub fn broken(what: impl fmt::Display) -> Self {
+        Problem::new(Status::Broken, what)
+    }
 }
 
 impl fmt::Display for Problem {

@@ -17,7 +17,7 @@ use faultline_kernel::{
     ProcessCgroups, ProcessId,
     parse::cgroup::{Device, MemoryStat},
 };
-use faultline_metrics::{Problem, ReadingList, Source, Stamp, Status, Text, metrics::cgroup as c};
+use faultline_metrics::{Problem, ReadingList, Source, Stamp, Text, metrics::cgroup as c};
 use headroom::Headroom;
 use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 
@@ -78,7 +78,7 @@ impl Cgroup {
                 "{}: no cgroup file system is mounted there; see paths.cgroup",
                 memory.top.display()
             );
-            output.problems.push(Problem::new(Status::Absent, what));
+            output.problems.push(Problem::absent(what));
             self.followed = None;
             return false;
         }
@@ -194,7 +194,7 @@ fn add_readings(sample: CgroupSample, own_pressure: bool, output: &mut SourceOut
         pressure(&c::PRESSURE, "io", sample.io_pressure, output);
     } else {
         let what = "pressure: the process is in no cgroup of version 2 below the topmost one";
-        output.problems.push(Problem::new(Status::Absent, what));
+        output.problems.push(Problem::absent(what));
     }
     let usage = output.take(sample.memory_usage);
     output.whole(&c::USAGE, [], usage);

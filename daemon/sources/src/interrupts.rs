@@ -16,7 +16,7 @@ use faultline_kernel::{
         pid_status,
     },
 };
-use faultline_metrics::{Problem, Reading, ReadingList, Source, Stamp, Status, metrics::host as h};
+use faultline_metrics::{Problem, Reading, ReadingList, Source, Stamp, metrics::host as h};
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -128,7 +128,7 @@ fn read(root: &HostRoot, file: &str, output: &mut SourceOutput) -> Option<CpuTab
     let table = output.take(root.read_proc(file, interrupts::parse))?;
     if table.is_none() {
         let what = format!("/proc/{file} is empty, as in a container that hides it");
-        output.problems.push(Problem::new(Status::Absent, what));
+        output.problems.push(Problem::absent(what));
     }
     table
 }

@@ -231,8 +231,8 @@ mod tests {
 
     #[test]
     fn a_missing_source_is_logged_once_despite_other_errors() {
-        let missing = Problem::new(Status::Absent, "getBlockProduction is not offered");
-        let broken = Problem::new(Status::Broken, "no answer");
+        let missing = Problem::absent("getBlockProduction is not offered");
+        let broken = Problem::broken("no answer");
         let mut log = ProblemLog::default();
         let both = [missing.clone(), broken];
         assert!(log.change(true, &both).is_some());

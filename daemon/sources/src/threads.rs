@@ -10,7 +10,7 @@ use faultline_kernel::{
     HostConstants, HostRoot, ProcessFiles, ProcessId, ReadDepth, ReadError, Threads as Reader,
 };
 use faultline_metrics::{
-    Problem, ReadingList, Source, Stamp, Status, Text,
+    Problem, ReadingList, Source, Stamp, Text,
     metrics::{daemon as d, pools as pool_metrics, process as p},
 };
 use pools::{Pool, Pools, Totals};
@@ -216,8 +216,7 @@ fn readings(pools: &Pools, host: &HostConstants, delayacct: bool, output: &mut S
         pool_readings(pool, output);
     }
     if all.run_queue.is_none() {
-        output.problems.push(Problem::new(
-            Status::Absent,
+        output.problems.push(Problem::absent(
             "run-queue delay: this kernel has no schedstat",
         ));
     }
@@ -296,7 +295,7 @@ fn block_io_delay(
         }
         return;
     };
-    let problem = Problem::new(Status::Absent, missing);
+    let problem = Problem::absent(missing);
     output.problems.push(problem);
 }
 

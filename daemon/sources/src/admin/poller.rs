@@ -14,7 +14,7 @@ use faultline_core::{
     supervisor::{PathThread, Stop},
 };
 use faultline_kernel::ProcessId;
-use faultline_metrics::{Problem, Source, Stamp, Status};
+use faultline_metrics::{Problem, Source, Stamp};
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -118,7 +118,7 @@ impl Poller {
             }
         } else {
             let what = "the validator's ledger folder is not known";
-            cache.problems.push(Problem::new(Status::Absent, what));
+            cache.problems.push(Problem::absent(what));
         }
         cache.at = self.clock.now();
         cache.took = cache.at.since(began);
@@ -156,7 +156,7 @@ impl Poller {
                 let what = format!(
                     "the admin socket does not report the identity ({message}); enable JSON-RPC or set target.identity"
                 );
-                cache.problems.push(Problem::new(Status::Absent, what));
+                cache.problems.push(Problem::absent(what));
             }
             other => cache.record_failure(path, other)?,
         }

@@ -122,7 +122,7 @@ pub fn ambiguous(found: &[Target]) -> Problem {
         found.len(),
         named.join(", ")
     );
-    Problem::new(Status::Broken, message)
+    Problem::broken(message)
 }
 
 /// `None` unless a validator is followed. A wrapper may have another user.
@@ -174,7 +174,7 @@ impl PreviousUsers {
                 "process {pid} is called like a validator but is another user's, while the previous validator was user \
                  {user_before}'s; to follow it, use --unit or --pid, or restart the daemon"
             );
-            let problem = Problem::new(Status::Absent, message);
+            let problem = Problem::absent(message);
             if !problems.contains(&problem) {
                 problems.push(problem);
             }

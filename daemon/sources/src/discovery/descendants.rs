@@ -13,7 +13,7 @@ use faultline_kernel::{
         pid_status::PidStatus,
     },
 };
-use faultline_metrics::{Problem, Stamp, Status};
+use faultline_metrics::{Problem, Stamp};
 use std::{collections::HashMap, time::Duration};
 
 /// The value of `found_by` for a descendant of the given process.
@@ -129,6 +129,6 @@ impl Descendants {
             faultline_text::bytes(*largest_excess),
             largest.pid
         );
-        Some(Problem::new(Status::Absent, message))
+        Some(Problem::absent(message))
     }
 }

@@ -44,9 +44,7 @@ impl LedgerSearch {
         problems.push(match choice {
             Choice::One(one) => return Ok(self.previous_users.record_user(context, one.target)),
             Choice::Several(found) => ambiguous(&found),
-            Choice::None => Problem::new(
-                Status::Absent,
-                format!(
+            Choice::None => Problem::absent(format!(
                     "no process listens on {folder}/admin.rpc, holds the lock on {folder}/ledger.lock or was started \
                      with --ledger {folder}"
                 ),
@@ -111,7 +109,7 @@ impl LedgerSearch {
             .call(PATH_CALL_TIMEOUT, move || lock_holders(&root, &lock))
             .unwrap_or_else(|path_error| {
                 let message = format!("{shown_path}: {path_error}");
-                Err(Problem::new(Status::Broken, message))
+                Err(Problem::broken(message))
             });
         let holders = holders.map_err(|problem| problems.push(problem)).ok()?;
         let found = candidates(context.root, holders, "ledger.lock", problems);

@@ -96,7 +96,7 @@ impl Method {
         let message = format!(
             "process {pid} ({comm}) is not known as a validator: nothing is read from its arguments"
         );
-        vec![Problem::new(Status::Absent, message)]
+        vec![Problem::absent(message)]
     }
 }
 
@@ -124,13 +124,10 @@ impl Scan {
                 let message = format!(
                     "process {pid} has the name of a validator but none of its threads yet"
                 );
-                problems.push(Problem::new(Status::Absent, message));
+                problems.push(Problem::absent(message));
             }
             Choice::Several(found) => problems.push(ambiguous(&found)),
-            Choice::None => problems.push(Problem::new(
-                Status::Absent,
-                "no process looks like a validator",
-            )),
+            Choice::None => problems.push(Problem::absent("no process looks like a validator")),
         }
         Err(problems)
     }
@@ -166,7 +163,7 @@ fn successors(
             faultline_text::path(&other_ledger),
             faultline_text::path(ledger)
         );
-        problems.push(Problem::new(Status::Absent, message));
+        problems.push(Problem::absent(message));
     }
     possible
 }
@@ -212,7 +209,7 @@ impl PidSearch {
                 && before.found_by == DESCENDANT
             {
                 let message = format!("no validator runs below process {pid} ({comm})");
-                return Err(vec![Problem::new(Status::Absent, message)]);
+                return Err(vec![Problem::absent(message)]);
             }
             return Ok(target);
         }
@@ -283,10 +280,7 @@ impl NameSearch {
         let roots: Vec<_> = all.iter().filter(|one| !has_parent(one)).collect();
         problems.push(match roots.as_slice() {
             [one] => return Ok(one.target.clone()),
-            [] => Problem::new(
-                Status::Absent,
-                format!("no process is called {}", self.name),
-            ),
+            [] => Problem::absent(format!("no process is called {}", self.name)),
             _ => ambiguous(&all.into_iter().map(|one| one.target).collect::<Vec<_>>()),
         });
         Err(problems)

@@ -11,7 +11,7 @@ use super::{
 };
 use faultline_core::supervisor::program_sync;
 use faultline_kernel::HostRoot;
-use faultline_metrics::{Problem, Stamp, Status};
+use faultline_metrics::{Problem, Stamp};
 use std::{
     collections::VecDeque,
     ffi::{OsStr, OsString},
@@ -68,7 +68,7 @@ impl UnitSearch {
                     None => ambiguous(&found),
                 }
             }
-            Choice::None => Problem::new(Status::Absent, self.not_found(context.root, &pids)),
+            Choice::None => Problem::absent(self.not_found(context.root, &pids)),
         });
         Err(problems)
     }

@@ -9,7 +9,7 @@ use faultline_kernel::{
         mountinfo::Mount,
     },
 };
-use faultline_metrics::{Problem, Reading, ReadingList, Status, Text, metrics::resources as m};
+use faultline_metrics::{Problem, Reading, ReadingList, Text, metrics::resources as m};
 use std::{
     collections::{HashMap, HashSet},
     time::Duration,
@@ -127,7 +127,7 @@ fn problem(left_out: &[&BlockDevice]) -> Option<Problem> {
     let names: Vec<&str> = left_out.iter().map(|disk| disk.name.as_str()).collect();
     let names = names.join(", ");
     let what = format!("{names}: left out: all disks together have at most {MAX_SERIES} series");
-    (!left_out.is_empty()).then(|| Problem::new(Status::Absent, what))
+    (!left_out.is_empty()).then(|| Problem::absent(what))
 }
 
 fn describe(disk: &BlockDevice, out: &mut Vec<Reading>) {

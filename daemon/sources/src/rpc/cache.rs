@@ -116,8 +116,7 @@ impl ResponseCache {
             self.slots_behind.set(shred.saturating_sub(processed), at);
         }
         if self.is_minimal_api {
-            self.problems.push(Problem::new(
-                Status::Absent,
+            self.problems.push(Problem::absent(
                 "getMaxShredInsertSlot is not offered: the validator runs without --full-rpc-api",
             ));
         }

@@ -14,7 +14,7 @@ use faultline_agave::{
 };
 use faultline_core::{clock::Clock, config, hub::Latest, supervisor::Stop};
 use faultline_kernel::ProcessId;
-use faultline_metrics::{Problem, Source, Stamp, Status};
+use faultline_metrics::{Problem, Source, Stamp};
 use hyper::Uri;
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -206,12 +206,7 @@ pub fn address(
     admin_facts
         .or_else(by_arguments)
         .and_then(|authority| format!("http://{authority}/").parse().ok())
-        .ok_or_else(|| {
-            Problem::new(
-                Status::Absent,
-                "no --rpc-port on the command line; set rpc.url",
-            )
-        })
+        .ok_or_else(|| Problem::absent("no --rpc-port on the command line; set rpc.url"))
 }
 
 /// Without a host, or with an unspecified address, the validator also listens on loopback.
@@ -227,13 +222,11 @@ fn authority(host: Option<&str>, port: u16) -> String {
 fn configured_url(url: &str) -> Result<Uri, Problem> {
     let uri: Option<Uri> = url.parse().ok();
     match uri.as_ref().and_then(Uri::scheme_str) {
-        Some("http") => uri.ok_or_else(|| Problem::new(Status::Broken, "rpc.url is not a URL")),
-        Some("https") => Err(Problem::new(
-            Status::Broken,
+        Some("http") => uri.ok_or_else(|| Problem::broken("rpc.url is not a URL")),
+        Some("https") => Err(Problem::broken(
             "rpc.url is https, which is not supported; give an http:// url",
         )),
-        _ => Err(Problem::new(
-            Status::Broken,
+        _ => Err(Problem::broken(
             "rpc.url is not a URL; give one like http://127.0.0.1:8899",
         )),
     }
@@ -269,6 +262,7 @@ fn has_started(process: ProcessId, admin: Option<&AdminFacts>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use faultline_metrics::Status;
 
     fn process(pid: u32) -> ProcessId {
         ProcessId {

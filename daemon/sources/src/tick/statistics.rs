@@ -257,11 +257,7 @@ mod tests {
             (119, 3),
             (121, 1),
         ] {
-            source_stats.log_problem(
-                Source::Datapoints,
-                &Problem::new(Status::Broken, "x"),
-                at(second),
-            );
+            source_stats.log_problem(Source::Datapoints, &Problem::broken("x"), at(second));
             assert_eq!(source_stats.logged.1, logged, "{second}");
         }
     }

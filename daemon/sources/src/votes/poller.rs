@@ -20,7 +20,7 @@ use faultline_agave::{
     },
 };
 use faultline_core::{clock::Clock, config, supervisor::Stop};
-use faultline_metrics::{Problem, Source, Stamp, Status};
+use faultline_metrics::{Problem, Source, Stamp};
 use hyper::Uri;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -142,8 +142,8 @@ impl Round<'_> {
         self.poller.clock.now()
     }
 
-    fn problem(&mut self, status: Status, what: String) {
-        self.facts.problems.push(Problem::new(status, what));
+    fn broken(&mut self, what: String) {
+        self.facts.problems.push(Problem::broken(what));
     }
 
     /// False, without publishing, if the process has been replaced.
@@ -277,7 +277,7 @@ impl Round<'_> {
             if !OPTIONAL_METHODS.contains(method) {
                 let what =
                     format!("{method} is not offered: the validator runs without --full-rpc-api");
-                let problem = Problem::new(Status::Absent, what);
+                let problem = Problem::absent(what);
                 self.facts.problems.push(problem);
             }
         }
@@ -349,7 +349,7 @@ impl Round<'_> {
             } else {
                 format!("getVoteAccounts: the node knows no vote account {account}")
             };
-            self.problem(Status::Broken, what);
+            self.broken(what);
             self.facts.own.set(None, self.now());
             return;
         };
@@ -357,7 +357,7 @@ impl Round<'_> {
         if !unreadable.is_empty() {
             let fields = unreadable.join(", ");
             let what = format!("getVoteAccounts: vote account {account} has no readable {fields}");
-            self.problem(Status::Broken, what);
+            self.broken(what);
         }
         self.facts.up = true;
         let Some(bank) = self.epoch().await else {
