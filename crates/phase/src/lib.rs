@@ -1,14 +1,147 @@
 //! Derives phases, intervals and time at the tip from evidence of a validator. Pure: no input or
 //! output, no clock. The same evidence gives the daemon and a report the same answers.
 
-mod evidence;
 mod position;
-mod rules;
 mod slot_time;
-mod tip_time;
 mod tracker;
 
-pub use evidence::{Evidence, Phase, Process, Stage, phase_name};
-pub use rules::Rules;
-pub use tip_time::{KEPT_UP, TipTime};
 pub use tracker::{Interval, STALL_AFTER, Tracker};
+
+use std::time::Duration;
+
+faultline_metrics::named_enum! {
+    /// With its name as a label value.
+    pub enum Phase {
+        Absent = "absent",
+        /// Reading its configuration, or no source has reported anything yet.
+        Initializing = "initializing",
+        Searching = "searching",
+        Downloading = "downloading",
+        Unpacking = "unpacking",
+        Replaying = "replaying",
+        Starting = "starting",
+        WaitingForSupermajority = "waiting_for_supermajority",
+        Halted = "halted",
+        /// Services run; not at the tip since the start.
+        CatchingUp = "catching_up",
+        AtTip = "at_tip",
+        Behind = "behind",
+        Gone = "gone",
+    }
+}
+
+impl Phase {
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|phase| phase.name() == name)
+    }
+
+    pub const fn runs(self) -> bool {
+        matches!(self, Phase::CatchingUp | Phase::AtTip | Phase::Behind)
+    }
+}
+
+pub fn phase_name(phase: Option<Phase>) -> &'static str {
+    phase.map_or("unknown", Phase::name)
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Process {
+    #[default]
+    None,
+    /// Stopped by a signal, or its cgroup is frozen: its slot does not advance.
+    Stopped,
+    Alive,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// A phase of the start, or any phase of an older recording, which has no evidence.
+    Reported(Phase),
+    Running,
+}
+
+/// Reports since the previous tick. Silence of a source is not evidence.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Evidence {
+    pub process: Process,
+    /// As last reported; `None` if the report is too old.
+    pub stage: Option<Stage>,
+    /// The validator's own slot, if reported since the previous tick. It may be unchanged.
+    pub slot: Option<u64>,
+    /// The cluster's tip as the validator knows it, if reported since the previous tick.
+    pub tip: Option<u64>,
+    /// The validator calls itself healthy. Its own slot then measures the slot time if no source
+    /// reports the tip.
+    pub is_healthy: bool,
+}
+
+/// A longer time between two ticks, and longer than three intervals, means that the daemon did not run.
+const MIN_GAP: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    /// A validator is at the tip if it is at most this many slots behind for `at_tip_for`.
+    pub at_tip_slots: u64,
+    pub at_tip_for: Duration,
+    /// A validator that was at the tip is behind if it is more than this many slots behind for
+    /// `behind_for`.
+    pub behind_slots: u64,
+    pub behind_for: Duration,
+    /// From tick to tick.
+    pub interval: Duration,
+}
+
+impl Rules {
+    /// Whether the daemon did not run between two ticks.
+    pub fn is_gap(&self, between: Duration) -> bool {
+        between > MIN_GAP.max(self.interval.saturating_mul(3))
+    }
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Rules {
+            at_tip_slots: 32,
+            at_tip_for: Duration::from_secs(60),
+            behind_slots: 128,
+            behind_for: Duration::from_secs(30),
+            interval: Duration::from_secs(1),
+        }
+    }
+}
+
+/// Minimum share of time at the tip, since it was first there.
+pub const KEPT_UP: f64 = 0.99;
+
+/// Time since a process was first at the tip.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TipTime {
+    pub at_tip: Duration,
+    pub elsewhere: Duration,
+    pub unknown: Duration,
+}
+
+impl TipTime {
+    /// Whether it was at the tip for 99 % of the time; `None` without any time, and while time of
+    /// unknown phase could decide it either way.
+    pub fn kept_up(self) -> Option<bool> {
+        let needed = KEPT_UP * (self.at_tip + self.elsewhere + self.unknown).as_secs_f64();
+        if needed <= 0.0 {
+            None
+        } else if self.at_tip.as_secs_f64() >= needed {
+            Some(true)
+        } else if (self.at_tip + self.unknown).as_secs_f64() < needed {
+            Some(false)
+        } else {
+            None
+        }
+    }
+
+    pub fn add(&mut self, phase: Option<Phase>, time: Duration) {
+        *match phase {
+            Some(Phase::AtTip) => &mut self.at_tip,
+            Some(_) => &mut self.elsewhere,
+            None => &mut self.unknown,
+        } += time;
+    }
+}

@@ -4,11 +4,9 @@
 //! back.
 
 use crate::{
-    evidence::{Evidence, Phase, Process, Stage},
+    Evidence, Phase, Process, Rules, Stage, TipTime,
     position::{SlotTrack, max_slots},
-    rules::Rules,
     slot_time::SlotTimeMeter,
-    tip_time::TipTime,
 };
 use std::{mem, time::Duration};
 
@@ -52,7 +50,7 @@ const MIN_HEALTHY_TIME: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone)]
 pub struct Tracker {
-    rules: Rules,
+    pub rules: Rules,
     phase: Phase,
     is_known: bool,
     now: Option<Duration>,
@@ -111,10 +109,6 @@ impl Tracker {
         self.slot_time.value()
     }
 
-    pub fn configure(&mut self, rules: Rules) {
-        self.rules = rules;
-    }
-
     /// `None` if the evidence is too old.
     pub fn phase(&self) -> Option<Phase> {
         self.is_known.then_some(self.phase)
@@ -138,10 +132,7 @@ impl Tracker {
     }
 
     pub fn time_in(&self, phase: Phase) -> Duration {
-        self.seconds
-            .get(phase as usize)
-            .copied()
-            .unwrap_or_default()
+        self.seconds[phase as usize]
     }
 
     pub fn restart(&mut self) {
@@ -228,10 +219,7 @@ impl Tracker {
             return;
         };
         let limit = self.rules.at_tip_slots;
-        let was_near = state
-            .slots_behind
-            .is_none_or(|slots_behind| slots_behind <= limit);
-        if was_near && slot.saturating_add(limit) < own_track.slot {
+        if state.slots_behind <= Some(limit) && slot.saturating_add(limit) < own_track.slot {
             state.own_track = None;
             state.tip = None;
             state.slots_behind = None;
@@ -264,17 +252,16 @@ impl Tracker {
     fn update_phase(&mut self, now: Duration, evidence: &Evidence, had_gap: bool) {
         let is_stopped = evidence.process == Process::Stopped;
         let newest = self.newest(now, evidence);
-        let has_new_evidence =
-            !self.process_state.has_reported || newest > self.process_state.evidence_at;
-        self.process_state.evidence_at = newest.max(self.process_state.evidence_at);
+        let state = &mut self.process_state;
+        let has_new_evidence = !state.has_reported || newest > state.evidence_at;
+        state.evidence_at = newest.max(state.evidence_at);
         if let Some(from) = self.standstill_behind_tip(now) {
             self.decide(Some(Phase::AtTip), from);
             self.set_phase(now, Phase::Behind, Some(Phase::Behind));
-            self.process_state.resumed_at = Some(now);
-            self.process_state.is_stalled_at_tip = self
-                .process_state
-                .own_track
-                .is_some_and(|own_track| own_track.advanced_at == from);
+            let state = &mut self.process_state;
+            state.resumed_at = Some(now);
+            state.is_stalled_at_tip =
+                { state.own_track }.is_some_and(|own_track| own_track.advanced_at == from);
         } else if had_gap || is_stopped {
             self.slot_time.clear_samples();
             self.set_unknown();
@@ -344,11 +331,9 @@ impl Tracker {
     fn set_unknown(&mut self) {
         self.is_known = false;
         let state = &mut self.process_state;
-        (
-            state.near_tip_since,
-            state.far_behind_since,
-            state.evidence_resumed_at,
-        ) = (None, None, None);
+        state.near_tip_since = None;
+        state.far_behind_since = None;
+        state.evidence_resumed_at = None;
     }
 
     fn apply_evidence(&mut self, now: Duration, evidence: &Evidence) {
@@ -357,9 +342,7 @@ impl Tracker {
         let is_reported = matches!(evidence.stage, Some(Stage::Reported(_)));
         if self.is_known {
             // Time near the tip counts as at the tip if it lasts long enough.
-            let near_tip_since = self
-                .process_state
-                .near_tip_since
+            let near_tip_since = { self.process_state.near_tip_since }
                 .filter(|_| self.phase == Phase::Behind && !is_reported);
             self.decide(Some(self.phase), near_tip_since.unwrap_or(now));
             self.set_phase(now, next, Some(next));
@@ -371,19 +354,14 @@ impl Tracker {
         if self.phase != Phase::AtTip || !next.runs() || is_sure {
             return self.set_phase(now, next, Some(next).filter(|next| *next == self.phase));
         }
-        let lasts = |since: Option<Duration>, long| {
-            since.is_some_and(|since| now.saturating_sub(since) >= long)
-        };
         let slots_behind = self.process_state.slots_behind;
         if slots_behind > Some(self.rules.behind_slots)
             || (slots_behind > Some(self.rules.at_tip_slots)
-                && lasts(Some(evidence_resumed_at), UNDECIDED_TIMEOUT))
+                && now.saturating_sub(evidence_resumed_at) >= UNDECIDED_TIMEOUT)
         {
             self.set_phase(now, Phase::Behind, None);
-        } else if let Some(near_tip_since) = self
-            .process_state
-            .near_tip_since
-            .filter(|since| lasts(Some(*since), NEAR_TIP_AFTER))
+        } else if let Some(near_tip_since) = self.process_state.near_tip_since
+            && now.saturating_sub(near_tip_since) >= NEAR_TIP_AFTER
         {
             if near_tip_since != evidence_resumed_at {
                 self.decide(None, near_tip_since);
@@ -395,26 +373,25 @@ impl Tracker {
     /// Enters the phase `next`. The open time is decided as `before`.
     fn set_phase(&mut self, now: Duration, next: Phase, before: Option<Phase>) {
         if !self.is_known {
-            (
-                self.process_state.evidence_resumed_at,
-                self.process_state.standstill,
-            ) = (None, None);
+            self.process_state.evidence_resumed_at = None;
+            self.process_state.standstill = None;
         }
         if !self.is_known || next != self.phase {
             self.decide(before, now);
         }
-        (self.phase, self.is_known) = (next, true);
+        self.phase = next;
+        self.is_known = true;
     }
 
-    fn decide(&mut self, phase: Option<Phase>, until: Duration) {
-        let (from, to) = (self.decided_until, until);
+    fn decide(&mut self, phase: Option<Phase>, to: Duration) {
+        let from = self.decided_until;
         if to <= from {
             return;
         }
         self.decided_until = to;
         self.decided.push(Interval { from, to, phase });
-        if let Some(seconds) = phase.and_then(|phase| self.seconds.get_mut(phase as usize)) {
-            *seconds += to - from;
+        if let Some(phase) = phase {
+            self.seconds[phase as usize] += to - from;
         }
         if let Some(time) = &mut self.process_state.tip_time {
             time.add(phase, to - from);
@@ -425,7 +402,8 @@ impl Tracker {
         let state = &mut self.process_state;
         match (evidence.stage, self.phase) {
             (Some(Stage::Reported(phase)), _) if !phase.runs() => {
-                (state.near_tip_since, state.far_behind_since) = (None, None);
+                state.near_tip_since = None;
+                state.far_behind_since = None;
                 phase
             }
             (Some(Stage::Reported(phase)), before) => {
@@ -453,11 +431,8 @@ impl Tracker {
             return phase;
         };
         let is_fast_after_pause = state.is_fast_after_pause(now);
-        let since = state
-            .near_tip_since
-            .filter(|_| !is_fast_after_pause)
-            .unwrap_or(now);
-        state.near_tip_since = (slots_behind <= rules.at_tip_slots).then_some(since);
+        let since = { state.near_tip_since }.filter(|_| !is_fast_after_pause);
+        state.near_tip_since = (slots_behind <= rules.at_tip_slots).then_some(since.unwrap_or(now));
         state.far_behind_since =
             (slots_behind > rules.behind_slots).then(|| state.far_behind_since.unwrap_or(now));
         let lasts = |since: Option<Duration>, long| {
@@ -482,10 +457,7 @@ impl ProcessState {
 
     fn newest_tip(&self) -> u64 {
         let slots = [self.own_track, self.tip].into_iter().flatten();
-        slots
-            .map(|position| position.slot)
-            .max()
-            .unwrap_or_default()
+        slots.map(|track| track.slot).max().unwrap_or_default()
     }
 
     fn current_standstill(&self) -> Option<Standstill> {

@@ -128,7 +128,7 @@ impl Conclusions {
         if let Some(config) = self.latest_config.get()
             && !Arc::ptr_eq(&config, &self.config)
         {
-            self.tracker.configure(rules(&config));
+            self.tracker.rules = rules(&config);
             self.config = config;
         }
     }
