@@ -7,7 +7,7 @@ pub use source::{
     BuildContext, CpuTime, LIMITS_INTERVAL, Poll, ProcessState, SampleContext, SourceOutput,
     Throttle,
 };
-pub use statistics::{Freshness, Statistics};
+use statistics::Statistics;
 
 use crate::discovery::{Target, TargetHandle};
 use faultline_core::{
@@ -50,13 +50,10 @@ impl Ticker {
         sources: Vec<Box<dyn Poll>>,
         hub: Hub,
     ) -> Self {
-        let entry = |source: Box<dyn Poll>| {
-            let last = Arc::new(Batch::empty(source.source(), Stamp::default()));
-            SourceEntry {
-                source,
-                due: Duration::ZERO,
-                last,
-            }
+        let entry = |source: Box<dyn Poll>| SourceEntry {
+            last: Arc::new(Batch::empty(source.source(), Stamp::default())),
+            source,
+            due: Duration::ZERO,
         };
         Ticker {
             clock: context.clock,
@@ -101,36 +98,32 @@ impl Ticker {
     pub fn tick_at(&mut self, at: Stamp, due: DueTick, target: Option<&Target>) -> Arc<Tick> {
         self.statistics.tick(due);
         let clock_was_set = self.statistics.clock(at, Clock::suspended());
-        let boot_time = self
-            .boot_time
-            .take()
-            .filter(|known| known.is_ok() && !clock_was_set);
-        let boot_time = boot_time.unwrap_or_else(|| self.root.boot_time_seconds());
+        let known = self.boot_time.take();
+        let boot_time = known
+            .filter(|known| known.is_ok() && !clock_was_set)
+            .unwrap_or_else(|| self.root.boot_time_seconds());
         let followed = target.map(|target| target.process);
         // After a change of process every source is polled at once, so that no series outlives its
         // process.
         let changed = std::mem::replace(&mut self.followed, followed) != followed;
-        let process_state = ProcessState::default();
-        let batches = self.entries.iter_mut().map(|entry| {
+        let context = SampleContext {
+            now: at,
+            target,
+            root: &self.root,
+            host: &self.host,
+            boot_time: &boot_time,
+            process_state: &ProcessState::default(),
+        };
+        let mut batches = Vec::with_capacity(self.entries.len() + 1);
+        for entry in &mut self.entries {
             // To open hundreds of thread files would delay the first page, so the next tick does
             // it.
             let is_deferred = due == DueTick::START && entry.source.source() == Source::Threads;
             if !is_deferred && (changed || entry.due <= at.uptime) {
-                let (root, host) = (&self.root, &self.host);
-                let context = SampleContext {
-                    now: at,
-                    target,
-                    root,
-                    host,
-                    boot_time: &boot_time,
-                    process_state: &process_state,
-                };
-                let freshness = entry.sample_source(&context, &self.clock);
-                self.statistics.record(&entry.last, freshness);
+                entry.sample(&context, &self.clock, &mut self.statistics);
             }
-            Arc::clone(&entry.last)
-        });
-        let mut batches: Vec<Arc<Batch>> = batches.collect();
+            batches.push(Arc::clone(&entry.last));
+        }
         self.boot_time = Some(boot_time);
         batches.push(Arc::new(self.statistics.batch(at)));
         let tick = Arc::new(Tick {
@@ -144,7 +137,7 @@ impl Ticker {
 }
 
 impl SourceEntry {
-    fn sample_source(&mut self, context: &SampleContext<'_>, clock: &Clock) -> Freshness {
+    fn sample(&mut self, context: &SampleContext<'_>, clock: &Clock, statistics: &mut Statistics) {
         let (at, began) = (context.now, clock.now());
         let mut output = self.source.sample(context);
         // Two ticks and the HTTP page hold the readings, so they keep no excess capacity.
@@ -156,18 +149,15 @@ impl SourceEntry {
             let intervals = at.uptime.as_nanos() / every.as_nanos().max(1) + 1;
             self.due = every * u32::try_from(intervals).unwrap_or(u32::MAX);
         }
-        let (readings, problems, up) = (output.readings, output.problems, output.up);
         self.last = Arc::new(Batch {
             source: self.source.source(),
             at,
             took,
-            readings,
-            problems,
-            up,
+            readings: output.readings,
+            problems: output.problems,
+            up: output.up,
         });
-        Freshness {
-            repeated: output.repeated,
-            received_at: output.received_at.unwrap_or(at),
-        }
+        let received_at = output.received_at.unwrap_or(at);
+        statistics.record(&self.last, output.repeated, received_at);
     }
 }

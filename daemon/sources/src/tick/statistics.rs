@@ -18,12 +18,6 @@ struct SourceStatistics {
     logged: (Stamp, u32),
 }
 
-#[derive(Debug, Clone, Copy)]
-pub struct Freshness {
-    pub repeated: bool,
-    pub received_at: Stamp,
-}
-
 #[derive(Debug)]
 pub struct Statistics {
     by_source: BTreeMap<Source, SourceStatistics>,
@@ -73,7 +67,7 @@ impl Statistics {
     /// Counts problems. Absent and forbidden are states, counted when they begin. Gone and broken
     /// are events, counted each time unless the source repeats its result. Logs new problems and
     /// changes of `up`.
-    pub fn record(&mut self, batch: &Batch, freshness: Freshness) {
+    pub fn record(&mut self, batch: &Batch, repeated: bool, received_at: Stamp) {
         let source_stats = self.by_source.entry(batch.source).or_default();
         if source_stats.up != batch.up {
             tracing::info!(
@@ -82,9 +76,10 @@ impl Statistics {
                 "source changed"
             );
         }
-        (source_stats.up, source_stats.took) = (batch.up, batch.took);
+        source_stats.up = batch.up;
+        source_stats.took = batch.took;
         if batch.up {
-            source_stats.last_success = Some(freshness.received_at);
+            source_stats.last_success = Some(received_at);
         }
         for (index, problem) in batch.problems.iter().enumerate() {
             // Two requests may have the same problem.
@@ -96,8 +91,7 @@ impl Statistics {
             if new {
                 source_stats.log_problem(batch.source, problem, batch.at);
             }
-            let event =
-                !freshness.repeated && matches!(problem.status, Status::Gone | Status::Broken);
+            let event = !repeated && matches!(problem.status, Status::Gone | Status::Broken);
             if new || event {
                 *source_stats.counts.entry(problem.status).or_default() += 1;
             }
@@ -112,14 +106,10 @@ impl Statistics {
         for (source, source_stats) in &self.by_source {
             let name = || source.name().into();
             readings.flag(&d::SOURCE_UP, [name()], source_stats.up);
-            readings.real(
-                &d::SOURCE_DURATION,
-                [name()],
-                source_stats.took.as_secs_f64(),
-            );
-            if let Some(at) = source_stats.last_success {
-                readings.real(&d::SOURCE_LAST_SUCCESS, [name()], at.unix_seconds());
-            }
+            let seconds = source_stats.took.as_secs_f64();
+            readings.real(&d::SOURCE_DURATION, [name()], seconds);
+            let last_success = source_stats.last_success.map(Stamp::unix_seconds);
+            readings.real(&d::SOURCE_LAST_SUCCESS, [name()], last_success);
             for status in Status::ALL {
                 let count = source_stats.counts.get(&status).copied().unwrap_or(0);
                 readings.counter(&d::SOURCE_PROBLEMS, [name(), status.name().into()], count);
@@ -128,11 +118,8 @@ impl Statistics {
         readings.counter(&d::TICKS, [], self.ticks);
         readings.counter(&d::MISSED_TICKS, [], self.missed);
         readings.counter(&d::CLOCK_STEPS, [], self.clock_steps);
-        readings.push(Reading::new(
-            &d::LATENESS,
-            [],
-            Value::Histogram(Arc::new(self.lateness.clone())),
-        ));
+        let lateness = Value::Histogram(Arc::new(self.lateness.clone()));
+        readings.push(Reading::new(&d::LATENESS, [], lateness));
         Batch {
             readings,
             up: true,
@@ -189,14 +176,6 @@ mod tests {
         }
     }
 
-    const NEW: Freshness = Freshness {
-        repeated: false,
-        received_at: Stamp {
-            uptime: Duration::ZERO,
-            unix: Duration::ZERO,
-        },
-    };
-
     fn count(statistics: &Statistics, status: Status) -> u64 {
         statistics.by_source[&Source::Cgroup]
             .counts
@@ -214,7 +193,8 @@ mod tests {
                     (Status::Absent, "memory.high"),
                     (Status::Broken, "memory.stat"),
                 ]),
-                NEW,
+                false,
+                Stamp::default(),
             );
         }
         assert_eq!(
@@ -224,8 +204,12 @@ mod tests {
             ),
             (1, 3)
         );
-        statistics.record(&batch(&[]), NEW);
-        statistics.record(&batch(&[(Status::Absent, "memory.high")]), NEW);
+        statistics.record(&batch(&[]), false, Stamp::default());
+        statistics.record(
+            &batch(&[(Status::Absent, "memory.high")]),
+            false,
+            Stamp::default(),
+        );
         assert_eq!(count(&statistics, Status::Absent), 2);
     }
 
@@ -235,7 +219,8 @@ mod tests {
         for _ in 0..2 {
             statistics.record(
                 &batch(&[(Status::Broken, "one"), (Status::Broken, "one")]),
-                NEW,
+                false,
+                Stamp::default(),
             );
         }
         assert_eq!(statistics.by_source[&Source::Cgroup].logged.1, 1);
@@ -268,7 +253,8 @@ mod tests {
         for repeated in [false, true, true] {
             statistics.record(
                 &batch(&[(Status::Broken, "no answer")]),
-                Freshness { repeated, ..NEW },
+                repeated,
+                Stamp::default(),
             );
         }
         assert_eq!(count(&statistics, Status::Broken), 1);
@@ -286,10 +272,8 @@ mod tests {
                 at: at(9),
                 ..batch(&[])
             },
-            Freshness {
-                received_at: at(7),
-                ..NEW
-            },
+            false,
+            at(7),
         );
         let told = statistics.batch(at(9)).readings;
         let told = told
