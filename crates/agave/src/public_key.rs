@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use thiserror::Error;
 
 /// An address, validated on input. So text from a node becomes a label only if it is an address.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct PublicKey([u8; 32]);
 
 #[derive(Debug, Clone, Copy, PartialEq, Error)]

@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Identifies a process even after its pid is reused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProcessId {
     pub pid: u32,
     /// Start, in clock ticks since boot.

@@ -21,8 +21,8 @@ use faultline_agave::{
 };
 use faultline_core::hub::Latest;
 use faultline_kernel::ProcessId;
-use faultline_metrics::{Problem, Reading, ReadingList, Source, Stamp, metrics::votes as m};
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use faultline_metrics::{Problem, Source, Stamp, metrics::votes as m};
+use std::{net::SocketAddr, path::PathBuf};
 
 /// The poll target: the pollers' view of the followed process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +64,6 @@ pub struct AdminFacts {
     /// Facts of another process than the followed one are out of date.
     pub process: ProcessId,
     pub at: Stamp,
-    pub took: Duration,
     /// `None` before the first response, and after it is older than three polls and 10 s.
     pub progress: Option<StartProgress>,
     /// Requested after the start. `None` like `progress`, and always with solana-test-validator.
@@ -81,7 +80,7 @@ pub struct AdminFacts {
 
 impl AdminFacts {
     /// `agave_admitted`. Absent for a node without a voting key, and before the feature is active.
-    pub fn readings(&self, out: &mut Vec<Reading>) {
+    fn readings(&self, output: &mut SourceOutput) {
         let Some(status) = &self.admission else {
             return;
         };
@@ -90,8 +89,8 @@ impl AdminFacts {
         }
         let passes_next = status.next_epoch_vat_failure_reason.is_none();
         let is_admitted = status.in_current_epoch_vat;
-        out.flag(&m::ADMITTED, ["this_epoch".into()], is_admitted);
-        out.flag(&m::ADMITTED, ["epoch_after_next".into()], passes_next);
+        output.flag(&m::ADMITTED, ["this_epoch"], is_admitted);
+        output.flag(&m::ADMITTED, ["epoch_after_next"], passes_next);
     }
 
     /// Lamports that the vote account lacks for the next check. `None` if the validator does not
@@ -119,13 +118,10 @@ impl Poll for Admin {
 
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut output = SourceOutput::default();
-        let process = context.target.map(|target| target.process);
-        if let Some(facts) = self
-            .facts
-            .get()
-            .filter(|facts| Some(facts.process) == process)
-        {
-            facts.readings(&mut output.readings);
+        let process = context.process();
+        let facts = self.facts.get();
+        if let Some(facts) = facts.filter(|facts| Some(facts.process) == process) {
+            facts.readings(&mut output);
             output.received(&mut self.last_reported, facts.at, facts.up, &facts.problems);
         }
         output

@@ -162,7 +162,7 @@ impl Poll for Cgroup {
 
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut output = SourceOutput::with_capacity(96);
-        let process = context.target.map(|target| target.process);
+        let process = context.process();
         if self.process != process {
             self.process = process;
             self.locator = None;

@@ -143,7 +143,7 @@ impl Conclusions {
     /// Resets the state for a new process. The intake holds pushes until the process is a
     /// validator.
     fn follow(&mut self, context: &SampleContext<'_>) {
-        let process = context.target.map(|target| target.process);
+        let process = context.process();
         let validator = process.filter(|_| !is_other_program(context));
         if process != self.followed {
             self.followed = process;
@@ -173,7 +173,7 @@ impl Conclusions {
         let process = self.followed;
         SourceFacts {
             now: context.now,
-            rpc: { self.rpc.facts() }.filter(|facts| Some(facts.process) == process),
+            rpc: self.rpc.of(process),
             admin: { self.admin.get() }.filter(|facts| Some(facts.process) == process),
             votes: process.and_then(|process| self.votes.of(process)),
             datapoints: self.intake.facts(),

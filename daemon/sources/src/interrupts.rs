@@ -53,7 +53,7 @@ impl Poll for Interrupts {
 
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         if let Some(reader) = self.reader.lock().as_mut() {
-            let process = context.target.map(|target| target.process);
+            let process = context.process();
             let result = reader.read(context.root, context.now, process);
             self.latest.set(Some(Arc::new(result)));
         }

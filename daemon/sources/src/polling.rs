@@ -151,7 +151,7 @@ impl Poll for PolledSource {
             .filter(|result| context.now.since(result.at) <= response_ttl(self.poll_interval));
         let Some(result) = result else { return output };
         output.readings.clone_from(&result.readings);
-        let process = context.target.map(|target| target.process);
+        let process = context.process();
         if let Some((_, readings)) = result
             .of_process
             .as_ref()

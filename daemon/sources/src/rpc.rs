@@ -6,44 +6,41 @@
 
 mod cache;
 mod client;
-mod endpoint;
 mod poller;
 mod probe;
-mod transactions;
 
 pub use client::{Client, Failure, Readiness};
-pub use endpoint::Endpoint;
 pub use poller::{Poller, connect_address, server};
 pub use probe::Probe;
-pub use transactions::TransactionCounter;
 
 use super::{
     Registry,
-    admin::{AdminFacts, target_lookup},
+    admin::{AdminFacts, PollTargetLookup, target_lookup},
 };
 use crate::tick::{BuildContext, Poll, SampleContext, SourceOutput};
 use faultline_agave::{
     PublicKey,
     rpc::{EpochInfo, Health, NodeVersion},
 };
-use faultline_core::hub::Latest;
+use faultline_core::{config, hub::Latest};
 use faultline_kernel::ProcessId;
 use faultline_metrics::{
     Problem, Reading, ReadingList, Source, Stamp,
     metrics::validator::{BANK_TRANSACTIONS, HEALTHY, TRANSACTIONS},
 };
+use hyper::Uri;
 use parking_lot::Mutex;
-use std::{sync::Arc, time::Duration};
+use poller::address;
+use std::{collections::VecDeque, sync::Arc};
 
 pub(super) const MAX_BLOCKING_CALLS: usize = 4;
 
 /// Each poll publishes a new value. Slots, health and transactions expire after two polls
 /// without renewal. Identity and version expire after three of their polls and 10 s.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct RpcFacts {
     pub process: ProcessId,
     pub at: Stamp,
-    pub took: Duration,
     /// Of the processed bank: its slot is the processed slot.
     pub epoch_info: Option<EpochInfo>,
     /// The newest optimistically confirmed slot.
@@ -80,16 +77,20 @@ impl Handle {
         self.facts.get()
     }
 
+    /// The facts of `process`; `None` if they are of another process.
+    pub(crate) fn of(&self, process: Option<ProcessId>) -> Option<Arc<RpcFacts>> {
+        self.facts().filter(|facts| Some(facts.process) == process)
+    }
+
     /// Exports `agave_transactions_total` from the first response to the daemon's end.
     /// `agave_bank_transactions` and `agave_healthy` are of `process`, the current one. Also
     /// exports the probe's metrics.
     pub fn readings(&self, process: Option<ProcessId>, out: &mut Vec<Reading>) {
-        self.with_probe_counters(|counters| {
-            counters.iter().for_each(|counters| counters.readings(out))
-        });
-        let total = self.transactions.lock().total();
-        out.counter(&TRANSACTIONS, [], total);
-        let Some(facts) = self.facts().filter(|facts| Some(facts.process) == process) else {
+        if let Some(counters) = &*self.probe.lock() {
+            counters.readings(out);
+        }
+        out.counter(&TRANSACTIONS, [], self.transactions.lock().total);
+        let Some(facts) = self.of(process) else {
             return;
         };
         let count = facts.epoch_info.and_then(|info| info.transaction_count);
@@ -97,17 +98,83 @@ impl Handle {
         let health = facts.health.as_ref().and_then(Health::is_ok);
         out.flag(&HEALTHY, [], health);
     }
+}
 
-    fn publish(&self, facts: Option<RpcFacts>) {
-        self.facts.set(facts.map(Arc::new));
+/// Maximum number of processes whose count is kept. An older process starts with a new first count.
+const MAX_PROCESSES: usize = 16;
+
+/// Sums the growth of the validator's own transaction count over its processes.
+///
+/// The count belongs to a bank. It falls at a fork switch, and starts elsewhere after a restart
+/// from a snapshot. So only the excess over the process's highest count is added, and a process's
+/// first count adds nothing. Transactions between a process's end and the next one's first response
+/// are missing.
+#[derive(Debug, Clone, Default)]
+struct TransactionCounter {
+    /// Transactions since the first count. `None` before that count, 0 with it. Never falls.
+    total: Option<u64>,
+    highest: VecDeque<(ProcessId, u64)>,
+}
+
+impl TransactionCounter {
+    fn record(&mut self, process: ProcessId, count: u64) {
+        let mut growth = 0;
+        if let Some((_, highest)) = self.highest.iter_mut().find(|(known, _)| *known == process) {
+            growth = count.saturating_sub(*highest);
+            *highest += growth;
+        } else {
+            self.highest.push_back((process, count));
+            if self.highest.len() > MAX_PROCESSES {
+                self.highest.pop_front();
+            }
+        }
+        self.total = Some(self.total.unwrap_or(0).saturating_add(growth));
+    }
+}
+
+/// The JSON-RPC endpoint of the followed process, for other tasks than the poller.
+pub struct Endpoint {
+    url: Option<String>,
+    target: PollTargetLookup,
+    admin: Latest<AdminFacts>,
+    handle: Handle,
+}
+
+impl Endpoint {
+    pub fn new(
+        config: &config::Rpc,
+        target: PollTargetLookup,
+        admin: Latest<AdminFacts>,
+        handle: Handle,
+    ) -> Endpoint {
+        Endpoint {
+            url: config.url.clone(),
+            target,
+            admin,
+            handle,
+        }
     }
 
-    fn with_probe_counters(&self, change: impl FnOnce(&mut Option<probe::ProbeCounters>)) {
-        change(&mut self.probe.lock());
+    /// `None` before JSON-RPC first responded to the poller, so a validator's start is no failure.
+    pub fn current(&self) -> Option<(ProcessId, Uri)> {
+        let target = (self.target)()?;
+        self.facts(target.process)?.slot_at?;
+        let url = address(self.url.as_deref(), &target, self.admin.get().as_deref()).ok()?;
+        Some((target.process, url))
     }
 
-    fn count(&self, process: ProcessId, transactions: u64) {
-        self.transactions.lock().record(process, transactions);
+    pub fn identity(&self, process: ProcessId) -> Option<PublicKey> {
+        let rpc = self.handle.facts();
+        identity_of(process, rpc.as_deref(), self.admin.get().as_deref())
+    }
+
+    pub fn vote_account(&self, process: ProcessId) -> Option<PublicKey> {
+        let target = (self.target)().filter(|target| target.process == process);
+        target?.vote_account
+    }
+
+    pub fn facts(&self, process: ProcessId) -> Option<Arc<RpcFacts>> {
+        self.handle.of(Some(process))
     }
 }
 
@@ -138,13 +205,9 @@ impl Poll for Rpc {
 
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut output = SourceOutput::default();
-        let process = context.target.map(|target| target.process);
+        let process = context.process();
         self.handle.readings(process, &mut output.readings);
-        if let Some(facts) = self
-            .handle
-            .facts()
-            .filter(|facts| Some(facts.process) == process)
-        {
+        if let Some(facts) = self.handle.of(process) {
             output.received(&mut self.last_reported, facts.at, facts.up, &facts.problems);
         }
         output

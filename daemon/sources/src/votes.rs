@@ -81,7 +81,7 @@ pub struct OwnVoteAccount {
 
 /// The node's responses about votes, of one process with one identity. Another process or identity
 /// starts with an empty value.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct VoteFacts {
     process: ProcessId,
     identity: PublicKey,
@@ -97,18 +97,19 @@ pub struct VoteFacts {
     rounds: u32,
     /// The configured account, or the identity's; `None` if the identity has none.
     pub vote_account: Option<PublicKey>,
-    genesis: Option<Arc<str>>,
+    genesis_hash: Option<Arc<str>>,
     schedule: Option<Arc<OwnLeaderSchedule>>,
     epoch: Timestamped<EpochInfo>,
     own: Timestamped<Option<OwnVoteAccount>>,
     identity_balance: Timestamped<u64>,
     vote_balance: Timestamped<u64>,
     ranking: Timestamped<VoteRanking>,
-    /// The epoch of the migration, once an account had its marker.
+    /// The epoch of the migration, once an account's credits had its marker.
     marker_epoch: Option<u64>,
-    certificate: Option<u64>,
-    /// An active gate only if the node also responded that there is no certificate yet: it is no
-    /// evidence otherwise.
+    /// The slot of Alpenglow's genesis block, once the node returned its certificate.
+    certificate_slot: Option<u64>,
+    /// Alpenglow's feature gate. If it is active, only while the node also responds that no
+    /// certificate exists yet: otherwise it proves nothing.
     gate: Timestamped<FeatureGate>,
     /// The epoch's first slot, own leader slots, and the cluster's.
     production: Timestamped<(u64, Option<LeaderSlots>, LeaderSlots)>,
@@ -180,7 +181,7 @@ impl Poll for Votes {
         let Some(facts) = self.handle.of(process) else {
             return output;
         };
-        let rpc = self.rpc.facts().filter(|facts| facts.process == process);
+        let rpc = self.rpc.of(Some(process));
         let pushed = self.intake.newest_slots();
         let limit = target.health_distance();
         let near_tip =
@@ -192,7 +193,7 @@ impl Poll for Votes {
             protocol: self.handle.protocol(process),
             answered_far_behind: self.answered_far_behind(&facts, near_tip),
         };
-        facts.readings(reading_context, context.now, &mut output.readings);
+        facts.readings(reading_context, context.now, &mut output);
         output.received(&mut self.last_reported, facts.at, facts.up, &facts.problems);
         output
     }

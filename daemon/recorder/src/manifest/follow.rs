@@ -187,7 +187,6 @@ mod tests {
         AdminFacts {
             process,
             at: Stamp::default(),
-            took: Duration::ZERO,
             progress: None,
             identity: identity.parse().ok(),
             rpc_address: None,

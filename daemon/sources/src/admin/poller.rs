@@ -92,7 +92,11 @@ impl Poller {
             };
             let (process, now) = (target.process, self.clock.now());
             let known = self.cache.take().filter(|cache| cache.process == process);
-            let cache = known.unwrap_or_else(|| ProcessCache::new(process, now));
+            let cache = known.unwrap_or_else(|| ProcessCache {
+                process,
+                at: now,
+                ..ProcessCache::default()
+            });
             self.cache = Some(cache.clone());
             if cache.is_waiting(now, self.poll_intervals) {
                 continue;
@@ -107,7 +111,6 @@ impl Poller {
 
     /// Adds the responses to `cache`, also those before a failure. Uses one connection.
     async fn poll(&self, mut cache: ProcessCache, ledger: Option<PathBuf>) -> ProcessCache {
-        let began = self.clock.now();
         cache.up = false;
         cache.problems.clear();
         if let Some(ledger) = ledger {
@@ -121,7 +124,6 @@ impl Poller {
             cache.problems.push(Problem::absent(what));
         }
         cache.at = self.clock.now();
-        cache.took = cache.at.since(began);
         cache
     }
 
@@ -198,12 +200,11 @@ impl Poller {
 }
 
 /// The last responses of one process.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct ProcessCache {
     process: ProcessId,
     /// When the last poll ended; initially the start.
     at: Stamp,
-    took: Duration,
     has_connected: bool,
     /// Once true, stays true for this process.
     running: bool,
@@ -218,22 +219,6 @@ struct ProcessCache {
 }
 
 impl ProcessCache {
-    fn new(process: ProcessId, at: Stamp) -> Self {
-        ProcessCache {
-            process,
-            at,
-            took: Duration::ZERO,
-            has_connected: false,
-            running: false,
-            progress: Timestamped::default(),
-            identity: Timestamped::default(),
-            rpc_address: None,
-            admission: Timestamped::default(),
-            problems: Vec::new(),
-            up: false,
-        }
-    }
-
     /// True until the next poll is due.
     fn is_waiting(&self, now: Stamp, poll_intervals: PollIntervals) -> bool {
         // A poll may be half an interval early: `at` is the end of the last poll, which is later
@@ -271,7 +256,6 @@ impl ProcessCache {
         AdminFacts {
             process: self.process,
             at: self.at,
-            took: self.took,
             progress: self.progress.fresh(now, ttl),
             identity: self.identity.fresh(now, ttl),
             rpc_address: self.rpc_address.flatten(),

@@ -11,6 +11,7 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::Path,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 use tokio::runtime::Handle as Runtime;
 
@@ -473,9 +474,9 @@ async fn admission(status: &'static str) -> (Vec<(String, f64)>, Option<u64>) {
     let facts = running
         .facts("the admission", |facts| facts.admission.is_some())
         .await;
-    let mut readings = Vec::new();
-    facts.readings(&mut readings);
-    let told = readings.iter().map(|reading| {
+    let mut output = SourceOutput::default();
+    facts.readings(&mut output);
+    let told = output.readings.iter().map(|reading| {
         let labels: Vec<&str> = reading.labels.iter().map(|label| label.as_str()).collect();
         (labels.join(" "), reading.value.number().unwrap())
     });

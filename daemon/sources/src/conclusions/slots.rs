@@ -174,7 +174,6 @@ mod tests {
                 start_ticks: 1,
             },
             at: at(second),
-            took: Duration::ZERO,
             epoch_info: inputs.map(|(processed, _)| EpochInfo {
                 absolute_slot: processed,
                 block_height: 0,

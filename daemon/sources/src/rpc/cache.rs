@@ -1,25 +1,21 @@
-use super::{
-    RpcFacts,
-    client::{Failure, Readiness},
-};
+use super::{RpcFacts, client::Readiness};
 use crate::polling::{Timestamped, response_ttl, slot_ttl};
 use faultline_agave::{
     Error, PublicKey,
     rpc::{Answer, Call, Commitment, EpochInfo, Health, NodeVersion},
 };
 use faultline_kernel::ProcessId;
-use faultline_metrics::{Problem, Stamp, Status};
+use faultline_metrics::{Problem, Stamp};
 use std::time::Duration;
 
 /// Identity and version are requested in every fifth poll.
 const SLOW_FACTOR: u32 = 5;
 
 /// The last responses of one process.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ResponseCache {
     pub process: ProcessId,
     at: Stamp,
-    took: Duration,
     epoch_info: Timestamped<EpochInfo>,
     confirmed: Timestamped<u64>,
     finalized: Timestamped<u64>,
@@ -40,19 +36,7 @@ impl ResponseCache {
         ResponseCache {
             process,
             at,
-            took: Duration::ZERO,
-            epoch_info: Timestamped::default(),
-            confirmed: Timestamped::default(),
-            finalized: Timestamped::default(),
-            health: Timestamped::default(),
-            max_shred: Timestamped::default(),
-            slots_behind: Timestamped::default(),
-            identity: Timestamped::default(),
-            version: Timestamped::default(),
-            problems: Vec::new(),
-            up: false,
-            answered_polls: 0,
-            is_minimal_api: false,
+            ..Self::default()
         }
     }
 
@@ -72,18 +56,15 @@ impl ResponseCache {
         calls
     }
 
-    pub fn set_problem(&mut self, problem: Problem, at: Stamp, took: Duration) {
-        (self.at, self.took, self.up, self.problems) = (at, took, false, vec![problem]);
+    pub fn set_problem(&mut self, problem: Problem, at: Stamp) {
+        self.at = at;
+        self.up = false;
+        self.problems = vec![problem];
     }
 
-    pub fn receive(
-        &mut self,
-        calls: &[Call],
-        answers: Vec<Result<Answer, Error>>,
-        at: Stamp,
-        took: Duration,
-    ) {
-        (self.at, self.took, self.up) = (at, took, false);
+    pub fn receive(&mut self, calls: &[Call], answers: Vec<Result<Answer, Error>>, at: Stamp) {
+        self.at = at;
+        self.up = false;
         self.answered_polls += 1;
         self.problems.clear();
         let (mut processed, mut shred) = (None, None);
@@ -106,7 +87,10 @@ impl ResponseCache {
                 Err(Error::NotOffered { .. }) if *call == Call::MaxShredInsertSlot => {
                     self.is_minimal_api = true
                 }
-                Err(error) => self.problems.push(call_problem(&error)),
+                Err(error) => self.problems.push(match error {
+                    Error::NotOffered { .. } => Problem::absent(error),
+                    _ => Problem::broken(error),
+                }),
             }
         }
         if let Some(shred) = shred {
@@ -131,7 +115,6 @@ impl ResponseCache {
         RpcFacts {
             process: self.process,
             at: self.at,
-            took: self.took,
             epoch_info: self.epoch_info.fresh(now, fast_ttl),
             confirmed: self.confirmed.fresh(now, fast_ttl),
             finalized: self.finalized.fresh(now, fast_ttl),
@@ -147,30 +130,12 @@ impl ResponseCache {
         }
     }
 
-    fn readiness(&self, started: bool) -> Readiness {
-        match (self.answered_polls > 0, started) {
-            (true, _) => Readiness::Answered,
-            (false, true) => Readiness::Started,
-            (false, false) => Readiness::Starting,
+    /// `has_started`: the admin socket reports that the start is over.
+    pub fn readiness(&self, has_started: bool) -> Readiness {
+        match has_started {
+            _ if self.answered_polls > 0 => Readiness::Answered,
+            true => Readiness::Started,
+            false => Readiness::Starting,
         }
     }
-
-    pub fn fail(
-        &mut self,
-        failure: &Failure,
-        server: &str,
-        started: bool,
-        (at, took): (Stamp, Duration),
-    ) {
-        self.set_problem(failure.problem(server, self.readiness(started)), at, took);
-    }
-}
-
-fn call_problem(error: &Error) -> Problem {
-    let status = if matches!(error, Error::NotOffered { .. }) {
-        Status::Absent
-    } else {
-        Status::Broken
-    };
-    Problem::new(status, error)
 }

@@ -14,12 +14,11 @@ use faultline_agave::{
 };
 use faultline_core::{clock::Clock, config, hub::Latest, supervisor::Stop};
 use faultline_kernel::ProcessId;
-use faultline_metrics::{Problem, Source, Stamp};
+use faultline_metrics::{Problem, Source};
 use hyper::Uri;
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::Arc,
-    time::Duration,
 };
 
 /// One poll per interval; none while a response is pending.
@@ -68,12 +67,15 @@ impl Poller {
             let Some(request) = self.request() else {
                 continue;
             };
-            let began = self.clock.now();
+            let PollRequest {
+                client, url, batch, ..
+            } = &request;
+            let responses = client.post(url, batch, self.config.timeout);
             let on_due_poll = || drop(self.publish());
-            let Some(responses) = timer.wait_for(request.send(), on_due_poll).await else {
+            let Some(responses) = timer.wait_for(responses, on_due_poll).await else {
                 return;
             };
-            self.receive(&request, responses, began);
+            self.receive(&request, responses);
         }
     }
 
@@ -81,39 +83,31 @@ impl Poller {
         let now = self.clock.now();
         let Some(target) = (self.target)() else {
             self.cache = None;
-            self.handle.publish(None);
+            self.handle.facts.set(None);
             return None;
         };
-        if self
-            .cache
-            .as_ref()
-            .is_none_or(|cache| cache.process != target.process)
-        {
-            self.cache = Some(ResponseCache::new(target.process, now));
+        let process = target.process;
+        self.cache.take_if(|cache| cache.process != process);
+        let cache = self.cache.get_or_insert_with(|| {
             self.client = Client::new();
-        }
-        let address = address(
-            self.config.url.as_deref(),
-            &target,
-            self.admin.get().as_deref(),
-        );
-        let cache = self.cache.as_mut()?;
-        match address {
+            ResponseCache::new(process, now)
+        });
+        let (url, admin) = (self.config.url.as_deref(), self.admin.get());
+        match address(url, &target, admin.as_deref()) {
             Ok(url) => {
                 let calls = cache.calls();
                 if self.batch.calls() != calls {
                     self.batch = Arc::new(Batch::new(calls));
                 }
                 Some(PollRequest {
-                    process: target.process,
+                    process,
                     client: self.client.clone(),
                     url,
                     batch: Arc::clone(&self.batch),
-                    timeout: self.config.timeout,
                 })
             }
             Err(problem) => {
-                cache.set_problem(problem, now, Duration::ZERO);
+                cache.set_problem(problem, now);
                 self.log_changes();
                 None
             }
@@ -126,7 +120,6 @@ impl Poller {
         &mut self,
         request: &PollRequest,
         responses: Result<Vec<Result<Answer, Error>>, Failure>,
-        began: Stamp,
     ) {
         let process = request.process;
         if (self.target)().is_none_or(|target| target.process != process) {
@@ -136,21 +129,23 @@ impl Poller {
             return;
         };
         let at = self.clock.now();
-        let took = at.since(began);
         match responses {
             Ok(answers) => {
                 let count = answers.iter().find_map(|answer| match answer {
                     Ok(Answer::EpochInfo(info)) => info.transaction_count,
                     _ => None,
                 });
-                cache.receive(request.batch.calls(), answers, at, took);
+                cache.receive(request.batch.calls(), answers, at);
                 if let Some(count) = count {
-                    self.handle.count(process, count);
+                    self.handle.transactions.lock().record(process, count);
                 }
             }
             Err(failure) => {
-                let started = has_started(process, self.admin.get().as_deref());
-                cache.fail(&failure, &server(&request.url), started, (at, took));
+                let has_started = self.admin.get().is_some_and(|facts| {
+                    facts.process == process && facts.progress == Some(StartProgress::Running)
+                });
+                let readiness = cache.readiness(has_started);
+                cache.set_problem(failure.problem(&server(&request.url), readiness), at);
             }
         }
         self.log_changes();
@@ -165,12 +160,10 @@ impl Poller {
 
     fn publish(&self) -> Option<Arc<super::RpcFacts>> {
         let now = self.clock.now();
-        self.handle.publish(
-            self.cache
-                .as_ref()
-                .map(|cache| cache.facts(now, self.config.interval)),
-        );
-        self.handle.facts()
+        let cache = self.cache.as_ref();
+        let facts = cache.map(|cache| Arc::new(cache.facts(now, self.config.interval)));
+        self.handle.facts.set(facts.clone());
+        facts
     }
 }
 
@@ -179,13 +172,6 @@ struct PollRequest {
     client: Client,
     url: Uri,
     batch: Arc<Batch>,
-    timeout: Duration,
-}
-
-impl PollRequest {
-    async fn send(&self) -> Result<Vec<Result<Answer, Error>>, Failure> {
-        self.client.post(&self.url, &self.batch, self.timeout).await
-    }
 }
 
 /// The configured URL, else the address that the validator reports, else host and port of its
@@ -198,12 +184,12 @@ pub fn address(
     if let Some(url) = url {
         return configured_url(url);
     }
-    let admin_facts = admin
+    let reported = admin
         .filter(|facts| facts.process == target.process)
         .and_then(|facts| facts.rpc_address)
         .map(|address| connect_address(address).to_string());
     let by_arguments = || Some(authority(target.rpc_host.as_deref(), target.rpc_port?));
-    admin_facts
+    reported
         .or_else(by_arguments)
         .and_then(|authority| format!("http://{authority}/").parse().ok())
         .ok_or_else(|| Problem::absent("no --rpc-port on the command line; set rpc.url"))
@@ -211,25 +197,22 @@ pub fn address(
 
 /// Without a host, or with an unspecified address, the validator also listens on loopback.
 fn authority(host: Option<&str>, port: u16) -> String {
-    let unspecified = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-    match host.map(str::parse::<IpAddr>) {
-        None => connect_address((unspecified, port).into()).to_string(),
-        Some(Ok(address)) => connect_address((address, port).into()).to_string(),
-        Some(Err(_)) => format!("{}:{port}", host.unwrap_or_default()),
+    let host = host.unwrap_or("0.0.0.0");
+    match host.parse::<IpAddr>() {
+        Ok(address) => connect_address((address, port).into()).to_string(),
+        Err(_) => format!("{host}:{port}"),
     }
 }
 
 fn configured_url(url: &str) -> Result<Uri, Problem> {
-    let uri: Option<Uri> = url.parse().ok();
-    match uri.as_ref().and_then(Uri::scheme_str) {
-        Some("http") => uri.ok_or_else(|| Problem::broken("rpc.url is not a URL")),
-        Some("https") => Err(Problem::broken(
-            "rpc.url is https, which is not supported; give an http:// url",
-        )),
-        _ => Err(Problem::broken(
-            "rpc.url is not a URL; give one like http://127.0.0.1:8899",
-        )),
-    }
+    let why = match url.parse::<Uri>() {
+        Ok(uri) if uri.scheme_str() == Some("http") => return Ok(uri),
+        Ok(uri) if uri.scheme_str() == Some("https") => {
+            "rpc.url is https, which is not supported; give an http:// url"
+        }
+        _ => "rpc.url is not a URL; give one like http://127.0.0.1:8899",
+    };
+    Err(Problem::broken(why))
 }
 
 /// The address to connect to for a listen address.
@@ -253,16 +236,10 @@ pub fn server(url: &Uri) -> String {
     format!("{}://{host}{port}", url.scheme_str().unwrap_or_default())
 }
 
-fn has_started(process: ProcessId, admin: Option<&AdminFacts>) -> bool {
-    admin.is_some_and(|facts| {
-        facts.process == process && facts.progress == Some(StartProgress::Running)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use faultline_metrics::Status;
+    use faultline_metrics::{Stamp, Status};
 
     fn process(pid: u32) -> ProcessId {
         ProcessId {
@@ -285,7 +262,6 @@ mod tests {
         AdminFacts {
             process: process(pid),
             at: Stamp::default(),
-            took: Duration::ZERO,
             progress: None,
             identity: None,
             rpc_address: Some(address.parse().unwrap()),

@@ -4,8 +4,8 @@
 //! has responded to the poller, so a validator's start is no failure. It backs off after failures.
 
 use super::{
+    Endpoint,
     client::{Client, Failure},
-    endpoint::Endpoint,
 };
 use crate::polling::PollTimer;
 use faultline_agave::{Error, rpc};
@@ -74,9 +74,7 @@ impl Probe {
             time: Histogram::new(&TIME_BOUNDS),
             failures: [0; FAILURE_KINDS.len()],
         };
-        endpoint
-            .handle
-            .with_probe_counters(|shared_counters| *shared_counters = Some(counters));
+        *endpoint.handle.probe.lock() = Some(counters);
         Probe {
             config: config.clone(),
             clock,
@@ -131,11 +129,9 @@ impl Probe {
                 .saturating_pow(consecutive_failures)
                 .saturating_sub(1)
                 .min(MAX_SKIPPED_POLLS);
-            self.endpoint.handle.with_probe_counters(|counters| {
-                if let Some(counters) = counters {
-                    counters.add(&answered, took);
-                }
-            });
+            if let Some(counters) = &mut *self.endpoint.handle.probe.lock() {
+                counters.add(&answered, took);
+            }
         }
     }
 }

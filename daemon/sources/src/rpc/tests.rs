@@ -1,6 +1,7 @@
 //! Against a scripted server on a real socket.
 
 mod probe;
+mod transactions;
 
 use super::*;
 use crate::{admin::PollTarget, tests::key};
@@ -9,6 +10,7 @@ use faultline_core::{clock::Clock, config, supervisor::Stage};
 use faultline_metrics::Status;
 use faultline_testkit::mock_node::{MockNode, Reply};
 use serde_json::{Value, json};
+use std::time::Duration;
 use tokio::runtime::Handle as Runtime;
 
 const ME: ProcessId = ProcessId {
@@ -448,7 +450,6 @@ async fn a_closed_port_is_a_problem_only_after_the_first_response() {
     let admin = |progress| AdminFacts {
         process: ME,
         at: Stamp::default(),
-        took: Duration::ZERO,
         progress,
         identity: None,
         rpc_address: None,
@@ -564,7 +565,7 @@ fn a_response_that_is_not_renewed_expires() {
         Ok(Answer::Identity(IDENTITY.parse().unwrap())),
         Ok(Answer::MaxShredInsertSlot(0)),
     ];
-    memory.receive(&calls, answers, at(100), Duration::ZERO);
+    memory.receive(&calls, answers, at(100));
     let facts = |seconds| memory.facts(at(seconds), Duration::from_secs(4));
     assert_eq!(
         (facts(109).finalized, facts(110).finalized),
@@ -593,7 +594,6 @@ fn the_admin_sockets_identity_takes_precedence_over_json_rpcs() {
     let admin = |process| AdminFacts {
         process,
         at: Stamp::default(),
-        took: Duration::ZERO,
         progress: None,
         identity: Some(key("admin")),
         rpc_address: None,

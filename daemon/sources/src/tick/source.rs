@@ -3,7 +3,7 @@
 use crate::discovery::{Target, TargetHandle, problem};
 use faultline_core::{clock::Clock, config::Config};
 use faultline_kernel::{HostConstants, HostRoot, ProcessId, ReadError, parse::pid_stat::State};
-use faultline_metrics::{Problem, Reading, ReadingList, Source, Stamp};
+use faultline_metrics::{Metric, Problem, Reading, ReadingList, Source, Stamp};
 use std::{
     cell::{Cell, OnceCell},
     sync::Arc,
@@ -30,6 +30,10 @@ pub struct SampleContext<'a> {
 }
 
 impl SampleContext<'_> {
+    pub fn process(&self) -> Option<ProcessId> {
+        self.target.map(|target| target.process)
+    }
+
     /// A process's start in Unix seconds. `None` without a boot time.
     pub fn start_time(&self, process: ProcessId) -> Option<f64> {
         let boot = *self.boot_time.as_ref().ok()? as f64;
@@ -129,24 +133,38 @@ impl SourceOutput {
 
     pub fn whole<const N: usize>(
         &mut self,
-        metric: &'static faultline_metrics::Metric,
+        metric: &'static Metric,
         labels: [&'static str; N],
-        value: Option<u64>,
+        value: impl Into<Option<u64>>,
     ) {
         self.readings.whole(metric, labels.map(Into::into), value);
     }
 
+    pub fn real<const N: usize>(
+        &mut self,
+        metric: &'static Metric,
+        labels: [&'static str; N],
+        value: impl Into<Option<f64>>,
+    ) {
+        self.readings.real(metric, labels.map(Into::into), value);
+    }
+
+    pub fn flag<const N: usize>(
+        &mut self,
+        metric: &'static Metric,
+        labels: [&'static str; N],
+        value: impl Into<Option<bool>>,
+    ) {
+        self.readings.flag(metric, labels.map(Into::into), value);
+    }
+
     pub fn seconds<const N: usize>(
         &mut self,
-        metric: &'static faultline_metrics::Metric,
+        metric: &'static Metric,
         labels: [&'static str; N],
         value: Option<Duration>,
     ) {
-        self.readings.real(
-            metric,
-            labels.map(Into::into),
-            value.map(|value| value.as_secs_f64()),
-        );
+        self.real(metric, labels, value.map(|value| value.as_secs_f64()));
     }
 }
 
@@ -161,19 +179,20 @@ pub struct Throttle {
 
 impl Throttle {
     pub fn every(interval: Duration) -> Self {
-        let last = None;
-        Throttle { interval, last }
+        Throttle {
+            interval,
+            last: None,
+        }
     }
 
     /// Starts the next interval if it returns true.
     pub fn is_due(&mut self, now: Stamp) -> bool {
-        let due = self
-            .last
-            .is_none_or(|last| now.since(last) >= self.interval);
-        if due {
-            self.last = Some(now);
+        let is_recent = |last| now.since(last) < self.interval;
+        if self.last.is_some_and(is_recent) {
+            return false;
         }
-        due
+        self.last = Some(now);
+        true
     }
 }
 

@@ -103,7 +103,14 @@ impl Poller {
                 self.missing_methods.clear();
                 known = None;
             }
-            let new = || VoteFacts::new(process, identity, &self.config, now);
+            let new = || VoteFacts {
+                process,
+                identity,
+                interval,
+                at: now,
+                vote_account: self.config.vote_account,
+                ..VoteFacts::default()
+            };
             let mut round = Round {
                 facts: known.take().unwrap_or_else(new),
                 client: client.clone(),
@@ -152,9 +159,8 @@ impl Round<'_> {
         let current = poller.endpoint.current();
         let is_current = current.is_some_and(|(process, _)| process == facts.process);
         if is_current {
-            poller
-                .problem_log
-                .log_changes(Source::Votes, facts.up, &facts.problems);
+            let log = &mut poller.problem_log;
+            log.log_changes(Source::Votes, facts.up, &facts.problems);
             poller.handle.publish(facts);
         }
         is_current
@@ -165,10 +171,10 @@ impl Round<'_> {
         self.facts.up = false;
         let finished_rounds = self.facts.rounds;
         self.facts.rounds += 1;
-        if self.facts.genesis.is_none() {
+        if self.facts.genesis_hash.is_none() {
             // A hash has the format of a public key.
-            let genesis: Option<PublicKey> = self.request("getGenesisHash", json!([])).await;
-            self.facts.genesis = genesis.map(|hash| hash.to_string().into());
+            let hash: Option<PublicKey> = self.request("getGenesisHash", json!([])).await;
+            self.facts.genesis_hash = hash.map(|hash| hash.to_string().into());
         }
         self.epoch().await;
         self.alpenglow_genesis().await;
@@ -201,12 +207,11 @@ impl Round<'_> {
 
     /// Only near the tip. A scan needs the full JSON-RPC API, which also reports the distance.
     fn is_scan_due(&self) -> bool {
-        let Poller {
-            config, endpoint, ..
-        } = &*self.poller;
-        let rpc = endpoint.facts(self.facts.process);
+        let rpc = self.poller.endpoint.facts(self.facts.process);
         let distance = DistanceEvidence::new(self.now(), rpc.as_deref(), None, HEALTH_DISTANCE);
-        config.activating_stake && self.facts.needs_scan() && distance.is_near_tip() == Some(true)
+        self.poller.config.activating_stake
+            && self.facts.needs_scan()
+            && distance.is_near_tip() == Some(true)
     }
 
     async fn scan(&mut self) {
@@ -291,37 +296,31 @@ impl Round<'_> {
 
     /// Requested until a certificate exists. A node may lack one of the two methods.
     async fn alpenglow_genesis(&mut self) {
-        if self.facts.certificate.is_some() {
+        if self.facts.certificate_slot.is_some() {
             return;
         }
         let certificate: Option<Option<GenesisCertificate>> =
             self.request("getAgGenesisCert", json!([])).await;
-        let has_no_certificate = certificate.is_some();
-        if let Some(Some(certificate)) = certificate {
-            self.facts.certificate = Some(certificate.block.slot);
+        if let Some(Some(certificate)) = &certificate {
+            self.facts.certificate_slot = Some(certificate.block.slot);
             return;
         }
         let params = rpc::feature_gate_params(ALPENGLOW_GATE);
         let gate: Option<InContext<FeatureGate>> = self.request("getAccountInfo", params).await;
-        let Some(InContext { value: gate }) = gate else {
-            return;
-        };
-        let is_active = matches!(gate, FeatureGate::ActiveSince(_));
-        if is_active && !has_no_certificate {
-            // Whether there is a certificate is unknown, so an active gate proves nothing.
-            self.facts.gate = Timestamped::default();
-        } else {
-            self.facts.gate.set(gate, self.now());
+        match (gate, certificate) {
+            (None, _) => {}
+            // Without a response about the certificate, an active gate proves nothing.
+            (Some(gate), None) if matches!(gate.value, FeatureGate::ActiveSince(_)) => {
+                self.facts.gate = Timestamped::default();
+            }
+            (Some(gate), _) => self.facts.gate.set(gate.value, self.now()),
         }
     }
 
     async fn all_votes(&mut self) -> Option<VoteAccounts> {
         let votes: VoteAccounts = self.request("getVoteAccounts", processed()).await?;
-        let Poller {
-            config, endpoint, ..
-        } = &*self.poller;
-        if config.vote_account.is_none() {
-            let by_arguments = endpoint.vote_account(self.facts.process);
+        if self.poller.config.vote_account.is_none() {
+            let by_arguments = self.poller.endpoint.vote_account(self.facts.process);
             self.facts.vote_account = votes.of_identity(self.facts.identity, by_arguments);
         }
         self.facts.set_ranking(&votes, self.now());
@@ -344,20 +343,20 @@ impl Round<'_> {
             accounts.find(|(candidate, _)| candidate.vote_pubkey == Some(account))
         else {
             let unnamed = votes.all().any(|(other, _)| other.vote_pubkey.is_none());
-            let what = if unnamed {
+            self.broken(if unnamed {
                 format!("getVoteAccounts: votePubkey is missing in the answer about {account}")
             } else {
                 format!("getVoteAccounts: the node knows no vote account {account}")
-            };
-            self.broken(what);
+            });
             self.facts.own.set(None, self.now());
             return;
         };
         let unreadable = own.missing_fields();
         if !unreadable.is_empty() {
             let fields = unreadable.join(", ");
-            let what = format!("getVoteAccounts: vote account {account} has no readable {fields}");
-            self.broken(what);
+            self.broken(format!(
+                "getVoteAccounts: vote account {account} has no readable {fields}"
+            ));
         }
         self.facts.up = true;
         let Some(bank) = self.epoch().await else {
@@ -432,13 +431,14 @@ impl Round<'_> {
     }
 
     async fn versions(&mut self, votes: &VoteAccounts) {
-        let Some(version) = self.poller.endpoint.version(self.facts.process) else {
+        let facts = self.poller.endpoint.facts(self.facts.process);
+        let Some(version) = facts.as_ref().and_then(|facts| facts.version.as_ref()) else {
             return;
         };
         let nodes: Option<ClusterNodes> = self.request("getClusterNodes", json!([])).await;
-        let identity = self.facts.identity;
+        let own = (self.facts.identity, version);
         if let Some(ClusterNodes(nodes)) = nodes
-            && let Some(shares) = cluster::version_shares(votes, &nodes, (identity, &version))
+            && let Some(shares) = cluster::version_shares(votes, &nodes, own)
         {
             self.facts.version_shares.set(shares, self.now());
         }

@@ -235,8 +235,8 @@ fn readings_with(
 }
 
 fn readings_from(vote_facts: &VoteFacts, reading_context: ReadingContext) -> Vec<(String, f64)> {
-    let mut readings: Vec<Reading> = Vec::new();
-    vote_facts.readings(reading_context, vote_facts.at, &mut readings);
+    let mut output = SourceOutput::default();
+    vote_facts.readings(reading_context, vote_facts.at, &mut output);
     let name = |reading: &Reading| {
         let labels: Vec<&str> = reading.labels.iter().map(|label| label.as_str()).collect();
         format!(
@@ -245,8 +245,7 @@ fn readings_from(vote_facts: &VoteFacts, reading_context: ReadingContext) -> Vec
             labels.join(" ")
         )
     };
-    readings
-        .iter()
+    { output.readings.iter() }
         .map(|reading| (name(reading), reading.value.number().unwrap()))
         .collect()
 }
@@ -522,13 +521,13 @@ async fn an_invalid_response_affects_only_its_request_and_responses_age() {
         problems.matches("getBalance: ").count() == 1 && !problems.contains("getVoteAccounts"),
         "{problems}"
     );
-    let mut old = Vec::new();
+    let mut old = SourceOutput::default();
     let hour = Stamp {
         uptime: vote_facts.at.uptime + Duration::from_secs(3_600),
         ..vote_facts.at
     };
     vote_facts.readings(ReadingContext::default(), hour, &mut old);
-    assert!(old.is_empty(), "{old:?}");
+    assert!(old.readings.is_empty(), "{old:?}");
     running.end().await;
 }
 

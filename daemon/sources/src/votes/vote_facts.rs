@@ -1,13 +1,10 @@
 use super::{OwnVoteAccount, ReadingContext, VoteFacts, cluster, standing::VoteRanking};
-use crate::polling::{Timestamped, response_ttl};
+use crate::{polling::response_ttl, tick::SourceOutput};
 use faultline_agave::{
-    PublicKey,
     consensus::{Consensus, Evidence, MAX_CREDITS_PER_SLOT, Protocol},
     rpc::{CreditUnit, EpochInfo, LAMPORTS_PER_SOL, VoteAccounts},
 };
-use faultline_core::config;
-use faultline_kernel::ProcessId;
-use faultline_metrics::{Reading, ReadingList, Stamp, metrics::votes as m};
+use faultline_metrics::{ReadingList, Stamp, metrics::votes as m};
 use std::{sync::Arc, time::Duration};
 
 /// Rounds per request of all vote accounts and of block production.
@@ -30,39 +27,6 @@ impl OwnVoteAccount {
 }
 
 impl VoteFacts {
-    pub(super) fn new(
-        process: ProcessId,
-        identity: PublicKey,
-        config: &config::Validator,
-        at: Stamp,
-    ) -> VoteFacts {
-        VoteFacts {
-            process,
-            identity,
-            interval: config.interval,
-            at,
-            up: false,
-            is_complete: false,
-            problems: Vec::new(),
-            rounds: 0,
-            vote_account: config.vote_account,
-            genesis: None,
-            schedule: None,
-            epoch: Timestamped::default(),
-            own: Timestamped::default(),
-            identity_balance: Timestamped::default(),
-            vote_balance: Timestamped::default(),
-            ranking: Timestamped::default(),
-            marker_epoch: None,
-            certificate: None,
-            gate: Timestamped::default(),
-            production: Timestamped::default(),
-            pending_stake: Timestamped::default(),
-            version_shares: Timestamped::default(),
-            scan_due: None,
-        }
-    }
-
     /// Lifetime of a response that is requested once in `rounds` rounds.
     pub(super) fn ttl(&self, rounds: u32) -> Duration {
         response_ttl(self.interval.saturating_mul(rounds))
@@ -83,7 +47,7 @@ impl VoteFacts {
     }
 
     pub(crate) fn cluster(&self) -> Option<&str> {
-        self.genesis.as_deref().map(cluster::name)
+        self.genesis_hash.as_deref().map(cluster::name)
     }
 
     /// The node returned all vote accounts.
@@ -110,11 +74,11 @@ impl VoteFacts {
         let ranking = self.ranking.fresh(now, self.ttl(SLOW_FACTOR));
         let slots = self.bank(now).map(|bank| bank.slots_in_epoch);
         Evidence {
-            certificate: self.certificate,
+            certificate: self.certificate_slot,
             gate: self.gate.fresh(now, self.ttl(1)),
-            has_marker: self.marker(now).is_some(),
+            has_marker: self.marker_epoch(now).is_some(),
             max_credits: ranking.and_then(|ranking| ranking.max_earned).zip(slots),
-            genesis_hash: self.genesis.as_deref(),
+            genesis_hash: self.genesis_hash.as_deref(),
             ..Evidence::default()
         }
     }
@@ -127,8 +91,8 @@ impl VoteFacts {
         evidence.consensus()
     }
 
-    /// The epoch of the migration if an account marks it.
-    fn marker(&self, now: Stamp) -> Option<u64> {
+    /// The epoch of the migration, if an account's credits have its marker.
+    fn marker_epoch(&self, now: Stamp) -> Option<u64> {
         let own = || self.own(now)??.account.migration_epoch();
         self.marker_epoch.or_else(own)
     }
@@ -137,12 +101,12 @@ impl VoteFacts {
         let by_genesis = || {
             let bank = self.bank(now)?;
             // A cluster that started with Alpenglow has slot 0: nothing migrated.
-            let genesis = self.certificate.filter(|slot| *slot > 0)?;
-            let slots_before = first_slot(&bank).saturating_sub(genesis);
+            let genesis_slot = self.certificate_slot.filter(|slot| *slot > 0)?;
+            let slots_before = first_slot(&bank).saturating_sub(genesis_slot);
             let epochs_before = slots_before.div_ceil(bank.slots_in_epoch.max(1));
             Some(bank.epoch.saturating_sub(epochs_before))
         };
-        self.marker(now).or_else(by_genesis)
+        self.marker_epoch(now).or_else(by_genesis)
     }
 
     fn credit_unit(&self, now: Stamp, protocol: Option<Protocol>) -> CreditUnit {
@@ -162,52 +126,54 @@ impl VoteFacts {
     }
 
     /// Exports the responses that have not expired.
-    pub(super) fn readings(&self, context: ReadingContext, now: Stamp, out: &mut Vec<Reading>) {
-        if let Some(genesis) = &self.genesis {
-            let name = cluster::name(genesis).to_owned();
-            out.whole(&m::CLUSTER, [name.into(), Arc::clone(genesis).into()], 1);
+    pub(super) fn readings(&self, context: ReadingContext, now: Stamp, output: &mut SourceOutput) {
+        if let Some(hash) = &self.genesis_hash {
+            let name = cluster::name(hash).to_owned();
+            output
+                .readings
+                .whole(&m::CLUSTER, [name.into(), Arc::clone(hash).into()], 1);
         }
         let bank = context.newest.or_else(|| self.bank(now));
         if let Some(bank) = bank {
-            self.epoch_readings(bank, context, out);
+            self.epoch_readings(bank, context, output);
         }
         if let Some(Some(own)) = self.own(now) {
-            self.vote_readings(&own, context, now, out);
+            self.vote_readings(&own, context, now, output);
         }
-        self.balance_readings(now, bank, out);
+        self.balance_readings(now, bank, output);
         if let Some(ranking) = self.ranking.fresh(now, self.ttl(SLOW_FACTOR)) {
             let unit = self.credit_unit(now, context.protocol);
-            ranking_readings(&ranking, unit, context.protocol, out);
+            ranking_readings(&ranking, unit, context.protocol, output);
         }
-        self.production_readings(now, bank, out);
+        self.production_readings(now, bank, output);
         if let Some(shares) = self.version_shares.fresh(now, self.ttl(SLOWEST_FACTOR)) {
             for (version, share) in shares.versions {
-                out.real(&m::VERSION_STAKE, [version.into()], share);
+                output.real(&m::VERSION_STAKE, [version], share);
             }
             for (feature_set, share) in shares.feature_sets {
-                out.real(&m::FEATURE_SET_STAKE, [feature_set.into()], share);
+                output.real(&m::FEATURE_SET_STAKE, [feature_set], share);
             }
         }
     }
 
-    fn balance_readings(&self, now: Stamp, bank: Option<EpochInfo>, out: &mut Vec<Reading>) {
+    fn balance_readings(&self, now: Stamp, bank: Option<EpochInfo>, output: &mut SourceOutput) {
         for (account, balance) in [
             ("identity", &self.identity_balance),
             ("vote", &self.vote_balance),
         ] {
             let balance = balance.fresh(now, self.ttl(1));
-            out.real(&m::BALANCE, [account.into()], balance.map(sol));
+            output.real(&m::BALANCE, [account], balance.map(sol));
         }
         let pending = self.pending_stake.fresh(now, response_ttl(SCAN_INTERVAL));
         if let Some((epoch, stake)) = pending
             && bank.is_some_and(|bank| bank.epoch == epoch)
         {
-            out.real(&m::STAKE, ["activating".into()], sol(stake.activating));
-            out.real(&m::STAKE, ["deactivating".into()], sol(stake.deactivating));
+            output.real(&m::STAKE, ["activating"], sol(stake.activating));
+            output.real(&m::STAKE, ["deactivating"], sol(stake.deactivating));
         }
     }
 
-    fn production_readings(&self, now: Stamp, bank: Option<EpochInfo>, out: &mut Vec<Reading>) {
+    fn production_readings(&self, now: Stamp, bank: Option<EpochInfo>, output: &mut SourceOutput) {
         let production = self.production.fresh(now, self.ttl(SLOW_FACTOR));
         let Some((first, own, all)) = production else {
             return;
@@ -219,26 +185,26 @@ impl VoteFacts {
             (&m::LEADER_SLOTS, own),
             (&m::CLUSTER_LEADER_SLOTS, Some(all)),
         ] {
-            out.whole(metric, ["passed".into()], slots.map(|slots| slots.passed));
-            out.whole(metric, ["skipped".into()], slots.map(|slots| slots.skipped));
+            output.whole(metric, ["passed"], slots.map(|slots| slots.passed));
+            output.whole(metric, ["skipped"], slots.map(|slots| slots.skipped));
         }
     }
 
-    fn epoch_readings(&self, bank: EpochInfo, context: ReadingContext, out: &mut Vec<Reading>) {
+    fn epoch_readings(&self, bank: EpochInfo, context: ReadingContext, output: &mut SourceOutput) {
         let seconds = |slots: Option<u64>| Some(slots? as f64 * context.slot_time?.as_secs_f64());
         let slots_in_epoch = bank.slots_in_epoch;
         let passed = bank.slot_index as f64 / slots_in_epoch.max(1) as f64;
-        out.whole(&m::EPOCH, [], bank.epoch);
-        out.real(&m::EPOCH_PROGRESS, [], passed);
+        output.whole(&m::EPOCH, [], bank.epoch);
+        output.real(&m::EPOCH_PROGRESS, [], passed);
         let remaining = slots_in_epoch.saturating_sub(bank.slot_index);
-        out.real(&m::EPOCH_REMAINING, [], seconds(Some(remaining)));
+        output.real(&m::EPOCH_REMAINING, [], seconds(Some(remaining)));
         let Some(schedule) = &self.schedule else {
             return;
         };
         if schedule.epoch != bank.epoch {
             return;
         }
-        out.whole(&m::LEADER_SLOTS, ["assigned".into()], schedule.assigned());
+        output.whole(&m::LEADER_SLOTS, ["assigned"], schedule.assigned());
         if !context.is_near_tip {
             return;
         }
@@ -252,7 +218,7 @@ impl VoteFacts {
                 window.map(|window| window.offset),
             ),
         ] {
-            out.real(metric, [], seconds(slots));
+            output.real(metric, [], seconds(slots));
         }
     }
 
@@ -267,7 +233,7 @@ impl VoteFacts {
         own: &OwnVoteAccount,
         context: ReadingContext,
         now: Stamp,
-        out: &mut Vec<Reading>,
+        output: &mut SourceOutput,
     ) {
         let (account, bank) = (&own.account, &own.bank);
         let role = match self.is_standby(own) {
@@ -276,15 +242,12 @@ impl VoteFacts {
         };
         if let (Some(key), Some(_)) = (account.vote_pubkey, account.node_pubkey) {
             let (identity, key) = (self.identity.to_string(), key.to_string());
-            out.whole(
-                &m::VOTE_ACCOUNT,
-                [identity.into(), role.into(), key.into()],
-                1,
-            );
+            let labels = [identity.into(), role.into(), key.into()];
+            output.readings.whole(&m::VOTE_ACCOUNT, labels, 1);
         }
         let has_current_bank = !context.answered_far_behind;
         if has_current_bank {
-            out.flag(&m::DELINQUENT, [], own.delinquent);
+            output.flag(&m::DELINQUENT, [], own.delinquent);
         }
         let is_alpenglow = context.protocol == Some(Protocol::Alpenglow);
         for (kind, slot) in [
@@ -293,11 +256,11 @@ impl VoteFacts {
         ] {
             let slot = slot.filter(|slot| *slot > 0);
             if !is_alpenglow || kind != "root" {
-                out.whole(&m::VOTE_SLOT, [kind.into()], slot);
+                output.whole(&m::VOTE_SLOT, [kind], slot);
             }
             if !is_alpenglow && has_current_bank {
                 let distance = slot.map(|slot| bank.absolute_slot.saturating_sub(slot));
-                out.whole(&m::VOTE_DISTANCE, [kind.into()], distance);
+                output.whole(&m::VOTE_DISTANCE, [kind], distance);
             }
         }
         let unit = self.credit_unit(now, context.protocol);
@@ -310,20 +273,12 @@ impl VoteFacts {
             ("previous_epoch", bank.epoch.checked_sub(1)),
         ] {
             let Some(epoch) = epoch else { continue };
-            out.whole(
-                &m::VOTE_CREDITS,
-                [which.into()],
-                account.credits(epoch, unit),
-            );
+            output.whole(&m::VOTE_CREDITS, [which], account.credits(epoch, unit));
             let lamports = account.reward_lamports(epoch, unit).filter(is_sure);
-            out.whole(&m::VOTE_REWARD, [which.into()], lamports);
+            output.whole(&m::VOTE_REWARD, [which], lamports);
         }
-        out.real(&m::COMMISSION, [], account.commission_ratio());
-        out.real(
-            &m::STAKE,
-            ["active".into()],
-            account.activated_stake.map(sol),
-        );
+        output.real(&m::COMMISSION, [], account.commission_ratio());
+        output.real(&m::STAKE, ["active"], account.activated_stake.map(sol));
     }
 }
 
@@ -331,24 +286,24 @@ fn ranking_readings(
     ranking: &VoteRanking,
     unit: CreditUnit,
     protocol: Option<Protocol>,
-    out: &mut Vec<Reading>,
+    output: &mut SourceOutput,
 ) {
     // In the epoch of the migration, earlier credits still rank.
     let has_credits = unit == CreditUnit::Credits
         || (ranking.epoch.is_some() && unit == CreditUnit::LamportsAfter(ranking.epoch));
     if let Some((rank, share)) = ranking.by_credits.filter(|_| has_credits) {
-        out.whole(&m::VOTE_RANK, [], rank);
-        out.real(&m::VOTE_SHARE, [], share);
+        output.whole(&m::VOTE_RANK, [], rank);
+        output.real(&m::VOTE_SHARE, [], share);
     }
     if protocol != Some(Protocol::Alpenglow) {
         return;
     }
-    out.real(&m::VOTE_REWARD_OF_BEST, [], ranking.reward_vs_best);
+    output.real(&m::VOTE_REWARD_OF_BEST, [], ranking.reward_vs_best);
     for (certificate, distance) in [
         ("reward", ranking.vote_distance),
         ("finalization", ranking.root_distance),
     ] {
-        out.whole(&m::CERTIFICATE_DISTANCE, [certificate.into()], distance);
+        output.whole(&m::CERTIFICATE_DISTANCE, [certificate], distance);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The probe, against a server that fails in every way.
 
 use super::*;
-use crate::rpc::endpoint::Endpoint;
+use crate::rpc::Endpoint;
 use faultline_metrics::Value as Reported;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
