@@ -26,6 +26,9 @@ const RESERVED_DESCRIPTORS: u64 = 128;
 /// found.
 const COMPLETE_INTERVAL: Duration = Duration::from_secs(60);
 
+/// In the order of [`Totals::faults`].
+const FAULT_KINDS: [&str; 2] = ["major", "minor"];
+
 #[derive(Debug)]
 struct Threads {
     config: config::Threads,
@@ -37,7 +40,7 @@ struct Threads {
 #[derive(Debug)]
 struct FollowedProcess {
     process: ProcessId,
-    /// `None` after a failed read: it is reopened, and the sums stay.
+    /// `None` before the first read and after a failed one: it is reopened, and the sums stay.
     reader: Option<Reader>,
     /// The last read of the context switches.
     switches_at: Option<Stamp>,
@@ -51,32 +54,17 @@ struct FollowedProcess {
 }
 
 impl FollowedProcess {
-    fn open(root: &HostRoot, process: ProcessId, descriptors: usize) -> Result<Self, ReadError> {
-        let files = ProcessFiles::open(root, process.pid)?;
-        let mut followed = FollowedProcess {
+    fn open(root: &HostRoot, process: ProcessId) -> Result<Self, ReadError> {
+        Ok(FollowedProcess {
             process,
             reader: None,
             switches_at: None,
             complete_at: None,
             major_faults: None,
             delayacct: Ok(false),
-            files,
+            files: ProcessFiles::open(root, process.pid)?,
             pools: Pools::default(),
-        };
-        followed.ensure_open(root, descriptors)?;
-        Ok(followed)
-    }
-
-    fn ensure_open(
-        &mut self,
-        root: &HostRoot,
-        descriptors: usize,
-    ) -> Result<&mut Reader, ReadError> {
-        let reader = match self.reader.take() {
-            Some(reader) => reader,
-            None => Reader::open(root, self.process.pid, descriptors)?,
-        };
-        Ok(self.reader.insert(reader))
+        })
     }
 
     fn depth(&self, context: &SampleContext<'_>, switches_interval: Duration) -> ReadDepth {
@@ -101,9 +89,9 @@ impl FollowedProcess {
         depth: ReadDepth,
         buffer: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
-        self.ensure_open(context.root, descriptors)?;
-        let Some(reader) = &mut self.reader else {
-            return Ok(());
+        let mut reader = match self.reader.take() {
+            Some(reader) => reader,
+            None => Reader::open(context.root, self.process.pid, descriptors)?,
         };
         let (process, host) = (context.process_state.cpu.get(), context.host);
         self.pools.add(reader.sample(depth)?, process, host);
@@ -128,6 +116,7 @@ impl FollowedProcess {
             self.major_faults = stat.majflt;
             self.delayacct = context.root.task_delayacct();
         }
+        self.reader = Some(reader);
         Ok(())
     }
 }
@@ -150,27 +139,16 @@ impl Threads {
         process: ProcessId,
         output: &mut SourceOutput,
     ) -> Result<(), ReadError> {
-        if self
-            .followed
-            .as_ref()
-            .is_none_or(|followed| followed.process != process)
-        {
-            self.followed = Some(FollowedProcess::open(
-                context.root,
-                process,
-                self.descriptors,
-            )?);
-        }
-        let Some(followed) = &mut self.followed else {
-            return Ok(());
+        self.followed
+            .take_if(|followed| followed.process != process);
+        let followed = match &mut self.followed {
+            Some(followed) => followed,
+            None => { &mut self.followed }.insert(FollowedProcess::open(context.root, process)?),
         };
         let depth = followed.depth(context, self.config.switches_interval);
-        let read = followed.read(context, self.descriptors, depth, &mut self.buffer);
-        if read.is_err() {
-            followed.reader = None;
-        }
-        output.up = read.is_ok();
-        read
+        followed.read(context, self.descriptors, depth, &mut self.buffer)?;
+        output.up = true;
+        Ok(())
     }
 }
 
@@ -211,7 +189,7 @@ impl Poll for Threads {
 
 fn readings(pools: &Pools, host: &HostConstants, delayacct: bool, output: &mut SourceOutput) {
     let mut all = Totals::default();
-    for pool in pools.each() {
+    for pool in &pools.pools {
         all.add(&pool.totals);
         pool_readings(pool, output);
     }
@@ -220,21 +198,13 @@ fn readings(pools: &Pools, host: &HostConstants, delayacct: bool, output: &mut S
             "run-queue delay: this kernel has no schedstat",
         ));
     }
-    let (majflt, minflt) = pools.exited();
-    output.whole(
-        &pool_metrics::PAGE_FAULTS,
-        ["exited", "major"],
-        Some(majflt),
-    );
-    output.whole(
-        &pool_metrics::PAGE_FAULTS,
-        ["exited", "minor"],
-        Some(minflt),
-    );
-    if let Some(cpu) = pools.exited_cpu() {
+    for (kind, faults) in FAULT_KINDS.into_iter().zip(pools.exited) {
+        output.whole(&pool_metrics::PAGE_FAULTS, ["exited", kind], faults);
+    }
+    if let Some(cpu) = pools.exited_cpu {
         cpu_time("exited".into(), cpu, output);
     }
-    output.whole(&d::POOLS_FOLDED, [], Some(pools.folded()));
+    output.whole(&d::POOLS_FOLDED, [], pools.folded);
     output.whole(&p::CONTEXT_SWITCHES, ["voluntary"], all.voluntary_switches);
     output.whole(
         &p::CONTEXT_SWITCHES,
@@ -246,7 +216,7 @@ fn readings(pools: &Pools, host: &HostConstants, delayacct: bool, output: &mut S
 
 fn pool_readings(pool: &Pool, output: &mut SourceOutput) {
     let (name, totals) = (Text::Shared(Arc::clone(&pool.name)), &pool.totals);
-    for (kind, faults) in [("major", totals.majflt), ("minor", totals.minflt)] {
+    for (kind, faults) in FAULT_KINDS.into_iter().zip(totals.faults) {
         let labels = [name.clone(), kind.into()];
         output
             .readings
@@ -256,11 +226,10 @@ fn pool_readings(pool: &Pool, output: &mut SourceOutput) {
         .readings
         .whole(&pool_metrics::THREADS, [name.clone()], pool.threads);
     cpu_time(name.clone(), pool.cpu, output);
-    if let Some(delay) = totals.run_queue {
-        output
-            .readings
-            .real(&pool_metrics::RUN_QUEUE, [name], delay.as_secs_f64());
-    }
+    let delay = totals.run_queue.map(|delay| delay.as_secs_f64());
+    output
+        .readings
+        .real(&pool_metrics::RUN_QUEUE, [name], delay);
 }
 
 fn cpu_time(pool: Text, cpu: CpuTime, output: &mut SourceOutput) {
@@ -286,7 +255,7 @@ fn block_io_delay(
         "block I/O delay: 0 for all threads; kernel.task_delayacct was probably 0 when the validator started"
     } else {
         output.seconds(&p::BLOCK_IO_DELAY, [], Some(host.ticks(all)));
-        for pool in pools.each() {
+        for pool in &pools.pools {
             let delay = host.ticks(pool.totals.blkio_ticks).as_secs_f64();
             let labels = [Text::Shared(Arc::clone(&pool.name))];
             output

@@ -28,8 +28,8 @@ const EXITED: &str = "exited";
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Totals {
-    pub majflt: u64,
-    pub minflt: u64,
+    /// Major and minor.
+    pub faults: [u64; 2],
     pub cpu: Duration,
     utime_ticks: u64,
     stime_ticks: u64,
@@ -45,8 +45,7 @@ impl Totals {
     fn of(thread: &ThreadSample, host: &HostConstants) -> Self {
         let ticks = thread.utime_ticks + thread.stime_ticks;
         Totals {
-            majflt: thread.majflt,
-            minflt: thread.minflt,
+            faults: [thread.majflt, thread.minflt],
             cpu: thread.on_cpu.unwrap_or_else(|| host.ticks(ticks)),
             utime_ticks: thread.utime_ticks,
             stime_ticks: thread.stime_ticks,
@@ -63,8 +62,7 @@ impl Totals {
             now.map(|now| now.saturating_sub(before.unwrap_or(0)))
         };
         Totals {
-            majflt: self.majflt.saturating_sub(before.majflt),
-            minflt: self.minflt.saturating_sub(before.minflt),
+            faults: [0, 1].map(|kind| self.faults[kind].saturating_sub(before.faults[kind])),
             cpu: self.cpu.saturating_sub(before.cpu),
             utime_ticks: self.utime_ticks.saturating_sub(before.utime_ticks),
             stime_ticks: self.stime_ticks.saturating_sub(before.stime_ticks),
@@ -77,10 +75,9 @@ impl Totals {
         }
     }
 
+    /// Adds all but the faults, which [`Pools::distribute_faults`] adds.
     pub fn add(&mut self, other: &Totals) {
         let sum = |a: Option<u64>, b: Option<u64>| a.map_or(b, |a| Some(a + b.unwrap_or(0)));
-        self.majflt += other.majflt;
-        self.minflt += other.minflt;
         self.cpu += other.cpu;
         self.utime_ticks += other.utime_ticks;
         self.stime_ticks += other.stime_ticks;
@@ -133,20 +130,20 @@ struct TrackedThread {
 
 #[derive(Debug, Default)]
 pub struct Pools {
-    pools: Vec<Pool>,
+    pub pools: Vec<Pool>,
     by_comm: HashMap<Comm, usize>,
     by_name: HashMap<Arc<str>, usize>,
     /// Sorted by key. A hash table would take twice the memory.
     threads: Vec<TrackedThread>,
     read_number: u64,
     /// Names merged into `other`.
-    folded: u64,
+    pub folded: u64,
     /// Faults (major, minor) of threads that ended between reads, and between the reads of threads
     /// and process.
-    exited: [u64; 2],
+    pub exited: [u64; 2],
     /// CPU time of threads that ended between reads. `None` without exact thread times in the
     /// kernel.
-    exited_cpu: Option<CpuTime>,
+    pub exited_cpu: Option<CpuTime>,
     /// False without exact thread times in the kernel.
     exact: bool,
     /// The process's CPU time at the last sample.
@@ -179,13 +176,9 @@ impl Pools {
             let index = self.index_of(thread.comm);
             if let Some(pool) = self.pools.get_mut(index) {
                 pool.threads += 1;
-                pool.pending_faults[0] += growth.majflt;
-                pool.pending_faults[1] += growth.minflt;
-                pool.totals.add(&Totals {
-                    majflt: 0,
-                    minflt: 0,
-                    ..growth
-                });
+                pool.pending_faults[0] += growth.faults[0];
+                pool.pending_faults[1] += growth.faults[1];
+                pool.totals.add(&growth);
             }
         }
         self.threads
@@ -286,18 +279,14 @@ impl Pools {
     /// read, so the remaining faults are of ended threads.
     pub fn distribute_faults(&mut self, minflt: u64, majflt: u64, complete: bool) {
         for (fault_kind, process) in [majflt, minflt].into_iter().enumerate() {
-            let exported: u64 = self
-                .pools
-                .iter()
-                .map(|pool| pool.faults(fault_kind))
-                .sum::<u64>()
-                + self.exited[fault_kind];
+            let faults = self.pools.iter().map(|pool| pool.totals.faults[fault_kind]);
+            let exported = faults.sum::<u64>() + self.exited[fault_kind];
             let mut remaining = process.saturating_sub(exported);
             for pool in &mut self.pools {
                 let granted = pool.pending_faults[fault_kind].min(remaining);
                 pool.pending_faults[fault_kind] -= granted;
                 remaining -= granted;
-                pool.add_faults(fault_kind, granted);
+                pool.totals.faults[fault_kind] += granted;
             }
             if complete {
                 self.exited[fault_kind] += remaining;
@@ -340,45 +329,10 @@ impl Pools {
         self.by_name.insert(name, self.pools.len() - 1);
         self.pools.len() - 1
     }
-
-    pub fn each(&self) -> impl Iterator<Item = &Pool> {
-        self.pools.iter()
-    }
-
-    /// Faults (major, minor) in no pool.
-    pub fn exited(&self) -> (u64, u64) {
-        (self.exited[0], self.exited[1])
-    }
-
-    pub fn exited_cpu(&self) -> Option<CpuTime> {
-        self.exited_cpu
-    }
-
-    pub fn folded(&self) -> u64 {
-        self.folded
-    }
 }
 
 fn key(thread: &ThreadSample) -> ThreadKey {
     (thread.tid, thread.start_ticks)
-}
-
-impl Pool {
-    fn faults(&self, fault_kind: usize) -> u64 {
-        if fault_kind == 0 {
-            self.totals.majflt
-        } else {
-            self.totals.minflt
-        }
-    }
-
-    fn add_faults(&mut self, fault_kind: usize, faults: u64) {
-        if fault_kind == 0 {
-            self.totals.majflt += faults
-        } else {
-            self.totals.minflt += faults
-        }
-    }
 }
 
 #[cfg(test)]

@@ -38,9 +38,10 @@ fn add_all(pools: &mut Pools, threads: &[ThreadSample], process: Option<CpuTime>
 
 fn major(pools: &Pools, name: &str) -> u64 {
     pools
-        .each()
+        .pools
+        .iter()
         .find(|pool| &*pool.name == name)
-        .map_or(0, |pool| pool.totals.majflt)
+        .map_or(0, |pool| pool.totals.faults[0])
 }
 
 #[test]
@@ -62,7 +63,7 @@ fn numbered_threads_form_a_pool() {
         ),
         (5, 7)
     );
-    assert_eq!(pools.exited(), (0, 0));
+    assert_eq!(pools.exited, [0, 0]);
 }
 
 #[test]
@@ -83,7 +84,7 @@ fn unsampled_counts_of_an_ended_thread_go_to_exited() {
     );
     pools.distribute_faults(0, 16, true);
     assert_eq!(
-        (major(&pools, "a"), major(&pools, "b"), pools.exited().0),
+        (major(&pools, "a"), major(&pools, "b"), pools.exited[0]),
         (6, 6, 4)
     );
 }
@@ -93,13 +94,13 @@ fn faults_between_thread_and_process_samples_are_counted_once() {
     let mut pools = Pools::default();
     add(&mut pools, &[thread(1, "a", 10, 0)]);
     pools.distribute_faults(0, 13, true);
-    assert_eq!((major(&pools, "a"), pools.exited().0), (10, 3));
+    assert_eq!((major(&pools, "a"), pools.exited[0]), (10, 3));
     add(&mut pools, &[thread(1, "a", 13, 0)]);
     pools.distribute_faults(0, 13, true);
-    assert_eq!((major(&pools, "a"), pools.exited().0), (10, 3));
+    assert_eq!((major(&pools, "a"), pools.exited[0]), (10, 3));
     add(&mut pools, &[thread(1, "a", 20, 0)]);
     pools.distribute_faults(0, 20, true);
-    assert_eq!((major(&pools, "a"), pools.exited().0), (17, 3));
+    assert_eq!((major(&pools, "a"), pools.exited[0]), (17, 3));
 }
 
 #[test]
@@ -109,10 +110,10 @@ fn faults_of_unread_threads_are_assigned_to_their_pool_later() {
     pools.distribute_faults(0, 10, true);
     add(&mut pools, &[thread(1, "a", 10, 0)]);
     pools.distribute_faults(0, 14, false);
-    assert_eq!((major(&pools, "a"), pools.exited().0), (10, 0));
+    assert_eq!((major(&pools, "a"), pools.exited[0]), (10, 0));
     add(&mut pools, &[thread(1, "a", 13, 0)]);
     pools.distribute_faults(0, 14, true);
-    assert_eq!((major(&pools, "a"), pools.exited().0), (13, 1));
+    assert_eq!((major(&pools, "a"), pools.exited[0]), (13, 1));
 }
 
 #[test]
@@ -130,8 +131,8 @@ fn excess_thread_pools_are_folded_and_counted() {
     let threads: Vec<ThreadSample> = (0..200).map(|n| thread(n, &name(n), 1, 0)).collect();
     add(&mut pools, &threads);
     pools.distribute_faults(0, 200, true);
-    assert_eq!(pools.each().count(), MAX_POOLS + 1);
-    assert_eq!((major(&pools, OTHER), pools.folded()), (50, 50));
+    assert_eq!(pools.pools.iter().count(), MAX_POOLS + 1);
+    assert_eq!((major(&pools, OTHER), pools.folded), (50, 50));
 }
 
 #[test]
@@ -146,7 +147,8 @@ fn context_switches_sampled_occasionally_are_counted_once() {
     }
     assert_eq!(
         pools
-            .each()
+            .pools
+            .iter()
             .next()
             .and_then(|pool| pool.totals.voluntary_switches),
         Some(15)
@@ -169,9 +171,10 @@ fn worked(tid: u32, comm: &str, on_cpu: u64, utime_ticks: u64, stime_ticks: u64)
 
 fn cpu(pools: &Pools, name: &str) -> [Duration; 2] {
     let cpu = match name {
-        EXITED => pools.exited_cpu(),
+        EXITED => pools.exited_cpu,
         _ => pools
-            .each()
+            .pools
+            .iter()
             .find(|pool| &*pool.name == name)
             .map(|pool| pool.cpu),
     };
@@ -263,7 +266,7 @@ fn without_schedstat_cpu_time_is_in_ticks_and_unknown_for_exited_threads() {
     };
     add_all(&mut pools, &[ticks], process(48, 20));
     assert_eq!(cpu(&pools, "a"), [ms(30), ms(10)]);
-    assert_eq!(pools.exited_cpu(), None);
+    assert_eq!(pools.exited_cpu, None);
     assert!(!pools.has_unreported_cpu(process(1_000, 0)));
 }
 
@@ -335,11 +338,11 @@ proptest! {
             process += race;
             living.get_mut(&0).unwrap().0 += race;
             pools.distribute_faults(0, process, true);
-            let sum: u64 = pools.each().map(|pool| pool.totals.majflt).sum::<u64>() + pools.exited().0;
+            let sum: u64 = pools.pools.iter().map(|pool| pool.totals.faults[0]).sum::<u64>() + pools.exited[0];
             prop_assert_eq!(sum, process);
-            for Pool { name, totals, .. } in pools.each() {
-                let last = before.insert(Arc::clone(name), totals.majflt).unwrap_or(0);
-                prop_assert!(totals.majflt >= last, "{} fell", name);
+            for Pool { name, totals, .. } in pools.pools.iter() {
+                let last = before.insert(Arc::clone(name), totals.faults[0]).unwrap_or(0);
+                prop_assert!(totals.faults[0] >= last, "{} fell", name);
             }
         }
     }
