@@ -5,14 +5,26 @@ mod disks;
 mod filesystems;
 mod growth;
 mod network;
-mod poller;
+
+pub use filesystems::{FileSystemUsage, Folder, UnavailableFolder, inspect};
 
 use super::Registry;
-use crate::{polling::PolledSource, tick::BuildContext};
-use faultline_core::hub::Latest;
-use faultline_metrics::Source;
-pub use filesystems::{FileSystemUsage, Folder, UnavailableFolder, inspect};
-use poller::Poller;
+use crate::{
+    discovery::{Target, TargetHandle},
+    polling::{PollResult, PollTimer, PolledSource},
+    tick::{BuildContext, SourceOutput},
+};
+use disks::BusyTimes;
+use faultline_core::{clock::Clock, hub::Latest, supervisor::Stop};
+use faultline_kernel::{
+    HostRoot, ProcessId, ReadError, cpus::CpuSpeeds, filesystem::Mounts, parse::mountinfo::Mount,
+};
+use faultline_metrics::{
+    Problem, Reading, ReadingList, Source, Status, Text, metrics::resources as m,
+};
+use filesystems::{FileSystems, FolderPaths};
+use network::Network;
+use std::{sync::Arc, time::Duration};
 
 /// Maximum concurrent calls: one per folder, which may all hang, and some of an earlier process.
 pub const MAX_CALLS: usize = filesystems::MAX_FOLDERS + 4;
@@ -30,6 +42,163 @@ pub(super) fn register(registry: &mut Registry, context: &BuildContext<'_>) {
     ));
     let poller = Poller::new(context, latest);
     registry.on_start(|stage| stage.task_thread("resources", MAX_CALLS, |stop| poller.run(stop)));
+}
+
+/// Polls per sample of the CPUs. On some kernels the sample interrupts each CPU.
+const POLLS_PER_CPU_SAMPLE: u64 = 4;
+
+struct Poller {
+    interval: Duration,
+    clock: Clock,
+    root: HostRoot,
+    following: TargetHandle,
+    latest: Latest<PollResult>,
+    polls: u64,
+    target: Option<Arc<Target>>,
+    folder_paths: FolderPaths,
+    mount_cache: MountCache,
+    file_systems: FileSystems,
+    busy: BusyTimes,
+    network: Network,
+    processors: Vec<Reading>,
+}
+
+impl Poller {
+    fn new(context: &BuildContext<'_>, latest: Latest<PollResult>) -> Self {
+        Poller {
+            interval: context.config.host.interval,
+            clock: context.clock,
+            root: context.root.clone(),
+            following: context.following.clone(),
+            latest,
+            polls: 0,
+            target: None,
+            folder_paths: FolderPaths::default(),
+            mount_cache: MountCache::default(),
+            file_systems: FileSystems::default(),
+            busy: BusyTimes::default(),
+            network: Network::default(),
+            processors: Vec::new(),
+        }
+    }
+
+    async fn run(mut self, stop: Stop) {
+        let mut timer = PollTimer::new(self.clock, self.interval, stop);
+        let mut process = self.following.process();
+        loop {
+            tokio::select! {
+                more = timer.next() => if !more { return },
+                Ok(()) = process.changed() => {}
+            }
+            if timer.wait_for(self.poll(), || {}).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    async fn poll(&mut self) {
+        let mut output = SourceOutput::with_capacity(128);
+        let target = self.following.current();
+        let known = self.target.as_ref();
+        // An exec in place makes a new target.
+        if let Some(target) = &target
+            && known.is_none_or(|known| !Arc::ptr_eq(known, target))
+            && let Some(folder_paths) = output.take(FolderPaths::of(&self.root, target))
+        {
+            self.target = Some(Arc::clone(target));
+            self.file_systems.take(folder_paths.folders.clone());
+            self.folder_paths = folder_paths;
+        }
+        self.file_systems(target.as_deref(), &mut output).await;
+        if self.polls.is_multiple_of(POLLS_PER_CPU_SAMPLE) {
+            self.processors = processors(&CpuSpeeds::read(&self.root));
+        }
+        self.polls += 1;
+        output.readings.extend_from_slice(&self.processors);
+        let readings = std::mem::take(&mut output.readings);
+        if let Some(target) = &target {
+            let ports = self.folder_paths.udp_ports.as_deref();
+            self.network.poll(&self.root, target, ports, &mut output);
+        }
+        let of_process = target.map(|target| (target.process, output.readings));
+        let result = PollResult {
+            at: self.clock.now(),
+            readings,
+            of_process,
+            problems: output.problems,
+            up: output.up,
+        };
+        self.latest.set(Some(Arc::new(result)));
+    }
+
+    /// File systems and their disks. Up unless a file system is unknown, hangs or is invalid.
+    async fn file_systems(&mut self, target: Option<&Target>, output: &mut SourceOutput) {
+        let process = target.map(|target| target.process);
+        let mounts = self.mount_cache.read(&self.root, process);
+        let Some(mounts) = output.take(mounts) else {
+            return;
+        };
+        let pid = process.map(|process| process.pid);
+        self.file_systems
+            .poll_folders(&self.root, pid, &Arc::new(mounts), self.clock)
+            .await;
+        let usages = self.file_systems.usages();
+        let mounts = usages.iter().map(|usage| &usage.system.mount);
+        let disks: Vec<_> = mounts
+            .map(|mount| disks::below(&self.root, mount))
+            .collect();
+        let when = (self.clock.now(), self.interval);
+        self.file_systems
+            .readings(&usages, &disks, when, &mut output.readings);
+        output.problems.extend(self.file_systems.problems());
+        let busy = (&mut self.busy, self.clock);
+        disks::readings(&self.root, &disks, busy, output);
+        let is_broken = |problem: &Problem| problem.status == Status::Broken;
+        output.up = self.file_systems.is_up() && !output.problems.iter().any(is_broken);
+    }
+}
+
+/// The mounts of the last process, which are unreadable after its end. The daemon's own mounts have
+/// other options.
+#[derive(Debug, Default)]
+struct MountCache(Option<(ProcessId, Vec<Mount>)>);
+
+impl MountCache {
+    /// The mounts of the process, current or last known, and of the daemon.
+    /// Fails if the daemon's own mounts cannot be read.
+    fn read(&mut self, root: &HostRoot, process: Option<ProcessId>) -> Result<Mounts, ReadError> {
+        let pid = process.map(|process| process.pid);
+        let mut mounts = Mounts::read(root, pid).or_else(|_| Mounts::read(root, None))?;
+        if !mounts.process.is_empty() {
+            self.0 = process.zip(Some(mounts.process.clone()));
+        } else if process.is_some() {
+            self.0.take_if(|(of, _)| Some(*of) != process);
+        }
+        if let Some((_, known)) = &self.0 {
+            mounts.process.clone_from(known);
+        }
+        Ok(mounts)
+    }
+}
+
+fn processors(speed: &CpuSpeeds) -> Vec<Reading> {
+    let mut out = Vec::new();
+    if let Some(hertz) = speed.hertz {
+        for (name, hertz) in [("min", hertz.min), ("mean", hertz.mean), ("max", hertz.max)] {
+            out.real(&m::CPU_FREQUENCY, [name.into()], hertz);
+        }
+    }
+    let governor = match speed.governors.len() {
+        0 | 1 => speed.governors.first().cloned().map(Text::from),
+        _ => Some("mixed".into()),
+    };
+    if let Some(governor) = governor {
+        out.flag(&m::CPU_GOVERNOR, [governor], true);
+    }
+    out.counter(&m::CPU_THROTTLES, ["core".into()], speed.core_throttles);
+    let packages = speed.package_throttles;
+    out.counter(&m::CPU_THROTTLES, ["package".into()], packages);
+    out
 }
 
 #[cfg(test)]

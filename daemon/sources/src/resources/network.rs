@@ -56,17 +56,16 @@ impl Network {
                 sockets.retain(|one| {
                     one.uid == user && ports.iter().any(|ports| ports.contains(&one.port))
                 });
-                self.sockets(sockets, &mut output.readings);
+                self.sockets(sockets, output);
             }
         }
         if let Some(counters) = output.take(root.read_proc(&file("snmp"), UdpCounters::parse)) {
             count(counters, output);
         }
-        if let Some(interfaces) = output.take(root.read_proc(&file("dev"), network::interfaces)) {
+        if let Some(mut interfaces) = output.take(root.read_proc(&file("dev"), network::interfaces)) {
             let folder = root.sysfs.join("class/net");
-            let mut physical = interfaces;
-            physical.retain(|one| folder.join(&one.name).join("device").exists());
-            for one in self.busiest(&physical) {
+            interfaces.retain(|one| folder.join(&one.name).join("device").exists());
+            for one in self.busiest(&interfaces) {
                 interface(one, &mut output.readings);
             }
         }
@@ -90,7 +89,7 @@ impl Network {
         self.interfaces.iter().filter_map(by_name).collect()
     }
 
-    fn sockets(&mut self, mut sockets: Vec<UdpSocket>, out: &mut Vec<Reading>) {
+    fn sockets(&mut self, mut sockets: Vec<UdpSocket>, output: &mut SourceOutput) {
         // The list may contain a socket twice; a closing one has no inode.
         sockets.sort_unstable_by_key(|socket| (socket.inode, std::cmp::Reverse(socket.drops)));
         sockets.dedup_by_key(|socket| socket.inode);
@@ -108,11 +107,11 @@ impl Network {
         self.drop_counts
             .retain(|_, (_, seen)| self.polls - *seen < GONE_AFTER);
         self.polls += 1;
-        out.whole(&m::UDP_SOCKETS, [], sockets.len() as u64);
-        out.counter(&m::UDP_DROPS, [], self.total_drops);
+        output.whole(&m::UDP_SOCKETS, [], sockets.len() as u64);
+        output.whole(&m::UDP_DROPS, [], self.total_drops);
         let queues = || sockets.iter().map(|socket| socket.receive_queue);
-        out.whole(&m::UDP_QUEUE, ["all".into()], queues().sum::<u64>());
-        out.whole(&m::UDP_QUEUE, ["fullest".into()], queues().max());
+        output.whole(&m::UDP_QUEUE, ["all"], queues().sum::<u64>());
+        output.whole(&m::UDP_QUEUE, ["fullest"], queues().max());
     }
 }
 
@@ -156,9 +155,9 @@ mod tests {
     }
 
     fn poll(network: &mut Network, sockets: &[UdpSocket]) -> Vec<f64> {
-        let mut out = Vec::new();
-        network.sockets(sockets.to_vec(), &mut out);
-        out.iter()
+        let mut output = SourceOutput::default();
+        network.sockets(sockets.to_vec(), &mut output);
+        { output.readings.iter() }
             .filter_map(|reading| reading.value.number())
             .collect()
     }

@@ -1,17 +1,8 @@
-use super::{
-    disks::{self, BusyTimes},
-    filesystems::FileSystems,
-    poller::MountCache,
-    *,
-};
-use crate::{
-    polling::PollResult,
-    tick::{Poll, SampleContext, SourceOutput},
-};
-use faultline_core::{clock::Clock, supervisor::Stage};
-use faultline_kernel::{HostRoot, ProcessId, filesystem::Mounts};
-use faultline_metrics::{Metric, Problem, Reading, Stamp, Status, metrics::resources as m};
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use super::*;
+use crate::tick::{Poll, SampleContext};
+use faultline_core::supervisor::Stage;
+use faultline_metrics::{Metric, Stamp};
+use std::{fs, path::Path};
 
 const INTERVAL: Duration = Duration::from_secs(15);
 
