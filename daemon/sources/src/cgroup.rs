@@ -126,7 +126,7 @@ impl Cgroup {
         }
         let frozen = output.take(sample.frozen.clone()).flatten();
         context.process_state.frozen.set(frozen);
-        output.readings.flag(&c::FROZEN, [], frozen);
+        output.flag(&c::FROZEN, [], frozen);
         let io = sample.io.clone();
         add_readings(sample, self.own_pressure, output);
         for device in output.take(io).unwrap_or_default() {

@@ -32,7 +32,7 @@ use faultline_agave::{
 };
 use faultline_kernel::{HostRoot, ProcessId, parse::pid_stat::State};
 use faultline_metrics::{
-    Reading, ReadingList, Source, Stamp, Text,
+    Reading, Source, Stamp, Text,
     metrics::{process as p, recorded::PHASE_EVIDENCE, validator as v},
 };
 use faultline_phase::{Evidence, Phase, Process, Rules, Stage, Tracker, phase_name};
@@ -305,7 +305,7 @@ impl Poll for Conclusions {
         self.follow(context);
         let facts = self.source_facts(context);
         let mut evidence = self.evidence(context, &facts);
-        output.readings.flag(&p::UP, [], context.target.is_some());
+        output.flag(&p::UP, [], context.target.is_some());
         if let Some(target) = context.target {
             output.readings.push(self.info(context, target, &facts));
             if target.validator.is_some() {
@@ -374,19 +374,21 @@ fn is_stopped(context: &SampleContext<'_>) -> bool {
 /// Exports the phase, the time in each phase, and the evidence, from which a report derives the
 /// same phases.
 fn phase_readings(tracker: &Tracker, evidence: &Evidence, output: &mut SourceOutput) {
-    let readings = &mut output.readings;
     for phase in Phase::ALL {
-        let (name, seconds) = (phase.name(), tracker.time_in(phase).as_secs_f64());
         let is_on = Some(phase) == tracker.phase();
-        readings.flag(&v::PHASE, [name.into()], is_on);
-        readings.real(&v::PHASE_SECONDS, [name.into()], seconds);
+        output.flag(&v::PHASE, [phase.name()], is_on);
+        output.seconds(
+            &v::PHASE_SECONDS,
+            [phase.name()],
+            Some(tracker.time_in(phase)),
+        );
     }
-    readings.flag(&v::KEPT_UP, [], tracker.kept_up());
-    readings.flag(&v::STALLED, [], tracker.stalled());
+    output.flag(&v::KEPT_UP, [], tracker.kept_up());
+    output.flag(&v::STALLED, [], tracker.stalled());
     output.seconds(&v::SLOT_SECONDS, [], tracker.slot_time());
     if evidence.process != Process::None {
         let stopped = u64::from(evidence.process == Process::Stopped);
-        output.whole(&PHASE_EVIDENCE, ["stopped"], Some(stopped));
+        output.whole(&PHASE_EVIDENCE, ["stopped"], stopped);
         output.whole(&PHASE_EVIDENCE, ["slot"], evidence.slot);
         output.whole(&PHASE_EVIDENCE, ["tip"], evidence.tip);
     }

@@ -3,7 +3,7 @@
 use super::Registry;
 use crate::tick::{CpuTime, Poll, SampleContext, SourceOutput, Throttle};
 use faultline_kernel::{HostConstants, ProcessFiles, ProcessSample, parse::pid_stat::State};
-use faultline_metrics::{ReadingList, Source, metrics::process as p};
+use faultline_metrics::{Source, metrics::process as p};
 use std::time::Duration;
 
 const LIMIT_SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
@@ -41,7 +41,7 @@ impl Poll for Process {
                 output.problem(error);
             }
             let start = context.start_time(target.process);
-            output.readings.real(&p::START_TIME, [], start);
+            output.real(&p::START_TIME, [], start);
             if let Some(state) = sample.state {
                 context.process_state.state.set(Some(state));
                 read_state(state, &mut output);
@@ -69,7 +69,7 @@ fn read_state(state: State, output: &mut SourceOutput) {
     for other in State::NAMED {
         if let Some(name) = other.name() {
             let is_on = other == state;
-            output.readings.flag(&p::STATE, [name.into()], is_on);
+            output.flag(&p::STATE, [name], is_on);
         }
     }
 }
@@ -83,11 +83,9 @@ fn read(sample: ProcessSample, host: &HostConstants, output: &mut SourceOutput) 
         output.whole(&p::PAGE_FAULTS, ["major"], stat.majflt);
         output.whole(&p::PAGE_FAULTS, ["minor"], stat.minflt);
         for (mode, time) in [("user", stat.utime_ticks), ("system", stat.stime_ticks)] {
-            output
-                .readings
-                .real(&p::CPU, [mode.into()], time.map(ticks));
+            output.real(&p::CPU, [mode], time.map(ticks));
         }
-        output.whole(&p::THREADS, [], Some(stat.num_threads));
+        output.whole(&p::THREADS, [], stat.num_threads);
     }
     if let Some(status) = output.take(sample.status) {
         output.whole(&p::RESIDENT, ["anon"], status.rss_anon);
@@ -103,7 +101,7 @@ fn read(sample: ProcessSample, host: &HostConstants, output: &mut SourceOutput) 
     let score = output.take(sample.limits.oom_score);
     output.whole(&p::OOM_SCORE, [], score);
     if let Some(adj) = output.take(sample.limits.oom_score_adj) {
-        output.readings.real(&p::OOM_SCORE_ADJ, [], adj as f64);
+        output.real(&p::OOM_SCORE_ADJ, [], adj as f64);
     }
     let open = output.take(sample.limits.open_fds);
     output.whole(&p::OPEN_FDS, [], open);

@@ -3,7 +3,7 @@
 use super::Registry;
 use crate::tick::{Poll, SampleContext, SourceOutput};
 use faultline_kernel::{HostRoot, ProcessFiles, ReadError};
-use faultline_metrics::{Reading, ReadingList, Source, metrics::daemon as d};
+use faultline_metrics::{Reading, Source, metrics::daemon as d};
 use std::time::Duration;
 
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -32,11 +32,9 @@ impl Poll for Selfwatch {
             up: true,
             ..SourceOutput::default()
         };
-        output
-            .readings
-            .whole(&d::BUILD_INFO, [self.version.into()], 1);
+        output.whole(&d::BUILD_INFO, [self.version], 1);
         if self.demo {
-            output.readings.flag(&d::DEMO, [], true);
+            output.flag(&d::DEMO, [], true);
         }
         (self.extra_readings)(&mut output.readings);
         let files = match &mut self.files {
@@ -48,11 +46,11 @@ impl Poll for Selfwatch {
         };
         let hertz = context.host.clock_ticks_per_second as f64;
         let start = context.start_time(files.id());
-        output.readings.real(&d::SELF_START_TIME, [], start);
+        output.real(&d::SELF_START_TIME, [], start);
         if let Some(stat) = output.take(files.stat(&mut self.buffer)) {
             let cpu = stat.utime_ticks.zip(stat.stime_ticks);
             let cpu = cpu.map(|(user, system)| user.saturating_add(system) as f64 / hertz);
-            output.readings.real(&d::SELF_CPU, [], cpu);
+            output.real(&d::SELF_CPU, [], cpu);
             output.whole(&d::SELF_VIRTUAL, [], stat.vsize);
         }
         let resident = output

@@ -1,10 +1,14 @@
-use super::super::host::SharedMeminfo;
-use crate::tick::{LIMITS_INTERVAL, SampleContext, SourceOutput, Throttle};
+use crate::{
+    host::SharedMeminfo,
+    tick::{LIMITS_INTERVAL, SampleContext, SourceOutput, Throttle},
+};
 use faultline_kernel::{
     CgroupLevels, Level, LevelMemory, Limit, NumaFiles, ReadError, headroom::binding,
     parse::memory::Meminfo,
 };
-use faultline_metrics::{Metric, Reading, ReadingList, Status, Text, Value, metrics::memory as m};
+use faultline_metrics::{
+    Metric, Problem, Reading, ReadingList, Status, Text, Value, metrics::memory as m,
+};
 
 #[derive(Debug)]
 pub struct Headroom {
@@ -42,11 +46,8 @@ impl Headroom {
         for error in &cgroups.errors {
             output.problem(error);
         }
-        if output
-            .problems
-            .iter()
-            .any(|problem| problem.status == Status::Gone)
-        {
+        let is_gone = |problem: &Problem| problem.status == Status::Gone;
+        if output.problems.iter().any(is_gone) {
             return;
         }
         if self.settings.is_due(context.now) {
@@ -71,7 +72,7 @@ impl Headroom {
             write_level(level, cgroups.own_unreclaimable, output);
         }
         for high in &cgroups.high {
-            add_reading(&m::HIGH_HEADROOM, high, Some(high.headroom()), output);
+            add_reading(&m::HIGH_HEADROOM, high, high.headroom(), output);
             if levels.iter().all(|level| level.level != high.level) {
                 output.readings.push(info(high));
             }
@@ -99,23 +100,19 @@ impl Headroom {
             let commit_headroom = committed.map(|(limit, used)| limit.saturating_sub(used));
             output.whole(&m::COMMIT_HEADROOM, [], commit_headroom);
         }
-        output.readings.flag(&m::OOMD, [], self.oomd_running);
+        output.flag(&m::OOMD, [], self.oomd_running);
     }
 }
 
 fn write_level(level: &LevelMemory, own: Option<u64>, output: &mut SourceOutput) {
-    add_reading(&m::HEADROOM, level, Some(level.headroom()), output);
-    add_reading(&m::LEVEL_LIMIT, level, Some(level.limit), output);
-    add_reading(
-        &m::LEVEL_UNRECLAIMABLE,
-        level,
-        Some(level.unreclaimable),
-        output,
-    );
+    add_reading(&m::HEADROOM, level, level.headroom(), output);
+    add_reading(&m::LEVEL_LIMIT, level, level.limit, output);
+    let unreclaimable = level.unreclaimable;
+    add_reading(&m::LEVEL_UNRECLAIMABLE, level, unreclaimable, output);
     add_reading(&m::LEVEL_DIRTY, level, level.dirty, output);
     // Memory with swap includes the validator's own swap, which `own` lacks.
     if !matches!(level.level, Level::Cgroup(0) | Level::MemoryAndSwap(_)) {
-        let others = own.map(|own| level.unreclaimable.saturating_sub(own));
+        let others = own.map(|own| unreclaimable.saturating_sub(own));
         add_reading(&m::LEVEL_OTHERS, level, others, output);
     }
     output.readings.push(info(level));
@@ -132,16 +129,16 @@ fn write_binding(levels: &[LevelMemory], output: &mut SourceOutput) {
     };
     for level in levels {
         let binds = u64::from(level.level == binding.level);
-        add_reading(&m::BINDING, level, Some(binds), output);
+        add_reading(&m::BINDING, level, binds, output);
     }
-    output.whole(&m::EFFECTIVE_LIMIT, [], Some(binding.limit));
-    output.whole(&m::UNRECLAIMABLE, [], Some(binding.unreclaimable));
+    output.whole(&m::EFFECTIVE_LIMIT, [], binding.limit);
+    output.whole(&m::UNRECLAIMABLE, [], binding.unreclaimable);
 }
 
 fn add_reading(
     metric: &'static Metric,
     level: &LevelMemory,
-    value: Option<u64>,
+    value: impl Into<Option<u64>>,
     output: &mut SourceOutput,
 ) {
     output.readings.whole(metric, [label(level)], value);

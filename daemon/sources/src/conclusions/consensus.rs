@@ -5,7 +5,7 @@ use faultline_agave::{
     consensus::{Consensus, Evidence, Protocol},
 };
 use faultline_metrics::{
-    ReadingList, Stamp,
+    Stamp,
     metrics::{validator as v, votes::ADMISSION_SHORTFALL},
 };
 use std::time::Duration;
@@ -65,9 +65,7 @@ pub fn admission_shortfall(
         admission::shortfall(lamports, slot_seconds).filter(|_| is_near_tip)
     };
     let lamports = reported.or_else(by_balance);
-    output
-        .readings
-        .real(&ADMISSION_SHORTFALL, [], lamports.map(sol));
+    output.real(&ADMISSION_SHORTFALL, [], lamports.map(sol));
 }
 
 #[derive(Debug, Default)]
@@ -111,12 +109,11 @@ impl ConsensusState {
 }
 
 pub fn readings(consensus: &Consensus, output: &mut SourceOutput) {
-    let readings = &mut output.readings;
     for protocol in Protocol::ALL {
         let is_current = protocol == consensus.protocol;
-        readings.flag(&v::CONSENSUS, [protocol.name().into()], is_current);
+        output.flag(&v::CONSENSUS, [protocol.name()], is_current);
     }
-    readings.whole(&v::CONSENSUS_SIGN, [consensus.sign.name().into()], 1);
+    output.whole(&v::CONSENSUS_SIGN, [consensus.sign.name()], 1);
     output.whole(&v::ALPENGLOW_GENESIS_SLOT, [], consensus.genesis_slot);
     output.whole(&v::MIGRATION_SLOT, [], consensus.migration_slot);
 }
