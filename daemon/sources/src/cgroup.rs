@@ -3,12 +3,10 @@
 mod counters;
 mod headroom;
 
-use super::{
-    Registry,
-    host::{SharedMeminfo, minor_faults, pressure},
-};
 use crate::{
+    Registry,
     discovery::{FoundCgroup, TargetHandle},
+    host::{SharedMeminfo, minor_faults, pressure},
     tick::{BuildContext, LIMITS_INTERVAL, Poll, SampleContext, SourceOutput, Throttle},
 };
 use counters::Counters;
@@ -24,7 +22,6 @@ use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 /// Interval of locating the cgroups of a process that has not moved: mounts may change.
 const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
-#[derive(Debug)]
 struct Cgroup {
     following: TargetHandle,
     process: Option<ProcessId>,
@@ -196,14 +193,11 @@ fn add_readings(sample: CgroupSample, own_pressure: bool, output: &mut SourceOut
         let what = "pressure: the process is in no cgroup of version 2 below the topmost one";
         output.problems.push(Problem::absent(what));
     }
-    let usage = output.take(sample.memory_usage);
-    output.whole(&c::USAGE, [], usage);
-    let peak = output.take(sample.memory_peak);
-    output.whole(&c::PEAK, [], peak);
+    output.try_whole(&c::USAGE, [], sample.memory_usage);
+    output.try_whole(&c::PEAK, [], sample.memory_peak);
     let max = output.take(sample.memory_max).and_then(Limit::bytes);
     output.whole(&c::LIMIT, ["max"], max);
-    let high = output.take(sample.memory_high).and_then(Limit::bytes);
-    output.whole(&c::LIMIT, ["high"], high);
+    output.try_whole(&c::LIMIT, ["high"], sample.memory_high.map(Limit::bytes));
     let swap_max = match (sample.swap_max, sample.memory_and_swap_max) {
         (Ok(limit), _) => limit.bytes(),
         // Version 1 limits memory and swap together; the excess over the memory limit is swap's.
@@ -219,8 +213,7 @@ fn add_readings(sample: CgroupSample, own_pressure: bool, output: &mut SourceOut
         }
     };
     output.whole(&c::LIMIT, ["swap_max"], swap_max);
-    let swap = output.take(sample.swap_usage);
-    output.whole(&c::SWAP, [], swap);
+    output.try_whole(&c::SWAP, [], sample.swap_usage);
     if let Some(stat) = output.take(sample.memory_stat) {
         read_stat(&stat, output);
     }

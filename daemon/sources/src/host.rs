@@ -1,5 +1,5 @@
-use super::Registry;
 use crate::{
+    Registry,
     discovery::TargetHandle,
     tick::{BuildContext, LIMITS_INTERVAL, Poll, SampleContext, SourceOutput, Throttle},
 };
@@ -12,10 +12,10 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// `/proc/meminfo` for all sources. Clones share the open file and the result of the current tick.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct SharedMeminfo(Arc<Mutex<CachedMeminfo>>);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct CachedMeminfo {
     file: Option<OpenFile>,
     buffer: Vec<u8>,
@@ -44,7 +44,6 @@ impl SharedMeminfo {
     }
 }
 
-#[derive(Debug)]
 pub struct Host {
     files: HostFiles,
     memory: SharedMeminfo,
@@ -103,8 +102,7 @@ impl Poll for Host {
         pressure(&h::PRESSURE, "cpu", sample.cpu_pressure, &mut output);
         pressure(&h::PRESSURE, "memory", sample.memory_pressure, &mut output);
         pressure(&h::PRESSURE, "io", sample.io_pressure, &mut output);
-        let max_map_count = output.take(sample.max_map_count);
-        output.whole(&h::MAX_MAPS, [], max_map_count);
+        output.try_whole(&h::MAX_MAPS, [], sample.max_map_count);
         output
     }
 }
@@ -126,6 +124,6 @@ pub(super) fn pressure(
     }
 }
 
-pub(super) fn register(registry: &mut Registry, context: &BuildContext<'_>, memory: SharedMeminfo) {
+pub fn register(registry: &mut Registry, context: &BuildContext<'_>, memory: SharedMeminfo) {
     registry.sampler(Host::new(context.root, memory, context.following.clone()));
 }

@@ -1,14 +1,15 @@
 //! `stat`, `status` and `io` every tick; OOM scores, descriptors and their limit every 5 s.
 
-use super::Registry;
-use crate::tick::{CpuTime, Poll, SampleContext, SourceOutput, Throttle};
+use crate::{
+    Registry,
+    tick::{CpuTime, Poll, SampleContext, SourceOutput, Throttle},
+};
 use faultline_kernel::{HostConstants, ProcessFiles, ProcessSample, parse::pid_stat::State};
 use faultline_metrics::{Source, metrics::process as p};
 use std::time::Duration;
 
 const LIMIT_SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 
-#[derive(Debug)]
 struct Process {
     files: Option<ProcessFiles>,
     limits: Throttle,
@@ -98,15 +99,12 @@ fn read(sample: ProcessSample, host: &HostConstants, output: &mut SourceOutput) 
         output.whole(&p::IO_BYTES, ["read"], io.read_bytes);
         output.whole(&p::IO_BYTES, ["write"], io.write_bytes);
     }
-    let score = output.take(sample.limits.oom_score);
-    output.whole(&p::OOM_SCORE, [], score);
+    output.try_whole(&p::OOM_SCORE, [], sample.limits.oom_score);
     if let Some(adj) = output.take(sample.limits.oom_score_adj) {
         output.real(&p::OOM_SCORE_ADJ, [], adj as f64);
     }
-    let open = output.take(sample.limits.open_fds);
-    output.whole(&p::OPEN_FDS, [], open);
-    let max = output.take(sample.limits.max_fds).flatten();
-    output.whole(&p::MAX_FDS, [], max);
+    output.try_whole(&p::OPEN_FDS, [], sample.limits.open_fds);
+    output.try_whole(&p::MAX_FDS, [], sample.limits.max_fds);
 }
 
 pub fn register(registry: &mut Registry) {

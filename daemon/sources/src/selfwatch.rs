@@ -1,7 +1,9 @@
 //! The daemon's own resource use, every 5 s.
 
-use super::Registry;
-use crate::tick::{Poll, SampleContext, SourceOutput};
+use crate::{
+    Registry,
+    tick::{Poll, SampleContext, SourceOutput},
+};
 use faultline_kernel::{HostRoot, ProcessFiles, ReadError};
 use faultline_metrics::{Reading, Source, metrics::daemon as d};
 use std::time::Duration;
@@ -53,14 +55,12 @@ impl Poll for Selfwatch {
             output.real(&d::SELF_CPU, [], cpu);
             output.whole(&d::SELF_VIRTUAL, [], stat.vsize);
         }
-        let resident = output
-            .take(files.status(&mut self.buffer))
-            .and_then(|status| status.vm_rss);
-        output.whole(&d::SELF_RESIDENT, [], resident);
-        let open = output.take(files.open_fds());
-        output.whole(&d::SELF_OPEN_FDS, [], open);
-        let soft_limit = output.take(files.max_fds(&mut self.buffer)).flatten();
-        output.whole(&d::SELF_MAX_FDS, [], soft_limit);
+        let status = files.status(&mut self.buffer);
+        let resident = status.map(|status| status.vm_rss);
+        output.try_whole(&d::SELF_RESIDENT, [], resident);
+        output.try_whole(&d::SELF_OPEN_FDS, [], files.open_fds());
+        let soft_limit = files.max_fds(&mut self.buffer);
+        output.try_whole(&d::SELF_MAX_FDS, [], soft_limit);
         output
     }
 }

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct BuildContext<'a> {
     pub config: &'a Config,
     pub clock: Clock,
@@ -18,7 +18,7 @@ pub struct BuildContext<'a> {
     pub following: &'a TargetHandle,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct SampleContext<'a> {
     pub now: Stamp,
     pub target: Option<&'a Target>,
@@ -43,7 +43,7 @@ impl SampleContext<'_> {
 
 /// The process's state at this tick. A source fills it for later sources. `None` means not read at
 /// this tick.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct ProcessState {
     /// Of the main thread, from the process source.
     pub state: Cell<Option<State>>,
@@ -140,6 +140,17 @@ impl SourceOutput {
         self.readings.whole(metric, labels.map(Into::into), value);
     }
 
+    /// As `whole`. An error becomes a problem of the output.
+    pub fn try_whole<const N: usize>(
+        &mut self,
+        metric: &'static Metric,
+        labels: [&'static str; N],
+        result: Result<impl Into<Option<u64>>, ReadError>,
+    ) {
+        let value = self.take(result).and_then(Into::into);
+        self.whole(metric, labels, value);
+    }
+
     pub fn real<const N: usize>(
         &mut self,
         metric: &'static Metric,
@@ -171,7 +182,6 @@ impl SourceOutput {
 /// Read interval of limits and settings, which rarely change.
 pub const LIMITS_INTERVAL: Duration = Duration::from_secs(15);
 
-#[derive(Debug)]
 pub struct Throttle {
     interval: Duration,
     last: Option<Stamp>,
