@@ -9,8 +9,8 @@ mod socket;
 
 pub use poller::Poller;
 
-use super::Registry;
 use crate::{
+    Registry,
     discovery::TargetHandle,
     tick::{BuildContext, Poll, SampleContext, SourceOutput},
 };
@@ -25,7 +25,7 @@ use faultline_metrics::{Problem, Source, Stamp, metrics::votes as m};
 use std::{net::SocketAddr, path::PathBuf};
 
 /// The poll target: the pollers' view of the followed process.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct PollTarget {
     pub process: ProcessId,
     pub rpc_port: Option<u16>,
@@ -59,7 +59,7 @@ pub fn target_lookup(following: &TargetHandle) -> PollTargetLookup {
 }
 
 /// Facts from the admin socket. Each poll publishes a new value.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct AdminFacts {
     /// Facts of another process than the followed one are out of date.
     pub process: ProcessId,
@@ -129,11 +129,7 @@ impl Poll for Admin {
 }
 
 /// The caller creates `facts`, because the pollers of JSON-RPC read it too.
-pub(super) fn register(
-    registry: &mut Registry,
-    context: &BuildContext<'_>,
-    facts: &Latest<AdminFacts>,
-) {
+pub fn register(registry: &mut Registry, context: &BuildContext<'_>, facts: &Latest<AdminFacts>) {
     let config = &context.config.admin;
     if !config.enabled {
         return;

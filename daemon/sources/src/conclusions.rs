@@ -4,15 +4,13 @@
 mod consensus;
 mod slots;
 
-use super::{
+use crate::{
     admin::AdminFacts,
+    discovery::Target,
     distance::DistanceEvidence,
     rpc::{self, RpcFacts, identity_of},
-    votes::{self, VoteFacts},
-};
-use crate::{
-    discovery::Target,
     tick::{Poll, SampleContext, SourceOutput},
+    votes::{self, VoteFacts},
 };
 use faultline_core::{config, hub::Latest};
 use faultline_datapoints::{
@@ -60,7 +58,7 @@ pub struct Conclusions {
 }
 
 /// The pollers' facts about the current process.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 struct SourceFacts {
     now: Stamp,
     rpc: Option<Arc<RpcFacts>>,

@@ -1,7 +1,9 @@
 //! The datapoints of the validator, from pushes or from its log, and the state of the log reader.
 
-use super::Registry;
-use crate::tick::{BuildContext, Poll, SampleContext, SourceOutput};
+use crate::{
+    Registry,
+    tick::{BuildContext, Poll, SampleContext, SourceOutput},
+};
 use faultline_datapoints::{
     forward,
     ingest::{Listener, Meter},

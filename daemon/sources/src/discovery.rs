@@ -86,7 +86,6 @@ struct SearchContext<'a> {
 
 type SearchResult = Result<Target, Vec<Problem>>;
 
-#[derive(Debug)]
 pub struct Finder {
     root: HostRoot,
     clock: Clock,

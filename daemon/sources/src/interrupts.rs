@@ -2,8 +2,8 @@
 //! megabytes, so a thread reads it. Of each CPU only the totals are exported, because kinds by CPU
 //! would be thousands of series.
 
-use super::Registry;
 use crate::{
+    Registry,
     discovery::thread_named,
     polling::{PollResult, PolledSource},
     tick::{BuildContext, Poll, SampleContext, SourceOutput},
@@ -61,7 +61,7 @@ impl Poll for Interrupts {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Reader {
     interrupts: Totals,
     softirqs: Totals,
@@ -134,13 +134,13 @@ fn read(root: &HostRoot, file: &str, output: &mut SourceOutput) -> Option<CpuTab
 }
 
 /// Counts since the first sample.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Totals {
     cpus: BTreeMap<u32, [Counter; 2]>,
     rows: BTreeMap<String, Counter>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 struct Counter {
     last: u32,
     total: u64,

@@ -54,7 +54,6 @@ impl<T: Clone> Timestamped<T> {
     }
 }
 
-#[derive(Debug)]
 pub struct PollTimer {
     clock: Clock,
     schedule: Schedule,
@@ -99,7 +98,6 @@ impl PollTimer {
     }
 }
 
-#[derive(Debug)]
 pub struct PollResult {
     pub at: Stamp,
     /// Of the machine. Exported after the process's end too, because a full disk may have caused
@@ -115,7 +113,6 @@ pub struct PollResult {
 const MAX_SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Exports the latest result of a poller, while it is fresh.
-#[derive(Debug)]
 pub struct PolledSource {
     source: Source,
     poll_interval: Duration,
@@ -171,7 +168,7 @@ impl Poll for PolledSource {
 
 /// Logs changes of a source's absent and gone problems. The tick logs other problems, and when the
 /// source goes up or down.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct ProblemLog(Vec<(bool, Status)>);
 
 impl ProblemLog {

@@ -8,8 +8,8 @@ mod network;
 
 pub use filesystems::{FileSystemUsage, Folder, UnavailableFolder, inspect};
 
-use super::Registry;
 use crate::{
+    Registry,
     discovery::{Target, TargetHandle},
     polling::{PollResult, PollTimer, PolledSource},
     tick::{BuildContext, SourceOutput},
@@ -29,7 +29,7 @@ use std::{sync::Arc, time::Duration};
 /// Maximum concurrent calls: one per folder, which may all hang, and some of an earlier process.
 pub const MAX_CALLS: usize = filesystems::MAX_FOLDERS + 4;
 
-pub(super) fn register(registry: &mut Registry, context: &BuildContext<'_>) {
+pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
     let config = &context.config.host;
     if !config.enabled {
         return;
@@ -160,7 +160,7 @@ impl Poller {
 
 /// The mounts of the last process, which are unreadable after its end. The daemon's own mounts have
 /// other options.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct MountCache(Option<(ProcessId, Vec<Mount>)>);
 
 impl MountCache {

@@ -13,11 +13,11 @@ pub use client::{Client, Failure, Readiness};
 pub use poller::{Poller, connect_address, server};
 pub use probe::Probe;
 
-use super::{
+use crate::{
     Registry,
     admin::{AdminFacts, PollTargetLookup, target_lookup},
+    tick::{BuildContext, Poll, SampleContext, SourceOutput},
 };
-use crate::tick::{BuildContext, Poll, SampleContext, SourceOutput};
 use faultline_agave::{
     PublicKey,
     rpc::{EpochInfo, Health, NodeVersion},
@@ -37,7 +37,7 @@ pub(super) const MAX_BLOCKING_CALLS: usize = 4;
 
 /// Each poll publishes a new value. Slots, health and transactions expire after two polls
 /// without renewal. Identity and version expire after three of their polls and 10 s.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct RpcFacts {
     pub process: ProcessId,
     pub at: Stamp,
@@ -214,7 +214,7 @@ impl Poll for Rpc {
     }
 }
 
-pub(super) fn register(
+pub fn register(
     registry: &mut Registry,
     context: &BuildContext<'_>,
     admin: &Latest<AdminFacts>,

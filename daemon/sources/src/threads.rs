@@ -3,8 +3,10 @@
 
 mod pools;
 
-use super::Registry;
-use crate::tick::{BuildContext, CpuTime, Poll, SampleContext, SourceOutput};
+use crate::{
+    Registry,
+    tick::{BuildContext, CpuTime, Poll, SampleContext, SourceOutput},
+};
 use faultline_core::config;
 use faultline_kernel::{
     HostConstants, HostRoot, ProcessFiles, ProcessId, ReadDepth, ReadError, Threads as Reader,
@@ -29,7 +31,6 @@ const COMPLETE_INTERVAL: Duration = Duration::from_secs(60);
 /// In the order of [`Totals::faults`].
 const FAULT_KINDS: [&str; 2] = ["major", "minor"];
 
-#[derive(Debug)]
 struct Threads {
     config: config::Threads,
     descriptors: usize,
@@ -37,7 +38,6 @@ struct Threads {
     buffer: Vec<u8>,
 }
 
-#[derive(Debug)]
 struct FollowedProcess {
     process: ProcessId,
     /// `None` before the first read and after a failed one: it is reopened, and the sums stay.

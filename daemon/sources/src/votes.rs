@@ -12,14 +12,12 @@ mod vote_facts;
 pub use poller::Poller;
 pub(crate) use vote_facts::sol;
 
-use super::{
+use crate::{
     Registry,
     admin::{AdminFacts, target_lookup},
     distance::DistanceEvidence,
-    rpc,
-};
-use crate::{
     polling::Timestamped,
+    rpc,
     tick::{BuildContext, Poll, SampleContext, SourceOutput},
 };
 use cluster::VersionShares;
@@ -42,7 +40,7 @@ use std::{
     time::Duration,
 };
 
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Handle {
     facts: Latest<VoteFacts>,
     pub(crate) consensus: Latest<(ProcessId, Consensus)>,
@@ -120,7 +118,7 @@ pub struct VoteFacts {
     scan_due: Option<Duration>,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Clone, Copy, Default)]
 struct ReadingContext {
     /// A processed bank newer than the last round's, if known.
     newest: Option<EpochInfo>,
@@ -199,7 +197,7 @@ impl Poll for Votes {
     }
 }
 
-pub(super) fn register(
+pub fn register(
     registry: &mut Registry,
     context: &BuildContext<'_>,
     intake: &Intake,

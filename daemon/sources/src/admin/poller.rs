@@ -27,7 +27,7 @@ const INVALID_PARAMS: i64 = -32602;
 /// The admission changes with transfers and with epochs.
 const ADMISSION_INTERVAL: Duration = Duration::from_secs(60);
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(super) struct PollIntervals {
     /// Used until the start is over. A new process is noticed after at most this time.
     pub starting: Duration,
@@ -200,7 +200,7 @@ impl Poller {
 }
 
 /// The last responses of one process.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 struct ProcessCache {
     process: ProcessId,
     /// When the last poll ended; initially the start.

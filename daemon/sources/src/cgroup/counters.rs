@@ -4,13 +4,12 @@ use faultline_metrics::{Kind, Reading, Value};
 
 /// Excludes what the new cgroup had counted before the move. An exported counter falls only if a
 /// cgroup is recreated.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Counters {
     reported: Vec<Reading>,
     offsets: Vec<Offset>,
 }
 
-#[derive(Debug)]
 struct Offset {
     /// The last value reported for the earlier cgroup.
     before: Reading,

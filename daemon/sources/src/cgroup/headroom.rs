@@ -10,7 +10,6 @@ use faultline_metrics::{
     Metric, Problem, Reading, ReadingList, Status, Text, Value, metrics::memory as m,
 };
 
-#[derive(Debug)]
 pub struct Headroom {
     meminfo: SharedMeminfo,
     settings: Throttle,

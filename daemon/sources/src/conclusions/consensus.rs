@@ -20,7 +20,7 @@ const MIN_GAP_DURATION: Duration = Duration::from_secs(3);
 /// migration.
 const TOWER_MAX_AGE: Duration = Duration::from_secs(60);
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Clone, Copy, Default)]
 struct CommitmentGap {
     /// Start of the gap, and the finalized slot then.
     since: Option<(Stamp, u64)>,
@@ -68,7 +68,7 @@ pub fn admission_shortfall(
     output.real(&ADMISSION_SHORTFALL, [], lamports.map(sol));
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct ConsensusState {
     gap: CommitmentGap,
     current: Option<Consensus>,

@@ -18,7 +18,7 @@ const TIP_MAX_AGE: Duration = Duration::from_secs(5);
 /// A fork switch moves the own slot back by less than this, the purge at a migration's end by more.
 const MIN_PURGED_SLOTS: u64 = 32;
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Clone, Copy, Default)]
 pub struct SlotTracker {
     rpc_at: Option<Stamp>,
     push_at: Option<Stamp>,

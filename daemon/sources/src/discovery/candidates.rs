@@ -137,7 +137,7 @@ pub fn user(root: &HostRoot, process: ProcessId) -> Option<u32> {
     root.read_proc(&status, pid_status::effective_uid).ok()?
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct PreviousUsers {
     /// The process found last; it may end before it is followed.
     found: Option<(ProcessId, u32)>,

@@ -28,7 +28,6 @@ const LATER_INTERVAL: Duration = Duration::from_secs(10);
 /// plus this. The excess of a descendant is its anonymous memory minus the process's own.
 const MIN_EXCESS_BYTES: u64 = 32 << 20;
 
-#[derive(Debug)]
 pub struct InspectionTimer {
     started_at: Stamp,
     last: Option<Stamp>,
@@ -56,7 +55,6 @@ impl InspectionTimer {
     }
 }
 
-#[derive(Debug)]
 pub struct Descendants {
     own: PidStat,
     pub descendants: Vec<PidStat>,

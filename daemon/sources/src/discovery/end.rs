@@ -23,7 +23,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// the signal. The process then needs many seconds to free hundreds of GB.
 const MAX_EXIT_TIME: Duration = Duration::from_secs(60);
 
-#[derive(Debug)]
 pub struct Watch {
     /// Since Linux 5.3. `None` in a sandbox or for another pid namespace: `stat` is polled.
     pub pidfd: Option<OwnedFd>,
@@ -66,7 +65,6 @@ impl Watch {
 
 /// Watches `oom_kill` of the process's cgroup, or of the host if that is unreadable. The host's
 /// count includes other processes.
-#[derive(Debug)]
 pub struct OomKillWatch {
     process: ProcessId,
     events: Option<PathBuf>,

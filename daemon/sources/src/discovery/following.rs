@@ -35,7 +35,7 @@ pub struct Report {
 }
 
 /// OOM kill counts from ticks.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub(super) struct OomKills {
     pub host: Option<u64>,
     pub cgroup: Option<FoundCgroup>,
@@ -50,16 +50,14 @@ pub struct FoundCgroup {
 }
 
 /// Cheap to clone. The lock is only held for a copy.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct TargetHandle(Arc<Shared>);
 
-#[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
     searched: Condvar,
 }
 
-#[derive(Debug)]
 pub(super) struct State {
     pub current: Option<Arc<Target>>,
     /// The process of `current`, for tasks that wait for a change.

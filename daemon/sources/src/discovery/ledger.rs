@@ -16,7 +16,6 @@ use faultline_metrics::{Problem, Status};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 
-#[derive(Debug)]
 pub struct LedgerSearch {
     folder: PathBuf,
     previous_users: PreviousUsers,

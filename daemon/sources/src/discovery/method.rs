@@ -19,7 +19,6 @@ use std::{path::Path, time::Duration};
 /// A lone candidate without a validator's threads is accepted after this time.
 const ACCEPT_PENDING_AFTER: Duration = Duration::from_secs(3);
 
-#[derive(Debug)]
 pub enum Method {
     Scan(Scan),
     Pid(PidSearch),
@@ -100,7 +99,7 @@ impl Method {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Scan {
     pending: Option<(ProcessId, Stamp)>,
     previous_users: PreviousUsers,
@@ -171,7 +170,6 @@ fn successors(
 /// The first search accepts any process with this pid, or the validator below it, because a wrapper
 /// or start script stays its parent. Pids are reused, so later searches accept only a validator or
 /// the same program.
-#[derive(Debug)]
 pub struct PidSearch {
     pid: u32,
     with_descendants: bool,
@@ -251,7 +249,6 @@ fn is_same(before: &Target, now: &Target) -> bool {
 
 /// The full name. The kernel keeps 15 bytes; the rest is compared with the file name of `argv[0]`
 /// or the executable.
-#[derive(Debug)]
 pub struct NameSearch {
     name: String,
 }

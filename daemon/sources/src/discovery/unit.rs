@@ -31,7 +31,6 @@ const MAX_FOLDERS: usize = 4096;
 /// Cgroup depth to search for processes: a unit with `Delegate=` may make cgroups of its own.
 const DEPTH_BELOW_UNIT: u32 = 3;
 
-#[derive(Debug)]
 pub struct UnitSearch {
     name: String,
     folder: Option<PathBuf>,

@@ -50,7 +50,7 @@ impl DiskRole {
 }
 
 /// Busy time of each disk at the last poll, and the uptime of that poll.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct BusyTimes(HashMap<Device, (Duration, Duration)>);
 
 impl BusyTimes {

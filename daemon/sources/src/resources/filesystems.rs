@@ -37,7 +37,7 @@ pub struct Folder {
     pub path: PathBuf,
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct FolderPaths {
     pub folders: Vec<Folder>,
     pub udp_ports: Option<Vec<RangeInclusive<u16>>>,
@@ -87,13 +87,12 @@ fn purpose(what: &'static str) -> &'static str {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct FileSystems {
     pub polls: Vec<FolderPoll>,
     growth: HashMap<Device, Growth>,
 }
 
-#[derive(Debug)]
 pub struct FolderPoll {
     folder: Folder,
     pub pending_call: Option<JoinHandle<Result<FileSystem, FileSystemError>>>,
@@ -199,20 +198,19 @@ impl FileSystems {
         for (usage, disks) in usages.iter().zip(disks) {
             let mount = &usage.system.mount;
             let purposes = Vec::from_iter(usage.purposes.iter().copied()).join(",");
+            let purposes = Text::from(purposes);
             let mount_point = Text::from(faultline_text::path(&mount.mount_point));
-            let mount_labels = [mount_point, purposes.into()];
-            let [mount_point, purposes] = mount_labels.clone();
-            let fs_type = Text::from(mount.fs_type.clone());
+            let labels = || [mount_point.clone(), purposes.clone()];
+            let fs_type = mount.fs_type.clone().into();
             let disk = disks.first().map(|disk| disk.name.clone());
-            let labels = [
-                mount_point,
-                purposes,
-                fs_type,
-                disk.unwrap_or_default().into(),
-            ];
-            out.flag(&m::FILESYSTEM, labels, true);
+            let disk = disk.unwrap_or_default().into();
+            out.flag(
+                &m::FILESYSTEM,
+                [mount_point.clone(), purposes.clone(), fs_type, disk],
+                true,
+            );
             let age = now.since(usage.at);
-            out.real(&m::FILESYSTEM_AGE, mount_labels.clone(), age.as_secs_f64());
+            out.real(&m::FILESYSTEM_AGE, labels(), age.as_secs_f64());
             let Some(space) = usage.system.space else {
                 continue;
             };
@@ -223,20 +221,17 @@ impl FileSystems {
             if age < interval {
                 growth.add(usage.at.uptime, space.avail, space.size);
             }
-            out.whole(&m::FILESYSTEM_SIZE, mount_labels.clone(), space.size);
-            out.whole(&m::FILESYSTEM_AVAIL, mount_labels.clone(), space.avail);
-            out.real(
-                &m::FILESYSTEM_UNTIL_FULL,
-                mount_labels.clone(),
-                growth.until_full(),
-            );
+            out.whole(&m::FILESYSTEM_SIZE, labels(), space.size);
+            out.whole(&m::FILESYSTEM_AVAIL, labels(), space.avail);
+            let until_full = growth.until_full();
+            out.real(&m::FILESYSTEM_UNTIL_FULL, labels(), until_full);
             if let Some((all, free)) = space.inodes {
-                out.whole(&m::FILESYSTEM_INODES, mount_labels.clone(), all);
-                out.whole(&m::FILESYSTEM_INODES_FREE, mount_labels.clone(), free);
+                out.whole(&m::FILESYSTEM_INODES, labels(), all);
+                out.whole(&m::FILESYSTEM_INODES_FREE, labels(), free);
             }
             // The daemon's own mounts may be read-only for it alone (ProtectSystem, :ro of a container).
             if usage.system.of_process {
-                out.flag(&m::FILESYSTEM_READ_ONLY, mount_labels, mount.is_read_only());
+                out.flag(&m::FILESYSTEM_READ_ONLY, labels(), mount.is_read_only());
             }
         }
     }

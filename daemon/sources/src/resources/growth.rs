@@ -9,7 +9,7 @@ const MIN_FILLING_TIME: Duration = Duration::from_secs(10 * 60);
 const MAX_PREDICTION: Duration = Duration::from_secs(365 * 86_400);
 
 /// (uptime, available bytes) of the last polls.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Growth(VecDeque<(Duration, u64)>);
 
 impl Growth {

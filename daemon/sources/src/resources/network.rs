@@ -19,7 +19,7 @@ const MAX_INTERFACES: usize = 4;
 const GONE_AFTER: u64 = 4;
 
 /// Drops of the process's sockets since the first poll, including sockets closed since.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Network {
     process: Option<ProcessId>,
     polls: u64,

@@ -12,7 +12,7 @@ use std::time::Duration;
 const SLOW_FACTOR: u32 = 5;
 
 /// The last responses of one process.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct ResponseCache {
     pub process: ProcessId,
     at: Stamp,

@@ -99,7 +99,7 @@ impl Failure {
 }
 
 /// Keeps one connection. Clones share it.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Client {
     http: legacy::Client<Connector, Full<Bytes>>,
     limit: usize,

@@ -30,7 +30,7 @@ const FAILURE_KINDS: [&str; 7] = [
     "connection",
 ];
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct ProbeCounters {
     method: &'static str,
     time: Histogram,

@@ -26,7 +26,7 @@ const MAX_POOLS: usize = 150;
 const OTHER: &str = "other";
 const EXITED: &str = "exited";
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Totals {
     /// Major and minor.
     pub faults: [u64; 2],
@@ -106,7 +106,6 @@ impl Totals {
 }
 
 /// Threads whose names differ only in a number.
-#[derive(Debug)]
 pub struct Pool {
     pub name: Arc<str>,
     pub threads: u64,
@@ -121,14 +120,13 @@ pub struct Pool {
 type ThreadKey = (u32, u64);
 
 /// A thread at its last read.
-#[derive(Debug)]
 struct TrackedThread {
     thread: ThreadKey,
     last: Totals,
     read_number: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Pools {
     pub pools: Vec<Pool>,
     by_comm: HashMap<Comm, usize>,

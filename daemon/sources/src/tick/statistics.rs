@@ -7,7 +7,7 @@ use faultline_metrics::{
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct SourceStatistics {
     up: bool,
     took: Duration,
@@ -18,7 +18,6 @@ struct SourceStatistics {
     logged: (Stamp, u32),
 }
 
-#[derive(Debug)]
 pub struct Statistics {
     by_source: BTreeMap<Source, SourceStatistics>,
     ticks: u64,
