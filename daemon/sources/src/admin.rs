@@ -112,10 +112,6 @@ struct Admin {
 }
 
 impl Poll for Admin {
-    fn source(&self) -> Source {
-        Source::AdminRpc
-    }
-
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut output = SourceOutput::default();
         let process = context.process();
@@ -137,10 +133,13 @@ pub fn register(registry: &mut Registry, context: &BuildContext<'_>, facts: &Lat
     let lookup = target_lookup(context.following);
     let poller = Poller::new(config, context.clock, lookup, facts.clone());
     registry.validator_poller(|stop| poller.run(stop));
-    registry.sampler(Admin {
-        facts: facts.clone(),
-        last_reported: None,
-    });
+    registry.sampler(
+        Source::AdminRpc,
+        Admin {
+            facts: facts.clone(),
+            last_reported: None,
+        },
+    );
 }
 
 #[cfg(test)]

@@ -153,10 +153,6 @@ fn device_name(root: &HostRoot, device: &Device) -> Text {
 }
 
 impl Poll for Cgroup {
-    fn source(&self) -> Source {
-        Source::Cgroup
-    }
-
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut output = SourceOutput::with_capacity(96);
         let process = context.process();
@@ -268,19 +264,22 @@ fn read_stat(stat: &MemoryStat, output: &mut SourceOutput) {
 }
 
 pub fn register(registry: &mut Registry, context: &BuildContext<'_>, memory: &SharedMeminfo) {
-    registry.sampler(Cgroup {
-        following: context.following.clone(),
-        process: None,
-        locator: None,
-        followed: None,
-        own_pressure: false,
-        path: None,
-        memory: memory.clone(),
-        headroom: Headroom::new(memory.clone()),
-        limits: Throttle::every(LIMITS_INTERVAL),
-        devices: HashMap::new(),
-        buffer: Vec::new(),
-        counters: Counters::default(),
-        counters_cgroup: None,
-    });
+    registry.sampler(
+        Source::Cgroup,
+        Cgroup {
+            following: context.following.clone(),
+            process: None,
+            locator: None,
+            followed: None,
+            own_pressure: false,
+            path: None,
+            memory: memory.clone(),
+            headroom: Headroom::new(memory.clone()),
+            limits: Throttle::every(LIMITS_INTERVAL),
+            devices: HashMap::new(),
+            buffer: Vec::new(),
+            counters: Counters::default(),
+            counters_cgroup: None,
+        },
+    );
 }

@@ -30,7 +30,7 @@ use faultline_agave::{
 };
 use faultline_kernel::{HostRoot, ProcessId, parse::pid_stat::State};
 use faultline_metrics::{
-    Reading, Source, Stamp, Text,
+    Reading, Stamp, Text,
     metrics::{process as p, recorded::PHASE_EVIDENCE, validator as v},
 };
 use faultline_phase::{Evidence, Phase, Process, Rules, Stage, Tracker, phase_name};
@@ -290,10 +290,6 @@ impl Conclusions {
 }
 
 impl Poll for Conclusions {
-    fn source(&self) -> Source {
-        Source::Conclusions
-    }
-
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut output = SourceOutput {
             up: true,

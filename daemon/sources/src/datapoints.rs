@@ -19,10 +19,6 @@ struct Datapoints {
 }
 
 impl Poll for Datapoints {
-    fn source(&self) -> Source {
-        Source::Datapoints
-    }
-
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         // Problems of pushes are states, so every tick reports them.
         let mut output = SourceOutput {
@@ -54,11 +50,14 @@ pub fn register(
     forward: Option<forward::Handle>,
 ) {
     if context.config.ingest.enabled || context.config.log.is_some() {
-        registry.sampler(Datapoints {
-            intake: intake.clone(),
-            meter: listener.as_ref().map(Listener::meter),
-            forward,
-        });
+        registry.sampler(
+            Source::Datapoints,
+            Datapoints {
+                intake: intake.clone(),
+                meter: listener.as_ref().map(Listener::meter),
+                forward,
+            },
+        );
     }
     if let Some(listener) = listener {
         registry.on_start(|stage| {
@@ -71,10 +70,6 @@ pub fn register(
 struct Log(StatusHandle);
 
 impl Poll for Log {
-    fn source(&self) -> Source {
-        Source::Log
-    }
-
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let status = self.0.snapshot();
         let unanswered = status.unanswered(context.now);
@@ -97,6 +92,6 @@ pub fn register_log(
     let tail = LogTail::build(log, intake.clone(), context.clock);
     let status = tail.status();
     registry.on_start(|stage| tail.start(stage));
-    registry.sampler(Log(status.clone()));
+    registry.sampler(Source::Log, Log(status.clone()));
     Some(status)
 }

@@ -304,7 +304,7 @@ impl Finder {
         if let Some((before, reason)) = self.ended.take()
             && before.process != target.process
         {
-            count(&mut state.report.restarts, reason);
+            state.report.restarts[reason as usize] += 1;
         }
         state.report.problems = self.method.target_problems(&target);
         state.current = Some(Arc::clone(&target));
@@ -325,7 +325,7 @@ impl Finder {
             state.current = None;
             state.report.ended = Some((target.process, reason));
             state.process.send_replace(None);
-            count(&mut state.report.ends, reason);
+            state.report.ends[reason as usize] += 1;
         }
         self.ended = Some((target, reason));
     }
@@ -349,10 +349,6 @@ impl Finder {
         self.last_logged.clone_from(&message);
         Some(message)
     }
-}
-
-fn count(counts: &mut [(EndReason, u64)], reason: EndReason) {
-    counts[reason as usize].1 += 1;
 }
 
 #[cfg(test)]

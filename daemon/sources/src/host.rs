@@ -65,10 +65,6 @@ impl Host {
 }
 
 impl Poll for Host {
-    fn source(&self) -> Source {
-        Source::Host
-    }
-
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut output = SourceOutput::with_capacity(24);
         let memory = self.memory.at(context);
@@ -125,5 +121,8 @@ pub(super) fn pressure(
 }
 
 pub fn register(registry: &mut Registry, context: &BuildContext<'_>, memory: SharedMeminfo) {
-    registry.sampler(Host::new(context.root, memory, context.following.clone()));
+    registry.sampler(
+        Source::Host,
+        Host::new(context.root, memory, context.following.clone()),
+    );
 }

@@ -40,10 +40,6 @@ struct Interrupts {
 }
 
 impl Poll for Interrupts {
-    fn source(&self) -> Source {
-        self.polled.source()
-    }
-
     fn every(&self) -> Option<Duration> {
         match *self.reader.lock() {
             Some(_) => Some(INTERVAL),
@@ -211,11 +207,14 @@ pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
     }
     let latest = Latest::default();
     let reader = Arc::new(Mutex::new(Some(Reader::default())));
-    registry.sampler(Interrupts {
-        reader: Arc::clone(&reader),
-        latest: latest.clone(),
-        polled: PolledSource::new(Source::Interrupts, INTERVAL, latest.clone()),
-    });
+    registry.sampler(
+        Source::Interrupts,
+        Interrupts {
+            reader: Arc::clone(&reader),
+            latest: latest.clone(),
+            polled: PolledSource::new(INTERVAL, latest.clone()),
+        },
+    );
     let (root, clock) = (context.root.clone(), context.clock);
     let following = context.following.clone();
     registry.on_start(move |stage| {
@@ -325,7 +324,7 @@ mod tests {
             following: &finder.following(),
         };
         register(&mut registry, &context);
-        let mut sampler = registry.samplers.remove(0);
+        let mut sampler = registry.samplers.remove(0).1;
         let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
         registry.start(&mut stage).unwrap();
         let (send, sampled) = channel();

@@ -31,6 +31,7 @@ use faultline_core::{
     supervisor::{Stage, Stop},
 };
 use faultline_datapoints::{forward, ingest::Listener, validator::intake::Intake};
+use faultline_metrics::Source;
 use futures_util::{
     FutureExt,
     future::{BoxFuture, join_all},
@@ -44,14 +45,14 @@ type Task = Box<dyn FnOnce(Stop) -> BoxFuture<'static, ()> + Send>;
 #[derive(Default)]
 pub struct Registry {
     /// In polling order.
-    pub samplers: Vec<Box<dyn Poll>>,
+    pub samplers: Vec<(Source, Box<dyn Poll>)>,
     start_hooks: Vec<StartHook>,
     validator_pollers: Vec<Task>,
 }
 
 impl Registry {
-    pub(crate) fn sampler(&mut self, sampler: impl Poll + 'static) {
-        self.samplers.push(Box::new(sampler));
+    pub(crate) fn sampler(&mut self, source: Source, sampler: impl Poll + 'static) {
+        self.samplers.push((source, Box::new(sampler)));
     }
 
     /// `start` adds a thread or task to the stage of the sources.
@@ -115,13 +116,16 @@ pub fn register(
     let rpc = rpc::register(registry, context, &admin);
     let votes = votes::register(registry, context, intake, &rpc, &admin);
     admin::register(registry, context, &admin);
-    registry.sampler(Conclusions::new(
-        latest_config,
-        intake.clone(),
-        rpc.clone(),
-        votes,
-        admin.clone(),
-        log,
-    ));
+    registry.sampler(
+        Source::Conclusions,
+        Conclusions::new(
+            latest_config,
+            intake.clone(),
+            rpc.clone(),
+            votes,
+            admin.clone(),
+            log,
+        ),
+    );
     (rpc, admin)
 }

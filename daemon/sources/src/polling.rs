@@ -114,16 +114,14 @@ const MAX_SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Exports the latest result of a poller, while it is fresh.
 pub struct PolledSource {
-    source: Source,
     poll_interval: Duration,
     latest: Latest<PollResult>,
     last_reported: Option<Stamp>,
 }
 
 impl PolledSource {
-    pub fn new(source: Source, poll_interval: Duration, latest: Latest<PollResult>) -> Self {
+    pub fn new(poll_interval: Duration, latest: Latest<PollResult>) -> Self {
         PolledSource {
-            source,
             poll_interval,
             latest,
             last_reported: None,
@@ -132,10 +130,6 @@ impl PolledSource {
 }
 
 impl Poll for PolledSource {
-    fn source(&self) -> Source {
-        self.source
-    }
-
     fn every(&self) -> Option<Duration> {
         Some(self.poll_interval.min(MAX_SAMPLE_INTERVAL))
     }

@@ -17,10 +17,6 @@ struct Process {
 }
 
 impl Poll for Process {
-    fn source(&self) -> Source {
-        Source::Process
-    }
-
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut output = SourceOutput::with_capacity(32);
         let Some(target) = context.target else {
@@ -108,9 +104,12 @@ fn read(sample: ProcessSample, host: &HostConstants, output: &mut SourceOutput) 
 }
 
 pub fn register(registry: &mut Registry) {
-    registry.sampler(Process {
-        files: None,
-        limits: Throttle::every(LIMIT_SAMPLE_INTERVAL),
-        buffer: Vec::new(),
-    });
+    registry.sampler(
+        Source::Process,
+        Process {
+            files: None,
+            limits: Throttle::every(LIMIT_SAMPLE_INTERVAL),
+            buffer: Vec::new(),
+        },
+    );
 }

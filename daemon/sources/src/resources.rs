@@ -17,7 +17,8 @@ use crate::{
 use disks::BusyTimes;
 use faultline_core::{clock::Clock, hub::Latest, supervisor::Stop};
 use faultline_kernel::{
-    HostRoot, ProcessId, ReadError, cpus::CpuSpeeds, filesystem::Mounts, parse::mountinfo::Mount,
+    HostRoot, ProcessId, ReadError, block, cpus::CpuSpeeds, filesystem::Mounts,
+    parse::mountinfo::Mount,
 };
 use faultline_metrics::{
     Problem, Reading, ReadingList, Source, Status, Text, metrics::resources as m,
@@ -35,11 +36,10 @@ pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
         return;
     }
     let latest = Latest::default();
-    registry.sampler(PolledSource::new(
+    registry.sampler(
         Source::Resources,
-        config.interval,
-        latest.clone(),
-    ));
+        PolledSource::new(config.interval, latest.clone()),
+    );
     let poller = Poller::new(context, latest);
     registry.on_start(|stage| stage.task_thread("resources", MAX_CALLS, |stop| poller.run(stop)));
 }
@@ -145,7 +145,7 @@ impl Poller {
         let usages = self.file_systems.usages();
         let mounts = usages.iter().map(|usage| &usage.system.mount);
         let disks: Vec<_> = mounts
-            .map(|mount| disks::below(&self.root, mount))
+            .map(|mount| block::under(&self.root, mount, disks::MAX_DISKS))
             .collect();
         let when = (self.clock.now(), self.interval);
         self.file_systems

@@ -199,10 +199,6 @@ struct Rpc {
 }
 
 impl Poll for Rpc {
-    fn source(&self) -> Source {
-        Source::Rpc
-    }
-
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut output = SourceOutput::default();
         let process = context.process();
@@ -233,10 +229,13 @@ pub fn register(
         let probe = Probe::new(&config.probe, clock, endpoint);
         registry.validator_poller(|stop| probe.run(stop));
     }
-    registry.sampler(Rpc {
-        handle: handle.clone(),
-        last_reported: None,
-    });
+    registry.sampler(
+        Source::Rpc,
+        Rpc {
+            handle: handle.clone(),
+            last_reported: None,
+        },
+    );
     handle
 }
 

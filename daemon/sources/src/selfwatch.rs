@@ -21,10 +21,6 @@ struct Selfwatch {
 }
 
 impl Poll for Selfwatch {
-    fn source(&self) -> Source {
-        Source::Daemon
-    }
-
     fn every(&self) -> Option<Duration> {
         Some(INTERVAL)
     }
@@ -73,11 +69,14 @@ pub fn register(
     demo: bool,
     extra_readings: impl Fn(&mut Vec<Reading>) + Send + 'static,
 ) {
-    registry.sampler(Selfwatch {
-        files: ProcessFiles::open(root, std::process::id()),
-        version,
-        demo,
-        extra_readings: Box::new(extra_readings),
-        buffer: Vec::new(),
-    });
+    registry.sampler(
+        Source::Daemon,
+        Selfwatch {
+            files: ProcessFiles::open(root, std::process::id()),
+            version,
+            demo,
+            extra_readings: Box::new(extra_readings),
+            buffer: Vec::new(),
+        },
+    );
 }

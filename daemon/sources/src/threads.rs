@@ -161,10 +161,6 @@ fn thread_descriptors(all: u64) -> usize {
 }
 
 impl Poll for Threads {
-    fn source(&self) -> Source {
-        Source::Threads
-    }
-
     fn every(&self) -> Option<Duration> {
         Some(self.config.interval)
     }
@@ -272,7 +268,7 @@ pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
     let config = &context.config.threads;
     if config.enabled {
         let descriptors = faultline_core::limits::raise_open_file_limit();
-        registry.sampler(Threads::new(config.clone(), descriptors));
+        registry.sampler(Source::Threads, Threads::new(config.clone(), descriptors));
     }
 }
 

@@ -24,7 +24,8 @@ use std::{sync::Arc, time::Duration};
 const MAX_FIRST_TICK_DELAY: Duration = Duration::from_secs(1);
 
 struct SourceEntry {
-    source: Box<dyn Poll>,
+    source: Source,
+    sampler: Box<dyn Poll>,
     due: Duration,
     last: Arc<Batch>,
 }
@@ -47,12 +48,13 @@ impl Ticker {
     pub fn new(
         context: &BuildContext<'_>,
         host: HostConstants,
-        sources: Vec<Box<dyn Poll>>,
+        samplers: Vec<(Source, Box<dyn Poll>)>,
         hub: Hub,
     ) -> Self {
-        let entry = |source: Box<dyn Poll>| SourceEntry {
-            last: Arc::new(Batch::empty(source.source(), Stamp::default())),
+        let entry = |(source, sampler)| SourceEntry {
+            last: Arc::new(Batch::empty(source, Stamp::default())),
             source,
+            sampler,
             due: Duration::ZERO,
         };
         Ticker {
@@ -61,7 +63,7 @@ impl Ticker {
             following: context.following.clone(),
             root: context.root.clone(),
             host,
-            entries: sources.into_iter().map(entry).collect(),
+            entries: samplers.into_iter().map(entry).collect(),
             statistics: Statistics::default(),
             hub,
             followed: None,
@@ -118,7 +120,7 @@ impl Ticker {
         for entry in &mut self.entries {
             // To open hundreds of thread files would delay the first page, so the next tick does
             // it.
-            let is_deferred = due == DueTick::START && entry.source.source() == Source::Threads;
+            let is_deferred = due == DueTick::START && entry.source == Source::Threads;
             if !is_deferred && (changed || entry.due <= at.uptime) {
                 entry.sample(&context, &self.clock, &mut self.statistics);
             }
@@ -139,18 +141,18 @@ impl Ticker {
 impl SourceEntry {
     fn sample(&mut self, context: &SampleContext<'_>, clock: &Clock, statistics: &mut Statistics) {
         let (at, began) = (context.now, clock.now());
-        let mut output = self.source.sample(context);
+        let mut output = self.sampler.sample(context);
         // Two ticks and the HTTP page hold the readings, so they keep no excess capacity.
         output.readings.shrink_to_fit();
         let took = clock.now().since(began);
-        if let Some(every) = self.source.every() {
+        if let Some(every) = self.sampler.every() {
             // An absolute schedule: a late poll does not shift the next one, missed ones are
             // skipped.
             let intervals = at.uptime.as_nanos() / every.as_nanos().max(1) + 1;
             self.due = every * u32::try_from(intervals).unwrap_or(u32::MAX);
         }
         self.last = Arc::new(Batch {
-            source: self.source.source(),
+            source: self.source,
             at,
             took,
             readings: output.readings,

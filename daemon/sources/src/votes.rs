@@ -166,10 +166,6 @@ impl Votes {
 }
 
 impl Poll for Votes {
-    fn source(&self) -> Source {
-        Source::Votes
-    }
-
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut output = SourceOutput::default();
         let Some(target) = context.target else {
@@ -213,14 +209,17 @@ pub fn register(
     let poller = Poller::new(&config.validator, context.clock, endpoint);
     let handle = poller.handle();
     registry.validator_poller(|stop| poller.run(stop));
-    registry.sampler(Votes {
-        handle: handle.clone(),
-        rpc: rpc.clone(),
-        intake: intake.clone(),
-        last_reported: None,
-        near_tip_at_arrival: None,
-        round_requested_for: None,
-    });
+    registry.sampler(
+        Source::Votes,
+        Votes {
+            handle: handle.clone(),
+            rpc: rpc.clone(),
+            intake: intake.clone(),
+            last_reported: None,
+            near_tip_at_arrival: None,
+            round_requested_for: None,
+        },
+    );
     handle
 }
 

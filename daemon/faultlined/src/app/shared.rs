@@ -10,6 +10,7 @@ use faultline_http::{
     sinks::{history::History, prometheus::DroppedSeries},
     web,
 };
+use faultline_metrics::Source;
 use faultline_recorder::recorder;
 use faultline_sources::{Registry, selfwatch, tick::BuildContext};
 use faultline_status::AnswerConfig;
@@ -50,7 +51,8 @@ pub fn register(
         intake.record_to(recorder.points());
         let (following, flight) = (context.following.clone(), state.flight.clone());
         let report = move |output: &mut _| flight.iter().for_each(|flight| flight.report(output));
-        registry.samplers.push(recorder.source(following, report));
+        let sampler = recorder.source(following, report);
+        registry.samplers.push((Source::Recorder, sampler));
     }
     let (auth_failures, dropped) = (state.auth_failures.clone(), state.dropped_series.clone());
     selfwatch::register(

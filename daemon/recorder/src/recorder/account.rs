@@ -2,7 +2,7 @@
 
 use super::Handle;
 use faultline_kernel::ProcessId;
-use faultline_metrics::{Problem, ReadingList, Source, Status, metrics::daemon as d};
+use faultline_metrics::{Problem, ReadingList, Status, metrics::daemon as d};
 use faultline_sources::{
     discovery::TargetHandle,
     tick::{Poll, SampleContext, SourceOutput},
@@ -96,10 +96,6 @@ impl RecorderSource {
 }
 
 impl Poll for RecorderSource {
-    fn source(&self) -> Source {
-        Source::Recorder
-    }
-
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         self.store_target(context);
         // Problems of a file persist, so every tick reports them.

@@ -21,14 +21,14 @@ faultline_metrics::named_enum! {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     pub looking_for: String,
     /// Without a target: the reasons, at least one. With a target: its problems.
     pub problems: Vec<Problem>,
-    /// Replacements of the followed process, by the end reason of the earlier one.
-    pub restarts: [(EndReason, u64); 3],
-    pub ends: [(EndReason, u64); 3],
+    /// Replacements of the followed process, by the [`EndReason`] of the earlier one.
+    pub restarts: [u64; 3],
+    pub ends: [u64; 3],
     pub ended: Option<(ProcessId, EndReason)>,
     /// `None` before the first search.
     pub searched_at: Option<Stamp>,
@@ -68,18 +68,13 @@ pub(super) struct State {
 
 impl TargetHandle {
     pub(super) fn new(looking_for: String) -> Self {
-        let zeros = EndReason::ALL.map(|reason| (reason, 0));
         let state = State {
             current: None,
             process: channel::Sender::new(None),
             oom_kills: OomKills::default(),
             report: Report {
                 looking_for,
-                problems: Vec::new(),
-                restarts: zeros,
-                ends: zeros,
-                ended: None,
-                searched_at: None,
+                ..Report::default()
             },
         };
         TargetHandle(Arc::new(Shared {
@@ -129,8 +124,8 @@ impl TargetHandle {
             (&metrics::process::RESTARTS, &state.report.restarts),
             (&metrics::process::ENDS, &state.report.ends),
         ] {
-            for (reason, count) in counts {
-                out.counter(metric, [reason.name().into()], *count);
+            for (reason, count) in EndReason::ALL.into_iter().zip(*counts) {
+                out.counter(metric, [reason.name().into()], count);
             }
         }
     }
@@ -147,10 +142,6 @@ struct TargetSampler {
 }
 
 impl Poll for TargetSampler {
-    fn source(&self) -> Source {
-        Source::Target
-    }
-
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut readings = Vec::new();
         self.following.readings(&mut readings);
@@ -167,8 +158,11 @@ impl Poll for TargetSampler {
 }
 
 pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
-    registry.sampler(TargetSampler {
-        following: context.following.clone(),
-        last_reported: None,
-    });
+    registry.sampler(
+        Source::Target,
+        TargetSampler {
+            following: context.following.clone(),
+            last_reported: None,
+        },
+    );
 }

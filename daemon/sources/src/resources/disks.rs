@@ -2,11 +2,10 @@ use crate::tick::SourceOutput;
 use faultline_core::clock::Clock;
 use faultline_kernel::{
     HostRoot,
-    block::{self, BlockDevice},
+    block::BlockDevice,
     parse::{
         cgroup::Device,
         diskstats::{self, DiskIo},
-        mountinfo::Mount,
     },
 };
 use faultline_metrics::{Problem, Reading, ReadingList, Text, metrics::resources as m};
@@ -16,7 +15,7 @@ use std::{
 };
 
 /// Maximum disks below one file system.
-const MAX_DISKS: usize = 64;
+pub const MAX_DISKS: usize = 64;
 /// Maximum series of all disks of a machine. Further disks are left out.
 const MAX_SERIES: usize = 90;
 
@@ -61,11 +60,6 @@ impl BusyTimes {
             .filter(|passed| !passed.is_zero())?;
         Some((io.busy.checked_sub(before)?.as_secs_f64() / passed.as_secs_f64()).min(1.0))
     }
-}
-
-/// The disks below one file system, the direct one first.
-pub fn below(root: &HostRoot, mount: &Mount) -> Vec<BlockDevice> {
-    block::under(root, mount, MAX_DISKS)
 }
 
 /// The disks that get series, and those that would exceed [`MAX_SERIES`].

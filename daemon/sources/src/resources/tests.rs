@@ -238,7 +238,11 @@ async fn the_disk_under_a_real_file_system_counts_as_the_kernel_does() {
     systems
         .poll_folders(&root, None, &own, Clock::start())
         .await;
-    let disks = [disks::below(&root, &systems.usages()[0].system.mount)];
+    let disks = [block::under(
+        &root,
+        &systems.usages()[0].system.mount,
+        disks::MAX_DISKS,
+    )];
     let mut output = SourceOutput::default();
     let busy = (&mut BusyTimes::default(), Clock::start());
     disks::readings(&root, &disks, busy, &mut output);
@@ -277,7 +281,7 @@ fn process_series_end_with_the_process_and_host_series_continue() {
     };
     let latest = Latest::default();
     latest.set(Some(Arc::new(known)));
-    let mut source = PolledSource::new(Source::Resources, INTERVAL, latest);
+    let mut source = PolledSource::new(INTERVAL, latest);
     let host = faultline_kernel::HostConstants {
         page_size: 4096,
         clock_ticks_per_second: 100,

@@ -3,7 +3,7 @@
 use crate::discovery::{Target, TargetHandle, problem};
 use faultline_core::{clock::Clock, config::Config};
 use faultline_kernel::{HostConstants, HostRoot, ProcessId, ReadError, parse::pid_stat::State};
-use faultline_metrics::{Metric, Problem, Reading, ReadingList, Source, Stamp};
+use faultline_metrics::{Metric, Problem, Reading, ReadingList, Stamp};
 use std::{
     cell::{Cell, OnceCell},
     sync::Arc,
@@ -207,8 +207,6 @@ impl Throttle {
 }
 
 pub trait Poll: Send {
-    fn source(&self) -> Source;
-
     /// Poll interval; `None`: every tick.
     fn every(&self) -> Option<Duration> {
         None

@@ -66,11 +66,11 @@ impl AtWork {
     }
 
     pub fn ends(&self) -> [u64; 3] {
-        self.following.report().ends.map(|(_, count)| count)
+        self.following.report().ends
     }
 
     pub fn restarts(&self) -> [u64; 3] {
-        self.following.report().restarts.map(|(_, count)| count)
+        self.following.report().restarts
     }
 }
 
@@ -274,9 +274,7 @@ fn the_discovery_report_states_the_searched_process_and_the_reason() {
         ("the validator of the unit sol", None)
     );
     assert_eq!(
-        before
-            .restarts
-            .map(|(reason, count)| (reason.name(), count)),
+        EndReason::ALL.map(|reason| (reason.name(), before.restarts[reason as usize])),
         [("exit", 0), ("oom_kill", 0), ("unknown", 0)]
     );
     assert_eq!(finder.find_once(), None);
