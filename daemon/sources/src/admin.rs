@@ -11,51 +11,25 @@ pub use poller::Poller;
 
 use crate::{
     Registry,
-    discovery::TargetHandle,
+    discovery::{Target, TargetHandle},
     tick::{BuildContext, Poll, SampleContext, SourceOutput},
 };
 use faultline_agave::{
     PublicKey,
     admin::{AdmissionFailure, AdmissionStatus, StartProgress},
-    identify::Program,
 };
 use faultline_core::hub::Latest;
 use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Source, Stamp, metrics::votes as m};
-use std::{net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, sync::Arc};
 
-/// The poll target: the pollers' view of the followed process.
-#[derive(Clone)]
-pub struct PollTarget {
-    pub process: ProcessId,
-    pub rpc_port: Option<u16>,
-    pub rpc_host: Option<String>,
-    /// From the validator's arguments, if they give it as an address.
-    pub vote_account: Option<PublicKey>,
-    /// As this daemon sees it; `None` if unknown.
-    pub ledger: Option<PathBuf>,
-}
-
-/// Returns the current target. Called at every poll on the runtime, so it must not block.
-pub type PollTargetLookup = Box<dyn Fn() -> Option<PollTarget> + Send + Sync>;
+/// Called at every poll on the runtime, so it must not block.
+pub type TargetLookup = Box<dyn Fn() -> Option<Arc<Target>> + Send + Sync>;
 
 /// Returns a lookup that finds only validators.
-pub fn target_lookup(following: &TargetHandle) -> PollTargetLookup {
+pub fn target_lookup(following: &TargetHandle) -> TargetLookup {
     let following = following.clone();
-    Box::new(move || {
-        let target = following.current()?;
-        let validator = target.validator.as_ref()?;
-        // A test validator serves JSON-RPC on 8899 by default; the others serve none.
-        let default = (validator.program == Program::TestValidator).then_some(8899);
-        let rpc_port = validator.rpc_port.or(default);
-        Some(PollTarget {
-            process: target.process,
-            rpc_port,
-            rpc_host: validator.rpc_host.clone(),
-            vote_account: validator.vote_account,
-            ledger: target.ledger.clone(),
-        })
-    })
+    Box::new(move || { following.current() }.filter(|target| target.validator.is_some()))
 }
 
 /// Facts from the admin socket. Each poll publishes a new value.

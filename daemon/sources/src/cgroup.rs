@@ -1,6 +1,5 @@
 //! The followed process's cgroup, version 2 or 1, every tick, and its memory headroom.
 
-mod counters;
 mod headroom;
 
 use crate::{
@@ -9,13 +8,14 @@ use crate::{
     host::{SharedMeminfo, minor_faults, pressure},
     tick::{BuildContext, LIMITS_INTERVAL, Poll, SampleContext, SourceOutput, Throttle},
 };
-use counters::Counters;
 use faultline_kernel::{
     CgroupFiles, CgroupLevels, CgroupLocator, CgroupSample, ErrorKind, HostRoot, Limit,
     ProcessCgroups, ProcessId,
     parse::cgroup::{Device, MemoryStat},
 };
-use faultline_metrics::{Problem, ReadingList, Source, Stamp, Text, metrics::cgroup as c};
+use faultline_metrics::{
+    Kind, Problem, Reading, ReadingList, Source, Stamp, Text, Value, metrics::cgroup as c,
+};
 use headroom::Headroom;
 use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 
@@ -260,6 +260,75 @@ fn read_stat(stat: &MemoryStat, output: &mut SourceOutput) {
         ("steal", "direct", stat.pgsteal_direct),
     ] {
         output.whole(&c::RECLAIM, [op, by], pages);
+    }
+}
+
+/// Counters that continue when the process moves to another cgroup.
+///
+/// Excludes what the new cgroup had counted before the move. An exported counter falls only if a
+/// cgroup is recreated.
+#[derive(Default)]
+struct Counters {
+    reported: Vec<Reading>,
+    offsets: Vec<Offset>,
+}
+
+struct Offset {
+    /// The last value reported for the earlier cgroup.
+    before: Reading,
+    /// The new cgroup's value at the move, and at the last tick.
+    first: Value,
+    last: Value,
+}
+
+impl Counters {
+    fn rebase(&mut self, readings: &[Reading]) {
+        let offset = |before: Reading| {
+            let first = readings.iter().find(|one| is_same_series(one, &before))?;
+            Some(Offset {
+                before,
+                first: first.value.clone(),
+                last: first.value.clone(),
+            })
+        };
+        self.offsets = self.reported.drain(..).filter_map(offset).collect();
+    }
+
+    /// Continues the earlier cgroup's values.
+    fn continue_counts(&mut self, readings: &mut [Reading]) {
+        self.reported.clear();
+        let is_counter = |reading: &&mut Reading| reading.metric.kind == Kind::Counter;
+        for reading in readings.iter_mut().filter(is_counter) {
+            let same_series = |offset: &&mut Offset| is_same_series(reading, &offset.before);
+            if let Some(offset) = self.offsets.iter_mut().find(same_series) {
+                let before = std::mem::replace(&mut offset.last, reading.value.clone());
+                if before.number() <= reading.value.number() {
+                    reading.value = sum(&offset.before.value, &offset.first, &reading.value);
+                } else {
+                    // A cgroup that was recreated under its path counts from zero.
+                    self.offsets
+                        .retain(|offset| !is_same_series(reading, &offset.before));
+                }
+            }
+            self.reported.push(reading.clone());
+        }
+    }
+}
+
+fn is_same_series(reading: &Reading, other: &Reading) -> bool {
+    reading.metric.name == other.metric.name && *reading.labels == *other.labels
+}
+
+fn sum(before: &Value, first: &Value, now: &Value) -> Value {
+    match (before, first, now) {
+        (Value::Whole(before), Value::Whole(first), Value::Whole(now)) => {
+            Value::Whole(before.saturating_add(now.saturating_sub(*first)))
+        }
+        _ => {
+            let [before, first, now] =
+                [before, first, now].map(|value| value.number().unwrap_or(0.0));
+            Value::Real(before + (now - first))
+        }
     }
 }
 

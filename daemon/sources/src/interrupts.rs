@@ -95,12 +95,11 @@ impl Reader {
             let reading = cpu.map(|cpu| Reading::flag(&h::POH_CPU, [cpu.to_string().into()], true));
             (process, reading.into_iter().collect())
         });
+        output.up = output.problems.is_empty();
         PollResult {
             at,
-            readings: output.readings,
+            output,
             of_process,
-            up: output.problems.is_empty(),
-            problems: output.problems,
         }
     }
 

@@ -100,13 +100,11 @@ impl PollTimer {
 
 pub struct PollResult {
     pub at: Stamp,
-    /// Of the machine. Exported after the process's end too, because a full disk may have caused
-    /// it.
-    pub readings: Vec<Reading>,
+    /// Readings of the machine. Exported after the process's end too, because a full disk may have
+    /// caused it.
+    pub output: SourceOutput,
     /// Of this process only.
     pub of_process: Option<(ProcessId, Vec<Reading>)>,
-    pub problems: Vec<Problem>,
-    pub up: bool,
 }
 
 /// The tick checks for new results at least this often.
@@ -141,7 +139,7 @@ impl Poll for PolledSource {
             .get()
             .filter(|result| context.now.since(result.at) <= response_ttl(self.poll_interval));
         let Some(result) = result else { return output };
-        output.readings.clone_from(&result.readings);
+        output.readings.clone_from(&result.output.readings);
         let process = context.process();
         if let Some((_, readings)) = result
             .of_process
@@ -153,8 +151,8 @@ impl Poll for PolledSource {
         output.received(
             &mut self.last_reported,
             result.at,
-            result.up,
-            &result.problems,
+            result.output.up,
+            &result.output.problems,
         );
         output
     }

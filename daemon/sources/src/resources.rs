@@ -120,13 +120,11 @@ impl Poller {
             let ports = self.folder_paths.udp_ports.as_deref();
             self.network.poll(&self.root, target, ports, &mut output);
         }
-        let of_process = target.map(|target| (target.process, output.readings));
+        let network = std::mem::replace(&mut output.readings, readings);
         let result = PollResult {
             at: self.clock.now(),
-            readings,
-            of_process,
-            problems: output.problems,
-            up: output.up,
+            output,
+            of_process: target.map(|target| (target.process, network)),
         };
         self.latest.set(Some(Arc::new(result)));
     }
@@ -165,7 +163,7 @@ struct MountCache(Option<(ProcessId, Vec<Mount>)>);
 
 impl MountCache {
     /// The mounts of the process, current or last known, and of the daemon.
-    /// Fails if the daemon's own mounts cannot be read.
+    /// An error if the daemon's own are unreadable.
     fn read(&mut self, root: &HostRoot, process: Option<ProcessId>) -> Result<Mounts, ReadError> {
         let pid = process.map(|process| process.pid);
         let mut mounts = Mounts::read(root, pid).or_else(|_| Mounts::read(root, None))?;

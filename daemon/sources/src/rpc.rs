@@ -15,7 +15,7 @@ pub use probe::Probe;
 
 use crate::{
     Registry,
-    admin::{AdminFacts, PollTargetLookup, target_lookup},
+    admin::{AdminFacts, TargetLookup, target_lookup},
     tick::{BuildContext, Poll, SampleContext, SourceOutput},
 };
 use faultline_agave::{
@@ -77,7 +77,6 @@ impl Handle {
         self.facts.get()
     }
 
-    /// The facts of `process`; `None` if they are of another process.
     pub(crate) fn of(&self, process: Option<ProcessId>) -> Option<Arc<RpcFacts>> {
         self.facts().filter(|facts| Some(facts.process) == process)
     }
@@ -135,7 +134,7 @@ impl TransactionCounter {
 /// The JSON-RPC endpoint of the followed process, for other tasks than the poller.
 pub struct Endpoint {
     url: Option<String>,
-    target: PollTargetLookup,
+    target: TargetLookup,
     admin: Latest<AdminFacts>,
     handle: Handle,
 }
@@ -143,7 +142,7 @@ pub struct Endpoint {
 impl Endpoint {
     pub fn new(
         config: &config::Rpc,
-        target: PollTargetLookup,
+        target: TargetLookup,
         admin: Latest<AdminFacts>,
         handle: Handle,
     ) -> Endpoint {
@@ -170,7 +169,7 @@ impl Endpoint {
 
     pub fn vote_account(&self, process: ProcessId) -> Option<PublicKey> {
         let target = (self.target)().filter(|target| target.process == process);
-        target?.vote_account
+        target?.validator.as_ref()?.vote_account
     }
 
     pub fn facts(&self, process: ProcessId) -> Option<Arc<RpcFacts>> {

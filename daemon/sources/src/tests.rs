@@ -1,8 +1,35 @@
 //! What the tests of several sources share.
 
-use faultline_agave::PublicKey;
+use crate::discovery::Target;
+use faultline_agave::{
+    PublicKey,
+    identify::{HEALTH_DISTANCE, Program, Validator},
+};
+use faultline_kernel::ProcessId;
 
 /// A valid address. The name has no letter that base58 lacks.
 pub fn key(name: &str) -> PublicKey {
     format!("Demo{name:1>40}").parse().unwrap()
+}
+
+/// A validator without a ledger.
+pub fn target(process: ProcessId, rpc_port: Option<u16>) -> Target {
+    Target {
+        process,
+        comm: "agave-validator".to_owned(),
+        exe: None,
+        validator: Some(Validator {
+            program: Program::AgaveValidator,
+            ledger: None,
+            identity: None,
+            rpc_port,
+            rpc_host: None,
+            vote_account: None,
+            log: None,
+            poh_cpu: None,
+            health_distance: HEALTH_DISTANCE,
+        }),
+        ledger: None,
+        found_by: "scan",
+    }
 }

@@ -104,7 +104,7 @@ pub struct VoteFacts {
     ranking: Timestamped<VoteRanking>,
     /// The epoch of the migration, once an account's credits had its marker.
     marker_epoch: Option<u64>,
-    /// The slot of Alpenglow's genesis block, once the node returned its certificate.
+    /// Slot of Alpenglow's genesis block, once the node returned its certificate.
     certificate_slot: Option<u64>,
     /// Alpenglow's feature gate. If it is active, only while the node also responds that no
     /// certificate exists yet: otherwise it proves nothing.

@@ -15,10 +15,11 @@ use faultline_datapoints::{tail::LogTail, validator::intake::Intake};
 use faultline_kernel::ProcessId;
 use faultline_metrics::Problem;
 use faultline_sources::{
-    admin::{self, AdminFacts, PollTarget, PollTargetLookup},
+    admin::{self, AdminFacts, TargetLookup},
+    discovery::Target,
     rpc::{self, RpcFacts},
 };
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 use tokio::runtime::Handle;
 
 /// Maximum timeout of one response, whatever the configuration says.
@@ -151,7 +152,7 @@ pub fn problem_text(problems: &[Problem]) -> Option<String> {
 }
 
 /// JSON-RPC target; without a validator, the configured one.
-pub fn target_lookup(config: &Config, inspection: &ProcessInspection) -> Option<PollTargetLookup> {
+pub fn target_lookup(config: &Config, inspection: &ProcessInspection) -> Option<TargetLookup> {
     let validator = inspection
         .target
         .as_ref()
@@ -159,19 +160,15 @@ pub fn target_lookup(config: &Config, inspection: &ProcessInspection) -> Option<
     match (&config.rpc.url, validator) {
         (_, Some(_)) => Some(admin::target_lookup(&inspection.following)),
         (Some(_), None) => {
-            let process = ProcessId {
-                pid: 0,
-                start_ticks: 0,
-            };
-            Some(Box::new(move || {
-                Some(PollTarget {
-                    process,
-                    rpc_port: None,
-                    rpc_host: None,
-                    vote_account: None,
-                    ledger: None,
-                })
-            }))
+            let target = Arc::new(Target {
+                process: ProcessId::default(),
+                comm: String::new(),
+                exe: None,
+                validator: None,
+                ledger: None,
+                found_by: "",
+            });
+            Some(Box::new(move || Some(Arc::clone(&target))))
         }
         (None, None) => None,
     }

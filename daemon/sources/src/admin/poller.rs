@@ -1,5 +1,5 @@
 use super::{
-    AdminFacts, PollTargetLookup,
+    AdminFacts, TargetLookup,
     socket::{Failure, Socket},
 };
 use crate::polling::{PollTimer, ProblemLog, Timestamped, response_ttl};
@@ -44,7 +44,7 @@ pub struct Poller {
     timeout: Duration,
     pub(super) poll_intervals: PollIntervals,
     clock: Clock,
-    target: PollTargetLookup,
+    target: TargetLookup,
     facts: Latest<AdminFacts>,
     cache: Option<ProcessCache>,
     problem_log: ProblemLog,
@@ -56,7 +56,7 @@ impl Poller {
     pub fn new(
         config: &config::Admin,
         clock: Clock,
-        target: PollTargetLookup,
+        target: TargetLookup,
         facts: Latest<AdminFacts>,
     ) -> Self {
         Poller {
@@ -101,7 +101,7 @@ impl Poller {
             if cache.is_waiting(now, self.poll_intervals) {
                 continue;
             }
-            let poll = self.poll(cache, target.ledger);
+            let poll = self.poll(cache, target.ledger.clone());
             let Some(cache) = timer.wait_for(poll, || self.publish()).await else {
                 return;
             };

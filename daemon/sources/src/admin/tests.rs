@@ -3,6 +3,7 @@
 mod server;
 
 use super::{poller::PollIntervals, *};
+use crate::tests::target;
 use faultline_core::{clock::Clock, config, hub::Latest, supervisor::Stage};
 use faultline_metrics::Status;
 use server::{Reply, Server};
@@ -30,7 +31,7 @@ fn next() -> ProcessId {
     }
 }
 
-type SharedAsked = Arc<Mutex<Option<PollTarget>>>;
+type SharedAsked = Arc<Mutex<Option<Target>>>;
 
 /// A poller that runs, and the process it is told to ask.
 struct Running {
@@ -41,16 +42,13 @@ struct Running {
 
 impl Running {
     fn start(process: ProcessId, ledger: Option<&Path>, timeout: Duration) -> Self {
-        let asked = PollTarget {
-            process,
-            rpc_port: None,
-            rpc_host: None,
-            vote_account: None,
+        let asked = Target {
             ledger: ledger.map(Path::to_owned),
+            ..target(process, None)
         };
         let asked = Arc::new(Mutex::new(Some(asked)));
         let whom = Arc::clone(&asked);
-        let whom = Box::new(move || whom.lock().unwrap().clone());
+        let whom = Box::new(move || whom.lock().unwrap().clone().map(Arc::new));
         let poll_intervals = PollIntervals {
             starting: Duration::from_millis(20),
             running: Duration::from_millis(200),
@@ -203,7 +201,7 @@ async fn a_running_validator_is_polled_rarely_and_its_successor_immediately() {
     running.stage = {
         assert!(running.stage.end(Duration::from_secs(20)).await.is_empty());
         let whom = Arc::clone(&running.asked);
-        let whom = Box::new(move || whom.lock().unwrap().clone());
+        let whom = Box::new(move || whom.lock().unwrap().clone().map(Arc::new));
         let config = config::Admin::default();
         running.facts = Latest::default();
         let mut poller = Poller::new(&config, Clock::start(), whom, running.facts.clone());

@@ -135,7 +135,7 @@ impl TargetHandle {
     }
 }
 
-/// Reports the search on the tick. A separate thread searches.
+/// Reports the search on the tick.
 struct TargetSampler {
     following: TargetHandle,
     last_reported: Option<Stamp>,

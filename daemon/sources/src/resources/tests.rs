@@ -274,10 +274,12 @@ fn process_series_end_with_the_process_and_host_series_continue() {
     let reading = |metric, value| Reading::whole(metric, [], value);
     let known = PollResult {
         at: Stamp::default(),
-        readings: vec![Reading::whole(&m::CPU_THROTTLES, ["core".into()], 3)],
+        output: SourceOutput {
+            readings: vec![Reading::whole(&m::CPU_THROTTLES, ["core".into()], 3)],
+            up: true,
+            ..SourceOutput::default()
+        },
         of_process: Some((process, vec![reading(&m::UDP_SOCKETS, 12)])),
-        problems: Vec::new(),
-        up: true,
     };
     let latest = Latest::default();
     latest.set(Some(Arc::new(known)));

@@ -130,7 +130,6 @@ impl ResponseCache {
         }
     }
 
-    /// `has_started`: the admin socket reports that the start is over.
     pub fn readiness(&self, has_started: bool) -> Readiness {
         match has_started {
             _ if self.answered_polls > 0 => Readiness::Answered,

@@ -4,12 +4,14 @@ use super::{
     client::{Client, Failure},
 };
 use crate::{
-    admin::{AdminFacts, PollTarget, PollTargetLookup},
+    admin::{AdminFacts, TargetLookup},
+    discovery::Target,
     polling::{PollTimer, ProblemLog},
 };
 use faultline_agave::{
     Error,
     admin::StartProgress,
+    identify::Program,
     rpc::{Answer, Batch},
 };
 use faultline_core::{clock::Clock, config, hub::Latest, supervisor::Stop};
@@ -25,7 +27,7 @@ use std::{
 pub struct Poller {
     config: config::Rpc,
     clock: Clock,
-    target: PollTargetLookup,
+    target: TargetLookup,
     admin: Latest<AdminFacts>,
     handle: Handle,
     /// Of the current process: the next process gets a new connection.
@@ -41,7 +43,7 @@ impl Poller {
     pub fn new(
         config: &config::Rpc,
         clock: Clock,
-        target: PollTargetLookup,
+        target: TargetLookup,
         admin: Latest<AdminFacts>,
     ) -> Self {
         Poller {
@@ -178,7 +180,7 @@ struct PollRequest {
 /// arguments.
 pub fn address(
     url: Option<&str>,
-    target: &PollTarget,
+    target: &Target,
     admin: Option<&AdminFacts>,
 ) -> Result<Uri, Problem> {
     if let Some(url) = url {
@@ -188,7 +190,13 @@ pub fn address(
         .filter(|facts| facts.process == target.process)
         .and_then(|facts| facts.rpc_address)
         .map(|address| connect_address(address).to_string());
-    let by_arguments = || Some(authority(target.rpc_host.as_deref(), target.rpc_port?));
+    let by_arguments = || {
+        let validator = target.validator.as_ref()?;
+        // A test validator serves JSON-RPC on 8899 by default; the others serve none.
+        let default = (validator.program == Program::TestValidator).then_some(8899);
+        let port = validator.rpc_port.or(default)?;
+        Some(authority(validator.rpc_host.as_deref(), port))
+    };
     reported
         .or_else(by_arguments)
         .and_then(|authority| format!("http://{authority}/").parse().ok())
@@ -239,6 +247,7 @@ pub fn server(url: &Uri) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests;
     use faultline_metrics::{Stamp, Status};
 
     fn process(pid: u32) -> ProcessId {
@@ -248,14 +257,8 @@ mod tests {
         }
     }
 
-    fn target(rpc_port: Option<u16>) -> PollTarget {
-        PollTarget {
-            process: process(1),
-            rpc_port,
-            rpc_host: None,
-            vote_account: None,
-            ledger: None,
-        }
+    fn target(rpc_port: Option<u16>) -> Target {
+        tests::target(process(1), rpc_port)
     }
 
     fn admin_facts(pid: u32, address: &str) -> AdminFacts {
@@ -296,10 +299,8 @@ mod tests {
     #[test]
     fn the_rpc_host_from_arguments_is_used_until_the_validator_reports_one() {
         let at = |host: &str, admin: Option<&AdminFacts>| {
-            let target = PollTarget {
-                rpc_host: Some(host.to_owned()),
-                ..target(Some(5))
-            };
+            let mut target = target(Some(5));
+            target.validator.as_mut().unwrap().rpc_host = Some(host.to_owned());
             address(None, &target, admin).unwrap().to_string()
         };
         assert_eq!(at("192.0.2.9", None), "http://192.0.2.9:5/");

@@ -4,7 +4,10 @@ mod probe;
 mod transactions;
 
 use super::*;
-use crate::{admin::PollTarget, tests::key};
+use crate::{
+    discovery::Target,
+    tests::{key, target},
+};
 use faultline_agave::admin::StartProgress;
 use faultline_core::{clock::Clock, config, supervisor::Stage};
 use faultline_metrics::Status;
@@ -23,7 +26,7 @@ const NEXT: ProcessId = ProcessId {
     start_ticks: 80,
 };
 
-type SharedAsked = Arc<Mutex<Option<PollTarget>>>;
+type SharedAsked = Arc<Mutex<Option<Target>>>;
 
 /// A poller that runs, and the process it is told to ask.
 struct Running {
@@ -40,16 +43,10 @@ impl Running {
             timeout,
             ..config::Rpc::default()
         };
-        let asked = Arc::new(Mutex::new(Some(PollTarget {
-            process: ME,
-            rpc_port: port,
-            rpc_host: None,
-            vote_account: None,
-            ledger: None,
-        })));
+        let asked = Arc::new(Mutex::new(Some(target(ME, port))));
         let whom = Arc::clone(&asked);
         let admin = Latest::default();
-        let whom = Box::new(move || whom.lock().clone());
+        let whom = Box::new(move || whom.lock().clone().map(Arc::new));
         let poller = Poller::new(&config, Clock::start(), whom, admin.clone());
         let handle = poller.handle();
         let mut stage = Stage::new("test", &Runtime::current());
@@ -502,7 +499,9 @@ async fn rpc_responses_of_a_replaced_process_are_discarded() {
     closed.close();
     let running = Running::start(Some(closed.port()), Duration::from_secs(20));
     *asked.lock() = Some(Arc::clone(&running.asked));
-    running.asked.lock().as_mut().unwrap().rpc_port = Some(server.port());
+    let port = Some(server.port());
+    let set_port = |target: &mut Target| target.validator.as_mut().unwrap().rpc_port = port;
+    running.asked.lock().as_mut().map(set_port).unwrap();
     let facts = running.facts("an answer", |facts| facts.up).await;
     assert_eq!(facts.process, NEXT);
     assert_eq!(

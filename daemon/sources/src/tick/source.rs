@@ -140,7 +140,7 @@ impl SourceOutput {
         self.readings.whole(metric, labels.map(Into::into), value);
     }
 
-    /// As `whole`. An error becomes a problem of the output.
+    /// An error becomes a problem of the output.
     pub fn try_whole<const N: usize>(
         &mut self,
         metric: &'static Metric,

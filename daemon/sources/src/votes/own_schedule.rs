@@ -1,5 +1,5 @@
 /// The own leader slots of one epoch.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct OwnLeaderSchedule {
     pub epoch: u64,
     /// The first slot after the epoch.

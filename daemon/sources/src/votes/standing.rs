@@ -5,7 +5,7 @@ use faultline_agave::{
     rpc::{CreditUnit, VoteAccount, VoteAccounts},
 };
 
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct VoteRanking {
     pub epoch: Option<u64>,
     /// Rank, and own credits divided by the best account's. `None` if the own account has none.

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::{
-    admin::{PollTarget, PollTargetLookup},
+    admin::TargetLookup,
     rpc::Endpoint,
-    tests::key,
+    tests::{key, target},
 };
 use faultline_agave::{
     PublicKey,
@@ -154,15 +154,11 @@ impl Running {
             interval,
             timeout,
         };
-        let whom = || -> PollTargetLookup {
+        let whom = || -> TargetLookup {
             Box::new(move || {
-                Some(PollTarget {
-                    process: ME,
-                    rpc_port: None,
-                    rpc_host: None,
-                    vote_account: argument,
-                    ledger: None,
-                })
+                let mut target = target(ME, None);
+                target.validator.as_mut().unwrap().vote_account = argument;
+                Some(Arc::new(target))
             })
         };
         let clock = Clock::start();

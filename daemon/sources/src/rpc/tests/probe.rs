@@ -26,17 +26,7 @@ fn config(port: u16) -> config::Config {
 
 fn start(port: u16) -> (Handle, Stage) {
     let (config, clock) = (config(port), Clock::start());
-    let whom = || -> crate::admin::PollTargetLookup {
-        Box::new(|| {
-            Some(PollTarget {
-                process: ME,
-                rpc_port: None,
-                rpc_host: None,
-                vote_account: None,
-                ledger: None,
-            })
-        })
-    };
+    let whom = || -> crate::admin::TargetLookup { Box::new(|| Some(Arc::new(target(ME, None)))) };
     let poller = Poller::new(&config.rpc, clock, whom(), Latest::default());
     let handle = poller.handle();
     let probe = Probe::new(
