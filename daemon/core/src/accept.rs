@@ -29,7 +29,7 @@ pub async fn run<F: Future<Output = ()> + Send + 'static>(
     stop: &Stop,
     serve: impl Fn(Stream, Arc<Connection>) -> F,
 ) {
-    let listener = connections.listener();
+    let listener = connections.listener;
     let mut sockets = match ListeningSockets::open(sockets) {
         Ok(sockets) => sockets,
         Err(error) => return tracing::error!(listener, %error, "the listener failed"),

@@ -43,7 +43,7 @@ struct ConnectionState {
 #[derive(Debug)]
 pub struct Connection {
     clock: Clock,
-    peer: Peer,
+    pub peer: Peer,
     state: Mutex<ConnectionState>,
     close: Notify,
 }
@@ -61,10 +61,6 @@ impl Connection {
             state: Mutex::new(state),
             close: Notify::new(),
         }
-    }
-
-    pub fn peer(&self) -> Peer {
-        self.peer
     }
 
     pub fn is_idle(&self) -> bool {
@@ -140,7 +136,7 @@ impl Connection {
 /// clients cannot crowd them out.
 #[derive(Debug)]
 pub struct Connections {
-    listener: &'static str,
+    pub listener: &'static str,
     network: ConnectionPool,
     file_system: ConnectionPool,
     /// Connections that were asked to close, in the order of the requests.
@@ -162,10 +158,6 @@ impl Connections {
             closing: VecDeque::new(),
             log_limit: RateLimit::new(1, LOG_INTERVAL),
         }
-    }
-
-    pub fn listener(&self) -> &'static str {
-        self.listener
     }
 
     /// Maximum number of connections, including those that were asked to close.

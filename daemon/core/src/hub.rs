@@ -8,18 +8,11 @@ pub trait Sink: Send {
     fn tick(&mut self, tick: &Arc<Tick>);
 }
 
-#[derive(Default)]
-pub struct Hub {
-    sinks: Vec<Box<dyn Sink>>,
-}
+pub struct Hub(pub Vec<Box<dyn Sink>>);
 
 impl Hub {
-    pub fn new(sinks: Vec<Box<dyn Sink>>) -> Self {
-        Hub { sinks }
-    }
-
     pub fn publish(&mut self, tick: &Arc<Tick>) {
-        for sink in &mut self.sinks {
+        for sink in &mut self.0 {
             sink.tick(tick);
         }
     }
@@ -48,8 +41,7 @@ impl<T> Latest<T> {
 
     /// Drops the old value outside the lock.
     pub fn set(&self, value: Option<Arc<T>>) {
-        let old = std::mem::replace(&mut *self.0.lock(), value);
-        drop(old);
+        drop(std::mem::replace(&mut *self.0.lock(), value));
     }
 }
 

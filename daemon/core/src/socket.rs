@@ -76,7 +76,7 @@ pub fn listen_addresses(sockets: &[BoundSocket]) -> Vec<String> {
 
 #[derive(Debug)]
 pub struct BoundSocket {
-    listen_address: ListenAddress,
+    pub listen_address: ListenAddress,
     socket: Socket,
     inherited: bool,
 }
@@ -121,10 +121,6 @@ impl BoundSocket {
             socket,
             inherited,
         })
-    }
-
-    pub fn listen_address(&self) -> &ListenAddress {
-        &self.listen_address
     }
 }
 

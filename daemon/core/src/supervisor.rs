@@ -123,7 +123,7 @@ impl Stop {
 /// Threads and tasks that are stopped together.
 #[derive(Debug)]
 pub struct Stage {
-    name: &'static str,
+    pub name: &'static str,
     stop: Stop,
     runtime: tokio::runtime::Handle,
     threads: Vec<(&'static str, JoinHandle<()>)>,
@@ -141,10 +141,6 @@ impl Stage {
             path_threads: Vec::new(),
             tasks: Vec::new(),
         }
-    }
-
-    pub fn name(&self) -> &'static str {
-        self.name
     }
 
     /// The stage's stop signal, for members that are built before they start.
@@ -229,18 +225,12 @@ impl Stage {
     /// The name of a thread or task that ended without a stop signal, by a panic that is already
     /// logged.
     pub fn ended_member(&self) -> Option<&'static str> {
-        let thread = self
-            .threads
-            .iter()
-            .chain(&self.path_threads)
-            .find(|(_, handle)| handle.is_finished())
-            .map(|(name, _)| *name);
-        thread.or_else(|| {
-            self.tasks
-                .iter()
-                .find(|(_, handle)| handle.is_finished())
-                .map(|(name, _)| *name)
-        })
+        let threads = self.threads.iter().chain(&self.path_threads);
+        let threads = threads.map(|(name, thread)| (*name, thread.is_finished()));
+        let tasks = self.tasks.iter();
+        let tasks = tasks.map(|(name, task)| (*name, task.is_finished()));
+        let mut members = threads.chain(tasks);
+        members.find_map(|(name, is_finished)| is_finished.then_some(name))
     }
 
     /// Stops the members; returns the names of those that did not end within `grace`.

@@ -155,7 +155,7 @@ impl<I: Intake> Listener<I> {
             sockets.push(bound?);
         }
         for socket in &sockets {
-            check_address(config, socket.listen_address())?;
+            check_address(config, &socket.listen_address)?;
         }
         let shared = Arc::new(Shared {
             parts,

@@ -285,7 +285,7 @@ impl Ticking {
         }
         let host = HostConstants::read(&root).expect("the kernel's constants");
         let newest = Latest::default();
-        let hub = Hub::new(vec![Box::new(History::default()), Box::new(newest.clone())]);
+        let hub = Hub(vec![Box::new(History::default()), Box::new(newest.clone())]);
         let ticker = Ticker::new(&context, host, sources, hub);
         Ticking {
             ticker,

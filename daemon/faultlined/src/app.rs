@@ -110,7 +110,7 @@ impl App {
         let state = shared::web_state(&context, recording.as_ref(), live.answer_config());
         shared::register(&mut sources, &context, &intake, &state, options.demo);
         let samplers = std::mem::take(&mut sources.samplers);
-        let ticker = Ticker::new(&context, host, samplers, Hub::new(shared::sinks(&state)));
+        let ticker = Ticker::new(&context, host, samplers, Hub(shared::sinks(&state)));
         let (ticks, flight) = (state.ticks.clone(), state.flight.clone());
         let web = listeners::exporter(&config.metrics, options.inherited.metrics, state)?;
         if let Some(last) = recording::last_push(&config, clock) {
@@ -196,7 +196,7 @@ async fn end_in_order(stages: [Stage; 4], clock: Clock) -> Option<bool> {
     let mut second_signal = std::pin::pin!(signals::second_signal(clock));
     let mut on_time = true;
     for stage in stages {
-        let name = stage.name();
+        let name = stage.name;
         on_time &= tokio::select! {
             busy = stage.end(STAGE_END_TIMEOUT) => busy.is_empty(),
             () = &mut second_signal => {

@@ -220,17 +220,17 @@ impl Server {
             sockets.push(bound.map_err(|source| WebError::Bind { listen, source })?);
         }
         for socket in &sockets {
-            if let Some(listen) = socket.listen_address().tcp() {
+            if let Some(listen) = socket.listen_address.tcp() {
                 check_protection(listen, web.as_ref())?;
             }
         }
         let exposed = sockets
             .iter()
-            .find(|socket| !socket.listen_address().is_local());
+            .find(|socket| !socket.listen_address.is_local());
         if let (Some(socket), Some(web)) = (exposed, &web)
             && web.tls.is_none()
         {
-            let (listen, file) = (socket.listen_address(), web.path.display());
+            let (listen, file) = (&socket.listen_address, web.path.display());
             tracing::warn!(%listen, %file, "passwords are sent in clear text: add tls_server_config");
         }
         let (tls, users, headers) = match web {

@@ -1,4 +1,13 @@
+//! `[datapoints]`. Rejects entries that would make an exposition invalid.
+
+use super::{Config, Labels};
+use faultline_metrics::metrics::validator::DATAPOINT;
+use faultline_settings::{Table, Unique, distinct, text, whole};
 use std::fmt;
+use toml::de::DeValue;
+
+/// Labels of histograms and summaries. `promtool` rejects a page that has them on another metric.
+const RESERVED_LABELS: [&str; 2] = ["le", "quantile"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Datapoints {
@@ -47,4 +56,83 @@ pub fn label_name(tag: &str) -> impl Iterator<Item = char> {
     };
     tag.char_indices()
         .map(move |(i, c)| if is_valid((i, c)) { c } else { '_' })
+}
+
+pub fn read(table: &mut Table<'_>, config: &mut Config) {
+    table.set("max_series", &mut config.datapoints.max_series, whole);
+    let (constant_labels, mut entries) =
+        (config.metrics.constant_labels_everywhere, Unique::default());
+    table.tables("allow", |table| {
+        let Some(allowed) = allowed(table, constant_labels) else {
+            return;
+        };
+        let AllowedDatapoint {
+            name, field, kind, ..
+        } = &allowed;
+        // The key has no tags: a point without these tags would count twice in one series.
+        let key = (name.clone(), field.clone(), *kind);
+        let what = format!("datapoints.allow: the {kind} {field:?} of {name:?}");
+        if entries.insert(key, table.line(), what, table.errors()) {
+            config.datapoints.allow.push(allowed);
+        }
+    });
+}
+
+fn allowed(table: &mut Table<'_>, constant_labels: bool) -> Option<AllowedDatapoint> {
+    let name = table.take("name", text);
+    let field = table.take("field", text);
+    let kind = table.take("kind", |v| match text(v)?.as_str() {
+        "level" => Ok(DatapointKind::Level),
+        "delta" => Ok(DatapointKind::Delta),
+        other => Err(format!(
+            "{other:?} is neither \"level\" (the last value) nor \"delta\" (summed)"
+        )),
+    });
+    let tags = table.take("tags", |v| distinct(v, |v| tag(v, constant_labels)));
+    let tags = tags.unwrap_or_default().into_iter().map(|tag| tag.key);
+    if let (Some(name), Some(field), Some(kind)) = (name, field, kind) {
+        return Some(AllowedDatapoint {
+            name,
+            field,
+            kind,
+            tags: tags.collect(),
+        });
+    }
+    let missing = table.missing(&["name", "field", "kind"]);
+    if !missing.is_empty() {
+        let missing = missing.join(" and ");
+        table.refuse(format!(
+            "name, field and kind are all needed: add {missing}"
+        ));
+    }
+    None
+}
+
+struct Tag {
+    key: String,
+    label: String,
+}
+
+/// Two tags are equal if they map to the same label.
+impl PartialEq for Tag {
+    fn eq(&self, other: &Self) -> bool {
+        self.label == other.label
+    }
+}
+
+fn tag(value: &DeValue<'_>, constant_labels: bool) -> Result<Tag, String> {
+    let key = text(value)?;
+    let label: String = label_name(&key).collect();
+    let owner = if DATAPOINT.labels.contains(&label.as_str()) {
+        "every series of a datapoint has"
+    } else if label.starts_with("__") || RESERVED_LABELS.contains(&label.as_str()) {
+        "Prometheus keeps for itself"
+    } else if constant_labels && Labels::default().by_name(&label).is_some() {
+        "metrics.constant_labels_everywhere sets"
+    } else {
+        return Ok(Tag { key, label });
+    };
+    Err(format!(
+        "the tag {key:?} would become the label {label}, which {owner}: leave it out"
+    ))
 }

@@ -1,8 +1,6 @@
-mod datapoints;
-
 use super::{
     Admin, Config, Credentials, Flight, Forward, Labels, Log, MIN_INTERVAL, Metrics, Phase, Probe,
-    Rpc, Target, TargetSelector, Threads, Validator,
+    Rpc, Target, TargetSelector, Threads, Validator, datapoints,
     values::{address, label, user_id},
 };
 use faultline_agave::{PublicKey, config::MetricsConfig, rpc::PROBES};
@@ -121,20 +119,17 @@ fn rpc(table: &mut Table<'_>, config: &mut Rpc) {
         &mut config.interval,
         duration_at_least(MIN_INTERVAL),
     );
-    table.set(
-        "timeout",
-        &mut config.timeout,
-        duration_at_least(Duration::from_millis(10)),
-    );
+    timeout(table, &mut config.timeout);
 }
 
 fn admin(table: &mut Table<'_>, config: &mut Admin) {
     table.set("enabled", &mut config.enabled, flag);
-    table.set(
-        "timeout",
-        &mut config.timeout,
-        duration_at_least(Duration::from_millis(10)),
-    );
+    timeout(table, &mut config.timeout);
+}
+
+fn timeout(table: &mut Table<'_>, config: &mut Duration) {
+    let least = Duration::from_millis(10);
+    table.set("timeout", config, duration_at_least(least));
 }
 
 fn paths(table: &mut Table<'_>, config: &mut HostRoot) {
@@ -155,11 +150,7 @@ fn probe(table: &mut Table<'_>, config: &mut Probe) {
         &mut config.interval,
         duration_at_least(Duration::from_secs(1)),
     );
-    table.set(
-        "timeout",
-        &mut config.timeout,
-        duration_at_least(Duration::from_millis(10)),
-    );
+    timeout(table, &mut config.timeout);
 }
 
 fn validator(table: &mut Table<'_>, config: &mut Validator) {
@@ -171,11 +162,7 @@ fn validator(table: &mut Table<'_>, config: &mut Validator) {
         &mut config.interval,
         duration_at_least(Duration::from_secs(1)),
     );
-    table.set(
-        "timeout",
-        &mut config.timeout,
-        duration_at_least(Duration::from_millis(10)),
-    );
+    timeout(table, &mut config.timeout);
 }
 
 fn public_key(value: &DeValue<'_>) -> Result<PublicKey, String> {

@@ -15,10 +15,7 @@ use rustix::{
         netlink::{SOCK_DIAG, SocketAddrNetlink},
     },
 };
-use std::{
-    io,
-    net::{IpAddr, SocketAddr},
-};
+use std::{io, net::SocketAddr};
 
 /// The sock_diag cookie for a lookup by addresses.
 const NO_COOKIE: [u8; 8] = [0xff; 8];
@@ -91,17 +88,16 @@ fn tcp_socket_owner(local: SocketAddr, remote: SocketAddr) -> Result<u32, OwnerE
     else {
         return Err(OwnerError::Malformed);
     };
-    let (found, canonical) = (found.header, |ip: IpAddr| ip.to_canonical());
-    let id = &found.socket_id;
+    let id = &found.header.socket_id;
     // If the connection does not exist, the kernel may return the listening socket of the port.
     let is_same = (id.source_port, id.destination_port) == (local.port(), remote.port())
-        && canonical(id.source_address) == source
-        && canonical(id.destination_address) == destination;
-    match (is_same, found.inode) {
+        && id.source_address.to_canonical() == source
+        && id.destination_address.to_canonical() == destination;
+    match (is_same, found.header.inode) {
         (false, _) => Err(OwnerError::Malformed),
         // A closed socket has inode 0 and shows root as its owner.
         (true, 0) => Err(OwnerError::Gone),
-        (true, _) => Ok(found.uid),
+        (true, _) => Ok(found.header.uid),
     }
 }
 

@@ -59,7 +59,7 @@ pub async fn serve<I: Intake>(
     let service = service_fn(|request| async move {
         connection.serving();
         let (mut response, accepted) =
-            reception::respond(shared, request, (connection.peer(), user)).await;
+            reception::respond(shared, request, (connection.peer, user)).await;
         if stop.is_set() {
             // hyper closes after this response: its own shutdown would cut off an arriving request.
             response

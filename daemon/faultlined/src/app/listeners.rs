@@ -72,7 +72,7 @@ fn warn_if_ignored(
         && !inherited.is_empty()
         && !inherited
             .iter()
-            .any(|bound| *bound.listen_address() == ListenAddress::Tcp(requested))
+            .any(|bound| bound.listen_address == ListenAddress::Tcp(requested))
     {
         let (listening, requested) = (
             socket::listen_addresses(inherited).join(","),

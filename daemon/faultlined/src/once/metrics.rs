@@ -71,7 +71,7 @@ pub(super) fn tick(
     faultline_sources::register_kernel(&mut registry, &context);
     let host = HostConstants::read(root).context("procfs cannot be read; see paths.procfs")?;
     let ticks: Latest<Tick> = Latest::default();
-    let hub = Hub::new(vec![Box::new(ticks)]);
+    let hub = Hub(vec![Box::new(ticks)]);
     let mut ticker = Ticker::new(&context, host, registry.samplers, hub);
     Ok(ticker.tick(DueTick {
         number: 1,

@@ -58,7 +58,7 @@ async fn serve_http(
     // Responses are written in one piece: waiting for more only delays them.
     set_nodelay(&stream)?;
     // Local connections need a password but no TLS.
-    let stream = match tls.filter(|_| !connection.peer().is_local()) {
+    let stream = match tls.filter(|_| !connection.peer.is_local()) {
         None => Either::Left(stream),
         Some(acceptor) => Either::Right(acceptor.accept(stream).await?),
     };
@@ -67,7 +67,7 @@ async fn serve_http(
     }));
     let service = service_fn(|request: Request<Incoming>| async move {
         connection.serving();
-        let response: Response<Body> = router.respond(request.map(|_| ()), connection.peer()).await;
+        let response: Response<Body> = router.respond(request.map(|_| ()), connection.peer).await;
         connection.answered(!response.status().is_client_error());
         Ok::<_, Infallible>(response)
     });

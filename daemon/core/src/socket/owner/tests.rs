@@ -1,6 +1,7 @@
 use super::*;
 use rustix::process::geteuid;
 use std::{
+    net::IpAddr,
     os::unix::process::CommandExt,
     process::{Child, Command, Stdio},
 };

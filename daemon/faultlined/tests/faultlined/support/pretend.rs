@@ -84,7 +84,7 @@ impl Pretend {
         faultline_sources::register(&mut registry, &context, &intake, None, None, live);
         // Its own process is the real one.
         selfwatch::register(&mut registry, &HostRoot::default(), "0.0.0", false, |_| ());
-        let hub = Hub::new(vec![Box::new(history.clone())]);
+        let hub = Hub(vec![Box::new(history.clone())]);
         let ticker = Ticker::new(&context, constants(&root), registry.samplers, hub);
         let started = Duration::from_secs(1_795_225_000);
         Pretend {
