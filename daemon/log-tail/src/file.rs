@@ -23,9 +23,9 @@
 
 mod followed;
 
-use crate::{records::RecordWriter, status::StatusHandle};
+use crate::records::{RecordWriter, StatusHandle};
 use faultline_metrics::{Problem, Stamp, Status};
-use followed::{FileId, FollowedFile, ReadOutcome, ResumePoint};
+use followed::{FileId, FilePosition, FollowedFile};
 use rustix::fs::OFlags;
 use std::{
     collections::VecDeque,
@@ -53,10 +53,6 @@ const BIRTH_MARGIN: Duration = Duration::from_secs(1);
 
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Maximum chunks read from one file in one poll, so that other files and the stop signal get
-/// their turn.
-const CHUNKS_PER_POLL: usize = 16;
-
 /// Maximum number of open files, and of remembered closed files.
 pub const MAX_FILES: usize = 16;
 
@@ -68,7 +64,7 @@ pub struct Follower {
     open_files: Vec<FollowedFile>,
     /// The file at `path` now. `None`: there is no file, or it cannot be read.
     current_id: Option<FileId>,
-    resume_points: VecDeque<ResumePoint>,
+    closed_positions: VecDeque<FilePosition>,
     /// The file at `path` when the daemon started, readable or not.
     initial_id: Option<FileId>,
     missing_since: Option<Duration>,
@@ -80,14 +76,14 @@ impl Follower {
     /// the file system does.
     pub fn open(path: &Path, writer: RecordWriter, now: Stamp) -> Self {
         let path: Arc<Path> = path.into();
-        writer.status().begin(&path, now);
+        writer.status.begin(&path, now);
         let mut follower = Follower {
             path: Arc::clone(&path),
             writer,
             started_at: now,
             open_files: Vec::new(),
             current_id: None,
-            resume_points: VecDeque::new(),
+            closed_positions: VecDeque::new(),
             initial_id: fs::metadata(&path)
                 .ok()
                 .map(|metadata| FileId::of(&metadata)),
@@ -95,12 +91,12 @@ impl Follower {
             buffer: vec![0; CHUNK_BYTES],
         };
         let problem = follower.update_current(now, true);
-        follower.writer.status().set_problem(problem);
+        follower.writer.status.set_problem(problem);
         follower
     }
 
     pub fn status(&self) -> StatusHandle {
-        self.writer.status().clone()
+        self.writer.status.clone()
     }
 
     pub fn files(&self) -> usize {
@@ -111,23 +107,23 @@ impl Follower {
     /// Returns true if there is more data: then the caller polls again at once, else after
     /// [`POLL_INTERVAL`].
     pub fn poll(&mut self, now: Stamp) -> bool {
-        self.writer.status().begin(&self.path, now);
+        self.writer.status.begin(&self.path, now);
         let mut problem = self.update_current(now, false);
         let mut has_more = false;
         let mut failed = Vec::new();
         for file in &mut self.open_files {
-            match read(file, &mut self.buffer, &mut self.writer, now) {
+            match file.read(&mut self.buffer, &mut self.writer, now) {
                 Ok(file_has_more) => has_more |= file_has_more,
                 Err(error) => {
                     problem.get_or_insert_with(|| self::problem(&self.path, &error));
-                    failed.push(file.id);
+                    failed.push(file.position.id);
                 }
             }
         }
         // The next poll reopens a failed file and continues at its saved offset.
         failed.into_iter().for_each(|id| self.close(id, now));
         self.close_finished_files(now);
-        self.writer.status().set_problem(problem);
+        self.writer.status.set_problem(problem);
         has_more
     }
 
@@ -145,7 +141,7 @@ impl Follower {
                 self.current_id = None;
                 let since = *self.missing_since.get_or_insert(now.uptime);
                 let path = faultline_text::path(&self.path);
-                if self.open_files.is_empty() && self.resume_points.is_empty() {
+                if self.open_files.is_empty() && self.closed_positions.is_empty() {
                     Some(Problem::new(
                         Status::Absent,
                         format!("{path} does not exist yet"),
@@ -168,7 +164,7 @@ impl Follower {
 
     fn open_current(&mut self, now: Stamp, at_start: bool) -> io::Result<FileId> {
         let id = FileId::of(&require_regular_file(fs::metadata(&self.path)?)?);
-        if self.open_files.iter().any(|file| file.id == id) {
+        if self.open_files.iter().any(|file| file.position.id == id) {
             return Ok(id);
         }
         // The path may be a pipe by now. Without O_NONBLOCK, the open would wait for a writer.
@@ -179,7 +175,7 @@ impl Follower {
             .open(&self.path)?;
         let metadata = require_regular_file(file.metadata()?)?;
         let id = FileId::of(&metadata);
-        if self.open_files.iter().any(|file| file.id == id) {
+        if self.open_files.iter().any(|file| file.position.id == id) {
             return Ok(id);
         }
         let offset = if at_start {
@@ -194,14 +190,13 @@ impl Follower {
 
     fn start_offset(&self, file: &File, metadata: &Metadata, now: Stamp) -> u64 {
         let id = FileId::of(metadata);
-        let current = self.open_files.iter().map(FollowedFile::resume_point);
+        let open_positions = self.open_files.iter().map(|file| &file.position);
         let matching = self
-            .resume_points
+            .closed_positions
             .iter()
-            .cloned()
-            .chain(current)
-            .filter(|resume_point| resume_point.has_same_bytes(id, file));
-        if let Some(offset) = matching.map(|resume_point| resume_point.offset).max() {
+            .chain(open_positions)
+            .filter(|position| position.is_in(id, file));
+        if let Some(offset) = matching.map(|position| position.offset).max() {
             return offset;
         }
         if self.predates_daemon(metadata, now) {
@@ -223,11 +218,9 @@ impl Follower {
                 now.unix.saturating_sub(birth) > now.since(self.started_at) + BIRTH_MARGIN
             }
             None => {
-                self.initial_id == Some(FileId::of(metadata))
-                    && self
-                        .resume_points
-                        .iter()
-                        .all(|resume_point| !resume_point.has_id_of(metadata))
+                let id = FileId::of(metadata);
+                let mut closed = self.closed_positions.iter();
+                self.initial_id == Some(id) && closed.all(|position| position.id != id)
             }
         }
     }
@@ -236,7 +229,7 @@ impl Follower {
         for file in self
             .open_files
             .iter_mut()
-            .filter(|file| Some(file.id) == id)
+            .filter(|file| Some(file.position.id) == id)
         {
             file.last_active = now.uptime;
         }
@@ -246,11 +239,11 @@ impl Follower {
         let has_successor = self
             .open_files
             .iter()
-            .any(|file| Some(file.id) == self.current_id && file.has_data());
+            .any(|file| Some(file.position.id) == self.current_id && file.position.offset > 0);
         let mut old: Vec<&FollowedFile> = self
             .open_files
             .iter()
-            .filter(|file| Some(file.id) != self.current_id)
+            .filter(|file| Some(file.position.id) != self.current_id)
             .collect();
         // Above the limit, the files that were quiet longest are closed: the validator writes to
         // at most one.
@@ -262,52 +255,27 @@ impl Follower {
                 || (has_successor && quiet >= OLD_FILE_QUIET)
                 || (quiet >= UNLINKED_QUIET && file.is_unlinked())
         });
-        let finished: Vec<FileId> = finished.map(|(_, file)| file.id).collect();
+        let finished: Vec<FileId> = finished.map(|(_, file)| file.position.id).collect();
         finished.into_iter().for_each(|id| self.close(id, now));
     }
 
     fn close(&mut self, id: FileId, now: Stamp) {
-        let Some(at) = self.open_files.iter().position(|file| file.id == id) else {
+        let Some(index) = self
+            .open_files
+            .iter()
+            .position(|file| file.position.id == id)
+        else {
             return;
         };
-        let mut file = self.open_files.remove(at);
+        let mut file = self.open_files.remove(index);
         let mut batch = self.writer.begin(now);
-        file.end(&mut batch);
+        batch.cut(&mut file.splitter);
         batch.commit();
-        self.resume_points.push_back(file.resume_point());
-        if self.resume_points.len() > MAX_FILES {
-            self.resume_points.pop_front();
+        self.closed_positions.push_back(file.position);
+        if self.closed_positions.len() > MAX_FILES {
+            self.closed_positions.pop_front();
         }
     }
-}
-
-/// Reads up to the end of the file, or [`CHUNKS_PER_POLL`]. True if there is more.
-fn read(
-    file: &mut FollowedFile,
-    buffer: &mut [u8],
-    writer: &mut RecordWriter,
-    now: Stamp,
-) -> io::Result<bool> {
-    for _ in 0..CHUNKS_PER_POLL {
-        match file.read(buffer)? {
-            ReadOutcome::End => return Ok(false),
-            ReadOutcome::Truncated => {
-                let mut batch = writer.begin(now);
-                file.restart(&mut batch, now.uptime);
-                batch.commit();
-            }
-            ReadOutcome::Bytes(count) => {
-                let mut batch = writer.begin(now);
-                file.consume(
-                    buffer.get(..count).unwrap_or_default(),
-                    &mut batch,
-                    now.uptime,
-                );
-                batch.commit();
-            }
-        }
-    }
-    Ok(true)
 }
 
 fn require_regular_file(metadata: Metadata) -> io::Result<Metadata> {

@@ -5,8 +5,6 @@
 
 mod file;
 mod records;
-mod status;
 
 pub use file::{Follower, MAX_FILES, OLD_FILE_QUIET, POLL_INTERVAL};
-pub use records::{RecordBatch, RecordSink, RecordWriter};
-pub use status::{LogStatus, StartStep, StatusHandle};
+pub use records::{LogStatus, RecordBatch, RecordSink, RecordWriter, StartStep, StatusHandle};

@@ -27,7 +27,7 @@ impl FileTail {
     /// Starts at the file's current end.
     pub fn open(path: &Path, intake: Intake, clock: Clock) -> Self {
         let (now, writer) = (clock.now(), record_writer(intake));
-        let (status, path_to_open) = (writer.status().clone(), path.to_owned());
+        let (status, path_to_open) = (writer.status.clone(), path.to_owned());
         status.begin(&path.into(), now);
         let opening = PathThread::new("log-open")
             .start(move || Follower::open(&path_to_open, writer, now))

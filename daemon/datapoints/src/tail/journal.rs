@@ -106,7 +106,7 @@ impl JournalTail {
     }
 
     pub fn status(&self) -> StatusHandle {
-        self.writer.status().clone()
+        self.writer.status.clone()
     }
 
     pub async fn run(mut self, stop: Stop) {
@@ -117,7 +117,7 @@ impl JournalTail {
                 problem = self.follow() => problem,
                 () = stop.wait() => return,
             };
-            self.writer.status().set_problem(Some(problem));
+            self.writer.status.set_problem(Some(problem));
             if self.cursor != before {
                 pause = self.restart_times.first;
             }
@@ -201,7 +201,7 @@ impl JournalTail {
                 }
                 () = &mut working_timer, if !is_working => {
                     is_working = true;
-                    self.writer.status().set_problem(stderr_tail.permission_problem(&self.unit));
+                    self.writer.status.set_problem(stderr_tail.permission_problem(&self.unit));
                 }
             }
         }
@@ -250,7 +250,7 @@ impl JournalTail {
         }
         batch.commit();
         if entries {
-            writer.status().set_problem(None);
+            writer.status.set_problem(None);
         }
         entries
     }

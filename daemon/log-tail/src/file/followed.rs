@@ -1,7 +1,8 @@
 //! One file that has, or had, the log's name.
 
-use crate::records::RecordBatch;
+use crate::records::{RecordBatch, RecordWriter};
 use faultline_agave::log::LogSplitter;
+use faultline_metrics::Stamp;
 use std::{
     fs::{File, Metadata},
     io::{self, ErrorKind},
@@ -15,6 +16,10 @@ const FINGERPRINT_BYTES: usize = 1024;
 
 /// Minimum bytes to compare before a file with another inode counts as a copy.
 const MIN_COPY_FINGERPRINT_BYTES: usize = 64;
+
+/// Maximum chunks read from one file in one poll, so that other files and the stop signal get
+/// their turn.
+const CHUNKS_PER_POLL: usize = 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileId {
@@ -32,50 +37,43 @@ impl FileId {
 }
 
 #[derive(Debug, Clone)]
-pub struct ResumePoint {
-    id: FileId,
+pub struct FilePosition {
+    pub id: FileId,
     pub offset: u64,
+    /// The last bytes before the offset; fewer at the beginning of the file.
     fingerprint: Vec<u8>,
 }
 
-impl ResumePoint {
-    /// True for the same file, and for an earlier file with the same inode.
-    pub fn has_id_of(&self, metadata: &Metadata) -> bool {
-        self.id == FileId::of(metadata)
-    }
-
+impl FilePosition {
     /// True if `file` has the same bytes before the offset: it is the same file or a copy.
-    pub fn has_same_bytes(&self, id: FileId, file: &File) -> bool {
+    pub fn is_in(&self, id: FileId, file: &File) -> bool {
         let min_bytes = if id == self.id {
             1
         } else {
             MIN_COPY_FINGERPRINT_BYTES
         };
-        self.fingerprint.len() >= min_bytes
-            && matches!(
-                matches_fingerprint(file, self.offset, &self.fingerprint),
-                Ok(true)
-            )
+        self.fingerprint.len() >= min_bytes && self.matches_fingerprint(file).unwrap_or(false)
     }
-}
 
-#[derive(Debug, PartialEq, Eq)]
-pub enum ReadOutcome {
-    Bytes(usize),
-    End,
-    /// The file is shorter than the offset or has other bytes before it. The caller reads it from
-    /// the beginning.
-    Truncated,
+    fn matches_fingerprint(&self, file: &File) -> io::Result<bool> {
+        let mut actual = [0; FINGERPRINT_BYTES];
+        let length = self.fingerprint.len();
+        let Some(actual) = actual.get_mut(..length) else {
+            return Ok(false);
+        };
+        match file.read_exact_at(actual, self.offset.saturating_sub(length as u64)) {
+            Ok(()) => Ok(actual == self.fingerprint),
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 #[derive(Debug)]
 pub struct FollowedFile {
     file: File,
-    pub id: FileId,
-    offset: u64,
-    /// The last bytes before the offset; fewer at the beginning of the file.
-    fingerprint: Vec<u8>,
-    splitter: LogSplitter,
+    pub position: FilePosition,
+    pub splitter: LogSplitter,
     /// Reading started within a line. The rest of that line is skipped.
     skip_line: bool,
     /// Uptime when the file last grew, appeared at the path or left it.
@@ -92,88 +90,76 @@ impl FollowedFile {
         let skip_line = fingerprint.last().is_some_and(|byte| *byte != b'\n');
         Ok(FollowedFile {
             file,
-            id,
-            offset,
-            fingerprint,
+            position: FilePosition {
+                id,
+                offset,
+                fingerprint,
+            },
             splitter: LogSplitter::new(),
             skip_line,
             last_active: now,
         })
     }
 
-    pub fn resume_point(&self) -> ResumePoint {
-        ResumePoint {
-            id: self.id,
-            offset: self.offset,
-            fingerprint: self.fingerprint.clone(),
+    /// Reads up to the end of the file, or [`CHUNKS_PER_POLL`]. True if there is more.
+    pub fn read(
+        &mut self,
+        buffer: &mut [u8],
+        writer: &mut RecordWriter,
+        now: Stamp,
+    ) -> io::Result<bool> {
+        for _ in 0..CHUNKS_PER_POLL {
+            // A truncated file may have grown beyond the offset since the last read.
+            if !self.position.matches_fingerprint(&self.file)? {
+                self.restart(writer.begin(now), now.uptime);
+                continue;
+            }
+            match self.file.read_at(buffer, self.position.offset) {
+                Ok(0) => return Ok(false),
+                Ok(count) => {
+                    let bytes = buffer.get(..count).unwrap_or_default();
+                    self.consume(bytes, writer.begin(now), now.uptime);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
         }
+        Ok(true)
     }
 
-    /// First compares the bytes before the offset: a truncated file may have grown beyond the
-    /// offset since the last read.
-    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<ReadOutcome> {
-        if !matches_fingerprint(&self.file, self.offset, &self.fingerprint)? {
-            return Ok(ReadOutcome::Truncated);
-        }
-        match self.file.read_at(buffer, self.offset) {
-            Ok(0) => Ok(ReadOutcome::End),
-            Ok(count) => Ok(ReadOutcome::Bytes(count)),
-            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(ReadOutcome::Bytes(0)),
-            Err(error) => Err(error),
-        }
-    }
-
-    pub fn consume(&mut self, bytes: &[u8], batch: &mut RecordBatch<'_>, now: Duration) {
-        self.offset += bytes.len() as u64;
+    fn consume(&mut self, bytes: &[u8], mut batch: RecordBatch<'_>, now: Duration) {
         self.last_active = now;
+        self.position.offset += bytes.len() as u64;
+        let fingerprint = &mut self.position.fingerprint;
         let tail = bytes
             .get(bytes.len().saturating_sub(FINGERPRINT_BYTES)..)
             .unwrap_or_default();
-        let surplus = (self.fingerprint.len() + tail.len()).saturating_sub(FINGERPRINT_BYTES);
-        self.fingerprint
-            .drain(..surplus.min(self.fingerprint.len()));
-        self.fingerprint.extend_from_slice(tail);
+        let surplus = (fingerprint.len() + tail.len()).saturating_sub(FINGERPRINT_BYTES);
+        fingerprint.drain(..surplus.min(fingerprint.len()));
+        fingerprint.extend_from_slice(tail);
         let mut text = bytes;
         if self.skip_line {
-            let Some(newline) = bytes.iter().position(|byte| *byte == b'\n') else {
-                return;
-            };
-            self.skip_line = false;
-            text = bytes.get(newline + 1..).unwrap_or_default();
+            let newline = bytes.iter().position(|byte| *byte == b'\n');
+            self.skip_line = newline.is_none();
+            text = newline
+                .and_then(|newline| bytes.get(newline + 1..))
+                .unwrap_or_default();
         }
         batch.text(&mut self.splitter, text);
+        batch.commit();
     }
 
-    pub fn restart(&mut self, batch: &mut RecordBatch<'_>, now: Duration) {
-        self.end(batch);
-        (self.offset, self.skip_line, self.last_active) = (0, false, now);
-        self.fingerprint.clear();
-    }
-
-    /// Discards the incomplete last line, if there is one.
-    pub fn end(&mut self, batch: &mut RecordBatch<'_>) {
+    /// Continues at the beginning of a truncated file. Its incomplete last line is discarded.
+    fn restart(&mut self, mut batch: RecordBatch<'_>, now: Duration) {
         batch.cut(&mut self.splitter);
+        batch.commit();
+        (self.position.offset, self.skip_line, self.last_active) = (0, false, now);
+        self.position.fingerprint.clear();
     }
 
     pub fn is_unlinked(&self) -> bool {
         self.file
             .metadata()
             .is_ok_and(|metadata| metadata.nlink() == 0)
-    }
-
-    pub fn has_data(&self) -> bool {
-        self.offset > 0
-    }
-}
-
-fn matches_fingerprint(file: &File, offset: u64, fingerprint: &[u8]) -> io::Result<bool> {
-    let mut actual = [0; FINGERPRINT_BYTES];
-    let Some(actual) = actual.get_mut(..fingerprint.len()) else {
-        return Ok(false);
-    };
-    match file.read_exact_at(actual, offset.saturating_sub(fingerprint.len() as u64)) {
-        Ok(()) => Ok(actual == fingerprint),
-        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),
-        Err(error) => Err(error),
     }
 }
