@@ -4,21 +4,27 @@
 //! the log's end. Then every line counts once, over rotations and restarts of `journalctl`.
 //! `faultline_log_tail` and [`journal`] list the exceptions.
 
-pub mod file;
-pub mod journal;
+mod journal;
 #[cfg(test)]
 #[path = "../../log-tail/tests/file/probe.rs"]
 mod probe;
 
 pub use faultline_log_tail::{LogStatus, StartStep, StatusHandle};
-pub use file::FileTail;
-pub use journal::JournalTail;
 
 use crate::validator::intake::{Intake, Push};
-use faultline_core::{clock::Clock, config::Log, supervisor::Stage};
-use faultline_log_tail::{RecordSink, RecordWriter};
-use faultline_metrics::Stamp;
-use std::io;
+use faultline_core::{
+    clock::Clock,
+    config::Log,
+    supervisor::{PATH_CALL_TIMEOUT, PathThread, Stage, Stop},
+};
+use faultline_log_tail::{Follower, POLL_INTERVAL, RecordSink, RecordWriter};
+use faultline_metrics::{Problem, Stamp, Status};
+use journal::JournalTail;
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::mpsc::{Receiver, channel},
+};
 
 pub enum LogTail {
     File(FileTail),
@@ -47,7 +53,7 @@ impl LogTail {
 
     pub fn status(&self) -> StatusHandle {
         match self {
-            LogTail::File(tail) => tail.status(),
+            LogTail::File(tail) => tail.status.clone(),
             LogTail::Journal(tail) => tail.status(),
         }
     }
@@ -86,3 +92,58 @@ impl RecordSink for IntakeSink {
 fn record_writer(intake: Intake) -> RecordWriter {
     RecordWriter::new(Box::new(IntakeSink { intake, push: None }))
 }
+
+/// [`run`](FileTail::run) needs a thread that may hang, because it reads files of the validator.
+pub struct FileTail {
+    /// `None` while its file system has not responded.
+    follower: Option<Follower>,
+    opening: Receiver<Follower>,
+    path: PathBuf,
+    status: StatusHandle,
+    clock: Clock,
+}
+
+impl FileTail {
+    /// Starts at the file's current end.
+    pub fn open(path: &Path, intake: Intake, clock: Clock) -> Self {
+        let (now, writer) = (clock.now(), record_writer(intake));
+        let (status, path_to_open) = (writer.status.clone(), path.to_owned());
+        status.begin(&path.into(), now);
+        let opening = PathThread::new("log-open")
+            .start(move || Follower::open(&path_to_open, writer, now))
+            .unwrap_or_else(|_| channel().1);
+        FileTail {
+            follower: opening.recv_timeout(PATH_CALL_TIMEOUT).ok(),
+            opening,
+            path: path.to_owned(),
+            status,
+            clock,
+        }
+    }
+
+    /// Runs until `stop`. An incomplete last line is ignored.
+    pub fn run(self, stop: Stop) {
+        let Some(mut follower) = self.follower.or_else(|| self.opening.recv().ok()) else {
+            let message = format!(
+                "{}: no thread could open it; restart the daemon",
+                faultline_text::path(&self.path)
+            );
+            self.status
+                .set_problem(Some(Problem::new(Status::Broken, message)));
+            while !stop.is_set() {
+                stop.sleep(POLL_INTERVAL);
+            }
+            return;
+        };
+        while !stop.is_set() {
+            if follower.poll(self.clock.now()) {
+                std::thread::yield_now();
+            } else {
+                stop.sleep(POLL_INTERVAL);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -52,7 +52,7 @@ pub enum Error {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Attempt {
+pub enum Attempt {
     Sent,
     Refused {
         /// The HTTP status.
@@ -67,7 +67,7 @@ pub(super) enum Attempt {
     },
 }
 
-pub(super) struct Upstream {
+pub struct Upstream {
     client: Client<HttpsConnector<Connector>, PushBody>,
     target: String,
     pub name: String,

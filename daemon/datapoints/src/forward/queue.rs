@@ -20,7 +20,7 @@ const PIECE_BYTES: u32 = 64 * 1024;
 const MIN_MAPPED_BYTES: usize = 16 * 1024;
 
 faultline_metrics::named_enum! {
-    pub(super) enum Outcome {
+    pub enum Outcome {
         Sent = "sent",
         Lost = "lost",
         Refused = "refused",
@@ -30,7 +30,7 @@ faultline_metrics::named_enum! {
 /// A complete body in the queue. Its memory stays charged while any reference exists, including a
 /// running request.
 #[derive(Debug)]
-pub(super) struct QueuedPush {
+pub struct QueuedPush {
     pub pieces: Vec<Bytes>,
     pub bytes: u64,
     pub precision: Precision,
@@ -70,10 +70,9 @@ impl Queue {
         }
     }
 
-    /// Count and bytes, including the one being sent.
-    pub fn size(&self) -> (u64, u64) {
-        let state = self.state.lock();
-        (state.queued_pushes.len() as u64, state.bytes)
+    /// Includes the push that is being sent.
+    pub fn bytes(&self) -> u64 {
+        self.state.lock().bytes
     }
 
     pub fn count_of(&self, outcome: Outcome) -> (u64, u64) {
@@ -183,10 +182,11 @@ pub struct Copy {
     given_up: bool,
 }
 
-impl Copy {
-    pub(super) fn new(handle: Handle, precision: Precision, gzip: bool) -> Self {
+impl Handle {
+    /// Starts to copy a body. A complete copy is queued; dropping it earlier discards it.
+    pub fn copy(&self, precision: Precision, gzip: bool) -> Copy {
         Copy {
-            handle,
+            handle: self.clone(),
             precision,
             gzip,
             pieces: Vec::new(),
@@ -197,7 +197,9 @@ impl Copy {
             given_up: false,
         }
     }
+}
 
+impl Copy {
     /// Never blocks: without memory it gives up the copy.
     pub fn add(&mut self, mut chunk: &[u8]) {
         self.bytes = self.bytes.saturating_add(chunk.len() as u64);

@@ -2,11 +2,7 @@
 
 mod upstream;
 
-use super::{
-    queue::{Outcome, Queue},
-    worker::RetryTimes,
-    *,
-};
+use super::*;
 use faultline_core::{config::Credentials, supervisor::Stage};
 use proptest::prelude::*;
 pub(crate) use upstream::{Reply, Server};
@@ -96,7 +92,7 @@ fn bytes(handle: &Handle) -> [u64; 4] {
         of(Outcome::Sent),
         of(Outcome::Lost),
         of(Outcome::Refused),
-        queue.size().1,
+        queue.bytes(),
     ]
 }
 
@@ -493,11 +489,30 @@ proptest! {
                 _ => {}
             }
             prop_assert_eq!(bytes(&handle).iter().sum::<u64>(), received);
-            prop_assert!(queue.size().1 <= 300_000);
-            prop_assert_eq!(push_memory.in_use(), queue.size().1);
+            prop_assert!(queue.bytes() <= 300_000);
+            prop_assert_eq!(push_memory.in_use(), queue.bytes());
         }
         queue.clear();
         drop(sending);
         prop_assert_eq!(push_memory.in_use(), 0);
     }
+}
+
+#[test]
+fn retry_delays_double_up_to_the_maximum_with_jitter() {
+    let seconds = |failures, random| pause(RETRY_TIMES, failures, random).as_secs_f64();
+    assert_eq!(
+        [
+            seconds(0, 0.0),
+            seconds(1, 0.0),
+            seconds(5, 0.0),
+            seconds(6, 0.0)
+        ],
+        [0.5, 1.0, 16.0, 30.0]
+    );
+    assert_eq!(
+        [seconds(31, 0.0), seconds(32, 0.0), seconds(u32::MAX, 0.0)],
+        [30.0; 3]
+    );
+    assert_eq!([seconds(0, 1.0), seconds(40, 1.0)], [0.25, 15.0]);
 }

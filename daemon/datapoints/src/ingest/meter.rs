@@ -1,4 +1,4 @@
-use faultline_core::{auth_failures::AuthFailures, socket::Peer};
+use faultline_core::auth_failures::AuthFailures;
 use faultline_metrics::{
     Reading, ReadingList,
     metrics::daemon::{INGEST_BYTES, INGEST_CONNECTIONS, INGEST_REQUESTS},
@@ -6,11 +6,11 @@ use faultline_metrics::{
 };
 use hyper::StatusCode;
 use parking_lot::Mutex;
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 named_enum! {
     /// With the value of the label `code`.
-    pub(super) enum ResultCode {
+    pub enum ResultCode {
         Accepted = "204",
         Bad = "400",
         Unauthorized = "401",
@@ -66,7 +66,7 @@ impl ResultCode {
 
 #[derive(Debug, Clone)]
 pub struct Meter {
-    auth_failures: AuthFailures,
+    pub(super) auth_failures: AuthFailures,
     counts: Arc<Mutex<Counts>>,
 }
 
@@ -98,10 +98,6 @@ impl Meter {
         out.whole(&INGEST_CONNECTIONS, [], counts.connections);
         drop(counts);
         out.push(self.auth_failures.reading());
-    }
-
-    pub(super) fn unauthorized(&self, peer: Peer, now: Duration) {
-        self.auth_failures.record_failure(peer, now);
     }
 
     pub(super) fn request(&self, code: ResultCode) {

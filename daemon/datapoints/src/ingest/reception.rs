@@ -55,9 +55,8 @@ pub async fn respond<I: Intake>(
     };
     shared.meter.request(rejection);
     if rejection == ResultCode::Unauthorized {
-        shared
-            .meter
-            .unauthorized(peer, shared.parts.clock.now().uptime);
+        let now = shared.parts.clock.now().uptime;
+        shared.meter.auth_failures.record_failure(peer, now);
     }
     discard(request).await;
     (response_for(rejection), false)

@@ -256,20 +256,14 @@ impl JournalTail {
     }
 
     fn not_started(&self, error: &io::Error) -> Problem {
-        let program = &self.program;
-        match error.kind() {
-            ErrorKind::NotFound => {
-                Problem::new(Status::Absent, format!("{program} is not installed here"))
+        let (status, what) = match error.kind() {
+            ErrorKind::NotFound => (Status::Absent, "is not installed here".to_owned()),
+            ErrorKind::PermissionDenied => {
+                (Status::Forbidden, format!("may not be started: {error}"))
             }
-            ErrorKind::PermissionDenied => Problem::new(
-                Status::Forbidden,
-                format!("{program} may not be started: {error}"),
-            ),
-            _ => Problem::new(
-                Status::Broken,
-                format!("{program} cannot be started: {error}"),
-            ),
-        }
+            _ => (Status::Broken, format!("cannot be started: {error}")),
+        };
+        Problem::new(status, format!("{} {what}", self.program))
     }
 
     fn problem_at_exit(&self, status: Option<ExitStatus>, stderr_tail: &StderrTail) -> Problem {
