@@ -15,7 +15,7 @@ use std::sync::{
 #[derive(Debug, Clone, Default)]
 pub struct AllowList {
     by_name: HashMap<Box<[u8]>, AllowedFields>,
-    max_series: usize,
+    pub max_series: usize,
     groups: usize,
     /// Unique for each list; 0 for the empty default list.
     id: u64,
@@ -88,10 +88,6 @@ impl AllowList {
         } else {
             self.by_name.get(name)
         }
-    }
-
-    pub fn max_series(&self) -> usize {
-        self.max_series
     }
 }
 

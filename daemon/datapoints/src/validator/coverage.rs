@@ -135,7 +135,9 @@ impl Coverage {
         if gap > MAX_INTERVAL_ERROR {
             self.count_missed_pushes(gap);
             self.settle_seconds(before.created, at.created, push.unfiltered);
-            self.skip_to(interval_start);
+            // Seconds up to `interval_start` are unknown, unless points arrived for them.
+            let until = interval_start + SETTLE_SECONDS * SECOND;
+            self.settle_seconds(until, interval_start, false);
         }
         self.settle_seconds(at.created, at.created, push.unfiltered);
         false
@@ -253,13 +255,8 @@ impl Coverage {
     fn settle_seconds(&mut self, until: i128, now: i128, unfiltered: bool) {
         let end = until.div_euclid(SECOND) - SETTLE_SECONDS;
         if self.next.is_none() {
-            let first = self
-                .unsettled
-                .keys()
-                .next()
-                .copied()
-                .filter(|first| *first <= now.div_euclid(SECOND));
-            self.next = first;
+            let first = self.unsettled.keys().next().copied();
+            self.next = first.filter(|first| *first <= now.div_euclid(SECOND));
         }
         let Some(next) = self.next else { return };
         if end <= next {
@@ -268,21 +265,13 @@ impl Coverage {
         let busy = self.unsettled.range(next..end).count() as u64;
         self.unsettled = self.unsettled.split_off(&end);
         let idle = u64::try_from(end - next).unwrap_or(0).saturating_sub(busy);
-        if unfiltered {
-            add(&mut self.zero_seconds, idle);
+        let idle_seconds = if unfiltered {
+            &mut self.zero_seconds
         } else {
-            add(&mut self.unknown_seconds, idle);
-        }
+            &mut self.unknown_seconds
+        };
+        add(idle_seconds, idle);
         self.next = Some(end);
-    }
-
-    /// Seconds up to `interval_start` are unknown, unless points arrived for them.
-    fn skip_to(&mut self, interval_start: i128) {
-        self.settle_seconds(
-            interval_start + SETTLE_SECONDS * SECOND,
-            interval_start,
-            false,
-        );
     }
 }
 

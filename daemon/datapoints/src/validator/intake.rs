@@ -2,7 +2,6 @@
 
 mod push;
 mod readings;
-mod users;
 
 pub use push::Push;
 
@@ -28,7 +27,7 @@ pub struct Intake {
     state: Arc<Mutex<State>>,
     allow: Latest<AllowList>,
     recorder: Arc<OnceLock<PointRecorder>>,
-    users: Arc<OnceLock<users::UserLookup>>,
+    users: Arc<OnceLock<push::UserLookup>>,
 }
 
 #[derive(Debug, Default)]
@@ -168,20 +167,16 @@ impl Intake {
             // Only the first validator may have sent pushes before it was found.
             state.senders.forget_pushes();
         }
-        (
-            state.newest_slots,
-            state.reported.version,
-            state.last_push,
-            state.gone,
-        ) = (None, None, None, false);
+        state.newest_slots = None;
+        state.reported.version = None;
+        state.last_push = None;
+        state.gone = false;
         state.reported.migration = MigrationReports::default();
         state.slot_filter = SlotFilter::default();
-        (
-            state.rpc_slot,
-            state.rpc_slot_at_push,
-            state.empty_pushes,
-            state.rpc_response_times,
-        ) = (None, None, 0, None);
+        state.rpc_slot = None;
+        state.rpc_slot_at_push = None;
+        state.empty_pushes = 0;
+        state.rpc_response_times = None;
     }
 
     /// Call it when a non-validator is followed. Pushes stay pending until a validator is found
@@ -215,7 +210,7 @@ impl Intake {
     fn change_senders(&self, change: impl FnOnce(&mut Senders) -> SenderOutcome) {
         let mut state = self.lock();
         let outcome = change(&mut state.senders);
-        state.apply(outcome, self.allow().max_series(), self.recorder.get());
+        state.apply(outcome, self.allow().max_series, self.recorder.get());
     }
 
     /// For a validator whose identity is unavailable: after a while, assumes that the only sender,
@@ -226,7 +221,7 @@ impl Intake {
         if matches!(assumption, Some(Assumption::Revised { .. })) {
             state.identity_revisions += 1;
         }
-        state.apply(outcome, self.allow().max_series(), self.recorder.get());
+        state.apply(outcome, self.allow().max_series, self.recorder.get());
         assumption
     }
 
@@ -236,8 +231,8 @@ impl Intake {
         let mut state = self.lock();
         state.rpc_slot = Some(processed);
         state.slot_filter.set_rpc_slots(processed, received, at);
-        state.rpc_response_times =
-            Some((state.rpc_response_times.map_or(at, |(first, _)| first), at));
+        let first = state.rpc_response_times.map_or(at, |(first, _)| first);
+        state.rpc_response_times = Some((first, at));
     }
 
     pub fn newest_slots(&self) -> Option<(Stamp, Slots)> {
@@ -402,7 +397,7 @@ impl State {
                 return AddedPoint::default();
             }
             if let KnownPoint::AccountsActive(active) = known {
-                tally.add_job(active, time, now.uptime);
+                tally.jobs.add(active, time, now.uptime);
             }
         }
         tally.add(point, known.as_ref());

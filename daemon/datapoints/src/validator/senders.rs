@@ -104,7 +104,7 @@ pub struct Senders {
     /// An identity change reported by its sender: the old identity, if reported, and the new one.
     announced: Option<(Option<String>, String)>,
     /// The user of the current or last validator.
-    user: Option<u32>,
+    pub user: Option<u32>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -218,10 +218,6 @@ impl Senders {
         outcome
     }
 
-    pub fn user(&self) -> Option<u32> {
-        self.user
-    }
-
     /// Another host id of the validator, which is not its identity.
     pub fn add_host_id(&mut self, id: &str, now: Stamp) -> SenderOutcome {
         let observation_time = self.observation_time();
@@ -313,7 +309,8 @@ impl Senders {
             Some(_) if !self.assumed => None,
             Some(current) => {
                 let from = current.clone();
-                { self.successor(&from, now) }.map(|to| Assumption::Revised { from, to })
+                self.successor(&from, now)
+                    .map(|to| Assumption::Revised { from, to })
             }
         };
         if let Some(Assumption::Sole(id) | Assumption::Revised { to: id, .. }) = &assumption {

@@ -64,10 +64,16 @@ impl Slots {
 
     /// Adds a point of the same push. Points may be out of order, so the highest slot counts.
     pub fn raise(&mut self, known: &KnownPoint) {
-        if let Some((kind, slot)) = slot_of(known) {
-            let current = self.slot_mut(kind);
-            *current = (*current).max(Some(slot));
-        }
+        let Some((kind, slot)) = slot_of(known) else {
+            return;
+        };
+        let current = match kind {
+            Kind::Frozen => &mut self.frozen,
+            Kind::Root => &mut self.root,
+            Kind::Optimistic => &mut self.optimistic,
+            Kind::Shred => &mut self.shred,
+        };
+        *current = (*current).max(Some(slot));
     }
 
     /// Merges a later push. Kinds that it lacks keep their slot. Unproven slots never stay next to
@@ -77,22 +83,13 @@ impl Slots {
             *self = later;
             return;
         }
-        self.is_proven = later.is_proven;
-        for kind in [Kind::Frozen, Kind::Root, Kind::Optimistic, Kind::Shred] {
-            let mut later = later;
-            if let Some(slot) = *later.slot_mut(kind) {
-                *self.slot_mut(kind) = Some(slot);
-            }
-        }
-    }
-
-    fn slot_mut(&mut self, kind: Kind) -> &mut Option<u64> {
-        match kind {
-            Kind::Frozen => &mut self.frozen,
-            Kind::Root => &mut self.root,
-            Kind::Optimistic => &mut self.optimistic,
-            Kind::Shred => &mut self.shred,
-        }
+        *self = Slots {
+            frozen: later.frozen.or(self.frozen),
+            root: later.root.or(self.root),
+            optimistic: later.optimistic.or(self.optimistic),
+            shred: later.shred.or(self.shred),
+            is_proven: later.is_proven,
+        };
     }
 }
 
@@ -114,18 +111,14 @@ impl SlotFilter {
         let Some((kind, slot)) = slot_of(known) else {
             return true;
         };
+        let lowest = self.processed.and_then(|reported| lowest(reported, now));
         let is_plausible = slot <= max_possible_slot(now)
-            && self.fits_rpc(kind, slot, now)
+            && (kind != Kind::Frozen || lowest.is_none_or(|lowest| slot >= lowest))
             && self.is_near_earlier(kind, slot, now);
         if is_plausible && let Some(last) = self.last_accepted.get_mut(kind as usize) {
             *last = Some((slot, now));
         }
         is_plausible
-    }
-
-    fn fits_rpc(&self, kind: Kind, slot: u64, now: Stamp) -> bool {
-        let lowest = self.processed.and_then(|reported| lowest(reported, now));
-        kind != Kind::Frozen || lowest.is_none_or(|lowest| slot >= lowest)
     }
 
     /// False for a slot far ahead of earlier ones. The first slot of a kind may be far ahead: a

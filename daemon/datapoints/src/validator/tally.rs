@@ -9,14 +9,14 @@ pub use series::has_fields;
 
 use faultline_agave::{
     line::Point,
-    points::{AccountsActive, CacheTimes, KnownPoint, ProgramCache},
+    points::{CacheTimes, KnownPoint, ProgramCache},
 };
 use faultline_metrics::{
     Histogram, Metric, Reading, ReadingList, TIME_BOUNDS, Text, Value, metrics::validator as v,
 };
 use jobs::Jobs;
 use series::Series;
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{collections::VecDeque, sync::Arc};
 use votor::Votor;
 
 /// Maximum delta of a push: a larger one is not a count, and larger sums would lose precision as
@@ -68,7 +68,7 @@ impl OptionalHistogram {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tally {
     series: Series,
-    jobs: Jobs,
+    pub jobs: Jobs,
     votor: Votor,
     /// Cache entries at the last evictions. The lowest is one above the shrink target.
     eviction_levels: VecDeque<u64>,
@@ -92,12 +92,6 @@ impl Tally {
             None => {}
         }
         self.series.add(point);
-    }
-
-    /// A background job of the accounts database began or ended at `time`, received at the uptime
-    /// `received_at`.
-    pub fn add_job(&mut self, active: &AccountsActive, time: i64, received_at: Duration) {
-        self.jobs.add(active, time, received_at);
     }
 
     fn add_cache(&mut self, cache: &ProgramCache) {

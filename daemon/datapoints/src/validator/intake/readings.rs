@@ -20,10 +20,7 @@ const PUSHES_STOPPED: &str = "no datapoints for a minute although the validator 
 impl Intake {
     pub fn readings(&self, now: Stamp, out: &mut Vec<Reading>) {
         let state = self.lock();
-        let fresh = !state.gone
-            && state
-                .last_push
-                .is_some_and(|at| now.since(at) < MAX_PUSH_AGE);
+        let fresh = !state.gone && state.has_recent_push(now);
         state.total.readings(fresh, out);
         state.values.readings(fresh, out);
         out.counter(&v::ZERO_TPS, [], state.coverage.zero_seconds);
@@ -55,22 +52,16 @@ impl Intake {
     pub fn problems(&self, now: Stamp) -> Vec<Problem> {
         let state = self.lock();
         let mut problems = Vec::new();
-        let foreign = join_ids(
-            state
-                .senders
-                .ids_in_state(SenderState::Foreign, now, MAX_PUSH_AGE),
-        );
+        let recent_ids =
+            |sender_state| join_ids(state.senders.ids_in_state(sender_state, now, MAX_PUSH_AGE));
+        let foreign = recent_ids(SenderState::Foreign);
         if !foreign.is_empty() {
             problems.push(Problem::new(
                 Status::Broken,
                 format!("not the followed validator, not counted: {foreign}"),
             ));
         }
-        let pending = join_ids(
-            state
-                .senders
-                .ids_in_state(SenderState::Pending, now, MAX_PUSH_AGE),
-        );
+        let pending = recent_ids(SenderState::Pending);
         if !pending.is_empty() && state.senders.identity().is_none() {
             let text =
                 format!("waiting for the validator's identity; points are kept apart: {pending}");
@@ -109,21 +100,22 @@ impl Intake {
 
     /// True if the followed validator pushed within the last minute.
     pub fn has_recent_push(&self, now: Stamp) -> bool {
-        self.lock()
-            .last_push
-            .is_some_and(|at| now.since(at) < MAX_PUSH_AGE)
+        self.lock().has_recent_push(now)
     }
 }
 
 impl State {
+    fn has_recent_push(&self, now: Stamp) -> bool {
+        self.last_push
+            .is_some_and(|at| now.since(at) < MAX_PUSH_AGE)
+    }
+
     /// True if a validator has run for long enough to push, but has not pushed.
     fn is_silent(&self, now: Stamp) -> bool {
         let runs = self.rpc_response_times.is_some_and(|(first, last)| {
             now.since(first) >= MAX_PUSH_AGE && now.since(last) < MAX_RPC_RESPONSE_AGE
         });
-        runs && self
-            .last_push
-            .is_none_or(|at| now.since(at) >= MAX_PUSH_AGE)
+        runs && !self.has_recent_push(now)
     }
 }
 
