@@ -1,14 +1,13 @@
 //! The flight recorder keeps the last minutes in a bounded ring on disk. It saves them as a
 //! recording if the validator is killed, exits, stalls or falls behind, or on request.
 //!
-//! The recorder's thread writes the ring and decides ([`Triggers`]). A second thread copies in
+//! The recorder's thread writes the ring and decides when to save it. A second thread copies in
 //! small steps, so that a save delays neither a tick nor a row. Only files in the folder with our
 //! marker file are ever deleted.
 
 mod folder;
 mod handle;
 mod ring;
-mod triggers;
 
 pub use folder::{MARKER, RING, check};
 pub use handle::{Handle, SaveOrigin};

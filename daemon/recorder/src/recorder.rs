@@ -7,7 +7,6 @@
 mod account;
 pub mod disks;
 mod events;
-mod marks;
 mod queue;
 mod recording_file;
 
@@ -15,7 +14,7 @@ pub use account::RecorderStatus;
 pub use recording_file::RecordingFile;
 
 use crate::manifest::Described;
-use account::{PROBLEM_SHOWN_FOR, RecorderSource};
+use account::{Marks, PROBLEM_SHOWN_FOR, RecorderSource};
 use events::{Describe, Events};
 use faultline_core::{
     clock::Clock,
@@ -29,7 +28,6 @@ use faultline_sources::{
     discovery::{Target, TargetHandle},
     tick::{Poll, SourceOutput},
 };
-use marks::Marks;
 use parking_lot::Mutex;
 use queue::{FollowedAtTick, Message, Queue};
 use serde_json::{Value, json};
@@ -66,7 +64,7 @@ pub struct FollowedProcess {
 
 impl Entry {
     /// Updates the followed process. A manifest of another process changes nothing.
-    pub(crate) fn update(&self, process: &mut Option<Arc<FollowedProcess>>) {
+    pub fn update(&self, process: &mut Option<Arc<FollowedProcess>>) {
         match self {
             Entry::Process(followed) => process.clone_from(followed),
             Entry::Manifest(described) => {
@@ -208,11 +206,9 @@ impl Recorder {
 
     /// Returns each completed manifest of the followed process once.
     fn next_manifest(&mut self) -> Option<Entry> {
-        let followed = self.events.followed()?;
-        let manifest = self
-            .completed_manifests
-            .get()
-            .filter(|manifest| manifest.target == *followed)?;
+        let followed = self.events.target.as_ref()?;
+        let manifest = self.completed_manifests.get();
+        let manifest = manifest.filter(|manifest| manifest.target == *followed)?;
         if self
             .last_manifest
             .as_ref()

@@ -13,7 +13,7 @@ const MAX_REQUESTS: usize = 8;
 
 faultline_metrics::named_enum! {
     /// Why a recording is saved, the most severe first.
-    pub(super) enum SaveReason {
+    pub enum SaveReason {
         OomKill = "oom_kill",
         Exit = "exit",
         Behind = "behind",
@@ -44,7 +44,7 @@ pub enum SaveOrigin {
 pub type Outcome = Result<PathBuf, String>;
 
 #[derive(Debug)]
-pub(super) struct SaveJob {
+pub struct SaveJob {
     pub reason: SaveReason,
     pub origin: SaveOrigin,
     /// The reason that a request gives; empty without one.

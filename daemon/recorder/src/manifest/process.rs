@@ -150,15 +150,12 @@ fn arguments(files: &ProcessFiles) -> Result<Vec<String>, ReadError> {
 /// Returns the value, or adds the error to `problems`. An absent file is no problem. Unlike in a
 /// tick, a missing right is one.
 fn value_or_problem<T>(result: Result<T, ReadError>, problems: &mut Vec<String>) -> Option<T> {
-    match result {
-        Ok(value) => Some(value),
-        Err(error) => {
-            if error.kind() != ErrorKind::Absent {
-                problems.push(error.to_string());
-            }
-            None
+    let add_problem = |error: ReadError| {
+        if error.kind() != ErrorKind::Absent {
+            problems.push(error.to_string());
         }
-    }
+    };
+    result.map_err(add_problem).ok()
 }
 
 fn shortened(text: &str) -> String {

@@ -155,10 +155,7 @@ fn redact_url(text: &str) -> String {
 /// Redacts user and password of `host=...,db=...,u=...,p=...`, also after `SOLANA_METRICS_CONFIG=`.
 /// `None` for other words.
 fn metrics_config(word: &str) -> Option<String> {
-    let (before, pairs) = match word.find("host=") {
-        Some(at) => word.split_at_checked(at)?,
-        None => return None,
-    };
+    let (before, pairs) = word.split_at_checked(word.find("host=")?)?;
     if !pairs.contains(',') {
         return None;
     }

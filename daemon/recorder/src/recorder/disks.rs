@@ -108,24 +108,17 @@ impl FolderDisks {
             None => folder.to_owned(),
         };
         let device = rustix::fs::stat(&visible_path).ok()?.st_dev;
-        let numbers = (rustix::fs::major(device), rustix::fs::minor(device));
+        let mut block = device;
+        if rustix::fs::major(device) == 0
+            && let Some(source) = source(root, folder, pid)
+            && let Ok(status) = rustix::fs::stat(source)
+        {
+            block = status.st_rdev;
+        }
+        let (major, minor) = (rustix::fs::major(block), rustix::fs::minor(block));
+        let path = root.sysfs.join(format!("dev/block/{major}:{minor}"));
         let mut disks = BTreeSet::new();
-        let source = if numbers.0 == 0 {
-            source(root, folder, pid)
-        } else {
-            None
-        };
-        let block = source
-            .and_then(|path| rustix::fs::stat(path).ok())
-            .map(|found| found.st_rdev);
-        let (major, minor) = block.map_or(numbers, |device| {
-            (rustix::fs::major(device), rustix::fs::minor(device))
-        });
-        add_disks(
-            &root.sysfs.join(format!("dev/block/{major}:{minor}")),
-            &mut disks,
-            0,
-        );
+        add_disks(&path, &mut disks, 0);
         Some(FolderDisks { device, disks })
     }
 

@@ -14,7 +14,8 @@ use std::{mem, sync::Arc, time::Duration};
 #[derive(Debug, Default)]
 pub struct Events {
     last: Option<(u64, Stamp)>,
-    target: Option<Arc<Target>>,
+    /// The followed process; `None` without one.
+    pub target: Option<Arc<Target>>,
     phase: Option<Text>,
     last_known_phase: Option<Text>,
     stalled: bool,
@@ -28,10 +29,6 @@ pub struct Events {
 pub type Describe = Box<dyn Fn(&Target) -> Value + Send>;
 
 impl Events {
-    pub fn followed(&self) -> Option<&Arc<Target>> {
-        self.target.as_ref()
-    }
-
     /// Appends the tick's events, then the tick itself. So the end of a process precedes the first
     /// tick without it, and a start precedes the first tick with it.
     pub fn tick(
@@ -91,40 +88,26 @@ impl Events {
         describe: &Describe,
         out: &mut Vec<Entry>,
     ) {
-        let is_wrapper = |before: &&Arc<Target>| {
-            seen.ended.is_none()
-                && seen
-                    .target
-                    .as_ref()
-                    .is_some_and(|now| now.replaces_wrapper(before))
-        };
-        if let Some(before) = self.target.as_ref().filter(|before| !is_wrapper(before)) {
-            let (kind, reason) = match seen.ended.unwrap_or(EndReason::Unknown) {
-                EndReason::OomKill => (EventKind::OomKill, EndReason::OomKill),
-                reason => (EventKind::Exit, reason),
-            };
-            let detail =
-                json!({ "pid": before.process.pid, "comm": before.comm, "reason": reason.name() });
-            out.push(Entry::event(tick.at, kind, detail));
+        let target = seen.target.as_ref();
+        if let Some(before) = &self.target {
+            let is_wrapper = seen.ended.is_none()
+                && target.is_some_and(|target| target.replaces_wrapper(before));
+            if !is_wrapper {
+                let reason = seen.ended.unwrap_or(EndReason::Unknown);
+                let kind = match reason {
+                    EndReason::OomKill => EventKind::OomKill,
+                    _ => EventKind::Exit,
+                };
+                let detail = json!({ "pid": before.process.pid, "comm": before.comm, "reason": reason.name() });
+                out.push(Entry::event(tick.at, kind, detail));
+            }
         }
-        self.start_process(tick, seen.target.as_ref(), describe, out);
-    }
-
-    fn start_process(
-        &mut self,
-        tick: &Tick,
-        target: Option<&Arc<Target>>,
-        describe: &Describe,
-        out: &mut Vec<Entry>,
-    ) {
         (self.target, self.slot) = (target.cloned(), None);
         out.push(Entry::Process(target.map(|target| {
-            let started = tick
-                .value_of(&p::START_TIME, &[])
-                .and_then(|s| Duration::try_from_secs_f64(s).ok());
+            let started = tick.value_of(&p::START_TIME, &[]);
             Arc::new(FollowedProcess {
                 target: Arc::clone(target),
-                started_unix: started,
+                started_unix: started.and_then(|s| Duration::try_from_secs_f64(s).ok()),
                 seen: tick.at,
                 manifest: describe(target),
             })
