@@ -10,7 +10,6 @@ mod auth;
 mod config;
 mod connection;
 mod flight_save;
-mod guesses;
 mod health;
 mod landing;
 mod mark;
@@ -279,7 +278,7 @@ impl Server {
         } = self;
         let network = MAX_CONNECTIONS - MAX_UNIX_CONNECTIONS;
         let connections = Connections::new("metrics", network, MAX_UNIX_CONNECTIONS);
-        let clock = router.clock();
+        let clock = router.state.clock;
         let serve = |stream, connection| {
             connection::serve(
                 stream,

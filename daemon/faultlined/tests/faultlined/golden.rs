@@ -154,7 +154,7 @@ fn difference(expected: &str, actual: &str) -> String {
 pub fn page(tick: &Arc<Tick>, dialect: ExpositionFormat, constant: &ConstantLabels) -> Vec<u8> {
     let exposition = Exposition::new(tick, &Arc::new(constant.clone()), None);
     let page = exposition.page(dialect, None).unwrap();
-    page.bytes().to_vec()
+    page.bytes.to_vec()
 }
 
 #[test]

@@ -138,7 +138,7 @@ impl History {
     }
 
     /// The tick waits for the lock, so a reader holds it only to copy a pointer.
-    pub(crate) fn trends(&self) -> Arc<Trends> {
+    pub fn trends(&self) -> Arc<Trends> {
         Arc::clone(&self.trends.lock())
     }
 }

@@ -3,7 +3,6 @@
 mod classic;
 mod collector;
 mod exposition;
-mod family;
 mod negotiate;
 
 pub use exposition::{DroppedSeries, Exposition, Page};
@@ -50,6 +49,6 @@ mod tests {
         constant_labels: &ConstantLabels,
     ) -> Result<Vec<u8>, fmt::Error> {
         let exposition = Exposition::new(tick, &Arc::new(constant_labels.clone()), None);
-        Ok(exposition.page(exposition_format, None)?.bytes().to_vec())
+        Ok(exposition.page(exposition_format, None)?.bytes.to_vec())
     }
 }

@@ -8,7 +8,7 @@ use super::{
     scrape::Pages,
 };
 use crate::sinks::prometheus::{accepts_gzip, exposition_format};
-use faultline_core::{clock::Clock, rate_limit::RateLimit, socket::Peer};
+use faultline_core::{rate_limit::RateLimit, socket::Peer};
 use faultline_status::Status;
 use http_body_util::Full;
 use hyper::{
@@ -34,7 +34,7 @@ const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'unsafe-inl
 
 #[derive(Debug)]
 pub struct Router {
-    state: WebState,
+    pub state: WebState,
     users: Option<Users>,
     headers: Vec<(HeaderName, HeaderValue)>,
     allowed_hosts: Option<AllowedHosts>,
@@ -63,10 +63,6 @@ impl Router {
             marks: Mutex::new(RateLimit::new(60, Duration::from_secs(1))),
             saves: Mutex::new(RateLimit::new(6, Duration::from_secs(100))),
         }
-    }
-
-    pub fn clock(&self) -> Clock {
-        self.state.clock
     }
 
     /// Never fails. hyper omits the body of a response to HEAD. File system sockets accept any host

@@ -60,7 +60,7 @@ impl Pages {
             &exposition,
             exposition_format,
         )?;
-        let plain = cached.page.bytes();
+        let plain = &cached.page.bytes;
         if !gzip || plain.len() <= MIN_BYTES_TO_COMPRESS {
             return Ok((plain.clone(), false));
         }

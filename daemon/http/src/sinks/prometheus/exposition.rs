@@ -1,7 +1,11 @@
 //! Encodes a tick as one page for each format. Reuses unchanged families of the last page.
 
-use super::{ConstantLabels, ExpositionFormat, classic, collector, family::Family};
-use faultline_metrics::{Reading, Tick, Value, metrics::daemon::SERIES_DROPPED};
+use super::{ConstantLabels, ExpositionFormat, classic, collector, labels};
+use faultline_metrics::{
+    Metric, Reading, Tick, Value,
+    metrics::{self, daemon::SERIES_DROPPED},
+};
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use hyper::body::Bytes;
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, fmt, sync::Arc};
@@ -9,8 +13,8 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 /// A tick's series without those that collide.
 #[derive(Debug, Clone)]
 pub struct Exposition {
-    pub(super) tick: Arc<Tick>,
-    pub(super) constant_labels: Arc<ConstantLabels>,
+    pub tick: Arc<Tick>,
+    pub constant_labels: Arc<ConstantLabels>,
     families: Arc<[Family]>,
 }
 
@@ -18,7 +22,7 @@ pub struct Exposition {
 pub struct Page {
     exposition: Exposition,
     exposition_format: ExpositionFormat,
-    bytes: Bytes,
+    pub bytes: Bytes,
     /// Where each family ends in `bytes`.
     ends: Box<[usize]>,
 }
@@ -114,9 +118,8 @@ impl Exposition {
         Ok(())
     }
 
-    pub(super) fn family(&self, catalog_index: usize) -> Option<&Family> {
-        let index = self.index(catalog_index)?;
-        self.families.get(index)
+    pub fn family(&self, catalog_index: usize) -> Option<&Family> {
+        self.families.get(self.index(catalog_index)?)
     }
 
     fn index(&self, catalog_index: usize) -> Option<usize> {
@@ -127,10 +130,6 @@ impl Exposition {
 }
 
 impl Page {
-    pub fn bytes(&self) -> &Bytes {
-        &self.bytes
-    }
-
     pub fn number(&self) -> u64 {
         self.exposition.number()
     }
@@ -188,7 +187,7 @@ fn is_same(
     same: fn(&Reading, &Reading) -> bool,
 ) -> bool {
     // Fast path: the readings of a batch that was not sampled again have the same addresses.
-    a.size() == b.size()
+    a.readings.len() == b.readings.len()
         && a.readings(tick_a)
             .zip(b.readings(tick_b))
             .all(|(a, b)| std::ptr::eq(a, b) || same(a, b))
@@ -204,6 +203,79 @@ fn is_same_value(a: &Value, b: &Value) -> bool {
         (Value::Real(a), Value::Real(b)) => a.to_bits() == b.to_bits(),
         (a, b) => a == b,
     }
+}
+
+#[derive(Debug)]
+pub struct Family {
+    pub metric: &'static Metric,
+    pub catalog_index: usize,
+    readings: Vec<Position>,
+    dropped: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Position {
+    batch: usize,
+    reading: usize,
+}
+
+impl Family {
+    /// The non-empty families, sorted as in the catalog.
+    fn all(tick: &Tick) -> Vec<Family> {
+        // The key is the address, because each metric is a static. A name takes longer to hash.
+        let key = |metric: &'static Metric| std::ptr::from_ref(metric).addr();
+        let mut by_metric: HashMap<usize, Vec<Position>> =
+            HashMap::with_capacity(metrics::all().count());
+        for (batch, readings) in tick.batches.iter().map(|batch| &batch.readings).enumerate() {
+            for (at, reading) in readings.iter().enumerate() {
+                let positions = by_metric.entry(key(reading.metric)).or_default();
+                positions.push(Position { batch, reading: at });
+            }
+        }
+        let metrics = metrics::all().enumerate();
+        let families = metrics.filter_map(|(catalog_index, metric)| {
+            let readings = by_metric.remove(&key(metric))?;
+            Some(Family {
+                metric,
+                catalog_index,
+                readings,
+                dropped: 0,
+            })
+        });
+        families.collect()
+    }
+
+    pub fn readings<'a>(&'a self, tick: &'a Tick) -> impl Iterator<Item = &'a Reading> {
+        self.readings
+            .iter()
+            .filter_map(|position| position.reading(tick))
+    }
+
+    /// Drops series that make a scraper reject the page: duplicate series, and series with the same
+    /// label twice. Tags are sorted and non-empty ([`Reading::tags`]), so series are equal exactly
+    /// if their labels and tags are.
+    fn drop_collisions(&mut self, tick: &Tick, constant_labels: &ConstantLabels) {
+        let (mut seen, before) = (HashSet::new(), self.readings.len());
+        self.readings.retain(|position| {
+            position.reading(tick).is_some_and(|reading| {
+                seen.insert((&*reading.labels, &*reading.tags))
+                    && has_each_label_once(reading, constant_labels)
+            })
+        });
+        self.dropped = before - self.readings.len();
+    }
+}
+
+impl Position {
+    fn reading(self, tick: &Tick) -> Option<&Reading> {
+        tick.batches.get(self.batch)?.readings.get(self.reading)
+    }
+}
+
+/// Readings without tags always pass: only a tag can have the name of another label.
+fn has_each_label_once(reading: &Reading, constant_labels: &ConstantLabels) -> bool {
+    let mut names = HashSet::new();
+    reading.tags.is_empty() || labels(reading, constant_labels).all(|(name, _)| names.insert(name))
 }
 
 #[derive(Debug, Clone, Default)]

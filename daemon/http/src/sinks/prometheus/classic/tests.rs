@@ -1,6 +1,6 @@
 use super::*;
 use crate::sinks::prometheus::{ExpositionFormat, tests::page};
-use faultline_metrics::{Batch, Source, Stamp, TIME_BOUNDS, Text, Tick, metrics};
+use faultline_metrics::{Batch, Histogram, Source, Stamp, TIME_BOUNDS, Text, Tick, metrics};
 use std::sync::Arc;
 
 fn text_of(readings: Vec<Reading>, constant_labels: &ConstantLabels) -> String {

@@ -121,7 +121,7 @@ proptest! {
                 let exposition = Exposition::new(&tick, &constant_labels, before);
                 let next = exposition.page(exposition_format, last.as_ref()).unwrap();
                 let anew = page(&tick, exposition_format, &constant_labels).unwrap();
-                prop_assert_eq!(String::from_utf8_lossy(next.bytes()), String::from_utf8_lossy(&anew));
+                prop_assert_eq!(String::from_utf8_lossy(&next.bytes), String::from_utf8_lossy(&anew));
                 last = Some(next);
             }
         }
@@ -158,7 +158,7 @@ fn only_changed_metric_families_are_encoded() {
         Some(&first),
     );
     let page = second.page(ExpositionFormat::Classic, Some(&page)).unwrap();
-    let text = str::from_utf8(page.bytes()).unwrap();
+    let text = str::from_utf8(&page.bytes).unwrap();
     assert!(
         text.contains("AGAVE_CGROUP_MEMORY_USAGE_BYTES 7\n"),
         "{text}"
