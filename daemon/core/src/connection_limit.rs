@@ -24,14 +24,14 @@ enum Phase {
     Serving,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Timeouts {
     pub idle: Duration,
     pub head: Duration,
     pub serving: Duration,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 struct ConnectionState {
     phase: Phase,
     since: Duration,
@@ -40,7 +40,6 @@ struct ConnectionState {
 }
 
 /// The state of a connection. Its task and the listener share it.
-#[derive(Debug)]
 pub struct Connection {
     clock: Clock,
     pub peer: Peer,
@@ -134,7 +133,6 @@ impl Connection {
 
 /// The open connections of one listener. File system sockets have their own limit, so that network
 /// clients cannot crowd them out.
-#[derive(Debug)]
 pub struct Connections {
     pub listener: &'static str,
     network: ConnectionPool,
@@ -197,13 +195,11 @@ impl Connections {
     }
 }
 
-#[derive(Debug)]
 struct OpenConnection {
     connection: Arc<Connection>,
     task: AbortHandle,
 }
 
-#[derive(Debug)]
 struct ConnectionPool {
     max: usize,
     open: Vec<OpenConnection>,

@@ -11,7 +11,7 @@ use std::{
 use tokio::net::TcpStream;
 use tower_service::Service;
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Connector {
     pub limit: Duration,
 }

@@ -25,7 +25,7 @@ pub const DECODER_BYTES: u32 = 2 * 1024 * 1024;
 /// The configuration allows a queue of 24,000,000 bytes, which fits.
 pub const COPY_BYTES: u32 = 24 * 1024 * 1024;
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct PushMemory {
     pushes: Share,
     decoders: Share,
@@ -35,7 +35,7 @@ pub struct PushMemory {
 /// Bytes of a share, returned on drop.
 pub type Permit = OwnedSemaphorePermit;
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 struct Share {
     bytes: u32,
     free: Arc<Semaphore>,

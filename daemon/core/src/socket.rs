@@ -24,7 +24,7 @@ use std::{
 };
 use tokio_util::either::Either;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum ListenAddress {
     Tcp(SocketAddr),
     /// A file system socket; its permissions decide who may connect.
@@ -130,14 +130,12 @@ pub fn first_tcp(sockets: &[BoundSocket]) -> Option<SocketAddr> {
         .find_map(|socket| socket.listen_address.tcp())
 }
 
-#[derive(Debug)]
 pub(crate) struct ListeningSockets {
     sockets: Vec<ListeningSocket>,
     /// The socket to poll first, so that none starves another.
     first: usize,
 }
 
-#[derive(Debug)]
 struct ListeningSocket {
     accepting: Either<tokio::net::TcpListener, tokio::net::UnixListener>,
     inherited: bool,
@@ -272,7 +270,6 @@ pub fn set_nodelay(stream: &Stream) -> io::Result<()> {
 }
 
 /// A second handle of a socket. It shuts down writing while the first handle still reads.
-#[derive(Debug)]
 pub struct WriteShutdown(OwnedFd);
 
 impl WriteShutdown {

@@ -121,7 +121,6 @@ impl Stop {
 }
 
 /// Threads and tasks that are stopped together.
-#[derive(Debug)]
 pub struct Stage {
     pub name: &'static str,
     stop: Stop,

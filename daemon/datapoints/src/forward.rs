@@ -62,10 +62,9 @@ impl Precision {
 }
 
 /// The sending half of the queue, with its state. Clones share it.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Handle(Arc<Shared>);
 
-#[derive(Debug)]
 struct Shared {
     queue: Queue,
     /// `None` before the first one.
@@ -179,7 +178,7 @@ impl Handle {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct RetryTimes {
     /// Pause after the first failure. It doubles with each further failure, up to the maximum.
     pub first: Duration,

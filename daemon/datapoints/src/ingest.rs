@@ -71,7 +71,7 @@ pub enum Error {
 }
 
 /// What is known of the peer's user, to decide whether its pushes count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub enum PeerUser {
     /// The user does not matter: a password decides.
     Trusted,
@@ -170,7 +170,7 @@ struct Shared<I> {
     limits: Limits,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 struct Limits {
     /// Decoded bytes.
     body: u64,

@@ -92,7 +92,7 @@ fn remedy(source: &io::Error) -> &'static str {
     }
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct WebState {
     pub clock: Clock,
     pub interval: Duration,
@@ -112,7 +112,7 @@ pub struct WebState {
     pub dropped_series: DroppedSeries,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct PageInfo {
     pub version: &'static str,
     /// How the validator is searched. Completes the sentence "It is looked for ...".

@@ -103,7 +103,7 @@ pub struct StartStep {
     pub progress: Progress,
 }
 
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Clone, Default)]
 pub struct LogStatus {
     /// False before the first poll and while there is a problem.
     pub up: bool,
@@ -131,7 +131,7 @@ impl LogStatus {
     }
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct StatusHandle(Arc<Mutex<LogStatus>>);
 
 impl StatusHandle {

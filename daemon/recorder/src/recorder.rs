@@ -42,7 +42,7 @@ const DELAY_AFTER_TICK: Duration = Duration::from_millis(250);
 const GAP_REASON: &str =
     "the recorder did not keep up, or the validator's identity was unknown for too long";
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub enum Entry {
     /// The next entries belong to this process. `None`: to no process.
     Process(Option<Arc<FollowedProcess>>),
@@ -53,7 +53,6 @@ pub enum Entry {
     Manifest(Arc<Described>),
 }
 
-#[derive(Debug)]
 pub struct FollowedProcess {
     pub target: Arc<Target>,
     /// Unix time; `None` if the kernel did not report it.

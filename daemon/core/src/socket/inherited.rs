@@ -22,7 +22,7 @@ pub enum InheritError {
     Socket { name: String, source: io::Error },
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct InheritedSockets {
     pub ingest: Vec<BoundSocket>,
     pub metrics: Vec<BoundSocket>,

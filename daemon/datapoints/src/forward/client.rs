@@ -51,7 +51,7 @@ pub enum Error {
     Roots(String),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub enum Attempt {
     Sent,
     Refused {

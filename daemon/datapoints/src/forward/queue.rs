@@ -29,7 +29,6 @@ faultline_metrics::named_enum! {
 
 /// A complete body in the queue. Its memory stays charged while any reference exists, including a
 /// running request.
-#[derive(Debug)]
 pub struct QueuedPush {
     pub pieces: Vec<Bytes>,
     pub bytes: u64,
@@ -40,7 +39,6 @@ pub struct QueuedPush {
     _permit: Option<Permit>,
 }
 
-#[derive(Debug)]
 pub struct Queue {
     limit: u64,
     clock: Clock,
@@ -49,7 +47,7 @@ pub struct Queue {
     arrived: Notify,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct QueueState {
     queued_pushes: VecDeque<Arc<QueuedPush>>,
     bytes: u64,
@@ -169,7 +167,6 @@ impl QueueState {
     }
 }
 
-#[derive(Debug)]
 pub struct Copy {
     handle: Handle,
     precision: Precision,

@@ -64,7 +64,7 @@ impl ResultCode {
     }
 }
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Meter {
     pub(super) auth_failures: AuthFailures,
     counts: Arc<Mutex<Counts>>,
@@ -114,7 +114,6 @@ impl Meter {
     }
 }
 
-#[derive(Debug)]
 pub struct OpenConnection(Arc<Mutex<Counts>>);
 
 impl Drop for OpenConnection {

@@ -45,7 +45,7 @@ pub fn is_from_browser(headers: &HeaderMap) -> bool {
             .is_some_and(|site| site != "none")
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Coding {
     Plain,
     Gzip,
@@ -63,7 +63,7 @@ pub fn coding(headers: &HeaderMap) -> Option<Coding> {
 }
 
 /// The first of several parameters with the same name counts.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Query<'q> {
     db: Option<&'q str>,
     u: Option<&'q str>,

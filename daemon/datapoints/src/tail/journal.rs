@@ -48,7 +48,7 @@ const MAX_STDERR_BYTES: usize = 400;
 /// Maximum wait for journalctl and its error output after its output ended.
 const STDERR_TIMEOUT: Duration = Duration::from_secs(2);
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 struct RestartTimes {
     /// Pause before the first restart. It doubles each time journalctl ends without an entry.
     first: Duration,
@@ -287,7 +287,7 @@ impl JournalTail {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct StderrTail(Vec<u8>);
 
 impl StderrTail {
@@ -335,7 +335,7 @@ impl StderrTail {
     }
 }
 
-#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[derive(Deserialize)]
 struct Entry {
     #[serde(rename = "__CURSOR")]
     cursor: String,
@@ -344,7 +344,7 @@ struct Entry {
 }
 
 /// The value of a field in journalctl's JSON.
-#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[derive(Deserialize)]
 #[serde(untagged)]
 enum Message {
     Text(String),

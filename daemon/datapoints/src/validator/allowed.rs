@@ -12,7 +12,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-#[derive(Debug, Clone, Default)]
+#[derive(Default)]
 pub struct AllowList {
     by_name: HashMap<Box<[u8]>, AllowedFields>,
     pub max_series: usize,
@@ -21,7 +21,6 @@ pub struct AllowList {
     id: u64,
 }
 
-#[derive(Debug, Clone)]
 pub struct AllowedFields {
     name: Arc<str>,
     /// Each field once, with its index.
@@ -31,14 +30,13 @@ pub struct AllowedFields {
 }
 
 /// Fields of one datapoint that have the same allowed tags.
-#[derive(Debug, Clone)]
 struct Group {
     tags: Arc<[Arc<str>]>,
     number: usize,
     entries: Vec<Entry>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 struct Entry {
     field: Arc<str>,
     kind: DatapointKind,
@@ -163,7 +161,7 @@ impl AllowedFields {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 enum FieldValue {
     Missing,
     NotANumber,

@@ -32,7 +32,7 @@ const MAX_DRIFT_DIVISOR: i128 = 100;
 /// Maximum unsettled seconds (over an hour).
 const MAX_UNSETTLED_SECONDS: usize = 4096;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub struct PushTimes {
     /// By the validator's clock, in Unix nanoseconds.
     pub created: i128,
@@ -50,13 +50,13 @@ impl PushTimes {
 }
 
 /// The last push that an earlier run of the daemon received.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub struct LastPush {
     pub process: ProcessId,
     pub at: PushTimes,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub struct PushEnd {
     pub at: PushTimes,
     /// Seconds since the validator's previous push, by its own monotonic clock.
@@ -65,7 +65,7 @@ pub struct PushEnd {
     pub unfiltered: bool,
 }
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Coverage {
     /// `None` before the first push of this process.
     first: Option<PushEnd>,

@@ -30,7 +30,7 @@ pub struct Intake {
     users: Arc<OnceLock<push::UserLookup>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
     senders: Senders,
     /// All sums of the followed validator's processes since the daemon's start.
@@ -441,7 +441,6 @@ impl State {
     }
 }
 
-#[derive(Default)]
 struct AddedPoint {
     known: Option<KnownPoint>,
     is_followed: bool,

@@ -9,7 +9,7 @@ const MAX_HASHES: usize = 8192;
 
 /// Hashes of the newest lines with a random seed. At this size two different lines collide once in
 /// 2^51. This hash takes a tenth of the time of the standard library's, which was too slow.
-#[derive(Debug, Clone, Default)]
+#[derive(Default)]
 pub struct RecentLines {
     hasher: quality::RandomState,
     hashes: HashSet<u64>,

@@ -6,13 +6,11 @@ use std::sync::Arc;
 /// Maximum stored points of a pending sender: enough for some minutes of normal load.
 const MAX_RETAINED: usize = 1024;
 
-#[derive(Debug)]
 pub enum PointMessage {
     Point(Box<Point>),
     Dropped(u64),
 }
 
-#[derive(Clone)]
 pub struct PointRecorder(Arc<dyn Fn(PointMessage) + Send + Sync>);
 
 impl PointRecorder {
@@ -35,7 +33,7 @@ impl PointRecorder {
 }
 
 /// Points of a sender that may be the followed validator; bounded.
-#[derive(Debug, Clone, Default)]
+#[derive(Default)]
 pub struct PendingPoints {
     points: Vec<Point>,
     lost: u64,

@@ -4,7 +4,7 @@ use super::tally::{add, delta};
 use faultline_agave::{log::Migration, points::KnownPoint, version::is_version};
 use faultline_metrics::Stamp;
 
-#[derive(Debug, Clone, Default)]
+#[derive(Default)]
 pub struct ValidatorReports {
     pub points_lost: u64,
     /// The validator reports it at its start and when its identity is set.

@@ -33,7 +33,7 @@ const MAX_ID_LENGTH: usize = 44;
 /// A sender without a push for this long has stopped. A validator pushes about every 10 s.
 const STOPPED_AFTER: Duration = Duration::from_secs(15);
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Default)]
 pub struct LineCounts {
     pub used: u64,
     pub ignored: u64,
@@ -68,7 +68,7 @@ pub enum SenderState {
 }
 
 /// Separate sums of a pending sender.
-#[derive(Debug, Clone, Default)]
+#[derive(Default)]
 pub struct PendingSums {
     pub tally: Tally,
     pub slots: Option<(Stamp, Slots)>,
@@ -79,7 +79,6 @@ pub struct PendingSums {
     pub reported: ValidatorReports,
 }
 
-#[derive(Debug)]
 pub struct Sender {
     pub id: String,
     /// The sender's user, if no password decides.
@@ -92,7 +91,7 @@ pub struct Sender {
     pub recent: RecentLines,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Senders {
     all: Vec<Sender>,
     /// Identities of the followed process since its start.
@@ -107,7 +106,7 @@ pub struct Senders {
     pub user: Option<u32>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum Assumption {
     /// The sole sender is the validator.
     Sole(String),
@@ -117,7 +116,7 @@ pub enum Assumption {
 
 /// Result of a decision about senders: sums to merge into the total, and the number of lines that
 /// turned out to be foreign.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct SenderOutcome {
     pub ours: Vec<PendingSums>,
     pub foreign: u64,

@@ -19,7 +19,7 @@ const MAX_JUMP: u64 = 512;
 /// Older slots are no reference for newer ones.
 const MAX_REFERENCE_AGE: Duration = Duration::from_secs(60);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Frozen,
     Root,
@@ -38,7 +38,7 @@ fn slot_of(known: &KnownPoint) -> Option<(Kind, u64)> {
     slot.map(|slot| (kind, slot))
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Slots {
     pub frozen: Option<u64>,
     pub root: Option<u64>,
@@ -93,7 +93,7 @@ impl Slots {
     }
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Default)]
 pub struct SlotFilter {
     last_accepted: [Option<(u64, Stamp)>; 4],
     processed: Option<(u64, Stamp)>,

@@ -37,7 +37,7 @@ pub(super) fn add(sum: &mut u64, more: u64) {
 const MAX_EVICTION_LEVELS: usize = 256;
 
 /// A histogram that is absent before its first value.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 struct OptionalHistogram(Option<Histogram>);
 
 impl OptionalHistogram {
@@ -65,7 +65,7 @@ impl OptionalHistogram {
     }
 }
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Default)]
 pub struct Tally {
     series: Series,
     pub jobs: Jobs,

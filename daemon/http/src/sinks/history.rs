@@ -13,7 +13,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use trends::Trends;
 
 /// A figure and its title on the page. Counters are shown as growth per second.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Plot {
     pub title: &'static str,
     pub figure: Figure,

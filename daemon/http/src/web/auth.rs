@@ -158,14 +158,12 @@ impl Users {
 }
 
 /// Counts password checks that did not succeed or still run. Times are uptimes.
-#[derive(Debug)]
 struct PasswordAttempts {
     all: RateLimit,
     /// Only peers with counted checks, so that `all` limits their number.
     peers: HashMap<Peer, PeerAttempts>,
 }
 
-#[derive(Debug)]
 struct PeerAttempts {
     limit: RateLimit,
     /// One check at a time, so that a guessing peer delays others by at most one check.

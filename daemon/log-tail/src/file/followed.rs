@@ -21,7 +21,7 @@ const MIN_COPY_FINGERPRINT_BYTES: usize = 64;
 /// their turn.
 const CHUNKS_PER_POLL: usize = 16;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct FileId {
     device: u64,
     inode: u64,
@@ -36,7 +36,6 @@ impl FileId {
     }
 }
 
-#[derive(Debug, Clone)]
 pub struct FilePosition {
     pub id: FileId,
     pub offset: u64,
@@ -69,7 +68,6 @@ impl FilePosition {
     }
 }
 
-#[derive(Debug)]
 pub struct FollowedFile {
     file: File,
     pub position: FilePosition,

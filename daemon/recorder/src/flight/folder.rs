@@ -137,7 +137,6 @@ pub fn set_aside(folder: &Path, name: &str, at: Stamp) -> Result<PathBuf, String
     Ok(to)
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
 struct SavedRecording {
     /// Time and path: the oldest recording sorts first.
     sort_key: (String, PathBuf),

@@ -231,7 +231,6 @@ impl RecordingSink for Ring {
 }
 
 /// Decides when to save the ring automatically, from events and their times. Times are uptimes.
-#[derive(Debug, Clone)]
 pub struct Triggers {
     /// Delay from the event to the save, so that the save includes what follows the event.
     after: Duration,

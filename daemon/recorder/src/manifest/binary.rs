@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Maximum size of a program; a larger file is not hashed.
 const MAX_BYTES: u64 = 8 << 30;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct BinaryDigest {
     pub sha256: String,
     pub bytes: u64,

@@ -20,20 +20,20 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 const LOWEST_PRIORITY: i32 = 19;
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub struct Described {
     /// The process and its program at that time.
     pub target: Arc<Target>,
     pub manifest: Value,
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Default)]
 pub struct ProcessFacts {
     pub rpc: rpc::Handle,
     pub admin: Latest<AdminFacts>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Describer {
     root: HostRoot,
     initial: Latest<Described>,

@@ -12,7 +12,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folder {
     pub what: &'static str,
     /// Path in the validator's own root file system.
@@ -91,7 +90,6 @@ pub fn warnings(root: &HostRoot, recording: &Path, folders: &[Folder]) -> Vec<St
     folders.iter().filter_map(sentence).collect()
 }
 
-#[derive(Debug, PartialEq, Eq)]
 struct FolderDisks {
     device: u64,
     /// Kernel names of the disks below it; empty where the file system has none.

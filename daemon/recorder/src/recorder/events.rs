@@ -11,7 +11,7 @@ use faultline_sources::discovery::{EndReason, Target};
 use serde_json::{Value, json};
 use std::{mem, sync::Arc, time::Duration};
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Events {
     last: Option<(u64, Stamp)>,
     /// The followed process; `None` without one.

@@ -43,7 +43,6 @@ pub struct RecordingFile {
     last_checkpoint: Stamp,
 }
 
-#[derive(Debug)]
 struct WriteFailure {
     since: Stamp,
     pause: Duration,
@@ -321,7 +320,6 @@ impl RecordingSink for RecordingFile {
 
 type Inode = (u64, u64);
 
-#[derive(Debug)]
 struct FileIdentity {
     path: PathBuf,
     file: Option<Inode>,

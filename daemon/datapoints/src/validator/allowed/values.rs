@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, mem, sync::Arc};
 const MAX_DELTA: f64 = 9_007_199_254_740_992.0;
 
 /// Identifies a series; levels sort before sums.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     is_sum: bool,
     name: Arc<str>,
@@ -38,14 +38,14 @@ impl Key {
     }
 }
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 struct Series {
     key: Key,
     value: f64,
 }
 
 /// Levels and sums of allowed fields, including those of earlier lists.
-#[derive(Debug, Clone, Default)]
+#[derive(Default)]
 pub struct AllowedValues {
     series: Vec<Series>,
     by_key: BTreeMap<Key, usize>,
@@ -58,7 +58,7 @@ pub struct AllowedValues {
 }
 
 /// The series of a group's entries with these tags. Rows are sorted by their tags.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 struct CachedRow {
     tag_values: Box<[Arc<str>]>,
     series_indices: Vec<Option<usize>>,

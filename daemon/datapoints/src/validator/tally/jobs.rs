@@ -20,7 +20,7 @@ const JOBS: [(&str, Field); 5] = [
 /// the clock was set.
 const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(20);
 
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Clone, Copy, Default)]
 struct Job {
     /// Number of running jobs; `None` until the validator reported it.
     count: Option<u64>,
@@ -57,7 +57,7 @@ impl Job {
 }
 
 /// Every kind of job, in the order of [`JOBS`].
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Default)]
 pub struct Jobs([Job; JOBS.len()]);
 
 impl Jobs {

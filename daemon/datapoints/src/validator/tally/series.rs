@@ -16,7 +16,7 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone)]
 struct OneSeries {
     metric: &'static Metric,
     labels: &'static [&'static str],
@@ -26,11 +26,10 @@ struct OneSeries {
 }
 
 /// Every declared series.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone)]
 pub struct Series(Vec<OneSeries>);
 
 /// All series of the metric catalog that are made of datapoints.
-#[derive(Debug)]
 struct Catalog {
     /// The series before the first point.
     series: Series,

@@ -9,7 +9,7 @@ use faultline_metrics::{Reading, ReadingList, SLOT_BOUNDS, metrics::consensus as
 /// back than this shows that the newest slot was wrong.
 const MAX_SLOTS_BACK: u64 = 4096;
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Default)]
 pub struct Votor {
     /// The event loop has reported, so the migration is over.
     is_running: bool,
@@ -21,7 +21,7 @@ pub struct Votor {
     in_standstill: Option<bool>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 struct MissedVotes {
     late: u64,
     skipped: u64,

@@ -5,7 +5,7 @@ const MAX_ENTRIES: usize = 256;
 
 /// Entries that are kept during a write failure, in order and bounded: events, changes of process
 /// and manifests, but no ticks and points.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct RetainedEntries {
     entries: Vec<Entry>,
     /// A change of process did not fit. Later events are dropped, because they would belong to the
