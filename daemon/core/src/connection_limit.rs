@@ -1,12 +1,21 @@
-//! The timeouts of connections, and the connection limit of a listener. At the limit a new
-//! connection closes an older one, so that idle or slow clients cannot block others.
+//! Accepts the connections of a listener, with timeouts and a limit. At the limit a new connection
+//! closes an older one, so that idle or slow clients cannot block others.
 
-use crate::{clock::Clock, rate_limit::RateLimit, socket::Peer};
+use crate::{
+    clock::Clock,
+    rate_limit::RateLimit,
+    socket::{BoundSocket, ListeningSockets, Peer, Stream, peer},
+    supervisor::Stop,
+};
 use parking_lot::Mutex;
 use std::{
     cmp::Reverse, collections::VecDeque, future::poll_fn, pin::pin, sync::Arc, time::Duration,
 };
-use tokio::{sync::Notify, task::AbortHandle, time::Instant};
+use tokio::{
+    sync::Notify,
+    task::{AbortHandle, JoinSet},
+    time::Instant,
+};
 
 /// A phase that lasts longer counts as slow: a scraper's head or a validator's push takes
 /// milliseconds.
@@ -16,6 +25,16 @@ const LOG_INTERVAL: Duration = Duration::from_secs(600);
 
 /// Maximum connections that were asked to close and have not ended yet.
 pub const MAX_CLOSING: usize = 16;
+
+/// Maximum aborted connections that have not ended yet. An aborted task ends at its next poll.
+const MAX_ABORTING: usize = 64;
+/// Time for requests in progress after the stop signal: a validator does not repeat its pushes.
+const GRACE: Duration = Duration::from_secs(2);
+/// Maximum queued connections of our own sockets that are still accepted after the stop signal.
+const MAX_QUEUED_AFTER_STOP: usize = 64;
+/// Pause after a failed accept. The usual cause is a lack of descriptors, which a retry does not
+/// cure.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -134,7 +153,7 @@ impl Connection {
 /// The open connections of one listener. File system sockets have their own limit, so that network
 /// clients cannot crowd them out.
 pub struct Connections {
-    pub listener: &'static str,
+    listener: &'static str,
     network: ConnectionPool,
     file_system: ConnectionPool,
     /// Connections that were asked to close, in the order of the requests.
@@ -159,12 +178,12 @@ impl Connections {
     }
 
     /// Maximum number of connections, including those that were asked to close.
-    pub fn max(&self) -> usize {
+    fn max(&self) -> usize {
         self.network.max + self.file_system.max + MAX_CLOSING
     }
 
     /// Adds a connection and its task. Closes another connection if the limit is reached.
-    pub fn admit(&mut self, connection: Arc<Connection>, task: AbortHandle, now: Duration) {
+    fn admit(&mut self, connection: Arc<Connection>, task: AbortHandle, now: Duration) {
         let pool = if connection.peer.is_local() {
             &mut self.file_system
         } else {
@@ -239,12 +258,64 @@ impl ConnectionPool {
     }
 }
 
+/// Serves until `stop`, then lets requests in progress end. Connections queued in an inherited
+/// socket are left to the next process.
+pub async fn accept<F: Future<Output = ()> + Send + 'static>(
+    sockets: Vec<BoundSocket>,
+    mut connections: Connections,
+    clock: Clock,
+    stop: &Stop,
+    serve: impl Fn(Stream, Arc<Connection>) -> F,
+) {
+    let listener = connections.listener;
+    let mut sockets = match ListeningSockets::open(sockets) {
+        Ok(sockets) => sockets,
+        Err(error) => return tracing::error!(listener, %error, "the listener failed"),
+    };
+    let mut log_limit = RateLimit::new(1, Duration::from_secs(60));
+    let mut tasks = JoinSet::new();
+    let start = |tasks: &mut JoinSet<()>, stream: Stream| {
+        let connection = Arc::new(Connection::new(clock, peer(&stream)));
+        let task = tasks.spawn(serve(stream, Arc::clone(&connection)));
+        (connection, task)
+    };
+    loop {
+        tokio::select! {
+            () = stop.wait() => break,
+            Some(ended) = tasks.join_next() => if let Err(error) = ended && error.is_panic() {
+                tracing::error!(listener, %error, "a connection's task failed");
+            },
+            accepted = sockets.accept(), if tasks.len() < connections.max() + MAX_ABORTING => match accepted {
+                Ok(stream) => {
+                    let (connection, task) = start(&mut tasks, stream);
+                    connections.admit(connection, task, clock.now().uptime);
+                    // Lets the task read its request first. Otherwise new connections could
+                    // evict it unserved.
+                    tokio::task::yield_now().await;
+                }
+                Err(error) => {
+                    if log_limit.allows(clock.now().uptime) {
+                        tracing::warn!(listener, %error, "cannot accept a connection");
+                    }
+                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
+                }
+            },
+        }
+    }
+    for stream in sockets.close(MAX_QUEUED_AFTER_STOP).await {
+        start(&mut tasks, stream);
+    }
+    let all_ended = async { while tasks.join_next().await.is_some() {} };
+    if tokio::time::timeout(GRACE, all_ended).await.is_err() {
+        tracing::warn!(listener, "stopped during a request");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use futures_util::FutureExt;
     use proptest::prelude::*;
-    use tokio::task::JoinSet;
 
     const NOW: Duration = Duration::from_secs(1000);
 

@@ -1,6 +1,5 @@
 //! What every other part of the daemon uses.
 
-pub mod accept;
 pub mod auth_failures;
 pub mod clock;
 pub mod config;

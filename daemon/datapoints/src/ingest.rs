@@ -35,10 +35,9 @@ pub use meter::Meter;
 use crate::{forward, validator::intake};
 use faultline_agave::config::MetricsConfig;
 use faultline_core::{
-    accept,
     clock::Clock,
     config::{self, Credentials},
-    connection_limit::{Connections, MAX_CLOSING},
+    connection_limit::{Connections, MAX_CLOSING, accept},
     push_memory::PushMemory,
     socket::{self, BoundSocket, ListenAddress, OwnerError, Stream},
     supervisor::Stop,
@@ -273,7 +272,7 @@ impl<I: Intake> Listener<I> {
                 stop.clone(),
             )
         };
-        accept::run(sockets, connections, shared.parts.clock, &stop, serve).await;
+        accept(sockets, connections, shared.parts.clock, &stop, serve).await;
     }
 }
 

@@ -25,11 +25,10 @@ use crate::sinks::{
 };
 use answer::Router;
 use faultline_core::{
-    accept,
     auth_failures::AuthFailures,
     clock::Clock,
     config::{Metrics, TargetSelector},
-    connection_limit::Connections,
+    connection_limit::{Connections, accept},
     hub::Latest,
     socket::{self, BoundSocket},
     supervisor::Stop,
@@ -288,7 +287,7 @@ impl Server {
                 stop.clone(),
             )
         };
-        accept::run(sockets, connections, clock, &stop, serve).await;
+        accept(sockets, connections, clock, &stop, serve).await;
     }
 }
 
