@@ -6,26 +6,27 @@
 //! marker file are ever deleted.
 
 mod folder;
-mod handle;
 mod ring;
 
 pub use folder::{MARKER, RING, check};
-pub use handle::{Handle, SaveOrigin};
 pub use ring::Ring;
 
 use crate::recorder::RecorderStatus;
 use faultline_core::{clock::Clock, config};
-use faultline_recording::NewRecording;
-use handle::{Outcome, SaveJob};
+use faultline_metrics::{Problem, ReadingList, Stamp, Status, metrics::daemon as d};
+use faultline_recording::{EventKind, NewRecording};
+use faultline_sources::tick::SourceOutput;
+use parking_lot::{Condvar, Mutex};
 use std::{
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         mpsc::{Receiver, sync_channel},
     },
-    time::Duration,
+    time::{Duration, SystemTime},
 };
+use tokio::sync::oneshot;
 
 const MAX_QUEUED_JOBS: usize = 8;
 
@@ -46,19 +47,21 @@ pub struct FlightContext {
 ///
 /// # Errors
 /// The folder cannot be created or marked.
-pub fn build(parts: FlightContext, new_recording: NewRecording) -> Result<(Ring, Saver), String> {
-    if let Err(error) = folder::prepare(&parts.folder)
+pub fn build(context: FlightContext, new_recording: NewRecording) -> Result<(Ring, Saver), String> {
+    if let Err(error) = folder::prepare(&context.folder)
         && !error.is_full
     {
         return Err(error.message);
     }
-    parts.handle.set_last_save(folder::last_save(&parts.folder));
+    context
+        .handle
+        .set_last_save(folder::last_save(&context.folder));
     let (jobs, queued_jobs) = sync_channel(MAX_QUEUED_JOBS);
     let saver = Saver {
-        parts: parts.clone(),
+        context: context.clone(),
         jobs: queued_jobs,
     };
-    Ok((Ring::new(parts, new_recording, jobs), saver))
+    Ok((Ring::new(context, new_recording, jobs), saver))
 }
 
 /// The reason and the request's text, as a part of the file's name.
@@ -78,7 +81,7 @@ pub fn name(host_name: &str) -> String {
 }
 
 pub struct Saver {
-    parts: FlightContext,
+    context: FlightContext,
     jobs: Receiver<SaveJob>,
 }
 
@@ -86,16 +89,16 @@ impl Saver {
     /// Returns when the ring is closed, after its last saves.
     pub fn run(self) {
         while let Ok(job) = self.jobs.recv() {
-            let (began, reason) = (self.parts.clock.now(), file_name_word(&job));
+            let (began, reason) = (self.context.clock.now(), file_name_word(&job));
             let outcome = self.save(&job, &reason);
-            let took = self.parts.clock.now().since(began);
+            let took = self.context.clock.now().since(began);
             match &outcome {
                 Ok(path) => {
                     tracing::info!(reason, path = %path.display(), ?took, "flight recording saved")
                 }
                 Err(why) => tracing::error!(reason, why, "cannot save the flight recording"),
             }
-            self.parts.handle.save_ended(job, outcome);
+            self.context.handle.save_ended(job, outcome);
         }
     }
 
@@ -105,7 +108,7 @@ impl Saver {
             name,
             config,
             ..
-        } = &self.parts;
+        } = &self.context;
         let ring = folder.join(RING);
         let length = |suffix: &str| {
             fs::metadata(format!("{}{suffix}", ring.display())).map_or(0, |meta| meta.len())
@@ -125,6 +128,161 @@ impl Saver {
             .map_err(|error| error.to_string())?;
         Ok(path)
     }
+}
+
+const MAX_REQUESTS: usize = 8;
+
+faultline_metrics::named_enum! {
+    /// Why a recording is saved, the most severe first.
+    enum SaveReason {
+        OomKill = "oom_kill",
+        Exit = "exit",
+        Behind = "behind",
+        /// The validator was at the tip, and its slot does not advance.
+        Stall = "stall",
+        Request = "request",
+    }
+}
+
+impl SaveReason {
+    /// Whether events of the kind save the ring, and why.
+    fn of(kind: EventKind) -> Option<Self> {
+        SaveReason::ALL
+            .into_iter()
+            .find(|reason| reason.name() == kind.name())
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SaveOrigin {
+    Automatic,
+    /// A signal to the daemon.
+    Signal,
+    /// An HTTP request.
+    Http,
+}
+
+type Outcome = Result<PathBuf, String>;
+
+#[derive(Debug)]
+struct SaveJob {
+    pub reason: SaveReason,
+    pub origin: SaveOrigin,
+    /// The reason that a request gives; empty without one.
+    pub text: String,
+    /// When the ring took the job.
+    pub at: Stamp,
+    pub answer: Option<oneshot::Sender<Outcome>>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Handle(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    all_done: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    requests: Vec<SaveJob>,
+    saves: [u64; SaveReason::ALL.len()],
+    failures: u64,
+    /// Since 1970.
+    last_saved_at: Option<Duration>,
+    problem: Option<String>,
+    in_progress: usize,
+}
+
+impl Handle {
+    /// Requests a save; the outcome arrives seconds later. `None`: too many requests wait already.
+    pub fn request(&self, text: &str, origin: SaveOrigin) -> Option<oneshot::Receiver<Outcome>> {
+        let mut state = self.0.state.lock();
+        if state.requests.len() >= MAX_REQUESTS {
+            return None;
+        }
+        let (answer, answered) = oneshot::channel();
+        state.requests.push(SaveJob {
+            reason: SaveReason::Request,
+            origin,
+            text: text.to_owned(),
+            at: Stamp::default(),
+            answer: Some(answer),
+        });
+        Some(answered)
+    }
+
+    fn take_requests(&self) -> Vec<SaveJob> {
+        std::mem::take(&mut self.0.state.lock().requests)
+    }
+
+    fn save_begun(&self) {
+        self.0.state.lock().in_progress += 1;
+    }
+
+    fn wait(&self, timeout: Duration) {
+        let mut state = self.0.state.lock();
+        let in_progress = |state: &mut State| state.in_progress > 0;
+        let waited = self
+            .0
+            .all_done
+            .wait_while_for(&mut state, in_progress, timeout);
+        if waited.timed_out() {
+            tracing::warn!("the flight recorder's last save is still running");
+        }
+    }
+
+    fn set_last_save(&self, at: Option<Duration>) {
+        self.0.state.lock().last_saved_at = at;
+    }
+
+    fn save_ended(&self, job: SaveJob, outcome: Outcome) {
+        // The tick takes the lock, so the disk is not read under it.
+        let saved_at = outcome.as_ref().ok().and_then(|path| modified(path));
+        let mut state = self.0.state.lock();
+        state.problem = None;
+        match &outcome {
+            Ok(_) => {
+                state.saves[job.reason as usize] += 1;
+                state.last_saved_at = saved_at;
+            }
+            Err(why) => {
+                state.failures += 1;
+                state.problem = Some(format!("the flight recorder could not save: {why}"));
+            }
+        }
+        state.in_progress = state.in_progress.saturating_sub(1);
+        self.0.all_done.notify_all();
+        drop(state);
+        if let Some(answer) = job.answer {
+            drop(answer.send(outcome));
+        }
+    }
+
+    pub fn report(&self, output: &mut SourceOutput) {
+        let state = self.0.state.lock();
+        for reason in SaveReason::ALL {
+            let count = state.saves[reason as usize];
+            let labels = [reason.name().into()];
+            output.readings.counter(&d::FLIGHT_SAVES, labels, count);
+        }
+        output
+            .readings
+            .counter(&d::FLIGHT_FAILURES, [], state.failures);
+        let at = state.last_saved_at.map(|at| at.as_secs_f64());
+        output.readings.real(&d::FLIGHT_LAST_SAVE, [], at);
+        let problem = state.problem.clone();
+        output
+            .problems
+            .extend(problem.map(|what| Problem::new(Status::Broken, what)));
+    }
+}
+
+/// When the file was written, since 1970.
+fn modified(path: &Path) -> Option<Duration> {
+    let modified = fs::symlink_metadata(path).ok()?.modified().ok()?;
+    modified.duration_since(SystemTime::UNIX_EPOCH).ok()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The folder of a flight recorder: marker file, file names and retention.
 
-use super::handle::{SaveOrigin, modified};
+use super::{SaveOrigin, modified};
 use faultline_core::config::Flight;
 use faultline_metrics::Stamp;
 use faultline_recording::with_suffix;
@@ -42,12 +42,15 @@ and set_aside). Without this file it removes nothing, and saves nothing once the
 pub fn check(folder: &Path) -> Result<(), String> {
     let shown = folder.display();
     match fs::read_dir(folder) {
-        Ok(mut entries) => match is_marked(folder) || entries.next().is_none() {
-            true => Ok(()),
-            false => Err(format!(
-                "{shown} has other files and no {MARKER}; use a folder that is empty or does not exist yet"
-            )),
-        },
+        Ok(mut entries) => {
+            if is_marked(folder) || entries.next().is_none() {
+                Ok(())
+            } else {
+                Err(format!(
+                    "{shown} has other files and no {MARKER}; use a folder that is empty or does not exist yet"
+                ))
+            }
+        }
         Err(error) if error.kind() == ErrorKind::NotFound => match folder.parent() {
             Some(parent) if parent.as_os_str().is_empty() || parent.is_dir() => Ok(()),
             _ => Err(format!(

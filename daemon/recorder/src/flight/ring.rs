@@ -1,9 +1,8 @@
 //! The ring: a recording that drops its oldest rows, written by the recorder's thread.
 
 use super::{
-    FlightContext,
+    FlightContext, SaveJob, SaveOrigin, SaveReason,
     folder::{RING, prepare, remove_interrupted_saves, set_aside},
-    handle::{SaveJob, SaveOrigin, SaveReason},
 };
 use crate::recorder::{Entry, FollowedProcess, RecordingFile, RecordingSink};
 use faultline_metrics::{Problem, Stamp, Status};
@@ -25,7 +24,7 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 const LAST_SAVES_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub struct Ring {
-    parts: FlightContext,
+    context: FlightContext,
     new_recording: NewRecording,
     jobs: SyncSender<SaveJob>,
     file: Option<RecordingFile>,
@@ -40,14 +39,14 @@ pub struct Ring {
 }
 
 impl Ring {
-    pub fn new(
-        parts: FlightContext,
+    pub(super) fn new(
+        context: FlightContext,
         new_recording: NewRecording,
         jobs: SyncSender<SaveJob>,
     ) -> Ring {
         Ring {
-            triggers: Triggers::new(parts.config.after, parts.config.pause),
-            parts,
+            triggers: Triggers::new(context.config.after, context.config.pause),
+            context,
             last_prune: new_recording.session.started,
             new_recording,
             jobs,
@@ -62,16 +61,16 @@ impl Ring {
     /// Opens the ring of an earlier run, or a new one. A ring that cannot be continued is renamed
     /// to a saved recording.
     fn open(&mut self, now: Stamp) -> Option<RecordingFile> {
-        let path = self.parts.folder.join(RING);
-        match prepare(&self.parts.folder)
+        let path = self.context.folder.join(RING);
+        match prepare(&self.context.folder)
             .map_err(|error| error.message)
             .and_then(|()| self.open_file(&path, now))
         {
             Ok(file) => {
                 tracing::info!(path = %path.display(), "flight recorder started");
                 self.pause = Duration::ZERO;
-                self.parts.status.set_problem(None);
-                remove_interrupted_saves(&self.parts.folder);
+                self.context.status.set_problem(None);
+                remove_interrupted_saves(&self.context.folder);
                 Some(file)
             }
             Err(why) => {
@@ -79,7 +78,7 @@ impl Ring {
                     tracing::error!(why, "the flight recorder cannot write; retrying");
                 }
                 self.pause = (self.pause * 2).clamp(MIN_RETRY_DELAY, MAX_RETRY_DELAY);
-                self.parts.status.set_problem(Some(Problem::new(
+                self.context.status.set_problem(Some(Problem::new(
                     Status::Broken,
                     format!("no flight recorder, tried again: {why}"),
                 )));
@@ -90,11 +89,11 @@ impl Ring {
     }
 
     fn open_file(&self, path: &Path, now: Stamp) -> Result<RecordingFile, String> {
-        let status = &self.parts.status;
+        let status = &self.context.status;
         let open = || RecordingFile::open(path, &self.new_recording, Arc::clone(status));
         match open() {
             Err(error) if needs_new_file(&error) => {
-                match set_aside(&self.parts.folder, &self.parts.name, now) {
+                match set_aside(&self.context.folder, &self.context.name, now) {
                     Ok(to) => {
                         let (why, to) = (error.to_string(), to.display());
                         tracing::warn!(why, %to, "the flight recorder's ring cannot be continued and was set aside");
@@ -110,7 +109,7 @@ impl Ring {
     /// Deletes old rows at intervals of a tenth of the configured length (1 s to 60 s). Until then
     /// the ring is longer than configured.
     fn prune(&mut self, now: Stamp) {
-        let keep = self.parts.config.keep;
+        let keep = self.context.config.keep;
         let prune_interval = (keep / 10).clamp(Duration::from_secs(1), Duration::from_secs(60));
         if now.since(self.last_prune) < prune_interval {
             return;
@@ -133,7 +132,7 @@ impl Ring {
     }
 
     fn answer_requests(&mut self, now: Stamp) {
-        for request in self.parts.handle.take_requests() {
+        for request in self.context.handle.take_requests() {
             let detail = json!({ "name": "saved on request", "text": request.text });
             self.write(&[Entry::event(now, EventKind::Mark, detail)], now);
             self.save(SaveJob { at: now, ..request });
@@ -151,20 +150,19 @@ impl Ring {
     }
 
     fn save(&self, job: SaveJob) {
-        self.parts.handle.save_begun();
-        let (job, why) = match self.file.is_some() {
-            true => match self.jobs.try_send(job) {
+        self.context.handle.save_begun();
+        let (job, why) = if self.file.is_none() {
+            let why = "there is no ring; see faultline_source_up{source=\"recorder\"}";
+            (job, why)
+        } else {
+            match self.jobs.try_send(job) {
                 Ok(()) => return,
                 Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) => {
                     (job, "too many saves are under way")
                 }
-            },
-            false => (
-                job,
-                "there is no ring; see faultline_source_up{source=\"recorder\"}",
-            ),
+            }
         };
-        self.parts.handle.save_ended(job, Err(why.to_owned()));
+        self.context.handle.save_ended(job, Err(why.to_owned()));
     }
 
     fn write(&mut self, entries: &[Entry], now: Stamp) {
@@ -173,7 +171,7 @@ impl Ring {
             None => {
                 let row = |entry: &&Entry| !matches!(entry, Entry::Process(_) | Entry::Manifest(_));
                 let rows = entries.iter().filter(row).count() as u64;
-                self.parts.status.dropped(rows)
+                self.context.status.dropped(rows)
             }
         }
     }
@@ -223,7 +221,7 @@ impl RecordingSink for Ring {
             self.save_automatically(trigger, now);
         }
         // The ring stays open until the last save has copied it.
-        self.parts.handle.wait(LAST_SAVES_TIMEOUT);
+        self.context.handle.wait(LAST_SAVES_TIMEOUT);
         if let Some(file) = self.file.take() {
             Box::new(file).finish(now);
         }

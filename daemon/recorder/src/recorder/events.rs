@@ -1,6 +1,6 @@
 //! Derives events from successive ticks.
 
-use super::{Entry, FollowedProcess, queue::FollowedAtTick};
+use super::{Entry, FollowedAtTick, FollowedProcess};
 use crate::manifest::Described;
 use faultline_metrics::{
     Reading, Stamp, Text, Tick,
