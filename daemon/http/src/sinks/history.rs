@@ -126,8 +126,10 @@ impl History {
     pub fn last_minute(&self) -> LastMinute {
         let rows: Vec<Row> = self.rows.lock().iter().copied().collect();
         let newest = rows.last().map_or(Duration::ZERO, |row| row.0);
-        let ages = { rows.iter() }.map(|row| newest.saturating_sub(row.0).as_secs_f64());
-        let values = { figures().enumerate() }.map(|(i, figure)| {
+        let ages = rows
+            .iter()
+            .map(|row| newest.saturating_sub(row.0).as_secs_f64());
+        let values = figures().enumerate().map(|(i, figure)| {
             let points = rows.iter().map(|row| row.1.get(i).copied().flatten());
             (figure, values(points, figure.is_counter()))
         });

@@ -208,9 +208,10 @@ impl Router {
         };
         let response = response(StatusCode::OK, exposition_format.content_type(), page);
         let response = with(response, header::VARY, VARY);
-        match compressed {
-            true => with(response, header::CONTENT_ENCODING, GZIP),
-            false => response,
+        if compressed {
+            with(response, header::CONTENT_ENCODING, GZIP)
+        } else {
+            response
         }
     }
 

@@ -1,7 +1,6 @@
 //! `/`: the operator's overview, one page of plain HTML without scripts or external content.
 
 mod answers;
-mod cache;
 mod plots;
 
 use super::PageInfo;
@@ -54,8 +53,8 @@ fn sections(view: &View<'_>, status: &Status) -> String {
         facts("Votes and rewards", &status.votes),
         facts("Capacity", &status.capacity),
         memory(status),
-        cache::section(status, view.history),
-        plots::section(view, &status.cache),
+        plots::cache_section(status, view.history),
+        plots::last_minute_section(view, &status.cache),
         sources(&status.sources, status.time),
     ]
     .concat()
@@ -90,7 +89,10 @@ fn target(view: &View<'_>, status: &Status) -> String {
         format!(" <span class=\"nowrap\">{slots} behind.</span>")
     });
     let fact = |name, value| format!("<div><dt>{name}</dt><dd>{}</dd></div>\n", escaped(value));
-    let facts = { target.facts.iter() }.map(|known| fact(&known.name, &known.value));
+    let facts = target
+        .facts
+        .iter()
+        .map(|known| fact(&known.name, &known.value));
     format!(
         "<section class=\"hero\">\n<div class=\"title\"><h1>{name}</h1>{}</div>\n<p class=\"lead\">{}{}</p>\n\
          {answers}<dl>\n{}</dl>\n</section>\n",

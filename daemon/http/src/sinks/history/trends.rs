@@ -13,7 +13,7 @@ use std::{collections::VecDeque, time::Duration};
 pub const SPAN: Duration = Duration::from_secs(300);
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Shorter windows make no rate per second.
+/// Minimum window of a rate per second.
 const MIN_SPAN: Duration = Duration::from_secs(60);
 
 /// AgaveOomAhead compares with the six hours before the last half hour.
@@ -175,13 +175,12 @@ impl Trends {
         };
         if is_due(self.rows.back().map(|row| row.at), INTERVAL) {
             let row = Row::of(tick);
-            match row.is_starting {
-                true => self.growth = MemoryGrowth::default(),
-                false => {
-                    let process_and_limit = (row.started, row.limit);
-                    self.growth
-                        .add(tick.at, process_and_limit, row.unreclaimable);
-                }
+            if row.is_starting {
+                self.growth = MemoryGrowth::default();
+            } else {
+                let process_and_limit = (row.started, row.limit);
+                self.growth
+                    .add(tick.at, process_and_limit, row.unreclaimable);
             }
             self.rows.push_back(row);
             self.rows.retain(|row| now.saturating_sub(row.at) <= SPAN);
@@ -251,14 +250,16 @@ impl Trends {
             return Vec::new();
         };
         let seconds = last.at.saturating_sub(first.at).as_secs_f64();
-        let mut rates: Vec<(String, f64)> = { last.pools.iter() }
+        let mut rates: Vec<(String, f64)> = last
+            .pools
+            .iter()
             .filter_map(|(name, faults)| {
                 let before = first.pools.iter().find(|(pool, _)| pool == name);
                 let growth = faults - before.map_or(0.0, |(_, faults)| *faults);
                 (seconds > 0.0 && growth > 0.0).then(|| (name.to_string(), growth / seconds))
             })
             .collect();
-        rates.sort_by(|one, other| other.1.total_cmp(&one.1));
+        rates.sort_by(|a, b| b.1.total_cmp(&a.1));
         rates
     }
 
@@ -282,7 +283,10 @@ impl Trends {
 
     /// `None` if the counter fell: the process is another one.
     fn per_second(&self, total: fn(&Row) -> Option<f64>) -> Option<f64> {
-        let mut known = { self.rows.iter() }.filter_map(|row| Some((row.at, total(row)?)));
+        let mut known = self
+            .rows
+            .iter()
+            .filter_map(|row| Some((row.at, total(row)?)));
         let (from, before) = known.next()?;
         let (to, after) = known.next_back()?;
         let span = to.checked_sub(from).filter(|span| *span >= MIN_SPAN)?;
@@ -321,8 +325,8 @@ impl Trends {
         distances.reduce(f64::min).filter(|_| !is_counted)
     }
 
-    /// As AgaveOomAhead: by least squares over half an hour and over ten minutes. A level that it had
-    /// before in this process met no limit.
+    /// As the alert AgaveOomAhead: by least squares over half an hour and over ten minutes. `None` if
+    /// the process had this level before.
     fn seconds_to_limit_by_growth(&self) -> Option<f64> {
         let newest = self.minute_rows.back()?;
         let (now, limit) = (newest.unreclaimable?, newest.limit?);
@@ -346,7 +350,7 @@ impl Trends {
         Some(long?.max(short?))
     }
 
-    /// Growth within `span`. A count that fell began anew.
+    /// Growth within `span`. A count that fell restarted at zero.
     fn increase(&self, span: Duration, total: impl Fn(&MinuteRow) -> Option<f64>) -> Option<f64> {
         let mut known = self.within(span).filter_map(total);
         let mut before = known.next()?;
@@ -374,7 +378,7 @@ impl Trends {
     }
 }
 
-/// Of the line of least squares. `None` before half of ten minutes was seen.
+/// Slope of the least-squares line. `None` for less than six points, half of ten minutes.
 fn slope(points: &[(f64, f64)]) -> Option<f64> {
     if points.len() < 6 {
         return None;

@@ -138,9 +138,10 @@ impl Page {
         let index = self.exposition.index(family.catalog_index)?;
         let (shown, before) = (&self.exposition.tick, self.exposition.families.get(index)?);
         // Ticks of one layout share their families, so the series are the same.
-        let same: fn(&Reading, &Reading) -> bool = match std::ptr::eq(before, family) {
-            true => |a, b| is_same_value(&a.value, &b.value),
-            false => |a, b| is_same_series(a, b) && is_same_value(&a.value, &b.value),
+        let same: fn(&Reading, &Reading) -> bool = if std::ptr::eq(before, family) {
+            |a, b| is_same_value(&a.value, &b.value)
+        } else {
+            |a, b| is_same_series(a, b) && is_same_value(&a.value, &b.value)
         };
         let is_same = is_same((before, shown), (family, tick), same);
         let start = match index.checked_sub(1) {

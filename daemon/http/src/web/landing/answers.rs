@@ -3,7 +3,7 @@
 use faultline_status::{Answer, Status, Verdict};
 use faultline_text::{escaped, moment};
 
-/// Of the card, in its units. A letter is about half as wide as its size.
+/// Lengths in the card's units. A letter is about half as wide as its font size.
 const WIDTH: usize = 1000;
 const MARGIN: usize = 32;
 const LINE: usize = 27;
@@ -43,9 +43,11 @@ fn code(text: &str) -> String {
     text.split('`').enumerate().map(part).collect()
 }
 
-/// A card to share: SVG of the three lines. Its colours are fixed, as its reader's page is not known.
+/// The three answers as an SVG to share. Its colours are fixed: the page around it is unknown.
 pub fn card(status: &Status) -> String {
-    let lines: Vec<Vec<String>> = { status.answers.iter() }
+    let lines: Vec<Vec<String>> = status
+        .answers
+        .iter()
         .map(|answer| wrapped(&answer.line()))
         .collect();
     let rows: usize = lines
@@ -61,10 +63,10 @@ pub fn card(status: &Status) -> String {
     );
     let mut y = MARGIN + LINE + 2 * LINE;
     for (answer, lines) in status.answers.iter().zip(&lines) {
-        let (ink, wash) = colours(answer.verdict);
+        let (colour, background) = colours(answer.verdict);
         out += &format!(
-            "<rect x=\"{MARGIN}\" y=\"{}\" width=\"98\" height=\"26\" rx=\"13\" fill=\"{wash}\"/>\
-             <text x=\"{}\" y=\"{y}\" text-anchor=\"middle\" font-weight=\"600\" fill=\"{ink}\">{}</text>\n",
+            "<rect x=\"{MARGIN}\" y=\"{}\" width=\"98\" height=\"26\" rx=\"13\" fill=\"{background}\"/>\
+             <text x=\"{}\" y=\"{y}\" text-anchor=\"middle\" font-weight=\"600\" fill=\"{colour}\">{}</text>\n",
             y - 19,
             MARGIN + 49,
             answer.verdict.word()
@@ -105,7 +107,7 @@ fn heading(status: &Status) -> String {
     )
 }
 
-/// Ink and ground of the page's badges.
+/// Text and background colour of a badge, as on the page.
 fn colours(verdict: Verdict) -> (&'static str, &'static str) {
     match verdict {
         Verdict::Fine => ("#1f7a4d", "#e4f3ea"),

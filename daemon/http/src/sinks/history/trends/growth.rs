@@ -1,11 +1,11 @@
-//! When unreclaimable memory meets its limit, from its growth over hours.
+//! Predicts when unreclaimable memory meets its limit, from its growth over hours.
 //!
 //! The slope is the median of the slopes of all pairs of half-hour means, with the distribution-free interval of Sen (1968).
-//! There is a day only if
+//! There is a forecast only if
 //!
 //! - there are twelve means, six hours: after a start memory grows for hours and then settles;
 //! - the interval of the slope is above zero;
-//! - the day lies within ten times the observed time: one day of data cannot predict a month.
+//! - the date lies within ten times the observed time: one day of data cannot predict a month.
 //!
 //! Consecutive means are autocorrelated, so the interval is too narrow.
 
@@ -20,14 +20,14 @@ const MIN_MEANS: usize = 12;
 const MAX_MEANS: usize = 96;
 const MAX_TIMES_SEEN: f64 = 10.0;
 
-/// Of the normal distribution, for an interval of 95 %.
+/// Quantile of the normal distribution for an interval of 95 %.
 const QUANTILE: f64 = 1.96;
 
 #[derive(Debug, Clone, Default)]
 pub struct MemoryGrowth {
-    /// Start time of the process, and the limit. A change begins anew.
+    /// Start time of the process, and the limit. A change discards the means.
     process_and_limit: (Option<f64>, Option<f64>),
-    /// The present half hour: its begin, sum and count.
+    /// The current half hour: its start, sum and count.
     current: Option<(Duration, f64, f64)>,
     /// Middle of each half hour in seconds of uptime, and the mean in bytes.
     means: VecDeque<(f64, f64)>,
@@ -85,9 +85,9 @@ fn time_to_limit(points: &[(f64, f64)], limit: f64) -> Option<(f64, f64, Option<
         return None;
     }
     let mut slopes: Vec<f64> = Vec::with_capacity(points.len() * points.len() / 2);
-    for (index, one) in points.iter().enumerate() {
+    for (index, earlier) in points.iter().enumerate() {
         let later = points.iter().skip(index + 1);
-        slopes.extend(later.map(|other| (other.1 - one.1) / (other.0 - one.0)));
+        slopes.extend(later.map(|later| (later.1 - earlier.1) / (later.0 - earlier.0)));
     }
     slopes.sort_by(f64::total_cmp);
     let (count, pairs) = (points.len() as f64, slopes.len() as f64);
