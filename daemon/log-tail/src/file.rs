@@ -140,20 +140,16 @@ impl Follower {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.current_id = None;
                 let since = *self.missing_since.get_or_insert(now.uptime);
+                let (status, what) =
+                    if self.open_files.is_empty() && self.closed_positions.is_empty() {
+                        (Status::Absent, "does not exist yet")
+                    } else if now.uptime.saturating_sub(since) >= MISSING_GRACE {
+                        (Status::Gone, "was there and is no more")
+                    } else {
+                        return None;
+                    };
                 let path = faultline_text::path(&self.path);
-                if self.open_files.is_empty() && self.closed_positions.is_empty() {
-                    Some(Problem::new(
-                        Status::Absent,
-                        format!("{path} does not exist yet"),
-                    ))
-                } else if now.uptime.saturating_sub(since) >= MISSING_GRACE {
-                    Some(Problem::new(
-                        Status::Gone,
-                        format!("{path} was there and is no more"),
-                    ))
-                } else {
-                    None
-                }
+                Some(Problem::new(status, format!("{path} {what}")))
             }
             Err(error) => {
                 self.current_id = None;

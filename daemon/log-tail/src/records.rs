@@ -48,7 +48,7 @@ impl RecordWriter {
 pub struct RecordBatch<'a> {
     writer: &'a mut RecordWriter,
     now: Stamp,
-    bytes: usize,
+    bytes: u64,
     records: u64,
     bad: u64,
     progress: Option<StartStep>,
@@ -56,7 +56,7 @@ pub struct RecordBatch<'a> {
 
 impl RecordBatch<'_> {
     pub fn text(&mut self, splitter: &mut LogSplitter, bytes: &[u8]) {
-        self.bytes += bytes.len();
+        self.bytes += bytes.len() as u64;
         splitter.feed(bytes, |record| match record {
             Ok(record) => self.record(record),
             Err(_) => self.bad(),
@@ -86,7 +86,7 @@ impl RecordBatch<'_> {
     pub fn commit(self) {
         self.writer.sink.commit(self.now);
         let mut status = self.writer.status.lock();
-        status.bytes += u64::try_from(self.bytes).unwrap_or(u64::MAX);
+        status.bytes += self.bytes;
         status.records += self.records;
         status.bad += self.bad;
         if self.records > 0 {

@@ -114,21 +114,20 @@ impl Upstream {
 
     /// Sends the push once. `timeout` covers connecting, sending and the response.
     pub async fn send(&self, queued_push: &Arc<QueuedPush>, timeout: Duration) -> Attempt {
-        match tokio::time::timeout(timeout, self.attempt(queued_push)).await {
-            Ok(attempt) => attempt,
-            Err(_) => failed(format!("no answer within {} s", timeout.as_secs_f64())),
-        }
-    }
-
-    async fn attempt(&self, queued_push: &Arc<QueuedPush>) -> Attempt {
-        let request = match self.request(queued_push) {
-            Ok(request) => request,
-            Err(error) => return failed(error.to_string()),
+        let attempt = async {
+            let request = self.request(queued_push);
+            let request = request.map_err(|error| error.to_string())?;
+            let response = self.client.request(request).await;
+            let response = response.map_err(|error| with_causes(&error))?;
+            Ok(self.attempt_result(response).await)
         };
-        match self.client.request(request).await {
-            Ok(response) => self.attempt_result(response).await,
-            Err(error) => failed(with_causes(&error)),
-        }
+        let attempt = tokio::time::timeout(timeout, attempt).await;
+        let too_late = |_| Err(format!("no answer within {} s", timeout.as_secs_f64()));
+        let failed = |reason| Attempt::Failed {
+            reason,
+            retry_after: None,
+        };
+        attempt.unwrap_or_else(too_late).unwrap_or_else(failed)
     }
 
     fn request(
@@ -196,13 +195,10 @@ impl Upstream {
 /// Possible encodings of a password in a response, the longest first.
 fn password_encodings(password: &str) -> Vec<String> {
     let escaped = utf8_percent_encode(password, QUERY_ESCAPES).to_string();
-    let html = |amp: &str, quote: &str| {
-        let text = password
-            .replace('&', amp)
-            .replace('<', "&lt;")
-            .replace('>', "&gt;")
-            .replace('"', "&quot;");
-        text.replace('\'', quote)
+    let html = |quote: &str| {
+        let text = password.replace('&', "&amp;");
+        let text = text.replace('<', "&lt;").replace('>', "&gt;");
+        text.replace('"', "&quot;").replace('\'', quote)
     };
     let json = serde_json::to_string(password).unwrap_or_default();
     let json = json
@@ -218,8 +214,8 @@ fn password_encodings(password: &str) -> Vec<String> {
         escaped,
         plus,
         json,
-        html("&amp;", "&#39;"),
-        html("&amp;", "&#x27;"),
+        html("&#39;"),
+        html("&#x27;"),
     ];
     password_encodings.retain(|form| !form.is_empty());
     password_encodings.sort_by_key(|form| std::cmp::Reverse(form.len()));
@@ -262,10 +258,10 @@ fn without_queries(text: &str) -> String {
 fn connector(tls: bool) -> Result<HttpsConnector<Connector>, Error> {
     let mut roots = rustls::RootCertStore::empty();
     if tls {
-        let found = rustls_native_certs::load_native_certs();
-        roots.add_parsable_certificates(found.certs);
+        let loaded = rustls_native_certs::load_native_certs();
+        roots.add_parsable_certificates(loaded.certs);
         if roots.is_empty() {
-            let why = found
+            let why = loaded
                 .errors
                 .first()
                 .map_or_else(|| "none were found".to_owned(), ToString::to_string);
@@ -295,13 +291,6 @@ async fn read_beginning(mut body: Incoming) -> Vec<u8> {
         read.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
     }
     read
-}
-
-fn failed(reason: String) -> Attempt {
-    Attempt::Failed {
-        reason,
-        retry_after: None,
-    }
 }
 
 fn retry_after_note(retry_after: Option<Duration>) -> String {

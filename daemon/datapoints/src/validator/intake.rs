@@ -348,8 +348,8 @@ impl State {
         })
     }
 
-    /// Adds a known point or allowed fields of the sender `host`; `None`: the log, which is
-    /// trusted.
+    /// Adds a known point or allowed fields of the sender `host`. `None` is the log, which is
+    /// trusted. Returns `None` for a line that does not count.
     fn add(
         &mut self,
         allow: &AllowList,
@@ -357,8 +357,8 @@ impl State {
         line: &[u8],
         point: &Point<'_>,
         now: Stamp,
-    ) -> AddedPoint {
-        let Some(Destination {
+    ) -> Option<AddedPoint> {
+        let Destination {
             sender_state,
             tally,
             values,
@@ -366,23 +366,20 @@ impl State {
             pending,
             recent,
             slot_filter,
-        }) = self.destination(host, user, now)
-        else {
-            return AddedPoint::default();
-        };
+        } = self.destination(host, user, now)?;
         let is_summed = has_fields(point.name().as_bytes());
         let known = match KnownPoint::parse(point) {
             Some(Ok(known)) => Some(known),
             None if !is_summed || point.is_well_formed() => None,
             _ => {
                 lines.bad += 1;
-                return AddedPoint::default();
+                return None;
             }
         };
         // Only pushes can repeat a line. Equal log lines are different points without timestamps.
         if host.is_some() && !recent.insert(line) {
             lines.duplicate += 1;
-            return AddedPoint::default();
+            return None;
         }
         let time = point
             .timestamp()
@@ -394,7 +391,7 @@ impl State {
             };
             if !is_plausible {
                 lines.implausible += 1;
-                return AddedPoint::default();
+                return None;
             }
             if let KnownPoint::AccountsActive(active) = known {
                 tally.jobs.add(active, time, now.uptime);
@@ -409,11 +406,11 @@ impl State {
         } else {
             lines.ignored += 1;
         }
-        AddedPoint {
+        Some(AddedPoint {
             known,
             is_followed: sender_state == SenderState::Ours,
             time,
-        }
+        })
     }
 
     /// Sums of a sender that is not yet known to be the validator.

@@ -106,6 +106,7 @@ impl Push {
         let host = pushed.then_some(self.host.as_str());
         let mut state = self.intake.lock();
         let added = state.add(&self.allow, (host, self.user), line, point, self.now);
+        let Some(added) = added else { return };
         self.is_followed |= added.is_followed;
         let Some(known) = added.known else { return };
         if let KnownPoint::SetIdentity(set) = &known {
@@ -184,10 +185,10 @@ impl Intake {
         let is_due =
             |read: Option<Stamp>| read.is_none_or(|at| now.since(at) >= USER_READ_INTERVAL);
         if is_due(self.lock().user_read_at) {
-            let found = self.find_user();
+            let user = self.find_user();
             let mut state = self.lock();
             state.user_read_at = Some(now);
-            state.set_validator_user(found);
+            state.set_validator_user(user);
         }
         let expected = self.lock().senders.user;
         let Some(expected) = expected.filter(|expected| *expected != user) else {
