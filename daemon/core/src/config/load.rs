@@ -184,7 +184,7 @@ fn target(table: &mut Table<'_>, config: &mut Target) {
         let pid = u32::try_from(whole(v)?).ok().filter(|pid| *pid > 0);
         pid.ok_or_else(|| "a process id from 1 on is wanted".to_owned())
     });
-    let found = [
+    let selectors = [
         pid.map(TargetSelector::Pid),
         table.take("ledger", path).map(TargetSelector::Ledger),
         table.take("unit", text).map(TargetSelector::Unit),
@@ -192,7 +192,7 @@ fn target(table: &mut Table<'_>, config: &mut Target) {
             .take("process_name", text)
             .map(TargetSelector::ProcessName),
     ];
-    config.find = found.into_iter().flatten().next().unwrap_or_default();
+    config.find = selectors.into_iter().flatten().next().unwrap_or_default();
     config.identity = table.take("identity", public_key);
     config.program_cache_entries = table.take("program_cache_entries", whole);
 }

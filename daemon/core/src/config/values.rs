@@ -20,8 +20,8 @@ pub fn user_id(value: &DeValue<'_>) -> Result<u32, String> {
         .ok_or_else(|| wanted("a user such as \"sol\" or 1000", value))?;
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let mut users = passwd.lines().map(|line| line.split(':'));
-    let found = users.find_map(|mut user| (user.next()? == name).then(|| user.nth(1))?);
-    found.and_then(|id| id.parse().ok()).ok_or_else(|| {
+    let id = users.find_map(|mut user| (user.next()? == name).then(|| user.nth(1))?);
+    id.and_then(|id| id.parse().ok()).ok_or_else(|| {
         format!("/etc/passwd has no user {name:?}: write the number that `id -u` prints for it")
     })
 }

@@ -83,21 +83,21 @@ fn tcp_socket_owner(local: SocketAddr, remote: SocketAddr) -> Result<u32, OwnerE
             cookie: NO_COOKIE,
         },
     };
-    let NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(found)) =
+    let NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(response)) =
         query_sock_diag(request)?
     else {
         return Err(OwnerError::Malformed);
     };
-    let id = &found.header.socket_id;
+    let id = &response.header.socket_id;
     // If the connection does not exist, the kernel may return the listening socket of the port.
     let is_same = (id.source_port, id.destination_port) == (local.port(), remote.port())
         && id.source_address.to_canonical() == source
         && id.destination_address.to_canonical() == destination;
-    match (is_same, found.header.inode) {
+    match (is_same, response.header.inode) {
         (false, _) => Err(OwnerError::Malformed),
         // A closed socket has inode 0 and shows root as its owner.
         (true, 0) => Err(OwnerError::Gone),
-        (true, _) => Ok(found.header.uid),
+        (true, _) => Ok(response.header.uid),
     }
 }
 
@@ -117,12 +117,12 @@ fn query_sock_diag(request: InetRequest) -> Result<NetlinkPayload<SockDiagMessag
     )?;
     rustix::net::connect(&socket, &SocketAddrNetlink::new(0, 0))?;
     rustix::net::send(&socket, &bytes, SendFlags::empty())?;
-    let mut answer = vec![0; MAX_RESPONSE_BYTES];
-    let (length, _) = rustix::net::recv(&socket, &mut *answer, RecvFlags::DONTWAIT)?;
-    let answer = answer.get(..length).unwrap_or_default();
-    let answer = NetlinkMessage::<SockDiagMessage>::deserialize(answer)
-        .map_err(|_| OwnerError::Malformed)?;
-    match answer.payload {
+    let mut buffer = vec![0; MAX_RESPONSE_BYTES];
+    let (length, _) = rustix::net::recv(&socket, &mut *buffer, RecvFlags::DONTWAIT)?;
+    let bytes = buffer.get(..length).unwrap_or_default();
+    let response =
+        NetlinkMessage::<SockDiagMessage>::deserialize(bytes).map_err(|_| OwnerError::Malformed)?;
+    match response.payload {
         NetlinkPayload::Error(error) => Err(error.to_io().into()),
         payload => Ok(payload),
     }

@@ -65,7 +65,7 @@ impl PathThread {
     /// Blocks for at most `timeout`.
     ///
     /// # Errors
-    /// This call or the previous one has not returned.
+    /// This call or the previous one has not returned, or no thread can start.
     pub fn call<T: Send + 'static>(
         &self,
         timeout: Duration,

@@ -358,11 +358,11 @@ impl Entry {
     }
 
     fn messages(&self) -> Vec<&[u8]> {
-        let mut found = Vec::new();
+        let mut texts = Vec::new();
         if let Some(message) = &self.message {
-            message.collect(&mut found);
+            message.collect(&mut texts);
         }
-        found
+        texts
     }
 }
 

@@ -49,7 +49,7 @@ const BUCKETS: usize = 64;
 /// A cheap hash of the length and three letters. It excludes most fields of a line without a
 /// comparison.
 fn bucket(key: &str) -> usize {
-    let byte = |at: usize| key.as_bytes().get(at).copied().map_or(0, usize::from);
+    let byte = |index: usize| key.as_bytes().get(index).copied().map_or(0, usize::from);
     let len = key.len();
     (len + 3 * byte(0) + 5 * byte(len / 2) + 7 * byte(len.saturating_sub(1))) % BUCKETS
 }
@@ -130,7 +130,7 @@ impl AllowedFields {
             .get(bucket(key))?
             .iter()
             .find(|(name, _)| **name == *key)
-            .map(|(_, at)| *at)
+            .map(|(_, index)| *index)
     }
 
     /// Reads the allowed fields in one pass, until a malformed field. The first of repeated keys
@@ -142,7 +142,7 @@ impl AllowedFields {
         for field in point.fields().map_while(Result::ok) {
             let cell = self
                 .field_index(field.key)
-                .and_then(|at| field_values.get_mut(at));
+                .and_then(|index| field_values.get_mut(index));
             let Some(cell) = cell.filter(|cell| matches!(cell, FieldValue::Missing)) else {
                 continue;
             };

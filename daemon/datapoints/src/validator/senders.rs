@@ -141,8 +141,8 @@ impl Senders {
         let fits = id.len() <= MAX_ID_LENGTH && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
         let id = if fits { id } else { NO_ID };
         let is_same = |sender: &Sender| (sender.id.as_str(), sender.user) == (id, user);
-        if let Some(at) = self.all.iter().position(is_same) {
-            let sender = self.all.get_mut(at)?;
+        if let Some(index) = self.all.iter().position(is_same) {
+            let sender = self.all.get_mut(index)?;
             sender.newest = now;
             return Some(sender);
         }
@@ -152,10 +152,10 @@ impl Senders {
                 .iter()
                 .enumerate()
                 .filter(|(_, s)| s.sender_state == SenderState::Foreign);
-            let at = foreign_senders
+            let index = foreign_senders
                 .min_by_key(|(_, sender)| sender.newest)
-                .map(|(at, _)| at)?;
-            self.all.swap_remove(at);
+                .map(|(index, _)| index)?;
+            self.all.swap_remove(index);
         }
         let sender_state = match id {
             NO_ID => SenderState::Foreign,

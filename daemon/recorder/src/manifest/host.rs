@@ -133,11 +133,11 @@ fn mounts(root: &HostRoot, hardware: &Hardware) -> Value {
         .filter(|mount| can_store_files(mount))
         .take(MAX_MOUNTS)
         .map(|mount| {
-            let found = locate_folder(&process_root, &mount.mount_point, &hardware.mounts);
+            let location = locate_folder(&process_root, &mount.mount_point, &hardware.mounts);
             // A mount on top hides this one, and its space would be reported instead.
-            let space = found
-                .filter(|found| found.mount == *mount)
-                .and_then(|found| found.space);
+            let space = location
+                .filter(|location| location.mount == *mount)
+                .and_then(|location| location.space);
             describe_location(
                 &Location {
                     mount: mount.clone(),
@@ -182,7 +182,10 @@ pub fn describe_location(location: &Location, disks: &[Disk]) -> Value {
 fn options(text: &str) -> String {
     let shown: Vec<String> = text.split(',').map(redact::line).collect();
     let mut shown = shown.join(",");
-    if let Some((end, _)) = shown.char_indices().find(|(at, _)| *at >= MAX_OPTION_BYTES) {
+    if let Some((end, _)) = shown
+        .char_indices()
+        .find(|(index, _)| *index >= MAX_OPTION_BYTES)
+    {
         shown.truncate(end);
         shown.push_str("...");
     }

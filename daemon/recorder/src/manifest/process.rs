@@ -75,9 +75,9 @@ fn inspect(
     insert_some(
         out,
         "environment",
-        environment.map(|found| {
-            let names: Vec<&String> = found.variables.keys().take(MAX_ARGUMENTS).collect();
-            let recorded = found.variables.iter().filter_map(|(name, value)| {
+        environment.map(|environment| {
+            let names: Vec<&String> = environment.variables.keys().take(MAX_ARGUMENTS).collect();
+            let recorded = environment.variables.iter().filter_map(|(name, value)| {
                 let value = redact::line(value.as_ref()?);
                 Some((name.clone(), shortened(&value).into()))
             });
@@ -98,8 +98,8 @@ fn inspect(
             .ok()
             .map(|cgroup| cgroup.path.clone());
         insert_some(out, "cgroup", path);
-        let (levels, found) = cgroups.settings();
-        problems.extend(found.iter().map(ToString::to_string));
+        let (levels, errors) = cgroups.settings();
+        problems.extend(errors.iter().map(ToString::to_string));
         insert_some(
             out,
             "cgroup_limits",
@@ -129,11 +129,11 @@ pub fn folders(root: &HostRoot, target: &Target, disks: &[Disk]) -> Result<Vec<V
             _ => path,
         };
         let clean: PathBuf = path.components().collect();
-        let found = location_of(root, pid, &clean, &mounts);
+        let location = location_of(root, pid, &clean, &mounts);
         without_nulls(json!({
             "what": what,
             "path": shown(&path),
-            "mount": found.map(|found| describe_location(&found, disks)),
+            "mount": location.map(|location| describe_location(&location, disks)),
         }))
     };
     Ok(folders.into_iter().map(describe).collect())
@@ -161,8 +161,8 @@ fn value_or_problem<T>(result: Result<T, ReadError>, problems: &mut Vec<String>)
 fn shortened(text: &str) -> String {
     let end = text
         .char_indices()
-        .map(|(at, _)| at)
-        .find(|at| *at >= MAX_ARGUMENT_BYTES);
+        .map(|(index, _)| index)
+        .find(|index| *index >= MAX_ARGUMENT_BYTES);
     end.map_or_else(
         || text.to_owned(),
         |end| format!("{}...", text.get(..end).unwrap_or_default()),

@@ -94,8 +94,8 @@ fn redact_word(word: &str) -> String {
         // `--token=x`, `PASSWORD=x`, `"x-token":"y"`; the colon of a URL is part of it.
         let end = rest
             .find(['=', ':'])
-            .filter(|at| scheme.is_none_or(|scheme| *at < scheme));
-        let Some((name, value)) = end.and_then(|at| rest.split_at_checked(at + 1)) else {
+            .filter(|end| scheme.is_none_or(|scheme| *end < scheme));
+        let Some((name, value)) = end.and_then(|end| rest.split_at_checked(end + 1)) else {
             return shown
                 + &if scheme.is_some() {
                     redact_url(rest)
@@ -125,7 +125,7 @@ fn redact_url(text: &str) -> String {
     };
     let (path, query) = match rest
         .find(['?', '#'])
-        .and_then(|at| rest.split_at_checked(at))
+        .and_then(|end| rest.split_at_checked(end))
     {
         Some((path, query)) => (path, Some(query)),
         None => (rest, None),

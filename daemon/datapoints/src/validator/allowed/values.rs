@@ -116,7 +116,7 @@ impl AllowedValues {
         });
         let known = row
             .ok()
-            .and_then(|at| rows.get_mut(at))
+            .and_then(|index| rows.get_mut(index))
             .map(|row| mem::take(&mut row.series_indices));
         let mut series_indices = known.unwrap_or_else(|| vec![None; group.entries.len()]);
         for (entry, cell) in group.entries.iter().zip(&mut series_indices) {
@@ -131,7 +131,7 @@ impl AllowedValues {
             if cell.is_none() {
                 *cell = self.find_or_create(max_series, Key::new(name, group, entry, &tags));
             }
-            match cell.and_then(|at| self.series.get_mut(at)) {
+            match cell.and_then(|index| self.series.get_mut(index)) {
                 Some(series) => series.update(*value),
                 None => self.overflow += 1,
             }
@@ -152,15 +152,15 @@ impl AllowedValues {
             return;
         };
         match row {
-            Ok(at) => {
-                if let Some(row) = rows.get_mut(at) {
+            Ok(index) => {
+                if let Some(row) = rows.get_mut(index) {
                     row.series_indices = series_indices;
                 }
             }
-            Err(at) if series_indices.iter().any(Option::is_some) => {
+            Err(index) if series_indices.iter().any(Option::is_some) => {
                 let tag_values = tags.iter().map(|value| Arc::from(*value)).collect();
                 rows.insert(
-                    at,
+                    index,
                     CachedRow {
                         tag_values,
                         series_indices,
@@ -173,8 +173,8 @@ impl AllowedValues {
 
     /// Creates the series if necessary; `None` if the limit is reached.
     fn find_or_create(&mut self, max_series: usize, key: Key) -> Option<usize> {
-        if let Some(at) = self.by_key.get(&key) {
-            return Some(*at);
+        if let Some(index) = self.by_key.get(&key) {
+            return Some(*index);
         }
         if self.series.len() >= max_series {
             return None;
@@ -187,8 +187,8 @@ impl AllowedValues {
     pub fn merge(&mut self, max_series: usize, other: AllowedValues) {
         self.overflow += other.overflow;
         for series in other.series {
-            let at = self.find_or_create(max_series, series.key);
-            match at.and_then(|at| self.series.get_mut(at)) {
+            let index = self.find_or_create(max_series, series.key);
+            match index.and_then(|index| self.series.get_mut(index)) {
                 Some(own) => own.update(series.value),
                 None => self.overflow += 1,
             }
@@ -202,14 +202,17 @@ impl AllowedValues {
             .series
             .iter()
             .enumerate()
-            .map(|(at, series)| (series.key.clone(), at))
+            .map(|(index, series)| (series.key.clone(), index))
             .collect();
         self.rows.clear();
     }
 
     /// Exports sums always, and levels only while `fresh`.
     pub fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
-        let series = self.by_key.values().filter_map(|at| self.series.get(*at));
+        let series = self
+            .by_key
+            .values()
+            .filter_map(|index| self.series.get(*index));
         out.extend(
             series
                 .filter(|series| fresh || series.key.is_sum)
