@@ -5,7 +5,6 @@
 //! client never delays a tick. The number of connections, their time and the cached pages are
 //! limited.
 
-mod answer;
 mod auth;
 mod config;
 mod connection;
@@ -14,6 +13,7 @@ mod health;
 mod landing;
 mod mark;
 mod request_checks;
+mod router;
 mod scrape;
 mod tls;
 
@@ -23,7 +23,6 @@ use crate::sinks::{
     history::History,
     prometheus::{ConstantLabels, DroppedSeries},
 };
-use answer::Router;
 use faultline_core::{
     auth_failures::AuthFailures,
     clock::Clock,
@@ -37,6 +36,7 @@ use faultline_metrics::Tick;
 use faultline_recorder::{flight, recorder};
 use faultline_status::AnswerConfig;
 use request_checks::AllowedHosts;
+use router::Router;
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 /// A new connection above this limit closes another ([`faultline_core::connection_limit`]).

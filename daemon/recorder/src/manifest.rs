@@ -4,14 +4,14 @@
 //! keys and configuration files are never read. A missing JSON key means unknown.
 
 mod binary;
-mod follow;
+mod describer;
 mod host;
 mod live;
 mod process;
 pub mod redact;
 
 pub use binary::{BinaryDigest, hash};
-pub use follow::{Described, Describer, ProcessFacts};
+pub use describer::{Describer, ProcessFacts, ProcessManifest};
 
 use faultline_core::config::{Config, TargetSelector};
 use faultline_kernel::{HostRoot, hardware::Hardware, parse::pid};

@@ -4,23 +4,22 @@
 //! the events. It passes everything to each [`RecordingSink`], which writes one transaction.
 //! Producers never wait: a full queue drops entries and counts them.
 
-mod account;
 pub mod disks;
 mod events;
 mod recording_file;
+mod status;
 
-pub use account::RecorderStatus;
 pub use recording_file::RecordingFile;
+pub use status::RecorderStatus;
 
-use crate::manifest::Described;
-use account::{Marks, PROBLEM_SHOWN_FOR, RecorderSource};
+use crate::manifest::ProcessManifest;
 use events::{Describe, Events};
 use faultline_core::{
     clock::Clock,
     hub::{Latest, Sink},
     supervisor::Stop,
 };
-use faultline_datapoints::validator::recorded::{PointMessage, PointRecorder};
+use faultline_datapoints::validator::point_recorder::{PointMessage, PointRecorder};
 use faultline_metrics::{Stamp, Tick};
 use faultline_recording::{Event, EventKind, Point};
 use faultline_sources::{
@@ -29,6 +28,7 @@ use faultline_sources::{
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use status::{Marks, PROBLEM_SHOWN_FOR, RecorderSource};
 use std::{
     collections::VecDeque,
     sync::{
@@ -63,7 +63,7 @@ pub enum Entry {
     Point(Box<Point>),
     Event(Event),
     /// New facts about the followed process, or an exec in place.
-    Manifest(Arc<Described>),
+    Manifest(Arc<ProcessManifest>),
 }
 
 pub struct FollowedProcess {
@@ -169,7 +169,7 @@ impl Queue {
 #[derive(Debug, Clone)]
 pub struct Handle {
     queue: Arc<Queue>,
-    seen: Arc<Mutex<FollowedAtTick>>,
+    followed: Arc<Mutex<FollowedAtTick>>,
     statuses: Vec<Arc<RecorderStatus>>,
     marks: Arc<Marks>,
 }
@@ -213,8 +213,8 @@ impl Handle {
 
 impl Sink for Handle {
     fn tick(&mut self, tick: &Arc<Tick>) {
-        let seen = self.seen.lock().clone();
-        self.queue.push(Message::Tick(Arc::clone(tick), seen));
+        let followed = self.followed.lock().clone();
+        self.queue.push(Message::Tick(Arc::clone(tick), followed));
     }
 }
 
@@ -223,8 +223,8 @@ pub struct Recorder {
     queue: Arc<Queue>,
     events: Events,
     describe: Describe,
-    completed_manifests: Latest<Described>,
-    last_manifest: Option<Arc<Described>>,
+    completed_manifests: Latest<ProcessManifest>,
+    last_manifest: Option<Arc<ProcessManifest>>,
     lost: u64,
     sinks: Vec<Box<dyn RecordingSink>>,
 }
@@ -240,7 +240,7 @@ impl Recorder {
         let queue = Arc::new(Queue::default());
         let handle = Handle {
             queue: Arc::clone(&queue),
-            seen: Arc::default(),
+            followed: Arc::default(),
             statuses,
             marks: Arc::default(),
         };
@@ -259,7 +259,10 @@ impl Recorder {
         )
     }
 
-    pub fn with_completed_manifests(mut self, completed_manifests: Latest<Described>) -> Self {
+    pub fn with_completed_manifests(
+        mut self,
+        completed_manifests: Latest<ProcessManifest>,
+    ) -> Self {
         self.completed_manifests = completed_manifests;
         self
     }
@@ -299,8 +302,9 @@ impl Recorder {
         let mut entries = Vec::new();
         for message in self.queue.drain() {
             match message {
-                Message::Tick(tick, seen) => {
-                    self.events.tick(&tick, &seen, &self.describe, &mut entries)
+                Message::Tick(tick, followed) => {
+                    self.events
+                        .tick(&tick, &followed, &self.describe, &mut entries)
                 }
                 Message::Point(point) => entries.push(Entry::Point(point)),
                 Message::Mark(at, name) => {
@@ -399,7 +403,7 @@ mod tests {
             .with_completed_manifests(completed_manifests.clone())
             .with(Box::new(Memory(Arc::clone(&saved_entries))));
         for (number, comm, late) in [(1, "sh", "sh"), (2, "v", "sh"), (3, "v", "v")] {
-            *handle.seen.lock() = FollowedAtTick {
+            *handle.followed.lock() = FollowedAtTick {
                 target: Some(Arc::new(target(comm))),
                 ended: None,
             };
@@ -408,7 +412,7 @@ mod tests {
                 at: Stamp::default(),
                 batches: Vec::new(),
             }));
-            let described = Described {
+            let described = ProcessManifest {
                 target: Arc::new(target(late)),
                 manifest: json!(format!("late {late}")),
             };

@@ -9,7 +9,7 @@
 use faultline_core::config::Datapoints;
 use faultline_datapoints::validator::{
     intake::Intake,
-    recorded::{PointMessage, PointRecorder},
+    point_recorder::{PointMessage, PointRecorder},
 };
 use faultline_metrics::{Batch, Reading, Source, Stamp, Tick, Value};
 use faultline_recording::{NewProcess, NewRecording, NewSession, Writer};

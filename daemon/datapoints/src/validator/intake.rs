@@ -8,9 +8,9 @@ pub use push::Push;
 use super::{
     allowed::{AllowList, AllowedValues},
     coverage::{Coverage, LastPush, PushEnd, PushTimes},
+    point_recorder::PointRecorder,
     recent::RecentLines,
-    recorded::PointRecorder,
-    reported::{MigrationReports, ValidatorReports},
+    reports::{MigrationReports, ValidatorReports},
     senders::{Assumption, LineCounts, NO_ID, PendingSums, SenderOutcome, SenderState, Senders},
     slots::{self, SlotFilter, Slots},
     tally::{Tally, has_fields},
@@ -313,11 +313,7 @@ impl State {
         let (sender_state, sums, recent) = match host {
             None => (SenderState::Ours, None, &mut self.log_recent),
             Some(host) => match self.senders.find(host, user, now) {
-                Some(sender) => (
-                    sender.sender_state,
-                    Some(&mut sender.sums),
-                    &mut sender.recent,
-                ),
+                Some(sender) => (sender.state, Some(&mut sender.sums), &mut sender.recent),
                 None => {
                     self.lines.foreign += 1;
                     return None;
@@ -418,18 +414,18 @@ impl State {
         let sender = self
             .senders
             .find(host, user, now)
-            .filter(|sender| sender.sender_state == SenderState::Pending)?;
+            .filter(|sender| sender.state == SenderState::Pending)?;
         Some(&mut sender.sums)
     }
 
     /// Returns true if the sender is the followed validator.
     fn count_ignored(&mut self, host: &str, user: Option<u32>, count: u64, now: Stamp) -> bool {
         match self.senders.find(host, user, now) {
-            Some(sender) if sender.sender_state == SenderState::Ours => {
+            Some(sender) if sender.state == SenderState::Ours => {
                 self.lines.ignored += count;
                 return true;
             }
-            Some(sender) if sender.sender_state == SenderState::Pending => {
+            Some(sender) if sender.state == SenderState::Pending => {
                 sender.sums.lines.ignored += count
             }
             _ => self.lines.foreign += count,

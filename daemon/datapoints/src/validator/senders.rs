@@ -9,8 +9,8 @@
 //! that id are ours if they stop once the identity pushes, and foreign if they continue.
 
 use super::{
-    allowed::AllowedValues, coverage::Coverage, recent::RecentLines, recorded::PendingPoints,
-    reported::ValidatorReports, slots::Slots, tally::Tally,
+    allowed::AllowedValues, coverage::Coverage, point_recorder::PendingPoints, recent::RecentLines,
+    reports::ValidatorReports, slots::Slots, tally::Tally,
 };
 use faultline_agave::points::SetIdentity;
 use faultline_metrics::Stamp;
@@ -83,7 +83,7 @@ pub struct Sender {
     pub id: String,
     /// The sender's user, if no password decides.
     user: Option<u32>,
-    pub sender_state: SenderState,
+    pub state: SenderState,
     first: Stamp,
     newest: Stamp,
     /// Sums of a pending sender; boxed, because pending senders are rare.
@@ -124,7 +124,7 @@ pub struct SenderOutcome {
 
 impl Sender {
     fn become_foreign(&mut self, outcome: &mut SenderOutcome) {
-        self.sender_state = SenderState::Foreign;
+        self.state = SenderState::Foreign;
         outcome.foreign += mem::take(&mut *self.sums).lines.total();
         self.recent = RecentLines::default();
     }
@@ -151,7 +151,7 @@ impl Senders {
                 .all
                 .iter()
                 .enumerate()
-                .filter(|(_, s)| s.sender_state == SenderState::Foreign);
+                .filter(|(_, s)| s.state == SenderState::Foreign);
             let index = foreign_senders
                 .min_by_key(|(_, sender)| sender.newest)
                 .map(|(index, _)| index)?;
@@ -167,7 +167,7 @@ impl Senders {
         let sender = Sender {
             id: id.to_owned(),
             user,
-            sender_state,
+            state: sender_state,
             first: now,
             newest: now,
             sums: Box::default(),
@@ -180,8 +180,7 @@ impl Senders {
     /// True if any sender that appeared after the identity was known may still be the validator.
     fn has_candidate(&self) -> bool {
         let is_candidate = |sender: &Sender| {
-            sender.sender_state == SenderState::Pending
-                && self.startup_id.as_ref() != Some(&sender.id)
+            sender.state == SenderState::Pending && self.startup_id.as_ref() != Some(&sender.id)
         };
         !self.identities.is_empty() && self.all.iter().any(is_candidate)
     }
@@ -196,7 +195,7 @@ impl Senders {
         let user = self.user;
         let may_be_ours = |s: &&mut Sender| s.id != NO_ID && !is_other_user(s.user, user);
         for sender in self.all.iter_mut().filter(may_be_ours) {
-            sender.sender_state = SenderState::Pending;
+            sender.state = SenderState::Pending;
         }
     }
 
@@ -326,7 +325,7 @@ impl Senders {
         let mut pending = self
             .all
             .iter()
-            .filter(|sender| sender.sender_state == SenderState::Pending);
+            .filter(|sender| sender.state == SenderState::Pending);
         let sole = pending
             .next()
             .filter(|sender| now.since(sender.first) >= OBSERVATION_TIME)?;
@@ -377,7 +376,7 @@ impl Senders {
         };
         for sender in &mut self.all {
             let is_parallel = sender.first < last && now.since(sender.first) >= OBSERVATION_TIME;
-            if sender.sender_state == SenderState::Pending && is_parallel {
+            if sender.state == SenderState::Pending && is_parallel {
                 sender.become_foreign(&mut outcome);
             }
         }
@@ -405,17 +404,17 @@ impl Senders {
             {
                 SenderState::Foreign
             } else {
-                sender.sender_state
+                sender.state
             };
-            if sender.sender_state == SenderState::Pending && sender_state == SenderState::Ours {
+            if sender.state == SenderState::Pending && sender_state == SenderState::Ours {
                 outcome.ours.push(mem::take(&mut *sender.sums));
             }
-            if sender.sender_state == SenderState::Pending && sender_state == SenderState::Foreign {
+            if sender.state == SenderState::Pending && sender_state == SenderState::Foreign {
                 sender.become_foreign(&mut outcome);
             }
             // Once the start-up id is ours or foreign, that is final.
             if sender_state != SenderState::Pending {
-                sender.sender_state = sender_state;
+                sender.state = sender_state;
             }
         }
         outcome
@@ -443,9 +442,8 @@ impl Senders {
         now: Stamp,
         age: Duration,
     ) -> impl Iterator<Item = &str> {
-        let last_received = move |sender: &&Sender| {
-            sender.sender_state == sender_state && now.since(sender.newest) < age
-        };
+        let last_received =
+            move |sender: &&Sender| sender.state == sender_state && now.since(sender.newest) < age;
         self.all
             .iter()
             .filter(last_received)

@@ -3,10 +3,10 @@
 mod classic;
 mod collector;
 mod exposition;
-mod negotiate;
+mod negotiation;
 
 pub use exposition::{DroppedSeries, Exposition, Page};
-pub use negotiate::{ExpositionFormat, accepts_gzip, exposition_format};
+pub use negotiation::{ExpositionFormat, accepts_gzip, exposition_format};
 
 use faultline_metrics::{Reading, Text};
 

@@ -1,5 +1,5 @@
 use super::{
-    answer::{Body, Router},
+    router::{Body, Router},
     tls::Acceptor,
 };
 use faultline_core::{

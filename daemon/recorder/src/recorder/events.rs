@@ -1,7 +1,7 @@
 //! Derives events from successive ticks.
 
 use super::{Entry, FollowedAtTick, FollowedProcess};
-use crate::manifest::Described;
+use crate::manifest::ProcessManifest;
 use faultline_metrics::{
     Reading, Stamp, Text, Tick,
     metrics::{daemon as d, process as p, validator as v},
@@ -34,24 +34,24 @@ impl Events {
     pub fn tick(
         &mut self,
         tick: &Arc<Tick>,
-        seen: &FollowedAtTick,
+        followed: &FollowedAtTick,
         describe: &Describe,
         out: &mut Vec<Entry>,
     ) {
         self.add_time_events(tick, out);
-        if is_other_program(self.target.as_deref(), seen.target.as_deref()) {
-            if let (Some(before), Some(target)) = (&self.target, &seen.target)
+        if is_other_program(self.target.as_deref(), followed.target.as_deref()) {
+            if let (Some(before), Some(target)) = (&self.target, &followed.target)
                 && before.process == target.process
             {
                 // An exec in place: the same process with a new manifest.
                 let manifest = describe(target);
-                out.push(Entry::Manifest(Arc::new(Described {
+                out.push(Entry::Manifest(Arc::new(ProcessManifest {
                     target: Arc::clone(target),
                     manifest,
                 })));
                 self.target = Some(Arc::clone(target));
             } else {
-                self.add_process_change(tick, seen, describe, out);
+                self.add_process_change(tick, followed, describe, out);
             }
         }
         self.add_restarts(tick, out);
@@ -84,16 +84,16 @@ impl Events {
     fn add_process_change(
         &mut self,
         tick: &Tick,
-        seen: &FollowedAtTick,
+        followed: &FollowedAtTick,
         describe: &Describe,
         out: &mut Vec<Entry>,
     ) {
-        let target = seen.target.as_ref();
+        let target = followed.target.as_ref();
         if let Some(before) = &self.target {
-            let is_wrapper = seen.ended.is_none()
+            let is_wrapper = followed.ended.is_none()
                 && target.is_some_and(|target| target.replaces_wrapper(before));
             if !is_wrapper {
-                let reason = seen.ended.unwrap_or(EndReason::Unknown);
+                let reason = followed.ended.unwrap_or(EndReason::Unknown);
                 let kind = match reason {
                     EndReason::OomKill => EventKind::OomKill,
                     _ => EventKind::Exit,

@@ -690,7 +690,7 @@ fn a_set_identity_datapoint_switches_identity_without_losing_lines() {
 
 #[test]
 fn the_migration_is_detected_from_points_or_log_until_exit() {
-    use crate::validator::reported::MigrationReports;
+    use crate::validator::reports::MigrationReports;
     let intake = Intake::new(&Datapoints::default());
     intake.restart(None);
     intake.set_reported_identity("A", Stamp::default());

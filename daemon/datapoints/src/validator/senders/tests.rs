@@ -9,8 +9,8 @@ fn at(seconds: u64) -> Stamp {
 
 fn send(senders: &mut Senders, id: &str, now: u64) -> SenderState {
     let sender = senders.find(id, None, at(now)).expect("room");
-    sender.sums.lines.used += u64::from(sender.sender_state == SenderState::Pending);
-    sender.sender_state
+    sender.sums.lines.used += u64::from(sender.state == SenderState::Pending);
+    sender.state
 }
 
 #[test]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::manifest::Described;
+use crate::manifest::ProcessManifest;
 use faultline_metrics::{Batch, Reading, Source, Tick, metrics};
 use faultline_recording::{NewSession, Recording};
 use rusqlite::Connection;
@@ -510,7 +510,7 @@ fn an_exec_replaces_the_process_description_even_after_a_failed_write() {
         if full {
             file.record_failure(&Error::Full { path: path.clone() }, at(1));
         }
-        let described = Described {
+        let described = ProcessManifest {
             target: target("v"),
             manifest: json!({ "comm": "v" }),
         };

@@ -116,16 +116,16 @@ impl RecorderSource {
     }
 
     fn store_target(&self, context: &SampleContext<'_>) {
-        let mut seen = self.handle.seen.lock();
-        if seen.target.as_deref() == context.target {
+        let mut followed = self.handle.followed.lock();
+        if followed.target.as_deref() == context.target {
             return;
         }
-        let before: Option<ProcessId> = seen.target.take().map(|target| target.process);
+        let before: Option<ProcessId> = followed.target.take().map(|target| target.process);
         let ended = self.following.report().ended;
-        seen.ended = ended
+        followed.ended = ended
             .filter(|(process, _)| Some(*process) == before)
             .map(|(_, reason)| reason);
-        seen.target = context.target.map(|target| Arc::new(target.clone()));
+        followed.target = context.target.map(|target| Arc::new(target.clone()));
     }
 }
 

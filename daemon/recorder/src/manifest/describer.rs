@@ -21,7 +21,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const LOWEST_PRIORITY: i32 = 19;
 
 #[derive(Debug)]
-pub struct Described {
+pub struct ProcessManifest {
     /// The process and its program at that time.
     pub target: Arc<Target>,
     pub manifest: Value,
@@ -36,9 +36,9 @@ pub struct ProcessFacts {
 #[derive(Clone)]
 pub struct Describer {
     root: HostRoot,
-    initial: Latest<Described>,
+    initial: Latest<ProcessManifest>,
     paths: Arc<PathThread>,
-    completed: Latest<Described>,
+    completed: Latest<ProcessManifest>,
 }
 
 impl Describer {
@@ -63,7 +63,7 @@ impl Describer {
             Err(error) => problems.push(format!("a folder of the process: {error}")),
         }
         insert_some(&mut manifest, "problems", messages(&problems));
-        let initial = Described {
+        let initial = ProcessManifest {
             target: Arc::new(target.clone()),
             manifest: manifest.clone(),
         };
@@ -72,12 +72,12 @@ impl Describer {
     }
 
     /// The newest completed manifest. It may belong to an earlier process.
-    pub fn completed(&self) -> Latest<Described> {
+    pub fn completed(&self) -> Latest<ProcessManifest> {
         self.completed.clone()
     }
 
     pub fn run(&self, facts: &ProcessFacts, stop: &Stop) {
-        let mut followed: Option<Arc<Described>> = None;
+        let mut followed: Option<Arc<ProcessManifest>> = None;
         let (mut binary, mut reported, mut published) = (None, json!({}), None);
         let (paths, mut hashing) = (PathThread::new("binary-digest"), None);
         while !stop.sleep(POLL_INTERVAL) {
@@ -105,7 +105,7 @@ impl Describer {
             add_reported(&mut reported, &initial.target, facts);
             let manifest = add(&initial.manifest, binary.as_ref(), &reported);
             if published.as_ref() != Some(&manifest) {
-                let described = Described {
+                let described = ProcessManifest {
                     target: Arc::clone(&initial.target),
                     manifest: manifest.clone(),
                 };
