@@ -3,6 +3,5 @@
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod prediction;
-pub mod prepared;
 pub mod recorded;
 pub mod trace_file;

@@ -1,6 +1,6 @@
 use anyhow::{Context, Result, bail};
 use faultline_agave::{identify::option_values, version::Version};
-use faultline_cache_sim::cost::Observed;
+use faultline_cache_sim::{cost::Observed, trace::SlotKind};
 use faultline_recording::{ProgramCachePoint, Recording, ReplaySlotPoint};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -65,9 +65,6 @@ impl Recorded {
             .iter()
             .filter_map(|point| Some((point.slot?, point.total_transactions?)))
             .collect();
-        let leader = |point: &faultline_recording::CostTrackerPoint| {
-            point.bank_slot.filter(|_| point.is_leader == Some(true))
-        };
         let arguments: Vec<&str> = manifest["arguments"]
             .as_array()
             .into_iter()
@@ -85,7 +82,7 @@ impl Recorded {
             own: recording
                 .cost_tracker_points()?
                 .iter()
-                .filter_map(leader)
+                .filter_map(|point| point.bank_slot.filter(|_| point.is_leader == Some(true)))
                 .collect(),
             replay_us: replay_us(&replay),
             genesis: expected_genesis(&arguments),
@@ -103,10 +100,17 @@ impl Recorded {
         Ok(())
     }
 
+    pub fn slot_kind(&self, slot: u64) -> SlotKind {
+        if self.own.contains(&slot) {
+            SlotKind::Own
+        } else {
+            SlotKind::Replayed
+        }
+    }
+
     /// The Agave version in the validator; for Frankendancer the embedded one.
     pub fn agave(&self) -> Option<String> {
-        let version = self.version.as_deref()?;
-        Some(agave(version))
+        Some(agave(self.version.as_deref()?))
     }
 }
 
@@ -126,8 +130,11 @@ fn manifest(recording: &Recording, path: &Path) -> Result<serde_json::Value> {
             pids.len()
         );
     }
-    let last = validators.last().copied().or(processes.last());
-    Ok(last.map_or(serde_json::Value::Null, |process| process.manifest.clone()))
+    Ok(validators
+        .last()
+        .copied()
+        .or(processes.last())
+        .map_or(serde_json::Value::Null, |process| process.manifest.clone()))
 }
 
 fn expected_genesis(arguments: &[&str]) -> Option<String> {
@@ -199,25 +206,33 @@ fn observed(cache: &BTreeMap<u64, Observed>, replay: &[ReplaySlotPoint]) -> Vec<
             sum.compile_us = add(sum.compile_us, observed.compile_us);
             sum.cache_us = add(sum.cache_us, observed.cache_us);
         };
-        let sum = slots.entry(observed.slot).and_modify(add_replay);
-        sum.or_insert(observed);
+        slots
+            .entry(observed.slot)
+            .and_modify(add_replay)
+            .or_insert(observed);
     }
     slots.into_values().collect()
 }
 
 fn replay_us(replay: &[ReplaySlotPoint]) -> Option<f64> {
-    let of = |point: &ReplaySlotPoint| {
-        let rest = point.filter_executable_us.unwrap_or(0);
-        let parts = [
-            point.program_cache_us?,
-            point.load_us?,
-            point.execute_us?,
-            point.store_us?,
-            rest,
-        ];
-        Some(parts.iter().map(|part| *part as f64).sum::<f64>())
-    };
-    replay.iter().map(of).sum()
+    replay
+        .iter()
+        .map(|point| {
+            let rest = point.filter_executable_us.unwrap_or(0);
+            Some(
+                [
+                    point.program_cache_us?,
+                    point.load_us?,
+                    point.execute_us?,
+                    point.store_us?,
+                    rest,
+                ]
+                .iter()
+                .map(|part| *part as f64)
+                .sum::<f64>(),
+            )
+        })
+        .sum()
 }
 
 #[cfg(test)]

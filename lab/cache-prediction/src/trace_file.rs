@@ -2,7 +2,8 @@ use crate::recorded::Recorded;
 use anyhow::{Context, Result, bail};
 use faultline_cache_sim::{
     Error, file,
-    trace::{Coverage, Meta, SetNumbers, Trace},
+    predict::Coverage,
+    trace::{Meta, SetNumbers, Trace},
 };
 use faultline_common::files::AtPath;
 use faultline_text::{count, counted, number};
@@ -147,11 +148,12 @@ pub fn summary(
 fn not_written(error: Error, path: &Path) -> anyhow::Error {
     let is_full = matches!(&error, Error::Io(error) if DISK_FULL.contains(&error.kind()));
     let path = path.display();
-    anyhow::Error::new(error).context(match is_full {
-        true => format!(
+    anyhow::Error::new(error).context(if is_full {
+        format!(
             "{path}: there is no room left; make room and run the same command again to continue"
-        ),
-        false => path.to_string(),
+        )
+    } else {
+        path.to_string()
     })
 }
 

@@ -1,5 +1,5 @@
 use crate::{
-    error::Error,
+    Error,
     trace::{ChangeKind, Trace},
 };
 use std::ops::AddAssign;
@@ -32,8 +32,9 @@ impl Counts {
             .get(program as usize)
             .and_then(|program| program.bytes)
             .unwrap_or(0);
-        let us = compile_us.get(program as usize).copied().unwrap_or(0);
-        self.compile_us = self.compile_us.saturating_add(us);
+        self.compile_us = self
+            .compile_us
+            .saturating_add(compile_us.get(program as usize).copied().unwrap_or(0));
     }
 }
 
@@ -99,12 +100,12 @@ impl Budget {
     }
 
     #[inline]
-    pub fn of(&self, entry: u32) -> u64 {
+    pub fn weight_of(&self, entry: u32) -> u64 {
         self.weights[entry as usize]
     }
 
     pub fn supersede(&mut self, program: u32) {
-        self.weights.push(self.of(program));
+        self.weights.push(self.weight_of(program));
         self.superseded.push(program);
     }
 

@@ -55,8 +55,10 @@ pub fn compile_times(trace: &Trace, model: &Model) -> Vec<u64> {
             (*sum, *loads) = (sum.saturating_add(load.us), *loads + 1);
         }
     }
-    let by_program = trace.programs().iter().zip(measured);
-    by_program
+    trace
+        .programs()
+        .iter()
+        .zip(measured)
         .map(|(program, (sum, loads))| {
             sum.checked_div(loads)
                 .unwrap_or_else(|| model.compile_us(program.bytes))
@@ -68,6 +70,14 @@ pub fn compile_times(trace: &Trace, model: &Model) -> Vec<u64> {
 pub struct Fit {
     pub model: Model,
     pub resampled: Vec<Model>,
+}
+
+impl Fit {
+    /// The resampled model of a simulated run; the best one if there is none.
+    pub fn resample(&self, run: usize) -> &Model {
+        let index = run % self.resampled.len().max(1);
+        self.resampled.get(index).unwrap_or(&self.model)
+    }
 }
 
 /// Slots in a block of the bootstrap: neighbouring slots depend on one another.
@@ -98,10 +108,12 @@ pub fn fit(
             .binary_search_by_key(&o.slot, |(slot, ..)| *slot)
             .ok()?;
         let (_, loads, bytes) = loaded[at];
-        let (compile_us, cache_us) = (o.compile_us? as f64, o.cache_us? as f64);
+        let compile_us = o.compile_us? as f64;
+        let cache_us = o.cache_us? as f64;
         let recorded = o.insertions as f64 + o.reloads as f64;
         let bytes = recorded * if loads > 0.0 { bytes / loads } else { mean };
-        let (transactions, misses) = (o.transactions as f64, o.misses as f64);
+        let transactions = o.transactions as f64;
+        let misses = o.misses as f64;
         Some(Row {
             loads: recorded,
             bytes,
@@ -190,10 +202,8 @@ fn least_squares(rows: impl Iterator<Item = (f64, f64, f64, f64)>) -> (f64, f64)
     // The columns are proportional if the determinant is about 0: loads and bytes, if all programs
     // have one size.
     if determinant > 1e-9 * xx * yy {
-        let (first, second) = (
-            (xz * yy - yz * xy) / determinant,
-            (yz * xx - xz * xy) / determinant,
-        );
+        let first = (xz * yy - yz * xy) / determinant;
+        let second = (yz * xx - xz * xy) / determinant;
         if first >= 0.0 && second >= 0.0 {
             return (first, second);
         }
@@ -205,7 +215,8 @@ fn least_squares(rows: impl Iterator<Item = (f64, f64, f64, f64)>) -> (f64, f64)
             0.0
         }
     };
-    let (first, second) = (single_cost(xx, xz), single_cost(yy, yz));
+    let first = single_cost(xx, xz);
+    let second = single_cost(yy, yz);
     if first * xz >= second * yz {
         (first, 0.0)
     } else {

@@ -17,17 +17,18 @@
 //! and sets are numbered from 0 in the order of the file. Nothing is compressed here: a caller may
 //! put an encoder behind `Write` and a decoder in front of `BufRead`.
 
-mod bytes;
 mod read;
-mod write;
 
-use crate::trace::{ChangeKind, Loader, SlotKind, Source};
+use crate::{
+    Error,
+    trace::{ChangeKind, Loader, MAX_PROGRAMS, Program, SlotKind, Source, Trace},
+};
 pub use read::{PartialRead, read, read_whole_records};
-pub use write::Writer;
+use std::io::Write;
 
 const MAGIC: &[u8; 8] = b"FLTRACE\x01";
 /// A longer record is damage: the largest block has far fewer calls.
-const LONGEST: u64 = 1 << 26;
+const MAX_RECORD_BYTES: u64 = 1 << 26;
 
 const META: u8 = 1;
 const PROGRAMS: u8 = 2;
@@ -57,3 +58,179 @@ const LOADERS: [Option<Loader>; 5] = [
 ];
 const SLOT_KINDS: [SlotKind; 3] = [SlotKind::Replayed, SlotKind::Fork, SlotKind::Own];
 const CHANGE_KINDS: [ChangeKind; 2] = [ChangeKind::Deployed, ChangeKind::Closed];
+
+/// Items of one record. Damage then costs only a part.
+const ITEMS_PER_RECORD: usize = 4_096;
+
+pub struct Writer<W> {
+    out: W,
+    programs: usize,
+    sets: usize,
+    slots: usize,
+    changes: usize,
+    loads: usize,
+}
+
+impl<W: Write> Writer<W> {
+    pub fn new(mut out: W, trace: &Trace) -> Result<Self, Error> {
+        out.write_all(MAGIC)?;
+        let meta = trace.meta();
+        let mut writer = Writer::append(out, &Trace::new(meta.clone()));
+        let mut content = vec![index_of(&SOURCES, &meta.source)];
+        for text in [&meta.cluster, &meta.version] {
+            push_varint(&mut content, text.len() as u64);
+            content.extend_from_slice(text.as_bytes());
+        }
+        writer.record(META, &content)?;
+        Ok(writer)
+    }
+
+    /// Continues a file that ends with the trace's present records: see [`PartialRead::end`].
+    pub fn append(out: W, trace: &Trace) -> Self {
+        Writer {
+            out,
+            programs: trace.programs().len(),
+            sets: trace.sets(),
+            slots: trace.slots().len(),
+            changes: trace.changes().len(),
+            loads: trace.loads().len(),
+        }
+    }
+
+    /// Writes and flushes new records. A change belongs to the last slot: write before the next
+    /// slot begins, or all at once. After [`Error::Io`] the file may end within a record. Fails
+    /// beyond [`MAX_PROGRAMS`].
+    pub fn write(&mut self, trace: &Trace) -> Result<(), Error> {
+        let programs = trace.programs().len();
+        if programs > MAX_PROGRAMS {
+            return Err(Error::Contradiction(format!(
+                "{programs} programs, and {MAX_PROGRAMS} are the most"
+            )));
+        }
+        let mut content = Vec::new();
+        for programs in trace.programs()[self.programs..].chunks(ITEMS_PER_RECORD) {
+            content.clear();
+            programs
+                .iter()
+                .for_each(|program| put_program(&mut content, program));
+            self.record(PROGRAMS, &content)?;
+        }
+        self.programs = trace.programs().len();
+        while self.sets < trace.sets() {
+            content.clear();
+            let end = (self.sets + ITEMS_PER_RECORD).min(trace.sets());
+            for set in self.sets..end {
+                let programs = trace.set(u32::try_from(set).unwrap_or(u32::MAX));
+                push_varint(&mut content, programs.len() as u64);
+                programs
+                    .iter()
+                    .for_each(|program| push_varint(&mut content, u64::from(*program)));
+            }
+            self.record(SETS, &content)?;
+            self.sets = end;
+        }
+        // Changes that came after their slot was written.
+        self.changes_of(trace, self.slots.checked_sub(1))?;
+        for index in self.slots..trace.slots().len() {
+            content.clear();
+            put_slot(&mut content, trace, index);
+            self.record(SLOT, &content)?;
+            self.changes_of(trace, Some(index))?;
+        }
+        self.slots = trace.slots().len();
+        for loads in trace.loads()[self.loads..].chunks(ITEMS_PER_RECORD) {
+            content.clear();
+            for load in loads {
+                [load.slot, u64::from(load.program), load.us]
+                    .iter()
+                    .for_each(|number| push_varint(&mut content, *number));
+            }
+            self.record(LOADS, &content)?;
+        }
+        self.loads = trace.loads().len();
+        self.out.flush()?;
+        Ok(())
+    }
+
+    fn changes_of(&mut self, trace: &Trace, slot_index: Option<usize>) -> Result<(), Error> {
+        while let Some(change) = trace.changes().get(self.changes) {
+            if Some(change.slot_index as usize) != slot_index {
+                break;
+            }
+            let mut content = Vec::new();
+            push_varint(&mut content, u64::from(change.position));
+            push_varint(&mut content, u64::from(change.program));
+            content.push(index_of(&CHANGE_KINDS, &change.kind));
+            self.record(CHANGE, &content)?;
+            self.changes += 1;
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, kind: u8, content: &[u8]) -> Result<(), Error> {
+        let mut begin = vec![kind];
+        push_varint(&mut begin, content.len() as u64);
+        self.out.write_all(&begin)?;
+        self.out.write_all(content)?;
+        self.out.write_all(&checksum(kind, content).to_le_bytes())?;
+        Ok(())
+    }
+
+    pub fn into_inner(self) -> W {
+        self.out
+    }
+}
+
+fn put_program(content: &mut Vec<u8>, program: &Program) {
+    let loader = index_of(&LOADERS, &program.loader);
+    let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+    let address = program.address.is_some();
+    let bytes = program.bytes.is_some();
+    content.push(
+        flag(address, HAS_ADDRESS)
+            | flag(bytes, HAS_BYTES)
+            | flag(program.has_code, HAS_CODE)
+            | loader << LOADER_SHIFT,
+    );
+    content.extend(program.address.iter().flatten());
+    program
+        .bytes
+        .iter()
+        .for_each(|bytes| push_varint(content, *bytes));
+}
+
+fn put_slot(content: &mut Vec<u8>, trace: &Trace, index: usize) {
+    let Some(slot) = trace.slots().get(index) else {
+        return;
+    };
+    push_varint(content, slot.slot);
+    push_varint(content, slot.slot.saturating_sub(slot.parent));
+    push_varint(content, slot.transactions);
+    content.push(index_of(&SLOT_KINDS, &slot.kind));
+    for call in trace.calls_of(index) {
+        push_varint(
+            content,
+            u64::from(call.set()) << 1 | u64::from(call.fees_only()),
+        );
+    }
+}
+
+fn push_varint(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push((number & 0x7f) as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+fn index_of<T: PartialEq>(all: &[T], value: &T) -> u8 {
+    all.iter().position(|one| one == value).unwrap_or_default() as u8
+}
+
+/// Ethernet's CRC-32.
+fn checksum(kind: u8, content: &[u8]) -> u32 {
+    let mut sum = crc32fast::Hasher::new();
+    sum.update(&[kind]);
+    sum.update(content);
+    sum.finalize()
+}

@@ -114,7 +114,8 @@ impl Halves {
     fn variance(&self) -> Option<f64> {
         let n = self.means.len() as f64;
         let sum = |of: &dyn Fn(&(f64, f64)) -> f64| self.means.iter().map(of).sum::<f64>();
-        let (number, lookups) = (sum(&|half| half.0) / n, sum(&|half| half.1) / n);
+        let number = sum(&|half| half.0) / n;
+        let lookups = sum(&|half| half.1) / n;
         if n < 3.0 || lookups <= 0.0 {
             return None;
         }
@@ -125,7 +126,8 @@ impl Halves {
         let residual_variance =
             sum(&|half| (half.0 - number - slope * (half.1 - lookups)).powi(2)) / (n - 2.0);
         // The delete-half jackknife scales the spread of the halves to that of the whole.
-        let (size_ratio, left_out) = (self.counted_lookups / lookups, 1.0 - lookups / self.all);
+        let size_ratio = self.counted_lookups / lookups;
+        let left_out = 1.0 - lookups / self.all;
         Some(if left_out > 0.0 {
             ((size_ratio * residual_variance - self.draw_variance / self.runs) / left_out).max(0.0)
         } else {
@@ -143,7 +145,9 @@ fn student_t_95(freedom: f64) -> f64 {
     if freedom < 2.5 {
         return 4.302_652_730;
     }
-    let (z3, z5, z7) = (NORMAL_975.powi(3), NORMAL_975.powi(5), NORMAL_975.powi(7));
+    let z3 = NORMAL_975.powi(3);
+    let z5 = NORMAL_975.powi(5);
+    let z7 = NORMAL_975.powi(7);
     NORMAL_975
         + (z3 + NORMAL_975) / (4.0 * freedom)
         + (5.0 * z5 + 16.0 * z3 + 3.0 * NORMAL_975) / (96.0 * freedom.powi(2))

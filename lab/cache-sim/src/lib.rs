@@ -5,10 +5,8 @@
 //! read. Programs are dense numbers, so that a simulation does not hash.
 
 pub mod agave;
-mod attack;
 mod cache;
 pub mod cost;
-mod error;
 pub mod file;
 pub mod interval;
 pub mod policy;
@@ -17,9 +15,57 @@ pub mod run;
 pub mod trace;
 
 pub use agave::Rule;
-pub use attack::with_attack;
 pub use cache::{Counts, Limit};
-pub use error::Error;
 pub use policy::{Policy, Setting};
 pub use run::Simulation;
-pub use trace::Trace;
+pub use trace::{Trace, with_attack};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the trace cannot be read or written: {0}")]
+    Io(#[from] std::io::Error),
+    #[error("the trace file is damaged at byte {at}: {what}")]
+    Damaged {
+        /// Offset of the record.
+        at: u64,
+        what: String,
+    },
+    #[error("the trace contradicts itself: {0}")]
+    Contradiction(String),
+    #[error(
+        "no rule of the program cache is known for version {version:?}: known are releases of Agave from 2.0 to 4.5: 2.0 to 2.3, 3.0, 3.1, 4.0 to 4.5"
+    )]
+    UnknownVersion { version: String },
+    #[error(
+        "the trace covers {percent:.2} % of the recorded transactions ({missing} slots are missing, the first is {first}); \
+         below {least} % nothing is predicted"
+    )]
+    Coverage {
+        percent: f64,
+        least: f64,
+        missing: usize,
+        first: u64,
+    },
+    /// The cache's content at the start of the trace decides the answer.
+    #[error(
+        "the recording began in the middle: from an empty cache {empty:.0} misses are predicted at {entries} entries, \
+         from a full one {full:.0}; fetch more blocks before it"
+    )]
+    StartUnknown {
+        entries: u64,
+        /// Mean misses from an empty cache.
+        empty: f64,
+        /// Mean misses from a cache full of the most used programs.
+        full: f64,
+    },
+    #[error("{programs} programs of the trace have no size in bytes; a limit in bytes needs them")]
+    SizesUnknown { programs: usize },
+    #[error("{0}")]
+    Request(String),
+}
+
+impl Error {
+    pub(crate) fn excerpt(text: &str) -> String {
+        text.chars().filter(|c| !c.is_control()).take(60).collect()
+    }
+}

@@ -3,30 +3,22 @@
 //! Unlike Agave, they evict before they admit a program, so the cache never exceeds its limit. A
 //! deployment compiles the program, as in Agave up to 4.2. Accounts without code are not looked up.
 
-mod arc;
-mod gdsf;
 mod heap;
-mod min;
 mod queues;
-mod s3fifo;
-mod tinylfu;
+mod segmented;
 
 use crate::{
+    Error,
     agave::Rule,
     cache::{Budget, Cache, Counts, Limit, SlotPosition},
-    error::Error,
     trace::{ChangeKind, Trace},
 };
 use std::str::FromStr;
 
-pub(crate) use arc::Arc;
-pub(crate) use gdsf::Gdsf;
-pub(crate) use heap::Lfu;
-pub(crate) use min::Min;
-pub use min::least_misses_by_bytes;
+pub use heap::least_misses_by_bytes;
+pub(crate) use heap::{Gdsf, Lfu, Min};
 pub(crate) use queues::{QueuePolicy, Sieve};
-pub(crate) use s3fifo::S3Fifo;
-pub(crate) use tinylfu::WTinyLfu;
+pub(crate) use segmented::{Arc, S3Fifo, WTinyLfu};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Policy {
@@ -71,13 +63,13 @@ impl FromStr for Policy {
         if let Some(version) = name.strip_prefix("agave-") {
             return Rule::of(version).map(Policy::Agave);
         }
-        let found = NAMED_POLICIES
+        NAMED_POLICIES
             .iter()
             .find(|(known, _)| *known == name)
-            .map(|(_, policy)| *policy);
-        found.ok_or_else(|| {
-            Error::Request(format!("no policy is called {:?}", Error::excerpt(name)))
-        })
+            .map(|(_, policy)| *policy)
+            .ok_or_else(|| {
+                Error::Request(format!("no policy is called {:?}", Error::excerpt(name)))
+            })
     }
 }
 
@@ -144,7 +136,7 @@ impl Cache for PolicyCache<'_> {
             if !self.trace.programs()[*program as usize].has_code {
                 continue;
             }
-            let fits = self.budget.of(*program) <= self.budget.target;
+            let fits = self.budget.weight_of(*program) <= self.budget.target;
             if fits && self.policy.access(*program, &mut counts.evictions) {
                 continue;
             }
@@ -170,9 +162,4 @@ impl Cache for PolicyCache<'_> {
             .filter(|program| self.policy.has(*program))
             .for_each(each);
     }
-}
-
-pub(crate) struct Limits {
-    pub capacity: u64,
-    pub weights: Vec<u64>,
 }

@@ -1,18 +1,14 @@
-mod self_test;
-
 use crate::{
+    Error,
     agave::Rule,
     cache::Counts,
-    cost::Fit,
-    error::Error,
+    cost::{Fit, Observed},
     interval::Range,
     policy::Setting,
     run::{InitialContent, Outcome, Simulation, all},
     trace::Trace,
 };
 use serde::Serialize;
-
-pub use self_test::{Counter, is_close, off_percent, self_test};
 
 /// Allowed difference of misses from an empty and from a full cache, as a share.
 const MAX_START_DIFFERENCE: f64 = 0.01;
@@ -130,11 +126,16 @@ fn by_slot(plan: &Plan, entries: u64) -> Result<Vec<(u64, Counts)>, Error> {
 /// (slot, mean loads, mean loaded bytes), for [`crate::cost::fit`].
 pub fn loaded(plan: &Plan, entries: u64) -> Result<Vec<(u64, f64, f64)>, Error> {
     let runs = plan.seeds.max(1) as f64;
-    let mean = |(slot, sum): (u64, Counts)| {
-        let bytes = sum.loaded_bytes as f64 / runs;
-        (slot, sum.loads as f64 / runs, bytes)
-    };
-    Ok(by_slot(plan, entries)?.into_iter().map(mean).collect())
+    Ok(by_slot(plan, entries)?
+        .into_iter()
+        .map(|(slot, sum)| {
+            (
+                slot,
+                sum.loads as f64 / runs,
+                sum.loaded_bytes as f64 / runs,
+            )
+        })
+        .collect())
 }
 
 fn simulation<'a>(
@@ -156,8 +157,12 @@ fn simulation<'a>(
 }
 
 fn outcomes(plan: &Plan, entries: u64, start: InitialContent) -> Result<Vec<Outcome>, Error> {
-    let simulations = (0..plan.seeds).map(|seed| simulation(plan, entries, seed, start));
-    all(&simulations.collect::<Vec<_>>(), plan.threads)
+    all(
+        &(0..plan.seeds)
+            .map(|seed| simulation(plan, entries, seed, start))
+            .collect::<Vec<_>>(),
+        plan.threads,
+    )
 }
 
 fn mean_misses(runs: &[Outcome]) -> f64 {
@@ -175,15 +180,10 @@ fn size(plan: &Plan, entries: u64, runs: &[Outcome]) -> Option<Size> {
         Range::of_runs(&values)
     };
     let time_us = plan.fit.and_then(|fit| {
-        let model = |at: usize| {
-            fit.resampled
-                .get(at % fit.resampled.len().max(1))
-                .unwrap_or(&fit.model)
-        };
         let times: Vec<f64> = runs
             .iter()
             .enumerate()
-            .map(|(at, run)| model(at).time_us(plan.trace, &run.counts))
+            .map(|(at, run)| fit.resample(at).time_us(plan.trace, &run.counts))
             .collect();
         let best: f64 = runs
             .iter()
@@ -215,13 +215,143 @@ impl Curve {
         let is_enough = |at: usize, size: &Size| {
             let own = time(size)?;
             let replay = replay_us * 1e-6 - at_recorded + own;
-            let larger = self.sizes.iter().skip(at + 1);
-            let best = larger.filter_map(time).fold(own, f64::min);
+            let best = self
+                .sizes
+                .iter()
+                .skip(at + 1)
+                .filter_map(time)
+                .fold(own, f64::min);
             Some(own - best < MIN_SAVING * replay)
         };
         let mut sizes = self.sizes.iter().enumerate();
         sizes
             .find(|(at, size)| is_enough(*at, size) == Some(true))
             .map(|(_, size)| size.entries)
+    }
+}
+
+/// A larger bias than this, in percent, forbids extrapolation.
+const MAX_BIAS_PERCENT: f64 = 10.0;
+/// Below this number of recorded events, the difference counts instead of the percentage.
+const FEW_EVENTS: f64 = 100.0;
+/// Allowed difference of few events.
+const MAX_DIFFERENCE: f64 = 10.0;
+
+/// Name in the validator's datapoint, recorded value, simulated value.
+pub type CounterSpec = (&'static str, fn(&Observed) -> u64, fn(&Counts) -> u64);
+
+pub const COUNTERS: [CounterSpec; 4] = [
+    ("misses", |o| o.misses, |c| c.misses),
+    ("evictions", |o| o.evictions, |c| c.evictions),
+    ("reloads", |o| o.reloads, |c| c.reloads),
+    ("insertions", |o| o.insertions, |c| c.insertions),
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Counter {
+    pub name: &'static str,
+    pub recorded: u64,
+    pub predicted: f64,
+    /// Relative to the recorded value; `None` if that is 0.
+    pub bias_percent: Option<f64>,
+}
+
+impl Counter {
+    pub fn is_close(&self) -> bool {
+        is_close(self.recorded as f64, self.predicted)
+    }
+}
+
+/// `None` if nothing was recorded.
+pub fn off_percent(recorded: f64, predicted: f64) -> Option<f64> {
+    (recorded > 0.0).then(|| 100.0 * (predicted - recorded) / recorded)
+}
+
+/// Whether a counter is predicted well enough: within 10 %, or within 10 events if fewer than 100
+/// were recorded.
+pub fn is_close(recorded: f64, predicted: f64) -> bool {
+    if recorded < FEW_EVENTS {
+        return (predicted - recorded).abs() <= MAX_DIFFERENCE;
+    }
+    off_percent(recorded, predicted).is_some_and(|percent| percent.abs() <= MAX_BIAS_PERCENT)
+}
+
+/// Simulates the recorded size and compares it with the recording, for the slots of both. The
+/// caller sums datapoints of the same slot.
+pub fn self_test(plan: &Plan, entries: u64, observed: &[Observed]) -> Result<Vec<Counter>, Error> {
+    let simulated = by_slot(plan, entries)?;
+    let found = |o: &Observed| {
+        simulated
+            .binary_search_by_key(&o.slot, |(slot, _)| *slot)
+            .ok()
+    };
+    let pairs: Vec<(&Observed, &Counts)> = observed
+        .iter()
+        .filter_map(|o| Some((o, &simulated[found(o)?].1)))
+        .collect();
+    let runs = plan.seeds.max(1) as f64;
+    let counter = |(name, recorded, predicted): CounterSpec| {
+        let recorded = pairs
+            .iter()
+            .fold(0, |sum: u64, (o, _)| sum.saturating_add(recorded(o)));
+        let predicted = pairs.iter().map(|(_, c)| predicted(c)).sum::<u64>() as f64 / runs;
+        Counter {
+            name,
+            recorded,
+            predicted,
+            bias_percent: off_percent(recorded as f64, predicted),
+        }
+    };
+    Ok(COUNTERS.map(counter).to_vec())
+}
+
+/// Minimum for predictions, in percent.
+pub const MIN_COVERAGE_PERCENT: f64 = 98.0;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Coverage {
+    pub covered: u64,
+    pub recorded: u64,
+    pub missing: Vec<u64>,
+}
+
+impl Coverage {
+    /// `recorded` has (slot, transactions), in any order.
+    pub fn of(trace: &Trace, recorded: &[(u64, u64)]) -> Self {
+        let mut coverage = Coverage {
+            covered: 0,
+            recorded: 0,
+            missing: Vec::new(),
+        };
+        for (slot, transactions) in recorded {
+            coverage.recorded = coverage.recorded.saturating_add(*transactions);
+            if trace.slot_index(*slot).is_some() {
+                coverage.covered = coverage.covered.saturating_add(*transactions);
+            } else {
+                coverage.missing.push(*slot);
+            }
+        }
+        coverage.missing.sort_unstable();
+        coverage
+    }
+
+    /// `None` if no transactions were recorded.
+    pub fn percent(&self) -> Option<f64> {
+        (self.recorded > 0).then(|| 100.0 * self.covered as f64 / self.recorded as f64)
+    }
+
+    /// Fails below [`MIN_COVERAGE_PERCENT`], or if no transactions were recorded.
+    pub fn require(&self) -> Result<(), Error> {
+        let percent = self.percent().unwrap_or(0.0);
+        if percent >= MIN_COVERAGE_PERCENT {
+            return Ok(());
+        }
+        let first = self.missing.first().copied().unwrap_or(0);
+        Err(Error::Coverage {
+            percent,
+            least: MIN_COVERAGE_PERCENT,
+            missing: self.missing.len(),
+            first,
+        })
     }
 }

@@ -1,8 +1,8 @@
 use crate::{
+    Error,
     agave::ProgramCache,
     cache::{Budget, Cache, Counts, SlotPosition},
-    error::Error,
-    policy::{self, Limits, Policy, PolicyCache, Replacement, Setting},
+    policy::{self, Policy, PolicyCache, Replacement, Setting},
     trace::{Call, Trace},
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -43,11 +43,9 @@ pub struct Outcome {
 impl Simulation<'_> {
     pub fn run(&self, each_slot: impl FnMut(u64, Counts)) -> Result<Outcome, Error> {
         let budget = Budget::new(self.trace, self.setting.limit, self.setting.fill)?;
-        let limits = Limits {
-            capacity: budget.target,
-            weights: budget.weights.clone(),
-        };
-        let (trace, compile_us, fees_only) = (self.trace, self.compile_us, self.setting.fees_only);
+        let trace = self.trace;
+        let compile_us = self.compile_us;
+        let fees_only = self.setting.fees_only;
         let policy: Box<dyn Replacement> = match self.setting.policy {
             Policy::Agave(rule) => {
                 let mut cache = ProgramCache::new(rule, trace, budget, compile_us, self.seed);
@@ -56,15 +54,15 @@ impl Simulation<'_> {
                 }
                 return Ok(self.drive(&mut cache, rule.fees_only, each_slot));
             }
-            Policy::Lru => Box::new(policy::QueuePolicy::lru(limits)),
-            Policy::Fifo => Box::new(policy::QueuePolicy::fifo(limits)),
-            Policy::Lfu => Box::new(policy::Lfu::new(limits)),
-            Policy::Sieve => Box::new(policy::Sieve::new(limits)),
-            Policy::S3Fifo => Box::new(policy::S3Fifo::new(limits)),
-            Policy::Arc => Box::new(policy::Arc::new(limits)),
-            Policy::WTinyLfu => Box::new(policy::WTinyLfu::new(limits)),
-            Policy::Gdsf => Box::new(policy::Gdsf::new(limits, compile_us)),
-            Policy::Min => Box::new(policy::Min::new(limits, trace, fees_only)),
+            Policy::Lru => Box::new(policy::QueuePolicy::new(&budget, true)),
+            Policy::Fifo => Box::new(policy::QueuePolicy::new(&budget, false)),
+            Policy::Lfu => Box::new(policy::Lfu::new(&budget)),
+            Policy::Sieve => Box::new(policy::Sieve::new(&budget)),
+            Policy::S3Fifo => Box::new(policy::S3Fifo::new(&budget)),
+            Policy::Arc => Box::new(policy::Arc::new(&budget)),
+            Policy::WTinyLfu => Box::new(policy::WTinyLfu::new(&budget)),
+            Policy::Gdsf => Box::new(policy::Gdsf::new(&budget, compile_us)),
+            Policy::Min => Box::new(policy::Min::new(&budget, trace, fees_only)),
         };
         let mut cache = PolicyCache::new(policy, trace, budget, compile_us);
         Ok(self.drive(&mut cache, fees_only, each_slot))
@@ -88,7 +86,8 @@ impl Simulation<'_> {
                 root,
             });
             let calls = trace.calls_of(index);
-            let (mut counts, mut done) = (Counts::default(), 0);
+            let mut counts = Counts::default();
+            let mut done = 0;
             while let Some(change) = changes.next_if(|change| change.slot_index as usize == index) {
                 let position = (change.position as usize).clamp(done, calls.len());
                 transactions(trace, &calls[done..position], fees_only, cache, &mut counts);

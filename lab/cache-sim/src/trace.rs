@@ -1,12 +1,10 @@
 //! The trace of a run: the programs that each transaction looked up, in block order.
 
-mod coverage;
-mod half;
+mod variants;
 
 use crate::Error;
 use std::collections::HashMap;
-
-pub use coverage::{Coverage, MIN_COVERAGE_PERCENT};
+pub use variants::with_attack;
 
 /// Sizes, transactions of a slot, and times are below this limit, so that no sum overflows.
 const VALUE_LIMIT: u64 = 1 << 32;
@@ -213,7 +211,8 @@ impl Trace {
             )));
         }
         if calls.len() as u64 > slot.transactions {
-            let (calls, all) = (calls.len(), slot.transactions);
+            let calls = calls.len();
+            let all = slot.transactions;
             return Err(Error::Contradiction(format!(
                 "slot {number} has {calls} calls but {all} transactions"
             )));
@@ -229,8 +228,11 @@ impl Trace {
         }
         check_value(slot.transactions, "transactions of a slot")?;
         to_index(self.slots.len(), "slots")?;
-        let of_call = |call: &Call| self.set(call.set()).len() as u64;
-        let lookups = self.lookups + calls.iter().map(of_call).sum::<u64>();
+        let lookups = self.lookups
+            + calls
+                .iter()
+                .map(|call| self.set(call.set()).len() as u64)
+                .sum::<u64>();
         if lookups > MAX_LOOKUPS {
             return Err(Error::Contradiction(format!(
                 "with slot {number} it has {lookups} lookups, and {MAX_LOOKUPS} are the most"
@@ -311,6 +313,10 @@ impl Trace {
         self.calls.get(begin..end).unwrap_or(&[])
     }
 
+    pub fn slot_index(&self, slot: u64) -> Option<usize> {
+        self.slots.binary_search_by_key(&slot, |s| s.slot).ok()
+    }
+
     pub fn calls(&self) -> usize {
         self.calls.len()
     }
@@ -331,8 +337,11 @@ impl Trace {
 /// Begin and end of a part, from the ends of all parts; both equal for an unknown one.
 #[inline]
 fn ends_of<T: Copy + Default>(ends: &[T], part: usize) -> (T, T) {
-    let before = part.checked_sub(1).and_then(|before| ends.get(before));
-    let begin = before.copied().unwrap_or_default();
+    let begin = part
+        .checked_sub(1)
+        .and_then(|before| ends.get(before))
+        .copied()
+        .unwrap_or_default();
     (begin, ends.get(part).copied().unwrap_or(begin))
 }
 
@@ -345,10 +354,10 @@ fn check_value(number: u64, of: &str) -> Result<(), Error> {
 }
 
 fn to_index(number: usize, of: &str) -> Result<u32, Error> {
-    let fits = u32::try_from(number)
+    u32::try_from(number)
         .ok()
-        .filter(|number| number & FEES_ONLY == 0);
-    fits.ok_or_else(|| Error::Contradiction(format!("more than {} {of}", FEES_ONLY)))
+        .filter(|number| number & FEES_ONLY == 0)
+        .ok_or_else(|| Error::Contradiction(format!("more than {} {of}", FEES_ONLY)))
 }
 
 /// Numbers sets of programs, so that equal sets are stored once.

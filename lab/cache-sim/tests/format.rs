@@ -10,9 +10,10 @@ use common::{load, plain};
 use faultline_cache_sim::{
     Error, Trace,
     file::{Writer, read, read_whole_records},
+    predict::Coverage,
     trace::{
-        Call, Change, ChangeKind, Coverage, Load, Loader, MAX_KEYS, MAX_LOOKUPS, MAX_PROGRAMS,
-        Meta, Program, SetNumbers, Slot, SlotKind, Source,
+        Call, Change, ChangeKind, Load, Loader, MAX_KEYS, MAX_LOOKUPS, MAX_PROGRAMS, Meta, Program,
+        SetNumbers, Slot, SlotKind, Source,
     },
 };
 use proptest::prelude::*;

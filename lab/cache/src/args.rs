@@ -1,5 +1,5 @@
 use clap::{Args, Subcommand};
-use faultline_cache_prediction::prepared::SourceArgs;
+use faultline_cache_prediction::prediction::SourceArgs;
 use faultline_cache_sim::{Policy, policy::NAMED_POLICIES};
 use faultline_text::parse_size;
 use std::path::PathBuf;
@@ -185,12 +185,14 @@ fn parse_policy(name: &str) -> Result<String, String> {
 
 fn parse_fill(text: &str) -> Result<u64, String> {
     let percent = text.trim().parse::<f64>().ok().map(|share| share * 100.0);
-    let whole = percent.filter(|percent| {
-        (0.999..100.001).contains(percent) && (percent - percent.round()).abs() < 1e-6
-    });
-    whole.map(|percent| percent.round() as u64).ok_or_else(|| {
-        format!("{text:?} is not a share from 0.01 to 1 in whole percent: write 0.9")
-    })
+    percent
+        .filter(|percent| {
+            (0.999..100.001).contains(percent) && (percent - percent.round()).abs() < 1e-6
+        })
+        .map(|percent| percent.round() as u64)
+        .ok_or_else(|| {
+            format!("{text:?} is not a share from 0.01 to 1 in whole percent: write 0.9")
+        })
 }
 
 fn parse_bytes(text: &str) -> Result<u64, String> {

@@ -101,11 +101,13 @@ fn transaction(response: TransactionResponse) -> Result<Transaction, String> {
         .iter()
         .any(|key| address::loader(&key.pubkey) == Some(Loader::V3));
     let has_clock = keys.iter().any(|key| key.pubkey == CLOCK);
-    let change = (has_loader && err.is_none()).then_some(match has_clock {
-        true => ProgramChange::Deployed,
-        false => ProgramChange::ExtendedOrClosed,
+    let change = (has_loader && err.is_none()).then_some(if has_clock {
+        ProgramChange::Deployed
+    } else {
+        ProgramChange::ExtendedOrClosed
     });
-    let (mut resolved, mut changed) = (Vec::with_capacity(keys.len()), Vec::new());
+    let mut resolved = Vec::with_capacity(keys.len());
+    let mut changed = Vec::new();
     for key in keys {
         let named = || {
             format!(

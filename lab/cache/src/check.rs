@@ -6,26 +6,20 @@ use crate::{
 };
 use anyhow::{Result, ensure};
 use faultline_cache_prediction::{
-    prediction::Range,
-    prepared::{Prepared, SelfTestRun, mean_load},
+    prediction::{Prepared, Range, SelfTestRun, mean_load},
     recorded::Recorded,
     trace_file::{self, path_of},
 };
 use faultline_cache_sim::{
-    Counts, Setting, Simulation, Trace,
-    cost::{Fit, Model, Observed, compile_times},
-    predict::{is_close, off_percent},
+    Setting, Simulation, Trace,
+    cost::{Fit, Observed, compile_times},
+    predict::{COUNTERS, CounterSpec, Coverage, is_close, off_percent},
     run::InitialContent,
-    trace::Coverage,
 };
 use faultline_common::{files::AtPath, output::json};
 use faultline_text::{count, counted, number, table};
 use serde::Serialize;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::RangeInclusive,
-    path::Path,
-};
+use std::{collections::BTreeMap, ops::RangeInclusive, path::Path};
 
 /// If common slots have at least this percentage of the other run's transactions, only they are
 /// compared.
@@ -173,7 +167,7 @@ fn comparison_basis(
 }
 
 fn counts(recorded: &[Observed], predicted: &PredictedRuns) -> Vec<CounterCheck> {
-    let counter = |name, number: fn(&Observed) -> u64, of: fn(&Counts) -> u64| {
+    let counter = |(name, number, of): CounterSpec| {
         let recorded = recorded.iter().map(|o| number(o) as f64).sum::<f64>();
         let predicted = predicted.range(|counts, _| of(counts) as f64, 1.0)?;
         let inside = predicted.low.round() <= recorded && recorded <= predicted.high.round();
@@ -182,13 +176,7 @@ fn counts(recorded: &[Observed], predicted: &PredictedRuns) -> Vec<CounterCheck>
             ..compared(name, recorded, predicted)
         })
     };
-    let counters = [
-        counter("misses", |o| o.misses, |c| c.misses),
-        counter("evictions", |o| o.evictions, |c| c.evictions),
-        counter("reloads", |o| o.reloads, |c| c.reloads),
-        counter("insertions", |o| o.insertions, |c| c.insertions),
-    ];
-    counters.into_iter().flatten().collect()
+    COUNTERS.into_iter().filter_map(counter).collect()
 }
 
 /// The cache's time with the costs of the first run, and with these scaled to the other run's load
@@ -202,10 +190,7 @@ fn cache_times(
     let Some(us) = recorded.iter().map(|o| o.cache_us).sum::<Option<u64>>() else {
         return Vec::new();
     };
-    let model = |at: Option<usize>| -> &Model {
-        at.and_then(|at| fit.resampled.get(at % fit.resampled.len().max(1)))
-            .unwrap_or(&fit.model)
-    };
+    let model = |run: Option<usize>| run.map_or(&fit.model, |run| fit.resample(run));
     let time = |name, scale: f64| {
         let range = predicted.range(|counts, at| model(at).time_us(trace, counts), scale * 1e-3)?;
         Some(compared(name, us as f64 * 1e-3, range))
@@ -233,15 +218,9 @@ fn us_of_a_load(observed: &[Observed]) -> Option<f64> {
 /// so each slot counts as many transactions without programs as a slot of the trace.
 fn calls(trace: &Trace, other: &[Observed], known: &[Observed]) -> f64 {
     let in_trace = within(trace, known.iter());
-    let position = |o: &Observed| {
-        trace
-            .slots()
-            .binary_search_by_key(&o.slot, |slot| slot.slot)
-            .ok()
-    };
     let calls: f64 = in_trace
         .iter()
-        .filter_map(position)
+        .filter_map(|o| trace.slot_index(o.slot))
         .map(|at| trace.calls_of(at).len() as f64)
         .sum();
     let all = transactions(&in_trace);
@@ -267,14 +246,14 @@ fn own_trace(recorded: &Recorded, other: &Path) -> Result<Option<Trace>> {
 /// Slots that both runs replayed; empty if the runs are of two clusters.
 fn common_slots(prepared: &Prepared, recorded: &Recorded) -> Vec<Observed> {
     let ours: BTreeMap<u64, u64> = prepared.recorded.slots.iter().copied().collect();
-    let theirs = recorded
+    let (shared, equal) = recorded
         .slots
         .iter()
-        .map(|(slot, transactions)| (ours.get(slot), transactions));
-    let (shared, equal) = theirs.fold((0, 0), |(shared, equal), (ours, transactions)| match ours {
-        Some(ours) => (shared + 1, equal + usize::from(ours == transactions)),
-        None => (shared, equal),
-    });
+        .map(|(slot, transactions)| (ours.get(slot), transactions))
+        .fold((0, 0), |(shared, equal), (ours, transactions)| match ours {
+            Some(ours) => (shared + 1, equal + usize::from(ours == transactions)),
+            None => (shared, equal),
+        });
     let other_genesis = prepared
         .recorded
         .genesis
@@ -284,14 +263,18 @@ fn common_slots(prepared: &Prepared, recorded: &Recorded) -> Vec<Observed> {
     if other_genesis || 100 * equal < MIN_EQUAL_PERCENT * shared {
         return Vec::new();
     }
-    let equal = |o: &&Observed| ours.get(&o.slot) == Some(&o.transactions);
-    within(&prepared.trace, recorded.observed.iter().filter(equal))
+    within(
+        &prepared.trace,
+        recorded
+            .observed
+            .iter()
+            .filter(|o| ours.get(&o.slot) == Some(&o.transactions)),
+    )
 }
 
 fn within<'a>(trace: &Trace, observed: impl Iterator<Item = &'a Observed>) -> Vec<Observed> {
-    let slots: BTreeSet<u64> = trace.slots().iter().map(|slot| slot.slot).collect();
     observed
-        .filter(|o| slots.contains(&o.slot))
+        .filter(|o| trace.slot_index(o.slot).is_some())
         .copied()
         .collect()
 }

@@ -10,7 +10,7 @@ use faultline_cache_prediction::{
     recorded::Recorded,
     trace_file::{self, TraceFile, path_of},
 };
-use faultline_cache_sim::trace::{Meta, SlotKind, Source};
+use faultline_cache_sim::trace::{Meta, Source};
 use faultline_client::rpc::{RetryPolicy, Rpc, RpcError};
 use faultline_common::progress::Progress;
 use faultline_text::{bytes, count, counted};
@@ -36,8 +36,11 @@ const BLOCKS_TO_COMPARE: u64 = 20;
 pub fn fetch(args: &FetchArgs, retry_policy: RetryPolicy) -> Result<(String, u8)> {
     let recorded = Recorded::read(&args.run)?;
     recorded.require_public_blocks(&args.run)?;
-    let url = args.rpc.as_deref().context("--rpc is missing")?;
-    let rpc = Rpc::new(url, args.ca.as_deref(), retry_policy)?;
+    let rpc = Rpc::new(
+        args.rpc.as_deref().context("--rpc is missing")?,
+        args.ca.as_deref(),
+        retry_policy,
+    )?;
     let cluster: String = rpc
         .ask("getGenesisHash", &json!([]))?
         .context("getGenesisHash: the result is null")?;
@@ -58,7 +61,7 @@ pub fn fetch(args: &FetchArgs, retry_policy: RetryPolicy) -> Result<(String, u8)
             version,
         },
     )?;
-    let mut slots = before(args, &recorded, &rpc)?;
+    let mut slots = warmup_slots(args, &recorded, &rpc)?;
     slots.extend(recorded.slots.iter().map(|(slot, _)| *slot));
     let last = open_trace.trace.slots().last().map(|slot| slot.slot);
     slots.retain(|slot| last.is_none_or(|last| *slot > last));
@@ -79,7 +82,7 @@ pub fn fetch(args: &FetchArgs, retry_policy: RetryPolicy) -> Result<(String, u8)
     Ok((fetcher.summary(&path.display().to_string(), later), 0))
 }
 
-fn before(args: &FetchArgs, recorded: &Recorded, rpc: &Rpc) -> Result<Vec<u64>> {
+fn warmup_slots(args: &FetchArgs, recorded: &Recorded, rpc: &Rpc) -> Result<Vec<u64>> {
     let number = args.before.unwrap_or(if recorded.from_start {
         0
     } else {
@@ -88,7 +91,8 @@ fn before(args: &FetchArgs, recorded: &Recorded, rpc: &Rpc) -> Result<Vec<u64>> 
     let Some((first, _)) = recorded.slots.first().filter(|_| number > 0) else {
         return Ok(Vec::new());
     };
-    let (from, to) = (first.saturating_sub(number), first.saturating_sub(1));
+    let from = first.saturating_sub(number);
+    let to = first.saturating_sub(1);
     let slots = rpc.ask::<Vec<u64>>("getBlocks", &json!([from, to, {"commitment": "finalized"}]));
     let mut slots = slots?.context("getBlocks: the result is null")?;
     slots.retain(|slot| (from..=to).contains(slot));
@@ -151,12 +155,11 @@ impl Fetcher<'_> {
             .resolve_programs(self.rpc, blocks, &mut self.open_trace.trace)?;
         for block in blocks {
             self.compare(block)?;
-            let kind = if self.recorded.own.contains(&block.slot) {
-                SlotKind::Own
-            } else {
-                SlotKind::Replayed
-            };
-            self.owners.add_block(block, kind, &mut self.open_trace)?;
+            self.owners.add_block(
+                block,
+                self.recorded.slot_kind(block.slot),
+                &mut self.open_trace,
+            )?;
             // Written before the next block: a change belongs to the last slot.
             self.open_trace.write()?;
         }
@@ -171,7 +174,8 @@ impl Fetcher<'_> {
         self.compared += 1;
         self.different += u64::from(*recorded != block.transactions.len() as u64);
         if self.compared == BLOCKS_TO_COMPARE && self.different * 2 > BLOCKS_TO_COMPARE {
-            let (slot, here) = (block.slot, block.transactions.len());
+            let slot = block.slot;
+            let here = block.transactions.len();
             bail!(
                 "slot {slot} has {here} transactions at this node and {recorded} in the recording: is it another cluster?"
             );

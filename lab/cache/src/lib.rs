@@ -9,8 +9,8 @@ mod owners;
 mod policies;
 mod predict;
 mod predicted_run;
-mod witness;
-mod written;
+mod validator_fetch;
+mod validator_trace;
 
 use anyhow::Result;
 use args::{Cache, CacheArgs};
@@ -19,7 +19,7 @@ use args::{Cache, CacheArgs};
 pub fn run(args: &CacheArgs) -> Result<(String, u8)> {
     match &args.what {
         Cache::Fetch(args) => match &args.validator_trace {
-            Some(from) => witness::run(args, from),
+            Some(from) => validator_fetch::run(args, from),
             None => fetch::fetch(args, fetch::RETRIES),
         },
         Cache::Predict(args) => predict::run(args),
@@ -31,11 +31,12 @@ pub fn run(args: &CacheArgs) -> Result<(String, u8)> {
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing {
     pub fn lookups(text: &[u8]) -> Result<usize> {
-        let written = crate::written::ValidatorTrace::read(text)?;
-        let calls = written
+        let trace = crate::validator_trace::ValidatorTrace::read(text)?;
+        Ok(trace
             .slots
             .values()
-            .flat_map(|slot_lookups| slot_lookups.calls());
-        Ok(calls.map(|programs| programs.len()).sum())
+            .flat_map(|slot_lookups| slot_lookups.calls())
+            .map(|programs| programs.len())
+            .sum())
     }
 }

@@ -65,21 +65,23 @@ impl Owners {
         blocks: &[Block],
         trace: &mut Trace,
     ) -> Result<()> {
-        let transactions = blocks.iter().flat_map(|block| &block.transactions);
-        let requested = transactions.flat_map(|transaction| {
-            let resolved = transaction
-                .keys
-                .iter()
-                .filter(|(_, ask)| *ask)
-                .map(|(key, _)| *key);
-            resolved.chain(transaction.changed.iter().copied())
-        });
+        let requested = blocks
+            .iter()
+            .flat_map(|block| &block.transactions)
+            .flat_map(|transaction| {
+                transaction
+                    .keys
+                    .iter()
+                    .filter(|(_, ask)| *ask)
+                    .map(|(key, _)| *key)
+                    .chain(transaction.changed.iter().copied())
+            });
         let mut seen = HashSet::new();
         let new: Vec<Address> = requested
             .filter(|key| !self.known.contains_key(key) && seen.insert(*key))
             .collect();
         for batch in new.chunks(MAX_ACCOUNTS_PER_REQUEST) {
-            let accounts = ask(rpc, batch)?;
+            let accounts = fetch_accounts(rpc, batch)?;
             let code_address: Vec<Option<Address>> = accounts
                 .iter()
                 .map(|account| account.as_ref().and_then(code_address))
@@ -88,7 +90,7 @@ impl Owners {
             let mut code = if requested.is_empty() {
                 Vec::new()
             } else {
-                ask(rpc, &requested)?
+                fetch_accounts(rpc, &requested)?
             }
             .into_iter();
             for ((key, account), code_address) in batch.iter().zip(accounts).zip(code_address) {
@@ -144,7 +146,8 @@ impl Owners {
         kind: SlotKind,
         open_trace: &mut TraceFile,
     ) -> Result<()> {
-        let (mut calls, mut changes) = (Vec::new(), Vec::new());
+        let mut calls = Vec::new();
+        let mut changes = Vec::new();
         let trace = &mut open_trace.trace;
         let slot_index = u32::try_from(trace.slots().len())?;
         for transaction in &block.transactions {
@@ -160,19 +163,23 @@ impl Owners {
             if programs.is_empty() {
                 continue;
             }
-            let set = open_trace.sets.number(trace, &programs)?;
             calls.push(
-                Call::new(set, transaction.fees_only)
-                    .context("too many different sets of programs")?,
+                Call::new(
+                    open_trace.sets.number(trace, &programs)?,
+                    transaction.fees_only,
+                )
+                .context("too many different sets of programs")?,
             );
             let position = u32::try_from(calls.len())?;
-            let changed = self.changed(transaction, trace);
-            changes.extend(changed.map(|(program, kind)| Change {
-                slot_index,
-                position,
-                program,
-                kind,
-            }));
+            changes.extend(
+                self.changed(transaction, trace)
+                    .map(|(program, kind)| Change {
+                        slot_index,
+                        position,
+                        program,
+                        kind,
+                    }),
+            );
         }
         let transactions = block.transactions.len() as u64;
         trace.add_slot(
@@ -222,8 +229,8 @@ impl Owners {
             .changed
             .iter()
             .find(|key| transaction.signs(key) && is_program(key))?;
-        let code = self.code.get(deployed)?;
-        number(code).filter(|_| transaction.change == Some(ProgramChange::Deployed))
+        number(self.code.get(deployed)?)
+            .filter(|_| transaction.change == Some(ProgramChange::Deployed))
     }
 
     /// Programs that a transaction deployed or closed. An extended program counts as deployed.
@@ -267,14 +274,15 @@ fn code_address(account: &Account) -> Option<Address> {
     bytes.try_into().ok()
 }
 
-fn ask(rpc: &Rpc, keys: &[Address]) -> Result<Vec<Option<Account>>> {
+fn fetch_accounts(rpc: &Rpc, keys: &[Address]) -> Result<Vec<Option<Account>>> {
     let names: Vec<String> = keys.iter().map(address::text).collect();
     let slice = json!({"encoding": "base64", "dataSlice": {"offset": 4, "length": 32}, "commitment": "finalized"});
     let answer: Option<Accounts> = rpc.ask("getMultipleAccounts", &json!([names, slice]))?;
     let accounts = answer
         .context("getMultipleAccounts: the result is null")?
         .value;
-    let (requested, answered) = (keys.len(), accounts.len());
+    let requested = keys.len();
+    let answered = accounts.len();
     ensure!(
         requested == answered,
         "getMultipleAccounts: {answered} accounts in the answer, and {requested} were asked for"

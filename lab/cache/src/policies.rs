@@ -3,7 +3,7 @@ use crate::{
     predicted_run::mean,
 };
 use anyhow::Result;
-use faultline_cache_prediction::prepared::{Prepared, threads};
+use faultline_cache_prediction::prediction::{Prepared, threads};
 use faultline_cache_sim::{
     Counts, Limit, Policy, Setting, Simulation, Trace,
     cost::{Model, compile_times},
@@ -87,8 +87,12 @@ pub fn run(args: &PoliciesArgs) -> Result<(String, u8)> {
         Limit::Bytes(bytes) => (None, Some(bytes)),
     };
     if let Some(bytes) = bytes {
-        let bounds = fills.iter().map(|fill| comparison.bound(bytes, *fill));
-        rows.extend(bounds.collect::<Result<Vec<_>>>()?);
+        rows.extend(
+            fills
+                .iter()
+                .map(|fill| comparison.bound(bytes, *fill))
+                .collect::<Result<Vec<_>>>()?,
+        );
     }
     let self_test_passed = tested.passed();
     let report = PolicyReport {
@@ -240,17 +244,20 @@ impl<'a> PolicyComparison<'a> {
         seeds: u64,
     ) -> Result<Vec<Counts>> {
         let first_slot = self.first_slot;
-        let simulation = |seed| Simulation {
-            trace,
-            setting,
-            start: InitialContent::Empty,
-            first_slot,
-            compile_us,
-            seed,
-        };
-        let simulations: Vec<Simulation> = (1..=seeds).map(simulation).collect();
-        let outcomes = all(&simulations, threads())?;
-        Ok(outcomes.into_iter().map(|outcome| outcome.counts).collect())
+        let simulations: Vec<Simulation> = (1..=seeds)
+            .map(|seed| Simulation {
+                trace,
+                setting,
+                start: InitialContent::Empty,
+                first_slot,
+                compile_us,
+                seed,
+            })
+            .collect();
+        Ok(all(&simulations, threads())?
+            .into_iter()
+            .map(|outcome| outcome.counts)
+            .collect())
     }
 
     fn bound(&self, bytes: u64, fill: u64) -> Result<Row> {
@@ -272,8 +279,11 @@ impl<'a> PolicyComparison<'a> {
 
 /// Policies by their misses at the first fill, most first; the bound last. Fills ascend.
 fn sorted(mut rows: Vec<Row>) -> Vec<Row> {
-    let each = rows.iter().rev();
-    let first: HashMap<String, f64> = each.map(|row| (row.policy.clone(), row.misses)).collect();
+    let first: HashMap<String, f64> = rows
+        .iter()
+        .rev()
+        .map(|row| (row.policy.clone(), row.misses))
+        .collect();
     rows.sort_by(|a, b| {
         let most_first = first[&b.policy].total_cmp(&first[&a.policy]);
         (a.policy == BOUND)
@@ -363,12 +373,12 @@ fn csv(report: &PolicyReport) -> String {
         "policy,fill_percent,misses,loads,seconds,attacked_misses,attacked_seconds\n".to_owned();
     let known = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
     for row in &report.policies {
-        let (loads, seconds, attacked) = (
-            known(row.loads),
-            known(row.seconds),
-            known(row.attacked_seconds),
-        );
-        let (policy, fill, misses) = (&row.policy, row.fill_percent, row.misses);
+        let loads = known(row.loads);
+        let seconds = known(row.seconds);
+        let attacked = known(row.attacked_seconds);
+        let policy = &row.policy;
+        let fill = row.fill_percent;
+        let misses = row.misses;
         text += &format!(
             "{policy},{fill},{misses},{loads},{seconds},{},{attacked}\n",
             row.attacked_misses

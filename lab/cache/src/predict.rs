@@ -1,9 +1,6 @@
 use crate::{args::PredictArgs, predicted_run::range_text};
 use anyhow::{Result, bail};
-use faultline_cache_prediction::{
-    prediction::{Counter, Prediction, Size, sizes},
-    prepared::Prepared,
-};
+use faultline_cache_prediction::prediction::{Counter, Prediction, Prepared, Size, sizes};
 use faultline_common::{
     evidence::{today, update},
     output::json,
@@ -106,9 +103,12 @@ fn other_sizes(prediction: &Prediction) -> String {
         count(prediction.seeds)
     );
     text += &curve(prediction);
-    let shown = |entries: &u64| count(*entries);
     if !prediction.unknown.is_empty() {
-        let sizes: Vec<String> = prediction.unknown.iter().map(shown).collect();
+        let sizes: Vec<String> = prediction
+            .unknown
+            .iter()
+            .map(|entries| count(*entries))
+            .collect();
         text += &format!(
             "Nothing can be said of {} entries: what the cache held when the recording began decides.\n",
             sizes.join(", ")
@@ -170,8 +170,11 @@ fn csv(prediction: &Prediction) -> String {
     text += "\n";
     for size in &prediction.sizes {
         text += &size.entries.to_string();
-        let counts = [size.misses, size.reloads, size.evictions, size.insertions].map(Some);
-        for range in counts.into_iter().chain([size.seconds, size.code_bytes]) {
+        for range in [size.misses, size.reloads, size.evictions, size.insertions]
+            .map(Some)
+            .into_iter()
+            .chain([size.seconds, size.code_bytes])
+        {
             text += &range.map_or_else(
                 || ",,,".to_owned(),
                 |r| format!(",{},{},{}", r.mean, r.low, r.high),

@@ -80,17 +80,24 @@ impl PredictedRuns {
         number: impl Fn(&Counts, Option<usize>) -> f64,
         scale: f64,
     ) -> Option<Range> {
-        let runs = self.runs.iter().enumerate();
-        let values: Vec<f64> = runs.map(|(at, run)| number(run, Some(at))).collect();
+        let values: Vec<f64> = self
+            .runs
+            .iter()
+            .enumerate()
+            .map(|(at, run)| number(run, Some(at)))
+            .collect();
         let best = |run: &Counts| number(run, None);
         let (range, size_ratio) = match &self.other_blocks {
             None => (Range::of_runs(&values)?, 1.0),
             Some(other) => {
                 let lookups = |run: &Counts| run.lookups as f64;
-                let means = |half: &Vec<Counts>| (mean(half, best), mean(half, lookups));
                 let draws: Vec<f64> = self.runs.iter().map(best).collect();
                 let halves = Halves {
-                    means: other.halves.iter().map(means).collect(),
+                    means: other
+                        .halves
+                        .iter()
+                        .map(|half| (mean(half, best), mean(half, lookups)))
+                        .collect(),
                     runs: RUNS_PER_HALF as f64,
                     blocks: other.blocks,
                     draw_variance: variance(&draws)?,
@@ -101,8 +108,11 @@ impl PredictedRuns {
                 (Range::of_other_blocks(&values, &halves, ratio)?, ratio)
             }
         };
-        let centred = range.centred(mean(&self.runs, best));
-        Some(centred.scaled(size_ratio * scale))
+        Some(
+            range
+                .centred(mean(&self.runs, best))
+                .scaled(size_ratio * scale),
+        )
     }
 }
 

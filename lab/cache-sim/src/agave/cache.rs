@@ -91,7 +91,7 @@ impl<'a> ProgramCache<'a> {
     pub fn fill(&mut self, most_used: &[(u32, u32)]) {
         let mut is_full = false;
         for (program, uses) in most_used {
-            is_full = is_full || self.weight + self.budget.of(*program) > self.budget.target;
+            is_full = is_full || self.weight + self.budget.weight_of(*program) > self.budget.target;
             let entry = &mut self.entries[*program as usize];
             *entry = Entry {
                 uses: *uses,
@@ -105,8 +105,10 @@ impl<'a> ProgramCache<'a> {
     }
 
     fn offset(&self, slot: u64) -> u32 {
-        let since = u32::try_from(slot.saturating_sub(self.first_slot)).unwrap_or(u32::MAX);
-        since.saturating_add(FIRST_SLOT).min(u32::MAX - 1)
+        u32::try_from(slot.saturating_sub(self.first_slot))
+            .unwrap_or(u32::MAX)
+            .saturating_add(FIRST_SLOT)
+            .min(u32::MAX - 1)
     }
 
     /// The slot in which a use counts, if it is later than the last one.
@@ -132,7 +134,7 @@ impl<'a> ProgramCache<'a> {
     fn load(&mut self, entry: u32) {
         self.entries[entry as usize].position = self.loaded.len() as u32;
         self.loaded.push(entry);
-        self.weight += self.budget.of(entry);
+        self.weight += self.budget.weight_of(entry);
     }
 
     fn unload(&mut self, position: u32) -> u32 {
@@ -141,14 +143,15 @@ impl<'a> ProgramCache<'a> {
             self.entries[*moved as usize].position = position;
         }
         self.entries[entry as usize].position = UNLOADED;
-        self.weight -= self.budget.of(entry);
+        self.weight -= self.budget.weight_of(entry);
         entry
     }
 
     /// Handles a program that the first lookup found unusable. Returns whether an eviction pass
     /// follows.
     fn miss(&mut self, program: u32, counts: &mut Counts) -> bool {
-        let (stale, load_slot) = (self.rule.stale_after, self.load_slot());
+        let stale = self.rule.stale_after;
+        let load_slot = self.load_slot();
         let entry = &mut self.entries[program as usize];
         if matches!(entry.position, TOMBSTONE | CLOSED) {
             entry.uses = entry.uses.saturating_add(1);
@@ -204,7 +207,8 @@ impl<'a> ProgramCache<'a> {
     }
 
     fn fewer_uses_of_two(&mut self) -> u32 {
-        let (first, second) = (self.draw(), self.draw());
+        let first = self.draw();
+        let second = self.draw();
         let uses = |position: u32| {
             let entry = self.entry_at(position);
             u64::from(entry.uses) >> self.now.saturating_sub(entry.last).min(63)
@@ -236,8 +240,11 @@ impl<'a> ProgramCache<'a> {
     fn score_at(&self, position: u32) -> u64 {
         let entry = self.entry_at(position);
         let program = self.budget.program_of(self.loaded[position as usize]);
-        let us = self.compile_us.get(program as usize).copied().unwrap_or(0);
-        score(entry.last, us, u64::from(entry.uses))
+        score(
+            entry.last,
+            self.compile_us.get(program as usize).copied().unwrap_or(0),
+            u64::from(entry.uses),
+        )
     }
 
     /// Whether the program was deployed in this slot: a lookup then finds an entry and nothing to

@@ -1,10 +1,9 @@
 use super::{
-    CHANGE, CHANGE_KINDS, HAS_ADDRESS, HAS_BYTES, HAS_CODE, LOADER_SHIFT, LOADERS, LOADS, LONGEST,
-    MAGIC, META, PROGRAMS, SETS, SLOT, SLOT_KINDS, SOURCES,
-    bytes::{Content, checksum},
+    CHANGE, CHANGE_KINDS, HAS_ADDRESS, HAS_BYTES, HAS_CODE, LOADER_SHIFT, LOADERS, LOADS, MAGIC,
+    MAX_RECORD_BYTES, META, PROGRAMS, SETS, SLOT, SLOT_KINDS, SOURCES, checksum,
 };
 use crate::{
-    error::Error,
+    Error,
     trace::{Call, Change, Load, MAX_PROGRAMS, Meta, Program, Slot, Trace},
 };
 use std::io::{BufRead, Read};
@@ -25,12 +24,12 @@ pub fn read(input: impl BufRead) -> Result<Trace, Error> {
 
 /// Reads a file up to its end or its first damage: a killed writer leaves half a record.
 pub fn read_whole_records(input: impl BufRead) -> Result<PartialRead, Error> {
-    let mut file = File {
+    let mut file = RecordReader {
         input,
         at: 0,
         content: Vec::new(),
     };
-    file.exactly(MAGIC.len() as u64)?;
+    file.read_exactly(MAGIC.len() as u64)?;
     if file.content != MAGIC {
         return Err(damaged(0, "it is not a trace file of this format"));
     }
@@ -53,7 +52,7 @@ pub fn read_whole_records(input: impl BufRead) -> Result<PartialRead, Error> {
     loop {
         let result = match file.record() {
             Ok(None) => return Ok(partial),
-            Ok(Some(kind)) => take(&mut partial.trace, kind, &file.content)
+            Ok(Some(kind)) => add_record(&mut partial.trace, kind, &file.content)
                 .map_err(|what| damaged(partial.end, what)),
             Err(error @ Error::Io(_)) => return Err(error),
             Err(error) => Err(error),
@@ -66,6 +65,59 @@ pub fn read_whole_records(input: impl BufRead) -> Result<PartialRead, Error> {
     }
 }
 
+struct RecordContent<'a>(&'a [u8]);
+
+impl<'a> RecordContent<'a> {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn take(&mut self, length: u64) -> Result<&'a [u8], String> {
+        let (taken, rest) = usize::try_from(length)
+            .ok()
+            .and_then(|length| self.0.split_at_checked(length))
+            .ok_or("its content ends within a field")?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn byte(&mut self) -> Result<u8, String> {
+        self.take(1)?.first().copied().ok_or_else(String::new)
+    }
+
+    fn one_of<T: Copy>(&mut self, all: &[T], what: &str) -> Result<T, String> {
+        let index = self.byte()?;
+        all.get(usize::from(index))
+            .copied()
+            .ok_or_else(|| format!("{index} is no {what}"))
+    }
+
+    fn number(&mut self) -> Result<u64, String> {
+        let mut number = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                break;
+            }
+            number |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Ok(number);
+            }
+        }
+        Err("a number has more than 64 bits".to_owned())
+    }
+
+    fn number_u32(&mut self) -> Result<u32, String> {
+        u32::try_from(self.number()?).map_err(|_| "a number has more than 32 bits".to_owned())
+    }
+
+    fn text(&mut self) -> Result<String, String> {
+        let length = self.number()?;
+        String::from_utf8(self.take(length)?.to_vec()).map_err(|_| "a text is not UTF-8".to_owned())
+    }
+}
+
 fn damaged(at: u64, what: impl Into<String>) -> Error {
     Error::Damaged {
         at,
@@ -73,15 +125,15 @@ fn damaged(at: u64, what: impl Into<String>) -> Error {
     }
 }
 
-struct File<R> {
+struct RecordReader<R> {
     input: R,
     at: u64,
     content: Vec<u8>,
 }
 
-impl<R: BufRead> File<R> {
+impl<R: BufRead> RecordReader<R> {
     /// Memory grows with the bytes that arrive, not with `length`.
-    fn exactly(&mut self, length: u64) -> Result<(), Error> {
+    fn read_exactly(&mut self, length: u64) -> Result<(), Error> {
         self.content.clear();
         let read = self
             .input
@@ -105,16 +157,16 @@ impl<R: BufRead> File<R> {
             Error::Damaged { what, .. } => damaged(begin, what),
             other => other,
         };
-        self.exactly(1).map_err(at_record)?;
+        self.read_exactly(1).map_err(at_record)?;
         let kind = self.content.first().copied().unwrap_or(0);
         let length = self.length().map_err(at_record)?;
-        if length > LONGEST {
+        if length > MAX_RECORD_BYTES {
             return Err(damaged(
                 begin,
-                format!("a record of {length} bytes, more than {LONGEST}"),
+                format!("a record of {length} bytes, more than {MAX_RECORD_BYTES}"),
             ));
         }
-        self.exactly(length + 4).map_err(at_record)?;
+        self.read_exactly(length + 4).map_err(at_record)?;
         let sum: Vec<u8> = self.content.split_off(length as usize);
         if sum != checksum(kind, &self.content).to_le_bytes() {
             return Err(damaged(begin, "the checksum of the record is wrong"));
@@ -125,11 +177,11 @@ impl<R: BufRead> File<R> {
     fn length(&mut self) -> Result<u64, Error> {
         let mut bytes = Vec::new();
         loop {
-            self.exactly(1)?;
+            self.read_exactly(1)?;
             bytes.extend_from_slice(&self.content);
             let is_last = bytes.last().is_some_and(|byte| byte & 0x80 == 0);
             if is_last || bytes.len() == 10 {
-                return Content(&bytes)
+                return RecordContent(&bytes)
                     .number()
                     .map_err(|what| damaged(self.at, what));
             }
@@ -138,7 +190,7 @@ impl<R: BufRead> File<R> {
 }
 
 fn meta(content: &[u8]) -> Result<Meta, String> {
-    let mut content = Content(content);
+    let mut content = RecordContent(content);
     Ok(Meta {
         source: content.one_of(&SOURCES, "source of a trace")?,
         cluster: content.text()?,
@@ -146,8 +198,8 @@ fn meta(content: &[u8]) -> Result<Meta, String> {
     })
 }
 
-fn take(trace: &mut Trace, kind: u8, content: &[u8]) -> Result<(), String> {
-    let mut content = Content(content);
+fn add_record(trace: &mut Trace, kind: u8, content: &[u8]) -> Result<(), String> {
+    let mut content = RecordContent(content);
     let as_text = |error: Error| error.to_string();
     match kind {
         PROGRAMS => {
@@ -170,7 +222,8 @@ fn take(trace: &mut Trace, kind: u8, content: &[u8]) -> Result<(), String> {
         }
         SLOT => slot(trace, &mut content)?,
         CHANGE => {
-            let (position, program) = (content.number_u32()?, content.number_u32()?);
+            let position = content.number_u32()?;
+            let program = content.number_u32()?;
             let kind = content.one_of(&CHANGE_KINDS, "kind of a change")?;
             let slot_index = trace
                 .slots()
@@ -205,9 +258,9 @@ fn take(trace: &mut Trace, kind: u8, content: &[u8]) -> Result<(), String> {
     }
 }
 
-fn program(content: &mut Content) -> Result<Program, String> {
+fn program(content: &mut RecordContent) -> Result<Program, String> {
     let flags = content.byte()?;
-    let loader = Content(&[flags >> LOADER_SHIFT]).one_of(&LOADERS, "loader")?;
+    let loader = RecordContent(&[flags >> LOADER_SHIFT]).one_of(&LOADERS, "loader")?;
     let address = if flags & HAS_ADDRESS == 0 {
         None
     } else {
@@ -226,8 +279,10 @@ fn program(content: &mut Content) -> Result<Program, String> {
     })
 }
 
-fn slot(trace: &mut Trace, content: &mut Content) -> Result<(), String> {
-    let (slot, behind, transactions) = (content.number()?, content.number()?, content.number()?);
+fn slot(trace: &mut Trace, content: &mut RecordContent) -> Result<(), String> {
+    let slot = content.number()?;
+    let behind = content.number()?;
+    let transactions = content.number()?;
     let parent = slot
         .checked_sub(behind)
         .ok_or("a slot with a parent below 0")?;

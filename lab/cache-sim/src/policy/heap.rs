@@ -1,37 +1,44 @@
-use super::{Limits, Replacement};
+use super::Replacement;
+use crate::{
+    Error,
+    cache::{Budget, sizes},
+    trace::Trace,
+};
 
-const NOWHERE: u32 = u32::MAX;
+const NOT_IN_HEAP: u32 = u32::MAX;
 
 /// Programs of a cache by their priority, the lowest first.
-pub struct Heap {
+struct Heap {
     items: Vec<((u64, u64), u32)>,
     positions: Vec<u32>,
-    pub weights: Vec<u64>,
+    weights: Vec<u64>,
     /// Of all programs in it.
-    pub weight: u64,
+    weight: u64,
+    capacity: u64,
 }
 
 impl Heap {
-    pub fn new(weights: Vec<u64>) -> Self {
+    fn new(budget: &Budget) -> Self {
         Heap {
             items: Vec::new(),
-            positions: vec![NOWHERE; weights.len()],
-            weights,
+            positions: vec![NOT_IN_HEAP; budget.weights.len()],
+            weights: budget.weights.clone(),
             weight: 0,
+            capacity: budget.target,
         }
     }
 
-    pub fn has(&self, program: u32) -> bool {
-        self.positions[program as usize] != NOWHERE
+    fn has(&self, program: u32) -> bool {
+        self.positions[program as usize] != NOT_IN_HEAP
     }
 
-    pub fn key(&self, program: u32) -> Option<(u64, u64)> {
+    fn key(&self, program: u32) -> Option<(u64, u64)> {
         self.items
             .get(self.positions[program as usize] as usize)
             .map(|(key, _)| *key)
     }
 
-    pub fn set(&mut self, program: u32, key: (u64, u64)) {
+    fn set(&mut self, program: u32, key: (u64, u64)) {
         let index = if self.has(program) {
             self.positions[program as usize] as usize
         } else {
@@ -47,11 +54,11 @@ impl Heap {
         self.down(index);
     }
 
-    pub fn pop(&mut self) -> Option<((u64, u64), u32)> {
+    fn pop(&mut self) -> Option<((u64, u64), u32)> {
         let last = self.items.len().checked_sub(1)?;
         self.swap(0, last);
         let least = self.items.pop()?;
-        self.positions[least.1 as usize] = NOWHERE;
+        self.positions[least.1 as usize] = NOT_IN_HEAP;
         self.weight -= self.weights[least.1 as usize];
         self.down(0);
         Some(least)
@@ -90,15 +97,13 @@ impl Heap {
 
 pub struct Lfu {
     heap: Heap,
-    capacity: u64,
     clock: u64,
 }
 
 impl Lfu {
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(budget: &Budget) -> Self {
         Lfu {
-            heap: Heap::new(limits.weights),
-            capacity: limits.capacity,
+            heap: Heap::new(budget),
             clock: 0,
         }
     }
@@ -112,7 +117,7 @@ impl Replacement for Lfu {
             return true;
         }
         let weight = self.heap.weights[program as usize];
-        while self.heap.weight + weight > self.capacity && self.heap.pop().is_some() {
+        while self.heap.weight + weight > self.heap.capacity && self.heap.pop().is_some() {
             *evictions += 1;
         }
         self.heap.set(program, (1, self.clock));
@@ -122,4 +127,189 @@ impl Replacement for Lfu {
     fn has(&self, program: u32) -> bool {
         self.heap.has(program)
     }
+}
+
+/// GDSF evicts the program with the lowest priority: `age + uses x compile time / size`. The age is
+/// the priority of the program that was evicted last, so unused programs lose rank. A program that
+/// was just loaded may be evicted itself.
+pub struct Gdsf<'a> {
+    heap: Heap,
+    compile_us: &'a [u64],
+    uses: Vec<u32>,
+    age: f64,
+    clock: u64,
+}
+
+impl<'a> Gdsf<'a> {
+    pub fn new(budget: &Budget, compile_us: &'a [u64]) -> Self {
+        Gdsf {
+            uses: vec![0; budget.weights.len()],
+            heap: Heap::new(budget),
+            compile_us,
+            age: 0.0,
+            clock: 0,
+        }
+    }
+
+    fn update_priority(&mut self, program: u32) {
+        self.clock += 1;
+        let at = program as usize;
+        let cost = self.compile_us.get(at).copied().unwrap_or(1).max(1);
+        let priority =
+            self.age + f64::from(self.uses[at]) * cost as f64 / self.heap.weights[at] as f64;
+        // The bits of positive floats have the order of the numbers.
+        self.heap.set(program, (priority.to_bits(), self.clock));
+    }
+}
+
+impl Replacement for Gdsf<'_> {
+    fn access(&mut self, program: u32, evictions: &mut u64) -> bool {
+        if self.heap.has(program) {
+            self.uses[program as usize] += 1;
+            self.update_priority(program);
+            return true;
+        }
+        self.uses[program as usize] = 1;
+        self.update_priority(program);
+        while self.heap.weight > self.heap.capacity
+            && let Some(((priority, _), _)) = self.heap.pop()
+        {
+            self.age = f64::from_bits(priority);
+            *evictions += 1;
+        }
+        false
+    }
+
+    fn has(&self, program: u32) -> bool {
+        self.heap.has(program)
+    }
+}
+
+const NEVER: u32 = u32::MAX;
+
+/// Keeps the programs that are used again soonest. Like Agave it evicts after a transaction, so it
+/// is a bound for Agave, too.
+pub struct Min {
+    heap: Heap,
+    /// For each lookup, the transaction of the next lookup of the same program.
+    next: Vec<u32>,
+    lookup: usize,
+}
+
+impl Min {
+    pub fn new(budget: &Budget, trace: &Trace, fees_only: bool) -> Self {
+        Min {
+            heap: Heap::new(budget),
+            next: next_uses(trace, fees_only, budget),
+            lookup: 0,
+        }
+    }
+}
+
+impl Replacement for Min {
+    fn access(&mut self, program: u32, _: &mut u64) -> bool {
+        let next = self.next.get(self.lookup).copied().unwrap_or(NEVER);
+        self.lookup += 1;
+        let was_there = self.heap.has(program);
+        self.heap.set(program, (u64::from(NEVER - next), 0));
+        was_there
+    }
+
+    fn end_transaction(&mut self, evictions: &mut u64) {
+        while self.heap.weight > self.heap.capacity && self.heap.pop().is_some() {
+            *evictions += 1;
+        }
+    }
+
+    fn has(&self, program: u32) -> bool {
+        self.heap.has(program)
+    }
+}
+
+fn lookups(trace: &Trace, fees_only: bool, mut each: impl FnMut(u32, u32)) {
+    let mut transaction = 0;
+    for index in 0..trace.slots().len() {
+        for call in trace
+            .calls_of(index)
+            .iter()
+            .filter(|call| fees_only || !call.fees_only())
+        {
+            trace
+                .set(call.set())
+                .iter()
+                .filter(|program| trace.programs()[**program as usize].has_code)
+                .for_each(|program| each(transaction, *program));
+            transaction += 1;
+        }
+    }
+}
+
+fn next_uses(trace: &Trace, fees_only: bool, budget: &Budget) -> Vec<u32> {
+    let mut next: Vec<u32> = Vec::new();
+    let mut last: Vec<Option<usize>> = vec![None; trace.programs().len()];
+    lookups(trace, fees_only, |transaction, program| {
+        // `access` is not called for a program that never fits.
+        if budget.weight_of(program) > budget.target {
+            return;
+        }
+        if let Some(before) = last[program as usize].replace(next.len()) {
+            next[before] = transaction;
+        }
+        next.push(NEVER);
+    });
+    next
+}
+
+/// Lower bound of the misses from a slot on, for all policies at a limit in bytes; the optimum
+/// takes too long to compute. A hit costs size times the transactions since the last use. The bound
+/// takes the cheapest hits while their sum is at most the capacity times the counted transactions
+/// (Berger, Beckmann and Harchol-Balter 2018). The bound may be too low, but never too high.
+pub fn least_misses_by_bytes(
+    trace: &Trace,
+    bytes: u64,
+    first_slot: u64,
+    fees_only: bool,
+) -> Result<u64, Error> {
+    let sizes = sizes(trace)?;
+    let first_counted: u32 = (0..trace.slots().len())
+        .take_while(|index| trace.slots()[*index].slot < first_slot)
+        .map(|index| {
+            trace
+                .calls_of(index)
+                .iter()
+                .filter(|call| fees_only || !call.fees_only())
+                .count() as u32
+        })
+        .sum();
+    // The cache keeps its content from after the last transaction that is not counted.
+    let begin = first_counted.saturating_sub(1);
+    let mut last: Vec<Option<u32>> = vec![None; trace.programs().len()];
+    let mut costs: Vec<u128> = Vec::new();
+    let mut all = 0_u64;
+    let mut end = begin;
+    lookups(trace, fees_only, |transaction, program| {
+        end = end.max(transaction);
+        let size = sizes[program as usize];
+        let earlier = last[program as usize]
+            .replace(transaction)
+            .filter(|_| size <= bytes);
+        if transaction < first_counted {
+            return;
+        }
+        all += 1;
+        costs.extend(
+            earlier.map(|earlier| u128::from(size) * u128::from(transaction - earlier.max(begin))),
+        );
+    });
+    costs.sort_unstable();
+    let mut capacity = u128::from(bytes) * u128::from(end - begin);
+    Ok(all
+        - costs
+            .iter()
+            .take_while(|cost| {
+                let rest = capacity.checked_sub(**cost);
+                capacity = rest.unwrap_or(0);
+                rest.is_some()
+            })
+            .count() as u64)
 }

@@ -1,4 +1,5 @@
-use super::{Limits, Replacement};
+use super::Replacement;
+use crate::cache::Budget;
 
 const NONE: u32 = u32::MAX;
 
@@ -9,6 +10,7 @@ pub struct Queues<const N: usize> {
     backs: [u32; N],
     weights: [u64; N],
     weight_of: Vec<u64>,
+    pub capacity: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -20,19 +22,19 @@ struct Node {
 }
 
 impl<const N: usize> Queues<N> {
-    pub fn new(weight_of: Vec<u64>) -> Self {
+    pub fn new(budget: &Budget) -> Self {
         let node = Node {
             to_front: NONE,
             to_back: NONE,
             queue: 0,
         };
-        let nodes = vec![node; weight_of.len()];
         Queues {
-            nodes,
+            nodes: vec![node; budget.weights.len()],
             fronts: [NONE; N],
             backs: [NONE; N],
             weights: [0; N],
-            weight_of,
+            weight_of: budget.weights.clone(),
+            capacity: budget.target,
         }
     }
 
@@ -99,23 +101,15 @@ impl<const N: usize> Queues<N> {
 
 pub struct QueuePolicy {
     queue: Queues<1>,
-    capacity: u64,
     moves_on_hit: bool,
 }
 
 impl QueuePolicy {
-    pub fn lru(limits: Limits) -> Self {
+    /// LRU moves programs on a hit, FIFO does not.
+    pub fn new(budget: &Budget, moves_on_hit: bool) -> Self {
         QueuePolicy {
-            queue: Queues::new(limits.weights),
-            capacity: limits.capacity,
-            moves_on_hit: true,
-        }
-    }
-
-    pub fn fifo(limits: Limits) -> Self {
-        QueuePolicy {
-            moves_on_hit: false,
-            ..Self::lru(limits)
+            queue: Queues::new(budget),
+            moves_on_hit,
         }
     }
 }
@@ -128,7 +122,7 @@ impl Replacement for QueuePolicy {
             }
             return true;
         }
-        while self.queue.weight(0) + self.queue.weight_of(program) > self.capacity
+        while self.queue.weight(0) + self.queue.weight_of(program) > self.queue.capacity
             && self.queue.pop(0).is_some()
         {
             *evictions += 1;
@@ -146,18 +140,15 @@ impl Replacement for QueuePolicy {
 /// visit and evicts the first other one.
 pub struct Sieve {
     queue: Queues<1>,
-    capacity: u64,
     visited: Vec<bool>,
     hand: Option<u32>,
 }
 
 impl Sieve {
-    pub fn new(limits: Limits) -> Self {
-        let visited = vec![false; limits.weights.len()];
+    pub fn new(budget: &Budget) -> Self {
         Sieve {
-            queue: Queues::new(limits.weights),
-            capacity: limits.capacity,
-            visited,
+            queue: Queues::new(budget),
+            visited: vec![false; budget.weights.len()],
             hand: None,
         }
     }
@@ -185,7 +176,9 @@ impl Replacement for Sieve {
             self.visited[program as usize] = true;
             return true;
         }
-        while self.queue.weight(0) + self.queue.weight_of(program) > self.capacity && self.evict() {
+        while self.queue.weight(0) + self.queue.weight_of(program) > self.queue.capacity
+            && self.evict()
+        {
             *evictions += 1;
         }
         self.visited[program as usize] = false;

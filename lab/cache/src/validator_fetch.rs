@@ -2,15 +2,16 @@
 
 use crate::{
     args::FetchArgs,
-    written::{SlotLookups, ValidatorTrace},
+    validator_trace::{SlotLookups, ValidatorTrace},
 };
 use anyhow::{Context, Result, ensure};
 use faultline_cache_prediction::{
     recorded::Recorded,
     trace_file::{self, TraceFile, path_of},
 };
-use faultline_cache_sim::trace::{
-    Call, Change, Load, MIN_COVERAGE_PERCENT, Meta, SetNumbers, Slot, SlotKind, Source, Trace,
+use faultline_cache_sim::{
+    predict::MIN_COVERAGE_PERCENT,
+    trace::{Call, Change, Load, Meta, SetNumbers, Slot, Source, Trace},
 };
 use faultline_common::files::AtPath;
 use faultline_text::{count, counted};
@@ -22,9 +23,9 @@ const REPLAYS: &str = "agave-ledger-tool";
 pub fn run(args: &FetchArgs, from: &Path) -> Result<(String, u8)> {
     let recorded = Recorded::read(&args.run)?;
     let file = File::open(from).at(from)?;
-    let written = ValidatorTrace::read(BufReader::new(file)).at(from)?;
-    require_lines(&written).at(from)?;
-    let trace = trace(&written, &recorded)?;
+    let validator_trace = ValidatorTrace::read(BufReader::new(file)).at(from)?;
+    require_lines(&validator_trace).at(from)?;
+    let trace = trace(&validator_trace, &recorded)?;
     let path = path_of(&args.run, args.out.as_deref());
     ensure!(
         !path.exists(),
@@ -36,7 +37,7 @@ pub fn run(args: &FetchArgs, from: &Path) -> Result<(String, u8)> {
     Ok((
         summary(
             &path.display().to_string(),
-            &written,
+            &validator_trace,
             &file.trace,
             &recorded,
         ),
@@ -44,24 +45,25 @@ pub fn run(args: &FetchArgs, from: &Path) -> Result<(String, u8)> {
     ))
 }
 
-fn require_lines(written: &ValidatorTrace) -> Result<()> {
-    let lookups: u64 = written
+fn require_lines(validator_trace: &ValidatorTrace) -> Result<()> {
+    let lookups: u64 = validator_trace
         .slots
         .values()
         .map(|slot_lookups| slot_lookups.batches)
         .sum();
-    let percent = 100.0 * lookups as f64 / lookups.saturating_add(written.dropped).max(1) as f64;
+    let percent =
+        100.0 * lookups as f64 / lookups.saturating_add(validator_trace.dropped).max(1) as f64;
     ensure!(
         percent >= MIN_COVERAGE_PERCENT,
         "the validator dropped {} lines, because it could not write them in time; it has {} lookups: is the disk busy or full?",
-        written.dropped,
+        validator_trace.dropped,
         lookups
     );
     Ok(())
 }
 
-fn trace(written: &ValidatorTrace, recorded: &Recorded) -> Result<Trace> {
-    let source = if written.program == REPLAYS {
+fn trace(validator_trace: &ValidatorTrace, recorded: &Recorded) -> Result<Trace> {
+    let source = if validator_trace.program == REPLAYS {
         Source::Replay
     } else {
         Source::Validator
@@ -69,16 +71,16 @@ fn trace(written: &ValidatorTrace, recorded: &Recorded) -> Result<Trace> {
     let mut trace = Trace::new(Meta {
         source,
         cluster: String::new(),
-        version: written.version.clone(),
+        version: validator_trace.version.clone(),
     });
-    for program in &written.programs {
+    for program in &validator_trace.programs {
         trace.add_program(*program)?;
     }
     let transactions: BTreeMap<u64, u64> = recorded.slots.iter().copied().collect();
     let empty = SlotLookups::default();
     // Later slots would be predicted but not compared.
     let last = transactions.keys().next_back().copied().unwrap_or(u64::MAX);
-    let mut slots: BTreeMap<u64, &SlotLookups> = written
+    let mut slots: BTreeMap<u64, &SlotLookups> = validator_trace
         .slots
         .range(..=last)
         .map(|(slot, slot_lookups)| (*slot, slot_lookups))
@@ -100,15 +102,15 @@ fn trace(written: &ValidatorTrace, recorded: &Recorded) -> Result<Trace> {
                 .get(&number)
                 .copied()
                 .unwrap_or(slot_lookups.batches),
-            kind: if recorded.own.contains(&number) {
-                SlotKind::Own
-            } else {
-                SlotKind::Replayed
-            },
+            kind: recorded.slot_kind(number),
         };
         add_slot(&mut trace, &mut sets, slot, slot_lookups)?;
     }
-    for (slot, program, us) in written.loads.iter().filter(|(slot, ..)| *slot <= last) {
+    for (slot, program, us) in validator_trace
+        .loads
+        .iter()
+        .filter(|(slot, ..)| *slot <= last)
+    {
         trace.add_load(Load {
             slot: *slot,
             program: *program,
@@ -127,8 +129,10 @@ fn add_slot(
 ) -> Result<()> {
     let mut calls = Vec::new();
     for programs in slot_lookups.calls() {
-        let set = sets.number(trace, &programs)?;
-        calls.push(Call::new(set, false).context("too many different sets of programs")?);
+        calls.push(
+            Call::new(sets.number(trace, &programs)?, false)
+                .context("too many different sets of programs")?,
+        );
     }
     let slot_index = u32::try_from(trace.slots().len())?;
     let slot = Slot {
@@ -147,39 +151,46 @@ fn add_slot(
     Ok(())
 }
 
-fn summary(path: &str, written: &ValidatorTrace, trace: &Trace, recorded: &Recorded) -> String {
-    let misses: u64 = written
+fn summary(
+    path: &str,
+    validator_trace: &ValidatorTrace,
+    trace: &Trace,
+    recorded: &Recorded,
+) -> String {
+    let misses: u64 = validator_trace
         .slots
         .values()
         .map(|slot_lookups| slot_lookups.misses)
         .sum();
-    let us: u64 = written
+    let us: u64 = validator_trace
         .loads
         .iter()
         .map(|(_, _, us)| us)
         .fold(0_u64, |sum, us| sum.saturating_add(*us));
-    let pools = written
+    let pools = validator_trace
         .by_pool
         .iter()
         .map(|(pool, lookups)| format!("{pool} {}", count(*lookups)));
     let mut lines = vec![
         format!(
             "{} {}: {} misses, {} loads in {} ms, {} evictions",
-            faultline_text::clean(&written.program),
-            faultline_text::clean(&written.version),
+            faultline_text::clean(&validator_trace.program),
+            faultline_text::clean(&validator_trace.version),
             count(misses),
-            count(written.loads.len() as u64),
+            count(validator_trace.loads.len() as u64),
             count(us / 1_000),
-            count(written.evictions)
+            count(validator_trace.evictions)
         ),
         format!(
             "lookups by thread: {}",
             pools.collect::<Vec<_>>().join(", ")
         ),
     ];
-    lines.extend(
-        (written.dropped > 0)
-            .then(|| format!("dropped: {}", counted(written.dropped as f64, "line"))),
-    );
+    lines.extend((validator_trace.dropped > 0).then(|| {
+        format!(
+            "dropped: {}",
+            counted(validator_trace.dropped as f64, "line")
+        )
+    }));
     trace_file::summary(path, trace, recorded, lines)
 }

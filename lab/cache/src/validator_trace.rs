@@ -55,12 +55,12 @@ impl SlotLookups {
     /// The programs of each transaction. In a batch, transaction `n` (from 1) has the programs with
     /// at least `n` uses. Calls are not stored, because a short line can contain many.
     pub fn calls(&self) -> impl Iterator<Item = Vec<u32>> {
-        let of_batch = |batch: &'_ Vec<(u32, u32)>| {
+        self.programs.iter().flat_map(|batch| {
             let used = |least: u32| batch.iter().filter(move |(_, uses)| *uses >= least);
-            let call = |least| used(least).map(|(program, _)| *program).collect();
-            (1..=most_uses(batch)).map(call).collect::<Vec<_>>()
-        };
-        self.programs.iter().flat_map(of_batch)
+            (1..=most_uses(batch))
+                .map(|least| used(least).map(|(program, _)| *program).collect())
+                .collect::<Vec<_>>()
+        })
     }
 }
 
@@ -71,8 +71,9 @@ fn most_uses(batch: &[(u32, u32)]) -> u32 {
 impl ValidatorTrace {
     /// Ignores an incomplete last line: it was being written.
     pub fn read(mut input: impl BufRead) -> Result<Self> {
-        let mut written = ValidatorTrace::default();
-        let (mut line, mut number) = (Vec::new(), 0_u64);
+        let mut trace = ValidatorTrace::default();
+        let mut line = Vec::new();
+        let mut number = 0_u64;
         loop {
             line.clear();
             number += 1;
@@ -91,14 +92,14 @@ impl ValidatorTrace {
             let text = String::from_utf8_lossy(&line);
             let shown =
                 || faultline_text::clean(&text.trim_end().chars().take(80).collect::<String>());
-            written
+            trace
                 .line(text.trim_end(), number == 1)
                 .with_context(|| format!("line {number}, {:?}", shown()))?;
         }
-        for (program, (with_code, without_code)) in written.programs.iter_mut().zip(&written.seen) {
+        for (program, (with_code, without_code)) in trace.programs.iter_mut().zip(&trace.seen) {
             program.has_code = *with_code || !without_code;
         }
-        Ok(written)
+        Ok(trace)
     }
 
     fn line(&mut self, text: &str, is_first: bool) -> Result<()> {
@@ -117,7 +118,7 @@ impl ValidatorTrace {
             "trace" => self.begin(&mut words)?,
             "program" => self.program(&mut words)?,
             "thread" => {
-                expect(&mut words, self.pools.len(), "the number of the thread")?;
+                expect_number(&mut words, self.pools.len(), "the number of the thread")?;
                 let name = words.next().context("the thread has no name")?;
                 self.pools.push(faultline_text::clean(
                     name.trim_end_matches(|c: char| c.is_ascii_digit()),
@@ -128,7 +129,7 @@ impl ValidatorTrace {
             "change" => self.change(&mut words)?,
             "evict" => {
                 self.parse_slot_and_pool(&mut words)?;
-                self.known(&mut words)?;
+                self.parse_program(&mut words)?;
                 self.evictions += 1;
             }
             "dropped" => {
@@ -160,7 +161,7 @@ impl ValidatorTrace {
     }
 
     fn program(&mut self, words: &mut Words<'_>) -> Result<()> {
-        expect(words, self.programs.len(), "the number of the program")?;
+        expect_number(words, self.programs.len(), "the number of the program")?;
         let address: Address = words
             .next()
             .and_then(address::parse)
@@ -177,13 +178,14 @@ impl ValidatorTrace {
 
     fn parse_lookup(&mut self, words: &mut Words<'_>) -> Result<()> {
         let (slot, pool) = self.parse_slot_and_pool(words)?;
-        let (mut programs, mut misses) = (Vec::new(), 0);
+        let mut programs = Vec::new();
+        let mut misses = 0;
         for word in words {
             let (word, is_missing) = word
                 .strip_prefix('-')
                 .map_or((word, false), |rest| (rest, true));
             let (program, uses) = word.split_once('*').unwrap_or((word, "1"));
-            let program = self.known(&mut program.split(' '))?;
+            let program = self.parse_program(&mut program.split(' '))?;
             let uses: u32 = uses
                 .parse()
                 .ok()
@@ -207,9 +209,9 @@ impl ValidatorTrace {
 
     fn load(&mut self, words: &mut Words<'_>) -> Result<()> {
         let (slot, _) = self.parse_slot_and_pool(words)?;
-        let program = self.known(words)?;
+        let program = self.parse_program(words)?;
         let us = number(words, "microseconds")?;
-        if self.about(program, words)? {
+        if self.parse_entry(program, words)? {
             self.loads.push((slot, program, us));
         }
         Ok(())
@@ -217,8 +219,8 @@ impl ValidatorTrace {
 
     fn change(&mut self, words: &mut Words<'_>) -> Result<()> {
         let (slot, _) = self.parse_slot_and_pool(words)?;
-        let program = self.known(words)?;
-        let kind = if self.about(program, words)? {
+        let program = self.parse_program(words)?;
+        let kind = if self.parse_entry(program, words)? {
             ChangeKind::Deployed
         } else {
             ChangeKind::Closed
@@ -228,7 +230,7 @@ impl ValidatorTrace {
         Ok(())
     }
 
-    fn about(&mut self, program: u32, words: &mut Words<'_>) -> Result<bool> {
+    fn parse_entry(&mut self, program: u32, words: &mut Words<'_>) -> Result<bool> {
         let loader = match words.next() {
             Some("native") => None,
             Some("v1") => Some(Loader::V1),
@@ -268,14 +270,19 @@ impl ValidatorTrace {
     }
 
     fn parse_slot_and_pool(&self, words: &mut Words<'_>) -> Result<(u64, String)> {
-        let (slot, thread) = (number(words, "a slot")?, number(words, "a thread")?);
-        let pool = usize::try_from(thread)
-            .ok()
-            .and_then(|thread| self.pools.get(thread));
-        Ok((slot, pool.context("the thread is unknown")?.clone()))
+        let slot = number(words, "a slot")?;
+        let thread = number(words, "a thread")?;
+        Ok((
+            slot,
+            usize::try_from(thread)
+                .ok()
+                .and_then(|thread| self.pools.get(thread))
+                .context("the thread is unknown")?
+                .clone(),
+        ))
     }
 
-    fn known(&self, words: &mut Words<'_>) -> Result<u32> {
+    fn parse_program(&self, words: &mut Words<'_>) -> Result<u32> {
         let program = number(words, "a program")?;
         ensure!(
             program < self.programs.len() as u64,
@@ -292,7 +299,7 @@ fn number(words: &mut Words<'_>, what: &str) -> Result<u64> {
         .with_context(|| format!("{what}: no number"))
 }
 
-fn expect(words: &mut Words<'_>, next: usize, what: &str) -> Result<()> {
+fn expect_number(words: &mut Words<'_>, next: usize, what: &str) -> Result<()> {
     let number = number(words, what)?;
     ensure!(
         number == next as u64,
@@ -328,22 +335,22 @@ mod tests {
     fn lookups_loads_and_changes_are_stored_by_slot_in_order() {
         let lines = "look 7 0 -0 2\nload 7 0 0 480 v2 700 loaded\nlook 8 1\nlook 7 1 0\nevict 7 0 0\n\
                      change 7 0 2 v3 1081 loaded\nlook 7 0 2\nload 8 0 1 3 v3 0 closed\n";
-        let written = read(lines).unwrap();
+        let trace = read(lines).unwrap();
         assert_eq!(
-            (written.program.as_str(), written.version.as_str()),
+            (trace.program.as_str(), trace.version.as_str()),
             ("agave-validator", "2.1.14")
         );
-        let (seven, eight) = (&written.slots[&7], &written.slots[&8]);
+        let (seven, eight) = (&trace.slots[&7], &trace.slots[&8]);
         let calls: Vec<_> = seven.calls().collect();
         assert_eq!(calls, [vec![0, 2], vec![0], vec![2]]);
         assert_eq!((seven.batches, seven.misses), (3, 1));
         assert_eq!(seven.changes, [(2, 2, ChangeKind::Deployed)]);
         assert_eq!((eight.calls().count(), eight.batches), (0, 1));
         assert_eq!(
-            (written.loads.as_slice(), written.evictions),
+            (trace.loads.as_slice(), trace.evictions),
             ([(7, 0, 480)].as_slice(), 1)
         );
-        let about: Vec<_> = written
+        let about: Vec<_> = trace
             .programs
             .iter()
             .map(|p| (p.loader, p.bytes, p.has_code))
@@ -356,7 +363,7 @@ mod tests {
                 (Some(Loader::V3), Some(1_000), true)
             ]
         );
-        let pools: Vec<_> = written.by_pool.into_iter().collect();
+        let pools: Vec<_> = trace.by_pool.into_iter().collect();
         assert_eq!(
             pools,
             [("solRpcEl".to_owned(), 2), ("solScHandle".to_owned(), 2)]
@@ -365,19 +372,16 @@ mod tests {
 
     #[test]
     fn a_batch_expands_into_one_call_per_use_of_its_programs() {
-        let written = read("look 7 0 0*3 -1 2*2\n").unwrap();
-        let calls: Vec<_> = written.slots[&7].calls().collect();
+        let trace = read("look 7 0 0*3 -1 2*2\n").unwrap();
+        let calls: Vec<_> = trace.slots[&7].calls().collect();
         assert_eq!(calls, [vec![0, 1, 2], vec![0, 2], vec![0]]);
-        assert_eq!(
-            (written.slots[&7].batches, written.slots[&7].misses),
-            (1, 1)
-        );
+        assert_eq!((trace.slots[&7].batches, trace.slots[&7].misses), (1, 1));
     }
 
     #[test]
     fn a_partial_last_line_is_skipped_and_dropped_lines_counted() {
-        let written = read("look 7 0 0\ndropped 3\ndropped 2\nlook 7 0 1").unwrap();
-        assert_eq!((written.slots[&7].calls, written.dropped), (1, 5));
+        let trace = read("look 7 0 0\ndropped 3\ndropped 2\nlook 7 0 1").unwrap();
+        assert_eq!((trace.slots[&7].calls, trace.dropped), (1, 5));
     }
 
     #[test]
