@@ -5,7 +5,7 @@ use crate::{
     settings::{self, Campaign, Watch},
 };
 use anyhow::{Context as _, Result, anyhow, ensure};
-use faultline_client::{http, tls};
+use faultline_client::http;
 use faultline_common::{files::AtPath, signals::Signals};
 use faultline_runner::record::ran;
 use semver::Version;
@@ -77,7 +77,7 @@ fn releases(watch: &Watch) -> Result<String> {
         .timeout_global(Some(INDEX_TIMEOUT))
         .user_agent(concat!("faultline/", env!("CARGO_PKG_VERSION")));
     let config = match url.starts_with("https:") {
-        true => config.tls_config(tls::client_config(None)?).build(),
+        true => config.tls_config(http::tls_config(None)?).build(),
         false => config.build(),
     };
     let mut answer = http::agent(config)

@@ -1,5 +1,6 @@
 //! ureq agents that try every address of a host, or use one Unix socket; and readable errors.
 
+use anyhow::{Context, Result};
 use faultline_net::connect_any;
 use rustls::{CertificateError, InvalidMessage};
 use socket2::Socket;
@@ -7,13 +8,15 @@ use std::{
     io::{self, ErrorKind, Read, Write},
     net::{IpAddr, Ipv4Addr, SocketAddr},
     os::unix::net::UnixStream,
-    path::PathBuf,
+    path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 use ureq::{
     Agent, Error,
     config::Config,
     http::Uri,
+    tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem},
     unversioned::{
         resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver},
         transport::{
@@ -23,7 +26,7 @@ use ureq::{
     },
 };
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Uses the address of the host that answers first.
 pub fn agent(config: Config) -> Agent {
@@ -99,10 +102,15 @@ impl<In: Transport> Connector<In> for TcpConnector {
         if let Some(to_proxy) = chained {
             return Ok(Some(Either::A(to_proxy)));
         }
-        let limit = limit(&details.timeout).unwrap_or(CONNECT_TIMEOUT);
-        let stream =
-            connect_any(&details.addrs, limit).map_err(|error| Error::Other(Box::new(error)))?;
-        let transport = SocketTransport::new(stream.into(), details.config);
+        let transport = SocketTransport::new(
+            connect_any(
+                &details.addrs,
+                limit(&details.timeout).unwrap_or(CONNECT_TIMEOUT),
+            )
+            .map_err(|error| Error::Other(Box::new(error)))?
+            .into(),
+            details.config,
+        );
         Ok(Some(Either::B(transport)))
     }
 }
@@ -120,8 +128,10 @@ impl Connector for UnixConnector {
         details: &ConnectionDetails,
         _chained: Option<()>,
     ) -> Result<Option<Self::Out>, Error> {
-        let stream = UnixStream::connect(&self.path)?;
-        Ok(Some(SocketTransport::new(stream.into(), details.config)))
+        Ok(Some(SocketTransport::new(
+            UnixStream::connect(&self.path)?.into(),
+            details.config,
+        )))
     }
 }
 
@@ -200,6 +210,40 @@ fn timeout_error(error: io::Error, timeout: &NextTimeout) -> Error {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => Error::Timeout(timeout.reason),
         _ => Error::Io(error),
     }
+}
+
+/// Trusts the system's certificates, or those of a file alone.
+pub fn tls_config(ca_file: Option<&Path>) -> Result<TlsConfig> {
+    let roots: Vec<Certificate<'static>> = match ca_file {
+        Some(file) => {
+            let named = || format!("--ca {}", file.display());
+            let pem = std::fs::read(file).with_context(named)?;
+            let items: Vec<PemItem<'static>> = parse_pem(&pem)
+                .collect::<Result<_, _>>()
+                .with_context(named)?;
+            items
+                .into_iter()
+                .filter_map(|item| match item {
+                    PemItem::Certificate(certificate) => Some(certificate),
+                    _ => None,
+                })
+                .collect()
+        }
+        None => rustls_native_certs::load_native_certs()
+            .certs
+            .iter()
+            .map(|der| Certificate::from_der(der).to_owned())
+            .collect(),
+    };
+    anyhow::ensure!(
+        !roots.is_empty(),
+        "no certificate to trust: install ca-certificates, or name a PEM file with --ca or SSL_CERT_FILE"
+    );
+    Ok(TlsConfig::builder()
+        .provider(TlsProvider::Rustls)
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .root_certs(RootCerts::Specific(Arc::new(roots)))
+        .build())
 }
 
 #[cfg(test)]

@@ -4,4 +4,3 @@
 
 pub mod http;
 pub mod rpc;
-pub mod tls;

@@ -1,7 +1,7 @@
 //! JSON-RPC over HTTP with retries for nodes that limit requests. Answers are bounded in size and
 //! time.
 
-use crate::{http, tls};
+use crate::http::{self, CONNECT_TIMEOUT};
 use anyhow::{Context, Result};
 use faultline_common::{clock, output::say};
 use faultline_net::{retry_after, unrequested_coding};
@@ -22,8 +22,7 @@ use ureq::{Agent, Timeout, config::Config, http::Uri};
 
 /// The largest blocks of mainnet are a tenth of this.
 const MAX_ANSWER_BYTES: u64 = 128 << 20;
-/// Separate limits: for a connection, and for the rest of an answer that has begun.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Limit for the rest of an answer that has begun.
 const BODY_TIMEOUT: Duration = Duration::from_secs(120);
 /// JSON-RPC codes of temporary refusals: two of providers for too many requests, node behind,
 /// internal error.
@@ -112,13 +111,15 @@ impl Rpc {
             .max_redirects(0)
             .http_status_as_error(false)
             .user_agent(concat!("faultline/", env!("CARGO_PKG_VERSION")));
-        let config = match http::is_loopback(&host) {
-            true => config.proxy(None),
-            false => config,
+        let config = if http::is_loopback(&host) {
+            config.proxy(None)
+        } else {
+            config
         };
-        let config = match url.starts_with("https:") {
-            true => config.tls_config(tls::client_config(ca_file)?).build(),
-            false => config.build(),
+        let config = if url.starts_with("https:") {
+            config.tls_config(http::tls_config(ca_file)?).build()
+        } else {
+            config.build()
         };
         Ok(Rpc {
             agent: http::agent(config),
@@ -165,8 +166,12 @@ impl Rpc {
                 Attempt::Retry(error, retry_after) => {
                     match pause(retry_after, self.backoff(tries - 1 - left)) {
                         Ok(pause) => {
-                            let took = clock::uptime().saturating_sub(begun);
-                            self.give_notice_of_pause(&error, pause, left, took);
+                            self.give_notice_of_pause(
+                                &error,
+                                pause,
+                                left,
+                                clock::uptime().saturating_sub(begun),
+                            );
                             if sleep_unless_stopped(pause, &mut stop) {
                                 return Err(error);
                             }
@@ -230,8 +235,11 @@ impl Rpc {
     }
 
     fn backoff(&self, tries_before: u32) -> Duration {
-        let factor = 2_u32.saturating_pow(tries_before);
-        MAX_WAIT.min(self.tries.first_wait.saturating_mul(factor))
+        MAX_WAIT.min(
+            self.tries
+                .first_wait
+                .saturating_mul(2_u32.saturating_pow(tries_before)),
+        )
     }
 
     fn give_notice(&self, words: &str) {
@@ -267,8 +275,7 @@ impl Rpc {
         let status = response.status().as_u16();
         let by_status = || failed(format!("the node answers with HTTP status {status}"));
         if matches!(status, 408 | 429 | 500..=599) {
-            let delay = retry_after(response.headers(), clock::now());
-            return Attempt::Retry(by_status(), delay);
+            return Attempt::Retry(by_status(), retry_after(response.headers(), clock::now()));
         }
         // ureq requests gzip, and removes Content-Encoding when it decodes.
         let coding = unrequested_coding(response.headers());

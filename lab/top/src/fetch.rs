@@ -3,7 +3,7 @@
 use crate::{address::Address, args::TopArgs};
 use anyhow::{Context, Result};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use faultline_client::{http, tls};
+use faultline_client::http;
 use faultline_common::clock;
 use faultline_net::unrequested_coding;
 use faultline_status::{Status, VERSION};
@@ -80,7 +80,7 @@ impl Client {
             .user_agent(concat!("faultline/", env!("CARGO_PKG_VERSION")));
         let config = match address.url.starts_with("https:") {
             true => config
-                .tls_config(tls::client_config(args.ca.as_deref())?)
+                .tls_config(http::tls_config(args.ca.as_deref())?)
                 .build(),
             false => config.build(),
         };
