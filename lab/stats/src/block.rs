@@ -57,8 +57,8 @@ impl Plan {
     }
 }
 
-/// A value with its confidence interval. The interval covers what this run would come to if it went
-/// on; it does not cover how runs differ.
+/// A value with its confidence interval. The interval covers the value of this run if it continued.
+/// It does not cover how runs differ.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
     pub value: f64,
@@ -110,11 +110,10 @@ pub fn share(values: &[Option<f64>], plan: &Plan) -> Option<Estimate> {
     if inside || estimate.value <= 0.0 || estimate.value >= 1.0 {
         return Some(estimate);
     }
-    let (value, method) = (estimate.value, Method::Score);
-    let (low, high) = (
-        score(value, estimate.low - value),
-        score(value, estimate.high - value),
-    );
+    let value = estimate.value;
+    let method = Method::Score;
+    let low = score(value, estimate.low - value);
+    let high = score(value, estimate.high - value);
     Some(Estimate {
         low,
         high,
@@ -141,8 +140,12 @@ fn mean_and_deviations(values: &[Option<f64>], plan: &Plan) -> Option<(f64, usiz
         .iter()
         .map(|v| v.filter(|v| v.is_finite()).map_or(0.0, |v| v - mean))
         .collect();
-    let weight = n as f64 / values.len() as f64;
-    let deviations = Deviations::of(&influence, weight, ROUNDING * mean.abs(), plan);
+    let deviations = Deviations::of(
+        &influence,
+        n as f64 / values.len() as f64,
+        ROUNDING * mean.abs(),
+        plan,
+    );
     Some((mean, n, deviations))
 }
 
@@ -183,7 +186,8 @@ pub fn ratio_of_means(
     } else {
         Reliability::of_ratio(a.reliable, b.reliable, [value, low, high], margin)
     };
-    let (n, n_eff) = (first.min(second), a.n_eff.min(b.n_eff));
+    let n = first.min(second);
+    let n_eff = a.n_eff.min(b.n_eff);
     Some(Estimate {
         value,
         low,
@@ -227,10 +231,11 @@ pub fn ratio_of_sums(
     if above.len() != below.len() {
         return None;
     }
-    let pair = |(a, b): (&Option<f64>, &Option<f64>)| {
-        Some(((*a)?, (*b)?)).filter(|(a, b)| a.is_finite() && b.is_finite())
-    };
-    let pairs: Vec<Option<(f64, f64)>> = above.iter().zip(below).map(pair).collect();
+    let pairs: Vec<Option<(f64, f64)>> = above
+        .iter()
+        .zip(below)
+        .map(|(a, b)| Some(((*a)?, (*b)?)).filter(|(a, b)| a.is_finite() && b.is_finite()))
+        .collect();
     let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().flatten().copied().unzip();
     let sum = total(&b);
     if a.len() < 2 || sum.is_nan() || sum <= 0.0 {
@@ -241,8 +246,12 @@ pub fn ratio_of_sums(
         .iter()
         .map(|p| p.map_or(0.0, |(a, b)| a - ratio * b))
         .collect();
-    let weight = sum / above.len() as f64;
-    let deviations = Deviations::of(&influence, weight, ROUNDING * largest(&a), plan);
+    let deviations = Deviations::of(
+        &influence,
+        sum / above.len() as f64,
+        ROUNDING * largest(&a),
+        plan,
+    );
     let estimate = deviations.interval(ratio, a.len(), plan);
     Some(if a.iter().any(|a| *a < 0.0) {
         estimate
@@ -269,7 +278,8 @@ pub fn quantile(values: &[Option<f64>], p: f64, plan: &Plan) -> Option<Estimate>
         })
         .collect();
     let deviations = Deviations::of(&influence, n as f64 / values.len() as f64, 0.0, plan);
-    let (low, high) = (score(p, deviations.low), score(p, deviations.high));
+    let low = score(p, deviations.low);
+    let high = score(p, deviations.high);
     let outside = low * (n as f64) < 1.0 || (1.0 - high) * (n as f64) < 1.0;
     let mut estimate = deviations.interval(value, n, plan);
     estimate.low = quantile_sorted(&sorted, low)?.min(value);
@@ -300,7 +310,8 @@ pub(crate) fn difference_of_quantiles(
         return None;
     }
     let [a, b] = &[reference, other].map(|series| ascending(series.to_vec()));
-    let (value_a, value_b) = (quantile_sorted(a, p)?, quantile_sorted(b, p)?);
+    let value_a = quantile_sorted(a, p)?;
+    let value_b = quantile_sorted(b, p)?;
     let below = [
         LowerShare::nearest(a, value_a, p),
         LowerShare::nearest(b, value_b, p),
@@ -327,16 +338,20 @@ pub(crate) fn difference_of_quantiles(
     // If both deviate in the same direction, both order statistics change by chance, which is no
     // error of the difference. That part follows straight lines.
     let (common, reach) = common(deviations_a, deviations_b);
-    let slope = |sorted: &[f64]| match reach > 0.0 {
-        true => (at(sorted, reach) - at(sorted, -reach)) / (2.0 * reach),
-        false => 0.0,
+    let slope = |sorted: &[f64]| {
+        if reach > 0.0 {
+            (at(sorted, reach) - at(sorted, -reach)) / (2.0 * reach)
+        } else {
+            0.0
+        }
     };
     let slope_difference = slope(b) - slope(a);
     let deviations = deviations_a.iter().zip(deviations_b).zip(&common);
-    let difference = |((da, db), both): ((&f64, &f64), &f64)| {
-        at(b, db - both) - at(a, da - both) + slope_difference * both
-    };
-    let differences = ascending(deviations.map(difference).collect());
+    let differences = ascending(
+        deviations
+            .map(|((da, db), both)| at(b, db - both) - at(a, da - both) + slope_difference * both)
+            .collect(),
+    );
     let value = value_b - value_a;
     let mut estimate = joint.spread.estimate(value, n, plan);
     let tail = (1.0 - plan.level) / 2.0;

@@ -61,12 +61,14 @@ pub fn bracket(replicates: &[Replicate]) -> Bracket {
         .iter()
         .filter(|row| row.passed > 0 && row.failed == 0 && row.unknown == 0);
     let failed = limits.iter().filter(|row| row.failed > 0);
-    let pairs = enough.clone().flat_map(|sufficient| {
-        failed
-            .clone()
-            .map(move |failed| (sufficient.limit, failed.limit))
-    });
-    let contradictions = pairs.filter(|(sufficient, failed)| sufficient < failed);
+    let contradictions = enough
+        .clone()
+        .flat_map(|sufficient| {
+            failed
+                .clone()
+                .map(move |failed| (sufficient.limit, failed.limit))
+        })
+        .filter(|(sufficient, failed)| sufficient < failed);
     Bracket {
         enough: enough.clone().map(|row| row.limit).min(),
         failed: failed.clone().map(|row| row.limit).max(),

@@ -43,9 +43,10 @@ pub fn outliers_of_arm(arm: &[f64], all: &[f64]) -> Vec<usize> {
     let found = indices_where(arm, |value| {
         is_outlier(value, all) && is_distant(value, middle)
     });
-    match 2 * found.len() < arm.len() {
-        true => found,
-        false => Vec::new(),
+    if 2 * found.len() < arm.len() {
+        found
+    } else {
+        Vec::new()
     }
 }
 
@@ -67,9 +68,12 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 fn indices_where(values: &[f64], matches: impl Fn(f64) -> bool) -> Vec<usize> {
-    let indexed = values.iter().enumerate();
-    let matching = indexed.filter(|(_, value)| matches(**value));
-    matching.map(|(index, _)| index).collect()
+    values
+        .iter()
+        .enumerate()
+        .filter(|(_, value)| matches(**value))
+        .map(|(index, _)| index)
+        .collect()
 }
 
 /// Whether `hits` of this version (`2.1.14`, `4.0.0-beta.1`) are counted as before 4.4; `None` if

@@ -55,10 +55,11 @@ impl Detector {
             .map(|runs| total(runs) / runs.len() as f64)
             .collect();
         let freedom = counts.iter().sum::<usize>() - counts.len();
-        let squares = |(runs, mean): (&&[f64], &f64)| {
-            runs.iter().map(|value| (value - mean).powi(2)).sum::<f64>()
-        };
-        let within: f64 = newest.iter().zip(&means).map(squares).sum();
+        let within: f64 = newest
+            .iter()
+            .zip(&means)
+            .map(|(runs, mean)| runs.iter().map(|value| (value - mean).powi(2)).sum::<f64>())
+            .sum();
         if freedom == 0 || within <= 0.0 {
             return Vec::new();
         }
@@ -124,9 +125,12 @@ impl Costs {
             sums: vec![0.0],
             squares: vec![0.0],
         };
-        let (mut weight, mut sum, mut square) = (0.0, 0.0, 0.0);
+        let mut weight = 0.0;
+        let mut sum = 0.0;
+        let mut square = 0.0;
         for (mean, runs) in means.iter().zip(counts) {
-            let (deviation, runs) = (mean - middle, *runs as f64);
+            let deviation = mean - middle;
+            let runs = *runs as f64;
             weight += runs;
             sum += runs * deviation;
             square += runs * deviation * deviation;
@@ -169,12 +173,13 @@ impl Costs {
         let whole = best[n];
         let mut largest = 0.0_f64;
         for changes in 1..=MAX_CHANGES.min(n / MIN_SEGMENT - 1) {
-            let with = |to: usize| {
-                let from = MIN_SEGMENT..=to.saturating_sub(MIN_SEGMENT);
-                from.map(|from| best[from] + self.cost(from, to))
-                    .fold(f64::INFINITY, f64::min)
-            };
-            let next: Vec<f64> = (0..=n).map(with).collect();
+            let next: Vec<f64> = (0..=n)
+                .map(|to| {
+                    let from = MIN_SEGMENT..=to.saturating_sub(MIN_SEGMENT);
+                    from.map(|from| best[from] + self.cost(from, to))
+                        .fold(f64::INFINITY, f64::min)
+                })
+                .collect();
             best = next;
             largest = largest.max((whole - best[n]) / changes as f64);
         }

@@ -15,10 +15,12 @@ pub fn pearson(a: &[Option<f64>], b: &[Option<f64>]) -> Option<f64> {
     if a.len() < 2 || is_constant(&a) || is_constant(&b) {
         return None;
     }
-    let (mean_a, mean_b) = (total(&a) / n, total(&b) / n);
+    let mean_a = total(&a) / n;
+    let mean_b = total(&b) / n;
     let (mut aa, mut bb, mut ab, mut rest_a, mut rest_b) = (0.0, 0.0, 0.0, 0.0, 0.0);
     for (a, b) in a.iter().zip(&b) {
-        let (a, b) = (a - mean_a, b - mean_b);
+        let a = a - mean_a;
+        let b = b - mean_b;
         aa += a * a;
         bb += b * b;
         ab += a * b;

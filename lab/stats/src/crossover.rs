@@ -109,14 +109,15 @@ impl Crossover {
 
 fn of_halves(sizes: &[f64], found: &[HalfMeans]) -> Vec<Crossing> {
     let halves = found.first().map_or(0, |of_size| of_size.means.len());
-    let one = |half: usize| {
-        let means: Vec<f64> = found
-            .iter()
-            .filter_map(|of_size| of_size.means.get(half).copied())
-            .collect();
-        crossing(sizes, &means)
-    };
-    (0..halves).map(one).collect()
+    (0..halves)
+        .map(|half| {
+            let means: Vec<f64> = found
+                .iter()
+                .filter_map(|of_size| of_size.means.get(half).copied())
+                .collect();
+            crossing(sizes, &means)
+        })
+        .collect()
 }
 
 /// The `p`-quantile of the sizes, with halves without a size at the ends; `None` if it is such a
@@ -137,14 +138,16 @@ fn whole_rounds(sizes: usize, differences: &[Vec<Option<f64>>]) -> Vec<Vec<f64>>
     let mut rounds = vec![Vec::new(); sizes];
     let most = differences.iter().map(Vec::len).max().unwrap_or(0);
     for round in 0..most {
-        let at = |series: &Vec<Option<f64>>| {
-            series
-                .get(round)
-                .copied()
-                .flatten()
-                .filter(|value| value.is_finite())
-        };
-        let values: Option<Vec<f64>> = differences.iter().map(at).collect();
+        let values: Option<Vec<f64>> = differences
+            .iter()
+            .map(|series| {
+                series
+                    .get(round)
+                    .copied()
+                    .flatten()
+                    .filter(|value| value.is_finite())
+            })
+            .collect();
         for (series, value) in rounds.iter_mut().zip(values.into_iter().flatten()) {
             series.push(value);
         }
@@ -163,8 +166,8 @@ fn crossing(sizes: &[f64], differences: &[f64]) -> Crossing {
         .filter(|next| (differences[next - 1] > 0.0) != (differences[*next] > 0.0));
     match (changes.next(), changes.next()) {
         (Some(next), None) if differences[next - 1] > 0.0 => {
-            let (before, after) = (differences[next - 1], differences[next]);
-            let share = before / (before - after);
+            let before = differences[next - 1];
+            let share = before / (before - differences[next]);
             Crossing::At(sizes[next - 1] + share * (sizes[next] - sizes[next - 1]))
         }
         _ => Crossing::Unclear,

@@ -26,7 +26,8 @@ pub fn t_quantile(p: f64, freedom: f64) -> Option<f64> {
     if !(0.5..1.0).contains(&p) {
         return None;
     }
-    let (mut low, mut high) = (0.0_f64, 1.0_f64);
+    let mut low = 0.0_f64;
+    let mut high = 1.0_f64;
     while t.sf(high) > 1.0 - p && high < 1e12 {
         high *= 2.0;
     }

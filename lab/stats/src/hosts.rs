@@ -11,8 +11,11 @@ use crate::{
 /// If all are equal, there is no interval or test.
 /// A block is (reference, other); it is ignored if a value is not finite.
 pub fn compare(blocks: &[(f64, f64)], margin: f64) -> Comparison {
-    let is_finite = |(a, b): &&(f64, f64)| a.is_finite() && b.is_finite();
-    let blocks: Vec<(f64, f64)> = blocks.iter().filter(is_finite).copied().collect();
+    let blocks: Vec<(f64, f64)> = blocks
+        .iter()
+        .filter(|(a, b)| a.is_finite() && b.is_finite())
+        .copied()
+        .collect();
     let (a, b): (Vec<f64>, Vec<f64>) = blocks.iter().copied().unzip();
     let differences: Vec<f64> = blocks.iter().map(|(a, b)| b - a).collect();
     let ratios = log_ratios(&blocks);
@@ -85,6 +88,7 @@ fn log_ratios(blocks: &[(f64, f64)]) -> Option<Vec<f64>> {
 
 /// `None` if a value is not positive and finite.
 fn logarithms(values: impl Iterator<Item = f64>) -> Option<Vec<f64>> {
-    let logarithm = |value: f64| (value > 0.0 && value.is_finite()).then(|| value.ln());
-    values.map(logarithm).collect()
+    values
+        .map(|value| (value > 0.0 && value.is_finite()).then(|| value.ln()))
+        .collect()
 }

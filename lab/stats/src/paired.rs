@@ -93,10 +93,8 @@ pub fn over_pairs_of_amounts(values: &[f64], level: f64) -> Option<Interval> {
     if interval.low >= 0.0 || interval.value <= 0.0 || values.iter().any(|value| *value < 0.0) {
         return Some(interval);
     }
-    let (below, above) = (
-        interval.value - interval.low,
-        interval.high - interval.value,
-    );
+    let below = interval.value - interval.low;
+    let above = interval.high - interval.value;
     let (low, high) = amount_ends(interval.value, below, above);
     Some(Interval {
         low,
@@ -173,8 +171,12 @@ impl Pairs {
 
     /// `None` with fewer than two slots.
     pub fn means(&self, plan: &Plan) -> Option<Means> {
-        let both = self.reference.iter().zip(&self.other);
-        let differences: Vec<f64> = both.map(|(a, b)| b - a).collect();
+        let differences: Vec<f64> = self
+            .reference
+            .iter()
+            .zip(&self.other)
+            .map(|(a, b)| b - a)
+            .collect();
         let block = block::block_length([differences.as_slice()]);
         let halves = Halves::new(differences.len(), block, plan);
         // A common drift changes the difference, but not the difference relative to both.
@@ -193,12 +195,15 @@ impl Pairs {
     /// the interval of the difference contains 0.
     fn ratio(&self, halves: &Halves, found: &HalfMeans, plan: &Plan) -> Option<Interval> {
         let mean = total(&self.reference) / self.reference.len() as f64;
-        let of_half = |(reference, difference): (f64, &f64)| {
-            let reference = mean + found.stretch * (reference - mean);
-            (reference > 0.0).then(|| 1.0 + difference / reference)
-        };
-        let references = halves.means(&self.reference).into_iter();
-        let ratios: Option<Vec<f64>> = references.zip(&found.means).map(of_half).collect();
+        let ratios: Option<Vec<f64>> = halves
+            .means(&self.reference)
+            .into_iter()
+            .zip(&found.means)
+            .map(|(reference, difference)| {
+                let reference = mean + found.stretch * (reference - mean);
+                (reference > 0.0).then(|| 1.0 + difference / reference)
+            })
+            .collect();
         let (low, high) = block::ends(&ratios?, (1.0 - plan.level) / 2.0);
         Some(Interval {
             value: 1.0 + found.estimate.value / mean,

@@ -34,10 +34,9 @@ pub fn rates(readings: &[Reading], max_step: f64) -> Rates {
             rates.per_second.push(None);
             continue;
         };
-        let before = last
+        let rate = last
             .replace((reading.at, total, reading.epoch))
-            .filter(|(_, _, epoch)| *epoch == reading.epoch);
-        let rate = before
+            .filter(|(_, _, epoch)| *epoch == reading.epoch)
             .and_then(|(at, previous, _)| rates.step(reading.at - at, total - previous, max_step));
         rates.per_second.push(rate);
     }

@@ -4,8 +4,10 @@ pub fn moving_average(values: &[Option<f64>], size: usize) -> Vec<Option<f64>> {
     let finite = |value: &Option<f64>| value.filter(|v| v.is_finite());
     // Cumulative sums of the distances from the first value: small sums lose fewer digits.
     let origin = values.iter().find_map(finite).unwrap_or(0.0);
-    let (mut sums, mut counts) = (vec![0.0], vec![0_u32]);
-    let (mut sum, mut n) = (0.0, 0);
+    let mut sums = vec![0.0];
+    let mut counts = vec![0_u32];
+    let mut sum = 0.0;
+    let mut n = 0;
     for value in values.iter().map(finite) {
         if let Some(value) = value {
             sum += value - origin;
@@ -15,12 +17,15 @@ pub fn moving_average(values: &[Option<f64>], size: usize) -> Vec<Option<f64>> {
         counts.push(n);
     }
     let after = size.saturating_sub(1) / 2;
-    let mean = |(i, value): (usize, &Option<f64>)| {
-        finite(value).filter(|_| size > 0)?;
-        let from = i.saturating_sub(size - 1 - after);
-        let to = i.saturating_add(after + 1).min(values.len());
-        let n = counts[to] - counts[from];
-        (n > 0).then(|| origin + (sums[to] - sums[from]) / f64::from(n))
-    };
-    values.iter().enumerate().map(mean).collect()
+    values
+        .iter()
+        .enumerate()
+        .map(|(i, value)| {
+            finite(value).filter(|_| size > 0)?;
+            let from = i.saturating_sub(size - 1 - after);
+            let to = i.saturating_add(after + 1).min(values.len());
+            let n = counts[to] - counts[from];
+            (n > 0).then(|| origin + (sums[to] - sums[from]) / f64::from(n))
+        })
+        .collect()
 }

@@ -6,13 +6,10 @@
 //! (Kontsevich and Tyler 1999; of the threshold alone: Prins 2013). Both ends of a narrow interval
 //! are tried again before it is reported.
 
-mod confirm;
 mod grid;
 
-pub use confirm::EndTrials;
-
-use confirm::Confirmation;
 use grid::Grid;
+use serde::{Deserialize, Serialize};
 
 /// Factor from trial to trial until the first one fails.
 const DESCENT_FACTOR: f64 = 0.92;
@@ -168,7 +165,9 @@ impl Staircase {
 
     /// The interval if it is narrow enough. Its ends may not have been tried again.
     pub fn narrow_interval(&self) -> Option<Interval> {
-        if self.is_descending() || self.grid.above(self.config.from.ln()) > INTERVAL_LEVEL {
+        if self.is_descending()
+            || self.grid.probability_above(self.config.from.ln()) > INTERVAL_LEVEL
+        {
             return None;
         }
         let interval = self.interval();
@@ -180,7 +179,7 @@ impl Staircase {
 
     /// Probability that the slope is too flat for a reliable interval.
     pub fn noise(&self) -> f64 {
-        self.grid.flatter_than(MAX_RELIABLE_SLOPE)
+        self.grid.probability_flatter_than(MAX_RELIABLE_SLOPE)
     }
 
     pub fn trials(&self) -> usize {
@@ -189,7 +188,7 @@ impl Staircase {
 
     /// Results at the ends of the newest interval; `None` if none was tried.
     pub fn confirmed(&self) -> Option<EndTrials> {
-        self.confirmation.confirmed()
+        self.confirmation.newest
     }
 
     fn is_descending(&self) -> bool {
@@ -204,7 +203,8 @@ impl Staircase {
         if let Some((h, high)) = self.confirmation.next() {
             return Next::Confirm { h, high };
         }
-        let (from, lowest) = (self.config.from, self.lowest().unwrap_or(0.0));
+        let from = self.config.from;
+        let lowest = self.lowest().unwrap_or(0.0);
         if lowest > from {
             return Next::Over(Outcome::AboveStart);
         }
@@ -217,7 +217,7 @@ impl Staircase {
                 Some(_) => Next::Try((self.last * DESCENT_FACTOR).max(lowest)),
             };
         }
-        if self.grid.above(from.ln()) > INTERVAL_LEVEL {
+        if self.grid.probability_above(from.ln()) > INTERVAL_LEVEL {
             return Next::Over(Outcome::AboveStart);
         }
         if let Some(interval) = self.narrow_interval() {
@@ -236,7 +236,112 @@ impl Staircase {
             .map_or(from, |sufficient| sufficient * LOWEST_TRIAL_SHARE)
             .max(lowest)
             .min(from);
-        Next::Try(self.grid.best(low.ln(), from.ln()).exp().max(lowest))
+        Next::Try(
+            self.grid
+                .most_informative_trial(low.ln(), from.ln())
+                .exp()
+                .max(lowest),
+        )
+    }
+}
+
+const TRIALS_PER_END: u32 = 3;
+/// If these trials contradict an interval, the search continues, once.
+const MAX_ROUNDS: u32 = 2;
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndTrials<Value = f64> {
+    pub high: Value,
+    pub low: Value,
+    pub high_kept_up: u32,
+    pub high_failed: u32,
+    pub low_kept_up: u32,
+    pub low_failed: u32,
+}
+
+/// Tries both ends of an interval again, three times each. Results that contradict the interval
+/// still update the posterior.
+#[derive(Debug, Clone, Default)]
+struct Confirmation {
+    rounds: u32,
+    newest: Option<EndTrials>,
+}
+
+impl Confirmation {
+    /// Does nothing if an interval was confirmed, or if no round is left.
+    fn begin(&mut self, interval: &Interval) {
+        if self.rounds < MAX_ROUNDS && !self.agrees() {
+            self.rounds += 1;
+            self.newest = Some(EndTrials {
+                high: interval.high,
+                low: interval.low,
+                ..EndTrials::default()
+            });
+        }
+    }
+
+    /// Discards an interval that is all below a new floor, without counting a round.
+    fn raise_floor(&mut self, floor: f64) {
+        if self.newest.is_some_and(|newest| newest.high <= floor) {
+            self.newest = None;
+            self.rounds = self.rounds.saturating_sub(1);
+        }
+    }
+
+    /// The next value, and whether it is the upper end.
+    fn next(&self) -> Option<(f64, bool)> {
+        let newest = self.newest.as_ref()?;
+        let high = newest.high_kept_up + newest.high_failed;
+        let low = newest.low_kept_up + newest.low_failed;
+        match high <= low {
+            true if high < TRIALS_PER_END => Some((newest.high, true)),
+            false if low < TRIALS_PER_END => Some((newest.low, false)),
+            _ => None,
+        }
+    }
+
+    fn take(&mut self, high: bool, passed: bool) {
+        let Some(newest) = &mut self.newest else {
+            return;
+        };
+        let count = match (high, passed) {
+            (true, true) => &mut newest.high_kept_up,
+            (true, false) => &mut newest.high_failed,
+            (false, true) => &mut newest.low_kept_up,
+            (false, false) => &mut newest.low_failed,
+        };
+        *count += 1;
+    }
+
+    fn agrees(&self) -> bool {
+        self.newest.is_some_and(|newest| newest.agrees())
+    }
+}
+
+impl EndTrials {
+    pub fn at<Value>(&self, tried: impl Fn(f64) -> Value) -> EndTrials<Value> {
+        let EndTrials {
+            high,
+            low,
+            high_kept_up,
+            high_failed,
+            low_kept_up,
+            low_failed,
+        } = *self;
+        EndTrials {
+            high: tried(high),
+            low: tried(low),
+            high_kept_up,
+            high_failed,
+            low_kept_up,
+            low_failed,
+        }
+    }
+}
+
+impl<Value> EndTrials<Value> {
+    pub fn agrees(&self) -> bool {
+        self.high_kept_up > self.high_failed && self.low_failed > self.low_kept_up
     }
 }
 

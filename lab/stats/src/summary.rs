@@ -1,9 +1,8 @@
-/// A series in a few numbers. Without values, all but the counts is `None`.
+/// Without values, the counts and the sum are 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Summary {
     pub n: usize,
     pub missing: usize,
-    /// 0 without values.
     pub sum: f64,
     pub min: Option<f64>,
     pub max: Option<f64>,
@@ -128,7 +127,8 @@ pub(crate) fn finite_values(values: &[Option<f64>]) -> Vec<f64> {
 
 /// A compensated sum: its error does not grow with the number of values (Neumaier 1974).
 pub(crate) fn total(values: &[f64]) -> f64 {
-    let (mut sum, mut compensation) = (0.0_f64, 0.0_f64);
+    let mut sum = 0.0_f64;
+    let mut compensation = 0.0_f64;
     for value in values {
         let next = sum + value;
         compensation += if sum.abs() >= value.abs() {

@@ -19,9 +19,10 @@ pub fn mann_whitney_p(reference: &[f64], other: &[f64]) -> Option<f64> {
     let all: Vec<f64> = other.iter().chain(reference).copied().collect();
     let ranks = ranks(&all);
     let rank_sum: f64 = ranks.iter().take(m).sum();
-    Some(match all.len() <= MAX_EXACT_RUNS {
-        true => exact_p(&ranks, m, rank_sum),
-        false => normal_p(&ranks, m, rank_sum),
+    Some(if all.len() <= MAX_EXACT_RUNS {
+        exact_p(&ranks, m, rank_sum)
+    } else {
+        normal_p(&ranks, m, rank_sum)
     })
 }
 
@@ -92,16 +93,16 @@ pub fn cliffs_delta(reference: &[f64], other: &[f64]) -> Option<f64> {
 /// 1963). The interval inverts the rank test without ties. Its level is the smallest possible one
 /// not below `level`, or else that of all differences. `None` if an arm has no run.
 pub fn hodges_lehmann(reference: &[f64], other: &[f64], level: f64) -> Option<Interval> {
-    let differences = reference
-        .iter()
-        .flat_map(|a| other.iter().map(move |b| b - a));
-    let differences = ascending(differences.collect());
+    let differences = ascending(
+        reference
+            .iter()
+            .flat_map(|a| other.iter().map(move |b| b - a))
+            .collect(),
+    );
     let value = quantile_sorted(&differences, 0.5)?;
     let (skip, level) = differences_outside(reference.len(), other.len(), 1.0 - level);
-    let (low, high) = (
-        *differences.get(skip)?,
-        *differences.get(differences.len() - 1 - skip)?,
-    );
+    let low = *differences.get(skip)?;
+    let high = *differences.get(differences.len() - 1 - skip)?;
     Some(Interval {
         value,
         low,
@@ -115,7 +116,8 @@ pub fn hodges_lehmann(reference: &[f64], other: &[f64], level: f64) -> Option<In
 fn differences_outside(n: usize, m: usize, alpha: f64) -> (usize, f64) {
     let below = |count: usize, tail: f64| (count, 1.0 - 2.0 * tail);
     if n + m > MAX_EXACT_RUNS {
-        let (n, m) = (n as f64, m as f64);
+        let n = n as f64;
+        let m = m as f64;
         let reach = normal_quantile(1.0 - alpha / 2.0) * (n * m * (n + m + 1.0) / 12.0).sqrt();
         return (
             (n * m / 2.0 - reach - 0.5).max(0.0).floor() as usize,

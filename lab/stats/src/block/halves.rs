@@ -77,13 +77,15 @@ impl Halves {
                 .map(|(sums, bits)| sums[usize::from(*bits)])
                 .sum()
         };
-        let mean = |half: &[u8; MAX_BLOCKS / 8]| add(&sums, half) / add(&lengths, half);
-        self.selections.iter().map(mean).collect()
+        self.selections
+            .iter()
+            .map(|half| add(&sums, half) / add(&lengths, half))
+            .collect()
     }
 
     fn sums(&self, series: &[f64]) -> Vec<f64> {
-        let blocks = self.bounds.windows(2);
-        blocks
+        self.bounds
+            .windows(2)
             .map(|bounds| series[bounds[0]..bounds[1]].iter().sum())
             .collect()
     }
@@ -91,15 +93,17 @@ impl Halves {
 
 /// For each eight values, the sum of every subset, by its bits.
 fn subset_sums(values: &[f64]) -> Vec<[f64; 256]> {
-    let of_group = |group: &[f64]| {
-        let mut sums = [0.0; 256];
-        for bits in 1..256_usize {
-            let rest = sums[bits & (bits - 1)];
-            sums[bits] = rest + group.get(bits.trailing_zeros() as usize).unwrap_or(&0.0);
-        }
-        sums
-    };
-    values.chunks(8).map(of_group).collect()
+    values
+        .chunks(8)
+        .map(|group| {
+            let mut sums = [0.0; 256];
+            for bits in 1..256_usize {
+                sums[bits] = sums[bits & (bits - 1)]
+                    + group.get(bits.trailing_zeros() as usize).unwrap_or(&0.0);
+            }
+            sums
+        })
+        .collect()
 }
 
 pub struct HalfMeans {
@@ -115,13 +119,16 @@ pub struct HalfMeans {
 /// Samples per block for these series, which were measured at the same moments: 1.5 times the best
 /// length for a variance. Fewer blocks do not weaken this test.
 pub fn block_length<'a>(series: impl IntoIterator<Item = &'a [f64]>) -> usize {
-    let one = |series: &[f64]| {
-        let longer = 1.5 * dependence(&deviations(series).1).block;
-        (longer as usize)
-            .max(series.len().div_ceil(MAX_BLOCKS))
-            .max(1)
-    };
-    series.into_iter().map(one).max().unwrap_or(1)
+    series
+        .into_iter()
+        .map(|series| {
+            let longer = 1.5 * dependence(&deviations(series).1).block;
+            (longer as usize)
+                .max(series.len().div_ceil(MAX_BLOCKS))
+                .max(1)
+        })
+        .max()
+        .unwrap_or(1)
 }
 
 /// The mean, the deviations divided by the largest, and the largest. Squares then neither overflow
@@ -229,13 +236,18 @@ pub fn drift(series: &[f64]) -> Option<f64> {
         PARTS
     };
     let part = deviations.len().div_ceil(parts).max(1);
-    let within = deviations.chunks(part).flat_map(|part| {
-        let mean = part.iter().sum::<f64>() / part.len() as f64;
-        part.iter().map(move |value| value - mean)
-    });
-    let dependence = dependence(&within.collect::<Vec<f64>>());
+    let dependence = dependence(
+        &deviations
+            .chunks(part)
+            .flat_map(|part| {
+                let mean = part.iter().sum::<f64>() / part.len() as f64;
+                part.iter().map(move |value| value - mean)
+            })
+            .collect::<Vec<f64>>(),
+    );
     let n = deviations.len();
-    let (mut sum, mut weighted_sum) = (0.0, 0.0);
+    let mut sum = 0.0;
+    let mut weighted_sum = 0.0;
     for (value, index) in deviations.iter().zip(1..n) {
         sum += value;
         weighted_sum += sum * sum / (index * (n - index)) as f64;

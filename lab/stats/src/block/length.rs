@@ -17,7 +17,8 @@ pub struct Dependence {
 /// same.
 pub fn dependence(series: &[f64]) -> Dependence {
     let first = at_one_scale(series);
-    let (mut found, mut scale) = (first, 1.0);
+    let mut found = first;
+    let mut scale = 1.0;
     let mut coarse = Vec::new();
     while found.beyond && series.len().max(1) as f64 / (2.0 * scale) >= MIN_COARSE_LENGTH as f64 {
         let finer: &[f64] = if scale > 1.0 { &coarse } else { series };
@@ -64,7 +65,8 @@ fn at_one_scale(series: &[f64]) -> Dependence {
     for lag in lags.len()..=window {
         lags.push(covariance(series, lag));
     }
-    let (mut long_run, mut slope) = (variance, 0.0);
+    let mut long_run = variance;
+    let mut slope = 0.0;
     for (lag, covariance) in lags.iter().enumerate().take(window + 1).skip(1) {
         let share = lag as f64 / window as f64;
         let weight = if share <= 0.5 {
@@ -88,9 +90,11 @@ fn at_one_scale(series: &[f64]) -> Dependence {
 }
 
 fn covariance(series: &[f64], lag: usize) -> f64 {
-    let (a, b) = (&series[..series.len() - lag], &series[lag..]);
+    let a = &series[..series.len() - lag];
+    let b = &series[lag..];
     let mut sums = [0.0; 8];
-    let (ca, cb) = (a.chunks_exact(8), b.chunks_exact(8));
+    let ca = a.chunks_exact(8);
+    let cb = b.chunks_exact(8);
     let rest: f64 = ca
         .remainder()
         .iter()

@@ -80,7 +80,8 @@ impl Deviations {
     fn resample(&mut self, influence: &[f64], plan: &Plan) {
         let spread = &mut self.spread;
         let sums = block_sums(influence, spread.block);
-        let (blocks, block) = (spread.n / spread.block, spread.block as f64);
+        let blocks = spread.n / spread.block;
+        let block = spread.block as f64;
         let tail = (1.0 - plan.level) / 2.0;
         self.moments = moments(&sums);
         spread.rare = participation(blocks, self.moments, 0.0) < MIN_CONTRIBUTING_BLOCKS;
@@ -195,7 +196,8 @@ impl JointDeviations {
             .zip(series[0])
             .map(|(b, a)| b - a)
             .collect();
-        let (n, dependence) = (difference.len(), dependence(&difference));
+        let n = difference.len();
+        let dependence = dependence(&difference);
         let block = block_length(&dependence, n)
             .max(min_block)
             .min((n / 2).max(1));
@@ -250,16 +252,17 @@ fn block_sums(series: &[f64], block: usize) -> Vec<f64> {
         running.push(sum);
     }
     let block_starts = 1_usize << n.clamp(1, MAX_BLOCK_STARTS).ilog2();
-    let one = |index: usize| {
-        let from = index * n / block_starts;
-        let to = from + block;
-        if to <= n {
-            running[to] - running[from]
-        } else {
-            sum - running[from] + running[to - n]
-        }
-    };
-    let mut sums: Vec<f64> = (0..block_starts).map(one).collect();
+    let mut sums: Vec<f64> = (0..block_starts)
+        .map(|index| {
+            let from = index * n / block_starts;
+            let to = from + block;
+            if to <= n {
+                running[to] - running[from]
+            } else {
+                sum - running[from] + running[to - n]
+            }
+        })
+        .collect();
     let mean = sums.iter().sum::<f64>() / block_starts as f64;
     sums.iter_mut().for_each(|s| *s -= mean);
     sums
@@ -272,10 +275,12 @@ fn draw(sums: &[f64], blocks: usize, plan: &Plan) -> (Vec<f64>, Vec<f64>) {
     let shift = 16 - sums.len().trailing_zeros().min(16);
     let resamples = plan.resamples.max(1000);
     let size = blocks as f64;
-    let (mut means, mut t_values) = (Vec::with_capacity(resamples), Vec::with_capacity(resamples));
+    let mut means = Vec::with_capacity(resamples);
+    let mut t_values = Vec::with_capacity(resamples);
     for _ in 0..resamples {
         // Four independent sums do not wait for one another.
-        let (mut sum, mut squares) = ([0.0; 4], [0.0; 4]);
+        let mut sum = [0.0; 4];
+        let mut squares = [0.0; 4];
         let mut remaining = blocks;
         while remaining > 0 {
             let bits = random.u64(..);

@@ -23,8 +23,9 @@ const ENTROPY_STEPS: usize = 2048;
 /// For each slope: the probability that a trial so many rows below the threshold fails, from
 /// `-ROWS` on.
 static FAILURE_TABLE: LazyLock<Vec<[f64; SLOPES.len()]>> = LazyLock::new(|| {
-    let of = |row: usize| SLOPES.map(|slope| logistic((row as f64 - ROWS as f64) * STEP / slope));
-    (0..=2 * ROWS).map(of).collect()
+    (0..=2 * ROWS)
+        .map(|row| SLOPES.map(|slope| logistic((row as f64 - ROWS as f64) * STEP / slope)))
+        .collect()
 });
 
 static ENTROPY: LazyLock<Vec<f64>> = LazyLock::new(|| {
@@ -96,11 +97,11 @@ impl Grid {
     }
 
     pub fn quantile_above(&self, value: f64, share: f64) -> f64 {
-        let above = self.above(value);
+        let above = self.probability_above(value);
         self.quantile(1.0 - above + above * share)
     }
 
-    pub fn above(&self, value: f64) -> f64 {
+    pub fn probability_above(&self, value: f64) -> f64 {
         self.rows
             .iter()
             .enumerate()
@@ -109,21 +110,26 @@ impl Grid {
             .sum()
     }
 
-    pub fn flatter_than(&self, slope: f64) -> f64 {
-        let flat = |weights: &[f64; CELLS]| {
-            weights
-                .chunks_exact(LAPSES.len())
-                .zip(SLOPES)
-                .filter(|(_, one)| *one > slope)
-                .flat_map(|(cells, _)| cells)
-                .sum::<f64>()
-        };
-        self.weights.iter().map(flat).sum()
+    pub fn probability_flatter_than(&self, slope: f64) -> f64 {
+        self.weights
+            .iter()
+            .map(|weights| {
+                weights
+                    .chunks_exact(LAPSES.len())
+                    .zip(SLOPES)
+                    .filter(|(_, one)| *one > slope)
+                    .flat_map(|(cells, _)| cells)
+                    .sum::<f64>()
+            })
+            .sum()
     }
 
-    pub fn best(&self, low: f64, high: f64) -> f64 {
-        let all = self.weights.iter().zip(&self.rows).enumerate();
-        let likely: Vec<LikelyThreshold> = all
+    pub fn most_informative_trial(&self, low: f64, high: f64) -> f64 {
+        let likely: Vec<LikelyThreshold> = self
+            .weights
+            .iter()
+            .zip(&self.rows)
+            .enumerate()
             .filter(|(_, (_, weight))| **weight > MIN_WEIGHT)
             .map(|(row, (weights, weight))| LikelyThreshold {
                 row,
@@ -136,10 +142,8 @@ impl Grid {
         };
         // Rounding must not lose the ends.
         let row = |value: f64| ((value - self.first) / STEP).clamp(0.0, (ROWS - 1) as f64);
-        let (low, high) = (
-            (row(low) - 1e-6).ceil() as usize,
-            (row(high) + 1e-6).floor() as usize,
-        );
+        let low = (row(low) - 1e-6).ceil() as usize;
+        let high = (row(high) + 1e-6).floor() as usize;
         // The result of a trial far from every likely threshold is known beforehand.
         let (low, high) = (low.max(first.row).min(high), high.min(last.row).max(low));
         let best = |rows: &mut dyn Iterator<Item = usize>| {
@@ -148,25 +152,24 @@ impl Grid {
                 .map_or(high, |(_, row)| row)
         };
         let coarse_best = best(&mut (low..=high).rev().step_by(COARSE_STEP));
-        let (from, to) = (
-            coarse_best.saturating_sub(COARSE_STEP - 1).max(low),
-            (coarse_best + COARSE_STEP - 1).min(high),
-        );
+        let from = coarse_best.saturating_sub(COARSE_STEP - 1).max(low);
+        let to = (coarse_best + COARSE_STEP - 1).min(high);
         self.threshold(best(&mut (from..=to)))
     }
 }
 
 /// Expected information about the threshold from a trial at this row, in nats: the entropy of the
 /// result minus its mean entropy if the threshold is known (Prins 2013).
-fn expected_information(likely: &[LikelyThreshold], value: usize) -> f64 {
-    let (mut fails, mut conditional_entropy) = (0.0, 0.0);
+fn expected_information(likely: &[LikelyThreshold], trial_row: usize) -> f64 {
+    let mut fails = 0.0;
+    let mut conditional_entropy = 0.0;
     for LikelyThreshold {
         row,
         weight,
         slopes,
     } in likely
     {
-        let Some(failure_without_lapse) = FAILURE_TABLE.get(row + ROWS - value) else {
+        let Some(failure_without_lapse) = FAILURE_TABLE.get(row + ROWS - trial_row) else {
             continue;
         };
         let joint: f64 = slopes
