@@ -6,7 +6,6 @@ use faultline_text::number as grouped;
 
 pub const GIB: f64 = 1_073_741_824.0;
 
-/// Bytes in GiB.
 pub fn gib(bytes: f64) -> f64 {
     bytes / GIB
 }
@@ -54,7 +53,6 @@ pub fn estimate_or(of: Option<[f64; 3]>, decimals: u8, why: &str) -> Cell {
     of.map_or_else(|| missing(why), |of| estimate(of, decimals))
 }
 
-/// A text that is never missing.
 pub fn words(text: &str) -> Cell {
     Cell::Text(text.to_owned())
 }
@@ -93,11 +91,14 @@ pub fn table(id: &str, title: &str, columns: &[impl Copy + Into<Column>], note: 
 /// Drops columns in which every cell is missing. The note names them, and the reasons.
 pub fn without_missing(mut table: Table) -> Table {
     let why = |index: usize| -> Option<String> {
-        let of_row = |row: &Vec<Cell>| match row.get(index) {
-            Some(Cell::Missing(why)) => Some(why.clone()),
-            _ => None,
-        };
-        let mut all: Vec<String> = table.rows.iter().map(of_row).collect::<Option<_>>()?;
+        let mut all: Vec<String> = table
+            .rows
+            .iter()
+            .map(|row| match row.get(index) {
+                Some(Cell::Missing(why)) => Some(why.clone()),
+                _ => None,
+            })
+            .collect::<Option<_>>()?;
         all.sort();
         all.dedup();
         (!all.is_empty()).then(|| all.join("; "))
@@ -105,9 +106,11 @@ pub fn without_missing(mut table: Table) -> Table {
     let reasons: Vec<Option<String>> = (0..table.columns.len())
         .map(|index| why(index).filter(|_| index > 0))
         .collect();
-    let left_out = table.columns.iter().zip(&reasons);
-    let left_out =
-        left_out.filter_map(|(column, why)| Some((why.as_ref()?, column.title.as_str())));
+    let left_out = table
+        .columns
+        .iter()
+        .zip(&reasons)
+        .filter_map(|(column, why)| Some((why.as_ref()?, column.title.as_str())));
     for (why, columns) in by_key(left_out) {
         let columns = columns.join(", ");
         table.note += &format!(" Columns left out ({why}): {columns}.");
@@ -167,8 +170,11 @@ pub fn bytes(value: f64) -> String {
         size /= 1024.0;
         unit += 1;
     }
-    let decimals = usize::from(size.fract() >= 0.05 && size < 100.0);
-    format!("{} {}", grouped(size, decimals), units[unit])
+    format!(
+        "{} {}",
+        grouped(size, usize::from(size.fract() >= 0.05 && size < 100.0)),
+        units[unit]
+    )
 }
 
 #[cfg(test)]

@@ -20,9 +20,10 @@ pub fn effect_text(ratio: [f64; 3]) -> String {
         return format!("{value} times as high ({low} to {high} times)");
     }
     let change = |ratio: f64| 100.0 * (ratio - 1.0);
-    let (direction, changes) = match value < 1.0 {
-        true => ("lower", [value, high, low].map(|ratio| -change(ratio))),
-        false => ("higher", ratio.map(change)),
+    let (direction, changes) = if value < 1.0 {
+        ("lower", [value, high, low].map(|ratio| -change(ratio)))
+    } else {
+        ("higher", ratio.map(change))
     };
     let decimals = usize::from(changes[0] < 10.0);
     let [value, low, high] = changes.map(|percent| number(percent, decimals));
@@ -31,9 +32,10 @@ pub fn effect_text(ratio: [f64; 3]) -> String {
 
 /// The word before the reference: `as` after a multiple, else `than`.
 pub fn than_or_as(effect: &str) -> &'static str {
-    match effect.contains("times as high") {
-        true => "as",
-        false => "than",
+    if effect.contains("times as high") {
+        "as"
+    } else {
+        "than"
     }
 }
 
@@ -93,9 +95,10 @@ pub fn forest(
     // 0 and infinity are drawn at the ends of the axis.
     let rows = rows.into_iter().filter(|row| row.ratio.0 >= 0.0);
     let mut rows: Vec<ForestRow> = rows.map(signed).collect();
-    let more = match rows.len() > MAX_ROWS {
-        true => format!(" The first {MAX_ROWS} of {}.", rows.len()),
-        false => String::new(),
+    let more = if rows.len() > MAX_ROWS {
+        format!(" The first {MAX_ROWS} of {}.", rows.len())
+    } else {
+        String::new()
     };
     rows.truncate(MAX_ROWS);
     let caption = format!("{caption}{more}");

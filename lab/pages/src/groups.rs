@@ -14,6 +14,8 @@ pub fn by_key<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(
 
 /// Each value once.
 pub fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
-    let groups = by_key(values.into_iter().map(|value| (value, ())));
-    groups.into_iter().map(|(value, _)| value).collect()
+    by_key(values.into_iter().map(|value| (value, ())))
+        .into_iter()
+        .map(|(value, _)| value)
+        .collect()
 }

@@ -24,10 +24,9 @@ pub struct Report {
 
 impl Report {
     pub fn blocks(&self) -> impl Iterator<Item = &Block> {
-        let sections = self.sections.iter();
         self.overview
             .iter()
-            .chain(sections.flat_map(|section| &section.blocks))
+            .chain(self.sections.iter().flat_map(|section| &section.blocks))
     }
 }
 
@@ -247,8 +246,11 @@ impl Line {
             let low = known().min_by(|a, b| a.1.total_cmp(&b.1));
             let high = known().max_by(|a, b| a.1.total_cmp(&b.1));
             indices.extend(low.into_iter().chain(high).map(|(index, _)| index));
-            let breaks = indexed().filter(|(_, y)| y.is_none());
-            indices.extend(breaks.map(|(index, _)| index));
+            indices.extend(
+                indexed()
+                    .filter(|(_, y)| y.is_none())
+                    .map(|(index, _)| index),
+            );
         }
         indices.sort_unstable();
         indices.dedup();

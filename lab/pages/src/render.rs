@@ -17,16 +17,15 @@ mod axis;
 pub mod csv;
 pub mod html;
 pub mod markdown;
-mod plain;
-pub mod style;
+mod style;
 pub mod svg;
 mod text;
-mod words;
 
-pub use plain::plain;
+pub use style::SeriesStyles;
+pub use text::plain;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenFiles {
     pub page: PathBuf,
     pub files: Vec<PathBuf>,
 }
@@ -34,7 +33,7 @@ pub struct Written {
 /// Writes `report.html`, `report.md`, `tables/ID.csv` and `figures/ID.svg`; only the page if `out`
 /// ends in `.html`. `force` replaces all files or none, and a symbolic link itself instead of its
 /// target. Everything is checked before the first write.
-pub fn write(report: &Report, out: &Path, force: bool) -> Result<Written> {
+pub fn write(report: &Report, out: &Path, force: bool) -> Result<WrittenFiles> {
     check(report)?;
     let files = files(report, out)?;
     let folder = files
@@ -43,7 +42,7 @@ pub fn write(report: &Report, out: &Path, force: bool) -> Result<Written> {
         .unwrap_or(out);
     write_report_files(folder, &files, force)?;
     let files: Vec<PathBuf> = files.into_iter().map(|(path, _)| path).collect();
-    Ok(Written {
+    Ok(WrittenFiles {
         page: files.first().cloned().unwrap_or_default(),
         files,
     })
@@ -57,26 +56,23 @@ fn files(report: &Report, out: &Path) -> Result<Vec<(PathBuf, String)>> {
     {
         return Ok(vec![(out.to_owned(), page)]);
     }
-    let styles = style::SeriesStyles::of(report);
+    let styles = SeriesStyles::of(report);
     let mut files = vec![
         (out.join("report.html"), page),
         (out.join("report.md"), markdown::markdown(report)),
     ];
-    let table = |table: &Table| {
+    files.extend(tables(report).map(|table| {
         (
             out.join("tables").join(format!("{}.csv", table.id)),
             csv::csv(table),
         )
-    };
-    files.extend(tables(report).map(table));
-    let figure = |figure: &Figure| {
-        let name = format!("{}.svg", figure.id);
+    }));
+    files.extend(figures(report).map(|figure| {
         (
-            out.join("figures").join(name),
+            out.join("figures").join(format!("{}.svg", figure.id)),
             svg::draw(figure, &styles, svg::Surface::File),
         )
-    };
-    files.extend(figures(report).map(figure));
+    }));
     Ok(files)
 }
 
@@ -105,9 +101,11 @@ fn check(report: &Report) -> Result<()> {
 fn unique<'a>(what: &str, ids: impl Iterator<Item = &'a str>) -> Result<()> {
     let mut seen = BTreeSet::new();
     for id in ids {
-        let fit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         ensure!(
-            !id.is_empty() && id.bytes().all(fit),
+            !id.is_empty()
+                && id
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-'),
             "{what} {id:?}: an id has only a to z, 0 to 9 and -"
         );
         ensure!(seen.insert(id), "two {what}s have the id {id:?}");

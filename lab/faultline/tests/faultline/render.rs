@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, fs, mem, path::Path};
 use crate::support::sample;
 use faultline_pages::{
     model::*,
-    render::{self, csv, html, markdown, style::SeriesStyles, svg},
+    render::{self, SeriesStyles, csv, html, markdown, svg},
 };
 use sha2::{Digest as _, Sha256};
 

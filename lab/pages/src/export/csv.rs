@@ -1,6 +1,6 @@
 //! CSV as in RFC 4180; a NULL is an empty field, an empty text is `""`.
 
-use super::table::{Layout, TableWriter, Values};
+use super::{Layout, TableWriter, Values};
 use anyhow::Result;
 use chrono::{DateTime, SecondsFormat};
 use std::io::Write;
@@ -100,7 +100,7 @@ fn iso(unix_ns: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::table::Type, *};
+    use super::{super::Type, *};
     use proptest::prelude::*;
 
     fn written(columns: &[(&str, Type)], values: &[Values]) -> String {

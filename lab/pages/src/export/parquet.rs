@@ -1,4 +1,4 @@
-use super::table::{Field, Layout, TableWriter, Type, Values};
+use super::{Field, Layout, TableWriter, Type, Values};
 use anyhow::{Context, Result};
 use parquet::{
     basic::{Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical},

@@ -20,8 +20,8 @@ impl Scale {
 
 /// The smallest and the largest of all numbers.
 pub fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
-    let known = values.filter(|value| value.is_finite());
-    known
+    values
+        .filter(|value| value.is_finite())
         .map(|value| (value, value))
         .reduce(|(low, high), (value, _)| (low.min(value), high.max(value)))
 }
@@ -46,14 +46,16 @@ impl Axis {
         label: impl Fn(f64) -> String,
     ) -> Self {
         let scale = Scale { low, high, log };
-        let tick = |value| {
-            let at = scale.at(value)?;
-            let label = label(value);
-            (-1e-9..=1.0 + 1e-9)
-                .contains(&at)
-                .then_some(Tick { at, label })
-        };
-        let ticks = values.into_iter().filter_map(tick).collect();
+        let ticks = values
+            .into_iter()
+            .filter_map(|value| {
+                let at = scale.at(value)?;
+                let label = label(value);
+                (-1e-9..=1.0 + 1e-9)
+                    .contains(&at)
+                    .then_some(Tick { at, label })
+            })
+            .collect();
         Self { scale, ticks }
     }
 
@@ -81,14 +83,17 @@ impl Axis {
             _ if step < 60.0 => Clock::Full,
             _ => Clock::Hours,
         };
-        let words = |value: f64| {
-            if step < 1.0 {
-                number(value, 2)
-            } else {
-                duration(value, clock)
-            }
-        };
-        let axis = Self::new((low, high, false), multiples(low, high, step), words);
+        let axis = Self::new(
+            (low, high, false),
+            multiples(low, high, step),
+            |value: f64| {
+                if step < 1.0 {
+                    number(value, 2)
+                } else {
+                    duration(value, clock)
+                }
+            },
+        );
         (axis, if step < 1.0 { "s" } else { clock.name() })
     }
 
@@ -122,7 +127,8 @@ impl Axis {
         let mut taken: Vec<(f64, f64)> = Vec::new();
         axis.ticks.retain(|tick| {
             let half = width_of(&tick.label) / 2.0;
-            let (from, to) = (tick.at - half, tick.at + half);
+            let from = tick.at - half;
+            let to = tick.at + half;
             let fits = taken.iter().all(|(a, b)| from >= *b || to <= *a);
             taken.extend(fits.then_some((from, to)));
             fits
@@ -163,11 +169,14 @@ fn stepped(
     max_ticks: usize,
     widened: fn(f64, f64, f64) -> (f64, f64),
 ) -> Axis {
-    let DisplayUnit { one, suffix } = display_unit(unit, high.abs().max(low.abs()));
-    let step = round_step((high - low) / one / max_ticks.max(1) as f64) * one;
+    let DisplayUnit { size, suffix } = display_unit(unit, high.abs().max(low.abs()));
+    let step = round_step((high - low) / size / max_ticks.max(1) as f64) * size;
     let (low, high) = widened(low, high, step);
-    let words = |value: f64| labelled(value / one, step / one, suffix);
-    Axis::new((low, high, false), multiples(low, high, step), words)
+    Axis::new(
+        (low, high, false),
+        multiples(low, high, step),
+        |value: f64| labelled(value / size, step / size, suffix),
+    )
 }
 
 fn logarithmic(low: f64, high: f64, unit: &str, max_ticks: usize) -> Axis {
@@ -178,9 +187,9 @@ fn logarithmic(low: f64, high: f64, unit: &str, max_ticks: usize) -> Axis {
     let count = ((last - first) / stride).floor() as usize;
     let powers = (0..=count).map(|index| base.powf(first + index as f64 * stride));
     let words = |value: f64| {
-        let one = display_unit(unit, value * 1.000_001);
-        let value = value / one.one;
-        labelled(value, round_step(value), one.suffix)
+        let DisplayUnit { size, suffix } = display_unit(unit, value * 1.000_001);
+        let value = value / size;
+        labelled(value, round_step(value), suffix)
     };
     Axis::new((base.powf(first), base.powf(last), true), powers, words)
 }

@@ -2,17 +2,19 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, escape_formatter, value::Serde};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use super::{
-    style::{SeriesStyle, SeriesStyles},
-    text::clean,
-    words,
+    csv,
+    style::{SeriesStyle, SeriesStyles, each_run_once},
+    svg::{self, Surface},
+    text::{
+        cards_heading, clean, events, fitted, interval_text, numeric_columns, sorted_marks,
+        standing_text, value_text,
+    },
 };
-use crate::model::{Report, RunCard};
-
-mod block;
-mod data;
+use crate::model::{Block, Cell, Chart, Figure, Line, Report, RunCard, Table, Timeline, rounded};
 
 const TEMPLATE: &str = include_str!("../../assets/report.html");
 const STYLE: &str = include_str!("../../assets/report.css");
@@ -25,11 +27,14 @@ const UPLOT_STYLE: &str = include_str!("../../assets/vendor/uPlot.min.css");
 pub fn page(report: &Report) -> Result<String> {
     let styles = SeriesStyles::of(report);
     let sections = report.sections.iter().map(|section| {
-        let blocks = block::blocks(&section.blocks, &styles);
+        let blocks = blocks(&section.blocks, &styles);
         json!({ "id": section.id, "title": section.title, "blocks": blocks })
     });
-    let arms = styles.arms().iter().enumerate();
-    let arms = arms.map(|(nth, arm)| json!({ "name": arm, "style": style(SeriesStyle::nth(nth)) }));
+    let arms = styles
+        .arms()
+        .iter()
+        .enumerate()
+        .map(|(nth, arm)| json!({ "name": arm, "style": style(SeriesStyle::nth(nth)) }));
     let styles_of_runs: BTreeMap<&str, Value> = report
         .runs
         .iter()
@@ -49,12 +54,12 @@ pub fn page(report: &Report) -> Result<String> {
         "title": report.title,
         "subtitle": report.subtitle,
         "verdict": report.verdict,
-        "standing": words::standing(report),
+        "standing": standing_text(report),
         "answers": report.answers,
-        "overview": block::blocks(&report.overview, &styles),
+        "overview": blocks(&report.overview, &styles),
         "unfolded": report.unfolded,
         "caveats": report.caveats,
-        "cards": words::cards(report),
+        "cards": cards_heading(report),
         "runs": report.runs,
         "arms": arms.collect::<Vec<_>>(),
         "styles": styles_of_runs,
@@ -66,7 +71,7 @@ pub fn page(report: &Report) -> Result<String> {
         // The licence must go with every copy.
         "uplot": format!("/*\n{UPLOT_LICENCE}\n*/\n{UPLOT}"),
         "script": SCRIPT,
-        "data": data::script(report, &styles)?,
+        "data": script(report, &styles)?,
     });
     environment()
         .render_str(TEMPLATE, minijinja::Value::from(Serde(page)))
@@ -100,4 +105,206 @@ fn common_facts(runs: &[RunCard]) -> Vec<&(String, String)> {
         !others.is_empty() && others.iter().all(|run| run.facts.contains(fact))
     };
     first.facts.iter().filter(is_common).collect()
+}
+
+/// Texts up to this length stay on one line: a date with its time, the name of a run.
+const MAX_SHORT_CHARS: usize = 24;
+
+/// A table with more rows is long.
+const MAX_SHORT_TABLE_ROWS: usize = 30;
+
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~');
+
+fn blocks(blocks: &[Block], styles: &SeriesStyles) -> Vec<Value> {
+    let value = |(next, block): (usize, &Block)| match block {
+        Block::Text(text) => json!({ "text": text }),
+        Block::Table(table) => json!({ "table": self::table(table) }),
+        Block::Figure(figure) => json!({ "figure": self::figure(figure, styles) }),
+        Block::Fold(title) => {
+            json!({ "fold": title, "titles": titles(blocks.iter().skip(next)) })
+        }
+    };
+    (1..).zip(blocks).map(value).collect()
+}
+
+/// Of the tables and figures up to the next fold.
+fn titles<'b>(blocks: impl Iterator<Item = &'b Block>) -> String {
+    blocks
+        .take_while(|block| !matches!(block, Block::Fold(_)))
+        .filter_map(|block| match block {
+            Block::Table(table) => Some(table.title.as_str()),
+            Block::Figure(figure) => Some(figure.title.as_str()),
+            Block::Text(_) | Block::Fold(_) => None,
+        })
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+fn figure(figure: &Figure, styles: &SeriesStyles) -> Value {
+    let draw = |surface| svg::draw(figure, styles, surface);
+    let (timeline, narrow) = match &figure.chart {
+        Chart::Timeline(timeline) => (Some(timeline), String::new()),
+        _ => (None, draw(Surface::Narrow)),
+    };
+    let is_long = timeline
+        .is_some_and(|timeline| timeline.series.iter().any(|line| line.y.len() > MAX_POINTS));
+    let events = timeline.map(|timeline| {
+        events(timeline)
+            .map(|(at, mark)| json!({ "at": at, "name": mark.name, "run": mark.run }))
+            .collect::<Vec<_>>()
+    });
+    json!({
+        "id": figure.id,
+        "title": figure.title,
+        "caption": figure.caption,
+        "thinned": is_long,
+        "interactive": timeline.is_some(),
+        "wide": draw(Surface::Wide),
+        "narrow": narrow,
+        "events": events,
+    })
+}
+
+fn table(table: &Table) -> Value {
+    let numeric = numeric_columns(table);
+    let csv = csv::csv(table);
+    json!({
+        "id": table.id,
+        "title": table.title,
+        "note": table.note,
+        "columns": table.columns,
+        "numeric": numeric,
+        "rows": table.rows.iter().map(|row| {
+        row.iter()
+            .zip(&numeric)
+            .map(|(one, numeric)| cell(one, *numeric))
+            .collect::<Vec<_>>()
+    }).collect::<Vec<_>>(),
+        // An address that needs no server.
+        "csv": format!("data:text/csv;charset=utf-8,{}", utf8_percent_encode(&csv, ENCODED)),
+        "long": table.rows.len() > MAX_SHORT_TABLE_ROWS,
+    })
+}
+
+fn cell(cell: &Cell, numeric: bool) -> Value {
+    let (to, mark) = match cell {
+        Cell::Linked { to, mark, .. } => (to.as_str(), mark.as_str()),
+        _ => ("", ""),
+    };
+    let text = value_text(cell);
+    let class = match (matches!(cell.inner(), Cell::Missing(_)), numeric) {
+        (true, true) => "num missing",
+        (true, false) => "missing",
+        (false, true) => "num",
+        (false, false) if text.chars().count() <= MAX_SHORT_CHARS => "short",
+        (false, false) => "",
+    };
+    let interval = interval_text(cell);
+    json!({ "text": text, "interval": interval, "to": to, "mark": mark, "class": class })
+}
+
+/// Maximum number of points of a line on the page, so that a browser opens it at once.
+const MAX_POINTS: usize = 6_000;
+
+/// JSON without `<`, `>` or `&`, so that no text can break out of it.
+fn script(report: &Report, styles: &SeriesStyles) -> Result<String> {
+    let runs: Vec<Value> = report
+        .runs
+        .iter()
+        .map(|run| json!({ "id": run.id, "arm": clean(&run.arm), "name": clean(&run.name) }))
+        .collect();
+    let charts: Vec<Value> = super::figures(report)
+        .filter_map(|one| chart(one, styles))
+        .collect();
+    let text = serde_json::to_string(&json!({ "runs": runs, "charts": charts }))
+        .context("the page's data")?;
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                safe.push_str(&format!("\\u{:04x}", u32::from(letter)));
+            }
+            letter => safe.push(letter),
+        }
+    }
+    Ok(safe)
+}
+
+fn chart(figure: &Figure, styles: &SeriesStyles) -> Option<Value> {
+    let Chart::Timeline(timeline) = &figure.chart else {
+        return None;
+    };
+    let line_styles = styles.lines(&timeline.series);
+    let lines = timeline
+        .series
+        .iter()
+        .zip(line_styles)
+        .map(|(line, style)| {
+            let (x, y) = points(timeline, line);
+            json!({
+                "name": clean(&line.name), "run": line.run, "x": times(&x), "y": y,
+                "colour": style.class(), "dash": style.dashes(), "weight": style.thickness(),
+            })
+        });
+    let lanes = timeline.lanes();
+    let bands = timeline.bands.iter().filter(|band| band.from.is_finite() && band.to.is_finite()).map(|band| {
+        json!({ "from": band.from, "to": band.to, "name": clean(&band.name), "run": band.run, "tint": styles.band(&band.name, !lanes.is_empty()) })
+    });
+    let colour = |run: &str| styles.run(run).unwrap_or(SeriesStyle::NEUTRAL).class();
+    let lanes = lanes
+        .iter()
+        .map(|run| json!({ "run": run, "colour": colour(run) }));
+    let marks = sorted_marks(timeline).into_iter().map(|mark| {
+        let colour = styles.mark(timeline, &mark.run).class();
+        json!({ "at": mark.at, "short": fitted(&mark.name, 22.0), "run": mark.run, "colour": colour })
+    });
+    let (from, to) = timeline.span();
+    Some(json!({
+        "id": figure.id,
+        "x_label": clean(&timeline.x_label),
+        "y_label": clean(&timeline.y_label),
+        "unit": timeline.unit,
+        "log": timeline.log,
+        "span": [from, if to > from { to } else { from + 1.0 }],
+        "one_line_a_run": each_run_once(&timeline.series),
+        "lines": lines.collect::<Vec<_>>(),
+        "bands": bands.collect::<Vec<_>>(),
+        "lanes": lanes.collect::<Vec<_>>(),
+        "marks": marks.collect::<Vec<_>>(),
+    }))
+}
+
+/// The points of a line, by rising time.
+fn points(timeline: &Timeline, line: &Line) -> (Vec<f64>, Vec<Option<f64>>) {
+    let line = line.thinned(MAX_POINTS);
+    let mut before = f64::NEG_INFINITY;
+    let points = line.x.into_iter().zip(line.y).filter(|(x, _)| {
+        let rises = x.is_finite() && *x > before;
+        before = if rises { *x } else { before };
+        rises
+    });
+    points
+        .map(|(x, y)| {
+            (
+                x,
+                y.filter(|y| y.is_finite() && (!timeline.log || *y > 0.0)),
+            )
+        })
+        .unzip()
+}
+
+fn times(x: &[f64]) -> Value {
+    match x {
+        [first, second, ..]
+            if x.windows(2)
+                .all(|pair| rounded(pair[1] - pair[0], 3) == rounded(second - first, 3)) =>
+        {
+            json!({ "from": first, "step": rounded(second - first, 3), "count": x.len() })
+        }
+        x => json!(x),
+    }
 }

@@ -1,7 +1,7 @@
 use std::fmt::Write as _;
 
-use super::{text::clean, words};
-use crate::model::{Block, Caveat, Chart, Column, Mark, Report, RunCard, Section, Table};
+use super::text::{cards_heading, cell_text, clean, events, numeric_columns, standing_text};
+use crate::model::{Block, Chart, Column, Mark, Report, RunCard, Section, Table};
 
 pub fn markdown(report: &Report) -> String {
     let mut out = format!("# {}\n\n", escaped(&report.title));
@@ -10,16 +10,18 @@ pub fn markdown(report: &Report) -> String {
         &mut out,
         &format!(
             "**{}.** {}",
-            words::standing(report),
+            standing_text(report),
             escaped(&report.verdict.headline)
         ),
     );
     for answers in &report.answers {
         paragraph(&mut out, &format!("**{}**", escaped(&answers.name)));
-        let findings = answers.findings.iter();
         list(
             &mut out,
-            findings.map(|finding| format!("*{}*: {}", finding.verdict, escaped(&finding.text))),
+            answers
+                .findings
+                .iter()
+                .map(|finding| format!("*{}*: {}", finding.verdict, escaped(&finding.text))),
         );
     }
     let mut listed_marks = Vec::new();
@@ -30,12 +32,16 @@ pub fn markdown(report: &Report) -> String {
     );
     if !report.caveats.is_empty() {
         out.push_str("## Read this first\n\n");
-        let caveat =
-            |one: &Caveat| format!("{} *Remedy: {}*", escaped(&one.what), escaped(&one.remedy));
-        list(&mut out, report.caveats.iter().map(caveat));
+        list(
+            &mut out,
+            report
+                .caveats
+                .iter()
+                .map(|one| format!("{} *Remedy: {}*", escaped(&one.what), escaped(&one.remedy))),
+        );
     }
     if !report.runs.is_empty() {
-        writeln!(out, "## {}\n", escaped(words::cards(report))).unwrap_or_default();
+        writeln!(out, "## {}\n", escaped(cards_heading(report))).unwrap_or_default();
         report.runs.iter().for_each(|run| card(&mut out, run));
     }
     report
@@ -54,13 +60,13 @@ pub fn markdown(report: &Report) -> String {
 
 fn card(out: &mut String, run: &RunCard) {
     writeln!(out, "### {}\n", escaped(&run.name)).unwrap_or_default();
-    let arm = [("arm".to_owned(), run.arm.clone())]
-        .into_iter()
-        .filter(|(_, arm)| !arm.is_empty());
-    let facts = arm.chain(run.facts.iter().cloned());
     list(
         out,
-        facts.map(|(name, value)| format!("{}: {}", escaped(&name), escaped(&value))),
+        [("arm".to_owned(), run.arm.clone())]
+            .into_iter()
+            .filter(|(_, arm)| !arm.is_empty())
+            .chain(run.facts.iter().cloned())
+            .map(|(name, value)| format!("{}: {}", escaped(&name), escaped(&value))),
     );
 }
 
@@ -84,7 +90,8 @@ fn blocks<'a>(out: &mut String, blocks: &'a [Block], listed_marks: &mut Vec<&'a 
                 paragraph(out, &escaped(&table.note));
             }
             Block::Figure(figure) => {
-                let (title, id) = (escaped(&figure.title), &figure.id);
+                let title = escaped(&figure.title);
+                let id = &figure.id;
                 writeln!(out, "**{title}**\n\n![{title}](figures/{id}.svg)\n").unwrap_or_default();
                 paragraph(out, &escaped(&figure.caption));
                 if let Chart::Timeline(timeline) = &figure.chart
@@ -93,8 +100,7 @@ fn blocks<'a>(out: &mut String, blocks: &'a [Block], listed_marks: &mut Vec<&'a 
                     listed_marks.push(&timeline.marks);
                     list(
                         out,
-                        words::events(timeline)
-                            .map(|(at, mark)| format!("{at}: {}", escaped(&mark.name))),
+                        events(timeline).map(|(at, mark)| format!("{at}: {}", escaped(&mark.name))),
                     );
                 }
             }
@@ -109,16 +115,13 @@ pub fn table(table: &Table) -> String {
         unit => format!("{} ({})", escaped(&column.title), escaped(unit)),
     };
     row(&mut out, table.columns.iter().map(head));
-    let numeric = words::numeric_columns(table).into_iter();
+    let numeric = numeric_columns(table).into_iter();
     row(
         &mut out,
         numeric.map(|numeric| if numeric { "---:" } else { "---" }.to_owned()),
     );
     for cells in &table.rows {
-        row(
-            &mut out,
-            cells.iter().map(|cell| escaped(&words::cell(cell))),
-        );
+        row(&mut out, cells.iter().map(|cell| escaped(&cell_text(cell))));
     }
     out
 }
@@ -157,10 +160,8 @@ fn escaped(text: &str) -> String {
             '\\' | '`' | '*' | '[' | ']' | '|' | '~' | '$' | '!' => true,
             // GitHub ignores these within a word.
             '_' => {
-                let (before, after) = (
-                    text[..index].chars().next_back(),
-                    text[index + 1..].chars().next(),
-                );
+                let before = text[..index].chars().next_back();
+                let after = text[index + 1..].chars().next();
                 !(before.is_some_and(char::is_alphanumeric)
                     && after.is_some_and(char::is_alphanumeric))
             }

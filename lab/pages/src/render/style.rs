@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::text::escaped;
 use crate::model::{Chart, Line, Report, Timeline};
 
-pub(crate) const COLOURS: usize = 8;
+pub const COLOURS: usize = 8;
 
-pub(crate) const TINTS: usize = 13;
+pub const TINTS: usize = 13;
 
 /// The fixed tint of each phase, by a part of its name.
 const PHASES: [(&str, usize); TINTS] = [
@@ -27,13 +27,13 @@ const PHASES: [(&str, usize); TINTS] = [
 ];
 
 /// As in `stroke-dasharray`.
-pub(crate) const DASHES: [&str; 5] = ["none", "7 3", "2 2.5", "9 3 2 3", "4 2"];
+pub const DASHES: [&str; 5] = ["none", "7 3", "2 2.5", "9 3 2 3", "4 2"];
 
 /// Line widths, thickest first.
-pub(crate) const WEIGHTS: [f64; 3] = [1.9, 1.4, 1.0];
+pub const WEIGHTS: [f64; 3] = [1.9, 1.4, 1.0];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SeriesStyle {
+pub struct SeriesStyle {
     /// Index of the colour; `None` is neutral grey (limits, lines of no run).
     pub colour: Option<usize>,
     pub dash: usize,
@@ -75,7 +75,7 @@ impl SeriesStyle {
 }
 
 /// How one series of a chart looks.
-pub(crate) struct Style {
+pub struct Style {
     pub name: String,
     pub series_style: SeriesStyle,
     /// An attribute, with a leading space, by which the page hides the elements of a run or an arm.
@@ -93,12 +93,12 @@ pub struct SeriesStyles {
 
 impl SeriesStyles {
     pub fn of(report: &Report) -> Self {
-        let mut styles_by_name = Self::default();
+        let mut styles = Self::default();
         for (at, run) in report.runs.iter().enumerate() {
-            if !styles_by_name.arms.contains(&run.arm) {
-                styles_by_name.arms.push(run.arm.clone());
+            if !styles.arms.contains(&run.arm) {
+                styles.arms.push(run.arm.clone());
             }
-            let arm = styles_by_name.arms.iter().position(|arm| *arm == run.arm);
+            let arm = styles.arms.iter().position(|arm| *arm == run.arm);
             let before = report
                 .runs
                 .iter()
@@ -108,12 +108,13 @@ impl SeriesStyles {
                 weight: before.count().min(WEIGHTS.len() - 1),
                 ..SeriesStyle::nth(arm.unwrap_or_default())
             };
-            styles_by_name.runs.insert(run.id.clone(), series_style);
-            let of_name = (series_style, run_attribute(&run.id));
-            styles_by_name.names.insert(run.name.clone(), of_name);
+            styles.runs.insert(run.id.clone(), series_style);
+            styles
+                .names
+                .insert(run.name.clone(), (series_style, run_attribute(&run.id)));
         }
-        for (index, arm) in styles_by_name.arms.iter().enumerate() {
-            styles_by_name.names.insert(
+        for (index, arm) in styles.arms.iter().enumerate() {
+            styles.names.insert(
                 arm.clone(),
                 (
                     SeriesStyle::nth(index),
@@ -123,11 +124,14 @@ impl SeriesStyles {
         }
         for figure in super::figures(report) {
             if let Chart::Timeline(timeline) = &figure.chart {
-                let phases = timeline.bands.iter().filter(|band| band.name != "gap");
-                phases.for_each(|band| styles_by_name.tint(&band.name));
+                timeline
+                    .bands
+                    .iter()
+                    .filter(|band| band.name != "gap")
+                    .for_each(|band| styles.tint(&band.name));
             }
         }
-        styles_by_name
+        styles
     }
 
     /// Gives a phase its fixed tint, or another one if that is taken.
@@ -145,24 +149,23 @@ impl SeriesStyles {
             .find(|(part, _)| known.contains(part))
             .map_or(1, |(_, tint)| tint);
         let others = PHASES.into_iter().rev().map(|(_, tint)| tint);
-        let free = |tint: &usize| self.phases.values().all(|taken| taken != tint);
         let tint = std::iter::once(fixed)
             .chain(others)
-            .find(free)
+            .find(|tint| self.phases.values().all(|taken| taken != tint))
             .unwrap_or(self.phases.len() % TINTS);
         self.phases.insert(name.to_owned(), tint);
     }
 
-    pub(crate) fn arms(&self) -> &[String] {
+    pub fn arms(&self) -> &[String] {
         &self.arms
     }
 
-    pub(crate) fn run(&self, id: &str) -> Option<SeriesStyle> {
+    pub fn run(&self, id: &str) -> Option<SeriesStyle> {
         self.runs.get(id).copied()
     }
 
     /// The class of a band: pale for shading behind lines, stronger for a strip.
-    pub(crate) fn band(&self, name: &str, strip: bool) -> String {
+    pub fn band(&self, name: &str, strip: bool) -> String {
         let index = self.phases.get(name).copied().unwrap_or(0);
         match (name == "gap", strip) {
             (true, false) => "gap".to_owned(),
@@ -174,10 +177,7 @@ impl SeriesStyles {
 
     /// Styles of series with a name and a run: by the run, else by a name that is a run's or an
     /// arm's, else by position.
-    pub(crate) fn styles<'a>(
-        &self,
-        series: impl Iterator<Item = (&'a str, &'a str)>,
-    ) -> Vec<Style> {
+    pub fn styles<'a>(&self, series: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<Style> {
         let style = |(at, (name, run)): (usize, (&str, &str))| {
             let named = self.names.get(name);
             let series_style = self
@@ -196,7 +196,7 @@ impl SeriesStyles {
         series.enumerate().map(style).collect()
     }
 
-    pub(crate) fn mark(&self, timeline: &Timeline, run: &str) -> SeriesStyle {
+    pub fn mark(&self, timeline: &Timeline, run: &str) -> SeriesStyle {
         if lines_by_run(&timeline.series).len() <= 1 {
             SeriesStyle::NEUTRAL
         } else {
@@ -206,9 +206,10 @@ impl SeriesStyles {
 
     /// One line per run: the runs' styles. One run: a style per line. Otherwise the run's colour
     /// and a dash per line.
-    pub(crate) fn lines(&self, lines: &[Line]) -> Vec<SeriesStyle> {
+    pub fn lines(&self, lines: &[Line]) -> Vec<SeriesStyle> {
         let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-        let (once, runs) = (each_run_once(lines), lines_by_run(lines).len());
+        let once = each_run_once(lines);
+        let runs = lines_by_run(lines).len();
         let mut nth = 0;
         lines
             .iter()
@@ -232,7 +233,7 @@ impl SeriesStyles {
     }
 }
 
-pub(crate) fn run_attribute(run: &str) -> String {
+pub fn run_attribute(run: &str) -> String {
     if run.is_empty() {
         String::new()
     } else {
@@ -249,6 +250,6 @@ fn lines_by_run(lines: &[Line]) -> BTreeMap<&str, usize> {
     counts
 }
 
-pub(crate) fn each_run_once(lines: &[Line]) -> bool {
+pub fn each_run_once(lines: &[Line]) -> bool {
     lines_by_run(lines).values().all(|count| *count == 1)
 }

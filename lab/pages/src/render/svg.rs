@@ -13,8 +13,6 @@ mod bars;
 mod curves;
 mod forest;
 mod frame;
-mod histogram;
-mod legend;
 mod matrix;
 mod timeline;
 
@@ -43,16 +41,15 @@ pub fn draw(figure: &Figure, styles: &SeriesStyles, surface: Surface) -> String 
         y: 0.0,
     };
     if surface == Surface::File {
-        let title = fitted(&figure.title, (width - 16.0) / TITLE_SIZE / 1.08);
         sheet.add(format_args!(
             r#"<text class="h" x="8" y="24">{}</text>"#,
-            escaped(&title)
+            escaped(&fitted(&figure.title, (width - 16.0) / TITLE_SIZE / 1.08))
         ));
         sheet.y = 34.0;
     }
     match &figure.chart {
         Chart::Timeline(chart) => timeline::draw(&mut sheet, chart, styles),
-        Chart::Histogram(chart) => histogram::draw(&mut sheet, chart, styles),
+        Chart::Histogram(chart) => bars::draw_histogram(&mut sheet, chart, styles),
         Chart::Bars(chart) => bars::draw(&mut sheet, chart, styles),
         Chart::Curves(chart) => curves::draw(&mut sheet, chart, styles),
         Chart::Forest(chart) => forest::draw(&mut sheet, chart),
@@ -102,9 +99,11 @@ impl Sheet {
         ));
     }
 
-    /// A line along a path. For `owner_attribute` see [`Style::owner`](super::style::Style).
+    /// A line along a path. For `owner_attribute` see [`Style::owner_attribute`](super::style::Style).
     pub fn stroke(&mut self, style: SeriesStyle, owner_attribute: &str, path: &str, title: &str) {
-        let (class, dashes, title) = (style.class(), style.dashes(), escaped(title));
+        let class = style.class();
+        let dashes = style.dashes();
+        let title = escaped(title);
         let thick = Coordinate(style.thickness());
         self.add(format_args!(
             r#"<path class="{class} l"{owner_attribute} stroke-width="{thick}" stroke-dasharray="{dashes}" d="{path}"><title>{title}</title></path>"#
@@ -117,7 +116,7 @@ impl Sheet {
         self.add(format_args!(r#"<path class="{class} area" d="{path}z"/>"#));
     }
 
-    /// Opens a group. For `owner_attribute` see [`Style::owner`](super::style::Style).
+    /// Opens a group. For `owner_attribute` see [`Style::owner_attribute`](super::style::Style).
     pub fn begin(&mut self, owner_attribute: &str) {
         self.add(format_args!("<g{owner_attribute}>"));
     }

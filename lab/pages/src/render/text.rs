@@ -1,9 +1,13 @@
+//! Texts of numbers, cells and reports.
+
 pub use faultline_text::{clean, escaped, number};
+
+use crate::model::{Cell, Mark, Report, Table, Timeline, VerdictKind};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DisplayUnit {
     /// Size of this unit in base units.
-    pub one: f64,
+    pub size: f64,
     pub suffix: &'static str,
 }
 
@@ -28,9 +32,13 @@ pub fn display_unit(unit: &str, largest: f64) -> DisplayUnit {
         "s" => &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs")],
         _ => &[(1e12, "T"), (1e9, "G"), (1e6, "M"), (1.0, "")],
     };
-    let fitting = steps.iter().find(|(one, _)| largest >= *one);
-    let (one, suffix) = fitting.or(steps.last()).copied().unwrap_or((1.0, ""));
-    DisplayUnit { one, suffix }
+    let (size, suffix) = steps
+        .iter()
+        .find(|(size, _)| largest >= *size)
+        .or(steps.last())
+        .copied()
+        .unwrap_or((1.0, ""));
+    DisplayUnit { size, suffix }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,11 +66,9 @@ pub fn duration(seconds: f64, clock: Clock) -> String {
     } else {
         ""
     };
-    let (hours, minutes, rest) = (
-        (whole / 3600.0).floor(),
-        (whole / 60.0).floor(),
-        whole % 60.0,
-    );
+    let hours = (whole / 3600.0).floor();
+    let minutes = (whole / 60.0).floor();
+    let rest = whole % 60.0;
     match clock {
         Clock::Hours => format!("{sign}{hours}:{:02}", minutes % 60.0),
         Clock::Minutes => format!("{sign}{minutes}:{rest:02}"),
@@ -102,6 +108,147 @@ pub fn fitted(text: &str, max_width: f64) -> String {
     format!("{}…", fitting.trim_end())
 }
 
+pub fn standing_text(report: &Report) -> &'static str {
+    match report.verdict.standing {
+        VerdictKind::Described => "Described, not tested",
+        VerdictKind::Differs => "A difference is shown",
+        VerdictKind::Better => "\u{2713} Better",
+        VerdictKind::Worse => "\u{2717} Worse",
+        VerdictKind::Equivalent => "Equivalent within the margin",
+        VerdictKind::Inconclusive => "Inconclusive",
+    }
+}
+
+pub fn cards_heading(report: &Report) -> &str {
+    if report.cards.is_empty() {
+        "Runs"
+    } else {
+        &report.cards
+    }
+}
+
+pub fn cell_text(cell: &Cell) -> String {
+    let mut words = value_text(cell);
+    if let Some(interval) = interval_text(cell) {
+        words = format!("{words} {interval}");
+    }
+    match cell {
+        Cell::Linked { mark, .. } if !mark.is_empty() => format!("{words} ({})", clean(mark)),
+        _ => words,
+    }
+}
+
+/// A cell as plain text, without its interval and its mark.
+pub fn value_text(cell: &Cell) -> String {
+    match cell {
+        Cell::Linked { cell, .. } => value_text(cell),
+        Cell::Text(text) => clean(text),
+        Cell::Number { value, decimals }
+        | Cell::Estimate {
+            value, decimals, ..
+        } => number(*value, usize::from(*decimals)),
+        Cell::Missing(why) if why.is_empty() => "–".to_owned(),
+        Cell::Missing(why) => format!("– ({})", clean(why)),
+    }
+}
+
+/// `[low, high]` of an estimate.
+pub fn interval_text(cell: &Cell) -> Option<String> {
+    Some(format!("[{}]", ends(cell)?.join(", ")))
+}
+
+/// Low and high end of an estimate.
+fn ends(cell: &Cell) -> Option<[String; 2]> {
+    match cell.inner() {
+        Cell::Estimate {
+            low,
+            high,
+            decimals,
+            ..
+        } => Some([low, high].map(|end| number(*end, usize::from(*decimals)))),
+        _ => None,
+    }
+}
+
+/// Which columns and their heads are aligned to the right. A missing number does not make a column
+/// one of text.
+pub fn numeric_columns(table: &Table) -> Vec<bool> {
+    (0..table.columns.len())
+        .map(|index| {
+            let cells = || {
+                table
+                    .rows
+                    .iter()
+                    .filter_map(|row| Some(row.get(index)?.inner()))
+            };
+            cells().any(|cell| matches!(cell, Cell::Number { .. } | Cell::Estimate { .. }))
+                && !cells().any(|cell| matches!(cell, Cell::Text(_)))
+        })
+        .collect()
+}
+
+pub fn events(timeline: &Timeline) -> impl Iterator<Item = (String, &Mark)> {
+    sorted_marks(timeline)
+        .into_iter()
+        .map(|mark| (duration(mark.at, Clock::Full), mark))
+}
+
+/// The marks of a timeline in order of time.
+pub fn sorted_marks(timeline: &Timeline) -> Vec<&Mark> {
+    let mut marks: Vec<&Mark> = timeline
+        .marks
+        .iter()
+        .filter(|mark| mark.at.is_finite())
+        .collect();
+    marks.sort_by(|a, b| a.at.total_cmp(&b.at));
+    marks
+}
+
+/// Below this, only the magnitude of a p-value matters.
+const SMALLEST_P: f64 = 0.001;
+
+/// An estimate is followed by its interval; a missing value is `-`.
+pub fn plain(table: &Table) -> String {
+    let mut titles = Vec::new();
+    let mut rows = vec![Vec::new(); table.rows.len()];
+    for (index, column) in table.columns.iter().enumerate() {
+        let cells = || {
+            table
+                .rows
+                .iter()
+                .map(move |row| row.get(index).map(Cell::inner))
+        };
+        let has_intervals = cells().any(|cell| matches!(cell, Some(Cell::Estimate { .. })));
+        titles.push(column.title.as_str());
+        if has_intervals {
+            titles.push("interval");
+        }
+        for (row, cell) in rows.iter_mut().zip(cells()) {
+            let is_p = column.title == "p";
+            row.push(cell.map_or_else(missing, |cell| plain_value(cell, is_p)));
+            if has_intervals {
+                row.push(
+                    cell.and_then(ends)
+                        .map_or_else(missing, |ends| ends.join(" to ")),
+                );
+            }
+        }
+    }
+    faultline_text::table(&titles, rows)
+}
+
+fn missing() -> String {
+    "-".to_owned()
+}
+
+fn plain_value(cell: &Cell, is_p: bool) -> String {
+    match cell {
+        Cell::Number { value, .. } if is_p && *value <= SMALLEST_P => format!("< {SMALLEST_P}"),
+        Cell::Missing(_) => missing(),
+        cell => value_text(cell),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,14 +271,14 @@ mod tests {
         assert_eq!(
             display_unit("/s", 2.5e6),
             DisplayUnit {
-                one: 1e6,
+                size: 1e6,
                 suffix: "M"
             }
         );
         assert_eq!(
             display_unit("", 90_000.0),
             DisplayUnit {
-                one: 1.0,
+                size: 1.0,
                 suffix: ""
             }
         );
@@ -142,5 +289,33 @@ mod tests {
         assert_eq!(fitted("short", 10.0), "short");
         let cut = fitted(&"long ".repeat(20), 10.0);
         assert!(cut.ends_with('…') && width(&cut) <= 10.5, "{cut}");
+    }
+
+    use crate::cells::table;
+
+    #[test]
+    fn an_estimate_has_its_interval_and_p_values_are_never_zero() {
+        let columns = [("arm", ""), ("mean", "ms"), ("p", "")];
+        let mut shown = table("t", "T", &columns, "");
+        let estimate = Cell::Estimate {
+            value: 1.25,
+            low: -1.0,
+            high: 2000.0,
+            decimals: 1,
+        };
+        let p = |value| Cell::Number { value, decimals: 3 };
+        shown.rows = vec![
+            vec![Cell::Text("a\u{202e}".to_owned()), estimate, p(0.0)],
+            vec![
+                Cell::Text("b".to_owned()),
+                Cell::Missing("too few".to_owned()),
+                p(0.25),
+            ],
+        ];
+        let lines = "arm         mean  interval          p\n\
+                     a[U+202E]   1.2   \u{2212}1.0 to 2,000.0  < 0.001\n\
+                     b           -     -                 0.250\n";
+        let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(squeezed(&plain(&shown)), squeezed(lines));
     }
 }

@@ -4,64 +4,77 @@ use super::{
     super::{
         axis::Axis,
         style::{SeriesStyle, SeriesStyles, Style},
-        text::{escaped, number, width},
+        text::{escaped, number},
     },
-    Coordinate, Sheet, TEXT_SIZE,
+    Coordinate, Sheet,
     frame::{
-        Frame, HEIGHT, draw_horizontal_axis, draw_no_values, draw_vertical_axis, value_and_ends,
+        Frame, HEIGHT, LegendEntry, Swatch, draw_horizontal_axis, draw_legend, draw_no_values,
+        draw_point, draw_vertical_axis, legend_entry, value_and_ends,
     },
-    legend::{self, Entry, Swatch},
 };
 use crate::model::{Bar, Curve, Curves};
 
 pub fn draw(sheet: &mut Sheet, chart: &Curves, series_styles: &SeriesStyles) {
-    let points = chart.series.iter().flat_map(|curve| &curve.points);
-    let recorded: Vec<(f64, f64)> = chart
-        .series
-        .iter()
-        .filter_map(|curve| curve.recorded)
-        .collect();
-    let values = points.clone().flat_map(|(_, bar)| value_and_ends(*bar));
-    let values = values.chain(recorded.iter().map(|(_, value)| *value));
-    let y = Axis::of_values(values.chain([0.0]), &chart.unit, false, 5);
+    let series = &chart.series;
+    let points = series.iter().flat_map(|curve| &curve.points);
+    let recorded = series.iter().filter_map(|curve| curve.recorded);
+    let y = Axis::of_values(
+        points
+            .clone()
+            .flat_map(|(_, bar)| value_and_ends(*bar))
+            .chain(recorded.clone().map(|(_, value)| value))
+            .chain([0.0]),
+        &chart.unit,
+        false,
+        5,
+    );
     let mut frame = Frame::for_axis(&y, sheet);
     draw_vertical_axis(sheet, &mut frame, (&y, &chart.y_label), (0.0, HEIGHT));
-    let recorded: Vec<f64> = recorded.into_iter().map(|(size, _)| size).collect();
-    let sizes = points.map(|(size, _)| *size);
-    let space = |label: &str| (width(label) + 1.0) * TEXT_SIZE / frame.width().max(1.0);
-    let sizes = sizes.chain(recorded.iter().copied());
-    let x = Axis::of_sizes(sizes, &recorded, |size| number(size, 0), space);
+    let recorded: Vec<f64> = recorded.map(|(size, _)| size).collect();
+    let x = Axis::of_sizes(
+        points
+            .map(|(size, _)| *size)
+            .chain(recorded.iter().copied()),
+        &recorded,
+        |size| number(size, 0),
+        |label| frame.label_share(label),
+    );
     frame.x_scale = x.scale;
-    let series = chart.series.iter();
-    let styles =
-        series_styles.styles(series.map(|curve| (curve.name.as_str(), curve.run.as_str())));
+    let styles = series_styles.styles(
+        series
+            .iter()
+            .map(|curve| (curve.name.as_str(), curve.run.as_str())),
+    );
     let point = match chart.point.as_str() {
         "" => "recorded",
         point => point,
     };
-    for (curve, style) in chart.series.iter().zip(&styles) {
+    for (curve, style) in series.iter().zip(&styles) {
         sheet.begin(&style.owner_attribute);
         line(sheet, &frame, curve, style.series_style);
         points_of(sheet, &frame, (curve, point), style);
         sheet.end();
     }
     draw_horizontal_axis(sheet, &frame, &x, &chart.x_label);
-    if chart.series.iter().all(|curve| curve.points.is_empty()) {
+    if series.iter().all(|curve| curve.points.is_empty()) {
         draw_no_values(sheet, &frame);
     }
     let series_style = match styles.as_slice() {
         [one] => one.series_style,
         _ => SeriesStyle::NEUTRAL,
     };
-    let of_point = (!recorded.is_empty()).then(|| Entry {
+    let of_point = (!recorded.is_empty()).then(|| LegendEntry {
         swatch: Swatch::Point(series_style),
         text: point.to_owned(),
         owner_attribute: String::new(),
     });
-    let entries = styles
-        .iter()
-        .map(|style| legend::entry(style, Swatch::Line));
-    legend::draw(sheet, entries.chain(of_point));
+    draw_legend(
+        sheet,
+        styles
+            .iter()
+            .map(|style| legend_entry(style, Swatch::Line))
+            .chain(of_point),
+    );
 }
 
 /// The line through the points, over the area of their intervals.
@@ -78,7 +91,8 @@ fn line(sheet: &mut Sheet, frame: &Frame, curve: &Curve, series_style: SeriesSty
     };
     let points = curve.points.iter();
     let end = |nth: usize| move |(size, bar): &(f64, Bar)| (*size, value_and_ends(*bar)[nth]);
-    let (upper, lower) = (points.clone().map(end(2)), points.clone().map(end(1)));
+    let upper = points.clone().map(end(2));
+    let lower = points.clone().map(end(1));
     let area = path(&mut upper.chain(lower.rev()));
     let line = path(&mut points.map(|(size, (value, _))| (*size, *value)));
     if !line.is_empty() {
@@ -99,7 +113,8 @@ fn points_of(
             continue;
         };
         let [value, low, high] = value_and_ends(*bar).map(|value| number(value, 2));
-        let (name, size) = (&curve.name, number(*size, 0));
+        let name = &curve.name;
+        let size = number(*size, 0);
         let title = escaped(&format!("{name}, {size}: {value} [{low}, {high}]"));
         sheet.add(format_args!(
             r#"<circle class="{}" cx="{}" cy="{}" r="2.5"><title>{title}</title></circle>"#,
@@ -113,8 +128,10 @@ fn points_of(
     {
         let class = format!("{} mk", series_style.class());
         sheet.line(&class, (x, frame.top), (x, frame.bottom));
-        let (name, size, value) = (&curve.name, number(size, 0), number(value, 2));
+        let name = &curve.name;
+        let size = number(size, 0);
+        let value = number(value, 2);
         let title = format!("{name}, {point} at {size}: {value}");
-        legend::point(sheet, *series_style, (x, y), &title);
+        draw_point(sheet, *series_style, (x, y), &title);
     }
 }

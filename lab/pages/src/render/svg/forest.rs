@@ -29,13 +29,21 @@ pub fn draw(sheet: &mut Sheet, chart: &Forest) {
     let empty = Axis::of_sizes(std::iter::empty(), &[], percent, |_| 0.0);
     let mut frame = Frame::for_axis(&empty, sheet);
     let longest = |text: fn(&ForestRow) -> &str| {
-        let widths = chart.rows.iter().map(|row| width(text(row)));
-        (widths.fold(0.0, f64::max) * TEXT_SIZE + 24.0).min(sheet.width * 0.4)
+        (chart
+            .rows
+            .iter()
+            .map(|row| width(text(row)))
+            .fold(0.0, f64::max)
+            * TEXT_SIZE
+            + 24.0)
+            .min(sheet.width * 0.4)
     };
-    let (names, words) = (longest(|row| &row.name), longest(|row| &row.text));
-    (frame.left, frame.right) = match is_narrow {
-        true => (16.0, sheet.width - 16.0),
-        false => (names, sheet.width - words - 12.0),
+    let names = longest(|row| &row.name);
+    let words = longest(|row| &row.text);
+    (frame.left, frame.right) = if is_narrow {
+        (16.0, sheet.width - 16.0)
+    } else {
+        (names, sheet.width - words - 12.0)
     };
     let x = axis(chart, &frame);
     frame.x_scale = x.scale;
@@ -49,22 +57,18 @@ pub fn draw(sheet: &mut Sheet, chart: &Forest) {
     for (index, row) in chart.rows.iter().enumerate() {
         let y = frame.top + (ROW + above) * index as f64 + above + ROW / 2.0;
         interval(sheet, &frame, (row, y));
-        match is_narrow {
-            true => {
-                let words = fitted(&row.text, 0.7 * sheet.width / TEXT_SIZE);
-                let space = sheet.width / TEXT_SIZE - width(&words) - 2.0;
-                let name = fitted(&row.name, space);
-                sheet.text("t halo", "start", (8.0, y - 10.0), &name);
-                let class = format!("{} halo", class(row.tone));
-                sheet.text(&class, "end", (sheet.width - 8.0, y - 10.0), &words);
-            }
-            false => {
-                let name = fitted(&row.name, (names - 16.0) / TEXT_SIZE);
-                sheet.text("t", "start", (8.0, y + 4.0), &name);
-                let text = fitted(&row.text, (words - 16.0) / TEXT_SIZE);
-                let at = (frame.right + 16.0, y + 4.0);
-                sheet.text(class(row.tone), "start", at, &text);
-            }
+        if is_narrow {
+            let words = fitted(&row.text, 0.7 * sheet.width / TEXT_SIZE);
+            let name = fitted(&row.name, sheet.width / TEXT_SIZE - width(&words) - 2.0);
+            sheet.text("t halo", "start", (8.0, y - 10.0), &name);
+            let class = format!("{} halo", class(row.tone));
+            sheet.text(&class, "end", (sheet.width - 8.0, y - 10.0), &words);
+        } else {
+            let name = fitted(&row.name, (names - 16.0) / TEXT_SIZE);
+            sheet.text("t", "start", (8.0, y + 4.0), &name);
+            let text = fitted(&row.text, (words - 16.0) / TEXT_SIZE);
+            let at = (frame.right + 16.0, y + 4.0);
+            sheet.text(class(row.tone), "start", at, &text);
         }
     }
     if chart.rows.is_empty() {
@@ -74,18 +78,25 @@ pub fn draw(sheet: &mut Sheet, chart: &Forest) {
 }
 
 fn axis(chart: &Forest, frame: &Frame) -> Axis {
-    let rows = chart.rows.iter();
-    let ends = rows.flat_map(|row| value_and_ends(row.ratio));
-    let positive = ends.filter(|ratio| *ratio > 0.0);
-    let (low, high) = range(positive.chain([0.9, 1.1])).unwrap_or((0.9, 1.1));
+    let (low, high) = range(
+        chart
+            .rows
+            .iter()
+            .flat_map(|row| value_and_ends(row.ratio))
+            .filter(|ratio| *ratio > 0.0)
+            .chain([0.9, 1.1]),
+    )
+    .unwrap_or((0.9, 1.1));
     let [first, .., last] = RATIOS;
     let from = RATIOS.iter().rev().find(|ratio| **ratio <= low);
     let to = RATIOS.iter().find(|ratio| **ratio >= high);
-    let (from, to) = (*from.unwrap_or(&first), *to.unwrap_or(&last));
-    let shown = RATIOS.iter().copied();
-    let shown = shown.filter(|ratio| (from..=to).contains(ratio));
-    let space = |label: &str| (width(label) + 1.0) * TEXT_SIZE / frame.width().max(1.0);
-    Axis::of_sizes(shown, &[1.0], percent, space)
+    let from = *from.unwrap_or(&first);
+    let to = *to.unwrap_or(&last);
+    let shown = RATIOS
+        .iter()
+        .copied()
+        .filter(|ratio| (from..=to).contains(ratio));
+    Axis::of_sizes(shown, &[1.0], percent, |label| frame.label_share(label))
 }
 
 /// `−50 %`, `0`, `+25 %`, `×2`.
@@ -123,7 +134,8 @@ fn interval(sheet: &mut Sheet, frame: &Frame, (row, y): (&ForestRow, f64)) {
         ));
     }
     if let Some(x) = x(row.ratio.0) {
-        let (x, y) = (Coordinate(x), Coordinate(y));
+        let x = Coordinate(x);
+        let y = Coordinate(y);
         let title = escaped(&format!("{}: {}", row.name, row.text));
         sheet.add(format_args!(
             r#"<circle class="{class} f" cx="{x}" cy="{y}" r="4.5"><title>{title}</title></circle>"#

@@ -4,12 +4,13 @@ use super::{
     super::{
         axis::Axis,
         style::{SeriesStyle, SeriesStyles, run_attribute},
-        text::{escaped, fitted, width},
-        words::sorted_marks,
+        text::{escaped, fitted, sorted_marks, width},
     },
     Coordinate, Sheet, TEXT_SIZE,
-    frame::{Frame, draw_horizontal_axis, draw_no_values, draw_vertical_axis, ticks_below},
-    legend::{self, Entry, Swatch},
+    frame::{
+        Frame, LegendEntry, Swatch, draw_horizontal_axis, draw_legend, draw_no_values,
+        draw_vertical_axis, ticks_below,
+    },
 };
 use crate::model::{Band, Line, Mark, Timeline};
 
@@ -33,14 +34,23 @@ pub fn draw(sheet: &mut Sheet, chart: &Timeline, styles: &SeriesStyles) {
         .filter_map(|mark| Some(mark.name.as_ref()?.row + 1))
         .max()
         .unwrap_or(0);
-    let above = rows as f64 * NAME_ROW_HEIGHT;
-    draw_vertical_axis(sheet, &mut frame, (&y, &chart.y_label), (above, HEIGHT));
+    draw_vertical_axis(
+        sheet,
+        &mut frame,
+        (&y, &chart.y_label),
+        (rows as f64 * NAME_ROW_HEIGHT, HEIGHT),
+    );
     let lanes = chart.lanes();
     if lanes.is_empty() {
         for band in &chart.bands {
             let class = styles.band(&band.name, false);
-            let height = frame.bottom - frame.top;
-            self::band(sheet, &frame, band, &class, (frame.top, height));
+            self::band(
+                sheet,
+                &frame,
+                band,
+                &class,
+                (frame.top, frame.bottom - frame.top),
+            );
         }
     }
     lines(sheet, &frame, chart, styles);
@@ -55,13 +65,12 @@ pub fn draw(sheet: &mut Sheet, chart: &Timeline, styles: &SeriesStyles) {
     if values.count() == 0 {
         draw_no_values(sheet, &frame);
     }
-    legend::draw(sheet, entries(chart, styles).into_iter());
+    draw_legend(sheet, entries(chart, styles).into_iter());
 }
 
 fn band(sheet: &mut Sheet, frame: &Frame, band: &Band, class: &str, (y, height): (f64, f64)) {
     if let (Some(from), Some(to)) = (frame.x(band.from), frame.x(band.to)) {
-        let size = ((to - from).max(1.0), height);
-        sheet.rect(class, (from, y), size, &band.name);
+        sheet.rect(class, (from, y), ((to - from).max(1.0), height), &band.name);
     }
 }
 
@@ -109,8 +118,12 @@ fn lines(sheet: &mut Sheet, frame: &Frame, chart: &Timeline, styles: &SeriesStyl
 }
 
 fn path(frame: &Frame, line: &Line) -> String {
-    let put = |(x, y): (&f64, &Option<f64>)| Some((frame.x(*x)?, frame.y((*y)?)?));
-    let points: Vec<Option<(f64, f64)>> = line.x.iter().zip(&line.y).map(put).collect();
+    let points: Vec<Option<(f64, f64)>> = line
+        .x
+        .iter()
+        .zip(&line.y)
+        .map(|(x, y)| Some((frame.x(*x)?, frame.y((*y)?)?)))
+        .collect();
     let mut path = String::new();
     for piece in points.split(Option::is_none) {
         for (index, (x, y)) in piece.iter().flatten().enumerate() {
@@ -198,7 +211,9 @@ fn marks(
             (*x, top),
             (*x, frame.bottom),
         );
-        let (class, top, x) = (style.filled(), Coordinate(frame.top), Coordinate(*x - 4.0));
+        let class = style.filled();
+        let top = Coordinate(frame.top);
+        let x = Coordinate(*x - 4.0);
         sheet.add(format_args!(
             r#"<path class="{class}" d="M{x} {top}h8l-4 6z"/>"#
         ));
@@ -208,16 +223,22 @@ fn marks(
     for mark in placed_marks {
         let Some(name) = &mark.name else { continue };
         sheet.begin(&run_attribute(&mark.mark.run));
-        let y = frame.top - 5.0 - name.above();
-        sheet.text("t s halo", "start", (name.x, y), &name.text);
+        sheet.text(
+            "t s halo",
+            "start",
+            (name.x, frame.top - 5.0 - name.above()),
+            &name.text,
+        );
         sheet.end();
     }
 }
 
-fn entries(chart: &Timeline, styles: &SeriesStyles) -> Vec<Entry> {
-    let of_lines = chart.series.iter().zip(styles.lines(&chart.series));
-    let mut entries: Vec<Entry> = of_lines
-        .map(|(line, style)| Entry {
+fn entries(chart: &Timeline, styles: &SeriesStyles) -> Vec<LegendEntry> {
+    let mut entries: Vec<LegendEntry> = chart
+        .series
+        .iter()
+        .zip(styles.lines(&chart.series))
+        .map(|(line, style)| LegendEntry {
             swatch: Swatch::Line(style),
             text: line.name.clone(),
             owner_attribute: run_attribute(&line.run),
@@ -226,7 +247,7 @@ fn entries(chart: &Timeline, styles: &SeriesStyles) -> Vec<Entry> {
     let strips = !chart.lanes().is_empty();
     let mut seen = BTreeSet::new();
     for band in chart.bands.iter().filter(|band| seen.insert(&band.name)) {
-        entries.push(Entry {
+        entries.push(LegendEntry {
             swatch: Swatch::Tint(styles.band(&band.name, strips)),
             text: band.name.clone(),
             owner_attribute: String::new(),
@@ -251,7 +272,6 @@ impl Timeline {
         let of_lines = self.series.iter().flat_map(|line| line.x.iter().copied());
         let of_bands = self.bands.iter().flat_map(|band| [band.from, band.to]);
         let of_marks = self.marks.iter().map(|mark| mark.at);
-        let all = of_lines.chain(of_bands).chain(of_marks);
-        super::super::axis::range(all).unwrap_or((0.0, 1.0))
+        super::super::axis::range(of_lines.chain(of_bands).chain(of_marks)).unwrap_or((0.0, 1.0))
     }
 }
