@@ -32,8 +32,9 @@ fn missing_folder(path: &Path) -> Option<String> {
     let folder = path
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty())?;
-    let missing = fs::metadata(folder).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
-    missing.then(|| folder.display().to_string())
+    fs::metadata(folder)
+        .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        .then(|| folder.display().to_string())
 }
 
 pub trait AtPath<T> {
@@ -52,12 +53,9 @@ where
 
 pub fn is_disk_full(error: &anyhow::Error) -> bool {
     let full_kinds = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
-    let io_kind = |cause: &(dyn std::error::Error + 'static)| {
-        cause.downcast_ref::<io::Error>().map(io::Error::kind)
-    };
     error
         .chain()
-        .filter_map(io_kind)
+        .filter_map(|cause| cause.downcast_ref::<io::Error>().map(io::Error::kind))
         .any(|kind| full_kinds.contains(&kind))
 }
 

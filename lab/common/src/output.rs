@@ -33,12 +33,13 @@ pub fn json(value: &impl Serialize) -> serde_json::Result<String> {
     let mut line = String::new();
     // Such letters occur only within strings.
     for letter in serde_json::to_string(value)?.chars() {
-        match is_unsafe_char(letter) || (letter.is_whitespace() && letter != ' ') {
-            true => letter
+        if is_unsafe_char(letter) || (letter.is_whitespace() && letter != ' ') {
+            letter
                 .encode_utf16(&mut [0; 2])
                 .iter()
-                .for_each(|unit| line += &format!("\\u{unit:04x}")),
-            false => line.push(letter),
+                .for_each(|unit| line += &format!("\\u{unit:04x}"))
+        } else {
+            line.push(letter)
         }
     }
     Ok(line + "\n")

@@ -82,8 +82,10 @@ impl Signals {
         also: Option<BorrowedFd<'_>>,
         timeout: Duration,
     ) -> io::Result<bool> {
-        let received = self.wait(also, timeout)?;
-        Ok(received.into_iter().any(ReceivedSignal::is_end_request))
+        Ok(self
+            .wait(also, timeout)?
+            .into_iter()
+            .any(ReceivedSignal::is_end_request))
     }
 
     /// Received signals except SIGCHLD. The wait ends with the first signal (including SIGCHLD),
@@ -111,8 +113,10 @@ impl Signals {
             .read(&mut discarded)
             .is_ok_and(|read| read > 0)
         {}
-        let received = self.0.pending().filter(|origin| origin.signal != SIGCHLD);
-        Ok(received
+        Ok(self
+            .0
+            .pending()
+            .filter(|origin| origin.signal != SIGCHLD)
             .map(|origin| ReceivedSignal {
                 number: origin.signal,
                 from_terminal: origin.cause == Cause::Kernel,
@@ -125,6 +129,9 @@ impl Signals {
 /// its children ended. Without `/proc` none counts as ignored.
 fn not_ignored(signals: &[i32]) -> Vec<i32> {
     let ignored = HostRoot::default().ignored_signals().unwrap_or_default();
-    let wanted = |signal: &i32| *signal == SIGCHLD || !ignored.contains(*signal);
-    signals.iter().copied().filter(wanted).collect()
+    signals
+        .iter()
+        .copied()
+        .filter(|signal| *signal == SIGCHLD || !ignored.contains(*signal))
+        .collect()
 }

@@ -99,8 +99,11 @@ fn record_run(
     signals: &mut Signals,
 ) -> Result<Option<PathBuf>> {
     let arm = format!("simulated-{entries}");
-    let runs_so_far = ORDER.iter().take(recorded.len() + 1);
-    let run = runs_so_far.filter(|other| **other == entries).count();
+    let run = ORDER
+        .iter()
+        .take(recorded.len() + 1)
+        .filter(|other| **other == entries)
+        .count();
     let out = args.out.join(format!("{arm}-{run}.fltl"));
     let labels = [
         ("experiment", "simulated".to_owned()),
@@ -118,14 +121,18 @@ fn record_run(
         free_ports: true,
     };
     let number = recorded.len() + 1;
-    let started = |page: &str| {
-        say(&format!(
-            "simulated run {number} of {}, {entries} entries: its page is http://{page}",
-            ORDER.len()
-        ));
-    };
-    let duration = Duration::from_secs(args.seconds);
-    let summary = record::record_demo(program, &task, duration, signals, started)?;
+    let summary = record::record_demo(
+        program,
+        &task,
+        Duration::from_secs(args.seconds),
+        signals,
+        |page: &str| {
+            say(&format!(
+                "simulated run {number} of {}, {entries} entries: its page is http://{page}",
+                ORDER.len()
+            ));
+        },
+    )?;
     if let Some(summary) = &summary {
         say(&format!("simulated run recorded, {summary}"));
     }
@@ -157,8 +164,7 @@ fn report(runs: Vec<PathBuf>, args: &TryArgs) -> Result<u8> {
         force: false,
         unfold: false,
     };
-    let answer = report_command::report_command(&report_args)?;
-    for line in answer.lines() {
+    for line in report_command::report_command(&report_args)?.lines() {
         print(&format!("simulated: {line}\n"))?;
     }
     let has_display = ["DISPLAY", "WAYLAND_DISPLAY"]
