@@ -1,13 +1,10 @@
 //! Builds and runs the daemon. Binds sockets and opens files before anything starts. Stops the
 //! stages in the order of the data flow.
 
-pub(crate) mod evidence;
-mod listeners;
-mod live;
-mod places;
+mod config_paths;
+pub(crate) mod live;
 mod recording;
-mod secrets;
-mod shared;
+mod servers;
 mod signals;
 
 use crate::{
@@ -79,7 +76,7 @@ impl App {
         let host = HostConstants::read(&root)
             .context("the kernel's own folder cannot be read; see paths.procfs")?;
         let intake = Intake::new(&config.datapoints);
-        let pushes = listeners::pushes(&config, options.inherited.ingest, &intake, clock)?;
+        let pushes = servers::pushes(&config, options.inherited.ingest, &intake, clock)?;
         let push_addresses = pushes.listener.as_ref().map(Listener::listen_addresses);
         let demo = options
             .demo
@@ -105,14 +102,14 @@ impl App {
             &intake,
             pushes.listener,
             pushes.forward,
-            live.config(),
+            live.config.clone(),
         );
-        let state = shared::web_state(&context, recording.as_ref(), live.answer_config());
-        shared::register(&mut sources, &context, &intake, &state, options.demo);
+        let state = servers::web_state(&context, recording.as_ref(), live.answer_config.clone());
+        servers::register(&mut sources, &context, &intake, &state, options.demo);
         let samplers = std::mem::take(&mut sources.samplers);
-        let ticker = Ticker::new(&context, host, samplers, Hub(shared::sinks(&state)));
+        let ticker = Ticker::new(&context, host, samplers, Hub(servers::sinks(&state)));
         let (ticks, flight) = (state.ticks.clone(), state.flight.clone());
-        let web = listeners::exporter(&config.metrics, options.inherited.metrics, state)?;
+        let web = servers::exporter(&config.metrics, options.inherited.metrics, state)?;
         if let Some(last) = recording::last_push(&config, clock) {
             intake.resume(last);
         }
@@ -139,19 +136,20 @@ impl App {
     /// Runs until a stop signal. True if every stage ended in time.
     pub fn run(self, ready_file: Option<ReadyFile>) -> Result<bool> {
         let runtime = runtime()?;
-        let outcome = runtime.block_on(self.live(ready_file));
+        let outcome = runtime.block_on(self.run_stages(ready_file));
         runtime.shutdown_timeout(Duration::from_secs(1));
         outcome
     }
 
-    async fn live(self, mut ready_file: Option<ReadyFile>) -> Result<bool> {
+    async fn run_stages(self, mut ready_file: Option<ReadyFile>) -> Result<bool> {
         let demo = self.demo;
         // Signals are handled before the ready file exists: its reader may send one at once.
         let signals = Signals::subscribe()?;
         let handle = tokio::runtime::Handle::current();
         let mut stages = ["sources", "hub", "sinks", "admin"].map(|name| Stage::new(name, &handle));
         let [sources, hub, sinks, web_stage] = &mut stages;
-        let (metrics, pushes) = (self.web.listen_addresses(), self.push_addresses);
+        let metrics = self.web.listen_addresses();
+        let pushes = self.push_addresses;
         let addresses = (metrics.join(","), pushes.as_ref().map(|all| all.join(",")));
         let page = self.web.page();
         // The ready file is created before anything starts that needs an orderly stop. Until the
@@ -160,7 +158,8 @@ impl App {
             .as_mut()
             .map(|file| file.create(metrics, pushes))
             .transpose()?;
-        let (ticker, web) = (self.ticker, self.web);
+        let ticker = self.ticker;
+        let web = self.web;
         self.sources
             .start(sources)
             .context("a thread cannot be started")?;
@@ -208,8 +207,9 @@ async fn end_in_order(stages: [Stage; 4], clock: Clock) -> Option<bool> {
     Some(on_time)
 }
 
-pub fn check_config(read: (Config, Vec<ConfigError>)) -> Result<Config, Vec<ConfigError>> {
-    let (config, mut config_errors) = read;
+pub fn check_config(
+    (config, mut config_errors): (Config, Vec<ConfigError>),
+) -> Result<Config, Vec<ConfigError>> {
     config_errors.extend(self::config_errors(&config, &config_errors));
     if config_errors.is_empty() {
         Ok(config)
@@ -245,9 +245,9 @@ pub fn config_errors(config: &Config, known: &[ConfigError]) -> Vec<ConfigError>
             .map(|error| error.to_string()),
     );
     if has_no_error(&["metrics.listen", "ingest.listen", "ingest.enabled"]) {
-        found.extend(places::port_conflict(config));
+        found.extend(config_paths::port_conflict(config));
     }
-    found.extend(places::config_errors(config));
+    found.extend(config_paths::config_errors(config));
     found
         .into_iter()
         .map(ConfigError::new)
@@ -256,24 +256,20 @@ pub fn config_errors(config: &Config, known: &[ConfigError]) -> Vec<ConfigError>
 }
 
 pub fn warnings(config: &Config) -> Vec<String> {
-    places::warnings(config)
+    let evidence_problem = live::answer_config(config).evidence_problem;
+    config_paths::warnings(config)
         .into_iter()
         .chain(recording::warnings(config))
-        .chain(evidence_warning(config))
+        .chain(evidence_problem.map(|problem| format!("status.evidence: {problem}")))
         .chain(security_warnings(config))
         .collect()
-}
-
-fn evidence_warning(config: &Config) -> Option<String> {
-    let problem = evidence::answer_config(config).evidence_problem?;
-    Some(format!("status.evidence: {problem}"))
 }
 
 pub fn security_warnings(config: &Config) -> Vec<String> {
     let (web_warnings, files) = web::warnings(&config.metrics, Clock::start().now().unix);
     web_warnings
         .into_iter()
-        .chain(secrets::warnings(
+        .chain(config_paths::secret_warnings(
             config,
             files.iter().map(PathBuf::as_path),
         ))
@@ -314,17 +310,26 @@ fn start_demo(config: &mut Config, ingest: Option<&Listener<Intake>>) -> Result<
 }
 
 fn host_name(root: &HostRoot) -> Option<String> {
-    let name = root.read_proc("sys/kernel/hostname", |text| {
+    root.read_proc("sys/kernel/hostname", |text| {
         Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())
-    });
-    name.ok()
+    })
+    .ok()
 }
 
 /// True if a restart cannot help, because the error is in the configuration or the units. The
 /// service manager need not retry.
 pub fn is_permanent(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
-        is_recording_error(cause) || is_socket_error(cause) || is_ready_file_error(cause)
+        is_recording_error(cause)
+            || matches!(cause.downcast_ref(), Some(ingest::Error::NotLoopback(_)))
+            || matches!(
+                cause.downcast_ref(),
+                Some(web::WebError::Exposed { .. } | web::WebError::Unprotected { .. })
+            )
+            || cause.is::<InheritError>()
+            || cause
+                .downcast_ref()
+                .is_some_and(ready_file::Error::is_permanent)
     })
 }
 
@@ -349,19 +354,4 @@ fn is_recording_error(cause: &(dyn std::error::Error + 'static)) -> bool {
         }
         _ => false,
     }
-}
-
-fn is_ready_file_error(cause: &(dyn std::error::Error + 'static)) -> bool {
-    cause
-        .downcast_ref()
-        .is_some_and(ready_file::Error::is_permanent)
-}
-
-fn is_socket_error(cause: &(dyn std::error::Error + 'static)) -> bool {
-    matches!(cause.downcast_ref(), Some(ingest::Error::NotLoopback(_)))
-        || matches!(
-            cause.downcast_ref(),
-            Some(web::WebError::Exposed { .. } | web::WebError::Unprotected { .. })
-        )
-        || cause.is::<InheritError>()
 }

@@ -151,7 +151,7 @@ impl ConfigArgs {
 
 impl TargetArgs {
     /// The configuration of `file` with these options, and every error.
-    fn read(&self, file: &ConfigArgs) -> (Config, Vec<ConfigError>) {
+    pub fn read(&self, file: &ConfigArgs) -> (Config, Vec<ConfigError>) {
         let (mut config, mut config_errors) = file.read();
         let find = self
             .pid
@@ -247,17 +247,6 @@ impl RunArgs {
                 Some(label) => *label = Some(value.clone()),
                 None => drop(config.record.labels.insert(name.clone(), value.clone())),
             }
-        }
-    }
-}
-
-impl OnceArgs {
-    pub fn load(&self) -> Result<Config, Vec<ConfigError>> {
-        let (config, config_errors) = self.target.read(&self.file);
-        if config_errors.is_empty() {
-            Ok(config)
-        } else {
-            Err(config_errors)
         }
     }
 }

@@ -5,7 +5,6 @@
 mod child;
 mod memory;
 mod recording;
-mod replay;
 mod timeline;
 
 use anyhow::{Context, Result};
@@ -150,10 +149,9 @@ fn reserve_port() -> std::io::Result<(OwnedFd, u16)> {
 
 fn new_folder() -> Result<TempDir> {
     let parent = parent_folder();
-    let mode = Permissions::from_mode(0o700);
     let folder = tempfile::Builder::new()
         .prefix("faultline-demo-")
-        .permissions(mode)
+        .permissions(Permissions::from_mode(0o700))
         .tempdir_in(&parent);
     folder.with_context(|| format!("the demo needs a folder in {}", parent.display()))
 }

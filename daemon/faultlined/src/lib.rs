@@ -6,5 +6,5 @@ pub mod demo;
 pub mod once;
 pub mod ready_file;
 
-/// Of the program, for its libraries too.
+/// Also in metrics and recordings.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

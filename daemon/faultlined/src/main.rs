@@ -57,7 +57,7 @@ fn main() -> ExitCode {
         Command::PrintConfig => Ok(print(config::DEFAULT_TEXT)),
         Command::Manual { folder } => manual(&folder),
     };
-    exit_code.unwrap_or_else(|error| fail(&error))
+    exit_code.unwrap_or_else(|error| report_failure(&error))
 }
 
 fn run(args: RunArgs) -> Result<ExitCode> {
@@ -75,7 +75,8 @@ fn run(args: RunArgs) -> Result<ExitCode> {
         .as_deref()
         .map(ReadyFile::open)
         .transpose()?;
-    let (demo, from_file) = (args.demo, args.file.config.is_some());
+    let demo = args.demo;
+    let from_file = args.file.config.is_some();
     let reload: Reload = Box::new(move || app::check_config(args.read()));
     let options = Options {
         reload: from_file.then_some(reload),
@@ -83,28 +84,31 @@ fn run(args: RunArgs) -> Result<ExitCode> {
         inherited: InheritedSockets::take()?,
     };
     let in_time = App::build(config, options)?.run(ready_file)?;
-    Ok(match in_time {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(FORCED_EXIT),
+    Ok(if in_time {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(FORCED_EXIT)
     })
 }
 
 fn run_once(args: &OnceArgs) -> Result<ExitCode> {
-    let config = match args.load() {
-        Ok(config) => config,
-        Err(mistakes) => return Ok(report_config_errors(&mistakes)),
-    };
+    let (config, mistakes) = args.target.read(&args.file);
+    if !mistakes.is_empty() {
+        return Ok(report_config_errors(&mistakes));
+    }
     if args.metrics {
         let tick = once::metrics::sample(&config)?;
-        return Ok(print(&match args.json {
-            true => once::metrics::json(&tick),
-            false => once::metrics::table(&tick),
+        return Ok(print(&if args.json {
+            once::metrics::json(&tick)
+        } else {
+            once::metrics::table(&tick)
         }));
     }
     let report = once::examine(&config)?;
-    let success = print(&match args.json {
-        true => report.json(),
-        false => report.text(),
+    let success = print(&if args.json {
+        report.json()
+    } else {
+        report.text()
     });
     Ok(match report.attention() {
         0 => success,
@@ -138,7 +142,8 @@ fn check(args: &ConfigArgs) -> ExitCode {
 
 fn manual(folder: &Path) -> Result<ExitCode> {
     let about = "configuration of the daemon faultlined: every key with its default";
-    let (name, text) = ("faultlined.toml", config::DEFAULT_TEXT);
+    let name = "faultlined.toml";
+    let text = config::DEFAULT_TEXT;
     faultline_cli_docs::write(Cli::command(), "1", folder)?;
     faultline_cli_docs::write_file_page(name, about, text, folder)?;
     std::fs::write(folder.join(name), text)?;
@@ -148,10 +153,9 @@ fn manual(folder: &Path) -> Result<ExitCode> {
 /// Applies a directive for `faultlined` to all of the daemon's crates. A later directive of a crate
 /// takes precedence.
 fn expand_filter(filter: &str) -> String {
-    let levels = filter
+    let mut directives: Vec<String> = filter
         .split(',')
-        .filter_map(|directive| directive.trim().strip_prefix("faultlined="));
-    let mut directives: Vec<String> = levels
+        .filter_map(|directive| directive.trim().strip_prefix("faultlined="))
         .flat_map(|level| CRATES.map(|name| format!("{name}={level}")))
         .collect();
     directives.push(filter.to_owned());
@@ -161,8 +165,9 @@ fn expand_filter(filter: &str) -> String {
 /// journald adds time and priority to standard error.
 fn log_to_stderr() {
     let filter = std::env::var("FAULTLINE_LOG").ok();
-    let filter = filter.and_then(|filter| EnvFilter::try_new(expand_filter(&filter)).ok());
-    let filter = filter.unwrap_or_else(|| EnvFilter::new("info"));
+    let filter = filter
+        .and_then(|filter| EnvFilter::try_new(expand_filter(&filter)).ok())
+        .unwrap_or_else(|| EnvFilter::new("info"));
     let terminal = io::stderr().is_terminal();
     tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -187,7 +192,7 @@ fn report_config_errors(mistakes: &[ConfigError]) -> ExitCode {
     ExitCode::from(USAGE)
 }
 
-fn fail(error: &anyhow::Error) -> ExitCode {
+fn report_failure(error: &anyhow::Error) -> ExitCode {
     let mut lines = String::new();
     for cause in error.chain().map(ToString::to_string) {
         // Some errors include their cause.

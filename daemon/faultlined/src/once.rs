@@ -7,7 +7,6 @@ mod pollers;
 mod ports;
 mod report;
 mod rights;
-mod votes;
 
 pub use report::{Check, Report, State};
 
@@ -41,7 +40,7 @@ async fn check(config: &Config) -> Result<Report> {
     let interface_checks = async {
         let (admin, facts) = pollers::admin(config, &inspection, clock).await;
         let (rpc, rpc_facts) = pollers::rpc(config, &inspection, facts.clone(), clock).await;
-        let votes = votes::check(
+        let votes = pollers::votes(
             config,
             &inspection,
             (facts.clone(), rpc_facts.clone()),
@@ -69,8 +68,9 @@ async fn check(config: &Config) -> Result<Report> {
     };
     let ((admin, rpc, votes, reported_identity), (ingest, push, metrics, log, disks)) =
         tokio::join!(interface_checks, local_checks);
-    let identity = reported_identity.or(inspection.target.as_ref().and(config.target.identity));
-    let identity = identity.map(|key| key.to_string());
+    let identity = reported_identity
+        .or(inspection.target.as_ref().and(config.target.identity))
+        .map(|key| key.to_string());
     let mut checks = vec![("process", inspection.process.with("identity", identity))];
     checks.extend(inspection.rights);
     checks.extend(disks.into_iter().map(|disk| ("disk", disk)));
@@ -98,9 +98,14 @@ async fn answers(config: &Config, tick: &Tick, now: Stamp) -> Vec<Answer> {
     if let Some(answers) = ports::answers(config).await {
         return answers;
     }
-    let answer_config = app::evidence::answer_config(config);
-    let status = Status::with(tick, now, None, AnswerInputs::default(), &answer_config);
-    let mut answers = status.answers;
+    let mut answers = Status::with(
+        tick,
+        now,
+        None,
+        AnswerInputs::default(),
+        &app::live::answer_config(config),
+    )
+    .answers;
     for answer in &mut answers {
         match answer.verdict {
             Verdict::Unknown => NEEDS_DAEMON.clone_into(&mut answer.text),

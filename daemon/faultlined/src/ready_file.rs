@@ -3,7 +3,6 @@
 //! The file exists from the bind of the listeners until the stop signal. Each update renames a new
 //! file over it, so it is always complete. A symbolic link never redirects a privileged daemon.
 
-use faultline_kernel::ProcessId;
 use faultline_sources::discovery::TargetHandle;
 use rustix::{
     fs::{AtFlags, CWD, FileType, Mode, OFlags, openat, renameat, statat, unlinkat},
@@ -55,15 +54,6 @@ struct Contents {
 struct Target {
     pid: u32,
     start_ticks: u64,
-}
-
-impl From<ProcessId> for Target {
-    fn from(process: ProcessId) -> Self {
-        Target {
-            pid: process.pid,
-            start_ticks: process.start_ticks,
-        }
-    }
 }
 
 /// Dropping it removes the file.
@@ -194,7 +184,10 @@ pub async fn update_until_dropped(file: Option<ReadyFile>, following: TargetHand
     let mut process = following.process();
     loop {
         let followed = *process.borrow_and_update();
-        file.update(followed.map(Target::from));
+        file.update(followed.map(|process| Target {
+            pid: process.pid,
+            start_ticks: process.start_ticks,
+        }));
         tokio::select! {
             // The sender lives in `following`: the channel cannot close.
             _ = process.changed() => {}

@@ -1,27 +1,34 @@
 //! Reloads the configuration on SIGHUP. A change that would lose a count or a connection needs a
-//! restart. The log then names its section.
+//! restart. The log then names its section. An evidence file with errors does not prevent the start.
 
-use super::{Reload, evidence};
+use super::Reload;
 use faultline_core::{
     config::{Config, ConfigError},
     hub::Latest,
+    supervisor::{PATH_CALL_TIMEOUT, PathThread},
 };
 use faultline_datapoints::validator::intake::Intake;
 use faultline_http::sinks::prometheus::ConstantLabels;
 use faultline_metrics::Text;
-use faultline_status::AnswerConfig;
-use std::sync::Arc;
+use faultline_status::{AnswerConfig, Evidence, MAX_EVIDENCE_BYTES};
+use std::{
+    fs::{self, File},
+    io::{self, Read},
+    path::Path,
+    sync::Arc,
+};
 
 pub struct LiveConfig {
-    config: Latest<Config>,
+    pub config: Latest<Config>,
     reload: Option<Reload>,
     intake: Intake,
-    answer_config: Latest<AnswerConfig>,
+    pub answer_config: Latest<AnswerConfig>,
 }
 
 impl LiveConfig {
     pub fn new(config: Config, reload: Option<Reload>, intake: Intake) -> Self {
-        let (live, answer_config) = (Latest::default(), Latest::default());
+        let live = Latest::default();
+        let answer_config = Latest::default();
         answer_config.set(Some(read_answer_config(&config)));
         live.set(Some(Arc::new(config)));
         LiveConfig {
@@ -30,14 +37,6 @@ impl LiveConfig {
             intake,
             answer_config,
         }
-    }
-
-    pub fn config(&self) -> Latest<Config> {
-        self.config.clone()
-    }
-
-    pub(super) fn answer_config(&self) -> Latest<AnswerConfig> {
-        self.answer_config.clone()
     }
 
     /// Keeps the current configuration if the file has errors.
@@ -78,7 +77,7 @@ impl LiveConfig {
 }
 
 fn read_answer_config(config: &Config) -> Arc<AnswerConfig> {
-    let answer_config = evidence::answer_config(config);
+    let answer_config = answer_config(config);
     if let Some(problem) = &answer_config.evidence_problem {
         tracing::warn!(problem, "status.evidence is not used");
     }
@@ -137,6 +136,38 @@ pub fn constant_labels(config: &Config) -> ConstantLabels {
         .collect()
 }
 
+pub fn answer_config(config: &Config) -> AnswerConfig {
+    let read = config.status.evidence.as_deref().map(read).transpose();
+    let problem = read.as_ref().err().cloned();
+    AnswerConfig {
+        evidence: read.ok().flatten().unwrap_or_default(),
+        evidence_problem: problem,
+        has_custom_capacity: config.target.program_cache_entries.is_some(),
+    }
+}
+
+/// The file system may not answer, and a pipe never ends.
+fn read(path: &Path) -> Result<Evidence, String> {
+    let shown = faultline_text::path(path);
+    let path = path.to_owned();
+    let text = PathThread::new("evidence").call(PATH_CALL_TIMEOUT, move || {
+        if !fs::metadata(&path)?.is_file() {
+            return Err(io::Error::other("it is no file"));
+        }
+        let mut text = Vec::new();
+        File::open(path)?
+            .take(MAX_EVIDENCE_BYTES + 1)
+            .read_to_end(&mut text)?;
+        Ok(text)
+    });
+    let text = match text {
+        Ok(Ok(text)) => text,
+        Ok(Err(error)) => return Err(format!("{shown} cannot be read: {error}")),
+        Err(error) => return Err(format!("{shown}: {error}")),
+    };
+    Evidence::parse(&text).map_err(|why| format!("{shown}: {why}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,6 +207,50 @@ mod tests {
             Intake::new(&Config::default().datapoints),
         );
         live.reload();
-        assert_eq!(live.config().get().as_deref(), Some(&Config::default()));
+        assert_eq!(live.config.get().as_deref(), Some(&Config::default()));
+    }
+
+    fn of(text: &str) -> AnswerConfig {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("evidence.json");
+        fs::write(&path, text).unwrap();
+        let config = format!("[status]\nevidence = \"{}\"\n", path.display());
+        answer_config(&parse(&config).unwrap())
+    }
+
+    #[test]
+    fn a_broken_or_missing_file_is_a_problem_and_no_end() {
+        let good = r#"{"version":1,"ram":{"proven_bytes":7,"interval_bytes":[5,7],"release":null,"measured":"2026-11-27"}}"#;
+        let read = of(good);
+        assert_eq!(read.evidence.ram.map(|ram| ram.proven_bytes), Some(7));
+        assert_eq!(read.evidence_problem, None);
+        for (text, why) in [
+            ("{", "it is broken"),
+            (r#"{"version":9}"#, "its format is 9"),
+        ] {
+            let problem = of(text).evidence_problem.unwrap();
+            assert!(
+                problem.contains("evidence.json: ") && problem.contains(why),
+                "{problem}"
+            );
+        }
+        let missing = answer_config(&parse("[status]\nevidence = \"/nowhere/e.json\"\n").unwrap());
+        let problem = missing.evidence_problem.unwrap();
+        assert!(
+            problem.starts_with("/nowhere/e.json cannot be read: "),
+            "{problem}"
+        );
+        let folder = answer_config(&parse("[status]\nevidence = \"/\"\n").unwrap());
+        assert_eq!(
+            folder.evidence_problem.as_deref(),
+            Some("/ cannot be read: it is no file")
+        );
+    }
+
+    #[test]
+    fn a_configured_capacity_is_one_that_can_be_changed() {
+        let config = parse("[target]\nprogram_cache_entries = 1024\n").unwrap();
+        assert!(answer_config(&config).has_custom_capacity);
+        assert!(!answer_config(&Config::default()).has_custom_capacity);
     }
 }

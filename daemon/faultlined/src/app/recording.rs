@@ -6,7 +6,7 @@ use faultline_core::{
     supervisor::{PATH_CALL_TIMEOUT, PathThread, Stage},
 };
 use faultline_datapoints::validator::coverage::{LastPush, PushTimes};
-use faultline_kernel::{HostRoot, ProcessId};
+use faultline_kernel::ProcessId;
 use faultline_recorder::{
     flight,
     manifest::{self, Describer, ProcessFacts},
@@ -51,14 +51,20 @@ pub fn prepare(config: &Config, clock: Clock) -> Option<PreparedRecorder> {
         return None;
     }
     let describer = Describer::new(root.clone());
-    let (manifest_describer, files) = (describer.clone(), files(config));
+    let manifest_describer = describer.clone();
+    let files = files(config);
     let warning = PathThread::new("disk-warnings");
     let describe = move |target: &Target| {
-        let (root, files, process_target) = (root.clone(), files.clone(), target.clone());
+        let root = root.clone();
+        let files = files.clone();
+        let process_target = target.clone();
         let warn_of_all = move || {
             files
                 .iter()
-                .for_each(|file| warn(&root, file, &process_target))
+                .flat_map(|file| {
+                    disks::warnings(&root, file, &disks::followed(&root, &process_target))
+                })
+                .for_each(|warning| tracing::warn!("{warning}"))
         };
         if let Err(error) = warning.start(warn_of_all) {
             tracing::warn!("a folder of the validator: {error}");
@@ -116,7 +122,8 @@ impl PreparedRecorder {
             session,
         };
         let [record, status] = self.statuses;
-        let (mut recorder, mut saver) = (self.recorder, None);
+        let mut recorder = self.recorder;
+        let mut saver = None;
         if let Some(file) = &config.record.file {
             let recording_file = RecordingFile::open(file, &new_recording, record)
                 .context("nothing can be recorded; see record.file")?;
@@ -148,7 +155,8 @@ impl PreparedRecorder {
 
 impl Recording {
     pub fn start(self, stage: &mut Stage) -> std::io::Result<()> {
-        let (describer, facts) = (self.describer, self.facts);
+        let describer = self.describer;
+        let facts = self.facts;
         stage.thread("manifest", move |stop| describer.run(&facts, &stop))?;
         if let Some(saver) = self.saver {
             // The saver needs no stop signal: it ends after the last saves of the recorder.
@@ -162,14 +170,15 @@ impl Recording {
 /// either is reopened.
 pub fn last_push(config: &Config, clock: Clock) -> Option<LastPush> {
     let existing = files(config).into_iter().filter(|file| file.is_file());
-    let pushes = existing.filter_map(|file| match last_push_of(&file, clock) {
-        Ok(push) => push,
-        Err(error) => {
-            tracing::debug!(%error, "the last push of the run before is not known");
-            None
-        }
-    });
-    pushes.max_by_key(|push| push.at.arrived)
+    existing
+        .filter_map(|file| match last_push_of(&file, clock) {
+            Ok(push) => push,
+            Err(error) => {
+                tracing::debug!(%error, "the last push of the run before is not known");
+                None
+            }
+        })
+        .max_by_key(|push| push.at.arrived)
 }
 
 fn last_push_of(file: &Path, clock: Clock) -> Result<Option<LastPush>, Error> {
@@ -217,27 +226,20 @@ fn last_push_of(file: &Path, clock: Clock) -> Result<Option<LastPush>, Error> {
 }
 
 fn labels(config: &Config) -> Vec<(String, String)> {
-    let constant_labels = config
+    config
         .labels
         .pairs()
-        .map(|(name, value)| (name.to_owned(), value.to_owned()));
-    constant_labels
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .chain(config.record.labels.clone())
         .collect()
 }
 
-fn warn(root: &HostRoot, recording: &Path, target: &Target) {
-    for warning in disks::warnings(root, recording, &disks::followed(root, target)) {
-        tracing::warn!("{warning}");
-    }
-}
-
 pub fn config_errors(config: &Config) -> Vec<ConfigError> {
-    let folder = config
+    let flight = config
         .flight
         .on()
-        .and_then(|folder| flight::check(folder).err());
-    let flight = folder.map(|what| ConfigError::new(format!("flight.folder: {what}")));
+        .and_then(|folder| flight::check(folder).err())
+        .map(|what| ConfigError::new(format!("flight.folder: {what}")));
     file_error(config).into_iter().chain(flight).collect()
 }
 
@@ -275,11 +277,12 @@ pub fn warnings(config: &Config) -> Vec<String> {
     if folders.is_empty() {
         folders = disks::configured(&config.target.find);
     }
-    let warnings = move || {
-        let warnings_of = |file: &PathBuf| disks::warnings(&root, file, &folders);
-        files.iter().flat_map(warnings_of).collect()
-    };
     PathThread::new("disk-warnings")
-        .call(PATH_CALL_TIMEOUT, warnings)
+        .call(PATH_CALL_TIMEOUT, move || {
+            files
+                .iter()
+                .flat_map(|file| disks::warnings(&root, file, &folders))
+                .collect()
+        })
         .unwrap_or_default()
 }

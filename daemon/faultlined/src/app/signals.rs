@@ -33,8 +33,11 @@ struct SignalListener(Option<Signal>);
 impl SignalListener {
     /// Needs a runtime. Without `/proc` no signal counts as ignored.
     fn new(kind: SignalKind) -> std::io::Result<Self> {
-        let ignored = HostRoot::default().ignored_signals().unwrap_or_default();
-        if ignored.contains(kind.as_raw_value()) {
+        if HostRoot::default()
+            .ignored_signals()
+            .unwrap_or_default()
+            .contains(kind.as_raw_value())
+        {
             return Ok(SignalListener(None));
         }
         #[expect(clippy::disallowed_methods, reason = "the daemon's only listener")]
@@ -95,11 +98,10 @@ impl Signals {
                     let newest = ticks.get().map(|tick| tick.at);
                     if newest.is_some() && !std::mem::replace(&mut ready, newest.is_some()) {
                         notify(&[NotifyState::Ready]);
-                        let watchdog = sd_notify::watchdog_enabled();
-                        let check_interval = watchdog.map_or(MAX_CHECK_INTERVAL, |limit| MAX_CHECK_INTERVAL.min(limit / 4));
+                        let check_interval = sd_notify::watchdog_enabled().map_or(MAX_CHECK_INTERVAL, |limit| MAX_CHECK_INTERVAL.min(limit / 4));
                         checks = tokio::time::interval(check_interval);
                     }
-                    let interval = live.config().get().map_or(MAX_CHECK_INTERVAL, |config| config.sampling.interval);
+                    let interval = live.config.get().map_or(MAX_CHECK_INTERVAL, |config| config.sampling.interval);
                     if web::health(newest, clock.now(), interval).is_ok() {
                         notify(&[NotifyState::Watchdog]);
                     }

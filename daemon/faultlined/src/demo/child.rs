@@ -2,8 +2,7 @@ use super::{
     CACHE_VARIABLE, CHILD_VARIABLE, METRICS_CONFIG, READY,
     memory::{self, ColdFile, Heap},
     recording::{CacheSize, Recording},
-    replay::Replay,
-    timeline,
+    timeline::{self, Replay},
 };
 use anyhow::{Context, Result};
 use faultline_agave::{
@@ -111,10 +110,11 @@ pub fn run() -> Result<()> {
         anyhow::bail!("{CHILD_VARIABLE} is set by hand")
     };
     let ledger = validator.ledger.context("no --ledger")?;
-    let config = env::var(METRICS_CONFIG)
-        .ok()
-        .context("no SOLANA_METRICS_CONFIG")?;
-    let config = MetricsConfig::parse(&config)?;
+    let config = MetricsConfig::parse(
+        &env::var(METRICS_CONFIG)
+            .ok()
+            .context("no SOLANA_METRICS_CONFIG")?,
+    )?;
     let cache = env::var(CACHE_VARIABLE)
         .ok()
         .and_then(|entries| entries.parse().ok())
@@ -158,11 +158,10 @@ fn die_with_parent() -> Result<()> {
 
 fn rpc_runtime() -> Result<tokio::runtime::Runtime> {
     let count = AtomicUsize::new(0);
-    let name = move || format!("solRpcEl{:02}", count.fetch_add(1, Ordering::Relaxed));
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder
         .worker_threads(2)
-        .thread_name_fn(name)
+        .thread_name_fn(move || format!("solRpcEl{:02}", count.fetch_add(1, Ordering::Relaxed)))
         .enable_all()
         .build()
         .context("no runtime")

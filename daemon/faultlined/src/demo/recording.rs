@@ -97,10 +97,12 @@ impl Recording {
         };
         let mut transactions = Vec::new();
         for point in &points {
-            let nanos = point
-                .timestamp()
-                .and_then(|time| u64::try_from(time - begin).ok());
-            let at = Duration::from_nanos(nanos.context("a line without time")?);
+            let at = Duration::from_nanos(
+                point
+                    .timestamp()
+                    .and_then(|time| u64::try_from(time - begin).ok())
+                    .context("a line without time")?,
+            );
             let line = Line {
                 at,
                 pieces: pieces(point, first, cache)?,

@@ -4,11 +4,12 @@
 
 use super::{
     CONSENSUS, IDENTITY,
-    recording::{FIRST_SLOT, RECORDING_LENGTH, Recording, SLOT_TIME},
+    recording::{FIRST_SLOT, RECORDING_LENGTH, Recording, SLOT_TIME, Track},
 };
+use faultline_metrics::Stamp;
 use faultline_mock_validator::NodeState;
 use serde_json::{Value, json};
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 const FIRST_TRANSACTION_COUNT: u64 = 50_000_000;
 
@@ -56,8 +57,11 @@ fn progress(uptime: Duration) -> Value {
 /// The uptime to start with at the tip, anywhere in the recording, so that runs differ as the load
 /// does.
 pub fn tip_start(unix: Duration) -> Duration {
-    let position = unix.as_nanos() % RECORDING_LENGTH.as_nanos();
-    RUNNING + CATCH_UP + Duration::from_nanos(u64::try_from(position).unwrap_or(0))
+    RUNNING
+        + CATCH_UP
+        + Duration::from_nanos(
+            u64::try_from(unix.as_nanos() % RECORDING_LENGTH.as_nanos()).unwrap_or(0),
+        )
 }
 
 /// Replay position in the repeated recording.
@@ -88,6 +92,69 @@ pub fn next_push(uptime: Duration) -> Duration {
         Duration::from_secs(10)
     };
     uptime + period
+}
+
+#[derive(Debug)]
+pub struct Replay {
+    recording: Arc<Recording>,
+    pushed: Duration,
+}
+
+impl Replay {
+    /// Continues from an uptime.
+    pub fn new(recording: Arc<Recording>, pushed: Duration) -> Self {
+        Replay { recording, pushed }
+    }
+
+    /// The lines since the last push in time order. The point of the metrics agent is last.
+    pub fn push(&mut self, now: Stamp) -> String {
+        let before = std::mem::replace(&mut self.pushed, now.uptime);
+        let mut lines = Vec::new();
+        if before < RUNNING && now.uptime >= RUNNING {
+            lines.push((RUNNING, validator_new_line()));
+        }
+        type Position = fn(Duration) -> Duration;
+        let tracks: [(Track, Position, Position); 2] = [
+            (Track::Validator, replayed, uptime_at_replay),
+            (Track::Cluster, tip, uptime_at_tip),
+        ];
+        for (track, position, uptime_at) in tracks {
+            lines.extend(
+                self.recording
+                    .between(track, position(before), position(now.uptime))
+                    .into_iter()
+                    .map(|(position, line)| (uptime_at(position), line)),
+            );
+        }
+        lines.sort_by_key(|(uptime, _)| *uptime);
+        let count = lines.len() + 1;
+        let since = (now.uptime - before).as_secs();
+        lines.push((
+            now.uptime,
+            format!(
+                "metrics,host_id={IDENTITY} points_written={count}i,num_points={count}i,points_lost=0i,\
+                 points_buffered=0i,secs_since_last_write={since}i"
+            ),
+        ));
+        let mut body = String::new();
+        for (uptime, line) in lines {
+            let time = now
+                .unix
+                .saturating_sub(now.uptime.saturating_sub(uptime))
+                .as_nanos();
+            body.push_str(&format!("{line} {time}\n"));
+        }
+        body
+    }
+}
+
+fn validator_new_line() -> String {
+    let elapsed = RUNNING.as_millis();
+    let version = CONSENSUS.version();
+    format!(
+        "validator-new,host_id={IDENTITY} id=\"{IDENTITY}\",version=\"{version} (faultline demo)\",cluster_type=3i,\
+         elapsed_ms={elapsed}i,waited_for_supermajority=false,shred_version=1i"
+    )
 }
 
 #[cfg(test)]

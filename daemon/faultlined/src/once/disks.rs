@@ -29,12 +29,15 @@ pub async fn check(config: &Config, inspection: &ProcessInspection, clock: Clock
     else {
         return off("not checked: only a validator's folders are known");
     };
-    let (latest, root) = (Latest::default(), config.paths.clone());
-    let (found, mut stage) = (latest.clone(), stage());
+    let latest = Latest::default();
+    let root = config.paths.clone();
+    let found = latest.clone();
+    let mut stage = stage();
     // A dead file server blocks a thread for ever: it needs its own.
     let started = stage.task_thread("disk", resources::MAX_CALLS, move |_| async move {
-        let usage = resources::inspect(&root, &target, clock).await;
-        latest.set(Some(Arc::new(usage)));
+        latest.set(Some(Arc::new(
+            resources::inspect(&root, &target, clock).await,
+        )));
     });
     if let Err(error) = started {
         return vec![Check::attention(
@@ -42,8 +45,10 @@ pub async fn check(config: &Config, inspection: &ProcessInspection, clock: Clock
             "no thread can be started: look at the limits of this user",
         )];
     }
-    let found = wait_for(stage, CHECK_TIMEOUT, || found.get()).await;
-    match found.as_deref() {
+    match wait_for(stage, CHECK_TIMEOUT, || found.get())
+        .await
+        .as_deref()
+    {
         Some(Ok((usage, unavailable))) if usage.is_empty() && unavailable.is_empty() => {
             off("the validator names no folder")
         }
@@ -77,7 +82,8 @@ fn file_system_check(usage: &FileSystemUsage, space: Space) -> Check {
     let of_inodes = inodes
         .map(|(all, free)| format!(" and {} of its inodes", share(free, all)))
         .unwrap_or_default();
-    let (avail, size) = (space.avail, space.size);
+    let avail = space.avail;
+    let size = space.size;
     let left = format!(
         "{} of {} ({}){of_inodes} are free",
         bytes(avail),
@@ -175,7 +181,7 @@ mod tests {
         };
         let check = of("rw", true, space(28, 990));
         assert_eq!(
-            check.found,
+            check.finding,
             "/mnt/ledger: 28.0 GiB of 100.0 GiB (28 %) and 99 % of its inodes are free"
         );
         assert_eq!(
@@ -208,7 +214,7 @@ mod tests {
         };
         let check = of("rw", true, none);
         assert_eq!(
-            (check.state, check.found.as_str()),
+            (check.state, check.finding.as_str()),
             (State::Off, "/mnt/ledger: ext4 has no size: not judged")
         );
     }
@@ -255,7 +261,7 @@ mod tests {
         };
         let absent = unavailable(Status::Absent, Some("mount it"));
         assert_eq!(
-            (absent.state, absent.found.as_str()),
+            (absent.state, absent.finding.as_str()),
             (State::Off, "ledger /mnt/ledger: why; mount it")
         );
         let forbidden = unavailable(Status::Forbidden, Some("let it search"));

@@ -96,11 +96,10 @@ pub fn table(tick: &Tick) -> String {
 }
 
 fn readings(tick: &Tick) -> impl Iterator<Item = &Reading> {
-    let is_counted = |reading: &&Reading| {
+    tick.readings().filter(|reading| {
         let mut since_start = SINCE_START.iter();
         !since_start.any(|metric| std::ptr::eq(*metric, reading.metric))
-    };
-    tick.readings().filter(is_counted)
+    })
 }
 
 fn problems(tick: &Tick) -> impl Iterator<Item = (&'static str, &Problem)> {

@@ -1,13 +1,17 @@
-//! Checks the admin socket, JSON-RPC and the log with the daemon's pollers.
+//! Checks the admin socket, JSON-RPC, votes and the log with the daemon's pollers.
 
 use super::{
     report::Check,
     rights::{ProcessInspection, is_forbidden, rights_remedy},
 };
-use faultline_agave::{admin::StartProgress, identify::Program, rpc::Health};
+use faultline_agave::{
+    admin::StartProgress,
+    identify::{HEALTH_DISTANCE, Program},
+    rpc::{Health, LAMPORTS_PER_SOL},
+};
 use faultline_core::{
     clock::Clock,
-    config::{Config, Log, MIN_INTERVAL, TargetSelector},
+    config::{self, Config, Log, MIN_INTERVAL, TargetSelector},
     hub::Latest,
     supervisor::{Stage, Stop},
 };
@@ -17,13 +21,15 @@ use faultline_metrics::Problem;
 use faultline_sources::{
     admin::{self, AdminFacts, TargetLookup},
     discovery::Target,
+    distance::DistanceEvidence,
     rpc::{self, RpcFacts},
+    votes,
 };
 use std::{sync::Arc, time::Duration};
 use tokio::runtime::Handle;
 
 /// Maximum timeout of one response, whatever the configuration says.
-pub const MAX_TIMEOUT: Duration = Duration::from_secs(1);
+const MAX_TIMEOUT: Duration = Duration::from_secs(1);
 const REPORT_TIMEOUT: Duration = Duration::from_secs(3);
 /// journalctl counts as working after 2 s without an error.
 const LOG_TIMEOUT: Duration = Duration::from_secs(4);
@@ -35,7 +41,7 @@ pub fn stage() -> Stage {
 }
 
 /// Runs a poller until `inspect` has found something, or for `max_wait`.
-pub async fn poll<T, F: Future<Output = ()> + Send + 'static>(
+async fn poll<T, F: Future<Output = ()> + Send + 'static>(
     run: impl FnOnce(Stop) -> F,
     max_wait: Duration,
     inspect: impl Fn() -> Option<T>,
@@ -76,7 +82,7 @@ pub async fn admin(
     let facts = Latest::default();
     let timeout = config.admin.timeout.min(MAX_TIMEOUT);
     let poller = admin::Poller::new(
-        &faultline_core::config::Admin {
+        &config::Admin {
             timeout,
             ..config.admin
         },
@@ -84,12 +90,15 @@ pub async fn admin(
         admin::target_lookup(&inspection.following),
         facts.clone(),
     );
-    let run = |stop| poller.with_short_intervals().run(stop);
-    let reported = poll(run, REPORT_TIMEOUT, || {
-        facts
-            .get()
-            .filter(|facts| facts.up || !facts.problems.is_empty())
-    });
+    let reported = poll(
+        |stop| poller.with_short_intervals().run(stop),
+        REPORT_TIMEOUT,
+        || {
+            facts
+                .get()
+                .filter(|facts| facts.up || !facts.problems.is_empty())
+        },
+    );
     let check = match reported.await {
         Some(reported) => admin_answer(&reported, inspection),
         None => Check::attention("no answer within 3 s", SEE_LOG),
@@ -131,9 +140,10 @@ fn admin_answer(reported: &AdminFacts, inspection: &ProcessInspection) -> Check 
             progress.name()
         )),
         None => {
-            let remedy = match is_forbidden(&reported.problems) {
-                true => rights_remedy(inspection.owner) + ": admin.enabled = false",
-                false => SEE_LOG.to_owned(),
+            let remedy = if is_forbidden(&reported.problems) {
+                rights_remedy(inspection.owner) + ": admin.enabled = false"
+            } else {
+                SEE_LOG.to_owned()
             };
             Check::attention(problems.unwrap_or_default(), remedy)
         }
@@ -143,7 +153,7 @@ fn admin_answer(reported: &AdminFacts, inspection: &ProcessInspection) -> Check 
 const SEE_LOG: &str = "if the validator is just starting, check again; if it is stopped or hangs (ps -eo pid,stat,comm), \
                        look at its log; else see that its ledger has the same path here";
 
-pub fn problem_text(problems: &[Problem]) -> Option<String> {
+fn problem_text(problems: &[Problem]) -> Option<String> {
     let all: Vec<&str> = problems
         .iter()
         .map(|problem| problem.what.as_str())
@@ -152,7 +162,7 @@ pub fn problem_text(problems: &[Problem]) -> Option<String> {
 }
 
 /// JSON-RPC target; without a validator, the configured one.
-pub fn target_lookup(config: &Config, inspection: &ProcessInspection) -> Option<TargetLookup> {
+fn target_lookup(config: &Config, inspection: &ProcessInspection) -> Option<TargetLookup> {
     let validator = inspection
         .target
         .as_ref()
@@ -189,7 +199,7 @@ pub async fn rpc(
         return off("not asked: no validator was found");
     };
     let timeout = config.rpc.timeout.min(MAX_TIMEOUT);
-    let quick = faultline_core::config::Rpc {
+    let quick = config::Rpc {
         interval: MIN_INTERVAL,
         timeout,
         ..config.rpc.clone()
@@ -205,7 +215,8 @@ pub async fn rpc(
                 .filter(|facts| facts.up || !facts.problems.is_empty())
         },
     );
-    let (reported, admin) = (reported.await, admin.get());
+    let reported = reported.await;
+    let admin = admin.get();
     let check = match reported {
         None => Check::attention(
             "no answer within 3 s",
@@ -290,8 +301,8 @@ pub async fn log(config: &Config, clock: Clock) -> Check {
     let started = tail.start(&mut stage).map_err(|error| error.to_string());
     let status = wait_for(stage, LOG_TIMEOUT, || {
         Some(status_handle.snapshot()).filter(|status| status.up || status.problem.is_some())
-    });
-    let status = status.await;
+    })
+    .await;
     let (what, remedy) = match log {
         Log::File(file) => (
             format!("{} can be read", faultline_text::path(file)),
@@ -315,4 +326,106 @@ pub async fn log(config: &Config, clock: Clock) -> Check {
         },
         (Ok(()), None) => Check::attention("reading it did not begin within 4 s", remedy),
     }
+}
+
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Call it only after the JSON-RPC check, whose facts it uses.
+pub async fn votes(
+    config: &Config,
+    inspection: &ProcessInspection,
+    (admin, rpc): (Latest<AdminFacts>, rpc::Handle),
+    clock: Clock,
+) -> Check {
+    if !config.validator.enabled {
+        return Check::off("not checked: disabled (validator.enabled)");
+    }
+    let target_lookup =
+        target_lookup(config, inspection).filter(|_| rpc.facts().is_some_and(|facts| facts.up));
+    let Some(target_lookup) = target_lookup else {
+        return Check::off("not asked: JSON-RPC does not answer");
+    };
+    let timeout = config.validator.timeout.min(MAX_TIMEOUT);
+    let quick = config::Validator {
+        interval: MIN_INTERVAL,
+        timeout,
+        ..config.validator.clone()
+    };
+    let is_far = DistanceEvidence::new(clock.now(), rpc.facts().as_deref(), None, HEALTH_DISTANCE)
+        .is_near_tip()
+        == Some(false);
+    let poller = votes::Poller::new(
+        &quick,
+        clock,
+        rpc::Endpoint::new(&config.rpc, target_lookup, admin, rpc),
+    );
+    let handle = poller.handle();
+    let facts = poll(
+        |stop| poller.run(stop),
+        RESPONSE_TIMEOUT,
+        || handle.facts().filter(|facts| facts.is_complete),
+    )
+    .await
+    .or_else(|| handle.facts());
+    match facts {
+        Some(facts) => vote_check(&facts, config.validator.vote_account.is_some(), is_far),
+        None => Check::attention(
+            "no answer within 5 s, or the identity is not known",
+            "if JSON-RPC is slow, check again",
+        ),
+    }
+}
+
+fn vote_check(facts: &votes::VoteFacts, is_configured: bool, is_far: bool) -> Check {
+    let lacks = problem_text(&facts.problems);
+    let (account, own) = match (facts.vote_account, facts.own(facts.at)) {
+        (Some(account), Some(Some(own))) => (account, own),
+        (Some(account), Some(None)) if is_configured => {
+            return Check::attention(
+                format!("the node knows no vote account {account}"),
+                "correct validator.vote_account, or leave it out",
+            );
+        }
+        (None, _) if facts.has_all_accounts() => {
+            return Check::off(
+                "the identity has no vote account with stake: the node does not vote",
+            );
+        }
+        _ => return Check::off("not known").with("lacks", lacks),
+    };
+    let behind = own
+        .distance()
+        .map(|slots| format!("{slots} {} ago", if slots == 1 { "slot" } else { "slots" }));
+    let behind = behind.filter(|_| !is_far);
+    let check = match own.delinquent {
+        _ if is_far => Check::off(
+            "not judged: the validator is far behind the tip, and would judge by its own old bank",
+        ),
+        false if facts.is_standby(&own) => Check::ok(
+            "the vote account is current; another node votes with it, and this one is on standby",
+        ),
+        false => Check::ok("the vote account is current"),
+        true => Check::attention(
+            format!(
+                "the vote account is delinquent and earns nothing: its last vote was {}",
+                behind.as_deref().unwrap_or("never")
+            ),
+            "if the validator has just started, check again once it is at the tip; else see runbook AgaveDelinquent",
+        ),
+    };
+    let consensus = facts
+        .consensus()
+        .map_or("not proven by JSON-RPC alone".to_owned(), |proven| {
+            format!("{}, by {}", proven.protocol.name(), proven.sign.name())
+        });
+    check
+        .with("consensus", Some(consensus))
+        .with("account", Some(account.to_string()))
+        .with("last_vote", behind)
+        .with(
+            "stake",
+            { own.account.activated_stake }
+                .map(|lamports| format!("{:.2} SOL", lamports as f64 / LAMPORTS_PER_SOL)),
+        )
+        .with("lacks", lacks)
 }

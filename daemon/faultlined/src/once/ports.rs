@@ -24,7 +24,7 @@ use std::{
 use tokio::net::TcpStream;
 
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Maximum bytes of a response to read: its start identifies the server.
+/// Bytes of a response to read, and the rest of the frame: its start identifies the server.
 const MAX_BYTES: usize = 4096;
 /// A status has some 30 KiB.
 const MAX_STATUS_BYTES: usize = 1 << 20;
@@ -64,8 +64,9 @@ async fn fetch(
     max: usize,
 ) -> Result<(StatusCode, Vec<u8>), PortState> {
     let address = connect_address(address);
-    let uri = format!("http://{address}{path}").parse::<Uri>();
-    let uri = uri.map_err(|_| PortState::Other)?;
+    let uri = format!("http://{address}{path}")
+        .parse::<Uri>()
+        .map_err(|_| PortState::Other)?;
     match TcpStream::connect(address).await {
         Ok(_) => {}
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
@@ -74,9 +75,14 @@ async fn fetch(
         // An address that this machine does not have.
         Err(_) => return Err(PortState::Silent),
     }
-    let client = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
-    let response = client.get(uri).await.map_err(|_| PortState::Other)?;
-    let (status, mut body, mut beginning) = (response.status(), response.into_body(), Vec::new());
+    let response = Client::builder(TokioExecutor::new())
+        .build_http::<Empty<Bytes>>()
+        .get(uri)
+        .await
+        .map_err(|_| PortState::Other)?;
+    let status = response.status();
+    let mut body = response.into_body();
+    let mut beginning = Vec::new();
     while beginning.len() < max {
         match body.frame().await {
             Some(Ok(frame)) => {
@@ -98,8 +104,10 @@ pub async fn answers(config: &Config) -> Option<Vec<Answer>> {
     let status: Status = serde_json::from_slice(&json).ok()?;
     let mut answers = status.answers;
     if status.is_demo {
-        let texts = answers.iter_mut().map(|answer| &mut answer.text);
-        texts.for_each(|text| text.insert_str(0, "of the demo's simulated validator: "));
+        answers
+            .iter_mut()
+            .map(|answer| &mut answer.text)
+            .for_each(|text| text.insert_str(0, "of the demo's simulated validator: "));
     }
     Some(answers).filter(|answers| status.stale.is_none() && !answers.is_empty())
 }

@@ -35,7 +35,7 @@ impl State {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Check {
     pub state: State,
-    pub found: String,
+    pub finding: String,
     /// What to do; `None` unless the state is [`State::Attention`].
     pub remedy: Option<String>,
     /// Facts by name. Objects appear only in JSON: the text says the same.
@@ -43,17 +43,16 @@ pub struct Check {
 }
 
 impl Check {
-    pub(super) fn ok(found: impl Display) -> Self {
-        Self::new(State::Ok, found, None)
+    pub(super) fn ok(finding: impl Display) -> Self {
+        Self::new(State::Ok, finding, None)
     }
 
-    pub(super) fn off(found: impl Display) -> Self {
-        Self::new(State::Off, found, None)
+    pub(super) fn off(finding: impl Display) -> Self {
+        Self::new(State::Off, finding, None)
     }
 
-    pub(super) fn attention(found: impl Display, remedy: impl Display) -> Self {
-        let remedy = clean(&remedy.to_string());
-        Self::new(State::Attention, found, Some(remedy))
+    pub(super) fn attention(finding: impl Display, remedy: impl Display) -> Self {
+        Self::new(State::Attention, finding, Some(clean(&remedy.to_string())))
     }
 
     pub(super) fn with(mut self, name: &'static str, value: Option<impl Into<Value>>) -> Self {
@@ -66,10 +65,10 @@ impl Check {
         self
     }
 
-    fn new(state: State, found: impl Display, remedy: Option<String>) -> Self {
+    fn new(state: State, finding: impl Display, remedy: Option<String>) -> Self {
         Check {
             state,
-            found: clean(&found.to_string()),
+            finding: clean(&finding.to_string()),
             remedy,
             details: Vec::new(),
         }
@@ -111,7 +110,7 @@ impl Report {
         paragraph(&mut out, "", 0, &head);
         for (name, check) in &self.checks {
             let prefix = format!("{name:<9}{:<5}", check.state.mark());
-            paragraph(&mut out, &prefix, INDENT, &check.found);
+            paragraph(&mut out, &prefix, INDENT, &check.finding);
             for (name, value) in check.details.iter().filter(|(_, value)| !value.is_object()) {
                 let value = value
                     .as_str()
@@ -146,16 +145,9 @@ impl Report {
             json!({
                 "name": name,
                 "state": check.state,
-                "found": check.found,
+                "found": check.finding,
                 "remedy": check.remedy,
                 "details": details,
-            })
-        };
-        let answer = |answer: &Answer| {
-            json!({
-                "subject": answer.subject,
-                "verdict": answer.verdict,
-                "text": clean(&answer.text),
             })
         };
         let whole = json!({
@@ -163,7 +155,13 @@ impl Report {
             "time": self.at.unix_seconds(),
             "user": self.user,
             "looking_for": clean(&self.looking_for),
-            "answers": self.answers.iter().map(answer).collect::<Vec<_>>(),
+            "answers": self.answers.iter().map(|answer| {
+            json!({
+                "subject": answer.subject,
+                "verdict": answer.verdict,
+                "text": clean(&answer.text),
+            })
+        }).collect::<Vec<_>>(),
             "attention": self.attention(),
             "checks": self.checks.iter().map(check).collect::<Vec<_>>(),
         });

@@ -194,15 +194,14 @@ pub fn rights_remedy(owner: Option<u32>) -> String {
 }
 
 fn batch_checks(tick: &Tick, owner: Option<u32>) -> impl Iterator<Item = (&'static str, Check)> {
-    let wanted = |batch: &&Arc<Batch>| {
-        matches!(
-            batch.source,
-            Source::Process | Source::Threads | Source::Cgroup | Source::Host
-        )
-    };
     tick.batches
         .iter()
-        .filter(wanted)
+        .filter(|batch| {
+            matches!(
+                batch.source,
+                Source::Process | Source::Threads | Source::Cgroup | Source::Host
+            )
+        })
         .map(move |batch| batch_check(batch, owner))
 }
 
@@ -243,8 +242,11 @@ fn batch_check(batch: &Batch, owner: Option<u32>) -> (&'static str, Check) {
         return (name, Check::ok(format!("{what}{note}")));
     }
     let all = if bad.is_empty() { absent } else { bad };
-    let first = all.iter().take(3).map(|problem| problem.what.as_str());
-    let lines: Vec<&str> = first.collect();
+    let lines: Vec<&str> = all
+        .iter()
+        .take(3)
+        .map(|problem| problem.what.as_str())
+        .collect();
     let remedy = if is_forbidden(all) {
         rights_remedy(owner)
     } else {

@@ -1,4 +1,5 @@
 mod answers;
+mod replay;
 
 use super::*;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-use super::*;
+use super::super::*;
 use faultline_agave::{
     line::{LineSplitter, Point},
     points::KnownPoint,
@@ -14,7 +14,7 @@ fn bodies() -> Vec<String> {
             uptime,
             unix: Duration::from_secs(1_800_000_000) + uptime,
         }));
-        uptime = timeline::next_push(uptime);
+        uptime = next_push(uptime);
     }
     bodies
 }

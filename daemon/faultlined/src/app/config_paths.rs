@@ -8,11 +8,13 @@ use std::{
     fs::{self, Metadata},
     io::ErrorKind,
     net::{IpAddr, SocketAddr},
+    os::unix::fs::PermissionsExt,
     path::Path,
 };
 
 pub fn port_conflict(config: &Config) -> Option<String> {
-    let (metrics, ingest) = (config.metrics.listen, config.ingest.listen);
+    let metrics = config.metrics.listen;
+    let ingest = config.ingest.listen;
     (config.ingest.enabled && collide(metrics, ingest)).then(|| {
         format!(
             "metrics.listen {metrics} and ingest.listen {ingest} are the same port: give each a port of its own, as in \
@@ -26,12 +28,14 @@ pub fn port_conflict(config: &Config) -> Option<String> {
 fn collide(one: SocketAddr, other: SocketAddr) -> bool {
     let covers =
         |all: IpAddr, one: IpAddr| all.is_unspecified() && (all.is_ipv6() || one.is_ipv4());
-    let (a, b) = (one.ip().to_canonical(), other.ip().to_canonical());
+    let a = one.ip().to_canonical();
+    let b = other.ip().to_canonical();
     one.port() == other.port() && one.port() != 0 && (a == b || covers(a, b) || covers(b, a))
 }
 
 pub fn config_errors(config: &Config) -> Vec<String> {
-    let log = log_file(config).filter(|file| status(file).is_ok_and(|status| status.is_dir()));
+    let log =
+        log_file(config).filter(|file| metadata(file).is_ok_and(|metadata| metadata.is_dir()));
     let log = log.map(|file| {
         format!(
             "log.file: {} is a folder; name the file in it",
@@ -39,7 +43,7 @@ pub fn config_errors(config: &Config) -> Vec<String> {
         )
     });
     let ledger =
-        ledger(config).filter(|ledger| status(ledger).is_ok_and(|status| !status.is_dir()));
+        ledger(config).filter(|ledger| metadata(ledger).is_ok_and(|metadata| !metadata.is_dir()));
     let ledger = ledger.map(|ledger| {
         format!(
             "target.ledger: {} is no folder; name the ledger's",
@@ -63,7 +67,7 @@ pub fn warnings(config: &Config) -> Vec<String> {
     let missing = paths.iter().filter_map(|(key, path, effect)| {
         let effect = effect.filter(|_| path.is_absolute())?;
         let shown = faultline_text::path(path);
-        match status(path).err()?.kind() {
+        match metadata(path).err()?.kind() {
             ErrorKind::TimedOut => Some(format!("{key}: {shown}: {}", PathError::TimedOut)),
             ErrorKind::NotFound => Some(format!("{key}: {shown} does not exist: {effect}")),
             ErrorKind::PermissionDenied => {
@@ -73,7 +77,9 @@ pub fn warnings(config: &Config) -> Vec<String> {
         }
     });
     let unreadable = log_file(config)
-        .filter(|file| file.is_absolute() && status(file).is_ok_and(|status| status.is_file()))
+        .filter(|file| {
+            file.is_absolute() && metadata(file).is_ok_and(|metadata| metadata.is_file())
+        })
         .and_then(|file| {
             let path = file.to_owned();
             let open = move || fs::File::open(path).err();
@@ -89,7 +95,7 @@ pub fn warnings(config: &Config) -> Vec<String> {
 }
 
 /// [`ErrorKind::TimedOut`] if the file system does not answer.
-fn status(path: &Path) -> std::io::Result<Metadata> {
+fn metadata(path: &Path) -> std::io::Result<Metadata> {
     let path = path.to_owned();
     PathThread::new("config-path")
         .call(PATH_CALL_TIMEOUT, move || fs::metadata(path))
@@ -148,6 +154,40 @@ fn configured_paths(config: &Config) -> Vec<(&'static str, &Path, Option<&'stati
         .collect()
 }
 
+pub fn secret_warnings<'p>(
+    config: &'p Config,
+    more: impl Iterator<Item = &'p Path>,
+) -> Vec<String> {
+    config
+        .secret_files
+        .iter()
+        .map(|file| file.as_path())
+        .chain(more)
+        .filter(|file| is_world_accessible(file))
+        .map(secret_warning)
+        .collect()
+}
+
+fn secret_warning(file: &Path) -> String {
+    let file = file.display();
+    format!(
+        "{file} holds a secret, and every user of this machine may read or change it: chmod o-rwx {file}"
+    )
+}
+
+/// True if every user can read or write the file: its mode and all folders above it allow that.
+fn is_world_accessible(file: &Path) -> bool {
+    let Ok(file) = file.canonicalize() else {
+        return false;
+    };
+    let mode = |path: &Path| fs::metadata(path).map_or(0, |metadata| metadata.permissions().mode());
+    mode(&file) & 0o006 != 0
+        && file
+            .ancestors()
+            .skip(1)
+            .all(|folder| mode(folder) & 0o001 != 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,5 +222,32 @@ mod tests {
         assert_eq!(config_errors(&config), Vec::<String>::new());
         config.log = Some(Log::File(folder.path().into()));
         assert!(config_errors(&config)[0].starts_with("log.file: "));
+    }
+
+    use std::fs::{Permissions, set_permissions, write};
+
+    #[test]
+    fn secret_files_accessible_to_others_are_reported_unless_their_folder_protects() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("password");
+        write(&file, "x").unwrap();
+        let warned = |of_the_folder: u32, of_the_file: u32| {
+            set_permissions(folder.path(), Permissions::from_mode(of_the_folder)).unwrap();
+            set_permissions(&file, Permissions::from_mode(of_the_file)).unwrap();
+            let config = Config {
+                secret_files: vec![file.clone()],
+                ..Config::default()
+            };
+            secret_warnings(&config, std::iter::empty()).len()
+        };
+        assert_eq!(
+            (
+                warned(0o755, 0o640),
+                warned(0o755, 0o644),
+                warned(0o755, 0o602)
+            ),
+            (0, 1, 1)
+        );
+        assert_eq!(warned(0o750, 0o666), 0);
     }
 }

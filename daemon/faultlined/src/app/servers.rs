@@ -1,0 +1,166 @@
+//! Servers on configured addresses or sockets from systemd, and state that web server and tick share.
+
+use super::{host_name, live::constant_labels, recording::PreparedRecorder};
+use faultline_core::{
+    auth_failures::AuthFailures,
+    clock::Clock,
+    config::{self, Config},
+    hub::{Latest, Sink},
+    push_memory::PushMemory,
+    socket::{self, BoundSocket, ListenAddress},
+};
+use faultline_datapoints::{
+    forward,
+    ingest::{IngestParts, Listener},
+    validator::intake::Intake,
+};
+use faultline_http::{
+    sinks::{history::History, prometheus::DroppedSeries},
+    web,
+};
+use faultline_metrics::Source;
+use faultline_recorder::recorder;
+use faultline_sources::{Registry, selfwatch, tick::BuildContext};
+use faultline_status::AnswerConfig;
+use std::{net::SocketAddr, sync::Arc};
+
+/// The listener and the forwarder of pushes, if enabled.
+pub struct Pushes {
+    pub listener: Option<Listener<Intake>>,
+    pub forward: Option<forward::Handle>,
+    pub forwarder: Option<forward::Forwarder>,
+}
+
+pub fn pushes(
+    config: &Config,
+    inherited: Vec<BoundSocket>,
+    intake: &Intake,
+    clock: Clock,
+) -> anyhow::Result<Pushes> {
+    let push_memory = PushMemory::default();
+    let build = |forward| forward::build(forward, clock, &push_memory);
+    let (forward, forwarder) = config.forward.as_ref().map(build).transpose()?.unzip();
+    if config.ingest.enabled {
+        warn_if_ignored(
+            "ingest.listen",
+            config.ingest.listen,
+            config::Ingest::default().listen,
+            &inherited,
+        );
+    } else if !inherited.is_empty() {
+        tracing::warn!(
+            "a systemd socket accepts pushes, but the configuration disables ingest: pushes get no answer"
+        );
+    }
+    let parts = IngestParts {
+        intake: intake.clone(),
+        clock,
+        push_memory,
+        forward: forward.clone(),
+    };
+    let listen = || Listener::build(&config.ingest, inherited, parts);
+    Ok(Pushes {
+        listener: config.ingest.enabled.then(listen).transpose()?,
+        forward,
+        forwarder,
+    })
+}
+
+pub fn exporter(
+    config: &config::Metrics,
+    inherited: Vec<BoundSocket>,
+    state: web::WebState,
+) -> Result<web::Server, web::WebError> {
+    warn_if_ignored(
+        "metrics.listen",
+        config.listen,
+        config::Metrics::default().listen,
+        &inherited,
+    );
+    web::Server::build(config, inherited, state)
+}
+
+fn warn_if_ignored(
+    key: &'static str,
+    requested: SocketAddr,
+    default: SocketAddr,
+    inherited: &[BoundSocket],
+) {
+    if requested != default
+        && !inherited.is_empty()
+        && !inherited
+            .iter()
+            .any(|bound| bound.listen_address == ListenAddress::Tcp(requested))
+    {
+        let listening = socket::listen_addresses(inherited).join(",");
+        let requested = requested.to_string();
+        tracing::warn!(
+            key,
+            requested,
+            listening,
+            "listen address ignored: the systemd socket unit sets it; change it there"
+        );
+    }
+}
+
+pub fn web_state(
+    context: &BuildContext<'_>,
+    recording: Option<&PreparedRecorder>,
+    answer_config: Latest<AnswerConfig>,
+) -> web::WebState {
+    let config = context.config;
+    web::WebState {
+        clock: context.clock,
+        interval: config.sampling.interval,
+        ticks: Latest::default(),
+        history: History::default(),
+        answer_config,
+        constant_labels: constant_labels(config),
+        page: Arc::new(web::PageInfo::new(crate::VERSION, &config.target.find)),
+        recorder: recording.map(|prepared| prepared.handle.clone()),
+        flight: recording.and_then(|prepared| prepared.flight.clone()),
+        host_name: host_name(context.root),
+        auth_failures: AuthFailures::new("metrics"),
+        dropped_series: DroppedSeries::default(),
+    }
+}
+
+/// The samplers of the recorder and of the daemon itself. Also connects the recorder with the
+/// intake.
+pub fn register(
+    registry: &mut Registry,
+    context: &BuildContext<'_>,
+    intake: &Intake,
+    state: &web::WebState,
+    demo: bool,
+) {
+    if let Some(recorder) = &state.recorder {
+        intake.record_to(recorder.points());
+        let following = context.following.clone();
+        let flight = state.flight.clone();
+        let report = move |output: &mut _| flight.iter().for_each(|flight| flight.report(output));
+        let sampler = recorder.source(following, report);
+        registry.samplers.push((Source::Recorder, sampler));
+    }
+    let auth_failures = state.auth_failures.clone();
+    let dropped = state.dropped_series.clone();
+    selfwatch::register(
+        registry,
+        context.root,
+        crate::VERSION,
+        demo,
+        move |readings| {
+            readings.push(auth_failures.reading());
+            dropped.readings(readings);
+        },
+    );
+}
+
+pub fn sinks(state: &web::WebState) -> Vec<Box<dyn Sink>> {
+    let mut sinks: Vec<Box<dyn Sink>> = vec![
+        Box::new(state.history.clone()),
+        Box::new(state.ticks.clone()),
+    ];
+    sinks.extend(state.recorder.as_ref().map(recorder::Handle::sink));
+    sinks
+}
