@@ -1,19 +1,16 @@
 //! Builds a site with mdBook from README, `docs` and all that they link to, in the order of
 //! `docs/README.md`, and checks its links.
 
-mod check;
-mod links;
-
 use crate::{
     rules::files,
     run::{files_below, has_extension, output, read},
 };
 use anyhow::{Context, Result, bail};
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     fmt::Write as _,
     fs,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 /// The links of this page order the site, which begins with `FIRST_PAGE`.
@@ -47,14 +44,14 @@ pub fn make(root: &Path, mdbook: &str, version: &str) -> Result<()> {
         seen: BTreeSet::new(),
     };
     book.collect()?;
-    book.is_complete()?;
-    book.put(Path::new("SUMMARY.md"), &summary(&book.pages))?;
+    book.check_all_linked()?;
+    book.write_page(Path::new("SUMMARY.md"), &summary(&book.pages))?;
     let title = format!(
         "[book]\ntitle = \"faultline {version}\"\n[build]\nbuild-dir = \"../book\"\n{SETTINGS}"
     );
     fs::write(stage.join("book.toml"), title)?;
     output(root, mdbook, &["build", &stage.to_string_lossy()])?;
-    let checked = check::site(&site)?;
+    let checked = check_site(&site)?;
     println!(
         "target/book/index.html: {} pages, {checked} links lead somewhere",
         book.pages.len()
@@ -103,9 +100,9 @@ impl Book<'_> {
         let text = read(self.root, path)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         let mut linked = Vec::new();
-        let text = links::rewrite_links(&text, |target| {
+        let text = rewrite_links(&text, |target| {
             let (file, anchor) = target.split_at(target.find('#').unwrap_or(target.len()));
-            let file = links::joined(folder, file)?;
+            let file = resolve_link(folder, file)?;
             let found = self.root.join(&file);
             if !found.exists() {
                 return None;
@@ -117,7 +114,7 @@ impl Book<'_> {
             } else {
                 location(&file)
             };
-            Some(format!("{}{anchor}", links::relative(folder, &location)))
+            Some(format!("{}{anchor}", relative(folder, &location)))
         });
         let title = title(&text).unwrap_or_else(|| path.display().to_string());
         self.pages.push(Page {
@@ -125,7 +122,7 @@ impl Book<'_> {
             title,
             listed_folder: None,
         });
-        self.put(&location(path), &text)?;
+        self.write_page(&location(path), &text)?;
         Ok(linked)
     }
 
@@ -156,11 +153,11 @@ impl Book<'_> {
             title: name,
             listed_folder: Some(folder.to_path_buf()),
         });
-        self.put(&folder.join("index.md"), &text)?;
+        self.write_page(&folder.join("index.md"), &text)?;
         Ok(linked)
     }
 
-    fn is_complete(&self) -> Result<()> {
+    fn check_all_linked(&self) -> Result<()> {
         for page in files(self.root, "docs", "md")? {
             if !self.seen.contains(&page) {
                 bail!(
@@ -172,7 +169,7 @@ impl Book<'_> {
         Ok(())
     }
 
-    fn put(&self, location: &Path, text: &str) -> Result<()> {
+    fn write_page(&self, location: &Path, text: &str) -> Result<()> {
         let file = self.source.join(location);
         fs::create_dir_all(file.parent().unwrap_or(&file))?;
         fs::write(&file, text).with_context(|| file.display().to_string())
@@ -186,14 +183,14 @@ fn summary(pages: &[Page]) -> String {
         .iter()
         .partition(|page| page.location == location(Path::new(FIRST_PAGE)));
     for page in first.into_iter().chain(others) {
-        if list_of(page, pages).is_none() {
-            entry(page, pages, 0, &mut text);
+        if list_page_of(page, pages).is_none() {
+            summary_entry(page, pages, 0, &mut text);
         }
     }
     text
 }
 
-fn entry(page: &Page, pages: &[Page], depth: usize, text: &mut String) {
+fn summary_entry(page: &Page, pages: &[Page], depth: usize, text: &mut String) {
     let _ = writeln!(
         text,
         "{}- [{}]({})",
@@ -203,13 +200,13 @@ fn entry(page: &Page, pages: &[Page], depth: usize, text: &mut String) {
     );
     for below in pages
         .iter()
-        .filter(|below| list_of(below, pages).is_some_and(|list| list == page.location))
+        .filter(|below| list_page_of(below, pages).is_some_and(|list| list == page.location))
     {
-        entry(below, pages, depth + 1, text);
+        summary_entry(below, pages, depth + 1, text);
     }
 }
 
-fn list_of<'a>(page: &Page, pages: &'a [Page]) -> Option<&'a Path> {
+fn list_page_of<'a>(page: &Page, pages: &'a [Page]) -> Option<&'a Path> {
     let in_folder = page
         .listed_folder
         .as_deref()
@@ -236,8 +233,12 @@ fn list_title(folder: &Path) -> String {
     };
     let name = name.display().to_string();
     let mut letters = name.chars();
-    let first = letters.next().into_iter().flat_map(char::to_uppercase);
-    first.chain(letters).collect()
+    letters
+        .next()
+        .into_iter()
+        .flat_map(char::to_uppercase)
+        .chain(letters)
+        .collect()
 }
 
 fn title(text: &str) -> Option<String> {
@@ -256,6 +257,145 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to.parent().unwrap_or(to))?;
     fs::copy(from, to).with_context(|| from.display().to_string())?;
     Ok(())
+}
+
+/// Replaces links into the tree; those without a replacement stay. Code blocks have no links.
+fn rewrite_links(text: &str, mut replace: impl FnMut(&str) -> Option<String>) -> String {
+    let mut page = String::with_capacity(text.len());
+    for (number, block) in text.split("```").enumerate() {
+        if number > 0 {
+            page.push_str("```");
+        }
+        let is_code = number % 2 == 1;
+        let mut parts = block.split("](");
+        page.push_str(parts.next().unwrap_or_default());
+        for part in parts {
+            page.push_str("](");
+            let (target, after) = part.split_at(part.find(')').unwrap_or(0));
+            let is_link = !is_code
+                && !target.is_empty()
+                && !target.starts_with('#')
+                && !target.contains(['\n', ' ', ':']);
+            match is_link.then(|| replace(target)).flatten() {
+                Some(new) => page.push_str(&new),
+                None => page.push_str(target),
+            }
+            page.push_str(after);
+        }
+    }
+    page
+}
+
+/// A link target in this folder, from the root of the tree; `None` if it is outside.
+fn resolve_link(folder: &Path, target: &str) -> Option<PathBuf> {
+    let mut path = PathBuf::new();
+    for part in folder.join(target).components() {
+        match part {
+            Component::Normal(name) => path.push(name),
+            Component::ParentDir if path.pop() => {}
+            Component::CurDir => {}
+            _ => return None,
+        }
+    }
+    Some(path)
+}
+
+fn relative(folder: &Path, file: &Path) -> String {
+    let shared = folder
+        .components()
+        .zip(file.components())
+        .take_while(|(a, b)| a == b)
+        .count();
+    let up = folder.components().skip(shared).map(|_| "..".to_owned());
+    let down = file
+        .components()
+        .skip(shared)
+        .map(|part| part.as_os_str().to_string_lossy().into_owned());
+    up.chain(down).collect::<Vec<_>>().join("/")
+}
+
+/// Every link of the site must lead to a file and an anchor, and nothing is loaded from elsewhere.
+fn check_site(site: &Path) -> Result<usize> {
+    let mut pages = BTreeMap::new();
+    for name in files_below(site, Path::new(""))? {
+        let text = if has_extension(&name, "html") || has_extension(&name, "css") {
+            read(site, &name)?
+        } else {
+            String::new()
+        };
+        pages.insert(name, text);
+    }
+    let anchors: Anchors<'_> = pages
+        .iter()
+        .map(|(name, text)| {
+            (
+                name.as_path(),
+                attributes(text, "id").map(|(_, id)| id).collect(),
+            )
+        })
+        .collect();
+    let mut wrong = Vec::new();
+    let mut checked = 0;
+    for (name, text) in &pages {
+        let page = name.display();
+        if ["url(http", "url(\"http", "@import \"http"]
+            .iter()
+            .any(|start| text.contains(start))
+        {
+            wrong.push(format!("{page}: a style loads from elsewhere"));
+        }
+        for (tag, target) in attributes(text, "href").chain(attributes(text, "src")) {
+            let target = target.replace("&#x2f;", "/").replace("&amp;", "&");
+            if target.contains("://") {
+                if tag != "a" {
+                    wrong.push(format!("{page}: <{tag}> loads {target} from elsewhere"));
+                }
+                continue;
+            }
+            if ["data:", "mailto:", "javascript:"]
+                .iter()
+                .any(|scheme| target.starts_with(scheme))
+            {
+                continue;
+            }
+            checked += 1;
+            if !leads_somewhere(name, &target, &anchors) {
+                wrong.push(format!("{page}: {target} leads nowhere"));
+            }
+        }
+    }
+    if !wrong.is_empty() {
+        bail!(
+            "the site has links that are wrong:\n  {}",
+            wrong.join("\n  ")
+        );
+    }
+    Ok(checked)
+}
+
+/// The anchors of each page.
+type Anchors<'a> = BTreeMap<&'a Path, BTreeSet<&'a str>>;
+
+fn leads_somewhere(page: &Path, target: &str, anchors: &Anchors<'_>) -> bool {
+    let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+    let found = if file.is_empty() {
+        Some(page.to_path_buf())
+    } else {
+        resolve_link(page.parent().unwrap_or(Path::new("")), file)
+    };
+    found
+        .and_then(|found| anchors.get(found.as_path()))
+        .is_some_and(|there| anchor.is_empty() || there.contains(anchor))
+}
+
+/// Values of an attribute in double quotes, each with the name of its tag. Text between tags has its `<` escaped.
+fn attributes<'a>(text: &'a str, name: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let start = format!(" {name}=\"");
+    text.split('<').skip(1).filter_map(move |tag| {
+        let tag_name = tag.split(|c: char| !c.is_ascii_alphanumeric()).next()?;
+        let (_, value) = tag.split('>').next()?.split_once(start.as_str())?;
+        (!tag_name.is_empty()).then_some((tag_name, value.split('"').next()?))
+    })
 }
 
 #[cfg(test)]
@@ -290,5 +430,53 @@ mod tests {
         let expected = "# Summary\n\n- [INDEX.MD](index.md)\n- [DOCS/A.MD](docs/A.md)\n\
                         - [DOCS/B/INDEX.MD](docs/b/index.md)\n  - [DOCS/B/1.MD](docs/b/1.md)\n";
         assert_eq!(summary(&pages), expected);
+    }
+
+    #[test]
+    fn links_into_the_source_tree_are_rewritten_except_in_code() {
+        let text = "[a](A.md) ![p](p.png)\n```sh\n[b](B.md)\n```\n[c](https://x.org) [d](#here) [e](gone.md#part)";
+        let replace = |target: &str| (target != "gone.md#part").then(|| format!("<{target}>"));
+        let expected = "[a](<A.md>) ![p](<p.png>)\n```sh\n[b](B.md)\n```\n[c](https://x.org) [d](#here) [e](gone.md#part)";
+        assert_eq!(rewrite_links(text, replace), expected);
+    }
+
+    #[test]
+    fn link_targets_are_resolved_from_the_folder_of_their_page() {
+        assert_eq!(
+            resolve_link(Path::new("docs/runbooks"), "../A.md"),
+            Some("docs/A.md".into())
+        );
+        assert_eq!(resolve_link(Path::new("docs"), "../../A.md"), None);
+        assert_eq!(
+            resolve_link(Path::new(""), "docs/decisions/"),
+            Some("docs/decisions".into())
+        );
+    }
+
+    #[test]
+    fn a_relative_link_ascends_as_far_as_needed() {
+        assert_eq!(
+            relative(Path::new("docs/runbooks"), Path::new("docs/A.md")),
+            "../A.md"
+        );
+        assert_eq!(relative(Path::new(""), Path::new("docs/A.md")), "docs/A.md");
+        assert_eq!(
+            relative(Path::new("docs"), Path::new("index.md")),
+            "../index.md"
+        );
+    }
+
+    #[test]
+    fn html_attributes_are_found_with_their_tags() {
+        let text =
+            "<a class=\"x\" href=\"A.html#b\">A</a> href=\"no\" <img src=\"p.png\"></p id=\"q\">";
+        assert_eq!(
+            attributes(text, "href").collect::<Vec<_>>(),
+            [("a", "A.html#b")]
+        );
+        assert_eq!(
+            attributes(text, "src").collect::<Vec<_>>(),
+            [("img", "p.png")]
+        );
     }
 }

@@ -26,12 +26,12 @@ pub fn write(root: &Path) -> Result<()> {
 
 pub fn check(root: &Path) -> Result<()> {
     let files = rules::files(root, FOLDER, "json")?;
-    let mut broken = Vec::new();
+    let mut violations = Vec::new();
     let mut dashboards = Vec::new();
     for file in &files {
         let text = read(root, file)?;
         if normalized(&text).with_context(|| file.display().to_string())? != text {
-            broken.push(format!(
+            violations.push(format!(
                 "{} is not in order; run: cargo run -p xtask -- dashboards",
                 file.display()
             ));
@@ -40,19 +40,19 @@ pub fn check(root: &Path) -> Result<()> {
             serde_json::from_str(&text).with_context(|| file.display().to_string())?;
         let name = dashboard.uid.trim_start_matches("faultline-");
         if *file != Path::new(FOLDER).join(format!("{name}.json")) {
-            broken.push(format!("{}: its uid is {}", file.display(), dashboard.uid));
+            violations.push(format!("{}: its uid is {}", file.display(), dashboard.uid));
         }
         dashboards.push(dashboard);
     }
-    check::all(root, &dashboards, &mut broken)?;
-    if broken.is_empty() {
+    check::check_all(root, &dashboards, &mut violations)?;
+    if violations.is_empty() {
         println!("dashboards: {} files", files.len());
         return Ok(());
     }
     bail!(
         "{} things are wrong with the dashboards:\n  {}",
-        broken.len(),
-        broken.join("\n  ")
+        violations.len(),
+        violations.join("\n  ")
     );
 }
 
@@ -67,7 +67,9 @@ fn normalized(text: &str) -> Result<String> {
         .get_mut("panels")
         .and_then(Value::as_array_mut)
         .context("no panels")?;
-    let (mut left, mut top, mut tallest) = (0, 0, 0);
+    let mut left = 0;
+    let mut top = 0;
+    let mut tallest = 0;
     for (at, panel) in panels.iter_mut().enumerate() {
         panel
             .as_object_mut()
@@ -78,7 +80,8 @@ fn normalized(text: &str) -> Result<String> {
                 .as_u64()
                 .with_context(|| format!("panel {at}: no {name}"))
         };
-        let (width, height) = (size("w")?, size("h")?);
+        let width = size("w")?;
+        let height = size("h")?;
         if left + width > COLUMNS {
             (left, top, tallest) = (0, top + tallest, 0);
         }

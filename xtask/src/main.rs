@@ -1,11 +1,9 @@
 //! Chores of the project. `cargo run -p xtask` lists them.
 
 mod book;
-mod budget;
 mod dashboards;
+mod generated;
 mod members;
-mod metrics_doc;
-mod metricsql;
 mod modules;
 mod pages;
 mod rules;
@@ -34,13 +32,17 @@ cargo run -p xtask -- CHORE
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let done = match words.as_slice() {
-        ["metrics-doc"] => metrics_doc::write(&root()),
-        ["metrics-doc", "--check"] => metrics_doc::check(&root()),
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let result = match arguments.as_slice() {
+        ["metrics-doc"] => generated::write(&root(), generated::metrics_page()),
+        ["metrics-doc", "--check"] => {
+            generated::check(&root(), generated::metrics_page(), "metrics-doc")
+        }
         ["dashboards"] => dashboards::write(&root()),
         ["dashboards", "--check"] => dashboards::check(&root()),
-        ["metricsql"] => metricsql::write(&root()),
+        ["metricsql"] => {
+            generated::metricsql_rules(&root()).and_then(|files| generated::write(&root(), files))
+        }
         ["tidy"] => tidy::check(&root()),
         ["book", mdbook] => book::make(&root(), mdbook, env!("CARGO_PKG_VERSION")),
         ["sbom", program, target] => sbom::print(&root(), program, target),
@@ -49,7 +51,7 @@ fn main() -> ExitCode {
             return ExitCode::from(64);
         }
     };
-    match done {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("xtask: {error:#}");

@@ -22,19 +22,21 @@ pub fn read_table(root: &Path) -> Result<Vec<Member>> {
     let (_, table) = text
         .split_once(HEAD)
         .with_context(|| format!("{PAGE}: no table that begins {HEAD:?}"))?;
-    let rows = table
+    table
         .lines()
         .skip(1)
-        .take_while(|line| line.starts_with('|'));
-    rows.map(|row| member(row).with_context(|| format!("{PAGE}: this is no member: {row}")))
+        .take_while(|line| line.starts_with('|'))
+        .map(|row| member(row).with_context(|| format!("{PAGE}: this is no member: {row}")))
         .collect()
 }
 
 /// `| `crates/a` | faultline-a | b, c | ... |`; `nothing` for no dependencies.
 fn member(row: &str) -> Option<Member> {
     let mut cells = row.trim_matches('|').split('|').map(str::trim);
-    let (folder, package, uses) = (cells.next()?, cells.next()?, cells.next()?);
-    let uses = uses
+    let folder = cells.next()?;
+    let package = cells.next()?;
+    let uses = cells
+        .next()?
         .split(", ")
         .filter(|name| *name != "nothing")
         .map(|name| format!("faultline-{name}"))
@@ -47,36 +49,40 @@ fn member(row: &str) -> Option<Member> {
 }
 
 /// Adds every dependency that differs from the table, except those for tests.
-pub fn check(root: &Path, members: &[Member], broken: &mut Vec<String>) -> Result<()> {
+pub fn check(root: &Path, members: &[Member], violations: &mut Vec<String>) -> Result<()> {
     let packages = packages(root, &["--no-deps", "--offline"])?;
     let mut found: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for package in &packages {
-        let dependencies = package["dependencies"].as_array().into_iter().flatten();
-        let used = dependencies
+        let used = package["dependencies"]
+            .as_array()
+            .into_iter()
+            .flatten()
             .filter(|dependency| dependency["kind"] != "dev" && !dependency["path"].is_null())
             .filter_map(|dependency| dependency["name"].as_str());
-        let name = package["name"].as_str().unwrap_or_default();
-        found.insert(name, used.map(str::to_owned).collect());
+        found.insert(
+            package["name"].as_str().unwrap_or_default(),
+            used.map(str::to_owned).collect(),
+        );
     }
     for member in members {
         let package = &member.package;
         let Some(used) = found.remove(package.as_str()) else {
-            broken.push(format!("{PAGE}: {package} is no package of the workspace"));
+            violations.push(format!("{PAGE}: {package} is no package of the workspace"));
             continue;
         };
         for name in used.difference(&member.uses) {
-            broken.push(format!(
+            violations.push(format!(
                 "{package} depends on {name}: {PAGE} does not say so"
             ));
         }
         for name in member.uses.difference(&used) {
-            broken.push(format!(
+            violations.push(format!(
                 "{package} does not depend on {name}, as {PAGE} says"
             ));
         }
     }
     for name in found.keys() {
-        broken.push(format!("{PAGE}: the table of members lacks {name}"));
+        violations.push(format!("{PAGE}: the table of members lacks {name}"));
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ pub fn check(
     root: &FilePath,
     files: &[PathBuf],
     folders: &[&str],
-    broken: &mut Vec<String>,
+    violations: &mut Vec<String>,
 ) -> Result<()> {
     for folder in folders {
         let source = FilePath::new(folder).join("src");
@@ -29,14 +29,17 @@ pub fn check(
         {
             let tokens = tokens(production(&read(root, file)?))
                 .with_context(|| file.display().to_string())?;
-            let paths = named.entry(module.clone()).or_default();
-            collect(&tokens.into_iter().collect::<Vec<_>>(), &module, paths);
+            collect(
+                &tokens.into_iter().collect::<Vec<_>>(),
+                &module,
+                named.entry(module.clone()).or_default(),
+            );
         }
         for (parent, uses) in siblings(&named) {
             for cycle in cycles(&uses) {
                 let parent: String = parent.iter().map(|part| format!("{part}::")).collect();
                 let cycle = cycle.join(", ");
-                broken.push(format!(
+                violations.push(format!(
                     "{folder}: these modules use one another in a circle: {parent}{{{cycle}}}"
                 ));
             }
@@ -93,8 +96,7 @@ fn read_path(tokens: &[TokenTree], mut at: usize, mut path: Path, paths: &mut Ve
             Some(TokenTree::Ident(name)) => path.push(name.to_string()),
             Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Brace => {
                 let inside: Vec<TokenTree> = group.stream().into_iter().collect();
-                let comma = |token: &TokenTree| matches!(token, TokenTree::Punct(mark) if mark.as_char() == ',');
-                for part in inside.split(comma).filter(|part| !part.is_empty()) {
+                for part in inside.split(|token: &TokenTree| matches!(token, TokenTree::Punct(mark) if mark.as_char() == ',')).filter(|part| !part.is_empty()) {
                     let mut path = path.clone();
                     match &part[0] {
                         TokenTree::Ident(name) if name == "super" => drop(path.pop()),
@@ -160,7 +162,8 @@ fn cycles(uses: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<Vec<&str>> {
 
 /// The modules that `from` uses, also indirectly. It contains `from` only if one of them uses it.
 fn reachable<'a>(uses: &'a BTreeMap<String, BTreeSet<String>>, from: &str) -> BTreeSet<&'a str> {
-    let (mut seen, mut unvisited) = (BTreeSet::new(), vec![from.to_owned()]);
+    let mut seen = BTreeSet::new();
+    let mut unvisited = vec![from.to_owned()];
     while let Some(module) = unvisited.pop() {
         let next = uses.get(&module).into_iter().flatten().map(String::as_str);
         unvisited.extend(

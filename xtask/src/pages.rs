@@ -29,27 +29,27 @@ const CONFIG_KEYS: (&str, &str) = (
     "daemon/core/src/config/default.toml",
 );
 
-pub fn check(root: &Path, files: &[PathBuf], broken: &mut Vec<String>) -> Result<()> {
+pub fn check(root: &Path, files: &[PathBuf], violations: &mut Vec<String>) -> Result<()> {
     for file in files.iter().filter(|file| has_extension(file, "md")) {
-        page(root, file, broken)?;
+        page(root, file, violations)?;
     }
     let lines = read(root, Path::new("README.md"))?.lines().count();
     if lines > README_LINES {
-        broken.push(format!(
+        violations.push(format!(
             "README.md: {lines} lines, at most {README_LINES}: move text to docs/"
         ));
     }
     let (page, keys) = CONFIG_KEYS;
     if !read(root, Path::new(page))?.contains(&read(root, Path::new(keys))?) {
-        broken.push(format!(
+        violations.push(format!(
             "{page}: its last block is not {keys}: copy it there"
         ));
     }
-    check_quick_start(root, broken)
+    check_quick_start(root, violations)
 }
 
 /// Links, anchors and names of tests.
-fn page(root: &Path, file: &Path, broken: &mut Vec<String>) -> Result<()> {
+fn page(root: &Path, file: &Path, violations: &mut Vec<String>) -> Result<()> {
     let text = read(root, file)?;
     let folder = file.parent().unwrap_or(Path::new(""));
     for link in links(&text) {
@@ -59,17 +59,19 @@ fn page(root: &Path, file: &Path, broken: &mut Vec<String>) -> Result<()> {
             target => folder.join(target),
         };
         if !root.join(&page).exists() {
-            broken.push(format!(
+            violations.push(format!(
                 "{}: the link {target} leads nowhere",
                 file.display()
             ));
         }
-        let has = |page: String| {
-            page.lines()
-                .any(|line| line.starts_with('#') && slug(line) == anchor)
-        };
-        if !anchor.is_empty() && has_extension(&page, "md") && !read(root, &page).is_ok_and(has) {
-            broken.push(format!(
+        if !anchor.is_empty()
+            && has_extension(&page, "md")
+            && !read(root, &page).is_ok_and(|page: String| {
+                page.lines()
+                    .any(|line| line.starts_with('#') && slug(line) == anchor)
+            })
+        {
+            violations.push(format!(
                 "{}: {target}#{anchor}: there is no such heading",
                 file.display()
             ));
@@ -77,7 +79,7 @@ fn page(root: &Path, file: &Path, broken: &mut Vec<String>) -> Result<()> {
     }
     for (source, test) in named_tests(&text) {
         if !read(root, Path::new(source)).is_ok_and(|code| code.contains(&format!("fn {test}("))) {
-            broken.push(format!(
+            violations.push(format!(
                 "{}: there is no test {source}::{test}",
                 file.display()
             ));
@@ -88,21 +90,21 @@ fn page(root: &Path, file: &Path, broken: &mut Vec<String>) -> Result<()> {
 
 /// The ten lines of the quick start must be equal on every page that has them. No other page may
 /// have another version.
-fn check_quick_start(root: &Path, broken: &mut Vec<String>) -> Result<()> {
+fn check_quick_start(root: &Path, violations: &mut Vec<String>) -> Result<()> {
     let mut blocks = BTreeSet::new();
     for (file, heading) in QUICK_START_PAGES {
         let text = read(root, Path::new(file))?;
         let block = block_under(&text, heading).unwrap_or_default();
         let lines = block.lines().count();
         if lines != QUICK_START_LINES {
-            broken.push(format!(
+            violations.push(format!(
                 "{file}: {lines} lines of shell under {heading:?}, not {QUICK_START_LINES}"
             ));
         }
         blocks.insert(block.to_owned());
     }
     if blocks.len() > 1 {
-        broken.push(format!(
+        violations.push(format!(
             "not the same lines of shell: {QUICK_START_PAGES:?}"
         ));
     }
@@ -110,7 +112,7 @@ fn check_quick_start(root: &Path, broken: &mut Vec<String>) -> Result<()> {
     if block_under(&read(root, Path::new(page))?, "## Set up\n")
         .is_some_and(|block| block.contains("provisioning"))
     {
-        broken.push(format!(
+        violations.push(format!(
             "{page}: another way to set up; let it lead to docs/INSTALL.md"
         ));
     }
@@ -124,23 +126,25 @@ fn block_under<'a>(text: &'a str, heading: &str) -> Option<&'a str> {
 }
 
 fn links(text: &str) -> impl Iterator<Item = &str> {
-    let targets = text
-        .split("](")
+    text.split("](")
         .skip(1)
-        .filter_map(|after| after.split(')').next());
-    targets.filter(|target| !target.contains("://") && !target.contains(char::is_whitespace))
+        .filter_map(|after| after.split(')').next())
+        .filter(|target| !target.contains("://") && !target.contains(char::is_whitespace))
 }
 
 fn slug(heading: &str) -> String {
-    let title = heading.trim_start_matches('#').trim().to_ascii_lowercase();
-    title
+    heading
+        .trim_start_matches('#')
+        .trim()
+        .to_ascii_lowercase()
         .replace(' ', "-")
         .replace(|c: char| !c.is_alphanumeric() && !"-_".contains(c), "")
 }
 
 fn named_tests(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    let quoted = text.split('`').skip(1).step_by(2);
-    quoted
+    text.split('`')
+        .skip(1)
+        .step_by(2)
         .filter_map(|name| name.split_once("::"))
         .filter(|(file, _)| file.ends_with(".rs"))
 }

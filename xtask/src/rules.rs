@@ -73,8 +73,8 @@ struct Expected {
     exp_labels: BTreeMap<String, String>,
 }
 
-pub fn check(root: &Path, broken: &mut Vec<String>) -> Result<()> {
-    let rules = all(root)?;
+pub fn check(root: &Path, violations: &mut Vec<String>) -> Result<()> {
+    let rules = all_rules(root)?;
     let cases: Vec<Case> = parse_all::<TestFile>(root, TESTS)?
         .into_iter()
         .flat_map(|file| file.tests)
@@ -82,7 +82,7 @@ pub fn check(root: &Path, broken: &mut Vec<String>) -> Result<()> {
         .collect();
     let names = names_with(&rules);
     for rule in &rules {
-        check_rule(rule, &names, broken);
+        check_rule(rule, &names, violations);
     }
     let alerts: BTreeSet<&str> = rules
         .iter()
@@ -92,35 +92,39 @@ pub fn check(root: &Path, broken: &mut Vec<String>) -> Result<()> {
     for file in &runbooks {
         let text = read(root, file)?;
         for word in names.unknown_words(&text) {
-            broken.push(format!("{}: there is no metric {word}", file.display()));
+            violations.push(format!("{}: there is no metric {word}", file.display()));
         }
-        for what in queries(&text).flat_map(|query| names.wrong_with(query)) {
-            broken.push(format!("{}: {what}", file.display()));
+        for what in queries(&text).flat_map(|query| names.expression_errors(query)) {
+            violations.push(format!("{}: {what}", file.display()));
         }
     }
-    check_runbooks(&alerts, &runbooks, broken);
-    tests(&rules, &cases, broken);
+    check_runbooks(&alerts, &runbooks, violations);
+    tests(&rules, &cases, violations);
     Ok(())
 }
 
 pub fn expressions(root: &Path, file: &Path) -> Result<Vec<String>> {
-    let rules = parse::<RuleFile>(root, file)?.rules();
-    Ok(rules.map(|rule| rule.expr).collect())
+    Ok(parse::<RuleFile>(root, file)?
+        .rules()
+        .map(|rule| rule.expr)
+        .collect())
 }
 
 pub fn names(root: &Path) -> Result<Names> {
-    Ok(names_with(&all(root)?))
+    Ok(names_with(&all_rules(root)?))
 }
 
 fn names_with(rules: &[Rule]) -> Names {
-    let mut names = Names::of_the_catalog();
+    let mut names = Names::from_catalog();
     names.record(rules.iter().filter_map(|rule| rule.record.clone()));
     names
 }
 
-fn all(root: &Path) -> Result<Vec<Rule>> {
-    let files = parse_all::<RuleFile>(root, RULES)?;
-    Ok(files.into_iter().flat_map(RuleFile::rules).collect())
+fn all_rules(root: &Path) -> Result<Vec<Rule>> {
+    Ok(parse_all::<RuleFile>(root, RULES)?
+        .into_iter()
+        .flat_map(RuleFile::rules)
+        .collect())
 }
 
 pub fn files(root: &Path, folder: &str, extension: &str) -> Result<Vec<PathBuf>> {
@@ -130,8 +134,10 @@ pub fn files(root: &Path, folder: &str, extension: &str) -> Result<Vec<PathBuf>>
 }
 
 fn parse_all<T: serde::de::DeserializeOwned>(root: &Path, folder: &str) -> Result<Vec<T>> {
-    let files = files(root, folder, "yml")?;
-    files.iter().map(|file| parse(root, file)).collect()
+    files(root, folder, "yml")?
+        .iter()
+        .map(|file| parse(root, file))
+        .collect()
 }
 
 pub fn parse<T: serde::de::DeserializeOwned>(root: &Path, file: &Path) -> Result<T> {
@@ -141,11 +147,10 @@ pub fn parse<T: serde::de::DeserializeOwned>(root: &Path, file: &Path) -> Result
 }
 
 fn queries(text: &str) -> impl Iterator<Item = &str> {
-    let blocks = text
-        .split("```promql\n")
+    text.split("```promql\n")
         .skip(1)
-        .filter_map(|after| after.split("```").next());
-    blocks.flat_map(str::lines)
+        .filter_map(|after| after.split("```").next())
+        .flat_map(str::lines)
 }
 
 fn check_record_labels(name: &str, rule: &Rule) -> Option<String> {
@@ -164,59 +169,63 @@ fn check_record_labels(name: &str, rule: &Rule) -> Option<String> {
     })
 }
 
-fn check_rule(rule: &Rule, names: &Names, broken: &mut Vec<String>) {
-    let who = rule
+fn check_rule(rule: &Rule, names: &Names, violations: &mut Vec<String>) {
+    let rule_name = rule
         .alert
         .as_deref()
         .or(rule.record.as_deref())
         .unwrap_or("a rule without a name");
-    let wrong = names.wrong_with_query(&rule.expr);
-    broken.extend(wrong.into_iter().map(|what| format!("{who}: {what}")));
-    broken.extend(
+    violations.extend(
+        names
+            .query_errors(&rule.expr)
+            .into_iter()
+            .map(|what| format!("{rule_name}: {what}")),
+    );
+    violations.extend(
         rule.record
             .as_deref()
             .and_then(|name| check_record_labels(name, rule)),
     );
     let Some(alert) = &rule.alert else { return };
-    let severity = rule.labels.get("severity").map_or("", String::as_str);
-    if !SEVERITIES.contains(&severity) {
-        broken.push(format!(
+    if !SEVERITIES.contains(&rule.labels.get("severity").map_or("", String::as_str)) {
+        violations.push(format!(
             "{alert}: the label severity must be one of {}",
             SEVERITIES.join(", ")
         ));
     }
     if rule.for_duration.is_none() {
-        broken.push(format!(
+        violations.push(format!(
             "{alert}: `for` is missing; 0m if it is to fire at once"
         ));
     }
     for annotation in ["summary", "description"] {
-        let text = rule
+        if rule
             .annotations
             .get(annotation)
-            .map_or("", |text| text.trim());
-        if text.is_empty() {
-            broken.push(format!("{alert}: the annotation {annotation} is missing"));
+            .map_or("", |text| text.trim())
+            .is_empty()
+        {
+            violations.push(format!("{alert}: the annotation {annotation} is missing"));
         }
     }
-    let wanted = format!("{RUNBOOK_URL}{alert}.md");
-    if rule.annotations.get("runbook_url") != Some(&wanted) {
-        broken.push(format!("{alert}: runbook_url must be {wanted}"));
+    let expected_url = format!("{RUNBOOK_URL}{alert}.md");
+    if rule.annotations.get("runbook_url") != Some(&expected_url) {
+        violations.push(format!("{alert}: runbook_url must be {expected_url}"));
     }
 }
 
-fn check_runbooks(alerts: &BTreeSet<&str>, runbooks: &[PathBuf], broken: &mut Vec<String>) {
+fn check_runbooks(alerts: &BTreeSet<&str>, runbooks: &[PathBuf], violations: &mut Vec<String>) {
     let runbook_names: BTreeSet<&str> = runbooks
         .iter()
         .filter_map(|file| file.file_stem()?.to_str())
         .filter(|name| *name != "README")
         .collect();
-    broken.extend(
+    violations.extend(
         alerts
             .difference(&runbook_names)
             .map(|alert| format!("{alert}: {RUNBOOKS}/{alert}.md is missing")),
     );
-    broken.extend(
+    violations.extend(
         runbook_names
             .difference(alerts)
             .map(|name| format!("{RUNBOOKS}/{name}.md: there is no alert {name}")),
@@ -225,10 +234,10 @@ fn check_runbooks(alerts: &BTreeSet<&str>, runbooks: &[PathBuf], broken: &mut Ve
 
 /// Every alert needs a case that expects it to fire, with its labels, and one that expects that it
 /// does not. A case of an unknown alert is an error, because promtool counts it as not firing.
-fn tests(rules: &[Rule], cases: &[Case], broken: &mut Vec<String>) {
+fn tests(rules: &[Rule], cases: &[Case], violations: &mut Vec<String>) {
     for rule in rules {
         let Some(alert) = &rule.alert else { continue };
-        let of_alert = || cases.iter().filter(|case| case.alertname == *alert);
+        let cases_of_alert = || cases.iter().filter(|case| case.alertname == *alert);
         let fires = |case: &Case| {
             case.exp_alerts.iter().any(|expected| {
                 rule.labels
@@ -236,14 +245,14 @@ fn tests(rules: &[Rule], cases: &[Case], broken: &mut Vec<String>) {
                     .all(|l| expected.exp_labels.get(l.0) == Some(l.1))
             })
         };
-        if !of_alert().any(fires) {
-            broken.push(format!(
+        if !cases_of_alert().any(fires) {
+            violations.push(format!(
                 "{alert} with the labels {:?}: no case in {TESTS} lets it fire",
                 rule.labels
             ));
         }
-        if !of_alert().any(|case| case.exp_alerts.is_empty()) {
-            broken.push(format!("{alert}: no case in {TESTS} keeps it from firing"));
+        if !cases_of_alert().any(|case| case.exp_alerts.is_empty()) {
+            violations.push(format!("{alert}: no case in {TESTS} keeps it from firing"));
         }
     }
     for Case { alertname, .. } in cases {
@@ -251,7 +260,7 @@ fn tests(rules: &[Rule], cases: &[Case], broken: &mut Vec<String>) {
             .iter()
             .any(|rule| rule.alert.as_ref() == Some(alertname))
         {
-            broken.push(format!("{TESTS}: there is no alert {alertname}"));
+            violations.push(format!("{TESTS}: there is no alert {alertname}"));
         }
     }
 }
@@ -292,16 +301,16 @@ mod tests {
     }
 
     fn wrong_with(rule: &Rule) -> String {
-        let mut broken = Vec::new();
-        check_rule(rule, &Names::of_the_catalog(), &mut broken);
-        broken.join("\n")
+        let mut violations = Vec::new();
+        check_rule(rule, &Names::from_catalog(), &mut violations);
+        violations.join("\n")
     }
 
     #[test]
     fn the_alert_rules_of_this_repository_are_valid() {
-        let mut broken = Vec::new();
-        check(&crate::root(), &mut broken).unwrap();
-        assert!(broken.is_empty(), "{}", broken.join("\n"));
+        let mut violations = Vec::new();
+        check(&crate::root(), &mut violations).unwrap();
+        assert!(violations.is_empty(), "{}", violations.join("\n"));
     }
 
     #[test]
@@ -357,23 +366,23 @@ mod tests {
 
     #[test]
     fn every_alert_has_a_runbook_and_vice_versa() {
-        let mut broken = Vec::new();
+        let mut violations = Vec::new();
         check_runbooks(
             &BTreeSet::from(["A", "B"]),
             &["r/B.md".into(), "r/C.md".into(), "r/README.md".into()],
-            &mut broken,
+            &mut violations,
         );
-        assert_eq!(broken.len(), 2, "{broken:?}");
-        assert!(broken[0].starts_with("A: "), "{broken:?}");
-        assert!(broken[1].contains("C.md"), "{broken:?}");
+        assert_eq!(violations.len(), 2, "{violations:?}");
+        assert!(violations[0].starts_with("A: "), "{violations:?}");
+        assert!(violations[1].contains("C.md"), "{violations:?}");
     }
 
     #[test]
     fn each_alert_requires_a_firing_and_a_quiet_test_case() {
         let missing = |cases: &[Case]| {
-            let mut broken = Vec::new();
-            tests(&[rule("A")], cases, &mut broken);
-            broken.join("\n")
+            let mut violations = Vec::new();
+            tests(&[rule("A")], cases, &mut violations);
+            violations.join("\n")
         };
         assert_eq!(missing(&[case("A", true), case("A", false)]), "");
         assert!(missing(&[case("A", true)]).contains("keeps it"));
@@ -389,13 +398,13 @@ mod tests {
         second
             .labels
             .insert("because".to_owned(), "level".to_owned());
-        let mut broken = Vec::new();
+        let mut violations = Vec::new();
         tests(
             &[rule("A"), second],
             &[case("A", true), case("A", false)],
-            &mut broken,
+            &mut violations,
         );
-        assert_eq!(broken.len(), 1, "{broken:?}");
-        assert!(broken[0].contains("level"), "{broken:?}");
+        assert_eq!(violations.len(), 1, "{violations:?}");
+        assert!(violations[0].contains("level"), "{violations:?}");
     }
 }

@@ -25,8 +25,11 @@ pub fn output(root: &Path, program: &str, arguments: &[&str]) -> Result<String> 
 }
 
 pub fn packages(root: &Path, options: &[&str]) -> Result<Vec<Value>> {
-    let arguments = [&["metadata", "--format-version", "1"], options].concat();
-    let mut metadata: Value = serde_json::from_str(&output(root, "cargo", &arguments)?)?;
+    let mut metadata: Value = serde_json::from_str(&output(
+        root,
+        "cargo",
+        &[&["metadata", "--format-version", "1"], options].concat(),
+    )?)?;
     match metadata["packages"].take() {
         Value::Array(packages) if !packages.is_empty() => Ok(packages),
         _ => bail!("cargo metadata names no packages"),
@@ -41,17 +44,6 @@ pub fn read(root: &Path, file: &Path) -> Result<String> {
 pub fn write(root: &Path, file: &Path, text: &str) -> Result<()> {
     fs::write(root.join(file), text)
         .with_context(|| format!("{} cannot be written", file.display()))
-}
-
-/// Fails unless the file has the text that `chore` writes.
-pub fn check_written(root: &Path, file: &Path, text: &str, chore: &str) -> Result<()> {
-    if read(root, file)? != text {
-        bail!(
-            "{} does not match its sources; run: cargo run -p xtask -- {chore}",
-            file.display()
-        );
-    }
-    Ok(())
 }
 
 pub fn files_below(root: &Path, folder: &Path) -> Result<Vec<PathBuf>> {
@@ -78,10 +70,11 @@ const NOT_PRODUCTION: [&str; 7] = [
 ];
 
 pub fn is_production(file: &Path) -> bool {
-    let in_folder = |folder: &str| file.components().any(|part| part.as_os_str() == folder);
     has_extension(file, "rs")
         && !file.ends_with("tests.rs")
-        && !NOT_PRODUCTION.into_iter().any(in_folder)
+        && !NOT_PRODUCTION
+            .into_iter()
+            .any(|folder| file.components().any(|part| part.as_os_str() == folder))
 }
 
 /// The lines of a file of Rust without its tests.

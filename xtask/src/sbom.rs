@@ -108,11 +108,13 @@ fn read_tree(tree: &str) -> Result<(Id, Dependencies)> {
         depends.entry(id.clone()).or_default();
         ancestors.push(id);
     }
-    let program = ancestors
-        .into_iter()
-        .next()
-        .context("cargo tree says nothing")?;
-    Ok((program, depends))
+    Ok((
+        ancestors
+            .into_iter()
+            .next()
+            .context("cargo tree says nothing")?,
+        depends,
+    ))
 }
 
 fn component(id: &Id, package: &Value, checksum: Option<&String>) -> Value {
@@ -179,8 +181,12 @@ fn checksums(lock: &str) -> BTreeMap<Id, String> {
 }
 
 fn sqlite_version(header: &str) -> Option<String> {
-    let after = header.split_once("#define SQLITE_VERSION ")?.1;
-    after.split('"').nth(1).map(str::to_owned)
+    header
+        .split_once("#define SQLITE_VERSION ")?
+        .1
+        .split('"')
+        .nth(1)
+        .map(str::to_owned)
 }
 
 #[cfg(test)]

@@ -18,12 +18,12 @@ const SHIPPED: [&str; 3] = [RULES, "grafana/dashboards", "packaging/debian/contr
 const UNITS: [&str; 4] = ["service", "socket", "slice", "target"];
 const SCRIPTS: [&str; 3] = [".ci", "packaging", "scripts"];
 
-pub fn check(root: &Path, files: &[PathBuf], broken: &mut Vec<String>) -> Result<()> {
+pub fn check(root: &Path, files: &[PathBuf], violations: &mut Vec<String>) -> Result<()> {
     let words = words_to_avoid(&read(root, Path::new(TABLE.0))?)?;
     for file in files {
-        for text in texts(root, file).with_context(|| file.display().to_string())? {
-            if let Some(word) = words.iter().find(|word| has(&text, word)) {
-                broken.push(format!(
+        for text in user_texts(root, file).with_context(|| file.display().to_string())? {
+            if let Some(word) = words.iter().find(|word| contains_word(&text, word)) {
+                violations.push(format!(
                     "{}: {word:?} in {:?}: see {}",
                     file.display(),
                     text.trim(),
@@ -35,11 +35,13 @@ pub fn check(root: &Path, files: &[PathBuf], broken: &mut Vec<String>) -> Result
     Ok(())
 }
 
-fn texts(root: &Path, file: &Path) -> Result<Vec<String>> {
+fn user_texts(root: &Path, file: &Path) -> Result<Vec<String>> {
     let is_in = |folders: &[&str]| folders.iter().any(|folder| file.starts_with(folder));
     if is_page(file) {
-        let text = prose(&read(root, file)?);
-        return Ok(text.lines().map(str::to_owned).collect());
+        return Ok(prose(&read(root, file)?)
+            .lines()
+            .map(str::to_owned)
+            .collect());
     }
     if is_in(&PROGRAMS) && is_production(file) {
         // clap makes help from comments.
@@ -47,21 +49,26 @@ fn texts(root: &Path, file: &Path) -> Result<Vec<String>> {
             .iter()
             .any(|name| file.iter().any(|part| part == *name));
         let mut literals = Vec::new();
-        let tokens = tokens(production(&read(root, file)?))?;
-        collect(tokens, with_comments, &mut literals);
+        collect(
+            tokens(production(&read(root, file)?))?,
+            with_comments,
+            &mut literals,
+        );
         return Ok(literals);
     }
     if is_in(&SHIPPED) || UNITS.iter().any(|unit| has_extension(file, unit)) {
-        let text = read(root, file)?;
-        let lines = text.lines().filter(|line| !is_comment(line));
-        return Ok(lines.map(str::to_owned).collect());
+        return Ok(read(root, file)?
+            .lines()
+            .filter(|line| !is_comment(line))
+            .map(str::to_owned)
+            .collect());
     }
     if is_in(&SCRIPTS) {
         let text = read(root, file)?;
         let first = text.lines().next().unwrap_or_default();
         let is_sourced = file.extension().is_none() && first.starts_with("# ");
         if is_sourced || (first.starts_with("#!") && first.ends_with("sh")) {
-            return Ok(of_script(&text));
+            return Ok(script_texts(&text));
         }
     }
     Ok(Vec::new())
@@ -75,9 +82,11 @@ fn words_to_avoid(page: &str) -> Result<Vec<String>> {
     let (_, table) = page
         .split_once(TABLE.1)
         .with_context(|| format!("{}: no {:?}", TABLE.0, TABLE.1))?;
-    let rows = table.lines().filter(|line| line.starts_with('|')).skip(2);
-    let cells = rows.filter_map(|row| row.split('|').nth(1));
-    Ok(cells
+    Ok(table
+        .lines()
+        .filter(|line| line.starts_with('|'))
+        .skip(2)
+        .filter_map(|row| row.split('|').nth(1))
         .flat_map(|cell| cell.split(','))
         .map(|word| word.trim().to_owned())
         .collect())
@@ -91,8 +100,8 @@ fn is_page(file: &Path) -> bool {
 }
 
 fn prose(page: &str) -> String {
-    let blocks = page.split("```").step_by(2);
-    blocks
+    page.split("```")
+        .step_by(2)
         .flat_map(|block| block.split('`').step_by(2))
         .collect()
 }
@@ -112,7 +121,7 @@ fn collect(tokens: TokenStream, with_comments: bool, found: &mut Vec<String>) {
 }
 
 /// Quoted texts, here-documents of `cat`, and the indented comments that scripts print as usage.
-fn of_script(text: &str) -> Vec<String> {
+fn script_texts(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
@@ -120,8 +129,12 @@ fn of_script(text: &str) -> Vec<String> {
             found.push(usage.to_owned());
         } else if let Some(end) = line.trim_start().strip_prefix("cat <<") {
             let end = end.trim_matches(['\'', '"']);
-            let document = lines.by_ref().take_while(|line| *line != end);
-            found.extend(document.map(str::to_owned));
+            found.extend(
+                lines
+                    .by_ref()
+                    .take_while(|line| *line != end)
+                    .map(str::to_owned),
+            );
         } else if !is_comment(line) {
             found.extend(quoted(line));
         }
@@ -141,11 +154,12 @@ fn quoted(line: &str) -> Vec<String> {
     found
 }
 
-fn has(text: &str, word: &str) -> bool {
+fn contains_word(text: &str, word: &str) -> bool {
     let text = text.to_lowercase();
     let is_letter = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     text.match_indices(word).any(|(at, _)| {
-        let (before, after) = (text.get(..at), text.get(at + word.len()..));
+        let before = text.get(..at);
+        let after = text.get(at + word.len()..);
         !is_letter(before.and_then(|t| t.chars().next_back()))
             && !is_letter(after.and_then(|t| t.chars().next()))
     })
@@ -169,8 +183,11 @@ mod tests {
 
     #[test]
     fn a_forbidden_word_matches_only_as_a_whole_word() {
-        assert!(has("\"Nobody listens\"", "nobody") && has("it goes on.", "goes on"));
-        assert!(!has("untold", "told") && !has("told_you", "told"));
+        assert!(
+            contains_word("\"Nobody listens\"", "nobody")
+                && contains_word("it goes on.", "goes on")
+        );
+        assert!(!contains_word("untold", "told") && !contains_word("told_you", "told"));
     }
 
     #[test]
@@ -185,7 +202,7 @@ mod tests {
         let script = "# nobody\n#   --usage\n[ -e \"$told\" ] || fail \"it's beside\" # x\ncheck 'a name' runuser -u nobody\n\
                       cat <<'END'\nusage\nEND\nx=\"told\"\n";
         assert_eq!(
-            of_script(script),
+            script_texts(script),
             ["--usage", "$told", "it's beside", "a name", "usage", "told"]
         );
     }
@@ -204,7 +221,10 @@ mod tests {
             "scripts/install",
             ".ci/run",
         ] {
-            assert!(!texts(&root, Path::new(file)).unwrap().is_empty(), "{file}");
+            assert!(
+                !user_texts(&root, Path::new(file)).unwrap().is_empty(),
+                "{file}"
+            );
         }
     }
 }

@@ -101,12 +101,15 @@ impl Dashboard {
 
     /// Of its panels and annotations.
     fn expressions(&self) -> impl Iterator<Item = &str> {
-        let of_panels = self.panels().flat_map(|panel| &panel.targets);
-        let of_panels = of_panels.map(|query| &query.expr);
-        let of_annotations = self.annotations().map(|one| &one["expr"]);
-        of_panels
-            .map(String::as_str)
-            .chain(of_annotations.filter_map(Value::as_str))
+        let of_panels = self
+            .panels()
+            .flat_map(|panel| &panel.targets)
+            .map(|query| &query.expr);
+        of_panels.map(String::as_str).chain(
+            self.annotations()
+                .map(|one| &one["expr"])
+                .filter_map(Value::as_str),
+        )
     }
 
     fn annotations(&self) -> impl Iterator<Item = &Value> {
@@ -115,8 +118,9 @@ impl Dashboard {
 
     /// As on a dashboard that selects one instance: annotations must otherwise be equal.
     fn annotations_for_one_instance(&self) -> String {
-        let text = self.annotations.to_string();
-        text.replace(r#"=~\"$instance\""#, r#"=\"$instance\""#)
+        self.annotations
+            .to_string()
+            .replace(r#"=~\"$instance\""#, r#"=\"$instance\""#)
     }
 
     fn link(&self) -> Link {
@@ -131,17 +135,19 @@ impl Dashboard {
 impl Panel {
     /// Values of a property of its fields: those of overrides, then the default.
     fn property(&self, id: &'static str) -> impl Iterator<Item = &Value> {
-        let overrides = elements(&self.field_config["overrides"]);
-        let properties = overrides.flat_map(|change| elements(&change["properties"]));
-        let changed = properties.filter(move |property| property["id"] == id);
+        let changed = elements(&self.field_config["overrides"])
+            .flat_map(|change| elements(&change["properties"]))
+            .filter(move |property| property["id"] == id);
         let default = &self.field_config["defaults"][id];
         changed.map(|property| &property["value"]).chain([default])
     }
 
     fn urls(&self) -> impl Iterator<Item = &str> {
         let of_values = self.property("links").flat_map(elements);
-        let check_panel = self.links.iter().map(|link| link.url.as_str());
-        check_panel.chain(of_values.filter_map(|link| link["url"].as_str()))
+        self.links
+            .iter()
+            .map(|link| link.url.as_str())
+            .chain(of_values.filter_map(|link| link["url"].as_str()))
     }
 
     fn shows_a_bound(&self) -> bool {
@@ -157,14 +163,18 @@ fn elements(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-pub fn all(root: &Path, dashboards: &[Dashboard], broken: &mut Vec<String>) -> Result<()> {
+pub fn check_all(
+    root: &Path,
+    dashboards: &[Dashboard],
+    violations: &mut Vec<String>,
+) -> Result<()> {
     let names = rules::names(root)?;
     for dashboard in dashboards {
         for panel in dashboard.panels() {
             let location = format!("{}, panel {:?}", dashboard.uid, panel.title);
             let mut wrong = check_panel(panel, &names);
             wrong.extend(links(root, panel, dashboards));
-            broken.extend(wrong.into_iter().map(|what| format!("{location}: {what}")));
+            violations.extend(wrong.into_iter().map(|what| format!("{location}: {what}")));
         }
         let mut wrong = check_dashboard(dashboard, &names);
         let others = dashboards
@@ -179,18 +189,18 @@ pub fn all(root: &Path, dashboards: &[Dashboard], broken: &mut Vec<String>) -> R
         {
             wrong.push(format!("its annotations are not those of {}", first.uid));
         }
-        broken.extend(
+        violations.extend(
             wrong
                 .into_iter()
                 .map(|what| format!("{}: {what}", dashboard.uid)),
         );
     }
-    provisioning(root, broken)?;
-    reasons(root, dashboards, broken)
+    provisioning(root, violations)?;
+    reasons(root, dashboards, violations)
 }
 
 /// `$__rate_interval` is four times the data source's interval, which must be that of the scrapes.
-fn provisioning(root: &Path, broken: &mut Vec<String>) -> Result<()> {
+fn provisioning(root: &Path, violations: &mut Vec<String>) -> Result<()> {
     let sources: Value = rules::parse(root, Path::new(DATA_SOURCES))?;
     let scrapes: Value = rules::parse(root, Path::new(SCRAPES))?;
     let interval = scrapes["global"]["scrape_interval"]
@@ -199,14 +209,14 @@ fn provisioning(root: &Path, broken: &mut Vec<String>) -> Result<()> {
     let mut sources = elements(&sources["datasources"]).peekable();
     sources.peek().context(DATA_SOURCES)?;
     if sources.any(|source| source["jsonData"]["timeInterval"] != interval) {
-        broken.push(format!(
+        violations.push(format!(
             "{DATA_SOURCES}: timeInterval must be {interval}, the scrape interval of {SCRAPES}"
         ));
     }
     Ok(())
 }
 
-fn reasons(root: &Path, dashboards: &[Dashboard], broken: &mut Vec<String>) -> Result<()> {
+fn reasons(root: &Path, dashboards: &[Dashboard], violations: &mut Vec<String>) -> Result<()> {
     let all: serde_json::Value =
         serde_json::from_str(&read(root, Path::new(REASONS))?).context(REASONS)?;
     for which in ["always", "sometimes"] {
@@ -216,7 +226,7 @@ fn reasons(root: &Path, dashboards: &[Dashboard], broken: &mut Vec<String>) -> R
             for (panel, _) in panels.as_object().into_iter().flatten() {
                 let mut known = dashboard.into_iter().flat_map(Dashboard::panels);
                 if !known.any(|known| matches_panel(known, panel)) {
-                    broken.push(format!("{REASONS}: {name} has no panel or query {panel:?}"));
+                    violations.push(format!("{REASONS}: {name} has no panel or query {panel:?}"));
                 }
             }
         }
@@ -240,16 +250,18 @@ fn check_dashboard(dashboard: &Dashboard, names: &Names) -> Vec<String> {
             wrong.push(format!("two panels are called {title:?}"));
         }
     }
-    let collapsed = dashboard
-        .panels
-        .iter()
-        .filter(|panel| !panel.panels.is_empty());
-    wrong.extend(collapsed.map(|row| {
-        format!(
-            "the row {:?} is collapsed: expand it and save again",
-            row.title
-        )
-    }));
+    wrong.extend(
+        dashboard
+            .panels
+            .iter()
+            .filter(|panel| !panel.panels.is_empty())
+            .map(|row| {
+                format!(
+                    "the row {:?} is collapsed: expand it and save again",
+                    row.title
+                )
+            }),
+    );
     let variables = &dashboard.templating.list;
     let is_list = |name: &str| {
         let mut lists = variables.iter().filter(|one| one.multi || one.include_all);
@@ -258,8 +270,8 @@ fn check_dashboard(dashboard: &Dashboard, names: &Names) -> Vec<String> {
     for variable in variables.iter().filter(|variable| variable.kind == "query") {
         wrong.extend(match choices(variable) {
             Some(expression) => {
-                let mut wrong = names.wrong_with_query(&replace_variables(&expression));
-                wrong.extend(queries::wrong_with(&expression, is_list));
+                let mut wrong = names.query_errors(&replace_variables(&expression));
+                wrong.extend(queries::variable_errors(&expression, is_list));
                 wrong
             }
             None => vec![format!(
@@ -269,10 +281,12 @@ fn check_dashboard(dashboard: &Dashboard, names: &Names) -> Vec<String> {
         });
     }
     let has = |name: &str| variables.iter().any(|variable| variable.name == name);
-    let missing = ["datasource", "cluster", "instance"]
-        .into_iter()
-        .filter(|name| !has(name));
-    wrong.extend(missing.map(|name| format!("nobody can choose a {name}")));
+    wrong.extend(
+        ["datasource", "cluster", "instance"]
+            .into_iter()
+            .filter(|name| !has(name))
+            .map(|name| format!("nobody can choose a {name}")),
+    );
     if !dashboard.title.starts_with(TITLE_PREFIX) {
         wrong.push(format!("its title does not start with {TITLE_PREFIX:?}"));
     }
@@ -286,7 +300,7 @@ fn check_dashboard(dashboard: &Dashboard, names: &Names) -> Vec<String> {
                 wrong.push(format!("there is no variable ${name} in {expression}"));
             }
         }
-        wrong.extend(queries::wrong_with(expression, is_list));
+        wrong.extend(queries::variable_errors(expression, is_list));
     }
     wrong
 }
@@ -300,14 +314,17 @@ fn check_annotations(dashboard: &Dashboard, names: &Names) -> Vec<String> {
     for annotation in dashboard.annotations() {
         let text = |key: &str| annotation[key].as_str().unwrap_or_default();
         let expression = replace_variables(text("expr"));
-        let mut found = names.wrong_with_query(&expression);
+        let mut found = names.query_errors(&expression);
         found.extend(missing_labels(text("titleFormat"), &expression));
         if annotation["datasource"]["uid"] != DATA_SOURCE_VARIABLE {
             found.push(format!("its data source is not {DATA_SOURCE_VARIABLE}"));
         }
         let name = text("name");
-        let found = found.into_iter();
-        wrong.extend(found.map(|what| format!("annotation {name:?}: {what}")));
+        wrong.extend(
+            found
+                .into_iter()
+                .map(|what| format!("annotation {name:?}: {what}")),
+        );
     }
     wrong
 }
@@ -324,10 +341,13 @@ fn choices(variable: &Variable) -> Option<String> {
 }
 
 fn named_variables(text: &str) -> Vec<&str> {
-    let ends_name = |c: char| !c.is_ascii_alphanumeric() && c != '_';
     text.split('$')
         .skip(1)
-        .filter_map(|after| after.split(ends_name).next())
+        .filter_map(|after| {
+            after
+                .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+                .next()
+        })
         .collect()
 }
 
@@ -362,12 +382,11 @@ fn check_panel(panel: &Panel, names: &Names) -> Vec<String> {
     if panel.targets.is_empty() {
         wrong.push("it asks nothing".to_owned());
     }
-    let sources = panel
+    if panel
         .targets
         .iter()
         .map(|query| &query.datasource)
-        .chain([&panel.datasource]);
-    if sources
+        .chain([&panel.datasource])
         .into_iter()
         .any(|source| source["uid"] != DATA_SOURCE_VARIABLE)
     {
@@ -376,7 +395,7 @@ fn check_panel(panel: &Panel, names: &Names) -> Vec<String> {
     wrong.extend(overrides(panel));
     for query in &panel.targets {
         let expression = replace_variables(&query.expr);
-        wrong.extend(names.wrong_with_query(&expression));
+        wrong.extend(names.query_errors(&expression));
         if expression.contains("vector(") {
             wrong.push(format!("absent is not zero: {}", query.expr));
         }
@@ -397,10 +416,14 @@ fn overrides(panel: &Panel) -> Vec<String> {
     for change in elements(&panel.field_config["overrides"]) {
         let matcher = &change["matcher"];
         let name = matcher["options"].as_str().unwrap_or_default();
-        let of_legend = |query: &Query| may_be_legend(name, &query.legend_format);
         if matcher["id"] != "byName" {
             wrong.push(format!("an override is not by name: {matcher}"));
-        } else if !columns.contains(&name) && !panel.targets.iter().any(of_legend) {
+        } else if !columns.contains(&name)
+            && !panel
+                .targets
+                .iter()
+                .any(|query| may_be_legend(name, &query.legend_format))
+        {
             wrong.push(format!("an override is of {name:?}, which no query shows"));
         }
     }
@@ -443,8 +466,11 @@ fn links(root: &Path, panel: &Panel, dashboards: &[Dashboard]) -> Vec<String> {
         }
     }
     for url in panel.urls() {
-        let unencoded = queries::unencoded(url).into_iter();
-        wrong.extend(unencoded.map(|value| format!("write ${{{value}:percentencode}} in {url}")));
+        wrong.extend(
+            queries::unencoded(url)
+                .into_iter()
+                .map(|value| format!("write ${{{value}:percentencode}} in {url}")),
+        );
     }
     wrong
 }
@@ -482,7 +508,7 @@ mod tests {
         panel
     }
 
-    fn wrong_with(panel: Value) -> String {
+    fn panel_errors(panel: Value) -> String {
         let root = crate::root();
         let names = rules::names(&root).unwrap();
         let panel: Panel = serde_json::from_value(panel).unwrap();
@@ -509,35 +535,35 @@ mod tests {
 
     #[test]
     fn a_panel_description_without_what_to_do_is_reported() {
-        assert_eq!(wrong_with(good()), "");
+        assert_eq!(panel_errors(good()), "");
         assert!(
-            wrong_with(with(
+            panel_errors(with(
                 "/description",
                 json!("Whether one is followed by it.")
             ))
             .contains("what to do")
         );
-        assert!(wrong_with(with("/fieldConfig/defaults/unit", json!(""))).contains("no unit"));
-        assert!(wrong_with(with("/targets", json!([]))).contains("asks nothing"));
+        assert!(panel_errors(with("/fieldConfig/defaults/unit", json!(""))).contains("no unit"));
+        assert!(panel_errors(with("/targets", json!([]))).contains("asks nothing"));
     }
 
     #[test]
     fn an_unsupported_panel_or_own_data_source_is_reported() {
-        assert!(wrong_with(with("/type", json!("heatmap"))).contains("no kind"));
-        assert!(wrong_with(with("/datasource/uid", json!("P1809"))).contains("data source"));
+        assert!(panel_errors(with("/type", json!("heatmap"))).contains("no kind"));
+        assert!(panel_errors(with("/datasource/uid", json!("P1809"))).contains("data source"));
         assert!(
-            wrong_with(with("/targets/0/datasource/uid", json!("P1809"))).contains("data source")
+            panel_errors(with("/targets/0/datasource/uid", json!("P1809"))).contains("data source")
         );
     }
 
     #[test]
     fn names_referenced_by_a_panel_must_exist() {
-        assert!(wrong_with(asking("agave_upp", "")).contains("no metric agave_upp"));
-        assert!(wrong_with(asking("max by (pool) (agave_up)", "")).contains("pool"));
-        assert!(wrong_with(asking("max by (job) (agave_up)", "{{pool}}")).contains("pool"));
-        assert!(wrong_with(asking("agave_up or vector(0)", "")).contains("absent is not zero"));
+        assert!(panel_errors(asking("agave_upp", "")).contains("no metric agave_upp"));
+        assert!(panel_errors(asking("max by (pool) (agave_up)", "")).contains("pool"));
+        assert!(panel_errors(asking("max by (job) (agave_up)", "{{pool}}")).contains("pool"));
+        assert!(panel_errors(asking("agave_up or vector(0)", "")).contains("absent is not zero"));
         assert_eq!(
-            wrong_with(asking(
+            panel_errors(asking(
                 "instance:agave_memory_headroom:bytes",
                 "{{instance}}"
             )),
@@ -554,7 +580,7 @@ mod tests {
             for (name, value) in changes {
                 panel["fieldConfig"][name] = value.clone();
             }
-            wrong_with(panel)
+            panel_errors(panel)
         };
         let steps = |count: usize| json!({ "unit": "none", "thresholds": { "steps": vec![json!({}); count] } });
         assert!(told(&[]).contains("tells a bound"));
@@ -583,7 +609,7 @@ mod tests {
             let matcher = json!({ "id": "byName", "options": name });
             panel["fieldConfig"]["overrides"] = json!([{ "matcher": matcher, "properties": [] }]);
             panel["transformations"] = json!([{ "options": { "renameByName": { "job": "Job" } } }]);
-            wrong_with(panel)
+            panel_errors(panel)
         };
         for (legend, name) in [
             ("up", "up"),
@@ -641,10 +667,10 @@ mod tests {
         let wrong = |change: fn(&mut Value)| {
             let mut both = ["fleet", "host"].map(dashboard);
             change(&mut both[1].annotations["list"]);
-            let mut broken = Vec::new();
-            all(&crate::root(), &both, &mut broken).unwrap();
+            let mut violations = Vec::new();
+            check_all(&crate::root(), &both, &mut violations).unwrap();
             let differs = |what: &&String| what.contains("annotations are not those of");
-            broken.iter().filter(differs).count()
+            violations.iter().filter(differs).count()
         };
         assert_eq!(wrong(|_| ()), 0);
         for change in [
@@ -659,32 +685,32 @@ mod tests {
     #[test]
     fn a_dashboard_link_must_have_an_existing_target() {
         assert!(
-            wrong_with(with(
+            panel_errors(with(
                 "/links/0/url",
                 json!(format!("{}AgaveSleepy.md", rules::RUNBOOK_URL))
             ))
             .contains("AgaveSleepy")
         );
         assert!(
-            wrong_with(with("/links/0/url", json!("/d/faultline-moon?x")))
+            panel_errors(with("/links/0/url", json!("/d/faultline-moon?x")))
                 .contains("faultline-moon")
         );
         assert_eq!(
-            wrong_with(with("/links/0/url", json!("/d/faultline-fleet?x"))),
+            panel_errors(with("/links/0/url", json!("/d/faultline-fleet?x"))),
             ""
         );
-        let mut broken = Vec::new();
-        all(
+        let mut violations = Vec::new();
+        check_all(
             &crate::root(),
             &[dashboard("daemon"), dashboard("fleet")],
-            &mut broken,
+            &mut violations,
         )
         .unwrap();
         assert!(
-            broken
+            violations
                 .iter()
                 .any(|what| what.starts_with("faultline-fleet: the links above")),
-            "{broken:?}"
+            "{violations:?}"
         );
     }
 

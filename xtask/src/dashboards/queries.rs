@@ -1,6 +1,6 @@
 //! Queries of a dashboard as Grafana sends them: variables, windows, links.
 
-use crate::rules::expression::{every, for_each, result_labels};
+use crate::rules::expression::{all_matchers, for_each, result_labels};
 use promql_parser::{
     label::{MatchOp, Matcher},
     parser::{Expr, parse},
@@ -39,7 +39,7 @@ pub fn replace_variables(expression: &str) -> String {
 
 /// Wrong operators before variables, and windows that are too short. `is_list`: several values of
 /// the variable can be chosen. Grafana escapes only those for a regular expression.
-pub fn wrong_with(expression: &str, is_list: impl Fn(&str) -> bool) -> Vec<String> {
+pub fn variable_errors(expression: &str, is_list: impl Fn(&str) -> bool) -> Vec<String> {
     let mut wrong = Vec::new();
     let Ok(parsed) = parse(&replace_variables(expression)) else {
         return wrong;
@@ -50,8 +50,10 @@ pub fn wrong_with(expression: &str, is_list: impl Fn(&str) -> bool) -> Vec<Strin
             Expr::MatrixSelector(matrix) => (&matrix.vs, Some(matrix.range)),
             _ => return,
         };
-        let matchers = every(&selector.matchers);
-        wrong.extend(matchers.filter_map(|matcher| wrong_operator(matcher, &is_list)));
+        wrong.extend(
+            all_matchers(&selector.matchers)
+                .filter_map(|matcher| wrong_operator(matcher, &is_list)),
+        );
         if range.is_some_and(|range| range < MIN_WINDOW) {
             wrong.push(format!(
                 "a window below four scrapes of 60 s; write [$__rate_interval]: {part}"
@@ -77,8 +79,10 @@ fn wrong_operator(matcher: &Matcher, is_list: impl Fn(&str) -> bool) -> Option<S
 }
 
 pub fn missing_labels(legend: &str, expression: &str) -> Vec<String> {
-    let shown = legend.split("{{").skip(1);
-    let shown = shown.filter_map(|after| after.split("}}").next());
+    let shown = legend
+        .split("{{")
+        .skip(1)
+        .filter_map(|after| after.split("}}").next());
     let labels = result_labels(expression);
     shown
         .filter(|label| labels.as_ref().is_some_and(|all| !all.contains(*label)))
@@ -104,7 +108,7 @@ mod tests {
     use super::*;
 
     fn wrong(expression: &str) -> String {
-        wrong_with(expression, |name| name == "job").join("\n")
+        variable_errors(expression, |name| name == "job").join("\n")
     }
 
     #[test]

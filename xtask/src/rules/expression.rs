@@ -47,7 +47,7 @@ struct UsedNames {
 }
 
 impl Names {
-    pub fn of_the_catalog() -> Self {
+    pub fn from_catalog() -> Self {
         let mut names = BTreeMap::new();
         for metric in metrics::all() {
             let labels: BTreeSet<&'static str> = metric.labels.iter().copied().collect();
@@ -55,8 +55,10 @@ impl Names {
                 for suffix in ["sum", "count"] {
                     names.insert(format!("{}_{suffix}", metric.name), Some(labels.clone()));
                 }
-                let with_bounds = labels.into_iter().chain(["le"]).collect();
-                names.insert(format!("{}_bucket", metric.name), Some(with_bounds));
+                names.insert(
+                    format!("{}_bucket", metric.name),
+                    Some(labels.into_iter().chain(["le"]).collect()),
+                );
             } else {
                 names.insert(metric.name.to_owned(), Some(labels));
             }
@@ -72,18 +74,18 @@ impl Names {
         self.0.extend(names.map(|name| (name, None)));
     }
 
-    pub fn wrong_with(&self, expression: &str) -> Vec<String> {
+    pub fn expression_errors(&self, expression: &str) -> Vec<String> {
         match parse(expression) {
             Ok(parsed) => self.unknown(&used_names(&parsed)),
             Err(error) => vec![format!("no PromQL: {error}: {expression}")],
         }
     }
 
-    /// [`Names::wrong_with`], and operands and results that still have target labels.
-    pub fn wrong_with_query(&self, expression: &str) -> Vec<String> {
-        let mut wrong = self.wrong_with(expression);
+    /// [`Names::expression_errors`], and operands and results that still have target labels.
+    pub fn query_errors(&self, expression: &str) -> Vec<String> {
+        let mut wrong = self.expression_errors(expression);
         if let Ok(parsed) = parse(expression) {
-            wrong.extend(shape::wrong_with(&parsed));
+            wrong.extend(shape::shape_errors(&parsed));
         }
         wrong
     }
@@ -95,8 +97,11 @@ impl Names {
                 .selected
                 .iter()
                 .try_fold(BTreeSet::new(), |all, selected| {
-                    let labels = self.0.get(&selected.name)?.as_ref()?;
-                    Some(all.into_iter().chain(labels.iter().copied()).collect())
+                    Some(
+                        all.into_iter()
+                            .chain(self.0.get(&selected.name)?.as_ref()?.iter().copied())
+                            .collect(),
+                    )
                 });
         if let Some(every) = every {
             for label in used_names.listed.iter().map(String::as_str) {
@@ -140,9 +145,12 @@ pub fn result_labels(expression: &str) -> Option<BTreeSet<String>> {
     shape::labels(&parse(expression).ok()?)
 }
 
-pub fn every(matchers: &Matchers) -> impl Iterator<Item = &Matcher> {
-    let alternatives = matchers.or_matchers.iter().flatten();
-    alternatives.chain(&matchers.matchers)
+pub fn all_matchers(matchers: &Matchers) -> impl Iterator<Item = &Matcher> {
+    matchers
+        .or_matchers
+        .iter()
+        .flatten()
+        .chain(&matchers.matchers)
 }
 
 /// Calls `visit` for the expression and all its parts.
@@ -189,7 +197,7 @@ impl UsedNames {
     fn select(&mut self, selector: &VectorSelector) {
         self.selected.push(Selected {
             name: selector.name.clone().unwrap_or_default(),
-            labels: every(&selector.matchers)
+            labels: all_matchers(&selector.matchers)
                 .map(|matcher| matcher.name.clone())
                 .collect(),
         });

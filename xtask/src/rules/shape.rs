@@ -60,7 +60,7 @@ impl Shape {
     }
 }
 
-pub fn wrong_with(expression: &Expr) -> Vec<String> {
+pub fn shape_errors(expression: &Expr) -> Vec<String> {
     let mut check = Check::default();
     if check.shape(expression).is_some_and(|shape| shape.is_raw) {
         check.wrong.push(format!(
@@ -105,8 +105,12 @@ impl Check {
     }
 
     fn call_shape(&mut self, call: &Call) -> Option<Shape> {
-        let arguments = call.args.args.iter();
-        let shapes: Vec<Option<Shape>> = arguments.map(|argument| self.shape(argument)).collect();
+        let shapes: Vec<Option<Shape>> = call
+            .args
+            .args
+            .iter()
+            .map(|argument| self.shape(argument))
+            .collect();
         let vector = shapes.into_iter().flatten().next();
         match call.func.name {
             name if name.starts_with("absent") => Some(absent(call)),
@@ -255,9 +259,15 @@ fn absent(call: &Call) -> Shape {
         Some(Expr::MatrixSelector(matrix)) => &matrix.vs,
         _ => return Shape::of(Set::new()),
     };
-    let matchers = selector.matchers.matchers.iter();
-    let equal = matchers.filter(|matcher| matcher.op == MatchOp::Equal);
-    Shape::of(equal.map(|matcher| matcher.name.clone()).collect())
+    Shape::of(
+        selector
+            .matchers
+            .matchers
+            .iter()
+            .filter(|matcher| matcher.op == MatchOp::Equal)
+            .map(|matcher| matcher.name.clone())
+            .collect(),
+    )
 }
 
 fn one_to_one(mut labels: Set, matching: Option<&LabelModifier>) -> Shape {

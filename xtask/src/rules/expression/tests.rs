@@ -42,7 +42,7 @@ fn labels_are_parsed_from_the_braces() {
 
 #[test]
 fn invalid_promql_is_reported() {
-    let names = Names::of_the_catalog();
+    let names = Names::from_catalog();
     for broken in [
         "agave_up ==",
         "rate(agave_up)",
@@ -50,7 +50,10 @@ fn invalid_promql_is_reported() {
         "agave_up{job=\"x}",
     ] {
         assert!(
-            names.wrong_with(broken).join("").starts_with("no PromQL"),
+            names
+                .expression_errors(broken)
+                .join("")
+                .starts_with("no PromQL"),
             "{broken}"
         );
     }
@@ -58,77 +61,88 @@ fn invalid_promql_is_reported() {
 
 #[test]
 fn an_unknown_metric_in_a_query_is_reported() {
-    let names = Names::of_the_catalog();
+    let names = Names::from_catalog();
     assert_eq!(
-        names.wrong_with("agave_upp == 0"),
+        names.expression_errors("agave_upp == 0"),
         ["there is no metric agave_upp"]
     );
     assert_eq!(
-        names.wrong_with("rate(node_vmstat_oom_kill[5m])"),
+        names.expression_errors("rate(node_vmstat_oom_kill[5m])"),
         ["there is no metric node_vmstat_oom_kill"]
     );
     assert!(
         names
-            .wrong_with("agave_up == 0 and on (job) up{job=\"faultline\"}")
+            .expression_errors("agave_up == 0 and on (job) up{job=\"faultline\"}")
             .is_empty()
     );
 }
 
 #[test]
 fn an_unknown_label_of_a_metric_is_reported() {
-    let names = Names::of_the_catalog();
-    let wrong = names.wrong_with("agave_process_page_faults_total{kind=\"major\", instance=\"x\"}");
+    let names = Names::from_catalog();
+    let wrong =
+        names.expression_errors("agave_process_page_faults_total{kind=\"major\", instance=\"x\"}");
     assert_eq!(wrong, ["agave_process_page_faults_total has no label kind"]);
 }
 
 #[test]
 fn grouping_or_matching_by_an_unknown_label_is_reported() {
-    let names = Names::of_the_catalog();
-    let wrong = names.wrong_with(
+    let names = Names::from_catalog();
+    let wrong = names.expression_errors(
         "sum by (pol) (agave_thread_pool_threads) / on (job) group_left (kind) agave_up",
     );
     assert_eq!(wrong.len(), 2, "{wrong:?}");
     assert!(
         names
-            .wrong_with("sum by (pool, instance) (agave_thread_pool_threads) * on (job) agave_up")
+            .expression_errors(
+                "sum by (pool, instance) (agave_thread_pool_threads) * on (job) agave_up"
+            )
             .is_empty()
     );
     assert!(
         names
-            .wrong_with("sum by (pool) (agave_up + on (pool) agave_thread_pool_threads)")
+            .expression_errors("sum by (pool) (agave_up + on (pool) agave_thread_pool_threads)")
             .is_empty()
     );
 }
 
 #[test]
 fn a_histogram_may_be_queried_only_by_its_three_series() {
-    let names = Names::of_the_catalog();
+    let names = Names::from_catalog();
     for known in [
         "agave_replay_slot_seconds_bucket{le=\"1\"}",
         "agave_replay_slot_seconds_sum",
         "agave_replay_slot_seconds_count{part=\"total\"}",
     ] {
-        assert!(names.wrong_with(known).is_empty(), "{known}");
+        assert!(names.expression_errors(known).is_empty(), "{known}");
     }
-    assert_eq!(names.wrong_with("agave_replay_slot_seconds").len(), 1);
-    assert_eq!(names.wrong_with("agave_up_count").len(), 1);
+    assert_eq!(
+        names.expression_errors("agave_replay_slot_seconds").len(),
+        1
+    );
+    assert_eq!(names.expression_errors("agave_up_count").len(), 1);
 }
 
 #[test]
 fn a_recording_rules_metric_is_known_after_its_definition() {
-    let mut names = Names::of_the_catalog();
-    assert_eq!(names.wrong_with("instance:x:rate5m{y=\"z\"} > 1").len(), 1);
+    let mut names = Names::from_catalog();
+    assert_eq!(
+        names
+            .expression_errors("instance:x:rate5m{y=\"z\"} > 1")
+            .len(),
+        1
+    );
     names.record(["instance:x:rate5m".to_owned()].into_iter());
     assert!(
         names
-            .wrong_with("instance:x:rate5m{y=\"z\"} > 1")
+            .expression_errors("instance:x:rate5m{y=\"z\"} > 1")
             .is_empty()
     );
 }
 
 #[test]
 fn a_text_may_name_a_metric_prefix_but_no_unknown_metric() {
-    let names = Names::of_the_catalog();
+    let names = Names::from_catalog();
     assert_eq!(
         names.unknown_words("`agave_up` of the agave_ series, `agave_upp`"),
         ["agave_upp"]
@@ -139,6 +153,6 @@ fn a_text_may_name_a_metric_prefix_but_no_unknown_metric() {
 fn parsing_a_truncated_expression_terminates() {
     let whole = "sum by (a) (rate(b{c=\"d\\\"\"}[5m])) / é";
     for end in (0..whole.len()).filter(|end| whole.is_char_boundary(*end)) {
-        let _ = Names::of_the_catalog().wrong_with(&whole[..end]);
+        let _ = Names::from_catalog().expression_errors(&whole[..end]);
     }
 }

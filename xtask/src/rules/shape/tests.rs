@@ -2,7 +2,7 @@ use super::*;
 use promql_parser::parser::parse;
 
 fn wrong(expression: &str) -> String {
-    wrong_with(&parse(expression).unwrap()).join("\n")
+    shape_errors(&parse(expression).unwrap()).join("\n")
 }
 
 fn labels_of(expression: &str) -> Vec<String> {

@@ -1,0 +1,183 @@
+//! Generated files: docs/METRICS.md and the rules for vmalert.
+
+use crate::{
+    rules::{RULES, expression, expressions, files},
+    run::{self, read},
+};
+use anyhow::{Context, Result, bail};
+use faultline_metrics::{Kind, Metric, Section, metrics};
+use std::{
+    fmt::Write,
+    path::{Path, PathBuf},
+};
+
+/// Texts by their paths.
+pub type Files = Vec<(PathBuf, String)>;
+
+pub fn write(root: &Path, files: Files) -> Result<()> {
+    for (file, text) in files {
+        run::write(root, &file, &text)?;
+    }
+    Ok(())
+}
+
+/// Fails unless the files have the texts that `chore` writes.
+pub fn check(root: &Path, files: Files, chore: &str) -> Result<()> {
+    for (file, text) in files {
+        if read(root, &file)? != text {
+            bail!(
+                "{} does not match its sources; run: cargo run -p xtask -- {chore}",
+                file.display()
+            );
+        }
+    }
+    Ok(())
+}
+
+const METRICS_PAGE: &str = "docs/METRICS.md";
+
+const METRICS_HEAD: &str = "\
+# Metrics
+
+Generated from the catalog by `cargo run -p xtask -- metrics-doc`; do not edit.
+
+- Names follow Prometheus: base units, `_total` for counters, `_info` for labels that describe. `agave_` is the validator
+  and the machine around it, `faultline_` the daemon, `process_` the daemon as every exporter reports itself.
+- **Absent is not zero.** A value that could not be read is not on the page; `faultline_source_problems_total` and the
+  landing page say why: `absent` (not offered by this kernel, cgroup version or validator), `forbidden` (no right to read
+  it), `gone` (it vanished), `broken` (not understood). What is absent or forbidden counts when it begins, what vanished or
+  is broken each time it is met.
+- Series read from the kernel end with the process or the cgroup they belong to, and begin anew with the next one.
+  Counters that the daemon sums itself (restarts, phases, transactions, program cache, ingest) live as long as the daemon
+  and never fall.
+- No label grows with time. `cluster`, `experiment`, `arm` and `run` come from the configuration and sit on
+  `agave_target_info`, or on every `agave_` series with `metrics.constant_labels_everywhere`.
+- A single field that an older kernel or validator does not write is absent without a problem; a whole file that is not
+  there is one.
+- Every value is taken on the daemon's own tick; a scrape gets the newest one and measures nothing.
+";
+
+pub fn metrics_page() -> Files {
+    let mut page = METRICS_HEAD.to_owned();
+    for section in metrics::SECTIONS {
+        chapter(section, &mut page);
+    }
+    vec![(METRICS_PAGE.into(), page)]
+}
+
+fn chapter(section: &Section, out: &mut String) {
+    // Writing to a String cannot fail.
+    let _ = write!(
+        out,
+        "\n## {}\n\n{}\n\n| metric | type | labels | unit | what it says | from |\n| --- | --- | --- | --- | --- | --- |\n",
+        section.title, section.about
+    );
+    for metric in section.metrics {
+        let _ = writeln!(
+            out,
+            "| `{}` | {} | {} | {} | {} | {} |",
+            metric.name,
+            metric.kind.word(),
+            metric.labels.join(", "),
+            metric.unit.name(),
+            cell(metric.help),
+            cell(&from(metric))
+        );
+    }
+}
+
+fn from(metric: &Metric) -> String {
+    match metric.kind {
+        Kind::Histogram(bounds) => {
+            let bounds: Vec<String> = bounds.iter().map(ToString::to_string).collect();
+            format!("{}; buckets {}", metric.origin, bounds.join(", "))
+        }
+        _ => metric.origin.to_owned(),
+    }
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+const METRICSQL_FOLDER: &str = "grafana/prometheus/metricsql";
+
+const RULES_HEAD: &str = "\
+# Generated from the file of the same name in ../rules by `cargo run -p xtask -- metricsql`; do not edit. For vmalert.
+";
+
+/// The rules for vmalert. In MetricsQL, `increase`, `delta` and `changes` count a new series' first
+/// sample as a change from 0; the `_prometheus` variants do not. `rate` needs two samples in both
+/// languages. It stays: `rate_prometheus` does not extrapolate and is 20 % too low with 60 s scrapes.
+pub fn metricsql_rules(root: &Path) -> Result<Files> {
+    let variant = |file: PathBuf| {
+        let name = file.file_name().context("a file without a name")?;
+        let (text, replaced) = replace(&read(root, &file)?);
+        let calls: usize = expressions(root, &file)?
+            .iter()
+            .map(|expression| words(expression).filter(is_function).count())
+            .sum();
+        if replaced != calls {
+            bail!(
+                "{}: {replaced} calls were replaced, its expressions name the functions {calls} times",
+                file.display()
+            );
+        }
+        Ok((
+            Path::new(METRICSQL_FOLDER).join(name),
+            RULES_HEAD.to_owned() + &text,
+        ))
+    };
+    files(root, RULES, "yml")?
+        .into_iter()
+        .map(variant)
+        .collect()
+}
+
+const FUNCTIONS: [&str; 3] = ["changes", "delta", "increase"];
+
+fn is_function(word: &&str) -> bool {
+    FUNCTIONS.contains(word)
+}
+
+fn words(text: &str) -> impl DoubleEndedIterator<Item = &str> {
+    text.split(|c: char| !expression::is_name(c))
+}
+
+/// The text without comments and empty lines, and how many calls were replaced.
+fn replace(text: &str) -> (String, usize) {
+    let mut result = String::new();
+    let mut replaced = 0;
+    let has_code = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+    for line in text.lines().filter(has_code) {
+        let mut parts = line.split('(').peekable();
+        while let Some(part) = parts.next() {
+            result.push_str(part);
+            if parts.peek().is_some() {
+                if words(part).next_back().filter(is_function).is_some() {
+                    result.push_str("_prometheus");
+                    replaced += 1;
+                }
+                result.push('(');
+            }
+        }
+        result.push('\n');
+    }
+    (result, replaced)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_calls_are_replaced() {
+        let text = "# increase(a)\n\nexpr: increase(a[5m]) > 0 and instance:b:increase (c) + rate(d[1m])\n";
+        let (variant, replaced) = replace(text);
+        assert_eq!(
+            variant,
+            "expr: increase_prometheus(a[5m]) > 0 and instance:b:increase (c) + rate(d[1m])\n"
+        );
+        assert_eq!(replaced, 1);
+    }
+}
