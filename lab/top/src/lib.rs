@@ -6,10 +6,7 @@
 mod address;
 pub mod args;
 mod fetch;
-mod keys;
 mod live;
-mod rate;
-mod screen;
 mod session;
 mod state;
 mod view;

@@ -53,3 +53,114 @@ impl Session {
         self.first = self.first.saturating_add_signed(by).min(last_index);
     }
 }
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Key {
+    Letter(char),
+    Ctrl(char),
+    Escape,
+    Up,
+    Down,
+    PageUp,
+    PageDown,
+    Home,
+}
+
+pub fn keys(mut read: &[u8]) -> Vec<Key> {
+    let mut keys = Vec::new();
+    while let [first, rest @ ..] = read {
+        read = rest;
+        match first {
+            0x1b => {
+                let (key, after) = escape_sequence(rest);
+                keys.extend(key);
+                read = after;
+            }
+            0x01..=0x1a => keys.push(Key::Ctrl(char::from(first - 1 + b'a'))),
+            b' '..=b'~' => keys.push(Key::Letter(char::from(*first))),
+            _ => {}
+        }
+    }
+    keys
+}
+
+fn escape_sequence(read: &[u8]) -> (Option<Key>, &[u8]) {
+    let [b'[' | b'O', sequence @ ..] = read else {
+        return (Some(Key::Escape), read);
+    };
+    // Parameters, then one letter or tilde. An incomplete sequence is ignored.
+    let Some(end) = sequence
+        .iter()
+        .position(|byte| (0x40..=0x7e).contains(byte))
+    else {
+        return (None, &[]);
+    };
+    let (key_bytes, after) = sequence.split_at(end + 1);
+    let key = match key_bytes {
+        b"A" => Some(Key::Up),
+        b"B" => Some(Key::Down),
+        b"H" | b"1~" | b"7~" => Some(Key::Home),
+        b"5~" => Some(Key::PageUp),
+        b"6~" => Some(Key::PageDown),
+        _ => None,
+    };
+    (key, after)
+}
+
+/// Returns false if the key ends the program.
+pub fn handle_key(session: &mut Session, key: Key) -> bool {
+    match key {
+        Key::Letter('q' | 'Q') | Key::Ctrl('c' | 'd') => return false,
+        Key::Letter('h' | 'H' | '?') => session.help = !session.help,
+        Key::Letter('s') => session.order_by(session.order.next()),
+        Key::Letter('f') => session.order_by(Order::Faults),
+        Key::Letter('c') => session.order_by(Order::Cpu),
+        Key::Letter('n') => session.order_by(Order::Name),
+        Key::Letter('p' | ' ') => session.pause(!session.is_paused()),
+        Key::Up | Key::Letter('k') => session.scroll(-1),
+        Key::Down | Key::Letter('j') => session.scroll(1),
+        Key::PageUp => session.scroll(-10),
+        Key::PageDown => session.scroll(10),
+        Key::Home | Key::Letter('g') => session.scroll(isize::MIN),
+        Key::Ctrl('l') => session.redraw = true,
+        Key::Ctrl('z') => session.suspend = true,
+        Key::Escape if session.help => session.help = false,
+        Key::Escape => session.pause(false),
+        _ => {}
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn key_presses_arriving_together_are_distinguished() {
+        assert_eq!(
+            keys(b"hs\x1b[A\x1b[6~q"),
+            [
+                Key::Letter('h'),
+                Key::Letter('s'),
+                Key::Up,
+                Key::PageDown,
+                Key::Letter('q')
+            ]
+        );
+        assert_eq!(keys(b"\x1b"), [Key::Escape]);
+        assert_eq!(keys(b"\x03"), [Key::Ctrl('c')]);
+        assert_eq!(
+            keys(b"\x1bOA\x1b[1;5A\x1b[Hx"),
+            [Key::Up, Key::Home, Key::Letter('x')]
+        );
+        assert_eq!(keys(b"\x1b[9999"), []);
+    }
+
+    proptest! {
+        #[test]
+        fn any_input_bytes_give_keys_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+            keys(&bytes);
+        }
+    }
+}

@@ -1,20 +1,14 @@
 //! State from all answers so far: figures with their history, pools, and events.
 
-mod events;
-mod history;
-mod pools;
-mod slots;
+mod rate;
 
-pub use events::Event;
-pub use history::History;
-pub use pools::Order;
+pub use rate::Order;
 
-use crate::{fetch::Answer, rate::Meter};
+use crate::fetch::Answer;
 use faultline_metrics::Source;
 use faultline_stats::rate::Reading;
 use faultline_status::{Figure, Pool, Status};
-use pools::Pools;
-use slots::SlotTimes;
+use rate::{Meter, Pools, TimePerSlot};
 use std::{
     collections::{BTreeMap, VecDeque},
     time::Duration,
@@ -23,6 +17,7 @@ use std::{
 /// A source without a sample for this long, or three intervals if that is longer, has no rate.
 const STALE_AFTER: Duration = Duration::from_secs(60);
 const MAX_EVENTS: usize = 20;
+const MAX_VALUES: usize = 600;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moment {
@@ -37,6 +32,12 @@ pub struct ScrapeError {
     pub what: String,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    pub at: Moment,
+    pub what: String,
+}
+
 #[derive(Debug, Clone, Default)]
 pub struct State {
     interval: Duration,
@@ -48,7 +49,8 @@ pub struct State {
     pub error: Option<ScrapeError>,
     histories: BTreeMap<Figure, History>,
     pools: Pools,
-    pub slots: SlotTimes,
+    pub cache_time: TimePerSlot,
+    pub replay_time: TimePerSlot,
     pub events: VecDeque<Event>,
 }
 
@@ -67,7 +69,9 @@ impl State {
             Err(what) => {
                 let since = self.error.as_ref().map_or(at, |before| before.since);
                 self.error = Some(ScrapeError { since, what });
-                self.histories.values_mut().for_each(History::gap);
+                for history in self.histories.values_mut() {
+                    history.push(None);
+                }
             }
         }
     }
@@ -78,15 +82,18 @@ impl State {
             stale_after: STALE_AFTER.max(self.interval * 3).as_secs_f64(),
         };
         for figure in Figure::ALL {
-            let history = self.histories.entry(*figure);
-            let recorded = || History::recorded(*figure, &samples, self.interval);
-            history.or_insert_with(recorded).take(*figure, &samples);
+            self.histories
+                .entry(*figure)
+                .or_insert_with(|| History::recorded(*figure, &samples, self.interval))
+                .take(*figure, &samples);
         }
         self.pools.take(&samples);
-        self.slots.take(&samples);
+        let slots = &status.slots;
+        self.cache_time.take(&samples, slots.cache.as_ref());
+        self.replay_time.take(&samples, slots.replay.as_ref());
         if self.received_at.is_some() {
             let failing_since = self.error.as_ref().map(|error| error.since);
-            for what in events::changes(&self.status, &status, failing_since, at) {
+            for what in changes(&self.status, &status, failing_since, at) {
                 self.events.push_front(Event { at, what });
             }
             self.events.truncate(MAX_EVENTS);
@@ -98,7 +105,7 @@ impl State {
 
     /// A level, or a counter's rate per second.
     pub fn now(&self, figure: Figure) -> Option<f64> {
-        self.history(figure).and_then(History::newest)
+        self.history(figure)?.newest
     }
 
     pub fn history(&self, figure: Figure) -> Option<&History> {
@@ -107,6 +114,63 @@ impl State {
 
     pub fn pools(&self, order: Order) -> Vec<Pool> {
         self.pools.sorted(order)
+    }
+}
+
+/// A figure's values, one for each request; `None` where nothing was reported.
+#[derive(Debug, Clone, Default)]
+pub struct History {
+    meter: Meter,
+    values: VecDeque<Option<f64>>,
+    newest: Option<f64>,
+}
+
+impl History {
+    /// Begins with the values that requests every `interval` would have had in the last minute.
+    fn recorded(figure: Figure, samples: &Samples<'_>, interval: Duration) -> Self {
+        let minute = &samples.status.last_minute;
+        let values = minute.values.get(&figure);
+        let value_before = |seconds: f64| {
+            let row = minute.ages.partition_point(|age| *age >= seconds);
+            values?.get(row.checked_sub(1)?).copied()
+        };
+        let requests = (1..MAX_VALUES as u32).map(|i| (interval * i).as_secs_f64());
+        let mut values: VecDeque<Option<f64>> = requests.map_while(value_before).collect();
+        values.make_contiguous().reverse();
+        let reading = samples.reading(figure.source(), samples.status.figure(figure));
+        let (last, rate) = reading.zip(value_before(0.0).flatten()).unzip();
+        History {
+            meter: Meter { last, rate },
+            values,
+            newest: None,
+        }
+    }
+
+    /// A counter becomes a rate.
+    fn take(&mut self, figure: Figure, samples: &Samples<'_>) {
+        let value = samples.status.figure(figure);
+        self.newest = if figure.is_counter() {
+            samples.rate(&mut self.meter, figure.source(), value)
+        } else {
+            value
+        };
+        self.push(self.newest);
+    }
+
+    /// `None` if no answer came. `newest` stays.
+    fn push(&mut self, value: Option<f64>) {
+        self.values.push_back(value);
+        if self.values.len() > MAX_VALUES {
+            self.values.pop_front();
+        }
+    }
+
+    pub fn last(&self, max_values: usize) -> Vec<Option<f64>> {
+        self.values
+            .iter()
+            .skip(self.values.len().saturating_sub(max_values))
+            .copied()
+            .collect()
     }
 }
 
@@ -140,12 +204,59 @@ impl Samples<'_> {
     }
 
     fn rate(&self, meter: &mut Meter, source: Source, total: Option<f64>) -> Option<f64> {
-        meter.take(
-            self.reading(source, total)?,
-            self.status.time,
-            self.stale_after,
-        )
+        let reading = self.reading(source, total)?;
+        meter.take(reading, self.status.time, self.stale_after)
     }
+}
+
+/// Events by the differences from the previous answer; the most important one is last.
+fn changes(
+    before: &Status,
+    status: &Status,
+    silent_since: Option<Moment>,
+    at: Moment,
+) -> Vec<String> {
+    let mut events = Vec::new();
+    if let Some(since) = silent_since {
+        let silent = at.uptime.saturating_sub(since.uptime);
+        events.push(format!(
+            "faultlined is back after {}",
+            faultline_text::time(Duration::from_secs(silent.as_secs()))
+        ));
+    }
+    let both = |figure| before.figure(figure).zip(status.figure(figure));
+    let differs = |figure| both(figure).is_some_and(|(was, is)| was != is);
+    if differs(Figure::DaemonStart) {
+        events.push("faultlined was started anew".to_owned());
+    }
+    match (&before.target.phase, &status.target.phase) {
+        (was, Some(is)) if was.as_ref() != Some(is) => {
+            events.push(format!("phase: {}", is.replace('_', " ")))
+        }
+        (Some(_), None) => events.push("phase: not known".to_owned()),
+        _ => {}
+    }
+    match (before.target.is_followed, status.target.is_followed) {
+        (Some(true), Some(false)) => events.push("the validator is gone".to_owned()),
+        (Some(false), Some(true)) => events.push("a validator is followed".to_owned()),
+        _ if differs(Figure::ProcessStart) => {
+            events.push("the validator was started anew".to_owned())
+        }
+        _ => {}
+    }
+    for (reason, restarts) in &status.target.restarts {
+        let was = before.target.restarts.get(reason);
+        if was.is_some_and(|was| restarts > was) {
+            events.push(format!(
+                "restart of the validator: {}",
+                reason.replace('_', " ")
+            ));
+        }
+    }
+    if both(Figure::OomKills).is_some_and(|(was, is)| is > was) {
+        events.push("OOM kill in the validator's cgroup".to_owned());
+    }
+    events
 }
 
 #[cfg(test)]

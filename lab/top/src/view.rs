@@ -1,6 +1,4 @@
-mod foot;
-mod help;
-mod pools;
+mod panels;
 mod row;
 mod rows;
 mod theme;
@@ -56,14 +54,14 @@ fn fill(scene: &Scene<'_>, area: Rect, max_plot_height: u16, buffer: &mut Buffer
         return;
     }
     let (head, rest) = split_top(area, 1);
-    foot::head(scene, head, buffer);
+    panels::head(scene, head, buffer);
     let (body, foot) = split_top(rest, rest.height.saturating_sub(FOOT_HEIGHT));
     if scene.session.help {
-        help::draw(scene, body, buffer);
+        panels::help(scene, body, buffer);
     } else {
         figures_and_pools(scene, body, max_plot_height, buffer);
     }
-    foot::draw(scene, foot, buffer);
+    panels::foot(scene, foot, buffer);
     remove_control_characters(buffer);
 }
 
@@ -95,14 +93,14 @@ fn figures_and_pools(scene: &Scene<'_>, body: Rect, max_plot_height: u16, buffer
     };
     let available = body.height.saturating_sub(below);
     let width = width_of_figures(body.width);
-    let mut rows = rows::rows(scene, width, true);
+    let mut rows = scene.rows(width, true);
     if rows.len() > usize::from(body.height.saturating_sub(min_below)) {
-        rows = rows::rows(scene, width, false);
+        rows = scene.rows(width, false);
     }
     if rows.len() > usize::from(body.height) {
         rows.retain(|row| !ROWS_HIDDEN_WHEN_SHORT.contains(&&*row.name.content));
     }
-    let extra_rows = rows::extra_rows(scene);
+    let extra_rows = scene.extra_rows();
     if rows.len() + extra_rows.len() <= usize::from(available) {
         rows.extend(extra_rows);
     }
@@ -114,7 +112,7 @@ fn figures_and_pools(scene: &Scene<'_>, body: Rect, max_plot_height: u16, buffer
         split_top(body, heights.min(body.height))
     };
     row::draw(&rows, plot_height, scene.theme, figures, buffer);
-    let below_pools = pools::draw(scene, below, buffer);
+    let below_pools = panels::pools(scene, below, buffer);
     let (_, below_figures) = split_top(figures, heights);
     events(
         scene,
@@ -172,8 +170,7 @@ pub fn render_as_text(scene: &Scene<'_>, width: u16) -> String {
     let pools = u16::try_from(scene.state().pools(scene.session.order).len()).unwrap_or(u16::MAX);
     let pools = pools.saturating_add(1).max(MIN_POOL_LINES);
     let width = width.clamp(MIN_SIZE.0, 400);
-    let rows =
-        rows::rows(scene, width_of_figures(width), true).len() + rows::extra_rows(scene).len();
+    let rows = scene.rows(width_of_figures(width), true).len() + scene.extra_rows().len();
     let rows = u16::try_from(rows).unwrap_or(u16::MAX);
     let body = if width >= WIDE_FROM {
         pools.max(rows.saturating_add(EVENT_LINES))

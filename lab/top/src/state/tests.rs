@@ -100,16 +100,16 @@ fn time_per_slot_is_averaged_over_slots_between_two_pushes() {
         rise(&format!("{name}_sum"), label) / rise(&format!("{name}_count"), label)
     };
     is_close(
-        state.slots.cache.mean,
+        state.cache_time.mean,
         mean("agave_program_cache_time_seconds", ("path", "replay")),
     );
     is_close(
-        state.slots.replay.mean,
+        state.replay_time.mean,
         mean("agave_replay_slot_seconds", ("part", "total")),
     );
-    let p95 = state.slots.cache.p95.unwrap();
+    let p95 = state.cache_time.p95.unwrap();
     assert!((0.001..0.1).contains(&p95), "{p95}");
-    assert_eq!(after(&[PAGE]).slots.cache.mean, None);
+    assert_eq!(after(&[PAGE]).cache_time.mean, None);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_missing_slot_or_decreasing_total_has_no_mean() {
         let mut state = after(&[]);
         state.take(Ok(push(0.0, 1.0, 5.0)), at(0));
         state.take(Ok(push(10.0, sum, count)), at(10));
-        state.slots.cache.mean
+        state.cache_time.mean
     };
     assert_eq!(mean_after(2.0, 7.0), Some(0.5));
     assert_eq!(mean_after(1.0, 5.0), None);
@@ -227,7 +227,7 @@ fn after_a_daemon_restart_no_rates_are_invented() {
         ),
         (None, None)
     );
-    assert_eq!(state.slots.cache.mean, None);
+    assert_eq!(state.cache_time.mean, None);
     assert!(
         state.now(Figure::MajorFaults).is_some(),
         "the kernel's counters are as old as the validator"

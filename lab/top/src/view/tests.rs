@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    keys::{Key, handle_key},
+    session::{Key, handle_key},
     state::State,
     tests::{is_golden, status},
 };

@@ -1,13 +1,19 @@
-//! Head and foot: address, state of the daemon, keys, and the newest event.
+//! Head and foot (address, state of the daemon, keys, newest event), the help, and the pools.
 
 use super::{Scene, split_top};
-use faultline_metrics::Status as Problem;
-use faultline_status::{Figure, SourceStatus};
-use faultline_text::{bytes_f64, percent};
-use ratatui::{buffer::Buffer, layout::Rect, style::Style, text::Span, widgets::Widget};
+use faultline_metrics::{Source, Status as Problem};
+use faultline_status::{Figure, Pool, SourceStatus};
+use faultline_text::{bytes_f64, clean, percent, short};
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    style::Style,
+    text::{Line, Span, Text},
+    widgets::Widget,
+};
 use std::time::Duration;
 
-const KEYS: &str = " h help s order p pause q quit";
+const FOOT_KEYS: &str = " h help s order p pause q quit";
 
 pub fn head(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     let width = usize::from(area.width);
@@ -44,18 +50,18 @@ fn time_of_day(moment: &str) -> &str {
     moment.get(11..19).unwrap_or_default()
 }
 
-pub fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
-    let (health, keys) = split_top(area, 1);
-    let (words, style) = self::health(scene, usize::from(area.width));
-    Span::styled(format!(" {words}"), style).render(health, buffer);
+pub fn foot(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
+    let (health_area, keys) = split_top(area, 1);
+    let (words, style) = health(scene, usize::from(area.width));
+    Span::styled(format!(" {words}"), style).render(health_area, buffer);
     let last = scene.state().events.front().map(|event| {
         let moment = faultline_text::moment(event.at.unix_ns);
         format!("{} {} ", time_of_day(&moment), event.what)
     });
     let last = last.unwrap_or_default();
-    let available = usize::from(area.width).saturating_sub(KEYS.len() + 2);
+    let available = usize::from(area.width).saturating_sub(FOOT_KEYS.len() + 2);
     let last: String = last.chars().take(available).collect();
-    let line = format!("{KEYS}  {last:>available$}");
+    let line = format!("{FOOT_KEYS}  {last:>available$}");
     Span::styled(line, scene.theme.reversed()).render(keys, buffer);
 }
 
@@ -145,4 +151,95 @@ fn with_kinds(source: &SourceStatus) -> String {
     } else {
         format!("{} ({kinds})", source.name)
     }
+}
+
+const KEYS: [(&str, &str); 10] = [
+    ("h  ?", "this help"),
+    ("s", "order of the pools: faults, CPU, name"),
+    ("f  c  n", "order by faults, by CPU, by name"),
+    ("up  down", "scroll the pools, as k and j do"),
+    ("PgUp PgDn", "scroll by ten; Home goes to the first"),
+    ("p  space", "pause the screen; new values are kept"),
+    ("Esc", "back from help and pause"),
+    ("ctrl-L", "redraw the screen"),
+    ("ctrl-Z", "back to the shell for a while; `fg` continues"),
+    ("q  ctrl-C", "quit"),
+];
+
+const FIGURES: [&str; 10] = [
+    "fine, look, act: verdicts of the last minutes, by the alerts' thresholds.",
+    "Memory: bytes that cannot be dropped without swap, of the smallest limit.",
+    "The lighter part of its bar is page cache, which may fill a limit.",
+    "Faults: a major fault waited for a disk. Stalled: share of time in which some",
+    "or all tasks waited for memory. Refaults: page cache that was read again.",
+    "Cache: the program cache. A reload compiles an evicted program again: many",
+    "reloads mean that the cache is too small. Its figures arrive every 10 s.",
+    "Cache time: sum over threads. CPU: 100 % is one core. Waiting: for a CPU.",
+    "A dash is an unknown value. The brackets say which source lacks it.",
+    "Rates are from one sample to the next. A restart or a gap has no rate.",
+];
+
+pub fn help(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
+    let keys = KEYS.iter().map(|(keys, what)| {
+        Line::from(vec![
+            Span::styled(format!(" {keys:<10}"), scene.theme.label()),
+            Span::raw(*what),
+        ])
+    });
+    let figures = FIGURES.iter().map(|line| Line::from(format!(" {line}")));
+    let all = keys.chain([Line::default()]).chain(figures);
+    Text::from_iter(all).render(area, buffer);
+}
+
+const FIGURE_WIDTH: usize = 10;
+const MIN_NAME_WIDTH: usize = 16;
+
+/// Returns the area below them.
+pub fn pools(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
+    let (head, below) = split_top(area, 1);
+    let width = usize::from(area.width);
+    let title = format!(" Pools by {}", scene.session.order.word());
+    let titles = ["threads", "major/s", "minor/s", "CPU", "waiting"].map(str::to_owned);
+    Span::styled(line(&title, &titles, width), scene.theme.reversed()).render(head, buffer);
+    let pools = scene.state().pools(scene.session.order);
+    if pools.is_empty() {
+        let why = match scene.state().status.source(Source::Threads) {
+            _ if scene.state().received_at.is_none() => "",
+            None => " the source threads is disabled",
+            Some(_) => " none reported",
+        };
+        let (line_area, after) = split_top(below, 1);
+        Line::from(why).render(line_area, buffer);
+        return after;
+    }
+    let shown = pools.iter().skip(scene.session.first);
+    let lines = shown.map(|pool| line(&format!(" {}", pool.name), &figures(scene, pool), width));
+    let lines = Text::from_iter(lines);
+    let (pools, rest) = split_top(below, u16::try_from(lines.height()).unwrap_or(u16::MAX));
+    lines.render(pools, buffer);
+    rest
+}
+
+fn figures(scene: &Scene<'_>, pool: &Pool) -> [String; 5] {
+    [
+        scene.value_or_dash(pool.threads, short),
+        scene.value_or_dash(pool.major_faults, short),
+        scene.value_or_dash(pool.minor_faults, short),
+        scene.value_or_dash(pool.cpu, percent),
+        scene.value_or_dash(pool.waiting, percent),
+    ]
+}
+
+fn line(name: &str, figures: &[String], width: usize) -> String {
+    let shown = figures
+        .len()
+        .min(width.saturating_sub(MIN_NAME_WIDTH + 1) / FIGURE_WIDTH);
+    let available = width.saturating_sub(shown * FIGURE_WIDTH + 1);
+    let name: String = clean(name).chars().take(available).collect();
+    let mut line = format!("{name:<available$}");
+    for figure in figures.iter().take(shown) {
+        line += &format!("{figure:>FIGURE_WIDTH$}");
+    }
+    line.push(' ');
+    line
 }
