@@ -71,25 +71,26 @@ pub struct Client {
 
 impl Client {
     pub fn new(address: &Address, args: &TopArgs) -> Result<Self> {
-        let config = Config::builder()
+        let mut config = Config::builder()
             .timeout_global(Some(REQUEST_TIMEOUT.max(args.interval)))
             // The page is on this host or this network, which a proxy for the web cannot reach.
             .proxy(None)
             .max_redirects(0)
             .http_status_as_error(false)
             .user_agent(concat!("faultline/", env!("CARGO_PKG_VERSION")));
-        let config = match address.url.starts_with("https:") {
-            true => config
-                .tls_config(http::tls_config(args.ca.as_deref())?)
-                .build(),
-            false => config.build(),
-        };
+        if address.url.starts_with("https:") {
+            config = config.tls_config(http::tls_config(args.ca.as_deref())?);
+        }
+        let config = config.build();
         let agent = match &address.socket {
             Some(path) => http::unix_agent(config, path.clone()),
             None => http::agent(config),
         };
-        let login = args.user.as_ref().zip(args.password_file.as_ref());
-        let login = login.map(|(user, file)| authorization(user, file));
+        let login = args
+            .user
+            .as_ref()
+            .zip(args.password_file.as_ref())
+            .map(|(user, file)| authorization(user, file));
         Ok(Client {
             agent,
             url: address.url.clone(),

@@ -81,8 +81,11 @@ fn once(
         if page == 1 {
             first = times;
         } else {
-            let old = first.iter().filter(|sample| times.contains(sample));
-            let names: Vec<&str> = old.map(|(source, _)| source.name()).collect();
+            let names: Vec<&str> = first
+                .iter()
+                .filter(|sample| times.contains(sample))
+                .map(|(source, _)| source.name())
+                .collect();
             if names.is_empty() || page == MAX_PAGES {
                 break;
             }

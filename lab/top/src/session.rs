@@ -8,7 +8,7 @@ pub struct Session {
     live: State,
     frozen: Option<Box<State>>,
     pub order: Order,
-    pub first: usize,
+    pub first_pool: usize,
     pub help: bool,
     /// Whether the terminal's content may be wrong.
     pub redraw: bool,
@@ -21,7 +21,7 @@ impl Session {
             live: state,
             frozen: None,
             order: Order::default(),
-            first: 0,
+            first_pool: 0,
             help: false,
             redraw: false,
             suspend: false,
@@ -45,16 +45,16 @@ impl Session {
     }
 
     pub fn order_by(&mut self, order: Order) {
-        (self.order, self.first) = (order, 0);
+        (self.order, self.first_pool) = (order, 0);
     }
 
     pub fn scroll(&mut self, by: isize) {
         let last_index = self.state().pools(self.order).len().saturating_sub(1);
-        self.first = self.first.saturating_add_signed(by).min(last_index);
+        self.first_pool = self.first_pool.saturating_add_signed(by).min(last_index);
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Key {
     Letter(char),
     Ctrl(char),

@@ -19,20 +19,20 @@ const STALE_AFTER: Duration = Duration::from_secs(60);
 const MAX_EVENTS: usize = 20;
 const MAX_VALUES: usize = 600;
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Moment {
     pub uptime: Duration,
     pub unix_ns: i64,
 }
 
 /// Why there is no new answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ScrapeError {
     pub since: Moment,
     pub what: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Event {
     pub at: Moment,
     pub what: String,
@@ -137,8 +137,10 @@ impl History {
         let requests = (1..MAX_VALUES as u32).map(|i| (interval * i).as_secs_f64());
         let mut values: VecDeque<Option<f64>> = requests.map_while(value_before).collect();
         values.make_contiguous().reverse();
-        let reading = samples.reading(figure.source(), samples.status.figure(figure));
-        let (last, rate) = reading.zip(value_before(0.0).flatten()).unzip();
+        let (last, rate) = samples
+            .reading(figure.source(), samples.status.figure(figure))
+            .zip(value_before(0.0).flatten())
+            .unzip();
         History {
             meter: Meter { last, rate },
             values,

@@ -167,8 +167,10 @@ fn split_left(area: Rect, width: u16) -> (Rect, Rect) {
 }
 
 pub fn render_as_text(scene: &Scene<'_>, width: u16) -> String {
-    let pools = u16::try_from(scene.state().pools(scene.session.order).len()).unwrap_or(u16::MAX);
-    let pools = pools.saturating_add(1).max(MIN_POOL_LINES);
+    let pools = u16::try_from(scene.state().pools(scene.session.order).len())
+        .unwrap_or(u16::MAX)
+        .saturating_add(1)
+        .max(MIN_POOL_LINES);
     let width = width.clamp(MIN_SIZE.0, 400);
     let rows = scene.rows(width_of_figures(width), true).len() + scene.extra_rows().len();
     let rows = u16::try_from(rows).unwrap_or(u16::MAX);
@@ -187,11 +189,10 @@ pub fn render_as_text(scene: &Scene<'_>, width: u16) -> String {
 /// The buffer as text, without colours, trailing blanks and trailing empty lines.
 pub fn text(buffer: &Buffer) -> String {
     let width = usize::from(buffer.area.width.max(1));
-    let lines = buffer
+    let text: String = buffer
         .content
         .chunks(width)
-        .map(|cells| cells.iter().map(|cell| cell.symbol()).collect::<String>());
-    let text: String = lines
+        .map(|cells| cells.iter().map(|cell| cell.symbol()).collect::<String>())
         .map(|line| line.trim_end().to_owned() + "\n")
         .collect();
     text.trim_end().to_owned() + "\n"

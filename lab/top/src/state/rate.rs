@@ -95,7 +95,7 @@ fn quantile(buckets: &[(f64, f64)], total: f64, q: f64) -> Option<f64> {
     (total > 0.0 && !buckets.is_empty()).then_some(low)
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub enum Order {
     #[default]
     Faults,

@@ -35,11 +35,11 @@ pub fn head(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
         )
     };
     // The title gives way first, then the date.
-    let fitting = [(" faultline top ", &*moment), ("", &moment)]
+    let (left, right) = [(" faultline top ", &*moment), ("", &moment)]
         .map(|(title, time)| halves(title, time))
         .into_iter()
-        .find(|(left, right)| left.chars().count() + right.len() <= width);
-    let (left, right) = fitting.unwrap_or_else(|| halves("", time_of_day(&moment)));
+        .find(|(left, right)| left.chars().count() + right.len() <= width)
+        .unwrap_or_else(|| halves("", time_of_day(&moment)));
     let available = width.saturating_sub(right.len());
     let left: String = left.chars().take(available).collect();
     Span::styled(format!("{left:<available$}{right}"), scene.theme.reversed()).render(area, buffer);
@@ -77,9 +77,10 @@ fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
     match (&state.error, &state.status.stale) {
         (Some(error), _) => {
             let since = seconds(error.since.uptime);
-            let effect = match has_values {
-                true => "the values are older",
-                false => "retrying",
+            let effect = if has_values {
+                "the values are older"
+            } else {
+                "retrying"
             };
             let words = format!("NO ANSWER for {since}, {effect}: {}", error.what);
             (words, theme.bad())
@@ -93,11 +94,18 @@ fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
 fn source_summary(scene: &Scene<'_>, width: usize) -> (String, Style) {
     let status = &scene.state().status;
     let (up, down): (Vec<_>, Vec<_>) = status.sources.iter().partition(|source| source.is_up);
-    let troubled = { up.iter().copied() }.filter(|source| needs_attention(source));
-    let troubled: Vec<&SourceStatus> = troubled.collect();
+    let troubled: Vec<&SourceStatus> = up
+        .iter()
+        .copied()
+        .filter(|source| needs_attention(source))
+        .collect();
     let cost = [
-        { scene.state().now(Figure::DaemonCpu) }.map(|cpu| format!("CPU {}", percent(cpu))),
-        { status.figure(Figure::DaemonResident) }
+        scene
+            .state()
+            .now(Figure::DaemonCpu)
+            .map(|cpu| format!("CPU {}", percent(cpu))),
+        status
+            .figure(Figure::DaemonResident)
             .map(|resident| format!("RSS {}", bytes_f64(resident))),
     ];
     let mut words = format!("faultlined {}: {} sources up", status.faultlined, up.len());
@@ -123,8 +131,10 @@ fn source_summary(scene: &Scene<'_>, width: usize) -> (String, Style) {
 
 /// A source that is up needs no attention if the kernel or validator merely lacks something.
 fn needs_attention(source: &SourceStatus) -> bool {
-    let newest = source.newest_problem.as_ref();
-    newest.is_some_and(|(kind, _)| kind != Problem::Absent.name())
+    source
+        .newest_problem
+        .as_ref()
+        .is_some_and(|(kind, _)| kind != Problem::Absent.name())
 }
 
 /// The sources with their kinds of problems, only their names, or only how many they are.
@@ -133,8 +143,9 @@ fn names(sources: &[&SourceStatus], width: usize) -> String {
         let texts: Vec<String> = sources.iter().map(|source| text(source)).collect();
         texts.join(", ")
     };
-    let lists = [list(with_kinds), list(|source| source.name.clone())];
-    let fitting = lists.into_iter().find(|list| list.len() < width);
+    let fitting = [list(with_kinds), list(|source| source.name.clone())]
+        .into_iter()
+        .find(|list| list.len() < width);
     fitting.unwrap_or_else(|| format!("{} of them", sources.len()))
 }
 
@@ -212,8 +223,10 @@ pub fn pools(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
         Line::from(why).render(line_area, buffer);
         return after;
     }
-    let shown = pools.iter().skip(scene.session.first);
-    let lines = shown.map(|pool| line(&format!(" {}", pool.name), &figures(scene, pool), width));
+    let lines = pools
+        .iter()
+        .skip(scene.session.first_pool)
+        .map(|pool| line(&format!(" {}", pool.name), &figures(scene, pool), width));
     let lines = Text::from_iter(lines);
     let (pools, rest) = split_top(below, u16::try_from(lines.height()).unwrap_or(u16::MAX));
     lines.render(pools, buffer);

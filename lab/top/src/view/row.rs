@@ -126,11 +126,12 @@ pub fn clauses(text: &str) -> Vec<Span<'static>> {
         }
     }
     let ends = starts.iter().skip(1).copied().chain([text.len()]);
-    let clauses = starts
+    starts
         .iter()
         .zip(ends)
-        .filter_map(|(start, end)| text.get(*start..end));
-    clauses.map(|clause| Span::raw(clause.to_owned())).collect()
+        .filter_map(|(start, end)| text.get(*start..end))
+        .map(|clause| Span::raw(clause.to_owned()))
+        .collect()
 }
 
 /// Lines of pieces with this separator between them, each line as long as it can be.
@@ -173,12 +174,13 @@ fn plot(values: &[Option<f64>], theme: Theme, area: Rect, buffer: &mut Buffer) {
     let data: Vec<SparklineBar> = std::iter::repeat_n(SparklineBar::from(None::<u64>), empty)
         .chain(bars)
         .collect();
-    let plot = Sparkline::default()
+    Sparkline::default()
         .data(data)
         .max(PLOT_SCALE as u64)
         .bar_set(theme.bars())
-        .style(theme.plot());
-    plot.absent_value_symbol(" ").render(area, buffer);
+        .style(theme.plot())
+        .absent_value_symbol(" ")
+        .render(area, buffer);
 }
 
 fn bar(filled: f64, half: f64, theme: Theme, area: Rect, buffer: &mut Buffer) {

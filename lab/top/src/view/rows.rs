@@ -23,17 +23,21 @@ impl Scene<'_> {
         let (status, theme) = (&self.state().status, self.theme);
         let width = usize::from(width.saturating_sub(NAME_WIDTH));
         let wrap_at = wraps.then_some(width);
-        let answers = status.answers.iter();
-        let answers = answers.flat_map(|answer| answer_rows(answer, theme, wrap_at));
-        let mut rows: Vec<Row> = answers.chain(self.validator_rows(width)).collect();
+        let mut rows: Vec<Row> = status
+            .answers
+            .iter()
+            .flat_map(|answer| answer_rows(answer, theme, wrap_at))
+            .chain(self.validator_rows(width))
+            .collect();
         let named = [
             ("Phase", &self.phase()),
             ("Votes", &status.votes),
             ("Capacity", &status.capacity),
         ];
         for (name, facts) in named {
-            let facts =
-                { facts.iter() }.map(|fact| Span::styled(clean(&fact.text), theme.tone(fact.tone)));
+            let facts = facts
+                .iter()
+                .map(|fact| Span::styled(clean(&fact.text), theme.tone(fact.tone)));
             let lines = wrap(facts, ", ", wrap_at.unwrap_or(usize::MAX));
             rows.extend(wrapped_rows(name.into(), lines));
         }
@@ -104,15 +108,18 @@ impl Scene<'_> {
         let (status, theme) = (&self.state().status, self.theme);
         let target = &status.target;
         if target.is_followed == Some(false) {
-            let why = target.search_problem.as_ref();
-            let why = why.map(|why| format!(": {}", clean(why)));
+            let why = target
+                .search_problem
+                .as_ref()
+                .map(|why| format!(": {}", clean(why)));
             let text = format!("no validator is followed{}", why.unwrap_or_default());
             return paragraph("Who", &text, theme.bad(), width);
         }
-        let demo = status
+        let mut words: Vec<Span<'static>> = status
             .is_demo
-            .then(|| Span::styled("demo: no real numbers  ", theme.warn()));
-        let mut words: Vec<Span<'static>> = demo.into_iter().collect();
+            .then(|| Span::styled("demo: no real numbers  ", theme.warn()))
+            .into_iter()
+            .collect();
         if target.is_followed.is_none() {
             words.push(Span::raw(self.absent(Source::Target)));
         }
@@ -125,10 +132,12 @@ impl Scene<'_> {
             program => Some(program.join(" ")),
         };
         let age = fact("Running for").map(|age| format!("up {age}"));
-        let identity = target.fact("Identity");
-        let identity = identity.map(|identity| truncated(identity, 8));
-        let parts = [program, age, fact("Cluster"), identity];
-        let parts = parts.into_iter().flatten();
+        let identity = target
+            .fact("Identity")
+            .map(|identity| truncated(identity, 8));
+        let parts = [program, age, fact("Cluster"), identity]
+            .into_iter()
+            .flatten();
         words.extend(parts.map(|part| Span::raw(part + "  ")));
         vec![row("Who", words, Graphic::Nothing)]
     }
@@ -169,11 +178,11 @@ impl Scene<'_> {
     }
 
     fn faults(&self) -> [Row; 2] {
-        let kinds = [
+        [
             ("Faults", "major", Figure::MajorFaults),
             ("", "minor", Figure::MinorFaults),
-        ];
-        kinds.map(|(name, kind, figure)| {
+        ]
+        .map(|(name, kind, figure)| {
             let rate = self.value_or_reason(figure, per_second);
             text_row(name, &format!("{kind} {rate}"), self.plot(figure))
         })
@@ -204,7 +213,7 @@ impl Scene<'_> {
         let used = used.map_or_else(|| self.absent(Source::Cgroup), bytes_f64);
         let words = match (share, limit) {
             (Some(share), Some(limit)) => {
-                { [format!("{used} of {}", bytes_f64(limit))].into_iter() }
+                std::iter::once(format!("{used} of {}", bytes_f64(limit)))
                     .chain(binding.map(owners).unwrap_or_default())
                     .chain([format!(", {}", percent(share)), " unreclaimable".to_owned()])
                     .collect()
@@ -216,7 +225,7 @@ impl Scene<'_> {
         };
         let tone = binding.map_or(Tone::Plain, LevelStatus::tone);
         let tone = self.theme.tone(tone);
-        let words = { words.into_iter() }.map(|words| Span::styled(words, tone));
+        let words = words.into_iter().map(|words| Span::styled(words, tone));
         let cached = of_limit(Figure::PageCache).unwrap_or_default();
         let full = share.map_or(Graphic::Nothing, |share| Graphic::Bar(share, cached));
         [
@@ -245,16 +254,14 @@ impl Scene<'_> {
             _ => self.theme.absent().to_owned(),
         };
         let kills = state.status.figure(Figure::OomKills);
-        let words = clauses(&format!("stalled {stalled}; file refaults {refaults}"));
+        let mut words = clauses(&format!("stalled {stalled}; file refaults {refaults}"));
         let killed = format!("OOM kills {}", self.value_or_dash(kills, short));
-        let words = match kills.is_some_and(|kills| kills > 0.0) {
-            true => { [Span::styled(killed + "; ", self.theme.bad())].into_iter() }
-                .chain(words)
-                .collect(),
-            false => { words.into_iter() }
-                .chain([Span::raw(format!("; {killed}"))])
-                .collect(),
-        };
+        // Kills come first, because the last words are left out on a narrow terminal.
+        if kills.is_some_and(|kills| kills > 0.0) {
+            words.insert(0, Span::styled(killed + "; ", self.theme.bad()));
+        } else {
+            words.push(Span::raw(format!("; {killed}")));
+        }
         row("Pressure", words, Graphic::Nothing)
     }
 
@@ -265,10 +272,13 @@ impl Scene<'_> {
             rows.truncate(REASON_LINES);
             return rows;
         }
-        let warning = cache.warning.as_ref();
-        let warning = warning.map(|words| Span::styled(format!("{words}; "), self.theme.warn()));
-        let words = cache.summary();
-        let words = words.unwrap_or_else(|| self.absent(Source::Datapoints));
+        let warning = cache
+            .warning
+            .as_ref()
+            .map(|words| Span::styled(format!("{words}; "), self.theme.warn()));
+        let words = cache
+            .summary()
+            .unwrap_or_else(|| self.absent(Source::Datapoints));
         let [misses, reloads, evictions] = [
             Figure::CacheMisses,
             Figure::CacheReloads,
@@ -279,7 +289,9 @@ impl Scene<'_> {
             row(
                 "Cache",
                 warning.into_iter().chain(clauses(&words)).collect(),
-                { cache.share() }.map_or(Graphic::Nothing, |share| Graphic::Bar(share, 0.0)),
+                cache
+                    .share()
+                    .map_or(Graphic::Nothing, |share| Graphic::Bar(share, 0.0)),
             ),
             text_row(
                 "",
@@ -299,8 +311,10 @@ impl Scene<'_> {
             .warning
             .as_ref()
             .filter(|_| source.values_from.is_none())?;
-        let why = source.newest_problem.as_ref();
-        let why = why.map(|(_, what)| format!(": {what}"));
+        let why = source
+            .newest_problem
+            .as_ref()
+            .map(|(_, what)| format!(": {what}"));
         Some(clean(&format!("{waits}{}", why.unwrap_or_default())))
     }
 
@@ -344,14 +358,17 @@ fn answer_rows(answer: &Answer, theme: Theme, width: Option<usize>) -> Vec<Row> 
 
 /// Text in as many lines as it needs.
 fn paragraph(name: impl Into<Span<'static>>, text: &str, style: Style, width: usize) -> Vec<Row> {
-    let words = text.split_whitespace();
-    let words = words.map(|word| Span::styled(word.to_owned(), style));
+    let words = text
+        .split_whitespace()
+        .map(|word| Span::styled(word.to_owned(), style));
     wrapped_rows(name.into(), wrap(words, " ", width))
 }
 
 fn wrapped_rows(name: Span<'static>, lines: Vec<Vec<Span<'static>>>) -> Vec<Row> {
-    let names = [name].into_iter().chain(std::iter::repeat(Span::raw("")));
-    let rows = names.zip(lines);
+    let rows = [name]
+        .into_iter()
+        .chain(std::iter::repeat(Span::raw("")))
+        .zip(lines);
     rows.map(|(name, line)| row(name, line, Graphic::Nothing))
         .collect()
 }
@@ -377,8 +394,10 @@ fn owners(level: &LevelStatus) -> Vec<String> {
         "numa" => "its NUMA nodes".to_owned(),
         _ => clean(&level.title),
     };
-    let others = level.others.filter(|others| *others > 0.0);
-    let others = others.map(|others| format!(", others {}", bytes_f64(others)));
+    let others = level
+        .others
+        .filter(|others| *others > 0.0)
+        .map(|others| format!(", others {}", bytes_f64(others)));
     [Some(format!(" of {owner}")), others]
         .into_iter()
         .flatten()

@@ -304,7 +304,7 @@ fn keys_sort_and_scroll_the_pools_and_open_help() {
     assert!(first(&session).1.starts_with(" exited"));
     assert!((0..9).all(|_| handle_key(&mut session, Key::PageDown)));
     assert_eq!(
-        session.first,
+        session.first_pool,
         session.state().pools(session.order).len() - 1
     );
     handle_key(&mut session, Key::Letter('h'));

@@ -16,7 +16,7 @@ const LETTERS: bar::Set<'static> = bar::Set {
     empty: " ",
 };
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Theme {
     colour: bool,
     unicode: bool,
