@@ -5,7 +5,7 @@ use crate::{
 use anyhow::{Context as _, Result, ensure};
 use faultline_common::{files::AtPath, output::say, signals::Signals};
 use faultline_experiments::folder::hexadecimal;
-use faultline_runner::record::ran;
+use faultline_runner::record::run_to_end;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::{
@@ -138,7 +138,7 @@ fn build(
         log.display()
     ));
     let output = File::create(&log).at(&log)?;
-    let status = ran(&words, &campaign.folder, (&output, &output), None, signals)?
+    let status = run_to_end(&words, &campaign.folder, (&output, &output), None, signals)?
         .ok_or_else(Stopped::by_signal)?;
     ensure!(
         status.success(),

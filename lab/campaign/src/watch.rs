@@ -7,7 +7,7 @@ use crate::{
 use anyhow::{Context as _, Result, anyhow, ensure};
 use faultline_client::http;
 use faultline_common::{files::AtPath, signals::Signals};
-use faultline_runner::record::ran;
+use faultline_runner::record::run_to_end;
 use semver::Version;
 use serde::Deserialize;
 use std::{fs::File, path::Path, time::Duration};
@@ -56,7 +56,7 @@ fn printed(campaign: &Campaign, command: &[String], signals: &mut Signals) -> Re
     let create_file = |path: &Path| File::create(path).at(path);
     let outputs = (&create_file(&path)?, &create_file(&log)?);
     let timeout = Some(COMMAND_TIMEOUT);
-    let status = ran(command, &campaign.folder, outputs, timeout, signals)?
+    let status = run_to_end(command, &campaign.folder, outputs, timeout, signals)?
         .ok_or_else(Stopped::by_signal)?;
     ensure!(
         status.success(),

@@ -4,10 +4,9 @@ pub mod args;
 mod daemon;
 mod exec_shim;
 pub mod recorder;
-mod wrapped;
 
 pub use daemon::record_demo;
-pub use exec_shim::{doctor, gate, gate_text, open, output_of, ran};
+pub use exec_shim::{doctor, gate, gate_text, open, output_of, run_to_end};
 
 use crate::record::{
     args::RecordArgs,
@@ -15,6 +14,7 @@ use crate::record::{
 };
 use anyhow::{Context, Result};
 use daemon::{Daemon, has_ended, summary};
+use exec_shim::GatedCommand;
 use faultline_common::{args::UsageError, output::say, signals::Signals};
 use faultline_recording::Recording;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -25,7 +25,6 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
-use wrapped::GatedCommand;
 
 /// Interval of daemon and process checks; signals and exits are handled at once.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -209,7 +208,7 @@ impl RecordJob<'_> {
             (None, Ok(set)) if !self.args.no_metrics => say(&format!(
                 "{} is set to {:?} and stays so: the command's datapoints are not recorded",
                 recorder::METRICS_CONFIG,
-                wrapped::without_password(&set),
+                exec_shim::without_password(&set),
             )),
             (None, _) => say(&format!(
                 "no datapoints: they would come here with {}=\"{value}\"",
@@ -246,7 +245,8 @@ struct Monitor {
 }
 
 impl Monitor {
-    const CHECKS: u32 = 4;
+    /// The recording is read after so many checks.
+    const CHECKS_PER_READ: u32 = 4;
     /// Bounded, because problem texts may change forever.
     const MAX_REPORTED: usize = 20;
     /// Sources whose problems affect the recording; those of others are normal on some machines.
@@ -264,7 +264,7 @@ impl Monitor {
             ));
         }
         self.checks = self.checks.wrapping_add(1);
-        if self.checks.is_multiple_of(Self::CHECKS) {
+        if self.checks.is_multiple_of(Self::CHECKS_PER_READ) {
             if let Some(now) = daemon.followed().filter(|now| *now != self.followed) {
                 say(&format!(
                     "recording process {now} instead of {}",
@@ -293,8 +293,9 @@ impl Monitor {
 
 /// Empty also if the recording cannot be read: the daemon reports that.
 fn recorded_problems(out: &Path) -> Vec<String> {
-    let rows = Recording::open(out).and_then(|recording| recording.last_problems());
-    rows.unwrap_or_default()
+    Recording::open(out)
+        .and_then(|recording| recording.last_problems())
+        .unwrap_or_default()
         .into_iter()
         .filter(|row| Monitor::SOURCES.contains(&row.source.as_str()))
         .filter_map(|row| row.what)
@@ -313,8 +314,10 @@ fn program_exists(program: &OsStr) -> bool {
 fn default_name(args: &RecordArgs, now_ns: i64) -> PathBuf {
     // What a shell would read as more than a name becomes `_`.
     let is_plain = |letter: char| letter.is_alphanumeric() || "._+=-".contains(letter);
-    let arm = args.labels.iter().find(|(key, _)| key == "arm");
-    let arm = arm
+    let arm = args
+        .labels
+        .iter()
+        .find(|(key, _)| key == "arm")
         .map(|(_, arm)| arm.replace(|letter| !is_plain(letter), "_"))
         .map(|arm| arm.trim_start_matches(['-', '.']).to_owned())
         .filter(|arm| !arm.is_empty());

@@ -3,7 +3,7 @@
 
 use crate::isolation::{
     folders::RetainedEntry,
-    launch::at,
+    launch::path_error,
     tree::{Folder, WalkEntry, allocated_bytes, files},
 };
 use anyhow::{Result, anyhow};
@@ -56,11 +56,12 @@ pub fn drop_files(folders: &[&Path]) -> Result<Dropped> {
         let Some(folder) = open_top(folder)? else {
             continue;
         };
-        rustix::fs::syncfs(&folder.fd).map_err(at(&folder.path))?;
-        files(&folder, &mut |found| {
-            match found {
+        rustix::fs::syncfs(&folder.fd).map_err(path_error(&folder.path))?;
+        files(&folder, &mut |entry| {
+            match entry {
                 WalkEntry::File(file, stat, path) => {
-                    rustix::fs::fadvise(file, 0, None, Advice::DontNeed).map_err(at(&path))?;
+                    rustix::fs::fadvise(file, 0, None, Advice::DontNeed)
+                        .map_err(path_error(&path))?;
                     dropped.files += 1;
                     dropped.bytes = dropped
                         .bytes
@@ -78,7 +79,7 @@ pub fn drop_files(folders: &[&Path]) -> Result<Dropped> {
 /// bytes.
 pub fn warm_file(path: &Path) -> Result<u64> {
     let read = || io::copy(&mut fs::File::open(path)?, &mut io::sink());
-    read().map_err(at(path))
+    read().map_err(path_error(path))
 }
 
 /// Syncs, and drops the page cache, dentries and inodes of the whole host, which slows other
@@ -88,7 +89,7 @@ pub fn drop_all(root: &HostRoot) -> Result<()> {
     let path = root.procfs.join("sys/vm/drop_caches");
     let file = fs::OpenOptions::new().write(true).open(&path);
     file.and_then(|mut file| file.write_all(b"3\n"))
-        .map_err(at(&path))
+        .map_err(path_error(&path))
 }
 
 /// Counts the cached pages of the regular files below these folders without loading any. Follows
@@ -127,7 +128,7 @@ fn open_top(folder: &Path) -> Result<Option<Folder>> {
     match folder.canonicalize() {
         Ok(real) => Folder::open(&real).map(Some),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(at(folder)(error)),
+        Err(error) => Err(path_error(folder)(error)),
     }
 }
 
@@ -186,13 +187,15 @@ fn run(paths: &[PathBuf]) -> io::Result<String> {
 }
 
 fn parse(text: &str) -> Result<(u64, u64), String> {
-    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    lines.try_fold((0_u64, 0), |(pages, files), line| {
-        match line.parse::<u64>() {
-            Ok(number) => Ok((pages.saturating_add(number), files + 1)),
-            Err(_) => Err(line.chars().take(80).collect()),
-        }
-    })
+    text.lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .try_fold((0_u64, 0), |(pages, files), line| {
+            match line.parse::<u64>() {
+                Ok(number) => Ok((pages.saturating_add(number), files + 1)),
+                Err(_) => Err(line.chars().take(80).collect()),
+            }
+        })
 }
 
 #[cfg(test)]

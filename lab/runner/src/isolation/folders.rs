@@ -2,11 +2,339 @@
 //! Only [`init`] sets it, on a folder that it creates or finds empty.
 
 mod clear;
-mod guard;
-mod marker;
 mod restore;
 
 pub use clear::{Cleared, LISTED, RetainedEntry, clear, would_clear};
-pub use guard::{FolderLock, FolderUser, InUse, Purpose, lock_folder, users};
-pub use marker::{Init, MARKER, check, init, is_marked};
 pub use restore::{Owner, Restored, Source, measure, restore, set_folder_owner};
+
+use super::{
+    launch::path_error,
+    tree::{Folder, OpenResult, canonical_or_same},
+};
+use anyhow::{Result, anyhow, bail};
+use faultline_common::lock::flock_with_retries;
+use faultline_kernel::{HostRoot, only_line};
+use rustix::{
+    fs::{AtFlags, FlockOperation, Mode, OFlags},
+    io::Errno,
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    ffi::{CStr, CString, OsString},
+    fmt,
+    fs::{self, File, read_dir, read_link},
+    io::Write,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+pub const MARKER: &str = ".faultline-experiment";
+
+const MARKER_NAME: &CStr = c".faultline-experiment";
+
+/// Created by `mkfs` on some file systems.
+const LOST_AND_FOUND: &CStr = c"lost+found";
+
+const MARKER_KIND: &str = "faultline-experiment";
+
+const MARKER_TEXT: &str = "faultline experiment deletes everything in this folder before each run, but for keypairs and tower \
+                     files. Without this file it deletes nothing here. The file counts only in the folder that it was \
+                     made in: not in a copy.";
+
+const MAX_MARKER_BYTES: u64 = 64 << 10;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Marker {
+    kind: String,
+    about: String,
+    created_unix: u64,
+    inode: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Init {
+    Created,
+    Marked,
+    AlreadyMarked,
+}
+
+/// Marks a folder for experiments. Creates it if its parent exists; an existing folder must be
+/// empty except for `lost+found`. `now` is the time since 1970.
+///
+/// # Errors
+/// The folder is not empty, is a symbolic link, or has the marker of another folder. Nothing was
+/// marked then.
+pub fn init(folder: &Path, now: Duration) -> Result<Init> {
+    let created = match rustix::fs::mkdir(folder, Mode::from_raw_mode(0o755)) {
+        Ok(()) => true,
+        Err(Errno::EXIST) => false,
+        Err(Errno::NOENT) => {
+            let shown = folder.display();
+            bail!("{shown} cannot be made: the folder above it is missing; make that first");
+        }
+        Err(errno) => return Err(path_error(folder)(errno)),
+    };
+    let open = Folder::open(folder)?;
+    if has_valid_marker(&open)? {
+        return Ok(Init::AlreadyMarked);
+    }
+    refuse_unless_empty(&open)?;
+    write_marker(&open, now)?;
+    // An entry may have been added meanwhile.
+    if let Err(error) = refuse_unless_empty(&open) {
+        let _ = rustix::fs::unlinkat(&open.fd, MARKER_NAME, AtFlags::empty());
+        return Err(error);
+    }
+    Ok(if created { Init::Created } else { Init::Marked })
+}
+
+pub fn is_marked(folder: &Path) -> bool {
+    check(folder).is_ok()
+}
+
+/// Whether a folder may be cleared. The error says what to do.
+pub fn check(folder: &Path) -> Result<()> {
+    open_marked(folder).map(drop)
+}
+
+fn open_marked(folder: &Path) -> Result<Folder> {
+    let open = Folder::open(folder)?;
+    if has_valid_marker(&open)? {
+        return Ok(open);
+    }
+    let shown = folder.display();
+    bail!(
+        "{shown} is not marked as a folder of experiments: nothing is deleted or written there. Empty it, then mark it with \
+         'faultline experiment init {shown}'"
+    )
+}
+
+fn has_marker(folder: &Folder) -> Result<bool> {
+    Ok(folder.stat(MARKER_NAME)?.is_some())
+}
+
+/// Names of the entries that are deleted or copied. `depth` is 0 in the folder itself.
+fn contents(folder: &Folder, depth: usize) -> Result<Vec<CString>> {
+    let mut names = folder.names()?;
+    names.retain(|name| {
+        let name = name.as_c_str();
+        name != MARKER_NAME && name != LEDGER_LOCK && (depth > 0 || name != LOST_AND_FOUND)
+    });
+    Ok(names)
+}
+
+fn has_valid_marker(folder: &Folder) -> Result<bool> {
+    if !has_marker(folder)? {
+        return Ok(false);
+    }
+    let path = folder.join(MARKER_NAME);
+    let invalid_marker = |why: &str| {
+        anyhow!(
+            "{} is no marker of this folder ({why}); remove it, then mark the folder",
+            path.display()
+        )
+    };
+    let Some(text) = folder.read(MARKER_NAME, MAX_MARKER_BYTES)? else {
+        return Err(invalid_marker("it is not a file"));
+    };
+    match serde_json::from_slice::<Marker>(&text) {
+        Ok(marker) if marker.kind != MARKER_KIND => {
+            Err(invalid_marker("it is another kind of file"))
+        }
+        Ok(marker) if marker.inode != folder.inode => {
+            Err(invalid_marker("it was copied here from another folder"))
+        }
+        Ok(_) => Ok(true),
+        Err(_) => Err(invalid_marker("its text is damaged")),
+    }
+}
+
+fn refuse_unless_empty(folder: &Folder) -> Result<()> {
+    let names = folder.names()?;
+    let other_entries = || {
+        names
+            .iter()
+            .filter(|name| ![MARKER_NAME, LOST_AND_FOUND].contains(&name.as_c_str()))
+    };
+    let Some(first) = other_entries().next() else {
+        return Ok(());
+    };
+    let (shown, first, count) = (
+        folder.path.display(),
+        first.to_string_lossy(),
+        other_entries().count(),
+    );
+    bail!(
+        "{shown} is not empty ({first:?} and {} more): a marked folder is cleared before each run. Use a folder that is empty or does not exist yet",
+        count - 1
+    )
+}
+
+fn write_marker(folder: &Folder, now: Duration) -> Result<()> {
+    let path = folder.join(MARKER_NAME);
+    let marker = Marker {
+        kind: MARKER_KIND.to_owned(),
+        about: MARKER_TEXT.to_owned(),
+        created_unix: now.as_secs(),
+        inode: folder.inode,
+    };
+    let mut text = serde_json::to_vec_pretty(&marker).map_err(path_error(&path))?;
+    text.push(b'\n');
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(&folder.fd, MARKER_NAME, flags, Mode::from_raw_mode(0o644));
+    let mut file = File::from(file.map_err(path_error(&path))?);
+    file.write_all(&text)
+        .and_then(|()| file.sync_all())
+        .and_then(|()| Ok(rustix::fs::fsync(&folder.fd)?))
+        .map_err(|error| {
+            let _ = rustix::fs::unlinkat(&folder.fd, MARKER_NAME, AtFlags::empty());
+            path_error(&path)(error)
+        })
+}
+
+/// A validator locks this file while it runs.
+const LEDGER_LOCK: &CStr = c"ledger.lock";
+
+const MAX_USERS: usize = 16;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FolderUser {
+    pub pid: u32,
+    pub name: String,
+    pub path: PathBuf,
+}
+
+impl fmt::Display for FolderUser {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "process {} ({}) has {} open",
+            self.pid,
+            self.name,
+            self.path.display()
+        )
+    }
+}
+
+/// Processes with a file open in the folder, or whose program lies in it; at most 16, each with one
+/// file. A current directory or a directory listing (a shell, `du`) does not count.
+///
+/// Uses the kernel's paths. It does not find other users' processes without privilege, files that
+/// are only mapped, or processes that see the folder under another path.
+pub fn users(root: &HostRoot, folder: &Path) -> Vec<FolderUser> {
+    let folder = canonical_or_same(folder);
+    let mut pids = root.pids().unwrap_or_default();
+    pids.sort_unstable();
+    pids.into_iter()
+        .filter_map(|pid| folder_user(root, pid, &folder))
+        .take(MAX_USERS)
+        .collect()
+}
+
+fn folder_user(root: &HostRoot, pid: u32, folder: &Path) -> Option<FolderUser> {
+    let process = root.procfs.join(pid.to_string());
+    let open = open_files(&process).map(|(_, path)| path);
+    let path = read_link(process.join("exe"))
+        .into_iter()
+        .chain(open)
+        .find(|path| path.starts_with(folder) && !path.is_dir())?;
+    let name = root.read_proc(&format!("{pid}/comm"), only_line);
+    Some(FolderUser {
+        pid,
+        name: name.unwrap_or_else(|_| "gone".to_owned()),
+        path,
+    })
+}
+
+/// The descriptors of a process, each with its path.
+fn open_files(process: &Path) -> impl Iterator<Item = (OsString, PathBuf)> {
+    read_dir(process.join("fd"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| Some((entry.file_name(), read_link(entry.path()).ok()?)))
+}
+
+/// Locks the ledger, so that no validator starts on it; `None` if the folder has no lock file.
+fn lock_ledger(folder: &Folder) -> Result<Option<OwnedFd>> {
+    let OpenResult::Open((file, _)) = folder.file(LEDGER_LOCK)? else {
+        return Ok(None);
+    };
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(Errno::WOULDBLOCK) => {
+            let path = folder.join(LEDGER_LOCK);
+            bail!(
+                "{} is locked: a validator runs on this ledger; end it first",
+                path.display()
+            )
+        }
+        Err(errno) => Err(path_error(&folder.join(LEDGER_LOCK))(errno)),
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Exclusive: to clear, fill and run in the folder.
+    Work,
+    /// Shared: to copy from the folder.
+    Source,
+}
+
+/// Held until it is dropped or the process ends. Executed programs do not inherit it.
+#[derive(Debug)]
+pub struct FolderLock(#[expect(dead_code, reason = "held, not used")] File);
+
+/// Another process has the lock.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct InUse(pub String);
+
+/// Locks a folder, marked or not, under any of its paths. The error names the holder if it can be
+/// seen.
+pub fn lock_folder(folder: &Path, purpose: Purpose, root: &HostRoot) -> Result<FolderLock> {
+    let file = File::open(folder).map_err(path_error(folder))?;
+    let operation = match purpose {
+        Purpose::Work => FlockOperation::NonBlockingLockExclusive,
+        Purpose::Source => FlockOperation::NonBlockingLockShared,
+    };
+    match flock_with_retries(&file, operation) {
+        Ok(()) => Ok(FolderLock(file)),
+        Err(Errno::WOULDBLOCK) => {
+            let who = holder(root, folder)
+                .unwrap_or_else(|| "a process that cannot be seen from here".to_owned());
+            let folder = folder.display();
+            let what = format!("{folder} is in use by another experiment: {who}; wait for it");
+            Err(InUse(what).into())
+        }
+        Err(errno) => Err(path_error(folder)(errno)),
+    }
+}
+
+fn holder(root: &HostRoot, folder: &Path) -> Option<String> {
+    let folder = canonical_or_same(folder);
+    let holds = |process: &Path| {
+        open_files(process)
+            .filter(|(_, path)| *path == folder)
+            .any(|(descriptor, _)| {
+                let info = fs::read_to_string(process.join("fdinfo").join(descriptor));
+                let is_lock = |line: &str| line.starts_with("lock:") && line.contains("FLOCK");
+                info.is_ok_and(|info| info.lines().any(is_lock))
+            })
+    };
+    let pid = root
+        .pids()
+        .ok()?
+        .into_iter()
+        .find(|pid| holds(&root.procfs.join(pid.to_string())))?;
+    let words = fs::read(root.procfs.join(format!("{pid}/cmdline"))).unwrap_or_default();
+    let words =
+        String::from_utf8_lossy(words.trim_ascii_end().strip_suffix(b"\0").unwrap_or(&words))
+            .replace('\0', " ");
+    Some(if words.is_empty() {
+        format!("process {pid}")
+    } else {
+        format!("process {pid} (`{words}`)")
+    })
+}

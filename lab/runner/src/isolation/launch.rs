@@ -2,14 +2,11 @@
 //! `systemd` (transient units over D-Bus) and `direct` (cgroups v1 or v2).
 
 mod cgroup;
-mod device;
 mod direct;
-mod files;
-mod gate;
 mod limits;
 mod program;
 mod systemd;
-mod unified;
+mod v2;
 
 pub use direct::{CgroupRoots, Direct};
 pub use limits::{CpuSet, IoLimit, Limits};
@@ -187,7 +184,7 @@ const NAME_PREFIX: &str = "faultline";
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Maps an error so that its text begins with this path.
-pub fn at<E: Into<std::io::Error>>(path: &Path) -> impl FnOnce(E) -> anyhow::Error {
+pub fn path_error<E: Into<std::io::Error>>(path: &Path) -> impl FnOnce(E) -> anyhow::Error {
     move |error| {
         let error = error.into();
         let text = format!("{}: {error}", path.display());
@@ -214,11 +211,11 @@ fn wait<T>(timeout: Duration, mut poll: impl FnMut() -> Result<Option<T>>) -> Re
 
 impl Job {
     fn open_output(&self) -> Result<File> {
-        let file = OpenOptions::new()
+        OpenOptions::new()
             .append(true)
             .create(true)
-            .open(&self.output);
-        file.map_err(at(&self.output))
+            .open(&self.output)
+            .map_err(path_error(&self.output))
     }
 }
 
@@ -230,8 +227,9 @@ impl fmt::Display for GroupName {
 
 impl GroupName {
     pub(crate) fn check(&self) -> Result<()> {
-        let mut parts = [&self.scope, &self.run, &self.part].into_iter();
-        parts.try_for_each(|part| Self::check_part(part))
+        [&self.scope, &self.run, &self.part]
+            .into_iter()
+            .try_for_each(|part| Self::check_part(part))
     }
 
     fn check_part(part: &str) -> Result<()> {

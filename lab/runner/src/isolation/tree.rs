@@ -1,6 +1,6 @@
 //! Walks the files below a folder by descriptors, never over a symbolic link or onto another mount.
 
-use crate::isolation::launch::at;
+use crate::isolation::launch::path_error;
 use anyhow::{Result, bail};
 use rustix::{
     fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat},
@@ -56,14 +56,14 @@ impl Folder {
             Err(Errno::LOOP | Errno::NOTDIR) if is_link(path) => {
                 let leads = path
                     .canonicalize()
-                    .map(|to| format!(": name {} instead", to.display()));
-                let leads = leads.unwrap_or_default();
+                    .map(|to| format!(": name {} instead", to.display()))
+                    .unwrap_or_default();
                 bail!(
                     "{} is a symbolic link, which is not followed{leads}",
                     path.display()
                 )
             }
-            Err(errno) => Err(at(path)(errno)),
+            Err(errno) => Err(path_error(path)(errno)),
         }
     }
 
@@ -82,7 +82,7 @@ impl Folder {
     }
 
     pub fn names(&self) -> Result<Vec<CString>> {
-        let wrong = |errno: Errno| at(&self.path)(errno);
+        let wrong = |errno: Errno| path_error(&self.path)(errno);
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.fd).map_err(wrong)? {
             let entry = entry.map_err(wrong)?;
@@ -98,7 +98,7 @@ impl Folder {
         match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
             Err(Errno::NOENT) => Ok(None),
-            Err(errno) => Err(at(&self.join(name))(errno)),
+            Err(errno) => Err(path_error(&self.join(name))(errno)),
         }
     }
 
@@ -131,8 +131,10 @@ impl Folder {
             return Ok(None);
         };
         let mut text = Vec::new();
-        let read = File::from(file).take(max_bytes).read_to_end(&mut text);
-        read.map_err(at(&self.join(name)))?;
+        File::from(file)
+            .take(max_bytes)
+            .read_to_end(&mut text)
+            .map_err(path_error(&self.join(name)))?;
         Ok(Some(text))
     }
 
@@ -159,7 +161,7 @@ impl Folder {
             Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::NXIO) => {
                 Ok(OpenResult::Changed)
             }
-            Err(errno) => Err(at(&self.join(name))(errno)),
+            Err(errno) => Err(path_error(&self.join(name))(errno)),
         }
     }
 }

@@ -210,18 +210,22 @@ pub fn record_demo(
 
 pub fn summary(out: &Path) -> Result<String> {
     let info = Recording::open(out)?.info()?;
-    let mut tables = info.tables.iter();
-    let ticks = tables.find(|table| table.name == "tick");
-    let ticks = ticks.map_or(0, |table| table.rows);
-    let ends = info.first_tick.zip(info.last_tick);
-    let nanos = ends.map_or(0, |(first, last)| {
-        // The wall clock may have been set during the recording.
-        if first.session == last.session {
-            last.uptime_ns.saturating_sub(first.uptime_ns)
-        } else {
-            last.unix_ns.saturating_sub(first.unix_ns)
-        }
-    });
+    let ticks = info
+        .tables
+        .iter()
+        .find(|table| table.name == "tick")
+        .map_or(0, |table| table.rows);
+    let nanos = info
+        .first_tick
+        .zip(info.last_tick)
+        .map_or(0, |(first, last)| {
+            // The wall clock may have been set during the recording.
+            if first.session == last.session {
+                last.uptime_ns.saturating_sub(first.uptime_ns)
+            } else {
+                last.unix_ns.saturating_sub(first.unix_ns)
+            }
+        });
     Ok(format!(
         "{}: {} over {}",
         out.display(),

@@ -2,23 +2,36 @@
 //! then it executes the program in place. So the program keeps the pid that was followed from the
 //! beginning.
 
-use crate::record::{
+use super::{
     args::{DoctorArgs, GateArgs},
     recorder::{self, POLL_INTERVAL},
 };
 use anyhow::{Context, Result, ensure};
-use faultline_common::{clock, output::say, signals::Signals};
+use faultline_common::{
+    clock,
+    output::say,
+    signals::{ReceivedSignal, Signals},
+};
 use rustix::{
-    process::{Pid, Signal, getppid, kill_process_group, set_parent_process_death_signal},
+    pipe::{PipeFlags, pipe_with},
+    process::{
+        Pid, Signal, getppid, kill_process, kill_process_group, set_parent_process_death_signal,
+    },
     thread::{CpuSet, sched_setaffinity},
 };
 use std::{
     ffi::{OsStr, OsString},
-    fs,
-    io::{self, ErrorKind, Read},
-    os::unix::{ffi::OsStrExt, process::CommandExt},
+    fs::{self, File},
+    io::{self, ErrorKind, Read, Write},
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::{
+            ffi::OsStrExt,
+            process::{CommandExt, ExitStatusExt},
+        },
+    },
     path::{Path, PathBuf},
-    process::{Command, ExitStatus, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     time::Duration,
 };
 
@@ -36,10 +49,13 @@ const MAX_ANSWER_BYTES: u64 = 1 << 16;
 const GATE_END: &[u8] = b"open";
 
 pub fn gate_text(variables: &[(String, String)]) -> Vec<u8> {
-    let pairs = variables
+    variables
         .iter()
-        .flat_map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes(), b"\0"]);
-    pairs.chain([GATE_END]).flatten().copied().collect()
+        .flat_map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes(), b"\0"])
+        .chain([GATE_END])
+        .flatten()
+        .copied()
+        .collect()
 }
 
 #[expect(
@@ -99,7 +115,7 @@ pub fn output_of(program: &Path, arguments: &[&OsStr]) -> io::Result<(bool, Stri
 /// Runs a program to its end in its own process group; it dies with this process. Output and errors
 /// go into these files. If a signal asks to stop, it kills the group and returns `None`. After
 /// `timeout`, it kills the program and fails.
-pub fn ran(
+pub fn run_to_end(
     words: &[String],
     folder: &Path,
     (output, errors): (&fs::File, &fs::File),
@@ -228,6 +244,102 @@ fn exec_program(words: &[OsString], variables: Vec<(Vec<u8>, Vec<u8>)>) -> u8 {
     }
 }
 
+/// A command that waits at its gate. If it is dropped before [`Self::go`], the command never runs.
+pub struct GatedCommand {
+    child: Child,
+    pub name: String,
+    gate: Option<File>,
+    _read_end: OwnedFd,
+    ended: Option<ExitStatus>,
+}
+
+impl GatedCommand {
+    pub fn start(command: &[OsString]) -> Result<GatedCommand> {
+        let (program, arguments) = command.split_first().context("no command")?;
+        let (read_end, gate) = pipe_with(PipeFlags::CLOEXEC).context("no pipe")?;
+        let path = format!("/proc/{}/fd/{}", std::process::id(), read_end.as_raw_fd());
+        let child = gated(Path::new(program), arguments, Some(Path::new(&path)))?.spawn();
+        let child = child.with_context(|| program.to_string_lossy().into_owned())?;
+        let name = Path::new(program)
+            .file_name()
+            .unwrap_or(program)
+            .to_string_lossy()
+            .into_owned();
+        Ok(GatedCommand {
+            child,
+            name,
+            gate: Some(gate.into()),
+            _read_end: read_end,
+            ended: None,
+        })
+    }
+
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Executes the command with these variables. Fails if the child was killed meanwhile.
+    pub fn go(&mut self, variables: &[(String, String)]) -> Result<()> {
+        let Some(mut gate) = self.gate.take() else {
+            return Ok(());
+        };
+        gate.write_all(&gate_text(variables))
+            .context("the command cannot be started")
+    }
+
+    /// Exit code in shell convention; `None` while it runs.
+    pub fn ended(&mut self) -> Result<Option<u8>> {
+        if self.ended.is_none() {
+            self.ended = self.child.try_wait().with_context(|| self.name.clone())?;
+        }
+        Ok(self.ended.map(exit_code))
+    }
+
+    /// Forwards a signal, unless the terminal has sent it to the command as well.
+    pub fn forward_signal(&self, signal: ReceivedSignal) {
+        if let (false, None, Some(number)) = (
+            signal.from_terminal,
+            self.ended,
+            Signal::from_named_raw(signal.number),
+        ) {
+            // The command may have ended just now, as most signals intend.
+            let _ = kill_process(self.pid(), number);
+        }
+    }
+}
+
+impl Drop for GatedCommand {
+    fn drop(&mut self) {
+        // A closed gate makes a held command give up; a running one gets the parent-death signal.
+        self.gate = None;
+        if self.ended.is_none() {
+            let _ = kill_process(self.pid(), Signal::TERM);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// 128 + N if signal N ended it.
+fn exit_code(status: ExitStatus) -> u8 {
+    let code = status
+        .code()
+        .or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok())
+        .unwrap_or(u8::MAX)
+}
+
+/// Replaces the value of `p=` in `host=...,db=...,u=...,p=...`.
+pub fn without_password(config: &str) -> String {
+    let hidden = config.split(',').map(|pair| {
+        if pair.starts_with("p=") {
+            "p=..."
+        } else {
+            pair
+        }
+    });
+    hidden.collect::<Vec<_>>().join(",")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -257,5 +369,19 @@ mod tests {
             assert_eq!(waited(&text[..length]), None, "{length}");
         }
         assert_eq!(read_gate(Path::new("/nonexistent")), None);
+    }
+
+    #[test]
+    fn the_exit_code_follows_shell_convention() {
+        assert_eq!(exit_code(ExitStatus::from_raw(7 << 8)), 7);
+        assert_eq!(exit_code(ExitStatus::from_raw(9)), 137);
+    }
+
+    #[test]
+    fn a_password_is_not_shown() {
+        assert_eq!(
+            without_password("host=http://h:1,db=d,u=u,p=secret"),
+            "host=http://h:1,db=d,u=u,p=..."
+        );
     }
 }

@@ -1,18 +1,20 @@
 //! The daemon as a recorder: its program, arguments, ready file and log. Callers start it.
 
 mod log;
-mod ready;
 
 pub use log::Log;
-pub use ready::{Ready, ReadyFile};
 
 use crate::isolation::End;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use faultline_common::files::AtPath;
-use faultline_recording::{Error, Progress, Recording};
+use faultline_recording::{Error, Progress, Recording, with_suffix};
+use serde::Deserialize;
+use serde_json::Value;
 use std::{
     env,
     ffi::OsString,
+    fs::{self, File},
+    io::{ErrorKind, Read},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -79,7 +81,7 @@ impl Task<'_> {
             option("--program-cache-entries", entries.to_string().into());
         }
         option("--record", self.out.into());
-        option("--ready-file", ready::name(self.out).into());
+        option("--ready-file", ready_path(self.out).into());
         if let Some(interval) = self.interval {
             option("--interval", format!("{}ms", interval.as_millis()).into());
         }
@@ -108,10 +110,9 @@ pub fn find(given: Option<&Path>, option: &str) -> Result<PathBuf> {
         // A bare name would be searched in `PATH`.
         return std::path::absolute(given).at(given);
     }
-    let own = env::current_exe()
+    let found = env::current_exe()
         .ok()
-        .and_then(|own| Some(own.parent()?.join(PROGRAM)));
-    let found = own
+        .and_then(|own| Some(own.parent()?.join(PROGRAM)))
         .filter(|file| file.is_file())
         .or_else(|| in_path(PROGRAM));
     found.with_context(|| {
@@ -182,6 +183,86 @@ pub fn progress(out: &Path) -> Result<Progress, Error> {
 pub fn polls_to_write(interval: Duration) -> u32 {
     u32::try_from((interval * 5).max(MIN_WRITE_TIME).as_millis() / POLL_INTERVAL.as_millis())
         .unwrap_or(u32::MAX)
+}
+
+const READY_FORMAT: u32 = 1;
+const MAX_READY_BYTES: u64 = 1 << 16;
+
+fn ready_path(out: &Path) -> PathBuf {
+    with_suffix(out, ".ready")
+}
+
+/// The file that the daemon writes when it is ready. Dropping this removes the file, which a killed
+/// daemon leaves behind. Drop it after the daemon has ended.
+pub struct ReadyFile(PathBuf);
+
+impl ReadyFile {
+    /// For the recording `out`. Removes an old file.
+    pub fn of(out: &Path) -> Result<Self> {
+        let path = ready_path(out);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("{} cannot be removed", path.display()))
+            }
+            _ => Ok(ReadyFile(path)),
+        }
+    }
+
+    pub fn read(&self) -> Result<Option<Ready>> {
+        let mut text = Vec::new();
+        let read =
+            File::open(&self.0).and_then(|file| file.take(MAX_READY_BYTES).read_to_end(&mut text));
+        match read {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            read => read
+                .map_err(anyhow::Error::from)
+                .and_then(|_| parse_ready(&text))
+                .map(Some),
+        }
+        .with_context(|| format!("{} cannot be read", self.0.display()))
+    }
+}
+
+impl Drop for ReadyFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub struct Ready {
+    metrics: Vec<String>,
+    ingest: Option<Vec<String>>,
+    target: Option<ReadyTarget>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ReadyTarget {
+    pid: u32,
+}
+
+impl Ready {
+    pub fn addresses(&self) -> Addresses {
+        Addresses {
+            metrics: self.metrics.join(","),
+            ingest: self.ingest.as_ref().map(|all| all.join(",")),
+        }
+    }
+
+    /// Pid of the followed process: the one that the daemon was given, or a descendant of it.
+    pub fn target(&self) -> Option<u32> {
+        self.target.as_ref().map(|target| target.pid)
+    }
+}
+
+fn parse_ready(text: &[u8]) -> Result<Ready> {
+    let json: Value = serde_json::from_slice(text)?;
+    let format = &json["format"];
+    ensure!(
+        *format == READY_FORMAT,
+        "its format is {format}; this program reads {READY_FORMAT}: install both programs of one version"
+    );
+    Ok(Ready::deserialize(json)?)
 }
 
 #[cfg(test)]
@@ -255,5 +336,62 @@ mod tests {
                         --program-cache-entries 1024 --record /o/run.fltl --ready-file /o/run.fltl.ready \
                         --interval 100ms --label arm=a b";
         assert_eq!(said.join(" "), expected);
+    }
+
+    #[test]
+    fn addresses_and_pid_are_read_once_the_ready_file_exists() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("run.fltl");
+        let path = ready_path(&out);
+        std::fs::write(&path, "of an earlier daemon").unwrap();
+        let file = ReadyFile::of(&out).unwrap();
+        assert!(file.read().unwrap().is_none());
+        let text = r#"{"format":1,"pid":9,"metrics":["127.0.0.1:4"],"ingest":["127.0.0.1:5"],"target":null,"more":0}"#;
+        std::fs::write(&path, text).unwrap();
+        let ready = file.read().unwrap().unwrap();
+        let found = Addresses {
+            metrics: "127.0.0.1:4".to_owned(),
+            ingest: Some("127.0.0.1:5".to_owned()),
+        };
+        assert!(
+            ready.addresses() == found && ready.target().is_none(),
+            "{ready:?}"
+        );
+        let text = r#"{"format":1,"pid":9,"metrics":["[::1]:4"],"ingest":null,"target":{"pid":4,"start_ticks":7}}"#;
+        std::fs::write(&path, text).unwrap();
+        let ready = file.read().unwrap().unwrap();
+        assert!(
+            ready.addresses().ingest.is_none() && ready.target() == Some(4),
+            "{ready:?}"
+        );
+        drop(file);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn an_invalid_or_newer_ready_file_is_an_error() {
+        let of = |text: &str| format!("{:#}", parse_ready(text.as_bytes()).unwrap_err());
+        assert!(
+            of(r#"{"format":2,"addresses":{}}"#).contains("its format is 2; this program reads 1")
+        );
+        let whole = r#"{"format":1,"pid":9,"metrics":["127.0.0.1:4"],"ingest":null,"target":null}"#;
+        assert!(parse_ready(whole.as_bytes()).is_ok());
+        for length in 0..whole.len() {
+            of(&whole[..length]);
+        }
+    }
+
+    #[test]
+    fn an_output_path_that_is_a_folder_fails_before_the_daemon_starts() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("run.fltl");
+        std::fs::create_dir(ready_path(&out)).unwrap();
+        let error = ReadyFile::of(&out).err().unwrap();
+        assert!(
+            error
+                .to_string()
+                .contains("run.fltl.ready cannot be removed"),
+            "{error:#}"
+        );
     }
 }

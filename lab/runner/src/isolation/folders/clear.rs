@@ -1,6 +1,6 @@
-use super::{guard, marker};
+use super::{LEDGER_LOCK, contents, has_marker, lock_ledger, open_marked, users};
 use crate::isolation::{
-    launch::at,
+    launch::path_error,
     tree::{Folder, MAX_DEPTH, OTHER_MOUNT, OpenResult, disk_bytes, kind},
 };
 use anyhow::{Result, bail};
@@ -51,19 +51,29 @@ pub struct RetainedEntry {
 /// process has a file open in it. Some files may be deleted after an error of the file system.
 pub fn clear(folder: &Path, root: &HostRoot) -> Result<Cleared> {
     let top = open_unused(folder, root)?;
-    let first = Walk::new(false, 0).all(&top)?;
-    let mut walk = Walk::new(true, 0);
-    walk.locks = first.locks;
-    walk.all(&top).map(|walk| walk.cleared)
+    let mut inspection = Walk::default();
+    inspection.folder(&top, 0)?;
+    let mut walk = Walk {
+        deletes: true,
+        locks: inspection.locks,
+        ..Walk::default()
+    };
+    walk.folder(&top, 0)?;
+    Ok(walk.cleared)
 }
 
 pub fn would_clear(folder: &Path, root: &HostRoot) -> Result<Cleared> {
     let top = open_unused(folder, root)?;
-    Walk::new(false, LISTED).all(&top).map(|walk| walk.cleared)
+    let mut walk = Walk {
+        max_listed: LISTED,
+        ..Walk::default()
+    };
+    walk.folder(&top, 0)?;
+    Ok(walk.cleared)
 }
 
 fn open_unused(folder: &Path, root: &HostRoot) -> Result<Folder> {
-    let users = guard::users(root, folder);
+    let users = users(root, folder);
     if let Some(first) = users.first() {
         let more = if users.len() > 1 {
             format!(", and {} more", users.len() - 1)
@@ -75,9 +85,10 @@ fn open_unused(folder: &Path, root: &HostRoot) -> Result<Folder> {
             folder.display()
         );
     }
-    marker::open_marked(folder)
+    open_marked(folder)
 }
 
+#[derive(Default)]
 struct Walk {
     deletes: bool,
     max_listed: usize,
@@ -86,25 +97,11 @@ struct Walk {
 }
 
 impl Walk {
-    fn new(deletes: bool, max_listed: usize) -> Self {
-        Walk {
-            deletes,
-            max_listed,
-            cleared: Cleared::default(),
-            locks: Vec::new(),
-        }
-    }
-
-    fn all(mut self, top: &Folder) -> Result<Self> {
-        self.folder(top, 0)?;
-        Ok(self)
-    }
-
     fn folder(&mut self, folder: &Folder, depth: usize) -> Result<()> {
         if !self.deletes {
-            self.locks.extend(guard::lock(folder)?);
+            self.locks.extend(lock_ledger(folder)?);
         }
-        for name in marker::content(folder, depth)? {
+        for name in contents(folder, depth)? {
             let Some(stat) = folder.stat(&name)? else {
                 continue;
             };
@@ -127,11 +124,11 @@ impl Walk {
                 return self.keep(folder, name, "it changed while it was inspected");
             }
         };
-        if marker::has_marker(&below)? {
+        if has_marker(&below)? {
             return self.keep(folder, name, "a folder of experiments of its own");
         }
         let retained = self.cleared.retained.len();
-        let locked = below.stat(guard::LOCK)?.is_some();
+        let locked = below.stat(LEDGER_LOCK)?.is_some();
         self.folder(&below, depth)?;
         if !self.deletes {
             return Ok(());
@@ -148,7 +145,7 @@ impl Walk {
                 self.keep(folder, name, "a new entry appeared while it was cleared")
             }
             Err(Errno::BUSY) => self.keep(folder, name, OTHER_MOUNT),
-            Err(errno) => Err(at(&folder.join(name))(errno)),
+            Err(errno) => Err(path_error(&folder.join(name))(errno)),
         }
     }
 
@@ -164,7 +161,7 @@ impl Walk {
                     return self.keep(folder, name, "it changed while it was looked at");
                 }
                 Err(Errno::BUSY) => return self.keep(folder, name, OTHER_MOUNT),
-                Err(errno) => return Err(at(&folder.join(name))(errno)),
+                Err(errno) => return Err(path_error(&folder.join(name))(errno)),
             }
         }
         self.cleared.files += 1;

@@ -1,20 +1,21 @@
-mod copy;
-
 use super::{
     clear::{RetainedEntry, protection},
-    marker,
+    contents, open_marked,
 };
 use crate::isolation::{
-    launch::at,
+    launch::path_error,
     tree::{Folder, MAX_DEPTH, OpenResult, canonical_or_same, disk_bytes, kind, os},
 };
 use anyhow::{Result, anyhow, bail};
+use faultline_kernel::FileVersion;
 use rustix::{
-    fs::{FileType, Gid, Mode, Stat, Uid},
+    fs::{Advice, FileType, Gid, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps, Uid},
     io::Errno,
 };
 use std::{
     ffi::{CStr, CString},
+    fs::File,
+    io::{self, Read},
     path::{Component, Path},
 };
 
@@ -59,7 +60,7 @@ pub fn measure(from: &Path) -> Result<Source> {
 
 /// Changes the owner of a marked folder, but not of its contents.
 pub fn set_folder_owner(folder: &Path, owner: Owner) -> Result<()> {
-    change_owner(&marker::open_marked(folder)?, owner)
+    change_owner(&open_marked(folder)?, owner)
 }
 
 /// Copies `from` into the marked folder `ledger`, and snapshot archives into the marked folder
@@ -77,8 +78,8 @@ pub fn restore(
 ) -> Result<Restored> {
     let source = Folder::open(from)?;
     let measured = measure_source(&source)?;
-    let ledger = marker::open_marked(ledger)?;
-    let snapshots = snapshots.map(marker::open_marked).transpose()?;
+    let ledger = open_marked(ledger)?;
+    let snapshots = snapshots.map(open_marked).transpose()?;
     check_not_nested(&source, &ledger)?;
     check_free_bytes(&source, &measured, &ledger, snapshots.as_ref())?;
     let mut restore_run = RestoreRun {
@@ -91,7 +92,7 @@ pub fn restore(
         if let Some(owner) = owner {
             change_owner(folder, owner)?;
         }
-        rustix::fs::syncfs(&folder.fd).map_err(at(&folder.path))?;
+        rustix::fs::syncfs(&folder.fd).map_err(path_error(&folder.path))?;
     }
     Ok(restore_run.restored)
 }
@@ -129,9 +130,9 @@ fn check_free_bytes(
         (other_disk, archives),
     ] {
         let Some(folder) = folder else { continue };
-        let output = rustix::fs::fstatvfs(&folder.fd).map_err(at(&folder.path))?;
+        let output = rustix::fs::fstatvfs(&folder.fd).map_err(path_error(&folder.path))?;
         let free = output.f_bavail.saturating_mul(output.f_frsize);
-        if free < bytes && !copy::can_clone(from, folder) {
+        if free < bytes && !can_clone(from, folder) {
             let (shown, from) = (folder.path.display(), from.path.display());
             bail!("{shown} has {free} bytes free, {from} needs {bytes}: free space, or keep less");
         }
@@ -146,7 +147,7 @@ fn measure_source(folder: &Folder) -> Result<Source> {
 }
 
 fn count(folder: &Folder, depth: usize, source: &mut Source) -> Result<()> {
-    for name in marker::content(folder, depth)? {
+    for name in contents(folder, depth)? {
         let Some(stat) = folder.stat(&name)? else {
             continue;
         };
@@ -192,7 +193,7 @@ fn below(folder: &Folder, name: &CStr, depth: usize) -> Result<Folder> {
 /// run would differ.
 fn link(folder: &Folder, name: &CStr, depth: usize) -> Result<CString> {
     let path = folder.join(name);
-    let target = rustix::fs::readlinkat(&folder.fd, name, Vec::new()).map_err(at(&path))?;
+    let target = rustix::fs::readlinkat(&folder.fd, name, Vec::new()).map_err(path_error(&path))?;
     let mut level = Some(depth);
     for part in Path::new(os(&target)).components() {
         level = match part {
@@ -221,7 +222,7 @@ fn is_archive(name: &CStr) -> bool {
 
 fn change_owner(folder: &Folder, owner: Owner) -> Result<()> {
     let (user, group) = owner.ids();
-    rustix::fs::fchown(&folder.fd, user, group).map_err(at(&folder.path))
+    rustix::fs::fchown(&folder.fd, user, group).map_err(path_error(&folder.path))
 }
 
 struct RestoreRun<'a> {
@@ -232,7 +233,7 @@ struct RestoreRun<'a> {
 
 impl RestoreRun<'_> {
     fn folder(&mut self, from: &Folder, to: &Folder, depth: usize) -> Result<()> {
-        for name in marker::content(from, depth)? {
+        for name in contents(from, depth)? {
             let Some(stat) = from.stat(&name)? else {
                 continue;
             };
@@ -266,7 +267,7 @@ impl RestoreRun<'_> {
         let path = to.join(name);
         match rustix::fs::mkdirat(&to.fd, name, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => return Err(at(&path)(errno)),
+            Err(errno) => return Err(path_error(&path)(errno)),
         }
         let OpenResult::Open(inside) = to.enter(name)? else {
             bail!(
@@ -278,14 +279,14 @@ impl RestoreRun<'_> {
         if let Some(owner) = self.owner {
             change_owner(&inside, owner)?;
         }
-        rustix::fs::fchmod(&inside.fd, Mode::from_raw_mode(stat.st_mode)).map_err(at(&path))
+        rustix::fs::fchmod(&inside.fd, Mode::from_raw_mode(stat.st_mode)).map_err(path_error(&path))
     }
 
     fn file(&mut self, from: &Folder, to: &Folder, name: &CStr) -> Result<()> {
         if let Some(existing) = to.stat(name)? {
             return self.keep_existing(to, name, &existing);
         }
-        let bytes = copy::copy(from, to, name, self.owner)?;
+        let bytes = copy_file(from, to, name, self.owner)?;
         self.restored.files += 1;
         self.restored.bytes = self.restored.bytes.saturating_add(bytes);
         Ok(())
@@ -296,12 +297,12 @@ impl RestoreRun<'_> {
             return self.keep_existing(to, name, &existing);
         }
         let target = link(from, name, depth)?;
-        rustix::fs::symlinkat(&target, &to.fd, name).map_err(at(&to.join(name)))?;
+        rustix::fs::symlinkat(&target, &to.fd, name).map_err(path_error(&to.join(name)))?;
         let Some((user, group)) = self.owner.map(Owner::ids) else {
             return Ok(());
         };
         let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
-        rustix::fs::chownat(&to.fd, name, user, group, flags).map_err(at(&to.join(name)))
+        rustix::fs::chownat(&to.fd, name, user, group, flags).map_err(path_error(&to.join(name)))
     }
 
     /// Keeps an existing keypair or tower file: an older tower file must not replace a newer one.
@@ -319,4 +320,102 @@ impl RestoreRun<'_> {
             ),
         }
     }
+}
+
+fn copy_file(from: &Folder, to: &Folder, name: &CStr, owner: Option<Owner>) -> Result<u64> {
+    let path = to.join(name);
+    let to_error = |errno: Errno| path_error(&path)(errno);
+    let changed = || {
+        anyhow!(
+            "{} changed while it was copied: does something run there?",
+            from.join(name).display()
+        )
+    };
+    let OpenResult::Open((source, stat)) = from.file(name)? else {
+        return Err(changed());
+    };
+    let source = File::from(source);
+    let version = || match source.metadata() {
+        Ok(metadata) => Ok(FileVersion::from(&metadata)),
+        Err(error) => Err(path_error(&from.join(name))(error)),
+    };
+    let before = version()?;
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let target = rustix::fs::openat(&to.fd, name, flags, Mode::RUSR | Mode::WUSR);
+    let target = File::from(target.map_err(to_error)?);
+    let size = u64::try_from(stat.st_size).unwrap_or(0);
+    let cloned = size > 0 && rustix::fs::ioctl_ficlone(&target, &source).is_ok();
+    if !cloned {
+        copy_data(&source, &target, size).map_err(to_error)?;
+    }
+    set_owner_and_mode(&target, &stat, owner).map_err(to_error)?;
+    let copied = rustix::fs::fstat(&target).map_err(to_error)?;
+    if version()? != before || copied.st_size != stat.st_size {
+        return Err(changed());
+    }
+    // A copy of hundreds of gigabytes need not evict the rest of the page cache.
+    let _ = rustix::fs::fadvise(&source, 0, None, Advice::DontNeed);
+    Ok(size)
+}
+
+/// Whether reflinks from one folder to the other work.
+fn can_clone(from: &Folder, to: &Folder) -> bool {
+    let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+    let open_unnamed =
+        |folder: &Folder| rustix::fs::openat(&folder.fd, c".", flags, Mode::RUSR | Mode::WUSR).ok();
+    let (Some(source), Some(target)) = (open_unnamed(from), open_unnamed(to)) else {
+        return false;
+    };
+    rustix::io::write(&source, &[0; 4096]).is_ok()
+        && rustix::fs::ioctl_ficlone(&target, &source).is_ok()
+}
+
+fn copy_data(source: &File, target: &File, size: u64) -> Result<(), Errno> {
+    let mut at = 0;
+    while at < size {
+        let start = match rustix::fs::seek(source, SeekFrom::Data(at)) {
+            Ok(start) => start,
+            Err(Errno::NXIO) => break,
+            // The file system does not support holes.
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => at,
+            Err(errno) => return Err(errno),
+        };
+        let end = rustix::fs::seek(source, SeekFrom::Hole(start))
+            .unwrap_or(size)
+            .min(size);
+        // The file was truncated meanwhile.
+        if end <= start {
+            break;
+        }
+        copy_range(source, target, start, end)?;
+        at = end;
+    }
+    rustix::fs::ftruncate(target, size)
+}
+
+/// Lets the kernel copy where it can: [`io::copy`] falls back to a buffer.
+fn copy_range(source: &File, target: &File, start: u64, end: u64) -> Result<(), Errno> {
+    for file in [source, target] {
+        rustix::fs::seek(file, SeekFrom::Start(start))?;
+    }
+    io::copy(&mut source.take(end - start), &mut &*target)
+        .map(drop)
+        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+}
+
+/// Sets the owner first, because `chown` clears mode bits.
+fn set_owner_and_mode(target: &File, stat: &Stat, owner: Option<Owner>) -> Result<(), Errno> {
+    if let Some((user, group)) = owner.map(Owner::ids) {
+        rustix::fs::fchown(target, user, group)?;
+    }
+    rustix::fs::fchmod(target, Mode::from_raw_mode(stat.st_mode))?;
+    let time = |seconds: i64, nanoseconds: u64| Timespec {
+        tv_sec: seconds,
+        tv_nsec: nanoseconds as _,
+    };
+    let times = Timestamps {
+        last_access: time(stat.st_atime, stat.st_atime_nsec),
+        last_modification: time(stat.st_mtime, stat.st_mtime_nsec),
+    };
+    rustix::fs::futimens(target, &times)
 }

@@ -1,6 +1,6 @@
 //! Files and processes of a cgroup's folder.
 
-use super::at;
+use super::path_error;
 use anyhow::{Result, bail};
 use faultline_kernel::ParseError;
 use rustix::{
@@ -17,7 +17,7 @@ use std::{
 
 pub fn read(folder: &Path, file: &str) -> Result<String> {
     let path = folder.join(file);
-    fs::read_to_string(&path).map_err(at(&path))
+    fs::read_to_string(&path).map_err(path_error(&path))
 }
 
 /// `None` if this kernel or this cgroup does not have the file.
@@ -28,7 +28,7 @@ pub fn read_optional(folder: &Path, file: &str) -> Result<Option<String>> {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Unsupported) => {
             Ok(None)
         }
-        text => text.map(Some).map_err(at(&path)),
+        text => text.map(Some).map_err(path_error(&path)),
     }
 }
 
@@ -39,25 +39,29 @@ pub fn value<T>(
     parse: fn(&[u8]) -> Result<T, ParseError>,
 ) -> Result<Option<T>> {
     let text = read_optional(folder, file)?;
-    let value = text.map(|text| parse(text.as_bytes())).transpose();
-    Ok(value.map_err(|error| error.at(folder.join(file)))?)
+    Ok(text
+        .map(|text| parse(text.as_bytes()))
+        .transpose()
+        .map_err(|error| error.at(folder.join(file)))?)
 }
 
 pub fn write(folder: &Path, file: &str, value: impl Display) -> Result<()> {
     let path = folder.join(file);
-    fs::write(&path, value.to_string()).map_err(at(&path))
+    fs::write(&path, value.to_string()).map_err(path_error(&path))
 }
 
 /// Whether a file such as `cgroup.controllers` has this word; false without the file.
 pub fn has_word(folder: &Path, file: &str, word: &str) -> bool {
-    let text = fs::read_to_string(folder.join(file)).unwrap_or_default();
-    text.split_whitespace().any(|other| other == word)
+    fs::read_to_string(folder.join(file))
+        .unwrap_or_default()
+        .split_whitespace()
+        .any(|other| other == word)
 }
 
 pub fn folders(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(at(folder))?,
+        entries => entries.map_err(path_error(folder))?,
     };
     let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
     Ok(entries
@@ -74,7 +78,7 @@ pub fn processes(folder: &Path) -> Result<BTreeSet<i32>> {
         Err(error) if is_gone(&error) => return Ok(BTreeSet::new()),
         // A threaded cgroup: its parent lists the processes.
         Err(error) if error.kind() == ErrorKind::Unsupported => String::new(),
-        text => text.map_err(at(&path))?,
+        text => text.map_err(path_error(&path))?,
     };
     // 0 is a process outside of this PID namespace.
     let mut all: BTreeSet<i32> = text
@@ -95,8 +99,9 @@ pub fn signal(folder: &Path, signal: Signal, skipped: &BTreeSet<i32>) -> Result<
         let process = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty());
         Some((pid, process.ok()?))
     };
-    let listed = processes(folder)?;
-    let current: Vec<_> = { listed.difference(skipped).copied() }
+    let current: Vec<_> = processes(folder)?
+        .difference(skipped)
+        .copied()
         .filter_map(open)
         .collect();
     let listed_again = processes(folder)?;

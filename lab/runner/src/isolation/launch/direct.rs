@@ -2,23 +2,21 @@
 //! top. The program starts as a stopped child, enters its group, and then continues.
 
 mod child;
-mod controllers;
 mod group;
 mod parent;
 mod v1;
-mod v2;
 
 use super::{
-    Abilities, Job, Launched, Launcher, Limits, device, files,
-    gate::Gate,
-    program::{self, User},
+    Abilities, Job, Launched, Launcher, Limits,
+    limits::disk_number,
+    program::{self, Gate, User},
     wait,
 };
 use anyhow::{Result, anyhow, bail};
 use child::Child;
 use faultline_kernel::HostRoot;
 use group::{Group, find_by_scope};
-use parent::Cgroups;
+use parent::{Cgroups, return_from_leaf};
 use rustix::process::geteuid;
 use std::{
     ffi::{OsStr, OsString},
@@ -74,8 +72,8 @@ impl Direct {
         let disks = limits
             .io
             .iter()
-            .map(|limit| device::disk(&self.roots.host.sysfs, &limit.device));
-        let disks = disks.collect::<Result<Vec<_>, _>>()?;
+            .map(|limit| disk_number(&self.roots.host.sysfs, &limit.device))
+            .collect::<Result<Vec<_>, _>>()?;
         for (position, disk) in disks.iter().enumerate() {
             if let Some(earlier) = disks.iter().take(position).position(|other| other == disk) {
                 let (a, b) = (
@@ -92,7 +90,7 @@ impl Direct {
 impl Drop for Direct {
     fn drop(&mut self) {
         if let Cgroups::V2(parent) = &self.parents {
-            let _ = controllers::return_from_leaf(&parent.folder);
+            let _ = return_from_leaf(&parent.folder);
         }
     }
 }
@@ -116,7 +114,7 @@ impl Launcher for Direct {
     fn launch(&self, job: &Job) -> Result<Box<dyn Launched>> {
         job.name.check()?;
         refuse(job, &self.can)?;
-        files::check(job, &self.can)?;
+        program::check_open_files(job, &self.can)?;
         let file = program::file(job)?;
         if file.as_os_str().as_bytes().contains(&b'=') {
             bail!(

@@ -1,5 +1,13 @@
+use super::path_error;
+use anyhow::{Result, bail};
+use faultline_kernel::HostRoot;
+use rustix::fs::{major, minor};
 use serde::Serialize;
-use std::{fmt, path::PathBuf};
+use std::{
+    fmt,
+    os::unix::fs::{FileTypeExt, MetadataExt},
+    path::{Path, PathBuf},
+};
 
 /// `None`: no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -63,10 +71,8 @@ impl Limits {
             ("memory_max", self.memory_max, actual.memory_max),
             ("memory_high", self.memory_high, actual.memory_high),
             ("swap_max", self.swap_max, actual.swap_max),
-        ];
-        let amounts = amounts.map(|(name, requested, effective)| {
-            difference(name, requested.map(in_pages), effective)
-        });
+        ]
+        .map(|(name, requested, effective)| difference(name, requested.map(in_pages), effective));
         let cpus = difference("cpus", self.cpus.as_ref(), actual.cpus.as_ref());
         amounts
             .into_iter()
@@ -109,7 +115,7 @@ fn io_differences(requested: &[IoLimit], effective: &[IoLimit]) -> Vec<String> {
         .filter(|limit| !requested.iter().any(|other| other.device == limit.device));
     for limit in requested.iter().chain(unrequested) {
         let pairs = of(requested, limit).into_iter().zip(of(effective, limit));
-        for (name, (requested, effective)) in NAMES.into_iter().zip(pairs) {
+        for (name, (requested, effective)) in IO_LIMIT_NAMES.into_iter().zip(pairs) {
             all.extend(difference(
                 &format!("{name} of {}", limit.device.display()),
                 requested,
@@ -120,7 +126,7 @@ fn io_differences(requested: &[IoLimit], effective: &[IoLimit]) -> Vec<String> {
     all
 }
 
-const NAMES: [&str; 4] = [
+const IO_LIMIT_NAMES: [&str; 4] = [
     "read_bytes",
     "write_bytes",
     "read_operations",
@@ -134,14 +140,13 @@ impl CpuSet {
         for part in text.trim().split(',') {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let number = |text: &str| {
-                let number = text
-                    .trim()
+                text.trim()
                     .parse::<u32>()
                     .ok()
-                    .filter(|number| *number < 8192);
-                number.ok_or_else(|| {
-                    format!("{part:?} is no CPU: write numbers and ranges, as in 0-3,8")
-                })
+                    .filter(|number| *number < 8192)
+                    .ok_or_else(|| {
+                        format!("{part:?} is no CPU: write numbers and ranges, as in 0-3,8")
+                    })
             };
             let (first, last) = (number(first)?, number(last)?);
             if first > last {
@@ -175,13 +180,50 @@ impl From<CpuSet> for String {
 
 impl fmt::Display for CpuSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let runs = self.0.chunk_by(|a, b| a + 1 == *b);
-        let ranges = runs.filter_map(|run| match (run.first()?, run.last()?) {
-            (first, last) if first == last => Some(first.to_string()),
-            (first, last) => Some(format!("{first}-{last}")),
+        let ranges = self.0.chunk_by(|a, b| a + 1 == *b).filter_map(|run| {
+            match (run.first()?, run.last()?) {
+                (first, last) if first == last => Some(first.to_string()),
+                (first, last) => Some(format!("{first}-{last}")),
+            }
         });
         f.write_str(&ranges.collect::<Vec<_>>().join(","))
     }
+}
+
+/// The whole disk behind `path`, as `MAJOR:MINOR`, because the kernel limits disks. A partition
+/// gives its disk. Fails if the file system does not report its disk.
+pub fn disk_number(sysfs: &Path, path: &Path) -> Result<String> {
+    let meta = path.metadata().map_err(path_error(path))?;
+    let number = if meta.file_type().is_block_device() {
+        meta.rdev()
+    } else {
+        meta.dev()
+    };
+    let number = format!("{}:{}", major(number), minor(number));
+    let Ok(folder) = sysfs.join("dev/block").join(&number).canonicalize() else {
+        bail!(
+            "{}: its file system does not say which disk it is on: name the disk, as in /dev/nvme0n1",
+            path.display()
+        );
+    };
+    if !folder.join("partition").exists() {
+        return Ok(number);
+    }
+    let disk_number_file = folder.parent().unwrap_or(&folder).join("dev");
+    Ok(std::fs::read_to_string(&disk_number_file)
+        .map_err(path_error(&disk_number_file))?
+        .trim()
+        .to_owned())
+}
+
+/// The disk's canonical node, to compare two paths.
+pub fn device_node(path: &Path) -> Result<PathBuf> {
+    let number = disk_number(&HostRoot::default().sysfs, path)?;
+    Ok(Path::new("/dev/block").join(number))
+}
+
+pub fn device_path(major: u32, minor: u32) -> PathBuf {
+    PathBuf::from(format!("/dev/block/{major}:{minor}"))
 }
 
 #[cfg(test)]
@@ -250,5 +292,29 @@ mod tests {
         for bad in ["", "a", "1-", "3-1", "9000", "-1"] {
             assert!(CpuSet::parse(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn an_io_limit_resolves_a_partition_to_its_disk_or_is_refused() {
+        let sysfs = tempfile::tempdir().unwrap();
+        let file = sysfs.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let without_disk = disk_number(sysfs.path(), &file).unwrap_err().to_string();
+        assert!(without_disk.contains("name the disk"), "{without_disk}");
+        let missing = disk_number(sysfs.path(), Path::new("/nonexistent")).unwrap_err();
+        let cause = missing.root_cause().downcast_ref::<std::io::Error>();
+        assert!(cause.is_some(), "{missing}");
+
+        let number = file.metadata().unwrap().dev();
+        let number = format!("{}:{}", major(number), minor(number));
+        let partition = sysfs.path().join("devices/sda/sda1");
+        std::fs::create_dir_all(&partition).unwrap();
+        std::fs::create_dir_all(sysfs.path().join("dev/block")).unwrap();
+        std::os::unix::fs::symlink(&partition, sysfs.path().join("dev/block").join(&number))
+            .unwrap();
+        assert_eq!(disk_number(sysfs.path(), &file).unwrap(), number);
+        std::fs::write(partition.join("partition"), "1\n").unwrap();
+        std::fs::write(sysfs.path().join("devices/sda/dev"), "8:0\n").unwrap();
+        assert_eq!(disk_number(sysfs.path(), &file).unwrap(), "8:0");
     }
 }

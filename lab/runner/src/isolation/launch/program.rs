@@ -1,10 +1,22 @@
-use super::{Job, at};
+use super::{Abilities, Job, path_error, wait};
 use anyhow::{Result, anyhow, bail};
+use faultline_kernel::HostRoot;
+use rustix::{
+    fs::{CWD, Mode, OFlags, fcntl_setfl, mkfifoat},
+    io::Errno,
+    process::{Resource, getrlimit},
+};
 use std::{
     env,
     ffi::OsStr,
-    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
+    fs::{self, File, OpenOptions},
+    io::Write,
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{OpenOptionsExt, PermissionsExt},
+    },
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 /// The executable: absolute, or the first match in the job's `PATH` (this program's own `PATH` if
@@ -18,7 +30,7 @@ pub fn file(job: &Job) -> Result<PathBuf> {
         return if is_program(path) {
             Ok(path.to_owned())
         } else {
-            Err(missing(name))
+            Err(missing_program(name))
         };
     }
     if name.as_bytes().contains(&b'/') {
@@ -31,7 +43,7 @@ pub fn file(job: &Job) -> Result<PathBuf> {
         .map(|(_, value)| value.clone())
         .or_else(|| env::var_os("PATH"))
         .unwrap_or_default();
-    in_path(Some(&folders), name).ok_or_else(|| missing(name))
+    in_path(Some(&folders), name).ok_or_else(|| missing_program(name))
 }
 
 pub fn in_path(path: Option<&OsStr>, name: &OsStr) -> Option<PathBuf> {
@@ -45,7 +57,7 @@ fn is_program(file: &Path) -> bool {
         .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-fn missing(name: &OsStr) -> anyhow::Error {
+fn missing_program(name: &OsStr) -> anyhow::Error {
     anyhow!("{}: there is no such program", Path::new(name).display())
 }
 
@@ -64,9 +76,8 @@ impl User {
 
     fn find(etc: &Path, name: &str) -> Result<User> {
         let path = etc.join("passwd");
-        let bytes = std::fs::read(&path).map_err(at(&path))?;
-        let text = String::from_utf8_lossy(&bytes);
-        let found = text.lines().find_map(|line| {
+        let bytes = std::fs::read(&path).map_err(path_error(&path))?;
+        let found = String::from_utf8_lossy(&bytes).lines().find_map(|line| {
             let mut fields = line.split(':');
             let numbers = (fields.next() == Some(name)).then(|| (fields.nth(1), fields.next()))?;
             Some(User {
@@ -78,9 +89,110 @@ impl User {
     }
 }
 
+const SYS_RESOURCE: u32 = 24;
+
+/// Most open files that this program can set; `None` if unknown.
+pub fn max_open_files(host: &HostRoot) -> Option<u64> {
+    let system_max_open_files = system_max_open_files(host)?;
+    let current = fs::read_to_string(host.procfs.join("self/status"))
+        .ok()?
+        .lines()
+        .find_map(|line| u64::from_str_radix(line.strip_prefix("CapEff:")?.trim(), 16).ok())?;
+    let own = getrlimit(Resource::Nofile)
+        .maximum
+        .filter(|_| current >> SYS_RESOURCE & 1 == 0);
+    Some(own.map_or(system_max_open_files, |own| own.min(system_max_open_files)))
+}
+
+/// The kernel's maximum for any process: `fs.nr_open`.
+pub fn system_max_open_files(host: &HostRoot) -> Option<u64> {
+    fs::read_to_string(host.procfs.join("sys/fs/nr_open"))
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
+}
+
+pub fn check_open_files(job: &Job, can: &Abilities) -> Result<()> {
+    match (job.open_files, can.open_files) {
+        (Some(requested), Some(most)) if requested > most => bail!(
+            "{requested} open files: at most {most} can be given here (the hard limit of this program, `ulimit -Hn`, without \
+             CAP_SYS_RESOURCE; in any case fs.nr_open)"
+        ),
+        _ => Ok(()),
+    }
+}
+
+const GATE_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Dropping it removes the FIFO; a program that still waits then waits forever.
+#[derive(Debug)]
+pub struct Gate(PathBuf);
+
+impl Gate {
+    /// Only `user`, or this program's user, may read it. Fails if it exists.
+    pub fn make(job: &Job, user: Option<User>) -> Result<Option<Gate>> {
+        let Some(path) = job.gate.as_deref() else {
+            return Ok(None);
+        };
+        mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR).map_err(path_error(path))?;
+        let gate = Gate(path.to_owned());
+        if let Some(User { uid, gid }) = user {
+            std::os::unix::fs::chown(path, Some(uid), Some(gid)).map_err(path_error(path))?;
+        }
+        Ok(Some(gate))
+    }
+
+    /// Waits for the program called `name` and writes `word`. While nobody waits at the gate, `check`
+    /// fails if the program has ended.
+    pub fn release(
+        &self,
+        name: &str,
+        word: &[u8],
+        mut check: impl FnMut() -> Result<()>,
+    ) -> Result<()> {
+        let opened = wait(GATE_TIMEOUT, || {
+            let file = self.open()?;
+            if file.is_none() {
+                check()?;
+            }
+            Ok(file)
+        })?;
+        match opened {
+            Some(mut file) => file.write_all(word).map_err(path_error(&self.0)),
+            None => bail!("{name} does not come to its gate {}", self.0.display()),
+        }
+    }
+
+    /// Opens it for writing; `None` if nobody waits at it.
+    fn open(&self) -> Result<Option<File>> {
+        let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed();
+        match OpenOptions::new()
+            .write(true)
+            .custom_flags(flags)
+            .open(&self.0)
+        {
+            Ok(file) => {
+                // Blocking, because the data may exceed the pipe's capacity.
+                fcntl_setfl(&file, OFlags::empty()).map_err(path_error(&self.0))?;
+                Ok(Some(file))
+            }
+            Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => Ok(None),
+            Err(error) => Err(path_error(&self.0)(error)),
+        }
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     proptest::proptest! {
         #[test]
@@ -116,5 +228,33 @@ mod tests {
         for nobody in ["so", "bad", "", "x"] {
             assert!(User::find(etc.path(), nobody).is_err(), "{nobody:?}");
         }
+    }
+
+    #[test]
+    fn without_the_capability_the_own_descriptor_limit_is_the_maximum() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = HostRoot::below(folder.path());
+        assert_eq!(max_open_files(&host), None);
+        for folder in ["self", "sys/fs"] {
+            fs::create_dir_all(host.procfs.join(folder)).unwrap();
+        }
+        let own = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+        let with = |capabilities: &str, system_max_open_files: u64| {
+            fs::write(
+                host.procfs.join("self/status"),
+                format!("Name:\tx\nCapEff:\t{capabilities}\n"),
+            )
+            .unwrap();
+            fs::write(
+                host.procfs.join("sys/fs/nr_open"),
+                format!("{system_max_open_files}\n"),
+            )
+            .unwrap();
+            max_open_files(&host)
+        };
+        assert_eq!(with("0000000001000000", 1 << 40), Some(1 << 40));
+        assert_eq!(with("00000000feffffff", 1 << 40), Some(own.min(1 << 40)));
+        assert_eq!(with("00000000feffffff", 5), Some(5));
+        assert_eq!(with("", 5), None);
     }
 }

@@ -71,15 +71,18 @@ impl Log {
     /// panic. Empty without either.
     pub fn last_warning(&self) -> String {
         let text = self.text(self.length().saturating_sub(TAIL_BYTES));
-        let warning = text.lines().rev().find_map(warning);
-        warning.map(str::to_owned).unwrap_or_else(|| {
-            let is_log = |line: &&str| LEVELS.iter().any(|level| line.contains(level));
-            let plain: Vec<&str> = text
-                .lines()
-                .filter(|line| !line.trim().is_empty() && !is_log(line))
-                .collect();
-            plain[plain.len().saturating_sub(MAX_PLAIN_LINES)..].join("; ")
-        })
+        text.lines()
+            .rev()
+            .find_map(warning)
+            .map(str::to_owned)
+            .unwrap_or_else(|| {
+                let is_log = |line: &&str| LEVELS.iter().any(|level| line.contains(level));
+                let plain: Vec<&str> = text
+                    .lines()
+                    .filter(|line| !line.trim().is_empty() && !is_log(line))
+                    .collect();
+                plain[plain.len().saturating_sub(MAX_PLAIN_LINES)..].join("; ")
+            })
     }
 
     fn length(&self) -> u64 {

@@ -1,5 +1,5 @@
 use super::group::{self, Group};
-use crate::isolation::launch::{End, Evidence, Job, Launched, Limits, at, gate::Gate};
+use crate::isolation::launch::{End, Evidence, Job, Launched, Limits, path_error, program::Gate};
 use anyhow::{Result, anyhow, bail};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use std::{
@@ -65,7 +65,7 @@ impl Child {
         command.current_dir(job.folder.as_deref().unwrap_or(Path::new("/")));
         command
             .stdin(Stdio::piped())
-            .stderr(output.try_clone().map_err(at(&job.output))?)
+            .stderr(output.try_clone().map_err(path_error(&job.output))?)
             .stdout(output);
         // Terminal signals go only to this program.
         command.process_group(0);
@@ -99,8 +99,9 @@ impl Child {
             prlimit(Some(pid), Resource::Nofile, limit)
                 .map_err(|error| words(&format!("{most} open files: {error}")))?;
         }
-        let word = stdin.map(|mut stdin| stdin.write_all(RELEASE_WORD));
-        word.unwrap_or(Ok(()))
+        stdin
+            .map(|mut stdin| stdin.write_all(RELEASE_WORD))
+            .unwrap_or(Ok(()))
             .map_err(|error| words(&format!("it was ended while it was being started: {error}")))
     }
 

@@ -1,8 +1,11 @@
-use super::{controllers, parent::Cgroups, v1, v2};
+use super::{
+    parent::{Cgroups, enable_controllers},
+    v1,
+};
 use crate::isolation::launch::{
-    Evidence, GroupName, IoLimit, Limits, NAME_PREFIX, at,
+    Evidence, GroupName, IoLimit, Limits, NAME_PREFIX,
     cgroup::{folders, is_gone, processes, signal, write},
-    unified, wait,
+    path_error, v2, wait,
 };
 use anyhow::{Result, anyhow, bail};
 use rustix::process::Signal;
@@ -39,7 +42,7 @@ impl Group {
                 stalls: None,
             },
             Cgroups::V2(parent) => {
-                controllers::enable(&parent.folder, limits)?;
+                enable_controllers(&parent.folder, limits)?;
                 Cgroups::V2(parent.below(&name))
             }
         };
@@ -51,7 +54,7 @@ impl Group {
         };
         let mut made = Vec::new();
         for folder in group.folders() {
-            if let Err(error) = make_folder(folder) {
+            if let Err(error) = make_folder(&folder) {
                 for folder in made {
                     let _ = fs::remove_dir(folder);
                 }
@@ -80,7 +83,7 @@ impl Group {
     pub fn set_memory_limit(&self, memory: Option<u64>) -> Result<Option<u64>> {
         match &self.cgroups {
             Cgroups::V1 { folders, .. } => v1::set_memory_limit(&folders.memory, memory),
-            Cgroups::V2(own) => v2::set_memory_limit(&own.folder, memory),
+            Cgroups::V2(own) => v2::set_memory_high(&own.folder, memory),
         }
     }
 
@@ -90,7 +93,7 @@ impl Group {
             Cgroups::V2(own) => {
                 let requested: Vec<IoLimit> =
                     self.io.iter().map(|(_, limit)| limit.clone()).collect();
-                v2::limits(&own.folder, &own.top, &requested)
+                v2::effective_limits(&own.folder, &own.top, &requested)
             }
         }
     }
@@ -101,7 +104,7 @@ impl Group {
                 let stalls = stalls.as_ref().map(|stalls| stalls.folder.as_path());
                 v1::evidence(&folders.memory, stalls)
             }
-            Cgroups::V2(own) => unified::evidence(&own.folder),
+            Cgroups::V2(own) => v2::evidence(&own.folder),
         }
     }
 
@@ -115,17 +118,14 @@ impl Group {
                 }
                 folders.all()
             }
-            Cgroups::V2(own) => vec![own.folder.as_path()],
+            Cgroups::V2(own) => vec![own.folder.clone()],
         };
-        folders.into_iter().try_for_each(enter)
+        folders.iter().try_for_each(|folder| enter(folder))
     }
 
-    pub fn folders(&self) -> Vec<&Path> {
-        let (mut folders, unified) = match &self.cgroups {
-            Cgroups::V1 { folders, stalls } => (folders.all(), stalls.as_ref()),
-            Cgroups::V2(own) => (Vec::new(), Some(own)),
-        };
-        folders.extend(unified.map(|unified| unified.folder.as_path()));
+    pub fn folders(&self) -> Vec<PathBuf> {
+        let (mut folders, unified) = self.cgroups.folders();
+        folders.extend(unified.map(|unified| unified.folder.clone()));
         folders
     }
 
@@ -152,19 +152,19 @@ impl Drop for Group {
 pub fn find_by_scope(parents: &Cgroups, scope: &str) -> Result<BTreeMap<String, Vec<PathBuf>>> {
     let prefix = format!("{NAME_PREFIX}.{scope}.");
     let mut found: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
-    let (controllers, unified) = match parents {
-        Cgroups::V1 { folders, stalls } => (folders.all(), stalls.as_ref()),
-        Cgroups::V2(parent) => (Vec::new(), Some(parent)),
-    };
+    let (controllers, unified) = parents.folders();
     for root in controllers {
-        for folder in folders(root)? {
+        for folder in folders(&root)? {
             if let Some(name) = name_with_prefix(&folder, &prefix) {
                 found.entry(name).or_default().push(folder);
             }
         }
     }
-    let roots = unified.map(|unified| [unified.top.clone(), unified.folder.clone()]);
-    let mut unvisited: Vec<PathBuf> = roots.into_iter().flatten().collect();
+    let mut unvisited: Vec<PathBuf> = unified
+        .map(|unified| [unified.top.clone(), unified.folder.clone()])
+        .into_iter()
+        .flatten()
+        .collect();
     let mut seen = BTreeSet::new();
     while let Some(folder) = unvisited.pop() {
         if !seen.insert(folder.clone()) {
@@ -189,7 +189,7 @@ fn name_with_prefix(folder: &Path, prefix: &str) -> Option<String> {
 pub fn lift_memory_limits(folders: &[PathBuf]) {
     for folder in folders {
         // Opening a missing file fails, because nothing can be created in a cgroup.
-        let _ = v2::set_memory_limit(folder, None);
+        let _ = v2::set_memory_high(folder, None);
         if v1::waits_when_full(folder) {
             let _ = v1::set_memory_limit(folder, None);
         }
@@ -197,58 +197,57 @@ pub fn lift_memory_limits(folders: &[PathBuf]) {
 }
 
 /// Sends SIGTERM once to each process: in version 1 a process is in a folder of every controller.
-pub fn terminate(folders: &[impl AsRef<Path>]) -> Result<()> {
+pub fn terminate(folders: &[PathBuf]) -> Result<()> {
     let mut requested = BTreeSet::new();
     for folder in folders {
-        requested.extend(signal(folder.as_ref(), Signal::TERM, &requested)?);
+        requested.extend(signal(folder, Signal::TERM, &requested)?);
     }
     Ok(())
 }
 
-pub fn is_empty(folders: &[impl AsRef<Path>]) -> Result<bool> {
+pub fn is_empty(folders: &[PathBuf]) -> Result<bool> {
     for folder in folders {
-        if !processes(folder.as_ref())?.is_empty() {
+        if !processes(folder)?.is_empty() {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-fn all_processes(folders: &[impl AsRef<Path>]) -> Result<BTreeSet<i32>> {
+fn all_processes(folders: &[PathBuf]) -> Result<BTreeSet<i32>> {
     let mut all = BTreeSet::new();
     for folder in folders {
-        all.extend(processes(folder.as_ref())?);
+        all.extend(processes(folder)?);
     }
     Ok(all)
 }
 
-pub fn kill(name: &str, folders: &[impl AsRef<Path>]) -> Result<()> {
+pub fn kill(name: &str, folders: &[PathBuf]) -> Result<()> {
     let emptied = wait(KILL_TIMEOUT, || {
         for folder in folders {
-            kill_all(folder.as_ref())?;
+            kill_all(folder)?;
         }
         Ok(is_empty(folders).unwrap_or(false).then_some(()))
     })?;
     if emptied.is_some() {
         return Ok(());
     }
-    let survivors = all_processes(folders)?;
-    let survivors: Vec<String> = survivors.iter().map(i32::to_string).collect();
+    let survivors: Vec<String> = all_processes(folders)?.iter().map(i32::to_string).collect();
     bail!(
         "{name}: these processes do not end: {}",
         survivors.join(", ")
     )
 }
 
-pub fn remove(folders: &[impl AsRef<Path>]) -> Result<()> {
-    { folders.iter() }.try_for_each(|folder| remove_folder(folder.as_ref()))
+pub fn remove(folders: &[PathBuf]) -> Result<()> {
+    folders.iter().try_for_each(|folder| remove_folder(folder))
 }
 
 fn make_folder(folder: &Path) -> Result<()> {
     fs::create_dir(folder).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => anyhow!("{}: a group of this name is there already, from a run that is going on or was killed: stop that one first",
             folder.display()),
-        _ => at(folder)(error),
+        _ => path_error(folder)(error),
     })
 }
 
@@ -264,11 +263,11 @@ fn kill_all(folder: &Path) -> Result<()> {
 /// moment.
 fn remove_folder(folder: &Path) -> Result<()> {
     remove(&folders(folder)?)?;
-    let removed = wait(KILL_TIMEOUT, || match fs::remove_dir(folder) {
+    wait(KILL_TIMEOUT, || match fs::remove_dir(folder) {
         Ok(()) => Ok(Some(())),
         Err(error) if is_gone(&error) => Ok(Some(())),
         Err(error) if error.kind() == ErrorKind::ResourceBusy => Ok(None),
-        Err(error) => Err(at(folder)(error)),
-    })?;
-    removed.ok_or_else(|| at(folder)(std::io::Error::from(ErrorKind::ResourceBusy)))
+        Err(error) => Err(path_error(folder)(error)),
+    })?
+    .ok_or_else(|| path_error(folder)(std::io::Error::from(ErrorKind::ResourceBusy)))
 }

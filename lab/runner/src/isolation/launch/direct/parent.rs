@@ -1,17 +1,21 @@
-use super::{
-    CgroupRoots,
-    controllers::{self, SELF_LEAF},
-    v1,
-};
+use super::{CgroupRoots, v1};
 use crate::isolation::launch::{
-    Abilities,
-    cgroup::{has_word, read},
-    files,
+    Abilities, Limits,
+    cgroup::{folders, has_word, read, write},
+    path_error,
+    program::max_open_files,
 };
 use anyhow::{Result, anyhow, bail};
 use faultline_kernel::{HostRoot, ReadError, locate, parse::mountinfo};
-use rustix::fs::{Access, access};
-use std::path::{Path, PathBuf};
+use rustix::{
+    fs::{Access, access},
+    io::Errno,
+};
+use std::{
+    fs,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
 
 /// The parents of groups, or the cgroups of one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,8 +53,8 @@ impl Cgroups {
         let host = &roots.host;
         let mounts = host.read_proc("self/mountinfo", mountinfo::parse)?;
         let v1 = |controller: &str| {
-            let mut mounts = mounts.iter();
             let mount = mounts
+                .iter()
                 .find(|mount| mount.fs_type == "cgroup" && mount.has_super_option(controller))?;
             Some(mount.mount_point.clone())
         };
@@ -83,12 +87,20 @@ impl Cgroups {
             );
         }
         check_writable(&folder)?;
-        controllers::check(&folder)?;
+        check_controllers(&folder)?;
         Ok(Cgroups::V2(Unified { folder, ..own }))
     }
 
+    /// Those with controllers of version 1, and the one of version 2.
+    pub fn folders(&self) -> (Vec<PathBuf>, Option<&Unified>) {
+        match self {
+            Cgroups::V1 { folders, stalls } => (folders.all(), stalls.as_ref()),
+            Cgroups::V2(unified) => (Vec::new(), Some(unified)),
+        }
+    }
+
     pub fn abilities(&self, host: &HostRoot) -> Abilities {
-        let open_files = files::most(host);
+        let open_files = max_open_files(host);
         match self {
             Cgroups::V1 { folders, stalls } => Abilities {
                 memory_max: true,
@@ -145,4 +157,87 @@ fn group_parent_folder(own: &Path) -> PathBuf {
         (Some(name), Some(parent)) if name == SELF_LEAF => parent.to_owned(),
         _ => own.to_owned(),
     }
+}
+
+/// The leaf that this program moves into, so that its cgroup has no processes.
+const SELF_LEAF: &str = "faultline.own";
+
+const SUBTREE_CONTROL: &str = "cgroup.subtree_control";
+
+/// Enables controllers for groups in a cgroup of version 2. It cannot pass them on while it has
+/// processes itself.
+pub fn enable_controllers(delegated: &Path, limits: &Limits) -> Result<()> {
+    let wanted = [
+        ("memory", true),
+        ("cpuset", limits.cpus.is_some()),
+        ("io", !limits.io.is_empty()),
+    ];
+    let missing: Vec<String> = wanted
+        .iter()
+        .filter(|(name, wanted)| *wanted && !has_word(delegated, SUBTREE_CONTROL, name))
+        .map(|(name, _)| format!("+{name}"))
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let (path, text) = (delegated.join(SUBTREE_CONTROL), missing.join(" "));
+    match fs::write(&path, &text) {
+        // EBUSY: the cgroup has processes itself.
+        Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
+            move_processes(delegated)?;
+            write(delegated, SUBTREE_CONTROL, text)
+        }
+        done => done.map_err(path_error(&path)),
+    }
+}
+
+/// Whether groups below can have limits, now or after this program has moved.
+fn check_controllers(folder: &Path) -> Result<()> {
+    // The root cgroup has no `cgroup.type`, and may have processes.
+    if has_word(folder, SUBTREE_CONTROL, "memory") || !folder.join("cgroup.type").exists() {
+        return Ok(());
+    }
+    check_no_other_processes(folder)
+}
+
+fn check_no_other_processes(folder: &Path) -> Result<()> {
+    let own_pid = std::process::id().to_string();
+    if read(folder, "cgroup.procs")?
+        .lines()
+        .all(|line| line == own_pid)
+    {
+        return Ok(());
+    }
+    bail!(
+        "{}: other processes are in this cgroup, so it cannot have groups with limits: start the program alone in a unit \
+         with Delegate=yes (systemd-run --scope -p Delegate=yes ...)",
+        folder.display()
+    )
+}
+
+fn move_processes(folder: &Path) -> Result<()> {
+    check_no_other_processes(folder)?;
+    let leaf = folder.join(SELF_LEAF);
+    match fs::create_dir(&leaf) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            return Err(path_error(&leaf)(error));
+        }
+        _ => {}
+    }
+    write(&leaf, "cgroup.procs", std::process::id())
+}
+
+/// Moves this program back once no groups are left.
+pub fn return_from_leaf(delegated: &Path) -> Result<()> {
+    let leaf = delegated.join(SELF_LEAF);
+    if folders(delegated)? != [leaf.clone()] {
+        return Ok(());
+    }
+    let text: Vec<String> = read(delegated, SUBTREE_CONTROL)?
+        .split_whitespace()
+        .map(|name| format!("-{name}"))
+        .collect();
+    write(delegated, SUBTREE_CONTROL, text.join(" "))?;
+    write(delegated, "cgroup.procs", std::process::id())?;
+    fs::remove_dir(&leaf).map_err(path_error(&leaf))
 }

@@ -1,5 +1,5 @@
 use super::{group::Group, parent::Unified, *};
-use crate::isolation::{Evidence, GroupName};
+use crate::isolation::{Evidence, GroupName, launch::v2};
 use std::{fs, path::Path};
 
 /// A host with these files below `proc` and `sys/fs/cgroup`.
@@ -167,7 +167,7 @@ fn a_stricter_parent_limit_is_the_effective_one() {
         ("top/unit/group/cpuset.cpus.effective", "0-1\n"),
     ]);
     let top = folder.path().join("top");
-    let limits = v2::limits(&top.join("unit/group"), &top, &[]).unwrap();
+    let limits = v2::effective_limits(&top.join("unit/group"), &top, &[]).unwrap();
     assert_eq!(
         (limits.memory_max, limits.memory_high, limits.swap_max),
         (Some(1000), Some(500), Some(0))
@@ -251,8 +251,9 @@ fn a_v1_group_works_without_unavailable_pressure_files() {
         };
         Group::make(&parents, &name, &Limits::default(), Vec::new()).unwrap()
     };
-    let entered =
-        |run: &str| at(&format!("memory/faultline.x.{run}.validator/cgroup.procs")).exists();
+    let entered = |run: &str| {
+        at(&format!("memory/faultline.x.{run}.validator/cgroup.procs")).exists()
+    };
     // A number that no process has.
     make("missing", "r001_a1").enter(0).unwrap();
     assert!(entered("r001_a1"));

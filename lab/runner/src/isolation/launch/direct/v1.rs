@@ -1,8 +1,8 @@
 use crate::isolation::launch::{
-    Evidence, IoLimit, Limits, at,
+    Evidence, IoLimit, Limits,
     cgroup::{read, value, write},
     limits::in_pages,
-    unified,
+    path_error, v2,
 };
 use anyhow::{Result, bail};
 use faultline_kernel::parse::{
@@ -34,11 +34,11 @@ impl Folders {
         }
     }
 
-    pub fn all(&self) -> Vec<&Path> {
-        let optional = self.cpuset.iter().chain(&self.blkio);
+    pub fn all(&self) -> Vec<PathBuf> {
         std::iter::once(&self.memory)
-            .chain(optional)
-            .map(PathBuf::as_path)
+            .chain(&self.cpuset)
+            .chain(&self.blkio)
+            .cloned()
             .collect()
     }
 }
@@ -90,14 +90,16 @@ pub fn set_memory_limit(memory: &Path, bytes: Option<u64>) -> Result<Option<u64>
     match fs::write(&path, text) {
         // The memory could not be reclaimed: the previous limit stays.
         Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {}
-        written => written.map_err(at(&path))?,
+        written => written.map_err(path_error(&path))?,
     }
     bytes_of(&path, &read(memory, MEMORY_LIMIT)?)
 }
 
 pub fn waits_when_full(memory: &Path) -> bool {
-    let text = fs::read_to_string(memory.join(OOM_CONTROL)).unwrap_or_default();
-    text.lines().any(|line| line.trim() == "oom_kill_disable 1")
+    fs::read_to_string(memory.join(OOM_CONTROL))
+        .unwrap_or_default()
+        .lines()
+        .any(|line| line.trim() == "oom_kill_disable 1")
 }
 
 const THROTTLES: [&str; 4] = [
@@ -122,7 +124,7 @@ pub fn limits(folders: &Folders, requested: &[(String, IoLimit)]) -> Result<Limi
     let cpus = folders
         .cpuset
         .as_ref()
-        .map(|folder| unified::cpu_set(folder, "cpuset.effective_cpus"))
+        .map(|folder| v2::cpu_set(folder, "cpuset.effective_cpus"))
         .transpose()?;
     let mut io = Vec::new();
     if let Some(folder) = &folders.blkio {
@@ -166,14 +168,15 @@ pub fn evidence(memory: &Path, stalls: Option<&Path>) -> Result<Evidence> {
     ];
     let stat = value(memory, "memory.stat", MemoryStat::parse_v1)?.unwrap_or_default();
     Ok(Evidence {
-        memory_events: { events.into_iter() }
+        memory_events: events
+            .into_iter()
             .filter_map(|(name, count)| Some((name.to_owned(), count?)))
             .collect(),
         memory_peak: value(memory, "memory.max_usage_in_bytes", number)?,
         memory_current: value(memory, "memory.usage_in_bytes", number)?,
         file: stat.file,
         anon: stat.anon,
-        pressure: stalls.map_or_else(|| Ok(BTreeMap::new()), unified::stalls)?,
+        pressure: stalls.map_or_else(|| Ok(BTreeMap::new()), v2::stalls)?,
         ..Evidence::default()
     })
 }

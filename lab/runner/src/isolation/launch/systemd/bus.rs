@@ -1,5 +1,6 @@
 use crate::isolation::launch::{End, wait};
 use anyhow::{Result, anyhow};
+use rustix::process::Signal;
 use std::{collections::HashMap, time::Duration};
 use zbus::{OwnedObjectPath, OwnedVariant, Variant, proxy::CacheProperties};
 
@@ -101,8 +102,9 @@ impl Bus {
 
     /// systemd's own variables, which every service inherits.
     pub fn environment(&self) -> Result<Vec<String>> {
-        let variables = self.call("systemd", async |manager| manager.environment().await)?;
-        Ok(variables.unwrap_or_default())
+        Ok(self
+            .call("systemd", async |manager| manager.environment().await)?
+            .unwrap_or_default())
     }
 
     pub fn version(&self) -> Result<Option<u32>> {
@@ -140,10 +142,10 @@ impl Bus {
         .map(drop)
     }
 
-    /// `who` is `main` or `all`. A missing process is no error.
-    pub fn kill(&self, unit: &str, who: &str, signal: i32) -> Result<()> {
+    /// Signals all processes of the unit. A missing process is no error.
+    pub fn kill(&self, unit: &str, signal: Signal) -> Result<()> {
         self.call(unit, async |manager| {
-            manager.kill_unit(unit, who, signal).await
+            manager.kill_unit(unit, "all", signal.as_raw()).await
         })
         .map(drop)
     }
@@ -168,11 +170,14 @@ impl Bus {
             "deactivating",
             "failed",
         ];
-        let listed = self.call(pattern, async |manager| {
-            manager.list_units_by_patterns(&states, &[pattern]).await
-        })?;
-        let listed = listed.into_iter().flatten();
-        let mut names: Vec<String> = listed.map(|(name, ..)| name).collect();
+        let mut names: Vec<String> = self
+            .call(pattern, async |manager| {
+                manager.list_units_by_patterns(&states, &[pattern]).await
+            })?
+            .into_iter()
+            .flatten()
+            .map(|(name, ..)| name)
+            .collect();
         names.sort();
         Ok(names)
     }
@@ -180,8 +185,11 @@ impl Bus {
     pub fn unit(&self, unit: &str) -> Result<Option<Unit>> {
         self.call(unit, async |manager| {
             let path = manager.get_unit(unit).await?;
-            let values = ValuesProxy::new(manager.inner().connection(), path).await?;
-            values.get_all("").await.map(Unit)
+            ValuesProxy::new(manager.inner().connection(), path)
+                .await?
+                .get_all("")
+                .await
+                .map(Unit)
         })
     }
 
@@ -216,8 +224,8 @@ impl Unit {
     }
 
     pub fn is_settled(&self) -> bool {
-        let job = self.get::<(u32, OwnedObjectPath)>("Job");
-        job.is_none_or(|(id, _)| id == 0)
+        self.get::<(u32, OwnedObjectPath)>("Job")
+            .is_none_or(|(id, _)| id == 0)
     }
 
     /// Whether the service's program was executed. A short-lived one may never have been active.
@@ -268,8 +276,8 @@ impl Unit {
 
 /// The leading number of a version such as `252.30-1~deb12u2` or `v256`.
 fn version(text: &str) -> Option<u32> {
-    let text = text.trim_start_matches('v');
-    text.split(|letter: char| !letter.is_ascii_digit())
+    text.trim_start_matches('v')
+        .split(|letter: char| !letter.is_ascii_digit())
         .next()?
         .parse()
         .ok()

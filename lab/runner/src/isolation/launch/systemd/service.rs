@@ -1,13 +1,16 @@
 use super::{
-    KILL, UNIT_TIMEOUT,
+    UNIT_TIMEOUT,
     bus::{Bus, Properties, Unit},
-    properties::property,
+    property,
 };
 use crate::isolation::launch::{
-    End, Evidence, IoLimit, Job, Launched, Limits, gate::Gate, limits::in_pages, program::User,
-    unified, wait,
+    End, Evidence, IoLimit, Job, Launched, Limits,
+    limits::in_pages,
+    program::{Gate, User},
+    v2, wait,
 };
 use anyhow::{Result, anyhow, bail};
+use rustix::process::Signal;
 use std::{
     path::{Component, Path, PathBuf},
     time::Duration,
@@ -54,8 +57,10 @@ impl Service {
     fn slice_folder(&self) -> Result<PathBuf> {
         let slice = &self.slice;
         let unit = self.wait_until_settled(slice)?;
-        let path = unit.cgroup().filter(|_| !unit.is_down());
-        let path = path.ok_or_else(|| anyhow!("{slice}: systemd has not made its cgroup"))?;
+        let path = unit
+            .cgroup()
+            .filter(|_| !unit.is_down())
+            .ok_or_else(|| anyhow!("{slice}: systemd has not made its cgroup"))?;
         cgroup_folder(&self.root, path)
             .ok_or_else(|| anyhow!("{slice}: {path:?} is no folder of a cgroup"))
     }
@@ -76,10 +81,10 @@ impl Service {
     }
 
     fn wait_until_settled(&self, name: &str) -> Result<Unit> {
-        let unit = wait(UNIT_TIMEOUT, || {
+        wait(UNIT_TIMEOUT, || {
             Ok(self.bus.unit(name)?.filter(Unit::is_settled))
-        })?;
-        unit.ok_or_else(|| {
+        })?
+        .ok_or_else(|| {
             anyhow!(
                 "{name}: systemd has not started it in {} s",
                 UNIT_TIMEOUT.as_secs()
@@ -93,10 +98,10 @@ impl Service {
         remove(&self.bus, &self.name, &self.slice)?;
         self.bus.release(&self.name)?;
         for unit in [&self.name, &self.slice] {
-            let free = wait(UNIT_TIMEOUT, || {
+            wait(UNIT_TIMEOUT, || {
                 Ok(self.bus.unit(unit)?.is_none().then_some(()))
-            })?;
-            free.ok_or_else(|| not_removed_error(unit))?;
+            })?
+            .ok_or_else(|| not_removed_error(unit))?;
         }
         Ok(())
     }
@@ -129,9 +134,9 @@ impl Launched for Service {
     }
 
     fn limits(&self) -> Result<Limits> {
-        let mut limits = unified::limits(&self.folder, &self.requested)?;
+        let mut limits = v2::limits(&self.folder, &self.requested)?;
         if let Some(folder) = self.service_folder()? {
-            let moved = unified::memory_high(&folder)?;
+            let moved = v2::memory_high(&folder)?;
             limits.memory_high = limits.memory_high.into_iter().chain(moved).min();
         }
         Ok(limits)
@@ -150,7 +155,7 @@ impl Launched for Service {
         let folder = self.service_folder()?.ok_or_else(gone)?;
         let mut current = None;
         wait(APPLY_TIMEOUT, || {
-            current = unified::memory_high(&folder)?;
+            current = v2::memory_high(&folder)?;
             Ok((current == limit_bytes).then_some(()))
         })?;
         Ok(current)
@@ -161,12 +166,11 @@ impl Launched for Service {
     }
 
     fn is_empty(&mut self) -> Result<bool> {
-        unified::is_empty(&self.folder)
+        v2::is_empty(&self.folder)
     }
 
     fn terminate(&mut self) -> Result<()> {
-        self.bus
-            .kill(&self.name, "all", rustix::process::Signal::TERM.as_raw())
+        self.bus.kill(&self.name, Signal::TERM)
     }
 
     fn evidence(&mut self) -> Result<Evidence> {
@@ -175,7 +179,7 @@ impl Launched for Service {
         Ok(Evidence {
             end: unit.ended(),
             result,
-            ..unified::evidence(&self.folder)?
+            ..v2::evidence(&self.folder)?
         })
     }
 
@@ -240,7 +244,7 @@ fn kill_all(bus: &Bus, service: &str) -> Result<()> {
         if is_down()?.is_some() {
             return Ok(());
         }
-        bus.kill(service, "all", KILL)?;
+        bus.kill(service, Signal::KILL)?;
         wait(KILL_INTERVAL, is_down)?;
         left = left.saturating_sub(KILL_INTERVAL);
     }

@@ -1,7 +1,4 @@
-use super::{
-    super::super::{CpuSet, GroupName},
-    *,
-};
+use super::{super::CpuSet, *};
 use std::{ffi::OsString, os::unix::ffi::OsStringExt, time::Duration};
 
 fn job() -> Job {
@@ -40,7 +37,7 @@ fn a_slice_has_the_limits_that_are_set_and_no_others() {
         cpus: Some(CpuSet::parse("0,9").unwrap()),
         ..Limits::default()
     };
-    let properties = slice("a run".to_owned(), &limits).unwrap();
+    let properties = slice_properties("a run".to_owned(), &limits).unwrap();
     assert_eq!(value::<u64>(&properties, "MemoryMax"), Some(64 << 20));
     assert_eq!(value::<u64>(&properties, "MemorySwapMax"), Some(0));
     assert!(
@@ -53,7 +50,7 @@ fn a_slice_has_the_limits_that_are_set_and_no_others() {
 
 #[test]
 fn a_systemd_service_has_the_properties_of_its_job() {
-    let properties = service(
+    let properties = service_properties(
         &job(),
         "a.slice",
         Path::new("/bin/true"),
@@ -90,7 +87,8 @@ fn a_systemd_service_has_the_properties_of_its_job() {
 
 #[test]
 fn exit_type_is_omitted_for_an_older_systemd() {
-    let properties = service(&job(), "a.slice", Path::new("/bin/true"), &[], false).unwrap();
+    let properties =
+        service_properties(&job(), "a.slice", Path::new("/bin/true"), &[], false).unwrap();
     assert!(!properties.iter().any(|(name, _)| *name == "ExitType"));
 }
 
@@ -113,7 +111,7 @@ fn only_given_variables_remain_in_the_environment() {
 fn a_non_utf8_value_is_refused_with_a_message() {
     let mut job = job();
     job.command.push(OsString::from_vec(vec![0xff]));
-    let error = service(&job, "a.slice", Path::new("/bin/true"), &[], true)
+    let error = service_properties(&job, "a.slice", Path::new("/bin/true"), &[], true)
         .unwrap_err()
         .to_string();
     assert!(error.contains("UTF-8"), "{error}");

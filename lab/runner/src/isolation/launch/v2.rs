@@ -1,7 +1,8 @@
 use super::{
-    CpuSet, Evidence, IoLimit, Limits, Pressure, at,
-    cgroup::{read_optional, value},
-    device,
+    CpuSet, Evidence, IoLimit, Limits, Pressure,
+    cgroup::{read_optional, value, write},
+    limits::{device_node, device_path},
+    path_error,
 };
 use anyhow::{Result, anyhow};
 use faultline_kernel::parse::{
@@ -33,14 +34,13 @@ pub fn evidence(folder: &Path) -> Result<Evidence> {
     check_exists(folder)?;
     let stat = value(folder, "memory.stat", MemoryStat::parse)?.unwrap_or_default();
     Ok(Evidence {
-        end: None,
-        result: None,
         memory_events: counts(folder, "memory.events")?,
         memory_peak: bytes(folder, "memory.peak")?,
         memory_current: bytes(folder, "memory.current")?,
         file: stat.file,
         anon: stat.anon,
         pressure: stalls(folder)?,
+        ..Evidence::default()
     })
 }
 
@@ -72,7 +72,9 @@ pub fn is_empty(folder: &Path) -> Result<bool> {
 }
 
 fn check_exists(folder: &Path) -> Result<()> {
-    std::fs::metadata(folder).map(drop).map_err(at(folder))
+    std::fs::metadata(folder)
+        .map(drop)
+        .map_err(path_error(folder))
 }
 
 fn micros(duration: Duration) -> u64 {
@@ -80,9 +82,10 @@ fn micros(duration: Duration) -> u64 {
 }
 
 fn counts(folder: &Path, name: &str) -> Result<BTreeMap<String, u64>> {
-    let text = read_optional(folder, name)?.unwrap_or_default();
-    let pairs = text.lines().filter_map(|line| line.split_once(' '));
-    Ok(pairs
+    Ok(read_optional(folder, name)?
+        .unwrap_or_default()
+        .lines()
+        .filter_map(|line| line.split_once(' '))
         .filter_map(|(name, count)| Some((name.to_owned(), count.trim().parse().ok()?)))
         .collect())
 }
@@ -97,8 +100,7 @@ fn bytes(folder: &Path, name: &str) -> Result<Option<u64>> {
 
 /// Effective CPUs: `cpuset.cpus` keeps the written value even if it is not effective.
 fn cpus(folder: &Path) -> Result<Option<CpuSet>> {
-    let set = read_optional(folder, "cpuset.cpus")?;
-    if set.is_none_or(|text| text.trim().is_empty()) {
+    if read_optional(folder, "cpuset.cpus")?.is_none_or(|text| text.trim().is_empty()) {
         return Ok(None);
     }
     cpu_set(folder, "cpuset.cpus.effective").map(Some)
@@ -120,7 +122,7 @@ fn io(folder: &Path, requested: &[IoLimit]) -> Result<Vec<IoLimit>> {
         let kernel_device = limit.device.clone();
         if let Some(same) = requested
             .iter()
-            .find(|one| device::node(&one.device).is_ok_and(|node| node == kernel_device))
+            .find(|one| device_node(&one.device).is_ok_and(|node| node == kernel_device))
         {
             limit.device.clone_from(&same.device);
         }
@@ -141,7 +143,7 @@ pub const IO_KEYS: [&str; 4] = ["rbps", "wbps", "riops", "wiops"];
 fn io_line(line: &str) -> Option<IoLimit> {
     let mut words = line.split_whitespace();
     let (major, minor) = words.next()?.split_once(':')?;
-    let device = device::path(major.parse().ok()?, minor.parse().ok()?);
+    let device = device_path(major.parse().ok()?, minor.parse().ok()?);
     let mut amounts = [None; 4];
     for word in words {
         let (name, value) = word.split_once('=')?;
@@ -155,6 +157,59 @@ fn io_line(line: &str) -> Option<IoLimit> {
         }
     }
     Some(IoLimit::new(device, amounts))
+}
+
+pub fn limit(folder: &Path, limits: &Limits, io: &[(String, IoLimit)]) -> Result<()> {
+    let amounts = [
+        ("memory.max", limits.memory_max),
+        ("memory.high", limits.memory_high),
+        ("memory.swap.max", limits.swap_max),
+    ];
+    for (file, bytes) in amounts {
+        if let Some(bytes) = bytes {
+            write(folder, file, bytes)?;
+        }
+    }
+    if let Some(cpus) = &limits.cpus {
+        write(folder, "cpuset.cpus", cpus)?;
+    }
+    for (disk, limit) in io {
+        let values: String = IO_KEYS
+            .iter()
+            .zip(limit.amounts())
+            .filter_map(|(key, value)| Some(format!(" {key}={}", value?)))
+            .collect();
+        if !values.is_empty() {
+            write(folder, "io.max", format!("{disk}{values}"))?;
+        }
+    }
+    Ok(())
+}
+
+pub fn set_memory_high(folder: &Path, bytes: Option<u64>) -> Result<Option<u64>> {
+    let text = bytes.map_or("max".to_owned(), |bytes| bytes.to_string());
+    write(folder, "memory.high", text)?;
+    memory_high(folder)
+}
+
+/// Effective limits: the strictest from `folder` up to `top`.
+pub fn effective_limits(folder: &Path, top: &Path, requested: &[IoLimit]) -> Result<Limits> {
+    let mut effective = limits(folder, requested)?;
+    for above in folder
+        .ancestors()
+        .skip(1)
+        .take_while(|above| above.starts_with(top))
+    {
+        let above = limits(above, &[])?;
+        effective.memory_max = stricter(effective.memory_max, above.memory_max);
+        effective.memory_high = stricter(effective.memory_high, above.memory_high);
+        effective.swap_max = stricter(effective.swap_max, above.swap_max);
+    }
+    Ok(effective)
+}
+
+fn stricter(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    a.into_iter().chain(b).min()
 }
 
 #[cfg(test)]
