@@ -25,7 +25,7 @@ pub struct ReleaseChange {
     pub report: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct FailedVersion {
     pub version: String,
     pub why: String,
@@ -125,8 +125,12 @@ fn publish(
 }
 
 fn newest(releases: &[Release]) -> i64 {
-    let runs = releases.iter().flat_map(|release| &release.runs);
-    runs.map(|run| run.began_unix_ns).max().unwrap_or(0)
+    releases
+        .iter()
+        .flat_map(|release| &release.runs)
+        .map(|run| run.began_unix_ns)
+        .max()
+        .unwrap_or(0)
 }
 
 fn sentence(version: &str, one: &MetricTest, baseline: &str) -> String {

@@ -60,8 +60,8 @@ pub fn collect_round(
         ..RunRow::default()
     };
     let mut all = Vec::new();
-    for one_experiment in experiments {
-        all.extend(collect(campaign, round, one_experiment)?);
+    for experiment in experiments {
+        all.extend(collect(campaign, round, experiment)?);
     }
     for program in [&of.baseline, &of.program] {
         let mut folders = experiments.iter().map(|one| one.plan.folder.display());
@@ -72,8 +72,11 @@ pub fn collect_round(
             folders.join(", ")
         );
     }
-    let rows = all.iter().map(|one| &one.row);
-    let damaged: Vec<&RunRow> = rows.filter(|row| row.is_void()).collect();
+    let damaged: Vec<&RunRow> = all
+        .iter()
+        .map(|one| &one.row)
+        .filter(|row| row.is_void())
+        .collect();
     if let Some(first) = damaged.first() {
         let why = format!(
             "{}: the recording of a completed run cannot be read",
@@ -99,35 +102,38 @@ pub fn void_runs(
     why: &str,
     is_void: impl Fn(u32) -> bool,
 ) -> Result<()> {
-    for one_experiment in experiments {
-        let experiment = Experiment::read(&one_experiment.plan.folder)?;
-        let counted = experiment.counted();
+    for experiment in experiments {
+        let results = Experiment::read(&experiment.plan.folder)?;
+        let counted = results.counted();
         let mut runs: Vec<_> = counted.iter().collect();
-        runs.retain(|one| is_void(replicate(one_experiment, one)));
-        void(&one_experiment.plan.folder, &runs, why)?;
+        runs.retain(|one| is_void(replicate(experiment, one)));
+        void(&experiment.plan.folder, &runs, why)?;
     }
     Ok(())
 }
 
-fn replicate(one_experiment: &CampaignExperiment, one: &CountedRun<'_>) -> u32 {
-    one_experiment
+fn replicate(experiment: &CampaignExperiment, one: &CountedRun<'_>) -> u32 {
+    experiment
         .searches
         .map_or(one.scheduled.replicate, |search| search.replicate)
 }
 
 /// Names the program that started in none of its runs, with its last line of output.
 fn not_started(campaign: &Campaign, round: &RunRow, all: &[CollectedRun]) -> Option<String> {
-    let arms = [
+    [
         (true, round.conditions.baseline.as_str()),
         (false, round.release.as_str()),
-    ];
-    arms.into_iter().find_map(|(of_baseline, version)| {
+    ]
+    .into_iter()
+    .find_map(|(of_baseline, version)| {
         let runs_of_arm = || all.iter().filter(|one| one.row.of_baseline == of_baseline);
         let last = runs_of_arm()
             .next_back()
             .filter(|_| runs_of_arm().all(|one| !one.started))?;
-        let output = campaign.folder.join(&last.row.recording);
-        let output = output.with_file_name(OUTPUT);
+        let output = campaign
+            .folder
+            .join(&last.row.recording)
+            .with_file_name(OUTPUT);
         let output_note = match last_line(&output) {
             Some(line) => format!("its last line: {line}"),
             None => "it printed nothing".to_owned(),
@@ -158,30 +164,25 @@ fn last_line(path: &Path) -> Option<String> {
 fn collect(
     campaign: &Campaign,
     round: &RunRow,
-    one_experiment: &CampaignExperiment,
+    experiment: &CampaignExperiment,
 ) -> Result<Vec<CollectedRun>> {
-    let experiment = Experiment::read(&one_experiment.plan.folder)?;
-    let report = page::report_name(&one_experiment.name, &round.conditions);
+    let results = Experiment::read(&experiment.plan.folder)?;
+    let report = page::report_name(&experiment.name, &round.conditions);
     let out = campaign.folder.join(page::FOLDER).join(&report);
     fs::create_dir_all(out.parent().unwrap_or(&campaign.folder)).at(&out)?;
-    render::write(&experiment.report()?.report, &out, true)?;
-    let counted = experiment.counted();
+    render::write(&results.report()?.report, &out, true)?;
+    let counted = results.counted();
     ensure!(
         !counted.is_empty(),
         "{}: no run counts",
-        one_experiment.plan.folder.display()
+        experiment.plan.folder.display()
     );
     let (mut all, mut measured) = (Vec::new(), Vec::new());
     for one in &counted {
-        let run = experiment.load(one);
+        let run = results.load(one);
         let started = started(&one.ending.outcome, run.as_ref());
-        let mut row = row(
-            campaign,
-            round,
-            one_experiment,
-            (&experiment, one, run.as_ref()),
-        );
-        let found = experiment
+        let mut row = row(campaign, round, experiment, (&results, one, run.as_ref()));
+        let found = results
             .searched(one)
             .filter(|_| row.is_complete())
             .and_then(least_ram);
@@ -189,7 +190,7 @@ fn collect(
             .extend(found.map(|gib| (releases::LEAST_RAM.to_owned(), gib)));
         row.report.clone_from(&report);
         // A search changes the memory limit, so its other values are not comparable.
-        measured.extend(run.filter(|_| row.is_complete() && one_experiment.searches.is_none()));
+        measured.extend(run.filter(|_| row.is_complete() && experiment.searches.is_none()));
         all.push(CollectedRun { row, started });
     }
     // Only whole runs: the compared part of a run depends on all runs.
@@ -205,8 +206,12 @@ fn collect(
 }
 
 fn name_machine(all: &mut [CollectedRun]) {
-    let known = all.iter().map(|one| &one.row.machine);
-    let Some(machine) = known.into_iter().find(|name| *name != UNKNOWN).cloned() else {
+    let Some(machine) = all
+        .iter()
+        .map(|one| &one.row.machine)
+        .find(|name| *name != UNKNOWN)
+        .cloned()
+    else {
         return;
     };
     for row in all.iter_mut().map(|one| &mut one.row) {
@@ -231,22 +236,22 @@ fn started(outcome: &RunOutcome, run: Option<&Run>) -> bool {
 fn row(
     campaign: &Campaign,
     round: &RunRow,
-    one_experiment: &CampaignExperiment,
-    (experiment, one, run): (&Experiment, &CountedRun<'_>, Option<&Run>),
+    experiment: &CampaignExperiment,
+    (results, one, run): (&Experiment, &CountedRun<'_>, Option<&Run>),
 ) -> RunRow {
-    let recording = experiment.recording(one);
-    let baseline = experiment.plan.arms.first().map(|arm| arm.name.as_str());
+    let recording = results.recording(one);
+    let baseline = results.plan.arms.first().map(|arm| arm.name.as_str());
     let of_baseline = Some(one.scheduled.arm.as_str()) == baseline;
     let mut row = RunRow {
         machine: run.map_or_else(|| UNKNOWN.to_owned(), machine),
         kernel: run
             .and_then(|run| run.facts.kernel.clone())
             .unwrap_or_else(|| UNKNOWN.to_owned()),
-        of_baseline: one_experiment
+        of_baseline: experiment
             .searches
             .map_or(of_baseline, |search| search.of_baseline),
-        replicate: replicate(one_experiment, one),
-        began_unix_ns: began(experiment, run),
+        replicate: replicate(experiment, one),
+        began_unix_ns: began(results, run),
         outcome: one.ending.outcome.to_string(),
         validity: validity(&one.ending.validity).to_owned(),
         recording: recording
@@ -279,10 +284,10 @@ fn least_ram(answer: &Answer) -> Option<f64> {
 const UNKNOWN: &str = "not known";
 
 /// Start in nanoseconds since 1970: of the recording, else of the experiment.
-fn began(experiment: &Experiment, run: Option<&Run>) -> i64 {
+fn began(results: &Experiment, run: Option<&Run>) -> i64 {
     run.map(|run| run.origin_unix_ns)
         .filter(|began| *began > 0)
-        .unwrap_or(experiment.journal_state.began_unix_ns)
+        .unwrap_or(results.journal_state.began_unix_ns)
 }
 
 fn validity(validity: &Validity) -> &'static str {
@@ -310,8 +315,10 @@ fn machine(run: &Run) -> String {
         run.facts.cpu.clone(),
         fact("Threads").map(|threads| format!("{threads} threads")),
         memory,
-    ];
-    let parts = parts.into_iter().flatten().join(", ");
+    ]
+    .into_iter()
+    .flatten()
+    .join(", ");
     if parts.is_empty() {
         UNKNOWN.to_owned()
     } else {

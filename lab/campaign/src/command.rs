@@ -1,5 +1,5 @@
 use crate::{
-    args::{AddArgs, Campaign as CampaignCommand, CampaignArgs, CheckArgs, RunArgs, VerifyArgs},
+    args::{AddArgs, Campaign as CampaignCommand, CampaignArgs, CheckArgs, RunArgs},
     changes, comparability,
     compare::{Group, MetricTest, Release, WithoutRatio},
     mark::{ALPHA, Mark},
@@ -32,7 +32,7 @@ pub fn run(args: &CampaignArgs) -> Result<u8> {
             print(&plan::page(&campaign, &store)?).map(|()| 0)
         }
         CampaignCommand::Add(args) => add(args),
-        CampaignCommand::Verify(args) => verify(args),
+        CampaignCommand::Verify(args) => verify::run(args),
         CampaignCommand::Status { dir, json } => {
             let (campaign, store) = open(dir)?;
             print(&shown::status(&campaign, &store, *json)?).map(|()| 0)
@@ -53,12 +53,13 @@ pub fn run(args: &CampaignArgs) -> Result<u8> {
 }
 
 /// An older `faultline` that runs this campaign writes its own format until it ends.
-fn open(folder: &Path) -> Result<(Campaign, Store)> {
+pub fn open(folder: &Path) -> Result<(Campaign, Store)> {
     let campaign = Campaign::read(folder)?;
     tasks::require_results(&campaign)?;
-    let _lock = match Store::needs_upgrade(&campaign.results)? {
-        true => Some(campaign.lock()?),
-        false => None,
+    let _lock = if Store::needs_upgrade(&campaign.results)? {
+        Some(campaign.lock()?)
+    } else {
+        None
     };
     let store = Store::open(&campaign.results)?;
     Ok((campaign, store))
@@ -103,37 +104,6 @@ fn add(args: &AddArgs) -> Result<u8> {
         program.version
     ));
     Ok(0)
-}
-
-fn verify(args: &VerifyArgs) -> Result<u8> {
-    let (campaign, mut store) = open(&args.dir)?;
-    let (compared, damaged) = verify::verify(&campaign, &store)?;
-    let mut text = String::new();
-    for one in &damaged {
-        text += &format!("{}: {}\n", one.run.recording, one.why);
-    }
-    text += &format!(
-        "{} of {compared} recordings are as they were measured\n",
-        compared - damaged.len()
-    );
-    print(&text)?;
-    if damaged.is_empty() {
-        return Ok(0);
-    }
-    let folder = campaign.folder.display();
-    if args.repeat {
-        let _lock = campaign.lock()?;
-        verify::repeat(&campaign, &mut store, &damaged)?;
-        page::rewrite_pages(&campaign, &mut store)?;
-        say(&format!(
-            "these runs and their pairs have no result any more: `faultline campaign run {folder}` repeats them"
-        ));
-    } else {
-        say(&format!(
-            "restore these files, or let `faultline campaign verify --repeat {folder}` drop their results"
-        ));
-    }
-    Ok(1)
 }
 
 fn remove(folder: &Path, version: &str) -> Result<u8> {
@@ -184,9 +154,10 @@ fn check(args: &CheckArgs) -> Result<u8> {
             release.version
         );
     }
-    let other = match args.against == group.conditions.baseline {
-        true => None,
-        false => Some(find_release(group, &args.against)?),
+    let other = if args.against == group.conditions.baseline {
+        None
+    } else {
+        Some(find_release(group, &args.against)?)
     };
     let checked = match other {
         None => against_baseline(release),
@@ -288,11 +259,12 @@ fn summary(checked: &[MetricComparison], margin: f64) -> String {
 /// Why these results do not prove that a release is no worse.
 fn inconclusive_reason(release: &Release, checked: &[MetricComparison]) -> Option<String> {
     let complete_runs = |of_baseline| {
-        let own = release
+        release
             .runs
             .iter()
-            .filter(|run| run.of_baseline == of_baseline);
-        own.filter(|run| run.is_complete()).count()
+            .filter(|run| run.of_baseline == of_baseline)
+            .filter(|run| run.is_complete())
+            .count()
     };
     let (own, baseline) = (complete_runs(false), complete_runs(true));
     let unrepeated = checked
@@ -327,8 +299,9 @@ fn find_release<'g>(group: &'g Group, version: &str) -> Result<&'g Release> {
 }
 
 fn against_baseline(release: &Release) -> Vec<MetricComparison> {
-    let tests = release.tests.iter();
-    tests
+    release
+        .tests
+        .iter()
         .map(|one| MetricComparison {
             metric: one.metric,
             ratio: one.test.ratio.value,
@@ -341,18 +314,19 @@ fn against_baseline(release: &Release) -> Vec<MetricComparison> {
 /// Compares two releases by their ratios to the baseline, because they did not run next to each
 /// other.
 fn against(release: &Release, other: &Release, margin: f64) -> Vec<MetricComparison> {
-    let tests = release.tests.iter();
-    let known: Vec<_> = tests
+    let known: Vec<_> = release
+        .tests
+        .iter()
         .filter_map(|own| Some((own, other.test(own.metric)?)))
         .collect();
     let is_comparable = |one: &MetricTest| release.is_comparable_with(other, one.metric);
     let p = known.iter().map(|(own, other)| {
-        let p = welch_p(other.rounds.all(), own.rounds.all());
-        p.filter(|_| is_comparable(own))
+        welch_p(other.rounds.all(), own.rounds.all()).filter(|_| is_comparable(own))
     });
     let adjusted = holm::adjust(&p.collect::<Vec<_>>());
-    let checked = known.into_iter().zip(adjusted);
-    checked
+    known
+        .into_iter()
+        .zip(adjusted)
         .map(|((own, other), p)| {
             let ratio = own.test.ratio.value / other.test.ratio.value;
             let direction = Mark::beyond(own.metric.better, ratio, margin);

@@ -54,16 +54,19 @@ impl Comparability {
 
     /// Text of the page's cell.
     pub fn words(&self) -> String {
-        let reason = self.difference().or(self.unknown.as_deref());
-        reason.map_or_else(|| words(&self.pace), str::to_owned)
+        self.difference()
+            .or(self.unknown.as_deref())
+            .map_or_else(|| words(&self.pace), str::to_owned)
     }
 }
 
 /// Baseline, release.
 fn arms<'r>(runs: impl Iterator<Item = &'r RunRow> + Clone) -> [Pace; 2] {
     [true, false].map(|of_baseline| {
-        let own = runs.clone().filter(|run| run.of_baseline == of_baseline);
-        own.map(|run| run.pace.clone()).collect()
+        runs.clone()
+            .filter(|run| run.of_baseline == of_baseline)
+            .map(|run| run.pace.clone())
+            .collect()
     })
 }
 
@@ -88,8 +91,8 @@ fn consensus_difference(rounds: &[(u32, [Pace; 2])], arms: &[Pace; 2]) -> Option
 /// The runs of a pair follow one another: what drifts between pairs cancels in their ratios.
 fn slot_time_difference(runs: &[RunRow]) -> Option<String> {
     let completed = runs.iter().filter(|run| run.is_complete());
-    let pairs = by_key(completed.map(|run| ((run.round, run.replicate), run)));
-    let pair = { pairs.into_iter() }
+    let pair = by_key(completed.map(|run| ((run.round, run.replicate), run)))
+        .into_iter()
         .map(|(_, runs)| arms(runs.into_iter()))
         .find(|[baseline, own]| own.difference(baseline) == Some(Difference::SlotTime))?;
     Some(both(&pair))

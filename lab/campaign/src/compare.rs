@@ -36,8 +36,10 @@ pub struct Release {
 
 impl Release {
     pub fn report(&self) -> String {
-        let last = self.runs.last();
-        last.map(|run| run.report.clone()).unwrap_or_default()
+        self.runs
+            .last()
+            .map(|run| run.report.clone())
+            .unwrap_or_default()
     }
 
     pub fn test(&self, metric: &Scalar) -> Option<&MetricTest> {
@@ -98,7 +100,8 @@ pub fn groups(runs: &[RunRow], margin: f64) -> Vec<Group> {
     groups.sort_by_key(|(_, runs)| std::cmp::Reverse(newest(runs)));
     let group = |((conditions, machine), runs): ((&Conditions, &String), Vec<&RunRow>)| {
         let runs = runs.into_iter().map(|run| (&run.release, run.clone()));
-        let mut releases: Vec<Release> = { by_key(runs).into_iter() }
+        let mut releases: Vec<Release> = by_key(runs)
+            .into_iter()
             .map(|(version, runs)| release(version.clone(), runs, margin))
             .collect();
         releases.sort_by(|a, b| compare_versions(&a.version, &b.version));
@@ -133,9 +136,10 @@ fn release(version: String, runs: Vec<RunRow>, margin: f64) -> Release {
     let adjusted = holm::adjust(&p.collect::<Vec<_>>());
     for (one, holm) in tests.iter_mut().zip(adjusted) {
         one.holm = holm;
-        one.mark = match comparability.allows(one.metric) {
-            true => one.rounds.mark(one.metric.better, holm, margin),
-            false => Mark::NotComparable,
+        one.mark = if comparability.allows(one.metric) {
+            one.rounds.mark(one.metric.better, holm, margin)
+        } else {
+            Mark::NotComparable
         };
     }
     Release {
@@ -152,22 +156,25 @@ type PairValues = (u32, Option<f64>, Option<f64>);
 
 fn pair_values(scalar: &Scalar, runs: &[RunRow]) -> Vec<PairValues> {
     let value = |run: &RunRow| {
-        let known = run.values.iter().find(|(metric, _)| metric == scalar.id);
-        known.map(|(_, value)| *value)
+        run.values
+            .iter()
+            .find(|(metric, _)| metric == scalar.id)
+            .map(|(_, value)| *value)
     };
-    let own = runs.iter().filter(|run| !run.of_baseline);
-    own.filter_map(|run| {
-        let is_its_pair = |one: &&RunRow| {
-            one.of_baseline
-                && (one.round, one.replicate) == (run.round, run.replicate)
-                && (&one.kernel, &one.machine) == (&run.kernel, &run.machine)
-        };
-        Some((run.round, value(runs.iter().find(is_its_pair)?), value(run)))
-    })
-    .collect()
+    runs.iter()
+        .filter(|run| !run.of_baseline)
+        .filter_map(|run| {
+            let is_its_pair = |one: &&RunRow| {
+                one.of_baseline
+                    && (one.round, one.replicate) == (run.round, run.replicate)
+                    && (&one.kernel, &one.machine) == (&run.kernel, &run.machine)
+            };
+            Some((run.round, value(runs.iter().find(is_its_pair)?), value(run)))
+        })
+        .collect()
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum WithoutRatio {
     /// One side of a pair is 0, the other is larger.
     Zero { worse: bool },
@@ -184,10 +191,10 @@ impl WithoutRatio {
         if has_run && !values.is_empty() && values.iter().all(is_missing) {
             return Some(WithoutRatio::Missing);
         }
-        let known = values
+        let known: Vec<(f64, f64)> = values
             .iter()
-            .filter_map(|(_, baseline, own)| baseline.zip(*own));
-        let known: Vec<(f64, f64)> = known.collect();
+            .filter_map(|(_, baseline, own)| baseline.zip(*own))
+            .collect();
         let differs =
             |(baseline, own): &(f64, f64)| baseline != own && (*baseline == 0.0 || *own == 0.0);
         let is_worse = |(baseline, own): &(f64, f64)| match scalar.better {

@@ -61,8 +61,9 @@ fn group(group: &Group) -> Value {
         .iter()
         .map(|release| {
             let runs: Vec<Value> = release.runs.iter().map(run).collect();
-            let tests = release.tests.iter();
-            let metrics: serde_json::Map<String, Value> = tests
+            let metrics: serde_json::Map<String, Value> = release
+                .tests
+                .iter()
                 .map(|one| (one.metric.id.to_owned(), metric_test(one)))
                 .collect();
             json!({
@@ -125,11 +126,10 @@ fn time(unix_ns: i64) -> String {
 /// A change keeps its id, and has the time of the newest run that shows it. A version without a
 /// result has an entry, dated when it was added to the list.
 pub fn atom(campaign: &Campaign, groups: &[Group], failed: &[FailedVersion]) -> String {
-    let newest = groups
+    let times = groups
         .iter()
         .flat_map(|group| &group.releases)
-        .flat_map(|release| &release.runs);
-    let times = newest
+        .flat_map(|release| &release.runs)
         .map(|run| run.began_unix_ns)
         .chain(failed.iter().map(|one| one.added_unix_ns));
     let updated = time(times.max().unwrap_or(0));
@@ -167,10 +167,10 @@ fn entry(words: [&str; 5], updated_unix_ns: i64) -> String {
 
 /// The result of the newest release; a newer version without a result is named instead.
 pub fn badge(metric: &Scalar, group: Option<&Group>, failed: &[FailedVersion]) -> String {
-    let mut releases = group
+    let newest = group
         .into_iter()
-        .flat_map(|group| group.releases.iter().rev());
-    let newest = releases.find_map(|release| Some((&release.version, release.test(metric)?)));
+        .flat_map(|group| group.releases.iter().rev())
+        .find_map(|release| Some((&release.version, release.test(metric)?)));
     let newer = |one: &&FailedVersion| {
         newest.is_none_or(|(version, _)| compare_versions(&one.version, version).is_gt())
     };

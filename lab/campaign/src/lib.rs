@@ -2,7 +2,6 @@
 //! the results.
 
 pub mod args;
-mod attempts;
 mod changes;
 mod collected;
 pub mod command;
@@ -12,7 +11,6 @@ mod feed;
 mod mark;
 mod page;
 mod plan;
-mod power;
 mod programs;
 mod round;
 mod settings;
@@ -20,7 +18,6 @@ mod shown;
 mod store;
 mod tasks;
 mod verify;
-mod watch;
 mod work;
 
 #[cfg(feature = "fuzzing")]

@@ -18,7 +18,7 @@ use faultline_stats::{
 const LEVEL: f64 = 0.95;
 pub const ALPHA: f64 = 0.05;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Mark {
     Nothing,
     /// The release ran with another consensus or slot time than the baseline.

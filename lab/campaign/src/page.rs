@@ -78,14 +78,17 @@ pub fn groups(campaign: &Campaign, store: &Store) -> Result<Vec<Group>> {
 }
 
 fn failed(store: &Store) -> Result<Vec<FailedVersion>> {
-    let listed = store.listed()?.into_iter().filter(|one| !one.removed);
-    let failed = listed.filter_map(|one| {
-        Some(FailedVersion {
-            version: one.program.version,
-            why: one.error?,
-            added_unix_ns: one.added_unix_ns,
-        })
-    });
+    let failed = store
+        .listed()?
+        .into_iter()
+        .filter(|one| !one.removed)
+        .filter_map(|one| {
+            Some(FailedVersion {
+                version: one.program.version,
+                why: one.error?,
+                added_unix_ns: one.added_unix_ns,
+            })
+        });
     Ok(failed.collect())
 }
 
@@ -114,8 +117,10 @@ fn report(campaign: &Campaign, groups: &[Group], failed: &[FailedVersion]) -> Re
     let incomparable = incomparable_releases(groups);
     let versions = incomparable.iter().map(|one| one.version.as_str());
     let not_comparable = about(versions, "not comparable by slot", ["is", "are"]);
-    let points = changes.into_iter().map(|change| change.words);
-    let points = points.chain(incomparable.into_iter().map(|one| one.words));
+    let points = changes
+        .into_iter()
+        .map(|change| change.words)
+        .chain(incomparable.into_iter().map(|one| one.words));
     let mut sections: Vec<Section> = groups
         .iter()
         .enumerate()
@@ -243,8 +248,7 @@ fn row(release: &Release) -> Vec<Cell> {
 }
 
 fn percents(one: &MetricTest) -> [f64; 3] {
-    let ends = one.test.ratio.ends();
-    ends.map(|ratio| 100.0 * (ratio - 1.0))
+    one.test.ratio.ends().map(|ratio| 100.0 * (ratio - 1.0))
 }
 
 fn trends(group: &Group) -> Option<Section> {

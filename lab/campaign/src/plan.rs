@@ -1,17 +1,24 @@
-//! `campaign plan`: which versions run, how long, and the smallest change that the runs can detect.
+//! `campaign plan`: which versions run, how long, and the smallest change that the runs can detect, by
+//! simulated releases.
 
 use crate::{
-    power::{self, POWER, Rule},
+    compare,
+    mark::{Mark, PairRatios},
     round::{self, CampaignExperiment},
     settings::Campaign,
-    store::Store,
+    store::{RunRow, Store},
     work,
 };
 use anyhow::Result;
+use fastrand::Rng;
 use faultline_experiments::{plan_command::estimate, schedule::schedule};
-use faultline_report::report::releases;
+use faultline_report::report::{Better, Scalar, releases};
+use faultline_stats::summary::mean_and_variance;
 use faultline_text::{counted, number, table, time};
-use std::time::Duration;
+use std::{
+    f64::consts::{SQRT_2, TAU},
+    time::Duration,
+};
 
 /// Noise of a run as a fraction, for the table if nothing was measured.
 const ASSUMED_NOISE: [f64; 3] = [0.01, 0.02, 0.05];
@@ -36,7 +43,7 @@ pub fn page(campaign: &Campaign, store: &Store) -> Result<String> {
         number(100.0 * rule.margin, 1),
         rule.metrics
     );
-    page += &changes(rule, &power::measured_noise(&runs));
+    page += &changes(rule, &measured_noise(&runs));
     Ok(page)
 }
 
@@ -106,14 +113,161 @@ fn changes(rule: Rule, measured_noise: &[(&str, f64)]) -> String {
         vec![name, format!("{} %", number(100.0 * noise, 2)), now, more]
     };
     let rows: Vec<_> = if measured_noise.is_empty() {
-        let assumed = ASSUMED_NOISE.map(|noise| row("not measured yet, if".to_owned(), noise));
-        assumed.into_iter().collect()
+        ASSUMED_NOISE
+            .map(|noise| row("not measured yet, if".to_owned(), noise))
+            .into_iter()
+            .collect()
     } else {
-        let known = measured_noise.iter();
-        known
+        measured_noise
+            .iter()
             .map(|(title, noise)| row((*title).to_owned(), *noise))
             .collect()
     };
     let [now, more] = [rule, twice].map(|rule| format!("WITH {} PAIRS", rule.pairs));
     table(&["METRIC", "NOISE OF A RUN", &now, &more], rows)
+}
+
+/// Share of releases in which a detectable change is marked.
+pub const POWER: f64 = 0.8;
+/// Upper end of the search: a release that takes twice as much.
+const LARGEST_CHANGE: f64 = 1.0;
+const SIMULATED_RELEASES: u32 = 1000;
+const BISECTIONS: u32 = 9;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rule {
+    pub pairs: usize,
+    pub metrics: usize,
+    pub margin: f64,
+}
+
+impl Rule {
+    /// Share of simulated releases that are marked if one metric is larger than the baseline by
+    /// `change`. `noise` is the standard deviation of a run; both are fractions. Holm takes this
+    /// metric's p as the smallest. Deterministic.
+    pub fn power(&self, change: f64, noise: f64) -> f64 {
+        let mut random = Rng::with_seed(1);
+        let marked = (0..SIMULATED_RELEASES).filter(|_| {
+            let mut rounds = PairRatios::default();
+            for round in [1, 2] {
+                for _ in 0..self.pairs {
+                    let pair = change.ln_1p() + SQRT_2 * noise * normal(&mut random);
+                    rounds.add(round, pair);
+                }
+            }
+            self.is_marked(&rounds)
+        });
+        marked.count() as f64 / f64::from(SIMULATED_RELEASES)
+    }
+
+    fn is_marked(&self, rounds: &PairRatios) -> bool {
+        let p = rounds.test().and_then(|test| test.p);
+        let holm = p.map(|p| (p * self.metrics as f64).min(1.0));
+        rounds.mark(Better::Lower, holm, self.margin).is_worse()
+    }
+
+    /// The smallest change with at least [`POWER`], as a fraction; `None` above [`LARGEST_CHANGE`].
+    pub fn detectable(&self, noise: f64) -> Option<f64> {
+        let is_enough = |change| self.power(change, noise) >= POWER;
+        if !is_enough(LARGEST_CHANGE) {
+            return None;
+        }
+        let (mut low, mut high) = (self.margin, LARGEST_CHANGE);
+        for _ in 0..BISECTIONS {
+            let middle = f64::midpoint(low, high);
+            if is_enough(middle) {
+                high = middle;
+            } else {
+                low = middle;
+            }
+        }
+        Some(high)
+    }
+}
+
+/// Noise of a run by metric title: the standard deviation of each release's pairs around their own
+/// mean, divided by the square root of two. Needs a release with two pairs.
+pub fn measured_noise(runs: &[RunRow]) -> Vec<(&'static str, f64)> {
+    let groups = compare::groups(runs, 0.0);
+    let noise = |metric: &'static Scalar| {
+        let tests = groups
+            .iter()
+            .flat_map(|group| &group.releases)
+            .filter_map(|release| release.test(metric));
+        let (mut squares, mut degrees_of_freedom) = (0.0, 0.0);
+        for one in tests.filter(|one| one.mark != Mark::NotComparable) {
+            let pairs = one.rounds.all();
+            let (_, variance) = mean_and_variance(pairs)?;
+            let degrees = pairs.len() as f64 - 1.0;
+            squares += variance * degrees;
+            degrees_of_freedom += degrees;
+        }
+        let noise = (squares / degrees_of_freedom).sqrt() / SQRT_2;
+        (degrees_of_freedom > 0.0).then_some((metric.title, noise))
+    };
+    releases::metrics().filter_map(noise).collect()
+}
+
+/// Box and Muller 1958.
+fn normal(random: &mut Rng) -> f64 {
+    let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt();
+    radius * (TAU * random.f64()).cos()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::tests::runs;
+
+    const RULE: Rule = Rule {
+        pairs: 3,
+        metrics: 11,
+        margin: 0.05,
+    };
+
+    #[test]
+    fn marking_power_grows_with_pairs_and_less_noise_without_false_positives() {
+        let power = |pairs, noise| Rule { pairs, ..RULE }.power(0.08, noise);
+        assert!(power(3, 0.01) > power(3, 0.02) && power(3, 0.02) > power(3, 0.05));
+        assert!(power(6, 0.02) > power(3, 0.02));
+        assert!(RULE.power(0.0, 0.02) < 0.01);
+        let detectable = RULE.detectable(0.02).unwrap();
+        assert!(
+            (RULE.power(detectable, 0.02) - POWER).abs() < 0.05,
+            "{detectable}"
+        );
+        assert_eq!(RULE.detectable(5.0), None);
+        let exact = RULE.detectable(0.0).unwrap();
+        assert!(exact < 0.052, "{exact}: without noise the margin decides");
+    }
+
+    #[test]
+    fn run_noise_is_estimated_from_the_pairs_of_each_release() {
+        let all = [runs("1.1.0", 1.0, 2), runs("1.2.0", 1.5, 2)].concat();
+        let noise: std::collections::BTreeMap<_, _> = measured_noise(&all).into_iter().collect();
+        let p95 = noise["Replay time per slot, p95"];
+        // The pairs scatter by 0.4 %: a step between releases is no noise.
+        assert!(p95 > 0.001 && p95 < 0.004, "{p95}");
+        assert!(
+            !noise.contains_key("Resident memory at the tip"),
+            "{noise:?}"
+        );
+    }
+
+    /// The table of docs/CAMPAIGN.md: `cargo test -p faultline-campaign --lib -- --ignored --nocapture power`.
+    #[test]
+    #[ignore = "prints the table of docs/CAMPAIGN.md"]
+    fn report_power_of_a_releases_mark() {
+        for pairs in [3, 5, 8] {
+            for noise in [0.01, 0.02, 0.05] {
+                let rule = Rule { pairs, ..RULE };
+                let detectable = rule.detectable(noise).map(|change| 100.0 * change);
+                let [eight, flat] = [0.08, 0.0].map(|change| 100.0 * rule.power(change, noise));
+                println!(
+                    "| {pairs} | {:.0} % | {eight:.0} | {flat:.1} | {detectable:.1?} |",
+                    100.0 * noise
+                );
+            }
+        }
+    }
 }

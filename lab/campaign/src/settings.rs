@@ -16,24 +16,24 @@ pub const RESULTS: &str = "results.db";
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Campaign {
     /// Absolute.
-    pub(crate) folder: PathBuf,
-    pub(crate) name: String,
+    pub folder: PathBuf,
+    pub name: String,
     /// Absolute.
-    pub(crate) plan: PathBuf,
-    pub(crate) plan_text: String,
+    pub plan: PathBuf,
+    pub plan_text: String,
     /// SHA-256.
-    pub(crate) plan_digest: String,
+    pub plan_digest: String,
     /// Smaller relative differences do not matter.
-    pub(crate) margin: f64,
+    pub margin: f64,
     /// The database. Absolute.
-    pub(crate) results: PathBuf,
-    pub(crate) baseline: Program,
-    pub(crate) programs: Vec<Program>,
-    pub(crate) get: Option<BuildCommand>,
-    pub(crate) watch: Option<Watch>,
+    pub results: PathBuf,
+    pub baseline: Program,
+    pub programs: Vec<Program>,
+    pub get: Option<BuildCommand>,
+    pub watch: Option<Watch>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Program {
     pub version: String,
     pub name: String,
@@ -41,7 +41,7 @@ pub struct Program {
     pub path: Option<PathBuf>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct BuildCommand {
     /// Program and arguments, with `{version}` and `{folder}`.
     pub command: Vec<String>,
@@ -49,7 +49,7 @@ pub struct BuildCommand {
     pub program: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Watch {
     pub range: VersionReq,
     /// Prints one version a line; `None`: use the index.
@@ -210,11 +210,12 @@ fn package(v: &DeValue<'_>) -> Result<String, String> {
 
 fn index(v: &DeValue<'_>) -> Result<String, String> {
     let text = text(v)?;
-    match text.starts_with("http://") || text.starts_with("https://") {
-        true => Ok(text.trim_end_matches('/').to_owned()),
-        false => Err(format!(
+    if text.starts_with("http://") || text.starts_with("https://") {
+        Ok(text.trim_end_matches('/').to_owned())
+    } else {
+        Err(format!(
             "{text:?}: an address with http:// or https:// is wanted"
-        )),
+        ))
     }
 }
 

@@ -11,7 +11,7 @@ use faultline_text::{clean, table};
 use serde::Serialize;
 use std::path::Path;
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 struct Version {
     version: String,
     name: String,
@@ -34,9 +34,13 @@ pub fn status(campaign: &Campaign, store: &Store, as_json: bool) -> Result<Strin
     for one in &listed {
         let version = &one.program.version;
         let release = releases().find(|release| release.version == *version);
-        let is_own = |run: &&RunRow| match run.of_baseline {
-            true => run.conditions.baseline == *version,
-            false => run.release == *version,
+        let is_own = |run: &&RunRow| {
+            let own = if run.of_baseline {
+                &run.conditions.baseline
+            } else {
+                &run.release
+            };
+            own == version
         };
         versions.push(Version {
             version: version.clone(),

@@ -74,7 +74,7 @@ pub const VOID: &str = "void";
 
 pub struct Store(Connection);
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct ListedVersion {
     pub program: Program,
     pub source: String,
@@ -374,8 +374,9 @@ impl Store {
         self.0.execute(&temporary, [])?;
         self.replace_verdicts(verdicts)?;
         let mut select = self.0.prepare(EXPORT)?;
-        let names = select.column_names().map(str::to_owned);
-        let mut columns: Columns = names
+        let mut columns: Columns = select
+            .column_names()
+            .map(str::to_owned)
             .map(|name| {
                 let kind = match name.as_str() {
                     "round" | "replicate" | "began_unix_ns" => Type::Integer,

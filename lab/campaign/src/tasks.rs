@@ -80,8 +80,10 @@ impl Submitted {
         let jobs = jobs(campaign);
         fs::create_dir_all(&jobs.output).at(&jobs.output)?;
         self.results_inode = fs::metadata(&campaign.results).at(&campaign.results)?.ino();
-        let tasks = pending.into_iter().map(|round| self.add(round));
-        let tasks: BTreeSet<u32> = tasks.collect::<Result<_>>()?;
+        let tasks: BTreeSet<u32> = pending
+            .into_iter()
+            .map(|round| self.add(round))
+            .collect::<Result<_>>()?;
         let text = serde_json::to_vec_pretty(self)?;
         write_synced(&file(campaign, ROUNDS), &text)?;
         let next = jobs.follow_up_script(plan, "follow-up.out", next)?;
@@ -106,7 +108,9 @@ impl Submitted {
             campaign.folder.display()
         );
         ensure!(
-            { self.rounds.iter() }.any(|round| round.plan_digest == campaign.plan_digest),
+            self.rounds
+                .iter()
+                .any(|round| round.plan_digest == campaign.plan_digest),
             "{}: it has changed since the rounds were submitted: `faultline campaign slurm {}` submits all of them again",
             campaign.plan.display(),
             campaign.folder.display()
@@ -263,9 +267,10 @@ pub fn slurm(args: &SlurmArgs) -> Result<u8> {
     }
     ensure!(failed.is_empty(), work::without_result(&failed));
     if is_done {
-        let what = match args.follow_up {
-            true => "every submitted version",
-            false => "every version",
+        let what = if args.follow_up {
+            "every submitted version"
+        } else {
+            "every version"
         };
         work::say_done(&campaign, what);
     }

@@ -1,22 +1,60 @@
 //! Compares recordings with the digests in `results.db`.
 
 use crate::{
+    args::VerifyArgs,
+    command::open,
+    page::rewrite_pages,
     programs::sha256,
     settings::Campaign,
     store::{RunRow, Store},
 };
 use anyhow::Result;
-use faultline_common::files::AtPath;
+use faultline_common::{
+    files::AtPath,
+    output::{print, say},
+};
 use faultline_experiments::{command::void, folder::JOURNAL, report::Experiment};
 use std::path::Path;
 
-pub struct Damaged {
-    pub run: RunRow,
-    pub why: String,
+struct Damaged {
+    run: RunRow,
+    why: String,
+}
+
+/// `campaign verify`. The exit code is 1 if a recording is missing or changed.
+pub fn run(args: &VerifyArgs) -> Result<u8> {
+    let (campaign, mut store) = open(&args.dir)?;
+    let (compared, damaged) = compare(&campaign, &store)?;
+    let mut text = String::new();
+    for one in &damaged {
+        text += &format!("{}: {}\n", one.run.recording, one.why);
+    }
+    text += &format!(
+        "{} of {compared} recordings are as they were measured\n",
+        compared - damaged.len()
+    );
+    print(&text)?;
+    if damaged.is_empty() {
+        return Ok(0);
+    }
+    let folder = campaign.folder.display();
+    if args.repeat {
+        let _lock = campaign.lock()?;
+        repeat(&campaign, &mut store, &damaged)?;
+        rewrite_pages(&campaign, &mut store)?;
+        say(&format!(
+            "these runs and their pairs have no result any more: `faultline campaign run {folder}` repeats them"
+        ));
+    } else {
+        say(&format!(
+            "restore these files, or let `faultline campaign verify --repeat {folder}` drop their results"
+        ));
+    }
+    Ok(1)
 }
 
 /// Returns the number of compared recordings and the damaged ones. Void runs are skipped.
-pub fn verify(campaign: &Campaign, store: &Store) -> Result<(usize, Vec<Damaged>)> {
+fn compare(campaign: &Campaign, store: &Store) -> Result<(usize, Vec<Damaged>)> {
     let (mut compared, mut damaged) = (0, Vec::new());
     for run in store.runs()?.into_iter().filter(|run| !run.is_void()) {
         let Some(expected) = run.recording_digest.clone() else {
@@ -34,7 +72,7 @@ pub fn verify(campaign: &Campaign, store: &Store) -> Result<(usize, Vec<Damaged>
 }
 
 /// Voids these runs and their pairs, so that the next `campaign run` repeats them.
-pub fn repeat(campaign: &Campaign, store: &mut Store, damaged: &[Damaged]) -> Result<()> {
+fn repeat(campaign: &Campaign, store: &mut Store, damaged: &[Damaged]) -> Result<()> {
     let runs = store.runs()?;
     for one in damaged {
         let pair = runs.iter().filter(|run| run.is_pair_of(&one.run));
@@ -48,8 +86,11 @@ pub fn repeat(campaign: &Campaign, store: &mut Store, damaged: &[Damaged]) -> Re
 
 /// An experiment without a journal starts anew.
 fn void_in_journal(recording: &Path, why: &str) -> Result<()> {
-    let mut folders = recording.ancestors().skip(1);
-    let Some(folder) = folders.find(|folder| folder.join(JOURNAL).is_file()) else {
+    let Some(folder) = recording
+        .ancestors()
+        .skip(1)
+        .find(|folder| folder.join(JOURNAL).is_file())
+    else {
         return Ok(());
     };
     let experiment = Experiment::read(folder).at(folder)?;

@@ -10,7 +10,6 @@ use crate::{
     round::{self, CampaignExperiment, Round},
     settings::{Campaign, Program},
     store::{Conditions, FROM_FILE, FROM_WATCH, ListedVersion, Store, find},
-    watch,
 };
 use anyhow::{Context as _, Result, bail, ensure};
 use faultline_common::{clock, output::say, signals::Signals};
@@ -36,9 +35,10 @@ pub enum VersionOutcome {
 impl From<anyhow::Error> for VersionOutcome {
     fn from(error: anyhow::Error) -> Self {
         let why = format!("{error:#}");
-        match error.is::<InUse>() || error.is::<Stopped>() {
-            true => VersionOutcome::Stopped(why),
-            false => VersionOutcome::Failed(why),
+        if error.is::<InUse>() || error.is::<Stopped>() {
+            VersionOutcome::Stopped(why)
+        } else {
+            VersionOutcome::Failed(why)
         }
     }
 }
@@ -184,7 +184,7 @@ fn add_published_versions(campaign: &Campaign, store: &Store, signals: &mut Sign
     let Some(watched) = &campaign.watch else {
         return Ok(());
     };
-    let versions = match watch::published(campaign, watched, signals) {
+    let versions = match programs::published(campaign, watched, signals) {
         Err(error) if !error.is::<Stopped>() => {
             say(&format!(
                 "new versions are not known: {error:#}; continuing with those of the list"
@@ -210,11 +210,11 @@ fn add_published_versions(campaign: &Campaign, store: &Store, signals: &mut Sign
 /// Fails if a signal asked to stop since the last check. While an experiment runs, it handles
 /// signals itself.
 fn check_signals(signals: &mut Signals) -> Result<()> {
-    let received = signals.wait(None, Duration::ZERO)?;
-    let mut stops = received
+    let is_stopped = signals
+        .wait(None, Duration::ZERO)?
         .iter()
-        .filter_map(|signal| signal.stop_signal_name());
-    ensure!(stops.next().is_none(), Stopped::by_signal());
+        .any(|signal| signal.stop_signal_name().is_some());
+    ensure!(!is_stopped, Stopped::by_signal());
     Ok(())
 }
 
@@ -317,10 +317,12 @@ fn next_round(
     if newest.round >= MAX_ROUNDS {
         return Ok(None);
     }
-    let groups = compare::groups(&runs, campaign.margin);
-    let of_machine = groups.iter().find(|group| group.machine == newest.machine);
-    let releases = of_machine.into_iter().flat_map(|group| &group.releases);
-    let mut tests = releases.flat_map(|release| &release.tests);
-    let is_found = tests.any(|one| one.mark.needs_repetition());
-    Ok(is_found.then_some(newest.round + 1))
+    let needs_repetition = compare::groups(&runs, campaign.margin)
+        .iter()
+        .filter(|group| group.machine == newest.machine)
+        .take(1)
+        .flat_map(|group| &group.releases)
+        .flat_map(|release| &release.tests)
+        .any(|one| one.mark.needs_repetition());
+    Ok(needs_repetition.then_some(newest.round + 1))
 }

@@ -12,8 +12,7 @@ use faultline_pages::{
 /// A difference of the newest release that has one, a worse one first; `None` without differences.
 pub fn sentence(groups: &[Group]) -> Option<String> {
     groups.iter().find_map(|group| {
-        let mut releases = group.releases.iter().rev();
-        let (release, one) = releases.find_map(|release| {
+        let (release, one) = group.releases.iter().rev().find_map(|release| {
             let marked = release.tests.iter().filter(|one| one.mark.is_difference());
             Some((release, marked.min_by_key(|one| !one.mark.is_worse())?))
         })?;
@@ -28,14 +27,18 @@ pub fn sentence(groups: &[Group]) -> Option<String> {
 /// The newest release that has ratios, against its baseline.
 pub fn effects(groups: &[Group]) -> Option<Block> {
     groups.iter().find_map(|group| {
-        let mut releases = group.releases.iter().rev();
-        releases.find_map(|release| forest(group, release))
+        group
+            .releases
+            .iter()
+            .rev()
+            .find_map(|release| forest(group, release))
     })
 }
 
 fn forest(group: &Group, release: &Release) -> Option<Block> {
-    let tests = release.tests.iter();
-    let mut rows: Vec<&MetricTest> = tests
+    let mut rows: Vec<&MetricTest> = release
+        .tests
+        .iter()
         .filter(|one| one.mark != Mark::NotComparable)
         .collect();
     rows.sort_by_key(|one| !one.mark.is_difference());
