@@ -1,7 +1,7 @@
 //! One sentence per release change, for the page and the feeds.
 
 use crate::{
-    compare::{Group, MetricTest, Release, Shift},
+    compare::{Group, MetricTest, Release},
     mark::Mark,
 };
 use faultline_experiments::folder::digest;
@@ -48,8 +48,11 @@ pub fn release_changes(groups: &[Group]) -> Vec<ReleaseChange> {
                     words,
                 ));
             }
-            let of_release = |shift: &&Shift| shift.version == release.version;
-            for shift in group.shifts.iter().filter(of_release) {
+            for shift in group
+                .shifts
+                .iter()
+                .filter(|shift| shift.version == release.version)
+            {
                 let words = format!(
                     "{} is {} from {} on: {} against the releases before.",
                     shift.metric.title,
@@ -135,7 +138,8 @@ fn newest(releases: &[Release]) -> i64 {
 
 fn sentence(version: &str, one: &MetricTest, baseline: &str) -> String {
     let ratio = one.test.ratio;
-    let (title, pairs) = (one.metric.title, one.test.pairs);
+    let title = one.metric.title;
+    let pairs = one.test.pairs;
     let Some(p) = one.holm else {
         let direction = if one.mark.is_worse() {
             "worse"

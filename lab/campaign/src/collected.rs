@@ -177,7 +177,8 @@ fn collect(
         "{}: no run counts",
         experiment.plan.folder.display()
     );
-    let (mut all, mut measured) = (Vec::new(), Vec::new());
+    let mut all = Vec::new();
+    let mut measured = Vec::new();
     for one in &counted {
         let run = results.load(one);
         let started = started(&one.ending.outcome, run.as_ref());

@@ -56,11 +56,9 @@ pub fn run(args: &CampaignArgs) -> Result<u8> {
 pub fn open(folder: &Path) -> Result<(Campaign, Store)> {
     let campaign = Campaign::read(folder)?;
     tasks::require_results(&campaign)?;
-    let _lock = if Store::needs_upgrade(&campaign.results)? {
-        Some(campaign.lock()?)
-    } else {
-        None
-    };
+    let _lock = Store::needs_upgrade(&campaign.results)?
+        .then(|| campaign.lock())
+        .transpose()?;
     let store = Store::open(&campaign.results)?;
     Ok((campaign, store))
 }
@@ -154,11 +152,9 @@ fn check(args: &CheckArgs) -> Result<u8> {
             release.version
         );
     }
-    let other = if args.against == group.conditions.baseline {
-        None
-    } else {
-        Some(find_release(group, &args.against)?)
-    };
+    let other = (args.against != group.conditions.baseline)
+        .then(|| find_release(group, &args.against))
+        .transpose()?;
     let checked = match other {
         None => against_baseline(release),
         Some(other) => against(release, other, campaign.margin),
@@ -202,8 +198,10 @@ fn pace_notes(release: &Release, other: Option<&Release>) -> String {
         && release.has_other_consensus(other)
     {
         let words = |release: &Release| comparability::words(&release.comparability.pace);
-        let (own, theirs) = (words(release), words(other));
-        let (version, other) = (&release.version, &other.version);
+        let own = words(release);
+        let theirs = words(other);
+        let version = &release.version;
+        let other = &other.version;
         notes.push(format!(
             "{version} is not comparable by slot: {own}, {other} {theirs}."
         ));
@@ -266,7 +264,8 @@ fn inconclusive_reason(release: &Release, checked: &[MetricComparison]) -> Optio
             .filter(|run| run.is_complete())
             .count()
     };
-    let (own, baseline) = (complete_runs(false), complete_runs(true));
+    let own = complete_runs(false);
+    let baseline = complete_runs(true);
     let unrepeated = checked
         .iter()
         .filter(|one| one.mark == Mark::Unrepeated)

@@ -217,7 +217,8 @@ impl WithoutRatio {
 
 fn test(metric: &'static Scalar, runs: &[RunRow]) -> Option<MetricTest> {
     let mut rounds = PairRatios::default();
-    let (mut baselines, mut releases) = (Vec::new(), Vec::new());
+    let mut baselines = Vec::new();
+    let mut releases = Vec::new();
     for (round, baseline, own) in pair_values(metric, runs) {
         let pair = baseline.zip(own);
         if let Some((baseline, own)) = pair.filter(|(baseline, own)| *baseline > 0.0 && *own > 0.0)
@@ -239,16 +240,18 @@ fn test(metric: &'static Scalar, runs: &[RunRow]) -> Option<MetricTest> {
 
 /// A history has only releases with the consensus of the newest one.
 fn shifts(all: &[Release], margin: f64) -> Vec<Shift> {
-    let (mut shifts, mut detector) = (Vec::new(), Detector::default());
+    let mut shifts = Vec::new();
+    let mut detector = Detector::default();
     for metric in releases::metrics() {
-        let is_compared = |release: &&Release| release.comparability.allows(metric);
-        let newest = all.iter().rev().find(is_compared);
-        let is_comparable = |release: &&Release| {
-            newest.is_some_and(|newest| newest.is_comparable_with(release, metric))
-        };
+        let newest = all
+            .iter()
+            .rev()
+            .find(|release| release.comparability.allows(metric));
         let known: Vec<(&Release, &[f64])> = all
             .iter()
-            .filter(is_comparable)
+            .filter(|release| {
+                newest.is_some_and(|newest| newest.is_comparable_with(release, metric))
+            })
             .filter_map(|release| Some((release, release.test(metric)?.rounds.all())))
             .collect();
         let values: Vec<&[f64]> = known.iter().map(|(_, values)| *values).collect();

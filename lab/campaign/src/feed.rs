@@ -200,9 +200,12 @@ pub fn badge(metric: &Scalar, group: Option<&Group>, failed: &[FailedVersion]) -
     };
     // A digit of a usual font is 6.6 px wide at 11 px; the 10 px around the text allow for others.
     let text_width = |text: &str| 10.0 + 6.6 * text.chars().count() as f64;
-    let (left, right) = (text_width(metric.id), text_width(&message));
-    let (all, middle) = (left + right, left + right / 2.0);
-    let (id, message) = (escaped(metric.id), escaped(&message));
+    let left = text_width(metric.id);
+    let right = text_width(&message);
+    let all = left + right;
+    let middle = left + right / 2.0;
+    let id = escaped(metric.id);
+    let message = escaped(&message);
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{all:.0}\" height=\"20\" role=\"img\" aria-label=\"{id}: {message}\">\n\
          <title>{id}: {message}</title>\n<rect width=\"{all:.0}\" height=\"20\" rx=\"3\" fill=\"#39414a\"/>\n\

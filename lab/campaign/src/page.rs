@@ -31,10 +31,8 @@ pub const FOLDER: &str = "page";
 
 pub fn report_name(name: &str, conditions: &Conditions) -> String {
     let digest_prefix = |digest: &str| digest.get(..8).unwrap_or_default().to_owned();
-    let (plan, baseline) = (
-        digest_prefix(&conditions.plan_digest),
-        digest_prefix(&conditions.baseline_digest),
-    );
+    let plan = digest_prefix(&conditions.plan_digest);
+    let baseline = digest_prefix(&conditions.baseline_digest);
     format!("reports/{plan}-{baseline}/{name}.html")
 }
 

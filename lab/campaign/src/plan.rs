@@ -88,7 +88,8 @@ fn duration_text(experiments: &[CampaignExperiment]) -> String {
     let estimates = experiments
         .iter()
         .map(|experiment| estimate(&experiment.plan, schedule(&experiment.plan).len()));
-    let (mut shortest, mut longest) = (0, Some(0));
+    let mut shortest = 0;
+    let mut longest = Some(0);
     for one in estimates {
         shortest += one.shortest_seconds;
         longest = longest.zip(one.longest_seconds).map(|(sum, own)| sum + own);
@@ -172,7 +173,8 @@ impl Rule {
         if !is_enough(LARGEST_CHANGE) {
             return None;
         }
-        let (mut low, mut high) = (self.margin, LARGEST_CHANGE);
+        let mut low = self.margin;
+        let mut high = LARGEST_CHANGE;
         for _ in 0..BISECTIONS {
             let middle = f64::midpoint(low, high);
             if is_enough(middle) {
@@ -194,7 +196,8 @@ pub fn measured_noise(runs: &[RunRow]) -> Vec<(&'static str, f64)> {
             .iter()
             .flat_map(|group| &group.releases)
             .filter_map(|release| release.test(metric));
-        let (mut squares, mut degrees_of_freedom) = (0.0, 0.0);
+        let mut squares = 0.0;
+        let mut degrees_of_freedom = 0.0;
         for one in tests.filter(|one| one.mark != Mark::NotComparable) {
             let pairs = one.rounds.all();
             let (_, variance) = mean_and_variance(pairs)?;

@@ -166,7 +166,8 @@ fn build(
 pub fn sha256(path: &Path) -> Result<String> {
     let read = || -> std::io::Result<String> {
         let mut file = File::open(path)?;
-        let (mut digest, mut buffer) = (Sha256::new(), vec![0; 1 << 20]);
+        let mut digest = Sha256::new();
+        let mut buffer = vec![0; 1 << 20];
         loop {
             match file.read(&mut buffer)? {
                 0 => break,
@@ -237,11 +238,9 @@ fn command_output(
 
 fn fetch_index(watch: &Watch) -> Result<String> {
     let name = watch.package.to_lowercase();
-    let (one, two) = (
-        name.get(..2).unwrap_or_default(),
-        name.get(2..4).unwrap_or_default(),
-    );
-    let url = format!("{}/{one}/{two}/{name}", watch.index);
+    let first_two = name.get(..2).unwrap_or_default();
+    let next_two = name.get(2..4).unwrap_or_default();
+    let url = format!("{}/{first_two}/{next_two}/{name}", watch.index);
     let mut config = Config::builder()
         .timeout_global(Some(INDEX_TIMEOUT))
         .user_agent(concat!("faultline/", env!("CARGO_PKG_VERSION")));

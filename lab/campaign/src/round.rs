@@ -232,7 +232,8 @@ impl Round {
         let folder = self.attempts(campaign);
         fs::create_dir_all(&folder).at(&folder)?;
         Lock::take_or(&self.lock_file(campaign), |process| {
-            let (number, version) = (self.number, &self.version);
+            let number = self.number;
+            let version = &self.version;
             format!("round {number} of {version} is being run already{process}")
         })
     }
@@ -246,7 +247,8 @@ impl Round {
             let experiments = self.experiments_in(campaign, &folder.join(&name))?;
             candidates.push((name, experiments));
         }
-        let (mut counted, mut others) = (None, Vec::new());
+        let mut counted = None;
+        let mut others = Vec::new();
         for (name, experiments) in candidates {
             match is_finished(&experiments) {
                 Ok(true) if counted.is_none() => counted = Some((name, experiments)),
@@ -280,7 +282,8 @@ impl Round {
         self.check_programs()?;
         let experiments = self.experiments_in(campaign, &self.own_attempt(campaign)?)?;
         for one in &experiments {
-            let (folder, task) = (campaign.folder.display(), args.task);
+            let folder = campaign.folder.display();
+            let task = args.task;
             let block = BlockContext::all_replicates(format!(
                 "`faultline campaign round {folder} {task}` continues"
             ));
@@ -299,7 +302,8 @@ impl Round {
 
     /// The host's newest one if it can be continued, or a new one.
     fn own_attempt(&self, campaign: &Campaign) -> Result<PathBuf> {
-        let (folder, host) = (self.attempts(campaign), host_name());
+        let folder = self.attempts(campaign);
+        let host = host_name();
         let attempts = attempt_names(&folder)?;
         for (number, name) in attempts.iter().rev() {
             let attempt = folder.join(name);

@@ -386,7 +386,8 @@ impl Store {
                 (name, Values::of(kind))
             })
             .collect();
-        let (mut rows, mut count) = (select.query([])?, 0);
+        let mut rows = select.query([])?;
+        let mut count = 0;
         while let Some(row) = rows.next()? {
             count += 1;
             for (index, (_, values)) in columns.iter_mut().enumerate() {

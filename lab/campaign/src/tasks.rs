@@ -100,9 +100,8 @@ impl Submitted {
 
     /// The job may run on a host that does not have the database, and after a change of the plan.
     fn check_follow_up(&self, campaign: &Campaign) -> Result<()> {
-        let same = |found: fs::Metadata| found.ino() == self.results_inode;
         ensure!(
-            fs::metadata(&campaign.results).is_ok_and(same),
+            fs::metadata(&campaign.results).is_ok_and(|found| found.ino() == self.results_inode),
             "{}: this host does not have the file that `campaign slurm` opened: run `faultline campaign slurm {}` on the host that has it",
             campaign.results.display(),
             campaign.folder.display()
@@ -267,10 +266,9 @@ pub fn slurm(args: &SlurmArgs) -> Result<u8> {
     }
     ensure!(failed.is_empty(), work::without_result(&failed));
     if is_done {
-        let what = if args.follow_up {
-            "every submitted version"
-        } else {
-            "every version"
+        let what = match args.follow_up {
+            true => "every submitted version",
+            false => "every version",
         };
         work::say_done(&campaign, what);
     }

@@ -55,7 +55,8 @@ pub fn run(args: &VerifyArgs) -> Result<u8> {
 
 /// Returns the number of compared recordings and the damaged ones. Void runs are skipped.
 fn compare(campaign: &Campaign, store: &Store) -> Result<(usize, Vec<Damaged>)> {
-    let (mut compared, mut damaged) = (0, Vec::new());
+    let mut compared = 0;
+    let mut damaged = Vec::new();
     for run in store.runs()?.into_iter().filter(|run| !run.is_void()) {
         let Some(expected) = run.recording_digest.clone() else {
             continue;

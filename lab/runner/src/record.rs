@@ -125,8 +125,8 @@ impl RecordJob<'_> {
     }
 
     fn record_process(mut self, pid: Pid) -> Result<u8> {
-        let gone = || format!("there is no process {}", pid.as_raw_nonzero());
-        let process = pidfd_open(pid, PidfdFlags::empty()).with_context(gone)?;
+        let process = pidfd_open(pid, PidfdFlags::empty())
+            .with_context(|| format!("there is no process {}", pid.as_raw_nonzero()))?;
         anyhow::ensure!(
             !has_ended(&process),
             "process {pid} has ended and is a zombie until its parent waits for it: nothing to record",

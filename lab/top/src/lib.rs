@@ -92,7 +92,8 @@ fn once(
             let waited = clock::uptime().saturating_sub(began);
             if !reported && waited >= REPORT_AFTER && isatty(io::stderr()) {
                 reported = true;
-                let (names, most) = (names.join(", "), (interval * MAX_PAGES).as_secs());
+                let names = names.join(", ");
+                let most = (interval * MAX_PAGES).as_secs();
                 say(&format!(
                     "waiting for the next sample of {names}, {most} s at most"
                 ));

@@ -132,10 +132,8 @@ impl Screen {
     /// it prints.
     fn enter(input: impl AsFd, output: impl AsFd) -> io::Result<Self> {
         let settings = tcgetattr(&input)?;
-        let (input, output) = (
-            input.as_fd().try_clone_to_owned()?,
-            output.as_fd().try_clone_to_owned()?,
-        );
+        let input = input.as_fd().try_clone_to_owned()?;
+        let output = output.as_fd().try_clone_to_owned()?;
         let mut raw = settings.clone();
         raw.make_raw();
         tcsetattr(&input, OptionalActions::Now, &raw)?;

@@ -99,7 +99,8 @@ pub fn drop_all(root: &HostRoot) -> Result<()> {
 /// `fincore` is not installed, or a folder cannot be walked.
 pub fn residency(folders: &[&Path]) -> Result<Residency> {
     let page = rustix::param::page_size() as u64;
-    let (mut found, mut batch) = (Residency::default(), Batch::default());
+    let mut found = Residency::default();
+    let mut batch = Batch::default();
     for folder in folders {
         let Some(folder) = open_top(folder)? else {
             continue;

@@ -160,11 +160,9 @@ fn refuse_unless_empty(folder: &Folder) -> Result<()> {
     let Some(first) = other_entries().next() else {
         return Ok(());
     };
-    let (shown, first, count) = (
-        folder.path.display(),
-        first.to_string_lossy(),
-        other_entries().count(),
-    );
+    let shown = folder.path.display();
+    let first = first.to_string_lossy();
+    let count = other_entries().count();
     bail!(
         "{shown} is not empty ({first:?} and {} more): a marked folder is cleared before each run. Use a folder that is empty or does not exist yet",
         count - 1
@@ -319,8 +317,10 @@ fn holder(root: &HostRoot, folder: &Path) -> Option<String> {
             .filter(|(_, path)| *path == folder)
             .any(|(descriptor, _)| {
                 let info = fs::read_to_string(process.join("fdinfo").join(descriptor));
-                let is_lock = |line: &str| line.starts_with("lock:") && line.contains("FLOCK");
-                info.is_ok_and(|info| info.lines().any(is_lock))
+                info.is_ok_and(|info| {
+                    info.lines()
+                        .any(|line| line.starts_with("lock:") && line.contains("FLOCK"))
+                })
             })
     };
     let pid = root

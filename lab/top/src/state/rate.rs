@@ -85,7 +85,8 @@ impl TimePerSlot {
 /// as in Prometheus; those above the last bound count as that bound. `None` without buckets.
 fn quantile(buckets: &[(f64, f64)], total: f64, q: f64) -> Option<f64> {
     let rank = total * q;
-    let (mut low, mut below) = (0.0, 0.0);
+    let mut low = 0.0;
+    let mut below = 0.0;
     for (bound, count) in buckets {
         if *count >= rank && *count > below {
             return Some(low + (bound - low) * (rank - below) / (count - below));

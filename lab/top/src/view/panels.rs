@@ -66,7 +66,8 @@ pub fn foot(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
 }
 
 fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
-    let (state, theme) = (scene.state(), scene.theme);
+    let state = scene.state();
+    let theme = scene.theme;
     let seconds = |since: Duration| {
         faultline_text::time(
             Duration::from_secs(scene.now.uptime.saturating_sub(since).as_secs())

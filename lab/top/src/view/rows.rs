@@ -20,7 +20,8 @@ const BEHIND_THRESHOLDS: (f64, f64) = (32.0, 128.0);
 impl Scene<'_> {
     /// `wraps`: facts and answers take as many lines as they need, instead of one.
     pub fn rows(&self, width: u16, wraps: bool) -> Vec<Row> {
-        let (status, theme) = (&self.state().status, self.theme);
+        let status = &self.state().status;
+        let theme = self.theme;
         let width = usize::from(width.saturating_sub(NAME_WIDTH));
         let wrap_at = wraps.then_some(width);
         let mut rows: Vec<Row> = status
@@ -50,7 +51,8 @@ impl Scene<'_> {
 
     /// Rows for terminals that have the space.
     pub fn extra_rows(&self) -> [Row; 3] {
-        let (state, status) = (self.state(), &self.state().status);
+        let state = self.state();
+        let status = &self.state().status;
         let cpu = self.value_or_reason(Figure::Cpu, percent);
         let flow =
             |figure| self.value_or_dash(state.now(figure), |rate| format!("{}/s", bytes_f64(rate)));
@@ -64,7 +66,8 @@ impl Scene<'_> {
         );
         let threads = |count| counted(count, "thread");
         let threads = self.value_or_dash(status.figure(Figure::Threads), threads);
-        let (read, written) = (flow(Figure::ReadBytes), flow(Figure::WrittenBytes));
+        let read = flow(Figure::ReadBytes);
+        let written = flow(Figure::WrittenBytes);
         [
             text_row("CPU", &format!("{cpu}, {threads}"), self.plot(Figure::Cpu)),
             text_row(
@@ -105,7 +108,8 @@ impl Scene<'_> {
     }
 
     fn validator_rows(&self, width: usize) -> Vec<Row> {
-        let (status, theme) = (&self.state().status, self.theme);
+        let status = &self.state().status;
+        let theme = self.theme;
         let target = &status.target;
         if target.is_followed == Some(false) {
             let why = target
@@ -167,7 +171,8 @@ impl Scene<'_> {
 
     fn tps(&self) -> Row {
         let state = self.state();
-        let (transactions, blocks) = (Figure::Transactions, Figure::BlockTransactions);
+        let transactions = Figure::Transactions;
+        let blocks = Figure::BlockTransactions;
         // Pushes are used only if JSON-RPC has no number.
         let (figure, origin) = match (state.now(transactions), state.now(blocks)) {
             (None, Some(_)) => (blocks, " in frozen banks"),
@@ -266,7 +271,8 @@ impl Scene<'_> {
     }
 
     fn cache_rows(&self, width: usize) -> Vec<Row> {
-        let (state, cache) = (self.state(), &self.state().status.cache);
+        let state = self.state();
+        let cache = &self.state().status.cache;
         if let Some(reason) = self.why_no_datapoints() {
             let mut rows = paragraph("Cache", &reason, self.theme.warn(), width);
             rows.truncate(REASON_LINES);

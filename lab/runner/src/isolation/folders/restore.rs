@@ -99,10 +99,8 @@ pub fn restore(
 
 /// Fails if one folder contains the other: a copy into its own source would not end.
 fn check_not_nested(source: &Folder, ledger: &Folder) -> Result<()> {
-    let (from, to) = (
-        canonical_or_same(&source.path),
-        canonical_or_same(&ledger.path),
-    );
+    let from = canonical_or_same(&source.path);
+    let to = canonical_or_same(&ledger.path);
     if from.starts_with(&to) || to.starts_with(&from) {
         bail!(
             "{} and {} lie in one another: keep it elsewhere",
@@ -120,20 +118,17 @@ fn check_free_bytes(
     snapshots: Option<&Folder>,
 ) -> Result<()> {
     let other_disk = snapshots.filter(|folder| folder.device != ledger.device);
-    let archives = if other_disk.is_some() {
-        what.archives
-    } else {
-        0
-    };
-    for (folder, bytes) in [
-        (Some(ledger), what.bytes - archives),
-        (other_disk, archives),
-    ] {
-        let Some(folder) = folder else { continue };
+    let archives = other_disk.map_or(0, |_| what.archives);
+    let needs = [(ledger, what.bytes - archives)];
+    let needs = needs
+        .into_iter()
+        .chain(other_disk.map(|folder| (folder, archives)));
+    for (folder, bytes) in needs {
         let output = rustix::fs::fstatvfs(&folder.fd).map_err(path_error(&folder.path))?;
         let free = output.f_bavail.saturating_mul(output.f_frsize);
         if free < bytes && !can_clone(from, folder) {
-            let (shown, from) = (folder.path.display(), from.path.display());
+            let shown = folder.path.display();
+            let from = from.path.display();
             bail!("{shown} has {free} bytes free, {from} needs {bytes}: free space, or keep less");
         }
     }

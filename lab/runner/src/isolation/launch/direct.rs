@@ -76,10 +76,8 @@ impl Direct {
             .collect::<Result<Vec<_>, _>>()?;
         for (position, disk) in disks.iter().enumerate() {
             if let Some(earlier) = disks.iter().take(position).position(|other| other == disk) {
-                let (a, b) = (
-                    limits.io[earlier].device.display(),
-                    limits.io[position].device.display(),
-                );
+                let a = limits.io[earlier].device.display();
+                let b = limits.io[position].device.display();
                 bail!("{a} and {b} are on the same disk: limit it once");
             }
         }
@@ -147,8 +145,12 @@ impl Launcher for Direct {
             group::lift_memory_limits(folders);
             group::terminate(folders)?;
         }
-        let is_empty = |folders: &Vec<PathBuf>| group::is_empty(folders).unwrap_or(false);
-        wait(grace, || Ok(groups.values().all(is_empty).then_some(())))?;
+        wait(grace, || {
+            let are_empty = groups
+                .values()
+                .all(|folders| group::is_empty(folders).unwrap_or(false));
+            Ok(are_empty.then_some(()))
+        })?;
         for (name, folders) in &groups {
             group::kill(name, folders)?;
             group::remove(folders)?;
@@ -172,10 +174,8 @@ fn switch_prefix(user: User) -> Result<Vec<OsString>> {
         let words = "programs of another user are started with setpriv of util-linux, which is not in PATH: install it";
         anyhow!(words)
     })?;
-    let (uid, gid) = (
-        format!("--reuid={}", user.uid),
-        format!("--regid={}", user.gid),
-    );
+    let uid = format!("--reuid={}", user.uid);
+    let gid = format!("--regid={}", user.gid);
     Ok(vec![
         setpriv.into(),
         uid.into(),

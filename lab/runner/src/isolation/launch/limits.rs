@@ -148,7 +148,8 @@ impl CpuSet {
                         format!("{part:?} is no CPU: write numbers and ranges, as in 0-3,8")
                     })
             };
-            let (first, last) = (number(first)?, number(last)?);
+            let first = number(first)?;
+            let last = number(last)?;
             if first > last {
                 return Err(format!(
                     "{part:?} is no range of CPUs: the smaller number comes first, as in 0-3"

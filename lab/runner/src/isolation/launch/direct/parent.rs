@@ -180,7 +180,8 @@ pub fn enable_controllers(delegated: &Path, limits: &Limits) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    let (path, text) = (delegated.join(SUBTREE_CONTROL), missing.join(" "));
+    let path = delegated.join(SUBTREE_CONTROL);
+    let text = missing.join(" ");
     match fs::write(&path, &text) {
         // EBUSY: the cgroup has processes itself.
         Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {

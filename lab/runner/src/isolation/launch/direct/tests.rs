@@ -251,9 +251,8 @@ fn a_v1_group_works_without_unavailable_pressure_files() {
         };
         Group::make(&parents, &name, &Limits::default(), Vec::new()).unwrap()
     };
-    let entered = |run: &str| {
-        at(&format!("memory/faultline.x.{run}.validator/cgroup.procs")).exists()
-    };
+    let entered =
+        |run: &str| at(&format!("memory/faultline.x.{run}.validator/cgroup.procs")).exists();
     // A number that no process has.
     make("missing", "r001_a1").enter(0).unwrap();
     assert!(entered("r001_a1"));

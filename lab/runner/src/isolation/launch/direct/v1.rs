@@ -110,8 +110,8 @@ const THROTTLES: [&str; 4] = [
 ];
 
 fn value_of<'t>(text: &'t str, key: &str) -> Option<&'t str> {
-    let value = |line: &'t str| line.strip_prefix(key)?.strip_prefix(' ');
-    text.lines().find_map(value)
+    text.lines()
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))
 }
 
 pub fn limits(folders: &Folders, requested: &[(String, IoLimit)]) -> Result<Limits> {

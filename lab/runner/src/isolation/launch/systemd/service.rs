@@ -112,8 +112,9 @@ impl Service {
     }
 
     fn unit(&self) -> Result<Unit> {
-        let gone = || anyhow!("{}: it was removed by another program", self.name);
-        self.bus.unit(&self.name)?.ok_or_else(gone)
+        self.bus
+            .unit(&self.name)?
+            .ok_or_else(|| anyhow!("{}: it was removed by another program", self.name))
     }
 }
 
@@ -151,8 +152,9 @@ impl Launched for Service {
                 Some(_) => bail!("{}: it has ended, and has no limit to be moved", self.name),
             };
         }
-        let gone = || anyhow!("{}: it has no cgroup any more", self.name);
-        let folder = self.service_folder()?.ok_or_else(gone)?;
+        let folder = self
+            .service_folder()?
+            .ok_or_else(|| anyhow!("{}: it has no cgroup any more", self.name))?;
         let mut current = None;
         wait(APPLY_TIMEOUT, || {
             current = v2::memory_high(&folder)?;
