@@ -47,23 +47,23 @@ struct CollectedRun {
 /// Fails also if a program file has changed since the round began.
 pub fn collect_round(
     campaign: &Campaign,
-    of: &Round,
+    round: &Round,
     conditions: &Conditions,
     experiments: &[CampaignExperiment],
 ) -> Result<RoundOutcome> {
     // What all runs of the round share.
-    let round = &RunRow {
-        release: of.version.clone(),
-        program_digest: of.program.digest.clone(),
+    let shared = &RunRow {
+        release: round.version.clone(),
+        program_digest: round.program.digest.clone(),
         conditions: conditions.clone(),
-        round: of.number,
+        round: round.number,
         ..RunRow::default()
     };
     let mut all = Vec::new();
     for experiment in experiments {
-        all.extend(collect(campaign, round, experiment)?);
+        all.extend(collect(campaign, shared, experiment)?);
     }
-    for program in [&of.baseline, &of.program] {
+    for program in [&round.baseline, &round.program] {
         let mut folders = experiments.iter().map(|one| one.plan.folder.display());
         ensure!(
             sha256(&program.file)? == program.digest,
@@ -87,7 +87,7 @@ pub fn collect_round(
         })?;
         return Ok(RoundOutcome::Damaged(why));
     }
-    if let Some(why) = not_started(campaign, round, &all) {
+    if let Some(why) = not_started(campaign, shared, &all) {
         void_runs(experiments, &why, |_| true)?;
         return Ok(RoundOutcome::NotStarted(why));
     }
@@ -119,10 +119,10 @@ fn replicate(experiment: &CampaignExperiment, one: &CountedRun<'_>) -> u32 {
 }
 
 /// Names the program that started in none of its runs, with its last line of output.
-fn not_started(campaign: &Campaign, round: &RunRow, all: &[CollectedRun]) -> Option<String> {
+fn not_started(campaign: &Campaign, shared: &RunRow, all: &[CollectedRun]) -> Option<String> {
     [
-        (true, round.conditions.baseline.as_str()),
-        (false, round.release.as_str()),
+        (true, shared.conditions.baseline.as_str()),
+        (false, shared.release.as_str()),
     ]
     .into_iter()
     .find_map(|(of_baseline, version)| {
@@ -163,11 +163,11 @@ fn last_line(path: &Path) -> Option<String> {
 
 fn collect(
     campaign: &Campaign,
-    round: &RunRow,
+    shared: &RunRow,
     experiment: &CampaignExperiment,
 ) -> Result<Vec<CollectedRun>> {
     let results = Experiment::read(&experiment.plan.folder)?;
-    let report = page::report_name(&experiment.name, &round.conditions);
+    let report = page::report_name(&experiment.name, &shared.conditions);
     let out = campaign.folder.join(page::FOLDER).join(&report);
     fs::create_dir_all(out.parent().unwrap_or(&campaign.folder)).at(&out)?;
     render::write(&results.report()?.report, &out, true)?;
@@ -182,7 +182,7 @@ fn collect(
     for one in &counted {
         let run = results.load(one);
         let started = started(&one.ending.outcome, run.as_ref());
-        let mut row = row(campaign, round, experiment, (&results, one, run.as_ref()));
+        let mut row = row(campaign, shared, experiment, (&results, one, run.as_ref()));
         let found = results
             .searched(one)
             .filter(|_| row.is_complete())
@@ -236,7 +236,7 @@ fn started(outcome: &RunOutcome, run: Option<&Run>) -> bool {
 /// The row of a run, without its values. A completed run is void if its recording cannot be read.
 fn row(
     campaign: &Campaign,
-    round: &RunRow,
+    shared: &RunRow,
     experiment: &CampaignExperiment,
     (results, one, run): (&Experiment, &CountedRun<'_>, Option<&Run>),
 ) -> RunRow {
@@ -262,7 +262,7 @@ fn row(
             .to_string(),
         recording_digest: sha256(&recording).ok(),
         pace: run.map(Pace::of_run).unwrap_or_default(),
-        ..round.clone()
+        ..shared.clone()
     };
     let is_readable = run.is_some() && row.recording_digest.is_some();
     if row.is_complete() && !is_readable {

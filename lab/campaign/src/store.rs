@@ -1,7 +1,7 @@
 //! `results.db`: an SQLite database of versions and runs. docs/CAMPAIGN.md describes it.
 
 use crate::settings::{Program, RESULTS};
-use anyhow::{anyhow, ensure};
+use anyhow::{Result, anyhow, ensure};
 use faultline_common::files::AtPath;
 use faultline_pages::export::{Columns, Type, Values};
 use faultline_recording::{DatabaseKind, ForeignDatabase, OlderFormat};
@@ -179,18 +179,18 @@ pub struct VerdictRow {
 
 impl Store {
     /// Whether [`Store::open`] would change the format of the file.
-    pub fn needs_upgrade(path: &Path) -> anyhow::Result<bool> {
+    pub fn needs_upgrade(path: &Path) -> Result<bool> {
         Ok(path.exists() && ForeignDatabase::is_older(path, &KIND)?)
     }
 
     /// SQLite relies on locks that NFS may not keep.
-    pub fn refuse_nfs(path: &Path) -> anyhow::Result<()> {
+    pub fn refuse_nfs(path: &Path) -> Result<()> {
         let folder = path.parent().unwrap_or(path);
         refuse_file_system(path, rustix::fs::statfs(folder).at(folder)?.f_type)
     }
 
     /// Creates the database if it is missing. Fails on a foreign, newer or damaged file.
-    pub fn open(path: &Path) -> anyhow::Result<Self> {
+    pub fn open(path: &Path) -> Result<Self> {
         let opened =
             ForeignDatabase::open_to_write(path, &KIND, &TABLES, &[FORMAT_1], MAX_VALUE_BYTES);
         let database = opened.map_err(|error| {
@@ -204,7 +204,7 @@ impl Store {
         Ok(Store(database))
     }
 
-    pub fn listed(&self) -> anyhow::Result<Vec<ListedVersion>> {
+    pub fn listed(&self) -> Result<Vec<ListedVersion>> {
         let text = "SELECT *, EXISTS (SELECT 1 FROM run WHERE program.version IN (release, baseline)) AS measured
                     FROM program ORDER BY added_unix_ns, program.rowid";
         let mut select = self.0.prepare(text)?;
@@ -213,7 +213,7 @@ impl Store {
     }
 
     /// Adds a version, changes its source, or restores a removed one.
-    pub fn add(&self, program: &Program, source: &str, unix_ns: i64) -> anyhow::Result<()> {
+    pub fn add(&self, program: &Program, source: &str, unix_ns: i64) -> Result<()> {
         let path = program.path.as_ref().map(|path| path.display().to_string());
         self.0.execute(
             "INSERT INTO program VALUES (?1, ?2, ?3, ?4, ?5, 0, NULL, NULL)
@@ -224,7 +224,7 @@ impl Store {
     }
 
     /// Keeps the row and its runs.
-    pub fn remove(&self, version: &str) -> anyhow::Result<()> {
+    pub fn remove(&self, version: &str) -> Result<()> {
         self.0.execute(
             "UPDATE program SET removed = 1 WHERE version = ?",
             [version],
@@ -238,7 +238,7 @@ impl Store {
         version: &str,
         digest: Option<&str>,
         error: Option<&str>,
-    ) -> anyhow::Result<()> {
+    ) -> Result<()> {
         let text =
             "UPDATE program SET digest = coalesce(?2, digest), trouble = ?3 WHERE version = ?1";
         self.0.execute(text, params![version, digest, error])?;
@@ -246,7 +246,7 @@ impl Store {
     }
 
     /// Renames the baseline with this digest: rows are compared by digest.
-    pub fn name_baseline(&self, version: &str, digest: &str) -> anyhow::Result<()> {
+    pub fn name_baseline(&self, version: &str, digest: &str) -> Result<()> {
         self.0.execute(
             "UPDATE run SET baseline = ?1 WHERE baseline_digest = ?2",
             [version, digest],
@@ -256,7 +256,7 @@ impl Store {
 
     /// Adds the runs of a round in one transaction. Existing runs stay, unless they are void. Fails
     /// if none is new.
-    pub fn add_runs(&mut self, runs: &[RunRow]) -> anyhow::Result<()> {
+    pub fn add_runs(&mut self, runs: &[RunRow]) -> Result<()> {
         let transaction = self.0.transaction()?;
         let mut new = 0;
         for row in runs {
@@ -314,7 +314,7 @@ impl Store {
 
     /// Voids the run with this recording and its pair. They lose their values, and the next
     /// `campaign run` repeats them.
-    pub fn void(&mut self, recording: &str) -> anyhow::Result<()> {
+    pub fn void(&mut self, recording: &str) -> Result<()> {
         let pair = "SELECT other.run FROM run JOIN run AS other USING (plan_digest, baseline_digest, release, round, replicate)
                     WHERE run.recording = ?1";
         let transaction = self.0.transaction()?;
@@ -327,7 +327,7 @@ impl Store {
         Ok(transaction.commit()?)
     }
 
-    pub fn runs(&self) -> anyhow::Result<Vec<RunRow>> {
+    pub fn runs(&self) -> Result<Vec<RunRow>> {
         let mut select = self.0.prepare("SELECT * FROM run ORDER BY run")?;
         let rows = select.query_map([], |row| Ok((row.get::<_, i64>("run")?, run(row)?)))?;
         let mut runs = rows.collect::<Result<Vec<_>, _>>()?;
@@ -341,7 +341,7 @@ impl Store {
         Ok(runs.into_iter().map(|(_, run)| run).collect())
     }
 
-    pub fn replace_verdicts(&mut self, verdicts: &[VerdictRow]) -> anyhow::Result<()> {
+    pub fn replace_verdicts(&mut self, verdicts: &[VerdictRow]) -> Result<()> {
         let transaction = self.0.transaction()?;
         transaction.execute("DELETE FROM verdict", [])?;
         for row in verdicts {
@@ -369,7 +369,7 @@ impl Store {
 
     /// The number of rows, and their columns: a row for each run and metric. Does not change the
     /// database: a temporary table hides the stored verdicts.
-    pub fn export(mut self, verdicts: &[VerdictRow]) -> anyhow::Result<(usize, Columns)> {
+    pub fn export(mut self, verdicts: &[VerdictRow]) -> Result<(usize, Columns)> {
         let temporary = VERDICT.replace("CREATE TABLE", "CREATE TEMP TABLE");
         self.0.execute(&temporary, [])?;
         self.replace_verdicts(verdicts)?;
@@ -402,7 +402,7 @@ impl Store {
     }
 }
 
-fn refuse_file_system(path: &Path, kind: FsWord) -> anyhow::Result<()> {
+fn refuse_file_system(path: &Path, kind: FsWord) -> Result<()> {
     ensure!(
         kind != NFS_SUPER_MAGIC,
         "{}: it would be on NFS, where SQLite can damage it: set `results` in campaign.toml to a file on a disk of this host, \

@@ -21,7 +21,7 @@ struct Damaged {
     why: String,
 }
 
-/// `campaign verify`. The exit code is 1 if a recording is missing or changed.
+/// `campaign verify`.
 pub fn run(args: &VerifyArgs) -> Result<u8> {
     let (campaign, mut store) = open(&args.dir)?;
     let (compared, damaged) = compare(&campaign, &store)?;

@@ -12,7 +12,7 @@ use crate::record::{
     args::RecordArgs,
     recorder::{Addresses, Target, Task, in_path, metrics_config, metrics_variables, progress},
 };
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 use daemon::{Daemon, has_ended, summary};
 use exec_shim::GatedCommand;
 use faultline_common::{args::UsageError, output::say, signals::Signals};
@@ -38,7 +38,7 @@ pub fn run(args: &RecordArgs, now_ns: i64) -> Result<u8> {
         None => default_name(args, now_ns),
     };
     if out.symlink_metadata().is_ok() {
-        anyhow::bail!(
+        bail!(
             "{}: exists already; give another name, or remove it first",
             out.display()
         );
@@ -127,7 +127,7 @@ impl RecordJob<'_> {
     fn record_process(mut self, pid: Pid) -> Result<u8> {
         let process = pidfd_open(pid, PidfdFlags::empty())
             .with_context(|| format!("there is no process {}", pid.as_raw_nonzero()))?;
-        anyhow::ensure!(
+        ensure!(
             !has_ended(&process),
             "process {pid} has ended and is a zombie until its parent waits for it: nothing to record",
             pid = pid.as_raw_nonzero()
@@ -148,7 +148,7 @@ impl RecordJob<'_> {
             if is_stopped || has_ended(&process) {
                 break;
             }
-            anyhow::ensure!(
+            ensure!(
                 daemon.ended()?.is_none(),
                 "faultlined has ended:\n{}",
                 daemon.log.tail()
@@ -219,7 +219,7 @@ impl RecordJob<'_> {
 
     /// Waits first until the recording has the process's exit.
     fn finish(&mut self, mut daemon: Daemon, daemon_failed: bool) -> Result<()> {
-        anyhow::ensure!(
+        ensure!(
             !daemon_failed,
             "the recording {} has no end: faultlined ended before the command",
             self.out.display()
@@ -245,7 +245,6 @@ struct Monitor {
 }
 
 impl Monitor {
-    /// The recording is read after so many checks.
     const CHECKS_PER_READ: u32 = 4;
     /// Bounded, because problem texts may change forever.
     const MAX_REPORTED: usize = 20;

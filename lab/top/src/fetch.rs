@@ -1,7 +1,7 @@
 //! Requests the status on a separate thread, so that a host that does not answer delays no keys.
 
 use crate::{address::Address, args::TopArgs};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use faultline_client::http;
 use faultline_common::clock;
@@ -98,7 +98,6 @@ impl Client {
         })
     }
 
-    /// Requests the status once.
     pub fn fetch(&self) -> Answer {
         let mut request = self
             .agent
@@ -171,11 +170,11 @@ fn authorization(user: &str, file: &Path) -> Result<String> {
     let text = std::fs::read_to_string(file)
         .with_context(|| format!("--password-file {}", file.display()))?;
     let password = text.strip_suffix('\n').unwrap_or(&text);
-    anyhow::ensure!(
+    ensure!(
         !user.contains(':'),
         "--user {user:?}: a name cannot hold a colon"
     );
-    anyhow::ensure!(
+    ensure!(
         !password.is_empty() && !password.contains(['\n', '\0']),
         "--password-file {}: one line with the password is wanted",
         file.display()

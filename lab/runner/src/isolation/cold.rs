@@ -8,7 +8,7 @@ use crate::isolation::{
 };
 use anyhow::{Result, anyhow};
 use faultline_kernel::HostRoot;
-use rustix::fs::Advice;
+use rustix::fs::{Advice, fadvise, syncfs};
 use std::{
     fs,
     io::{self, Write},
@@ -56,12 +56,11 @@ pub fn drop_files(folders: &[&Path]) -> Result<Dropped> {
         let Some(folder) = open_top(folder)? else {
             continue;
         };
-        rustix::fs::syncfs(&folder.fd).map_err(path_error(&folder.path))?;
+        syncfs(&folder.fd).map_err(path_error(&folder.path))?;
         files(&folder, &mut |entry| {
             match entry {
                 WalkEntry::File(file, stat, path) => {
-                    rustix::fs::fadvise(file, 0, None, Advice::DontNeed)
-                        .map_err(path_error(&path))?;
+                    fadvise(file, 0, None, Advice::DontNeed).map_err(path_error(&path))?;
                     dropped.files += 1;
                     dropped.bytes = dropped
                         .bytes

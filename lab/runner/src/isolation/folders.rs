@@ -15,7 +15,7 @@ use anyhow::{Result, anyhow, bail};
 use faultline_common::lock::flock_with_retries;
 use faultline_kernel::{HostRoot, only_line};
 use rustix::{
-    fs::{AtFlags, FlockOperation, Mode, OFlags},
+    fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fsync, mkdir, openat, unlinkat},
     io::Errno,
 };
 use serde::{Deserialize, Serialize};
@@ -66,7 +66,7 @@ pub enum Init {
 /// The folder is not empty, is a symbolic link, or has the marker of another folder. Nothing was
 /// marked then.
 pub fn init(folder: &Path, now: Duration) -> Result<Init> {
-    let created = match rustix::fs::mkdir(folder, Mode::from_raw_mode(0o755)) {
+    let created = match mkdir(folder, Mode::from_raw_mode(0o755)) {
         Ok(()) => true,
         Err(Errno::EXIST) => false,
         Err(Errno::NOENT) => {
@@ -83,7 +83,7 @@ pub fn init(folder: &Path, now: Duration) -> Result<Init> {
     write_marker(&open, now)?;
     // An entry may have been added meanwhile.
     if let Err(error) = refuse_unless_empty(&open) {
-        let _ = rustix::fs::unlinkat(&open.fd, MARKER_NAME, AtFlags::empty());
+        let _ = unlinkat(&open.fd, MARKER_NAME, AtFlags::empty());
         return Err(error);
     }
     Ok(if created { Init::Created } else { Init::Marked })
@@ -180,13 +180,13 @@ fn write_marker(folder: &Folder, now: Duration) -> Result<()> {
     let mut text = serde_json::to_vec_pretty(&marker).map_err(path_error(&path))?;
     text.push(b'\n');
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(&folder.fd, MARKER_NAME, flags, Mode::from_raw_mode(0o644));
+    let file = openat(&folder.fd, MARKER_NAME, flags, Mode::from_raw_mode(0o644));
     let mut file = File::from(file.map_err(path_error(&path))?);
     file.write_all(&text)
         .and_then(|()| file.sync_all())
-        .and_then(|()| Ok(rustix::fs::fsync(&folder.fd)?))
+        .and_then(|()| Ok(fsync(&folder.fd)?))
         .map_err(|error| {
-            let _ = rustix::fs::unlinkat(&folder.fd, MARKER_NAME, AtFlags::empty());
+            let _ = unlinkat(&folder.fd, MARKER_NAME, AtFlags::empty());
             path_error(&path)(error)
         })
 }
@@ -259,7 +259,7 @@ fn lock_ledger(folder: &Folder) -> Result<Option<OwnedFd>> {
     let OpenResult::Open((file, _)) = folder.file(LEDGER_LOCK)? else {
         return Ok(None);
     };
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(file)),
         Err(Errno::WOULDBLOCK) => {
             let path = folder.join(LEDGER_LOCK);

@@ -3,7 +3,10 @@
 use crate::isolation::launch::path_error;
 use anyhow::{Result, bail};
 use rustix::{
-    fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat},
+    fs::{
+        AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2,
+        statat,
+    },
     io::Errno,
 };
 use std::{
@@ -49,7 +52,7 @@ pub enum OpenResult<T> {
 impl Folder {
     /// Fails on a symbolic link.
     pub fn open(path: &Path) -> Result<Self> {
-        match rustix::fs::openat(CWD, path, FOLDER_FLAGS, Mode::empty())
+        match openat(CWD, path, FOLDER_FLAGS, Mode::empty())
             .and_then(|fd| Folder::new(fd, path.to_owned()))
         {
             Ok(folder) => Ok(folder),
@@ -68,7 +71,7 @@ impl Folder {
     }
 
     fn new(fd: OwnedFd, path: PathBuf) -> Result<Self, Errno> {
-        let stat = rustix::fs::fstat(&fd)?;
+        let stat = fstat(&fd)?;
         Ok(Folder {
             fd,
             path,
@@ -95,7 +98,7 @@ impl Folder {
 
     /// Does not follow links; `None` if the entry is gone.
     pub fn stat(&self, name: &CStr) -> Result<Option<Stat>> {
-        match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+        match statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
             Err(Errno::NOENT) => Ok(None),
             Err(errno) => Err(path_error(&self.join(name))(errno)),
@@ -116,7 +119,7 @@ impl Folder {
     /// Only a regular file, for reading.
     pub fn file(&self, name: &CStr) -> Result<OpenResult<(OwnedFd, Stat)>> {
         self.open_below(name, FILE_FLAGS, |fd| {
-            let stat = rustix::fs::fstat(&fd)?;
+            let stat = fstat(&fd)?;
             Ok(if kind(&stat) == FileType::RegularFile {
                 OpenResult::Open((fd, stat))
             } else {
@@ -146,13 +149,10 @@ impl Folder {
     ) -> Result<OpenResult<T>> {
         let resolve_flags =
             ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
-        let opened = match rustix::fs::openat2(&self.fd, name, flags, Mode::empty(), resolve_flags)
-        {
+        let opened = match openat2(&self.fd, name, flags, Mode::empty(), resolve_flags) {
             // Before Linux 5.6, or with a seccomp filter that does not know it. Then a second mount
             // of the same file system looks like a folder.
-            Err(Errno::NOSYS | Errno::PERM) => {
-                rustix::fs::openat(&self.fd, name, flags, Mode::empty())
-            }
+            Err(Errno::NOSYS | Errno::PERM) => openat(&self.fd, name, flags, Mode::empty()),
             opened => opened,
         };
         match opened.and_then(found) {

@@ -102,7 +102,7 @@ pub struct Addresses {
 /// error.
 pub fn find(given: Option<&Path>, option: &str) -> Result<PathBuf> {
     if let Some(given) = given {
-        anyhow::ensure!(
+        ensure!(
             given.is_file(),
             "{option} {}: there is no such file",
             given.display()

@@ -261,7 +261,6 @@ impl Scene<'_> {
         let kills = state.status.figure(Figure::OomKills);
         let mut words = clauses(&format!("stalled {stalled}; file refaults {refaults}"));
         let killed = format!("OOM kills {}", self.value_or_dash(kills, short));
-        // Kills come first, because the last words are left out on a narrow terminal.
         if kills.is_some_and(|kills| kills > 0.0) {
             words.insert(0, Span::styled(killed + "; ", self.theme.bad()));
         } else {

@@ -6,7 +6,7 @@ use crate::isolation::{
 use anyhow::{Result, bail};
 use faultline_kernel::HostRoot;
 use rustix::{
-    fs::{AtFlags, FileType, Stat},
+    fs::{AtFlags, FileType, Stat, unlinkat},
     io::Errno,
 };
 use std::{
@@ -133,7 +133,7 @@ impl Walk {
         if !self.deletes {
             return Ok(());
         }
-        match rustix::fs::unlinkat(&folder.fd, name, AtFlags::REMOVEDIR) {
+        match unlinkat(&folder.fd, name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             // It contains retained entries, which are reported already.
             Err(Errno::NOTEMPTY | Errno::EXIST)
@@ -154,7 +154,7 @@ impl Walk {
             return self.keep(folder, name, why);
         }
         if self.deletes {
-            match rustix::fs::unlinkat(&folder.fd, name, AtFlags::empty()) {
+            match unlinkat(&folder.fd, name, AtFlags::empty()) {
                 Ok(()) => {}
                 Err(Errno::NOENT) => return Ok(()),
                 Err(Errno::ISDIR) => {

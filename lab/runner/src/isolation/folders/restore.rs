@@ -9,7 +9,11 @@ use crate::isolation::{
 use anyhow::{Result, anyhow, bail};
 use faultline_kernel::FileVersion;
 use rustix::{
-    fs::{Advice, FileType, Gid, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps, Uid},
+    fs::{
+        Advice, AtFlags, FileType, Gid, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps, Uid,
+        chownat, fadvise, fchmod, fchown, fstat, fstatvfs, ftruncate, futimens, ioctl_ficlone,
+        mkdirat, openat, readlinkat, seek, symlinkat, syncfs,
+    },
     io::Errno,
 };
 use std::{
@@ -92,7 +96,7 @@ pub fn restore(
         if let Some(owner) = owner {
             change_owner(folder, owner)?;
         }
-        rustix::fs::syncfs(&folder.fd).map_err(path_error(&folder.path))?;
+        syncfs(&folder.fd).map_err(path_error(&folder.path))?;
     }
     Ok(restore_run.restored)
 }
@@ -124,7 +128,7 @@ fn check_free_bytes(
         .into_iter()
         .chain(other_disk.map(|folder| (folder, archives)));
     for (folder, bytes) in needs {
-        let output = rustix::fs::fstatvfs(&folder.fd).map_err(path_error(&folder.path))?;
+        let output = fstatvfs(&folder.fd).map_err(path_error(&folder.path))?;
         let free = output.f_bavail.saturating_mul(output.f_frsize);
         if free < bytes && !can_clone(from, folder) {
             let shown = folder.path.display();
@@ -188,7 +192,7 @@ fn below(folder: &Folder, name: &CStr, depth: usize) -> Result<Folder> {
 /// run would differ.
 fn link(folder: &Folder, name: &CStr, depth: usize) -> Result<CString> {
     let path = folder.join(name);
-    let target = rustix::fs::readlinkat(&folder.fd, name, Vec::new()).map_err(path_error(&path))?;
+    let target = readlinkat(&folder.fd, name, Vec::new()).map_err(path_error(&path))?;
     let mut level = Some(depth);
     for part in Path::new(os(&target)).components() {
         level = match part {
@@ -217,7 +221,7 @@ fn is_archive(name: &CStr) -> bool {
 
 fn change_owner(folder: &Folder, owner: Owner) -> Result<()> {
     let (user, group) = owner.ids();
-    rustix::fs::fchown(&folder.fd, user, group).map_err(path_error(&folder.path))
+    fchown(&folder.fd, user, group).map_err(path_error(&folder.path))
 }
 
 struct RestoreRun<'a> {
@@ -260,7 +264,7 @@ impl RestoreRun<'_> {
         (stat, depth): (&Stat, usize),
     ) -> Result<()> {
         let path = to.join(name);
-        match rustix::fs::mkdirat(&to.fd, name, Mode::RWXU) {
+        match mkdirat(&to.fd, name, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(path_error(&path)(errno)),
         }
@@ -274,7 +278,7 @@ impl RestoreRun<'_> {
         if let Some(owner) = self.owner {
             change_owner(&inside, owner)?;
         }
-        rustix::fs::fchmod(&inside.fd, Mode::from_raw_mode(stat.st_mode)).map_err(path_error(&path))
+        fchmod(&inside.fd, Mode::from_raw_mode(stat.st_mode)).map_err(path_error(&path))
     }
 
     fn file(&mut self, from: &Folder, to: &Folder, name: &CStr) -> Result<()> {
@@ -292,12 +296,12 @@ impl RestoreRun<'_> {
             return self.keep_existing(to, name, &existing);
         }
         let target = link(from, name, depth)?;
-        rustix::fs::symlinkat(&target, &to.fd, name).map_err(path_error(&to.join(name)))?;
+        symlinkat(&target, &to.fd, name).map_err(path_error(&to.join(name)))?;
         let Some((user, group)) = self.owner.map(Owner::ids) else {
             return Ok(());
         };
-        let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
-        rustix::fs::chownat(&to.fd, name, user, group, flags).map_err(path_error(&to.join(name)))
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        chownat(&to.fd, name, user, group, flags).map_err(path_error(&to.join(name)))
     }
 
     /// Keeps an existing keypair or tower file: an older tower file must not replace a newer one.
@@ -336,20 +340,20 @@ fn copy_file(from: &Folder, to: &Folder, name: &CStr, owner: Option<Owner>) -> R
     };
     let before = version()?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let target = rustix::fs::openat(&to.fd, name, flags, Mode::RUSR | Mode::WUSR);
+    let target = openat(&to.fd, name, flags, Mode::RUSR | Mode::WUSR);
     let target = File::from(target.map_err(to_error)?);
     let size = u64::try_from(stat.st_size).unwrap_or(0);
-    let cloned = size > 0 && rustix::fs::ioctl_ficlone(&target, &source).is_ok();
+    let cloned = size > 0 && ioctl_ficlone(&target, &source).is_ok();
     if !cloned {
         copy_data(&source, &target, size).map_err(to_error)?;
     }
     set_owner_and_mode(&target, &stat, owner).map_err(to_error)?;
-    let copied = rustix::fs::fstat(&target).map_err(to_error)?;
+    let copied = fstat(&target).map_err(to_error)?;
     if version()? != before || copied.st_size != stat.st_size {
         return Err(changed());
     }
     // A copy of hundreds of gigabytes need not evict the rest of the page cache.
-    let _ = rustix::fs::fadvise(&source, 0, None, Advice::DontNeed);
+    let _ = fadvise(&source, 0, None, Advice::DontNeed);
     Ok(size)
 }
 
@@ -357,25 +361,24 @@ fn copy_file(from: &Folder, to: &Folder, name: &CStr, owner: Option<Owner>) -> R
 fn can_clone(from: &Folder, to: &Folder) -> bool {
     let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
     let open_unnamed =
-        |folder: &Folder| rustix::fs::openat(&folder.fd, c".", flags, Mode::RUSR | Mode::WUSR).ok();
+        |folder: &Folder| openat(&folder.fd, c".", flags, Mode::RUSR | Mode::WUSR).ok();
     let (Some(source), Some(target)) = (open_unnamed(from), open_unnamed(to)) else {
         return false;
     };
-    rustix::io::write(&source, &[0; 4096]).is_ok()
-        && rustix::fs::ioctl_ficlone(&target, &source).is_ok()
+    rustix::io::write(&source, &[0; 4096]).is_ok() && ioctl_ficlone(&target, &source).is_ok()
 }
 
 fn copy_data(source: &File, target: &File, size: u64) -> Result<(), Errno> {
     let mut at = 0;
     while at < size {
-        let start = match rustix::fs::seek(source, SeekFrom::Data(at)) {
+        let start = match seek(source, SeekFrom::Data(at)) {
             Ok(start) => start,
             Err(Errno::NXIO) => break,
             // The file system does not support holes.
             Err(Errno::INVAL | Errno::OPNOTSUPP) => at,
             Err(errno) => return Err(errno),
         };
-        let end = rustix::fs::seek(source, SeekFrom::Hole(start))
+        let end = seek(source, SeekFrom::Hole(start))
             .unwrap_or(size)
             .min(size);
         // The file was truncated meanwhile.
@@ -385,13 +388,13 @@ fn copy_data(source: &File, target: &File, size: u64) -> Result<(), Errno> {
         copy_range(source, target, start, end)?;
         at = end;
     }
-    rustix::fs::ftruncate(target, size)
+    ftruncate(target, size)
 }
 
 /// Lets the kernel copy where it can: [`io::copy`] falls back to a buffer.
 fn copy_range(source: &File, target: &File, start: u64, end: u64) -> Result<(), Errno> {
     for file in [source, target] {
-        rustix::fs::seek(file, SeekFrom::Start(start))?;
+        seek(file, SeekFrom::Start(start))?;
     }
     io::copy(&mut source.take(end - start), &mut &*target)
         .map(drop)
@@ -401,9 +404,9 @@ fn copy_range(source: &File, target: &File, start: u64, end: u64) -> Result<(), 
 /// Sets the owner first, because `chown` clears mode bits.
 fn set_owner_and_mode(target: &File, stat: &Stat, owner: Option<Owner>) -> Result<(), Errno> {
     if let Some((user, group)) = owner.map(Owner::ids) {
-        rustix::fs::fchown(target, user, group)?;
+        fchown(target, user, group)?;
     }
-    rustix::fs::fchmod(target, Mode::from_raw_mode(stat.st_mode))?;
+    fchmod(target, Mode::from_raw_mode(stat.st_mode))?;
     let time = |seconds: i64, nanoseconds: u64| Timespec {
         tv_sec: seconds,
         tv_nsec: nanoseconds as _,
@@ -412,5 +415,5 @@ fn set_owner_and_mode(target: &File, stat: &Stat, owner: Option<Owner>) -> Resul
         last_access: time(stat.st_atime, stat.st_atime_nsec),
         last_modification: time(stat.st_mtime, stat.st_mtime_nsec),
     };
-    rustix::fs::futimens(target, &times)
+    futimens(target, &times)
 }

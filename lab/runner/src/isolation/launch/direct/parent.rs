@@ -15,6 +15,7 @@ use std::{
     fs,
     io::ErrorKind,
     path::{Path, PathBuf},
+    process,
 };
 
 /// The parents of groups, or the cgroups of one group.
@@ -135,7 +136,7 @@ impl Cgroups {
 
 /// This program's own cgroup of version 2.
 fn own(host: &HostRoot) -> Result<Unified, ReadError> {
-    let own = locate(host, std::process::id())?.unified?;
+    let own = locate(host, process::id())?.unified?;
     Ok(Unified {
         folder: own.folder.to_path_buf(),
         top: own.top.to_path_buf(),
@@ -202,7 +203,7 @@ fn check_controllers(folder: &Path) -> Result<()> {
 }
 
 fn check_no_other_processes(folder: &Path) -> Result<()> {
-    let own_pid = std::process::id().to_string();
+    let own_pid = process::id().to_string();
     if read(folder, "cgroup.procs")?
         .lines()
         .all(|line| line == own_pid)
@@ -225,7 +226,7 @@ fn move_processes(folder: &Path) -> Result<()> {
         }
         _ => {}
     }
-    write(&leaf, "cgroup.procs", std::process::id())
+    write(&leaf, "cgroup.procs", process::id())
 }
 
 /// Moves this program back once no groups are left.
@@ -239,6 +240,6 @@ pub fn return_from_leaf(delegated: &Path) -> Result<()> {
         .map(|name| format!("-{name}"))
         .collect();
     write(delegated, SUBTREE_CONTROL, text.join(" "))?;
-    write(delegated, "cgroup.procs", std::process::id())?;
+    write(delegated, "cgroup.procs", process::id())?;
     fs::remove_dir(&leaf).map_err(path_error(&leaf))
 }

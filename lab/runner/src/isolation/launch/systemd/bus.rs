@@ -2,7 +2,7 @@ use crate::isolation::launch::{End, wait};
 use anyhow::{Result, anyhow};
 use rustix::process::Signal;
 use std::{collections::HashMap, time::Duration};
-use zbus::{OwnedObjectPath, OwnedVariant, Variant, proxy::CacheProperties};
+use zbus::{Error, OwnedObjectPath, OwnedVariant, Variant, fdo, proxy::CacheProperties};
 
 /// Timeout of a call; a thrashing machine answers late.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
@@ -199,7 +199,7 @@ impl Bus {
         unit: &str,
         call: impl AsyncFn(&ManagerProxy<'static>) -> zbus::Result<T>,
     ) -> Result<Option<T>> {
-        let mut absent = zbus::Error::InvalidReply;
+        let mut absent = Error::InvalidReply;
         let answered = wait(RECONNECT_TIMEOUT, || {
             Ok(match zbus::block_on(call(&self.manager)) {
                 Err(error) if is_systemd_absent(&error) => {
@@ -268,7 +268,7 @@ impl Unit {
     /// `None` if the value has another type.
     fn get<'v, T>(&'v self, name: &str) -> Option<T>
     where
-        T: TryFrom<&'v Variant<'v>, Error: Into<zbus::Error>>,
+        T: TryFrom<&'v Variant<'v>, Error: Into<Error>>,
     {
         self.0.get(name)?.downcast_ref().ok()
     }
@@ -283,54 +283,52 @@ fn version(text: &str) -> Option<u32> {
         .ok()
 }
 
-fn is_gone(error: &zbus::Error) -> bool {
+fn is_gone(error: &Error) -> bool {
     match error {
-        zbus::Error::MethodError(name, ..) => {
+        Error::MethodError(name, ..) => {
             let kind = name.as_str().strip_prefix("org.freedesktop.systemd1.");
             matches!(kind, Some("NoSuchUnit" | "NoSuchProcess" | "NotReferenced"))
         }
-        zbus::Error::FDO(error) => {
+        Error::FDO(error) => {
             matches!(
                 **error,
-                zbus::fdo::Error::UnknownObject(_) | zbus::fdo::Error::UnixProcessIdUnknown(_)
+                fdo::Error::UnknownObject(_) | fdo::Error::UnixProcessIdUnknown(_)
             )
         }
         _ => false,
     }
 }
 
-fn is_systemd_absent(error: &zbus::Error) -> bool {
-    let zbus::Error::FDO(error) = error else {
+fn is_systemd_absent(error: &Error) -> bool {
+    let Error::FDO(error) = error else {
         return false;
     };
     matches!(
         **error,
-        zbus::fdo::Error::NoReply(_)
-            | zbus::fdo::Error::ServiceUnknown(_)
-            | zbus::fdo::Error::NameHasNoOwner(_)
+        fdo::Error::NoReply(_) | fdo::Error::ServiceUnknown(_) | fdo::Error::NameHasNoOwner(_)
     )
 }
 
-fn describe_error(unit: &str, error: &zbus::Error) -> anyhow::Error {
+fn describe_error(unit: &str, error: &Error) -> anyhow::Error {
     let advice = match error {
-        zbus::Error::MethodError(name, ..) => match name.as_str() {
+        Error::MethodError(name, ..) => match name.as_str() {
             "org.freedesktop.systemd1.UnitExists" => {
                 "it is there already; `stop` the experiment to remove what is left of it"
             }
             _ => "systemd refuses",
         },
-        zbus::Error::FDO(error) => match **error {
-            zbus::fdo::Error::AccessDenied(_)
-            | zbus::fdo::Error::AuthFailed(_)
-            | zbus::fdo::Error::InteractiveAuthorizationRequired(_) => {
+        Error::FDO(error) => match **error {
+            fdo::Error::AccessDenied(_)
+            | fdo::Error::AuthFailed(_)
+            | fdo::Error::InteractiveAuthorizationRequired(_) => {
                 "run this as root, or let polkit allow it"
             }
-            zbus::fdo::Error::ServiceUnknown(_) | zbus::fdo::Error::NameHasNoOwner(_) => {
+            fdo::Error::ServiceUnknown(_) | fdo::Error::NameHasNoOwner(_) => {
                 "systemd does not run here; use the launcher `direct`"
             }
             _ => "systemd refuses",
         },
-        zbus::Error::InputOutput(_) => "the system bus does not answer any more",
+        Error::InputOutput(_) => "the system bus does not answer any more",
         _ => "systemd's answer is not understood",
     };
     anyhow!("{unit}: {advice} ({error})")
