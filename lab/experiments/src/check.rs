@@ -1,24 +1,19 @@
 //! Checks a plan on this host: facts are gathered first, then judged.
 
 mod access;
-mod configuration;
 mod disk;
 mod environment;
 mod folders;
 mod gather;
 mod limits;
 mod options;
-mod poh;
 mod programs;
 mod search;
 mod stake;
-mod switch;
 mod vote;
 
-pub(crate) use configuration::phase;
 pub use disk::{SpaceNeed, needs};
-pub use gather::{gather, program_files};
-pub use poh::recorder_cpus;
+pub use gather::{gather, phase, program_files};
 pub use programs::TOOLS;
 
 use super::plan::{Arm, Begin, Kind, Order, PageCache, Plan, Severity};

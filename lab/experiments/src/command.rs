@@ -1,5 +1,4 @@
 mod block;
-mod changed;
 mod dry_run;
 
 use super::{
@@ -9,7 +8,7 @@ use super::{
     lock::{self, Holder, Lock},
     plan_command, report,
     runner::{ExperimentEnd, RealSystem, Runner},
-    saved::{find_folder, read_started},
+    saved::{find_folder, read_started, refuse_changed},
     schedule::schedule,
     status, targets,
 };
@@ -166,7 +165,7 @@ fn resume(args: &ResumeArgs) -> Result<u8> {
     }
     let (plan, journal_state) = read_started(&folder)?;
     if args.experiment.is_file() {
-        changed::refuse(&plan, &plan_command::read(&args.experiment)?)?;
+        refuse_changed(&plan, &plan_command::read(&args.experiment)?)?;
     }
     if folder.has_blocks() {
         return block::submit(&folder);

@@ -2,7 +2,6 @@
 //! nothing.
 
 mod context;
-mod from_experiment;
 mod headline;
 mod search;
 mod section;
@@ -200,7 +199,7 @@ impl Experiment {
         labels.append(&mut run.labels);
         run.labels = labels;
         let arm = self.plan.arm(&counted_run.scheduled.arm);
-        run.from_experiment = Some(from_experiment::of_ending(
+        run.from_experiment = Some(headline::of_ending(
             counted_run.ending,
             arm,
             self.plan.workload.kind,

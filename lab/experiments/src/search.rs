@@ -9,18 +9,17 @@
 mod answer;
 mod approach;
 mod dwell;
-mod growth;
 mod messages;
 
+pub(crate) use answer::median;
 pub use answer::{Answer, EndTrials, Memory, Outcome};
-pub(crate) use growth::median;
 pub use messages::{Action, DwellResult, Evidence, Line, Reading, Replayed, Verdict};
 
 use crate::plan::Search;
+use answer::Growth;
 use approach::{Approach, page};
 use dwell::{Dwell, References};
 use faultline_stats::staircase::{self, Next, SearchConfig, Staircase};
-use growth::Growth;
 use std::{mem, time::Duration};
 
 /// With more slots behind, the limit is lifted.

@@ -1,6 +1,6 @@
 use super::{
-    FolderFacts, HostFacts, LauncherFacts, TOOLS, access, configuration, folders::named_folders,
-    options, programs::command_of, stake,
+    FolderFacts, HostFacts, LauncherFacts, TOOLS, access, folders::named_folders, options,
+    programs::command_of, stake,
 };
 use crate::{host::host_now, passwd, plan::Plan};
 use faultline_kernel::{
@@ -11,14 +11,27 @@ use faultline_runner::{
         CpuSet, folders,
         host::{self, Disk},
     },
-    record::recorder::{self, in_path},
+    record::{
+        output_of,
+        recorder::{self, in_path},
+    },
 };
+use faultline_text::{counted, parse_time};
+use itertools::Itertools;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,
     os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
+    time::Duration,
 };
+use toml::{Table, Value};
+
+/// The daemon's default.
+const DEFAULT_AT_TIP_FOR: Duration = Duration::from_secs(60);
+const MAX_CONFIG_BYTES: u64 = 1 << 20;
+const MAX_LINES: usize = 2;
+const MAX_LINE_CHARS: usize = 120;
 
 pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts {
     let paths = named_folders(plan).into_iter().map(|(_, path)| path);
@@ -45,8 +58,8 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
             .filter(|tool| in_path(tool).is_some())
             .collect(),
         other_user: other_user(plan),
-        configuration: configuration::daemon_verdict(plan, recorder.as_deref().ok()),
-        at_tip_for: configuration::at_tip_for(plan),
+        configuration: daemon_verdict(plan, recorder.as_deref().ok()),
+        at_tip_for: at_tip_for(plan),
         recorder,
         stakes: stake::ask(plan, stake::RETRY_POLICY),
         snapshot_source: snapshot_source(plan),
@@ -244,5 +257,73 @@ fn in_words(error: io::Error) -> String {
         io::ErrorKind::NotFound => "is not there".to_owned(),
         io::ErrorKind::PermissionDenied => "may not be read".to_owned(),
         _ => error.to_string(),
+    }
+}
+
+/// The daemon's verdict on `recorder.config`. `None` without a daemon or readable file.
+fn daemon_verdict(plan: &Plan, daemon: Option<&Path>) -> Option<Result<(), String>> {
+    let (daemon, file) = (daemon?, plan.recorder.config.as_deref()?);
+    fs::File::open(file).ok()?;
+    let output = output_of(
+        daemon,
+        &[
+            "check-config".as_ref(),
+            "--config".as_ref(),
+            file.as_os_str(),
+        ],
+    );
+    Some(match output {
+        Ok((true, _)) => Ok(()),
+        Ok((false, messages)) => {
+            let lines: Vec<&str> = messages.lines().collect();
+            let first_lines = lines
+                .iter()
+                .take(MAX_LINES)
+                .map(|line| short(line))
+                .join("; ");
+            match lines.len().saturating_sub(MAX_LINES) {
+                0 => Err(first_lines),
+                more => Err(format!(
+                    "{first_lines}; and {}",
+                    counted(more as f64, "more line")
+                )),
+            }
+        }
+        Err(error) => Err(format!(
+            "{} cannot be asked about it: {error}",
+            daemon.display()
+        )),
+    })
+}
+
+fn short(line: &str) -> String {
+    let line = line.strip_prefix("configuration: ").unwrap_or(line);
+    let truncated: String = line.chars().take(MAX_LINE_CHARS).collect();
+    if truncated.len() < line.len() {
+        truncated + "..."
+    } else {
+        truncated
+    }
+}
+
+fn at_tip_for(plan: &Plan) -> Option<Duration> {
+    match phase(plan)?.get("at_tip_for") {
+        Some(time) => parse_time(time.as_str()?).ok(),
+        None => Some(DEFAULT_AT_TIP_FOR),
+    }
+}
+
+/// `[phase]` of the recorder's configuration; empty without one, `None` if it is unreadable.
+pub fn phase(plan: &Plan) -> Option<Table> {
+    let Some(file) = &plan.recorder.config else {
+        return Some(Table::new());
+    };
+    fs::metadata(file)
+        .ok()
+        .filter(|meta| meta.is_file() && meta.len() <= MAX_CONFIG_BYTES)?;
+    let mut config: Table = fs::read_to_string(file).ok()?.parse().ok()?;
+    match config.remove("phase") {
+        Some(Value::Table(phase)) => Some(phase),
+        _ => Some(Table::new()),
     }
 }

@@ -1,4 +1,4 @@
-use super::{begin, changed, continue_run, remove_unbegun_journal, write_synced};
+use super::{begin, continue_run, remove_unbegun_journal, write_synced};
 use crate::{
     args::{BlockArgs, SlurmArgs},
     blocks::{self, BlockAttempt, BlockContext},
@@ -8,7 +8,7 @@ use crate::{
     plan::Plan,
     plan_command,
     runner::ExperimentEnd,
-    saved::{find_folder, read_planned, read_started},
+    saved::{find_folder, read_planned, read_started, refuse_changed},
     schedule::schedule,
     slurm::{self, EXIT_NOT_NOW, Job, Jobs},
 };
@@ -158,7 +158,7 @@ pub fn slurm(args: &SlurmArgs) -> Result<u8> {
         return print(&script).map(|()| 0);
     }
     if folder.has_blocks() && folder.journal().exists() {
-        changed::refuse(&read_planned(&folder)?.0, &plan)?;
+        refuse_changed(&read_planned(&folder)?.0, &plan)?;
     } else {
         prepare(&plan)?;
     }

@@ -1,4 +1,7 @@
-use super::{CountedRun, Experiment, from_experiment::words};
+use super::{
+    CountedRun, Experiment,
+    headline::{ended_by_rule, invalid, of_ending, words},
+};
 use crate::{
     journal::{Attempt, JournalState, RunAttempt},
     outcome::{Outcome, Validity},
@@ -142,8 +145,8 @@ fn arms(plan: &Plan, counted: &[CountedRun<'_>]) -> Table {
             of(|one| one.ending.outcome == Outcome::OutOfMemory),
             of(|one| matches!(one.ending.outcome, Outcome::Exited { .. })),
             of(|one| matches!(one.ending.outcome, Outcome::Killed { .. })),
-            of(|one| super::headline::ended_by_rule(&one.ending.outcome)),
-            of(super::headline::invalid),
+            of(|one| ended_by_rule(&one.ending.outcome)),
+            of(invalid),
         ]);
     }
     without_missing(listed)
@@ -194,8 +197,7 @@ fn run_row(experiment: &Experiment, one: &CountedRun<'_>) -> Vec<Cell> {
         .memory_events
         .get("oom_kill")
         .map(|count| *count as f64);
-    let from_experiment =
-        super::from_experiment::of_ending(one.ending, None, experiment.plan.workload.kind);
+    let from_experiment = of_ending(one.ending, None, experiment.plan.workload.kind);
     vec![
         Cell::Text(one.name()),
         known(f64::from(one.scheduled.run), 0),

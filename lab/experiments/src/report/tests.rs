@@ -314,7 +314,7 @@ fn the_experiments_outcome_overrides_the_recordings_end() {
         notes: Vec::new(),
         stopped_unix_ns: None,
     };
-    let kept_up = |outcome, kind| from_experiment::of_ending(&ending(outcome), None, kind).success;
+    let kept_up = |outcome, kind| headline::of_ending(&ending(outcome), None, kind).success;
     for outcome in [
         Outcome::OutOfMemory,
         Outcome::NeverExecuted,
