@@ -46,8 +46,9 @@ impl BlockContext {
     pub(crate) fn labels(&self) -> Vec<(String, String)> {
         let block = self.number.map(|number| number.to_string());
         let array = env_var("SLURM_ARRAY_JOB_ID").zip(env_var("SLURM_ARRAY_TASK_ID"));
-        let job = array.map(|(job, task)| format!("{job}_{task}"));
-        let job = job.or_else(|| env_var("SLURM_JOB_ID"));
+        let job = array
+            .map(|(job, task)| format!("{job}_{task}"))
+            .or_else(|| env_var("SLURM_JOB_ID"));
         [("host", Some(host_name())), ("block", block), ("job", job)]
             .into_iter()
             .filter_map(|(key, value)| Some((key.to_owned(), value?)))
@@ -250,8 +251,11 @@ pub(crate) fn warn_unreadable(problem: &str) {
 
 /// The blocks of turns.
 pub(crate) fn numbers<'t>(turns: impl IntoIterator<Item = &'t Turn>) -> BTreeSet<u32> {
-    let runs = turns.into_iter().flat_map(|turn| &turn.runs);
-    runs.map(|run| run.replicate).collect()
+    turns
+        .into_iter()
+        .flat_map(|turn| &turn.runs)
+        .map(|run| run.replicate)
+        .collect()
 }
 
 fn merge_attempt(merged: &mut JournalState, block: BlockAttempt, void_reason: Option<String>) {

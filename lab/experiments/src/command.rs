@@ -252,9 +252,9 @@ fn stop(experiment: &Path) -> Result<u8> {
 
 fn stop_holder(path: &Path) -> Result<()> {
     if let Holder::Process(pid) = lock::holder(path)? {
-        let pid = pid.and_then(|pid| Pid::from_raw(pid.cast_signed()));
-        let pid =
-            pid.with_context(|| format!("{}: its holder has not said its number", path.display()))?;
+        let pid = pid
+            .and_then(|pid| Pid::from_raw(pid.cast_signed()))
+            .with_context(|| format!("{}: its holder has not said its number", path.display()))?;
         let process = pidfd_open(pid, PidfdFlags::empty());
         // Only a held lock guarantees that the pid is its holder's.
         if let (Ok(process), Holder::Process(_)) = (process, lock::holder(path)?) {

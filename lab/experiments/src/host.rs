@@ -35,10 +35,11 @@ pub(crate) fn host_findings(
     paths.extend(plan.work_folders());
     let mut state = host::inspect(root, &paths, &is_validator);
     add_space_of_clearing(plan, root, &mut state.disks);
-    let users = plan
+    let users: Vec<String> = plan
         .work_folders()
-        .flat_map(|folder| folders::users(root, folder));
-    let users: Vec<String> = users.map(|user| user.to_string()).collect();
+        .flat_map(|folder| folders::users(root, folder))
+        .map(|user| user.to_string())
+        .collect();
     let mut all = state_findings(&plan.host, busy, &state);
     all.extend(leftovers(&plan.host, groups, &users));
     if users.is_empty() {

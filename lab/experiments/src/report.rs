@@ -158,11 +158,11 @@ impl Experiment {
 
     fn name(&self, counted_run: &CountedRun<'_>) -> String {
         let folder = self.run_folder(counted_run);
-        let name = folder
+        folder
             .parent()
             .and_then(Path::file_name)
-            .map(|name| name.to_string_lossy().into_owned());
-        name.unwrap_or_else(|| format!("{:03}", counted_run.scheduled.run))
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_else(|| format!("{:03}", counted_run.scheduled.run))
     }
 
     /// Without a readable recording, still with its outcome.

@@ -148,11 +148,11 @@ pub fn quoted(path: &Path) -> String {
 
 /// 0 is all memory of a node. Slurm only reserves it: a run's group is not Slurm's.
 fn memory(plan: &Plan) -> Result<u64> {
-    let limits = plan
+    let limits: Option<Vec<u64>> = plan
         .arms
         .iter()
-        .map(|arm| arm.memory_max.or(arm.memory_high));
-    let limits: Option<Vec<u64>> = limits.collect();
+        .map(|arm| arm.memory_max.or(arm.memory_high))
+        .collect();
     let limits = limits
         .filter(|_| plan.search.is_none())
         .map(|limits| match plan.concurrent {
@@ -181,10 +181,11 @@ fn minutes(plan: &Plan, runs: usize) -> u64 {
         .longest_seconds
         .map(Duration::from_secs);
     longest.map_or(0, |longest| {
-        let all = longest
+        longest
             .saturating_add(plan.host.cool_down)
-            .saturating_add(TIME_MARGIN);
-        all.as_secs().div_ceil(60)
+            .saturating_add(TIME_MARGIN)
+            .as_secs()
+            .div_ceil(60)
     })
 }
 

@@ -254,8 +254,10 @@ fn current_age(journal_state: &JournalState, now: Duration) -> Option<Duration> 
 
 /// The average length of a finished turn; without any, the plan's cool-down and duration.
 fn turn_length(plan: &Plan, journal_state: &JournalState) -> Duration {
-    let done = journal_state.turns.iter();
-    let done = done.filter(|turn| journal_state.is_done(turn));
+    let done = journal_state
+        .turns
+        .iter()
+        .filter(|turn| journal_state.is_done(turn));
     let length = |turn: &Turn| {
         let newest = journal_state.newest(turn)?;
         let ends = newest.runs.values();

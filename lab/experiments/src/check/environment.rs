@@ -37,8 +37,10 @@ pub fn check(plan: &Plan, findings: &mut Findings) {
             "solana=info,agave=info,solana_metrics=warn",
         ),
     };
-    let arms = plan.arms.iter();
-    let arms = arms.map(|arm| (format!("arm {:?}", arm.name), &arm.environment));
+    let arms = plan
+        .arms
+        .iter()
+        .map(|arm| (format!("arm {:?}", arm.name), &arm.environment));
     let workload = ("the workload".to_owned(), &plan.workload.environment);
     for (whose, variables) in [workload].into_iter().chain(arms) {
         if let Some(filter) = variables.get(LOG_VARIABLE)
@@ -64,11 +66,10 @@ fn passes_info(filter: &str, module: &str) -> bool {
     if parts.nth(1).is_some() {
         return false;
     }
-    let matching = directives
+    directives
         .split(',')
         .filter_map(directive)
-        .filter(|(name, _)| module.starts_with(name));
-    matching
+        .filter(|(name, _)| module.starts_with(name))
         .max_by_key(|(name, _)| name.len())
         .is_some_and(|(_, info)| info)
 }

@@ -5,8 +5,10 @@ use crate::plan::{Begin, Plan};
 use std::path::Path;
 
 pub fn work_folders(plan: &Plan) -> Vec<(String, &Path)> {
-    let lanes = plan.lanes.iter();
-    lanes.flat_map(|lane| plan.folders_of(lane)).collect()
+    plan.lanes
+        .iter()
+        .flat_map(|lane| plan.folders_of(lane))
+        .collect()
 }
 
 /// Folders that are written to or provide the snapshot.

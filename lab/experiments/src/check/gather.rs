@@ -34,8 +34,10 @@ const MAX_LINES: usize = 2;
 const MAX_LINE_CHARS: usize = 120;
 
 pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts {
-    let paths = named_folders(plan).into_iter().map(|(_, path)| path);
-    let paths: Vec<&Path> = paths.collect();
+    let paths: Vec<&Path> = named_folders(plan)
+        .into_iter()
+        .map(|(_, path)| path)
+        .collect();
     let state = host::inspect(&HostRoot::default(), &paths, &|_| false);
     let online = fs::read_to_string("/sys/devices/system/cpu/online").ok();
     let recorder = recorder::find(plan.recorder.program.as_deref(), "recorder.program")
@@ -84,8 +86,9 @@ fn folder(disk: Disk) -> (PathBuf, FolderFacts) {
 }
 
 fn io_devices(plan: &Plan) -> BTreeMap<PathBuf, Result<u64, String>> {
-    let limits = plan.arms.iter().flat_map(|arm| &arm.io);
-    limits
+    plan.arms
+        .iter()
+        .flat_map(|arm| &arm.io)
         .map(|limit| (limit.device.clone(), device(&limit.device)))
         .collect()
 }
@@ -117,22 +120,18 @@ fn levels(launcher: &Result<LauncherFacts, String>) -> Result<Vec<LevelMemory>, 
 
 /// The program files that the plan names.
 pub fn program_files(plan: &Plan) -> BTreeSet<PathBuf> {
-    let named = plan
-        .arms
+    plan.arms
         .iter()
         .filter_map(|arm| arm.binary.clone())
-        .chain(plan.workload.binary.clone());
-    named
+        .chain(plan.workload.binary.clone())
         .chain(programs(plan).into_values().flatten())
         .collect()
 }
 
 fn programs(plan: &Plan) -> BTreeMap<String, Result<PathBuf, String>> {
-    let words = plan
-        .arms
+    plan.arms
         .iter()
-        .filter_map(|arm| command_of(plan, arm).into_iter().next());
-    words
+        .filter_map(|arm| command_of(plan, arm).into_iter().next())
         .map(|program_name| (program_name.clone(), program(&program_name)))
         .collect()
 }
@@ -168,8 +167,12 @@ fn files(plan: &Plan) -> BTreeMap<PathBuf, Result<(), String>> {
         .as_deref()
         .into_iter()
         .chain(targets);
-    let binaries = plan.arms.iter().map(|arm| &arm.binary);
-    let binaries = binaries.chain([&workload.binary]).flatten();
+    let binaries = plan
+        .arms
+        .iter()
+        .map(|arm| &arm.binary)
+        .chain([&workload.binary])
+        .flatten();
     let keypair = |path: &Path| readable(path).and_then(|()| stake::check_keypair(path));
     let folder = |path: &Path| match fs::metadata(path).map_err(in_words)?.is_dir() {
         true => Ok(()),
@@ -196,8 +199,7 @@ fn user(plan: &Plan) -> Result<(), String> {
     let Some(user) = &plan.workload.user else {
         return Ok(());
     };
-    let account = passwd::account(user);
-    account
+    passwd::account(user)
         .map(drop)
         .map_err(|error| format!("cannot be used: {error:#}"))
 }
@@ -211,11 +213,10 @@ fn other_user(plan: &Plan) -> bool {
 }
 
 fn homes() -> Vec<PathBuf> {
-    let homes = passwd::read()
+    passwd::read()
         .into_iter()
         .flatten()
-        .map(|account| account.home);
-    homes
+        .map(|account| account.home)
         .filter(|home| home.is_absolute() && home.is_dir())
         .collect()
 }

@@ -152,10 +152,14 @@ fn check_memory_max(arm: &Arm, facts: &HostFacts, findings: &mut Findings) {
 
 fn cpus(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let Some(host_cpus) = &facts.cpus else { return };
-    let lanes = plan.lanes.iter();
-    let lanes = lanes.map(|lane| (format!("lane {:?}", lane.name), &lane.cpus));
-    let arms = plan.arms.iter();
-    let arms = arms.map(|arm| (format!("arm {:?}", arm.name), &arm.cpus));
+    let lanes = plan
+        .lanes
+        .iter()
+        .map(|lane| (format!("lane {:?}", lane.name), &lane.cpus));
+    let arms = plan
+        .arms
+        .iter()
+        .map(|arm| (format!("arm {:?}", arm.name), &arm.cpus));
     let recorder = ("the recorder".to_owned(), &plan.recorder.cpus);
     for (whose, wanted) in lanes.chain(arms).chain([recorder]) {
         let mut wanted = wanted.iter().flat_map(CpuSet::numbers);

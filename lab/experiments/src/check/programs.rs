@@ -84,14 +84,16 @@ fn tools(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
 
 /// The arm's binary, the workload's, or the command's first word.
 pub fn program_of(plan: &Plan, arm: &Arm, facts: &HostFacts) -> Option<PathBuf> {
-    let named = arm.binary.clone().or_else(|| plan.workload.binary.clone());
-    named.or_else(|| {
-        facts
-            .programs
-            .get(command_of(plan, arm).first()?)?
-            .clone()
-            .ok()
-    })
+    arm.binary
+        .clone()
+        .or_else(|| plan.workload.binary.clone())
+        .or_else(|| {
+            facts
+                .programs
+                .get(command_of(plan, arm).first()?)?
+                .clone()
+                .ok()
+        })
 }
 
 /// Empty if it has placeholders without a value.

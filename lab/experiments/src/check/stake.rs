@@ -44,8 +44,10 @@ pub fn ask(plan: &Plan, retry_policy: RetryPolicy) -> BTreeMap<String, Stake> {
 }
 
 fn node_url(workload: &Workload) -> Option<&str> {
-    let named = workload.cluster_rpc.as_deref();
-    named.or_else(|| workload.cluster?.nodes().rpc)
+    workload
+        .cluster_rpc
+        .as_deref()
+        .or_else(|| workload.cluster?.nodes().rpc)
 }
 
 #[derive(Debug, Deserialize)]

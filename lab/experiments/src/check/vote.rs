@@ -101,8 +101,10 @@ fn other_identities(plan: &Plan) -> Vec<String> {
 }
 
 fn sections(plan: &Plan, matches: impl Fn(&[&String]) -> bool) -> Vec<String> {
-    let arms = plan.arms.iter();
-    let arms = arms.map(|arm| (format!("arm {:?}", arm.name), arm.texts()));
+    let arms = plan
+        .arms
+        .iter()
+        .map(|arm| (format!("arm {:?}", arm.name), arm.texts()));
     std::iter::once(("workload".to_owned(), plan.workload.texts()))
         .chain(arms)
         .filter(|(_, texts)| matches(texts))

@@ -117,10 +117,10 @@ fn run_block(args: &BlockArgs) -> Result<ExperimentEnd> {
 /// At least the count of restarts, which hosts know without a common file system.
 fn next_number(attempts: &[BlockAttempt]) -> u32 {
     let restarts = blocks::env_var("SLURM_RESTART_COUNT").and_then(|count| count.parse().ok());
-    let next = attempts
+    attempts
         .last()
-        .map_or(0, |last| last.number.saturating_add(1));
-    next.max(restarts.unwrap_or(0))
+        .map_or(0, |last| last.number.saturating_add(1))
+        .max(restarts.unwrap_or(0))
 }
 
 fn last_end(folder: &Folder, plan: &Plan, host: &str) -> Option<i64> {
@@ -246,8 +246,12 @@ fn cancel(scope: &str, plan: &Plan) -> Vec<String> {
     // Some jobs may have the signal although the step failed.
     let ended = wait_until_ended(longest, || slurm::jobs(scope));
     let steps = [waiting, running, ended, slurm::cancel(scope, &[])];
-    let errors = steps.into_iter().filter_map(Result::err);
-    errors.map(|error| format!("{error:#}")).unique().collect()
+    steps
+        .into_iter()
+        .filter_map(Result::err)
+        .map(|error| format!("{error:#}"))
+        .unique()
+        .collect()
 }
 
 /// Fails if the jobs are not known at the end. A second SIGTERM would end the runs by force, so a

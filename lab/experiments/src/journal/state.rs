@@ -171,8 +171,7 @@ impl JournalState {
             .rev()
             .skip(1)
             .filter_map(|attempt| attempt.runs.get(&run));
-        let searches = runs.map(|run| &run.searched);
-        searches
+        runs.map(|run| &run.searched)
             .filter(|search| !search.lines.is_empty() && search.answer.is_none())
             .count()
     }
@@ -258,17 +257,18 @@ impl JournalState {
 
     /// Only of complete turns.
     pub fn counted(&self) -> Vec<CountedRun<'_>> {
-        let done = self.scheduled().filter(|(turn, _)| self.is_done(turn));
-        done.filter_map(|(turn, scheduled)| {
-            let newest = self.newest(turn)?;
-            Some(CountedRun {
-                scheduled,
-                turn: turn.number,
-                attempt: newest.number,
-                ending: newest.result(scheduled.run)?,
+        self.scheduled()
+            .filter(|(turn, _)| self.is_done(turn))
+            .filter_map(|(turn, scheduled)| {
+                let newest = self.newest(turn)?;
+                Some(CountedRun {
+                    scheduled,
+                    turn: turn.number,
+                    attempt: newest.number,
+                    ending: newest.result(scheduled.run)?,
+                })
             })
-        })
-        .collect()
+            .collect()
     }
 }
 

@@ -84,8 +84,10 @@ pub fn expand(
     if !placeholders.unknown.is_empty() {
         return Err(placeholders.unknown);
     }
-    let values = placeholders.values.into_iter();
-    let values = values.filter_map(|(name, value)| Some((name, value?)));
+    let values = placeholders
+        .values
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)));
     let lists = lists.map(|words| words.join(" "));
     for (name, value) in values.chain(LIST_PLACEHOLDERS.into_iter().zip(lists)) {
         environment.insert(format!("{VARIABLE_PREFIX}{}", name.to_uppercase()), value);

@@ -375,17 +375,17 @@ fn recorder(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Recorder {
 }
 
 fn word<T: ValueEnum>(value: &DeValue<'_>) -> Result<T, String> {
-    let found = value
+    value
         .as_str()
-        .and_then(|word| T::from_str(word, false).ok());
-    found.ok_or_else(|| {
-        let words = T::value_variants()
-            .iter()
-            .filter_map(T::to_possible_value)
-            .map(|word| format!("{:?}", word.get_name()))
-            .join(", ");
-        wanted(&format!("one of {words}"), value)
-    })
+        .and_then(|word| T::from_str(word, false).ok())
+        .ok_or_else(|| {
+            let words = T::value_variants()
+                .iter()
+                .filter_map(T::to_possible_value)
+                .map(|word| format!("{:?}", word.get_name()))
+                .join(", ");
+            wanted(&format!("one of {words}"), value)
+        })
 }
 
 fn concurrent(top: &mut Table<'_>, plan: &mut Plan) {
@@ -395,8 +395,8 @@ fn concurrent(top: &mut Table<'_>, plan: &mut Plan) {
     top.table("concurrent", |table| {
         let twice = table.take("twice", |v| {
             let wanted = text(v)?;
-            let arm_index = arms.iter().position(|arm| *arm == wanted);
-            arm_index
+            arms.iter()
+                .position(|arm| *arm == wanted)
                 .or_else(|| (!is_valid).then_some(0))
                 .ok_or_else(|| {
                     format!(

@@ -129,8 +129,10 @@ fn schedule(preview: &PlanPreview) -> String {
 fn findings(findings: &[Finding]) -> String {
     let shown: String = findings.iter().map(|found| finding(found) + "\n").collect();
     let count = |severity| {
-        let of = findings.iter().filter(|found| found.severity == severity);
-        of.count() as f64
+        findings
+            .iter()
+            .filter(|found| found.severity == severity)
+            .count() as f64
     };
     let (refused, warned) = (count(Severity::Refuse), count(Severity::Warn));
     let may_run = if refused > 0.0 {

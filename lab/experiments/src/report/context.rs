@@ -135,8 +135,8 @@ fn unfinished(experiment: &Experiment, tallies: &[ArmTally<'_>]) -> Option<Cavea
     }
     let open = tallies
         .iter()
-        .filter(|tally| tally.counted() < tally.planned);
-    let open = open.map(|tally| format!("{} {} of {}", tally.arm, tally.counted(), tally.planned));
+        .filter(|tally| tally.counted() < tally.planned)
+        .map(|tally| format!("{} {} of {}", tally.arm, tally.counted(), tally.planned));
     let arms: Vec<String> = open.collect();
     let why = experiment
         .journal_state

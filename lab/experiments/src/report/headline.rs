@@ -93,8 +93,9 @@ pub fn outcomes(tallies: &[ArmTally<'_>], kind: Kind) -> Option<String> {
     };
     let completed = arms_with(tallies, |outcome| *outcome == Outcome::Completed);
     let completed = sentence(done, &completed);
-    let left_out = tallies.iter().filter(|tally| tally.left_out > 0);
-    let left_out: Vec<String> = left_out
+    let left_out: Vec<String> = tallies
+        .iter()
+        .filter(|tally| tally.left_out > 0)
         .map(|tally| {
             format!(
                 "{} ({} of {})",

@@ -77,9 +77,10 @@ fn slots(run: &Run) -> Option<(u64, u64)> {
 /// Of the newest search that has a size.
 pub fn evidence(searches: &[Search<'_>]) -> Result<RamEvidence, String> {
     let mut proven = searches.iter().rev().map(Search::evidence);
-    let first = proven.next();
-    let first = first.unwrap_or_else(|| Err("the experiment has no search".to_owned()));
-    first.or_else(|why| proven.find_map(Result::ok).ok_or(why))
+    proven
+        .next()
+        .unwrap_or_else(|| Err("the experiment has no search".to_owned()))
+        .or_else(|why| proven.find_map(Result::ok).ok_or(why))
 }
 
 pub fn section(searches: &[Search<'_>]) -> Option<Section> {
@@ -114,11 +115,13 @@ impl<'e> Search<'e> {
     }
 
     fn timed_dwells(&self) -> impl Iterator<Item = (&'e DwellResult, i64)> {
-        let lines = self.searched.lines.iter();
-        lines.filter_map(|(line, unix_ns)| match line {
-            Line::Limit { .. } => None,
-            Line::Dwell(dwell) => Some((dwell, *unix_ns)),
-        })
+        self.searched
+            .lines
+            .iter()
+            .filter_map(|(line, unix_ns)| match line {
+                Line::Limit { .. } => None,
+                Line::Dwell(dwell) => Some((dwell, *unix_ns)),
+            })
     }
 
     /// From the first dwell to the last line.
@@ -198,13 +201,13 @@ impl<'e> Search<'e> {
             return None;
         }
         let references = self.dwells().filter(|dwell| is_reference(dwell));
-        let reference_text = median(references.filter_map(|dwell| of(&dwell.evidence)).collect());
-        let reference_text = reference_text.map_or_else(String::new, |value| {
-            format!(
-                " Without a limit it was {} (median of the references).",
-                faultline_text::number(value, 1)
-            )
-        });
+        let reference_text = median(references.filter_map(|dwell| of(&dwell.evidence)).collect())
+            .map_or_else(String::new, |value| {
+                format!(
+                    " Without a limit it was {} (median of the references).",
+                    faultline_text::number(value, 1)
+                )
+            });
         let caption = format!(
             "A point is a headroom that was tried: the mean of its dwells, the band from the least to the most. Void dwells are left out.{reference_text}"
         );

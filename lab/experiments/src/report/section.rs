@@ -102,8 +102,11 @@ fn origin(experiment: &Experiment) -> String {
 
 /// Empty without blocks.
 fn blocks(journal_state: &JournalState) -> String {
-    let attempts = journal_state.attempts.values().flatten();
-    let attempts = attempts.filter(|one| one.origin.is_some());
+    let attempts = journal_state
+        .attempts
+        .values()
+        .flatten()
+        .filter(|one| one.origin.is_some());
     match attempts.map(|one| &one.host).sorted().dedup().join(", ") {
         hosts if hosts.is_empty() => hosts,
         hosts => format!(" Each replicate ran on one host as a block: {hosts}."),

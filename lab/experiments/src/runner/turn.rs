@@ -74,8 +74,10 @@ impl Runner<'_> {
             attempt,
         })
         .map_err(TurnError::Journal)?;
-        let runs = turn.runs.iter();
-        let runs = runs.map(|scheduled| self.running(scheduled, attempt));
+        let runs = turn
+            .runs
+            .iter()
+            .map(|scheduled| self.running(scheduled, attempt));
         let runs: Result<Vec<Running>> = runs.collect();
         let mut runs = runs.map_err(TurnError::Journal)?;
         self.prepare(turn.number, &mut runs)
@@ -146,8 +148,8 @@ impl Runner<'_> {
             for run in &mut *runs {
                 self.check_stop_request()?;
                 self.step(run, step)?;
-                let result = self.take(step, turn, run);
-                result.map_err(|error| self.turn_error(run.scheduled.run, &error))?;
+                self.take(step, turn, run)
+                    .map_err(|error| self.turn_error(run.scheduled.run, &error))?;
             }
         }
         for run in runs {
@@ -288,8 +290,10 @@ impl Runner<'_> {
                 continue;
             }
             let messages = |severity: Severity| {
-                let found = found.iter().filter(move |one| one.severity == severity);
-                found.map(|one| one.what.as_str())
+                found
+                    .iter()
+                    .filter(move |one| one.severity == severity)
+                    .map(|one| one.what.as_str())
             };
             let refused = messages(Severity::Refuse).join("; ");
             if refused.is_empty() {

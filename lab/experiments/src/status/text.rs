@@ -31,8 +31,10 @@ pub fn page(status: &Status, now: Duration) -> String {
     heads.extend(hosts.then_some("host"));
     heads.extend(["attempts", "what"]);
     let mut next = Some("next");
-    let rows = status.runs.iter();
-    let rows = rows.map(|run| row(run, (lanes, hosts), &mut next));
+    let rows = status
+        .runs
+        .iter()
+        .map(|run| row(run, (lanes, hosts), &mut next));
     page + &table(&heads, rows.collect())
 }
 

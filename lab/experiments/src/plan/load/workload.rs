@@ -38,8 +38,10 @@ pub fn workload(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Workload {
     workload.cluster_rpc = table.take("cluster_rpc", |v| url(text(v)?));
     let nodes = workload.cluster.map(Cluster::nodes);
     let public = |list: Option<&[&str]>| {
-        let list = list.into_iter().flatten();
-        list.map(|text| (*text).to_owned()).collect()
+        list.into_iter()
+            .flatten()
+            .map(|text| (*text).to_owned())
+            .collect()
     };
     let entrypoints = table.take("entrypoints", |v| distinct(v, |v| host_and_port(text(v)?)));
     workload.entrypoints =

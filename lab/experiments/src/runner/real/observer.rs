@@ -117,8 +117,10 @@ impl RunObserver {
                 if tick.is_some_and(|tick| newest.tick.is_none_or(|(last, _)| tick > last)) {
                     newest.tick = tick.map(|tick| (tick, at));
                 }
-                let replays = live.replays.iter();
-                let replays = replays.map(|(unix_ns, us)| replayed(at, *unix_ns, *us));
+                let replays = live
+                    .replays
+                    .iter()
+                    .map(|(unix_ns, us)| replayed(at, *unix_ns, *us));
                 reading.replays = replays.collect();
                 newest.live = live;
             }

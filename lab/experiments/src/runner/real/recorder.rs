@@ -217,12 +217,13 @@ fn cores_of_command(plan: &Plan, arm: &Arm, lane: &Lane) -> BTreeSet<u32> {
     let Ok(expanded) = expand(plan, arm, lane, &plan.folder, 1) else {
         return BTreeSet::new();
     };
-    let options = expanded
+    expanded
         .environment
         .values()
         .map(|value| cores_named_in(value))
-        .chain([cores_named_in(&expanded.command.join(" "))]);
-    options.flatten().collect()
+        .chain([cores_named_in(&expanded.command.join(" "))])
+        .flatten()
+        .collect()
 }
 
 /// The text may be shell code.
