@@ -16,7 +16,7 @@ use itertools::Itertools;
 use std::{collections::BTreeSet, fs, io::ErrorKind, path::Path};
 
 /// What a runner does for a block, or for a round of a campaign.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct BlockContext {
     /// From 1 on: the replicate. `None` has all replicates.
     pub(crate) number: Option<u32>,
@@ -249,7 +249,6 @@ pub(crate) fn warn_unreadable(problem: &str) {
     ));
 }
 
-/// The blocks of turns.
 pub(crate) fn numbers<'t>(turns: impl IntoIterator<Item = &'t Turn>) -> BTreeSet<u32> {
     turns
         .into_iter()

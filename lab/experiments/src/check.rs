@@ -78,7 +78,7 @@ impl HostFacts {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct LauncherFacts {
     pub name: String,
     pub can: Abilities,
@@ -103,7 +103,7 @@ pub enum Stake {
     Unknown(String),
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct FolderFacts {
     pub is_there: bool,
     pub real: Option<PathBuf>,

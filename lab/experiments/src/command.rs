@@ -61,13 +61,14 @@ pub fn run(args: &ExperimentArgs) -> Result<u8> {
 
 fn init(args: &InitArgs) -> Result<u8> {
     for folder in &args.folders {
-        let _guard = match folder.is_dir() {
-            true => Some(folders::lock_folder(
+        let _guard = if folder.is_dir() {
+            Some(folders::lock_folder(
                 folder,
                 Purpose::Work,
                 &HostRoot::default(),
-            )?),
-            false => None,
+            )?)
+        } else {
+            None
         };
         let words = match folders::init(folder, clock::since_1970())? {
             Init::Created => "made, and marked",
@@ -94,9 +95,7 @@ fn begin(
     block: Option<BlockContext>,
 ) -> Result<ExperimentEnd> {
     let folder = Folder::new(&plan.folder);
-    fs::create_dir_all(folder.path()).at(folder.path())?;
-    let _lock = Lock::take(&folder.lock())?;
-    remove_unbegun_journal(&folder)?;
+    let _lock = lock_new(&folder)?;
     let launcher = launcher(which)?;
     refuse_unfit(&plan, &*launcher, i_vote)?;
     let _folders = lock::folders(&plan)?;
@@ -119,30 +118,35 @@ pub fn advance(
     block: Option<BlockContext>,
 ) -> Result<ExperimentEnd> {
     let folder = Folder::new(&plan.folder);
-    let journal = folder.journal();
-    let lines = if journal.exists() {
-        journal::read(&journal)?
-    } else {
-        Vec::new()
-    };
-    if JournalState::of(&lines).planned.is_none() {
+    if !has_begun(&folder)? {
         return begin(plan, which, i_vote, block);
     }
     let (plan, journal_state) = read_started(&folder)?;
     continue_run(plan, &journal_state, block)
 }
 
-/// Refuses a folder that has an experiment. Removes a journal without a first line.
-fn remove_unbegun_journal(folder: &Folder) -> Result<()> {
-    let path = folder.journal();
-    if !path.exists() {
-        return Ok(());
-    }
+fn has_begun(folder: &Folder) -> Result<bool> {
+    let journal = folder.journal();
+    Ok(journal.exists()
+        && JournalState::of(&journal::read(&journal)?)
+            .planned
+            .is_some())
+}
+
+/// Makes and locks the folder of a new experiment. Removes a journal without a first line. Fails if
+/// the folder has an experiment.
+fn lock_new(folder: &Folder) -> Result<Lock> {
+    fs::create_dir_all(folder.path()).at(folder.path())?;
+    let lock = Lock::take(&folder.lock())?;
     ensure!(
-        JournalState::of(&journal::read(&path)?).planned.is_none(),
+        !has_begun(folder)?,
         "{folder} already has an experiment: `faultline experiment resume {folder}` continues it"
     );
-    fs::remove_file(&path).at(&path)
+    let journal = folder.journal();
+    if journal.exists() {
+        fs::remove_file(&journal).at(&journal)?;
+    }
+    Ok(lock)
 }
 
 pub fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
@@ -301,10 +305,9 @@ fn waiting(pid: Option<u32>, suspended: bool, waited: Duration) -> String {
 /// Fails with a remedy if the launcher does not work on this host.
 pub fn launcher(kind: Launching) -> Result<Box<dyn Launcher>> {
     match kind {
-        Launching::Systemd => systemd(),
+        Launching::Auto if !Path::new(SYSTEMD).is_dir() => direct(),
+        Launching::Auto | Launching::Systemd => systemd(),
         Launching::Direct => direct(),
-        Launching::Auto if Path::new(SYSTEMD).is_dir() => systemd(),
-        Launching::Auto => direct(),
     }
 }
 

@@ -21,7 +21,7 @@ pub const GATE: &str = "gate";
 
 const MAX_NAME_CHARS: usize = 60;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Folder(PathBuf);
 
 impl std::fmt::Display for Folder {

@@ -15,7 +15,7 @@ const SHELL_SIGNAL_BASE: i32 = 128;
 const TIMEOUT: &str = "timeout";
 const OOM_KILL: &str = "oom-kill";
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Default)]
 pub struct EndFacts {
     /// Why the runner stopped it: [`Outcome::Completed`] if its time was up. `None` if the run
     /// ended by itself.

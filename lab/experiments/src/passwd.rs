@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 const FILE: &str = "/etc/passwd";
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Account {
     pub name: String,
     pub owner: Owner,

@@ -126,7 +126,7 @@ impl PlanPreview {
 }
 
 /// Runs that end early make it shorter.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Serialize)]
 pub struct Estimate {
     pub turns: usize,
     /// Each run executes transactions at once and takes its full time.

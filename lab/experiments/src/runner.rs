@@ -83,7 +83,7 @@ struct Running {
     end_journaled: bool,
 }
 
-/// Runs a plan. The caller holds the lock of the experiment.
+/// The caller holds the lock of the experiment.
 pub struct Runner<'w> {
     plan: Plan,
     folder: Folder,
@@ -228,6 +228,10 @@ impl<'w> Runner<'w> {
         self.journal.append(&line)?;
         self.journal_state.take(&line);
         Ok(())
+    }
+
+    fn journal(&mut self, entry: Entry) -> Result<(), TurnError> {
+        self.write(entry).map_err(TurnError::Journal)
     }
 
     fn stop(&mut self, why: String) -> Result<String> {

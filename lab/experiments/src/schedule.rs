@@ -30,9 +30,10 @@ pub struct Scheduled {
 impl Scheduled {
     /// With `second` in parentheses for the second run of the A/A pair.
     pub(crate) fn arm_name(&self, second: &str) -> String {
-        match self.second {
-            true => format!("{} ({second})", self.arm),
-            false => self.arm.clone(),
+        if self.second {
+            format!("{} ({second})", self.arm)
+        } else {
+            self.arm.clone()
         }
     }
 

@@ -34,7 +34,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 const SUBMIT_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Serialize)]
 pub struct Job {
     /// `12_3`.
     pub id: String,

@@ -48,7 +48,7 @@ pub enum State {
     Finished,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Serialize)]
 pub struct Status {
     pub name: String,
     pub folder: PathBuf,
@@ -68,7 +68,7 @@ pub struct Status {
     pub runs: Vec<RunStatus>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Serialize)]
 pub struct RunStatus {
     #[serde(flatten)]
     pub scheduled: Scheduled,
@@ -93,9 +93,10 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<String> {
     let folder = find_folder(&args.experiment)?;
     let (plan, journal_state) = read_started(&folder)?;
     let jobs = jobs(&plan, &folder);
-    let holder = match jobs.is_empty() && journal_state.running_blocks == 0 {
-        true => lock::holder(&folder.lock())?,
-        false => Holder::Process(None),
+    let holder = if jobs.is_empty() && journal_state.running_blocks == 0 {
+        lock::holder(&folder.lock())?
+    } else {
+        Holder::Process(None)
     };
     let now = clock::since_1970();
     let mut status = Status::of(&plan, &journal_state, &folder, holder, now);

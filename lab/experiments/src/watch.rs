@@ -27,7 +27,7 @@ pub struct Now {
     pub unix_ns: i64,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Watch {
     kind: Kind,
     rules: Stop,

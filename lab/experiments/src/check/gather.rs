@@ -118,7 +118,6 @@ fn levels(launcher: &Result<LauncherFacts, String>) -> Result<Vec<LevelMemory>, 
     Ok(levels)
 }
 
-/// The program files that the plan names.
 pub fn program_files(plan: &Plan) -> BTreeSet<PathBuf> {
     plan.arms
         .iter()
@@ -174,9 +173,9 @@ fn files(plan: &Plan) -> BTreeMap<PathBuf, Result<(), String>> {
         .chain([&workload.binary])
         .flatten();
     let keypair = |path: &Path| readable(path).and_then(|()| stake::check_keypair(path));
-    let folder = |path: &Path| match fs::metadata(path).map_err(in_words)?.is_dir() {
-        true => Ok(()),
-        false => Err("is no folder".to_owned()),
+    let folder = |path: &Path| {
+        let is_folder = fs::metadata(path).map_err(in_words)?.is_dir();
+        is_folder.then_some(()).ok_or("is no folder".to_owned())
     };
     identities
         .map(|path| (path.to_owned(), keypair(path)))

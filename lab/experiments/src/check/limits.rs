@@ -1,7 +1,7 @@
-use super::{Findings, HostFacts};
+use super::{Findings, HostFacts, LauncherFacts};
 use crate::plan::{Arm, Kind, Lane, Plan, Severity};
 use faultline_kernel::Level;
-use faultline_runner::isolation::{Abilities, CpuSet};
+use faultline_runner::isolation::CpuSet;
 use faultline_text::{bytes, size};
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     match &facts.launcher {
         Ok(launcher) => {
             for arm in &plan.arms {
-                check_abilities(plan, arm, (&launcher.name, &launcher.can), facts, findings);
+                check_abilities(plan, arm, launcher, facts, findings);
             }
         }
         Err(why) => findings.refuse(
@@ -33,7 +33,10 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
 fn check_abilities(
     plan: &Plan,
     arm: &Arm,
-    (launcher, can): (&str, &Abilities),
+    LauncherFacts {
+        name: launcher,
+        can,
+    }: &LauncherFacts,
     facts: &HostFacts,
     findings: &mut Findings,
 ) {

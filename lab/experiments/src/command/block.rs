@@ -1,4 +1,4 @@
-use super::{begin, continue_run, remove_unbegun_journal, write_synced};
+use super::{begin, continue_run, lock_new, write_synced};
 use crate::{
     args::{BlockArgs, SlurmArgs},
     blocks::{self, BlockAttempt, BlockContext},
@@ -30,9 +30,7 @@ const STOP_MARGIN: Duration = Duration::from_secs(60);
 
 pub fn prepare(plan: &Plan) -> Result<Folder> {
     let folder = Folder::new(&plan.folder);
-    fs::create_dir_all(folder.path()).at(folder.path())?;
-    let _lock = Lock::take(&folder.lock())?;
-    remove_unbegun_journal(&folder)?;
+    let _lock = lock_new(&folder)?;
     fs::create_dir_all(folder.blocks()).at(&folder.blocks())?;
     write_synced(&folder.plan(), plan.text.as_bytes())?;
     Journal::create(&folder.journal())?.append(&Line {
@@ -237,7 +235,7 @@ pub fn stop(folder: &Folder, plan: &Plan, journal_state: &JournalState) -> Resul
     Ok(0)
 }
 
-/// Takes each step, also after one that failed. Returns why steps failed.
+/// Tries every step, even after a failure. Returns the errors.
 fn cancel(scope: &str, plan: &Plan) -> Vec<String> {
     let longest = plan.stop.grace.saturating_add(STOP_MARGIN);
     let waiting = slurm::cancel(scope, &["--state=PENDING"]);

@@ -75,7 +75,7 @@ pub struct CountedRun<'e> {
     pub ending: &'e Ending,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Next<'a> {
     pub turn: &'a Turn,
     /// From 1 on.

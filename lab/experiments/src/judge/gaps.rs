@@ -16,7 +16,7 @@ const MIN_MISSING_TIME: Duration = Duration::from_secs(2);
 const MAX_GAP: Duration = Duration::from_secs(10);
 const GAP_INTERVALS: u32 = 3;
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct RunPeriod {
     pub from_unix_ns: i64,
     /// By the monotonic clock.
@@ -29,7 +29,7 @@ impl RunPeriod {
     }
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct TickCoverage {
     pub due: u64,
     pub missing: u64,

@@ -146,9 +146,10 @@ fn unfinished(experiment: &Experiment, tallies: &[ArmTally<'_>]) -> Option<Cavea
     // In any other state, nothing runs.
     let holder = lock::holder(&experiment.folder.lock());
     let is_running = matches!(holder, Ok(Holder::Process(_)));
-    let remedy = match is_running || experiment.journal_state.running_blocks > 0 {
-        true => "It is being run: report again later.",
-        false => "Go on with faultline experiment resume, and report again.",
+    let remedy = if is_running || experiment.journal_state.running_blocks > 0 {
+        "It is being run: report again later."
+    } else {
+        "Go on with faultline experiment resume, and report again."
     };
     let what = format!(
         "The experiment is not finished: {} of {} count so far ({}).{why}",

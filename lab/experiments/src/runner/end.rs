@@ -244,12 +244,11 @@ impl Runner<'_> {
         };
         self.system
             .print(&format!("run {number}: {}", ending.in_words()));
-        self.write(Entry::RunEnded {
+        self.journal(Entry::RunEnded {
             run: number,
             attempt,
             ending: Box::new(ending),
-        })
-        .map_err(TurnError::Journal)?;
+        })?;
         run.end_journaled = true;
         self.last_run_ended = Some(self.system.now().uptime);
         match failed {

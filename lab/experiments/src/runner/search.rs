@@ -205,12 +205,11 @@ impl Runner<'_> {
                 Action::Over(answer) => {
                     running_search.is_over = true;
                     run.why = Some((Outcome::Completed, evidence.clone()));
-                    self.write(Entry::SearchAnswer {
+                    self.journal(Entry::SearchAnswer {
                         run: number,
                         attempt,
                         answer,
-                    })
-                    .map_err(TurnError::Journal)?;
+                    })?;
                 }
             }
         }
@@ -234,12 +233,11 @@ impl Runner<'_> {
         self.system
             .print(&format!("run {number}: {}", in_words(&line)));
         let mark = mark(&line);
-        self.write(Entry::Search {
+        self.journal(Entry::Search {
             run: number,
             attempt,
             line,
-        })
-        .map_err(TurnError::Journal)?;
+        })?;
         if let (Some((name, kind)), Some(recorder)) = (mark, &mut run.recorder) {
             let refused = recorder
                 .mark(&name, kind)

@@ -64,20 +64,20 @@ pub trait Observer {
     fn read(&mut self, at: Duration) -> Reading;
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct CacheDropped {
     pub lines: Vec<String>,
     pub not_cold: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct StopRequest {
     pub by: String,
     /// The request was repeated: do not wait.
     pub force: bool,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct RecorderRequest<'a> {
     pub name: GroupName,
     pub plan: &'a Plan,

@@ -69,11 +69,10 @@ fn poll_job(run: &mut Running) -> Result<JobState> {
 
 impl Runner<'_> {
     pub(super) fn turn(&mut self, turn: &Turn, attempt: u32) -> Result<(), TurnError> {
-        self.write(Entry::TurnBegun {
+        self.journal(Entry::TurnBegun {
             turn: turn.number,
             attempt,
-        })
-        .map_err(TurnError::Journal)?;
+        })?;
         let runs = turn
             .runs
             .iter()
@@ -121,8 +120,7 @@ impl Runner<'_> {
 
     pub(super) fn step(&mut self, run: &Running, step: Step) -> Result<(), TurnError> {
         let (run, attempt) = (run.scheduled.run, run.attempt);
-        self.write(Entry::Step { run, attempt, step })
-            .map_err(TurnError::Journal)
+        self.journal(Entry::Step { run, attempt, step })
     }
 
     fn prepare(&mut self, turn: u32, runs: &mut [Running]) -> Result<(), TurnError> {

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Only the interval is used here, so trials are not limited.
 const NO_TRIAL_LIMIT: usize = usize::MAX;
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Serialize)]
 pub struct SearchStatus {
     pub dwells: Dwells,
     /// 90 % confidence interval, in bytes; `None` until a dwell failed.

@@ -60,13 +60,15 @@ fn job(job: &Job) -> String {
     let block = job
         .block
         .map_or("report".to_owned(), |block| format!("block {block}"));
-    let location = match job.host.is_empty() {
-        true => &job.reason,
-        false => &job.host,
+    let location = if job.host.is_empty() {
+        &job.reason
+    } else {
+        &job.host
     };
-    let hint = match job.reason.contains("held") {
-        true => format!(": `scontrol release {}` lets it continue", job.id),
-        false => String::new(),
+    let hint = if job.reason.contains("held") {
+        format!(": `scontrol release {}` lets it continue", job.id)
+    } else {
+        String::new()
     };
     format!(
         "job        {} ({block}) {}, {location}{hint}\n",

@@ -212,12 +212,12 @@ pub fn slurm(table: &mut Table<'_>) -> Slurm {
 
 /// For a quoted word in a line of a script.
 fn quotable(text: String) -> Result<String, String> {
-    match text.contains(['"', '\n', '\\']) {
-        true => Err(format!(
+    if text.contains(['"', '\n', '\\']) {
+        return Err(format!(
             "{text:?} has a quote, a backslash or a line end; leave it out"
-        )),
-        false => Ok(text),
+        ));
     }
+    Ok(text)
 }
 
 fn option(text: String) -> Result<String, String> {
@@ -229,10 +229,10 @@ fn option(text: String) -> Result<String, String> {
             "{text:?} is the experiment's own option; leave it out"
         ));
     }
-    match text.starts_with("--") && !text.contains('\n') {
-        true => Ok(text),
-        false => Err(format!(
-            "{text:?} is no option; say it as in \"--partition=lab\""
-        )),
+    if text.starts_with("--") && !text.contains('\n') {
+        return Ok(text);
     }
+    Err(format!(
+        "{text:?} is no option; say it as in \"--partition=lab\""
+    ))
 }

@@ -12,9 +12,12 @@ const MIB: u64 = 1 << 20;
 const MIN_GIB_BYTES: u64 = 10 << 30;
 
 pub fn headline(searches: &[Search<'_>]) -> Option<String> {
-    let mut text = searches.iter().map(|search| match search.is_only_search {
-        true => search.answer(),
-        false => format!("Search {}: {}", search.scheduled.replicate, search.answer()),
+    let mut text = searches.iter().map(|search| {
+        if search.is_only_search {
+            search.answer()
+        } else {
+            format!("Search {}: {}", search.scheduled.replicate, search.answer())
+        }
     });
     Some(text.join(" ")).filter(|text| !text.is_empty())
 }
