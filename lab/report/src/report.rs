@@ -8,7 +8,6 @@ mod cache;
 mod cache_sizes;
 mod caveats;
 mod chapter;
-mod classes;
 mod comparison;
 mod effect;
 mod enough;
@@ -200,7 +199,7 @@ fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[
         title: title(&subjects),
         subtitle: subtitle(&subjects),
         verdict,
-        answers: answers::of(&subjects),
+        answers: answers::by_arm(&subjects),
         overview,
         runs: subjects.all.iter().map(card).collect(),
         caveats,

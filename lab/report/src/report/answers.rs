@@ -16,7 +16,7 @@ use faultline_stats::summary::{mean, summary};
 use faultline_status::{Answer, AnswerInputs, CachePrediction, Consensus, answers};
 
 /// Nothing for a process that is no validator, and for a replay of a fixed range.
-pub fn of(subjects: &Subjects) -> Vec<Answers> {
+pub fn by_arm(subjects: &Subjects) -> Vec<Answers> {
     let is_replay = subjects.all.iter().any(|subject| subject.run.is_replay());
     if subjects.all.is_empty() || subjects.is_any_process() || is_replay {
         return Vec::new();
@@ -188,7 +188,7 @@ mod tests {
             ..Run::default()
         });
         let subjects = Subjects::new(runs, &Plan::default(), &[]);
-        let answers = of(&subjects);
+        let answers = by_arm(&subjects);
         let ram = answers.iter().map(|arm| &arm.findings[0]);
         let killed = ram.filter(|ram| ram.verdict == "act" && ram.text.contains("OOM-killed"));
         assert_eq!(killed.count(), 1, "{answers:#?}");

@@ -36,7 +36,7 @@ pub fn blocks(subjects: &Subjects) -> Vec<Block> {
         .iter()
         .filter_map(|subject| Some((subject, subject.from_tip.as_ref()?)));
     let all: Vec<(&Subject, SufficientMemory)> = at_tip
-        .map(|(subject, from_tip)| (subject, enough(subject, from_tip)))
+        .map(|(subject, from_tip)| (subject, sufficient_memory(subject, from_tip)))
         .collect();
     if all.is_empty() {
         return Vec::new();
@@ -75,11 +75,11 @@ pub fn proven_bytes(subject: &Subject) -> Option<f64> {
     let installed = subject.run.facts.memory.map(|bytes| bytes as f64);
     let is_less = |bytes: &f64| installed.is_none_or(|installed| *bytes < installed);
     let is_long = from_tip.window.seconds() >= MIN_TIP_SECONDS;
-    let proven = enough(subject, from_tip).proven.filter(is_less);
+    let proven = sufficient_memory(subject, from_tip).proven.filter(is_less);
     proven.filter(|_| is_long)
 }
 
-fn enough(subject: &Subject, from_tip: &Numbers) -> SufficientMemory {
+fn sufficient_memory(subject: &Subject, from_tip: &Numbers) -> SufficientMemory {
     let run = &subject.run;
     let mut unproven = Vec::new();
     let from_start = from_start(subject);
