@@ -2,7 +2,6 @@ pub mod lifecycle;
 mod numbers;
 mod pools;
 mod replay;
-mod span;
 pub mod timeline;
 mod tps;
 
@@ -12,13 +11,35 @@ pub use numbers::{
 };
 pub use pools::{PoolFaults, pool_faults};
 pub use replay::{SlotContents, cache_slots, contents, is_own, replayed, slots};
-pub use span::Span;
 pub(crate) use timeline::timeline;
 pub use tps::{Second, Tps};
 
-use crate::run::{Point, Run, Signal};
+use crate::run::{Point, Run, Signal, Tick};
 use faultline_stats::rate::{self, Rates, Reading};
 use std::ops::Add;
+
+/// Seconds since the run's origin.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Span {
+    pub from: f64,
+    pub to: f64,
+}
+
+impl Span {
+    pub const ALWAYS: Span = Span {
+        from: f64::NEG_INFINITY,
+        to: f64::INFINITY,
+    };
+
+    pub fn seconds(self) -> f64 {
+        (self.to - self.from).max(0.0)
+    }
+
+    /// Both ends are included.
+    pub fn includes(self, at: f64) -> bool {
+        at >= self.from && at <= self.to
+    }
+}
 
 #[derive(Debug, Clone, Default)]
 pub struct Measured {
@@ -66,11 +87,8 @@ pub fn growth(run: &Run, signal: Signal, window: Span) -> Rates {
 }
 
 /// Kernel counters restart with each process, and nothing is known between two sessions.
-fn epoch(tick: &crate::run::Tick) -> u64 {
-    (tick.session as u64) << 32
-        | tick
-            .process
-            .map_or(0, |process| process as u64 & 0xffff_ffff)
+fn epoch(tick: &Tick) -> u64 {
+    (tick.session as u64) << 32 | (tick.process.unwrap_or(0) as u64 & 0xffff_ffff)
 }
 
 /// The longest step between readings that is not a gap, in seconds.
@@ -122,10 +140,9 @@ pub fn combine(
 }
 
 pub fn within(run: &Run, values: &[Option<f64>], window: Span) -> Vec<Option<f64>> {
-    let ticks = run
-        .ticks
-        .iter()
-        .zip(values)
-        .filter(|(tick, _)| window.includes(tick.at));
-    ticks.map(|(_, value)| *value).collect()
+    let ticks = run.ticks.iter().zip(values);
+    ticks
+        .filter(|(tick, _)| window.includes(tick.at))
+        .map(|(_, value)| *value)
+        .collect()
 }

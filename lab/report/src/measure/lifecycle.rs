@@ -1,8 +1,7 @@
 mod success;
 
 use super::{
-    max_tick_step,
-    span::Span,
+    Span, max_tick_step,
     timeline::{Stall, Timeline, timeline},
 };
 use crate::run::{ExperimentOutcome, Run, Signal, Tick};

@@ -21,7 +21,7 @@ pub struct Levels {
     pub vsz_less_rss: Summary,
     /// RSS plus VSZ: the study's total.
     pub rss_and_vsz: Summary,
-    /// Unreclaimable memory of the cgroup with the effective limit.
+    /// Of the level with the effective limit.
     pub unreclaimable: Summary,
     /// Effective limit minus unreclaimable memory.
     pub headroom: Summary,
@@ -207,13 +207,9 @@ pub fn prune_us(point: &CacheTimesPoint) -> Option<u64> {
 }
 
 fn replay(run: &Run, window: Span) -> Vec<Option<f64>> {
-    if !run.replayed.slots.is_empty() {
-        return run
-            .replayed
-            .slots
-            .iter()
-            .map(|slot| slot.elapsed_ms)
-            .collect();
+    let logged = &run.replayed.slots;
+    if !logged.is_empty() {
+        return logged.iter().map(|slot| slot.elapsed_ms).collect();
     }
     replayed(run, window)
         .map(|point| point.replay_total_elapsed_us.map(|us| us as f64 / 1e3))
@@ -224,12 +220,8 @@ fn replay(run: &Run, window: Span) -> Vec<Option<f64>> {
 fn logged_cache(run: &Run) -> Cache {
     let slots = &run.replayed.slots;
     let column = |of: fn(&ReplayedSlot) -> Option<u64>| {
-        summary::summary(
-            &slots
-                .iter()
-                .map(|slot| of(slot).map(|count| count as f64))
-                .collect::<Vec<_>>(),
-        )
+        let counts = slots.iter().map(|slot| Some(of(slot)? as f64));
+        summary::summary(&counts.collect::<Vec<_>>())
     };
     let time = run.replayed.program_cache_us.map(|us| us as f64);
     Cache {

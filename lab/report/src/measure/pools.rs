@@ -13,6 +13,13 @@ pub struct PoolFaults {
     pub cpu: Option<f64>,
 }
 
+impl PoolFaults {
+    /// Major and minor ones.
+    pub fn faults(&self) -> f64 {
+        self.major.unwrap_or(0.0) + self.minor.unwrap_or(0.0)
+    }
+}
+
 pub fn pool_faults(run: &Run, window: Span) -> Vec<PoolFaults> {
     let first_ticks = first_ticks(run);
     let mut pools: Vec<PoolFaults> = run
@@ -20,10 +27,9 @@ pub fn pool_faults(run: &Run, window: Span) -> Vec<PoolFaults> {
         .iter()
         .map(|pool| pool_growth(run, pool, window, &first_ticks))
         .collect();
-    let faults = |pool: &PoolFaults| pool.major.unwrap_or(0.0) + pool.minor.unwrap_or(0.0);
     pools.sort_by(|a, b| {
-        faults(b)
-            .total_cmp(&faults(a))
+        b.faults()
+            .total_cmp(&a.faults())
             .then_with(|| a.name.cmp(&b.name))
     });
     pools

@@ -1,4 +1,4 @@
-use super::span::Span;
+use super::Span;
 use crate::run::{Run, Signal, Tick};
 use faultline_phase::{Evidence, Interval, Phase, Process, STALL_AFTER, Stage, Tracker};
 use faultline_stats::summary::quantile;

@@ -1,6 +1,6 @@
 use super::{
+    Span,
     lifecycle::{Lifecycle, is_gap},
-    span::Span,
 };
 use crate::run::{ClockStep, Run, Signal, Tick};
 use faultline_agave::points::SlotPeaks;
@@ -167,7 +167,7 @@ fn last_known(run: &Run, from: i64, until: i64) -> Option<i64> {
 
 /// Unix second, increase, and whether across a gap. Steps across sessions are left out.
 fn counter_increases(run: &Run, signal: Signal) -> Vec<(i64, u64, bool)> {
-    let mut found = Vec::new();
+    let mut increases = Vec::new();
     let mut before: Option<(&Tick, f64)> = None;
     for (tick, value) in run.ticks.iter().zip(run.signal(signal)) {
         let Some(value) = *value else { continue };
@@ -175,7 +175,7 @@ fn counter_increases(run: &Run, signal: Signal) -> Vec<(i64, u64, bool)> {
             && earlier.session == tick.session
             && value > last
         {
-            found.push((
+            increases.push((
                 second_of(run, tick.at),
                 (value - last).round() as u64,
                 is_gap(run, earlier, tick),
@@ -183,7 +183,7 @@ fn counter_increases(run: &Run, signal: Signal) -> Vec<(i64, u64, bool)> {
         }
         before = Some((tick, value));
     }
-    found
+    increases
 }
 
 /// Marks as many seconds without data as the daemon counted.

@@ -160,10 +160,10 @@ fn pool_table(pools: &[(&Subject, Vec<PoolFaults>)]) -> Table {
          form a pool; the pool called exited holds what ended threads took unseen.",
     );
     for (subject, pools) in pools {
-        let all: f64 = pools.iter().map(faults).sum();
+        let all: f64 = pools.iter().map(PoolFaults::faults).sum();
         for pool in pools.iter().take(MAX_TABLE_POOLS) {
             let why = "not read";
-            let share = (all > 0.0).then(|| 100.0 * faults(pool) / all);
+            let share = (all > 0.0).then(|| 100.0 * pool.faults() / all);
             let cells = [
                 words(&pool.name),
                 words(purpose(&pool.name).unwrap_or_default()),
@@ -177,10 +177,6 @@ fn pool_table(pools: &[(&Subject, Vec<PoolFaults>)]) -> Table {
         }
     }
     listed
-}
-
-fn faults(pool: &PoolFaults) -> f64 {
-    pool.major.unwrap_or(0.0) + pool.minor.unwrap_or(0.0)
 }
 
 fn pool_bars(pools: &[(&Subject, Vec<PoolFaults>)], label: &str, of: OfPool) -> Option<Chart> {

@@ -1,6 +1,6 @@
 use super::{Lifecycle, Success};
 use crate::{
-    measure::{span::Span, timeline::Stall},
+    measure::{Span, timeline::Stall},
     run::{Run, Tick},
 };
 use faultline_phase::{Phase, TipTime};
