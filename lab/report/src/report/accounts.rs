@@ -162,11 +162,8 @@ fn increase(subject: &Subject, numbers: &Numbers, signal: Signal) -> Option<f64>
 }
 
 fn level(subject: &Subject, numbers: &Numbers, signal: Signal) -> Summary {
-    summary::summary(&within(
-        &subject.run,
-        subject.run.signal(signal),
-        numbers.window,
-    ))
+    let run = &subject.run;
+    summary::summary(&within(run, run.signal(signal), numbers.window))
 }
 
 fn ratio(part: f64, whole: f64) -> Option<f64> {

@@ -1,5 +1,3 @@
-mod outliers;
-
 use super::{
     cache::last_capacity,
     comparison::lowercase_first,
@@ -7,17 +5,17 @@ use super::{
     hosts,
     model::Caveat,
     pace,
-    scalars::Scalar,
+    scalars::{Scalar, scalar},
     subject::{MIN_TIP_SECONDS, RunPart, Subject, Subjects},
 };
 use crate::run::{ClockStep, Signal};
 use faultline_phase::{KEPT_UP, Phase};
 use faultline_stats::{
     arms::RUNS_FOR_A_TEST,
-    caveat::{counts_hits_as_before_4_4, not_interleaved},
+    caveat::{self, counts_hits_as_before_4_4, not_interleaved, outliers_of_arm},
     summary::min_values_for,
 };
-use faultline_text::{counted, moment, number};
+use faultline_text::{counted, moment, number, seconds as duration};
 use itertools::Itertools;
 
 pub fn caveats(subjects: &Subjects, primary: &Scalar, same_slots: bool) -> Vec<Caveat> {
@@ -25,10 +23,10 @@ pub fn caveats(subjects: &Subjects, primary: &Scalar, same_slots: bool) -> Vec<C
     let part = several.then(|| subjects.compared_part());
     let mut caveats = merged_caveats(subjects, recording_caveat);
     caveats.extend(merged_caveats(subjects, clock_set));
-    let outliers = outliers::outliers(subjects, primary);
+    let outliers = outliers(subjects, primary);
     caveats.extend(merged_caveats(subjects, |one| {
         let of_run = outliers.iter().filter(|(id, _)| *id == one.id);
-        let outliers = of_run.map(|(_, what)| (what.clone(), outliers::REMEDY));
+        let outliers = of_run.map(|(_, what)| (what.clone(), OUTLIER_REMEDY));
         outliers.collect::<Vec<_>>()
     }));
     if several {
@@ -110,7 +108,7 @@ fn arm_caveats(subjects: &Subjects, same_slots: bool) -> Vec<Caveat> {
     let begun: Vec<(f64, &str)> = all
         .map(|one| (one.run.origin_unix_ns as f64, one.arm.as_str()))
         .collect();
-    let found = [
+    let caveats = [
         with(1).map(|arms| Caveat::new(
             format!("Arms with a single run ({arms}): the variation between runs is unknown, so nothing is tested."),
             "Run each arm at least three times.",
@@ -120,7 +118,7 @@ fn arm_caveats(subjects: &Subjects, same_slots: bool) -> Vec<Caveat> {
             "Run each arm at least once more.",
         )),
         (!same_slots && !subjects.is_any_process())
-            .then(|| loads_differ(&outliers::tps_of_runs(subjects))),
+            .then(|| loads_differ(&tps_of_runs(subjects))),
         (versions.len() > 1).then(|| Caveat::new(
             format!("The runs had different validators: {}.", versions.join(", ")),
             "Use one validator binary for all arms.",
@@ -137,8 +135,8 @@ fn arm_caveats(subjects: &Subjects, same_slots: bool) -> Vec<Caveat> {
         format!("All runs of {first} came before all of {then}: whatever changed meanwhile looks like an effect."),
         "Alternate the arms (A B B A), or draw their order by lot.",
     ));
-    let found = found.into_iter().flatten().chain(pace::caveats(subjects));
-    found
+    let caveats = caveats.into_iter().flatten().chain(pace::caveats(subjects));
+    caveats
         .chain(hosts::caveats(subjects))
         .chain(in_order)
         .collect()
@@ -171,13 +169,13 @@ fn run_caveats(
         .collect();
     let tps = &subject.from_execution.tps;
     let unknown = tps.unknown.filter(|unknown| *unknown > 0);
-    let found = [
+    let caveats = [
         (!gaps.is_empty()).then(|| {
             (
                 format!(
                     "{} not watched, {} in all",
                     times(gaps.len(), "stretch", "stretches"),
-                    faultline_text::seconds(gaps.iter().sum())
+                    duration(gaps.iter().sum())
                 ),
                 "Give the daemon its own core and a disk with free space, and run again.",
             )
@@ -204,7 +202,7 @@ fn run_caveats(
         }),
         cache_exceeds_its_size(subject),
     ];
-    found.into_iter().flatten()
+    caveats.into_iter().flatten()
 }
 
 fn consensus_changed(subject: &Subject) -> Option<WhatAndRemedy> {
@@ -270,7 +268,7 @@ fn short_at_tip(subject: &Subject) -> Option<WhatAndRemedy> {
         (
             format!(
                 "it was at the tip for only {}, so that it kept up says little",
-                faultline_text::seconds(seconds)
+                duration(seconds)
             ),
             "Record at least ten minutes at the tip.",
         )
@@ -344,8 +342,8 @@ fn at_tip(at_tip: Option<f64>, seconds: f64) -> String {
         Some(at_tip) if at_tip <= 0.0 => "it never got to the tip".to_owned(),
         Some(at_tip) => format!(
             "at the tip for {} of {}",
-            faultline_text::seconds(at_tip),
-            faultline_text::seconds(seconds)
+            duration(at_tip),
+            duration(seconds)
         ),
     }
 }
@@ -366,6 +364,74 @@ fn recording_caveat(subject: &Subject) -> Option<WhatAndRemedy> {
     let remedy =
         "Report again when it has ended; if it was cut off, at most its last second is missing.";
     (!run.finished && !run.ticks.is_empty()).then(|| (what.to_owned(), remedy))
+}
+
+const OUTLIER_REMEDY: &str =
+    "Find out what disturbed the run and repeat it, or exclude the run and state that you did.";
+
+/// Each run's mean transactions per second over the part that is compared.
+fn tps_of_runs(subjects: &Subjects) -> Vec<f64> {
+    let part = subjects.compared_part();
+    let tps = subjects
+        .all
+        .iter()
+        .filter_map(|subject| part.of(subject)?.tps.all_known);
+    tps.map(|tps| tps.mean_of_all).collect()
+}
+
+/// Run id and reason of each outlier within its arm, by load and by the primary metric.
+fn outliers(subjects: &Subjects, primary: &Scalar) -> Vec<(String, String)> {
+    let mut outliers = Vec::new();
+    if let Some(load) = scalar("tps").filter(|_| !subjects.is_any_process()) {
+        let arms = distinct(subjects.all.iter().map(|subject| subject.arm.as_str()));
+        let arms: Vec<_> = arms
+            .into_iter()
+            .map(|arm| known(subjects, load, arm))
+            .collect();
+        let all: Vec<f64> = arms.iter().flatten().map(|(_, value)| *value).collect();
+        let find = |arm: &[f64]| outliers_of_arm(arm, &all);
+        let of_arm = |arm: &Vec<_>| outliers_in(subjects, load, arm, find);
+        outliers.extend(arms.iter().flat_map(of_arm));
+    }
+    for arm in subjects.arms.iter().filter(|_| primary.id != "tps") {
+        let known = known(subjects, primary, arm);
+        outliers.extend(outliers_in(subjects, primary, &known, caveat::outliers));
+    }
+    outliers
+}
+
+fn known<'s>(subjects: &'s Subjects, scalar: &Scalar, arm: &'s str) -> Vec<(&'s Subject, f64)> {
+    let value = |subject| pace::compared_value(subjects, scalar, subject);
+    let runs = subjects.averaged_runs(arm);
+    runs.filter_map(|subject| Some((subject, value(subject)?)))
+        .collect()
+}
+
+fn outliers_in(
+    subjects: &Subjects,
+    scalar: &Scalar,
+    known: &[(&Subject, f64)],
+    find: impl Fn(&[f64]) -> Vec<usize>,
+) -> Vec<(String, String)> {
+    let values: Vec<f64> = known.iter().map(|(_, value)| *value).collect();
+    let outliers = find(&values);
+    let usual = (0..)
+        .zip(&values)
+        .filter(|(index, _)| !outliers.contains(index));
+    let usual = usual.map(|(_, value)| *value);
+    let [low, high] = [f64::min, f64::max].map(|end| usual.clone().reduce(end).unwrap_or(0.0));
+    let text = |value| number(value, usize::from(scalar.decimals));
+    let what = |index: usize| {
+        let (subject, value) = known.get(index)?;
+        let title = lowercase_first(scalar.title);
+        let (value, low, high) = (text(*value), text(low), text(high));
+        let unit = pace::unit(scalar, subjects.per_second);
+        let others = format!(
+            "{title} {value} {unit} where the others of its arm have {low} to {high} {unit}"
+        );
+        Some((subject.id.clone(), format!("{others}, so it is an outlier")))
+    };
+    outliers.into_iter().filter_map(what).collect()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::{
     subject::{RunPart, Subjects},
 };
 use faultline_stats::arms::{self, Comparison, Conclusion, Direction};
-use faultline_text::number as grouped;
+use faultline_text::{number as grouped, p_value};
 use itertools::Itertools;
 
 /// A metric of two arms.
@@ -34,6 +34,13 @@ pub struct Pair {
     pub primary: Metric,
     /// Holm-adjusted.
     pub others: Vec<Metric>,
+}
+
+impl Pair {
+    /// By the primary metric.
+    pub fn conclusion(&self) -> Conclusion {
+        self.primary.comparison.conclusion
+    }
 }
 
 pub fn refusals(pairs: &[Pair]) -> Option<String> {
@@ -365,24 +372,21 @@ fn conclusion_words(comparison: &Comparison, scalar: &Scalar) -> String {
                 "{}{} ({})",
                 direction_words(direction),
                 better_or_worse(direction, scalar.better),
-                faultline_text::p_value(p)
+                p_value(p)
             )
         }
         Conclusion::Equivalent { p, differs } => match differs {
             Some(direction) => format!(
                 "equivalent within the margin ({}), though {}",
-                faultline_text::p_value(p),
+                p_value(p),
                 direction_words(direction)
             ),
-            None => format!(
-                "equivalent within the margin ({})",
-                faultline_text::p_value(p)
-            ),
+            None => format!("equivalent within the margin ({})", p_value(p)),
         },
         Conclusion::Inconclusive { p, .. } => match p {
             Some(p) => format!(
                 "neither a difference nor equivalence is shown ({})",
-                faultline_text::p_value(p)
+                p_value(p)
             ),
             None => "not tested: without a spread there is nothing to test against".to_owned(),
         },

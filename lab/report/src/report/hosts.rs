@@ -174,8 +174,8 @@ pub fn caveats(subjects: &Subjects) -> Vec<Caveat> {
             "Boot the same kernel for all arms.",
         )
     });
-    let found = [in_no_block(subjects), machines, kernels];
-    found.into_iter().flatten().collect()
+    let caveats = [in_no_block(subjects), machines, kernels];
+    caveats.into_iter().flatten().collect()
 }
 
 /// Of several hosts.

@@ -194,12 +194,12 @@ pub(crate) fn caveats(subjects: &Subjects) -> Vec<Caveat> {
         let mut known = paces.filter_map(|(pace, arm)| Some(format!("{} with {arm}", of(pace)?)));
         known.join(", ")
     };
-    let mut found = Vec::new();
+    let mut caveats = Vec::new();
     let all: Pace = paces.iter().cloned().collect();
     let has_two_slot_times = |(min, max): (f64, f64)| max > MAX_SLOT_TIME_RATIO * min;
     if all.slot_seconds.is_some_and(has_two_slot_times) {
         let slot_times = with_arms(&Pace::slot_time);
-        found.push(Caveat::new(
+        caveats.push(Caveat::new(
             format!("A slot took {slot_times}. A longer slot holds more work: what is counted by slot cannot be compared."),
             "Compare rates (--per-second), or run all arms on one cluster at one time.",
         ));
@@ -208,7 +208,7 @@ pub(crate) fn caveats(subjects: &Subjects) -> Vec<Caveat> {
     let mut known = paces.iter().filter(|pace| !pace.consensus.is_empty());
     let first = known.next();
     if known.any(|pace| first.is_some_and(|first| first.consensus != pace.consensus)) {
-        found.push(Caveat::new(
+        caveats.push(Caveat::new(
             format!(
                 "The consensus was {}. Votes of Alpenglow are no transactions: neither transactions nor what is counted by slot can be compared.",
                 of_arms()
@@ -216,7 +216,7 @@ pub(crate) fn caveats(subjects: &Subjects) -> Vec<Caveat> {
             "Run all arms on one cluster at one time, or compare memory and rates (--per-second).",
         ));
     } else if first.is_some() && paces.iter().any(|pace| pace.consensus.is_empty()) {
-        found.push(Caveat::new(
+        caveats.push(Caveat::new(
             format!(
                 "The consensus was {}. They are compared as if it were the same.",
                 of_arms()
@@ -224,7 +224,7 @@ pub(crate) fn caveats(subjects: &Subjects) -> Vec<Caveat> {
             "Record with JSON-RPC or the validator's pushes, which prove a consensus.",
         ));
     }
-    found
+    caveats
 }
 
 #[cfg(test)]

@@ -116,11 +116,7 @@ impl Subjects {
     }
 
     pub fn single(&self) -> Option<&Subject> {
-        if let [one] = self.all.as_slice() {
-            Some(one)
-        } else {
-            None
-        }
+        self.all.iter().exactly_one().ok()
     }
 
     /// A run that executed nothing is excluded if others executed something.
@@ -249,21 +245,17 @@ impl Subject {
 
     /// In bytes: from its experiment, else the most frequent one of the ticks.
     pub fn limit(&self) -> Option<f64> {
-        if let Some(limit) = self
-            .run
-            .from_experiment
-            .as_ref()
-            .and_then(|from_experiment| from_experiment.limit)
-        {
+        let experiment = self.run.from_experiment.as_ref();
+        if let Some(limit) = experiment.and_then(|experiment| experiment.limit) {
             return Some(limit as f64);
         }
         let limits = self.run.signal(Signal::Limit);
         let limits = measure::within(&self.run, limits, self.all.window).into_iter();
         let ticks_by_limit = limits.flatten().counts_by(|limit| limit as u64);
-        ticks_by_limit
+        let by_ticks = ticks_by_limit
             .into_iter()
-            .max_by_key(|(limit, ticks)| (*ticks, *limit))
-            .map(|(limit, _)| limit as f64)
+            .map(|(limit, ticks)| (ticks, limit));
+        by_ticks.max().map(|(_, limit)| limit as f64)
     }
 }
 

@@ -197,7 +197,7 @@ fn comparison_verdict(
 fn is_tested(pair: &Pair) -> bool {
     use Conclusion::{Differs, Equivalent, Inconclusive};
     matches!(
-        pair.primary.comparison.conclusion,
+        pair.conclusion(),
         Differs { .. } | Equivalent { .. } | Inconclusive { .. }
     )
 }
@@ -214,7 +214,7 @@ fn pair_headline(pair: &Pair, margin: f64) -> String {
     let title = &*metric.title;
     let what = lowercase_first(title);
     let (reference, other) = (&pair.reference, &pair.other);
-    match pair.primary.comparison.conclusion {
+    match pair.conclusion() {
         Conclusion::Differs { direction, .. } => {
             let effect = effect::effect(metric);
             let effect = effect.unwrap_or_else(|| direction_words(direction).to_owned());
@@ -288,14 +288,12 @@ fn pairs_headline(pairs: &[Pair], margin: f64) -> String {
         .first()
         .map_or_else(String::new, |pair| pair.primary.title.clone());
     let arms_where = |which: &dyn Fn(&Conclusion) -> bool| -> Option<String> {
-        let these = pairs
-            .iter()
-            .filter(|pair| which(&pair.primary.comparison.conclusion));
+        let these = pairs.iter().filter(|pair| which(&pair.conclusion()));
         let arms: Vec<&str> = these.map(|pair| pair.other.as_str()).collect();
         (!arms.is_empty()).then(|| joined_by_and(&arms))
     };
     let differ = |wanted: Direction| {
-        let arm = |pair: &Pair| match pair.primary.comparison.conclusion {
+        let arm = |pair: &Pair| match pair.conclusion() {
             Conclusion::Differs { direction, .. } if direction == wanted => {
                 let effect = effect::effect(&pair.primary);
                 let effect = effect.unwrap_or_else(|| direction_words(direction).to_owned());
@@ -351,12 +349,10 @@ fn standing(pairs: &[Pair]) -> VerdictKind {
     let pairs = || {
         pairs
             .iter()
-            .filter(|pair| !matches!(pair.primary.comparison.conclusion, Conclusion::NoValues))
+            .filter(|pair| !matches!(pair.conclusion(), Conclusion::NoValues))
     };
-    let any = |which: fn(&Conclusion) -> bool| {
-        pairs().any(|pair| which(&pair.primary.comparison.conclusion))
-    };
-    let differences = pairs().filter_map(|pair| match pair.primary.comparison.conclusion {
+    let any = |which: fn(&Conclusion) -> bool| pairs().any(|pair| which(&pair.conclusion()));
+    let differences = pairs().filter_map(|pair| match pair.conclusion() {
         Conclusion::Differs { direction, .. } => Some(tone(direction, pair.primary.scalar.better)),
         _ => None,
     });
@@ -370,12 +366,7 @@ fn standing(pairs: &[Pair]) -> VerdictKind {
     } else if any(|conclusion| matches!(conclusion, Conclusion::Inconclusive { .. })) {
         VerdictKind::Inconclusive
     } else if pairs().count() > 0
-        && pairs().all(|pair| {
-            matches!(
-                pair.primary.comparison.conclusion,
-                Conclusion::Equivalent { .. }
-            )
-        })
+        && pairs().all(|pair| matches!(pair.conclusion(), Conclusion::Equivalent { .. }))
     {
         VerdictKind::Equivalent
     } else {
@@ -437,7 +428,7 @@ const UNTESTED_METRICS: [&str; 5] = [
 fn described(pairs: &[Pair]) -> Vec<String> {
     let untested = |pair: &&Pair| {
         matches!(
-            pair.primary.comparison.conclusion,
+            pair.conclusion(),
             Conclusion::Described | Conclusion::TooFewRuns { .. }
         )
     };

@@ -10,7 +10,7 @@ use crate::{
 };
 use faultline_phase::phase_name;
 use faultline_stats::summary::summary;
-use faultline_text::moment;
+use faultline_text::{moment, seconds as duration};
 use std::collections::BTreeMap;
 
 const MAX_EVENTS: usize = 200;
@@ -66,7 +66,7 @@ pub fn lifecycle_sentences(subject: &Subject) -> String {
             format!(
                 " It was at the tip {}; it had caught up {} after the first execution.",
                 after(at),
-                faultline_text::seconds(catch_up)
+                duration(catch_up)
             )
         }
         (Some(at), None) => format!(" It was at the tip {}.", after(at)),
@@ -100,14 +100,14 @@ fn end_sentence(subject: &Subject) -> String {
     let lifecycle = &subject.lifecycle;
     let mut sentences = format!(
         "In the end, after {}: {}.",
-        faultline_text::seconds(lifecycle.ended.unwrap_or(lifecycle.until)),
+        duration(lifecycle.ended.unwrap_or(lifecycle.until)),
         lifecycle.end.how
     );
     let more = subject.run.end() - lifecycle.until;
     if lifecycle.ended.is_some() && more > 2.0 * subject.run.interval() {
         sentences.push_str(&format!(
             " The recording continued for {}; that time is drawn but not counted.",
-            faultline_text::seconds(more)
+            duration(more)
         ));
     }
     sentences
@@ -117,7 +117,7 @@ fn after(seconds: f64) -> String {
     if seconds <= 0.0 {
         "at the first tick".to_owned()
     } else {
-        format!("{} after the first tick", faultline_text::seconds(seconds))
+        format!("{} after the first tick", duration(seconds))
     }
 }
 
