@@ -139,9 +139,8 @@ pub struct Decoder {
 
 impl Decoder {
     pub fn new() -> std::io::Result<Decoder> {
-        let zstd = zstd::bulk::Decompressor::new()?;
         Ok(Decoder {
-            zstd,
+            zstd: zstd::bulk::Decompressor::new()?,
             compressed: Vec::new(),
             bytes: Vec::new(),
             json: None,
@@ -179,10 +178,9 @@ impl Decoder {
                 self.bytes.extend_from_slice(text.get().as_bytes());
             }
             Expected::Json { same: true } | Expected::Starknet => {
-                let ignored_fields: &[&str] = if expected == Expected::Starknet {
-                    &NODE_SPECIFIC_FIELDS
-                } else {
-                    &[]
+                let ignored_fields: &[&str] = match expected {
+                    Expected::Starknet => &NODE_SPECIFIC_FIELDS,
+                    _ => &[],
                 };
                 match result::<&RawValue>(body, id) {
                     // A missing block is an answer on which nodes must agree.

@@ -77,10 +77,9 @@ pub fn difference(reference: &str, other: &str) -> String {
         name = deeper;
     }
     let [there, here] = [&a, &b].map(|parts| parts.get(name).map_or("not there", |part| part.1));
-    let what = if name.is_empty() {
-        "it"
-    } else {
-        name.trim_start_matches('.')
+    let what = match name.trim_start_matches('.') {
+        "" => "it",
+        path => path,
     };
     if here == there {
         format!("{what} is another {here}")
@@ -121,7 +120,14 @@ struct Value<'a, 'w> {
 }
 
 impl<'w> Value<'_, 'w> {
-    fn record_part<E>(self, digest: u64, shown: impl FnOnce() -> String) -> Result<u64, E> {
+    /// The digest of the value. `kind` separates values of different types with the same hash.
+    fn record_part<E>(
+        self,
+        kind: u8,
+        value: impl Hash,
+        shown: impl FnOnce() -> String,
+    ) -> Result<u64, E> {
+        let digest = hash(kind, value);
         if let Some(path) = self.path
             && (self.depth <= 1 || self.details.parts.len() < MAX_PARTS)
         {
@@ -158,42 +164,38 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
     }
 
     fn visit_unit<E: Error>(self) -> Result<u64, E> {
-        self.record_part(hash(0, ()), || "null".to_owned())
+        self.record_part(0, (), || "null".to_owned())
     }
 
     fn visit_bool<E: Error>(self, value: bool) -> Result<u64, E> {
-        self.record_part(hash(1, value), || value.to_string())
+        self.record_part(1, value, || value.to_string())
     }
 
     fn visit_u64<E: Error>(self, value: u64) -> Result<u64, E> {
-        self.record_part(hash(2, value), || value.to_string())
+        self.record_part(2, value, || value.to_string())
     }
 
     fn visit_i64<E: Error>(self, value: i64) -> Result<u64, E> {
-        self.record_part(hash(3, value), || value.to_string())
+        self.record_part(3, value, || value.to_string())
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<u64, E> {
-        self.record_part(hash(4, value.to_bits()), || value.to_string())
+        self.record_part(4, value.to_bits(), || value.to_string())
     }
 
     fn visit_str<E: Error>(self, value: &str) -> Result<u64, E> {
-        self.record_part(hash(5, value), || truncated(value))
+        self.record_part(5, value, || truncated(value))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut values: A) -> Result<u64, A::Error> {
         let (mut hasher, mut count) = (DefaultHasher::new(), 0_usize);
-        loop {
-            let part = self.part(count < MAX_ELEMENTS, || format!("[{count}]"));
-            let Some(digest) = values.next_element_seed(part)? else {
-                break;
-            };
+        while let Some(digest) =
+            values.next_element_seed(self.part(count < MAX_ELEMENTS, || format!("[{count}]")))?
+        {
             digest.hash(&mut hasher);
             count += 1;
         }
-        self.record_part(hash(6, (hasher.finish(), count)), || {
-            format!("array of {count}")
-        })
+        self.record_part(6, (hasher.finish(), count), || format!("array of {count}"))
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut fields: A) -> Result<u64, A::Error> {
@@ -209,9 +211,7 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
             sum = sum.wrapping_add(hash(7, (name, digest)));
             count += 1;
         }
-        self.record_part(hash(8, (sum, count)), || {
-            format!("object of {count} fields")
-        })
+        self.record_part(8, (sum, count), || format!("object of {count} fields"))
     }
 }
 

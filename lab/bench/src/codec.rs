@@ -20,23 +20,18 @@ pub enum Codec {
 impl Codec {
     /// Parses `zstd-3+dict`; the level has a default.
     pub fn named(name: &str) -> Option<Codec> {
-        let Some((family, text)) = name.split_once('-') else {
-            return Some(match name {
-                "zlib" => Codec::Zlib(6),
-                "zstd" => Codec::Zstd(3),
-                "brotli" => Codec::Brotli(5),
-                "lz4" => Codec::Lz4,
-                "snappy" => Codec::Snappy,
-                "lzo" => Codec::Lzo,
-                _ => return None,
-            });
+        let (family, options) = match name {
+            "lz4" => return Some(Codec::Lz4),
+            "snappy" => return Some(Codec::Snappy),
+            "lzo" => return Some(Codec::Lzo),
+            "zlib" => (name, "6"),
+            "zstd" => (name, "3"),
+            "brotli" => (name, "5"),
+            _ => name.split_once('-')?,
         };
-        let (text, has_dictionary) = match text.strip_suffix("+dict") {
-            Some(text) => (text, true),
-            None => (text, false),
-        };
-        let level: i32 = text.parse().ok()?;
-        match (family, has_dictionary, level) {
+        let with_dictionary = options.strip_suffix("+dict");
+        let level: i32 = with_dictionary.unwrap_or(options).parse().ok()?;
+        match (family, with_dictionary.is_some(), level) {
             ("zlib", false, 1..=9) => Some(Codec::Zlib(level)),
             ("zstd", false, 1..=22) => Some(Codec::Zstd(level)),
             ("zstd", true, 1..=22) => Some(Codec::ZstdDictionary(level)),
@@ -96,9 +91,8 @@ impl Coder {
             ))),
             Codec::ZstdDictionary(level) => {
                 let dictionary = dictionary.context("there is no dictionary")?;
-                let compressor = bulk::Compressor::with_dictionary(level, dictionary)?;
                 Coder::Zstd(Box::new((
-                    compressor,
+                    bulk::Compressor::with_dictionary(level, dictionary)?,
                     bulk::Decompressor::with_dictionary(dictionary)?,
                 )))
             }
@@ -126,18 +120,15 @@ impl Coder {
                 codec_pair.0.compress_to_buffer(record, out)?
             }
             Coder::Brotli(level) => {
-                let window = i32::try_from(usize::BITS - record.len().leading_zeros())
-                    .unwrap_or(22)
-                    .clamp(16, 22);
+                let bits = usize::BITS - record.len().leading_zeros();
                 let params = BrotliEncoderParams {
                     quality: *level,
-                    lgwin: window,
+                    lgwin: bits.clamp(16, 22) as i32,
                     size_hint: record.len(),
                     ..BrotliEncoderParams::default()
                 };
-                let mut rest = record;
-                brotli::BrotliCompress(&mut rest, out, &params)?;
-                return Ok(());
+                brotli::BrotliCompress(&mut &*record, out, &params)?;
+                out.len()
             }
             Coder::Lz4 => {
                 out.resize(lz4_flex::block::get_maximum_output_size(record.len()), 0);
@@ -169,8 +160,7 @@ impl Coder {
                 codec_pair.1.decompress_to_buffer(bytes, out)?
             }
             Coder::Brotli(_) => {
-                let mut rest = bytes;
-                brotli::BrotliDecompress(&mut rest, out)?;
+                brotli::BrotliDecompress(&mut &*bytes, out)?;
                 out.len()
             }
             Coder::Lz4 => lz4_flex::block::decompress_into(bytes, out)?,
@@ -181,9 +171,7 @@ impl Coder {
         ensure!(out.len() == size, "{} bytes instead of {size}", out.len());
         Ok(())
     }
-}
 
-impl Coder {
     /// Leaves the compressed record in `bytes`. Fails if the restored record differs.
     pub fn round_trip(&mut self, record: &[u8], bytes: &mut Vec<u8>) -> Result<()> {
         let mut restored = Vec::new();

@@ -10,7 +10,7 @@ use faultline_stats::{
     block::{Estimate, Plan, Reliability},
     crossover::{Crossover, crossover},
     decision::Decision,
-    paired::{Pairs, join},
+    paired::join,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -64,15 +64,15 @@ pub fn one(
     (subject, size): (&str, Option<u64>),
     comparisons: usize,
 ) -> Option<Comparison> {
-    let pairs = pairs(
-        results,
-        results.cell(reference, subject)?,
-        results.cell(arm, subject)?,
-    );
+    let numbered = |arm| {
+        let latencies = results.by_round(results.cell(arm, subject)?);
+        let numbered = (0..).zip(latencies);
+        Some(numbered.filter_map(|(round, latency)| Some((round, latency?))))
+    };
+    let pairs = join(numbered(reference)?, numbered(arm)?);
     let plan = Plan::default();
     let means = pairs.means(&plan.for_one_of(comparisons))?;
     let rounds = pairs.slots.len();
-    let adjusted = |p: f64| (p * comparisons.max(1) as f64).min(1.0);
     Some(Comparison {
         subject: subject.to_owned(),
         size,
@@ -84,7 +84,7 @@ pub fn one(
         p95: pairs
             .quantile_difference(0.95, &plan)
             .filter(|_| rounds >= 100),
-        p: means.p.map(adjusted),
+        p: means.p.map(|p| (p * comparisons.max(1) as f64).min(1.0)),
         decision: means.decision,
     })
 }
@@ -101,14 +101,6 @@ pub fn caveat(reliable: Reliability) -> &'static str {
     }
 }
 
-fn pairs(results: &Results, reference: usize, other: usize) -> Pairs {
-    let numbered = |cell| {
-        let latencies = results.by_round(cell).into_iter().enumerate();
-        latencies.filter_map(|(round, latency)| Some((round as u64, latency?)))
-    };
-    join(numbered(reference), numbered(other))
-}
-
 /// The size from which the arm is faster; `None` with fewer than two sizes or too few rounds.
 pub fn crossing(results: &Results, arm: &str, link: Option<&str>) -> Option<Crossover> {
     let reference = results.header.arms.first()?;
@@ -121,8 +113,15 @@ pub fn crossing(results: &Results, arm: &str, link: Option<&str>) -> Option<Cros
             .or_default()
             .push(both.map(|(a, b)| Some(b? - a?)).collect());
     }
-    let differences: Vec<Vec<Option<f64>>> =
-        sizes.values().map(|accounts| means(accounts)).collect();
+    let means = |accounts: &Vec<Vec<Option<f64>>>| {
+        let mean = |round| {
+            let differences = accounts.iter().map(|account| account[round]);
+            Some(differences.sum::<Option<f64>>()? / accounts.len() as f64)
+        };
+        (0..results.rounds()).map(mean).collect()
+    };
+    // The mean difference of each round; `None` if an account has none.
+    let differences: Vec<Vec<Option<f64>>> = sizes.values().map(means).collect();
     let sizes: Vec<f64> = sizes.keys().map(|size| *size as f64).collect();
     crossover(&sizes, &differences, &Plan::default())
 }
@@ -140,29 +139,16 @@ pub fn crossings(results: &Results) -> Vec<ArmCrossover<'_>> {
     let mut crossings = Vec::new();
     for link in results.links() {
         for arm in results.header.arms.iter().skip(1) {
-            let found = crossing(results, arm, link);
-            crossings.extend(found.map(|crossover| ArmCrossover {
-                arm,
-                link,
-                crossover,
-            }));
+            if let Some(crossover) = crossing(results, arm, link) {
+                crossings.push(ArmCrossover {
+                    arm,
+                    link,
+                    crossover,
+                });
+            }
         }
     }
     crossings
-}
-
-/// The mean difference of each round; `None` if an account has none.
-fn means(accounts: &[Vec<Option<f64>>]) -> Vec<Option<f64>> {
-    let rounds = accounts.iter().map(Vec::len).max().unwrap_or(0);
-    let at = |round: usize| {
-        accounts
-            .iter()
-            .map(|series| series.get(round).copied().flatten())
-            .sum::<Option<f64>>()
-    };
-    (0..rounds)
-        .map(|round| at(round).map(|sum| sum / accounts.len() as f64))
-        .collect()
 }
 
 #[cfg(test)]
