@@ -32,7 +32,7 @@ const RETRIES: RetryPolicy = RetryPolicy {
     first_wait: Duration::from_millis(500),
     patience: Duration::from_secs(30),
 };
-const SLOTS_PER_REQUEST: u64 = 500;
+const SLOTS_PER_REQUEST: usize = 500;
 /// JSON-RPC codes for a missing block or a skipped slot, in the ledger or archive.
 const MISSING_BLOCK_CODES: [i64; 4] = [-32001, -32004, -32007, -32009];
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -53,26 +53,24 @@ pub struct Records {
 }
 
 pub fn records(args: &CompressionArgs) -> Result<Records> {
-    let mut node = args
-        .url
-        .as_ref()
-        .map(|url| NodeReader::new(url, args))
-        .transpose()?;
-    let mut records = match &mut node {
-        None => from_files(
-            &args.files,
-            args.records.map_or(usize::MAX, |most| most as usize),
-        )?,
-        Some(node) => node.records(args)?,
+    let (mut records, signals) = match &args.url {
+        None => {
+            let most = args.records.map_or(usize::MAX, |most| most as usize);
+            (from_files(&args.files, most)?, None)
+        }
+        Some(url) => {
+            let mut node = NodeReader::new(url, args)?;
+            (node.records()?, Some(node.signals))
+        }
     };
     records.all.retain(|record| !record.is_empty());
     if let Some(path) = args.save.as_ref().filter(|_| !records.all.is_empty()) {
         let message_of = |error| format!("the records are not kept: {error:#}");
         records.save_error = save(path, &records.all).err().map(message_of);
     }
-    if let Some(node) = node {
+    if let Some(signals) = signals {
         // No read data can be lost from now on, so Ctrl-C may end the process.
-        node.signals.restore_defaults().context("signals")?;
+        signals.restore_defaults().context("signals")?;
     }
     Ok(records)
 }
@@ -217,10 +215,10 @@ struct Account {
     data: Encoded,
 }
 
-struct NodeReader {
+struct NodeReader<'a> {
     rpc: Rpc,
+    args: &'a CompressionArgs,
     shown: String,
-    pace: Duration,
     /// Records that are wanted.
     most: usize,
     /// Bytes of blocks read.
@@ -231,14 +229,14 @@ struct NodeReader {
     ended_by: Option<&'static str>,
 }
 
-impl NodeReader {
-    fn new(url: &str, args: &CompressionArgs) -> Result<NodeReader> {
+impl<'a> NodeReader<'a> {
+    fn new(url: &str, args: &'a CompressionArgs) -> Result<NodeReader<'a>> {
         let shown = Endpoint::read(url).map_err(UsageError)?.shown();
         let signals = Signals::listen().context("signals")?;
         let (what, _) = args.kind.name_and_default_count();
         Ok(NodeReader {
             rpc: Rpc::new(url, args.ca.as_deref(), RETRIES)?,
-            pace: args.pace,
+            args,
             most: most(args),
             bytes: 0,
             records: Records {
@@ -253,9 +251,9 @@ impl NodeReader {
         })
     }
 
-    fn records(&mut self, args: &CompressionArgs) -> Result<Records> {
-        let read = match args.kind {
-            RecordKind::Accounts => self.accounts(args),
+    fn records(&mut self) -> Result<Records> {
+        let read = match self.args.kind {
+            RecordKind::Accounts => self.accounts(),
             kind => self.blocks(kind),
         };
         let mut records = std::mem::take(&mut self.records);
@@ -270,7 +268,7 @@ impl NodeReader {
             !records.all.is_empty() || records.ended_by.is_some(),
             "{} has no {} in its finalized blocks",
             self.shown,
-            args.kind.name_and_default_count().0
+            self.args.kind.name_and_default_count().0
         );
         Ok(records)
     }
@@ -314,8 +312,8 @@ impl NodeReader {
         read
     }
 
-    fn accounts(&mut self, args: &CompressionArgs) -> Result<()> {
-        let mut keys: BTreeSet<String> = args.accounts.iter().cloned().collect();
+    fn accounts(&mut self) -> Result<()> {
+        let mut keys: BTreeSet<String> = self.args.accounts.iter().cloned().collect();
         if keys.is_empty() {
             let request_options = json!({"encoding": "json", "transactionDetails": "accounts", "maxSupportedTransactionVersion": 0,
                 "rewards": false, "commitment": "finalized"});
@@ -361,28 +359,21 @@ impl NodeReader {
         self.progress.at(found as u64, more);
     }
 
-    /// Newest finalized slot first; `what` returns whether to continue.
-    fn each_slot(
-        &mut self,
-        mut what: impl FnMut(&mut NodeReader, u64) -> Result<bool>,
-    ) -> Result<()> {
+    /// Newest finalized slot first; `visit` returns whether to continue.
+    fn each_slot(&mut self, mut visit: impl FnMut(&mut Self, u64) -> Result<bool>) -> Result<()> {
         let finalized = json!({"commitment": "finalized"});
-        let mut to: u64 = self
+        let newest: u64 = self
             .ask("getSlot", &json!([finalized]))?
             .context("getSlot: the result is null")?;
         let first: u64 = self.ask("getFirstAvailableBlock", &json!([]))?.unwrap_or(0);
-        while to >= first {
-            let from = to.saturating_sub(SLOTS_PER_REQUEST - 1).max(first);
+        for to in (first..=newest).rev().step_by(SLOTS_PER_REQUEST) {
+            let from = to.saturating_sub(SLOTS_PER_REQUEST as u64 - 1).max(first);
             let slots: Option<Vec<u64>> = self.ask("getBlocks", &json!([from, to, finalized]))?;
             for slot in slots.unwrap_or_default().into_iter().rev() {
-                if !what(self, slot)? {
+                if !visit(self, slot)? {
                     return Ok(());
                 }
             }
-            let Some(before) = from.checked_sub(1) else {
-                break;
-            };
-            to = before;
         }
         Ok(())
     }
@@ -394,7 +385,7 @@ impl NodeReader {
     ) -> Result<Option<T>, RpcError> {
         let mut until = clock::uptime();
         if self.rpc.spent().0 > 0 {
-            until += self.pace;
+            until += self.args.pace;
         }
         let NodeReader {
             rpc,

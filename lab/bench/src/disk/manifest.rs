@@ -4,10 +4,7 @@
 //! (1), content. A record is an edit with numbered fields. The last one may be incomplete.
 
 use anyhow::{Context as _, Result, bail, ensure};
-use std::{
-    collections::BTreeMap,
-    io::{ErrorKind, Read},
-};
+use std::{collections::BTreeMap, io::Read};
 
 const BLOCK_BYTES: usize = 32 << 10;
 const HEADER_BYTES: usize = 7;
@@ -36,14 +33,18 @@ pub struct Version {
 /// Fails if `in_time` returns false, and on unknown fields.
 pub fn read(mut from: impl Read, in_time: impl Fn() -> bool) -> Result<Version> {
     let mut version = Version::default();
-    let (mut block, mut edit, mut edits) = (vec![0; BLOCK_BYTES], Vec::new(), 0_u64);
+    let (mut block, mut edit, mut edits) = (Vec::new(), Vec::new(), 0_u64);
     loop {
-        let length = read_block(&mut from, &mut block)?;
+        block.clear();
+        let length = from
+            .by_ref()
+            .take(BLOCK_BYTES as u64)
+            .read_to_end(&mut block)?;
         ensure!(
             in_time(),
             "its manifest could not be read in time (--data-time)"
         );
-        let mut rest = block.get(..length).unwrap_or_default();
+        let mut rest = block.as_slice();
         while let Some((head, after)) = rest.split_first_chunk::<HEADER_BYTES>() {
             let (size, kind) = (usize::from(u16::from_le_bytes([head[4], head[5]])), head[6]);
             if kind == 0 && size == 0 {
@@ -81,19 +82,6 @@ pub fn read(mut from: impl Read, in_time: impl Fn() -> bool) -> Result<Version> 
             return Ok(version);
         }
     }
-}
-
-fn read_block(from: &mut impl Read, block: &mut [u8]) -> Result<usize> {
-    let mut length = 0;
-    while let Some(rest) = block.get_mut(length..).filter(|rest| !rest.is_empty()) {
-        match from.read(rest) {
-            Ok(0) => break,
-            Ok(more) => length += more,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(length)
 }
 
 impl Version {

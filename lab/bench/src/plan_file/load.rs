@@ -21,11 +21,10 @@ use toml::de::DeValue;
 const MAX_ARMS: usize = 16;
 const MAX_PLAN_REQUESTS: usize = 1000;
 
-struct FileArm {
-    name: String,
-    link: LinkKind,
+/// What an arm says about every request.
+struct ArmOptions {
     encoding: Option<String>,
-    /// Overrides that of every request.
+    /// Overrides that of the request.
     method: Option<String>,
 }
 
@@ -55,13 +54,13 @@ pub fn parse(text: &str, file: &Path) -> Result<(Plan, Option<PathBuf>), Vec<Con
         let mut plan = Plan::default();
         let ca_file = top.take("ca", |v| Ok(folder.join(self::text(v)?)));
         schedule(&mut top, &mut plan);
-        let arms = arms(&mut top);
-        let values = values(&mut top, &folder);
+        let arms = arms(&mut top, &mut plan);
+        plan.values = values(&mut top, &folder);
         let encodings = arms.iter().any(|arm| arm.encoding.is_some());
-        let requests = requests(&mut top, &values, encodings);
+        let requests = requests(&mut top, &plan.values, encodings);
         let errors = top.errors();
         top.finish();
-        fill(&mut plan, arms, values, requests);
+        fill(&mut plan, &arms, requests);
         let count = plan.requests();
         if errors.is_empty() && count > MAX_REQUESTS {
             let most = format!("at most {MAX_REQUESTS}; set fewer rounds");
@@ -108,7 +107,7 @@ fn name(
         .then_some(name)
 }
 
-fn arms(top: &mut Table<'_>) -> Vec<FileArm> {
+fn arms(top: &mut Table<'_>, plan: &mut Plan) -> Vec<ArmOptions> {
     let (mut arms, mut names) = (Vec::new(), Unique::default());
     if !top.has("arm") {
         top.lacks(
@@ -136,16 +135,13 @@ fn arms(top: &mut Table<'_>) -> Vec<FileArm> {
             t.refuse(format!("there are more than {MAX_ARMS} arms"));
         }
         if let Some((name, endpoint)) = name.zip(endpoint) {
-            arms.push(FileArm {
-                name,
-                link: LinkKind {
-                    endpoint,
-                    shape: shape.unwrap_or_default(),
-                    protocol,
-                },
-                encoding,
-                method,
+            plan.arms.push(name);
+            plan.links.push(LinkKind {
+                endpoint,
+                shape: shape.unwrap_or_default(),
+                protocol,
             });
+            arms.push(ArmOptions { encoding, method });
         }
     });
     arms
@@ -346,7 +342,7 @@ fn is_json(params: &str) -> Result<(), String> {
     }
 }
 
-fn fill(plan: &mut Plan, arms: Vec<FileArm>, values: Vec<Value>, requests: Vec<Request>) {
+fn fill(plan: &mut Plan, arms: &[ArmOptions], requests: Vec<Request>) {
     let weighted = requests.iter().any(|request| request.weight.is_some());
     for (subject, request) in requests.into_iter().enumerate() {
         for (index, arm) in arms.iter().enumerate() {
@@ -379,10 +375,5 @@ fn fill(plan: &mut Plan, arms: Vec<FileArm>, values: Vec<Value>, requests: Vec<R
         if weighted {
             plan.weights.push(request.weight.unwrap_or(1));
         }
-    }
-    plan.values = values;
-    for arm in arms {
-        plan.arms.push(arm.name);
-        plan.links.push(arm.link);
     }
 }
