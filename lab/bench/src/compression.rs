@@ -7,7 +7,6 @@ mod measure;
 mod page;
 mod records;
 mod show;
-mod tables;
 #[cfg(test)]
 mod tests;
 

@@ -7,12 +7,10 @@
 mod kinds;
 mod lsm;
 mod manifest;
-mod page;
 mod show;
 mod sqlite;
 
-pub use page::blocks;
-pub use show::text;
+pub use show::{blocks, text};
 
 use anyhow::{Context as _, Result, ensure};
 use faultline_common::clock;

@@ -6,7 +6,6 @@
 mod answer;
 pub mod args;
 mod canonical;
-mod changes;
 mod codec;
 mod compare;
 mod compression;
@@ -30,7 +29,6 @@ mod run;
 mod socket;
 mod store;
 mod stream;
-mod tables;
 mod tool_overhead;
 mod transport;
 mod values;
@@ -85,8 +83,8 @@ fn shown(results: &Results, format: Format) -> Result<String> {
             };
             Ok(study(results) + &render::text(results))
         }
-        Format::Json => tables::json(results),
-        Format::Csv => Ok(tables::csv(results)),
+        Format::Json => render::json(results),
+        Format::Csv => Ok(render::csv(results)),
     }
 }
 

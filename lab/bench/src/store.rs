@@ -1,9 +1,17 @@
-mod read;
 #[cfg(test)]
 mod tests;
 mod write;
 
-pub use read::{Stored, read};
+use crate::{
+    plan::MAX_REQUESTS,
+    results::{CellHead, Header, PHASES, Results, Sample, Timing},
+};
+use anyhow::{Context as _, Result, anyhow, ensure};
+use faultline_common::files::{self, AtPath};
+use faultline_recording::{DatabaseKind, Error, ForeignDatabase};
+use rusqlite::Row;
+use serde::{Deserialize, de::DeserializeOwned};
+use std::path::Path;
 pub use write::{ResultsFile, check_new, reason, write_document};
 
 /// `FLBn`.
@@ -19,3 +27,139 @@ pub const TABLES: [&str; 4] = [
   decode_cpu_ns INTEGER, sent INTEGER, received INTEGER, failure TEXT, refused INTEGER NOT NULL)",
     "CREATE TABLE histogram (cell INTEGER NOT NULL, from_ns INTEGER NOT NULL, to_ns INTEGER NOT NULL, count INTEGER NOT NULL)",
 ];
+
+const MAX_CELLS: usize = 100_000;
+
+const KIND: DatabaseKind = DatabaseKind {
+    application_id: APPLICATION_ID,
+    format: FORMAT,
+};
+
+/// `C` is the outcome of `bench compression`.
+pub enum Stored<C> {
+    Compression(C),
+    Requests(Box<Results>),
+}
+
+/// Reads the results of a finished, unfinished or killed run.
+pub fn read<C: DeserializeOwned>(path: &Path) -> Result<Stored<C>> {
+    let database =
+        ForeignDatabase::open(path, &KIND, &TABLES).map_err(|error| describe_error(path, error))?;
+    let header = |_, row: &Row<'_>| Ok(row.get(0)?);
+    let header: Option<String> = rows(&database, "SELECT header FROM run LIMIT 1", header)
+        .at(path)?
+        .pop();
+    let header = header.with_context(|| {
+        let path = path.display();
+        format!("{path}: no run began before its program was killed: remove it")
+    })?;
+    let preset: Preset = parsed(&header).at(path)?;
+    if preset.preset == "compression" {
+        return Ok(Stored::Compression(parsed(&header).at(path)?));
+    }
+    let results = parsed(&header).and_then(|header| results(&database, header));
+    Ok(Stored::Requests(Box::new(results.at(path)?)))
+}
+
+#[derive(Deserialize)]
+struct Preset {
+    preset: String,
+}
+
+fn parsed<T: DeserializeOwned>(header: &str) -> Result<T> {
+    serde_json::from_str(header).context("its header")
+}
+
+/// Each row with its number.
+fn rows<T>(
+    database: &ForeignDatabase,
+    sql: &str,
+    read: impl Fn(usize, &Row<'_>) -> Result<T>,
+) -> Result<Vec<T>> {
+    let mut rows = Vec::new();
+    let walked = database.walk(sql, [], |row| {
+        rows.push(read(rows.len(), row)?);
+        anyhow::Ok(())
+    });
+    walked.map(|()| rows)
+}
+
+fn describe_error(path: &Path, error: Error) -> anyhow::Error {
+    if matches!(error, Error::Missing { .. }) {
+        return anyhow!(files::missing(path));
+    }
+    match error.of_foreign_database("these are no results of bench", "copy it again") {
+        Some(what) => anyhow!("{}: {what}", path.display()),
+        None => error.into(),
+    }
+}
+
+fn results(database: &ForeignDatabase, header: Header) -> Result<Results> {
+    ensure!(
+        header.verdicts.len() == header.arms.len(),
+        "its header is damaged"
+    );
+    let cells = "SELECT cell, arm, subject, size FROM cell ORDER BY cell";
+    let cells = rows(database, cells, |index, row| {
+        ensure!(
+            row.get::<_, i64>(0)? == index as i64 && index < MAX_CELLS,
+            "its table cell is damaged"
+        );
+        Ok(CellHead {
+            arm: row.get(1)?,
+            subject: row.get(2)?,
+            size: optional_u64(row, 3)?,
+        })
+    })?;
+    let samples = "SELECT * FROM sample ORDER BY number";
+    let samples = rows(database, samples, |_, row| {
+        let sample = sample(row)?;
+        ensure!(
+            sample.cell < cells.len()
+                && u64::from(sample.round) < MAX_REQUESTS
+                && sample.number < MAX_REQUESTS,
+            "request {} is damaged",
+            sample.number
+        );
+        Ok(sample)
+    })?;
+    Ok(Results {
+        header,
+        cells,
+        samples,
+    })
+}
+
+fn optional_u64(row: &Row<'_>, index: usize) -> Result<Option<u64>> {
+    let number: Option<i64> = row.get(index)?;
+    let number = number.map(u64::try_from).transpose();
+    number.context("a number below 0")
+}
+
+fn sample(row: &Row<'_>) -> Result<Sample> {
+    let number =
+        |index| optional_u64(row, index)?.context("a number is missing in its table sample");
+    let timing = || {
+        let mut phases = [0; PHASES.len()];
+        for (phase, index) in phases.iter_mut().zip(4..) {
+            *phase = number(index)?;
+            // No real phase is longer, and below the limit sums cannot overflow.
+            ensure!(*phase < 1 << 60, "a time that cannot be");
+        }
+        Ok(Timing {
+            phases,
+            decode_cpu_ns: number(10)?,
+            sent: number(11)?,
+            received: number(12)?,
+        })
+    };
+    let failure: Option<String> = row.get(13)?;
+    Ok(Sample {
+        number: number(0)?,
+        round: u32::try_from(number(1)?)?,
+        cell: usize::try_from(number(2)?)?,
+        at_ns: number(3)?,
+        result: failure.map_or_else(|| timing().map(Ok), |failure| Ok(Err(failure)))?,
+        refused: u32::try_from(number(14)?)?,
+    })
+}

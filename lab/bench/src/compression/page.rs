@@ -1,4 +1,4 @@
-use super::{BundleRow, ClassRow, FetchTable, Interval, Outcome, show, tables};
+use super::{BundleRow, ClassRow, FetchTable, Interval, Outcome, show};
 use crate::page::{card, made_by, unique_ids, verdict_with_headline};
 use faultline_pages::{
     cells::{figure, section},
@@ -143,16 +143,16 @@ fn caveats(outcome: &Outcome) -> Vec<Caveat> {
 }
 
 fn study(outcome: &Outcome) -> Vec<Block> {
-    let Some(classes) = tables::study_classes(outcome) else {
+    let Some(classes) = show::study_classes(outcome) else {
         return Vec::new();
     };
     let mut blocks = vec![Block::Table(classes)];
-    blocks.extend(tables::study_blobs(outcome).map(Block::Text));
+    blocks.extend(show::study_blobs(outcome).map(Block::Text));
     blocks.extend(
         outcome
             .fetch
             .iter()
-            .map(|fetch| Block::Table(tables::study_fetch(fetch))),
+            .map(|fetch| Block::Table(show::study_fetch(fetch))),
     );
     blocks
 }
@@ -200,7 +200,7 @@ fn codecs(outcome: &Outcome) -> Vec<Block> {
         draw("restore-speed", "Speed of restoring", speed, true, |row| {
             row.decompress
         }),
-        Block::Table(tables::classes(outcome)),
+        Block::Table(show::class_table(outcome)),
     ]
 }
 
@@ -231,7 +231,7 @@ fn bundles(outcome: &Outcome) -> Vec<Block> {
             caption,
             Chart::Curves(chart),
         ),
-        Block::Table(tables::bundles(outcome)),
+        Block::Table(show::bundle_table(outcome)),
     ]
 }
 
@@ -265,6 +265,6 @@ fn fetch(fetch: &FetchTable) -> Vec<Block> {
             "Cumulative, mean of the repeats.",
             chart,
         ),
-        Block::Table(tables::fetch(fetch)),
+        Block::Table(show::fetch_table(fetch)),
     ]
 }

@@ -267,7 +267,7 @@ fn a_results_file_with_changed_bytes_is_refused_or_shown() {
         bytes.truncate(random.usize(whole.len() - 100..whole.len() * 2));
         fs::write(&path, bytes).unwrap();
         if let Ok(results) = read(&path) {
-            let text = crate::render::text(&results) + &crate::tables::csv(&results);
+            let text = crate::render::text(&results) + &crate::render::csv(&results);
             assert!(!text.is_empty());
             shown += 1;
         }
