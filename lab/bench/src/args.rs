@@ -104,7 +104,7 @@ pub struct OutArgs {
 pub struct EncodingArgs {
     /// Encodings to compare; the first is the reference: base64, base64+zstd, base58, jsonParsed.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "base64,base64+zstd", value_parser = |name: &str| parse_named("encoding", &Encoding::ALL, name))]
-    pub(crate) encodings: Vec<Encoding>,
+    pub encodings: Vec<Encoding>,
     /// Accounts to request [default: five of mainnet-beta, of 904 to 10,136 bytes].
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
     pub accounts: Vec<String>,
@@ -114,7 +114,7 @@ pub struct EncodingArgs {
     /// Links to simulate, one after the other: added round-trip time, and bandwidth if it is
     /// limited, as in 0ms,30ms,30ms@20Mbit.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_link)]
-    pub(crate) links: Vec<LinkShape>,
+    pub links: Vec<LinkShape>,
     /// The node.
     #[command(flatten)]
     pub node: NodeArgs,
@@ -176,7 +176,7 @@ pub struct TransportArgs {
     /// connection), http-new (a new connection for each request), http2 (left out if the node does
     /// not offer it), websocket.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "http,http-new,http2,websocket", value_parser = |name: &str| parse_named("transport", &Protocol::ALL, name))]
-    pub(crate) transports: Vec<Protocol>,
+    pub transports: Vec<Protocol>,
     /// Length of a series of reads or writes, which is compared next to single ones.
     #[arg(long, value_name = "N", default_value = "30", value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub in_a_row: u32,

@@ -120,7 +120,7 @@ struct Value<'a, 'w> {
 }
 
 impl<'w> Value<'_, 'w> {
-    /// The digest of the value. `kind` separates values of different types with the same hash.
+    /// Returns the digest. `kind` is that of the JSON type.
     fn record_part<E>(
         self,
         kind: u8,

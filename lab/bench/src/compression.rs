@@ -297,8 +297,7 @@ fn outcome(args: &CompressionArgs, records: Records) -> Result<Outcome> {
     })
 }
 
-/// The dictionary, if a codec needs one, and the records that are measured. Records that trained
-/// it are not measured.
+/// The dictionary, if a codec needs one, and the measured records: all that did not train it.
 fn dictionary<'a>(
     args: &CompressionArgs,
     all: &'a [&'a [u8]],

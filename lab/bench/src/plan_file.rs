@@ -87,7 +87,8 @@ pub fn study(results: &Results) -> String {
         return String::new();
     };
     let mut out = "=== ALL REQUESTS ===\n\n".to_owned() + &plain(latencies);
-    if let (Some(reference), Some(differences)) = (results.header.arms.first(), tables.get(1)) {
+    if let Some(differences) = tables.get(1) {
+        let reference = results.reference();
         let _ = write!(
             out,
             "\nAgainst {reference}: difference in ms, negative where {reference} is slower\n"

@@ -79,7 +79,8 @@ pub fn text(results: &Results) -> String {
     out += "\nWhere the time is spent: means in ms; bytes with headers\n";
     out += &plain(&tables::phases(results));
     let compared = compared(results);
-    if let (Some(reference), false) = (results.header.arms.first(), compared.is_empty()) {
+    if !compared.is_empty() {
+        let reference = results.reference();
         let _ = write!(
             out,
             "\nAgainst {reference}: difference in ms, negative where {reference} is slower; of means with its {}, of medians and \
@@ -156,7 +157,7 @@ pub fn unreliable_suffix(decisions: impl IntoIterator<Item = Decision>) -> Strin
 }
 
 pub fn crossings(results: &Results) -> String {
-    let reference = results.header.arms.first().map_or("", String::as_str);
+    let reference = results.reference();
     let mut out = String::new();
     for found in compare::crossings(results) {
         let over = over(found.link);

@@ -27,8 +27,8 @@ pub fn failures(summary: &Summary) -> String {
     }
 }
 
-fn arm_and_subject(results: &Results, head: &CellHead) -> [Cell; 2] {
-    [
+fn arm_and_subject(results: &Results, head: &CellHead) -> Vec<Cell> {
+    vec![
         words(&head.arm),
         words(&results.label(&head.subject, head.size)),
     ]
@@ -55,7 +55,7 @@ pub fn percentiles(results: &Results, (id, title): (&str, &str)) -> Table {
     .concat();
     let mut out = table(id, title, &columns, note);
     for (head, summary) in results.summaries() {
-        let mut row: Vec<Cell> = arm_and_subject(results, head).into();
+        let mut row = arm_and_subject(results, head);
         let times = LATENCY_COLUMNS.map(|name| {
             number(
                 summary.latency.and_then(|of| of.named(name)),
@@ -80,7 +80,7 @@ pub fn phases(results: &Results) -> Table {
     columns.extend([("decode CPU", "ms"), ("received", "bytes")]);
     let mut out = table("phases", "Where the time is spent", &columns, note);
     for (head, summary) in results.summaries() {
-        let mut row: Vec<Cell> = arm_and_subject(results, head).into();
+        let mut row = arm_and_subject(results, head);
         row.extend(summary.phases().map(|ms| number(ms, 3, NO_GOOD_ANSWER)));
         row.extend([
             number(summary.decode_cpu, 3, NO_GOOD_ANSWER),
@@ -92,7 +92,7 @@ pub fn phases(results: &Results) -> Table {
 }
 
 pub fn differences(results: &Results, compared: &[Comparison], id: &str) -> Table {
-    let reference = results.header.arms.first().map_or("", String::as_str);
+    let reference = results.reference();
     let note = format!(
         "Differences round by round, in blocks of rounds; negative where the reference is slower. Of means with the {}, of medians \
          and p95 with 95 % intervals. Shown: the interval of the mean leaves 0 out, and no caveat says that it may be too narrow. The \
@@ -137,11 +137,10 @@ pub fn settings(results: &Results) -> Vec<Block> {
         ("rounds of warm-up", header.warm_up.to_string()),
     ];
     if !header.refusals.is_empty() {
-        let refused = header
-            .refusals
-            .iter()
-            .map(|(kind, times)| format!("{times} {kind}"));
-        let refused: Vec<String> = refused.collect();
+        let refused = header.refusals.iter();
+        let refused: Vec<_> = refused
+            .map(|(kind, times)| format!("{times} {kind}"))
+            .collect();
         rows.push(("refused by nodes", refused.join(", ")));
     }
     if let Some(ns) = header.own_cpu_ns {

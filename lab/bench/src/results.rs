@@ -223,10 +223,13 @@ impl Results {
     pub fn subjects(&self) -> Vec<(&str, Option<u64>)> {
         let cells = self.cells.iter();
         let groups = by_key(cells.map(|cell| (cell.subject.as_str(), cell.size)));
-        let first = groups
-            .into_iter()
-            .map(|(name, sizes)| (name, sizes.first().copied().flatten()));
-        first.collect()
+        let first_size = |(name, sizes): (_, Vec<_>)| (name, sizes.first().copied().flatten());
+        groups.into_iter().map(first_size).collect()
+    }
+
+    /// Empty without arms.
+    pub fn reference(&self) -> &str {
+        self.header.arms.first().map_or("", String::as_str)
     }
 
     pub fn subject_names(&self) -> Vec<&str> {
@@ -295,7 +298,6 @@ impl Results {
         (all, kinds)
     }
 
-    /// Number of rounds.
     pub fn rounds(&self) -> usize {
         let rounds = self.samples.iter().map(|sample| sample.round as usize + 1);
         rounds.max().unwrap_or(0)

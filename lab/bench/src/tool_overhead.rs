@@ -5,7 +5,7 @@ use crate::{
     endpoint::Endpoint,
     plan::{LinkKind, Plan},
     protocol::Protocol,
-    results::{OwnCost, ns},
+    results::{OwnCost, Sample, ns},
     run::Engine,
 };
 use anyhow::{Result, bail};
@@ -42,11 +42,8 @@ pub fn measured(engine: &Engine) -> Result<Option<OwnCost>> {
     if let Some(by) = done.state.stopped_by {
         bail!("ended by {by} before anything was measured");
     }
-    let mut latencies: Vec<u64> = done
-        .samples
-        .iter()
-        .filter_map(|sample| sample.latency_ns())
-        .collect();
+    let latencies = done.samples.iter().filter_map(Sample::latency_ns);
+    let mut latencies: Vec<u64> = latencies.collect();
     latencies.sort_unstable();
     let median = latencies.get(latencies.len() / 2);
     Ok(done.state.own_cpu.zip(median).map(|(cpu, median)| OwnCost {

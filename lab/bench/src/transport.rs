@@ -218,11 +218,9 @@ impl Chain {
         &mut self,
         client: &mut NodeClient,
         protocol: Protocol,
-        (operation, times): Scenario,
+        scenario: Scenario,
     ) -> Result<Timing, Failure> {
-        let done = self
-            .run_operation(client, protocol, (operation, times))
-            .await;
+        let done = self.run_operation(client, protocol, scenario).await;
         if done.is_err() {
             client.drop_connections();
             // A failed write may have an effect.

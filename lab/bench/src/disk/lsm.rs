@@ -136,13 +136,8 @@ fn parts(version: &Version, files: &BTreeMap<String, u64>) -> Vec<DatabasePart> 
     let family = |of: u64| match version.families.get(&of) {
         Some(name) => faultline_text::clean(name),
         None if version.families.is_empty() => String::new(),
-        None => {
-            if of == 0 {
-                "default".to_owned()
-            } else {
-                format!("column family {of}")
-            }
-        }
+        None if of == 0 => "default".to_owned(),
+        None => format!("column family {of}"),
     };
     let mut levels: BTreeMap<(u64, u64), (u64, u64)> = BTreeMap::new();
     for ((of, _), level_table) in &version.tables {

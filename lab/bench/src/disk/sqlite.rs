@@ -21,10 +21,8 @@ const MAX_PARTS: usize = 60;
 
 pub fn has_sqlite_magic(path: &Path) -> bool {
     let mut head = [0; 16];
-    File::open(path)
-        .and_then(|mut file| file.read_exact(&mut head))
-        .is_ok()
-        && head == *MAGIC
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    read.is_ok() && head == *MAGIC
 }
 
 pub fn database(path: &Path, relative_path: String, limit: Limit<'_>) -> Database {

@@ -42,8 +42,8 @@ async fn send_all(
     tls: Option<&TlsConnector>,
     pace: &Pace,
 ) -> Result<Vec<Result<Vec<u8>, Failure>>> {
-    let connections = || Connections::new(plan, tls.cloned());
-    let mut connections: Vec<Connections> = plan.arms.iter().map(|_| connections()).collect();
+    let new = |_| Connections::new(plan, tls.cloned());
+    let mut connections: Vec<Connections> = plan.arms.iter().map(new).collect();
     let mut answers = BTreeMap::new();
     for subject in 0..plan.subjects.len() {
         let sends = connections

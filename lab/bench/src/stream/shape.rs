@@ -3,6 +3,7 @@
 //! Each byte arrives after half of the added round-trip time, and not before the bytes in front of
 //! it have passed at the link's rate. Loss and TCP slow start are not simulated.
 
+use super::Stream;
 use faultline_common::clock;
 use faultline_text::parse_time;
 use std::{
@@ -140,7 +141,7 @@ pub struct ShapedStream<S> {
     ended: bool,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> ShapedStream<S> {
+impl<S: Stream> ShapedStream<S> {
     pub fn new(stream: S, shape: LinkShape) -> ShapedStream<S> {
         ShapedStream {
             stream,
@@ -178,7 +179,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ShapedStream<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for ShapedStream<S> {
+impl<S: Stream> AsyncRead for ShapedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -199,7 +200,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for ShapedStream<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ShapedStream<S> {
+impl<S: Stream> AsyncWrite for ShapedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
