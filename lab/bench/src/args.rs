@@ -291,7 +291,7 @@ fn parse_share(text: &str) -> Result<f64, String> {
 }
 
 fn parse_link(text: &str) -> Result<LinkShape, String> {
-    LinkShape::read(text).ok_or_else(|| {
+    LinkShape::parse(text).ok_or_else(|| {
         format!("{text:?} is no link, as 30ms and 30ms@20Mbit are: up to 1m, and from 0.01Mbit to 100000Mbit")
     })
 }

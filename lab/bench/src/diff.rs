@@ -148,11 +148,13 @@ fn settings(before: &Results, after: &Results) -> Vec<String> {
 }
 
 fn failed(results: &Results, cell: usize) -> f64 {
-    let all = results.of(cell).count();
+    let all = results.samples_of(cell).count();
     if all == 0 {
         return 1.0;
     }
-    let failed = results.of(cell).filter(|sample| sample.result.is_err());
+    let failed = results
+        .samples_of(cell)
+        .filter(|sample| sample.result.is_err());
     failed.count() as f64 / all as f64
 }
 

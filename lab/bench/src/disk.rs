@@ -77,7 +77,7 @@ struct Database {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Disk {
+pub struct DiskUsage {
     node: String,
     folder: String,
     /// `None` if not counted completely.
@@ -121,7 +121,12 @@ impl Limit<'_> {
 }
 
 /// Stops after `time_limit`, or if `stop` returns true.
-pub fn disk(node: &str, folder: &Path, time_limit: Duration, stop: &dyn Fn() -> bool) -> Disk {
+pub fn measure(
+    node: &str,
+    folder: &Path,
+    time_limit: Duration,
+    stop: &dyn Fn() -> bool,
+) -> DiskUsage {
     let until = clock::uptime() + time_limit;
     let mut walk = Walk::new(folder, Limit { until, stop });
     let is_complete = walk.all();
@@ -140,7 +145,7 @@ pub fn disk(node: &str, folder: &Path, time_limit: Duration, stop: &dyn Fn() -> 
         walk.problems
             .push(format!("{left_out} more databases were not looked into"));
     }
-    Disk {
+    DiskUsage {
         node: node.to_owned(),
         folder: folder.display().to_string(),
         total: is_complete.then(|| walk.kinds.total()),
@@ -276,7 +281,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    fn of<'a>(disk: &'a Disk, kind: &str) -> &'a Space {
+    fn of<'a>(disk: &'a DiskUsage, kind: &str) -> &'a Space {
         &disk
             .kinds
             .iter()
@@ -308,7 +313,7 @@ mod tests {
             .unwrap()
             .set_len(1 << 30)
             .unwrap();
-        let disk = disk("a", folder.path(), PATIENCE, &|| false);
+        let disk = measure("a", folder.path(), PATIENCE, &|| false);
         let total = disk.total.unwrap();
         assert_eq!(
             (total.files, total.bytes),
@@ -334,11 +339,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         (0..600).for_each(|n| fs::write(folder.path().join(n.to_string()), b"x").unwrap());
         assert_eq!(
-            disk("a", folder.path(), PATIENCE, &|| true).total,
+            measure("a", folder.path(), PATIENCE, &|| true).total,
             None,
             "it was to stop"
         );
-        let disk = disk("a", folder.path(), Duration::ZERO, &|| false);
+        let disk = measure("a", folder.path(), Duration::ZERO, &|| false);
         assert_eq!(disk.total, None);
         assert!(disk.problems[0].contains("--data-time"), "{disk:?}");
         assert!(super::folder(&folder.path().join("7")).is_err(), "a file");
@@ -400,7 +405,7 @@ mod tests {
             names.collect::<BTreeSet<_>>()
         };
         let before = (names(), fs::metadata(&path).unwrap().modified().unwrap());
-        let disk = disk("a", folder.path(), PATIENCE, &|| false);
+        let disk = measure("a", folder.path(), PATIENCE, &|| false);
         assert_eq!(
             (names(), fs::metadata(&path).unwrap().modified().unwrap()),
             before,
@@ -454,7 +459,7 @@ mod tests {
         let text = fs::read(&path).unwrap();
         let modified = fs::metadata(&path).unwrap().modified().unwrap();
         let read = |change: &dyn Fn()| {
-            let disk = disk("a", folder.path(), PATIENCE, &|| {
+            let disk = measure("a", folder.path(), PATIENCE, &|| {
                 change();
                 false
             });
@@ -487,7 +492,7 @@ mod tests {
             vec![7; 70_000],
         )
         .unwrap();
-        let disk = disk("a", folder.path(), PATIENCE, &|| false);
+        let disk = measure("a", folder.path(), PATIENCE, &|| false);
         assert_eq!(disk.databases.len(), 2, "{disk:?}");
         for database in &disk.databases {
             assert!(

@@ -5,7 +5,7 @@ use crate::{
     args::{EncodingArgs, first_duplicate},
     endpoint::Endpoint,
     failure::Failure,
-    plan::{Cell, LinkKind, Plan},
+    plan::{Cell, LinkConfig, Plan},
     preset,
     protocol::Protocol,
     results::{Latency, Results, over},
@@ -48,7 +48,7 @@ fn plan(args: &EncodingArgs) -> Result<Plan> {
         return Err(UsageError("--links names one twice".to_owned()).into());
     }
     let accounts = accounts(args)?;
-    let endpoint = Endpoint::read(&args.node.url).map_err(UsageError)?;
+    let endpoint = Endpoint::parse(&args.node.url).map_err(UsageError)?;
     let mut plan = preset::plan_for_load(&args.load);
     plan.arms = args
         .encodings
@@ -79,9 +79,9 @@ fn plan(args: &EncodingArgs) -> Result<Plan> {
             };
             plan.subjects.push(format!("{account}{link_suffix}"));
         }
-        plan.links.push(LinkKind {
+        plan.links.push(LinkConfig {
             shape: *shape,
-            ..LinkKind::new(endpoint.clone(), Protocol::Http)
+            ..LinkConfig::new(endpoint.clone(), Protocol::Http)
         });
     }
     Ok(plan)

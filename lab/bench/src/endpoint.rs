@@ -14,12 +14,12 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// Error texts do not contain the path and query, which may be a key.
-    pub fn read(text: &str) -> Result<Endpoint, String> {
+    pub fn parse(text: &str) -> Result<Endpoint, String> {
         let hint = "write it as in http://127.0.0.1:8899 or https://node.example/?api-key=KEY";
         Endpoint::of(text, ["http", "https"], hint)
     }
 
-    pub fn read_websocket(text: &str) -> Result<Endpoint, String> {
+    pub fn parse_websocket(text: &str) -> Result<Endpoint, String> {
         Endpoint::of(
             text,
             ["ws", "wss"],
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn an_endpoint_address_is_parsed_and_possible_keys_are_hidden() {
-        let node = Endpoint::read("https://node.example/v1?api-key=secret").unwrap();
+        let node = Endpoint::parse("https://node.example/v1?api-key=secret").unwrap();
         assert_eq!(
             (node.tls, node.host.as_str(), node.port),
             (true, "node.example", 443)
@@ -110,12 +110,12 @@ mod tests {
             (node.path.as_str(), node.shown().as_str()),
             ("/v1?api-key=secret", "https://node.example/...")
         );
-        let without = Endpoint::read("https://node.example?api-key=secret").unwrap();
+        let without = Endpoint::parse("https://node.example?api-key=secret").unwrap();
         assert_eq!(
             (without.path.as_str(), without.shown().as_str()),
             ("/?api-key=secret", "https://node.example/...")
         );
-        let local = Endpoint::read("http://[::1]:8899").unwrap();
+        let local = Endpoint::parse("http://[::1]:8899").unwrap();
         assert_eq!(local.path, "/");
         assert_eq!(
             (local.host.as_str(), local.port, local.shown().as_str()),
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn the_default_websocket_port_is_one_above_rpc() {
-        let usual = |text: &str| Endpoint::read(text).unwrap().default_websocket();
+        let usual = |text: &str| Endpoint::parse(text).unwrap().default_websocket();
         let named = usual("http://[::1]:8899/x");
         assert_eq!(
             (named.port, named.authority.as_str(), named.path.as_str()),
@@ -137,7 +137,7 @@ mod tests {
             (unnamed.port, unnamed.tls, unnamed.authority.as_str()),
             (443, true, "node.example")
         );
-        let named = Endpoint::read_websocket("wss://node.example/").unwrap();
+        let named = Endpoint::parse_websocket("wss://node.example/").unwrap();
         assert_eq!(
             (named.tls, named.shown(), unnamed.shown()),
             (
@@ -147,7 +147,7 @@ mod tests {
             )
         );
         assert!(
-            Endpoint::read_websocket("http://node.example/")
+            Endpoint::parse_websocket("http://node.example/")
                 .unwrap_err()
                 .contains("ws://")
         );
@@ -164,7 +164,7 @@ mod tests {
             "secret key",
             "127.0.0.1:8899",
         ] {
-            let refused = Endpoint::read(bad).unwrap_err();
+            let refused = Endpoint::parse(bad).unwrap_err();
             assert!(!refused.contains("secret"), "{bad}: {refused}");
         }
     }

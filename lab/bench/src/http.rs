@@ -1,6 +1,6 @@
 use crate::{
     failure::Failure,
-    plan::LinkKind,
+    plan::LinkConfig,
     protocol::Protocol,
     stream::{self, RawAnswer, Stream, Traffic},
 };
@@ -54,19 +54,19 @@ enum Version {
     },
 }
 
-pub struct Link {
+pub struct HttpConnection {
     version: Version,
     target: Uri,
     pub traffic: Traffic,
 }
 
-impl Link {
+impl HttpConnection {
     /// Fails with [`Failure::Connect`] or [`Failure::NoHttp2`].
     pub async fn open(
-        kind: &LinkKind,
+        kind: &LinkConfig,
         tls: Option<&TlsConnector>,
         time_limit: Duration,
-    ) -> Result<Link, Failure> {
+    ) -> Result<HttpConnection, Failure> {
         let (stream, traffic) = stream::connect(kind, tls, time_limit).await?;
         let (stream, endpoint) = (TokioIo::new(stream), &kind.endpoint);
         let (version, target) = if kind.protocol == Protocol::Http2 {
@@ -96,7 +96,7 @@ impl Link {
                 endpoint.path.clone(),
             )
         };
-        Ok(Link {
+        Ok(HttpConnection {
             version,
             target: target.parse().map_err(|_| Failure::Malformed)?,
             traffic,

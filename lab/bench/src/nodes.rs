@@ -7,7 +7,7 @@ use crate::{
     disk,
     endpoint::Endpoint,
     failure::Failure,
-    plan::{LinkKind, Plan},
+    plan::{LinkConfig, Plan},
     preset,
     protocol::Protocol,
     results::Header,
@@ -57,7 +57,7 @@ fn measure_disks(
     for (node, folder) in folders {
         if header.stopped_by.is_none() {
             say(&format!("measuring the size of {}", folder.display()));
-            let disk = disk::disk(node, folder, args.data_time, &stop);
+            let disk = disk::measure(node, folder, args.data_time, &stop);
             header.disks.push(disk);
             let stopped = signal.get();
             header.stopped_by =
@@ -78,7 +78,7 @@ fn chain(args: &NodesArgs) -> Result<&'static Chain> {
 fn nodes(args: &NodesArgs) -> Result<Plan> {
     let mut plan = preset::plan_for_load(&args.load);
     for url in &args.urls {
-        let endpoint = Endpoint::read(url).map_err(UsageError)?;
+        let endpoint = Endpoint::parse(url).map_err(UsageError)?;
         let mut name = endpoint.shown();
         let same = plan
             .links
@@ -89,7 +89,7 @@ fn nodes(args: &NodesArgs) -> Result<Plan> {
             name += &format!(" ({})", same + 1);
         }
         plan.arms.push(name);
-        plan.links.push(LinkKind::new(endpoint, Protocol::Http));
+        plan.links.push(LinkConfig::new(endpoint, Protocol::Http));
     }
     Ok(plan)
 }

@@ -3,7 +3,7 @@
 #[cfg(test)]
 pub mod tests;
 
-pub use crate::stream::LinkKind;
+pub use crate::stream::LinkConfig;
 use crate::{
     answer::Expected,
     protocol::Protocol,
@@ -47,7 +47,7 @@ impl Cell {
 pub struct Plan {
     /// The first is the reference.
     pub arms: Vec<String>,
-    pub links: Vec<LinkKind>,
+    pub links: Vec<LinkConfig>,
     pub subjects: Vec<String>,
     /// Sent once per round, in random order.
     pub cells: Vec<Cell>,
@@ -119,7 +119,7 @@ impl Plan {
         &self.subjects[cell.subject]
     }
 
-    pub fn link(&self, cell: &Cell) -> &LinkKind {
+    pub fn link(&self, cell: &Cell) -> &LinkConfig {
         &self.links[cell.link]
     }
 

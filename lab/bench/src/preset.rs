@@ -292,16 +292,16 @@ mod tests {
     use super::*;
     use crate::{
         endpoint::Endpoint,
-        stream::{LinkKind, LinkShape},
+        stream::{LinkConfig, LinkShape},
     };
 
     #[test]
     fn transport_and_link_of_every_arm_are_settings() {
         let of = |protocol, shape| {
-            let endpoint = Endpoint::read("http://node").unwrap();
-            let links = vec![LinkKind {
+            let endpoint = Endpoint::parse("http://node").unwrap();
+            let links = vec![LinkConfig {
                 endpoint,
-                shape: LinkShape::read(shape).unwrap(),
+                shape: LinkShape::parse(shape).unwrap(),
                 protocol,
             }];
             let (arms, subjects) = (vec!["a".to_owned()], vec!["b".to_owned()]);

@@ -1,7 +1,7 @@
 #[cfg(test)]
 pub mod tests;
 
-use crate::{disk::Disk, run::RunState, verify::Verdict};
+use crate::{disk::DiskUsage, run::RunState, verify::Verdict};
 use faultline_pages::groups::{by_key, distinct};
 use faultline_text::count;
 use hdrhistogram::Histogram;
@@ -112,7 +112,7 @@ pub struct Header {
     /// Of the measured part.
     pub length_ns: u64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub disks: Vec<Disk>,
+    pub disks: Vec<DiskUsage>,
 }
 
 impl Header {
@@ -275,7 +275,7 @@ impl Results {
         format!("{} bytes{address}{over}", count(size))
     }
 
-    pub fn of(&self, cell: usize) -> impl Iterator<Item = &Sample> {
+    pub fn samples_of(&self, cell: usize) -> impl Iterator<Item = &Sample> {
         self.samples
             .iter()
             .filter(move |sample| sample.cell == cell)
@@ -309,7 +309,7 @@ impl Results {
         of: impl Fn(&Sample) -> Option<T>,
     ) -> Vec<Option<T>> {
         let mut values = vec![None; self.rounds()];
-        for sample in self.of(cell) {
+        for sample in self.samples_of(cell) {
             values[sample.round as usize] = of(sample);
         }
         values
@@ -323,7 +323,7 @@ impl Results {
     /// In nanoseconds.
     pub fn histogram(&self, cell: usize) -> Option<Histogram<u64>> {
         let mut histogram = Histogram::new_with_bounds(1, MAX_LATENCY_NS, 3).ok()?;
-        self.of(cell)
+        self.samples_of(cell)
             .filter_map(Sample::latency_ns)
             .for_each(|latency| histogram.saturating_record(latency));
         Some(histogram)
@@ -341,7 +341,7 @@ impl Results {
 
     pub fn summary(&self, cell: usize) -> Summary {
         let (mut failures, mut good) = (BTreeMap::new(), Vec::new());
-        for sample in self.of(cell) {
+        for sample in self.samples_of(cell) {
             match &sample.result {
                 Ok(timing) => good.push(timing),
                 Err(kind) => *failures.entry(kind.clone()).or_insert(0) += 1,
@@ -355,7 +355,10 @@ impl Results {
         Summary {
             successes: good.len() as u64,
             failures,
-            refused: self.of(cell).map(|sample| u64::from(sample.refused)).sum(),
+            refused: self
+                .samples_of(cell)
+                .map(|sample| u64::from(sample.refused))
+                .sum(),
             latency: self.latency(cell),
             phases: phase(0).map(|_| [0, 1, 2, 3, 4, 5].map(|of| phase(of).unwrap_or(0.0) / 1e6)),
             decode_cpu: mean(&|timing| timing.decode_cpu_ns).map(|ns| ns / 1e6),
@@ -365,7 +368,7 @@ impl Results {
 
     fn latency(&self, cell: usize) -> Option<Latency> {
         let latencies: Vec<Option<f64>> = self
-            .of(cell)
+            .samples_of(cell)
             .map(|sample| sample.latency_ns().map(ms))
             .collect();
         let of_all = faultline_stats::summary::summary(&latencies);

@@ -1,6 +1,6 @@
 use crate::{
     failure::Failure,
-    plan::LinkKind,
+    plan::LinkConfig,
     stream::{self, RawAnswer, Stream, Traffic},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -58,7 +58,7 @@ pub struct ReceivedMessage {
 impl Socket {
     /// The upgrade is part of connecting. Messages have at most `limit` bytes.
     pub async fn open(
-        kind: &LinkKind,
+        kind: &LinkConfig,
         tls: Option<&TlsConnector>,
         limit: usize,
         time_limit: Duration,

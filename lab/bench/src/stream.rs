@@ -61,15 +61,15 @@ pub fn tls_connector(ca_file: Option<&Path>) -> Result<TlsConnector> {
 }
 
 #[derive(Debug, Clone)]
-pub struct LinkKind {
+pub struct LinkConfig {
     pub endpoint: Endpoint,
     pub shape: LinkShape,
     pub protocol: Protocol,
 }
 
-impl LinkKind {
-    pub fn new(endpoint: Endpoint, protocol: Protocol) -> LinkKind {
-        LinkKind {
+impl LinkConfig {
+    pub fn new(endpoint: Endpoint, protocol: Protocol) -> LinkConfig {
+        LinkConfig {
             endpoint,
             shape: LinkShape::default(),
             protocol,
@@ -201,7 +201,7 @@ impl RawAnswer {
 /// Fails with [`Failure::Connect`], or with [`Failure::NoHttp2`] if the TLS handshake does not
 /// offer it.
 pub async fn connect(
-    kind: &LinkKind,
+    kind: &LinkConfig,
     tls: Option<&TlsConnector>,
     time_limit: Duration,
 ) -> Result<(Box<dyn Stream>, Traffic), Failure> {
@@ -286,8 +286,8 @@ mod tests {
     use std::{net::TcpListener, thread};
 
     fn failure(url: &str, connector: Option<&TlsConnector>) -> String {
-        let kind = LinkKind {
-            endpoint: Endpoint::read(url).unwrap(),
+        let kind = LinkConfig {
+            endpoint: Endpoint::parse(url).unwrap(),
             shape: LinkShape::default(),
             protocol: Protocol::Http,
         };

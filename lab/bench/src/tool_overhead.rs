@@ -3,7 +3,7 @@
 use crate::{
     answer::Expected,
     endpoint::Endpoint,
-    plan::{LinkKind, Plan},
+    plan::{LinkConfig, Plan},
     protocol::Protocol,
     results::{OwnCost, Sample, ns},
     run::Engine,
@@ -55,7 +55,7 @@ pub fn measured(engine: &Engine) -> Result<Option<OwnCost>> {
 fn plan(endpoint: Endpoint) -> Plan {
     let mut plan = Plan {
         arms: vec!["this tool".to_owned()],
-        links: vec![LinkKind::new(endpoint, Protocol::Http)],
+        links: vec![LinkConfig::new(endpoint, Protocol::Http)],
         rounds: ROUNDS.0,
         warm_up: ROUNDS.1,
         timeout: TIMEOUT,
@@ -71,7 +71,7 @@ fn plan(endpoint: Endpoint) -> Plan {
 fn server() -> Option<(TcpListener, SocketAddr, Endpoint)> {
     let listener = TcpListener::bind("127.0.0.1:0").ok()?;
     let address = listener.local_addr().ok()?;
-    let endpoint = Endpoint::read(&format!("http://{address}")).ok()?;
+    let endpoint = Endpoint::parse(&format!("http://{address}")).ok()?;
     Some((listener, address, endpoint))
 }
 
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn the_tools_own_cost_per_request_is_small_but_not_zero() {
         let engine =
-            Engine::new(&plan(Endpoint::read("http://127.0.0.1:1").unwrap()), None).unwrap();
+            Engine::new(&plan(Endpoint::parse("http://127.0.0.1:1").unwrap()), None).unwrap();
         let own = measured(&engine).unwrap().unwrap();
         assert!(own.cpu_ns > 1000 && own.median_ns > 1000, "{own:?}");
         assert!(

@@ -10,7 +10,7 @@ use crate::{
     args::{TransportArgs, first_duplicate},
     endpoint::Endpoint,
     failure::Failure,
-    plan::{Cell, LinkKind, Plan},
+    plan::{Cell, LinkConfig, Plan},
     preset::{self, Session},
     protocol::Protocol,
     results::{Results, Timing, ns},
@@ -70,9 +70,9 @@ fn named((operation, times): Scenario) -> String {
 }
 
 fn plan(args: &TransportArgs, scenarios: &[Scenario]) -> Result<Plan> {
-    let http = Endpoint::read(&args.node.url).map_err(UsageError)?;
+    let http = Endpoint::parse(&args.node.url).map_err(UsageError)?;
     let websocket = match &args.websocket {
-        Some(url) => Endpoint::read_websocket(url).map_err(UsageError)?,
+        Some(url) => Endpoint::parse_websocket(url).map_err(UsageError)?,
         None => http.default_websocket(),
     };
     let mut plan = Plan {
@@ -82,8 +82,8 @@ fn plan(args: &TransportArgs, scenarios: &[Scenario]) -> Result<Plan> {
             .map(|protocol| protocol.name().to_owned())
             .collect(),
         links: vec![
-            LinkKind::new(http, Protocol::Http),
-            LinkKind::new(websocket, Protocol::WebSocket),
+            LinkConfig::new(http, Protocol::Http),
+            LinkConfig::new(websocket, Protocol::WebSocket),
         ],
         rounds: args.rounds,
         warm_up: args.warm_up,

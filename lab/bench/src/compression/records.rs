@@ -79,7 +79,7 @@ pub fn dry_run(args: &CompressionArgs) -> String {
     let Some(url) = &args.url else {
         return format!("no request; records from {}\n", shown(&args.files));
     };
-    let node = Endpoint::read(url).map_or_else(|wrong| wrong, |node| node.shown());
+    let node = Endpoint::parse(url).map_or_else(|wrong| wrong, |node| node.shown());
     let method = match args.kind {
         RecordKind::Accounts if !args.accounts.is_empty() => {
             json!({"method": "getMultipleAccounts", "params": [args.accounts, request_options(RecordKind::Accounts)]})
@@ -231,7 +231,7 @@ struct NodeReader<'a> {
 
 impl<'a> NodeReader<'a> {
     fn new(url: &str, args: &'a CompressionArgs) -> Result<NodeReader<'a>> {
-        let shown = Endpoint::read(url).map_err(UsageError)?.shown();
+        let shown = Endpoint::parse(url).map_err(UsageError)?.shown();
         let signals = Signals::listen().context("signals")?;
         let (what, _) = args.kind.name_and_default_count();
         Ok(NodeReader {

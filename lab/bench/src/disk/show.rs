@@ -1,4 +1,4 @@
-use super::{Database, DatabasePart, Disk, Space};
+use super::{Database, DatabasePart, DiskUsage, Space};
 use crate::results::lines;
 use faultline_pages::{
     cells::{self, figure, known, row, words},
@@ -8,7 +8,7 @@ use faultline_text::{bytes, count, number, size, table};
 use std::{fmt::Write as _, iter};
 
 /// Totals and file types, then databases, in the study's order.
-pub fn text(disks: &[Disk]) -> String {
+pub fn text(disks: &[DiskUsage]) -> String {
     if disks.is_empty() {
         return String::new();
     }
@@ -48,7 +48,7 @@ pub fn text(disks: &[Disk]) -> String {
 }
 
 /// The study's ratio of the largest folder to the smallest.
-fn size_ratio(disks: &[Disk]) -> Option<String> {
+fn size_ratio(disks: &[DiskUsage]) -> Option<String> {
     let known: Option<Vec<(&str, u64)>> = disks
         .iter()
         .map(|disk| Some((disk.node.as_str(), disk.total?.bytes)))
@@ -90,7 +90,7 @@ fn part(part: &DatabasePart) -> Vec<String> {
     ]
 }
 
-fn rows(disks: &[Disk]) -> Vec<(&Disk, &Database, &DatabasePart)> {
+fn rows(disks: &[DiskUsage]) -> Vec<(&DiskUsage, &Database, &DatabasePart)> {
     let mut rows = Vec::new();
     for disk in disks {
         for of in &disk.databases {
@@ -100,7 +100,7 @@ fn rows(disks: &[Disk]) -> Vec<(&Disk, &Database, &DatabasePart)> {
     rows
 }
 
-pub fn blocks(disks: &[Disk]) -> Vec<Block> {
+pub fn blocks(disks: &[DiskUsage]) -> Vec<Block> {
     if disks.is_empty() {
         return Vec::new();
     }
@@ -136,7 +136,7 @@ fn space_table(id: &str, title: &str, of: &str, note: &str) -> Table {
     cells::table(id, title, &columns, note)
 }
 
-fn totals(disks: &[Disk]) -> Block {
+fn totals(disks: &[DiskUsage]) -> Block {
     let note = "On disk is less where files have holes, more where blocks are not full.";
     let mut out = space_table("storage", "Storage space", "folder", note);
     for disk in disks {
@@ -146,7 +146,7 @@ fn totals(disks: &[Disk]) -> Block {
     Block::Table(out)
 }
 
-fn kinds(disks: &[Disk]) -> Block {
+fn kinds(disks: &[DiskUsage]) -> Block {
     let title = "Storage space by type of file";
     let mut out = space_table("storage-by-type", title, "type of file", "");
     for disk in disks {
@@ -158,7 +158,7 @@ fn kinds(disks: &[Disk]) -> Block {
     Block::Table(out)
 }
 
-fn parts(disks: &[Disk]) -> Option<Block> {
+fn parts(disks: &[DiskUsage]) -> Option<Block> {
     let columns = [
         "database",
         "node",
@@ -189,7 +189,7 @@ fn parts(disks: &[Disk]) -> Option<Block> {
     (!out.rows.is_empty()).then_some(Block::Table(out))
 }
 
-fn levels(disks: &[Disk]) -> Option<Block> {
+fn levels(disks: &[DiskUsage]) -> Option<Block> {
     let known = rows(disks);
     let deepest = known.iter().filter_map(|(.., part)| part.level).max();
     let levels = 0..=deepest.unwrap_or(0);

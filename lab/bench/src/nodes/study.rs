@@ -263,7 +263,7 @@ fn others<'a>(faultless_arms: &'a [&'a str], arm: &'a str) -> impl Iterator<Item
 fn faultless_arms<'a>(results: &'a Results, method: &str) -> Vec<&'a str> {
     let mut faultless_arms = Vec::new();
     for (arm, verdict) in results.header.arms.iter().zip(&results.header.verdicts) {
-        let answered = |cell| results.of(cell).all(|sample| sample.result.is_ok());
+        let answered = |cell| results.samples_of(cell).all(|sample| sample.result.is_ok());
         if verdict.different == 0 && results.cell(arm, method).is_some_and(answered) {
             faultless_arms.push(arm.as_str());
         }

@@ -5,7 +5,7 @@ use crate::{
     answer::{Encoding, Expected},
     args::{RATE_RANGE, is_valid_timeout, valid_answer_limit},
     endpoint::Endpoint,
-    plan::{Cell, LinkKind, MAX_REQUESTS, Plan},
+    plan::{Cell, LinkConfig, MAX_REQUESTS, Plan},
     preset,
     protocol::Protocol,
     stream::LinkShape,
@@ -121,13 +121,13 @@ fn arms(top: &mut Table<'_>, plan: &mut Plan) -> Vec<ArmOptions> {
             .take("transport", |v| choice(v, &Protocol::ALL))
             .unwrap_or(Protocol::Http);
         let endpoint = t.need("url", |v| match protocol {
-            Protocol::WebSocket => Endpoint::read_websocket(&text(v)?),
-            _ => Endpoint::read(&text(v)?),
+            Protocol::WebSocket => Endpoint::parse_websocket(&text(v)?),
+            _ => Endpoint::parse(&text(v)?),
         });
         let shape = t.take("link", |v| {
             let spelled = text(v)?;
             let wrong = || format!("{spelled:?} is no link, as 30ms and 30ms@20Mbit are");
-            LinkShape::read(&spelled).ok_or_else(wrong)
+            LinkShape::parse(&spelled).ok_or_else(wrong)
         });
         let encoding = t.take("encoding", printable_name);
         let method = t.take("method", printable_name);
@@ -136,7 +136,7 @@ fn arms(top: &mut Table<'_>, plan: &mut Plan) -> Vec<ArmOptions> {
         }
         if let Some((name, endpoint)) = name.zip(endpoint) {
             plan.arms.push(name);
-            plan.links.push(LinkKind {
+            plan.links.push(LinkConfig {
                 endpoint,
                 shape: shape.unwrap_or_default(),
                 protocol,

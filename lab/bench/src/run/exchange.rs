@@ -1,8 +1,8 @@
 use crate::{
     answer::Decoder,
     failure::Failure,
-    http::Link,
-    plan::{Cell, LinkKind, Plan},
+    http::HttpConnection,
+    plan::{Cell, LinkConfig, Plan},
     protocol::Protocol,
     results::{Timing, ns},
     socket::Socket,
@@ -18,13 +18,13 @@ use tokio_rustls::TlsConnector;
 const MIN_BYTES_FOR_CPU_CLOCK: usize = 512;
 
 enum Connection {
-    Http(Link),
+    Http(HttpConnection),
     Socket(Box<Socket>),
 }
 
 impl Connection {
     async fn open(
-        kind: &LinkKind,
+        kind: &LinkConfig,
         tls: Option<&TlsConnector>,
         limit: usize,
         time_limit: Duration,
@@ -33,7 +33,7 @@ impl Connection {
             let socket = Socket::open(kind, tls, limit, time_limit).await?;
             Connection::Socket(Box::new(socket))
         } else {
-            Connection::Http(Link::open(kind, tls, time_limit).await?)
+            Connection::Http(HttpConnection::open(kind, tls, time_limit).await?)
         })
     }
 

@@ -12,7 +12,7 @@ use super::*;
 use crate::{
     answer::Expected,
     endpoint::Endpoint,
-    plan::{Cell as PlanCell, LinkKind},
+    plan::{Cell as PlanCell, LinkConfig},
     protocol::Protocol,
     results::{Results, ms, tests::results},
     stream::LinkShape,
@@ -32,7 +32,7 @@ type Hostile = Box<dyn Fn(u64) -> Reply + Send + Sync>;
 
 pub fn plan(server: &Server, rounds: u32, workers: usize, rate: Option<f64>) -> Rc<Plan> {
     plan_of(
-        Endpoint::read(&format!("http://{}", server.address)).unwrap(),
+        Endpoint::parse(&format!("http://{}", server.address)).unwrap(),
         rounds,
         workers,
         rate,
@@ -43,7 +43,7 @@ pub fn plan_of(endpoint: Endpoint, rounds: u32, workers: usize, rate: Option<f64
     let method = r#""method":"getAccountInfo","params":[]"#.to_owned();
     Rc::new(Plan {
         arms: vec!["a".to_owned()],
-        links: vec![LinkKind {
+        links: vec![LinkConfig {
             endpoint,
             shape: LinkShape::default(),
             protocol: Protocol::Http,
@@ -295,7 +295,7 @@ fn with_a_missing_node_every_request_is_an_error() {
         .unwrap()
         .local_addr()
         .unwrap();
-    plan.links[0].endpoint = Endpoint::read(&format!("http://{free}")).unwrap();
+    plan.links[0].endpoint = Endpoint::parse(&format!("http://{free}")).unwrap();
     let begun = clock::uptime();
     let summary = measure(&Rc::new(plan)).summary(0);
     let named = format!("no connection to {free} (connection refused)");
@@ -456,7 +456,7 @@ fn bench_requests_no_compression() {
             .take_while(|line| !line.is_empty())
             .collect::<Vec<_>>()
     });
-    let plan = plan_of(Endpoint::read(&url).unwrap(), 1, 1, None);
+    let plan = plan_of(Endpoint::parse(&url).unwrap(), 1, 1, None);
     Engine::new(&plan, None)
         .unwrap()
         .run(&plan, &|_, _| ())
@@ -649,7 +649,7 @@ fn an_unreachable_node_costs_one_connect_timeout_before_the_run() {
         added: Duration::from_secs(60),
         rate: None,
     };
-    plan.links[0].endpoint = Endpoint::read(&format!("http://{address}")).unwrap();
+    plan.links[0].endpoint = Endpoint::parse(&format!("http://{address}")).unwrap();
     plan.cells = vec![plan.cells[0].clone(); 100];
     (plan.timeout, plan.rounds) = (Duration::from_millis(400), 0);
     let begun = clock::uptime();

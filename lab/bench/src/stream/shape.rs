@@ -34,7 +34,7 @@ pub struct LinkShape {
 
 impl LinkShape {
     /// `30ms` or `30ms@20Mbit`.
-    pub fn read(text: &str) -> Option<LinkShape> {
+    pub fn parse(text: &str) -> Option<LinkShape> {
         let (added, rate) = text
             .split_once('@')
             .map_or((text, None), |(added, rate)| (added, Some(rate)));
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn network_link_specifications_round_trip() {
         let read = |text| {
-            LinkShape::read(text)
+            LinkShape::parse(text)
                 .map(|shape| (shape.added.as_millis(), shape.rate, shape.to_string()))
         };
         assert_eq!(read("30ms"), Some((30, None, "+30 ms".to_owned())));
@@ -278,7 +278,7 @@ mod tests {
             "1ms@NaNMbit",
             "@1Mbit",
         ] {
-            assert_eq!(LinkShape::read(bad), None, "{bad}");
+            assert_eq!(LinkShape::parse(bad), None, "{bad}");
         }
     }
 

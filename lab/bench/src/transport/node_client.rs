@@ -1,8 +1,8 @@
 use crate::{
     answer::result,
     failure::Failure,
-    http::Link,
-    plan::LinkKind,
+    http::HttpConnection,
+    plan::LinkConfig,
     protocol::Protocol,
     results::{Timing, ns},
     socket::Socket,
@@ -35,8 +35,8 @@ struct MessageKind {
 }
 
 pub struct NodeClient {
-    http: LinkKind,
-    websocket: LinkKind,
+    http: LinkConfig,
+    websocket: LinkConfig,
     tls: Option<TlsConnector>,
     limit: usize,
     /// Of a call, and of an operation.
@@ -45,7 +45,7 @@ pub struct NodeClient {
     pub poll: Duration,
     /// The sums of calls, without the phase in which an operation waits.
     pub meter: Timing,
-    links: BTreeMap<Protocol, Link>,
+    links: BTreeMap<Protocol, HttpConnection>,
     socket: Option<Socket>,
     /// Notifications that were not read yet, at most `limit` bytes.
     notifications: VecDeque<Utf8Bytes>,
@@ -54,7 +54,7 @@ pub struct NodeClient {
 
 impl NodeClient {
     pub fn new(
-        [http, websocket]: [&LinkKind; 2],
+        [http, websocket]: [&LinkConfig; 2],
         tls: Option<TlsConnector>,
         limit: usize,
         timeout: Duration,
@@ -116,12 +116,12 @@ impl NodeClient {
         }
     }
 
-    async fn open(&self, protocol: Protocol) -> Result<Link, Failure> {
-        let kind = LinkKind {
+    async fn open(&self, protocol: Protocol) -> Result<HttpConnection, Failure> {
+        let kind = LinkConfig {
             protocol,
             ..self.http.clone()
         };
-        Link::open(&kind, self.tls.as_ref(), self.timeout).await
+        HttpConnection::open(&kind, self.tls.as_ref(), self.timeout).await
     }
 
     /// Drains notifications before an unrelated measurement.
@@ -248,8 +248,8 @@ mod tests {
     fn a_node_that_accepts_without_responding_times_out() {
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", silent.local_addr().unwrap());
-        let link = || LinkKind {
-            endpoint: Endpoint::read(&url).unwrap(),
+        let link = || LinkConfig {
+            endpoint: Endpoint::parse(&url).unwrap(),
             shape: LinkShape::default(),
             protocol: Protocol::Http,
         };

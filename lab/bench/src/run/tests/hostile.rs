@@ -311,8 +311,8 @@ fn socket(stream: &mut TcpStream, next: &mut impl FnMut() -> Misbehaviour) -> io
 fn what_came(protocol: Protocol) {
     let address = serve(protocol);
     let endpoint = match protocol {
-        Protocol::WebSocket => Endpoint::read_websocket(&format!("ws://{address}")),
-        _ => Endpoint::read(&format!("http://{address}")),
+        Protocol::WebSocket => Endpoint::parse_websocket(&format!("ws://{address}")),
+        _ => Endpoint::parse(&format!("http://{address}")),
     };
     let plan = plan_of(endpoint.unwrap(), 2 * MISBEHAVIOURS.len() as u32, 1, None);
     // The excess must fit into the first HTTP/2 window.
@@ -377,7 +377,7 @@ fn a_node_flooding_pings_is_reported_before_pongs_fill_memory() {
         }
         ended.0.send(()).unwrap();
     });
-    let endpoint = Endpoint::read_websocket(&format!("ws://{address}")).unwrap();
+    let endpoint = Endpoint::parse_websocket(&format!("ws://{address}")).unwrap();
     let mut plan = Plan {
         timeout: Duration::from_secs(120),
         ..plan_of(endpoint, 1, 1, None).as_ref().clone()
@@ -414,7 +414,7 @@ fn reading_stops_from_an_http_2_ping_flooder_that_does_not_read() {
         }
         ended.0.send(()).unwrap();
     });
-    let endpoint = Endpoint::read(&format!("http://{address}")).unwrap();
+    let endpoint = Endpoint::parse(&format!("http://{address}")).unwrap();
     let mut plan = Plan {
         timeout: Duration::from_secs(3),
         ..plan_of(endpoint, 1, 1, None).as_ref().clone()
