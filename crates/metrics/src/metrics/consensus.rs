@@ -2,29 +2,19 @@ use crate::{SLOT_BOUNDS, metric::section};
 
 section! {
     "Consensus",
-    "What Votor, the consensus of Alpenglow, reports in the validator's own datapoints: sums about \
-        every 10 s, a point for each slot once the root has passed it, a point for each led slot. \
-        All are absent with Tower.";
+    "What Votor, the consensus of Alpenglow, reports in the validator's own datapoints: sums about every 10 s, a point for each slot once the root has passed it, a point for each led slot. All are absent with Tower.";
     VOTE_LATENESS = Histogram(&SLOT_BOUNDS), Seconds, "agave_vote_lateness_seconds" []
-        "How long after the finalization of a slot this validator sent its notarize vote; 0 if it \
-            voted first. Only slots with both."
+        "How long after the finalization of a slot this validator sent its notarize vote; 0 if it voted first. Only slots with both."
         from "vote_notarize minus finalized of event_handler_slot_tracking";
     VOTES_MISSED = Counter, Count, "agave_votes_missed_total" ["reason"]
-        "Finalized slots in which this validator's notarize vote did not help: late (sent after \
-            the finalization), skipped (it voted to skip), none (it sent neither). A validator \
-            that does not vote has all in none."
+        "Finalized slots in which this validator's notarize vote did not help: late (sent after the finalization), skipped (it voted to skip), none (it sent neither). A validator that does not vote has all in none."
         from "finalized, vote_notarize, vote_skip of event_handler_slot_tracking";
     FINALIZATION = Histogram(&SLOT_BOUNDS), Seconds, "agave_finalization_seconds" ["path"]
-        "Time from the first event of a slot that this validator saw to its finalization: fast \
-            (one round of votes), slow (two). In the first slot of a leader window the first event \
-            is a shred or the parent. In the other slots it is the own vote, or the finalization \
-            itself (0)."
+        "Time from the first event of a slot that this validator saw to its finalization: fast (one round of votes), slow (two). In the first slot of a leader window the first event is a shred or the parent. In the other slots it is the own vote, or the finalization itself (0)."
         from "finalized and is_fast_finalization of event_handler_slot_tracking";
     VOTES_SENT = Counter, Count, "agave_votes_sent_total" ["kind"]
-        "Votes that this validator sent. Copies that are sent again are not counted, and a report \
-            counts at most 65,535 of a kind."
-        from "count of event_handler_sent_vote_count, summed; 0 from the first event_handler_stats \
-            on"
+        "Votes that this validator sent. Copies that are sent again are not counted, and a report counts at most 65,535 of a kind."
+        from "count of event_handler_sent_vote_count, summed; 0 from the first event_handler_stats on"
         of "event_handler_sent_vote_count" {
             "count" where "vote" = "Notarize" as "notarize",
             "count" where "vote" = "Finalize" as "finalize",
@@ -42,8 +32,7 @@ section! {
             points 0 as "genesis"
         };
     VOTES_RECEIVED = Counter, Count, "agave_consensus_votes_received_total" ["kind"]
-        "Votes that were new to this validator's pool of votes, its own included. An aggregate of \
-            several validators' votes counts as one."
+        "Votes that were new to this validator's pool of votes, its own included. An aggregate of several validators' votes counts as one."
         from "consensus_pool_ingested_votes, summed"
         of "consensus_pool_ingested_votes" {
             "notarize" as "notarize",
@@ -84,11 +73,8 @@ section! {
         from "certificates_dropped of consensus_pool_service, summed"
         of "consensus_pool_service" { "certificates_dropped" };
     EVENTS = Counter, Count, "agave_votor_events_total" ["event"]
-        "Events that Votor handled. timeout (a slot's block came too late), timeout_crashed_leader \
-            (no shred came), safe_to_skip and safe_to_notar (fallback votes are due) and \
-            standstill are the unusual ones."
-        from "count of event_handler_received_event_count_and_timing, summed; 0 from the first \
-            event_handler_stats on"
+        "Events that Votor handled. timeout (a slot's block came too late), timeout_crashed_leader (no shred came), safe_to_skip and safe_to_notar (fallback votes are due) and standstill are the unusual ones."
+        from "count of event_handler_received_event_count_and_timing, summed; 0 from the first event_handler_stats on"
         of "event_handler_received_event_count_and_timing" {
             "count" where "event" = "Timeout" as "timeout",
             "count" where "event" = "TimeoutCrashedLeader" as "timeout_crashed_leader",
@@ -110,13 +96,10 @@ section! {
             points 0 as "block_notarized"
         };
     STANDSTILL = Gauge, Flag, "agave_standstill" []
-        "1 if no slot was finalized for so long that this validator sends its certificates again, \
-            at the last report. Absent until the migration has ended: before it, Agave reports a \
-            standstill without cause."
+        "1 if no slot was finalized for so long that this validator sends its certificates again, at the last report. Absent until the migration has ended: before it, Agave reports a standstill without cause."
         from "in_standstill_bool of consensus_pool_service, after the first event_handler_stats";
     LEADER_HANDOVERS = Counter, Count, "agave_leader_handovers_total" ["kind"]
-        "Led slots that began before the parent was ready: fast (so it began), sad (the parent \
-            changed afterwards, so the block was begun anew)."
+        "Led slots that began before the parent was ready: fast (so it began), sad (the parent changed afterwards, so the block was begun anew)."
         from "leader_handover_fast, leader_handover_sad of slot-metrics, summed"
         of "slot-metrics" { "leader_handover_fast" as "fast", "leader_handover_sad" as "sad" };
     LEADER_WINDOWS_MISSED = Counter, Count, "agave_leader_windows_missed_total" []
@@ -124,26 +107,20 @@ section! {
         from "parent_ready_missed_window of consensus_pool_service, summed"
         of "consensus_pool_service" { "parent_ready_missed_window" };
     LEADER_DELAY = Counter, Seconds, "agave_leader_slot_delay_seconds_total" ["reason"]
-        "Time that led slots waited before they began: slot (all reasons, only slots that began), \
-            replay (replay of the parent was behind, or had replayed another block). Since Agave \
-            4.4."
+        "Time that led slots waited before they began: slot (all reasons, only slots that began), replay (replay of the parent was behind, or had replayed another block). Since Agave 4.4."
         from "slot_delay_us, replay_is_behind_us of slot-metrics, summed"
         of "slot-metrics" { us "slot_delay_us" as "slot", us "replay_is_behind_us" as "replay" };
     REWARD_CERTIFICATES_SKIPPED = Counter, Count, "agave_reward_certificates_skipped_total" []
-        "Led blocks without a certificate that rewards the votes of 8 slots before, because it was \
-            not built in time. Since Agave 4.4."
+        "Led blocks without a certificate that rewards the votes of 8 slots before, because it was not built in time. Since Agave 4.4."
         from "reward_certs_skipped of slot-metrics, summed"
         of "slot-metrics" { "reward_certs_skipped" };
     BANK_SWITCHES = Counter, Count, "agave_bank_switches_total" []
-        "Blocks that took the place of another block of their slot, because the cluster built on \
-            them. Such a slot is replayed again, and so are the slots after it: the work counts \
-            again, the block's transactions do not."
+        "Blocks that took the place of another block of their slot, because the cluster built on them. Such a slot is replayed again, and so are the slots after it: the work counts again, the block's transactions do not."
         from "points of blockstore_switch_bank; 0 once replay-slot-stats has num_bank_switches"
         of "blockstore_switch_bank" { points 1 }
         of "replay-slot-stats" { zero "num_bank_switches" };
     UPDATE_PARENTS = Counter, Count, "agave_update_parents_total" []
-        "Blocks whose leader changed the parent after it had begun: the bank was thrown away and \
-            replayed on the new parent."
+        "Blocks whose leader changed the parent after it had begun: the bank was thrown away and replayed on the new parent."
         from "points of replay-stage-update-parent"
         of "replay-stage-update-parent" { points 1 };
 }

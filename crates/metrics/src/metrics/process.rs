@@ -2,45 +2,31 @@ use crate::metric::section;
 
 section! {
     "Process",
-    "Read from /proc on every tick. These series end with the process: a restart begins new ones \
-        from the kernel's own zero, as a scraper expects of a counter. `smaps`, `smaps_rollup`, \
-        `maps` and `numa_maps` are never read: they hold the lock that the validator's page faults \
-        and mappings wait for.";
+    "Read from /proc on every tick. These series end with the process: a restart begins new ones from the kernel's own zero, as a scraper expects of a counter. `smaps`, `smaps_rollup`, `maps` and `numa_maps` are never read: they hold the lock that the validator's page faults and mappings wait for.";
     UP = Gauge, Flag, "agave_up" []
         "1 while a validator process is followed, 0 while none is found."
         from "the search for the target";
-    TARGET_INFO = Info, Count, "agave_target_info"
-        ["exe", "comm", "version", "client", "cluster", "identity", "cgroup",
-            "experiment", "arm", "run"]
+    TARGET_INFO = Info, Count, "agave_target_info" ["exe", "comm", "version", "client", "cluster", "identity", "cgroup", "experiment", "arm", "run"]
         "What is being followed; a label is empty while its value is unknown."
         from "/proc/PID, JSON-RPC getVersion and getIdentity, configuration";
     START_TIME = Gauge, Seconds, "agave_process_start_time_seconds" []
         "When the validator process started, in seconds since 1970."
-        from "starttime of /proc/PID/stat plus btime of /proc/stat, which is read again after the \
-            clock was set";
+        from "starttime of /proc/PID/stat plus btime of /proc/stat, which is read again after the clock was set";
     RESTARTS = Counter, Count, "agave_process_restarts_total" ["reason"]
         "Times the followed process was replaced by another one since the daemon started."
-        from "change of (pid, start time); oom_kill when the cgroup's or the host's oom_kill count \
-            increased meanwhile, exit when a pidfd reported the exit, unknown otherwise";
+        from "change of (pid, start time); oom_kill when the cgroup's or the host's oom_kill count increased meanwhile, exit when a pidfd reported the exit, unknown otherwise";
     ENDS = Counter, Count, "agave_process_ends_total" ["reason"]
-        "Exits of the followed process since the daemon started, including an exec of a program \
-            that is not followed; with or without a successor."
+        "Exits of the followed process since the daemon started, including an exec of a program that is not followed; with or without a successor."
         from "as for agave_process_restarts_total, which counts when the next process is there";
     STATE = Gauge, Flag, "agave_process_state" ["state"]
-        "What the process's main thread is doing at the tick: 1 for its state, 0 for the others. \
-            Only the main thread: other threads may run while it sleeps, or live on as it is a \
-            zombie; a stop signal stops all. A process that its cgroup's freezer holds is sleeping \
-            with cgroup version 2 and in disk_sleep with version 1."
-        from "state of /proc/PID/stat: R running, S sleeping, D disk_sleep (uninterruptible), T \
-            stopped, t tracing_stop, Z zombie, X dead, I idle; absent for any other letter";
+        "What the process's main thread is doing at the tick: 1 for its state, 0 for the others. Only the main thread: other threads may run while it sleeps, or live on as it is a zombie; a stop signal stops all. A process that its cgroup's freezer holds is sleeping with cgroup version 2 and in disk_sleep with version 1."
+        from "state of /proc/PID/stat: R running, S sleeping, D disk_sleep (uninterruptible), T stopped, t tracing_stop, Z zombie, X dead, I idle; absent for any other letter";
     RESIDENT = Gauge, Bytes, "agave_process_resident_memory_bytes" ["type"]
-        "Resident memory (RSS) by type: anon is demand, file is page cache mapped by the process, \
-            shmem is tmpfs and shared memory."
+        "Resident memory (RSS) by type: anon is demand, file is page cache mapped by the process, shmem is tmpfs and shared memory."
         from "RssAnon, RssFile, RssShmem of /proc/PID/status (Linux 4.5)";
     VIRTUAL = Gauge, Bytes, "agave_process_virtual_memory_bytes" []
         "Virtual memory size (VSZ): address space, not memory."
-        from "vsize of /proc/PID/stat; absent, as resident memory is, once the exiting main thread \
-            has released it";
+        from "vsize of /proc/PID/stat; absent, as resident memory is, once the exiting main thread has released it";
     SWAP = Gauge, Bytes, "agave_process_swap_bytes" []
         "Anonymous memory of the process that is swapped out."
         from "VmSwap of /proc/PID/status";
@@ -48,8 +34,7 @@ section! {
         "Memory used by the process's page tables."
         from "VmPTE of /proc/PID/status";
     PAGE_FAULTS = Counter, Count, "agave_process_page_faults_total" ["type"]
-        "Page faults of the process, including threads that have exited: a major fault waited for \
-            a disk, a minor one did not."
+        "Page faults of the process, including threads that have exited: a major fault waited for a disk, a minor one did not."
         from "majflt and minflt of /proc/PID/stat";
     CPU = Counter, Seconds, "agave_process_cpu_seconds_total" ["mode"]
         "CPU time of the process, including threads that have exited."
@@ -59,8 +44,7 @@ section! {
         from "num_threads of /proc/PID/stat";
     OPEN_FDS = Gauge, Count, "agave_process_open_fds" []
         "Open file descriptors of the process."
-        from "st_size of /proc/PID/fd, read every 5 s (Linux 6.2, absent before; no right is \
-            required): the folder is never listed";
+        from "st_size of /proc/PID/fd, read every 5 s (Linux 6.2, absent before; no right is required): the folder is never listed";
     MAX_FDS = Gauge, Count, "agave_process_max_fds" []
         "The process's soft limit of open file descriptors; absent when unlimited."
         from "Max open files of /proc/PID/limits, read every 5 s";
@@ -68,15 +52,11 @@ section! {
         "Bytes the process caused to be read from and written to block devices."
         from "read_bytes and write_bytes of /proc/PID/io (needs the same user or CAP_SYS_PTRACE)";
     BLOCK_IO_DELAY = Counter, Seconds, "agave_process_block_io_delay_seconds_total" []
-        "Time the process's threads waited for block I/O; what a thread gained after its last \
-            sample is lost."
-        from "delayacct_blkio_ticks of /proc/PID/task/TID/stat, summed over threads; absent unless \
-            kernel.task_delayacct was 1 when the validator started";
+        "Time the process's threads waited for block I/O; what a thread gained after its last sample is lost."
+        from "delayacct_blkio_ticks of /proc/PID/task/TID/stat, summed over threads; absent unless kernel.task_delayacct was 1 when the validator started";
     CONTEXT_SWITCHES = Counter, Count, "agave_process_context_switches_total" ["type"]
-        "Context switches of the process's threads; what a thread gained after its last sample is \
-            lost."
-        from "ctxt_switches of /proc/PID/task/TID/status, summed over threads, read less often \
-            than the rest (threads.switches_interval)";
+        "Context switches of the process's threads; what a thread gained after its last sample is lost."
+        from "ctxt_switches of /proc/PID/task/TID/status, summed over threads, read less often than the rest (threads.switches_interval)";
     OOM_SCORE = Gauge, Count, "agave_process_oom_score" []
         "How likely the kernel is to kill the process when memory runs out (0 to 2000)."
         from "/proc/PID/oom_score, read every 5 s";

@@ -2,24 +2,16 @@ use crate::{TIME_BOUNDS, metric::section};
 
 section! {
     "Validator",
-    "From the validator's own datapoints (pushed to the daemon, or read from its log), JSON-RPC \
-        and admin socket. Deltas that the validator reports and resets are summed: these counters \
-        live as long as the daemon and never fall, a restart of the validator included. Datapoints \
-        arrive in batches about every 10 s.";
+    "From the validator's own datapoints (pushed to the daemon, or read from its log), JSON-RPC and admin socket. Deltas that the validator reports and resets are summed: these counters live as long as the daemon and never fall, a restart of the validator included. Datapoints arrive in batches about every 10 s.";
     TRANSACTIONS = Counter, Count, "agave_transactions_total" []
         "Transactions processed (votes and failed ones included) since the daemon began to count."
-        from "growth of getEpochInfo(processed).transactionCount above the highest value seen \
-            within one process: a fork switch backwards adds nothing twice";
+        from "growth of getEpochInfo(processed).transactionCount above the highest value seen within one process: a fork switch backwards adds nothing twice";
     BANK_TRANSACTIONS = Gauge, Count, "agave_bank_transactions" []
-        "Transactions since genesis in the processed bank; falls when a restart loads an older \
-            snapshot."
+        "Transactions since genesis in the processed bank; falls when a restart loads an older snapshot."
         from "getEpochInfo(processed).transactionCount";
     BLOCK_TRANSACTIONS = Counter, Count, "agave_block_transactions_total" ["leader"]
-        "Transactions in blocks, those of forks included. A slot that is replayed again with \
-            another block adds only what its earlier blocks lack. leader is true if this validator \
-            produced the block."
-        from "transaction_count of cost_tracker_stats, by its bank_slot; is_leader since 3.0, \
-            unknown before"
+        "Transactions in blocks, those of forks included. A slot that is replayed again with another block adds only what its earlier blocks lack. leader is true if this validator produced the block."
+        from "transaction_count of cost_tracker_stats, by its bank_slot; is_leader since 3.0, unknown before"
         of "cost_tracker_stats" by "bank_slot" {
             "transaction_count" where "is_leader" = "true" as "true",
             "transaction_count" where "is_leader" = "false" as "false",
@@ -30,84 +22,50 @@ section! {
         from "tx_count of bank-forks_set_root"
         initially 0 of "bank-forks_set_root" { "tx_count" };
     REPLAYED_TRANSACTIONS = Counter, Count, "agave_replayed_transactions_total" []
-        "Transactions replayed from other validators' blocks. A slot that is replayed again counts \
-            again."
+        "Transactions replayed from other validators' blocks. A slot that is replayed again counts again."
         from "total_transactions of replay-slot-stats"
         initially 0 of "replay-slot-stats" { "total_transactions" };
     SLOT = Gauge, Count, "agave_slot" ["kind"]
-        "The newest slot of each kind: processed (with Alpenglow the newest that it notarized), \
-            confirmed, finalized (with Alpenglow the same as confirmed), root, optimistic \
-            (cluster-confirmed as heard in votes; ends with Tower), replayed (Alpenglow only), \
-            shred (fully received)."
-        from "getSlot at three commitments; bank_frozen (replayed, and processed without \
-            JSON-RPC), bank-forks_set_root, optimistic_slot, shred_insert_is_full";
+        "The newest slot of each kind: processed (with Alpenglow the newest that it notarized), confirmed, finalized (with Alpenglow the same as confirmed), root, optimistic (cluster-confirmed as heard in votes; ends with Tower), replayed (Alpenglow only), shred (fully received)."
+        from "getSlot at three commitments; bank_frozen (replayed, and processed without JSON-RPC), bank-forks_set_root, optimistic_slot, shred_insert_is_full";
     SLOTS_BEHIND = Gauge, Count, "agave_slots_behind" []
-        "Slots between the tip of the cluster and this validator; the tip is the newest that the \
-            validator itself has heard of. Absent without a fresh answer (two polls of JSON-RPC, \
-            or 25 s if only pushes report it), and if it has heard of no newer tip for 5 s."
-        from "getMaxShredInsertSlot minus processed slot in one answer (full RPC API); if JSON-RPC \
-            does not report it, the larger of optimistic and received slot minus the newest frozen \
-            one, as of the last push. ARCHITECTURE says which source is believed where they differ";
+        "Slots between the tip of the cluster and this validator; the tip is the newest that the validator itself has heard of. Absent without a fresh answer (two polls of JSON-RPC, or 25 s if only pushes report it), and if it has heard of no newer tip for 5 s."
+        from "getMaxShredInsertSlot minus processed slot in one answer (full RPC API); if JSON-RPC does not report it, the larger of optimistic and received slot minus the newest frozen one, as of the last push. ARCHITECTURE says which source is believed where they differ";
     SLOT_SECONDS = Gauge, Seconds, "agave_slot_seconds" []
-        "How long a slot of the cluster takes: the mean of the last 30 to 65 s in which the \
-            validator was near the tip (5 to 30 s at first). Absent before; it stays while the \
-            validator is behind or silent, and when it is started again."
-        from "growth of the tip that the validator knows while it is within phase.at_tip_slots; of \
-            its processed slot if no source reports the tip and getHealth says ok";
+        "How long a slot of the cluster takes: the mean of the last 30 to 65 s in which the validator was near the tip (5 to 30 s at first). Absent before; it stays while the validator is behind or silent, and when it is started again."
+        from "growth of the tip that the validator knows while it is within phase.at_tip_slots; of its processed slot if no source reports the tip and getHealth says ok";
     HEALTHY = Gauge, Flag, "agave_healthy" []
-        "1 if the validator calls itself healthy, 0 if not; absent when it does not answer, or \
-            does not know how far the cluster is (numSlotsBehind is null). It compares with what \
-            it last stored of the cluster: right after a start it may be 1 far behind the tip."
+        "1 if the validator calls itself healthy, 0 if not; absent when it does not answer, or does not know how far the cluster is (numSlotsBehind is null). It compares with what it last stored of the cluster: right after a start it may be 1 far behind the tip."
         from "getHealth";
     PROBE_TIME = Histogram(&TIME_BOUNDS), Seconds, "agave_rpc_probe_seconds" ["method"]
-        "How long JSON-RPC took to answer the probe's request, from sending to the last byte, a \
-            new connection included; failures are not counted here. Absent unless probe.enabled."
+        "How long JSON-RPC took to answer the probe's request, from sending to the last byte, a new connection included; failures are not counted here. Absent unless probe.enabled."
         from "one request per probe.interval, as a client sends it";
     PROBE_FAILURES = Counter, Count, "agave_rpc_probe_failures_total" ["method", "kind"]
-        "Requests of the probe without a good answer: refused (no process listens), timeout, http \
-            (another status than 200), error (an error of JSON-RPC), malformed, too_large, \
-            connection (it broke). A validator that is starting is not asked."
+        "Requests of the probe without a good answer: refused (no process listens), timeout, http (another status than 200), error (an error of JSON-RPC), malformed, too_large, connection (it broke). A validator that is starting is not asked."
         from "one request per probe.interval; less often after failures";
     PHASE = Gauge, Flag, "agave_phase" ["phase"]
-        "1 for the phase the validator is in, 0 for all others. All are 0 while the phase is \
-            unknown: the process is stopped or frozen, or no slot has advanced for 10 s (25 s if \
-            only pushes report the slot; 60 s without any news during a start). Behind if the slot \
-            was seen not to advance for 15 s while the tip advanced."
+        "1 for the phase the validator is in, 0 for all others. All are 0 while the phase is unknown: the process is stopped or frozen, or no slot has advanced for 10 s (25 s if only pushes report the slot; 60 s without any news during a start). Behind if the slot was seen not to advance for 15 s while the tip advanced."
         from "startProgress of the admin socket, JSON-RPC, distance to the tip";
     PHASE_SECONDS = Counter, Seconds, "agave_phase_seconds_total" ["phase"]
-        "Time spent in each phase since the daemon started. Time counts once later evidence shows \
-            which phase it was. A pause in which the slot was seen to stand still while the tip \
-            advanced is time behind. Time without any report is in no phase, unless the validator \
-            was at the tip before and after it."
+        "Time spent in each phase since the daemon started. Time counts once later evidence shows which phase it was. A pause in which the slot was seen to stand still while the tip advanced is time behind. Time without any report is in no phase, unless the validator was at the tip before and after it."
         from "the phase, summed from evidence to evidence";
     CONSENSUS = Gauge, Flag, "agave_consensus" ["protocol"]
-        "1 for the consensus that the validator runs: tower, migrating (to Alpenglow: blocks hold \
-            only votes and nothing is rooted), alpenglow. Absent while no sign proves one."
-        from "the first of these signs: getAgGenesisCert, event_handler_stats, migration-complete \
-            and migration-started (points or log), the marker in epochCredits, genesis hash and \
-            slot of a known cluster, credits too large to be credits; for tower the account of the \
-            feature gate, optimistic_slot, confirmed slots ahead of finalized ones";
+        "1 for the consensus that the validator runs: tower, migrating (to Alpenglow: blocks hold only votes and nothing is rooted), alpenglow. Absent while no sign proves one."
+        from "the first of these signs: getAgGenesisCert, event_handler_stats, migration-complete and migration-started (points or log), the marker in epochCredits, genesis hash and slot of a known cluster, credits too large to be credits; for tower the account of the feature gate, optimistic_slot, confirmed slots ahead of finalized ones";
     CONSENSUS_SIGN = Info, Flag, "agave_consensus_sign_info" ["sign"]
         "The sign that proved the consensus."
         from "as agave_consensus";
     ALPENGLOW_GENESIS_SLOT = Gauge, Count, "agave_alpenglow_genesis_slot" []
-        "The last slot before Alpenglow; 0 where the cluster began with it. Absent while it is not \
-            known."
-        from "getAgGenesisCert (needs --full-rpc-api), migration-complete, the log, a known \
-            cluster";
+        "The last slot before Alpenglow; 0 where the cluster began with it. Absent while it is not known."
+        from "getAgGenesisCert (needs --full-rpc-api), migration-complete, the log, a known cluster";
     MIGRATION_SLOT = Gauge, Count, "agave_migration_slot" []
-        "The slot at which the migration to Alpenglow begins: from it on blocks hold only votes. \
-            Absent while it is not known."
+        "The slot at which the migration to Alpenglow begins: from it on blocks hold only votes. Absent while it is not known."
         from "migration-started, the log, the account of the feature gate (needs --full-rpc-api)";
     KEPT_UP = Gauge, Flag, "agave_kept_up" []
-        "1 if the validator was at the tip for 99 % of the time since this process was first \
-            there, 0 if not; absent before, and while time in which the phase was unknown could \
-            decide it."
+        "1 if the validator was at the tip for 99 % of the time since this process was first there, 0 if not; absent before, and while time in which the phase was unknown could decide it."
         from "the phase, summed from evidence to evidence";
     STALLED = Gauge, Flag, "agave_stalled" []
-        "1 if the validator was at the tip and its own slot has not advanced for 15 s (25 s if \
-            only pushes report the slot), 0 if it advances; absent if it was not at the tip when \
-            its slot advanced last."
+        "1 if the validator was at the tip and its own slot has not advanced for 15 s (25 s if only pushes report the slot), 0 if it advances; absent if it was not at the tip when its slot advanced last."
         from "the processed slot of JSON-RPC, bank_frozen";
     ZERO_TPS = Counter, Seconds, "agave_zero_tps_seconds_total" []
         "Seconds, from the first execution on, whose datapoints arrived and carry no transaction."
@@ -116,18 +74,14 @@ section! {
         "Seconds, from the first execution on, of which no datapoints arrived."
         from "gaps between metrics points";
     OWN_SLOTS = Counter, Count, "agave_own_slots_total" []
-        "Slots this validator led. They are in no replay histogram, unless they are replayed later \
-            because a block before them was replaced."
-        from "replay-slot-stats with no transactions, no entries and no shreds: an empty replayed \
-            slot has entries";
+        "Slots this validator led. They are in no replay histogram, unless they are replayed later because a block before them was replaced."
+        from "replay-slot-stats with no transactions, no entries and no shreds: an empty replayed slot has entries";
     CACHE_HITS = Counter, Count, "agave_program_cache_hits_total" []
-        "Program cache hits as the validator counts them; before 4.4.0 inflated and not to be set \
-            against misses."
+        "Program cache hits as the validator counts them; before 4.4.0 inflated and not to be set against misses."
         from "hits of loaded-programs-cache-stats, summed"
         initially 0 of "loaded-programs-cache-stats" { "hits" };
     CACHE_MISSES = Counter, Count, "agave_program_cache_misses_total" []
-        "Programs not usable in the cache at the first look; several threads that miss the same \
-            program count each."
+        "Programs not usable in the cache at the first look; several threads that miss the same program count each."
         from "misses of loaded-programs-cache-stats, summed"
         initially 0 of "loaded-programs-cache-stats" { "misses" };
     CACHE_EVICTIONS = Counter, Count, "agave_program_cache_evictions_total" []
@@ -174,16 +128,13 @@ section! {
         "Compiled programs in the cache at the last eviction pass; absent until there was one."
         from "last non-zero water_level of loaded-programs-cache-stats";
     CACHE_CAPACITY = Gauge, Count, "agave_program_cache_capacity_entries" ["kind"]
-        "Capacity of the program cache: configured (by version, or as configuration says), \
-            observed (from the level at which eviction passes begin; absent until one evicted)."
-        from "version table or configuration; the lowest water_level that came with evictions is \
-            one above the shrink target";
+        "Capacity of the program cache: configured (by version, or as configuration says), observed (from the level at which eviction passes begin; absent until one evicted)."
+        from "version table or configuration; the lowest water_level that came with evictions is one above the shrink target";
     CACHE_SHRINK_TARGET = Gauge, Count, "agave_program_cache_shrink_target_entries" ["kind"]
         "The level an eviction pass shrinks the cache to: 90 % of the capacity."
         from "the capacity of the same kind, rounded down";
     CACHE_TIME = Histogram(&TIME_BOUNDS), Seconds, "agave_program_cache_time_seconds" ["path"]
-        "Program cache time per replayed slot, summed over threads: it can exceed the slot's wall \
-            time. A slot that is replayed again counts again."
+        "Program cache time per replayed slot, summed over threads: it can exceed the slot's wall time. A slot that is replayed again counts again."
         from "program_cache_us of replay-slot-stats (2.0: filter_executable included)"
         initially 0 of "replay-slot-stats" { us "program_cache_us" as "replay" };
     PROGRAM_LOAD = Counter, Seconds, "agave_program_load_seconds_total" ["stage"]
@@ -196,13 +147,10 @@ section! {
             us "execute_details_create_executor_jit_compile_us" as "jit"
         };
     CACHE_PRUNE = Histogram(&TIME_BOUNDS), Seconds, "agave_program_cache_prune_seconds" []
-        "Time of pruning the program cache, by root; only from an instrumented build \
-            (scripts/install-agave --instrumented)."
-        from "prune_us of program-cache-times; the stock program_cache_prune_ms of \
-            bank-forks_set_root is not a prune time in any version and is not used";
+        "Time of pruning the program cache, by root; only from an instrumented build (scripts/install-agave --instrumented)."
+        from "prune_us of program-cache-times; the stock program_cache_prune_ms of bank-forks_set_root is not a prune time in any version and is not used";
     CACHE_EVICTION_PASSES = Counter, Count, "agave_program_cache_eviction_passes_total" []
-        "Passes of eviction over the program cache, also those that evicted nothing; only from an \
-            instrumented build."
+        "Passes of eviction over the program cache, also those that evicted nothing; only from an instrumented build."
         from "evict_passes of program-cache-times, summed"
         of "program-cache-times" { "evict_passes" };
     CACHE_EVICTION_TIME = Counter, Seconds, "agave_program_cache_eviction_seconds_total" []
@@ -214,10 +162,8 @@ section! {
         from "evict_examined of program-cache-times, summed"
         of "program-cache-times" { "evict_examined" };
     REPLAY_TIME = Histogram(&TIME_BOUNDS), Seconds, "agave_replay_slot_seconds" ["part"]
-        "Time per replayed slot: total is wall time of the replay, the parts are summed over \
-            threads. A slot that is replayed again counts again."
-        from "replay_total_elapsed, load_us, execute_us, store_us, program_cache_us of \
-            replay-slot-stats"
+        "Time per replayed slot: total is wall time of the replay, the parts are summed over threads. A slot that is replayed again counts again."
+        from "replay_total_elapsed, load_us, execute_us, store_us, program_cache_us of replay-slot-stats"
         initially 0 of "replay-slot-stats" {
             us "replay_total_elapsed" as "total",
             us "load_us" as "load",
@@ -248,10 +194,8 @@ section! {
         from "read_only_accounts_cache_evicts of accounts_db_store_timings, summed"
         initially 0 of "accounts_db_store_timings" { "read_only_accounts_cache_evicts" };
     READ_CACHE_TIME = Counter, Seconds, "agave_read_cache_seconds_total" ["op"]
-        "Time spent in the read cache, summed over threads: load (looking accounts up, found or \
-            not), store, evict."
-        from "read_only_accounts_cache_load_us and _store_us (since 4.5 _load_ns and _store_ns), \
-            _evict_us of accounts_db_store_timings, summed"
+        "Time spent in the read cache, summed over threads: load (looking accounts up, found or not), store, evict."
+        from "read_only_accounts_cache_load_us and _store_us (since 4.5 _load_ns and _store_ns), _evict_us of accounts_db_store_timings, summed"
         of "accounts_db_store_timings" {
             us "read_only_accounts_cache_load_us" as "load",
             "read_only_accounts_cache_load_ns" as "load",
@@ -285,15 +229,11 @@ section! {
         of "accounts_db-flush_accounts_cache" { us "flush_roots_elapsed" };
     WRITE_CACHE_FLUSHED = Counter, Bytes, "agave_write_cache_flushed_bytes_total" []
         "Bytes of accounts flushed from the write cache to files; absent before Agave 2.3."
-        from "account_bytes_flushed (since 4.3 account_bytes_stored) of \
-            accounts_db-flush_accounts_cache, summed"
+        from "account_bytes_flushed (since 4.3 account_bytes_stored) of accounts_db-flush_accounts_cache, summed"
         of "accounts_db-flush_accounts_cache" { "account_bytes_flushed", "account_bytes_stored" };
     ACCOUNTS_LOADED = Counter, Count, "agave_accounts_loaded_total" ["from"]
-        "Accounts loaded, by where they were found: write_cache, read_cache, storage (read from \
-            account files); absent before Agave 4.1."
-        from "num_loaded_from_write_cache (and in 4.1 num_loaded_from_index_cache), \
-            num_loaded_from_read_cache, num_loaded_from_index_storage of \
-            accounts_db_load_accounts, summed"
+        "Accounts loaded, by where they were found: write_cache, read_cache, storage (read from account files); absent before Agave 4.1."
+        from "num_loaded_from_write_cache (and in 4.1 num_loaded_from_index_cache), num_loaded_from_read_cache, num_loaded_from_index_storage of accounts_db_load_accounts, summed"
         of "accounts_db_load_accounts" {
             "num_loaded_from_write_cache" as "write_cache",
             "num_loaded_from_index_cache" as "write_cache",
@@ -301,16 +241,13 @@ section! {
             "num_loaded_from_index_storage" as "storage"
         };
     ACCOUNTS_JOBS = Gauge, Count, "agave_accounts_jobs_running" ["work"]
-        "Background jobs of the accounts database that ran when the last push was made: clean, \
-            shrink, squash_ancient, flush, hash (until Agave 2.3); absent until there was one."
+        "Background jobs of the accounts database that ran when the last push was made: clean, shrink, squash_ancient, flush, hash (until Agave 2.3); absent until there was one."
         from "accounts_db_active, which comes when a job begins or ends";
     ACCOUNTS_JOB_TIME = Counter, Seconds, "agave_accounts_job_seconds_total" ["work"]
-        "Time in which a background job of the accounts database ran, counted when it ends; absent \
-            until there was one."
+        "Time in which a background job of the accounts database ran, counted when it ends; absent until there was one."
         from "timestamps of accounts_db_active, from a job's beginning to its end";
     INDEX_BYTES = Gauge, Bytes, "agave_accounts_index_bytes" []
-        "Estimated memory of the accounts index: entries times their size, since Agave 3.1 with \
-            the unused capacity of its hash maps."
+        "Estimated memory of the accounts index: entries times their size, since Agave 3.1 with the unused capacity of its hash maps."
         from "estimate_mem_bytes of accounts_index and accounts_index_startup"
         of "accounts_index" | "accounts_index_startup" { "estimate_mem_bytes" };
     INDEX_IN_MEMORY = Gauge, Count, "agave_accounts_index_in_memory_entries" []
@@ -318,41 +255,33 @@ section! {
         from "count_in_mem of accounts_index and accounts_index_startup"
         of "accounts_index" | "accounts_index_startup" { "count_in_mem" };
     INDEX_CAPACITY = Gauge, Count, "agave_accounts_index_capacity_entries" []
-        "Capacity of the accounts index in memory, in entries, before its hash maps grow; absent \
-            before Agave 3.1."
+        "Capacity of the accounts index in memory, in entries, before its hash maps grow; absent before Agave 3.1."
         from "capacity_in_mem of accounts_index and accounts_index_startup"
         of "accounts_index" | "accounts_index_startup" { "capacity_in_mem" };
     INDEX_LOOKUPS = Counter, Count, "agave_accounts_index_lookups_total" ["result"]
-        "Accesses to the part of the accounts index that is in memory, by lookups and by stores, \
-            and since Agave 4.1 by writing through to disk: found, missing (then on disk, or in no \
-            account). Since 4.1 not comparable between runs with and without an index on disk."
+        "Accesses to the part of the accounts index that is in memory, by lookups and by stores, and since Agave 4.1 by writing through to disk: found, missing (then on disk, or in no account). Since 4.1 not comparable between runs with and without an index on disk."
         from "gets_from_mem, gets_missing of accounts_index and accounts_index_startup, summed"
         of "accounts_index" | "accounts_index_startup" {
             "gets_from_mem" as "found",
             "gets_missing" as "missing"
         };
     INDEX_DISK_LOOKUPS = Counter, Count, "agave_accounts_index_disk_lookups_total" ["result"]
-        "Lookups in the part of the accounts index that is on disk (the bucket map): found, \
-            missing. Absent if the whole index is in memory."
-        from "load_disk_found_count, load_disk_missing_count of accounts_index and \
-            accounts_index_startup, summed"
+        "Lookups in the part of the accounts index that is on disk (the bucket map): found, missing. Absent if the whole index is in memory."
+        from "load_disk_found_count, load_disk_missing_count of accounts_index and accounts_index_startup, summed"
         of "accounts_index" | "accounts_index_startup" {
             "load_disk_found_count" as "found",
             "load_disk_missing_count" as "missing"
         };
     INDEX_DISK_TIME = Counter, Seconds, "agave_accounts_index_disk_lookup_seconds_total" ["result"]
         "Time of lookups in the bucket map, summed over threads."
-        from "load_disk_found_us, load_disk_missing_us of accounts_index and \
-            accounts_index_startup, summed"
+        from "load_disk_found_us, load_disk_missing_us of accounts_index and accounts_index_startup, summed"
         of "accounts_index" | "accounts_index_startup" {
             us "load_disk_found_us" as "found",
             us "load_disk_missing_us" as "missing"
         };
     INDEX_DISK_BYTES = Gauge, Bytes, "agave_accounts_index_disk_bytes" ["file"]
-        "Size of the bucket map on disk: index (one entry per account), data (accounts with \
-            several versions). Absent if the whole index is in memory."
-        from "disk_index_index_file_size and disk_index_data_file_size (since 4.0 \
-            disk_index_file_size and disk_data_file_size) of accounts_index"
+        "Size of the bucket map on disk: index (one entry per account), data (accounts with several versions). Absent if the whole index is in memory."
+        from "disk_index_index_file_size and disk_index_data_file_size (since 4.0 disk_index_file_size and disk_data_file_size) of accounts_index"
         of "accounts_index" | "accounts_index_startup" {
             "disk_index_index_file_size" as "index",
             "disk_index_file_size" as "index",
@@ -364,22 +293,16 @@ section! {
         from "buckets_scanned of accounts_index and accounts_index_startup, summed"
         of "accounts_index" | "accounts_index_startup" { "buckets_scanned" };
     INDEX_SCAN_TIME = Counter, Seconds, "agave_accounts_index_scan_seconds_total" []
-        "Time of scans for entries of the accounts index that are old enough to leave memory, \
-            summed over threads."
-        from "flush_scan_us (since 4.3 evict_scan_us) of accounts_index and \
-            accounts_index_startup, summed"
+        "Time of scans for entries of the accounts index that are old enough to leave memory, summed over threads."
+        from "flush_scan_us (since 4.3 evict_scan_us) of accounts_index and accounts_index_startup, summed"
         of "accounts_index" | "accounts_index_startup" { us "flush_scan_us", us "evict_scan_us" };
     STORAGES = Gauge, Count, "agave_accounts_storages" []
-        "Account storage files: about one memory mapping each on mmap versions (before 2.2), one \
-            descriptor each after."
+        "Account storage files: about one memory mapping each on mmap versions (before 2.2), one descriptor each after."
         from "total_count of accounts_db-stores"
         of "accounts_db-stores" { "total_count" };
     REPAIR_REQUESTS = Counter, Count, "agave_repair_requests_total" ["kind"]
-        "Requests for repair that this validator sent: shred (one that is missing), highest_shred \
-            (the end of a slot), orphan (the parents of a slot). Many are a symptom: shreds arrive \
-            late or are dropped. Absent until the validator stores shreds."
-        from "shred-count, highest-shred-count, orphan-count of repair_service-my_requests, \
-            summed; no point is no request"
+        "Requests for repair that this validator sent: shred (one that is missing), highest_shred (the end of a slot), orphan (the parents of a slot). Many are a symptom: shreds arrive late or are dropped. Absent until the validator stores shreds."
+        from "shred-count, highest-shred-count, orphan-count of repair_service-my_requests, summed; no point is no request"
         of "repair_service-my_requests" {
             "shred-count" as "shred",
             "highest-shred-count" as "highest_shred",
@@ -399,10 +322,8 @@ section! {
         from "num_recovered_inserted of blockstore-insert-shreds, summed"
         of "blockstore-insert-shreds" { "num_recovered_inserted" };
     UDP_BUFFER_ERRORS = Counter, Count, "agave_udp_buffer_errors_total" ["buffer"]
-        "UDP datagrams that the kernel dropped because the receive or send buffer of a socket was \
-            full, in the whole network namespace of the validator."
-        from "rcvbuf_errors_delta and sndbuf_errors_delta of net-stats-validator, summed; off with \
-            --no-os-network-stats-reporting"
+        "UDP datagrams that the kernel dropped because the receive or send buffer of a socket was full, in the whole network namespace of the validator."
+        from "rcvbuf_errors_delta and sndbuf_errors_delta of net-stats-validator, summed; off with --no-os-network-stats-reporting"
         of "net-stats-validator" {
             "rcvbuf_errors_delta" as "receive",
             "sndbuf_errors_delta" as "send"

@@ -2,103 +2,66 @@ use crate::metric::section;
 
 section! {
     "Votes and leader slots",
-    "From the node's own JSON-RPC, asked one question at a time, once a minute and less often \
-        (`[validator]` in the configuration). What the node does not answer is absent: \
-        getBlockProduction and getClusterNodes need --full-rpc-api. Without a vote account, as on \
-        an RPC node, all of the vote account (votes, credits, stake, its balance) is absent, too. \
-        An answer lives for three of its intervals.";
+    "From the node's own JSON-RPC, asked one question at a time, once a minute and less often (`[validator]` in the configuration). What the node does not answer is absent: getBlockProduction and getClusterNodes need --full-rpc-api. Without a vote account, as on an RPC node, all of the vote account (votes, credits, stake, its balance) is absent, too. An answer lives for three of its intervals.";
     VOTE_ACCOUNT = Info, Flag, "agave_vote_account_info" ["identity", "role", "vote_account"]
-        "The vote account, and whether this validator is voting with it, or on standby: then it \
-            runs another identity than the account's node."
-        from "getVoteAccounts: the account that the configuration names; else of the accounts of \
-            the identity the one that --vote-account names, else a current one before a delinquent \
-            one, else the one with the newest vote";
+        "The vote account, and whether this validator is voting with it, or on standby: then it runs another identity than the account's node."
+        from "getVoteAccounts: the account that the configuration names; else of the accounts of the identity the one that --vote-account names, else a current one before a delinquent one, else the one with the newest vote";
     DELINQUENT = Gauge, Flag, "agave_delinquent" []
-        "1 if the cluster counts the validator as delinquent: its last vote is more than 128 slots \
-            old, and it earns nothing. Absent if the node that answers was more than 128 slots \
-            behind (or called itself unhealthy, where its distance is not known): it judges by its \
-            own old bank."
+        "1 if the cluster counts the validator as delinquent: its last vote is more than 128 slots old, and it earns nothing. Absent if the node that answers was more than 128 slots behind (or called itself unhealthy, where its distance is not known): it judges by its own old bank."
         from "getVoteAccounts";
     VOTE_SLOT = Gauge, Count, "agave_vote_slot" ["kind"]
-        "Newest slot of the vote account: last_vote (voted for; with Alpenglow the newest one of \
-            which a certificate has its vote), root (final for it; Tower only)."
+        "Newest slot of the vote account: last_vote (voted for; with Alpenglow the newest one of which a certificate has its vote), root (final for it; Tower only)."
         from "lastVote and rootSlot of getVoteAccounts at processed; absent before the first vote";
     VOTE_DISTANCE = Gauge, Count, "agave_vote_distance_slots" ["kind"]
-        "Slots between the processed slot and the newest slot of the vote account: last_vote (a \
-            healthy validator is 1 to 3 behind), root (about 32). Ends with Tower: see \
-            agave_certificate_distance_slots. Absent like agave_delinquent while the node that \
-            answers is far behind: both slots are of its own old bank."
+        "Slots between the processed slot and the newest slot of the vote account: last_vote (a healthy validator is 1 to 3 behind), root (about 32). Ends with Tower: see agave_certificate_distance_slots. Absent like agave_delinquent while the node that answers is far behind: both slots are of its own old bank."
         from "getVoteAccounts and getEpochInfo at processed, asked right after each other";
     VOTE_CREDITS = Gauge, Count, "agave_vote_credits" ["in"]
-        "Vote credits earned with Tower in this_epoch (so far) and in previous_epoch; of the epoch \
-            of the migration those before it. Absent for an epoch in which it did not vote, and \
-            while the consensus is not known."
+        "Vote credits earned with Tower in this_epoch (so far) and in previous_epoch; of the epoch of the migration those before it. Absent for an epoch in which it did not vote, and while the consensus is not known."
         from "epochCredits of getVoteAccounts, up to the marker of the migration";
     VOTE_RANK = Gauge, Count, "agave_vote_credits_rank" []
-        "Place among all validators with stake by the Tower credits of this epoch; 1 is the best. \
-            Ends with the epoch of the migration."
+        "Place among all validators with stake by the Tower credits of this epoch; 1 is the best. Ends with the epoch of the migration."
         from "getVoteAccounts of all, every five minutes";
     VOTE_SHARE = Gauge, Ratio, "agave_vote_credits_of_best_ratio" []
-        "Tower credits of this epoch over those of the best validator. Ends with the epoch of the \
-            migration."
+        "Tower credits of this epoch over those of the best validator. Ends with the epoch of the migration."
         from "getVoteAccounts of all, every five minutes";
     VOTE_REWARD = Gauge, Count, "agave_vote_reward_lamports" ["in"]
-        "Lamports earned with Alpenglow, for votes and for blocks, in this_epoch (so far) and in \
-            previous_epoch; of the epoch of the migration those after it."
+        "Lamports earned with Alpenglow, for votes and for blocks, in this_epoch (so far) and in previous_epoch; of the epoch of the migration those after it."
         from "epochCredits of getVoteAccounts, behind the marker of the migration";
     VOTE_REWARD_OF_BEST = Gauge, Ratio, "agave_vote_reward_per_stake_of_best_ratio" []
-        "Lamports earned with Alpenglow in this epoch over active stake, against the best \
-            validator of at least the median stake; Alpenglow only."
+        "Lamports earned with Alpenglow in this epoch over active stake, against the best validator of at least the median stake; Alpenglow only."
         from "getVoteAccounts of all, every five minutes";
     CERTIFICATE_DISTANCE = Gauge, Count, "agave_certificate_distance_slots" ["certificate"]
-        "Slots from the newest certificate of the cluster to the newest one with a vote of this \
-            validator. reward: 0 to 2 is healthy, 6 to 8 is slightly too slow and still rewarded. \
-            finalization: grows while it is too slow. Alpenglow only."
-        from "the newest lastVote and rootSlot in getVoteAccounts of all minus the own ones, every \
-            five minutes, and every minute while the own votes are late";
+        "Slots from the newest certificate of the cluster to the newest one with a vote of this validator. reward: 0 to 2 is healthy, 6 to 8 is slightly too slow and still rewarded. finalization: grows while it is too slow. Alpenglow only."
+        from "the newest lastVote and rootSlot in getVoteAccounts of all minus the own ones, every five minutes, and every minute while the own votes are late";
     COMMISSION = Gauge, Ratio, "agave_vote_commission_ratio" []
         "Share of the rewards of its stake that the validator keeps."
-        from "inflationRewardsCommissionBps of getVoteAccounts; commission, in whole percent, from \
-            a node without that field";
+        from "inflationRewardsCommissionBps of getVoteAccounts; commission, in whole percent, from a node without that field";
     STAKE = Gauge, Sol, "agave_stake_sol" ["state"]
         "Stake of the vote account: active in this epoch; activating and deactivating with its end."
-        from "activatedStake of getVoteAccounts; activating and deactivating only with \
-            validator.activating_stake, by getProgramAccounts of the stake program, every half \
-            hour at the tip (needs --full-rpc-api)";
+        from "activatedStake of getVoteAccounts; activating and deactivating only with validator.activating_stake, by getProgramAccounts of the stake program, every half hour at the tip (needs --full-rpc-api)";
     BALANCE = Gauge, Sol, "agave_balance_sol" ["account"]
-        "Balance of the identity, which pays for votes with Tower, and of the vote account, which \
-            collects rewards and pays the admission ticket of each epoch with Alpenglow."
+        "Balance of the identity, which pays for votes with Tower, and of the vote account, which collects rewards and pays the admission ticket of each epoch with Alpenglow."
         from "getBalance at processed";
     ADMITTED = Gauge, Flag, "agave_admitted" ["in"]
-        "1 if the vote account may vote and lead, 0 if not: this_epoch, epoch_after_next (it would \
-            pass the check at the beginning of the next epoch, which decides about the epoch after \
-            that). Absent on a node without a key to vote with."
+        "1 if the vote account may vote and lead, 0 if not: this_epoch, epoch_after_next (it would pass the check at the beginning of the next epoch, which decides about the epoch after that). Absent on a node without a key to vote with."
         from "validatorAdmissionTicketStatus of the admin socket, every minute, since Agave 4.2.2";
     ADMISSION_SHORTFALL = Gauge, Sol, "agave_admission_shortfall_sol" []
-        "What the vote account lacks for the admission ticket of the next epoch; 0 if it has \
-            enough. Alpenglow only; absent while the price is not known."
-        from "the reason that validatorAdmissionTicketStatus gives; else the ticket (1.6 SOL at \
-            slots of 0.4 s to 0.8 SOL at 0.2 s) and rent minus the balance";
+        "What the vote account lacks for the admission ticket of the next epoch; 0 if it has enough. Alpenglow only; absent while the price is not known."
+        from "the reason that validatorAdmissionTicketStatus gives; else the ticket (1.6 SOL at slots of 0.4 s to 0.8 SOL at 0.2 s) and rent minus the balance";
     LEADER_SLOTS = Gauge, Count, "agave_leader_slots" ["state"]
-        "Leader slots of this epoch: assigned (all), passed, skipped (passed without a block of \
-            this validator)."
-        from "getLeaderSchedule; getBlockProduction at confirmed (passed and skipped; needs \
-            --full-rpc-api)";
+        "Leader slots of this epoch: assigned (all), passed, skipped (passed without a block of this validator)."
+        from "getLeaderSchedule; getBlockProduction at confirmed (passed and skipped; needs --full-rpc-api)";
     CLUSTER_LEADER_SLOTS = Gauge, Count, "agave_cluster_leader_slots" ["state"]
         "Leader slots of all validators in this epoch: passed, skipped."
         from "getBlockProduction at confirmed (needs --full-rpc-api)";
     NEXT_LEADER_SLOT = Gauge, Seconds, "agave_next_leader_slot_seconds" []
-        "Time until the next leader slot in this epoch, 0 in a leader slot; absent if there is \
-            none left, and while the validator is more than 128 slots behind."
-        from "getLeaderSchedule, the processed slot, and the pace of the slots since the question \
-            before";
+        "Time until the next leader slot in this epoch, 0 in a leader slot; absent if there is none left, and while the validator is more than 128 slots behind."
+        from "getLeaderSchedule, the processed slot, and the pace of the slots since the question before";
     RESTART_WINDOW = Gauge, Seconds, "agave_restart_window_seconds" []
-        "Longest time ahead in this epoch without a leader slot: a restart that fits into it skips \
-            none. Absent while the validator is more than 128 slots behind."
+        "Longest time ahead in this epoch without a leader slot: a restart that fits into it skips none. Absent while the validator is more than 128 slots behind."
         from "getLeaderSchedule, the processed slot, the pace of the slots";
     RESTART_WINDOW_BEGINS = Gauge, Seconds, "agave_restart_window_begins_seconds" []
-        "Time until that window begins; 0 if it has begun. Absent while the validator is more than \
-            128 slots behind."
+        "Time until that window begins; 0 if it has begun. Absent while the validator is more than 128 slots behind."
         from "getLeaderSchedule, the processed slot, the pace of the slots";
     EPOCH = Gauge, Count, "agave_epoch" []
         "The epoch of the processed bank."
@@ -113,13 +76,9 @@ section! {
         "The cluster: mainnet-beta, testnet or devnet by its genesis hash, else that hash."
         from "getGenesisHash, once";
     VERSION_STAKE = Gauge, Ratio, "agave_cluster_version_stake_ratio" ["version"]
-        "Share of the cluster's active stake on a version that is newer than this node's, the \
-            same, older, or unknown. A prerelease is older than its release. Frankendancer is the \
-            Agave that it embeds; other clients' versions (Firedancer, Sig) are unknown, as they \
-            cannot be compared."
+        "Share of the cluster's active stake on a version that is newer than this node's, the same, older, or unknown. A prerelease is older than its release. Frankendancer is the Agave that it embeds; other clients' versions (Firedancer, Sig) are unknown, as they cannot be compared."
         from "getClusterNodes and getVoteAccounts, every ten minutes (needs --full-rpc-api)";
     FEATURE_SET_STAKE = Gauge, Ratio, "agave_cluster_feature_set_stake_ratio" ["feature_set"]
-        "Share of the cluster's active stake on the same feature set as this node, on another, or \
-            unknown."
+        "Share of the cluster's active stake on the same feature set as this node, on another, or unknown."
         from "getClusterNodes and getVoteAccounts, every ten minutes (needs --full-rpc-api)";
 }
