@@ -62,7 +62,8 @@ impl Network {
         if let Some(counters) = output.take(root.read_proc(&file("snmp"), UdpCounters::parse)) {
             count(counters, output);
         }
-        if let Some(mut interfaces) = output.take(root.read_proc(&file("dev"), network::interfaces)) {
+        if let Some(mut interfaces) = output.take(root.read_proc(&file("dev"), network::interfaces))
+        {
             let folder = root.sysfs.join("class/net");
             interfaces.retain(|one| folder.join(&one.name).join("device").exists());
             for one in self.busiest(&interfaces) {
