@@ -2,3 +2,4 @@ pub mod files;
 pub mod levels;
 pub mod locate;
 pub mod settings;
+mod source;

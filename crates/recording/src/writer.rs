@@ -17,9 +17,10 @@ use crate::{
     schema::{Point, PointRow},
 };
 use faultline_metrics::{Problem, Source, Stamp, Tick, metrics::process::START_TIME};
+use long::Counts;
 use long::{SampledSources, insert_into};
 use rusqlite::{Connection, params};
-use samples::{Counts, Samples, phase};
+use samples::{Samples, phase};
 use std::{
     mem,
     path::{Path, PathBuf},

@@ -25,7 +25,7 @@ use faultline_core::{
 };
 use faultline_kernel::{HostRoot, ProcessId};
 use faultline_metrics::{Problem, Stamp, Status};
-pub use following::{EndReason, FoundCgroup, Report, TargetHandle, register};
+pub use following::{EndReason, FoundCgroup, Report, TargetHandle};
 use method::Method;
 pub use process::same_program;
 use process::{ExecDetector, InspectedProcess};

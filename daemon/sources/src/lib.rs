@@ -17,6 +17,7 @@ mod process;
 pub mod resources;
 pub mod rpc;
 pub mod selfwatch;
+mod target;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -89,7 +90,7 @@ impl Registry {
 
 /// Registers the sources that read the kernel on the tick.
 pub fn register_kernel(registry: &mut Registry, context: &BuildContext<'_>) {
-    discovery::register(registry, context);
+    target::register(registry, context);
     process::register(registry);
     threads::register(registry, context);
     let memory = host::SharedMeminfo::default();

@@ -6,6 +6,7 @@
 mod answer;
 pub mod args;
 mod canonical;
+mod changes;
 mod codec;
 mod compare;
 mod compression;

@@ -1,14 +1,13 @@
 use crate::{
     page,
     programs::sha256,
-    round::{CampaignExperiment, Round},
+    round::{CampaignExperiment, Round, void_runs},
     settings::Campaign,
     store::{Conditions, RunRow, VOID},
 };
 use anyhow::{Result, ensure};
 use faultline_common::files::AtPath;
 use faultline_experiments::{
-    command::void,
     folder::OUTPUT,
     outcome::{Outcome as RunOutcome, Validity},
     report::{CountedRun, Experiment},
@@ -94,28 +93,6 @@ pub fn collect_round(
     Ok(RoundOutcome::Rows(
         all.into_iter().map(|one| one.row).collect(),
     ))
-}
-
-/// Voids all results of these replicates, because the runs of a pair are repeated together.
-pub fn void_runs(
-    experiments: &[CampaignExperiment],
-    why: &str,
-    is_void: impl Fn(u32) -> bool,
-) -> Result<()> {
-    for experiment in experiments {
-        let results = Experiment::read(&experiment.plan.folder)?;
-        let counted = results.counted();
-        let mut runs: Vec<_> = counted.iter().collect();
-        runs.retain(|one| is_void(replicate(experiment, one)));
-        void(&experiment.plan.folder, &runs, why)?;
-    }
-    Ok(())
-}
-
-fn replicate(experiment: &CampaignExperiment, one: &CountedRun<'_>) -> u32 {
-    experiment
-        .searches
-        .map_or(one.scheduled.replicate, |search| search.replicate)
 }
 
 /// Names the program that started in none of its runs, with its last line of output.
@@ -251,7 +228,7 @@ fn row(
         of_baseline: experiment
             .searches
             .map_or(of_baseline, |search| search.of_baseline),
-        replicate: replicate(experiment, one),
+        replicate: experiment.replicate(one),
         began_unix_ns: began(results, run),
         outcome: one.ending.outcome.to_string(),
         validity: validity(&one.ending.validity).to_owned(),

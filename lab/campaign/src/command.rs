@@ -6,8 +6,9 @@ use crate::{
     page, plan, programs,
     settings::{self, Campaign, Program},
     shown,
-    store::{FROM_COMMAND, FROM_FILE, Store, find},
-    tasks, verify, work,
+    store::{FROM_COMMAND, FROM_FILE, find},
+    tasks::{self, open},
+    verify, work,
 };
 use anyhow::{Context as _, Result, bail};
 use faultline_common::{
@@ -50,17 +51,6 @@ pub fn run(args: &CampaignArgs) -> Result<u8> {
         }
         CampaignCommand::Check(args) => check(args),
     }
-}
-
-/// An older `faultline` that runs this campaign writes its own format until it ends.
-pub fn open(folder: &Path) -> Result<(Campaign, Store)> {
-    let campaign = Campaign::read(folder)?;
-    tasks::require_results(&campaign)?;
-    let _lock = Store::needs_upgrade(&campaign.results)?
-        .then(|| campaign.lock())
-        .transpose()?;
-    let store = Store::open(&campaign.results)?;
-    Ok((campaign, store))
 }
 
 fn run_all(args: &RunArgs) -> Result<u8> {
@@ -355,6 +345,7 @@ fn is_disjoint(a: &[f64], b: &[f64]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Store;
     use crate::{
         comparability::tests::{pace, with_paces},
         compare::{groups, tests::runs},

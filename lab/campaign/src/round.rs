@@ -3,7 +3,6 @@
 
 use crate::{
     args::RoundArgs,
-    collected::void_runs,
     programs::{ResolvedProgram, sha256},
     settings::{self, Campaign},
 };
@@ -11,11 +10,12 @@ use anyhow::{Result, bail, ensure};
 use faultline_common::{args::UsageError, files::AtPath, output::say};
 use faultline_experiments::{
     blocks::{BlockContext, attempt_name, attempt_names, host_name},
-    command::advance,
+    command::{advance, void},
     folder::Folder,
     journal::{self, JournalState},
     lock::Lock,
     plan::{self, Plan},
+    report::{CountedRun, Experiment},
     runner::ExperimentEnd,
 };
 use itertools::Itertools;
@@ -133,6 +133,29 @@ pub struct CampaignExperiment {
     pub name: String,
     pub plan: Plan,
     pub searches: Option<Search>,
+}
+
+impl CampaignExperiment {
+    pub fn replicate(&self, one: &CountedRun<'_>) -> u32 {
+        self.searches
+            .map_or(one.scheduled.replicate, |search| search.replicate)
+    }
+}
+
+/// Voids all results of these replicates, because the runs of a pair are repeated together.
+pub fn void_runs(
+    experiments: &[CampaignExperiment],
+    why: &str,
+    is_void: impl Fn(u32) -> bool,
+) -> Result<()> {
+    for experiment in experiments {
+        let results = Experiment::read(&experiment.plan.folder)?;
+        let counted = results.counted();
+        let mut runs: Vec<_> = counted.iter().collect();
+        runs.retain(|one| is_void(experiment.replicate(one)));
+        void(&experiment.plan.folder, &runs, why)?;
+    }
+    Ok(())
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -129,6 +129,17 @@ fn jobs(campaign: &Campaign) -> Jobs {
     }
 }
 
+/// An older `faultline` that runs this campaign writes its own format until it ends.
+pub fn open(folder: &Path) -> Result<(Campaign, Store)> {
+    let campaign = Campaign::read(folder)?;
+    require_results(&campaign)?;
+    let _lock = Store::needs_upgrade(&campaign.results)?
+        .then(|| campaign.lock())
+        .transpose()?;
+    let store = Store::open(&campaign.results)?;
+    Ok((campaign, store))
+}
+
 /// For the one process that runs or collects.
 pub fn open_to_advance(campaign: &Campaign) -> Result<(Lock, Store)> {
     let lock = campaign.lock()?;

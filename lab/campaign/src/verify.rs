@@ -2,11 +2,11 @@
 
 use crate::{
     args::VerifyArgs,
-    command::open,
     page::rewrite_pages,
     programs::sha256,
     settings::Campaign,
     store::{RunRow, Store},
+    tasks::open,
 };
 use anyhow::Result;
 use faultline_common::{

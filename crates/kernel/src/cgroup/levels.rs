@@ -1,8 +1,8 @@
 use std::{path::Path, sync::Arc};
 
 use super::{
-    files::CgroupFile,
     locate::{CgroupFolder, CgroupVersion},
+    source::CgroupFile,
 };
 use crate::{
     ErrorKind, ReadError, Result,

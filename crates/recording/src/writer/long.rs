@@ -8,8 +8,10 @@ use rusqlite::{
     types::{Null, ToSqlOutput},
 };
 
-use super::samples::Counts;
 use crate::schema::{Kind, TABLES, TableSpec, table_named};
+
+/// Rows by table.
+pub type Counts = BTreeMap<&'static str, u64>;
 
 pub type SampledSources = [bool; Source::ALL.len()];
 

@@ -1,6 +1,6 @@
 //! Bounds the flight recorder's ring.
 
-use super::{Writer, samples::Counts};
+use super::{Writer, long::Counts};
 use crate::{
     error::Result,
     file::nanos,

@@ -1,17 +1,12 @@
-use std::{
-    collections::{BTreeMap, HashMap},
-    fmt::Write,
-};
+use std::{collections::HashMap, fmt::Write};
 
 use faultline_metrics::{
     Batch, Metric, Reading, Source, Stamp, Tick, Value, metrics::validator::PHASE,
 };
 use rusqlite::Connection;
 
-use super::long::{NamedRows, Number, SEPARATOR, SampledSources, insert_into};
+use super::long::{Counts, NamedRows, Number, SEPARATOR, SampledSources, insert_into};
 use crate::schema::{Column, DEVICE, Kind, POOL, Table, elsewhere};
-
-pub type Counts = BTreeMap<&'static str, u64>;
 
 #[derive(Debug)]
 struct WideRow {

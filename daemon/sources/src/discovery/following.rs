@@ -1,12 +1,8 @@
 //! State of the search for the target, which the finder thread shares.
 
 use super::Target;
-use crate::{
-    Registry,
-    tick::{BuildContext, Poll, SampleContext, SourceOutput},
-};
 use faultline_kernel::{CgroupFolder, ProcessId};
-use faultline_metrics::{Problem, Reading, ReadingList, Source, Stamp, metrics};
+use faultline_metrics::{Problem, Reading, ReadingList, Stamp, metrics};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::watch as channel;
@@ -133,36 +129,4 @@ impl TargetHandle {
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock()
     }
-}
-
-/// Reports the search on the tick.
-struct TargetSampler {
-    following: TargetHandle,
-    last_reported: Option<Stamp>,
-}
-
-impl Poll for TargetSampler {
-    fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
-        let mut readings = Vec::new();
-        self.following.readings(&mut readings);
-        let report = self.following.report();
-        let last_reported = std::mem::replace(&mut self.last_reported, report.searched_at);
-        SourceOutput {
-            readings,
-            problems: report.problems,
-            up: context.target.is_some(),
-            repeated: last_reported == report.searched_at,
-            ..SourceOutput::default()
-        }
-    }
-}
-
-pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
-    registry.sampler(
-        Source::Target,
-        TargetSampler {
-            following: context.following.clone(),
-            last_reported: None,
-        },
-    );
 }

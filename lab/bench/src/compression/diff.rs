@@ -3,8 +3,8 @@
 
 use super::{ClassRow, Interval, Outcome};
 use crate::{
+    changes::{append_notes, only_in_one_run, percent_change, setting_mismatch, verdict},
     compare::interval_label,
-    diff::{append_notes, only_in_one_run, percent_change, setting_mismatch, verdict},
 };
 use anyhow::{Result, ensure};
 use faultline_stats::{

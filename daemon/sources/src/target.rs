@@ -1,0 +1,39 @@
+//! Reports the search for the process. A separate thread searches.
+
+use crate::{
+    Registry,
+    discovery::TargetHandle,
+    tick::{BuildContext, Poll, SampleContext, SourceOutput},
+};
+use faultline_metrics::{Source, Stamp};
+
+struct SearchSampler {
+    following: TargetHandle,
+    last_reported: Option<Stamp>,
+}
+
+impl Poll for SearchSampler {
+    fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
+        let mut readings = Vec::new();
+        self.following.readings(&mut readings);
+        let report = self.following.report();
+        let last_reported = std::mem::replace(&mut self.last_reported, report.searched_at);
+        SourceOutput {
+            readings,
+            problems: report.problems,
+            up: context.target.is_some(),
+            repeated: last_reported == report.searched_at,
+            ..SourceOutput::default()
+        }
+    }
+}
+
+pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
+    registry.sampler(
+        Source::Target,
+        SearchSampler {
+            following: context.following.clone(),
+            last_reported: None,
+        },
+    );
+}

@@ -1,0 +1,62 @@
+//! What the comparisons of two runs have in common.
+
+use crate::results::lines;
+use faultline_stats::{arms::Direction, block::Reliability, decision::Decision};
+use faultline_text::number;
+use std::fmt::Display;
+
+/// Appends notes to the table of changes. The flag is true if anything is worse or cannot be
+/// compared.
+pub fn append_notes(
+    mut out: String,
+    worse: bool,
+    mismatches: &[String],
+    problems: &[String],
+    (what, [before, after]): (&str, [String; 2]),
+) -> (String, bool) {
+    out += &lines(mismatches);
+    for problem in problems {
+        out += &format!("After: {problem}\n");
+    }
+    if before != after {
+        out += &format!("{what}: {before} before, {after} after\n");
+    }
+    (out, worse || !mismatches.is_empty() || !problems.is_empty())
+}
+
+/// `words`: first for worse, then for better.
+pub fn verdict<W: Display>(
+    decision: Option<Decision>,
+    worse: Direction,
+    words: [&str; 2],
+    why: impl Fn(Reliability) -> W,
+) -> String {
+    match decision {
+        None => "not comparable".to_owned(),
+        Some(Decision::Inconclusive) => "no change shown".to_owned(),
+        Some(Decision::Unreliable(reliable)) => format!("not shown: {}", why(reliable)),
+        Some(Decision::Shown(direction)) => words[usize::from(direction != worse)].to_owned(),
+    }
+}
+
+/// Change and interval in percent, from a ratio and the ends of its interval.
+pub fn percent_change(ratio: [f64; 3]) -> [String; 2] {
+    let [value, low, high] = ratio.map(|end| number((end - 1.0) * 100.0, 1));
+    [format!("{value} %"), format!("{low} to {high} %")]
+}
+
+/// Names that only one run has.
+pub fn only_in_one_run(before: &[String], after: &[String]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (run, other, missing) in [(before, after, "after"), (after, before, "before")] {
+        for name in run.iter().filter(|name| !other.contains(name)) {
+            lines.push(format!("NOT COMPARED: {name} is not in {missing}"));
+        }
+    }
+    lines
+}
+
+/// `None` if they are equal.
+pub fn setting_mismatch(name: &str, before: &str, after: &str) -> Option<String> {
+    (before != after).then(|| format!("OTHER SETTINGS: {name}: {before} before, {after} after"))
+}
