@@ -24,7 +24,8 @@ static TRUE: LazyLock<Vec<u8>> = LazyLock::new(|| {
         tables.join(";")
     ))
     .expect("its tables");
-    conn.execute("INSERT INTO run VALUES (?)", [HEADER]).expect("its header");
+    conn.execute("INSERT INTO run VALUES (?)", [HEADER])
+        .expect("its header");
     conn.execute_batch(
         "INSERT INTO cell VALUES (0, 'a', 'b', 904), (1, 'a', 'c', NULL);
          INSERT INTO sample VALUES (0, 0, 0, 5, 1, 1, 0, 1, 1, 1, 1, 9, 9, NULL, 0), (1, 0, 1, 5, NULL, NULL, NULL, NULL,

@@ -3,15 +3,15 @@
 
 use faultline_fuzz::value;
 use faultline_kernel::Limit;
-use faultline_kernel::parse::{cgroup::{MemoryEvents, Limit, MemoryStat, CpuStat, self}, number};
+use faultline_kernel::parse::{
+    cgroup::{self, CpuStat, Limit, MemoryEvents, MemoryStat},
+    number,
+};
 use libfuzzer_sys::fuzz_target;
 
 // Every parser gets every text: that costs little, and a seed needs no mark that says whose it is.
 fuzz_target!(|text: &[u8]| {
-    for stat in [
-        MemoryStat::parse_v1(text),
-        MemoryStat::parse(text),
-    ] {
+    for stat in [MemoryStat::parse_v1(text), MemoryStat::parse(text)] {
         value(text, stat).map(|stat| stat.droppable_bytes());
     }
     value(text, cgroup::io_v1(text));

@@ -2,7 +2,7 @@
 #![no_main]
 
 use faultline_fuzz::value;
-use faultline_kernel::parse::{mountinfo, cgroup};
+use faultline_kernel::parse::{cgroup, mountinfo};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &[u8]| {

@@ -2,7 +2,14 @@
 #![no_main]
 
 use faultline_fuzz::value;
-use faultline_kernel::parse::{boot_time, cpu::{Cpuinfo, self}, memory::{Meminfo, Vmstat}, signed_number, number, pid::{PidIo, Schedstat, self}};
+use faultline_kernel::parse::{
+    boot_time,
+    cpu::{self, Cpuinfo},
+    memory::{Meminfo, Vmstat},
+    number,
+    pid::{self, PidIo, Schedstat},
+    signed_number,
+};
 use libfuzzer_sys::fuzz_target;
 
 // Every parser gets every text: that costs little, and a seed needs no mark that says whose it is.

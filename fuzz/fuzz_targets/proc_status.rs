@@ -2,7 +2,7 @@
 #![no_main]
 
 use faultline_fuzz::value;
-use faultline_kernel::parse::pid_status::{PidStatus, self};
+use faultline_kernel::parse::pid_status::{self, PidStatus};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &[u8]| {

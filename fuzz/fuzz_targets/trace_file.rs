@@ -36,7 +36,10 @@ fn check(trace: &Trace) {
     }
     let mut writer = Writer::new(Vec::new(), trace).expect("a vector takes it");
     writer.write(trace).expect("a vector takes it");
-    assert_eq!(&read(writer.into_inner().as_slice()).expect("what was written"), trace);
+    assert_eq!(
+        &read(writer.into_inner().as_slice()).expect("what was written"),
+        trace
+    );
 }
 
 fuzz_target!(|bytes: &[u8]| {

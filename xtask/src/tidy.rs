@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 const MAX_LINES: usize = 500;
 
 /// Not allowed in any file of git.
-const UNWANTED: [&str; 4] = ["/work/", "FIXME", "XXX", "unimplemented!("];
+const UNWANTED: [&str; 5] = ["/work/", "FIXME", "XXX", "todo!(", "unimplemented!("];
 
 pub fn check(root: &Path) -> Result<()> {
     let files = tracked(root)?;

@@ -2,7 +2,7 @@
 //!
 //! * [`HostRoot`] locates the kernel's files. Nothing outside it is opened, and no clock
 //!   is read.
-//! * [`parse`] has one pure parser per file.
+//! * [`parse`] has pure parsers of the kernel's files.
 //! * [`ProcessFiles`], [`Threads`], [`CgroupFiles`] and [`HostFiles`] keep descriptors
 //!   open and re-read them with `pread`. A sample has one [`Result`] per file, so one
 //!   forbidden file does not affect the others.

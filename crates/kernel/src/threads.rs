@@ -209,7 +209,7 @@ impl Threads {
         Ok(last.map(move |last| last.sample(depth)))
     }
 
-    /// Samples the threads threads and drops ended ones. True if none had ended.
+    /// Samples the known threads and drops ended ones. True if none had ended.
     fn read_tracked(&mut self, depth: ReadDepth) -> Result<bool> {
         let before = self.threads.len();
         let mut failure = None;

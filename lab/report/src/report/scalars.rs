@@ -114,7 +114,7 @@ scalars! {
 }
 
 scalars! {
-    pub(crate) RELEASE_SCALARS:
+    pub RELEASE_SCALARS:
     "rss-at-tip" "RSS at the tip, mean" in "GiB", 3, Lower, Time: "anonymous, file and shared resident memory, mean over ticks from the first at the tip on" = |s, _| s.from_tip.as_ref()?.levels.rss.mean.map(gib);
     "anon-at-tip" "Anonymous RSS at the tip, mean" in "GiB", 3, Lower, Time: "its anonymous part" = |s, _| s.from_tip.as_ref()?.levels.anon.mean.map(gib);
     "least-ram" "Least RAM" in "GiB", 2, Lower, Time: "memory that a search found to be enough; no other run has it" = |_, _| None;

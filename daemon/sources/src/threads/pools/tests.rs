@@ -131,7 +131,7 @@ fn excess_thread_pools_are_folded_and_counted() {
     let threads: Vec<ThreadSample> = (0..200).map(|n| thread(n, &name(n), 1, 0)).collect();
     add(&mut pools, &threads);
     pools.distribute_faults(0, 200, true);
-    assert_eq!(pools.pools.iter().count(), MAX_POOLS + 1);
+    assert_eq!(pools.pools.len(), MAX_POOLS + 1);
     assert_eq!((major(&pools, OTHER), pools.folded), (50, 50));
 }
 
@@ -148,8 +148,7 @@ fn context_switches_sampled_occasionally_are_counted_once() {
     assert_eq!(
         pools
             .pools
-            .iter()
-            .next()
+            .first()
             .and_then(|pool| pool.totals.voluntary_switches),
         Some(15)
     );
