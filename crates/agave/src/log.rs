@@ -4,7 +4,7 @@
 //! [2025-03-01T12:00:00.123456789Z INFO  solana_metrics::metrics] datapoint: bank_frozen slot=7i hash="x"
 //! ```
 //!
-//! Differences from the pushed form: there is no `host_id`, and spaces separate the fields. The
+//! Unlike a pushed datapoint, a logged one has no `host_id`, and spaces separate its fields. The
 //! time is when the line was printed: some milliseconds after the point was made, and up to 5 s
 //! behind a slow sink. Continuation lines of a message are indented by four spaces. Frankendancer
 //! prints the same message behind its own line head, whose time is not read.
@@ -139,8 +139,8 @@ fn unix_nanos(text: &str) -> Option<i64> {
     (text.ends_with('Z') && text.len() <= MAX_LENGTH).then(|| time.timestamp_nanos_opt())?
 }
 
-/// Messages about the migration to Alpenglow, 4.2.2 to 4.5.0-alpha.4. Each begins with the identity
-/// and a colon.
+/// Messages about the migration to Alpenglow, as Agave 4.2.2 to 4.5.0-alpha.4 print them. Each begins
+/// with a subject and a colon; the subject is the identity, except at start-up.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Migration {
     /// The feature is active. Blocks hold only votes from this slot on.
@@ -163,14 +163,14 @@ fn number_after(text: &str, words: &str) -> Option<u64> {
 /// Start-up messages in the log of Agave 2.0.5 to 4.4.0, by its source code. Others give `None`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Progress {
-    /// The progress, every 5 s, only when logging to a file.
+    /// Repeated every 5 s, only when logging to a file.
     Downloading,
-    /// Also of the incremental snapshot.
+    /// A snapshot, full or incremental.
     Unpacked,
-    /// With `processed` since 3.1.
+    /// The message has the word `processed` since 3.1.
     GeneratingIndex,
     ReplayBegins,
-    /// The progress, every 2 s.
+    /// Repeated every 2 s.
     Replaying,
     Replayed,
     WaitingForSupermajority,

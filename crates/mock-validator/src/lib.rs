@@ -24,7 +24,7 @@ pub const GENESIS_BLOCK: u64 = SLOTS_IN_EPOCH + 4_999;
 const SLOTS_IN_EPOCH: u64 = 432_000;
 /// Slots without a block since genesis.
 const SKIPPED_SLOTS: u64 = 1_000;
-/// Slots behind up to which the node is healthy: `--health-check-slot-distance`.
+/// The node is healthy up to this many slots behind: `--health-check-slot-distance`.
 const HEALTHY_SLOTS: u64 = 128;
 /// How long a client of the admin socket may be silent.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
@@ -61,8 +61,8 @@ impl Consensus {
         }
     }
 
-    /// Slots from the newest confirmed slot to the processed one. With Alpenglow it is the
-    /// finalized one.
+    /// Slots from the newest confirmed slot to the processed one. With Alpenglow, confirmed and
+    /// finalized are the same slot.
     const fn confirmed_depth(self) -> u64 {
         match self {
             Self::Tower => 1,
@@ -91,7 +91,7 @@ pub struct NodeState {
     pub tip: u64,
     /// Since genesis, up to `slot`.
     pub transactions: u64,
-    /// Voting validators with stake, including this one. 0: this one does not vote, and knows none.
+    /// Voting validators with stake, including this one. 0 if this one does not vote and lists no vote accounts.
     pub voters: u64,
 }
 
@@ -206,8 +206,8 @@ fn frame(request: &Value, outcome: Result<Value, RpcError>) -> Value {
     }
 }
 
-/// A ledger's lock and admin socket, which show that a validator runs there. Dropping it releases
-/// both.
+/// A ledger's lock and admin socket, which show that a validator runs there. Dropping it
+/// releases the lock and ends the socket; `admin.rpc` stays.
 #[derive(Debug)]
 pub struct Ledger {
     _lock: File,
@@ -221,7 +221,7 @@ impl Ledger {
         let lock = File::create(folder.join("ledger.lock"))?;
         lock.try_lock()?;
         let path = folder.join("admin.rpc");
-        // The owner of the lock owns the socket: an existing one was left by a kill.
+        // The owner of the lock owns the socket: an existing one belongs to an ended process.
         if path.exists() {
             fs::remove_file(&path)?;
         }

@@ -87,7 +87,8 @@ impl Writer {
     }
 }
 
-/// The first existing side file whose name SQLite would write and delete, with its metadata.
+/// The first existing file with a name that SQLite uses next to `path`, with its metadata. SQLite
+/// would overwrite or delete it.
 fn side_file(path: &Path) -> Option<(PathBuf, Metadata)> {
     let names = SIDE_FILES.iter().map(|suffix| with_suffix(path, suffix));
     names
@@ -95,7 +96,7 @@ fn side_file(path: &Path) -> Option<(PathBuf, Metadata)> {
         .next()
 }
 
-/// Removes the log. Everything is committed.
+/// Moves the write-ahead log into the recording and removes it. All transactions are committed.
 pub fn remove_log(conn: &Connection, path: &Path) -> Result<()> {
     conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
         .at(path)?;
@@ -200,7 +201,7 @@ fn begin_session(
     })
 }
 
-/// By key, the last value of each.
+/// Sorted by key. Of several labels with one key, the last.
 fn labels(new_recording: &NewRecording) -> Vec<(String, String)> {
     let labels: BTreeMap<_, _> = new_recording.labels.iter().cloned().collect();
     labels.into_iter().collect()

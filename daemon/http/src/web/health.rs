@@ -2,7 +2,7 @@ use faultline_metrics::Stamp;
 use faultline_text::time;
 use std::time::Duration;
 
-/// Alive if the newest tick is younger than five intervals, at least 10 s. Before the first tick,
+/// Alive while the newest tick is younger than five intervals or 10 s, whichever is longer. Before the first tick,
 /// the daemon's start counts. The watchdog and `/healthz` share this check.
 pub fn health(newest: Option<Stamp>, now: Stamp, interval: Duration) -> Result<(), String> {
     let limit = interval.saturating_mul(5).max(Duration::from_secs(10));

@@ -59,7 +59,8 @@ fn stake(plan: &Plan, lane: &Lane, stake: Option<&Stake>, findings: &mut Finding
             );
         }
         Some(Stake::Unknown(why)) => {
-            // On a private cluster nothing is at stake. A named node must still answer.
+            // On a private cluster nothing is at stake, so an unknown stake is a warning. If the plan
+            // names a node, that node must answer.
             let workload = &plan.workload;
             let own = workload.cluster == Some(Cluster::Localnet) && workload.cluster_rpc.is_none();
             findings.add(

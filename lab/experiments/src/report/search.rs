@@ -74,7 +74,7 @@ fn slots(run: &Run) -> Option<(u64, u64)> {
     ))
 }
 
-/// Of the newest search that has a size.
+/// The evidence of the newest search that has any; without one, why the newest has none.
 pub fn evidence(searches: &[Search<'_>]) -> Result<RamEvidence, String> {
     let mut proven = searches.iter().rev().map(Search::evidence);
     proven
@@ -124,7 +124,7 @@ impl<'e> Search<'e> {
             })
     }
 
-    /// From the first dwell to the last line.
+    /// From the start of the first dwell to the last line of the log.
     fn hours(&self) -> Option<f64> {
         let (first, ended) = self.timed_dwells().next()?;
         let (_, last) = self.searched.lines.last()?;

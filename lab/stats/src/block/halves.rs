@@ -1,8 +1,9 @@
-//! Means of random halves of the blocks of a run: their quantiles are the ends of an interval
-//! (Hartigan 1969).
+//! A confidence interval for a mean (Hartigan 1969). The run is cut into blocks, and means of random
+//! subsets of the blocks are taken, each block with probability 1/2. Quantiles of these means are the
+//! ends of the interval.
 //!
-//! The sign of a difference is random if the order of two arms within a block is. The resulting
-//! test flips signs at random, and is exact for tails of any length.
+//! If the order of two arms within a block is random, so is the sign of their difference. A random
+//! subset then amounts to random signs, so the test of a mean of 0 allows tails of any length.
 
 use super::{
     Estimate, Method, Plan, Reliability,
@@ -16,10 +17,10 @@ use crate::{
 
 /// With fewer independent rounds, intervals cover less than they state: see the README's table.
 const MIN_INDEPENDENT_ROUNDS: f64 = 20.0;
-/// If fewer blocks carry the difference, single blocks decide.
+/// If fewer blocks carry the difference, the result depends on single blocks.
 const MIN_DECIDING_BLOCKS: f64 = 6.0;
-/// A mean this many standard deviations from 0 is shown despite few rounds or drift. The deviations
-/// are those of single rounds, or of the means of [`PARTS`].
+/// A mean this far from 0 is shown despite few rounds (in standard deviations of single rounds) or
+/// despite drift (in standard deviations of the means of [`PARTS`]).
 pub const CLEAR_SD: f64 = 5.0;
 /// A mean this many deviations of the means of [`PARTS`] from 0 is shown despite possible drift.
 const LIKELY_SD: f64 = 2.5;
@@ -110,14 +111,14 @@ pub struct HalfMeans {
     pub estimate: Estimate,
     /// For the hypothesis that the mean is 0; `None` if all values are the same.
     pub p: Option<f64>,
-    /// One per half, moved away from the mean to include dependence across block ends.
+    /// One per half. Its distance from the mean is multiplied by `stretch`, because neighbouring
+    /// blocks depend on each other.
     pub means: Vec<f64>,
-    /// Factor of that move.
     pub stretch: f64,
 }
 
-/// Samples per block for these series, which were measured at the same moments: 1.5 times the best
-/// length for a variance. Fewer blocks do not weaken this test.
+/// One block length for all series of a run, in samples: the longest that any of them needs, which
+/// is 1.5 times the best length to estimate its variance.
 pub fn block_length<'a>(series: impl IntoIterator<Item = &'a [f64]>) -> usize {
     series
         .into_iter()
@@ -131,8 +132,8 @@ pub fn block_length<'a>(series: impl IntoIterator<Item = &'a [f64]>) -> usize {
         .unwrap_or(1)
 }
 
-/// The mean, the deviations divided by the largest, and the largest. Squares then neither overflow
-/// nor vanish.
+/// The mean, the deviations divided by a scale, and that scale: the largest deviation, or infinity
+/// if the series is constant. Squares then neither overflow nor vanish.
 fn deviations(series: &[f64]) -> (f64, Vec<f64>, f64) {
     let mean = total(series) / series.len() as f64;
     let mut deviations: Vec<f64> = series.iter().map(|v| v - mean).collect();
@@ -215,21 +216,21 @@ impl HalfMeans {
     }
 }
 
-/// Twice the share of halves on the rarer side of 0, counted as at least one.
+/// Twice the share of halves on the rarer side of 0. Counts of one more keep it above 0.
 fn p_of_zero(means: &[f64]) -> f64 {
     let beyond = |side: fn(&f64) -> bool| means.iter().filter(|half| side(half)).count();
     let fewer = beyond(|half| *half <= 0.0).min(beyond(|half| *half >= 0.0));
     (2.0 * (fewer + 1) as f64 / (means.len() + 1) as f64).min(1.0)
 }
 
-/// Distance from 0, in standard deviations of the means of [`PARTS`], from which drift does not
-/// explain a mean; `None` if the series shows no drift. A series drifts if its ranks change over
+/// How far from 0 a mean must be so that drift cannot explain it, in standard deviations of the means
+/// of [`PARTS`]. `None` if the series shows no drift. A series drifts if its ranks change over
 /// time more than their dependence explains (rank KPSS: Pelagatti and Sen 2013; weights of Anderson
 /// and Darling 1952).
 pub fn drift(series: &[f64]) -> Option<f64> {
     let (_, deviations, unit) = deviations(&ranks(series));
-    // The dependence is measured without the means of parts: a drift must not explain itself. Parts
-    // of a short run are too short.
+    // The means of the parts are removed first, else the drift would count as dependence. A short
+    // run is not split.
     let parts = if deviations.len() < MIN_LENGTH_FOR_PARTS {
         1
     } else {

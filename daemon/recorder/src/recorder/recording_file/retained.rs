@@ -1,10 +1,11 @@
 use super::super::{Entry, FollowedProcess};
 use std::{mem, sync::Arc};
 
+/// Without manifests.
 const MAX_ENTRIES: usize = 256;
 
-/// Entries that are kept during a write failure, in order and bounded: events, changes of process
-/// and manifests, but no ticks and points.
+/// Entries kept while the recording cannot be written, in order: events, changes of process and the
+/// newest manifest of each process. Ticks and points are dropped.
 #[derive(Default)]
 pub struct RetainedEntries {
     entries: Vec<Entry>,
@@ -32,24 +33,24 @@ impl RetainedEntries {
             Entry::Event(_) if !free => return false,
             // Not stored: `take` appends the current process.
             Entry::Process(_) if !free => self.process_unknown = true,
-            Entry::Manifest(more) => self.add_manifest(entry, more.target.process),
+            Entry::Manifest(manifest) => self.add_manifest(entry, manifest.target.process),
             Entry::Event(_) | Entry::Process(_) => self.entries.push(entry.clone()),
         }
         true
     }
 
-    /// Replaces the earlier manifest of the same process.
+    /// Replaces the earlier manifest of the same process since the last change of process.
     fn add_manifest(&mut self, entry: &Entry, process: faultline_kernel::ProcessId) {
         if self.process_unknown {
             return;
         }
         let same = |other: &Entry| matches!(other, Entry::Manifest(known) if known.target.process == process);
-        let changed = |other: &Entry| matches!(other, Entry::Process(_));
-        let since = self.entries.iter().rposition(changed).unwrap_or(0);
+        let is_change = |other: &Entry| matches!(other, Entry::Process(_));
+        let last_change = self.entries.iter().rposition(is_change).unwrap_or(0);
         match self
             .entries
             .iter_mut()
-            .skip(since)
+            .skip(last_change)
             .find(|other| same(other))
         {
             Some(before) => *before = entry.clone(),
@@ -57,7 +58,7 @@ impl RetainedEntries {
         }
     }
 
-    /// Puts `process` first, for a new file that does not have it yet.
+    /// Puts `process` first, for a new file, unless a change of process is retained.
     pub fn start_with_process(&mut self, process: Option<&Arc<FollowedProcess>>) {
         if !self.process_unknown
             && !self

@@ -11,7 +11,7 @@ use faultline_kernel::parse::{
 };
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
-/// Limits of `folder`. Devices that occur in `requested` get their name there. A missing file means
+/// Limits of `folder`. A device that is also in `requested` is named as there. A missing file means
 /// no limit.
 pub fn limits(folder: &Path, requested: &[IoLimit]) -> Result<Limits> {
     check_exists(folder)?;
@@ -29,7 +29,7 @@ pub fn memory_high(folder: &Path) -> Result<Option<u64>> {
     bytes(folder, "memory.high")
 }
 
-/// Evidence without the process's end, which these files do not have.
+/// All evidence except how the process ended, which a cgroup's files do not say.
 pub fn evidence(folder: &Path) -> Result<Evidence> {
     check_exists(folder)?;
     let stat = value(folder, "memory.stat", MemoryStat::parse)?.unwrap_or_default();
@@ -98,7 +98,7 @@ fn bytes(folder: &Path, name: &str) -> Result<Option<u64>> {
     Ok(value(folder, name, Limit::parse)?.and_then(Limit::bytes))
 }
 
-/// Effective CPUs: `cpuset.cpus` keeps the written value even if it is not effective.
+/// The CPUs that the kernel allows. `cpuset.cpus` would return what was written, effective or not.
 fn cpus(folder: &Path) -> Result<Option<CpuSet>> {
     if read_optional(folder, "cpuset.cpus")?.is_none_or(|text| text.trim().is_empty()) {
         return Ok(None);
@@ -192,7 +192,7 @@ pub fn set_memory_high(folder: &Path, bytes: Option<u64>) -> Result<Option<u64>>
     memory_high(folder)
 }
 
-/// Effective limits: the strictest from `folder` up to `top`.
+/// Limits of `folder`; of memory and swap, the strictest from `folder` up to `top`.
 pub fn effective_limits(folder: &Path, top: &Path, requested: &[IoLimit]) -> Result<Limits> {
     let mut effective = limits(folder, requested)?;
     for above in folder
