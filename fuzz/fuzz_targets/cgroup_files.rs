@@ -2,7 +2,6 @@
 #![no_main]
 
 use faultline_fuzz::value;
-use faultline_kernel::Limit;
 use faultline_kernel::parse::{
     cgroup::{self, CpuStat, Limit, MemoryEvents, MemoryStat},
     number,

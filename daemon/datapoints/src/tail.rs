@@ -2,7 +2,7 @@
 //!
 //! The log contains the same datapoints as the pushes, so one input is enough. Reading starts at
 //! the log's end. Then every line counts once, over rotations and restarts of `journalctl`.
-//! `faultline_log_tail` and [`journal`] list the exceptions.
+//! `faultline_log_tail` and `journal` list the exceptions.
 
 mod journal;
 #[cfg(test)]

@@ -251,8 +251,9 @@ impl Finder {
             process::inspect(&self.root, current.process.pid, current.found_by).ok()
         };
         self.following.state().report.searched_at = Some(now);
-        let no_arguments = |process: &InspectedProcess| process.program.is_none();
-        exec_detector.inspect_again = !same || inspected.as_ref().is_some_and(no_arguments);
+        let has_no_arguments = |process: &InspectedProcess| process.program.is_none();
+        let is_unread = inspected.as_ref().is_none_or(has_no_arguments);
+        exec_detector.inspect_again = !same || (again && is_unread);
         let inspected = inspected.map(|inspected| inspected.target);
         match inspected.filter(|target| !same || target.validator.is_some()) {
             // The watch reports a reused pid.
