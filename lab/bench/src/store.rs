@@ -41,7 +41,7 @@ pub enum Stored<C> {
     Requests(Box<Results>),
 }
 
-/// Reads the results of a finished, unfinished or killed run.
+/// Reads the results of a finished, unfinished or killed run. The file is not trusted.
 pub fn read<C: DeserializeOwned>(path: &Path) -> Result<Stored<C>> {
     let database =
         ForeignDatabase::open(path, &KIND, &TABLES).map_err(|error| describe_error(path, error))?;

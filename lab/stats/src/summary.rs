@@ -1,4 +1,4 @@
-/// Without values, the counts and the sum are 0.
+/// Without values, `n` and `sum` are 0 and the rest but `missing` is `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Summary {
     pub n: usize,
