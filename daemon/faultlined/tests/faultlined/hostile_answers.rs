@@ -32,6 +32,8 @@ const LIMIT: u64 = 96 << 20;
 /// How much more memory than next to an honest validator.
 const MAX_GROWTH: u64 = 48 << 20;
 const MAX_PAGE_BYTES: usize = 300 << 10;
+/// The daemon's exit code if a task did not stop in time.
+const FORCED_EXIT: i32 = 2;
 /// Daemons at the same time.
 const AT_ONCE: usize = 4;
 
@@ -473,31 +475,10 @@ fn no_validator_response_uses_more_than_48_mib() {
     let wrong = std::thread::scope(|scope| {
         let work = || {
             let numbers = std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::SeqCst)));
-            let mut wrong = Vec::new();
-            for number in numbers.take_while(|number| *number < ANSWERS.len()) {
-                let outcome = measure(Some(number));
-                let grown = outcome.peak.saturating_sub(idle.peak);
-                let words = format!(
-                    "{} {:?} {}: {} KiB more than {}, a page of {} bytes, ended with {:?}, {} kills",
-                    ANSWERS[number].question,
-                    ANSWERS[number]
-                        .result
-                        .map(|part| part.get(..40).unwrap_or(part)),
-                    ANSWERS[number].bytes,
-                    grown >> 10,
-                    idle.peak >> 10,
-                    outcome.page,
-                    outcome.ends,
-                    outcome.kills
-                );
-                println!("{words}");
-                let fine = grown < MAX_GROWTH
-                    && (1..MAX_PAGE_BYTES).contains(&outcome.page)
-                    && outcome.ends == Some(0)
-                    && outcome.kills == 0;
-                wrong.extend((!fine).then_some(words));
-            }
-            wrong
+            let numbers = numbers.take_while(|number| *number < ANSWERS.len());
+            numbers
+                .filter_map(|number| violation(number, &idle))
+                .collect::<Vec<_>>()
         };
         let threads: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
         let ended = threads
@@ -506,4 +487,33 @@ fn no_validator_response_uses_more_than_48_mib() {
         ended.collect::<Vec<_>>()
     });
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Measures this answer. If the daemon only ended too late, which a busy machine can cause, the
+/// answer is measured again.
+fn violation(number: usize, idle: &Outcome) -> Option<String> {
+    let mut outcome = measure(Some(number));
+    if outcome.ends == Some(FORCED_EXIT) {
+        outcome = measure(Some(number));
+    }
+    let grown = outcome.peak.saturating_sub(idle.peak);
+    let words = format!(
+        "{} {:?} {}: {} KiB more than {}, a page of {} bytes, ended with {:?}, {} kills",
+        ANSWERS[number].question,
+        ANSWERS[number]
+            .result
+            .map(|part| part.get(..40).unwrap_or(part)),
+        ANSWERS[number].bytes,
+        grown >> 10,
+        idle.peak >> 10,
+        outcome.page,
+        outcome.ends,
+        outcome.kills
+    );
+    println!("{words}");
+    let fine = grown < MAX_GROWTH
+        && (1..MAX_PAGE_BYTES).contains(&outcome.page)
+        && outcome.ends == Some(0)
+        && outcome.kills == 0;
+    (!fine).then_some(words)
 }
