@@ -6,23 +6,24 @@
 //!
 //! A bad line does not affect the other lines. Rejected pushes get 401 (wrong credentials), 403
 //! (see below) or 413 (larger than [`LIMITS`] allow). Unreadable pushes get 400 (broken gzip,
-//! unknown precision), 415 (another coding) or 408 (not complete in time). A body
-//! that breaks off counts as `cut`. Lines that arrived before the error count.
+//! unknown precision), 415 (a content coding other than gzip) or 408 (not complete in time). A body
+//! that breaks off is counted as `cut`. Lines that are complete before the error are kept.
 //!
-//! Timestamps are nanoseconds, as from Agave and Influx's default. In another precision every line
-//! counts as bad; the push gets 204 and is forwarded with its precision.
+//! Timestamps are in nanoseconds, as Agave sends them and Influx expects by default. In another
+//! precision that Influx knows every line counts as bad; the push gets 204 and is forwarded with
+//! its precision.
 //!
-//! Agave 4 keeps its connection and pushes every 10 s, Agave 2 and 3 open one per push. An idle
-//! connection, a head and a body have the times of [`LIMITS`].
-//! At [`MAX_CONNECTIONS`] a new connection closes another, slow ones first (`connection_limit`).
-//! An idle connection gets a short grace time. During a request a connection is cut, and its
-//! complete lines count.
+//! Agave 4 keeps its connection and pushes every 10 s, Agave 2 and 3 open one per push. [`LIMITS`]
+//! says how long a connection may be idle, and how long a head and a body may take. At
+//! [`MAX_CONNECTIONS`] a new connection closes another, slow ones first (`connection_limit`). If
+//! the closed connection is idle, it gets a short grace time. In a request it is cut at once, and
+//! its complete lines are kept.
 //!
-//! Pushes from browser pages get 403, because any site can send them. Without a password, senders
-//! whose user id is unknown or not the validator's get 403 too.
+//! Pushes from browser pages get 403, because any site can send them. Without a password, a sender
+//! also gets 403 if its user id is unknown, or neither the validator's nor one of `allow_users`.
 //!
-//! Memory: a read buffer of at most 16 KiB per connection; [`faultline_core::push_memory`] limits the
-//! pushes.
+//! Memory: a read buffer of at most 16 KiB per connection; [`faultline_core::push_memory`] limits
+//! the pushes.
 
 mod connection;
 mod decode;
@@ -48,12 +49,12 @@ use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 pub const HEALTH_RESPONSE: &str = "{\"status\":\"pass\"}\n";
 /// Limited because each may need memory for a push ([`faultline_core::push_memory`]).
 const MAX_CONNECTIONS: usize = 128;
-/// Part of [`MAX_CONNECTIONS`] that is for file system sockets.
+/// Share of [`MAX_CONNECTIONS`] for Unix sockets.
 const MAX_UNIX_CONNECTIONS: usize = 16;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Other machines could push without permission in the configuration.
+    /// Other machines could push, and the configuration does not allow that.
     #[error(
         "ingest.listen: {0} is not a loopback address; pushes carry their password in the clear, so listen on 127.0.0.1 or [::1], or set beyond_loopback = true with db, user and password_file"
     )]
@@ -69,7 +70,7 @@ pub enum Error {
     },
 }
 
-/// What is known of the peer's user, to decide whether its pushes count.
+/// What is known of the peer's user. It decides whether its pushes are accepted.
 #[derive(Clone, Copy)]
 pub enum PeerUser {
     /// The user does not matter: a password decides.

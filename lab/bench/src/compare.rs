@@ -1,8 +1,8 @@
 //! Compares arms with the reference.
 //!
-//! The unit is the round: both arms were requested at nearly the same time. Rounds are
-//! correlated, so they are resampled in blocks. A round with a failed request is left out. The
-//! intervals of means hold simultaneously for all comparisons of a run.
+//! The unit of comparison is the round, in which both arms are requested at nearly the same time.
+//! Rounds are correlated, so they are resampled in blocks. A round with a failed request is left
+//! out. The intervals of means hold simultaneously for all comparisons of a run.
 
 use crate::results::Results;
 use faultline_stats::{
@@ -15,7 +15,7 @@ use faultline_stats::{
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Differences in ms, positive if the reference is faster.
+/// Differences are in ms, and positive if the reference is faster.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
     pub subject: String,
@@ -28,7 +28,7 @@ pub struct Comparison {
     pub ratio: Option<Interval>,
     pub median: Option<Estimate>,
     pub p95: Option<Estimate>,
-    /// Multiplied by the number of comparisons (Bonferroni).
+    /// The p-value of the mean difference, multiplied by the number of comparisons (Bonferroni).
     pub p: Option<f64>,
     pub decision: Decision,
 }
@@ -40,22 +40,22 @@ pub fn interval_label(comparisons: usize) -> String {
     }
 }
 
-pub fn comparisons(results: &Results) -> usize {
+pub fn comparison_count(results: &Results) -> usize {
     results.subjects().len() * results.header.arms.len().saturating_sub(1)
 }
 
-pub fn compared(results: &Results) -> Vec<Comparison> {
+pub fn comparisons(results: &Results) -> Vec<Comparison> {
     let Some((reference, others)) = results.header.arms.split_first() else {
         return Vec::new();
     };
-    let comparisons = comparisons(results);
-    let mut compared = Vec::new();
+    let count = comparison_count(results);
+    let mut comparisons = Vec::new();
     for arm in others {
         for subject in results.subjects() {
-            compared.extend(one(results, (reference, arm), subject, comparisons));
+            comparisons.extend(one(results, (reference, arm), subject, count));
         }
     }
-    compared
+    comparisons
 }
 
 pub fn one(
@@ -101,7 +101,8 @@ pub fn caveat(reliable: Reliability) -> &'static str {
     }
 }
 
-/// The size from which the arm is faster; `None` with fewer than two sizes or too few rounds.
+/// The size from which the arm is faster; `None` with fewer than two sizes, an unknown size
+/// or too few rounds.
 pub fn crossing(results: &Results, arm: &str, link: Option<&str>) -> Option<Crossover> {
     let reference = results.header.arms.first()?;
     let mut sizes: BTreeMap<u64, Vec<Vec<Option<f64>>>> = BTreeMap::new();
@@ -134,7 +135,7 @@ pub struct ArmCrossover<'a> {
     pub crossover: Crossover,
 }
 
-/// Of each arm over each link.
+/// The crossover of each arm with the reference, for each link.
 pub fn crossings(results: &Results) -> Vec<ArmCrossover<'_>> {
     let mut crossings = Vec::new();
     for link in results.links() {
@@ -202,7 +203,7 @@ mod tests {
         ];
         let mut results = results(500, &cells);
         results.samples[6 * 9].result = Err("timeout".to_owned());
-        let compared = compared(&results);
+        let compared = comparisons(&results);
         assert_eq!(
             compared.iter().map(|one| one.rounds).collect::<Vec<_>>(),
             [499, 500, 500]

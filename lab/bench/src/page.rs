@@ -1,7 +1,7 @@
 mod figures;
 
 use crate::{
-    compare::{Comparison, compared},
+    compare::{Comparison, comparisons},
     encoding, nodes, plan_file,
     render::{answer_comparison, problems, subtitle},
     report_tables as tables,
@@ -17,7 +17,8 @@ use faultline_stats::arms::Direction;
 use faultline_text::{count, counted, number};
 use std::{collections::BTreeSet, path::Path};
 
-/// Writes a single page, or a folder with the page, tables and figures. Returns the page's path.
+/// Writes a single page, or a folder with the page, tables and figures. Returns the page's path and
+/// a line break.
 pub fn write(report: &Report, out: &Path) -> anyhow::Result<String> {
     let written = faultline_pages::render::write(report, out, false)?;
     Ok(format!("{}\n", written.page.display()))
@@ -53,7 +54,7 @@ fn study(results: &Results) -> (&'static str, &'static str, Vec<Block>) {
 }
 
 pub fn report(results: &Results) -> Report {
-    let compared = compared(results);
+    let compared = comparisons(results);
     let header = &results.header;
     let (title, first, study) = study(results);
     let kind = match header.rate {

@@ -6,7 +6,7 @@ mod tests;
 
 use crate::{
     args::RunArgs,
-    compare::compared,
+    compare::comparisons,
     plan::Plan,
     preset,
     report_tables::{differences, percentiles},
@@ -105,7 +105,7 @@ pub fn tables(results: &Results) -> Vec<Table> {
     };
     let title = "Latency of all requests";
     let mut tables = vec![percentiles(&all, ("study-latencies", title))];
-    let compared = compared(&all);
+    let compared = comparisons(&all);
     if !compared.is_empty() {
         tables.push(differences(&all, &compared, "study-differences"));
     }

@@ -1,5 +1,5 @@
 use crate::{
-    compare::{self, ArmCrossover, Comparison, compared, comparisons, interval_label},
+    compare::{self, ArmCrossover, Comparison, comparison_count, comparisons, interval_label},
     report_tables::{self as tables, failures},
     results::{CellHead, Header, Results, Summary, format_counts, lines, ms, over},
 };
@@ -78,14 +78,14 @@ pub fn text(results: &Results) -> String {
     out += &plain(&tables::percentiles(results, ("latencies", "Latency")));
     out += "\nWhere the time is spent: means in ms; bytes with headers\n";
     out += &plain(&tables::phases(results));
-    let compared = compared(results);
+    let compared = comparisons(results);
     if !compared.is_empty() {
         let reference = results.reference();
         let _ = write!(
             out,
             "\nAgainst {reference}: difference in ms, negative where {reference} is slower; of means with its {}, of medians and \
              p95 with 95 % intervals\n",
-            interval_label(comparisons(results))
+            interval_label(comparison_count(results))
         );
         out += &plain(&tables::differences(results, &compared, "differences"));
         out += &crossings(results);
@@ -261,7 +261,7 @@ pub fn json(results: &Results) -> anyhow::Result<String> {
     let report = JsonReport {
         run: &results.header,
         cells: cells.collect(),
-        compared: compared(results),
+        compared: comparisons(results),
         crossovers: compare::crossings(results),
         problems: problems(results),
     };

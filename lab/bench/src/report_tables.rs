@@ -1,5 +1,5 @@
 use crate::{
-    compare::{Comparison, caveat, comparisons, interval_label},
+    compare::{Comparison, caveat, comparison_count, interval_label},
     results::{CellHead, PHASES, Results, Summary, format_counts, ms},
 };
 use faultline_pages::{
@@ -97,7 +97,7 @@ pub fn differences(results: &Results, compared: &[Comparison], id: &str) -> Tabl
         "Differences round by round, in blocks of rounds; negative where the reference is slower. Of means with the {}, of medians \
          and p95 with 95 % intervals. Shown: the interval of the mean leaves 0 out, and no caveat says that it may be too narrow. The \
          p-value is adjusted likewise.",
-        interval_label(comparisons(results))
+        interval_label(comparison_count(results))
     );
     let columns = [
         "arm",

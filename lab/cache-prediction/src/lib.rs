@@ -1,4 +1,4 @@
-//! Predicts the program cache of a recorded run at other sizes.
+//! Predicts how the program cache of a recorded run would have done at other sizes.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 

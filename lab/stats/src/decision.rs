@@ -1,5 +1,4 @@
-//! What an interval allows to say. Sentences, exit codes and headlines about a difference all
-//! follow from a [`Decision`].
+//! What may be claimed about a difference, given its interval.
 
 use crate::{
     arms::Direction,
@@ -12,8 +11,9 @@ use std::ops::RangeInclusive;
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
     Shown(Direction),
-    /// The interval reaches into the range of no difference.
+    /// The interval overlaps the range of no difference, or lies within it.
     Inconclusive,
+    /// The interval is outside that range, but must not be trusted.
     Unreliable(Reliability),
 }
 

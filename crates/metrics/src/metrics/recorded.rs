@@ -1,4 +1,4 @@
-//! Recorded and not exported: from this evidence a report derives the daemon's phases.
+//! Metrics that are recorded and not exported. A report derives the validator's phases from them.
 
 use crate::{Kind, Metric, Unit};
 

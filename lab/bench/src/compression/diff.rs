@@ -1,5 +1,5 @@
-//! Compares two compression runs. Their records differ, so nothing is paired: each number has its
-//! own interval, and that of the ratio follows from both.
+//! Compares two compression runs. Their records differ, so nothing is paired. Each value has its
+//! own interval, and the interval of the ratio is computed from the two.
 
 use super::{ClassRow, Interval, Outcome};
 use crate::{
@@ -22,7 +22,8 @@ const COMPARED: [(&str, Direction); 3] = [
     ("restore, MB/s", Direction::Lower),
 ];
 
-/// The flag is true if anything is worse by more than `margin` percent, or cannot be compared.
+/// The flag is true if anything is worse by more than `margin` percent, if settings differ, if only
+/// one run has a value, or if the later run has problems.
 pub fn changes(before: &Outcome, after: &Outcome, margin: f64) -> Result<(String, bool)> {
     let (mut both, mut mismatches) = (Vec::new(), Vec::new());
     for row in &before.classes {

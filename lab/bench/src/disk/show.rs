@@ -7,7 +7,8 @@ use faultline_pages::{
 use faultline_text::{bytes, count, number, size, table};
 use std::{fmt::Write as _, iter};
 
-/// Totals and file types, then databases, in the study's order.
+/// Totals of all nodes, then file types and databases of each, in the order of the study
+/// (`docs/BENCH-STUDIES.md`).
 pub fn text(disks: &[DiskUsage]) -> String {
     if disks.is_empty() {
         return String::new();
@@ -47,7 +48,7 @@ pub fn text(disks: &[DiskUsage]) -> String {
     out + "\n"
 }
 
-/// The study's ratio of the largest folder to the smallest.
+/// How many times larger the largest folder is than the smallest, as a sentence.
 fn size_ratio(disks: &[DiskUsage]) -> Option<String> {
     let known: Option<Vec<(&str, u64)>> = disks
         .iter()

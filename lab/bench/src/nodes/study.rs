@@ -15,8 +15,8 @@ use faultline_stats::arms::Direction;
 use faultline_text::{count, number};
 use std::fmt::Write as _;
 
-/// Totals over the rounds in which every node answered all methods. A node whose slow answers
-/// fail must not look faster.
+/// Totals over only the rounds in which every node answered all methods. Else a node whose slow
+/// answers fail would look faster.
 struct Load {
     title: String,
     /// Node, requests and total seconds.
@@ -24,8 +24,8 @@ struct Load {
     lines: Vec<String>,
 }
 
-/// A round in which every node answered all methods: by node and method, the position in the run
-/// and the latency in ms.
+/// A round in which every node answered all methods. For each node and method, the request's number
+/// in the run and its latency in ms.
 type Round = Vec<Vec<(u64, f64)>>;
 
 pub fn tables(results: &Results) -> String {
@@ -107,7 +107,7 @@ fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
     }
 }
 
-/// Over all methods of a round.
+/// Sum of one node's latencies over all methods of a round.
 fn sum_ms(of_arm: &[(u64, f64)]) -> f64 {
     of_arm.iter().map(|(_, ms)| ms).sum()
 }
@@ -146,8 +146,8 @@ fn slowest_above_fastest(totals: &[(String, u64, f64)]) -> Option<String> {
     ))
 }
 
-/// Mean latency if a node was requested first in the round, and if later: the first request may
-/// warm caches for the second.
+/// Mean latency of a node where it was requested first for a method, and where after another node:
+/// the first request may warm caches for the second.
 fn order_effect(arms: &[String], rounds: &[Round]) -> String {
     let mut lines = Vec::new();
     for (index, arm) in arms.iter().enumerate() {

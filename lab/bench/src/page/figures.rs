@@ -1,6 +1,6 @@
 use super::unique_ids;
 use crate::{
-    compare::{Comparison, comparisons, crossing, interval_label},
+    compare::{Comparison, comparison_count, crossing, interval_label},
     results::{Results, ms, over},
 };
 use faultline_pages::{
@@ -45,7 +45,7 @@ pub fn effects(results: &Results, compared: &[Comparison]) -> Option<Block> {
         [other] => format!("{other} against {reference}"),
         _ => format!("Change against {reference}"),
     };
-    let interval = interval_label(comparisons(results));
+    let interval = interval_label(comparison_count(results));
     let caption = format!(
         "Mean latency with its {interval}; \u{2713} faster and \u{2717} slower: a difference is shown."
     );
@@ -57,7 +57,7 @@ pub fn differences(results: &Results, compared: &[Comparison]) -> Vec<Block> {
     let Some(reference) = results.header.arms.first() else {
         return Vec::new();
     };
-    let interval = interval_label(comparisons(results));
+    let interval = interval_label(comparison_count(results));
     let mut blocks = Vec::new();
     for (link, id) in results.links().into_iter().zip(unique_ids(
         results.links().iter().map(|link| link.unwrap_or("link")),

@@ -1,6 +1,6 @@
 //! Plans as people write them.
 
-use super::{compared, load::parse, pooled, study};
+use super::{comparisons, load::parse, pooled, study};
 use crate::{
     answer::{Encoding, Expected},
     plan::{Order, Plan},
@@ -291,7 +291,7 @@ fn an_arms_requests_are_pooled_and_arms_compared_per_request() {
     results.cells.iter_mut().for_each(|cell| cell.size = None);
     let all = pooled(&results).unwrap();
     assert_eq!((all.cells.len(), all.samples.len()), (2, 600));
-    let compared = &compared(&all)[0];
+    let compared = &comparisons(&all)[0];
     assert_eq!(compared.rounds, 300);
     assert!(
         (compared.mean.value - 1.0).abs() < 0.1 && compared.mean.low > 0.8,

@@ -1,8 +1,8 @@
-//! The study of transports: times for single and repeated writes and reads, and whether the
-//! difference is significant.
+//! The study of transports: times for single and repeated writes and reads, and whether a
+//! difference is shown.
 
 use crate::{
-    compare::{Comparison, comparisons, interval_label, one},
+    compare::{Comparison, comparison_count, interval_label, one},
     render::unreliable_suffix,
     results::Results,
 };
@@ -41,7 +41,7 @@ fn sentences(results: &Results) -> Vec<(&str, String)> {
     let Some((reference, others)) = results.header.arms.split_first() else {
         return Vec::new();
     };
-    let comparisons = comparisons(results);
+    let comparisons = comparison_count(results);
     let sentence = |subject: &str, arm: &str| {
         let mean = results.mean(arm, subject);
         if [reference, arm]

@@ -25,7 +25,7 @@ const SECONDARY_METRICS: [&str; 10] = [
     "major-faults",
 ];
 
-/// Maps a prefix of a metric's id to the figure that plots the metric over time.
+/// Maps a prefix of a metric's id to the figure over time that shows it, or its nearest relative.
 const OVER_TIME: [(&str, &str); 12] = [
     ("replay", "replay-over-time"),
     ("cache", "cache-time-over-time"),
@@ -41,7 +41,7 @@ const OVER_TIME: [(&str, &str); 12] = [
     ("refaults", "refaults-over-time"),
 ];
 
-/// Drawn if the primary metric has no figure over time.
+/// The first of these that exists is drawn if the primary metric has no figure over time.
 const FALLBACK_FIGURES: [&str; 2] = ["tps-over-time", "rss-over-time"];
 
 /// The figure over time is moved here from its section.
