@@ -41,8 +41,8 @@ pub fn folders<S: AsRef<OsStr>>(
         .into_iter()
         .collect();
     for (what, options) in FOLDERS {
-        let given = option_values(arguments, options);
-        let mut paths = given
+        let values = option_values(arguments, options);
+        let mut paths = values
             .iter()
             .flat_map(|list| list.as_bytes().split(|byte| *byte == b','))
             .filter(|path| !matches!(*path, b"" | b"-"))

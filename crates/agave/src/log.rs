@@ -60,31 +60,31 @@ impl<'a> LogLine<'a> {
         if self.message == "Validator initialized" {
             return Some(Progress::Initialized);
         }
-        let found = MESSAGES
+        let entry = MESSAGES
             .iter()
             .find(|(start, _)| begins(self.message, start))?;
-        Some(found.1)
+        Some(entry.1)
     }
 
     pub fn migration(&self) -> Option<Migration> {
-        let (subject, words) = self.message.split_once(": ")?;
-        if words == "Alpenglow enabled!" {
+        let (subject, event) = self.message.split_once(": ")?;
+        if event == "Alpenglow enabled!" {
             return Some(Migration::Enabled { genesis_slot: None });
         }
-        if let Some(rest) = words.strip_prefix("Alpenglow enabled during startup! Genesis slot ") {
+        if let Some(rest) = event.strip_prefix("Alpenglow enabled during startup! Genesis slot ") {
             let genesis_slot = rest.trim_end().parse().ok();
             return Some(Migration::Enabled { genesis_slot });
         }
-        if words.starts_with("Alpenglow feature flag was activated in ") {
-            let slot = number_after(words, "migration will start at ")?;
+        if event.starts_with("Alpenglow feature flag was activated in ") {
+            let slot = number_after(event, "migration will start at ")?;
             return Some(Migration::Starts { slot });
         }
-        let phase = words
+        let phase = event
             .strip_prefix("Alpenglow migration phase ")
             .or_else(|| {
                 let is_startup =
                     subject == "Pre startup initializing alpenglow migration from root bank";
-                is_startup.then_some(words)
+                is_startup.then_some(event)
             })?;
         if phase.starts_with("AlpenglowEnabled") || phase.starts_with("FullAlpenglowEpoch") {
             let genesis_slot = number_after(phase, "Block { slot: ");

@@ -94,8 +94,8 @@ impl Version {
     /// of these behind a program's name.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let (head, details) = text.split_once('(').unwrap_or((text, ""));
-        let found = head.split_ascii_whitespace().find_map(parse_numbers);
-        let (number, suffix) = found.ok_or_else(|| Error::Version {
+        let numbers = head.split_ascii_whitespace().find_map(parse_numbers);
+        let (number, suffix) = numbers.ok_or_else(|| Error::Version {
             text: Excerpt::of(text.as_bytes()),
         })?;
         let stated_client = details.split_once("client:").map(|(_, rest)| {

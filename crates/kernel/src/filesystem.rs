@@ -18,26 +18,28 @@ use crate::{
 pub struct Mounts {
     /// The process's mounts, possibly read before its end; empty if unknown.
     pub process: Vec<Mount>,
-    pub own: Vec<Mount>,
+    /// Of the process that reads: this one.
+    pub reader: Vec<Mount>,
 }
 
 impl Mounts {
     /// Needs no privilege. `Absent` or `Gone` if the process has ended.
     pub fn read(root: &HostRoot, pid: Option<u32>) -> Result<Self> {
-        let of = |process: &str| root.read_proc(&format!("{process}/mountinfo"), mountinfo::parse);
+        let mounts_of =
+            |process: &str| root.read_proc(&format!("{process}/mountinfo"), mountinfo::parse);
         let process = pid
-            .map(|pid| of(&pid.to_string()))
+            .map(|pid| mounts_of(&pid.to_string()))
             .transpose()?
             .unwrap_or_default();
         Ok(Mounts {
             process,
-            own: of("self")?,
+            reader: mounts_of("self")?,
         })
     }
 
-    fn named(&self) -> &[Mount] {
+    fn preferred(&self) -> &[Mount] {
         if self.process.is_empty() {
-            &self.own
+            &self.reader
         } else {
             &self.process
         }
@@ -85,41 +87,43 @@ pub fn holding(
     if let Ok((mount, opened)) = process_view {
         return with_space(mount, opened);
     }
-    let own = open_folder(&root_of("self"), folder, &mounts.own);
-    let denied = [&process_view, &own]
+    let reader_view = open_folder(&root_of("self"), folder, &mounts.reader);
+    let denied = [&process_view, &reader_view]
         .into_iter()
         .any(|result| matches!(result, Err(FileSystemError::Forbidden)));
-    if let Ok((own, opened)) = own
-        && let Some(mount) = same(&own, folder, mounts)
+    if let Ok((seen, opened)) = reader_view
+        && let Some(mount) = process_mount_of(&seen, folder, mounts)
     {
         return with_space(mount, opened);
     }
-    let named = mountinfo::holding(mounts.named(), folder).ok_or(FileSystemError::Absent)?;
+    let mount_by_name =
+        mountinfo::holding(mounts.preferred(), folder).ok_or(FileSystemError::Absent)?;
     // A mount point is not a link.
-    if denied && named.mount_point != folder {
+    if denied && mount_by_name.mount_point != folder {
         return Err(FileSystemError::Forbidden);
     }
     let (mount, opened) =
-        by_name(&root_of("self"), named, mounts).ok_or(FileSystemError::Absent)?;
+        by_name(&root_of("self"), mount_by_name, mounts).ok_or(FileSystemError::Absent)?;
     with_space(mount, opened)
 }
 
 /// Mount and free space of a process's folder. Uses the process's own root (needs its user or
 /// root), else the same path of this process if its file system is the same.
 pub fn location_of(root: &HostRoot, pid: u32, folder: &Path, mounts: &Mounts) -> Option<Location> {
-    let of = |process: &str| root.procfs.join(process).join("root");
-    let process_view = locate_folder(&of(&pid.to_string()), folder, &mounts.process)?;
+    let root_of = |process: &str| root.procfs.join(process).join("root");
+    let process_view = locate_folder(&root_of(&pid.to_string()), folder, &mounts.process)?;
     if process_view.space.is_some() {
         return Some(process_view);
     }
-    let own = locate_folder(&of("self"), folder, &mounts.own).filter(|own| own.space.is_some());
-    let own = own.and_then(|own| {
+    let reader_view =
+        locate_folder(&root_of("self"), folder, &mounts.reader).filter(|view| view.space.is_some());
+    let reader_view = reader_view.and_then(|view| {
         Some(Location {
-            mount: same(&own.mount, folder, mounts)?,
-            space: own.space,
+            mount: process_mount_of(&view.mount, folder, mounts)?,
+            space: view.space,
         })
     });
-    Some(own.unwrap_or(process_view))
+    Some(reader_view.unwrap_or(process_view))
 }
 
 fn open_folder(
@@ -128,51 +132,54 @@ fn open_folder(
     mounts: &[Mount],
 ) -> Result<(Mount, OwnedFd), FileSystemError> {
     let top = open_root(root).map_err(|_| FileSystemError::Absent)?;
-    let why = |error| {
+    let to_error = |error| {
         if error == Errno::ACCESS {
             FileSystemError::Forbidden
         } else {
             FileSystemError::Absent
         }
     };
-    let opened = open_below(&top, folder).map_err(why)?;
+    let opened = open_below(&top, folder).map_err(to_error)?;
     let mount = mount_of(&opened, mounts)
         .or_else(|| mountinfo::holding(mounts, folder))
         .ok_or(FileSystemError::Absent)?;
     Ok((mount.clone(), opened))
 }
 
-/// The process's mount of the file system that this process sees as `own`; `own` if the process's
-/// mounts are unknown. `None` if the path leads the process to another file system, as in a
+/// The process's mount of the file system that the reader sees as `seen`; `seen` itself if the
+/// process's mounts are unknown. `None` if the path leads the process to another file system, as in a
 /// container.
-fn same(own: &Mount, folder: &Path, mounts: &Mounts) -> Option<Mount> {
+fn process_mount_of(seen: &Mount, folder: &Path, mounts: &Mounts) -> Option<Mount> {
     if mounts.process.is_empty() {
-        return Some(own.clone());
+        return Some(seen.clone());
     }
-    let named = mountinfo::holding(&mounts.process, folder)?;
-    let here = mountinfo::holding(&mounts.own, folder)?;
-    if here.device != named.device {
+    let process_mount = mountinfo::holding(&mounts.process, folder)?;
+    let reader_mount = mountinfo::holding(&mounts.reader, folder)?;
+    if reader_mount.device != process_mount.device {
         return None;
     }
     // Behind a link the mount may differ from the name's.
-    let same = |mount: &&Mount| mount.device == own.device;
-    let mount = Some(named)
+    let same = |mount: &&Mount| mount.device == seen.device;
+    let mount = Some(process_mount)
         .filter(same)
         .or_else(|| mounts.process.iter().find(same))?;
-    Some(with_current_options(mount, own))
+    Some(with_current_options(mount, seen))
 }
 
 /// Opens the file system of the process's `mount` through one of this process's mounts.
 fn by_name(root: &Path, mount: &Mount, mounts: &Mounts) -> Option<(Mount, OwnedFd)> {
-    let same = mounts.own.iter().filter(|own| own.device == mount.device);
-    let mut mount_points: Vec<&PathBuf> = same.map(|own| &own.mount_point).collect();
+    let candidates = mounts
+        .reader
+        .iter()
+        .filter(|seen| seen.device == mount.device);
+    let mut mount_points: Vec<&PathBuf> = candidates.map(|seen| &seen.mount_point).collect();
     // The same path first: a later mount may hide another one.
     mount_points.sort_by_key(|path| **path != mount.mount_point);
     let top = open_root(root).ok()?;
     mount_points.iter().find_map(|path| {
         let opened = open_below(&top, path).ok()?;
-        let own = mount_of(&opened, &mounts.own).filter(|own| own.device == mount.device)?;
-        Some((with_current_options(mount, own), opened))
+        let seen = mount_of(&opened, &mounts.reader).filter(|seen| seen.device == mount.device)?;
+        Some((with_current_options(mount, seen), opened))
     })
 }
 
@@ -201,7 +208,7 @@ mod tests {
         );
         assert_eq!(
             Some(&found.mount),
-            mountinfo::holding(&mounts.own, folder.path())
+            mountinfo::holding(&mounts.reader, folder.path())
         );
         assert!(!found.mount.is_read_only());
     }
@@ -209,7 +216,7 @@ mod tests {
     #[test]
     fn without_root_access_the_file_system_is_found_by_own_path() {
         let root = HostRoot::default();
-        let own = Mounts::read(&root, None).unwrap().own;
+        let own = Mounts::read(&root, None).unwrap().reader;
         // Numbers of mounts in another namespace are others.
         let process = own.iter().cloned().map(|mount| Mount {
             id: mount.id + 10_000,
@@ -218,7 +225,7 @@ mod tests {
         });
         let mounts = Mounts {
             process: process.collect(),
-            own,
+            reader: own,
         };
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("real")).unwrap();
@@ -237,7 +244,7 @@ mod tests {
     #[test]
     fn free_space_is_reported_without_access_to_the_process_root() {
         let (root, folder) = (HostRoot::default(), tempfile::tempdir().unwrap());
-        let own = Mounts::read(&root, None).unwrap().own;
+        let own = Mounts::read(&root, None).unwrap().reader;
         // As under PrivateMounts=, where this process has the same mounts under other numbers.
         let process = own.iter().cloned().map(|mount| Mount {
             id: mount.id + 10_000,
@@ -246,7 +253,7 @@ mod tests {
         });
         let mounts = Mounts {
             process: process.collect(),
-            own,
+            reader: own,
         };
         // No process has this number.
         let found = location_of(&root, u32::MAX, folder.path(), &mounts).unwrap();
@@ -276,7 +283,7 @@ mod tests {
 
     /// What this process sees as `own`, and the mounts of a process of which one has other options.
     fn seen(folder: &Path, change: impl Fn(Mount) -> Mount) -> Mounts {
-        let own = Mounts::read(&HostRoot::default(), None).unwrap().own;
+        let own = Mounts::read(&HostRoot::default(), None).unwrap().reader;
         let device = mountinfo::holding(&own, folder).unwrap().device;
         let change = |mount: Mount| {
             if mount.device == device {
@@ -287,7 +294,7 @@ mod tests {
         };
         Mounts {
             process: own.clone(),
-            own: own.into_iter().map(change).collect(),
+            reader: own.into_iter().map(change).collect(),
         }
     }
 

@@ -56,8 +56,8 @@ impl<'a> Line<'a> {
     }
 
     pub fn split_at_byte(self, separator: u8) -> Option<(&'a [u8], &'a [u8])> {
-        let at = self.text.iter().position(|&b| b == separator)?;
-        let (key, rest) = self.text.split_at_checked(at)?;
+        let position = self.text.iter().position(|&b| b == separator)?;
+        let (key, rest) = self.text.split_at_checked(position)?;
         Some((key, rest.get(1..)?))
     }
 }

@@ -71,7 +71,7 @@ fn resolve_folders_without_openat2() {
     // Absolute: in the root of a process it leads to a folder below that.
     std::os::unix::fs::symlink("/data", folder.path().join("ledger")).unwrap();
     let mounts = Mounts::read(&host, Some(std::process::id())).unwrap();
-    let found = locate_folder(folder.path(), Path::new("/ledger"), &mounts.own).unwrap();
+    let found = locate_folder(folder.path(), Path::new("/ledger"), &mounts.reader).unwrap();
     assert_eq!(found.space.map(|space| space.size), Some(size), "{found:?}");
     std::os::unix::fs::symlink(folder.path().join("data"), folder.path().join("accounts")).unwrap();
     let accounts = folder.path().join("accounts");

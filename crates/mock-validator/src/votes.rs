@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Consensus, GENESIS_BLOCK, NodeState, SLOTS_IN_EPOCH};
 
-const GENESIS: &str = "DemoGenesis111111111111111111111111111111111";
+const GENESIS_HASH: &str = "DemoGenesis111111111111111111111111111111111";
 
 /// Price of a Tower vote; there is one for each slot.
 const VOTE_LAMPORTS: u64 = 5_000;
@@ -30,6 +30,7 @@ const OTHERS: [(u64, u64, Version); 5] = [
     (300_000, 1_540, Version::Newer),
     (100_000, 1_212, Version::Older),
 ];
+/// Of the mock validator, for a hundred slots.
 const CREDITS: u64 = 1_586;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -40,7 +41,7 @@ enum Version {
 }
 
 impl Version {
-    fn of(self, consensus: Consensus) -> &'static str {
+    fn number(self, consensus: Consensus) -> &'static str {
         match (self, consensus) {
             (Self::Same, consensus) => consensus.version(),
             (Self::Newer, Consensus::Tower) => "2.1.15",
@@ -55,7 +56,7 @@ pub fn answer(state: &NodeState, method: &str, params: &Value) -> Option<Value> 
     let index = state.slot % SLOTS_IN_EPOCH;
     let with_slot = |value: Value| json!({"context": state.context(), "value": value});
     Some(match method {
-        "getGenesisHash" => json!(GENESIS),
+        "getGenesisHash" => json!(GENESIS_HASH),
         "getVoteAccounts" => {
             let requested = params.pointer("/0/votePubkey").and_then(Value::as_str);
             let current: Vec<Value> = vote_accounts(state)
@@ -85,13 +86,13 @@ pub fn answer(state: &NodeState, method: &str, params: &Value) -> Option<Value> 
             let node = |pubkey: &str, version: Version| {
                 json!({
                     "pubkey": pubkey,
-                    "version": version.of(state.consensus),
+                    "version": version.number(state.consensus),
                     "featureSet": u32::from(version != Version::Same),
                 })
             };
-            let others = others(state)
+            let other_nodes = others(state)
                 .map(|(number, (_, _, version))| node(&validator_address("Node", number), version));
-            others
+            other_nodes
                 .chain([node(&state.identity, Version::Same)])
                 .collect()
         }
@@ -117,7 +118,7 @@ fn validator_address(kind: &str, number: u64) -> String {
 
 fn vote_accounts(state: &NodeState) -> Vec<Value> {
     let last = state.slot.saturating_sub(state.consensus.confirmed_depth());
-    let others = others(state).map(|(number, (stake, credits, _))| {
+    let other_accounts = others(state).map(|(number, (stake, credits, _))| {
         let vote = validator_address("Vote", number);
         vote_account(
             state,
@@ -127,16 +128,15 @@ fn vote_accounts(state: &NodeState) -> Vec<Value> {
             last,
         )
     });
-    let late = u64::from(state.consensus == Consensus::Alpenglow);
-    let own = (STAKE, CREDITS);
-    let own = vote_account(
+    let lag = u64::from(state.consensus == Consensus::Alpenglow);
+    let own_account = vote_account(
         state,
         VOTE_ACCOUNT,
         &state.identity,
-        own,
-        last.saturating_sub(late),
+        (STAKE, CREDITS),
+        last.saturating_sub(lag),
     );
-    others.chain([own]).collect()
+    other_accounts.chain([own_account]).collect()
 }
 
 fn vote_account(
@@ -172,22 +172,22 @@ fn vote_account(
 /// hundred.
 fn block_production(state: &NodeState, index: u64) -> Value {
     let turns = (index + TURN_PERIOD - TURN_OFFSET) / TURN_PERIOD;
-    let within = (index + TURN_PERIOD - TURN_OFFSET) % TURN_PERIOD;
-    let own = (turns * TURN_SLOTS).saturating_sub(if turns > 0 {
-        TURN_SLOTS.saturating_sub(within + 1)
+    let slot_in_period = (index + TURN_PERIOD - TURN_OFFSET) % TURN_PERIOD;
+    let own_slots = (turns * TURN_SLOTS).saturating_sub(if turns > 0 {
+        TURN_SLOTS.saturating_sub(slot_in_period + 1)
     } else {
         0
     });
-    let lost = turns / LOST_TURN_PERIOD * TURN_SLOTS;
-    let theirs = index + 1 - own;
+    let lost_slots = turns / LOST_TURN_PERIOD * TURN_SLOTS;
+    let other_slots = index + 1 - own_slots;
     let by_identity = Map::from_iter([
         (
             state.identity.clone(),
-            json!([own, own.saturating_sub(lost)]),
+            json!([own_slots, own_slots.saturating_sub(lost_slots)]),
         ),
         (
             validator_address("Node", 2),
-            json!([theirs, theirs - theirs * 3 / 100]),
+            json!([other_slots, other_slots - other_slots * 3 / 100]),
         ),
     ]);
     json!({"byIdentity": by_identity, "range": {"firstSlot": state.slot - index, "lastSlot": state.slot}})
@@ -207,13 +207,13 @@ fn credits_until(slot: u64, per_hundred_slots: u64) -> Vec<[u64; 3]> {
     let first = epoch.saturating_sub(MAX_CREDIT_ENTRIES as u64 - 1);
     let earned = |slots: u64| slots * per_hundred_slots / 100;
     let entry = |epoch_number: u64| {
-        let before = epoch_number * earned(SLOTS_IN_EPOCH);
+        let credits_before = epoch_number * earned(SLOTS_IN_EPOCH);
         let slots = if epoch_number == epoch {
             index
         } else {
             SLOTS_IN_EPOCH
         };
-        [epoch_number, before + earned(slots), before]
+        [epoch_number, credits_before + earned(slots), credits_before]
     };
     (first..=epoch).map(entry).collect()
 }
@@ -238,17 +238,17 @@ fn alpenglow_credits(state: &NodeState, stake: u64, per_hundred_slots: u64) -> V
     let (migration, epoch) = (GENESIS_BLOCK / SLOTS_IN_EPOCH, state.slot / SLOTS_IN_EPOCH);
     let first = migration.max(epoch.saturating_sub(MAX_CREDIT_ENTRIES as u64 - 1));
     let mut entries = credits_until(GENESIS_BLOCK, per_hundred_slots);
-    let before = entries.last().map_or(0, |[_, end, _]| *end);
+    let tower_credits = entries.last().map_or(0, |[_, end, _]| *end);
     entries.push(MARKER);
-    let until = |slot: u64| {
+    let lamports_at = |slot: u64| {
         let slots = slot.min(state.slot).saturating_sub(GENESIS_BLOCK);
-        before + reward(state, stake, per_hundred_slots, slots)
+        tower_credits + reward(state, stake, per_hundred_slots, slots)
     };
     let entry = |epoch_number: u64| {
         [
             epoch_number,
-            until((epoch_number + 1) * SLOTS_IN_EPOCH),
-            until(epoch_number * SLOTS_IN_EPOCH),
+            lamports_at((epoch_number + 1) * SLOTS_IN_EPOCH),
+            lamports_at(epoch_number * SLOTS_IN_EPOCH),
         ]
     };
     entries.extend((first..=epoch).map(entry));

@@ -69,11 +69,11 @@ impl SlotTrack {
             self.advanced_at = at;
         }
         let passed = at.saturating_sub(self.pace_start.1);
-        let needed = slot_time.map_or(MIN_PACE_SLOTS, |slot_time| {
+        let needed_slots = slot_time.map_or(MIN_PACE_SLOTS, |slot_time| {
             let min = slots_at_rate(MIN_PACE_TIME, slot_time, 1.0).clamp(1, MIN_PACE_SLOTS);
             slots_at_rate(passed, slot_time, MIN_RATE).max(min)
         });
-        let keeps_pace = slot.saturating_sub(self.pace_start.0) >= needed;
+        let keeps_pace = slot.saturating_sub(self.pace_start.0) >= needed_slots;
         if keeps_pace {
             self.last_at_pace = at;
             // Measures from the previous report, so that the next interval alone can show a pace.

@@ -145,14 +145,14 @@ impl Tracker {
 
     /// Returns the intervals whose phase the evidence decides, in order.
     pub fn tick(&mut self, now: Duration, evidence: &Evidence) -> Vec<Interval> {
-        let before = *self.now.get_or_insert_with(|| {
+        let last_tick = *self.now.get_or_insert_with(|| {
             self.decided_until = now;
             now
         });
         self.now = Some(now);
-        let had_gap = self.rules.is_gap(now.saturating_sub(before));
+        let had_gap = self.rules.is_gap(now.saturating_sub(last_tick));
         if had_gap {
-            self.decide(self.phase(), before);
+            self.decide(self.phase(), last_tick);
             self.decided_until = now;
         }
         if evidence.process == Process::None {

@@ -76,9 +76,9 @@ impl ForeignDatabase {
     }
 
     fn format(&self, path: &Path) -> Result<i32> {
-        let (sql, of) = ("PRAGMA user_version", |row: &Row<'_>| row.get(0));
-        let found = self.conn.collect(sql, [], of)?;
-        found.first().copied().ok_or_else(|| Error::Empty {
+        let (sql, read_version) = ("PRAGMA user_version", |row: &Row<'_>| row.get(0));
+        let versions = self.conn.collect(sql, [], read_version)?;
+        versions.first().copied().ok_or_else(|| Error::Empty {
             path: path.to_owned(),
         })
     }
@@ -86,12 +86,12 @@ impl ForeignDatabase {
     /// A writing connection has no limits, so pages with several references would be endless.
     fn check_pages(&self, path: &Path) -> Result<()> {
         let sql = "PRAGMA quick_check(1)";
-        let of = |row: &Row<'_>| row.get::<_, String>(0);
-        let found = self.conn.collect(sql, [], of)?;
-        match found.into_iter().find(|found| found != "ok") {
-            Some(found) => Err(Error::Damaged {
+        let read_text = |row: &Row<'_>| row.get::<_, String>(0);
+        let results = self.conn.collect(sql, [], read_text)?;
+        match results.into_iter().find(|result| result != "ok") {
+            Some(result) => Err(Error::Damaged {
                 path: path.to_owned(),
-                what: excerpt(&found),
+                what: excerpt(&result),
             }),
             None => Ok(()),
         }

@@ -50,19 +50,19 @@ pub fn merge(from: &[PathBuf], to: &Path) -> Result<MergeSummary> {
         .collect::<Result<Vec<_>>>()?;
     pieces.sort_by_key(|piece| piece.began);
     check(&pieces, to)?;
-    let part = TempFile::new(to)?;
-    File::create_new(part.path()).at(part.path())?;
-    let conn = file::open_to_write(part.path(), &file::RECORDING)?;
+    let output = TempFile::new(to)?;
+    File::create_new(output.path()).at(output.path())?;
+    let conn = file::open_to_write(output.path(), &file::RECORDING)?;
     let labels = pieces.first().map(|piece| piece.recording.labels());
     make_tables(&conn, labels.unwrap_or_default()).at(to)?;
     conn.execute_batch("PRAGMA synchronous = OFF; BEGIN")
         .at(to)?;
     let mut gaps = Vec::new();
-    let mut before: Option<Duration> = None;
+    let mut last_end: Option<Duration> = None;
     for piece in &pieces {
         let offsets = highest_ids(&conn).at(to)?;
         add(&conn, piece, &offsets, to)?;
-        if let Some(ended) = before {
+        if let Some(ended) = last_end {
             gaps.push(piece.began.saturating_sub(ended));
             gap(
                 &conn,
@@ -72,7 +72,7 @@ pub fn merge(from: &[PathBuf], to: &Path) -> Result<MergeSummary> {
             )
             .at(to)?;
         }
-        before = Some(piece.ended);
+        last_end = Some(piece.ended);
     }
     conn.execute_batch("COMMIT").at(to)?;
     let names: Vec<String> = pieces.iter().map(|piece| name(&piece.recording)).collect();
@@ -94,7 +94,7 @@ pub fn merge(from: &[PathBuf], to: &Path) -> Result<MergeSummary> {
     };
     conn.close()
         .map_err(|(_, error)| Error::sqlite(to, error))?;
-    part.publish()?;
+    output.publish()?;
     Ok(merged)
 }
 
@@ -143,9 +143,9 @@ fn check(pieces: &[SourceRecording], to: &Path) -> Result<()> {
         if canonical_path(earlier).is_some() && canonical_path(earlier) == canonical_path(later) {
             return unmergeable(later.recording.path(), "it is given twice");
         }
-        let (wanted, found) = (earlier.recording.labels(), later.recording.labels());
-        if found != wanted {
-            return Err(other_labels(later.recording.path(), found, wanted));
+        let (first_labels, labels) = (earlier.recording.labels(), later.recording.labels());
+        if labels != first_labels {
+            return Err(other_labels(later.recording.path(), labels, first_labels));
         }
         if later.began < earlier.ended {
             let why = format!(
@@ -259,9 +259,9 @@ pub fn backup(
     mut progress: impl FnMut(u64, u64),
 ) -> Result<()> {
     let source = Recording::open(from)?;
-    let part = TempFile::new(to)?;
-    std::fs::File::create_new(part.path()).at(part.path())?;
-    let mut copy = file::open_to_write(part.path(), &file::RECORDING)?;
+    let output = TempFile::new(to)?;
+    std::fs::File::create_new(output.path()).at(output.path())?;
+    let mut copy = file::open_to_write(output.path(), &file::RECORDING)?;
     {
         // The source has one read transaction, so that writes do not restart the copy.
         let steps = Backup::new(source.connection(), &mut copy).at(from)?;
@@ -290,5 +290,5 @@ pub fn backup(
     end_last_session(&copy, meta).at(to)?;
     copy.close()
         .map_err(|(_, error)| Error::sqlite(to, error))?;
-    part.publish()
+    output.publish()
 }

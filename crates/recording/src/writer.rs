@@ -70,7 +70,7 @@ pub struct Writer {
     following: Option<FollowedProcess>,
     samples: Samples,
     reported: [SourceProblems; Source::ALL.len()],
-    now: RollbackState,
+    current: RollbackState,
     committed: RollbackState,
     rows: u64,
     failed: bool,
@@ -143,7 +143,7 @@ impl Writer {
             self.failed = true;
             return Err(Error::sqlite(&self.path, error));
         }
-        self.committed = self.now.clone();
+        self.committed = self.current.clone();
         self.samples.mark_committed();
         Ok(mem::take(&mut self.rows))
     }
@@ -155,7 +155,7 @@ impl Writer {
             let _ = self.conn.execute_batch("ROLLBACK");
         }
         self.failed = false;
-        self.now = self.committed.clone();
+        self.current = self.committed.clone();
         if let Some(following) = &mut self.following {
             following.must_rewrite_start = true;
             if following.id != self.committed.process {
@@ -266,7 +266,7 @@ impl Writer {
         )?;
         let row = self.conn.last_insert_rowid();
         *id = Some(row);
-        self.now.process = Some(row);
+        self.current.process = Some(row);
         self.count("process", 1);
         Ok(())
     }
@@ -276,7 +276,7 @@ impl Writer {
     }
 
     fn count(&mut self, table: &'static str, rows: u64) {
-        *self.now.counts.entry(table).or_default() += rows;
+        *self.current.counts.entry(table).or_default() += rows;
         self.rows += rows;
     }
 
@@ -288,8 +288,8 @@ impl Writer {
         let (Some(following), Some(_)) = (&mut self.following, started) else {
             return Ok(());
         };
-        let known = &mut following.process.started_unix;
-        if mem::replace(known, started) != started || following.must_rewrite_start {
+        let last_start = &mut following.process.started_unix;
+        if mem::replace(last_start, started) != started || following.must_rewrite_start {
             let sql = "UPDATE process SET started_unix_ns = ?2 WHERE id = ?1";
             let values = params![following.id, started.map(nanos)];
             self.conn.execute(sql, values)?;
@@ -300,7 +300,7 @@ impl Writer {
 
     fn write_tick(&mut self, tick: &Tick) -> rusqlite::Result<()> {
         self.correct_start(tick)?;
-        let id = self.now.next_tick;
+        let id = self.current.next_tick;
         let sql = "INSERT INTO tick(id, session, number, unix_ns, uptime_ns, process, phase) VALUES(?,?,?,?,?,?,?)";
         let (unix, uptime) = (nanos(tick.at.unix), nanos(tick.at.uptime));
         let number = i64::try_from(tick.number).unwrap_or(i64::MAX);
@@ -315,13 +315,13 @@ impl Writer {
             phase(tick)
         ])?;
         drop(row);
-        self.now.next_tick += 1;
-        let before: u64 = self.now.counts.values().sum();
-        *self.now.counts.entry("tick").or_default() += 1;
+        self.current.next_tick += 1;
+        let before: u64 = self.current.counts.values().sum();
+        *self.current.counts.entry("tick").or_default() += 1;
         let sampled = self.samples.sampled(tick);
         self.samples
-            .write(&self.conn, id, tick, &sampled, &mut self.now.counts)?;
-        self.rows += self.now.counts.values().sum::<u64>() - before;
+            .write(&self.conn, id, tick, &sampled, &mut self.current.counts)?;
+        self.rows += self.current.counts.values().sum::<u64>() - before;
         self.write_problems(id, tick, &sampled)
     }
 
@@ -370,7 +370,7 @@ impl Writer {
     }
 
     fn write_point(&mut self, point: &PointRow) -> rusqlite::Result<()> {
-        let last_tick = Some(self.now.next_tick - 1).filter(|tick| *tick > 0);
+        let last_tick = Some(self.current.next_tick - 1).filter(|tick| *tick > 0);
         let mut row = self.conn.prepare_cached(insert_into(point.table))?;
         row.raw_bind_parameter(1, self.session)?;
         row.raw_bind_parameter(2, last_tick)?;
@@ -392,7 +392,7 @@ impl Writer {
 
     /// Stores the row counts of all tables, to report what a damaged file has lost.
     fn store_row_counts(&mut self) -> Result<()> {
-        let counts = serde_json::to_string(&self.now.counts).unwrap_or_default();
+        let counts = serde_json::to_string(&self.current.counts).unwrap_or_default();
         self.write(|writer| open::put_meta(&writer.conn, "rows", &counts))
     }
 }

@@ -40,12 +40,12 @@ impl ConfigError {
     /// Whether it concerns the value of `key`, such as `metrics.listen`, or the spelling of the key
     /// itself.
     pub fn is_about(&self, key: &str) -> bool {
-        let named = self.what.starts_with(&format!("{key}:"));
+        let is_named = self.what.starts_with(&format!("{key}:"));
         let is_suggested = key.rsplit_once('.').is_some_and(|(table, leaf)| {
             let hint = format!("{}; did you mean {leaf}?", table::UNKNOWN);
             self.what.starts_with(&format!("{table}.")) && self.what.ends_with(&hint)
         });
-        named || is_suggested
+        is_named || is_suggested
     }
 }
 
@@ -70,17 +70,17 @@ pub fn read<T>(
     sections: impl FnOnce(Table<'_>) -> T,
 ) -> (Option<T>, Vec<ConfigError>) {
     let (top, errors) = DeTable::parse_recoverable(text);
-    let found = ConfigErrors {
+    let errors_found = ConfigErrors {
         file,
         text,
         errors: RefCell::default(),
     };
-    found.syntax(&errors, quotes_line);
-    if !found.is_empty() {
-        return (None, found.in_order());
+    errors_found.syntax(&errors, quotes_line);
+    if !errors_found.is_empty() {
+        return (None, errors_found.in_order());
     }
-    let read = sections(Table::new(String::new(), 0, top.get_ref(), &found));
-    (Some(read), found.in_order())
+    let read = sections(Table::new(String::new(), 0, top.get_ref(), &errors_found));
+    (Some(read), errors_found.in_order())
 }
 
 #[derive(Debug)]
@@ -117,9 +117,9 @@ impl ConfigErrors<'_> {
     }
 
     fn in_order(self) -> Vec<ConfigError> {
-        let mut found = self.errors.into_inner();
-        found.sort_by_key(|error| error.line);
-        found
+        let mut errors = self.errors.into_inner();
+        errors.sort_by_key(|error| error.line);
+        errors
     }
 
     /// Syntax errors, one per line. If a token is not closed, all later text looks wrong, so only
@@ -145,12 +145,12 @@ impl ConfigErrors<'_> {
                 format!(": `{line}`")
             });
             let quoted_line = quoted_line.unwrap_or_default();
-            let before = if unclosed {
+            let hint = if unclosed {
                 "; a bracket, brace or quote before it may lack its end"
             } else {
                 ""
             };
-            self.push(line, format!("{}{quoted_line}{before}", error.message()));
+            self.push(line, format!("{}{quoted_line}{hint}", error.message()));
         }
     }
 }

@@ -42,8 +42,8 @@ impl<'a> Table<'a> {
     }
 
     pub fn line(&self) -> Option<usize> {
-        let first = self.entries.keys().map(|key| key.span().start).min();
-        self.errors.line(first.unwrap_or(self.offset))
+        let first_key = self.entries.keys().map(|key| key.span().start).min();
+        self.errors.line(first_key.unwrap_or(self.offset))
     }
 
     pub fn line_of(&self, key: &str) -> Option<usize> {

@@ -105,10 +105,10 @@ pub fn size(value: &DeValue<'_>) -> Result<u64, String> {
 }
 
 pub fn choice<T: Copy>(value: &DeValue<'_>, words: &[(&str, T)]) -> Result<T, String> {
-    let found = words.iter().find(|(word, _)| value.as_str() == Some(word));
-    found.map(|(_, meant)| *meant).ok_or_else(|| {
-        let all: Vec<String> = words.iter().map(|(word, _)| format!("{word:?}")).collect();
-        wanted(&format!("one of {}", all.join(", ")), value)
+    let entry = words.iter().find(|(word, _)| value.as_str() == Some(word));
+    entry.map(|(_, meant)| *meant).ok_or_else(|| {
+        let allowed: Vec<String> = words.iter().map(|(word, _)| format!("{word:?}")).collect();
+        wanted(&format!("one of {}", allowed.join(", ")), value)
     })
 }
 

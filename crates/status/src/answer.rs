@@ -222,10 +222,12 @@ pub fn answers(inputs: &AnswerInputs) -> [Answer; 3] {
 }
 
 /// Without those of a newer release.
-pub fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Answer>, D::Error> {
-    let all = Vec::<serde_json::Value>::deserialize(deserializer)?;
-    let known = all.into_iter().map(serde_json::from_value);
-    Ok(known.filter_map(Result::ok).collect())
+pub fn deserialize_known<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<Answer>, D::Error> {
+    let values = Vec::<serde_json::Value>::deserialize(deserializer)?;
+    let answers = values.into_iter().map(serde_json::from_value);
+    Ok(answers.filter_map(Result::ok).collect())
 }
 
 /// What an alert would say now.
@@ -256,10 +258,12 @@ fn worst(findings: Vec<Finding>) -> (Verdict, Vec<String>) {
 }
 
 /// Why it is too early to call something fine.
-fn too_early_text(verdict: Verdict, left: Option<f64>, samples: &str) -> Option<String> {
-    let left = left.filter(|_| verdict == Verdict::Fine)?;
-    let left = seconds(left.ceil());
-    Some(format!("judged after a minute of {samples}, in {left}"))
+fn too_early_text(verdict: Verdict, seconds_left: Option<f64>, samples: &str) -> Option<String> {
+    let seconds_left = seconds_left.filter(|_| verdict == Verdict::Fine)?;
+    let seconds_left = seconds(seconds_left.ceil());
+    Some(format!(
+        "judged after a minute of {samples}, in {seconds_left}"
+    ))
 }
 
 /// Says why the configured evidence is unusable, else how to obtain evidence.

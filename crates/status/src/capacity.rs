@@ -96,13 +96,13 @@ impl<'a> FullestFileSystem<'a> {
 
     fn summary(&self) -> String {
         let (avail, share) = (bytes_f64(self.avail), percent(self.free_share));
-        let left = format!("{} has {avail} ({share}) left", self.mount);
+        let free = format!("{} has {avail} ({share}) left", self.mount);
         match self.full {
             Some((first, time)) if first == self.mount => {
-                format!("{left}, full in {}", seconds(time))
+                format!("{free}, full in {}", seconds(time))
             }
-            Some((first, time)) => format!("{left}; {first} full in {}", seconds(time)),
-            None => left,
+            Some((first, time)) => format!("{free}; {first} full in {}", seconds(time)),
+            None => free,
         }
     }
 }

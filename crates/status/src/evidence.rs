@@ -116,15 +116,17 @@ impl CacheEvidence {
             let mut sizes = self.sizes.iter();
             sizes.find(|size| size.entries as f64 == entries)
         };
-        let now = predicted(capacity)?.seconds_per_slot;
+        let seconds_now = predicted(capacity)?.seconds_per_slot;
         let largest = self.sizes.iter().map(|size| size.entries).max();
-        let enough = self.enough_entries.or(largest)? as f64;
-        let best = predicted(enough.max(capacity))?;
+        let enough_entries = self.enough_entries.or(largest)? as f64;
+        let best = predicted(enough_entries.max(capacity))?;
         Some(CachePrediction {
             entries: best.entries as f64,
             saved_seconds: match measured {
-                Some(measured) if now > 0.0 => measured * (1.0 - best.seconds_per_slot / now),
-                _ => now - best.seconds_per_slot,
+                Some(measured) if seconds_now > 0.0 => {
+                    measured * (1.0 - best.seconds_per_slot / seconds_now)
+                }
+                _ => seconds_now - best.seconds_per_slot,
             },
             measured_on: None,
         })
@@ -143,10 +145,10 @@ pub struct AnswerConfig {
 
 impl AnswerConfig {
     pub(crate) fn add(&self, running: Option<&str>, known: AnswerInputs) -> AnswerInputs {
-        let own = self.has_custom_capacity.then_some(true);
+        let can_change = self.has_custom_capacity.then_some(true);
         AnswerInputs {
             evidence_problem: self.evidence_problem.clone(),
-            can_change_capacity: own.or(known.can_change_capacity),
+            can_change_capacity: can_change.or(known.can_change_capacity),
             ..self.evidence.add(running, known)
         }
     }

@@ -93,19 +93,19 @@ pub struct LastMinute {
     /// Seconds before the newest row, falling.
     pub ages: Vec<f64>,
     /// For each row a level, or a counter's rate per second.
-    #[serde(deserialize_with = "known")]
+    #[serde(deserialize_with = "deserialize_known")]
     pub values: BTreeMap<Figure, Vec<Option<f64>>>,
 }
 
 /// Ignores figures of a newer release.
-pub fn known<'de, D: Deserializer<'de>, V: Deserialize<'de>>(
+pub fn deserialize_known<'de, D: Deserializer<'de>, V: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<Figure, V>, D::Error> {
-    let all = BTreeMap::<String, V>::deserialize(deserializer)?;
-    let known = all
+    let values = BTreeMap::<String, V>::deserialize(deserializer)?;
+    let figures = values
         .into_iter()
         .filter_map(|(name, value)| Some((serde_json::from_value(name.into()).ok()?, value)));
-    Ok(known.collect())
+    Ok(figures.collect())
 }
 
 impl Figure {
@@ -125,8 +125,9 @@ impl Figure {
     pub fn of_readings<'a>(self, readings: impl Iterator<Item = &'a Reading>) -> Option<f64> {
         let (metric, labels) = self.series();
         let series = readings.filter(|reading| {
-            let mut own = reading.labels.iter().zip(labels);
-            std::ptr::eq(reading.metric, metric) && own.all(|(own, label)| own.as_str() == *label)
+            let mut pairs = reading.labels.iter().zip(labels);
+            std::ptr::eq(reading.metric, metric)
+                && pairs.all(|(value, label)| value.as_str() == *label)
         });
         let sum = series
             .filter_map(|reading| reading.value.number())

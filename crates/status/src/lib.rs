@@ -57,7 +57,7 @@ pub struct Status {
     /// Whether the validator is simulated.
     pub is_demo: bool,
     /// RAM, program cache and rewards. Empty from an older daemon.
-    #[serde(deserialize_with = "answer::known")]
+    #[serde(deserialize_with = "answer::deserialize_known")]
     pub answers: Vec<Answer>,
     pub target: Target,
     /// Votes, leader slots and rewards; empty if nothing is known of them.
@@ -67,7 +67,7 @@ pub struct Status {
     pub memory: Option<MemoryStatus>,
     pub cache: ProgramCacheStatus,
     /// Totals of counters, and levels.
-    #[serde(deserialize_with = "figures::known")]
+    #[serde(deserialize_with = "figures::deserialize_known")]
     pub figures: BTreeMap<Figure, f64>,
     /// Empty unless [`Status::with`]'s caller fills it in.
     pub last_minute: LastMinute,
@@ -124,7 +124,9 @@ impl Status {
 
     /// `None` for a disabled source.
     pub fn source(&self, source: Source) -> Option<&SourceStatus> {
-        self.sources.iter().find(|one| one.name == source.name())
+        self.sources
+            .iter()
+            .find(|status| status.name == source.name())
     }
 }
 

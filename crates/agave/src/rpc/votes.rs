@@ -78,10 +78,10 @@ impl VoteAccounts {
         identity: PublicKey,
         preferred: Option<PublicKey>,
     ) -> Option<PublicKey> {
-        let own = self
+        let own_accounts = self
             .all()
             .filter(|(account, _)| account.node_pubkey == Some(identity));
-        let best = own
+        let best = own_accounts
             .filter_map(|(account, delinquent)| Some((account.vote_pubkey?, account, delinquent)))
             .max_by_key(|(key, account, delinquent)| {
                 let is_preferred = Some(*key) == preferred;
@@ -109,8 +109,8 @@ impl VoteAccount {
         let exact = self
             .inflation_rewards_commission_bps
             .map(|bps| f64::from(bps) / 10_000.0);
-        let found = exact.or(self.commission.map(|percent| f64::from(percent) / 100.0));
-        found.map(|ratio| ratio.min(1.0))
+        let ratio = exact.or(self.commission.map(|percent| f64::from(percent) / 100.0));
+        ratio.map(|ratio| ratio.min(1.0))
     }
 
     /// Fields that every node reports for every account, but that are missing here.

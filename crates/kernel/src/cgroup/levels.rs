@@ -95,11 +95,11 @@ impl Default for Limits {
 impl Ancestry {
     pub fn new(own: &CgroupFolder) -> Self {
         let levels = own.with_ancestors().enumerate().map(|(up, folder)| {
-            let here = CgroupFolder {
+            let level = CgroupFolder {
                 folder: Arc::from(folder),
                 ..own.clone()
             };
-            let source = |v2, v1| CgroupFile::in_folder(&here, v2, v1);
+            let source = |v2, v1| CgroupFile::in_folder(&level, v2, v1);
             LevelFiles {
                 path: Arc::from(ancestor(&own.path, up)),
                 max: source(Some("memory.max"), Some("memory.limit_in_bytes")),
@@ -113,7 +113,7 @@ impl Ancestry {
                 memory_and_swap_current: source(None, Some("memory.memsw.usage_in_bytes")),
                 limits: Limits::default(),
                 protected_siblings: Vec::new(),
-                folder: here.folder,
+                folder: level.folder,
             }
         });
         Self {
@@ -179,7 +179,7 @@ impl Ancestry {
                 Err(error) => levels.errors.push(error),
             }
             let swap = levels.swap.zip(files.free_swap(buffer));
-            levels.swap = swap.map(|(least, here)| least.min(here));
+            levels.swap = swap.map(|(smallest, free)| smallest.min(free));
         }
         levels.protected = protected;
         let limit = own_stat
@@ -286,18 +286,19 @@ impl LevelFiles {
         levels: &mut CgroupLevels,
     ) {
         if let Limit::Bytes(limit) = self.limits.max {
-            let own = level(Level::Cgroup(up), &self.path, limit, usage, protected);
-            levels.limits.push(own);
+            let memory = level(Level::Cgroup(up), &self.path, limit, usage, protected);
+            levels.limits.push(memory);
         }
         if let Limit::Bytes(limit) = self.limits.memory_and_swap {
             match self.memory_and_swap_current.parse(buffer, number) {
-                Ok(both) => {
+                Ok(memory_and_swap) => {
                     let usage = CgroupUsage {
-                        usage: both,
+                        usage: memory_and_swap,
                         ..usage
                     };
-                    let both = level(Level::MemoryAndSwap(up), &self.path, limit, usage, 0);
-                    levels.limits.push(both);
+                    let memory_and_swap =
+                        level(Level::MemoryAndSwap(up), &self.path, limit, usage, 0);
+                    levels.limits.push(memory_and_swap);
                 }
                 Err(error) => levels.errors.push(error),
             }
@@ -338,11 +339,11 @@ fn protected_children(
     });
     others
         .filter_map(|child| {
-            let here = CgroupFolder {
+            let child_folder = CgroupFolder {
                 folder: Arc::from(child.path()),
                 ..own.clone()
             };
-            let source = |name| CgroupFile::in_folder(&here, Some(name), None);
+            let source = |name| CgroupFile::in_folder(&child_folder, Some(name), None);
             let min = source("memory.min").parse(buffer, Limit::parse).ok()?;
             (min != Limit::Bytes(0)).then(|| SiblingCgroup {
                 min,
@@ -380,10 +381,10 @@ fn usage_of(usage: &Result<u64>, stat: &Result<MemoryStat>) -> Result<Option<Cgr
 
 /// The path `up` levels above; `/` at the end.
 fn ancestor(path: &str, up: usize) -> &str {
-    let above = (0..up).fold(path, |path, _| {
-        path.rsplit_once('/').map_or("", |(above, _)| above)
+    let parent = (0..up).fold(path, |path, _| {
+        path.rsplit_once('/').map_or("", |(parent, _)| parent)
     });
-    if above.is_empty() { "/" } else { above }
+    if parent.is_empty() { "/" } else { parent }
 }
 
 #[cfg(test)]

@@ -36,15 +36,15 @@ impl Disk {
     /// Whether the mounted file system is on this disk or one of its partitions.
     pub fn holds(&self, mount: &Mount) -> bool {
         let parts = self.partitions.iter().map(|part| (&part.name, part.device));
-        let known = mount.device.major != 0;
+        let has_device_number = mount.device.major != 0;
         std::iter::once((&self.name, self.device))
             .chain(parts)
-            .any(|(name, device)| match known {
+            .any(|(name, device)| match has_device_number {
                 true => device == Some(mount.device),
                 // A file system without a device number has the disk's name as source.
                 false => mount.source.strip_prefix("/dev/") == Some(name),
             })
-            || (!known
+            || (!has_device_number
                 && self.mapped_name.is_some()
                 && mount.source.strip_prefix("/dev/mapper/") == self.mapped_name.as_deref())
     }

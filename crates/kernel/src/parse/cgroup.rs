@@ -296,13 +296,13 @@ pub fn memberships(text: &[u8]) -> Parsed<Vec<Membership>> {
     rows(text, 0, "expected three fields", |line| {
         // procfs-core requires UTF-8, folder names do not.
         let text = String::from_utf8_lossy(line);
-        let found = ProcessCGroups::from_read(text.as_bytes()).ok()?.0.pop()?;
-        let without_mark = found.pathname.strip_suffix(" (deleted)");
+        let cgroup = ProcessCGroups::from_read(text.as_bytes()).ok()?.0.pop()?;
+        let without_mark = cgroup.pathname.strip_suffix(" (deleted)");
         Some(Some(Membership {
-            unified: found.hierarchy == 0 && found.controllers.is_empty(),
+            unified: cgroup.hierarchy == 0 && cgroup.controllers.is_empty(),
             deleted: without_mark.is_some(),
-            path: without_mark.unwrap_or(&found.pathname).to_owned(),
-            controllers: found.controllers,
+            path: without_mark.unwrap_or(&cgroup.pathname).to_owned(),
+            controllers: cgroup.controllers,
         }))
     })
 }

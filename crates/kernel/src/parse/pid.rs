@@ -33,8 +33,8 @@ impl Environment {
     /// type is that of every parser.
     pub fn parse(text: &[u8], wanted: impl Fn(&str) -> bool) -> Parsed<Self> {
         let pairs = text.split(|&byte| byte == 0).filter_map(|entry| {
-            let at = entry.iter().position(|&byte| byte == b'=')?;
-            let (name, value) = entry.split_at_checked(at)?;
+            let separator = entry.iter().position(|&byte| byte == b'=')?;
+            let (name, value) = entry.split_at_checked(separator)?;
             let name = str::from_utf8(name).ok().filter(|name| is_name(name))?;
             let value = wanted(name)
                 .then(|| String::from_utf8_lossy(value.get(1..).unwrap_or_default()).into_owned());
@@ -89,10 +89,10 @@ pub fn max_open_files(text: &[u8]) -> Parsed<Option<u64>> {
 }
 
 fn process_limit(line: &[u8]) -> Option<ProcessLimit> {
-    let all: Vec<&[u8]> = words(line.strip_prefix(b"Max ")?).collect();
+    let fields: Vec<&[u8]> = words(line.strip_prefix(b"Max ")?).collect();
     // The name ends where a number or "unlimited" begins.
-    let at = all.iter().position(|word| limit(word).is_some())?;
-    let (name, limits) = all.split_at_checked(at)?;
+    let limit_start = fields.iter().position(|word| limit(word).is_some())?;
+    let (name, limits) = fields.split_at_checked(limit_start)?;
     let mut limits = limits.iter().map(|word| limit(word));
     Some(ProcessLimit {
         name: String::from_utf8_lossy(&name.join(&b' ')).into_owned(),

@@ -32,8 +32,8 @@ fn value<T>(
     what: &'static str,
     read: impl FnOnce(&[u8]) -> Option<T>,
 ) -> Parsed<Option<T>> {
-    let found = lines(text).find_map(|line| Some((line, line.text.strip_prefix(key)?)));
-    let Some((line, value)) = found else {
+    let entry = lines(text).find_map(|line| Some((line, line.text.strip_prefix(key)?)));
+    let Some((line, value)) = entry else {
         return Ok(None);
     };
     match read(value.trim_ascii()) {

@@ -28,16 +28,16 @@ const CONSTRAINTS: [&str; 3] = ["", "NOT NULL", "NOT NULL UNIQUE"];
 pub fn present(guarded: &BoundedConnection, path: &Path) -> Result<PresentTables> {
     let mut present = PresentTables::new();
     for object in objects(guarded)? {
-        let of_table = object.is_table();
+        let is_table = object.is_table();
         let SchemaObject {
             kind, name, sql, ..
         } = object;
         let spec = TABLES
             .iter()
             .find(|spec| spec.name.eq_ignore_ascii_case(&name));
-        let found = match (kind.as_str(), spec) {
-            ("table", Some(spec)) if of_table => columns(&sql, spec).map(Some),
-            ("table", None) if of_table => Ok(None),
+        let present_columns = match (kind.as_str(), spec) {
+            ("table", Some(spec)) if is_table => columns(&sql, spec).map(Some),
+            ("table", None) if is_table => Ok(None),
             ("table", _) => Err(format!(
                 "`{}` is a virtual table; a recording has only plain ones",
                 excerpt(&name)
@@ -53,7 +53,7 @@ pub fn present(guarded: &BoundedConnection, path: &Path) -> Result<PresentTables
                 excerpt(&kind)
             )),
         };
-        if let Some(columns) = found.map_err(|what| Error::refused(path, what))? {
+        if let Some(columns) = present_columns.map_err(|what| Error::refused(path, what))? {
             present.insert(name, columns);
         }
     }
@@ -143,18 +143,18 @@ fn columns(sql: &str, spec: &TableSpec) -> Result<HashSet<String>, String> {
             ));
         }
     }
-    let found: HashSet<String> = declared
+    let names: HashSet<String> = declared
         .iter()
         .map(|(name, _)| (*name).to_owned())
         .collect();
-    let needed = |constraint: &str| !constraint.is_empty();
+    let is_constrained = |constraint: &str| !constraint.is_empty();
     match spec
         .columns
         .iter()
-        .find(|column| needed(column.constraint) && !found.contains(column.name))
+        .find(|column| is_constrained(column.constraint) && !names.contains(column.name))
     {
         Some(column) => Err(format!("`{}` has no column `{}`", spec.name, column.name)),
-        None => Ok(found),
+        None => Ok(names),
     }
 }
 

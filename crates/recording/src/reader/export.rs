@@ -68,8 +68,8 @@ impl Recording {
             return Ok(Vec::new());
         };
         let sql = format!("{select} WHERE tick BETWEEN ?1 AND ?2 ORDER BY tick");
-        let of = |row: &rusqlite::Row<'_>| cells(row, spec.columns.len());
-        self.conn.collect(&sql, [first, last], of)
+        let read_row = |row: &rusqlite::Row<'_>| cells(row, spec.columns.len());
+        self.conn.collect(&sql, [first, last], read_row)
     }
 
     /// The query of all its columns; `None` if the recording does not have the table.

@@ -29,12 +29,12 @@ pub fn open<T>(
     match file::open_to_read(path, kind).and_then(begin) {
         Err(Error::Sqlite { source, .. }) if needs_write(&source) => {
             let copied = TempCopy::new(path)?;
-            let (conn, found) = begin(file::open_to_recover(&copied.database(), path, kind)?)?;
-            Ok((conn, found, Some(copied)))
+            let (conn, checked) = begin(file::open_to_recover(&copied.database(), path, kind)?)?;
+            Ok((conn, checked, Some(copied)))
         }
         opened => {
-            let (conn, found) = opened.map_err(|error| file::detect_truncation(path, error))?;
-            Ok((conn, found, None))
+            let (conn, checked) = opened.map_err(|error| file::detect_truncation(path, error))?;
+            Ok((conn, checked, None))
         }
     }
 }
@@ -49,8 +49,8 @@ fn begin<T>(
     // The first read begins the transaction.
     conn.measure()?;
     file::check_format(conn.connection(), path, kind)?;
-    let found = check(&conn, path)?;
-    Ok((conn, found))
+    let checked = check(&conn, path)?;
+    Ok((conn, checked))
 }
 
 /// Whether SQLite must write before it can read, to recover the log or journal of a killed writer,

@@ -134,8 +134,8 @@ impl Recording {
         if !self.has(table.name()) {
             return Ok(columns);
         }
-        let wanted = std::iter::once("tick").chain(names.iter().copied());
-        let column_list = file::column_list(&self.present, table.name(), wanted);
+        let column_names = std::iter::once("tick").chain(names.iter().copied());
+        let column_list = file::column_list(&self.present, table.name(), column_names);
         let sql = format!("SELECT {column_list} FROM {} ORDER BY tick", table.name());
         columns.ticks = self.all(&sql, |row| {
             for (i, values) in columns.values.iter_mut().enumerate() {
@@ -303,10 +303,10 @@ impl Recording {
         &self,
         table: &str,
         sql: &str,
-        of: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+        read_row: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>> {
         if self.has(table) {
-            self.all(sql, of)
+            self.all(sql, read_row)
         } else {
             Ok(Vec::new())
         }
@@ -315,9 +315,9 @@ impl Recording {
     pub(super) fn all<T>(
         &self,
         sql: &str,
-        of: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+        read_row: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>> {
-        self.conn.collect(sql, [], of)
+        self.conn.collect(sql, [], read_row)
     }
 }
 

@@ -119,11 +119,13 @@ fn column(
     table: &'static str,
     &(name, kind, constraint, about): &ColumnDeclaration,
 ) -> TableColumn {
-    let of = if name == "id" { table } else { name };
+    let referenced_table = if name == "id" { table } else { name };
     TableColumn {
         name,
         kind,
-        references: TABLES_WITH_IDS.contains(&of).then_some(of),
+        references: TABLES_WITH_IDS
+            .contains(&referenced_table)
+            .then_some(referenced_table),
         constraint,
         about: about.to_owned(),
     }
@@ -159,7 +161,7 @@ fn spec(
 }
 
 fn table(&(name, order, about, columns): &TableDeclaration) -> TableSpec {
-    let columns = columns.iter().map(|one| column(name, one));
+    let columns = columns.iter().map(|declaration| column(name, declaration));
     spec(name, order, about, columns.collect())
 }
 
@@ -185,18 +187,20 @@ fn wide(table: Table) -> TableSpec {
 
 fn long_table(
     name: &'static str,
-    of: &'static str,
+    name_table: &'static str,
     about: &'static str,
     values: &[Column],
 ) -> TableSpec {
-    let key = |of| column(name, &(of, Kind::Integer, NOT_NULL, ""));
-    let mut columns = vec![key("tick"), key(of)];
+    let key = |name_table| column(name, &(name_table, Kind::Integer, NOT_NULL, ""));
+    let mut columns = vec![key("tick"), key(name_table)];
     columns.extend(values.iter().map(|column| value(column, &["..."])));
     spec(name, "rowid", about, columns)
 }
 
 fn points(points: &PointSpec) -> TableSpec {
-    let keys = fixed::POINT.iter().map(|one| column(points.name, one));
+    let keys = fixed::POINT
+        .iter()
+        .map(|declaration| column(points.name, declaration));
     let values = points.fields.iter().map(|(name, about)| {
         let about = about.trim().trim_end_matches('.');
         value_column(name, Kind::Integer, about.to_owned())

@@ -23,7 +23,7 @@ struct Entry {
     source: Source,
     /// The values in the file; `None` if unknown.
     written: Option<Vec<Number>>,
-    now: Vec<Number>,
+    current: Vec<Number>,
 }
 
 /// Last written values by name. [`SEPARATOR`] separates the parts of a name.
@@ -57,14 +57,14 @@ impl NamedRows {
                 id: None,
                 source,
                 written: Some(self.empty_values.clone()),
-                now: self.empty_values.clone(),
+                current: self.empty_values.clone(),
             };
             self.entries.insert(name.into(), entry);
         }
         if let Some(value) = self
             .entries
             .get_mut(name)
-            .and_then(|entry| entry.now.get_mut(column))
+            .and_then(|entry| entry.current.get_mut(column))
         {
             *value = number;
         }
@@ -87,7 +87,7 @@ impl NamedRows {
             if sampled.get(entry.source as usize) != Some(&true) {
                 continue;
             }
-            if entry.written.as_ref() != Some(&entry.now) {
+            if entry.written.as_ref() != Some(&entry.current) {
                 let id = match entry.id {
                     Some(id) => id,
                     None => {
@@ -98,12 +98,12 @@ impl NamedRows {
                     }
                 };
                 entry.id = Some(id);
-                insert(&mut row, tick, id, &entry.now)?;
+                insert(&mut row, tick, id, &entry.current)?;
                 let written = entry.written.get_or_insert_default();
-                written.clone_from(&entry.now);
+                written.clone_from(&entry.current);
                 *counts.entry(rows).or_default() += 1;
             }
-            entry.now.clone_from(&self.empty_values);
+            entry.current.clone_from(&self.empty_values);
         }
         Ok(())
     }
@@ -118,7 +118,7 @@ impl NamedRows {
         for entry in self.entries.values_mut() {
             entry.id = None;
             entry.written = None;
-            entry.now.clone_from(&self.empty_values);
+            entry.current.clone_from(&self.empty_values);
         }
     }
 
@@ -155,11 +155,11 @@ pub fn id_of_name<P: ToSql>(
     parts: impl Iterator<Item = P> + Clone,
 ) -> rusqlite::Result<(i64, bool)> {
     let parameters = || params_from_iter(parts.clone());
-    let found = conn
+    let known_id = conn
         .prepare_cached(find)?
         .query_row(parameters(), |row| row.get(0))
         .optional()?;
-    if let Some(id) = found {
+    if let Some(id) = known_id {
         return Ok((id, false));
     }
     conn.prepare_cached(insert)?.execute(parameters())?;

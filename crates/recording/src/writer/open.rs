@@ -29,15 +29,15 @@ impl Writer {
             .create_new(true)
             .open(path)
             .at(path)?;
-        let made = lock(file, path).and_then(|lock| {
+        let created = lock(file, path).and_then(|lock| {
             let conn = file::open_to_write(path, &file::RECORDING)?;
             make_tables(&conn, &labels(new_recording)).at(path)?;
             begin_session(conn, lock, path, &new_recording.session, Counts::new())
         });
-        if made.is_err() {
+        if created.is_err() {
             remove_all(path);
         }
-        made
+        created
     }
 
     /// Creates a file, or adds a session to one with the same labels, as after a restart of the
@@ -61,26 +61,26 @@ impl Writer {
             .open(path)
             .at(path)?;
         let lock = lock(file, path)?;
-        let mut found = file::open_to_recover(path, path, &RECORDING)
+        let mut connection = file::open_to_recover(path, path, &RECORDING)
             .map_err(|error| file::detect_truncation(path, error))?;
-        match found
+        match connection
             .measure()
-            .and_then(|()| file::check_format(found.connection(), path, &RECORDING))
+            .and_then(|()| file::check_format(connection.connection(), path, &RECORDING))
         {
             Err(Error::Empty { .. }) => {
-                drop((found, lock));
+                drop((connection, lock));
                 remove_all(path);
                 return Writer::create(path, new_recording);
             }
             other => other?,
         }
-        let present = file::present(&found, path)?;
-        let counts = count_rows(&found, &present)?;
-        let known_labels = crate::reader::read_labels(&found)?;
-        let conn = found.release()?;
-        let wanted = labels(new_recording);
-        if known_labels != wanted {
-            return Err(other_labels(path, &known_labels, &wanted));
+        let present = file::present(&connection, path)?;
+        let counts = count_rows(&connection, &present)?;
+        let known_labels = crate::reader::read_labels(&connection)?;
+        let conn = connection.release()?;
+        let new_labels = labels(new_recording);
+        if known_labels != new_labels {
+            return Err(other_labels(path, &known_labels, &new_labels));
         }
         upgrade_tables(&conn, &present).at(path)?;
         begin_session(conn, lock, path, &new_recording.session, counts)
@@ -180,12 +180,12 @@ fn begin_session(
     )
     .at(path)?;
     let id = conn.last_insert_rowid();
-    let mut now = RollbackState {
+    let mut current = RollbackState {
         next_tick,
         process: None,
         counts,
     };
-    *now.counts.entry("session").or_default() += 1;
+    *current.counts.entry("session").or_default() += 1;
     Ok(Writer {
         conn,
         _lock: lock,
@@ -194,8 +194,8 @@ fn begin_session(
         following: None,
         samples: Samples::new(),
         reported: Default::default(),
-        committed: now.clone(),
-        now,
+        committed: current.clone(),
+        current,
         rows: 0,
         failed: false,
     })

@@ -33,7 +33,7 @@ impl Writer {
             Ok(())
         })?;
         for (table, rows) in removed {
-            let count = self.now.counts.entry(table).or_default();
+            let count = self.current.counts.entry(table).or_default();
             *count = count.saturating_sub(rows);
         }
         self.samples.forget_ids();

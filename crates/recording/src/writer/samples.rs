@@ -279,21 +279,21 @@ impl Destinations {
         let Some(candidates) = self.0.get(&address(reading.metric)) else {
             return Destination::Series;
         };
-        let fits = |(labels, destination): &&(Labels, Destination)| {
-            let own = match destination {
+        let matches = |(labels, destination): &&(Labels, Destination)| {
+            let values = match destination {
                 Destination::Phase | Destination::Elsewhere => return true,
                 Destination::Named { .. } => reading.labels.get(1..).unwrap_or_default(),
                 _ => &*reading.labels,
             };
             reading.tags.is_empty()
-                && own
+                && values
                     .iter()
                     .map(|text| text.as_str())
                     .eq(labels.iter().copied())
         };
         candidates
             .iter()
-            .find(fits)
+            .find(matches)
             .map_or(Destination::Series, |(_, destination)| *destination)
     }
 }

@@ -70,24 +70,27 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
 
 fn proven(inputs: &AnswerInputs) -> Option<String> {
     let proven = inputs.proven?;
-    let whole = inputs.limit.or(inputs.installed);
-    let of = if whole.is_some_and(|whole| whole < proven) {
+    let memory_size = inputs.limit.or(inputs.installed);
+    let joint = if memory_size.is_some_and(|size| size < proven) {
         ", of only"
     } else {
         " of"
     };
-    let of = match (inputs.limit, inputs.installed) {
-        (Some(limit), _) => format!("{of} {} allowed", plain_size(limit)),
-        (None, Some(installed)) => format!("{of} {} installed", plain_size(installed)),
+    let limit_clause = match (inputs.limit, inputs.installed) {
+        (Some(limit), _) => format!("{joint} {} allowed", plain_size(limit)),
+        (None, Some(installed)) => format!("{joint} {} installed", plain_size(installed)),
         (None, None) => String::new(),
     };
     let measured = measured_on(inputs.proven_on.as_deref());
-    Some(format!("{} proven enough{measured}{of}", size(proven)))
+    Some(format!(
+        "{} proven enough{measured}{limit_clause}",
+        size(proven)
+    ))
 }
 
 fn headroom(inputs: &AnswerInputs) -> Option<String> {
     let headroom = size(inputs.headroom?);
-    let of = match (inputs.proven, inputs.limit, inputs.installed) {
+    let limit_clause = match (inputs.proven, inputs.limit, inputs.installed) {
         (None, Some(limit), _) => format!(" of {} allowed", plain_size(limit)),
         (None, None, Some(installed)) => format!(" of {} installed", plain_size(installed)),
         _ => String::new(),
@@ -96,7 +99,7 @@ fn headroom(inputs: &AnswerInputs) -> Option<String> {
         true => "at least",
         false => "now",
     };
-    Some(format!("{headroom} of headroom {when}{of}"))
+    Some(format!("{headroom} of headroom {when}{limit_clause}"))
 }
 
 fn forecast(forecast: &LimitForecast) -> String {

@@ -114,7 +114,7 @@ pub fn folders(root: &HostRoot, target: &Target, disks: &[Disk]) -> Result<Vec<V
     let files = ProcessFiles::open(root, pid)?;
     let mounts = Mounts {
         process: files.mounts()?,
-        own: Mounts::read(root, None).unwrap_or_default().own,
+        reader: Mounts::read(root, None).unwrap_or_default().reader,
     };
     let arguments = files.cmdline()?;
     let working = std::fs::read_link(root.procfs.join(format!("{pid}/cwd"))).ok();

@@ -145,7 +145,7 @@ async fn a_folder_without_a_file_system_is_reported_by_name() {
     );
     let own = Mounts {
         process: Vec::new(),
-        own: mounts().own.clone(),
+        reader: mounts().reader.clone(),
     };
     systems.take(vec![folder("ledger", "/")]);
     systems
@@ -229,7 +229,7 @@ async fn hanging_folders_leave_one_blocking_thread_for_others() {
 async fn the_disk_under_a_real_file_system_counts_as_the_kernel_does() {
     let root = HostRoot::default();
     let own = mounts();
-    let Some(mount) = own.own.iter().find(|mount| mount.device.major != 0) else {
+    let Some(mount) = own.reader.iter().find(|mount| mount.device.major != 0) else {
         eprintln!("skipped: no file system here lies on a disk");
         return;
     };
