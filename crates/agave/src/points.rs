@@ -14,17 +14,17 @@ use crate::{
 /// Covers 14 minutes with slots of 0.2 s. An older slot counts as a new one.
 const MAX_SLOTS: usize = 4096;
 
-/// The highest count of each slot. The points of a slot come again if its block or an ancestor is
-/// replaced. A sum over slots must not fall, so it adds only what exceeds the highest count.
+/// The highest count of each slot, for a sum over slots that never falls. A slot is reported again if
+/// its block or an ancestor is replaced; the sum then adds only what exceeds the highest count.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SlotPeaks {
     peaks: HashMap<u64, u64>,
-    /// By their first count.
+    /// In the order of their first counts.
     slots: VecDeque<u64>,
 }
 
 impl SlotPeaks {
-    /// Returns the part of `count` that the sum lacks.
+    /// Returns what a sum over slots must add.
     pub fn add(&mut self, slot: u64, count: u64) -> u64 {
         if let Some(peak) = self.peaks.get_mut(&slot) {
             let excess = count.saturating_sub(*peak);
@@ -41,7 +41,7 @@ impl SlotPeaks {
         count
     }
 
-    /// Adds the slots of another sum. Returns the part of that sum that this one has already.
+    /// Adds the slots of another sum. Returns how much of that sum this one contains already.
     pub fn merge(&mut self, other: &SlotPeaks) -> u64 {
         let counts = other.slots.iter().filter_map(|slot| {
             let count = *other.peaks.get(slot)?;
@@ -135,7 +135,7 @@ macro_rules! datapoints {
         impl KnownPoint {
             pub const NAMES: &'static [&'static str] = &[$($name),*];
 
-            /// Unknown names, which are most, cost a comparison of lengths.
+            /// Most names are unknown. For them the comparison of lengths decides.
             #[inline]
             pub fn is_known(name: &[u8]) -> bool {
                 $(name == $name.as_bytes())||*

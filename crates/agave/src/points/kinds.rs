@@ -19,7 +19,7 @@ crate::recorded_datapoints! { datapoints
         slot: u64 = "slot",
     }
 
-    /// The metrics agent's own point; ends every push.
+    /// The point of the metrics agent itself: the last of every push.
     "metrics" => AgentStats {
         points_written: u64 = "points_written",
         points_lost: u64 = "points_lost",
@@ -30,7 +30,7 @@ crate::recorded_datapoints! { datapoints
         version: String = "version",
     }
 
-    /// The identity was changed at run time. Pushed under the new one.
+    /// The identity was changed at run time. The push already has the new one as `host_id`.
     "validator-set_identity" => SetIdentity {
         /// Reported by 4.2.
         old_id: String = "old_id",
@@ -64,14 +64,13 @@ crate::recorded_datapoints! { datapoints
         highest_confirmed_slot: u64 = "highest-confirmed-slot",
     }
 
-    /// The event loop of Alpenglow's voting, every 10 s. It waits for the end of the migration.
-    /// Since 4.2.2.
+    /// The event loop of Votor, every 10 s, once the migration is complete. Since 4.2.2.
     "event_handler_stats" => EventHandlerStats {
         ignored: u64 = "ignored",
     }
 
-    /// A slot that the root has passed. Times are microseconds since the slot's first event. A
-    /// later event makes another point of the slot, with times from that event. Since 4.2.2.
+    /// A slot below the root. Times are microseconds since the slot's first event. An event after
+    /// the report starts another point of the slot, with times since that event. Since 4.2.2.
     "event_handler_slot_tracking" => SlotTracking {
         slot: u64 = "slot",
         /// This validator sent its notarize vote.
@@ -86,14 +85,14 @@ crate::recorded_datapoints! { datapoints
         in_standstill: bool = "in_standstill_bool",
     }
 
-    /// A root has activated the Alpenglow feature, some thousand slots before the migration.
-    /// Reported once, when it happens. Since 4.2.2.
+    /// A rooted bank has activated the Alpenglow feature, thousands of slots before the migration.
+    /// Reported once. Since 4.2.2.
     "migration-started" => MigrationStarted {
-        /// From this slot on blocks hold only votes.
+        /// From this slot on, blocks contain only votes.
         migration_slot: u64 = "migration_slot",
     }
 
-    /// Alpenglow runs. Reported once, when it begins. Since 4.2.2.
+    /// The cluster uses Alpenglow from now on. Reported once. Since 4.2.2.
     "migration-complete" => MigrationComplete {
         genesis_slot: u64 = "genesis_slot",
     }
@@ -107,8 +106,8 @@ impl ProgramCache {
 }
 
 impl ReplaySlot {
-    /// Whether this node produced the slot. Then nothing was replayed and all times but the total
-    /// are 0; a replayed slot has at least its tick entries. `None` if unknown.
+    /// Whether this node produced the slot: a replayed slot has at least its tick entries. `None` if
+    /// a count is missing.
     pub fn is_own_slot(&self) -> Option<bool> {
         Some(self.total_transactions? == 0 && self.total_entries? == 0 && self.total_shreds? == 0)
     }
