@@ -19,7 +19,7 @@ use crate::{BadLine, line::Point};
 
 const DATAPOINT: &str = "datapoint: ";
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 pub struct LogLine<'a> {
     /// Unix nanoseconds. `None` without Agave's line head.
     pub time_ns: Option<i64>,
@@ -208,7 +208,7 @@ fn begins(message: &str, start: &str) -> bool {
 /// `bank frozen: SLOT hash: HASH ... signature_count: N ...`, once for each bank, when its last
 /// transaction has been processed; 2.0.5 to 4.4.0. Live replay and ledger replay print the same
 /// line.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 pub struct FrozenBank<'a> {
     pub slot: u64,
     /// The bank hash: equal hashes mean equal replays. `None` if the line has none.

@@ -14,7 +14,7 @@ use crate::{
 const MAX_LEVELS: u32 = 8;
 
 /// A whole block device, never a partition.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct BlockDevice {
     pub name: String,
     pub device: Device,

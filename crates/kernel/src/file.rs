@@ -55,7 +55,7 @@ impl Owner {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 pub enum ReadMode {
     /// The kernel delivers the file in one piece. A read that does not fill the buffer was
     /// complete, which saves a second read.

@@ -280,7 +280,7 @@ fn nodes(reader: &mut HardwareReader<'_>) -> Vec<NumaNode> {
     numbers.into_iter().map(node).collect()
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub struct Interface {
     pub name: String,
     /// `None` for an interface that is down, and for virtual ones.

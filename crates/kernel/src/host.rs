@@ -139,7 +139,7 @@ fn list(folder: &Path) -> Result<Vec<OsString>> {
         .collect()
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub struct HostConstants {
     /// In bytes.
     pub page_size: u64,
@@ -173,7 +173,7 @@ pub struct HostFiles {
     max_maps: Option<Result<u64>>,
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub struct HostSample {
     pub vmstat: Result<Vmstat>,
     /// Since Linux 4.20; `Absent` without it or with `psi=0`.

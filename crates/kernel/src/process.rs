@@ -126,7 +126,7 @@ pub struct LimitSample {
     pub max_fds: Result<Option<u64>>,
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub struct ProcessSample {
     /// Includes all threads, dead ones too. Readable by everybody.
     pub stat: Result<PidStat>,

@@ -17,7 +17,7 @@ use crate::{
     text::number,
 };
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 pub struct ThreadSample {
     pub tid: u32,
     /// In clock ticks since boot: distinguishes threads with the same id.

@@ -48,7 +48,7 @@ struct Standstill {
 /// for this long. Right after a start it does so even while it replays.
 const MIN_HEALTHY_TIME: Duration = Duration::from_secs(60);
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Tracker {
     pub rules: Rules,
     phase: Phase,

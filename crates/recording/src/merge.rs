@@ -22,7 +22,7 @@ use crate::{
 
 const CHUNK_ROWS: usize = 1000;
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub struct MergeSummary {
     pub sessions: u64,
     pub ticks: u64,

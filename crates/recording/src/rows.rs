@@ -84,7 +84,7 @@ pub struct SessionRow {
     pub manifest: Value,
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub struct ProcessRow {
     pub id: i64,
     pub session: i64,
@@ -97,7 +97,7 @@ pub struct ProcessRow {
     pub manifest: Value,
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub struct EventRow {
     pub id: i64,
     pub session: i64,
@@ -128,7 +128,7 @@ pub struct TickRow {
     pub phase: Option<Arc<str>>,
 }
 
-#[derive(Debug, Default, PartialEq)]
+#[derive(Debug)]
 pub struct Columns {
     /// `tick.id` of each row, ascending. Not every tick has a row.
     pub ticks: Vec<i64>,
@@ -154,7 +154,7 @@ pub struct PoolRow {
 
 /// A value of a series without its own column, valid until its next row within the same session and
 /// process. `None` if the series is gone.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub struct SeriesRow {
     pub tick: i64,
     /// For a histogram with suffix `_count` or `_sum`.
@@ -164,7 +164,7 @@ pub struct SeriesRow {
 }
 
 /// What a source could not read. All rows of its next tick replace all rows of this one.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub struct ProblemRow {
     pub tick: i64,
     pub source: String,

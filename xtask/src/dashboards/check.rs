@@ -35,7 +35,7 @@ const MIN_WORDS: usize = 6;
 
 const ACTION_SEPARATOR: &str = "\n\n**What to do:** ";
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Deserialize)]
 pub struct Dashboard {
     pub uid: String,
     title: String,
@@ -46,12 +46,12 @@ pub struct Dashboard {
     panels: Vec<Panel>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Templating {
     list: Vec<Variable>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Variable {
     name: String,
     #[serde(rename = "type")]
@@ -69,7 +69,7 @@ struct Link {
     url: String,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[derive(Default)]
 struct Panel {

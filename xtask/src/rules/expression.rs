@@ -34,7 +34,7 @@ const PROMETHEUS_METRICS: [(&str, &[&str]); 6] = [
 #[derive(Debug)]
 pub struct Names(BTreeMap<String, Option<BTreeSet<&'static str>>>);
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 struct Selected {
     name: String,
     labels: Vec<String>,

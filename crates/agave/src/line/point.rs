@@ -170,7 +170,7 @@ pub fn host_id_of(line: &[u8]) -> Option<&[u8]> {
 }
 
 /// Tags have no escaping.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Tag<'a> {
     pub key: &'a str,
     pub value: &'a str,

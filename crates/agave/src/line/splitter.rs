@@ -280,7 +280,7 @@ impl Scanner {
     }
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 enum PointStart {
     Yes,
     No,

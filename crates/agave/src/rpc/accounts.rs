@@ -27,12 +27,12 @@ pub fn stake_accounts_params(account: PublicKey) -> Value {
     json!([STAKE_PROGRAM, {"commitment": "processed", "encoding": "base58", "dataSlice": slice, "filters": filters}])
 }
 
-#[derive(Debug, Default, PartialEq, Deserialize)]
+#[derive(Debug, Deserialize)]
 pub struct StakeAccounts(
     #[serde(deserialize_with = "json::list::<_, _, MAX_ACCOUNTS>")] Vec<KeyedAccount>,
 );
 
-#[derive(Debug, PartialEq, Deserialize)]
+#[derive(Debug, Deserialize)]
 struct KeyedAccount {
     account: Account,
 }

@@ -22,12 +22,12 @@ pub const LAMPORTS_PER_SOL: f64 = 1e9;
 const MAX_LEADER_SLOTS: usize = 1 << 19;
 
 /// A result without its `context`, the slot of the answering bank.
-#[derive(Debug, PartialEq, Deserialize)]
+#[derive(Debug, Deserialize)]
 pub struct InContext<T> {
     pub value: T,
 }
 
-#[derive(Debug, Default, PartialEq, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub struct VoteAccounts {
     #[serde(deserialize_with = "json::list::<_, _, MAX_ENTRIES>")]
     pub current: Vec<VoteAccount>,
@@ -295,7 +295,7 @@ impl<'de> Deserialize<'de> for LeaderSchedule {
 }
 
 /// `getBlockProduction` for the epoch of its bank.
-#[derive(Debug, PartialEq, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BlockProduction {
     /// Leader slots so far, and blocks in them.
@@ -305,7 +305,7 @@ pub struct BlockProduction {
 }
 
 /// Its end is ignored.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SlotRange {
     /// By default the epoch's first slot.
@@ -345,7 +345,7 @@ fn slots((passed, blocks): (u64, u64)) -> LeaderSlots {
     }
 }
 
-#[derive(Debug, Default, PartialEq, Deserialize)]
+#[derive(Debug, Deserialize)]
 pub struct ClusterNodes(
     #[serde(deserialize_with = "json::list::<_, _, MAX_ENTRIES>")] pub Vec<ClusterNode>,
 );

@@ -40,7 +40,7 @@ pub struct CgroupFiles {
 }
 
 /// Includes descendants. Each file has its own result.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub struct CgroupSample {
     /// Includes page cache, in bytes.
     pub memory_usage: Result<u64>,

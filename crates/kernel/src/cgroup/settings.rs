@@ -48,7 +48,7 @@ const IO: [&str; 4] = [
 /// Maximum bytes of a setting, which has at most a line for each disk or CPU.
 const MAX_TEXT_BYTES: usize = 1024;
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub struct CgroupLevel {
     /// Relative to the topmost visible cgroup, which is `/`.
     pub path: String,

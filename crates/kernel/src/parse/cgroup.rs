@@ -253,7 +253,7 @@ impl MemoryStat {
 }
 
 /// `None` without the CPU controller, or if the kernel does not write the line.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct CpuStat {
     pub throttled: Option<Duration>,
     /// v2 only.
@@ -280,7 +280,7 @@ impl CpuStat {
     }
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub struct Membership {
     /// Controllers of a v1 hierarchy, `name=...` included; empty for v2.
     pub controllers: Vec<String>,

@@ -11,7 +11,7 @@ use crate::{
 /// The kernel counts sectors of 512 bytes, whatever the sector size of the device is.
 const SECTOR_BYTES: u64 = 512;
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 pub struct DiskIo {
     pub device: Device,
     pub read: Requests,
@@ -22,7 +22,7 @@ pub struct DiskIo {
     pub weighted: Duration,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Requests {
     pub done: u64,
     pub bytes: u64,

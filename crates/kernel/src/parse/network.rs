@@ -5,7 +5,7 @@ use crate::{
     text::{count, counters, lines, number, rows, words},
 };
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub struct InterfaceTraffic {
     pub name: String,
     pub received_bytes: u64,

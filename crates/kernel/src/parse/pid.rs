@@ -22,7 +22,7 @@ pub fn cmdline(text: &[u8]) -> Parsed<Vec<OsString>> {
         .collect())
 }
 
-#[derive(Debug, PartialEq, Default)]
+#[derive(Debug)]
 pub struct Environment {
     pub variables: BTreeMap<String, Option<String>>,
 }
@@ -111,7 +111,7 @@ fn limit(word: &[u8]) -> Option<Option<u64>> {
 
 /// Of one task since its start, never of a whole process. Only with `CONFIG_SCHED_INFO`. A counter
 /// that underflowed is `None`.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Schedstat {
     pub on_cpu: Option<Duration>,
     pub run_queue_delay: Option<Duration>,

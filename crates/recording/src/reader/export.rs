@@ -11,7 +11,7 @@ use rusqlite::types::ValueRef;
 
 pub type Row = Vec<Cell>;
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub struct TableInfo {
     pub name: &'static str,
     pub columns: Vec<TableColumn>,

@@ -148,7 +148,7 @@ fn last_tick_at_tip(tick: Option<&TickRow>) -> bool {
     tick.and_then(|tick| tick.phase.as_deref()) == Some("at_tip")
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub struct Info {
     pub format: i32,
     /// The last session has ended: no more will be added.

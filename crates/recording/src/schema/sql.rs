@@ -17,7 +17,7 @@ pub struct TableColumn {
     pub about: String,
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub struct TableSpec {
     pub name: &'static str,
     pub columns: Vec<TableColumn>,

@@ -202,7 +202,7 @@ const POOLS: usize = 0;
 const DEVICES: usize = 1;
 pub const SERIES: usize = 2;
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 pub enum Destination {
     Wide {
         table: usize,
