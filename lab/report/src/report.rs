@@ -126,7 +126,7 @@ fn metric_sections(subjects: &Subjects) -> Vec<Section> {
     if subjects.all.is_empty() {
         return Vec::new();
     }
-    if subjects.is_any_process() {
+    if subjects.has_no_validator() {
         return vec![
             what_happened::section(subjects),
             memory::section(subjects),

@@ -2,7 +2,7 @@
 
 use super::{
     cells::{GIB, gib, number, row, table},
-    chapter::{Chapter, Quantity, quantity},
+    chapter::{Chapter, Quantity},
     faults::{averaged_samples, smoothed},
     model::{Block, Chart, Curve, Curves, Section},
     subject::{Subject, Subjects},
@@ -22,14 +22,14 @@ const MIB: f64 = 1_048_576.0;
 /// The increase of a counter.
 macro_rules! increase {
     ($title:literal, $decimals:literal, $signal:ident) => {
-        quantity($title, $decimals, |s, n| increase(s, n, Signal::$signal))
+        ($title, $decimals, |s, n| increase(s, n, Signal::$signal))
     };
 }
 
 /// A level's mean or maximum, in `$unit`.
 macro_rules! level {
     ($title:literal, $decimals:literal, $signal:ident, $which:ident, $scale:expr) => {
-        quantity($title, $decimals, |s, n| {
+        ($title, $decimals, |s, n| {
             level(s, n, Signal::$signal)
                 .$which
                 .map(|level| level / $scale)
@@ -40,13 +40,13 @@ macro_rules! level {
 const READ_CACHE: &[Quantity] = &[
     increase!("Hits", 0, ReadCacheHits),
     increase!("Misses", 0, ReadCacheMisses),
-    quantity("Hit ratio [%]", 3, hit_ratio),
+    ("Hit ratio [%]", 3, hit_ratio),
     increase!("Evictions", 0, ReadCacheEvictions),
-    quantity("Misses per slot", 3, misses_per_slot),
-    quantity("Evictions per slot", 3, |s, n| {
+    ("Misses per slot", 3, misses_per_slot),
+    ("Evictions per slot", 3, |s, n| {
         per_slot(s, n, Signal::ReadCacheEvictions)
     }),
-    quantity("Time of a lookup [µs]", 3, |s, n| {
+    ("Time of a lookup [µs]", 3, |s, n| {
         let lookups =
             increase(s, n, Signal::ReadCacheHits)? + increase(s, n, Signal::ReadCacheMisses)?;
         ratio(1e6 * increase(s, n, Signal::ReadCacheLoad)?, lookups)
@@ -54,14 +54,14 @@ const READ_CACHE: &[Quantity] = &[
     level!("Accounts, mean", 0, ReadCacheEntries, mean, 1.0),
     level!("Size, mean [MiB]", 3, ReadCacheBytes, mean, MIB),
     level!("Size, max [MiB]", 3, ReadCacheBytes, max, MIB),
-    quantity("Account load time per slot [µs]", 1, load_time_per_slot),
+    ("Account load time per slot [µs]", 1, load_time_per_slot),
 ];
 
 const LOAD_SOURCES: &[Quantity] = &[
     increase!("From the write cache", 0, LoadedWriteCache),
     increase!("From the read cache", 0, LoadedReadCache),
     increase!("From files", 0, LoadedStorage),
-    quantity("Share from files [%]", 3, |s, n| {
+    ("Share from files [%]", 3, |s, n| {
         let [write, read, files] = [
             Signal::LoadedWriteCache,
             Signal::LoadedReadCache,
@@ -77,7 +77,7 @@ const WRITE_CACHE: &[Quantity] = &[
     level!("Size, max [MiB]", 3, WriteCacheBytes, max, MIB),
     increase!("Flushes", 0, Flushes),
     increase!("Time flushing [s]", 3, FlushTime),
-    quantity("Flushed [MiB]", 3, |s, n| {
+    ("Flushed [MiB]", 3, |s, n| {
         increase(s, n, Signal::FlushedBytes).map(|bytes| bytes / MIB)
     }),
 ];
@@ -86,18 +86,18 @@ const INDEX: &[Quantity] = &[
     level!("Accounts, max", 0, IndexEntries, max, 1.0),
     level!("In memory, mean", 0, IndexInMemory, mean, 1.0),
     level!("Memory, max [GiB]", 3, IndexBytes, max, GIB),
-    quantity("On disk, max [GiB]", 3, |s, n| {
+    ("On disk, max [GiB]", 3, |s, n| {
         let [index, data] =
             [Signal::IndexDiskIndex, Signal::IndexDiskData].map(|signal| level(s, n, signal).max);
         Some(gib(index? + data?))
     }),
-    quantity("Accesses found in memory [%]", 3, |s, n| {
+    ("Accesses found in memory [%]", 3, |s, n| {
         let [found, missing] =
             [Signal::IndexFound, Signal::IndexMissing].map(|signal| increase(s, n, signal));
         ratio(100.0 * found?, found? + missing?)
     }),
     increase!("Found on disk", 0, DiskFound),
-    quantity("Time of one found on disk [µs]", 3, |s, n| {
+    ("Time of one found on disk [µs]", 3, |s, n| {
         ratio(
             1e6 * increase(s, n, Signal::DiskFoundTime)?,
             increase(s, n, Signal::DiskFound)?,
@@ -122,7 +122,7 @@ pub fn section(subjects: &Subjects) -> Option<Section> {
     if !subjects.all.iter().any(known) {
         return None;
     }
-    let mut chapter = Chapter::new(subjects, |subject| subject.why_no_points());
+    let mut chapter = Chapter::new(subjects, Subject::why_no_points);
     let note = "From accounts_db_store_timings: accounts that were not in the write cache and were looked up in the read cache. Time of \
                 a lookup: of hits and misses, without the read from files that follows a miss. Account load time: load_us of \
                 replay-slot-stats, summed over threads, mean over replayed slots.";

@@ -18,7 +18,7 @@ use faultline_status::{Answer, AnswerInputs, CachePrediction, Consensus, answers
 /// Nothing for a process that is no validator, and for a replay of a fixed range.
 pub fn by_arm(subjects: &Subjects) -> Vec<Answers> {
     let is_replay = subjects.all.iter().any(|subject| subject.run.is_replay());
-    if subjects.all.is_empty() || subjects.is_any_process() || is_replay {
+    if subjects.all.is_empty() || subjects.has_no_validator() || is_replay {
         return Vec::new();
     }
     let can_change = can_change_capacity(subjects);

@@ -1,7 +1,7 @@
 //! The program cache (the study's Figures 11, 12 and 13).
 
 use super::{
-    chapter::{Chapter, Quantity, averaged, quantity},
+    chapter::{Chapter, Quantity, averaged},
     model::{BarSeries, Bars, Chart, Section},
     subject::{RunPart, Subject, Subjects},
     timeline::line_of_moments,
@@ -19,12 +19,12 @@ const AVERAGED_SLOTS: usize = 25;
 
 macro_rules! cache_quantity {
     ($title:literal, $decimals:literal, $which:ident, sum) => {
-        quantity($title, $decimals, |_, n| {
+        ($title, $decimals, |_, n| {
             (n.cache.$which.n > 0).then_some(n.cache.$which.sum)
         })
     };
     ($title:literal, $decimals:literal, $which:ident, $what:ident) => {
-        quantity($title, $decimals, |_, n| n.cache.$which.$what)
+        ($title, $decimals, |_, n| n.cache.$which.$what)
     };
 }
 
@@ -37,7 +37,7 @@ const COUNTS: &[Quantity] = &[
     cache_quantity!("Evictions (max)", 0, evictions, max),
     cache_quantity!("Reloads (sum)", 0, reloads, sum),
     cache_quantity!("Insertions (sum)", 0, insertions, sum),
-    quantity("Batches", 0, |_, n| {
+    ("Batches", 0, |_, n| {
         Some((n.cache.misses.n + n.cache.misses.missing) as f64)
     }),
 ];
@@ -48,10 +48,10 @@ const TIMES: &[Quantity] = &[
     cache_quantity!("Time (max) [µs]", 0, time, max),
     cache_quantity!("Loading (sum) [µs]", 0, loading, sum),
     cache_quantity!("Loading (mean) [µs]", 2, loading, mean),
-    quantity("Batches", 0, |_, n| {
+    ("Batches", 0, |_, n| {
         Some((n.cache.time.n + n.cache.time.missing) as f64)
     }),
-    quantity("By recorded time [ms/s]", 3, |_, n| {
+    ("By recorded time [ms/s]", 3, |_, n| {
         let seconds = n.window.seconds();
         (n.cache.time.n > 0 && seconds > 0.0).then(|| n.cache.time.sum / 1e3 / seconds)
     }),
@@ -61,7 +61,7 @@ const STUDY_PRUNE: &[Quantity] = &[
     cache_quantity!("elapsed_ms (sum) [ms]", 0, set_root, sum),
     cache_quantity!("elapsed_ms (mean) [ms]", 3, set_root, mean),
     cache_quantity!("elapsed_ms (max) [ms]", 0, set_root, max),
-    quantity("Roots", 0, |_, n| {
+    ("Roots", 0, |_, n| {
         Some((n.cache.set_root.n + n.cache.set_root.missing) as f64)
     }),
 ];
@@ -70,15 +70,15 @@ const PRUNE_AND_EVICTION: &[Quantity] = &[
     cache_quantity!("Prune (sum) [ms]", 1, prune, sum),
     cache_quantity!("Prune (mean) [ms]", 4, prune, mean),
     cache_quantity!("Prune (max) [ms]", 3, prune, max),
-    quantity("Roots", 0, |_, n| {
+    ("Roots", 0, |_, n| {
         (n.cache.prune.n > 0).then_some(n.cache.prune.n as f64)
     }),
     cache_quantity!("Eviction (sum) [ms]", 1, evict, sum),
     cache_quantity!("Passes", 0, evict_passes, sum),
-    quantity("Eviction per pass [ms]", 4, |_, n| {
+    ("Eviction per pass [ms]", 4, |_, n| {
         per_pass(n, &n.cache.evict)
     }),
-    quantity("Entries examined per pass", 1, |_, n| {
+    ("Entries examined per pass", 1, |_, n| {
         per_pass(n, &n.cache.evict_examined)
     }),
 ];
@@ -89,19 +89,19 @@ fn per_pass(numbers: &Numbers, what: &Summary) -> Option<f64> {
 }
 
 const CAPACITY: &[Quantity] = &[
-    quantity("Configured [entries]", 0, |s, _| {
+    ("Configured [entries]", 0, |s, _| {
         last_capacity(&s.run, Signal::CapacityConfigured)
     }),
-    quantity("Observed [entries]", 0, |s, _| {
+    ("Observed [entries]", 0, |s, _| {
         last_capacity(&s.run, Signal::CapacityObserved)
     }),
-    quantity("Most loaded at a pass [entries]", 0, |s, _| {
+    ("Most loaded at a pass [entries]", 0, |s, _| {
         max_water_level(&s.run).map(|level| level as f64)
     }),
 ];
 
 pub fn section(subjects: &Subjects) -> Section {
-    let mut chapter = Chapter::new(subjects, |subject| subject.why_no_points());
+    let mut chapter = Chapter::new(subjects, Subject::why_no_points);
     let note = "A batch here is one point of loaded-programs-cache-stats: what the one cache of the process did between the \
                 creation of two banks, by all users. The study says per execution batch; its sums divided by its means give \
                 about 102,000 to 111,000 batches in 12 hours, one a slot. Points of own leader slots cannot be distinguished and are \
@@ -124,7 +124,13 @@ pub fn section(subjects: &Subjects) -> Section {
     );
     pruning(&mut chapter);
     let note = "Configured: by version, or by the daemon's configuration. Observed: from the level at which eviction passes begin.";
-    chapter.numbers_of(RunPart::All, "cache-capacity", "Capacity", note, CAPACITY);
+    chapter.numbers_of(
+        RunPart::WholeRun,
+        "cache-capacity",
+        "Capacity",
+        note,
+        CAPACITY,
+    );
     over_time(&mut chapter);
     bars(&mut chapter);
     histograms(&mut chapter);
@@ -142,7 +148,7 @@ fn over_time(chapter: &mut Chapter<'_>) {
         caption.as_str(),
         ("Program cache time (ms)", "ms"),
         |subject| {
-            let moments = cache_moments(&subject.run, subject.all.window);
+            let moments = cache_moments(&subject.run, subject.whole_run.window);
             let (at, us): (Vec<f64>, Vec<Option<f64>>) = moments.unzip();
             let average = moving_average(&us, size).into_iter();
             let ms = average.map(|us| us.map(|us| us / 1e3));

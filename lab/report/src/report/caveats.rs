@@ -117,7 +117,7 @@ fn arm_caveats(subjects: &Subjects, same_slots: bool) -> Vec<Caveat> {
             format!("Two runs are too few for a test ({arms}); it needs {RUNS_FOR_A_TEST} in each arm."),
             "Run each arm at least once more.",
         )),
-        (!same_slots && !subjects.is_any_process())
+        (!same_slots && !subjects.has_no_validator())
             .then(|| loads_differ(&tps_of_runs(subjects))),
         (versions.len() > 1).then(|| Caveat::new(
             format!("The runs had different validators: {}.", versions.join(", ")),
@@ -234,7 +234,7 @@ fn times(n: usize, one: &str, many: &str) -> String {
 /// One caveat for all unreliable intervals; the chapter of replay times says why.
 fn unreliable(subjects: &Subjects) -> Option<Caveat> {
     let metrics = by_key(subjects.all.iter().flat_map(|subject| {
-        let unreliable = subject.unreliable();
+        let unreliable = subject.unreliable_estimates();
         unreliable.map(|(metric, _)| (metric, subject.name.as_str()))
     }));
     let all = subjects.all.len();
@@ -382,7 +382,7 @@ fn tps_of_runs(subjects: &Subjects) -> Vec<f64> {
 /// Run id and reason of each outlier within its arm, by load and by the primary metric.
 fn outliers(subjects: &Subjects, primary: &Scalar) -> Vec<(String, String)> {
     let mut outliers = Vec::new();
-    if let Some(load) = scalar("tps").filter(|_| !subjects.is_any_process()) {
+    if let Some(load) = scalar("tps").filter(|_| !subjects.has_no_validator()) {
         let arms = distinct(subjects.all.iter().map(|subject| subject.arm.as_str()));
         let arms: Vec<_> = arms
             .into_iter()

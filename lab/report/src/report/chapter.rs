@@ -1,50 +1,35 @@
 //! Builds a chapter of the report: tables of quantities by run and by arm, and figures.
 
 use super::{
-    cells::{count, figure, missing, number, row, section, table},
-    model::{Block, Chart, Counts, Histogram, Line, Section, Table},
+    cells::{count, figure, number, row, section, table},
+    model::{Block, Chart, Counts, Histogram, Line, Section},
     subject::{RunPart, Subject, Subjects},
     timeline::timeline,
 };
 use crate::measure::Numbers;
 use faultline_stats::{
-    histogram as classes,
+    histogram,
     summary::{mean, quantile},
 };
 
+/// Of a histogram.
 const MAX_CLASSES: usize = 60;
 
-/// A column of a table: one number of each run.
-pub struct Quantity {
-    pub title: &'static str,
-    pub decimals: u8,
-    pub of: fn(&Subject, &Numbers) -> Option<f64>,
-}
-
-pub const fn quantity(
-    title: &'static str,
-    decimals: u8,
-    of: fn(&Subject, &Numbers) -> Option<f64>,
-) -> Quantity {
-    Quantity {
-        title,
-        decimals,
-        of,
-    }
-}
+/// A column of a table: its title with the unit, its decimals, and the number of each run.
+pub type Quantity = (&'static str, u8, fn(&Subject, &Numbers) -> Option<f64>);
 
 pub struct Chapter<'s> {
     pub subjects: &'s Subjects,
     /// Why a number of a run is missing.
-    pub why: fn(&Subject) -> &'static str,
+    pub missing_reason: fn(&Subject) -> &'static str,
     blocks: Vec<Block>,
 }
 
 impl<'s> Chapter<'s> {
-    pub fn new(subjects: &'s Subjects, why: fn(&Subject) -> &'static str) -> Self {
+    pub fn new(subjects: &'s Subjects, missing_reason: fn(&Subject) -> &'static str) -> Self {
         Self {
             subjects,
-            why,
+            missing_reason,
             blocks: Vec::new(),
         }
     }
@@ -71,12 +56,8 @@ impl<'s> Chapter<'s> {
         (label, unit): (&str, &str),
         lines: impl Fn(&Subject) -> Vec<Line>,
     ) {
-        self.figure(
-            id,
-            title,
-            caption,
-            timeline(self.subjects, label, unit, lines),
-        );
+        let chart = timeline(self.subjects, label, unit, lines);
+        self.figure(id, title, caption, chart);
     }
 
     /// A histogram with the labels of its axes. The last class ends at this quantile of all runs.
@@ -88,39 +69,34 @@ impl<'s> Chapter<'s> {
         (x_label, y_label, max_quantile): (&str, &str, f64),
         values: impl Fn(&Subject) -> Vec<Option<f64>>,
     ) {
-        let sets: Vec<(&Subject, Vec<Option<f64>>)> = self
-            .subjects
-            .all
-            .iter()
+        let sets = self.subjects.all.iter();
+        let sets: Vec<(&Subject, Vec<Option<f64>>)> = sets
             .map(|subject| (subject, values(subject)))
             .filter(|(_, set)| set.iter().any(Option::is_some))
             .collect();
-        let pooled: Vec<Option<f64>> = sets
-            .iter()
-            .flat_map(|(_, set)| set.iter().copied())
-            .collect();
+        let pooled: Vec<Option<f64>> = sets.iter().flat_map(|(_, set)| set).copied().collect();
         let edges = edges(&pooled, max_quantile);
         let series: Vec<Counts> = sets
             .iter()
             .map(|(subject, set)| counts(subject, set, &edges))
             .collect();
-        let log = needs_log_scale(&series);
-        let chart = Histogram {
-            x_label: x_label.to_owned(),
-            y_label: y_label.to_owned(),
-            edges,
-            series,
-            log,
-        };
-        let is_drawn = !chart.series.is_empty() && chart.edges.len() > 1;
-        let chart = is_drawn.then_some(Chart::Histogram(chart));
+        let is_drawn = !series.is_empty() && edges.len() > 1;
+        let chart = is_drawn.then(|| {
+            Chart::Histogram(Histogram {
+                x_label: x_label.to_owned(),
+                y_label: y_label.to_owned(),
+                edges,
+                log: needs_log_scale(&series),
+                series,
+            })
+        });
         self.figure(id, title, caption, chart);
     }
 
-    /// From the first execution on; of processes that are no validators over the whole run.
+    /// From the first execution on; of processes that are no validators, over the whole run.
     pub fn numbers(&mut self, id: &str, title: &str, note: &str, quantities: &[Quantity]) {
-        let part = match self.subjects.is_any_process() {
-            true => RunPart::All,
+        let part = match self.subjects.has_no_validator() {
+            true => RunPart::WholeRun,
             false => RunPart::FromExecution,
         };
         self.numbers_of(part, id, title, note, quantities);
@@ -149,42 +125,26 @@ impl<'s> Chapter<'s> {
         quantities: &[Quantity],
     ) {
         let subjects = self.subjects;
-        if subjects.all.iter().all(|one| part.of(one).is_none()) {
+        if subjects.all.iter().all(|run| part.of(run).is_none()) {
             return;
         }
-        let note = format!("{} {note}", part.words());
-        self.add([Block::Table(
-            self.by_run(part, id, title, &note, quantities),
-        )]);
-        if subjects.arms.len() < subjects.all.len() {
-            self.add([Block::Table(by_arm(subjects, part, id, title, quantities))]);
-        }
-    }
-
-    fn by_run(
-        &self,
-        part: RunPart,
-        id: &str,
-        title: &str,
-        note: &str,
-        quantities: &[Quantity],
-    ) -> Table {
-        let titles = quantities.iter().map(|quantity| quantity.title);
+        let titles = quantities.iter().map(|(title, ..)| *title);
         let columns: Vec<&str> = ["Run"].into_iter().chain(titles).collect();
-        let mut table = table(id, title, &columns, note);
-        for subject in &self.subjects.all {
-            let numbers = part.of(subject);
-            let cells = quantities.iter().map(|quantity| match numbers {
-                Some(numbers) => number(
-                    (quantity.of)(subject, numbers),
-                    quantity.decimals,
-                    (self.why)(subject),
-                ),
-                None => missing("never at the tip"),
+        let note = format!("{} {note}", part.sentence());
+        let mut by_run = table(id, title, &columns, &note);
+        for run in &subjects.all {
+            let numbers = part.of(run);
+            let reason = numbers.map_or("never at the tip", |_| (self.missing_reason)(run));
+            let cells = quantities.iter().map(|(_, decimals, value)| {
+                let value = numbers.and_then(|numbers| value(run, numbers));
+                number(value, *decimals, reason)
             });
-            table.rows.push(row(&subject.name, cells));
+            by_run.rows.push(row(&run.name, cells));
         }
-        table
+        self.add([Block::Table(by_run)]);
+        if subjects.arms.len() < subjects.all.len() {
+            self.add([by_arm(subjects, part, id, title, quantities)]);
+        }
     }
 }
 
@@ -194,35 +154,34 @@ fn by_arm(
     id: &str,
     title: &str,
     quantities: &[Quantity],
-) -> Table {
-    let titles = quantities.iter().map(|quantity| quantity.title);
+) -> Block {
+    let titles = quantities.iter().map(|(title, ..)| *title);
     let columns: Vec<&str> = ["Arm", "Runs"].into_iter().chain(titles).collect();
     let note = format!(
         "Means over the runs of an arm, each run counting once; runs that never executed anything are left out where others did. {}",
-        part.words()
+        part.sentence()
     );
     let (id, title) = (format!("{id}-by-arm"), format!("{title}, by arm"));
     let mut table = table(&id, &title, &columns, &note);
     for arm in &subjects.arms {
         let runs: Vec<&Subject> = subjects.averaged_runs(arm).collect();
-        let cells = quantities.iter().map(|quantity| {
-            let value = |subject: &&Subject| {
-                (quantity.of)(subject, part.of(subject)?).filter(|value| value.is_finite())
-            };
+        let reason = match runs.is_empty() {
+            true => "no run of the arm executed anything",
+            false => "not known of every run of the arm",
+        };
+        let means = quantities.iter().map(|(_, decimals, value)| {
+            let value =
+                |run: &&Subject| value(run, part.of(run)?).filter(|value| value.is_finite());
             let values: Option<Vec<f64>> = runs.iter().map(value).collect();
-            match values.and_then(|values| mean(&values)) {
-                Some(mean) => number(Some(mean), quantity.decimals, ""),
-                None if runs.is_empty() => missing("no run of the arm executed anything"),
-                None => missing("not known of every run of the arm"),
-            }
+            number(values.and_then(|values| mean(&values)), *decimals, reason)
         });
-        let cells = std::iter::once(count(runs.len())).chain(cells);
+        let cells = [count(runs.len())].into_iter().chain(means);
         table.rows.push(row(arm, cells));
     }
-    table
+    Block::Table(table)
 }
 
-/// `Moving average over 6 samples, centred`; one sample is no average.
+/// A caption without its full stop: `Moving average over 6 samples, centred`. One sample is no average.
 pub fn averaged(size: usize, sample: &str, samples: &str) -> String {
     match size {
         1 => format!("One value for each {sample}"),
@@ -233,20 +192,17 @@ pub fn averaged(size: usize, sample: &str, samples: &str) -> String {
 /// Small integers get one class each.
 fn edges(values: &[Option<f64>], max_quantile: f64) -> Vec<f64> {
     let upper_bound = quantile(values, max_quantile).unwrap_or(0.0);
-    let are_counts = values
-        .iter()
-        .flatten()
-        .all(|value| value.fract() == 0.0 && *value >= 0.0);
-    if are_counts && upper_bound < MAX_CLASSES as f64 {
+    let is_count = |value: &f64| value.fract() == 0.0 && *value >= 0.0;
+    if values.iter().flatten().all(is_count) && upper_bound < MAX_CLASSES as f64 {
         return (0..=upper_bound.ceil() as i64 + 1)
             .map(|edge| edge as f64 - 0.5)
             .collect();
     }
-    classes::freedman_diaconis(values, max_quantile, MAX_CLASSES)
+    histogram::freedman_diaconis(values, max_quantile, MAX_CLASSES)
 }
 
 fn counts(subject: &Subject, values: &[Option<f64>], edges: &[f64]) -> Counts {
-    let counted = classes::count(values, edges);
+    let counted = histogram::count(values, edges);
     Counts {
         name: subject.name.clone(),
         run: subject.id.clone(),
@@ -257,15 +213,11 @@ fn counts(subject: &Subject, values: &[Option<f64>], edges: &[f64]) -> Counts {
 
 /// Whether more than half of the counts are below 1/200 of the largest.
 fn needs_log_scale(series: &[Counts]) -> bool {
-    let counts = || {
-        series
-            .iter()
-            .flat_map(|one| one.counts.iter().copied())
-            .filter(|count| *count > 0.0)
-    };
-    let largest = counts().fold(0.0, f64::max);
-    let small = counts().filter(|count| *count * 200.0 < largest).count();
-    small * 2 > counts().count()
+    let counts = series.iter().flat_map(|of_run| of_run.counts.clone());
+    let counts: Vec<f64> = counts.filter(|count| *count > 0.0).collect();
+    let largest = counts.iter().copied().fold(0.0, f64::max);
+    let small = counts.iter().filter(|count| *count * 200.0 < largest);
+    small.count() * 2 > counts.len()
 }
 
 #[cfg(test)]

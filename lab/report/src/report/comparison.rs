@@ -139,7 +139,7 @@ pub fn section(
         lowercase_first(&first.primary.title),
         cells::percent(margin),
         arms::RUNS_FOR_A_TEST,
-        if subjects.is_any_process() {
+        if subjects.has_no_validator() {
             "Whole runs are compared."
         } else if part == RunPart::FromTip {
             "Only the time from the first tick at the tip on is compared: every run that executed anything was there long enough. Start and \

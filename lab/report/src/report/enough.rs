@@ -87,7 +87,7 @@ fn sufficient_memory(subject: &Subject, from_tip: &Numbers) -> SufficientMemory 
         unproven.push("what its start needs: the recording does not cover it".to_owned());
     }
     let window = if from_start {
-        subject.all.window
+        subject.whole_run.window
     } else {
         from_tip.window
     };

@@ -2,9 +2,8 @@
 
 use super::{
     cells::{number, row, table, words},
-    chapter::{Chapter, Quantity, averaged, quantity},
-    groups::by_key,
-    model::{BarSeries, Bars, Block, Chart, Section, Table},
+    chapter::{Chapter, Quantity, averaged},
+    model::{BarSeries, Bars, Block, Chart, Section},
     subject::{Subject, Subjects},
     timeline::line_of_ticks,
 };
@@ -14,6 +13,7 @@ use crate::{
 };
 use faultline_agave::threads::purpose;
 use faultline_stats::{smooth::moving_average, summary::summary};
+use itertools::Itertools;
 
 /// As in the study.
 const AVERAGED_SAMPLES: usize = 100;
@@ -26,21 +26,24 @@ const MAX_TABLE_POOLS: usize = 15;
 
 const MAX_DRAWN_POOLS: usize = 8;
 
-type OfPool = fn(&PoolFaults) -> Option<f64>;
+type PoolValue = fn(&PoolFaults) -> Option<f64>;
+
+/// The thread pools of a run, those with most faults first.
+type RunPools<'s> = (&'s Subject, Vec<PoolFaults>);
 
 const RATES: &[Quantity] = &[
-    quantity("Major faults", 0, |_, n| n.major.known()),
-    quantity("Major mean [/s]", 3, |_, n| n.major.mean()),
-    quantity("Major max [/s]", 1, |_, n| summary(&n.major.per_second).max),
-    quantity("Minor faults", 0, |_, n| n.minor.known()),
-    quantity("Minor mean [/s]", 1, |_, n| n.minor.mean()),
-    quantity("Minor max [/s]", 1, |_, n| summary(&n.minor.per_second).max),
+    ("Major faults", 0, |_, n| n.major.known()),
+    ("Major mean [/s]", 3, |_, n| n.major.mean()),
+    ("Major max [/s]", 1, |_, n| summary(&n.major.per_second).max),
+    ("Minor faults", 0, |_, n| n.minor.known()),
+    ("Minor mean [/s]", 1, |_, n| n.minor.mean()),
+    ("Minor max [/s]", 1, |_, n| summary(&n.minor.per_second).max),
 ];
 
 /// The mean growth of a counter, times a scale. Of a counter of seconds, 100 gives percent.
 macro_rules! mean_growth {
     ($title:literal, $signal:ident, $scale:literal) => {
-        quantity($title, 3, |s, n| {
+        ($title, 3, |s, n| {
             let mean = growth(&s.run, Signal::$signal, n.window).mean();
             mean.map(|mean| $scale * mean)
         })
@@ -59,7 +62,7 @@ const PRESSURE: &[Quantity] = &[
 ];
 
 pub fn section(subjects: &Subjects) -> Section {
-    let mut chapter = Chapter::new(subjects, |subject| subject.why_no_samples());
+    let mut chapter = Chapter::new(subjects, Subject::why_no_samples);
     let note = "From majflt and minflt of /proc/PID/stat. Mean: all faults by all recorded seconds. Max: between two ticks. Faults \
                 in gaps are left out of all of them.";
     chapter.numbers_and_at_tip("faults", "Page faults", note, RATES);
@@ -75,10 +78,9 @@ pub fn section(subjects: &Subjects) -> Section {
 
 /// The rates of a counter, times a scale, as a moving average.
 pub fn smoothed(subject: &Subject, signal: Signal, scale: f64, size: usize) -> Vec<Option<f64>> {
-    let rates = growth(&subject.run, signal, Span::ALWAYS)
-        .per_second
-        .into_iter();
-    let scaled: Vec<_> = rates.map(|rate| rate.map(|rate| rate * scale)).collect();
+    let rates = growth(&subject.run, signal, Span::ALWAYS).per_second;
+    let scaled = rates.into_iter().map(|rate| rate.map(|rate| rate * scale));
+    let scaled: Vec<_> = scaled.collect();
     moving_average(&scaled, size)
 }
 
@@ -97,11 +99,8 @@ fn over_time(chapter: &mut Chapter<'_>) {
         let id = format!("{id}-faults-over-time");
         let title = format!("{kind} faults over time, smoothed");
         chapter.timeline(&id, &title, &caption, ("Faults (/s)", "/s"), |subject| {
-            vec![line_of_ticks(
-                subject,
-                "",
-                &smoothed(subject, signal, 1.0, size),
-            )]
+            let rates = smoothed(subject, signal, 1.0, size);
+            vec![line_of_ticks(subject, "", &rates)]
         });
     }
     let caption = "Rates between two ticks, from the first execution on. The classes end at the 99 % quantile of all runs; what is \
@@ -118,31 +117,29 @@ fn over_time(chapter: &mut Chapter<'_>) {
 }
 
 fn add_thread_pools(chapter: &mut Chapter<'_>) {
-    let pools: Vec<(&Subject, Vec<PoolFaults>)> = chapter
-        .subjects
-        .all
-        .iter()
+    let subjects = chapter.subjects.all.iter();
+    let pools: Vec<RunPools<'_>> = subjects
         .map(|subject| {
-            (
-                subject,
-                pool_faults(&subject.run, subject.from_execution.window),
-            )
+            let window = subject.from_execution.window;
+            (subject, pool_faults(&subject.run, window))
         })
         .collect();
     if pools.iter().all(|(_, pools)| pools.is_empty()) {
         return;
     }
-    chapter.add([Block::Table(pool_table(&pools))]);
-    let mut draw = |kind: &str, label: &str, of: OfPool| {
+    chapter.add([pool_table(&pools)]);
+    let kinds: [(&str, &str, PoolValue); 2] = [
+        ("major", "Major faults (/s)", |pool| pool.major),
+        ("minor", "Minor faults (/s)", |pool| pool.minor),
+    ];
+    for (kind, label, value) in kinds {
         let (id, title) = (format!("pools-{kind}"), format!("Who takes {kind} faults"));
         let caption = "Faults of each pool by the seconds from the first execution on; the pools with most of them.";
-        chapter.figure(&id, &title, caption, pool_bars(&pools, label, of));
-    };
-    draw("major", "Major faults (/s)", |pool| pool.major);
-    draw("minor", "Minor faults (/s)", |pool| pool.minor);
+        chapter.figure(&id, &title, caption, pool_bars(&pools, label, value));
+    }
 }
 
-fn pool_table(pools: &[(&Subject, Vec<PoolFaults>)]) -> Table {
+fn pool_table(pools: &[RunPools<'_>]) -> Block {
     let mut listed = table(
         "pools",
         "Who faults: thread pools",
@@ -176,62 +173,58 @@ fn pool_table(pools: &[(&Subject, Vec<PoolFaults>)]) -> Table {
             listed.rows.push(row(&subject.name, cells));
         }
     }
-    listed
+    Block::Table(listed)
 }
 
-fn pool_bars(pools: &[(&Subject, Vec<PoolFaults>)], label: &str, of: OfPool) -> Option<Chart> {
+/// `None` if no pool had such a fault.
+fn pool_bars(pools: &[RunPools<'_>], label: &str, value: PoolValue) -> Option<Chart> {
     let all = pools.iter().flat_map(|(_, pools)| pools);
     let faults = all.filter_map(|pool| {
-        let faults = of(pool).filter(|faults| *faults > 0.0)?;
+        let faults = value(pool).filter(|faults| *faults > 0.0)?;
         Some((pool.name.clone(), faults))
     });
-    let mut largest_pools: Vec<(String, f64)> = by_key(faults)
+    let largest_pools = faults
+        .into_grouping_map()
+        .sum()
         .into_iter()
-        .map(|(name, faults)| (name, faults.iter().sum()))
-        .collect();
-    largest_pools.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    largest_pools.truncate(MAX_DRAWN_POOLS);
-    let categories: Vec<String> = largest_pools.into_iter().map(|(name, _)| name).collect();
-    let series: Vec<BarSeries> = pools
-        .iter()
-        .map(|(subject, pools)| bars_of(subject, pools, &categories, of))
-        .collect();
-    let chart = Bars {
-        y_label: label.to_owned(),
-        categories,
-        series,
-        log: false,
+        .sorted_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    let names = largest_pools.map(|(name, _)| name);
+    let categories: Vec<String> = names.take(MAX_DRAWN_POOLS).collect();
+    let of_run = |(subject, pools): &RunPools<'_>| {
+        let seconds = subject.from_execution.window.seconds();
+        let rate = |name: &String| {
+            let faults = pools
+                .iter()
+                .find(|pool| pool.name == *name)
+                .and_then(value)?;
+            (seconds > 0.0).then(|| (faults / seconds, None))
+        };
+        BarSeries {
+            name: subject.name.clone(),
+            values: categories.iter().map(rate).collect(),
+        }
     };
-    (!chart.categories.is_empty()).then_some(Chart::Bars(chart))
-}
-
-fn bars_of(
-    subject: &Subject,
-    pools: &[PoolFaults],
-    categories: &[String],
-    of: OfPool,
-) -> BarSeries {
-    let seconds = subject.from_execution.window.seconds();
-    let value = |name: &String| {
-        let faults = pools.iter().find(|pool| pool.name == *name).and_then(of)?;
-        (seconds > 0.0).then(|| (faults / seconds, None))
-    };
-    BarSeries {
-        name: subject.name.clone(),
-        values: categories.iter().map(value).collect(),
-    }
+    let series = pools.iter().map(of_run).collect();
+    (!categories.is_empty()).then(|| {
+        Chart::Bars(Bars {
+            y_label: label.to_owned(),
+            categories,
+            series,
+            log: false,
+        })
+    })
 }
 
 fn pressure_over_time(chapter: &mut Chapter<'_>) {
     let size = averaged_samples(chapter.subjects);
-    let caption = &*(averaged(size, "sample", "samples") + ".");
+    let caption = averaged(size, "sample", "samples") + ".";
     let smooth = |subject: &Subject, name, signal, scale| {
         line_of_ticks(subject, name, &smoothed(subject, signal, scale, size))
     };
     chapter.timeline(
         "refaults-over-time",
         "Refaults over time",
-        caption,
+        &caption,
         ("Refaults (/s)", "/s"),
         |subject| {
             vec![
@@ -244,15 +237,11 @@ fn pressure_over_time(chapter: &mut Chapter<'_>) {
     chapter.timeline(
         "pressure-over-time",
         title,
-        caption,
+        &caption,
         ("Time stalled (%)", "%"),
         |subject| {
-            let has_cgroup_pressure = subject
-                .run
-                .signal(Signal::MemorySome)
-                .iter()
-                .any(Option::is_some);
-            let signals: &[(&str, Signal)] = if has_cgroup_pressure {
+            let of_cgroup = subject.run.signal(Signal::MemorySome);
+            let signals: &[(&str, Signal)] = if of_cgroup.iter().any(Option::is_some) {
                 &[
                     ("memory, some", Signal::MemorySome),
                     ("memory, all", Signal::MemoryFull),

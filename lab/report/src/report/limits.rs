@@ -40,7 +40,7 @@ pub fn limits(subjects: &Subjects) -> Option<Limits> {
     }
     let smallest = replicates.iter().map(|replicate| replicate.limit).min()?;
     let largest = replicates.iter().map(|replicate| replicate.limit).max()?;
-    if subjects.is_any_process() {
+    if subjects.has_no_validator() {
         return None;
     }
     let differ = largest as f64 > SAME_LIMIT_RATIO * smallest as f64;

@@ -2,7 +2,7 @@
 
 use super::{
     cells::{figure, gib, known, missing, number, row, table, words},
-    chapter::{Chapter, Quantity, quantity},
+    chapter::{Chapter, Quantity},
     enough,
     model::{Block, Chart, Line, Matrix, Section},
     subject::{RunPart, Subject, Subjects},
@@ -16,7 +16,7 @@ use faultline_stats::correlation;
 
 macro_rules! gib {
     ($title:literal, $level:ident, $which:ident) => {
-        quantity(concat!($title, " [GiB]"), 3, |_, n| {
+        (concat!($title, " [GiB]"), 3, |_, n| {
             n.levels.$level.$which.map(gib)
         })
     };
@@ -45,31 +45,37 @@ const STUDY_SWAP_AND_TOTAL: &[Quantity] = &[
     gib!("VSZ - RSS mean (study: swap)", vsz_less_rss, mean),
     gib!("Swapped out mean", swap, mean),
     gib!("RSS + VSZ mean (study: total)", rss_and_vsz, mean),
-    quantity("RSS + swapped out, mean [GiB]", 3, |_, n| {
+    ("RSS + swapped out, mean [GiB]", 3, |_, n| {
         Some(gib(n.levels.rss.mean? + n.levels.swap.mean?))
     }),
 ];
 
 const HEADROOM: &[Quantity] = &[
-    quantity("Limit [GiB]", 3, |s, _| s.limit().map(gib)),
+    ("Limit [GiB]", 3, |s, _| s.limit().map(gib)),
     gib!("Unreclaimable mean", unreclaimable, mean),
     gib!("Unreclaimable max", unreclaimable, max),
     gib!("Headroom min", headroom, min),
     gib!("Headroom mean", headroom, mean),
-    quantity("Smallest headroom by limit [%]", 1, |s, n| {
+    ("Smallest headroom by limit [%]", 1, |s, n| {
         Some(100.0 * n.levels.headroom.min? / s.limit()?)
     }),
 ];
 
 pub fn section(subjects: &Subjects) -> Section {
-    let mut chapter = Chapter::new(subjects, |subject| subject.why_no_samples());
+    let mut chapter = Chapter::new(subjects, Subject::why_no_samples);
     let gib = "GiB is 2^30 bytes. RSS: RssAnon, RssFile and RssShmem of /proc/PID/status. VSZ: vsize of /proc/PID/stat, address \
                space and not memory. A value a tick.";
     chapter.numbers("memory", "RSS and VSZ", gib, RSS_AND_VSZ);
     let note = "The study's table begins with the start of the process, so its minima are those of a program that has just started (0.016 GB).";
-    if !subjects.is_any_process() {
+    if !subjects.has_no_validator() {
         let title = "RSS and VSZ from the start on";
-        chapter.numbers_of(RunPart::All, "memory-from-start", title, note, RSS_AND_VSZ);
+        chapter.numbers_of(
+            RunPart::WholeRun,
+            "memory-from-start",
+            title,
+            note,
+            RSS_AND_VSZ,
+        );
     }
     chapter.numbers_of(
         RunPart::FromTip,

@@ -56,7 +56,7 @@ const OF_ANY_PROCESS: [&str; 8] = [
 
 /// The metrics that these runs can have.
 pub fn scalars_of(subjects: &Subjects) -> impl Iterator<Item = &'static Scalar> {
-    let all = !subjects.is_any_process();
+    let all = !subjects.has_no_validator();
     SCALARS
         .iter()
         .filter(move |scalar| all || OF_ANY_PROCESS.contains(&scalar.id))

@@ -1,46 +1,47 @@
 use super::{
     cells::{estimate_or, row, table, words},
-    chapter::{Chapter, Quantity, quantity},
-    model::{Block, Section, Table},
-    subject::{ESTIMATED_METRICS, Subjects},
-    timeline::{line_of_moments, line_of_ticks},
+    chapter::{Chapter, Quantity},
+    model::{Block, Section},
+    subject::{ESTIMATED_METRICS, Subject, Subjects},
+    timeline::{line_of_moments, line_of_signal},
 };
 use crate::{measure::replayed, run::Signal};
-use faultline_stats::{Estimate, caveat::reliability_text as why_unreliable, summary};
+use faultline_stats::{Estimate, caveat::reliability_text, summary};
+use itertools::izip;
 
 const REPLAY: &[Quantity] = &[
-    quantity("Median [ms]", 1, |_, n| n.replay_quantile(0.5)),
-    quantity("p95 [ms]", 1, |_, n| n.replay_quantile(0.95)),
-    quantity("p99 [ms]", 1, |_, n| n.replay_quantile(0.99)),
-    quantity("Max [ms]", 1, |_, n| n.replay_quantile(1.0)),
-    quantity("Mean [ms]", 2, |_, n| summary::summary(&n.replay).mean),
-    quantity("Slots replayed", 0, |_, n| Some(n.replay.len() as f64)),
-    quantity("Own slots left out", 0, |_, n| Some(n.own_slots as f64)),
+    ("Median [ms]", 1, |_, n| n.replay_quantile(0.5)),
+    ("p95 [ms]", 1, |_, n| n.replay_quantile(0.95)),
+    ("p99 [ms]", 1, |_, n| n.replay_quantile(0.99)),
+    ("Max [ms]", 1, |_, n| n.replay_quantile(1.0)),
+    ("Mean [ms]", 2, |_, n| summary::summary(&n.replay).mean),
+    ("Slots replayed", 0, |_, n| Some(n.replay.len() as f64)),
+    ("Own slots left out", 0, |_, n| Some(n.own_slots as f64)),
 ];
 
 const BEHIND: &[Quantity] = &[
-    quantity("Median [slots]", 0, |_, n| {
+    ("Median [slots]", 0, |_, n| {
         summary::quantile(&n.behind, 0.5)
     }),
-    quantity("p95 [slots]", 0, |_, n| {
+    ("p95 [slots]", 0, |_, n| {
         summary::quantile_if_enough(&n.behind, 0.95)
     }),
-    quantity("Max [slots]", 0, |_, n| summary::quantile(&n.behind, 1.0)),
-    quantity("Known at [ticks]", 0, |_, n| {
+    ("Max [slots]", 0, |_, n| summary::quantile(&n.behind, 1.0)),
+    ("Known at [ticks]", 0, |_, n| {
         Some(n.behind.iter().flatten().count() as f64)
     }),
 ];
 
 pub fn section(subjects: &Subjects) -> Section {
-    let mut chapter = Chapter::new(subjects, |subject| subject.why_no_quantile());
+    let mut chapter = Chapter::new(subjects, Subject::why_no_quantile);
     let note = "replay_total_elapsed of replay-slot-stats, from the bank's creation to its completion, waiting included. A slot \
                 that is replayed again is another sample. Slots that the node produced itself are left out: they have no \
                 transactions, no entries and no shreds, and no times. A p95 needs 20 slots and a p99 needs 100, so that one of \
                 them is beyond it.";
     chapter.numbers_and_at_tip("replay", "Replay time per slot", note, REPLAY);
-    chapter.add([Block::Table(within_run(subjects))]);
-    chapter.add(reliability_text(subjects).map(Block::Table));
-    chapter.why = |_| "the distance to the tip was known at too few ticks";
+    chapter.add([intervals(subjects)]);
+    chapter.add(unreliable_intervals(subjects));
+    chapter.missing_reason = |_| "the distance to the tip was known at too few ticks";
     let note = "Slots between the tip of the cluster and this validator, at each tick at which both were known at one moment.";
     chapter.numbers("behind", "Slots behind the tip", note, BEHIND);
     figures(&mut chapter);
@@ -54,10 +55,7 @@ fn figures(chapter: &mut Chapter<'_>) {
         "Slots behind the tip over time",
         caption,
         ("Slots behind the tip", ""),
-        |subject| {
-            let behind = subject.run.signal(Signal::Behind);
-            vec![line_of_ticks(subject, "", behind)]
-        },
+        |subject| vec![line_of_signal(subject, "", Signal::Behind)],
     );
     let caption = "Each replayed slot at the validator's own time; of long runs the smallest and the largest of each stretch.";
     chapter.timeline(
@@ -66,13 +64,10 @@ fn figures(chapter: &mut Chapter<'_>) {
         caption,
         ("Replay time (ms)", "ms"),
         |subject| {
-            let points = replayed(&subject.run, subject.all.window);
+            let points = replayed(&subject.run, subject.whole_run.window);
             let times = points.map(|point| {
-                let us = point.replay_total_elapsed_us;
-                (
-                    subject.run.at(point.time_unix_ns),
-                    us.map(|us| us as f64 / 1e3),
-                )
+                let ms = point.replay_total_elapsed_us.map(|us| us as f64 / 1e3);
+                (subject.run.at(point.time_unix_ns), ms)
             });
             vec![line_of_moments(subject, times)]
         },
@@ -87,7 +82,7 @@ fn figures(chapter: &mut Chapter<'_>) {
     );
 }
 
-fn reliability_text(subjects: &Subjects) -> Option<Table> {
+fn unreliable_intervals(subjects: &Subjects) -> Option<Block> {
     let note = "About the table above. Independent values: the effective number of values, since neighbouring values are alike.";
     let mut listed = table(
         "within-run-limits",
@@ -95,16 +90,19 @@ fn reliability_text(subjects: &Subjects) -> Option<Table> {
         &["Run", "What", "Why"],
         note,
     );
-    for subject in &subjects.all {
-        let unreliable = subject.unreliable();
-        let rows = unreliable.map(|(metric, why)| [metric, &why_unreliable(why)].map(words));
-        let rows = rows.map(|cells| row(&subject.name, cells));
+    for run in &subjects.all {
+        let rows = run.unreliable_estimates().map(|(metric, reliability)| {
+            row(
+                &run.name,
+                [metric, &reliability_text(reliability)].map(words),
+            )
+        });
         listed.rows.extend(rows);
     }
-    (!listed.rows.is_empty()).then_some(listed)
+    (!listed.rows.is_empty()).then_some(Block::Table(listed))
 }
 
-fn within_run(subjects: &Subjects) -> Table {
+fn intervals(subjects: &Subjects) -> Block {
     let [replay, tps, misses, time] = ESTIMATED_METRICS;
     let columns = [
         ("Run", ""),
@@ -123,18 +121,14 @@ fn within_run(subjects: &Subjects) -> Table {
         &columns,
         note,
     );
-    for subject in &subjects.all {
-        let why = [
-            subject.why_no_quantile(),
-            subject.why_no_points(),
-            subject.why_no_points(),
-            subject.why_no_points(),
-        ];
-        let cells = subject.estimates.iter().zip([1, 1, 4, 1]).zip(why);
-        let cells = cells.map(|((estimate, decimals), why)| {
-            estimate_or(estimate.as_ref().map(Estimate::ends), decimals, why)
-        });
-        listed.rows.push(row(&subject.name, cells));
+    for run in &subjects.all {
+        let no_points = run.why_no_points();
+        let reasons = [run.why_no_quantile(), no_points, no_points, no_points];
+        let cells =
+            izip!(&run.estimates, [1, 1, 4, 1], reasons).map(|(estimate, decimals, reason)| {
+                estimate_or(estimate.as_ref().map(Estimate::ends), decimals, reason)
+            });
+        listed.rows.push(row(&run.name, cells));
     }
-    listed
+    Block::Table(listed)
 }

@@ -21,7 +21,7 @@ pub struct Subject {
     pub tps: Tps,
     /// From the first execution; `None` if no transaction was recorded.
     pub executing: Option<Span>,
-    pub all: Numbers,
+    pub whole_run: Numbers,
     /// From the first execution; the whole run without one.
     pub from_execution: Numbers,
     pub from_tip: Option<Numbers>,
@@ -108,7 +108,7 @@ impl Subjects {
     }
 
     /// Whether the runs are of processes that are no validators.
-    pub fn is_any_process(&self) -> bool {
+    pub fn has_no_validator(&self) -> bool {
         let is_validator =
             |subject: &Subject| subject.lifecycle.has_validator || subject.run.is_replay();
         let has_process = |subject: &Subject| !subject.run.processes.is_empty();
@@ -169,10 +169,10 @@ fn subject(
 ) -> Subject {
     let measured = measure::measure(&run);
     let numbers = |window| measure::numbers(&run, &measured.tps, window);
-    let (all, from_tip) = (numbers(measured.all), measured.from_tip.map(numbers));
+    let (whole_run, from_tip) = (numbers(measured.all), measured.from_tip.map(numbers));
     let from_execution = numbers(measured.executing.unwrap_or(measured.all));
     Subject {
-        all,
+        whole_run,
         from_tip,
         estimates: estimates(&run, &measured.tps, &from_execution, plan),
         from_execution,
@@ -220,7 +220,7 @@ impl Subject {
         }
     }
 
-    pub fn unreliable(&self) -> impl Iterator<Item = (&'static str, Reliability)> {
+    pub fn unreliable_estimates(&self) -> impl Iterator<Item = (&'static str, Reliability)> {
         let estimates = ESTIMATED_METRICS.into_iter().zip(&self.estimates);
         estimates
             .filter_map(|(metric, estimate)| Some((metric, estimate.as_ref()?.reliable)))
@@ -250,7 +250,7 @@ impl Subject {
             return Some(limit as f64);
         }
         let limits = self.run.signal(Signal::Limit);
-        let limits = measure::within(&self.run, limits, self.all.window).into_iter();
+        let limits = measure::within(&self.run, limits, self.whole_run.window).into_iter();
         let ticks_by_limit = limits.flatten().counts_by(|limit| limit as u64);
         let by_ticks = ticks_by_limit
             .into_iter()
@@ -328,7 +328,7 @@ fn name(run: &Run, arm: &str, index: usize, of: usize) -> String {
 /// The part of a run that numbers are about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunPart {
-    All,
+    WholeRun,
     FromExecution,
     FromTip,
 }
@@ -336,15 +336,15 @@ pub enum RunPart {
 impl RunPart {
     pub fn of(self, subject: &Subject) -> Option<&Numbers> {
         match self {
-            RunPart::All => Some(&subject.all),
+            RunPart::WholeRun => Some(&subject.whole_run),
             RunPart::FromExecution => Some(&subject.from_execution),
             RunPart::FromTip => subject.from_tip.as_ref(),
         }
     }
 
-    pub fn words(self) -> &'static str {
+    pub fn sentence(self) -> &'static str {
         match self {
-            RunPart::All => "Over the whole run, to the end of its process.",
+            RunPart::WholeRun => "Over the whole run, to the end of its process.",
             RunPart::FromExecution => {
                 "From the first execution on (the whole run where none was recorded) to the end of its process."
             }

@@ -4,7 +4,7 @@ use super::{
 };
 use crate::{
     measure::{PhaseSpan, Span, lifecycle::is_gap},
-    run::{ClockStep, Event, Run, plain},
+    run::{ClockStep, Event, Run, Signal, plain},
 };
 use serde_json::Value;
 
@@ -61,19 +61,24 @@ pub fn line_of_ticks(subject: &Subject, name: &str, values: &[Option<f64>]) -> L
     line
 }
 
+/// A signal at each tick.
+pub fn line_of_signal(subject: &Subject, name: &str, signal: Signal) -> Line {
+    line_of_ticks(subject, name, subject.run.signal(signal))
+}
+
 /// Values at any times. The line breaks at gaps and where no process was followed.
 pub fn line_of_moments(
     subject: &Subject,
     moments: impl IntoIterator<Item = (f64, Option<f64>)>,
 ) -> Line {
-    let mut unrecorded_spans = unrecorded_spans(&subject.run).into_iter().peekable();
+    let mut unrecorded = unrecorded_spans(&subject.run).into_iter().peekable();
     let mut line = empty_line(subject, "");
     for (at, value) in moments {
         if let Some(before) = line.x.last().copied() {
-            while unrecorded_spans.next_if(|span| span.to <= before).is_some() {}
-            let between = unrecorded_spans.peek().filter(|span| span.from < at);
+            while unrecorded.next_if(|span| span.to <= before).is_some() {}
+            let is_broken = unrecorded.peek().is_some_and(|span| span.from < at);
             // The validator's points can lie within a daemon gap.
-            if between.is_some() && at - before > MAX_CONNECTED_SECONDS {
+            if is_broken && at - before > MAX_CONNECTED_SECONDS {
                 push(&mut line, f64::midpoint(before, at), None);
             }
         }
@@ -82,27 +87,23 @@ pub fn line_of_moments(
     line
 }
 
+/// Gaps, and the time in which no process was followed.
 fn unrecorded_spans(run: &Run) -> Vec<Span> {
-    let mut unrecorded_spans: Vec<Span> = Vec::new();
+    let mut spans: Vec<Span> = Vec::new();
     for (before, after) in run.tick_pairs() {
-        if before.process.is_some()
-            && after.process == before.process
-            && !is_gap(run, before, after)
-        {
+        let is_same_process = before.process.is_some() && after.process == before.process;
+        if is_same_process && !is_gap(run, before, after) {
             continue;
         }
-        match unrecorded_spans
-            .last_mut()
-            .filter(|last| last.to >= before.at)
-        {
+        match spans.last_mut().filter(|last| last.to >= before.at) {
             Some(last) => last.to = after.at,
-            None => unrecorded_spans.push(Span {
+            None => spans.push(Span {
                 from: before.at,
                 to: after.at,
             }),
         }
     }
-    unrecorded_spans
+    spans
 }
 
 /// A single run starts at its first tick, several runs each at its first execution.
@@ -130,9 +131,8 @@ pub fn timeline(
         };
         for mut line in lines(subject) {
             let from = line.x.partition_point(|x| *x < origin);
-            line.x.drain(..from);
             line.y.drain(..from);
-            line.x.iter_mut().for_each(|x| *x -= origin);
+            line.x = line.x.split_off(from).iter().map(|x| x - origin).collect();
             line.name = match line.name.as_str() {
                 "" => subject.name.clone(),
                 name if single => name.to_owned(),
@@ -145,7 +145,7 @@ pub fn timeline(
         chart.bands.extend(bands(subject, origin));
         chart.marks.extend(marks(subject, origin, single));
     }
-    chart.x_label = match single || subjects.is_any_process() {
+    chart.x_label = match single || subjects.has_no_validator() {
         true => "Time since the first tick",
         false => "Time since the run's first execution",
     }
@@ -156,36 +156,26 @@ pub fn timeline(
 fn bands(subject: &Subject, origin: f64) -> Vec<Band> {
     let lifecycle = &subject.lifecycle;
     let after_end = lifecycle.ended.map(|from| {
-        (
-            Span {
-                from,
-                to: subject.run.end(),
-            },
-            AFTER_THE_END,
-        )
+        let to = subject.run.end();
+        (Span { from, to }, AFTER_THE_END)
     });
     // The phase `absent` means nothing without a validator.
     let is_known = |name: &str| name != "unknown" && (name != "absent" || lifecycle.has_validator);
     let of_run = |phase: &&PhaseSpan| {
         is_known(&phase.name) && lifecycle.ended.is_none_or(|ended| phase.span.from < ended)
     };
-    let phases = lifecycle
-        .phases
-        .iter()
-        .filter(of_run)
-        .map(|phase| (phase.span, phase.name.as_str()))
-        .chain(after_end);
+    let phases = lifecycle.phases.iter().filter(of_run);
+    let phases = phases.map(|phase| (phase.span, phase.name.as_str()));
     let gaps = lifecycle.gaps.iter().map(|gap| (*gap, "gap"));
-    let shown = phases
-        .chain(gaps)
-        .filter(|(span, _)| span.to > span.from.max(origin));
+    let drawn = phases.chain(after_end).chain(gaps);
+    let drawn = drawn.filter(|(span, _)| span.to > span.from.max(origin));
     let band = |(span, name): (Span, &str)| Band {
         from: (span.from - origin).max(0.0),
         to: span.to - origin,
         name: name.replace('_', " "),
         run: subject.id.clone(),
     };
-    shown.map(band).collect()
+    drawn.map(band).collect()
 }
 
 fn marks(subject: &Subject, origin: f64, single: bool) -> Vec<Mark> {
@@ -194,45 +184,26 @@ fn marks(subject: &Subject, origin: f64, single: bool) -> Vec<Mark> {
         name,
         run: subject.id.clone(),
     };
-    // With several runs the axis starts there, so a mark adds nothing.
+    // With several runs, the axis starts at the first execution.
     let executing = subject.executing.filter(|_| single);
     let first = executing.map(|window| mark(window.from.max(0.0), "first execution".to_owned()));
     // A stall is drawn at its start, 15 s before the daemon detected it.
+    let stalls = &subject.lifecycle.stalls;
     let is_drawn_stall = |event: &Event| {
-        event.kind == "stall"
-            && subject
-                .lifecycle
-                .stalls
-                .iter()
-                .any(|stall| stall.span.includes(event.at))
+        event.kind == "stall" && stalls.iter().any(|stall| stall.span.includes(event.at))
     };
-    let event_words = |event: &Event| {
-        let name = MARKED_EVENTS
-            .iter()
-            .find(|(kind, _)| *kind == event.kind)
-            .map(|(_, name)| *name)?;
-        Some(if name == "mark" {
-            mark_name(&event.detail)
-        } else {
-            name.to_owned()
-        })
-    };
-    let events = subject
-        .run
-        .events
-        .iter()
-        .filter(|event| !is_drawn_stall(event))
-        .filter_map(|event| Some(mark(event.at, event_words(event)?)));
-    let stalls = subject
-        .lifecycle
-        .stalls
-        .iter()
-        .map(|stall| mark(stall.span.from, STALL.to_owned()));
-    let steps = subject
-        .run
-        .clock_steps
-        .iter()
-        .map(|step| mark(step.at, format!("clock {}", clock_step(step))));
+    let events = subject.run.events.iter().filter_map(|event| {
+        let (kind, name) = MARKED_EVENTS.iter().find(|(kind, _)| *kind == event.kind)?;
+        let name = match *kind {
+            "mark" => mark_name(&event.detail),
+            _ => (*name).to_owned(),
+        };
+        (!is_drawn_stall(event)).then(|| mark(event.at, name))
+    });
+    let stalls = stalls.iter();
+    let stalls = stalls.map(|stall| mark(stall.span.from, STALL.to_owned()));
+    let steps = subject.run.clock_steps.iter();
+    let steps = steps.map(|step| mark(step.at, format!("clock {}", clock_step(step))));
     let mut marks: Vec<Mark> = first
         .into_iter()
         .chain(events)
@@ -248,24 +219,21 @@ fn marks(subject: &Subject, origin: f64, single: bool) -> Vec<Mark> {
 fn mark_name(detail: &Value) -> String {
     let name = detail.get("name").filter(|name| name.is_string());
     let name = plain(name.unwrap_or(detail));
-    let short: String = name.chars().filter(|c| !c.is_control()).take(40).collect();
-    match short.as_str() {
-        "" => "mark".to_owned(),
-        _ => short,
+    let name: String = name.chars().filter(|c| !c.is_control()).take(40).collect();
+    match name.is_empty() {
+        true => "mark".to_owned(),
+        false => name,
     }
 }
 
 /// `set forward by 1 h`, `set back by 12.5 s`.
 pub fn clock_step(step: &ClockStep) -> String {
-    let direction = if step.seconds < 0.0 {
-        "back"
-    } else {
-        "forward"
+    let direction = match step.seconds < 0.0 {
+        true => "back",
+        false => "forward",
     };
-    format!(
-        "set {direction} by {}",
-        faultline_text::seconds(step.seconds.abs())
-    )
+    let duration = faultline_text::seconds(step.seconds.abs());
+    format!("set {direction} by {duration}")
 }
 
 #[cfg(test)]

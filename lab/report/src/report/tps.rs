@@ -1,7 +1,7 @@
 //! Transactions per second (the study's Figures 3 and 4).
 
 use super::{
-    chapter::{Chapter, Quantity, averaged, quantity},
+    chapter::{Chapter, Quantity, averaged},
     model::{Block, Section},
     subject::{Subject, Subjects},
     timeline::line_of_moments,
@@ -17,51 +17,51 @@ const MIN_AVERAGED_SECONDS: usize = 10;
 const MAX_AVERAGED_POINTS: usize = 720;
 
 const QUANTITIES: &[Quantity] = &[
-    quantity("Avg TPS (3x rule) [/s]", 2, |_, n| {
+    ("Avg TPS (3x rule) [/s]", 2, |_, n| {
         n.tps.all_known.map(|tps| tps.mean)
     }),
-    quantity("Avg TPS (all) [/s]", 2, |_, n| {
+    ("Avg TPS (all) [/s]", 2, |_, n| {
         n.tps.all_known.map(|tps| tps.mean_of_all)
     }),
-    quantity("Avg TPS (3x rule, zeros left out) [/s]", 2, |_, n| {
+    ("Avg TPS (3x rule, zeros left out) [/s]", 2, |_, n| {
         n.tps.active.map(|tps| tps.mean)
     }),
-    quantity("0 TPS time [s]", 0, |_, n| {
+    ("0 TPS time [s]", 0, |_, n| {
         n.tps.zero.map(|zero| zero as f64)
     }),
-    quantity("Unknown [s]", 0, |_, n| {
+    ("Unknown [s]", 0, |_, n| {
         n.tps.unknown.map(|unknown| unknown as f64)
     }),
-    quantity("Max TPS [/s]", 0, |_, n| n.tps.all_known.map(|tps| tps.max)),
-    quantity("Left out by the 3x rule [s]", 0, |_, n| {
+    ("Max TPS [/s]", 0, |_, n| n.tps.all_known.map(|tps| tps.max)),
+    ("Left out by the 3x rule [s]", 0, |_, n| {
         n.tps.all_known.map(|tps| tps.left_out as f64)
     }),
-    quantity("Seconds known [s]", 0, |_, n| Some(n.tps.known as f64)),
+    ("Seconds known [s]", 0, |_, n| Some(n.tps.known as f64)),
 ];
 
 const STUDY: &[Quantity] = &[
-    quantity("Avg (3x rule) [/s]", 2, |_, n| {
+    ("Avg (3x rule) [/s]", 2, |_, n| {
         n.tps.by_thread_time.map(|tps| tps.mean)
     }),
-    quantity("Avg (all) [/s]", 2, |_, n| {
+    ("Avg (all) [/s]", 2, |_, n| {
         n.tps.by_thread_time.map(|tps| tps.mean_of_all)
     }),
-    quantity("Max [/s]", 2, |_, n| {
+    ("Max [/s]", 2, |_, n| {
         n.tps.by_thread_time.map(|tps| tps.max)
     }),
-    quantity("Slots", 0, |_, n| {
+    ("Slots", 0, |_, n| {
         n.tps
             .by_thread_time
             .map(|tps| (tps.n + tps.left_out) as f64)
     }),
-    quantity("Avg TPS of the table above (all) [/s]", 2, |_, n| {
+    ("Avg TPS of the table above (all) [/s]", 2, |_, n| {
         n.tps.all_known.map(|tps| tps.mean_of_all)
     }),
 ];
 
 pub fn section(subjects: &Subjects) -> Section {
     let mut chapter = Chapter::new(subjects, why_missing);
-    chapter.add(replay_only(subjects));
+    chapter.add(runs_without_costs(subjects));
     let note = "A sample is one second of the validator's own clock: transactions of the banks frozen in it \
                 (transaction_count of cost_tracker_stats), votes, failed and own ones included, each fork counted. A slot \
                 that is replayed again with another block adds only what its earlier blocks lack. 3x rule: \
@@ -93,10 +93,11 @@ fn why_missing(subject: &Subject) -> &'static str {
     subject.why_no_points()
 }
 
-fn replay_only(subjects: &Subjects) -> Option<Block> {
-    let without =
+/// Names the runs whose transactions are counted by `replay-slot-stats`.
+fn runs_without_costs(subjects: &Subjects) -> Option<Block> {
+    let without_costs =
         |subject: &&Subject| subject.run.points.costs.is_empty() && !subject.tps.seconds.is_empty();
-    let names = subjects.all.iter().filter(without);
+    let names = subjects.all.iter().filter(without_costs);
     let names = names.map(|subject| &subject.name).join(", ");
     (!names.is_empty()).then(|| Block::Text(format!(
         "{names}: no cost_tracker_stats was recorded, so transactions are those of replay-slot-stats, without own slots."
@@ -104,21 +105,15 @@ fn replay_only(subjects: &Subjects) -> Option<Block> {
 }
 
 /// No average spans the time between two processes.
-fn moving_averages(seconds: &[Second], size: usize) -> Vec<(f64, Option<f64>)> {
+fn moving_averages(seconds: &[Second], size: usize) -> impl Iterator<Item = (f64, Option<f64>)> {
     let stretches = seconds.chunk_by(|before, after| after.at - before.at < 1.5);
-    let average = |stretch: &[Second]| {
-        let counts: Vec<Option<f64>> = stretch
+    stretches.flat_map(move |stretch| {
+        let counts = stretch
             .iter()
-            .map(|second| second.count.map(|count| count as f64))
-            .collect();
-        let average = moving_average(&counts, size);
-        stretch
-            .iter()
-            .map(|second| second.at)
-            .zip(average)
-            .collect::<Vec<_>>()
-    };
-    stretches.flat_map(average).collect()
+            .map(|second| second.count.map(|count| count as f64));
+        let averages = moving_average(&counts.collect_vec(), size);
+        stretch.iter().map(|second| second.at).zip(averages)
+    })
 }
 
 fn over_time(chapter: &mut Chapter<'_>) {
@@ -126,17 +121,19 @@ fn over_time(chapter: &mut Chapter<'_>) {
     let longest = chapter.subjects.all.iter().map(seconds).max();
     let size = (longest.unwrap_or(0) / MAX_AVERAGED_POINTS).max(MIN_AVERAGED_SECONDS);
     let size = chapter.subjects.averaged_samples(size, seconds);
-    let seconds_of_clock = "seconds of the validator's clock";
-    let average = averaged(size, "second of the validator's clock", seconds_of_clock);
-    let caption = format!("{average}. The line breaks where nothing is known.");
+    let caption = averaged(
+        size,
+        "second of the validator's clock",
+        "seconds of the validator's clock",
+    ) + ". The line breaks where nothing is known.";
     chapter.timeline(
         "tps-over-time",
         "Transactions per second over time",
-        caption.as_str(),
+        &caption,
         ("TPS (/s)", "/s"),
         |subject| {
-            let seconds = &subject.tps.seconds;
-            vec![line_of_moments(subject, moving_averages(seconds, size))]
+            let averages = moving_averages(&subject.tps.seconds, size);
+            vec![line_of_moments(subject, averages)]
         },
     );
 }

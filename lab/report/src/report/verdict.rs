@@ -108,7 +108,7 @@ fn replicates(subjects: &Subjects, primary: &Scalar, floor: Option<&Floor>) -> V
     let several = &subjects.all;
     let arm = several.first().map_or("", |first| first.arm.as_str());
     let mut headline = format!("{} runs of one arm, {arm}", several.len());
-    if !subjects.is_any_process() {
+    if !subjects.has_no_validator() {
         let run_count = |answer| {
             let runs = several.iter();
             runs.filter(|subject| subject.lifecycle.success.answer == answer)
@@ -182,7 +182,7 @@ fn comparison_verdict(
         None => by_floor.unwrap_or_else(|| (headline(pairs, margin), standing(pairs))),
     };
     points.extend(floor.map(Floor::paired_sentences).unwrap_or_default());
-    if !subjects.is_any_process() {
+    if !subjects.has_no_validator() {
         points.extend(outcomes(subjects));
     }
     points.extend(described(pairs));

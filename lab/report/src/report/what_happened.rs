@@ -24,7 +24,7 @@ pub fn section(subjects: &Subjects) -> Section {
         blocks.push(Block::Text(lifecycle_sentences(subject)));
     }
     blocks.push(Block::Table(outcome(subjects)));
-    if !subjects.is_any_process() {
+    if !subjects.has_no_validator() {
         blocks.push(Block::Table(phases(subjects)));
     }
     blocks.extend(
@@ -140,8 +140,8 @@ fn outcome(subjects: &Subjects) -> Table {
         "End",
         "Evidence",
     ];
-    let is_any_process = subjects.is_any_process();
-    let note = match is_any_process {
+    let has_no_validator = subjects.has_no_validator();
+    let note = match has_no_validator {
         true => {
             "Times count from the first tick. Ended after: when the last process was gone; what was recorded later is drawn \
              and counted nowhere. Gaps: time between ticks more than 2.5 intervals apart, or between two sessions of the daemon."
@@ -158,7 +158,7 @@ fn outcome(subjects: &Subjects) -> Table {
     };
     let mut outcome = table("outcome", "What became of each run", &columns, note);
     outcome.rows = subjects.all.iter().map(outcome_row).collect();
-    if is_any_process {
+    if has_no_validator {
         outcome.columns.drain(VALIDATOR_COLUMNS);
         for row in &mut outcome.rows {
             row.drain(VALIDATOR_COLUMNS);
