@@ -194,7 +194,7 @@ fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[
     let (limits, floor) = (limits.as_ref(), floor.as_ref());
     let verdict = verdict::verdict(&subjects, options.primary, &pairs, limits, floor, margin);
     let mut caveats = caveats::caveats(&subjects, options.primary, same_slots);
-    caveats.extend(floor::io_pressure_caveats(&subjects));
+    caveats.extend(hosts::io_pressure_caveats(&subjects));
     Report {
         title: title(&subjects),
         subtitle: subtitle(&subjects),

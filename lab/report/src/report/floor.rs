@@ -1,8 +1,6 @@
 //! Simultaneous arms on one host. The difference of an A/A pair (one arm run twice) is the floor:
 //! smaller differences are not called real.
 
-mod pressure;
-
 use super::{
     cells::{count, estimate, estimate_or, number, table, words},
     comparison::{Pair, lowercase_first},
@@ -23,8 +21,6 @@ use faultline_stats::{
 };
 use faultline_text::number as grouped;
 use itertools::Itertools;
-
-pub use pressure::io_pressure_caveats;
 
 /// `[value, low, high]`: a value and the ends of its interval.
 type ValueAndInterval = [f64; 3];
@@ -436,10 +432,6 @@ fn max_aa_difference(subjects: &Subjects, scalar: &Scalar, is_ratio: bool) -> Op
         Some((value(twin)? - value(first)?).abs())
     };
     aa_pair.filter_map(aa_difference).reduce(f64::max)
-}
-
-fn turn(subject: &Subject) -> Option<&str> {
-    subject.run.label("turn")
 }
 
 fn direction_words(row: &Row) -> &'static str {
