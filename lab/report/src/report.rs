@@ -159,7 +159,7 @@ fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[
     let mut pairs = comparison::pairs(&subjects, options.primary, margin);
     let limits = limits::limits(&subjects);
     let paired = paired::paired(&subjects, options.primary, &plan);
-    let same_slots = paired.complete && paired.rows > 0;
+    let same_slots = paired.is_complete;
     let is_by_block = pairs.iter().any(|pair| pair.primary.by_block);
     let floor = Floor::of(&paired, margin, is_by_block);
     floor::withdraw_below_floor(floor.as_ref(), &mut pairs, &subjects);

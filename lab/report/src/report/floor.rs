@@ -61,10 +61,10 @@ impl Floor {
     /// Needs an A/A pair, or two pairs of runs of the same arms, with common slots.
     pub fn of(paired: &Paired, margin: f64, by_block: bool) -> Option<Floor> {
         let of = |key| {
-            let same = paired.matched.iter().filter(|one| row_key(one) == key);
+            let same = paired.effects.iter().filter(|one| row_key(one) == key);
             row(&same.collect::<Vec<_>>())
         };
-        let keys = distinct(paired.matched.iter().map(row_key));
+        let keys = distinct(paired.effects.iter().map(row_key));
         let mut rows: Vec<Row> = keys.into_iter().filter_map(of).collect();
         rows.sort_by_key(|row| (row.index, !row.aa_pair()));
         let floor = Floor {

@@ -15,6 +15,7 @@ use faultline_stats::{
     block::{Estimate, Plan},
     paired::{Effect, Pairs, join},
 };
+use itertools::Itertools;
 
 /// Minimum number of common slots for a pair.
 const MIN_COMMON_SLOTS: usize = 100;
@@ -33,9 +34,10 @@ const MIN_EQUAL_SHARE: f64 = 0.95;
 pub struct Quantity {
     pub name: &'static str,
     pub unit: &'static str,
-    /// Prefixes of related run metrics.
+    /// Prefixes of the ids of related run metrics.
     pub metrics: &'static [&'static str],
-    of: fn(&Subject) -> Vec<(u64, f64)>,
+    /// Slots and their values.
+    by_slot: fn(&Subject) -> Vec<(u64, f64)>,
 }
 
 /// Of every quantity.
@@ -66,27 +68,26 @@ const fn quantity(
     name: &'static str,
     unit: &'static str,
     metrics: &'static [&'static str],
-    of: fn(&Subject) -> Vec<(u64, f64)>,
+    by_slot: fn(&Subject) -> Vec<(u64, f64)>,
 ) -> Quantity {
     Quantity {
         name,
         unit,
         metrics,
-        of,
+        by_slot,
     }
 }
 
-fn logged_counts(subject: &Subject, of: fn(&ReplayedSlot) -> Option<u64>) -> Vec<(u64, f64)> {
-    subject
-        .run
-        .replayed
-        .slots
-        .iter()
-        .filter_map(|slot| Some((slot.slot, of(slot)? as f64)))
+fn logged_counts(subject: &Subject, count: fn(&ReplayedSlot) -> Option<u64>) -> Vec<(u64, f64)> {
+    let slots = subject.run.replayed.slots.iter();
+    slots
+        .filter_map(|slot| Some((slot.slot, count(slot)? as f64)))
         .collect()
 }
 
+/// Of two runs.
 pub struct PairedEffect {
+    /// Index in [`QUANTITIES`].
     pub quantity: usize,
     pub reference: String,
     /// Equal to the reference for an A/A pair.
@@ -98,29 +99,31 @@ pub struct PairedEffect {
 }
 
 pub struct Paired {
-    /// Runs of other arms with a partner in the reference.
-    pub rows: usize,
-    /// Whether all runs of other arms have a partner.
-    pub complete: bool,
-    pub matched: Vec<PairedEffect>,
+    /// Whether there are other arms, and all of their runs have a partner in the reference.
+    pub is_complete: bool,
+    pub effects: Vec<PairedEffect>,
+    /// At most [`MAX_PAIRS`]; further ones are ignored.
+    pairs: usize,
     times: Table,
     counts: Table,
 }
 
 impl Paired {
-    pub fn blocks(self) -> Vec<Block> {
-        [self.times, self.counts]
-            .into_iter()
+    pub fn blocks(self) -> impl Iterator<Item = Block> {
+        let tables = [self.times, self.counts].into_iter();
+        tables
             .filter(|table| !table.rows.is_empty())
             .map(Block::Table)
-            .collect()
     }
 
     fn add(&mut self, partner: &Subject, other: &Subject, plan: &Plan) {
+        if self.pairs == MAX_PAIRS {
+            return;
+        }
+        self.pairs += 1;
         let names = format!("{} against {}", other.name, partner.name);
-        let twin = other.arm.ends_with(AA_SUFFIX);
         for (index, quantity) in QUANTITIES.iter().enumerate() {
-            let pairs = join((quantity.of)(partner), (quantity.of)(other));
+            let pairs = join((quantity.by_slot)(partner), (quantity.by_slot)(other));
             let Some(effect) = pairs.effect(plan) else {
                 continue;
             };
@@ -130,23 +133,22 @@ impl Paired {
                 &mut self.times
             };
             if table.rows.len() < MAX_ROWS {
-                table
-                    .rows
-                    .push(row(&names, quantity, &pairs, &effect, plan));
+                let row = row(&names, quantity, &pairs, &effect, plan);
+                table.rows.push(row);
             }
             let ratio_90 = || {
-                pairs
-                    .effect(&Plan {
-                        level: 0.90,
-                        ..*plan
-                    })?
-                    .ratio_of_sums
+                let plan = Plan {
+                    level: 0.90,
+                    ..*plan
+                };
+                pairs.effect(&plan)?.ratio_of_sums
             };
-            self.matched.push(PairedEffect {
+            let is_second_run = other.arm.ends_with(AA_SUFFIX);
+            self.effects.push(PairedEffect {
                 quantity: index,
                 reference: partner.arm.clone(),
                 other: other.arm.trim_end_matches(AA_SUFFIX).to_owned(),
-                ratio_90: if twin { ratio_90() } else { None },
+                ratio_90: is_second_run.then(ratio_90).flatten(),
                 effect,
             });
         }
@@ -161,35 +163,23 @@ pub fn paired(subjects: &Subjects, primary: &Scalar, plan: &Plan) -> Paired {
     let Some((reference, others)) = reference(subjects, primary) else {
         return paired;
     };
-    let second_runs: Vec<&Subject> = subjects
-        .all
-        .iter()
-        .filter(|subject| subject.arm.ends_with(AA_SUFFIX))
-        .collect();
-    let mut pairs = 0;
-    for twin in &second_runs {
-        let first = with_contents(subjects, twin.arm.trim_end_matches(AA_SUFFIX));
-        if let Some(partner) = partner(&first, twin, 0).filter(|_| pairs < MAX_PAIRS) {
-            pairs += 1;
-            paired.add(partner, twin, plan);
+    let second_runs = subjects.all.iter();
+    for second_run in second_runs.filter(|run| run.arm.ends_with(AA_SUFFIX)) {
+        let first_runs = with_contents(subjects, second_run.arm.trim_end_matches(AA_SUFFIX));
+        if let Some(first_run) = partner(&first_runs, second_run, 0) {
+            paired.add(first_run, second_run, plan);
         }
     }
-    let mut complete = !others.is_empty();
+    paired.is_complete = !others.is_empty();
     let references = with_contents(subjects, reference);
     for arm in others {
         for (index, other) in subjects.of(arm).enumerate() {
-            let Some(partner) = partner(&references, other, index) else {
-                complete = false;
-                continue;
-            };
-            paired.rows += 1;
-            if pairs < MAX_PAIRS {
-                pairs += 1;
-                paired.add(partner, other, plan);
+            match partner(&references, other, index) {
+                Some(partner) => paired.add(partner, other, plan),
+                None => paired.is_complete = false,
             }
         }
     }
-    paired.complete = complete;
     paired
 }
 
@@ -214,9 +204,9 @@ fn empty() -> Paired {
                 runs differ by themselves is not in these intervals. At least 100 slots in common (30 of runs of one turn), \
                 of which 95 % have as many transactions, entries and shreds, or the same bank hash, in both.";
     Paired {
-        rows: 0,
-        complete: false,
-        matched: Vec::new(),
+        is_complete: false,
+        effects: Vec::new(),
+        pairs: 0,
         times: table("paired", "The same slots in two runs", &columns("ms"), note),
         counts: table(
             "paired-counts",
@@ -230,25 +220,16 @@ fn empty() -> Paired {
 type Candidate<'s> = (&'s Subject, SlotContents);
 
 fn with_contents<'s>(subjects: &'s Subjects, arm: &'s str) -> Vec<Candidate<'s>> {
-    subjects
-        .of(arm)
-        .map(|subject| {
-            (
-                subject,
-                contents(&subject.run, subject.from_execution.window),
-            )
-        })
+    let runs = subjects.of(arm);
+    runs.map(|run| (run, contents(&run.run, run.from_execution.window)))
         .collect()
 }
 
 /// Experiment, block and turn (for a replay, replicate).
 pub fn pairing_key(subject: &Subject) -> Option<(Option<&str>, Option<&str>, &str)> {
     let label = |key| subject.run.label(key).filter(|value| !value.is_empty());
-    let key = if subject.run.replayed.slots.is_empty() {
-        "turn"
-    } else {
-        "run"
-    };
+    let is_replay = !subject.run.replayed.slots.is_empty();
+    let key = if is_replay { "run" } else { "turn" };
     Some((label("experiment"), label("block"), label(key)?))
 }
 
@@ -258,30 +239,29 @@ fn partner<'s>(
     index: usize,
 ) -> Option<&'s Subject> {
     let own = contents(&other.run, other.from_execution.window);
-    let pairing = pairing_key(other);
-    let same_turn = |subject: &Subject| pairing.is_some() && pairing_key(subject) == pairing;
-    let known = references.iter().any(|(subject, _)| same_turn(subject));
-    let min_common_slots = if known {
+    let key = pairing_key(other);
+    let is_same_turn = |subject: &Subject| key.is_some() && pairing_key(subject) == key;
+    let has_same_turn = references.iter().any(|(subject, _)| is_same_turn(subject));
+    let min_common_slots = if has_same_turn {
         MIN_COMMON_SLOTS_OF_A_TURN
     } else {
         MIN_COMMON_SLOTS
     };
-    let common = |theirs: &SlotContents| {
-        let both: Vec<bool> = own
+    let equal_slots = |theirs: &SlotContents| {
+        let common = own
             .iter()
-            .filter_map(|(slot, what)| Some(theirs.get(slot)? == what))
-            .collect();
-        let same = both.iter().filter(|same| **same).count();
-        (both.len() >= min_common_slots && same as f64 >= MIN_EQUAL_SHARE * both.len() as f64)
-            .then_some(same)
+            .filter_map(|(slot, contents)| Some(theirs.get(slot)? == contents))
+            .collect_vec();
+        let equal = common.iter().filter(|is_equal| **is_equal).count();
+        (common.len() >= min_common_slots && equal as f64 >= MIN_EQUAL_SHARE * common.len() as f64)
+            .then_some(equal)
     };
-    let candidates = references
+    references
         .iter()
         .enumerate()
-        .filter(|(_, (subject, _))| !known || same_turn(subject))
-        .filter_map(|(at, (subject, theirs))| Some((common(theirs)?, at == index, *subject)));
-    candidates
-        .max_by_key(|(same, same_index, _)| (*same, *same_index))
+        .filter(|(_, (subject, _))| !has_same_turn || is_same_turn(subject))
+        .filter_map(|(at, (subject, theirs))| Some((equal_slots(theirs)?, at == index, *subject)))
+        .max_by_key(|(equal, is_same_index, _)| (*equal, *is_same_index))
         .map(|(.., subject)| subject)
 }
 
