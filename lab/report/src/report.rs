@@ -39,7 +39,7 @@ use faultline_stats::block::Plan;
 use faultline_text::{counted, moment, seconds};
 use floor::Floor;
 use itertools::Itertools;
-use model::{Block, Caveat, Report, RunCard, Section, VerdictKind};
+use model::{Caveat, Report, RunCard, Section, VerdictKind};
 use pace::Pace;
 use subject::{Subject, Subjects};
 
@@ -161,9 +161,9 @@ fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[
     let paired = paired::paired(&subjects, options.primary, &plan);
     let same_slots = paired.is_complete;
     let is_by_block = pairs.iter().any(|pair| pair.primary.by_block);
-    let floor = Floor::of(&paired, margin, is_by_block);
-    floor::withdraw_below_floor(floor.as_ref(), &mut pairs, &subjects);
-    let mut comparison_blocks: Vec<Block> = floor.as_ref().map(Floor::blocks).unwrap_or_default();
+    let floor = Floor::new(&paired, margin, is_by_block);
+    floor.withdraw_differences(&mut pairs, &subjects);
+    let mut comparison_blocks = floor.blocks();
     let by_block = pairs.iter().find(|pair| pair.primary.by_block);
     comparison_blocks.extend(by_block.and_then(|pair| {
         let arms = [&*pair.reference, &*pair.other];
@@ -172,7 +172,7 @@ fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[
     comparison_blocks.extend(limits.as_ref().map(limits::blocks).unwrap_or_default());
     comparison_blocks.extend(paired.blocks());
     let mut sections: Vec<Section> = match pairs.is_empty() {
-        true if floor.is_none() => Vec::new(),
+        true if floor.is_empty() => Vec::new(),
         // One arm, run twice at the same time.
         true => vec![cells::section(
             "comparison",
@@ -191,8 +191,8 @@ fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[
     };
     sections.extend(metric_sections(&subjects));
     let overview = overview::overview(options.primary, &pairs, &mut sections);
-    let (limits, floor) = (limits.as_ref(), floor.as_ref());
-    let verdict = verdict::verdict(&subjects, options.primary, &pairs, limits, floor, margin);
+    let limits = limits.as_ref();
+    let verdict = verdict::verdict(&subjects, options.primary, &pairs, limits, &floor, margin);
     let mut caveats = caveats::caveats(&subjects, options.primary, same_slots);
     caveats.extend(hosts::io_pressure_caveats(&subjects));
     Report {

@@ -4,8 +4,8 @@
 use super::{
     cells::{count, estimate, estimate_or, number, table, words},
     comparison::{Pair, lowercase_first},
-    groups::distinct,
-    model::{Block, Cell, Table, VerdictKind},
+    groups::by_key,
+    model::{Block, Cell, VerdictKind},
     pace,
     paired::{DECIMALS, Paired, PairedEffect, QUANTITIES, Quantity, pairing_key},
     scalars::Scalar,
@@ -25,22 +25,48 @@ use itertools::Itertools;
 /// `[value, low, high]`: a value and the ends of its interval.
 type ValueAndInterval = [f64; 3];
 
-struct Row {
+/// A quantity by slot of one arm against another, over all turns.
+struct ArmEffect {
     quantity: &'static Quantity,
+    /// In [`QUANTITIES`].
     index: usize,
     reference: String,
+    /// Equal to the reference for the A/A pair.
     other: String,
     turns: usize,
+    /// The other minus the reference, in the quantity's unit.
     difference: ValueAndInterval,
     ratio: Option<ValueAndInterval>,
-    /// With a 90 % interval.
+    /// With a 90 % interval; only of the A/A pair.
     ratio_90: Option<ValueAndInterval>,
-    /// Set only if `difference` uses the interval of a single turn.
+    /// Set only if `difference` uses the intervals of single turns.
     unreliable: Option<Reliability>,
 }
 
-impl Row {
-    fn aa_pair(&self) -> bool {
+impl ArmEffect {
+    /// `None` without a mean.
+    fn over_turns(turns: &[&PairedEffect]) -> Option<ArmEffect> {
+        let first = turns.first()?;
+        let effects = turns.iter().map(|turn| turn.effect.mean_difference);
+        let differences = effects.collect_vec();
+        // A ratio is absent if the reference has none of the quantity.
+        let ratios = turns.iter().map(|turn| turn.effect.ratio_of_sums);
+        let ratios: Option<Vec<Estimate>> = ratios.collect();
+        let ratios_90: Option<Vec<Estimate>> = turns.iter().map(|turn| turn.ratio_90).collect();
+        Some(ArmEffect {
+            quantity: QUANTITIES.get(first.quantity)?,
+            index: first.quantity,
+            reference: first.reference.clone(),
+            other: first.other.clone(),
+            turns: turns.len(),
+            difference: combined(&differences, 0.95, over_pairs)?,
+            ratio: ratios.and_then(|ratios| combined(&ratios, 0.95, over_pairs_of_amounts)),
+            ratio_90: ratios_90.and_then(|ratios| combined(&ratios, 0.90, over_pairs_of_amounts)),
+            unreliable: why_unreliable(&differences),
+        })
+    }
+
+    fn is_aa_pair(&self) -> bool {
         self.reference == self.other
     }
 
@@ -48,231 +74,255 @@ impl Row {
         let mut metrics = self.quantity.metrics.iter();
         metrics.any(|metric| scalar.id.starts_with(metric))
     }
+
+    fn is_tested(&self) -> bool {
+        self.turns >= RUNS_FOR_A_TEST
+    }
+
+    /// `0.900 ms [0.800, 1.000]`.
+    fn difference_text(&self) -> String {
+        let [value, low, high] = self.difference;
+        format!(
+            "{} [{}, {}]",
+            with_unit(value, self.quantity),
+            without_unit(low),
+            without_unit(high)
+        )
+    }
 }
 
+/// Empty without an A/A pair, unless two pairs of runs of the same arms have common slots.
 pub struct Floor {
-    rows: Vec<Row>,
+    /// By quantity; A/A pairs first.
+    effects: Vec<ArmEffect>,
     margin: f64,
     /// Hosts do not cancel out of differences: they are shown, and the floor is of ratios.
     by_block: bool,
 }
 
 impl Floor {
-    /// Needs an A/A pair, or two pairs of runs of the same arms, with common slots.
-    pub fn of(paired: &Paired, margin: f64, by_block: bool) -> Option<Floor> {
-        let of = |key| {
-            let same = paired.effects.iter().filter(|one| row_key(one) == key);
-            row(&same.collect::<Vec<_>>())
-        };
-        let keys = distinct(paired.effects.iter().map(row_key));
-        let mut rows: Vec<Row> = keys.into_iter().filter_map(of).collect();
-        rows.sort_by_key(|row| (row.index, !row.aa_pair()));
-        let floor = Floor {
-            rows,
+    pub fn new(paired: &Paired, margin: f64, by_block: bool) -> Floor {
+        let effects = paired.effects.iter();
+        let turns =
+            by_key(effects.map(|turn| ((turn.quantity, &turn.reference, &turn.other), turn)));
+        let effects = turns
+            .iter()
+            .filter_map(|(_, turns)| ArmEffect::over_turns(turns));
+        let mut floor = Floor {
+            effects: effects
+                .sorted_by_key(|effect| (effect.index, !effect.is_aa_pair()))
+                .collect(),
             margin,
             by_block,
         };
-        (floor.has_aa_pair() || floor.rows.iter().any(|row| row.turns > 1)).then_some(floor)
+        if !floor.has_aa_pair() && floor.effects.iter().all(|effect| effect.turns < 2) {
+            floor.effects.clear();
+        }
+        floor
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.effects.is_empty()
+    }
+
+    fn aa_pairs(&self) -> impl Iterator<Item = &ArmEffect> {
+        let effects = self.effects.iter();
+        effects.filter(|effect| !self.by_block && effect.is_aa_pair())
     }
 
     fn has_aa_pair(&self) -> bool {
-        !self.by_block && self.rows.iter().any(Row::aa_pair)
+        self.aa_pairs().next().is_some()
     }
 
     /// The largest difference that the A/A pair allows for a quantity.
     fn floor(&self, index: usize) -> Option<f64> {
-        let aa_pair = self
-            .rows
-            .iter()
-            .filter(|row| !self.by_block && row.aa_pair() && row.index == index);
-        aa_pair
-            .map(|row| row.difference[1].abs().max(row.difference[2].abs()))
-            .reduce(f64::max)
+        let aa_pairs = self.aa_pairs().filter(|effect| effect.index == index);
+        let ends = aa_pairs.flat_map(|effect| [effect.difference[1], effect.difference[2]]);
+        ends.map(f64::abs).reduce(f64::max)
     }
 
     /// Whether the whole interval is beyond the floor.
-    fn decision(&self, row: &Row) -> Option<Decision> {
-        let floor = self.floor(row.index)?;
-        let aa_pair = self.rows.iter().filter(|other| other.aa_pair());
-        let aa_pair = aa_pair.filter(|aa_pair| aa_pair.index == row.index);
-        let unreliable = aa_pair.chain([row]).find_map(|row| row.unreliable);
-        let [_, low, high] = row.difference;
-        let reliable = unreliable.unwrap_or(Reliability::Reliable);
-        Some(Decision::of((low, high), -floor..=floor, reliable))
+    fn decision(&self, effect: &ArmEffect) -> Option<Decision> {
+        let floor = self.floor(effect.index)?;
+        let aa_pairs = self.aa_pairs().filter(|pair| pair.index == effect.index);
+        let unreliable = aa_pairs
+            .chain([effect])
+            .find_map(|effect| effect.unreliable);
+        let [_, low, high] = effect.difference;
+        let reliability = unreliable.unwrap_or(Reliability::Reliable);
+        Some(Decision::of((low, high), -floor..=floor, reliability))
     }
 
-    fn is_beyond_floor(&self, row: &Row) -> Option<bool> {
-        Some(self.decision(row)?.shown().is_some())
+    fn is_beyond_floor(&self, effect: &ArmEffect) -> Option<bool> {
+        Some(self.decision(effect)?.shown().is_some())
     }
 
-    fn equivalent(&self, row: &Row) -> bool {
-        let within =
+    fn is_equivalent(&self, effect: &ArmEffect) -> bool {
+        let is_within =
             |[_, low, high]: ValueAndInterval| low > 1.0 - self.margin && high < 1.0 + self.margin;
-        let same = row.ratio_90.is_some_and(within) || row.difference == [0.0; 3];
-        same && row.unreliable.is_none()
+        let is_equal = effect.ratio_90.is_some_and(is_within) || effect.difference == [0.0; 3];
+        is_equal && effect.unreliable.is_none()
     }
 
-    fn row_of(&self, scalar: &Scalar, reference: &str, other: &str) -> Option<&Row> {
-        let is_pair = |row: &&Row| row.reference == reference && row.other == other;
-        let mut rows = self.rows.iter().filter(is_pair);
-        rows.find(|row| row.is_about(scalar))
-    }
-
-    /// `None` if arms have no slots in common.
+    /// `None` without an A/A pair, or if arms have no slots in common.
     pub fn headline(&self, primary: &Scalar) -> Option<(String, VerdictKind)> {
-        let about = |row: &&Row| row.is_about(primary);
-        let arms = || self.rows.iter().filter(|row| !row.aa_pair());
-        let index = arms().find(about).or_else(|| arms().next())?.index;
-        let quantity = QUANTITIES.get(index)?;
-        let rows: Vec<&Row> = arms().filter(|row| row.index == index).collect();
-        let floor = self.floor(index)?;
-        let verdicts = rows.iter().map(|row| match self.is_beyond_floor(row) {
-            Some(true) => format!(
-                "{} with {} than with {}",
-                direction_words(row),
-                row.other,
-                row.reference
-            ),
-            _ => format!(
-                "no difference beyond it is shown between {} and {}",
-                row.other, row.reference
-            ),
+        let arms = || self.effects.iter().filter(|effect| !effect.is_aa_pair());
+        let first = arms().min_by_key(|effect| !effect.is_about(primary))?;
+        let floor = self.floor(first.index)?;
+        let effects = arms()
+            .filter(|effect| effect.index == first.index)
+            .map(|effect| (effect, self.is_beyond_floor(effect) == Some(true)))
+            .collect_vec();
+        let verdicts = effects.iter().map(|(effect, is_real)| {
+            let (other, reference) = (&effect.other, &effect.reference);
+            if !is_real {
+                return format!("no difference beyond it is shown between {other} and {reference}");
+            }
+            let direction = if effect.difference[0] < 0.0 {
+                "lower"
+            } else {
+                "higher"
+            };
+            format!("{direction} with {other} than with {reference}")
         });
         let headline = format!(
             "{} per slot, with a bias floor of {} from the A/A pair: {}.",
-            quantity.name,
-            amount(quantity, floor),
+            first.quantity.name,
+            with_unit(floor, first.quantity),
             verdicts.format("; ")
         );
-        let tested = rows.iter().all(|row| row.turns >= RUNS_FOR_A_TEST);
-        let real = rows
-            .iter()
-            .any(|row| self.is_beyond_floor(row) == Some(true));
-        let standing = match (tested, real) {
-            (false, _) => VerdictKind::Described,
-            (true, true) => VerdictKind::Differs,
-            (true, false) => VerdictKind::Inconclusive,
+        let standing = if !effects.iter().all(|(effect, _)| effect.is_tested()) {
+            VerdictKind::Described
+        } else if effects.iter().any(|(_, is_real)| *is_real) {
+            VerdictKind::Differs
+        } else {
+            VerdictKind::Inconclusive
         };
         Some((headline, standing))
     }
 
+    /// For a single arm; `None` without an A/A pair.
     pub fn aa_headline(&self, primary: &Scalar) -> Option<(String, VerdictKind)> {
-        let about = |row: &&Row| row.is_about(primary);
-        let aa_pair = || self.rows.iter().filter(|row| row.aa_pair());
-        let row = aa_pair().find(about).or_else(|| aa_pair().next())?;
+        let effect = self
+            .aa_pairs()
+            .min_by_key(|effect| !effect.is_about(primary))?;
         let headline = format!(
             "{} twice at the same time (A/A): {}, {}.",
-            row.other,
-            lowercase_first(row.quantity.name),
-            self.verdict_words(row)
+            effect.other,
+            lowercase_first(effect.quantity.name),
+            self.verdict_text(effect)
         );
-        let standing = match (row.turns >= RUNS_FOR_A_TEST, self.equivalent(row)) {
-            (false, _) => VerdictKind::Described,
-            (true, true) => VerdictKind::Equivalent,
-            (true, false) => VerdictKind::Inconclusive,
+        let standing = if !effect.is_tested() {
+            VerdictKind::Described
+        } else if self.is_equivalent(effect) {
+            VerdictKind::Equivalent
+        } else {
+            VerdictKind::Inconclusive
         };
         Some((headline, standing))
     }
 
     /// One sentence for the A/A pair and for every arm; none without an A/A pair.
     pub fn points(&self) -> Vec<String> {
-        let times = self
-            .rows
-            .iter()
-            .filter(|row| self.has_aa_pair() && !row.quantity.unit.is_empty());
-        times
-            .map(|row| {
-                let who = if row.aa_pair() {
-                    format!("{} twice at the same time (A/A)", row.other)
-                } else {
-                    format!(
-                        "{} against {}, slot by slot at the same time",
-                        row.other, row.reference
-                    )
-                };
+        let effects = self.effects.iter();
+        let times = effects.filter(|effect| self.has_aa_pair() && !effect.quantity.unit.is_empty());
+        let sentence = |effect: &ArmEffect| {
+            let arms = if effect.is_aa_pair() {
+                format!("{} twice at the same time (A/A)", effect.other)
+            } else {
                 format!(
-                    "{}, {who}: {} over {}; {}.",
-                    row.quantity.name,
-                    difference(row),
-                    turns(row.turns),
-                    self.verdict_words(row)
+                    "{} against {}, slot by slot at the same time",
+                    effect.other, effect.reference
                 )
-            })
-            .collect()
+            };
+            format!(
+                "{}, {arms}: {} over {}; {}.",
+                effect.quantity.name,
+                effect.difference_text(),
+                turns_text(effect.turns),
+                self.verdict_text(effect)
+            )
+        };
+        times.map(sentence).collect()
     }
 
     /// For runs made at different times; empty with an A/A pair.
     pub fn paired_sentences(&self) -> Vec<String> {
-        let rows = || {
-            self.rows
-                .iter()
-                .filter(|row| !self.has_aa_pair() && !row.aa_pair() && row.turns > 1)
-        };
-        let arms = distinct(rows().map(|row| (row.other.as_str(), row.reference.as_str())));
-        let one = |row: &Row| format!("{} {}", lowercase_first(row.quantity.name), difference(row));
-        let of = |(other, reference): (&str, &str)| {
-            let verdicts = rows()
-                .filter(|row| row.other == other && row.reference == reference)
-                .map(one);
+        let effects = self
+            .effects
+            .iter()
+            .filter(|effect| !self.has_aa_pair() && !effect.is_aa_pair() && effect.turns > 1);
+        let by_arms = by_key(effects.map(|effect| {
+            let name = lowercase_first(effect.quantity.name);
+            let difference = format!("{name} {}", effect.difference_text());
+            ((&effect.other, &effect.reference), difference)
+        }));
+        let sentence = |((other, reference), differences): ((&String, &String), Vec<String>)| {
             format!(
                 "On the same slots, the mean difference of {other} from {reference} over all pairs of runs: {}.",
-                verdicts.format("; ")
+                differences.join("; ")
             )
         };
-        arms.into_iter().map(of).collect()
+        by_arms.into_iter().map(sentence).collect()
     }
 
-    fn verdict_words(&self, row: &Row) -> String {
-        if row.aa_pair() {
-            let percent = grouped(100.0 * self.margin, 1)
-                .trim_end_matches(".0")
-                .to_owned();
-            return match (self.equivalent(row), row.ratio_90) {
-                // Slots of one turn do not replace turns.
-                (true, Some([ratio, low, high])) if row.turns < RUNS_FOR_A_TEST => format!(
-                    "equivalent within {percent} % by the slots of {} (ratio {ratio:.3}, 90 % interval {low:.3} to {high:.3}); \
-                     it says nothing about other turns before there are {RUNS_FOR_A_TEST}",
-                    turns(row.turns)
-                ),
-                (true, Some([ratio, low, high])) => {
-                    format!(
-                        "equivalent within {percent} % (ratio {ratio:.3}, 90 % interval {low:.3} to {high:.3})"
-                    )
-                }
-                (true, None) => "no difference in any slot".to_owned(),
-                (false, Some([ratio, low, high])) => format!(
-                    "not shown to be equivalent within {percent} % (ratio {ratio:.3}, 90 % interval {low:.3} to {high:.3})"
-                ),
-                (false, None) => format!(
-                    "not shown to be equivalent within {percent} %: the reference has none of it"
-                ),
-            };
+    fn verdict_text(&self, effect: &ArmEffect) -> String {
+        if effect.is_aa_pair() {
+            return self.equivalence_text(effect);
         }
-        match (self.decision(row), row.turns >= RUNS_FOR_A_TEST) {
-            (Some(Decision::Shown(_)), true) => "beyond the bias floor".to_owned(),
-            (Some(Decision::Shown(_)), false) => {
-                format!(
-                    "beyond the bias floor, but described, not tested: a test needs {RUNS_FOR_A_TEST} turns"
-                )
-            }
-            (Some(Decision::Inconclusive), _) => {
+        match self.decision(effect) {
+            Some(Decision::Shown(_)) if effect.is_tested() => "beyond the bias floor".to_owned(),
+            Some(Decision::Shown(_)) => format!(
+                "beyond the bias floor, but described, not tested: a test needs {RUNS_FOR_A_TEST} turns"
+            ),
+            Some(Decision::Inconclusive) => {
                 "not beyond the bias floor, so not called real".to_owned()
             }
-            (Some(Decision::Unreliable(why)), _) => {
+            Some(Decision::Unreliable(why)) => {
                 format!("not called real, since {}", reliability_text(why))
             }
-            (None, _) => {
+            None => {
                 "without a bias floor, since the A/A pair has no such slots in common".to_owned()
             }
         }
     }
 
+    /// Of the A/A pair.
+    fn equivalence_text(&self, effect: &ArmEffect) -> String {
+        let percent = grouped(100.0 * self.margin, 1);
+        let percent = percent.trim_end_matches(".0");
+        let is_equivalent = self.is_equivalent(effect);
+        let Some([ratio, low, high]) = effect.ratio_90 else {
+            return if is_equivalent {
+                "no difference in any slot".to_owned()
+            } else {
+                format!(
+                    "not shown to be equivalent within {percent} %: the reference has none of it"
+                )
+            };
+        };
+        let ratio = format!("(ratio {ratio:.3}, 90 % interval {low:.3} to {high:.3})");
+        if !is_equivalent {
+            return format!("not shown to be equivalent within {percent} % {ratio}");
+        }
+        if effect.is_tested() {
+            return format!("equivalent within {percent} % {ratio}");
+        }
+        // Slots of one turn do not replace turns.
+        format!(
+            "equivalent within {percent} % by the slots of {} {ratio}; it says nothing about other turns before there are \
+             {RUNS_FOR_A_TEST}",
+            turns_text(effect.turns)
+        )
+    }
+
     pub fn blocks(&self) -> Vec<Block> {
+        let has_aa_pair = self.has_aa_pair();
         let columns = [
             "What",
             "Arms",
             "Unit",
-            "Turns",
+            if has_aa_pair { "Turns" } else { "Pairs" },
             "Difference",
             "Ratio of sums",
             "Bias floor",
@@ -282,87 +332,97 @@ impl Floor {
                     block bootstrap of its slots. With two turns, it spans both intervals. From three turns on, the turn is the unit \
                     (Student's t). Bias floor: the end of the A/A pair's interval that is farther from 0. A difference is beyond the \
                     floor if its whole interval is.";
-        let mut listed: Table = table("bias-floor", "The A/A pair, and other arms", &columns, note);
-        listed.rows = self.rows.iter().map(|row| self.cells(row)).collect();
-        if !self.has_aa_pair() {
-            return vec![Block::Table(self.without_floor(listed))];
+        let mut listed = table("bias-floor", "The A/A pair, and other arms", &columns, note);
+        listed.rows = self
+            .effects
+            .iter()
+            .map(|effect| self.cells(effect))
+            .collect();
+        if has_aa_pair {
+            let text = "All arms of a turn ran at the same time on one host and saw the same slots; one arm ran twice. A difference between \
+                        these two runs is no effect of an arm: they share disks, memory bandwidth and network. A difference between arms \
+                        is called real only if it is beyond that of the A/A pair. This holds for this table and for those of metrics.";
+            return vec![Block::Text(text.to_owned()), Block::Table(listed)];
         }
-        let text = "All arms of a turn ran at the same time on one host and saw the same slots; one arm ran twice. A difference between \
-                    these two runs is no effect of an arm: they share disks, memory bandwidth and network. A difference between arms \
-                    is called real only if it is beyond that of the A/A pair. This holds for this table and for those of metrics.";
-        vec![Block::Text(text.to_owned()), Block::Table(listed)]
+        if self.is_empty() {
+            return Vec::new();
+        }
+        // No floor and no verdict without an A/A pair, or for runs made at different times.
+        listed.id = "paired-together".to_owned();
+        listed.title = "The same slots, over all pairs of runs".to_owned();
+        listed.note = "Means over slots that both runs of a pair have, the other minus the reference. With two pairs, the interval spans \
+                       both. From three on, the pair is the unit (Student's t), so the interval includes how runs differ by themselves."
+            .to_owned();
+        listed.columns.truncate(6);
+        listed.rows.iter_mut().for_each(|row| row.truncate(6));
+        vec![Block::Table(listed)]
     }
 
-    /// No floor and no verdict without an A/A pair, or for runs made at different times.
-    fn without_floor(&self, listed: Table) -> Table {
-        let note = "Means over slots that both runs of a pair have, the other minus the reference. With two pairs, the interval spans \
-                    both. From three on, the pair is the unit (Student's t), so the interval includes how runs differ by themselves.";
-        let keep = listed.columns.len().saturating_sub(2);
-        let mut listed = Table {
-            id: "paired-together".to_owned(),
-            title: "The same slots, over all pairs of runs".to_owned(),
-            note: note.to_owned(),
-            ..listed
-        };
-        listed.columns.truncate(keep);
-        listed.rows.iter_mut().for_each(|row| row.truncate(keep));
-        if let Some(pairs) = listed.columns.get_mut(3) {
-            pairs.title = "Pairs".to_owned();
-        }
-        listed
-    }
-
-    fn cells(&self, row: &Row) -> Vec<Cell> {
-        let arms = match row.aa_pair() {
-            true => format!("{} against itself (A/A)", row.other),
-            false => format!("{} against {}", row.other, row.reference),
+    fn cells(&self, effect: &ArmEffect) -> Vec<Cell> {
+        let arms = if effect.is_aa_pair() {
+            format!("{} against itself (A/A)", effect.other)
+        } else {
+            format!("{} against {}", effect.other, effect.reference)
         };
         vec![
-            words(row.quantity.name),
+            words(effect.quantity.name),
             Cell::Text(arms),
-            words(unit(row.quantity)),
-            count(row.turns),
-            estimate(row.difference, DECIMALS),
-            estimate_or(row.ratio, 3, "the reference's is 0"),
+            words(unit(effect.quantity)),
+            count(effect.turns),
+            estimate(effect.difference, DECIMALS),
+            estimate_or(effect.ratio, 3, "the reference's is 0"),
             number(
-                self.floor(row.index),
+                self.floor(effect.index),
                 DECIMALS,
                 "the A/A pair has no such slots in common",
             ),
-            Cell::Text(self.verdict_words(row)),
+            Cell::Text(self.verdict_text(effect)),
         ]
     }
-}
 
-fn row_key(one: &PairedEffect) -> (usize, &str, &str) {
-    (one.quantity, &one.reference, &one.other)
-}
-
-fn row(of: &[&PairedEffect]) -> Option<Row> {
-    let first = of.first()?;
-    let differences: Vec<Estimate> = of.iter().map(|one| one.effect.mean_difference).collect();
-    // A ratio is absent if the reference has none of the quantity.
-    let ratios: Option<Vec<Estimate>> = of.iter().map(|one| one.effect.ratio_of_sums).collect();
-    let ratios_90: Option<Vec<Estimate>> = of.iter().map(|one| one.ratio_90).collect();
-    Some(Row {
-        quantity: QUANTITIES.get(first.quantity)?,
-        index: first.quantity,
-        reference: first.reference.clone(),
-        other: first.other.clone(),
-        turns: of.len(),
-        difference: combined(&differences, 0.95, over_pairs)?,
-        ratio: ratios.and_then(|ratios| combined(&ratios, 0.95, over_pairs_of_amounts)),
-        ratio_90: ratios_90.and_then(|ratios| combined(&ratios, 0.90, over_pairs_of_amounts)),
-        unreliable: why_unreliable(&differences),
-    })
+    /// Withdraws differences that do not exceed those of the A/A pair: of its slots, or of its runs.
+    pub fn withdraw_differences(&self, pairs: &mut [Pair], subjects: &Subjects) {
+        for pair in pairs {
+            let by_block = pair.primary.by_block;
+            if !self.has_aa_pair() && !by_block {
+                continue;
+            }
+            for metric in std::iter::once(&mut pair.primary).chain(&mut pair.others) {
+                let (scalar, comparison) = (metric.scalar, &mut metric.comparison);
+                let Conclusion::Differs { p, .. } = comparison.conclusion else {
+                    continue;
+                };
+                let effect = self.effects.iter().find(|effect| {
+                    effect.reference == pair.reference
+                        && effect.other == pair.other
+                        && effect.is_about(scalar)
+                });
+                let by_slots = effect.and_then(|effect| self.is_beyond_floor(effect));
+                let ratio = comparison.ratio.filter(|_| by_block);
+                let ends = match ratio {
+                    Some(ratio) => Some([ratio.low.ln(), ratio.high.ln()]),
+                    None => comparison.difference.map(|of| [of.low, of.high]),
+                };
+                let by_runs = max_aa_difference(subjects, scalar, ratio.is_some()).zip(ends);
+                let by_runs = by_runs.map(|(floor, [low, high])| low > floor || high < -floor);
+                if by_slots == Some(false) || by_runs == Some(false) {
+                    comparison.conclusion = Conclusion::Inconclusive {
+                        p: Some(p),
+                        equivalence_p: comparison.equivalence_p,
+                    };
+                }
+            }
+        }
+    }
 }
 
 /// From [`RUNS_FOR_A_TEST`] turns on, the turns' own intervals are unused. If all slots are equal,
 /// the zero difference is reliable.
 fn why_unreliable(turns: &[Estimate]) -> Option<Reliability> {
-    let none = |turn: &Estimate| turn.reliable == Reliability::Constant && turn.value == 0.0;
-    let unreliable = |turn: &&Estimate| !turn.reliable.is_reliable() && !none(turn);
-    let first = turns.iter().find(unreliable)?;
+    let is_zero = |turn: &Estimate| turn.reliable == Reliability::Constant && turn.value == 0.0;
+    let first = turns
+        .iter()
+        .find(|turn| !turn.reliable.is_reliable() && !is_zero(turn))?;
     (turns.len() < RUNS_FOR_A_TEST).then_some(first.reliable)
 }
 
@@ -373,46 +433,13 @@ fn combined(
     level: f64,
     over: fn(&[f64], f64) -> Option<Interval>,
 ) -> Option<ValueAndInterval> {
-    let values: Vec<f64> = turns.iter().map(|turn| turn.value).collect();
+    let values = turns.iter().map(|turn| turn.value).collect_vec();
     if turns.len() >= RUNS_FOR_A_TEST {
-        return over(&values, level).map(|all| all.ends());
+        return over(&values, level).map(|interval| interval.ends());
     }
     let low = turns.iter().map(|turn| turn.low).reduce(f64::min)?;
     let high = turns.iter().map(|turn| turn.high).reduce(f64::max)?;
     Some([mean(&values)?, low, high])
-}
-
-/// Withdraws differences that do not exceed those of the A/A pair: of its slots, or of its runs.
-pub fn withdraw_below_floor(floor: Option<&Floor>, pairs: &mut [Pair], subjects: &Subjects) {
-    let floor = floor.filter(|floor| floor.has_aa_pair());
-    for pair in pairs {
-        let by_block = pair.primary.by_block;
-        if floor.is_none() && !by_block {
-            continue;
-        }
-        let (reference, other) = (&pair.reference, &pair.other);
-        for metric in std::iter::once(&mut pair.primary).chain(&mut pair.others) {
-            let (scalar, comparison) = (metric.scalar, &mut metric.comparison);
-            let Conclusion::Differs { p, .. } = comparison.conclusion else {
-                continue;
-            };
-            let row = floor.and_then(|floor| floor.row_of(scalar, reference, other));
-            let slots = floor.and_then(|floor| floor.is_beyond_floor(row?));
-            let ratio = comparison.ratio.filter(|_| by_block);
-            let ends = match ratio {
-                Some(ratio) => Some([ratio.low.ln(), ratio.high.ln()]),
-                None => comparison.difference.map(|of| [of.low, of.high]),
-            };
-            let runs = max_aa_difference(subjects, scalar, ratio.is_some()).zip(ends);
-            let runs = runs.map(|(floor, [low, high])| low > floor || high < -floor);
-            if slots == Some(false) || runs == Some(false) {
-                comparison.conclusion = Conclusion::Inconclusive {
-                    p: Some(p),
-                    equivalence_p: comparison.equivalence_p,
-                };
-            }
-        }
-    }
 }
 
 /// The largest difference within an A/A pair, or the largest of the logarithms.
@@ -421,60 +448,37 @@ fn max_aa_difference(subjects: &Subjects, scalar: &Scalar, is_ratio: bool) -> Op
         let value = pace::compared_value(subjects, scalar, subject)?;
         Some(if is_ratio { value.ln() } else { value })
     };
-    let aa_pair = subjects
-        .all
-        .iter()
-        .filter(|subject| subject.arm.ends_with(AA_SUFFIX));
-    let aa_difference = |twin: &Subject| {
-        let first = subjects
-            .of(twin.arm.trim_end_matches(AA_SUFFIX))
-            .find(|first| pairing_key(first) == pairing_key(twin))?;
-        Some((value(twin)? - value(first)?).abs())
-    };
-    aa_pair.filter_map(aa_difference).reduce(f64::max)
+    let second_runs = subjects.all.iter();
+    let second_runs = second_runs.filter(|run| run.arm.ends_with(AA_SUFFIX));
+    let differences = second_runs.filter_map(|second| {
+        let mut first_runs = subjects.of(second.arm.trim_end_matches(AA_SUFFIX));
+        let first = first_runs.find(|first| pairing_key(first) == pairing_key(second))?;
+        Some((value(second)? - value(first)?).abs())
+    });
+    differences.reduce(f64::max)
 }
 
-fn direction_words(row: &Row) -> &'static str {
-    if row.difference[0] < 0.0 {
-        "lower"
-    } else {
-        "higher"
+fn turns_text(count: usize) -> String {
+    match count {
+        1 => "one turn".to_owned(),
+        _ => format!("{count} turns"),
     }
 }
 
-fn turns(count: usize) -> String {
-    if count == 1 {
-        "one turn".to_owned()
-    } else {
-        format!("{count} turns")
-    }
-}
-
+/// A count has no unit of its own.
 fn unit(quantity: &Quantity) -> &'static str {
-    if quantity.unit.is_empty() {
-        "per slot"
-    } else {
-        quantity.unit
+    match quantity.unit {
+        "" => "per slot",
+        unit => unit,
     }
 }
 
-fn difference(row: &Row) -> String {
-    let [value, low, high] = row.difference;
-    let decimals = usize::from(DECIMALS);
-    format!(
-        "{} [{}, {}]",
-        amount(row.quantity, value),
-        grouped(low, decimals),
-        grouped(high, decimals)
-    )
+fn with_unit(value: f64, quantity: &Quantity) -> String {
+    format!("{} {}", without_unit(value), unit(quantity))
 }
 
-fn amount(quantity: &Quantity, value: f64) -> String {
-    format!(
-        "{} {}",
-        grouped(value, usize::from(DECIMALS)),
-        unit(quantity)
-    )
+fn without_unit(value: f64) -> String {
+    grouped(value, usize::from(DECIMALS))
 }
 
 #[cfg(test)]

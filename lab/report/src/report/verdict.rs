@@ -22,7 +22,7 @@ pub fn verdict(
     primary: &Scalar,
     pairs: &[Pair],
     limits: Option<&Limits>,
-    floor: Option<&Floor>,
+    floor: &Floor,
     margin: f64,
 ) -> Verdict {
     match (subjects.all.as_slice(), pairs) {
@@ -104,7 +104,7 @@ fn reported(subject: &Subject) -> Vec<String> {
     text
 }
 
-fn replicates(subjects: &Subjects, primary: &Scalar, floor: Option<&Floor>) -> Verdict {
+fn replicates(subjects: &Subjects, primary: &Scalar, floor: &Floor) -> Verdict {
     let several = &subjects.all;
     let arm = several.first().map_or("", |first| first.arm.as_str());
     let mut headline = format!("{} runs of one arm, {arm}", several.len());
@@ -126,9 +126,7 @@ fn replicates(subjects: &Subjects, primary: &Scalar, floor: Option<&Floor>) -> V
         );
     }
     headline.push('.');
-    if let Some((floor, (answer, standing))) =
-        floor.and_then(|floor| Some((floor, floor.aa_headline(primary)?)))
-    {
+    if let Some((answer, standing)) = floor.aa_headline(primary) {
         let mut points = floor.points();
         points.push(headline);
         return Verdict {
@@ -151,12 +149,12 @@ fn comparison_verdict(
     primary: &Scalar,
     pairs: &[Pair],
     limits: Option<&Limits>,
-    floor: Option<&Floor>,
+    floor: &Floor,
     margin: f64,
 ) -> Verdict {
-    let mut points: Vec<String> = floor.map(Floor::points).unwrap_or_default();
+    let mut points = floor.points();
     points.extend(pairs.iter().map(sentence));
-    let by_floor = floor.and_then(|floor| floor.headline(primary));
+    let by_floor = floor.headline(primary);
     let (headline, standing) = match limits {
         // A bracket has no test. The test of the primary metric is a point below it.
         Some(limits) => {
@@ -181,7 +179,7 @@ fn comparison_verdict(
         }
         None => by_floor.unwrap_or_else(|| (headline(pairs, margin), standing(pairs))),
     };
-    points.extend(floor.map(Floor::paired_sentences).unwrap_or_default());
+    points.extend(floor.paired_sentences());
     if !subjects.has_no_validator() {
         points.extend(outcomes(subjects));
     }
