@@ -39,6 +39,7 @@ use faultline_stats::block::Plan;
 use faultline_text::{counted, moment, seconds};
 use floor::Floor;
 use itertools::Itertools;
+use limits::Limits;
 use model::{Caveat, Report, RunCard, Section, VerdictKind};
 use pace::Pace;
 use subject::{Subject, Subjects};
@@ -169,7 +170,7 @@ fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[
         let arms = [&*pair.reference, &*pair.other];
         hosts::table_of_hosts(&subjects, arms, options.primary, margin)
     }));
-    comparison_blocks.extend(limits.as_ref().map(limits::blocks).unwrap_or_default());
+    comparison_blocks.extend(limits.iter().flat_map(Limits::blocks));
     comparison_blocks.extend(paired.blocks());
     let mut sections: Vec<Section> = match pairs.is_empty() {
         true if floor.is_empty() => Vec::new(),
@@ -268,10 +269,7 @@ fn card(subject: &Subject) -> RunCard {
         ("Validator", Some(versions).filter(|all| !all.is_empty())),
         ("Consensus", pace::protocols(run)),
         ("Slot time", Pace::of(subject).slot_time()),
-        (
-            "Begun",
-            (run.origin_unix_ns > 0).then(|| moment(run.origin_unix_ns)),
-        ),
+        ("Begun", subject.begun()),
         ("Recorded for", Some(seconds(run.end()))),
         ("Ended after", lifecycle.ended.map(seconds)),
         ("Memory limit", subject.limit().map(bytes)),

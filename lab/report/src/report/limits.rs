@@ -3,11 +3,12 @@
 use super::{
     cells::{bytes, count, gib, known, table},
     groups::by_key,
-    model::{Block, Cell, Table},
+    model::{Block, Cell},
     subject::{Subject, Subjects},
 };
 use faultline_stats::bracket::{Bracket, Replicate, bracket};
 use faultline_text::{counted, number as grouped};
+use itertools::Itertools;
 
 /// Limits within this ratio count as one limit on two machines.
 const SAME_LIMIT_RATIO: f64 = 1.05;
@@ -38,17 +39,13 @@ pub fn limits(subjects: &Subjects) -> Option<Limits> {
             (None, Some(_)) => unlimited_arms.push((subject.arm.clone(), success)),
         }
     }
-    let smallest = replicates.iter().map(|replicate| replicate.limit).min()?;
-    let largest = replicates.iter().map(|replicate| replicate.limit).max()?;
-    if subjects.has_no_validator() {
-        return None;
-    }
+    let limits = || replicates.iter().map(|replicate| replicate.limit);
+    let (smallest, largest) = (limits().min()?, limits().max()?);
     let differ = largest as f64 > SAME_LIMIT_RATIO * smallest as f64;
-    let replays = subjects.all.iter().all(|subject| subject.run.is_replay());
-    differ.then(|| Limits {
+    (differ && !subjects.has_no_validator()).then(|| Limits {
         bracket: bracket(&replicates),
         unlimited_arms: by_key(unlimited_arms),
-        replays,
+        replays: subjects.are_replays(),
     })
 }
 
@@ -62,127 +59,113 @@ fn limit_of(subject: &Subject) -> Option<u64> {
 
 /// Whether both arms had the same limit, or none.
 pub fn have_equal_limits(subjects: &Subjects, one: &str, other: &str) -> bool {
-    let all: Vec<Option<u64>> = subjects
-        .of(one)
-        .chain(subjects.of(other))
-        .map(limit_of)
-        .collect();
-    let known = || all.iter().flatten().copied();
-    let none = known().next().is_none();
-    none || (known().count() == all.len()
-        && known().max().unwrap_or(0) as f64
-            <= SAME_LIMIT_RATIO * known().min().unwrap_or(0) as f64)
+    let runs = subjects.of(one).chain(subjects.of(other));
+    let limits = runs.map(limit_of).collect_vec();
+    let known = || limits.iter().flatten().copied();
+    let (Some(smallest), Some(largest)) = (known().min(), known().max()) else {
+        return true;
+    };
+    known().count() == limits.len() && largest as f64 <= SAME_LIMIT_RATIO * smallest as f64
+}
+
+impl Limits {
+    fn did(&self) -> &'static str {
+        if self.replays {
+            "did all of its work"
+        } else {
+            "kept up"
+        }
+    }
+
+    /// The smallest sufficient limit, and the largest insufficient one.
+    pub fn headline(&self) -> String {
+        let did = self.did();
+        let enough = match (self.bracket.enough.map(limit_text), self.replays) {
+            (Some(limit), true) => {
+                format!("The smallest limit with which every run {did} is {limit}.")
+            }
+            (None, true) => format!("No limit is known with which every run {did}."),
+            (Some(limit), false) => {
+                format!("The smallest limit that {did} in every run is {limit}.")
+            }
+            (None, false) => format!("No limit is known to have {did} in every run."),
+        };
+        match self.bracket.failed.map(limit_text) {
+            Some(limit) => format!("{enough} The largest limit that failed in any run is {limit}."),
+            None => format!("{enough} No limit failed."),
+        }
+    }
+
+    /// Contradictions, and arms without a limit.
+    pub fn points(&self) -> Vec<String> {
+        let did = self.did();
+        let contradictions = self.bracket.contradictions.iter().map(|contradiction| {
+            format!(
+                "This does not fit together: with {} every run {did} and with the larger {} one failed, so not the limit alone decided.",
+                limit_text(contradiction.passed),
+                limit_text(contradiction.failed)
+            )
+        });
+        let unlimited = self.unlimited_arms.iter().map(|(arm, answers)| {
+            let success = count_answers(answers, Some(true));
+            let runs = counted(answers.len() as f64, "run");
+            format!(
+                "Without a limit, and so not among these: {arm}, of which {success} of {runs} {did}."
+            )
+        });
+        contradictions.chain(unlimited).collect()
+    }
+
+    pub fn blocks(&self) -> Vec<Block> {
+        let (title, did) = if self.replays {
+            (
+                "With which memory limit the work was done",
+                "Did all of its work",
+            )
+        } else {
+            ("Which memory limit kept up", "Kept up")
+        };
+        let columns = [
+            ("Limit", "GiB"),
+            (did, "runs"),
+            ("Failed", "runs"),
+            ("Not known", "runs"),
+        ];
+        let note = "Limit: in an experiment, the limit that its plan gives the arm. Otherwise, the smallest limit over the cgroup's ancestors and \
+             the machine's memory, at its most frequent value. Whether a run kept up: see the table of outcomes. The sufficient limit \
+             lies between the two limits named above. Nothing is known of limits that were not tried. \
+             GiB is 2^30 bytes.";
+        let mut listed = table("limits", title, &columns, note);
+        for limit in &self.bracket.limits {
+            listed.rows.push(vec![
+                known(gib(limit.limit as f64), 3),
+                count(limit.passed),
+                count(limit.failed),
+                count(limit.unknown),
+            ]);
+        }
+        for (arm, answers) in &self.unlimited_arms {
+            let mut row = vec![Cell::Missing(format!("{arm} had none"))];
+            row.extend(
+                [Some(true), Some(false), None].map(|answer| count(count_answers(answers, answer))),
+            );
+            listed.rows.push(row);
+        }
+        let mut sentences = vec![self.headline()];
+        sentences.extend(self.points());
+        vec![Block::Text(sentences.join(" ")), Block::Table(listed)]
+    }
 }
 
 fn count_answers(answers: &[Option<bool>], answer: Option<bool>) -> usize {
-    let alike = answers.iter().filter(|success| **success == answer);
-    alike.count()
+    answers.iter().filter(|success| **success == answer).count()
 }
 
-pub fn sentences(
-    Limits {
-        bracket,
-        unlimited_arms,
-        replays,
-    }: &Limits,
-) -> Vec<String> {
-    let did = if *replays {
-        "did all of its work"
-    } else {
-        "kept up"
-    };
-    let mut sentences = vec![match (bracket.enough, replays) {
-        (Some(enough), true) => format!(
-            "The smallest limit with which every run {did} is {}.",
-            limit_words(enough)
-        ),
-        (None, true) => format!("No limit is known with which every run {did}."),
-        (Some(enough), false) => format!(
-            "The smallest limit that {did} in every run is {}.",
-            limit_words(enough)
-        ),
-        (None, false) => format!("No limit is known to have {did} in every run."),
-    }];
-    sentences.push(match bracket.failed {
-        Some(failed) => format!(
-            "The largest limit that failed in any run is {}.",
-            limit_words(failed)
-        ),
-        None => "No limit failed.".to_owned(),
-    });
-    sentences.extend(bracket.contradictions.iter().map(|contradiction| {
-        format!(
-            "This does not fit together: with {} every run {did} and with the larger {} one failed, so not the limit alone decided.",
-            limit_words(contradiction.passed),
-            limit_words(contradiction.failed)
-        )
-    }));
-    sentences.extend(unlimited_arms.iter().map(|(arm, answers)| {
-        let (runs, success) = (answers.len(), count_answers(answers, Some(true)));
-        let runs = counted(runs as f64, "run");
-        format!(
-            "Without a limit, and so not among these: {arm}, of which {success} of {runs} {did}."
-        )
-    }));
-    sentences
-}
-
-/// Small limits can differ by less than a tenth of a GiB.
-fn limit_words(limit: u64) -> String {
+/// In MiB unless it is a whole number of GiB: small limits can differ by less than a tenth of a GiB.
+fn limit_text(limit: u64) -> String {
     const MIB: u64 = 1 << 20;
     if limit.is_multiple_of(1 << 30) || !(MIB..64 << 30).contains(&limit) {
         return bytes(limit as f64);
     }
     format!("{} MiB", grouped((limit / MIB) as f64, 0))
-}
-
-pub fn blocks(limits: &Limits) -> Vec<Block> {
-    let mut listed: Table = table(
-        "limits",
-        if limits.replays {
-            "With which memory limit the work was done"
-        } else {
-            "Which memory limit kept up"
-        },
-        &[
-            ("Limit", "GiB"),
-            (
-                if limits.replays {
-                    "Did all of its work"
-                } else {
-                    "Kept up"
-                },
-                "runs",
-            ),
-            ("Failed", "runs"),
-            ("Not known", "runs"),
-        ],
-        "Limit: in an experiment, the limit that its plan gives the arm. Otherwise, the smallest limit over the cgroup's ancestors and \
-         the machine's memory, at its most frequent value. Whether a run kept up: see the table of outcomes. The sufficient limit \
-         lies between the two limits named above. Nothing is known of limits that were not tried. \
-         GiB is 2^30 bytes.",
-    );
-    listed.rows = (limits.bracket.limits.iter())
-        .map(|limit| {
-            vec![
-                known(gib(limit.limit as f64), 3),
-                count(limit.passed),
-                count(limit.failed),
-                count(limit.unknown),
-            ]
-        })
-        .collect();
-    listed
-        .rows
-        .extend(limits.unlimited_arms.iter().map(|(arm, answers)| {
-            let counts =
-                [Some(true), Some(false), None].map(|answer| count(count_answers(answers, answer)));
-            let mut row = vec![Cell::Missing(format!("{arm} had none"))];
-            row.extend(counts);
-            row
-        }));
-    vec![
-        Block::Text(sentences(limits).join(" ")),
-        Block::Table(listed),
-    ]
 }

@@ -1,7 +1,4 @@
-use super::{
-    cells::slug,
-    groups::{by_key, distinct},
-};
+use super::{cells::slug, groups::by_key};
 use crate::{
     measure::{self, Lifecycle, Numbers, Span, Tps},
     run::{Run, Signal},
@@ -10,7 +7,7 @@ use faultline_stats::{
     Reliability,
     block::{self, Estimate, Plan},
 };
-use faultline_text::number as grouped;
+use faultline_text::{moment, number as grouped};
 use itertools::Itertools;
 use std::collections::BTreeMap;
 
@@ -53,6 +50,7 @@ pub struct Subjects {
     pub per_second: bool,
 }
 
+/// Of the arm of the second runs of an A/A pair, which is one arm twice at the same time.
 pub const AA_SUFFIX: &str = " (A/A)";
 
 impl Subjects {
@@ -61,58 +59,51 @@ impl Subjects {
         let runs = runs.into_iter().enumerate();
         let by_arm = by_key(runs.map(|(position, run)| (arm_of(&run), (position, run))));
         let by_arm = sorted(by_arm, order);
-        let arms: Vec<String> = by_arm.iter().map(|(arm, _)| arm.clone()).collect();
-        let mut all: Vec<Subject> = Vec::new();
+        let mut arms = by_arm.iter().map(|(arm, _)| arm.clone()).collect_vec();
+        if !arms.iter().all(|arm| arm.ends_with(AA_SUFFIX)) {
+            arms.retain(|arm| !arm.ends_with(AA_SUFFIX));
+        }
+        let mut all = Vec::new();
         let mut used_slugs = BTreeMap::<String, usize>::new();
         for (arm, runs) in by_arm {
             let count = runs.len();
             for (index, (position, run)) in runs.into_iter().enumerate() {
                 let name = name(&run, &arm, index, count);
-                let times = used_slugs.entry(slug(&name)).or_default();
+                let id = slug(&name);
+                let times = used_slugs.entry(id.clone()).or_default();
                 *times += 1;
                 let (id, name) = match *times {
-                    1 => (slug(&name), name),
-                    times => (
-                        format!("{}-{times}", slug(&name)),
-                        format!("{name} ({times})"),
-                    ),
+                    1 => (id, name),
+                    times => (format!("{id}-{times}"), format!("{name} ({times})")),
                 };
                 all.push(subject(run, plan, position, id, name, arm.clone()));
             }
         }
-        let without_second_runs: Vec<String> = arms
-            .iter()
-            .filter(|arm| !arm.ends_with(AA_SUFFIX))
-            .cloned()
-            .collect();
         Subjects {
             all,
-            arms: if without_second_runs.is_empty() {
-                arms
-            } else {
-                without_second_runs
-            },
+            arms,
             per_second: false,
         }
     }
 
     /// The reference is the first arm that `has` values, or the first arm if none has.
     pub fn reference_and_others(&self, has: impl Fn(&str) -> bool) -> Option<(&str, Vec<&str>)> {
-        let reference = self
-            .arms
-            .iter()
-            .find(|arm| has(arm))
-            .or(self.arms.first())?;
+        let mut arms = self.arms.iter();
+        let reference = arms.find(|arm| has(arm)).or(self.arms.first())?;
         let others = self.arms.iter().filter(|arm| *arm != reference);
         Some((reference, others.map(String::as_str).collect()))
     }
 
     /// Whether the runs are of processes that are no validators.
     pub fn has_no_validator(&self) -> bool {
-        let is_validator =
-            |subject: &Subject| subject.lifecycle.has_validator || subject.run.is_replay();
-        let has_process = |subject: &Subject| !subject.run.processes.is_empty();
-        self.all.iter().any(has_process) && !self.all.iter().any(is_validator)
+        let runs = || self.all.iter();
+        runs().any(|run| !run.run.processes.is_empty())
+            && !runs().any(|run| run.lifecycle.has_validator || run.run.is_replay())
+    }
+
+    /// Whether all runs replayed a fixed range.
+    pub fn are_replays(&self) -> bool {
+        self.all.iter().all(|subject| subject.run.is_replay())
     }
 
     pub fn single(&self) -> Option<&Subject> {
@@ -127,14 +118,15 @@ impl Subjects {
     /// The time at the tip if every counted run was there for ten minutes or half its time.
     /// Otherwise from the first execution.
     pub fn compared_part(&self) -> RunPart {
-        let is_long_at_tip = |subject: &Subject| {
-            let all = subject.from_execution.window.seconds();
-            let from_tip = subject.from_tip.as_ref();
-            from_tip
-                .is_some_and(|from_tip| from_tip.window.seconds() >= MIN_TIP_SECONDS.min(all / 2.0))
-        };
-        let mut averaged_runs = self.all.iter().filter(|subject| self.is_averaged(subject));
-        if !self.all.is_empty() && averaged_runs.all(is_long_at_tip) {
+        let mut averaged_runs = self.all.iter().filter(|run| self.is_averaged(run));
+        let are_long_at_tip = averaged_runs.all(|run| {
+            let seconds = run.from_execution.window.seconds();
+            let from_tip = run.from_tip.as_ref();
+            from_tip.is_some_and(|numbers| {
+                numbers.window.seconds() >= MIN_TIP_SECONDS.min(seconds / 2.0)
+            })
+        });
+        if !self.all.is_empty() && are_long_at_tip {
             RunPart::FromTip
         } else {
             RunPart::FromExecution
@@ -143,10 +135,10 @@ impl Subjects {
 
     /// How many samples a moving average takes: at most a tenth of the shortest run, so that it
     /// shows what lasts longer.
-    pub fn averaged_samples(&self, most: usize, samples: impl Fn(&Subject) -> usize) -> usize {
+    pub fn averaged_samples(&self, max: usize, samples: impl Fn(&Subject) -> usize) -> usize {
         let samples = self.all.iter().map(samples).filter(|samples| *samples > 0);
         let shortest = samples.min().unwrap_or(0);
-        most.min(shortest / 10).max(1)
+        max.min(shortest / 10).max(1)
     }
 
     pub fn of<'s>(&'s self, arm: &'s str) -> impl Iterator<Item = &'s Subject> {
@@ -208,6 +200,12 @@ impl Subject {
         Some((self.lifecycle.near_tip? - first).max(0.0))
     }
 
+    /// Wall-clock time of the first tick; `None` if nothing was recorded.
+    pub fn begun(&self) -> Option<String> {
+        let unix_ns = self.run.origin_unix_ns;
+        (unix_ns > 0).then(|| moment(unix_ns))
+    }
+
     fn executed(&self) -> bool {
         self.executing.is_some() || !self.run.replayed.slots.is_empty()
     }
@@ -224,7 +222,7 @@ impl Subject {
         let estimates = ESTIMATED_METRICS.into_iter().zip(&self.estimates);
         estimates
             .filter_map(|(metric, estimate)| Some((metric, estimate.as_ref()?.reliable)))
-            .filter(|(_, why)| !why.is_reliable())
+            .filter(|(_, reliability)| !reliability.is_reliable())
     }
 
     pub fn why_no_points(&self) -> &'static str {
@@ -250,52 +248,49 @@ impl Subject {
             return Some(limit as f64);
         }
         let limits = self.run.signal(Signal::Limit);
-        let limits = measure::within(&self.run, limits, self.whole_run.window).into_iter();
-        let ticks_by_limit = limits.flatten().counts_by(|limit| limit as u64);
-        let by_ticks = ticks_by_limit
+        measure::within(&self.run, limits, self.whole_run.window)
             .into_iter()
-            .map(|(limit, ticks)| (ticks, limit));
-        by_ticks.max().map(|(_, limit)| limit as f64)
+            .flatten()
+            .counts_by(|limit| limit as u64)
+            .into_iter()
+            .max_by_key(|(limit, ticks)| (*ticks, *limit))
+            .map(|(limit, _)| limit as f64)
     }
 }
 
 /// The label `arm`, else the file.
 fn arm_of(run: &Run) -> String {
-    let arm = run
-        .label("arm")
-        .filter(|arm| !arm.is_empty())
-        .unwrap_or_else(|| stem(&run.file));
-    let twin = if run.label("second") == Some("1") {
-        AA_SUFFIX
-    } else {
-        ""
-    };
-    format!("{arm}{twin}")
+    let arm = run.label("arm").filter(|arm| !arm.is_empty());
+    let arm = arm.unwrap_or_else(|| stem(&run.file));
+    match run.label("second") {
+        Some("1") => format!("{arm}{AA_SUFFIX}"),
+        _ => arm.to_owned(),
+    }
 }
 
 fn stem(file: &str) -> &str {
-    file.rsplit_once('.')
-        .map_or(file, |(stem, _)| if stem.is_empty() { file } else { stem })
+    match file.rsplit_once('.') {
+        Some((stem, _)) if !stem.is_empty() => stem,
+        _ => file,
+    }
 }
 
 /// By number if names differ in one number only (`512 GB`, `cache-1024`), else as given.
 fn sorted<T>(mut arms: Vec<(String, T)>, order: &[String]) -> Vec<(String, T)> {
     if !order.is_empty() {
-        let index = |arm: &String| {
-            order
-                .iter()
-                .position(|one| *one == arm.trim_end_matches(AA_SUFFIX))
-                .unwrap_or(order.len())
-        };
-        arms.sort_by_key(|(arm, _)| (index(arm), arm.ends_with(AA_SUFFIX)));
+        arms.sort_by_cached_key(|(arm, _)| {
+            let name = arm.trim_end_matches(AA_SUFFIX);
+            let index = order.iter().position(|planned| planned == name);
+            (index.unwrap_or(order.len()), arm.ends_with(AA_SUFFIX))
+        });
         return arms;
     }
     let number = |arm: &str| split_at_number(arm).map_or(0.0, |(_, number)| number);
-    let names: Option<Vec<&str>> = arms
-        .iter()
-        .map(|(arm, _)| Some(split_at_number(arm)?.0))
-        .collect();
-    if names.is_some_and(|names| distinct(names).len() == 1) {
+    let mut prefixes = arms.iter().map(|(arm, _)| Some(split_at_number(arm)?.0));
+    if prefixes
+        .all_equal_value()
+        .is_ok_and(|prefix| prefix.is_some())
+    {
         arms.sort_by(|(a, _), (b, _)| number(a).total_cmp(&number(b)));
     }
     arms
@@ -303,7 +298,7 @@ fn sorted<T>(mut arms: Vec<(String, T)>, order: &[String]) -> Vec<(String, T)> {
 
 /// Splits a name at its first number: `512`, `1,024 entries`, `1.5 TB`, `cache-512`.
 fn split_at_number(arm: &str) -> Option<(&str, f64)> {
-    let (before, rest) = arm.split_at(arm.find(|c: char| c.is_ascii_digit())?);
+    let (prefix, rest) = arm.split_at(arm.find(|c: char| c.is_ascii_digit())?);
     let end = rest
         .find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',')
         .unwrap_or(rest.len());
@@ -314,13 +309,13 @@ fn split_at_number(arm: &str) -> Option<(&str, f64)> {
         Some('M' | 'm') => 1.0 / 1024.0,
         _ => 1.0,
     };
-    Some((before, number * scale))
+    Some((prefix, number * scale))
 }
 
-fn name(run: &Run, arm: &str, index: usize, of: usize) -> String {
+fn name(run: &Run, arm: &str, index: usize, runs: usize) -> String {
     match run.label("run").filter(|run| !run.is_empty()) {
         Some(label) if run.label("arm").is_some() => format!("{arm}, run {label}"),
-        _ if of > 1 => format!("{arm}, run {}", grouped((index + 1) as f64, 0)),
+        _ if runs > 1 => format!("{arm}, run {}", grouped((index + 1) as f64, 0)),
         _ => arm.to_owned(),
     }
 }

@@ -6,7 +6,7 @@ use super::{
     effect::{self, with_unit},
     floor::Floor,
     groups::by_key,
-    limits::{self, Limits},
+    limits::{Limits, have_equal_limits},
     model::{Tone, Verdict, VerdictKind},
     scalars::Scalar,
     subject::{Subject, Subjects},
@@ -114,7 +114,7 @@ fn replicates(subjects: &Subjects, primary: &Scalar, floor: &Floor) -> Verdict {
             runs.filter(|subject| subject.lifecycle.success.answer == answer)
                 .count()
         };
-        let did = match several.iter().all(|subject| subject.run.is_replay()) {
+        let did = match subjects.are_replays() {
             true => "did all of their work",
             false => "kept up",
         };
@@ -158,10 +158,10 @@ fn comparison_verdict(
     let (headline, standing) = match limits {
         // A bracket has no test. The test of the primary metric is a point below it.
         Some(limits) => {
-            let mut sentences = limits::sentences(limits);
-            points.splice(0..0, sentences.split_off(2.min(sentences.len())));
+            points.splice(0..0, limits.points());
+            let bracket = limits.headline();
             let has_equal_limits =
-                |pair: &&Pair| limits::have_equal_limits(subjects, &pair.reference, &pair.other);
+                |pair: &&Pair| have_equal_limits(subjects, &pair.reference, &pair.other);
             let tested: Vec<Pair> = pairs
                 .iter()
                 .filter(has_equal_limits)
@@ -169,12 +169,12 @@ fn comparison_verdict(
                 .cloned()
                 .collect();
             match tested.is_empty() {
-                true => (sentences.join(" "), VerdictKind::Described),
+                true => (bracket, VerdictKind::Described),
                 // Arms with equal limits have a test.
-                false => {
-                    sentences.insert(0, headline(&tested, margin));
-                    (sentences.join(" "), standing(&tested))
-                }
+                false => (
+                    format!("{} {bracket}", headline(&tested, margin)),
+                    standing(&tested),
+                ),
             }
         }
         None => by_floor.unwrap_or_else(|| (headline(pairs, margin), standing(pairs))),
@@ -397,7 +397,7 @@ fn outcomes(subjects: &Subjects) -> Vec<String> {
     let run_count = success()
         .filter(|success| success.answer == Some(true))
         .count();
-    let replays = subjects.all.iter().all(|subject| subject.run.is_replay());
+    let replays = subjects.are_replays();
     let (what, not) = match replays {
         true => ("did their work to the end", "Did not do all of it"),
         false => ("are known to have kept up with the tip", "Did not keep up"),

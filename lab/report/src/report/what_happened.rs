@@ -174,14 +174,11 @@ fn outcome_row(subject: &Subject) -> Vec<Cell> {
         Some(false) => Cell::Text(format!("no: {}", lifecycle.success.why)),
         None => missing(&lifecycle.success.why),
     };
-    let begun = subject.run.origin_unix_ns;
-    let begun = (begun > 0).then(|| moment(begun));
-    let executing = subject.executing;
-    let executing = executing.map(|window| window.from.max(0.0));
+    let executing = subject.executing.map(|window| window.from.max(0.0));
     let share = lifecycle.success.share.map(|share| 100.0 * share);
     let gaps = lifecycle.gaps_of_the_run().map(|gap| gap.seconds()).sum();
     let cells = [
-        text(begun.as_deref(), "nothing was recorded"),
+        text(subject.begun().as_deref(), "nothing was recorded"),
         known(subject.run.end(), 0),
         number(lifecycle.ended, 0, "no end was recorded"),
         number(executing, 0, "no transaction was recorded"),
