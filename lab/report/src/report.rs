@@ -18,7 +18,6 @@ mod hardware;
 mod hosts;
 mod limits;
 mod memory;
-mod overview;
 pub mod pace;
 mod paired;
 pub mod releases;
@@ -58,7 +57,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            primary: scalar(DEFAULT).unwrap_or(&SCALARS[0]),
+            primary: default_scalar(&[]),
             margin: 0.05,
             seed: 1,
             per_second: false,
@@ -84,11 +83,14 @@ pub struct ReportContext {
 
 /// The primary metric unless one is chosen.
 pub fn default_scalar(runs: &[Run]) -> &'static Scalar {
-    let is_validator = |run: &Run| run.is_replay() || lifecycle(run).has_validator;
-    let has_process = |run: &Run| !run.processes.is_empty();
-    let id = match runs.iter().any(has_process) && !runs.iter().any(is_validator) {
-        true => PROCESS_DEFAULT,
-        false => DEFAULT,
+    let has_process = runs.iter().any(|run| !run.processes.is_empty());
+    let mut validators = runs
+        .iter()
+        .filter(|run| run.is_replay() || lifecycle(run).has_validator);
+    let id = if has_process && validators.next().is_none() {
+        PROCESS_DEFAULT
+    } else {
+        DEFAULT
     };
     scalar(id).unwrap_or(&SCALARS[0])
 }
@@ -161,39 +163,45 @@ fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[
     let limits = limits::limits(&subjects);
     let paired = paired::paired(&subjects, options.primary, &plan);
     let same_slots = paired.is_complete;
-    let is_by_block = pairs.iter().any(|pair| pair.primary.by_block);
-    let floor = Floor::new(&paired, margin, is_by_block);
-    floor.withdraw_differences(&mut pairs, &subjects);
-    let mut comparison_blocks = floor.blocks();
     let by_block = pairs.iter().find(|pair| pair.primary.by_block);
+    let floor = Floor::new(&paired, margin, by_block.is_some());
+    let mut comparison_blocks = floor.blocks();
     comparison_blocks.extend(by_block.and_then(|pair| {
         let arms = [&*pair.reference, &*pair.other];
         hosts::table_of_hosts(&subjects, arms, options.primary, margin)
     }));
+    floor.withdraw_differences(&mut pairs, &subjects);
     comparison_blocks.extend(limits.iter().flat_map(Limits::blocks));
     comparison_blocks.extend(paired.blocks());
-    let mut sections: Vec<Section> = match pairs.is_empty() {
-        true if floor.is_empty() => Vec::new(),
-        // One arm, run twice at the same time.
-        true => vec![cells::section(
-            "comparison",
-            "The A/A pair",
-            comparison_blocks,
-        )],
-        false => comparison::section(
+    let comparison = match pairs.as_slice() {
+        [first, ..] => Some(comparison::section(
             &subjects,
-            options.primary,
+            first,
             &pairs,
             comparison_blocks,
             margin,
-        )
-        .into_iter()
-        .collect(),
+        )),
+        [] if floor.is_empty() => None,
+        // One arm, run twice at the same time.
+        [] => Some(cells::section(
+            "comparison",
+            "The A/A pair",
+            comparison_blocks,
+        )),
     };
-    sections.extend(metric_sections(&subjects));
-    let overview = overview::overview(options.primary, &pairs, &mut sections);
-    let limits = limits.as_ref();
-    let verdict = verdict::verdict(&subjects, options.primary, &pairs, limits, &floor, margin);
+    let mut sections = comparison
+        .into_iter()
+        .chain(metric_sections(&subjects))
+        .collect_vec();
+    let overview = effect::overview(options.primary, &pairs, &mut sections);
+    let verdict = verdict::verdict(
+        &subjects,
+        options.primary,
+        &pairs,
+        limits.as_ref(),
+        &floor,
+        margin,
+    );
     let mut caveats = caveats::caveats(&subjects, options.primary, same_slots);
     caveats.extend(hosts::io_pressure_caveats(&subjects));
     Report {
@@ -211,33 +219,27 @@ fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[
 }
 
 fn title(subjects: &Subjects) -> String {
-    let is_simulated = |subject: &&Subject| subject.run.facts.demo;
-    let simulated = subjects.all.iter().filter(is_simulated).count();
-    let prefix = match simulated {
+    let runs = subjects.all.as_slice();
+    let prefix = match runs.iter().filter(|run| run.run.facts.demo).count() {
         0 => "",
-        count if count == subjects.all.len() => "Simulated validator. ",
+        count if count == runs.len() => "Simulated validator. ",
         _ => "Partly simulated. ",
     };
-    prefix.to_owned() + &title_of_runs(subjects)
-}
-
-fn title_of_runs(subjects: &Subjects) -> String {
-    match (subjects.all.as_slice(), subjects.arms.len()) {
-        ([], _) => "No runs".to_owned(),
-        ([one], _) => format!("Run {}", one.name),
-        (several, 1) => format!("{} runs of {}", several.len(), subjects.arms.join("")),
-        (_, _) => format!("Comparison: {}", subjects.arms.join(", ")),
+    match (runs, subjects.arms.as_slice()) {
+        ([], _) => format!("{prefix}No runs"),
+        ([run], _) => format!("{prefix}Run {}", run.name),
+        (_, [arm]) => format!("{prefix}{} runs of {arm}", runs.len()),
+        (_, arms) => format!("{prefix}Comparison: {}", arms.join(", ")),
     }
 }
 
 fn subtitle(subjects: &Subjects) -> String {
-    let all = subjects.all.iter();
-    let begun = all.map(|subject| subject.run.origin_unix_ns);
+    let begun = subjects.all.iter().map(|run| run.run.origin_unix_ns);
     let begun = begun.filter(|begun| *begun > 0).minmax().into_option();
     match (subjects.single(), begun) {
         (_, None) => String::new(),
-        (Some(one), Some((first, _))) => {
-            format!("{}, recorded for {}", moment(first), seconds(one.run.end()))
+        (Some(run), Some((first, _))) => {
+            format!("{}, recorded for {}", moment(first), seconds(run.run.end()))
         }
         (None, Some((first, last))) => format!(
             "{} runs of {}, begun from {} to {}",
@@ -251,18 +253,21 @@ fn subtitle(subjects: &Subjects) -> String {
 
 fn card(subject: &Subject) -> RunCard {
     let (run, lifecycle) = (&subject.run, &subject.lifecycle);
-    let labels = run.labels.iter();
-    let labels = labels.filter(|(key, _)| key != "arm" && key != "run");
-    let labels = labels.map(|(key, value)| (key.as_str(), Some(value.clone())));
+    let labels = run
+        .labels
+        .iter()
+        .filter(|(key, _)| key != "arm" && key != "run")
+        .map(|(key, value)| (key.as_str(), Some(value.clone())));
     let versions = run.facts.versions.join(", ");
     let success = match lifecycle.success.answer {
         Some(true) => "yes",
         Some(false) => "no",
         None => "not known",
     };
-    let did = match run.is_replay() {
-        true => "Did all of its work",
-        false => "Kept up",
+    let did = if run.is_replay() {
+        "Did all of its work"
+    } else {
+        "Kept up"
     };
     let is_judged = lifecycle.has_validator || run.is_replay();
     let facts = [

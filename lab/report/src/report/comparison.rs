@@ -3,12 +3,12 @@
 use super::{
     cells::{self, count, estimate_or, number, table, without_missing, words},
     hosts::{self, Design},
-    model::{Block, Cell, Section, Table, Tone},
+    model::{Block, Cell, Section, Tone},
     pace,
     scalars::{Better, Scalar, scalars_of},
     subject::{RunPart, Subjects},
 };
-use faultline_stats::arms::{self, Comparison, Conclusion, Direction};
+use faultline_stats::arms::{self, Comparison, Conclusion, Direction, Interval};
 use faultline_text::{number as grouped, p_value};
 use itertools::Itertools;
 
@@ -20,15 +20,24 @@ pub struct Metric {
     pub title: String,
     pub unit: String,
     pub comparison: Comparison,
-    /// Within blocks of several hosts.
+    /// Within the blocks of several hosts.
     pub by_block: bool,
     /// Why the arms are not compared by it.
     pub refusal: Option<String>,
 }
 
+impl Metric {
+    /// `None` unless a difference is shown.
+    pub fn tone(&self) -> Option<Tone> {
+        match self.comparison.conclusion {
+            Conclusion::Differs { direction, .. } => Some(tone(direction, self.scalar.better)),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Clone)]
 pub struct Pair {
-    /// The first arm with values of the primary metric.
     pub reference: String,
     pub other: String,
     pub primary: Metric,
@@ -41,6 +50,10 @@ impl Pair {
     pub fn conclusion(&self) -> Conclusion {
         self.primary.comparison.conclusion
     }
+
+    fn arms_cell(&self) -> Cell {
+        Cell::Text(format!("{} against {}", self.other, self.reference))
+    }
 }
 
 pub fn refusals(pairs: &[Pair]) -> Option<String> {
@@ -51,6 +64,7 @@ pub fn refusals(pairs: &[Pair]) -> Option<String> {
     (!reasons.is_empty()).then_some(reasons)
 }
 
+/// The first arm with values of the primary metric, and the other arms.
 pub fn reference<'a>(subjects: &'a Subjects, primary: &Scalar) -> Option<(&'a str, Vec<&'a str>)> {
     subjects.reference_and_others(|arm| !values(subjects, arm, primary).is_empty())
 }
@@ -59,7 +73,7 @@ pub fn pairs(subjects: &Subjects, primary: &'static Scalar, margin: f64) -> Vec<
     let Some((reference, others)) = reference(subjects, primary) else {
         return Vec::new();
     };
-    let pair = |other: &&str| {
+    let pairs = others.into_iter().map(|other| {
         let design = hosts::design(subjects, reference, other);
         let metric = |scalar: &'static Scalar| {
             let refusal = match &design {
@@ -73,8 +87,9 @@ pub fn pairs(subjects: &Subjects, primary: &'static Scalar, margin: f64) -> Vec<
                     faultline_stats::hosts::compare(&blocks, margin)
                 }
                 _ => {
-                    let values = |arm| values(subjects, arm, scalar);
-                    arms::compare(&values(reference), &values(other), margin)
+                    let [reference, other] =
+                        [reference, other].map(|arm| values(subjects, arm, scalar));
+                    arms::compare(&reference, &other, margin)
                 }
             };
             Metric {
@@ -89,12 +104,12 @@ pub fn pairs(subjects: &Subjects, primary: &'static Scalar, margin: f64) -> Vec<
         let rest = scalars_of(subjects).filter(|scalar| scalar.id != primary.id);
         Pair {
             reference: reference.to_owned(),
-            other: (*other).to_owned(),
+            other: other.to_owned(),
             primary: metric(primary),
             others: rest.map(metric).collect(),
         }
-    };
-    let mut pairs: Vec<Pair> = others.iter().map(pair).collect();
+    });
+    let mut pairs = pairs.collect_vec();
     // The secondary metrics are one family of tests. With several arms, so are the tests of the
     // primary metric.
     arms::conclude_family(pairs.iter_mut().map(|pair| &mut pair.primary.comparison));
@@ -110,38 +125,36 @@ fn values(subjects: &Subjects, arm: &str, scalar: &Scalar) -> Vec<f64> {
         .collect()
 }
 
-/// Empty if the first arm is the reference.
-fn without_values(subjects: &Subjects, reference: &str, primary: &Scalar) -> String {
+/// Names the arms before the reference, which have no values. Empty if there are none.
+fn arms_without_values(subjects: &Subjects, pair: &Pair) -> String {
     let arms = subjects.arms.iter();
-    let before = arms.take_while(|arm| *arm != reference).join(", ");
+    let before = arms.take_while(|arm| **arm != pair.reference).join(", ");
     if before.is_empty() {
         return before;
     }
-    let title = lowercase_first(primary.title);
+    let title = lowercase_first(pair.primary.scalar.title);
     format!(", the first that has values of {title}: no run of {before} has any")
 }
 
 pub fn section(
     subjects: &Subjects,
-    primary: &'static Scalar,
+    first: &Pair,
     pairs: &[Pair],
-    more: Vec<Block>,
+    more_blocks: Vec<Block>,
     margin: f64,
-) -> Option<Section> {
-    let first = pairs.first()?;
-    let part = subjects.compared_part();
+) -> Section {
     let text = format!(
         "Each run gives one number, and arms are compared by these: the run is the unit, never the sample. Every arm is compared with \
          {}{}. The primary metric is {}; differences below {} % of the reference's mean do not matter. Tests need {} runs in each arm. \
          {}",
         first.reference,
-        without_values(subjects, &first.reference, primary),
+        arms_without_values(subjects, first),
         lowercase_first(&first.primary.title),
         cells::percent(margin),
         arms::RUNS_FOR_A_TEST,
         if subjects.has_no_validator() {
             "Whole runs are compared."
-        } else if part == RunPart::FromTip {
+        } else if subjects.compared_part() == RunPart::FromTip {
             "Only the time from the first tick at the tip on is compared: every run that executed anything was there long enough. Start and \
              catching up are left out."
         } else {
@@ -151,19 +164,15 @@ pub fn section(
     );
     let mut blocks = vec![
         Block::Text(text),
-        Block::Table(primary_table(&first.primary, pairs, margin)),
-        Block::Table(others_table(pairs)),
-        Block::Table(definitions(subjects)),
+        primary_table(&first.primary, pairs, margin),
+        secondary_table(pairs),
+        definitions(subjects),
     ];
-    blocks.extend(more);
-    Some(cells::section(
-        "comparison",
-        "Comparison of the arms",
-        blocks,
-    ))
+    blocks.extend(more_blocks);
+    cells::section("comparison", "Comparison of the arms", blocks)
 }
 
-fn primary_table(primary: &Metric, pairs: &[Pair], margin: f64) -> Table {
+fn primary_table(primary: &Metric, pairs: &[Pair], margin: f64) -> Block {
     let (unit, scalar) = (&*primary.unit, primary.scalar);
     let columns = [
         ("Arms", ""),
@@ -212,51 +221,57 @@ fn primary_table(primary: &Metric, pairs: &[Pair], margin: f64) -> Table {
         &note,
     );
     listed.rows = pairs.iter().map(primary_row).collect();
-    without_missing(listed)
+    Block::Table(without_missing(listed))
 }
 
 fn primary_row(pair: &Pair) -> Vec<Cell> {
     let (metric, comparison) = (&pair.primary, &pair.primary.comparison);
     let untested = "needs three runs in each arm, and a spread";
-    let of_ranks = match metric.by_block {
-        true => "not within blocks",
-        false => untested,
+    let no_ranks = if metric.by_block {
+        "not within blocks"
+    } else {
+        untested
     };
-    let none = "no run of the arm has a value";
-    let none = metric.refusal.as_deref().unwrap_or(none);
-    let shift = comparison.shift.map(|of| of.ends());
     let runs_needed = comparison.runs_needed.map(|runs| runs as f64);
-    let arms = Cell::Text(format!("{} against {}", pair.other, pair.reference));
-    let mut cells = vec![arms];
-    cells.extend(compared_cells(metric, "needs two runs in each arm", none));
+    let mut cells = vec![pair.arms_cell()];
+    cells.extend(mean_cells(
+        metric,
+        "needs two runs in each arm",
+        "no run of the arm has a value",
+    ));
     cells.extend([
         count(comparison.reference.runs),
         count(comparison.other.runs),
-        estimate_or(shift, metric.scalar.decimals, of_ranks),
-        number(comparison.cliffs_delta, 2, of_ranks),
+        interval_cell(comparison.shift, metric.scalar.decimals, no_ranks),
+        number(comparison.cliffs_delta, 2, no_ranks),
         number(comparison.difference_p, 4, untested),
-        number(comparison.mann_whitney_p, 4, of_ranks),
+        number(comparison.mann_whitney_p, 4, no_ranks),
         number(comparison.equivalence_p, 4, untested),
         number(runs_needed, 0, "no spread between runs is known"),
     ]);
     cells
 }
 
-/// Difference, ratio, conclusion and means. `none` says why a mean is missing.
-fn compared_cells(metric: &Metric, too_few_reason: &str, none: &str) -> [Cell; 5] {
+/// Difference, ratio, conclusion and means. `no_mean` says why a mean is missing, unless the arms
+/// are not compared.
+fn mean_cells(metric: &Metric, too_few_runs: &str, no_mean: &str) -> [Cell; 5] {
     let (comparison, decimals) = (&metric.comparison, metric.scalar.decimals);
-    let difference = comparison.difference.map(|of| of.ends());
-    let ratio = comparison.ratio.map(|of| of.ends());
+    let no_mean = metric.refusal.as_deref().unwrap_or(no_mean);
     [
-        estimate_or(difference, decimals, too_few_reason),
-        estimate_or(ratio, 3, too_few_reason),
+        interval_cell(comparison.difference, decimals, too_few_runs),
+        interval_cell(comparison.ratio, 3, too_few_runs),
         Cell::Text(conclusion(metric)),
-        number(comparison.reference.mean, decimals, none),
-        number(comparison.other.mean, decimals, none),
+        number(comparison.reference.mean, decimals, no_mean),
+        number(comparison.other.mean, decimals, no_mean),
     ]
 }
 
-fn others_table(pairs: &[Pair]) -> Table {
+/// `reason` explains a missing interval.
+pub fn interval_cell(interval: Option<Interval>, decimals: u8, reason: &str) -> Cell {
+    estimate_or(interval.map(|interval| interval.ends()), decimals, reason)
+}
+
+fn secondary_table(pairs: &[Pair]) -> Block {
     let columns = [
         "Metric",
         "Unit",
@@ -267,11 +282,8 @@ fn others_table(pairs: &[Pair]) -> Table {
         "Reference mean",
         "Other mean",
     ];
-    let tested = pairs
-        .iter()
-        .flat_map(|pair| &pair.others)
-        .any(|metric| metric.comparison.difference_p.is_some());
-    let note = if tested {
+    let mut metrics = pairs.iter().flat_map(|pair| &pair.others);
+    let note = if metrics.any(|metric| metric.comparison.difference_p.is_some()) {
         "Means over runs, differences and ratios with 95 % intervals, each in the metric's unit. Conclusions by p-values that are \
          Holm-adjusted over all rows of this table. These metrics were not chosen in advance: they are exploratory."
     } else {
@@ -285,40 +297,27 @@ fn others_table(pairs: &[Pair]) -> Table {
                 continue;
             };
             let comparison = &metric.comparison;
-            let none = "not known of any run of the arm";
-            let none = metric.refusal.as_deref().unwrap_or(none);
-            let too_few_reason = match comparison.reference.runs.min(comparison.other.runs) {
-                0 => none,
+            let no_mean = "not known of any run of the arm";
+            let too_few_runs = match comparison.reference.runs.min(comparison.other.runs) {
+                0 => metric.refusal.as_deref().unwrap_or(no_mean),
                 _ => "needs two runs in each arm, and a spread",
             };
-            let mut cells = vec![
-                words(&metric.title),
-                words(&metric.unit),
-                Cell::Text(format!("{} against {}", pair.other, pair.reference)),
-            ];
-            cells.extend(compared_cells(metric, too_few_reason, none));
+            let mut cells = vec![words(&metric.title), words(&metric.unit), pair.arms_cell()];
+            cells.extend(mean_cells(metric, too_few_runs, no_mean));
             listed.rows.push(cells);
         }
     }
-    without_missing(listed)
+    Block::Table(without_missing(listed))
 }
 
-fn definitions(subjects: &Subjects) -> Table {
+fn definitions(subjects: &Subjects) -> Block {
     let columns = ["Metric", "Name for --primary", "Unit", "Definition"];
-    let mut listed = table(
-        "metrics",
-        "What the metrics are",
-        &columns,
-        "One number a run each.",
-    );
-    listed.rows = scalars_of(subjects)
-        .map(|scalar| {
-            [scalar.title, scalar.id, scalar.unit, scalar.definition]
-                .map(words)
-                .to_vec()
-        })
-        .collect();
-    listed
+    let note = "One number a run each.";
+    let mut listed = table("metrics", "What the metrics are", &columns, note);
+    let rows = scalars_of(subjects)
+        .map(|scalar| [scalar.title, scalar.id, scalar.unit, scalar.definition].map(words));
+    listed.rows.extend(rows.map(Vec::from));
+    Block::Table(listed)
 }
 
 /// Lower-cases the first letter, except for abbreviations.
@@ -343,17 +342,14 @@ pub fn conclusion(metric: &Metric) -> String {
     text.unwrap_or_else(|| conclusion_words(&metric.comparison, metric.scalar))
 }
 
-/// For blocks that all differ alike: nothing to test, and yet a difference.
+/// For blocks that all differ in one direction and cannot be tested: a difference nevertheless.
 pub fn in_every_block(metric: &Metric) -> Option<String> {
     let comparison = &metric.comparison;
-    let alike = matches!(
-        comparison.conclusion,
-        Conclusion::Inconclusive { p: None, .. }
-    );
-    let direction = comparison
-        .direction()
-        .filter(|_| alike && metric.by_block)?;
-    let direction = direction_words(direction);
+    let Conclusion::Inconclusive { p: None, .. } = comparison.conclusion else {
+        return None;
+    };
+    let direction = comparison.direction().filter(|_| metric.by_block)?;
+    let direction = direction_word(direction);
     Some(format!("{direction} in every block, not tested"))
 }
 
@@ -368,51 +364,41 @@ fn conclusion_words(comparison: &Comparison, scalar: &Scalar) -> String {
             format!("estimated, not tested: {runs} runs, a test needs {needed}")
         }
         Conclusion::Differs { direction, p } => {
-            format!(
-                "{}{} ({})",
-                direction_words(direction),
-                better_or_worse(direction, scalar.better),
-                p_value(p)
-            )
+            let tone = match tone(direction, scalar.better) {
+                Tone::Neutral => "",
+                Tone::Better => ", which is better",
+                Tone::Worse => ", which is worse",
+            };
+            format!("{}{tone} ({})", direction_word(direction), p_value(p))
         }
-        Conclusion::Equivalent { p, differs } => match differs {
-            Some(direction) => format!(
-                "equivalent within the margin ({}), though {}",
-                p_value(p),
-                direction_words(direction)
-            ),
-            None => format!("equivalent within the margin ({})", p_value(p)),
-        },
-        Conclusion::Inconclusive { p, .. } => match p {
-            Some(p) => format!(
-                "neither a difference nor equivalence is shown ({})",
-                p_value(p)
-            ),
-            None => "not tested: without a spread there is nothing to test against".to_owned(),
-        },
+        Conclusion::Equivalent { p, differs } => {
+            let differs = differs.map_or_else(String::new, |direction| {
+                format!(", though {}", direction_word(direction))
+            });
+            format!("equivalent within the margin ({}){differs}", p_value(p))
+        }
+        Conclusion::Inconclusive { p: Some(p), .. } => format!(
+            "neither a difference nor equivalence is shown ({})",
+            p_value(p)
+        ),
+        Conclusion::Inconclusive { p: None, .. } => {
+            "not tested: without a spread there is nothing to test against".to_owned()
+        }
     }
 }
 
-pub fn direction_words(direction: Direction) -> &'static str {
+pub fn direction_word(direction: Direction) -> &'static str {
     match direction {
         Direction::Lower => "lower",
         Direction::Higher => "higher",
     }
 }
 
-pub fn tone(direction: Direction, better: Better) -> Tone {
+fn tone(direction: Direction, better: Better) -> Tone {
     match (direction, better) {
         (_, Better::Neither) => Tone::Neutral,
         (Direction::Lower, Better::Lower) | (Direction::Higher, Better::Higher) => Tone::Better,
         _ => Tone::Worse,
-    }
-}
-
-fn better_or_worse(direction: Direction, better: Better) -> &'static str {
-    match tone(direction, better) {
-        Tone::Neutral => "",
-        Tone::Better => ", which is better",
-        Tone::Worse => ", which is worse",
     }
 }
 

@@ -1,42 +1,136 @@
-//! Effects in the reader's unit, relative to the reference.
+//! Effects of an arm relative to the reference arm: in words, and as the first figures of the page.
 
-use super::comparison::{Metric, direction_words};
+use super::{
+    comparison::{Metric, Pair},
+    model::{Block, ForestRow, Section},
+    scalars::Scalar,
+};
 use faultline_pages::effects;
-use faultline_stats::arms::Direction;
 use faultline_text::number;
+use itertools::Itertools;
+use std::iter;
 
-/// `85 % lower (73 to 93 %)`; `None` without a mean of each arm.
-pub fn effect(metric: &Metric) -> Option<String> {
+/// Shown next to the primary metric.
+const SECONDARY_METRICS: [&str; 10] = [
+    "replay-p95",
+    "cache-time",
+    "cache-misses",
+    "read-cache-hits",
+    "tps",
+    "behind-p95",
+    "catch-up",
+    "rss-mean",
+    "headroom-min",
+    "major-faults",
+];
+
+/// Maps a prefix of a metric's id to the figure over time that shows it, or its nearest relative.
+const OVER_TIME: [(&str, &str); 12] = [
+    ("replay", "replay-over-time"),
+    ("cache", "cache-time-over-time"),
+    ("read-cache", "read-cache-over-time"),
+    ("account", "read-cache-over-time"),
+    ("behind", "behind-over-time"),
+    ("catch-up", "behind-over-time"),
+    ("rss", "rss-over-time"),
+    ("anon", "anon-and-file"),
+    ("headroom", "headroom-over-time"),
+    ("major", "major-faults-over-time"),
+    ("minor", "minor-faults-over-time"),
+    ("refaults", "refaults-over-time"),
+];
+
+/// The first of these that exists is drawn if the primary metric has no figure over time.
+const FALLBACK_FIGURES: [&str; 2] = ["tps-over-time", "rss-over-time"];
+
+/// The effects, and the primary metric over time. That figure is moved here from its section.
+pub fn overview(primary: &Scalar, pairs: &[Pair], sections: &mut [Section]) -> Vec<Block> {
+    let of_primary = OVER_TIME
+        .iter()
+        .filter(|(prefix, _)| primary.id.starts_with(prefix))
+        .map(|(_, id)| *id);
+    let mut ids = of_primary.chain(FALLBACK_FIGURES);
+    let over_time = ids.find_map(|id| take_figure(sections, id));
+    forest(primary, pairs)
+        .into_iter()
+        .chain(over_time)
+        .collect()
+}
+
+fn take_figure(sections: &mut [Section], id: &str) -> Option<Block> {
+    let is_wanted = |block: &Block| matches!(block, Block::Figure(figure) if figure.id == id);
+    sections.iter_mut().find_map(|section| {
+        let index = section.blocks.iter().position(is_wanted)?;
+        Some(section.blocks.remove(index))
+    })
+}
+
+fn forest(primary: &Scalar, pairs: &[Pair]) -> Option<Block> {
+    let reference = &pairs.first()?.reference;
+    let ids = iter::once(primary.id).chain(SECONDARY_METRICS);
+    let rows = ids.unique().flat_map(|id| {
+        pairs.iter().filter_map(move |pair| {
+            let mut metrics = iter::once(&pair.primary).chain(&pair.others);
+            let mut row = forest_row(metrics.find(|metric| metric.scalar.id == id)?)?;
+            if pairs.len() > 1 {
+                row.name = format!("{}, {}", row.name, pair.other);
+            }
+            Some(row)
+        })
+    });
+    let caption = "Each run counts once. Lines are 95 % intervals; \u{2713} better and \u{2717} worse: a difference is shown. The \
+                   first metric is the primary one, the others are exploratory.";
+    let x_label = match pairs {
+        [pair] => format!("{} against {reference}", pair.other),
+        _ => format!("Change against {reference}"),
+    };
+    effects::forest("What changed", x_label, caption, rows)
+}
+
+fn forest_row(metric: &Metric) -> Option<ForestRow> {
+    let comparison = &metric.comparison;
+    let (reference, other) = (comparison.reference.mean?, comparison.other.mean?);
+    Some(ForestRow {
+        name: metric.title.clone(),
+        ratio: match comparison.ratio {
+            Some(ratio) => (ratio.value, Some((ratio.low, ratio.high))),
+            None => (other / reference, None),
+        },
+        text: effect_text(metric)?,
+        tone: metric.tone().unwrap_or_default(),
+    })
+}
+
+/// `85 % lower (73 to 93 %)`, or without a ratio `3 s lower (1 to 5)`. `None` without a mean of each arm.
+pub fn effect_text(metric: &Metric) -> Option<String> {
     let comparison = &metric.comparison;
     let (reference, other) = (comparison.reference.mean?, comparison.other.mean?);
     let is_lower = comparison
         .ratio
         .map_or(other < reference, |ratio| ratio.value < 1.0);
-    let direction = match is_lower {
-        true => Direction::Lower,
-        false => Direction::Higher,
-    };
+    let direction = if is_lower { "lower" } else { "higher" };
     if other == 0.0 && reference > 0.0 {
-        return Some(format!("100 % {}", direction_words(direction)));
+        return Some(format!("100 % {direction}"));
     }
     if let Some(ratio) = comparison.ratio {
         return Some(effects::effect_text(ratio.ends()));
     }
-    let interval = comparison.difference.map_or_else(String::new, |of| {
-        let ends = match direction {
-            Direction::Lower => [-of.high, -of.low],
-            Direction::Higher => [of.low, of.high],
+    let interval = comparison.difference.map(|difference| {
+        let ends = if is_lower {
+            [-difference.high, -difference.low]
+        } else {
+            [difference.low, difference.high]
         };
-        let [low, high] = ends.map(|end| decimal(end, metric));
+        let [low, high] = ends.map(|end| without_unit(end, metric));
         format!(" ({low} to {high})")
     });
     let difference = with_unit((other - reference).abs(), metric);
-    let direction = direction_words(direction);
+    let interval = interval.unwrap_or_default();
     Some(format!("{difference} {direction}{interval}"))
 }
 
 /// `0.9 instead of 5.9 ms`; `None` without a mean of each arm.
-pub fn means(metric: &Metric, conjunction: &str) -> Option<String> {
+pub fn means_text(metric: &Metric, conjunction: &str) -> Option<String> {
     let comparison = &metric.comparison;
     let means = [comparison.reference.mean?, comparison.other.mean?];
     let decimals = metric.scalar.decimals;
@@ -48,41 +142,46 @@ pub fn means(metric: &Metric, conjunction: &str) -> Option<String> {
     ))
 }
 
-/// Means, difference and ratio, as the tables have them.
-pub fn estimates(metric: &Metric) -> String {
+/// Difference, ratio and means, with the decimals that the tables have.
+pub fn estimates_text(metric: &Metric) -> String {
     let comparison = &metric.comparison;
-    let unit = |value: f64| with_unit(value, metric);
     let (Some(reference), Some(other)) = (comparison.reference.mean, comparison.other.mean) else {
         return "not recorded in both".to_owned();
     };
-    let means = format!("{} against {}", unit(other), unit(reference));
-    match (comparison.difference, comparison.ratio) {
-        (Some(difference), ratio) => {
-            let ratio = ratio.map_or_else(String::new, |ratio| {
+    let means = format!(
+        "{} against {}",
+        with_unit(other, metric),
+        with_unit(reference, metric)
+    );
+    match comparison.difference {
+        Some(difference) => {
+            let ratio = comparison.ratio.map(|ratio| {
                 format!(
                     ", ratio {:.3} [{:.3}, {:.3}]",
                     ratio.value, ratio.low, ratio.high
                 )
             });
-            let [low, high] = [difference.low, difference.high].map(|end| decimal(end, metric));
+            let [low, high] =
+                [difference.low, difference.high].map(|end| without_unit(end, metric));
             format!(
-                "difference {} [{low}, {high}]{ratio} with 95 % intervals; {means}",
-                unit(difference.value)
+                "difference {} [{low}, {high}]{} with 95 % intervals; {means}",
+                with_unit(difference.value, metric),
+                ratio.unwrap_or_default()
             )
         }
-        (None, _) if reference > 0.0 => format!(
+        None if reference > 0.0 => format!(
             "{means}, ratio {:.3}, without an interval",
             other / reference
         ),
-        (None, _) => format!("{means}, without an interval"),
+        None => format!("{means}, without an interval"),
     }
 }
 
 pub fn with_unit(value: f64, metric: &Metric) -> String {
-    let text = format!("{} {}", decimal(value, metric), metric.unit);
+    let text = format!("{} {}", without_unit(value, metric), metric.unit);
     text.trim_end().to_owned()
 }
 
-fn decimal(value: f64, metric: &Metric) -> String {
+fn without_unit(value: f64, metric: &Metric) -> String {
     number(value, usize::from(metric.scalar.decimals))
 }

@@ -1,9 +1,9 @@
 use super::{
     cells::{bytes, percent},
     comparison::{
-        Metric, Pair, conclusion, direction_words, in_every_block, lowercase_first, refusals, tone,
+        Metric, Pair, conclusion, direction_word, in_every_block, lowercase_first, refusals,
     },
-    effect::{self, with_unit},
+    effect::{effect_text, estimates_text, means_text, with_unit},
     floor::Floor,
     groups::by_key,
     limits::{Limits, have_equal_limits},
@@ -214,9 +214,9 @@ fn pair_headline(pair: &Pair, margin: f64) -> String {
     let (reference, other) = (&pair.reference, &pair.other);
     match pair.conclusion() {
         Conclusion::Differs { direction, .. } => {
-            let effect = effect::effect(metric);
-            let effect = effect.unwrap_or_else(|| direction_words(direction).to_owned());
-            let means = effect::means(metric, "instead of");
+            let effect = effect_text(metric);
+            let effect = effect.unwrap_or_else(|| direction_word(direction).to_owned());
+            let means = means_text(metric, "instead of");
             effects::sentence(
                 title,
                 &effect,
@@ -226,7 +226,7 @@ fn pair_headline(pair: &Pair, margin: f64) -> String {
         }
         Conclusion::Equivalent { .. } => {
             let margin = percent(margin);
-            let means = effect::means(metric, "and");
+            let means = means_text(metric, "and");
             let means = means.map_or_else(String::new, |means| format!(": {means}"));
             format!("By {what}, {other} and {reference} are equivalent within {margin} %{means}.")
         }
@@ -234,14 +234,14 @@ fn pair_headline(pair: &Pair, margin: f64) -> String {
             format!("{title}, {}", without_spread(pair))
         }
         Conclusion::Inconclusive { .. } => {
-            let effect = effect::effect(metric);
+            let effect = effect_text(metric);
             let effect = effect.map_or_else(String::new, |effect| format!(": {effect}"));
             format!(
                 "By {what}, neither a difference between {other} and {reference} nor their equivalence is shown{effect}."
             )
         }
         Conclusion::Described | Conclusion::TooFewRuns { .. } => {
-            let means = effect::means(metric, "against");
+            let means = means_text(metric, "against");
             let means = means.map_or_else(String::new, |means| format!(" {title}: {means}."));
             format!(
                 "{other} and {reference} are described, not tested: too few runs to distinguish a difference from chance.{means}"
@@ -261,7 +261,7 @@ fn without_spread(pair: &Pair) -> String {
     let (metric, comparison) = (&pair.primary, &pair.primary.comparison);
     let (reference, other) = (&pair.reference, &pair.other);
     if metric.by_block {
-        let means = effect::means(metric, "against").unwrap_or_default();
+        let means = means_text(metric, "against").unwrap_or_default();
         let text = conclusion(metric);
         return format!("{other} against {reference}: {text} ({means}).");
     }
@@ -293,8 +293,8 @@ fn pairs_headline(pairs: &[Pair], margin: f64) -> String {
     let differ = |wanted: Direction| {
         let arm = |pair: &Pair| match pair.conclusion() {
             Conclusion::Differs { direction, .. } if direction == wanted => {
-                let effect = effect::effect(&pair.primary);
-                let effect = effect.unwrap_or_else(|| direction_words(direction).to_owned());
+                let effect = effect_text(&pair.primary);
+                let effect = effect.unwrap_or_else(|| direction_word(direction).to_owned());
                 Some(format!("{effect} with {}", pair.other))
             }
             _ => None,
@@ -350,10 +350,7 @@ fn standing(pairs: &[Pair]) -> VerdictKind {
             .filter(|pair| !matches!(pair.conclusion(), Conclusion::NoValues))
     };
     let any = |which: fn(&Conclusion) -> bool| pairs().any(|pair| which(&pair.conclusion()));
-    let differences = pairs().filter_map(|pair| match pair.conclusion() {
-        Conclusion::Differs { direction, .. } => Some(tone(direction, pair.primary.scalar.better)),
-        _ => None,
-    });
+    let differences = pairs().filter_map(|pair| pair.primary.tone());
     let merged = |one, other| if one == other { one } else { Tone::Neutral };
     if let Some(tone) = differences.reduce(merged) {
         match tone {
@@ -379,7 +376,7 @@ fn sentence(pair: &Pair) -> String {
         primary: metric,
         ..
     } = pair;
-    let compared = || format!("{}; {}", effect::estimates(metric), conclusion(metric));
+    let compared = || format!("{}; {}", estimates_text(metric), conclusion(metric));
     let text = metric.refusal.clone().unwrap_or_else(compared);
     format!("{}, {other} against {reference}: {text}.", metric.title)
 }
@@ -454,7 +451,7 @@ fn differing(pairs: &[Pair]) -> Vec<String> {
             Conclusion::Differs { direction, .. } => Some(format!(
                 "{} ({})",
                 lowercase_first(&metric.title),
-                direction_words(direction)
+                direction_word(direction)
             )),
             _ => None,
         };
