@@ -13,7 +13,6 @@ use faultline_text::{number as grouped, p_value};
 use itertools::Itertools;
 
 /// A metric of two arms.
-#[derive(Clone)]
 pub struct Metric {
     pub scalar: &'static Scalar,
     /// Title and unit are those of a rate if rates are compared.
@@ -36,7 +35,6 @@ impl Metric {
     }
 }
 
-#[derive(Clone)]
 pub struct Pair {
     pub reference: String,
     pub other: String,
@@ -54,14 +52,6 @@ impl Pair {
     fn arms_cell(&self) -> Cell {
         Cell::Text(format!("{} against {}", self.other, self.reference))
     }
-}
-
-pub fn refusals(pairs: &[Pair]) -> Option<String> {
-    let reasons = pairs
-        .iter()
-        .filter_map(|pair| pair.primary.refusal.as_ref());
-    let reasons = reasons.dedup().join("; ");
-    (!reasons.is_empty()).then_some(reasons)
 }
 
 /// The first arm with values of the primary metric, and the other arms.

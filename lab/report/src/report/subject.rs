@@ -106,6 +106,12 @@ impl Subjects {
         self.all.iter().all(|subject| subject.run.is_replay())
     }
 
+    /// The runs with this answer to whether they kept up.
+    pub fn with_success(&self, answer: Option<bool>) -> impl Iterator<Item = &Subject> {
+        let runs = self.all.iter();
+        runs.filter(move |run| run.lifecycle.success.answer == answer)
+    }
+
     pub fn single(&self) -> Option<&Subject> {
         self.all.iter().exactly_one().ok()
     }

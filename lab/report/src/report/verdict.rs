@@ -1,8 +1,6 @@
 use super::{
     cells::{bytes, percent},
-    comparison::{
-        Metric, Pair, conclusion, direction_word, in_every_block, lowercase_first, refusals,
-    },
+    comparison::{Metric, Pair, conclusion, direction_word, in_every_block, lowercase_first},
     effect::{effect_text, estimates_text, means_text, with_unit},
     floor::Floor,
     groups::by_key,
@@ -17,6 +15,7 @@ use faultline_stats::arms::{Conclusion, Direction};
 use faultline_text::{counted, number as grouped};
 use itertools::Itertools;
 
+/// `limits` is `None` unless the runs had different memory limits.
 pub fn verdict(
     subjects: &Subjects,
     primary: &Scalar,
@@ -30,28 +29,28 @@ pub fn verdict(
             headline: "There is no run to report.".to_owned(),
             ..Verdict::default()
         },
-        ([one], _) => single(one),
-        (_, []) => replicates(subjects, primary, floor),
-        (_, pairs) => comparison_verdict(subjects, primary, pairs, limits, floor, margin),
+        ([run], _) => verdict_of_run(run),
+        (_, []) => verdict_of_arm(subjects, primary, floor),
+        _ => verdict_of_arms(subjects, primary, pairs, limits, floor, margin),
     }
 }
 
-fn single(subject: &Subject) -> Verdict {
-    let (name, lifecycle) = (&subject.name, &subject.lifecycle);
+fn verdict_of_run(run: &Subject) -> Verdict {
+    let (name, lifecycle) = (&run.name, &run.lifecycle);
     let why = &lifecycle.success.why;
-    let replay = subject.run.is_replay();
+    let replay = run.run.is_replay();
     let headline = match lifecycle.success.answer {
         Some(true) if replay => format!("{name} did all of its work."),
         Some(false) if replay => format!("{name} did not do all of its work: {why}."),
-        _ if !lifecycle.has_validator && !subject.run.processes.is_empty() => {
+        _ if !lifecycle.has_validator && !run.run.processes.is_empty() => {
             format!("{name} shows nothing of a validator: the process itself is described.")
         }
         Some(true) => format!("{name} kept up with the tip."),
         Some(false) => format!("{name} did not keep up: {why}."),
         None => format!("Whether {name} kept up is not known: {why}."),
     };
-    let mut points = vec![lifecycle_sentences(subject)];
-    points.extend(reported(subject));
+    let mut points = vec![lifecycle_sentences(run)];
+    points.extend(metric_sentences(run));
     points.push("This is one run: it is described, and nothing is tested.".to_owned());
     Verdict {
         headline,
@@ -60,91 +59,84 @@ fn single(subject: &Subject) -> Verdict {
     }
 }
 
-fn reported(subject: &Subject) -> Vec<String> {
-    let n = &subject.from_execution;
-    let mut text = Vec::new();
-    let slots = n.replay.iter().flatten().count();
-    match n.replay_quantile(0.95) {
-        Some(p95) => {
-            let slots = grouped(n.replay.len() as f64, 0);
-            text.push(format!(
-                "Replay took at most {} ms in 95 % of {slots} slots.",
-                grouped(p95, 1)
-            ));
-        }
-        None if slots > 0 => text.push(format!(
-            "It replayed {}, too few for a p95 of their times.",
-            counted(slots as f64, "slot")
+/// Replay time, transactions, cache misses and memory of a run, as far as they were recorded.
+fn metric_sentences(run: &Subject) -> impl Iterator<Item = String> + use<> {
+    let numbers = &run.from_execution;
+    let slots = numbers.replay.iter().flatten().count();
+    let replay = match numbers.replay_quantile(0.95) {
+        Some(p95) => Some(format!(
+            "Replay took at most {} ms in 95 % of {} slots.",
+            grouped(p95, 1),
+            grouped(numbers.replay.len() as f64, 0)
         )),
-        None => {}
-    }
-    if let Some(tps) = n.tps.all_known {
-        let zero = n.tps.zero.map_or_else(String::new, |zero| {
+        None => (slots > 0).then(|| {
+            format!(
+                "It replayed {}, too few for a p95 of their times.",
+                counted(slots as f64, "slot")
+            )
+        }),
+    };
+    let tps = numbers.tps.all_known.map(|tps| {
+        let zero = numbers.tps.zero.map_or_else(String::new, |zero| {
             format!(", {} at zero", counted(zero as f64, "second"))
         });
-        text.push(format!(
+        format!(
             "It executed {} transactions per second on average{zero}.",
             grouped(tps.mean_of_all, 0)
-        ));
-    }
-    if let Some(mean) = n.cache.misses.mean {
-        text.push(format!(
+        )
+    });
+    let misses = numbers.cache.misses.mean.map(|mean| {
+        format!(
             "The program cache missed {}, {} per batch.",
-            counted(n.cache.misses.sum, "time"),
+            counted(numbers.cache.misses.sum, "time"),
             grouped(mean, 3)
-        ));
-    }
-    if let Some(rss) = n.levels.rss.max {
-        let headroom = n.levels.headroom.min;
-        let headroom = headroom.map_or_else(String::new, |left| {
-            format!("; the smallest headroom was {}", bytes(left))
+        )
+    });
+    let rss = numbers.levels.rss.max.map(|rss| {
+        let headroom = numbers.levels.headroom.min.map(bytes);
+        let headroom = headroom.map_or_else(String::new, |headroom| {
+            format!("; the smallest headroom was {headroom}")
         });
-        text.push(format!("RSS was at most {}{headroom}.", bytes(rss)));
-    }
-    text
+        format!("RSS was at most {}{headroom}.", bytes(rss))
+    });
+    [replay, tps, misses, rss].into_iter().flatten()
 }
 
-fn replicates(subjects: &Subjects, primary: &Scalar, floor: &Floor) -> Verdict {
-    let several = &subjects.all;
-    let arm = several.first().map_or("", |first| first.arm.as_str());
-    let mut headline = format!("{} runs of one arm, {arm}", several.len());
+/// For several runs of one arm.
+fn verdict_of_arm(subjects: &Subjects, primary: &Scalar, floor: &Floor) -> Verdict {
+    let runs = &subjects.all;
+    let arm = runs.first().map_or("", |run| run.arm.as_str());
+    let mut headline = format!("{} runs of one arm, {arm}", runs.len());
     if !subjects.has_no_validator() {
-        let run_count = |answer| {
-            let runs = several.iter();
-            runs.filter(|subject| subject.lifecycle.success.answer == answer)
-                .count()
+        let did = if subjects.are_replays() {
+            "did all of their work"
+        } else {
+            "kept up"
         };
-        let did = match subjects.are_replays() {
-            true => "did all of their work",
-            false => "kept up",
-        };
-        headline += &format!(
-            ": {} {did}, {} did not, of {} it is not known",
-            run_count(Some(true)),
-            run_count(Some(false)),
-            run_count(None)
-        );
+        let [yes, no, unknown] =
+            [Some(true), Some(false), None].map(|answer| subjects.with_success(answer).count());
+        headline += &format!(": {yes} {did}, {no} did not, of {unknown} it is not known");
     }
     headline.push('.');
-    if let Some((answer, standing)) = floor.aa_headline(primary) {
+    if let Some((aa_headline, standing)) = floor.aa_headline(primary) {
         let mut points = floor.points();
         points.push(headline);
         return Verdict {
-            headline: answer,
+            headline: aa_headline,
             points,
             standing,
         };
     }
-    let points =
+    let point =
         "There is no other arm to compare with: the runs are described, and nothing is tested.";
     Verdict {
         headline,
-        points: vec![points.to_owned()],
+        points: vec![point.to_owned()],
         standing: VerdictKind::Described,
     }
 }
 
-fn comparison_verdict(
+fn verdict_of_arms(
     subjects: &Subjects,
     primary: &Scalar,
     pairs: &[Pair],
@@ -153,38 +145,45 @@ fn comparison_verdict(
     margin: f64,
 ) -> Verdict {
     let mut points = floor.points();
-    points.extend(pairs.iter().map(sentence));
-    let by_floor = floor.headline(primary);
+    points.extend(pairs.iter().map(pair_sentence));
     let (headline, standing) = match limits {
         // A bracket has no test. The test of the primary metric is a point below it.
         Some(limits) => {
             points.splice(0..0, limits.points());
-            let bracket = limits.headline();
-            let has_equal_limits =
-                |pair: &&Pair| have_equal_limits(subjects, &pair.reference, &pair.other);
-            let tested: Vec<Pair> = pairs
-                .iter()
-                .filter(has_equal_limits)
-                .filter(|pair| is_tested(pair))
-                .cloned()
-                .collect();
-            match tested.is_empty() {
-                true => (bracket, VerdictKind::Described),
+            let tested = pairs.iter().filter(|pair| {
+                is_tested(pair) && have_equal_limits(subjects, &pair.reference, &pair.other)
+            });
+            match tested.collect_vec().as_slice() {
+                [] => (limits.headline(), VerdictKind::Described),
                 // Arms with equal limits have a test.
-                false => (
-                    format!("{} {bracket}", headline(&tested, margin)),
-                    standing(&tested),
+                tested => (
+                    format!("{} {}", headline(tested, margin), limits.headline()),
+                    standing(tested),
                 ),
             }
         }
-        None => by_floor.unwrap_or_else(|| (headline(pairs, margin), standing(pairs))),
+        None => floor.headline(primary).unwrap_or_else(|| {
+            let pairs = pairs.iter().collect_vec();
+            (headline(&pairs, margin), standing(&pairs))
+        }),
     };
     points.extend(floor.paired_sentences());
     if !subjects.has_no_validator() {
         points.extend(outcomes(subjects));
     }
-    points.extend(described(pairs));
-    points.extend(differing(pairs));
+    points.extend(secondary_sentences(pairs, "As described", mean_sentence));
+    points.extend(secondary_sentences(
+        pairs,
+        "Of the other metrics these differ",
+        |_, metric| match metric.comparison.conclusion {
+            Conclusion::Differs { direction, .. } => Some(format!(
+                "{} ({})",
+                lowercase_first(&metric.title),
+                direction_word(direction)
+            )),
+            _ => None,
+        },
+    ));
     Verdict {
         headline,
         points,
@@ -200,49 +199,53 @@ fn is_tested(pair: &Pair) -> bool {
     )
 }
 
-fn headline(pairs: &[Pair], margin: f64) -> String {
+fn is_described(conclusion: Conclusion) -> bool {
+    matches!(
+        conclusion,
+        Conclusion::Described | Conclusion::TooFewRuns { .. }
+    )
+}
+
+fn headline(pairs: &[&Pair], margin: f64) -> String {
     match pairs {
+        [] => String::new(),
         [pair] => pair_headline(pair, margin),
-        pairs => pairs_headline(pairs, margin),
+        [first, ..] => pairs_headline(first, pairs, margin),
     }
 }
 
 fn pair_headline(pair: &Pair, margin: f64) -> String {
     let metric = &pair.primary;
-    let title = &*metric.title;
-    let what = lowercase_first(title);
+    let title = &metric.title;
+    let lowercase_title = lowercase_first(title);
     let (reference, other) = (&pair.reference, &pair.other);
     match pair.conclusion() {
         Conclusion::Differs { direction, .. } => {
-            let effect = effect_text(metric);
-            let effect = effect.unwrap_or_else(|| direction_word(direction).to_owned());
-            let means = means_text(metric, "instead of");
-            effects::sentence(
-                title,
-                &effect,
-                [other, reference],
-                &means.unwrap_or_default(),
-            )
+            let effect = effect_or_direction(metric, direction);
+            let means = means_text(metric, "instead of").unwrap_or_default();
+            effects::sentence(title, &effect, [other, reference], &means)
         }
         Conclusion::Equivalent { .. } => {
             let margin = percent(margin);
-            let means = means_text(metric, "and");
-            let means = means.map_or_else(String::new, |means| format!(": {means}"));
-            format!("By {what}, {other} and {reference} are equivalent within {margin} %{means}.")
+            let means = means_text(metric, "and").map(|means| format!(": {means}"));
+            let means = means.unwrap_or_default();
+            format!(
+                "By {lowercase_title}, {other} and {reference} are equivalent within {margin} %{means}."
+            )
         }
         Conclusion::Inconclusive { p: None, .. } => {
             format!("{title}, {}", without_spread(pair))
         }
         Conclusion::Inconclusive { .. } => {
-            let effect = effect_text(metric);
-            let effect = effect.map_or_else(String::new, |effect| format!(": {effect}"));
+            let effect = effect_text(metric).map(|effect| format!(": {effect}"));
+            let effect = effect.unwrap_or_default();
             format!(
-                "By {what}, neither a difference between {other} and {reference} nor their equivalence is shown{effect}."
+                "By {lowercase_title}, neither a difference between {other} and {reference} nor their equivalence is shown{effect}."
             )
         }
         Conclusion::Described | Conclusion::TooFewRuns { .. } => {
-            let means = means_text(metric, "against");
-            let means = means.map_or_else(String::new, |means| format!(" {title}: {means}."));
+            let means = means_text(metric, "against").map(|means| format!(" {title}: {means}."));
+            let means = means.unwrap_or_default();
             format!(
                 "{other} and {reference} are described, not tested: too few runs to distinguish a difference from chance.{means}"
             )
@@ -250,10 +253,14 @@ fn pair_headline(pair: &Pair, margin: f64) -> String {
         Conclusion::NoValues => match &metric.refusal {
             Some(why) => format!("{title} of {other} and {reference} is {why}."),
             None => format!(
-                "{other} and {reference} cannot be compared by {what}: it was not recorded in both."
+                "{other} and {reference} cannot be compared by {lowercase_title}: it was not recorded in both."
             ),
         },
     }
+}
+
+fn effect_or_direction(metric: &Metric, direction: Direction) -> String {
+    effect_text(metric).unwrap_or_else(|| direction_word(direction).to_owned())
 }
 
 /// For arms whose runs are all equal: no test can tell a difference from chance.
@@ -265,150 +272,132 @@ fn without_spread(pair: &Pair) -> String {
         let text = conclusion(metric);
         return format!("{other} against {reference}: {text} ({means}).");
     }
-    let (Some(before), Some(after)) = (comparison.reference.mean, comparison.other.mean) else {
+    let (Some(reference_mean), Some(other_mean)) =
+        (comparison.reference.mean, comparison.other.mean)
+    else {
         return format!("{other} against {reference}: not recorded in both.");
     };
-    let text = |value| with_unit(value, metric);
-    if text(before) == text(after) {
-        return format!("{other} and {reference}: {} in every run.", text(before));
+    let [reference_mean, other_mean] =
+        [reference_mean, other_mean].map(|mean| with_unit(mean, metric));
+    if reference_mean == other_mean {
+        return format!("{other} and {reference}: {reference_mean} in every run.");
     }
     format!(
-        "{other} against {reference}: {} in every run against {} in every run. That no run differs from another of its arm \
-         leaves nothing to test against.",
-        text(after),
-        text(before)
+        "{other} against {reference}: {other_mean} in every run against {reference_mean} in every run. That no run differs from \
+         another of its arm leaves nothing to test against."
     )
 }
 
-fn pairs_headline(pairs: &[Pair], margin: f64) -> String {
-    let reference = pairs.first().map_or("", |pair| pair.reference.as_str());
-    let title = pairs
-        .first()
-        .map_or_else(String::new, |pair| pair.primary.title.clone());
-    let arms_where = |which: &dyn Fn(&Conclusion) -> bool| -> Option<String> {
-        let these = pairs.iter().filter(|pair| which(&pair.conclusion()));
-        let arms: Vec<&str> = these.map(|pair| pair.other.as_str()).collect();
-        (!arms.is_empty()).then(|| joined_by_and(&arms))
+fn pairs_headline(first: &Pair, pairs: &[&Pair], margin: f64) -> String {
+    let reference = &first.reference;
+    let arms_where = |has: fn(Conclusion) -> bool| -> Option<String> {
+        let pairs = pairs.iter().filter(|pair| has(pair.conclusion()));
+        joined_by_and(&pairs.map(|pair| pair.other.clone()).collect_vec())
     };
     let differ = |wanted: Direction| {
-        let arm = |pair: &Pair| match pair.conclusion() {
+        let arms = pairs.iter().filter_map(|pair| match pair.conclusion() {
             Conclusion::Differs { direction, .. } if direction == wanted => {
-                let effect = effect_text(&pair.primary);
-                let effect = effect.unwrap_or_else(|| direction_word(direction).to_owned());
+                let effect = effect_or_direction(&pair.primary, direction);
                 Some(format!("{effect} with {}", pair.other))
             }
             _ => None,
-        };
-        let arms: Vec<String> = pairs.iter().filter_map(arm).collect();
-        let arms: Vec<&str> = arms.iter().map(String::as_str).collect();
+        });
+        let arms = arms.collect_vec();
         let than = effects::than_or_as(arms.last()?);
-        Some(format!("{} {than} with {reference}", joined_by_and(&arms)))
+        Some(format!("{} {than} with {reference}", joined_by_and(&arms)?))
     };
-    let alike = |pair: &Pair| {
+    let alike = pairs.iter().filter_map(|pair| {
         let text = in_every_block(&pair.primary)?;
         Some(format!("{text}, with {} against {reference}", pair.other))
-    };
-    let alike = pairs.iter().filter_map(alike).join("; ");
-    let refused = refusals(pairs);
+    });
+    let refusals = pairs
+        .iter()
+        .filter_map(|pair| pair.primary.refusal.as_ref());
+    let refusals = refusals.dedup().join("; ");
     let parts = [
         differ(Direction::Lower),
         differ(Direction::Higher),
-        arms_where(&|one| matches!(one, Conclusion::Equivalent { .. }))
+        arms_where(|conclusion| matches!(conclusion, Conclusion::Equivalent { .. }))
             .map(|arms| format!("equivalent within {} % with {arms} and {reference}", percent(margin))),
-        arms_where(&|one| matches!(one, Conclusion::Inconclusive { p: None, .. })).map(|arms| {
+        arms_where(|conclusion| matches!(conclusion, Conclusion::Inconclusive { p: None, .. })).map(|arms| {
             format!(
                 "without a spread with {arms} and {reference}, so that there is nothing to test against"
             )
         }),
-        (!alike.is_empty()).then_some(alike),
-        arms_where(&|one| matches!(one, Conclusion::Inconclusive { p: Some(_), .. }))
+        Some(alike.format("; ").to_string()),
+        arms_where(|conclusion| matches!(conclusion, Conclusion::Inconclusive { p: Some(_), .. }))
             .map(|arms| format!("neither a difference nor equivalence is shown between {arms} and {reference}")),
-        arms_where(&|one| matches!(one, Conclusion::Described | Conclusion::TooFewRuns { .. })).map(|arms| {
+        arms_where(is_described).map(|arms| {
             format!("described, not tested, with {arms} and {reference}: too few runs to distinguish a difference from chance")
         }),
-        refused.clone(),
-        arms_where(&|one| matches!(one, Conclusion::NoValues))
-            .filter(|_| refused.is_none())
+        arms_where(|conclusion| matches!(conclusion, Conclusion::NoValues))
+            .filter(|_| refusals.is_empty())
             .map(|arms| format!("not recorded with both {arms} and {reference}")),
+        Some(refusals),
     ];
-    format!("{title}: {}.", parts.into_iter().flatten().format("; "))
+    let parts = parts.into_iter().flatten().filter(|part| !part.is_empty());
+    format!("{}: {}.", first.primary.title, parts.format("; "))
 }
 
-fn joined_by_and(names: &[&str]) -> String {
-    match names {
-        [] => String::new(),
-        [one] => (*one).to_owned(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
-    }
+/// `None` without names.
+fn joined_by_and(names: &[String]) -> Option<String> {
+    let (last, first) = names.split_last()?;
+    Some(match first {
+        [] => last.clone(),
+        _ => format!("{} and {last}", first.join(", ")),
+    })
 }
 
-fn standing(pairs: &[Pair]) -> VerdictKind {
+fn standing(pairs: &[&Pair]) -> VerdictKind {
+    let tones = pairs.iter().filter_map(|pair| pair.primary.tone());
     // Arms without values do not weaken the conclusions about others.
-    let pairs = || {
-        pairs
+    let conclusions = pairs.iter().map(|pair| pair.conclusion());
+    let conclusions = conclusions
+        .filter(|conclusion| !matches!(conclusion, Conclusion::NoValues))
+        .collect_vec();
+    let is_equivalent = |conclusion| matches!(conclusion, &Conclusion::Equivalent { .. });
+    match tones.reduce(|one, other| if one == other { one } else { Tone::Neutral }) {
+        Some(Tone::Better) => VerdictKind::Better,
+        Some(Tone::Worse) => VerdictKind::Worse,
+        Some(Tone::Neutral) => VerdictKind::Differs,
+        None if conclusions
             .iter()
-            .filter(|pair| !matches!(pair.conclusion(), Conclusion::NoValues))
-    };
-    let any = |which: fn(&Conclusion) -> bool| pairs().any(|pair| which(&pair.conclusion()));
-    let differences = pairs().filter_map(|pair| pair.primary.tone());
-    let merged = |one, other| if one == other { one } else { Tone::Neutral };
-    if let Some(tone) = differences.reduce(merged) {
-        match tone {
-            Tone::Better => VerdictKind::Better,
-            Tone::Worse => VerdictKind::Worse,
-            Tone::Neutral => VerdictKind::Differs,
+            .any(|conclusion| matches!(conclusion, Conclusion::Inconclusive { .. })) =>
+        {
+            VerdictKind::Inconclusive
         }
-    } else if any(|conclusion| matches!(conclusion, Conclusion::Inconclusive { .. })) {
-        VerdictKind::Inconclusive
-    } else if pairs().count() > 0
-        && pairs().all(|pair| matches!(pair.conclusion(), Conclusion::Equivalent { .. }))
-    {
-        VerdictKind::Equivalent
-    } else {
-        VerdictKind::Described
+        None if !conclusions.is_empty() && conclusions.iter().all(is_equivalent) => {
+            VerdictKind::Equivalent
+        }
+        None => VerdictKind::Described,
     }
 }
 
-fn sentence(pair: &Pair) -> String {
-    let Pair {
-        reference,
-        other,
-        primary: metric,
-        ..
-    } = pair;
+fn pair_sentence(pair: &Pair) -> String {
+    let metric = &pair.primary;
     let compared = || format!("{}; {}", estimates_text(metric), conclusion(metric));
     let text = metric.refusal.clone().unwrap_or_else(compared);
+    let (other, reference) = (&pair.other, &pair.reference);
     format!("{}, {other} against {reference}: {text}.", metric.title)
 }
 
+/// How many runs kept up or did their work, and why the others did not.
 fn outcomes(subjects: &Subjects) -> Vec<String> {
-    let success = || {
-        subjects
-            .all
-            .iter()
-            .map(|subject| &subject.lifecycle.success)
+    let failed = subjects.with_success(Some(false));
+    let reasons = by_key(failed.map(|run| (&run.lifecycle.success.why, run.name.as_str())));
+    let (did, did_not) = if subjects.are_replays() {
+        ("did their work to the end", "Did not do all of it")
+    } else {
+        ("are known to have kept up with the tip", "Did not keep up")
     };
-    let failed = subjects.all.iter().zip(success());
-    let failed = failed.filter(|(_, success)| success.answer == Some(false));
-    let reasons = by_key(failed.map(|(subject, success)| (&success.why, subject.name.as_str())));
-    let run_count = success()
-        .filter(|success| success.answer == Some(true))
-        .count();
-    let replays = subjects.are_replays();
-    let (what, not) = match replays {
-        true => ("did their work to the end", "Did not do all of it"),
-        false => ("are known to have kept up with the tip", "Did not keep up"),
-    };
-    let mut text = vec![format!(
-        "{run_count} of {} runs {what}.",
+    let mut sentences = vec![format!(
+        "{} of {} runs {did}.",
+        subjects.with_success(Some(true)).count(),
         subjects.all.len()
     )];
-    text.extend(
-        reasons
-            .iter()
-            .map(|(why, runs)| format!("{not} ({why}): {}.", runs.join("; "))),
-    );
-    text
+    let failed = reasons.iter();
+    sentences.extend(failed.map(|(why, runs)| format!("{did_not} ({why}): {}.", runs.join("; "))));
+    sentences
 }
 
 /// Metrics shown for arms that are not tested.
@@ -420,46 +409,28 @@ const UNTESTED_METRICS: [&str; 5] = [
     "major-faults",
 ];
 
-fn described(pairs: &[Pair]) -> Vec<String> {
-    let untested = |pair: &&Pair| {
-        matches!(
-            pair.conclusion(),
-            Conclusion::Described | Conclusion::TooFewRuns { .. }
-        )
-    };
-    let one = |pair: &Pair| {
-        let metrics = pair.others.iter();
-        let shown = metrics.filter(|metric| UNTESTED_METRICS.contains(&metric.scalar.id));
-        let means = |metric: &Metric| {
-            let comparison = &metric.comparison;
-            let [other, reference] = [comparison.other.mean?, comparison.reference.mean?]
-                .map(|mean| with_unit(mean, metric));
-            let title = lowercase_first(&metric.title);
-            Some(format!("{title} {other} against {reference}"))
-        };
-        let reported = shown.filter_map(means).join("; ");
+/// A sentence for each pair with a text of any secondary metric.
+fn secondary_sentences(
+    pairs: &[Pair],
+    start: &str,
+    text: fn(&Pair, &Metric) -> Option<String>,
+) -> impl Iterator<Item = String> {
+    pairs.iter().filter_map(move |pair| {
+        let mut texts = pair.others.iter().filter_map(|metric| text(pair, metric));
+        let texts = texts.join("; ");
         let (other, reference) = (&pair.other, &pair.reference);
-        (!reported.is_empty())
-            .then(|| format!("As described, {other} against {reference}: {reported}."))
-    };
-    pairs.iter().filter(untested).filter_map(one).collect()
+        (!texts.is_empty()).then(|| format!("{start}, {other} against {reference}: {texts}."))
+    })
 }
 
-fn differing(pairs: &[Pair]) -> Vec<String> {
-    let shown = |pair: &Pair| {
-        let differ = |metric: &Metric| match metric.comparison.conclusion {
-            Conclusion::Differs { direction, .. } => Some(format!(
-                "{} ({})",
-                lowercase_first(&metric.title),
-                direction_word(direction)
-            )),
-            _ => None,
-        };
-        let differ = pair.others.iter().filter_map(differ).join("; ");
-        let (other, reference) = (&pair.other, &pair.reference);
-        (!differ.is_empty()).then(|| {
-            format!("Of the other metrics these differ, {other} against {reference}: {differ}.")
-        })
-    };
-    pairs.iter().filter_map(shown).collect()
+/// The means of both arms, if they are not tested.
+fn mean_sentence(pair: &Pair, metric: &Metric) -> Option<String> {
+    if !is_described(pair.conclusion()) || !UNTESTED_METRICS.contains(&metric.scalar.id) {
+        return None;
+    }
+    let comparison = &metric.comparison;
+    let [other, reference] =
+        [comparison.other.mean?, comparison.reference.mean?].map(|mean| with_unit(mean, metric));
+    let title = lowercase_first(&metric.title);
+    Some(format!("{title} {other} against {reference}"))
 }
