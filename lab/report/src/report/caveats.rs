@@ -17,26 +17,28 @@ use faultline_stats::{
 };
 use faultline_text::{counted, moment, number, seconds as duration};
 use itertools::Itertools;
+use std::fmt::Display;
 
 pub fn caveats(subjects: &Subjects, primary: &Scalar, same_slots: bool) -> Vec<Caveat> {
     let several = subjects.arms.len() > 1;
     let part = several.then(|| subjects.compared_part());
+    let outliers = outliers(subjects, primary);
     let mut caveats = merged_caveats(subjects, recording_caveat);
     caveats.extend(merged_caveats(subjects, clock_set));
-    let outliers = outliers(subjects, primary);
-    caveats.extend(merged_caveats(subjects, |one| {
-        let of_run = outliers.iter().filter(|(id, _)| *id == one.id);
-        let outliers = of_run.map(|(_, what)| (what.clone(), OUTLIER_REMEDY));
-        outliers.collect::<Vec<_>>()
+    caveats.extend(merged_caveats(subjects, |run| {
+        let of_run = outliers.iter().filter(|(id, _)| *id == run.id);
+        of_run
+            .map(|(_, what)| (what.clone(), OUTLIER_REMEDY))
+            .collect_vec()
     }));
     if several {
         caveats.extend(arm_caveats(subjects, same_slots));
     }
-    caveats.extend(merged_caveats(subjects, |one| run_caveats(one, part)));
+    caveats.extend(merged_caveats(subjects, |run| run_caveats(run, part)));
     caveats.extend(merged_caveats(subjects, short_at_tip));
     caveats.extend(merged_caveats(subjects, few_slots));
-    caveats.extend(merged_caveats(subjects, |one| {
-        executed_nothing(subjects, one)
+    caveats.extend(merged_caveats(subjects, |run| {
+        executed_nothing(subjects, run)
     }));
     caveats.extend(unreliable(subjects));
     caveats
@@ -50,80 +52,77 @@ const MAX_NAMED: usize = 6;
 /// Merges equal caveats of several runs.
 fn merged_caveats<C: IntoIterator<Item = WhatAndRemedy>>(
     subjects: &Subjects,
-    of: impl Fn(&Subject) -> C,
+    caveats_of: impl Fn(&Subject) -> C,
 ) -> Vec<Caveat> {
-    let all = subjects.all.len();
-    let singles = subjects
-        .all
-        .iter()
-        .flat_map(|subject| of(subject).into_iter().map(|one| (one, &*subject.name)));
-    let kinds = by_key(singles.map(|((what, remedy), run)| (remedy, (what, run))));
-    let caveat = |(remedy, runs): (&'static str, Vec<(String, &str)>)| {
-        let by_text = by_key(runs);
-        let sentence =
-            |(what, runs): &(String, Vec<&str>)| format!("{}: {what}", listed(runs, all));
-        let mut parts: Vec<String> = by_text.iter().take(MAX_NAMED).map(sentence).collect();
+    let runs = &subjects.all;
+    let by_remedy = by_key(runs.iter().flat_map(|run| {
+        let caveats = caveats_of(run).into_iter();
+        caveats.map(|(what, remedy)| (remedy, (what, run.name.as_str())))
+    }));
+    let merged = |(remedy, caveats): (&'static str, Vec<(String, &str)>)| {
+        let by_text = by_key(caveats);
+        let mut texts = by_text.iter().take(MAX_NAMED).map(|(what, names)| {
+            let names = match names.len() {
+                count if count > 1 && count == runs.len() => "Every run".to_owned(),
+                _ => first_of(names, "; ", "more run"),
+            };
+            format!("{names}: {what}")
+        });
+        let mut texts = texts.join("; ");
         if by_text.len() > MAX_NAMED {
-            parts.push(format!(
-                "and {} likewise",
-                counted((by_text.len() - MAX_NAMED) as f64, "more run")
-            ));
+            let more = counted((by_text.len() - MAX_NAMED) as f64, "more run");
+            texts += &format!("; and {more} likewise");
         }
-        Caveat::new(format!("{}.", parts.join("; ")), remedy)
+        Caveat::new(format!("{texts}."), remedy)
     };
-    kinds.into_iter().map(caveat).collect()
+    by_remedy.into_iter().map(merged).collect()
 }
 
-/// `all` is the number of all runs.
-fn listed(runs: &[&str], all: usize) -> String {
-    if all > 1 && runs.len() == all {
-        return "Every run".to_owned();
+/// The first texts, and how many others there are.
+fn first_of<T: Display>(texts: &[T], separator: &str, noun: &str) -> String {
+    let first = texts.iter().take(MAX_NAMED).join(separator);
+    match texts.len().saturating_sub(MAX_NAMED) {
+        0 => first,
+        more => format!("{first} and {}", counted(more as f64, noun)),
     }
-    if runs.len() > MAX_NAMED {
-        return format!(
-            "{} and {}",
-            runs[..MAX_NAMED].join("; "),
-            counted((runs.len() - MAX_NAMED) as f64, "more run")
-        );
-    }
-    runs.join("; ")
+}
+
+fn non_empty(text: String) -> Option<String> {
+    Some(text).filter(|text| !text.is_empty())
 }
 
 fn arm_caveats(subjects: &Subjects, same_slots: bool) -> Vec<Caveat> {
-    let joined = |names: Vec<&str>| (!names.is_empty()).then(|| names.join(", "));
-    let with = |runs: usize| {
-        let arms = subjects.arms.iter().map(String::as_str);
-        joined(
+    let arms_with = |runs: usize| {
+        let arms = subjects.arms.iter();
+        non_empty(
             arms.filter(|arm| subjects.of(arm).count() == runs)
-                .collect(),
+                .join(", "),
         )
     };
-    let all = subjects.all.iter();
-    let versions = distinct(all.clone().flat_map(|one| &one.run.facts.versions));
-    let versions: Vec<&str> = versions.into_iter().map(String::as_str).collect();
-    let before = versions
+    let runs = || subjects.all.iter();
+    let versions = distinct(runs().flat_map(|run| &run.run.facts.versions));
+    let old_versions = versions
         .iter()
-        .copied()
-        .filter(|version| counts_hits_as_before_4_4(version) == Some(true));
-    let begun: Vec<(f64, &str)> = all
-        .map(|one| (one.run.origin_unix_ns as f64, one.arm.as_str()))
-        .collect();
+        .filter(|version| counts_hits_as_before_4_4(version) == Some(true))
+        .join(", ");
+    let begun = runs()
+        .map(|run| (run.run.origin_unix_ns as f64, run.arm.as_str()))
+        .collect_vec();
     let caveats = [
-        with(1).map(|arms| Caveat::new(
+        arms_with(1).map(|arms| Caveat::new(
             format!("Arms with a single run ({arms}): the variation between runs is unknown, so nothing is tested."),
             "Run each arm at least three times.",
         )),
-        with(2).map(|arms| Caveat::new(
+        arms_with(2).map(|arms| Caveat::new(
             format!("Two runs are too few for a test ({arms}); it needs {RUNS_FOR_A_TEST} in each arm."),
             "Run each arm at least once more.",
         )),
-        (!same_slots && !subjects.has_no_validator())
-            .then(|| loads_differ(&tps_of_runs(subjects))),
+        (!same_slots && !subjects.has_no_validator()).then(|| loads_differ(subjects)),
         (versions.len() > 1).then(|| Caveat::new(
-            format!("The runs had different validators: {}.", versions.join(", ")),
+            format!("The runs had different validators: {}.", versions.iter().join(", ")),
             "Use one validator binary for all arms.",
         )),
-        joined(before.collect()).map(|versions| Caveat::new(
+        non_empty(old_versions).map(|versions| Caveat::new(
             format!(
                 "Before 4.4 Agave counts the hits of the program cache in another way ({versions}); hits and hit ratios of these \
                  runs cannot be compared."
@@ -142,14 +141,17 @@ fn arm_caveats(subjects: &Subjects, same_slots: bool) -> Vec<Caveat> {
         .collect()
 }
 
-fn loads_differ(tps: &[f64]) -> Caveat {
-    let [lowest, highest] = [f64::min, f64::max].map(|end| tps.iter().copied().reduce(end));
-    let range = lowest
-        .zip(highest)
-        .map_or_else(String::new, |(lowest, highest)| {
-            let [lowest, highest] = [lowest, highest].map(|tps| number(tps, 0));
-            format!(": {lowest} to {highest} transactions per second")
-        });
+fn loads_differ(subjects: &Subjects) -> Caveat {
+    let part = subjects.compared_part();
+    let tps = subjects
+        .all
+        .iter()
+        .filter_map(|run| part.of(run)?.tps.all_known);
+    let range = tps.map(|tps| tps.mean_of_all).minmax().into_option();
+    let range = range.map_or_else(String::new, |(lowest, highest)| {
+        let [lowest, highest] = [lowest, highest].map(|tps| number(tps, 0));
+        format!(": {lowest} to {highest} transactions per second")
+    });
     Caveat::new(
         format!(
             "The runs did not process the same slots, so the network's load differs between them{range}."
@@ -163,10 +165,8 @@ fn run_caveats(
     part: Option<RunPart>,
 ) -> impl Iterator<Item = WhatAndRemedy> + use<> {
     let lifecycle = &subject.lifecycle;
-    let gaps: Vec<f64> = lifecycle
-        .gaps_of_the_run()
-        .map(|gap| gap.seconds())
-        .collect();
+    let gaps = lifecycle.gaps_of_the_run().map(|gap| gap.seconds());
+    let gaps = gaps.collect_vec();
     let tps = &subject.from_execution.tps;
     let unknown = tps.unknown.filter(|unknown| *unknown > 0);
     let caveats = [
@@ -174,7 +174,7 @@ fn run_caveats(
             (
                 format!(
                     "{} not watched, {} in all",
-                    times(gaps.len(), "stretch", "stretches"),
+                    plural(gaps.len(), "stretch", "stretches"),
                     duration(gaps.iter().sum())
                 ),
                 "Give the daemon its own core and a disk with free space, and run again.",
@@ -184,7 +184,7 @@ fn run_caveats(
             (
                 format!(
                     "the validator was restarted {}",
-                    times(lifecycle.restarts, "time", "times")
+                    plural(lifecycle.restarts, "time", "times")
                 ),
                 "Find out why, and run again; or look only at the time after the last restart.",
             )
@@ -227,29 +227,28 @@ fn cache_exceeds_its_size(subject: &Subject) -> Option<WhatAndRemedy> {
     ))
 }
 
-fn times(n: usize, one: &str, many: &str) -> String {
+fn plural(n: usize, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
 }
 
 /// One caveat for all unreliable intervals; the chapter of replay times says why.
 fn unreliable(subjects: &Subjects) -> Option<Caveat> {
-    let metrics = by_key(subjects.all.iter().flat_map(|subject| {
-        let unreliable = subject.unreliable_estimates();
-        unreliable.map(|(metric, _)| (metric, subject.name.as_str()))
+    let metrics = by_key(subjects.all.iter().flat_map(|run| {
+        let unreliable = run.unreliable_estimates();
+        unreliable.map(|(metric, _)| (lowercase_first(metric), run.name.as_str()))
     }));
     let all = subjects.all.len();
-    let metric = |(metric, runs): &(&str, Vec<&str>)| match runs.len() {
-        _ if all == 1 => lowercase_first(metric),
-        n if n == all => format!("{} (every run)", lowercase_first(metric)),
-        n if n > 2 => format!("{} ({n} of {all} runs)", lowercase_first(metric)),
-        _ => format!("{} ({})", lowercase_first(metric), runs.join("; ")),
-    };
-    let metrics = metrics.iter().map(metric).join(", ");
+    let metrics = metrics.iter().map(|(metric, runs)| match runs.len() {
+        _ if all == 1 => metric.clone(),
+        n if n == all => format!("{metric} (every run)"),
+        n if n > 2 => format!("{metric} ({n} of {all} runs)"),
+        _ => format!("{metric} ({})", runs.join("; ")),
+    });
     let unused = match subjects.arms.len() {
         0 | 1 => "",
         _ => " The comparison of arms does not use them.",
     };
-    (!metrics.is_empty()).then(|| {
+    non_empty(metrics.collect_vec().join(", ")).map(|metrics| {
         Caveat::new(
             format!("Intervals within runs that cannot be fully trusted: {metrics}.{unused}"),
             "Record longer; the table below the intervals says why for each.",
@@ -258,13 +257,9 @@ fn unreliable(subjects: &Subjects) -> Option<Caveat> {
 }
 
 fn short_at_tip(subject: &Subject) -> Option<WhatAndRemedy> {
-    subject
-        .lifecycle
-        .success
-        .answer
-        .filter(|success| *success)?;
     let seconds = subject.from_tip.as_ref()?.window.seconds();
-    (seconds < MIN_TIP_SECONDS).then(|| {
+    let kept_up = subject.lifecycle.success.answer == Some(true);
+    (kept_up && seconds < MIN_TIP_SECONDS).then(|| {
         (
             format!(
                 "it was at the tip for only {}, so that it kept up says little",
@@ -302,15 +297,11 @@ fn clock_set(subject: &Subject) -> Option<WhatAndRemedy> {
         let at = run.origin_unix_ns.saturating_add((step.at * 1e9) as i64);
         format!("{} at {}", super::timeline::clock_step(step), moment(at))
     };
-    let steps = run.clock_steps.iter().take(MAX_NAMED);
-    let all = steps.map(step).join(", ");
-    let more = match run.clock_steps.len().saturating_sub(MAX_NAMED) {
-        0 => String::new(),
-        more => format!(" and {}", counted(more as f64, "more time")),
-    };
-    (!all.is_empty()).then(|| (
+    let steps = run.clock_steps.iter().map(step).collect_vec();
+    let steps = first_of(&steps, ", ", "more time");
+    non_empty(steps).map(|steps| (
         format!(
-            "the wall clock was {all}{more}; durations and rates are by the monotonic clock, and times of day after it are by \
+            "the wall clock was {steps}; durations and rates are by the monotonic clock, and times of day after it are by \
              the clock as it was before"
         ),
         "Synchronise the clock (NTP) before a run, and let it only slew afterwards.",
@@ -325,6 +316,7 @@ fn not_at_tip(subject: &Subject, part: Option<RunPart>) -> Option<WhatAndRemedy>
     }
     let has_phases = subject.run.ticks.iter().any(|tick| tick.phase.is_some());
     let seconds = lifecycle.time_in(&subject.run, Phase::AtTip, window);
+    let what = at_tip(has_phases.then_some(seconds), window.seconds());
     let remedy = match part {
         Some(RunPart::FromTip) => {
             "Read the averages together with what became of each run: they take the time off the tip as it was."
@@ -332,14 +324,14 @@ fn not_at_tip(subject: &Subject, part: Option<RunPart>) -> Option<WhatAndRemedy>
         Some(_) => "Compare only the time at the tip, or record until every run got there.",
         None => "Read the tables of the time at the tip, or record until it gets there.",
     };
-    let what = at_tip(has_phases.then_some(seconds), window.seconds());
     Some((what, remedy))
 }
 
+/// `at_tip` are the seconds at the tip, if they are known.
 fn at_tip(at_tip: Option<f64>, seconds: f64) -> String {
     match at_tip {
         None => "it is not known whether it was at the tip".to_owned(),
-        Some(at_tip) if at_tip <= 0.0 => "it never got to the tip".to_owned(),
+        Some(..=0.0) => "it never got to the tip".to_owned(),
         Some(at_tip) => format!(
             "at the tip for {} of {}",
             duration(at_tip),
@@ -369,69 +361,63 @@ fn recording_caveat(subject: &Subject) -> Option<WhatAndRemedy> {
 const OUTLIER_REMEDY: &str =
     "Find out what disturbed the run and repeat it, or exclude the run and state that you did.";
 
-/// Each run's mean transactions per second over the part that is compared.
-fn tps_of_runs(subjects: &Subjects) -> Vec<f64> {
-    let part = subjects.compared_part();
-    let tps = subjects
-        .all
-        .iter()
-        .filter_map(|subject| part.of(subject)?.tps.all_known);
-    tps.map(|tps| tps.mean_of_all).collect()
-}
-
 /// Run id and reason of each outlier within its arm, by load and by the primary metric.
-fn outliers(subjects: &Subjects, primary: &Scalar) -> Vec<(String, String)> {
+fn outliers<'s>(subjects: &'s Subjects, primary: &Scalar) -> Vec<(&'s str, String)> {
     let mut outliers = Vec::new();
     if let Some(load) = scalar("tps").filter(|_| !subjects.has_no_validator()) {
-        let arms = distinct(subjects.all.iter().map(|subject| subject.arm.as_str()));
-        let arms: Vec<_> = arms
-            .into_iter()
-            .map(|arm| known(subjects, load, arm))
-            .collect();
-        let all: Vec<f64> = arms.iter().flatten().map(|(_, value)| *value).collect();
-        let find = |arm: &[f64]| outliers_of_arm(arm, &all);
-        let of_arm = |arm: &Vec<_>| outliers_in(subjects, load, arm, find);
-        outliers.extend(arms.iter().flat_map(of_arm));
+        let arms = values_by_arm(subjects, load);
+        let values = arms.iter().flat_map(|(_, runs)| runs);
+        let all = values.map(|(_, value)| *value).collect_vec();
+        for (_, runs) in &arms {
+            let find = |arm: &[f64]| outliers_of_arm(arm, &all);
+            outliers.extend(outliers_in(subjects, load, runs, find));
+        }
     }
-    for arm in subjects.arms.iter().filter(|_| primary.id != "tps") {
-        let known = known(subjects, primary, arm);
-        outliers.extend(outliers_in(subjects, primary, &known, caveat::outliers));
+    for (arm, runs) in values_by_arm(subjects, primary) {
+        if primary.id != "tps" && subjects.arms.iter().any(|known| known == arm) {
+            outliers.extend(outliers_in(subjects, primary, &runs, caveat::outliers));
+        }
     }
     outliers
 }
 
-fn known<'s>(subjects: &'s Subjects, scalar: &Scalar, arm: &'s str) -> Vec<(&'s Subject, f64)> {
-    let value = |subject| pace::compared_value(subjects, scalar, subject);
-    let runs = subjects.averaged_runs(arm);
-    runs.filter_map(|subject| Some((subject, value(subject)?)))
-        .collect()
+/// Runs and their values.
+type RunValues<'s> = Vec<(&'s Subject, f64)>;
+
+/// Of the runs that are in averages, second runs of A/A pairs included.
+fn values_by_arm<'s>(subjects: &'s Subjects, scalar: &Scalar) -> Vec<(&'s str, RunValues<'s>)> {
+    let runs = subjects.all.iter().filter(|run| subjects.is_averaged(run));
+    by_key(runs.filter_map(|run| {
+        let value = pace::compared_value(subjects, scalar, run)?;
+        Some((run.arm.as_str(), (run, value)))
+    }))
 }
 
-fn outliers_in(
+fn outliers_in<'s>(
     subjects: &Subjects,
     scalar: &Scalar,
-    known: &[(&Subject, f64)],
+    runs: &[(&'s Subject, f64)],
     find: impl Fn(&[f64]) -> Vec<usize>,
-) -> Vec<(String, String)> {
-    let values: Vec<f64> = known.iter().map(|(_, value)| *value).collect();
+) -> Vec<(&'s str, String)> {
+    let values = runs.iter().map(|(_, value)| *value).collect_vec();
     let outliers = find(&values);
-    let usual = (0..)
-        .zip(&values)
-        .filter(|(index, _)| !outliers.contains(index));
-    let usual = usual.map(|(_, value)| *value);
-    let [low, high] = [f64::min, f64::max].map(|end| usual.clone().reduce(end).unwrap_or(0.0));
-    let text = |value| number(value, usize::from(scalar.decimals));
-    let what = |index: usize| {
-        let (subject, value) = known.get(index)?;
-        let title = lowercase_first(scalar.title);
-        let (value, low, high) = (text(*value), text(low), text(high));
-        let unit = pace::unit(scalar, subjects.per_second);
-        let others = format!(
-            "{title} {value} {unit} where the others of its arm have {low} to {high} {unit}"
+    let (outlying, usual): (Vec<_>, Vec<_>) = runs
+        .iter()
+        .enumerate()
+        .partition(|(index, _)| outliers.contains(index));
+    let usual = usual.iter().map(|(_, (_, value))| *value);
+    let (low, high) = usual.minmax().into_option().unwrap_or_default();
+    let title = lowercase_first(scalar.title);
+    let unit = pace::unit(scalar, subjects.per_second);
+    let sentence = |(_, (run, value)): (usize, &(&'s Subject, f64))| {
+        let [value, low, high] =
+            [*value, low, high].map(|value| number(value, usize::from(scalar.decimals)));
+        let what = format!(
+            "{title} {value} {unit} where the others of its arm have {low} to {high} {unit}, so it is an outlier"
         );
-        Some((subject.id.clone(), format!("{others}, so it is an outlier")))
+        (run.id.as_str(), what)
     };
-    outliers.into_iter().filter_map(what).collect()
+    outlying.into_iter().map(sentence).collect()
 }
 
 #[cfg(test)]

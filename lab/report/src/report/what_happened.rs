@@ -11,7 +11,7 @@ use crate::{
 use faultline_phase::phase_name;
 use faultline_stats::summary::summary;
 use faultline_text::{moment, seconds as duration};
-use std::collections::BTreeMap;
+use itertools::Itertools;
 
 const MAX_EVENTS: usize = 200;
 
@@ -23,16 +23,13 @@ pub fn section(subjects: &Subjects) -> Section {
     if let Some(subject) = subjects.single() {
         blocks.push(Block::Text(lifecycle_sentences(subject)));
     }
-    blocks.push(Block::Table(outcome(subjects)));
+    blocks.push(outcome(subjects));
     if !subjects.has_no_validator() {
-        blocks.push(Block::Table(phases(subjects)));
+        blocks.push(phases(subjects));
     }
-    blocks.extend(
-        [stalls(subjects), events(subjects), gaps(subjects)]
-            .into_iter()
-            .flatten()
-            .map(Block::Table),
-    );
+    let tables = [stalls(subjects), events(subjects), gaps(subjects)];
+    let tables = tables.into_iter().filter(|table| !table.rows.is_empty());
+    blocks.extend(tables.map(Block::Table));
     cells::section("what-happened", "What happened", blocks)
 }
 
@@ -125,7 +122,7 @@ fn after(seconds: f64) -> String {
 const VALIDATOR_COLUMNS: std::ops::Range<usize> = 4..8;
 
 /// What became of each run; of a process that is no validator without what only validators have.
-fn outcome(subjects: &Subjects) -> Table {
+fn outcome(subjects: &Subjects) -> Block {
     let columns = [
         "Run",
         "Begun",
@@ -141,20 +138,17 @@ fn outcome(subjects: &Subjects) -> Table {
         "Evidence",
     ];
     let has_no_validator = subjects.has_no_validator();
-    let note = match has_no_validator {
-        true => {
-            "Times count from the first tick. Ended after: when the last process was gone; what was recorded later is drawn \
+    let note = if has_no_validator {
+        "Times count from the first tick. Ended after: when the last process was gone; what was recorded later is drawn \
              and counted nowhere. Gaps: time between ticks more than 2.5 intervals apart, or between two sessions of the daemon."
-        }
-        false => {
-            "Times count from the first tick. Ended after: when the last process was gone; with it the run ends, and what was \
+    } else {
+        "Times count from the first tick. Ended after: when the last process was gone; with it the run ends, and what was \
              recorded later is drawn and counted nowhere. First execution: the first second with a transaction in cost_tracker_stats (or \
              replay-slot-stats). Catch-up time: from the first execution to the first tick of the small distance to the tip that lasted. \
              The phase “at tip” begins a minute later, which confirms it. Kept up: at the tip for 99 % of the recorded time since it was first \
              there, restarts included, and not OOM-killed; not known while the answer depends on time without \
              data. At the tip: that share. Gaps: time between ticks more \
              than 2.5 intervals apart, or between two sessions of the daemon."
-        }
     };
     let mut outcome = table("outcome", "What became of each run", &columns, note);
     outcome.rows = subjects.all.iter().map(outcome_row).collect();
@@ -164,7 +158,7 @@ fn outcome(subjects: &Subjects) -> Table {
             row.drain(VALIDATOR_COLUMNS);
         }
     }
-    outcome
+    Block::Table(outcome)
 }
 
 fn outcome_row(subject: &Subject) -> Vec<Cell> {
@@ -197,7 +191,7 @@ fn outcome_row(subject: &Subject) -> Vec<Cell> {
     row(&subject.name, cells)
 }
 
-fn phases(subjects: &Subjects) -> Table {
+fn phases(subjects: &Subjects) -> Block {
     let mut phases = table(
         "phases",
         "Phases",
@@ -225,51 +219,43 @@ fn phases(subjects: &Subjects) -> Table {
         let is_listed = |phase: &&PhaseSpan| {
             phase.span.seconds() > 0.0 || lifecycle.ended.is_none_or(|ended| phase.span.to < ended)
         };
-        let all: Vec<&PhaseSpan> = lifecycle.phases.iter().filter(is_listed).collect();
+        let listed = lifecycle.phases.iter().filter(is_listed).collect_vec();
         let rss = rss(&subject.run);
-        let listed = all.iter().take(MAX_PHASES);
-        phases
-            .rows
-            .extend(listed.map(|phase| phase_row(subject, &rss, phase)));
-        if all.len() > MAX_PHASES {
-            phases.note.push_str(&format!(
-                " {}: {} more are left out.",
-                subject.name,
-                all.len() - MAX_PHASES
-            ));
+        for phase in listed.iter().take(MAX_PHASES) {
+            phases.rows.push(phase_row(subject, &rss, phase));
+        }
+        if listed.len() > MAX_PHASES {
+            let more = listed.len() - MAX_PHASES;
+            phases.note += &format!(" {}: {more} more are left out.", subject.name);
         }
     }
-    phases
+    Block::Table(phases)
 }
 
 fn phase_row(subject: &Subject, rss: &[Option<f64>], phase: &PhaseSpan) -> Vec<Cell> {
     let lifecycle = &subject.lifecycle;
-    let (all, is_after_end) = (
-        lifecycle.until,
-        lifecycle
-            .ended
-            .is_some_and(|ended| phase.span.from >= ended),
-    );
-    let rss = summary(rss.get(phase.ticks.clone()).unwrap_or_default());
-    let faults = |signal| growth(&subject.run, signal, phase.span).mean();
     let span = phase.span;
+    let is_after_end = lifecycle.ended.is_some_and(|ended| span.from >= ended);
+    let rss = summary(rss.get(phase.ticks.clone()).unwrap_or_default());
+    let faults = |signal| growth(&subject.run, signal, span).mean();
     let to = span.to.next_down();
-    let counts = subject.tps.counts(Span { to, ..span });
-    let tps = summary(&counts);
+    let tps = summary(&subject.tps.counts(Span { to, ..span }));
     let why = subject.why_no_samples();
-    let name = match is_after_end {
-        true => AFTER_THE_END.to_owned(),
-        false => phase.name.replace('_', " "),
+    let name = if is_after_end {
+        AFTER_THE_END.to_owned()
+    } else {
+        phase.name.replace('_', " ")
     };
-    let share = (all > 0.0).then(|| 100.0 * span.seconds() / all);
+    let share = (lifecycle.until > 0.0).then(|| 100.0 * span.seconds() / lifecycle.until);
     let cells = [
         Cell::Text(name),
         known(span.from, 1),
         known(span.to, 1),
         known(span.seconds(), 1),
-        match is_after_end {
-            true => missing("it is no part of the run"),
-            false => number(share, 1, "there is one tick"),
+        if is_after_end {
+            missing("it is no part of the run")
+        } else {
+            number(share, 1, "there is one tick")
         },
         number(tps.mean, 1, "nothing was executed yet"),
         number(rss.mean.map(gib), 3, why),
@@ -280,7 +266,7 @@ fn phase_row(subject: &Subject, rss: &[Option<f64>], phase: &PhaseSpan) -> Vec<C
     row(&subject.name, cells)
 }
 
-fn stalls(subjects: &Subjects) -> Option<Table> {
+fn stalls(subjects: &Subjects) -> Table {
     let mut stalls = table(
         "stalls",
         "Stalls at the tip",
@@ -303,12 +289,12 @@ fn stalls(subjects: &Subjects) -> Option<Table> {
         stalls.rows.extend(all.map(|stall| {
             let began = (stall.span.from * 1e9) as i64;
             let began = moment(run.origin_unix_ns.saturating_add(began));
-            let mut cells = span_cells(stall.span).to_vec();
-            cells.extend([Cell::Text(began), words(phase_name(stall.phase))]);
-            row(&subject.name, cells)
+            let phase = words(phase_name(stall.phase));
+            let cells = span_cells(stall.span).into_iter();
+            row(&subject.name, cells.chain([Cell::Text(began), phase]))
         }));
     }
-    (!stalls.rows.is_empty()).then_some(stalls)
+    stalls
 }
 
 /// From, to, and how long.
@@ -316,27 +302,18 @@ fn span_cells(span: Span) -> [Cell; 3] {
     [span.from, span.to, span.seconds()].map(|seconds| known(seconds, 1))
 }
 
-fn events(subjects: &Subjects) -> Option<Table> {
+fn events(subjects: &Subjects) -> Table {
     let mut events = table(
         "events",
         "Events",
         &["Run", "At [s]", "Event", "Detail"],
         "Changes of phase are in the table of phases.",
     );
-    let mut left_out = BTreeMap::<&str, usize>::new();
+    let mut notes = Vec::new();
     for subject in &subjects.all {
-        // Phase changes have their own table.
-        for (index, event) in subject
-            .run
-            .events
-            .iter()
-            .filter(|event| event.kind != "phase")
-            .enumerate()
-        {
-            if index >= MAX_EVENTS {
-                *left_out.entry(&subject.name).or_default() += 1;
-                continue;
-            }
+        let all = subject.run.events.iter();
+        let listed = all.filter(|event| event.kind != "phase").collect_vec();
+        for event in listed.iter().take(MAX_EVENTS) {
             let cells = [
                 known(event.at, 1),
                 Cell::Text(event.kind.replace('_', " ")),
@@ -344,16 +321,18 @@ fn events(subjects: &Subjects) -> Option<Table> {
             ];
             events.rows.push(row(&subject.name, cells));
         }
+        if listed.len() > MAX_EVENTS {
+            notes.push((&subject.name, listed.len() - MAX_EVENTS));
+        }
     }
-    for (run, n) in left_out {
-        events
-            .note
-            .push_str(&format!(" {run}: {n} more are left out."));
+    notes.sort_unstable();
+    for (run, more) in notes {
+        events.note += &format!(" {run}: {more} more are left out.");
     }
-    (!events.rows.is_empty()).then_some(events)
+    events
 }
 
-fn gaps(subjects: &Subjects) -> Option<Table> {
+fn gaps(subjects: &Subjects) -> Table {
     let mut gaps = table(
         "gaps",
         "Gaps",
@@ -365,5 +344,5 @@ fn gaps(subjects: &Subjects) -> Option<Table> {
         gaps.rows
             .extend(all.map(|gap| row(&subject.name, span_cells(*gap))));
     }
-    (!gaps.rows.is_empty()).then_some(gaps)
+    gaps
 }
