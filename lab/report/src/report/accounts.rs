@@ -6,13 +6,14 @@ use super::{
     faults::{averaged_samples, smoothed},
     model::{Block, Chart, Curve, Curves, Section},
     subject::{Subject, Subjects},
-    timeline::line_of_ticks,
+    timeline::{line_of_signal, line_of_ticks},
 };
 use crate::{
     measure::{Numbers, growth, replayed, within},
     run::Signal,
 };
 use faultline_stats::summary::{self, Summary};
+use itertools::Itertools;
 
 /// Arms whose misses per slot differ by less show nothing about the cost of a miss.
 const MIN_MISS_DIFFERENCE: f64 = 1.0;
@@ -62,13 +63,8 @@ const LOAD_SOURCES: &[Quantity] = &[
     increase!("From the read cache", 0, LoadedReadCache),
     increase!("From files", 0, LoadedStorage),
     ("Share from files [%]", 3, |s, n| {
-        let [write, read, files] = [
-            Signal::LoadedWriteCache,
-            Signal::LoadedReadCache,
-            Signal::LoadedStorage,
-        ]
-        .map(|signal| increase(s, n, signal));
-        ratio(100.0 * files?, write? + read? + files?)
+        let other_sources = &[Signal::LoadedWriteCache, Signal::LoadedReadCache];
+        percent_of_sum(s, n, Signal::LoadedStorage, other_sources)
     }),
 ];
 
@@ -87,14 +83,11 @@ const INDEX: &[Quantity] = &[
     level!("In memory, mean", 0, IndexInMemory, mean, 1.0),
     level!("Memory, max [GiB]", 3, IndexBytes, max, GIB),
     ("On disk, max [GiB]", 3, |s, n| {
-        let [index, data] =
-            [Signal::IndexDiskIndex, Signal::IndexDiskData].map(|signal| level(s, n, signal).max);
-        Some(gib(index? + data?))
+        let [index, data] = [Signal::IndexDiskIndex, Signal::IndexDiskData];
+        Some(gib(level(s, n, index).max? + level(s, n, data).max?))
     }),
     ("Accesses found in memory [%]", 3, |s, n| {
-        let [found, missing] =
-            [Signal::IndexFound, Signal::IndexMissing].map(|signal| increase(s, n, signal));
-        ratio(100.0 * found?, found? + missing?)
+        percent_of_sum(s, n, Signal::IndexFound, &[Signal::IndexMissing])
     }),
     increase!("Found on disk", 0, DiskFound),
     ("Time of one found on disk [µs]", 3, |s, n| {
@@ -115,11 +108,11 @@ const JOBS: &[Quantity] = &[
 
 /// `None` if no run has data of the read cache.
 pub fn section(subjects: &Subjects) -> Option<Section> {
-    let known = |subject: &Subject| {
-        let hits = subject.run.signal(Signal::ReadCacheHits);
-        hits.iter().flatten().any(|hits| *hits > 0.0)
-    };
-    if !subjects.all.iter().any(known) {
+    let mut hits = subjects
+        .all
+        .iter()
+        .flat_map(|run| run.run.signal(Signal::ReadCacheHits));
+    if !hits.any(|hits| hits.is_some_and(|hits| hits > 0.0)) {
         return None;
     }
     let mut chapter = Chapter::new(subjects, Subject::why_no_points);
@@ -177,12 +170,23 @@ fn per_slot(subject: &Subject, numbers: &Numbers, signal: Signal) -> Option<f64>
     )
 }
 
+/// The increase of `part`, of the sum of its own and that of `others`.
+fn percent_of_sum(
+    subject: &Subject,
+    numbers: &Numbers,
+    part: Signal,
+    others: &[Signal],
+) -> Option<f64> {
+    let part = increase(subject, numbers, part)?;
+    let others = others.iter();
+    let others = others.map(|signal| increase(subject, numbers, *signal));
+    ratio(100.0 * part, part + others.sum::<Option<f64>>()?)
+}
+
+/// In percent.
 pub fn hit_ratio(subject: &Subject, numbers: &Numbers) -> Option<f64> {
-    let hits = increase(subject, numbers, Signal::ReadCacheHits)?;
-    ratio(
-        100.0 * hits,
-        hits + increase(subject, numbers, Signal::ReadCacheMisses)?,
-    )
+    let misses = &[Signal::ReadCacheMisses];
+    percent_of_sum(subject, numbers, Signal::ReadCacheHits, misses)
 }
 
 pub fn misses_per_slot(subject: &Subject, numbers: &Numbers) -> Option<f64> {
@@ -195,20 +199,17 @@ pub fn index_bytes(subject: &Subject, numbers: &Numbers) -> Option<f64> {
 
 /// In µs, summed over threads.
 pub fn load_time_per_slot(subject: &Subject, numbers: &Numbers) -> Option<f64> {
-    let times: Vec<Option<f64>> = replayed(&subject.run, numbers.window)
-        .map(|point| point.load_us.map(|us| us as f64))
-        .collect();
-    summary::summary(&times).mean
+    let times = replayed(&subject.run, numbers.window);
+    let times = times.map(|point| point.load_us.map(|us| us as f64));
+    summary::summary(&times.collect_vec()).mean
 }
 
 /// The arms' difference of load time per slot, divided by that of misses.
 fn cost_of_a_miss(subjects: &Subjects) -> Option<Block> {
-    let mean = |arm: &str, of: fn(&Subject, &Numbers) -> Option<f64>| {
-        let averaged_runs = subjects.averaged_runs(arm);
-        let values: Vec<Option<f64>> = averaged_runs
-            .map(|subject| of(subject, &subject.from_execution))
-            .collect();
-        summary::summary(&values).mean
+    let mean = |arm: &str, value: fn(&Subject, &Numbers) -> Option<f64>| {
+        let runs = subjects.averaged_runs(arm);
+        let values = runs.map(|run| value(run, &run.from_execution));
+        summary::summary(&values.collect_vec()).mean
     };
     let (reference, others) =
         subjects.reference_and_others(|arm| mean(arm, misses_per_slot).is_some())?;
@@ -225,42 +226,45 @@ fn cost_of_a_miss(subjects: &Subjects) -> Option<Block> {
          read it with the interval of the load time in the comparison.",
     );
     for other in others {
-        let difference = |of| Some(mean(other, of)? - mean(reference, of)?);
+        let difference = |value| Some(mean(other, value)? - mean(reference, value)?);
         let (misses, time) = (difference(misses_per_slot), difference(load_time_per_slot));
         let large_difference = misses.filter(|misses| misses.abs() >= MIN_MISS_DIFFERENCE);
-        let cost = time
-            .zip(large_difference)
-            .map(|(time, misses)| time / misses);
+        let cost = time.zip(large_difference);
         let cells = [
             number(misses, 3, "not reported"),
             number(time, 1, "not reported"),
-            number(cost, 3, "less than one miss per slot apart"),
+            number(
+                cost.map(|(time, misses)| time / misses),
+                3,
+                "less than one miss per slot apart",
+            ),
         ];
-        let name = format!("{other} less {reference}");
-        listed.rows.push(row(&name, cells));
+        listed
+            .rows
+            .push(row(&format!("{other} less {reference}"), cells));
     }
     (!listed.rows.is_empty()).then_some(Block::Table(listed))
 }
 
 fn size_against_hits(subjects: &Subjects) -> Option<Chart> {
-    let of_run = |subject: &Subject| {
-        let size = level(subject, &subject.from_execution, Signal::ReadCacheBytes)
-            .mean
-            .filter(|bytes| *bytes > 0.0)?;
-        let point = (size, (hit_ratio(subject, &subject.from_execution)?, None));
+    let runs = subjects.all.iter();
+    let series = runs.filter_map(|run| {
+        let numbers = &run.from_execution;
+        let size = level(run, numbers, Signal::ReadCacheBytes).mean;
+        let size = size.filter(|bytes| *bytes > 0.0)?;
+        let hit_ratio = hit_ratio(run, numbers)?;
         Some(Curve {
-            name: subject.name.clone(),
-            run: subject.id.clone(),
-            points: vec![point],
-            recorded: Some((size, point.1.0)),
+            name: run.name.clone(),
+            run: run.id.clone(),
+            points: vec![(size, (hit_ratio, None))],
+            recorded: Some((size, hit_ratio)),
         })
-    };
-    let series: Vec<Curve> = subjects.all.iter().filter_map(of_run).collect();
+    });
     let chart = Curves {
         x_label: "Mean size of the read cache".to_owned(),
         y_label: "Hit ratio (%)".to_owned(),
         unit: "B".to_owned(),
-        series,
+        series: series.collect(),
         ..Curves::default()
     };
     (chart.series.len() > 1).then_some(Chart::Curves(chart))
@@ -280,12 +284,11 @@ fn over_time(chapter: &mut Chapter<'_>) {
         |subject| {
             let [hits, misses] = [Signal::ReadCacheHits, Signal::ReadCacheMisses]
                 .map(|signal| smoothed(subject, signal, 1.0, size));
-            let ratios = hits.iter().zip(misses);
-            let ratios = ratios.map(|(hits, misses)| {
+            let ratios = hits.iter().zip(misses).map(|(hits, misses)| {
                 let hits = (*hits)?;
                 ratio(100.0 * hits, hits + misses?)
             });
-            vec![line_of_ticks(subject, "", &ratios.collect::<Vec<_>>())]
+            vec![line_of_ticks(subject, "", &ratios.collect_vec())]
         },
     );
     let title = "Size of the accounts caches over time";
@@ -295,11 +298,10 @@ fn over_time(chapter: &mut Chapter<'_>) {
         "As the validator reports them.",
         ("Size (GiB)", "B"),
         |subject| {
-            let trace = |name, signal| line_of_ticks(subject, name, subject.run.signal(signal));
             vec![
-                trace("read cache", Signal::ReadCacheBytes),
-                trace("write cache", Signal::WriteCacheBytes),
-                trace("index in memory", Signal::IndexBytes),
+                line_of_signal(subject, "read cache", Signal::ReadCacheBytes),
+                line_of_signal(subject, "write cache", Signal::WriteCacheBytes),
+                line_of_signal(subject, "index in memory", Signal::IndexBytes),
             ]
         },
     );

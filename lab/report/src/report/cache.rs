@@ -111,8 +111,8 @@ pub fn section(subjects: &Subjects) -> Section {
                 it can exceed the slot's wall time. It holds lookups, waiting for another thread's compilation, and own \
                 compilation; loading is the part of register_syscalls, load_elf, verify_code and jit_compile. Own leader slots \
                 are left out: the validator reports no time for them.";
-    let note = format!("{note}{}", with_filter(subjects));
-    chapter.numbers("cache-time", "Program cache: time", note.as_str(), TIMES);
+    let note = format!("{note}{}", filter_sentence(subjects));
+    chapter.numbers("cache-time", "Program cache: time", &note, TIMES);
     let title = "Program cache at the tip: misses and evictions";
     chapter.numbers_of(RunPart::FromTip, "cache-at-tip", title, "", COUNTS);
     chapter.numbers_of(
@@ -141,17 +141,16 @@ fn over_time(chapter: &mut Chapter<'_>) {
     let slots = |subject: &Subject| subject.from_execution.replay.len();
     let size = chapter.subjects.averaged_samples(AVERAGED_SLOTS, slots);
     let caption = averaged(size, "replayed slot", "replayed slots") + ".";
-    let title = "Program cache time per slot over time";
     chapter.timeline(
         "cache-time-over-time",
-        title,
-        caption.as_str(),
+        "Program cache time per slot over time",
+        &caption,
         ("Program cache time (ms)", "ms"),
         |subject| {
             let moments = cache_moments(&subject.run, subject.whole_run.window);
             let (at, us): (Vec<f64>, Vec<Option<f64>>) = moments.unzip();
-            let average = moving_average(&us, size).into_iter();
-            let ms = average.map(|us| us.map(|us| us / 1e3));
+            let averages = moving_average(&us, size).into_iter();
+            let ms = averages.map(|us| us.map(|us| us / 1e3));
             vec![line_of_moments(subject, at.into_iter().zip(ms))]
         },
     );
@@ -176,10 +175,11 @@ fn pruning(chapter: &mut Chapter<'_>) {
     }
 }
 
-fn with_filter(subjects: &Subjects) -> &'static str {
-    let any_run = |with| {
-        subjects.all.iter().any(|s| {
-            s.from_execution.cache.time.n > 0 && s.from_execution.cache.with_filter == with
+fn filter_sentence(subjects: &Subjects) -> &'static str {
+    let any_run = |with_filter| {
+        subjects.all.iter().any(|run| {
+            let cache = &run.from_execution.cache;
+            cache.time.n > 0 && cache.with_filter == with_filter
         })
     };
     match (any_run(true), any_run(false)) {
@@ -191,18 +191,19 @@ fn with_filter(subjects: &Subjects) -> &'static str {
     }
 }
 
+/// In entries, at the last tick that knows it.
 pub fn last_capacity(run: &Run, signal: Signal) -> Option<f64> {
     run.signal(signal).iter().rev().find_map(|value| *value)
 }
 
-/// The highest level at the start of an eviction pass.
-pub fn max_water_level(run: &Run) -> Option<u64> {
-    run.points
+/// In entries: the highest level at the start of an eviction pass.
+fn max_water_level(run: &Run) -> Option<u64> {
+    let levels = run
+        .points
         .cache
         .iter()
-        .filter_map(|point| point.water_level)
-        .filter(|level| *level > 0)
-        .max()
+        .filter_map(|point| point.water_level);
+    levels.filter(|level| *level > 0).max()
 }
 
 type NamedSummary = (&'static str, fn(&Numbers) -> &Summary);
@@ -210,107 +211,106 @@ type NamedSummary = (&'static str, fn(&Numbers) -> &Summary);
 /// As in the study: means over runs with equal weight.
 fn bars(chapter: &mut Chapter<'_>) {
     let subjects = chapter.subjects;
-    let mut draw = |id: &str, title: &str, label: &str, parts: &[NamedSummary], scale: f64| {
+    let figures: [(&str, &str, &str, f64, &[NamedSummary]); 2] = [
+        (
+            "cache-per-batch",
+            "Misses and evictions per batch",
+            "Per batch",
+            1.0,
+            &[
+                ("misses", |n| &n.cache.misses),
+                ("evictions", |n| &n.cache.evictions),
+            ],
+        ),
+        (
+            "cache-time-per-batch",
+            "Program cache time per slot",
+            "Time (ms)",
+            1e-3,
+            &[("time in the program cache", |n| &n.cache.time)],
+        ),
+    ];
+    for (id, title, label, scale, summaries) in figures {
+        let series = summaries.iter().map(|(name, summary)| {
+            let mean_of_arm = |arm: &String| {
+                let runs = subjects.averaged_runs(arm);
+                let means = runs.map(|run| summary(&run.from_execution).mean);
+                let means: Option<Vec<f64>> = means.collect();
+                Some((scale * mean(&means?)?, None))
+            };
+            BarSeries {
+                name: (*name).to_owned(),
+                values: subjects.arms.iter().map(mean_of_arm).collect(),
+            }
+        });
         let chart = Bars {
             y_label: label.to_owned(),
             categories: subjects.arms.clone(),
-            series: parts
-                .iter()
-                .map(|(name, of)| bar_series(subjects, name, *of, scale))
-                .collect(),
+            series: series.collect(),
             log: false,
         };
-        let any = chart
-            .series
-            .iter()
-            .any(|one| one.values.iter().any(Option::is_some));
+        let mut values = chart.series.iter().flat_map(|series| &series.values);
+        let is_drawn = values.any(Option::is_some);
         let caption = "Means by arm; of an arm with several runs the mean of their means.";
-        chapter.figure(id, title, caption, any.then_some(Chart::Bars(chart)));
-    };
-    draw(
-        "cache-per-batch",
-        "Misses and evictions per batch",
-        "Per batch",
-        &[
-            ("misses", |n| &n.cache.misses),
-            ("evictions", |n| &n.cache.evictions),
-        ],
-        1.0,
-    );
-    draw(
-        "cache-time-per-batch",
-        "Program cache time per slot",
-        "Time (ms)",
-        &[("time in the program cache", |n| &n.cache.time)],
-        1e-3,
-    );
-}
-
-fn bar_series(
-    subjects: &Subjects,
-    name: &str,
-    of: fn(&Numbers) -> &Summary,
-    scale: f64,
-) -> BarSeries {
-    let value = |arm: &String| {
-        let averaged_runs = subjects.averaged_runs(arm);
-        let means: Option<Vec<f64>> = averaged_runs
-            .map(|subject| of(&subject.from_execution).mean)
-            .collect();
-        Some((scale * mean(&means?)?, None))
-    };
-    BarSeries {
-        name: name.to_owned(),
-        values: subjects.arms.iter().map(value).collect(),
+        chapter.figure(id, title, caption, is_drawn.then_some(Chart::Bars(chart)));
     }
 }
 
 fn histograms(chapter: &mut Chapter<'_>) {
     let caption = "From the first execution on. The classes end at the 99.5 % quantile of all runs, as the study's graphs are cut for \
                    legibility; what is above is counted and not drawn.";
-    let mut draw = |(id, title): (&str, &str),
-                    (label, y_label): (&str, &str),
-                    values: fn(&Run, Span) -> Vec<Option<f64>>| {
+    let figures: [(&str, &str, &str, &str, fn(&Run, Span) -> Vec<Option<f64>>); 5] = [
+        (
+            "prune-histogram",
+            "Time of pruning the program cache",
+            "Time (ms)",
+            "Roots",
+            |run, window| column(run, &run.points.cache_times, window, prune_us, 1e-3),
+        ),
+        (
+            "misses-histogram",
+            "Misses per batch",
+            "Misses",
+            "Batches",
+            |run, window| column(run, &run.points.cache, window, |point| point.misses, 1.0),
+        ),
+        (
+            "evictions-histogram",
+            "Evictions per batch",
+            "Evictions",
+            "Batches",
+            |run, window| column(run, &run.points.cache, window, |point| point.evictions, 1.0),
+        ),
+        (
+            "cache-time-histogram",
+            "Program cache time per slot",
+            "Time (ms)",
+            "Replayed slots",
+            |run, window| {
+                let times = cache_times(run, window).into_iter();
+                times.map(|us| us.map(|us| us / 1e3)).collect()
+            },
+        ),
+        (
+            "prune-study-histogram",
+            "Time of moving the root, the study's prune time",
+            "elapsed_ms (ms)",
+            "Roots",
+            |run, window| {
+                column(
+                    run,
+                    &run.points.roots,
+                    window,
+                    |point| point.elapsed_ms,
+                    1.0,
+                )
+            },
+        ),
+    ];
+    for (id, title, label, y_label, values) in figures {
         let labels = (label, y_label, 0.995);
         chapter.histogram(id, title, caption, labels, |subject| {
             values(&subject.run, subject.from_execution.window)
         });
-    };
-    draw(
-        ("prune-histogram", "Time of pruning the program cache"),
-        ("Time (ms)", "Roots"),
-        |run, window| column(run, &run.points.cache_times, window, prune_us, 1e-3),
-    );
-    draw(
-        ("misses-histogram", "Misses per batch"),
-        ("Misses", "Batches"),
-        |run, window| column(run, &run.points.cache, window, |point| point.misses, 1.0),
-    );
-    draw(
-        ("evictions-histogram", "Evictions per batch"),
-        ("Evictions", "Batches"),
-        |run, window| column(run, &run.points.cache, window, |point| point.evictions, 1.0),
-    );
-    draw(
-        ("cache-time-histogram", "Program cache time per slot"),
-        ("Time (ms)", "Replayed slots"),
-        |run, window| {
-            let times = cache_times(run, window).into_iter();
-            times.map(|us| us.map(|us| us / 1e3)).collect()
-        },
-    );
-    let title = "Time of moving the root, the study's prune time";
-    draw(
-        ("prune-study-histogram", title),
-        ("elapsed_ms (ms)", "Roots"),
-        |run, window| {
-            column(
-                run,
-                &run.points.roots,
-                window,
-                |point| point.elapsed_ms,
-                1.0,
-            )
-        },
-    );
+    }
 }

@@ -17,52 +17,35 @@ type Predicted<'a> = (&'a Subject, &'a Prediction);
 
 /// `None` if no run has data of the program cache.
 pub fn section(subjects: &Subjects) -> Option<Section> {
-    let with_cache: Vec<&Subject> = subjects
-        .all
-        .iter()
-        .filter(|subject| !subject.run.points.cache.is_empty() || subject.run.cache_sizes.is_some())
-        .collect();
-    let has_trace = |subject: &&&Subject| subject.run.cache_sizes.is_some();
-    let mut blocks = Vec::new();
-    let mut predicted: Vec<Predicted<'_>> = Vec::new();
-    for subject in with_cache.iter().filter(has_trace) {
-        match &subject.run.cache_sizes {
-            Some(Ok(prediction)) => predicted.push((subject, prediction)),
+    let (mut blocks, mut predicted, mut without_trace) = (Vec::new(), Vec::new(), Vec::new());
+    for run in &subjects.all {
+        match &run.run.cache_sizes {
+            Some(Ok(prediction)) => predicted.push((run, prediction)),
             Some(Err(why)) => blocks.push(Block::Text(format!(
                 "{}: nothing is predicted: {why}.",
-                subject.name
+                run.name
             ))),
-            None => {}
+            None if run.run.points.cache.is_empty() => {}
+            None => without_trace.push(&run.run.file),
         }
     }
     if !predicted.is_empty() {
         blocks.push(self_test(&predicted));
-        blocks.extend(
-            predicted
-                .iter()
-                .flat_map(|one| sentences(one, predicted.len() > 1))
-                .map(Block::Text),
-        );
+        let several = predicted.len() > 1;
+        let sentences = predicted.iter().flat_map(|one| sentences(one, several));
+        blocks.extend(sentences.map(Block::Text));
     }
-    let passed: Vec<Predicted<'_>> = predicted
-        .into_iter()
-        .filter(|(_, prediction)| !prediction.sizes.is_empty())
-        .collect();
-    if !passed.is_empty() {
-        blocks.push(sizes(&passed));
-        blocks.extend(figures(&passed));
+    predicted.retain(|(_, prediction)| !prediction.sizes.is_empty());
+    if !predicted.is_empty() {
+        blocks.push(sizes(&predicted));
+        blocks.extend(figures(&predicted));
     }
-    let without: Vec<&str> = with_cache
-        .iter()
-        .filter(|subject| !has_trace(subject))
-        .map(|subject| subject.run.file.as_str())
-        .collect();
-    blocks.extend(no_trace(&without).map(Block::Text));
+    blocks.extend(no_trace(&without_trace).map(Block::Text));
     (!blocks.is_empty())
         .then(|| cells::section("cache-sizes", "Program cache at other sizes", blocks))
 }
 
-fn no_trace(files: &[&str]) -> Option<String> {
+fn no_trace(files: &[&String]) -> Option<String> {
     let first = files.first()?;
     let these = match files.len() {
         1 => format!("{first} has no trace next to it"),
@@ -101,63 +84,59 @@ fn self_test(predicted: &[Predicted<'_>]) -> Block {
                 number(counter.bias_percent, 1, "none was recorded"),
             ]
         };
-        let rows = prediction
-            .self_test
-            .iter()
-            .map(|counter| row(&subject.name, cells(counter)));
-        table.rows.extend(rows);
+        let rows = prediction.self_test.iter();
+        table
+            .rows
+            .extend(rows.map(|counter| row(&subject.name, cells(counter))));
     }
     Block::Table(table)
 }
 
 fn sentences((subject, prediction): &Predicted<'_>, several: bool) -> Vec<String> {
-    let mut words = Vec::new();
+    let mut sentences = Vec::new();
     let reasons = prediction.reasons.join("; ");
     if !prediction.self_test_passed {
         let visible = if reasons.is_empty() {
-            "none in the recording and the trace".to_owned()
+            "none in the recording and the trace"
         } else {
-            reasons
+            &reasons
         };
-        words.push(format!(
+        sentences.push(format!(
             "The recorded size is not predicted within 10 %, so no other size is predicted. Visible reasons: {visible}."
         ));
-    } else if !reasons.is_empty() {
-        words.push(format!("Known to weaken predictions: {reasons}."));
-    }
-    if prediction.self_test_passed {
-        words.push(match prediction.enough_entries {
-            Some(entries) => {
-                format!(
-                    "From {} entries on, more saves less than 1 % of the time of replay.",
-                    count(entries)
-                )
-            }
+    } else {
+        if !reasons.is_empty() {
+            sentences.push(format!("Known to weaken predictions: {reasons}."));
+        }
+        sentences.push(match prediction.enough_entries {
+            Some(entries) => format!(
+                "From {} entries on, more saves less than 1 % of the time of replay.",
+                count(entries)
+            ),
             None => format!("Which size is enough is not known: {NO_TIMES}."),
         });
     }
     if !prediction.unknown.is_empty() {
         let sizes = prediction.unknown.iter().map(|entries| count(*entries));
-        words.push(format!(
+        sentences.push(format!(
             "Nothing can be said of {} entries: what the cache held when the recording began decides.",
             sizes.format(", ")
         ));
     }
-    let name = |words: String| {
-        if several {
-            format!("{}: {words}", subject.name)
-        } else {
-            words
+    if several {
+        for sentence in &mut sentences {
+            *sentence = format!("{}: {sentence}", subject.name);
         }
-    };
-    words.into_iter().map(name).collect()
+    }
+    sentences
 }
 
 fn sizes(passed: &[Predicted<'_>]) -> Block {
     let seeds = passed.iter().map(|(_, prediction)| count(prediction.seeds));
-    let shown = match seeds.clone().all_equal() {
-        true => 1,
-        false => passed.len(),
+    let shown = if seeds.clone().all_equal() {
+        1
+    } else {
+        passed.len()
     };
     let note = format!(
         "Means of {} simulated runs; one real run is within the interval with 95 %, if the load is the same. Cache time is \
@@ -184,9 +163,8 @@ fn sizes(passed: &[Predicted<'_>]) -> Block {
     for (subject, prediction) in passed {
         let ends = |range: Range| [range.mean, range.low, range.high];
         let cells = |size: &Size| {
-            let code = size
-                .code_bytes
-                .map(|range| ends(range).map(|bytes| bytes / MIB));
+            let code = size.code_bytes.map(ends);
+            let code = code.map(|ends| ends.map(|bytes| bytes / MIB));
             let is_recorded = size.entries == prediction.recorded_entries;
             [
                 known(size.entries as f64, 0),
@@ -198,97 +176,106 @@ fn sizes(passed: &[Predicted<'_>]) -> Block {
                 estimate_or(code, 2, NO_SIZES),
             ]
         };
-        let rows = prediction
-            .sizes
-            .iter()
-            .map(|size| row(&subject.name, cells(size)));
-        table.rows.extend(rows);
+        let rows = prediction.sizes.iter();
+        table
+            .rows
+            .extend(rows.map(|size| row(&subject.name, cells(size))));
     }
     Block::Table(without_missing(table))
 }
 
-fn figures(passed: &[Predicted<'_>]) -> Vec<Block> {
-    let recorded = |name: &'static str| {
-        move |prediction: &Prediction| {
-            let counter = prediction
-                .self_test
-                .iter()
-                .find(|counter| counter.name == name);
-            counter.map(|counter| counter.recorded as f64)
-        }
-    };
-    let caption = "Lines: means of simulated runs; the band holds one real run with 95 %. The diamond is what was recorded, at its size.";
-    let draw = |(id, title, label, unit): (&str, &str, &str, &str),
-                of: &dyn Fn(&Size) -> Option<Range>,
-                recorded: &dyn Fn(&Prediction) -> Option<f64>| {
-        let chart = Curves {
-            x_label: "Entries of the program cache".to_owned(),
-            y_label: label.to_owned(),
-            unit: unit.to_owned(),
-            series: passed
-                .iter()
-                .filter_map(|one| curve(one, passed.len() > 1, of, recorded))
-                .collect(),
-            ..Curves::default()
-        };
-        (!chart.series.is_empty()).then(|| figure(id, title, caption, Chart::Curves(chart)))
-    };
-    let of_counter = |name: &'static str, label: &str, of: fn(&Size) -> Range| {
-        let (id, title) = (format!("cache-sizes-{name}"), format!("{label} by size"));
-        let head = (id.as_str(), title.as_str(), label, "");
-        draw(head, &|size| Some(of(size)), &recorded(name))
-    };
-    let head = (
+/// Id, title, label and unit, the value of a size, and what was recorded.
+type SizeFigure = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+    fn(&Size) -> Option<Range>,
+    fn(&Prediction) -> Option<f64>,
+);
+
+const FIGURES: [SizeFigure; 5] = [
+    (
+        "cache-sizes-misses",
+        "Misses by size",
+        "Misses",
+        "",
+        |size| Some(size.misses),
+        |prediction| recorded_count(prediction, "misses"),
+    ),
+    (
+        "cache-sizes-reloads",
+        "Reloads by size",
+        "Reloads",
+        "",
+        |size| Some(size.reloads),
+        |prediction| recorded_count(prediction, "reloads"),
+    ),
+    (
+        "cache-sizes-evictions",
+        "Evictions by size",
+        "Evictions",
+        "",
+        |size| Some(size.evictions),
+        |prediction| recorded_count(prediction, "evictions"),
+    ),
+    (
         "cache-sizes-time",
         "Program cache time by size",
         "Time (s)",
         "",
-    );
-    let time = draw(head, &|size| size.seconds, &|prediction| {
-        prediction.recorded_seconds
-    });
-    let head = (
+        |size| size.seconds,
+        |prediction| prediction.recorded_seconds,
+    ),
+    (
         "cache-sizes-code",
         "Code in the program cache by size",
         "Code",
         "B",
-    );
-    let code = draw(head, &|size| size.code_bytes, &|_| None);
-    let all = [
-        of_counter("misses", "Misses", |size| size.misses),
-        of_counter("reloads", "Reloads", |size| size.reloads),
-        of_counter("evictions", "Evictions", |size| size.evictions),
-        time,
-        code,
-    ];
-    all.into_iter().flatten().collect()
+        |size| size.code_bytes,
+        |_| None,
+    ),
+];
+
+fn recorded_count(prediction: &Prediction, counter: &str) -> Option<f64> {
+    let mut counters = prediction.self_test.iter();
+    let recorded = counters.find(|known| known.name == counter)?.recorded;
+    Some(recorded as f64)
 }
 
-fn curve(
-    (subject, prediction): &Predicted<'_>,
-    several: bool,
-    of: &dyn Fn(&Size) -> Option<Range>,
-    recorded: &dyn Fn(&Prediction) -> Option<f64>,
-) -> Option<Curve> {
-    let point = |size: &Size| {
-        Some((
-            size.entries as f64,
-            of(size).map(|range| (range.mean, Some((range.low, range.high))))?,
-        ))
-    };
-    let points: Vec<_> = prediction.sizes.iter().filter_map(point).collect();
-    let name = if several {
-        subject.name.clone()
-    } else {
-        "predicted".to_owned()
-    };
-    let recorded = recorded(prediction).map(|value| (prediction.recorded_entries as f64, value));
-    (!points.is_empty()).then(|| Curve {
-        name,
-        run: subject.id.clone(),
-        points,
-        recorded,
-    })
+fn figures(passed: &[Predicted<'_>]) -> impl Iterator<Item = Block> {
+    let caption = "Lines: means of simulated runs; the band holds one real run with 95 %. The diamond is what was recorded, at its size.";
+    FIGURES
+        .into_iter()
+        .filter_map(move |(id, title, label, unit, value, recorded)| {
+            let curves = passed.iter().map(|(subject, prediction)| {
+                let points = prediction.sizes.iter().filter_map(|size| {
+                    let range = value(size)?;
+                    Some((
+                        size.entries as f64,
+                        (range.mean, Some((range.low, range.high))),
+                    ))
+                });
+                let recorded = recorded(prediction);
+                Curve {
+                    name: match passed.len() {
+                        1 => "predicted".to_owned(),
+                        _ => subject.name.clone(),
+                    },
+                    run: subject.id.clone(),
+                    points: points.collect(),
+                    recorded: recorded.map(|value| (prediction.recorded_entries as f64, value)),
+                }
+            });
+            let chart = Curves {
+                x_label: "Entries of the program cache".to_owned(),
+                y_label: label.to_owned(),
+                unit: unit.to_owned(),
+                series: curves.filter(|curve| !curve.points.is_empty()).collect(),
+                ..Curves::default()
+            };
+            (!chart.series.is_empty()).then(|| figure(id, title, caption, Chart::Curves(chart)))
+        })
 }
 
 #[cfg(test)]
