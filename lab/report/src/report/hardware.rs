@@ -4,25 +4,24 @@ use super::{
     cells::{self, GIB, number, row, table, text},
     groups::{by_key, distinct},
     model::{Block, Cell, Section, Table},
-    subject::{Subject, Subjects},
+    subject::Subjects,
 };
 use crate::run::{SystemFacts, json_text};
 use itertools::Itertools;
 use serde_json::Value;
 
 pub fn section(subjects: &Subjects) -> Section {
-    let facts = |id, title, note, of: fn(&SystemFacts) -> &[(&'static str, String)]| {
-        facts(subjects, id, title, note, of)
-    };
     let blocks = vec![
         Block::Fold("Machine, validator and disks".to_owned()),
         facts(
+            subjects,
             "hardware",
             "Machine",
             "As the daemon found it when it began to record.",
             |facts| &facts.host,
         ),
         facts(
+            subjects,
             "validator",
             "Validator",
             "Of the first process that was followed. Secrets are left out of arguments.",
@@ -70,27 +69,20 @@ fn facts(
     id: &str,
     title: &str,
     note: &str,
-    of: fn(&SystemFacts) -> &[(&'static str, String)],
+    facts_of: fn(&SystemFacts) -> &[(&'static str, String)],
 ) -> Block {
-    let names = subjects.all.iter().map(|subject| subject.name.as_str());
-    let columns: Vec<(&str, &str)> = std::iter::once("")
-        .chain(names)
-        .map(|name| (name, ""))
-        .collect();
+    let runs = || subjects.all.iter();
+    let mut columns = vec![("", "")];
+    columns.extend(runs().map(|run| (run.name.as_str(), "")));
     let mut listed = table(id, title, &columns, note);
-    let all = subjects.all.iter();
-    let all = all.flat_map(|subject| of(&subject.run.facts));
-    for fact in distinct(all.map(|(fact, _)| *fact)) {
-        let of_run = |subject: &Subject| {
-            let known = of(&subject.run.facts)
-                .iter()
-                .find(|(name, _)| *name == fact);
-            text(
-                known.map(|(_, words)| words.as_str()),
-                "not in the manifest",
-            )
-        };
-        listed.rows.push(row(fact, subjects.all.iter().map(of_run)));
+    let names = runs().flat_map(|run| facts_of(&run.run.facts));
+    for name in distinct(names.map(|(name, _)| *name)) {
+        let cells = runs().map(|run| {
+            let mut facts = facts_of(&run.run.facts).iter();
+            let fact = facts.find(|(known, _)| *known == name);
+            text(fact.map(|(_, fact)| fact.as_str()), NOT_IN_MANIFEST)
+        });
+        listed.rows.push(row(name, cells));
     }
     if listed.rows.is_empty() {
         listed.note = "No manifest of any run has hardware.".to_owned();
@@ -102,22 +94,23 @@ fn facts(
 fn shared_rows(
     subjects: &Subjects,
     mut listed: Table,
-    of: fn(&SystemFacts) -> &[Value],
+    values: fn(&SystemFacts) -> &[Value],
     cells: fn(&Value) -> Vec<Cell>,
 ) -> Block {
-    let all = subjects.all.iter().map(|subject| {
-        let things = of(&subject.run.facts).iter().map(cells);
-        (things.collect::<Vec<_>>(), subject.name.as_str())
-    });
-    for (things, runs) in by_key(all) {
-        let is_of_all = runs.len() == subjects.all.len() && runs.len() > 1;
-        let runs = if is_of_all {
+    let runs = &subjects.all;
+    let by_values = by_key(runs.iter().map(|run| {
+        let values = values(&run.run.facts).iter();
+        (values.map(cells).collect_vec(), run.name.as_str())
+    }));
+    for (values, names) in by_values {
+        let names = if names.len() == runs.len() && names.len() > 1 {
             "all runs".to_owned()
         } else {
-            runs.join("; ")
+            names.join("; ")
         };
-        let rows = things.into_iter().map(|cells| row(&runs, cells));
-        listed.rows.extend(rows);
+        listed
+            .rows
+            .extend(values.into_iter().map(|cells| row(&names, cells)));
     }
     if listed.rows.is_empty() {
         listed.note = "No manifest of any run has any.".to_owned();
@@ -142,52 +135,50 @@ fn folder(folder: &Value) -> Vec<Cell> {
     let options = ["options", "file_system_options"].map(|name| json_text(&mount[name]));
     let options = options.into_iter().flatten().join(",");
     vec![
-        Cell::Text(named(&folder["what"]).replace('_', " ")),
-        Cell::Text(named(&folder["path"])),
-        fact(&mount["source"], NOT_THERE),
-        fact(&mount["disk"], NOT_THERE),
-        fact(&mount["file_system"], NOT_THERE),
-        text(Some(&options), NOT_THERE),
+        Cell::Text(name(&folder["what"]).replace('_', " ")),
+        Cell::Text(name(&folder["path"])),
+        fact(&mount["source"], NOT_IN_MANIFEST),
+        fact(&mount["disk"], NOT_IN_MANIFEST),
+        fact(&mount["file_system"], NOT_IN_MANIFEST),
+        text(Some(&options), NOT_IN_MANIFEST),
         gib(&mount["bytes"]),
         gib(&mount["free_bytes"]),
     ]
 }
 
-const NOT_THERE: &str = "not in the manifest";
+const NOT_IN_MANIFEST: &str = "not in the manifest";
 
-fn named(name: &Value) -> String {
-    json_text(name).unwrap_or_default()
+fn name(value: &Value) -> String {
+    json_text(value).unwrap_or_default()
 }
 
-fn fact(value: &Value, why: &str) -> Cell {
-    text(json_text(value).as_deref(), why)
+fn fact(value: &Value, missing_reason: &str) -> Cell {
+    text(json_text(value).as_deref(), missing_reason)
 }
 
 fn gib(bytes: &Value) -> Cell {
     let gib = bytes.as_u64().map(|bytes| bytes as f64 / GIB);
-    number(gib, 1, NOT_THERE)
+    number(gib, 1, NOT_IN_MANIFEST)
 }
 
 fn drive(drive: &Value) -> Vec<Cell> {
-    let kind = |rotates| if rotates { "rotating" } else { "solid state" };
+    let kind = drive["rotational"].as_bool();
+    let kind = kind.map(|rotates| if rotates { "rotating" } else { "solid state" });
     vec![
-        Cell::Text(named(&drive["name"])),
+        Cell::Text(name(&drive["name"])),
         fact(&drive["model"], "not reported by the disk"),
         gib(&drive["bytes"]),
-        text(drive["rotational"].as_bool().map(kind), NOT_THERE),
-        fact(&drive["scheduler"], NOT_THERE),
+        text(kind, NOT_IN_MANIFEST),
+        fact(&drive["scheduler"], NOT_IN_MANIFEST),
     ]
 }
 
 fn interface(interface: &Value) -> Vec<Cell> {
-    let speed = interface["speed_mbit"].as_u64();
+    let mbit = interface["speed_mbit"].as_u64();
+    let gbit = mbit.map(|mbit| mbit as f64 / 1000.0);
     vec![
-        Cell::Text(named(&interface["name"])),
-        number(
-            speed.map(|mbit| mbit as f64 / 1000.0),
-            1,
-            "not reported by the interface",
-        ),
-        fact(&interface["state"], NOT_THERE),
+        Cell::Text(name(&interface["name"])),
+        number(gbit, 1, "not reported by the interface"),
+        fact(&interface["state"], NOT_IN_MANIFEST),
     ]
 }

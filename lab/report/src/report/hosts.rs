@@ -35,24 +35,19 @@ fn block_of(subject: &Subject) -> Option<BlockKey<'_>> {
 }
 
 fn hosts_of<'s>(subjects: &'s Subjects, arm: &'s str) -> Vec<&'s str> {
-    distinct(
-        subjects
-            .averaged_runs(arm)
-            .filter_map(|subject| subject.run.host()),
-    )
+    let runs = subjects.averaged_runs(arm);
+    distinct(runs.filter_map(|run| run.run.host()))
 }
 
 pub fn design(subjects: &Subjects, reference: &str, other: &str) -> Design {
-    let [reference_hosts, other_hosts] = [reference, other].map(|arm| hosts_of(subjects, arm));
-    let is_known = !reference_hosts.is_empty() && !other_hosts.is_empty();
-    if !is_known || distinct(reference_hosts.iter().chain(&other_hosts)).len() < 2 {
+    let hosts = [reference, other].map(|arm| hosts_of(subjects, arm));
+    if hosts.iter().any(Vec::is_empty) || distinct(hosts.iter().flatten()).len() < 2 {
         return Design::ByRun;
     }
-    let [on_reference, on_other] = [&reference_hosts, &other_hosts].map(|hosts| hosts.join(", "));
-    if !reference_hosts
-        .iter()
-        .any(|host| other_hosts.contains(host))
-    {
+    let [on_reference, on_other] = hosts.each_ref().map(|hosts| hosts.join(", "));
+    let [reference_hosts, other_hosts] = hosts;
+    let mut shared = reference_hosts.iter();
+    if !shared.any(|host| other_hosts.contains(host)) {
         return Design::Refused(format!(
             "not compared: {reference} ran on {on_reference} only and {other} on {on_other} only, \
              so a difference may be that of the hosts"
@@ -81,21 +76,22 @@ fn paired_by_block<'s>(
     arms: [&'s str; 2],
     value: impl Fn(&Subject) -> Option<f64>,
 ) -> Vec<(f64, f64)> {
-    let of_arm = |arm| {
+    let [reference, other] = arms.map(|arm| {
         let runs = subjects.averaged_runs(arm);
-        by_key(runs.filter_map(|subject| Some((block_of(subject)?, value(subject)?))))
-    };
-    let [reference, other] = arms.map(of_arm);
+        by_key(runs.filter_map(|run| Some((block_of(run)?, value(run)?))))
+    });
     let common = reference.iter().filter_map(|(block, values)| {
-        let (_, others) = other.iter().find(|(of, _)| of == block)?;
+        let (_, others) = other.iter().find(|(known, _)| known == block)?;
         Some((mean(values)?, mean(others)?))
     });
     common.collect()
 }
 
+/// As [`paired_by_block`], of a run metric.
 pub fn scalar_pairs(subjects: &Subjects, arms: [&str; 2], scalar: &Scalar) -> Vec<(f64, f64)> {
-    let value = |subject: &Subject| pace::compared_value(subjects, scalar, subject);
-    paired_by_block(subjects, arms, value)
+    paired_by_block(subjects, arms, |run| {
+        pace::compared_value(subjects, scalar, run)
+    })
 }
 
 /// How unlike the hosts are, for arms that are compared within blocks.
@@ -120,40 +116,31 @@ pub fn table_of_hosts(
         pace::title(primary, subjects.per_second)
     );
     let mut listed = table("hosts", "How unlike the hosts are", &columns, &note);
-    listed.rows = by_host
-        .iter()
-        .map(|(host, values)| {
-            let ratio = hosts::host_ratio(first_values, values, &common);
-            let ratio = ratio.filter(|_| host != first).map(|ratio| ratio.ends());
-            vec![
-                words(host),
-                count(values.len()),
-                number(mean(values), primary.decimals, "not recorded"),
-                estimate_or(
-                    ratio,
-                    3,
-                    "the first host, a value is 0, or blocks have equal ratios",
-                ),
-            ]
-        })
-        .collect();
-    let twins = subjects.arms.iter().filter_map(|arm| {
+    for (host, values) in &by_host {
+        let ratio = hosts::host_ratio(first_values, values, &common);
+        let ratio = ratio.filter(|_| host != first);
+        let reason = "the first host, a value is 0, or blocks have equal ratios";
+        listed.rows.push(vec![
+            words(host),
+            count(values.len()),
+            number(mean(values), primary.decimals, "not recorded"),
+            estimate_or(ratio.map(|ratio| ratio.ends()), 3, reason),
+        ]);
+    }
+    for arm in &subjects.arms {
         let pairs = scalar_pairs(subjects, [arm, &format!("{arm}{AA_SUFFIX}")], primary);
+        if pairs.is_empty() {
+            continue;
+        }
         let ratio = hosts::compare(&pairs, margin).ratio;
-        (!pairs.is_empty()).then(|| {
-            vec![
-                Cell::Text(format!("{arm} against itself (A/A)")),
-                count(pairs.len()),
-                Cell::Missing("a ratio only".to_owned()),
-                estimate_or(
-                    ratio.map(|of| of.ends()),
-                    3,
-                    "fewer than two blocks, or equal ratios",
-                ),
-            ]
-        })
-    });
-    listed.rows.extend(twins.collect::<Vec<_>>());
+        let reason = "fewer than two blocks, or equal ratios";
+        listed.rows.push(vec![
+            Cell::Text(format!("{arm} against itself (A/A)")),
+            count(pairs.len()),
+            Cell::Missing("a ratio only".to_owned()),
+            estimate_or(ratio.map(|ratio| ratio.ends()), 3, reason),
+        ]);
+    }
     Some(Block::Table(listed))
 }
 
@@ -178,21 +165,20 @@ pub fn caveats(subjects: &Subjects) -> Vec<Caveat> {
             "Boot the same kernel for all arms.",
         )
     });
-    let caveats = [in_no_block(subjects), machines, kernels];
+    let caveats = [runs_without_block(subjects), machines, kernels];
     caveats.into_iter().flatten().collect()
 }
 
-/// Of several hosts.
-fn in_no_block(subjects: &Subjects) -> Option<Caveat> {
-    let hosts = subjects.arms.iter().flat_map(|arm| hosts_of(subjects, arm));
-    let is_several = distinct(hosts).len() > 1;
-    let runs = subjects
-        .arms
-        .iter()
-        .flat_map(|arm| subjects.averaged_runs(arm));
-    let names = runs.filter(|run| block_of(run).is_none());
+/// If the runs are of several hosts.
+fn runs_without_block(subjects: &Subjects) -> Option<Caveat> {
+    let arms = subjects.arms.iter();
+    let runs = arms
+        .flat_map(|arm| subjects.averaged_runs(arm))
+        .collect_vec();
+    let hosts = distinct(runs.iter().filter_map(|run| run.run.host()));
+    let names = runs.iter().filter(|run| block_of(run).is_none());
     let names = names.map(|run| &run.name).join(", ");
-    (is_several && !names.is_empty()).then(|| {
+    (hosts.len() > 1 && !names.is_empty()).then(|| {
         Caveat::new(
             format!(
                 "On several hosts, only runs with the labels host and block are compared. These \
@@ -206,21 +192,18 @@ fn in_no_block(subjects: &Subjects) -> Option<Caveat> {
 /// `A (n1, n2) against B (n3)`; `None` unless values differ.
 fn values_by_host(
     subjects: &Subjects,
-    of: impl Fn(&SystemFacts) -> Option<String>,
+    value: impl Fn(&SystemFacts) -> Option<String>,
 ) -> Option<String> {
     let runs = subjects.all.iter().map(|subject| &subject.run);
-    let values = by_key(runs.filter_map(|run| Some((of(&run.facts)?, run.host()))));
-    let text = |(value, hosts): &(String, Vec<Option<&str>>)| {
-        let hosts = distinct(hosts.iter().flatten().copied()).join(", ");
-        let hosts = if hosts.is_empty() {
-            hosts
-        } else {
-            format!(" ({hosts})")
-        };
-        format!("{value}{hosts}")
-    };
-    let texts: Vec<String> = values.iter().map(text).collect();
-    (texts.len() > 1).then(|| texts.join(" against "))
+    let values = by_key(runs.filter_map(|run| Some((value(&run.facts)?, run.host()))));
+    let texts = values.iter().map(|(value, hosts)| {
+        let hosts = distinct(hosts.iter().flatten()).into_iter().join(", ");
+        match hosts.as_str() {
+            "" => value.clone(),
+            hosts => format!("{value} ({hosts})"),
+        }
+    });
+    (values.len() > 1).then(|| texts.collect_vec().join(" against "))
 }
 
 /// Smaller differences between shares of the time are not reported, nor are factors below 1.5.
@@ -228,24 +211,23 @@ const MIN_SHARE_DIFFERENCE: f64 = 0.01;
 
 /// Runs of a turn share the disks. Warns about unequal or unknown waits.
 pub fn io_pressure_caveats(subjects: &Subjects) -> Vec<Caveat> {
-    let all = subjects.all.iter();
-    let mut turns = by_key(all.filter_map(|subject| Some((turn_key(subject)?, subject))));
+    let runs = subjects.all.iter();
+    let mut turns = by_key(runs.filter_map(|run| Some((turn_key(run)?, run))));
     turns.retain(|(_, runs)| runs.len() > 1);
     turns.sort_by_key(|(key, _)| *key);
-    let (mut unequal_turns, mut unknown_turns) = (Vec::new(), 0usize);
-    for ((.., turn_label), runs) in &turns {
+    let (mut unequal_turns, mut unknown_turns) = (Vec::new(), 0);
+    for ((.., turn), runs) in &turns {
         let shares: Option<Vec<f64>> = runs.iter().map(|run| io_share(run)).collect();
-        let Some(shares) = shares else {
+        let Some((min, max)) = shares.and_then(|shares| shares.into_iter().minmax().into_option())
+        else {
             unknown_turns += 1;
             continue;
         };
-        let min_share = shares.iter().copied().fold(f64::INFINITY, f64::min);
-        let max_share = shares.iter().copied().fold(0.0, f64::max);
-        if max_share - min_share > MIN_SHARE_DIFFERENCE && max_share > 1.5 * min_share {
+        if max - min > MIN_SHARE_DIFFERENCE && max > 1.5 * min {
             unequal_turns.push(format!(
-                "turn {turn_label}: {:.1} to {:.1} % of the time",
-                100.0 * min_share,
-                100.0 * max_share
+                "turn {turn}: {:.1} to {:.1} % of the time",
+                100.0 * min,
+                100.0 * max
             ));
         }
     }
@@ -267,20 +249,19 @@ pub fn io_pressure_caveats(subjects: &Subjects) -> Vec<Caveat> {
             "Use a host with cgroup v2: its kernel reports pressure per cgroup.",
         )
     });
-    unequal.into_iter().chain(unknown).collect()
+    [unequal, unknown].into_iter().flatten().collect()
 }
 
 /// The share of the time for which the run waited for I/O.
 fn io_share(subject: &Subject) -> Option<f64> {
-    let experiment = subject.run.from_experiment.as_ref();
     let run_seconds = subject.lifecycle.until;
-    let experiment_share = experiment
-        .and_then(|experiment| experiment.io_some)
-        .filter(|_| run_seconds > 0.0)
-        .map(|seconds| seconds / run_seconds);
+    let by_experiment = || {
+        let seconds = subject.run.from_experiment.as_ref()?.io_some?;
+        (run_seconds > 0.0).then(|| seconds / run_seconds)
+    };
     growth(&subject.run, Signal::IoSome, subject.from_execution.window)
         .mean()
-        .or(experiment_share)
+        .or_else(by_experiment)
 }
 
 /// Experiment, length of the turn's label, and the label. The length sorts turn 10 after turn 9.

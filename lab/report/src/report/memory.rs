@@ -4,12 +4,12 @@ use super::{
     cells::{figure, gib, known, missing, number, row, table, words},
     chapter::{Chapter, Quantity},
     enough,
-    model::{Block, Chart, Line, Matrix, Section},
+    model::{Block, Chart, Matrix, Section},
     subject::{RunPart, Subject, Subjects},
-    timeline::line_of_ticks,
+    timeline::{line_of_signal, line_of_ticks},
 };
 use crate::{
-    measure::{Numbers, Span, growth, rss, within},
+    measure::{Span, growth, rss, within},
     run::{BindingLevel, Signal},
 };
 use faultline_stats::correlation;
@@ -104,11 +104,8 @@ pub fn section(subjects: &Subjects) -> Section {
     chapter.add([binding_levels(subjects)]);
     chapter.add(enough::blocks(subjects));
     timelines(&mut chapter);
-    let matrices = subjects
-        .all
-        .iter()
-        .filter_map(|subject| matrix(subjects, subject));
-    chapter.add(matrices);
+    let runs = subjects.all.iter();
+    chapter.add(runs.filter_map(|run| correlation_figure(subjects, run)));
     chapter.section("memory", "Memory")
 }
 
@@ -118,35 +115,32 @@ fn binding_levels(subjects: &Subjects) -> Block {
                 validator's own cgroup, over the whole run. Recordings of older versions have no levels. Their limit is the \
                 smallest of all. Their unreclaimable memory is the sum of anonymous, shared and kernel memory, which can be too low.";
     let mut listed = table("binding-level", "Which limit is met first", &columns, note);
-    for subject in &subjects.all {
-        let levels = &subject.run.binding_levels;
+    for run in &subjects.all {
+        let levels = &run.run.binding_levels;
         if levels.is_empty() {
             let cells = [
                 words("not known, or recorded by an older version"),
                 missing("not recorded"),
                 missing("not recorded"),
             ];
-            listed.rows.push(row(&subject.name, cells));
+            listed.rows.push(row(&run.name, cells));
         }
         for level in levels {
             let others = match level.level.as_str() {
-                "1" => max_known(subject.run.signal(Signal::OthersParent)),
-                "machine" => max_known(subject.run.signal(Signal::OthersMachine)),
-                _ => None,
+                "1" => run.run.signal(Signal::OthersParent),
+                "machine" => run.run.signal(Signal::OthersMachine),
+                _ => &[],
             };
+            let max_others = others.iter().copied().flatten().reduce(f64::max);
             let cells = [
                 words(&level_title(level)),
                 known(100.0 * level.share, 0),
-                number(others.map(gib), 3, "not known at this level"),
+                number(max_others.map(gib), 3, "not known at this level"),
             ];
-            listed.rows.push(row(&subject.name, cells));
+            listed.rows.push(row(&run.name, cells));
         }
     }
     Block::Table(listed)
-}
-
-fn max_known(values: &[Option<f64>]) -> Option<f64> {
-    values.iter().copied().flatten().reduce(f64::max)
 }
 
 fn level_title(level: &BindingLevel) -> String {
@@ -163,76 +157,64 @@ fn level_title(level: &BindingLevel) -> String {
 
 fn timelines(chapter: &mut Chapter<'_>) {
     let levels = "Levels at each tick; a long run is drawn by the smallest and the largest value of each stretch, so no peak is lost.";
-    let mut draw = |id: &str, title: &str, caption: &str, lines: &dyn Fn(&Subject) -> Vec<Line>| {
-        let caption = format!("{caption} {levels}");
-        chapter.timeline(id, title, &caption, ("Memory (GiB)", "B"), lines);
-    };
-    let signal =
-        |subject: &Subject, name, signal| line_of_ticks(subject, name, subject.run.signal(signal));
-    draw(
+    let labels = ("Memory (GiB)", "B");
+    chapter.timeline(
         "rss-over-time",
         "Resident memory over time",
-        "RSS.",
-        &|subject| vec![line_of_ticks(subject, "", &rss(&subject.run))],
+        &format!("RSS. {levels}"),
+        labels,
+        |subject| vec![line_of_ticks(subject, "", &rss(&subject.run))],
     );
-    draw(
-        "vsz-over-time",
-        "Virtual memory over time",
-        "VSZ: address space.",
-        &|subject| vec![signal(subject, "", Signal::Virtual)],
-    );
-    draw(
-        "anon-and-file",
-        "Anonymous against file memory over time",
-        "RssAnon and RssFile.",
-        &|subject| {
-            vec![
-                signal(subject, "anonymous", Signal::RssAnon),
-                signal(subject, "file", Signal::RssFile),
-            ]
-        },
-    );
-    draw(
-        "headroom-over-time",
-        "What cannot be reclaimed, and the limit",
-        "When the first reaches the second, the kernel must swap or kill.",
-        &|subject| {
-            vec![
-                signal(subject, "unreclaimable", Signal::Unreclaimable),
-                signal(subject, "limit", Signal::Limit),
-            ]
-        },
-    );
+    let figures: [(&str, &str, &str, &[(&str, Signal)]); 3] = [
+        (
+            "vsz-over-time",
+            "Virtual memory over time",
+            "VSZ: address space.",
+            &[("", Signal::Virtual)],
+        ),
+        (
+            "anon-and-file",
+            "Anonymous against file memory over time",
+            "RssAnon and RssFile.",
+            &[("anonymous", Signal::RssAnon), ("file", Signal::RssFile)],
+        ),
+        (
+            "headroom-over-time",
+            "What cannot be reclaimed, and the limit",
+            "When the first reaches the second, the kernel must swap or kill.",
+            &[
+                ("unreclaimable", Signal::Unreclaimable),
+                ("limit", Signal::Limit),
+            ],
+        ),
+    ];
+    for (id, title, caption, signals) in figures {
+        let caption = format!("{caption} {levels}");
+        chapter.timeline(id, title, &caption, labels, |subject| {
+            let line = |(name, signal): &(&str, Signal)| line_of_signal(subject, name, *signal);
+            signals.iter().map(line).collect()
+        });
+    }
 }
 
-/// In the study's order.
-pub const CORRELATION_NAMES: [&str; 4] = ["RSS", "VSZ", "Major faults", "Minor faults"];
-
-pub fn correlations(subject: &Subject, numbers: &Numbers) -> Vec<Vec<Option<f64>>> {
+fn correlation_figure(subjects: &Subjects, subject: &Subject) -> Option<Block> {
     let run = &subject.run;
     let [major, minor] =
         [Signal::Major, Signal::Minor].map(|signal| growth(run, signal, Span::ALWAYS).per_second);
     let vsz = run.signal(Signal::Virtual);
+    // In the study's order.
     let values = [&rss(run), vsz, &major, &minor];
-    let values = values.map(|values| within(run, values, numbers.window));
-    correlation::matrix(&values.each_ref().map(Vec::as_slice))
-}
-
-fn matrix(subjects: &Subjects, subject: &Subject) -> Option<Block> {
-    let values = correlations(subject, &subject.from_execution);
+    let values = values.map(|values| within(run, values, subject.from_execution.window));
+    let values = correlation::matrix(&values.each_ref().map(Vec::as_slice));
     if values.iter().flatten().all(Option::is_none) {
         return None;
     }
-    let single = subjects.single().is_some();
-    let id = if single {
-        "correlation".to_owned()
-    } else {
-        format!("correlation-{}", subject.id)
-    };
-    let title = if single {
-        String::new()
-    } else {
-        format!(": {}", subject.name)
+    let (id, title) = match subjects.single() {
+        Some(_) => ("correlation".to_owned(), String::new()),
+        None => (
+            format!("correlation-{}", subject.id),
+            format!(": {}", subject.name),
+        ),
     };
     Some(figure(
         &id,
@@ -240,7 +222,9 @@ fn matrix(subjects: &Subjects, subject: &Subject) -> Option<Block> {
         "Pearson's correlation over ticks from the first execution on; faults as rates per second. A constant \
          has no correlation. Values that grow over a run correlate with everything that grows: no cause follows from this.",
         Chart::Matrix(Matrix {
-            names: CORRELATION_NAMES.map(str::to_owned).to_vec(),
+            names: ["RSS", "VSZ", "Major faults", "Minor faults"]
+                .map(str::to_owned)
+                .to_vec(),
             values,
         }),
     ))
