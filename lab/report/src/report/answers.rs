@@ -14,6 +14,7 @@ use crate::{
 use faultline_phase::Phase;
 use faultline_stats::summary::{mean, summary};
 use faultline_status::{Answer, AnswerInputs, CachePrediction, Consensus, answers};
+use itertools::Itertools;
 
 /// Nothing for a process that is no validator, and for a replay of a fixed range.
 pub fn by_arm(subjects: &Subjects) -> Vec<Answers> {
@@ -22,26 +23,23 @@ pub fn by_arm(subjects: &Subjects) -> Vec<Answers> {
         return Vec::new();
     }
     let can_change = can_change_capacity(subjects);
-    let of_arm = |arm: &String| {
-        let runs: Vec<&Subject> = subjects.averaged_runs(arm).collect();
+    let answers_of_arm = |arm: &String| {
+        let runs = subjects.averaged_runs(arm).collect_vec();
         let mut ends = subjects.of(arm).map(|run| &run.lifecycle.end);
         let answers = answers(&AnswerInputs {
             was_oom_killed: ends.any(|end| end.oom),
             ..inputs(&runs, can_change)
         });
+        let finding = |answer: &Answer| Finding {
+            verdict: answer.verdict.word().to_owned(),
+            text: answer.line(),
+        };
         Answers {
             name: arm.clone(),
             findings: answers.iter().map(finding).collect(),
         }
     };
-    subjects.arms.iter().map(of_arm).collect()
-}
-
-fn finding(answer: &Answer) -> Finding {
-    Finding {
-        verdict: answer.verdict.word().to_owned(),
-        text: answer.line(),
-    }
+    subjects.arms.iter().map(answers_of_arm).collect()
 }
 
 /// `Some(true)` if one release ran with two sizes of the program cache.
@@ -54,25 +52,24 @@ fn can_change_capacity(subjects: &Subjects) -> Option<bool> {
 
 /// Averages over the runs, but takes memory bounds from the worst run, and prediction, consensus and at-tip from the first.
 fn inputs(runs: &[&Subject], can_change_capacity: Option<bool>) -> AnswerInputs {
-    let known = |of: fn(&Subject, &Numbers) -> Option<f64>| -> Vec<f64> {
-        let numbers =
-            |run: &&Subject| of(run, run.from_tip.as_ref().unwrap_or(&run.from_execution));
-        runs.iter().filter_map(numbers).collect()
+    let known = |value: fn(&Subject, &Numbers) -> Option<f64>| {
+        runs.iter()
+            .filter_map(|run| value(run, run.from_tip.as_ref().unwrap_or(&run.from_execution)))
+            .collect_vec()
     };
-    let average = |of| mean(&known(of));
-    let installed = known(|run, _| run.run.facts.memory.map(|bytes| bytes as f64));
-    let installed = installed.into_iter().reduce(f64::min);
-    let limit = known(|run, _| run.limit()).into_iter().reduce(f64::min);
+    let average = |value| mean(&known(value));
+    let smallest = |value| known(value).into_iter().reduce(f64::min);
+    let installed = smallest(|run, _| run.run.facts.memory.map(|bytes| bytes as f64));
     let share = known(|run, n| Some(n.levels.unreclaimable.max? / run.limit()?));
-    let proven: Option<Vec<f64>> = runs.iter().map(|run| enough::proven_bytes(run)).collect();
+    let proven = runs.iter().map(|run| enough::proven_bytes(run));
+    let proven: Option<Vec<f64>> = proven.collect();
     let first = runs.first();
     AnswerInputs {
         is_finished_run: true,
         installed,
-        limit: limit.filter(|limit| installed.is_none_or(|installed| *limit < installed)),
-        headroom: known(|_, n| n.levels.headroom.min)
-            .into_iter()
-            .reduce(f64::min),
+        limit: smallest(|run, _| run.limit())
+            .filter(|limit| installed.is_none_or(|installed| *limit < installed)),
+        headroom: smallest(|_, n| n.levels.headroom.min),
         unreclaimable_share: share.into_iter().reduce(f64::max),
         swap: average(|_, n| n.levels.swap.max),
         memory_stalled_share: average(|run, n| {
@@ -98,17 +95,16 @@ fn inputs(runs: &[&Subject], can_change_capacity: Option<bool>) -> AnswerInputs 
 fn prediction(subject: &Subject) -> Option<CachePrediction> {
     let prediction = subject.run.cache_sizes.as_ref()?.as_ref().ok()?;
     let entries = prediction.enough_entries?;
-    let size = prediction
-        .sizes
-        .iter()
-        .find(|size| size.entries == entries)?;
+    let mut sizes = prediction.sizes.iter();
+    let size = sizes.find(|size| size.entries == entries)?;
     let saved = prediction.recorded_seconds? - size.seconds.as_ref()?.mean;
     let slots = prediction.slots as f64;
     (slots > 0.0).then(|| CachePrediction {
         entries: entries as f64,
-        saved_seconds: match entries > prediction.recorded_entries {
-            true => saved / slots,
-            false => 0.0,
+        saved_seconds: if entries > prediction.recorded_entries {
+            saved / slots
+        } else {
+            0.0
         },
         measured_on: None,
     })

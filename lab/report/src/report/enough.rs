@@ -6,9 +6,10 @@ use super::{
     subject::{MIN_TIP_SECONDS, Subject, Subjects},
 };
 use crate::{
-    measure::{self, Numbers, Span, within},
-    run::Signal,
+    measure::{self, Span, within},
+    run::{Process, Run, Signal},
 };
+use itertools::Itertools;
 
 /// A process followed within this many seconds counts as recorded from its start.
 const MAX_START_DELAY: f64 = 60.0;
@@ -16,31 +17,29 @@ const MAX_START_DELAY: f64 = 60.0;
 /// A limit that varied by more than this factor counts as changed.
 const MAX_LIMIT_RATIO: f64 = 1.001;
 
-#[derive(Debug, Default, PartialEq)]
+/// What a run proves, in bytes unless noted.
 struct SufficientMemory {
-    /// In bytes; `None` if nothing is proven.
+    /// `None` if nothing is proven.
     proven: Option<f64>,
-    /// Peak in bytes.
+    /// Peak.
     unreclaimable: Option<f64>,
-    /// Page cache in bytes, at the peak of both together.
+    /// Page cache at the peak of both together.
     cache: Option<f64>,
     /// Pages, from the first tick at the tip on.
     refaults: Option<f64>,
+    installed: Option<f64>,
     /// What cannot be said, with reasons.
     unproven: Vec<String>,
 }
 
 pub fn blocks(subjects: &Subjects) -> Vec<Block> {
-    let at_tip = subjects
-        .all
-        .iter()
-        .filter_map(|subject| Some((subject, subject.from_tip.as_ref()?)));
-    let all: Vec<(&Subject, SufficientMemory)> = at_tip
-        .map(|(subject, from_tip)| (subject, sufficient_memory(subject, from_tip)))
-        .collect();
-    if all.is_empty() {
+    let runs = subjects.all.iter();
+    let rows = runs
+        .filter_map(|run| Some((run, sufficient_memory(run)?)))
+        .collect_vec();
+    let [(_, first), ..] = rows.as_slice() else {
         return Vec::new();
-    }
+    };
     let columns = [
         "Run",
         "Proven enough [GiB]",
@@ -57,63 +56,57 @@ pub fn blocks(subjects: &Subjects) -> Vec<Block> {
                 from the start on if that was recorded. With refaults, page cache was missing at times, and only the limit of the \
                 run is proven. Both hold for the recorded load, without swap. Page cache: file minus shmem of memory.stat. Refaults: workingset_refault of memory.stat. GiB is 2^30 bytes.";
     let mut listed = table("enough", "Memory that is proven enough", &columns, note);
-    listed.rows = all
-        .iter()
-        .map(|(subject, enough)| row(subject, enough))
-        .collect();
-    let mut blocks = Vec::new();
-    if let (Some(subject), [(_, enough)]) = (subjects.single(), all.as_slice()) {
-        blocks.push(Block::Text(sentence(enough, subject.run.facts.memory)));
+    listed.rows = rows.iter().map(|(run, memory)| row(run, memory)).collect();
+    let table = Block::Table(listed);
+    match subjects.single() {
+        Some(_) => vec![Block::Text(sentence(first)), table],
+        None => vec![table],
     }
-    blocks.push(Block::Table(listed));
-    blocks
 }
 
 /// `None` if nothing less than the machine's memory is proven, or by too short a time at the tip.
-pub fn proven_bytes(subject: &Subject) -> Option<f64> {
-    let from_tip = subject.from_tip.as_ref()?;
-    let installed = subject.run.facts.memory.map(|bytes| bytes as f64);
-    let is_less = |bytes: &f64| installed.is_none_or(|installed| *bytes < installed);
-    let is_long = from_tip.window.seconds() >= MIN_TIP_SECONDS;
-    let proven = sufficient_memory(subject, from_tip).proven.filter(is_less);
-    proven.filter(|_| is_long)
+pub fn proven_bytes(run: &Subject) -> Option<f64> {
+    let memory = sufficient_memory(run)?;
+    let seconds = run.from_tip.as_ref()?.window.seconds();
+    memory.proven.filter(|proven| {
+        memory.installed.is_none_or(|installed| *proven < installed) && seconds >= MIN_TIP_SECONDS
+    })
 }
 
-fn sufficient_memory(subject: &Subject, from_tip: &Numbers) -> SufficientMemory {
+/// `None` if the run was never at the tip.
+fn sufficient_memory(subject: &Subject) -> Option<SufficientMemory> {
     let run = &subject.run;
+    let at_tip = subject.from_tip.as_ref()?.window;
     let mut unproven = Vec::new();
-    let from_start = from_start(subject);
-    if !from_start {
-        unproven.push("what its start needs: the recording does not cover it".to_owned());
-    }
-    let window = if from_start {
+    let window = if is_followed_from_start(run) {
         subject.whole_run.window
     } else {
-        from_tip.window
+        unproven.push("what its start needs: the recording does not cover it".to_owned());
+        at_tip
     };
     let (unreclaimable, cache, sum) = peak_memory(subject, window);
-    let refaults = [Signal::RefaultFile, Signal::RefaultAnon]
-        .map(|signal| measure::growth(run, signal, from_tip.window).known());
-    let refaults = refaults[0].map(|files| files + refaults[1].unwrap_or(0.0));
+    let growth = |signal| measure::growth(run, signal, at_tip).known();
+    let anonymous_refaults = growth(Signal::RefaultAnon).unwrap_or(0.0);
+    let refaults = growth(Signal::RefaultFile).map(|files| files + anonymous_refaults);
     let swapped = within(run, run.signal(Signal::Swap), window)
         .into_iter()
         .flatten()
         .any(|bytes| bytes > 0.0);
-    let limits = within(run, run.signal(Signal::Limit), from_tip.window);
-    let limits: Vec<f64> = limits.into_iter().flatten().collect();
-    let limit = limits.iter().copied().reduce(f64::min);
-    let limit_changed =
-        limit.is_some_and(|least| limits.iter().any(|limit| *limit > MAX_LIMIT_RATIO * least));
+    let limits = within(run, run.signal(Signal::Limit), at_tip);
+    let limits = limits.into_iter().flatten().minmax().into_option();
+    let limit = limits.map(|(min, _)| min);
+    let limit_changed = limits.is_some_and(|(min, max)| max > MAX_LIMIT_RATIO * min);
     let success = subject.lifecycle.success.answer;
     let (proven, reason) = proven(success, limit_changed, swapped, refaults, sum, limit);
     unproven.extend(reason);
-    SufficientMemory {
+    Some(SufficientMemory {
         proven,
         unreclaimable,
         cache,
         refaults,
+        installed: run.facts.memory.map(|bytes| bytes as f64),
         unproven,
-    }
+    })
 }
 
 /// The sufficient memory, and what is not proven. `sum` is of unreclaimable memory and page cache.
@@ -125,35 +118,31 @@ fn proven(
     sum: Option<f64>,
     limit: Option<f64>,
 ) -> (Option<f64>, Option<String>) {
-    let (memory, unproven) = match (success, refaults) {
-        (Some(false), _) => (None, "that what it had is enough: it did not keep up"),
-        (None, _) => (
+    let (memory, unproven) = match refaults {
+        _ if success == Some(false) => (None, "that what it had is enough: it did not keep up"),
+        _ if success.is_none() => (
             None,
             "that what it had is enough: it is not known whether it kept up",
         ),
-        (Some(true), _) if limit_changed => {
-            (None, "that what it had is enough: its limit was moved")
-        }
-        (Some(true), _) if swapped => (
+        _ if limit_changed => (None, "that what it had is enough: its limit was moved"),
+        _ if swapped => (
             None,
             "how much is enough without swap: memory was swapped out",
         ),
-        (Some(true), Some(pages)) if pages <= 0.0 => match sum {
-            Some(_) => return (sum, None),
-            None => (
-                limit,
-                "how much page cache was in use: memory.stat of its group was not recorded",
-            ),
-        },
-        (Some(true), Some(pages)) => {
-            let pages = match faultline_text::number(pages, 0) {
-                one if one == "1" => "1 page came back after it was reclaimed".to_owned(),
+        Some(..=0.0) if sum.is_some() => return (sum, None),
+        Some(..=0.0) => (
+            limit,
+            "how much page cache was in use: memory.stat of its group was not recorded",
+        ),
+        Some(pages) => {
+            let pages = match faultline_text::number(pages, 0).as_str() {
+                "1" => "1 page came back after it was reclaimed".to_owned(),
                 pages => format!("{pages} pages came back after they were reclaimed"),
             };
             let unproven = format!("that less than its limit is enough: {pages}");
             return (limit, Some(unproven));
         }
-        (Some(true), None) => (
+        None => (
             limit,
             "that less than its limit is enough: refaults were not recorded",
         ),
@@ -161,14 +150,12 @@ fn proven(
     (memory, Some(unproven.to_owned()))
 }
 
-fn from_start(subject: &Subject) -> bool {
-    let all = &subject.run.processes;
-    let followed_from_start = |process: &crate::run::Process| {
-        process
-            .started
-            .is_some_and(|at| process.seen - at <= MAX_START_DELAY)
+fn is_followed_from_start(run: &Run) -> bool {
+    let is_early = |process: &Process| {
+        let delay = process.started.map(|started| process.seen - started);
+        delay.is_some_and(|delay| delay <= MAX_START_DELAY)
     };
-    !all.is_empty() && all.iter().all(followed_from_start)
+    !run.processes.is_empty() && run.processes.iter().all(is_early)
 }
 
 /// Peak unreclaimable memory, page cache at the peak of their sum, and that sum.
@@ -181,64 +168,61 @@ fn peak_memory(subject: &Subject, window: Span) -> (Option<f64>, Option<f64>, Op
     );
     let unreclaimable = within(run, run.signal(Signal::Unreclaimable), window);
     let cache = within(run, &cache, window);
-    let both = unreclaimable
+    let peak = unreclaimable
         .iter()
         .zip(&cache)
-        .filter_map(|(resident, cache)| Some(((*resident)?, (*cache)?)));
-    let peak_memory = both.max_by(|a, b| (a.0 + a.1).total_cmp(&(b.0 + b.1)));
-    let peak_unreclaimable = unreclaimable.into_iter().flatten().reduce(f64::max);
+        .filter_map(|(unreclaimable, cache)| Some(((*unreclaimable)?, (*cache)?)))
+        .max_by(|a, b| (a.0 + a.1).total_cmp(&(b.0 + b.1)));
     (
-        peak_unreclaimable,
-        peak_memory.map(|(_, cache)| cache),
-        peak_memory.map(|(resident, cache)| resident + cache),
+        unreclaimable.into_iter().flatten().reduce(f64::max),
+        peak.map(|(_, cache)| cache),
+        peak.map(|(unreclaimable, cache)| unreclaimable + cache),
     )
 }
 
-fn sentence(enough: &SufficientMemory, installed: Option<u64>) -> String {
-    let unproven = if enough.unproven.is_empty() {
+fn sentence(memory: &SufficientMemory) -> String {
+    let unproven = if memory.unproven.is_empty() {
         String::new()
     } else {
-        format!(" It cannot be said {}.", enough.unproven.join("; nor "))
+        format!(" It cannot be said {}.", memory.unproven.join("; nor "))
     };
-    let Some(proven) = enough.proven else {
+    let Some(proven) = memory.proven else {
         return format!("No size of memory is proven enough by this recording.{unproven}");
     };
-    let installed_words =
-        installed
-            .map(|installed| installed as f64)
-            .map_or_else(String::new, |installed| {
-                let less = installed - proven;
-                let share = faultline_text::number(100.0 * less / installed, 0);
-                match less > 0.0 {
-                    true => format!(
-                        ", {} ({share} %) less than the {} that are installed",
-                        bytes(less),
-                        bytes(installed)
-                    ),
-                    false => format!("; {} are installed", bytes(installed)),
-                }
-            });
+    let installed = memory.installed.map_or_else(String::new, |installed| {
+        let less = installed - proven;
+        let share = faultline_text::number(100.0 * less / installed, 0);
+        if less > 0.0 {
+            format!(
+                ", {} ({share} %) less than the {} that are installed",
+                bytes(less),
+                bytes(installed)
+            )
+        } else {
+            format!("; {} are installed", bytes(installed))
+        }
+    });
     format!(
-        "{} of memory are proven enough for what was recorded{installed_words}. Less was not tried, and may be enough.{unproven}",
+        "{} of memory are proven enough for what was recorded{installed}. Less was not tried, and may be enough.{unproven}",
         bytes(proven)
     )
 }
 
-fn row(subject: &Subject, enough: &SufficientMemory) -> Vec<Cell> {
-    let cell = |bytes: Option<f64>, why: &str| number(bytes.map(gib), 3, why);
-    let installed = subject.run.facts.memory.map(|bytes| bytes as f64);
-    let less = installed
-        .zip(enough.proven)
-        .map(|(installed, proven)| installed - proven);
+fn row(run: &Subject, memory: &SufficientMemory) -> Vec<Cell> {
+    let gib = |bytes: Option<f64>, reason: &str| number(bytes.map(gib), 3, reason);
+    let less = memory.installed.zip(memory.proven);
     vec![
-        Cell::Text(subject.name.clone()),
-        cell(enough.proven, "nothing is proven"),
-        cell(enough.unreclaimable, "not recorded"),
-        cell(enough.cache, "not recorded"),
-        number(enough.refaults, 0, "not recorded"),
-        cell(installed, "not recorded"),
-        cell(less, "not known"),
-        text(Some(&enough.unproven.join("; nor ")), "nothing of these"),
+        Cell::Text(run.name.clone()),
+        gib(memory.proven, "nothing is proven"),
+        gib(memory.unreclaimable, "not recorded"),
+        gib(memory.cache, "not recorded"),
+        number(memory.refaults, 0, "not recorded"),
+        gib(memory.installed, "not recorded"),
+        gib(
+            less.map(|(installed, proven)| installed - proven),
+            "not known",
+        ),
+        text(Some(&memory.unproven.join("; nor ")), "nothing of these"),
     ]
 }
 

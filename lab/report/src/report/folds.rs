@@ -6,6 +6,7 @@ use super::{
     groups::by_key,
     model::{Block, Cell, Chart, Section},
 };
+use itertools::Itertools;
 
 /// In the order of the page.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,15 +85,13 @@ fn group(block: &Block) -> Option<Group> {
 
 /// Index of the first table, or of its variant `<id>-by-arm` if the section has one.
 fn first_table(blocks: &[Block]) -> Option<usize> {
-    let ids = || {
-        blocks.iter().map(|block| match block {
-            Block::Table(table) => table.id.as_str(),
-            _ => "",
-        })
-    };
-    let first = ids().position(|id| !id.is_empty())?;
-    let by_arm = format!("{}-by-arm", ids().nth(first)?);
-    ids().position(|id| id == by_arm).or(Some(first))
+    let ids = blocks.iter().map(|block| match block {
+        Block::Table(table) => table.id.as_str(),
+        _ => "",
+    });
+    let (first, id) = ids.clone().find_position(|id| !id.is_empty())?;
+    let by_arm = format!("{id}-by-arm");
+    ids.clone().position(|id| id == by_arm).or(Some(first))
 }
 
 fn first_timeline(blocks: &[Block]) -> Option<usize> {
@@ -115,8 +114,8 @@ fn why_no_data(blocks: &[Block]) -> Option<String> {
         }
     }
     let reasons = by_key(reasons.into_iter().map(|why| (why, ())));
-    let (why, _) = reasons.into_iter().max_by_key(|(_, all)| all.len())?;
-    Some(why.clone())
+    let (why, _) = reasons.iter().max_by_key(|(_, all)| all.len())?;
+    Some((*why).clone())
 }
 
 /// Why cells are missing; `None` if the row has data. Zeros without a missing cell are data.

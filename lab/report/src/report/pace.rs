@@ -63,7 +63,20 @@ impl Pace {
 
     /// `0.20 s`, `0.20 to 0.40 s`; `None` if it was not measured.
     pub fn slot_time(&self) -> Option<String> {
-        self.slot_seconds.map(span)
+        let (min, max) = self.slot_seconds?;
+        let [min, max] = [min, max].map(|seconds| grouped(seconds, 2));
+        Some(if min == max {
+            format!("{min} s")
+        } else {
+            format!("{min} to {max} s")
+        })
+    }
+
+    fn consensus_text(&self, unknown: &str) -> String {
+        match self.consensus.as_slice() {
+            [] => unknown.to_owned(),
+            known => known.join(" and "),
+        }
     }
 }
 
@@ -88,22 +101,6 @@ impl Scalar {
     }
 }
 
-fn span((min, max): (f64, f64)) -> String {
-    let [min, max] = [min, max].map(|seconds| grouped(seconds, 2));
-    if min == max {
-        format!("{min} s")
-    } else {
-        format!("{min} to {max} s")
-    }
-}
-
-fn names(pace: &Pace, unknown: &str) -> String {
-    match pace.consensus.as_slice() {
-        [] => unknown.to_owned(),
-        known => known.join(" and "),
-    }
-}
-
 /// `tower`, `tower, migrating after 12 min, alpenglow after 15 min`; `None` without evidence of a
 /// protocol.
 pub(crate) fn protocols(run: &Run) -> Option<String> {
@@ -111,7 +108,7 @@ pub(crate) fn protocols(run: &Run) -> Option<String> {
     let changes = changes
         .iter()
         .map(|(at, protocol)| format!(", {protocol} after {}", faultline_text::seconds(*at)));
-    Some(format!("{first}{}", changes.collect::<String>()))
+    Some(format!("{first}{}", changes.format("")))
 }
 
 /// Why the scalar of two arms is not compared.
@@ -121,33 +118,29 @@ pub(crate) fn refusal(
     other: &str,
     scalar: &Scalar,
 ) -> Option<String> {
-    let [before, after] = [reference, other].map(|arm| Pace::of_arm(subjects, arm));
+    let [reference_pace, other_pace] = [reference, other].map(|arm| Pace::of_arm(subjects, arm));
     let is_rate = scalar.scales_with != ScalesWith::Transaction && subjects.per_second;
-    let difference = before.difference(&after)?;
+    let difference = reference_pace.difference(&other_pace)?;
     if is_rate || !scalar.is_affected_by(difference) {
         return None;
     }
-    let (after, before) = match difference {
-        Difference::Consensus => {
-            let words = |pace| names(pace, "an unknown consensus");
-            (words(&after), words(&before))
-        }
-        Difference::SlotTime => {
-            let (after, before) = (after.slot_time()?, before.slot_time()?);
-            (format!("slots of {after}"), format!("of {before}"))
-        }
+    let (with_other, with_reference) = match difference {
+        Difference::Consensus => (
+            other_pace.consensus_text("an unknown consensus"),
+            reference_pace.consensus_text("an unknown consensus"),
+        ),
+        Difference::SlotTime => (
+            format!("slots of {}", other_pace.slot_time()?),
+            format!("of {}", reference_pace.slot_time()?),
+        ),
     };
-    let remedy = remedy(scalar);
-    Some(format!(
-        "not compared: {after} with {other} and {before} with {reference}{remedy}"
-    ))
-}
-
-fn remedy(scalar: &Scalar) -> &'static str {
-    match scalar.scales_with {
+    let remedy = match scalar.scales_with {
         ScalesWith::Transaction => "",
         _ => "; --per-second compares rates",
-    }
+    };
+    Some(format!(
+        "not compared: {with_other} with {other} and {with_reference} with {reference}{remedy}"
+    ))
 }
 
 /// `--per-second` divides counts by slot by the slot time, and multiplies distances in slots by it.
@@ -188,39 +181,39 @@ pub(crate) fn unit(scalar: &Scalar, per_second: bool) -> String {
 
 pub(crate) fn caveats(subjects: &Subjects) -> Vec<Caveat> {
     let arms = subjects.arms.iter();
-    let paces: Vec<Pace> = arms.map(|arm| Pace::of_arm(subjects, arm)).collect();
-    let with_arms = |of: &dyn Fn(&Pace) -> Option<String>| {
-        let paces = paces.iter().zip(&subjects.arms);
-        let mut known = paces.filter_map(|(pace, arm)| Some(format!("{} with {arm}", of(pace)?)));
-        known.join(", ")
+    let paces = arms.map(|arm| Pace::of_arm(subjects, arm)).collect_vec();
+    let with_arms = |text: fn(&Pace) -> Option<String>| {
+        paces
+            .iter()
+            .zip(&subjects.arms)
+            .filter_map(|(pace, arm)| Some(format!("{} with {arm}", text(pace)?)))
+            .join(", ")
     };
     let mut caveats = Vec::new();
     let all: Pace = paces.iter().cloned().collect();
-    let has_two_slot_times = |(min, max): (f64, f64)| max > MAX_SLOT_TIME_RATIO * min;
-    if all.slot_seconds.is_some_and(has_two_slot_times) {
-        let slot_times = with_arms(&Pace::slot_time);
+    let slot_times = all.slot_seconds;
+    if slot_times.is_some_and(|(min, max)| max > MAX_SLOT_TIME_RATIO * min) {
+        let slot_times = with_arms(Pace::slot_time);
         caveats.push(Caveat::new(
             format!("A slot took {slot_times}. A longer slot holds more work: what is counted by slot cannot be compared."),
             "Compare rates (--per-second), or run all arms on one cluster at one time.",
         ));
     }
-    let of_arms = || with_arms(&|pace| Some(names(pace, "not known")));
-    let mut known = paces.iter().filter(|pace| !pace.consensus.is_empty());
-    let first = known.next();
-    if known.any(|pace| first.is_some_and(|first| first.consensus != pace.consensus)) {
+    let consensus = with_arms(|pace| Some(pace.consensus_text("not known")));
+    let known = paces.iter().map(|pace| &pace.consensus);
+    let known = known
+        .filter(|consensus| !consensus.is_empty())
+        .collect_vec();
+    if !known.iter().all_equal() {
         caveats.push(Caveat::new(
             format!(
-                "The consensus was {}. Votes of Alpenglow are no transactions: neither transactions nor what is counted by slot can be compared.",
-                of_arms()
+                "The consensus was {consensus}. Votes of Alpenglow are no transactions: neither transactions nor what is counted by slot can be compared."
             ),
             "Run all arms on one cluster at one time, or compare memory and rates (--per-second).",
         ));
-    } else if first.is_some() && paces.iter().any(|pace| pace.consensus.is_empty()) {
+    } else if (1..paces.len()).contains(&known.len()) {
         caveats.push(Caveat::new(
-            format!(
-                "The consensus was {}. They are compared as if it were the same.",
-                of_arms()
-            ),
+            format!("The consensus was {consensus}. They are compared as if it were the same."),
             "Record with JSON-RPC or the validator's pushes, which prove a consensus.",
         ));
     }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     report::cells::GIB,
-    run::{Process, Run, Session, Tick},
+    run::{Session, Tick},
 };
 use faultline_stats::block::Plan;
 
