@@ -282,8 +282,10 @@ fn card(subject: &Subject) -> RunCard {
         (did, is_judged.then(|| success.to_owned())),
         ("End", Some(lifecycle.end.how.clone())),
     ];
-    let file = [("File", Some(run.file.clone()))];
-    let facts = file.into_iter().chain(labels).chain(facts);
+    let facts = [("File", Some(run.file.clone()))]
+        .into_iter()
+        .chain(labels)
+        .chain(facts);
     RunCard {
         id: subject.id.clone(),
         name: subject.name.clone(),

@@ -178,8 +178,9 @@ fn percent_of_sum(
     others: &[Signal],
 ) -> Option<f64> {
     let part = increase(subject, numbers, part)?;
-    let others = others.iter();
-    let others = others.map(|signal| increase(subject, numbers, *signal));
+    let others = others
+        .iter()
+        .map(|signal| increase(subject, numbers, *signal));
     ratio(100.0 * part, part + others.sum::<Option<f64>>()?)
 }
 
@@ -199,16 +200,17 @@ pub fn index_bytes(subject: &Subject, numbers: &Numbers) -> Option<f64> {
 
 /// In µs, summed over threads.
 pub fn load_time_per_slot(subject: &Subject, numbers: &Numbers) -> Option<f64> {
-    let times = replayed(&subject.run, numbers.window);
-    let times = times.map(|point| point.load_us.map(|us| us as f64));
+    let times =
+        replayed(&subject.run, numbers.window).map(|point| point.load_us.map(|us| us as f64));
     summary::summary(&times.collect_vec()).mean
 }
 
 /// The arms' difference of load time per slot, divided by that of misses.
 fn cost_of_a_miss(subjects: &Subjects) -> Option<Block> {
     let mean = |arm: &str, value: fn(&Subject, &Numbers) -> Option<f64>| {
-        let runs = subjects.averaged_runs(arm);
-        let values = runs.map(|run| value(run, &run.from_execution));
+        let values = subjects
+            .averaged_runs(arm)
+            .map(|run| value(run, &run.from_execution));
         summary::summary(&values.collect_vec()).mean
     };
     let (reference, others) =
@@ -247,11 +249,11 @@ fn cost_of_a_miss(subjects: &Subjects) -> Option<Block> {
 }
 
 fn size_against_hits(subjects: &Subjects) -> Option<Chart> {
-    let runs = subjects.all.iter();
-    let series = runs.filter_map(|run| {
+    let series = subjects.all.iter().filter_map(|run| {
         let numbers = &run.from_execution;
-        let size = level(run, numbers, Signal::ReadCacheBytes).mean;
-        let size = size.filter(|bytes| *bytes > 0.0)?;
+        let size = level(run, numbers, Signal::ReadCacheBytes)
+            .mean
+            .filter(|bytes| *bytes > 0.0)?;
         let hit_ratio = hit_ratio(run, numbers)?;
         Some(Curve {
             name: run.name.clone(),

@@ -61,8 +61,7 @@ fn inputs(runs: &[&Subject], can_change_capacity: Option<bool>) -> AnswerInputs 
     let smallest = |value| known(value).into_iter().reduce(f64::min);
     let installed = smallest(|run, _| run.run.facts.memory.map(|bytes| bytes as f64));
     let share = known(|run, n| Some(n.levels.unreclaimable.max? / run.limit()?));
-    let proven = runs.iter().map(|run| enough::proven_bytes(run));
-    let proven: Option<Vec<f64>> = proven.collect();
+    let proven: Option<Vec<f64>> = runs.iter().map(|run| enough::proven_bytes(run)).collect();
     let first = runs.first();
     AnswerInputs {
         is_finished_run: true,
@@ -95,8 +94,10 @@ fn inputs(runs: &[&Subject], can_change_capacity: Option<bool>) -> AnswerInputs 
 fn prediction(subject: &Subject) -> Option<CachePrediction> {
     let prediction = subject.run.cache_sizes.as_ref()?.as_ref().ok()?;
     let entries = prediction.enough_entries?;
-    let mut sizes = prediction.sizes.iter();
-    let size = sizes.find(|size| size.entries == entries)?;
+    let size = prediction
+        .sizes
+        .iter()
+        .find(|size| size.entries == entries)?;
     let saved = prediction.recorded_seconds? - size.seconds.as_ref()?.mean;
     let slots = prediction.slots as f64;
     (slots > 0.0).then(|| CachePrediction {
@@ -122,10 +123,14 @@ fn consensus(subject: &Subject) -> Option<Consensus> {
 
 /// Whether the validator was at the tip in the last tick that has a process.
 fn is_at_tip(subject: &Subject) -> Option<bool> {
-    let lifecycle = &subject.lifecycle;
-    let ticks = subject.run.ticks.iter().zip(&lifecycle.phase_of);
-    let mut followed = ticks.rev().filter(|(tick, _)| tick.process.is_some());
-    Some(followed.next()?.1.as_ref()? == &Phase::AtTip)
+    let (_, phase) = subject
+        .run
+        .ticks
+        .iter()
+        .zip(&subject.lifecycle.phase_of)
+        .rev()
+        .find(|(tick, _)| tick.process.is_some())?;
+    Some(phase.as_ref()? == &Phase::AtTip)
 }
 
 #[cfg(test)]

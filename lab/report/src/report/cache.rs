@@ -147,10 +147,11 @@ fn over_time(chapter: &mut Chapter<'_>) {
         &caption,
         ("Program cache time (ms)", "ms"),
         |subject| {
-            let moments = cache_moments(&subject.run, subject.whole_run.window);
-            let (at, us): (Vec<f64>, Vec<Option<f64>>) = moments.unzip();
-            let averages = moving_average(&us, size).into_iter();
-            let ms = averages.map(|us| us.map(|us| us / 1e3));
+            let (at, us): (Vec<f64>, Vec<Option<f64>>) =
+                cache_moments(&subject.run, subject.whole_run.window).unzip();
+            let ms = moving_average(&us, size)
+                .into_iter()
+                .map(|us| us.map(|us| us / 1e3));
             vec![line_of_moments(subject, at.into_iter().zip(ms))]
         },
     );
@@ -198,12 +199,12 @@ pub fn last_capacity(run: &Run, signal: Signal) -> Option<f64> {
 
 /// In entries: the highest level at the start of an eviction pass.
 fn max_water_level(run: &Run) -> Option<u64> {
-    let levels = run
-        .points
+    run.points
         .cache
         .iter()
-        .filter_map(|point| point.water_level);
-    levels.filter(|level| *level > 0).max()
+        .filter_map(|point| point.water_level)
+        .filter(|level| *level > 0)
+        .max()
 }
 
 type NamedSummary = (&'static str, fn(&Numbers) -> &Summary);
@@ -233,9 +234,10 @@ fn bars(chapter: &mut Chapter<'_>) {
     for (id, title, label, scale, summaries) in figures {
         let series = summaries.iter().map(|(name, summary)| {
             let mean_of_arm = |arm: &String| {
-                let runs = subjects.averaged_runs(arm);
-                let means = runs.map(|run| summary(&run.from_execution).mean);
-                let means: Option<Vec<f64>> = means.collect();
+                let means: Option<Vec<f64>> = subjects
+                    .averaged_runs(arm)
+                    .map(|run| summary(&run.from_execution).mean)
+                    .collect();
                 Some((scale * mean(&means?)?, None))
             };
             BarSeries {
@@ -249,8 +251,11 @@ fn bars(chapter: &mut Chapter<'_>) {
             series: series.collect(),
             log: false,
         };
-        let mut values = chart.series.iter().flat_map(|series| &series.values);
-        let is_drawn = values.any(Option::is_some);
+        let is_drawn = chart
+            .series
+            .iter()
+            .flat_map(|series| &series.values)
+            .any(Option::is_some);
         let caption = "Means by arm; of an arm with several runs the mean of their means.";
         chapter.figure(id, title, caption, is_drawn.then_some(Chart::Bars(chart)));
     }
@@ -287,8 +292,10 @@ fn histograms(chapter: &mut Chapter<'_>) {
             "Time (ms)",
             "Replayed slots",
             |run, window| {
-                let times = cache_times(run, window).into_iter();
-                times.map(|us| us.map(|us| us / 1e3)).collect()
+                cache_times(run, window)
+                    .into_iter()
+                    .map(|us| us.map(|us| us / 1e3))
+                    .collect()
             },
         ),
         (

@@ -163,8 +163,10 @@ fn sizes(passed: &[Predicted<'_>]) -> Block {
     for (subject, prediction) in passed {
         let ends = |range: Range| [range.mean, range.low, range.high];
         let cells = |size: &Size| {
-            let code = size.code_bytes.map(ends);
-            let code = code.map(|ends| ends.map(|bytes| bytes / MIB));
+            let code = size
+                .code_bytes
+                .map(ends)
+                .map(|ends| ends.map(|bytes| bytes / MIB));
             let is_recorded = size.entries == prediction.recorded_entries;
             [
                 known(size.entries as f64, 0),
@@ -238,8 +240,11 @@ const FIGURES: [SizeFigure; 5] = [
 ];
 
 fn recorded_count(prediction: &Prediction, counter: &str) -> Option<f64> {
-    let mut counters = prediction.self_test.iter();
-    let recorded = counters.find(|known| known.name == counter)?.recorded;
+    let recorded = prediction
+        .self_test
+        .iter()
+        .find(|known| known.name == counter)?
+        .recorded;
     Some(recorded as f64)
 }
 

@@ -26,8 +26,9 @@ pub fn caveats(subjects: &Subjects, primary: &Scalar, same_slots: bool) -> Vec<C
     let mut caveats = merged_caveats(subjects, recording_caveat);
     caveats.extend(merged_caveats(subjects, clock_set));
     caveats.extend(merged_caveats(subjects, |run| {
-        let of_run = outliers.iter().filter(|(id, _)| *id == run.id);
-        of_run
+        outliers
+            .iter()
+            .filter(|(id, _)| *id == run.id)
             .map(|(_, what)| (what.clone(), OUTLIER_REMEDY))
             .collect_vec()
     }));
@@ -56,8 +57,9 @@ fn merged_caveats<C: IntoIterator<Item = WhatAndRemedy>>(
 ) -> Vec<Caveat> {
     let runs = &subjects.all;
     let by_remedy = by_key(runs.iter().flat_map(|run| {
-        let caveats = caveats_of(run).into_iter();
-        caveats.map(|(what, remedy)| (remedy, (what, run.name.as_str())))
+        caveats_of(run)
+            .into_iter()
+            .map(|(what, remedy)| (remedy, (what, run.name.as_str())))
     }));
     let merged = |(remedy, caveats): (&'static str, Vec<(String, &str)>)| {
         let by_text = by_key(caveats);
@@ -147,11 +149,14 @@ fn loads_differ(subjects: &Subjects) -> Caveat {
         .all
         .iter()
         .filter_map(|run| part.of(run)?.tps.all_known);
-    let range = tps.map(|tps| tps.mean_of_all).minmax().into_option();
-    let range = range.map_or_else(String::new, |(lowest, highest)| {
-        let [lowest, highest] = [lowest, highest].map(|tps| number(tps, 0));
-        format!(": {lowest} to {highest} transactions per second")
-    });
+    let range = tps
+        .map(|tps| tps.mean_of_all)
+        .minmax()
+        .into_option()
+        .map_or_else(String::new, |(lowest, highest)| {
+            let [lowest, highest] = [lowest, highest].map(|tps| number(tps, 0));
+            format!(": {lowest} to {highest} transactions per second")
+        });
     Caveat::new(
         format!(
             "The runs did not process the same slots, so the network's load differs between them{range}."
@@ -165,8 +170,10 @@ fn run_caveats(
     part: Option<RunPart>,
 ) -> impl Iterator<Item = WhatAndRemedy> + use<> {
     let lifecycle = &subject.lifecycle;
-    let gaps = lifecycle.gaps_of_the_run().map(|gap| gap.seconds());
-    let gaps = gaps.collect_vec();
+    let gaps = lifecycle
+        .gaps_of_the_run()
+        .map(|gap| gap.seconds())
+        .collect_vec();
     let tps = &subject.from_execution.tps;
     let unknown = tps.unknown.filter(|unknown| *unknown > 0);
     let caveats = [
@@ -234,8 +241,8 @@ fn plural(n: usize, one: &str, many: &str) -> String {
 /// One caveat for all unreliable intervals; the chapter of replay times says why.
 fn unreliable(subjects: &Subjects) -> Option<Caveat> {
     let metrics = by_key(subjects.all.iter().flat_map(|run| {
-        let unreliable = run.unreliable_estimates();
-        unreliable.map(|(metric, _)| (lowercase_first(metric), run.name.as_str()))
+        run.unreliable_estimates()
+            .map(|(metric, _)| (lowercase_first(metric), run.name.as_str()))
     }));
     let all = subjects.all.len();
     let metrics = metrics.iter().map(|(metric, runs)| match runs.len() {
@@ -366,8 +373,11 @@ fn outliers<'s>(subjects: &'s Subjects, primary: &Scalar) -> Vec<(&'s str, Strin
     let mut outliers = Vec::new();
     if let Some(load) = scalar("tps").filter(|_| !subjects.has_no_validator()) {
         let arms = values_by_arm(subjects, load);
-        let values = arms.iter().flat_map(|(_, runs)| runs);
-        let all = values.map(|(_, value)| *value).collect_vec();
+        let all = arms
+            .iter()
+            .flat_map(|(_, runs)| runs)
+            .map(|(_, value)| *value)
+            .collect_vec();
         for (_, runs) in &arms {
             let find = |arm: &[f64]| outliers_of_arm(arm, &all);
             outliers.extend(outliers_in(subjects, load, runs, find));
@@ -405,8 +415,12 @@ fn outliers_in<'s>(
         .iter()
         .enumerate()
         .partition(|(index, _)| outliers.contains(index));
-    let usual = usual.iter().map(|(_, (_, value))| *value);
-    let (low, high) = usual.minmax().into_option().unwrap_or_default();
+    let (low, high) = usual
+        .iter()
+        .map(|(_, (_, value))| *value)
+        .minmax()
+        .into_option()
+        .unwrap_or_default();
     let title = lowercase_first(scalar.title);
     let unit = pace::unit(scalar, subjects.per_second);
     let sentence = |(_, (run, value)): (usize, &(&'s Subject, f64))| {

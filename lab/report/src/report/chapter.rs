@@ -69,8 +69,10 @@ impl<'s> Chapter<'s> {
         (x_label, y_label, max_quantile): (&str, &str, f64),
         values: impl Fn(&Subject) -> Vec<Option<f64>>,
     ) {
-        let sets = self.subjects.all.iter();
-        let sets: Vec<(&Subject, Vec<Option<f64>>)> = sets
+        let sets: Vec<(&Subject, Vec<Option<f64>>)> = self
+            .subjects
+            .all
+            .iter()
             .map(|subject| (subject, values(subject)))
             .filter(|(_, set)| set.iter().any(Option::is_some))
             .collect();
@@ -213,8 +215,11 @@ fn counts(subject: &Subject, values: &[Option<f64>], edges: &[f64]) -> Counts {
 
 /// Whether more than half of the counts are below 1/200 of the largest.
 fn needs_log_scale(series: &[Counts]) -> bool {
-    let counts = series.iter().flat_map(|of_run| of_run.counts.clone());
-    let counts: Vec<f64> = counts.filter(|count| *count > 0.0).collect();
+    let counts: Vec<f64> = series
+        .iter()
+        .flat_map(|of_run| of_run.counts.clone())
+        .filter(|count| *count > 0.0)
+        .collect();
     let largest = counts.iter().copied().fold(0.0, f64::max);
     let small = counts.iter().filter(|count| *count * 200.0 < largest);
     small.count() * 2 > counts.len()

@@ -117,8 +117,11 @@ fn values(subjects: &Subjects, arm: &str, scalar: &Scalar) -> Vec<f64> {
 
 /// Names the arms before the reference, which have no values. Empty if there are none.
 fn arms_without_values(subjects: &Subjects, pair: &Pair) -> String {
-    let arms = subjects.arms.iter();
-    let before = arms.take_while(|arm| **arm != pair.reference).join(", ");
+    let before = subjects
+        .arms
+        .iter()
+        .take_while(|arm| **arm != pair.reference)
+        .join(", ");
     if before.is_empty() {
         return before;
     }
@@ -323,13 +326,20 @@ pub fn lowercase_first(title: &str) -> String {
 
 pub fn uppercase_first(text: &str) -> String {
     let mut chars = text.chars();
-    let first = chars.next().into_iter().flat_map(char::to_uppercase);
-    first.chain(chars).collect()
+    chars
+        .next()
+        .into_iter()
+        .flat_map(char::to_uppercase)
+        .chain(chars)
+        .collect()
 }
 
 pub fn conclusion(metric: &Metric) -> String {
-    let text = metric.refusal.clone().or_else(|| in_every_block(metric));
-    text.unwrap_or_else(|| conclusion_words(&metric.comparison, metric.scalar))
+    metric
+        .refusal
+        .clone()
+        .or_else(|| in_every_block(metric))
+        .unwrap_or_else(|| conclusion_words(&metric.comparison, metric.scalar))
 }
 
 /// For blocks that all differ in one direction and cannot be tested: a difference nevertheless.

@@ -49,8 +49,9 @@ pub fn overview(primary: &Scalar, pairs: &[Pair], sections: &mut [Section]) -> V
         .iter()
         .filter(|(prefix, _)| primary.id.starts_with(prefix))
         .map(|(_, id)| *id);
-    let mut ids = of_primary.chain(FALLBACK_FIGURES);
-    let over_time = ids.find_map(|id| take_figure(sections, id));
+    let over_time = of_primary
+        .chain(FALLBACK_FIGURES)
+        .find_map(|id| take_figure(sections, id));
     forest(primary, pairs)
         .into_iter()
         .chain(over_time)
@@ -67,17 +68,19 @@ fn take_figure(sections: &mut [Section], id: &str) -> Option<Block> {
 
 fn forest(primary: &Scalar, pairs: &[Pair]) -> Option<Block> {
     let reference = &pairs.first()?.reference;
-    let ids = iter::once(primary.id).chain(SECONDARY_METRICS);
-    let rows = ids.unique().flat_map(|id| {
-        pairs.iter().filter_map(move |pair| {
-            let mut metrics = iter::once(&pair.primary).chain(&pair.others);
-            let mut row = forest_row(metrics.find(|metric| metric.scalar.id == id)?)?;
-            if pairs.len() > 1 {
-                row.name = format!("{}, {}", row.name, pair.other);
-            }
-            Some(row)
-        })
-    });
+    let rows = iter::once(primary.id)
+        .chain(SECONDARY_METRICS)
+        .unique()
+        .flat_map(|id| {
+            pairs.iter().filter_map(move |pair| {
+                let mut metrics = iter::once(&pair.primary).chain(&pair.others);
+                let mut row = forest_row(metrics.find(|metric| metric.scalar.id == id)?)?;
+                if pairs.len() > 1 {
+                    row.name = format!("{}, {}", row.name, pair.other);
+                }
+                Some(row)
+            })
+        });
     let caption = "Each run counts once. Lines are 95 % intervals; \u{2713} better and \u{2717} worse: a difference is shown. The \
                    first metric is the primary one, the others are exploratory.";
     let x_label = match pairs {

@@ -33,8 +33,9 @@ struct SufficientMemory {
 }
 
 pub fn blocks(subjects: &Subjects) -> Vec<Block> {
-    let runs = subjects.all.iter();
-    let rows = runs
+    let rows = subjects
+        .all
+        .iter()
         .filter_map(|run| Some((run, sufficient_memory(run)?)))
         .collect_vec();
     let [(_, first), ..] = rows.as_slice() else {
@@ -92,8 +93,11 @@ fn sufficient_memory(subject: &Subject) -> Option<SufficientMemory> {
         .into_iter()
         .flatten()
         .any(|bytes| bytes > 0.0);
-    let limits = within(run, run.signal(Signal::Limit), at_tip);
-    let limits = limits.into_iter().flatten().minmax().into_option();
+    let limits = within(run, run.signal(Signal::Limit), at_tip)
+        .into_iter()
+        .flatten()
+        .minmax()
+        .into_option();
     let limit = limits.map(|(min, _)| min);
     let limit_changed = limits.is_some_and(|(min, max)| max > MAX_LIMIT_RATIO * min);
     let success = subject.lifecycle.success.answer;

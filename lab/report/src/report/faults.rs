@@ -78,9 +78,11 @@ pub fn section(subjects: &Subjects) -> Section {
 
 /// The rates of a counter, times a scale, as a moving average.
 pub fn smoothed(subject: &Subject, signal: Signal, scale: f64, size: usize) -> Vec<Option<f64>> {
-    let rates = growth(&subject.run, signal, Span::ALWAYS).per_second;
-    let scaled = rates.into_iter().map(|rate| rate.map(|rate| rate * scale));
-    let scaled: Vec<_> = scaled.collect();
+    let scaled: Vec<_> = growth(&subject.run, signal, Span::ALWAYS)
+        .per_second
+        .into_iter()
+        .map(|rate| rate.map(|rate| rate * scale))
+        .collect();
     moving_average(&scaled, size)
 }
 
@@ -117,8 +119,10 @@ fn over_time(chapter: &mut Chapter<'_>) {
 }
 
 fn add_thread_pools(chapter: &mut Chapter<'_>) {
-    let subjects = chapter.subjects.all.iter();
-    let pools: Vec<RunPools<'_>> = subjects
+    let pools: Vec<RunPools<'_>> = chapter
+        .subjects
+        .all
+        .iter()
         .map(|subject| {
             let window = subject.from_execution.window;
             (subject, pool_faults(&subject.run, window))
@@ -178,18 +182,22 @@ fn pool_table(pools: &[RunPools<'_>]) -> Block {
 
 /// `None` if no pool had such a fault.
 fn pool_bars(pools: &[RunPools<'_>], label: &str, value: PoolValue) -> Option<Chart> {
-    let all = pools.iter().flat_map(|(_, pools)| pools);
-    let faults = all.filter_map(|pool| {
-        let faults = value(pool).filter(|faults| *faults > 0.0)?;
-        Some((pool.name.clone(), faults))
-    });
+    let faults = pools
+        .iter()
+        .flat_map(|(_, pools)| pools)
+        .filter_map(|pool| {
+            let faults = value(pool).filter(|faults| *faults > 0.0)?;
+            Some((pool.name.clone(), faults))
+        });
     let largest_pools = faults
         .into_grouping_map()
         .sum()
         .into_iter()
         .sorted_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    let names = largest_pools.map(|(name, _)| name);
-    let categories: Vec<String> = names.take(MAX_DRAWN_POOLS).collect();
+    let categories: Vec<String> = largest_pools
+        .map(|(name, _)| name)
+        .take(MAX_DRAWN_POOLS)
+        .collect();
     let of_run = |(subject, pools): &RunPools<'_>| {
         let seconds = subject.from_execution.window.seconds();
         let rate = |name: &String| {

@@ -47,11 +47,13 @@ impl ArmEffect {
     /// `None` without a mean.
     fn over_turns(turns: &[&PairedEffect]) -> Option<ArmEffect> {
         let first = turns.first()?;
-        let effects = turns.iter().map(|turn| turn.effect.mean_difference);
-        let differences = effects.collect_vec();
+        let differences = turns
+            .iter()
+            .map(|turn| turn.effect.mean_difference)
+            .collect_vec();
         // A ratio is absent if the reference has none of the quantity.
-        let ratios = turns.iter().map(|turn| turn.effect.ratio_of_sums);
-        let ratios: Option<Vec<Estimate>> = ratios.collect();
+        let ratios: Option<Vec<Estimate>> =
+            turns.iter().map(|turn| turn.effect.ratio_of_sums).collect();
         let ratios_90: Option<Vec<Estimate>> = turns.iter().map(|turn| turn.ratio_90).collect();
         Some(ArmEffect {
             quantity: QUANTITIES.get(first.quantity)?,
@@ -71,8 +73,10 @@ impl ArmEffect {
     }
 
     fn is_about(&self, scalar: &Scalar) -> bool {
-        let mut metrics = self.quantity.metrics.iter();
-        metrics.any(|metric| scalar.id.starts_with(metric))
+        self.quantity
+            .metrics
+            .iter()
+            .any(|metric| scalar.id.starts_with(metric))
     }
 
     fn is_tested(&self) -> bool {
@@ -126,8 +130,9 @@ impl Floor {
     }
 
     fn aa_pairs(&self) -> impl Iterator<Item = &ArmEffect> {
-        let effects = self.effects.iter();
-        effects.filter(|effect| !self.by_block && effect.is_aa_pair())
+        self.effects
+            .iter()
+            .filter(|effect| !self.by_block && effect.is_aa_pair())
     }
 
     fn has_aa_pair(&self) -> bool {
@@ -136,16 +141,19 @@ impl Floor {
 
     /// The largest difference that the A/A pair allows for a quantity.
     fn floor(&self, index: usize) -> Option<f64> {
-        let aa_pairs = self.aa_pairs().filter(|effect| effect.index == index);
-        let ends = aa_pairs.flat_map(|effect| [effect.difference[1], effect.difference[2]]);
-        ends.map(f64::abs).reduce(f64::max)
+        self.aa_pairs()
+            .filter(|effect| effect.index == index)
+            .flat_map(|effect| [effect.difference[1], effect.difference[2]])
+            .map(f64::abs)
+            .reduce(f64::max)
     }
 
     /// Whether the whole interval is beyond the floor.
     fn decision(&self, effect: &ArmEffect) -> Option<Decision> {
         let floor = self.floor(effect.index)?;
-        let aa_pairs = self.aa_pairs().filter(|pair| pair.index == effect.index);
-        let unreliable = aa_pairs
+        let unreliable = self
+            .aa_pairs()
+            .filter(|pair| pair.index == effect.index)
             .chain([effect])
             .find_map(|effect| effect.unreliable);
         let [_, low, high] = effect.difference;
@@ -224,8 +232,10 @@ impl Floor {
 
     /// One sentence for the A/A pair and for every arm; none without an A/A pair.
     pub fn points(&self) -> Vec<String> {
-        let effects = self.effects.iter();
-        let times = effects.filter(|effect| self.has_aa_pair() && !effect.quantity.unit.is_empty());
+        let times = self
+            .effects
+            .iter()
+            .filter(|effect| self.has_aa_pair() && !effect.quantity.unit.is_empty());
         let sentence = |effect: &ArmEffect| {
             let arms = if effect.is_aa_pair() {
                 format!("{} twice at the same time (A/A)", effect.other)
@@ -403,8 +413,9 @@ impl Floor {
                     Some(ratio) => Some([ratio.low.ln(), ratio.high.ln()]),
                     None => comparison.difference.map(|of| [of.low, of.high]),
                 };
-                let by_runs = max_aa_difference(subjects, scalar, ratio.is_some()).zip(ends);
-                let by_runs = by_runs.map(|(floor, [low, high])| low > floor || high < -floor);
+                let by_runs = max_aa_difference(subjects, scalar, ratio.is_some())
+                    .zip(ends)
+                    .map(|(floor, [low, high])| low > floor || high < -floor);
                 if by_slots == Some(false) || by_runs == Some(false) {
                     comparison.conclusion = Conclusion::Inconclusive {
                         p: Some(p),
@@ -448,13 +459,16 @@ fn max_aa_difference(subjects: &Subjects, scalar: &Scalar, is_ratio: bool) -> Op
         let value = pace::compared_value(subjects, scalar, subject)?;
         Some(if is_ratio { value.ln() } else { value })
     };
-    let second_runs = subjects.all.iter();
-    let second_runs = second_runs.filter(|run| run.arm.ends_with(AA_SUFFIX));
-    let differences = second_runs.filter_map(|second| {
-        let mut first_runs = subjects.of(second.arm.trim_end_matches(AA_SUFFIX));
-        let first = first_runs.find(|first| pairing_key(first) == pairing_key(second))?;
-        Some((value(second)? - value(first)?).abs())
-    });
+    let differences = subjects
+        .all
+        .iter()
+        .filter(|run| run.arm.ends_with(AA_SUFFIX))
+        .filter_map(|second| {
+            let first = subjects
+                .of(second.arm.trim_end_matches(AA_SUFFIX))
+                .find(|first| pairing_key(first) == pairing_key(second))?;
+            Some((value(second)? - value(first)?).abs())
+        });
     differences.reduce(f64::max)
 }
 

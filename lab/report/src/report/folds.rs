@@ -113,9 +113,10 @@ fn why_no_data(blocks: &[Block]) -> Option<String> {
             Block::Text(_) | Block::Fold(_) => {}
         }
     }
-    let reasons = by_key(reasons.into_iter().map(|why| (why, ())));
-    let (why, _) = reasons.iter().max_by_key(|(_, all)| all.len())?;
-    Some((*why).clone())
+    let (why, _) = by_key(reasons.into_iter().map(|why| (why, ())))
+        .into_iter()
+        .max_by_key(|(_, all)| all.len())?;
+    Some(why.clone())
 }
 
 /// Why cells are missing; `None` if the row has data. Zeros without a missing cell are data.

@@ -78,8 +78,9 @@ fn facts(
     let names = runs().flat_map(|run| facts_of(&run.run.facts));
     for name in distinct(names.map(|(name, _)| *name)) {
         let cells = runs().map(|run| {
-            let mut facts = facts_of(&run.run.facts).iter();
-            let fact = facts.find(|(known, _)| *known == name);
+            let fact = facts_of(&run.run.facts)
+                .iter()
+                .find(|(known, _)| *known == name);
             text(fact.map(|(_, fact)| fact.as_str()), NOT_IN_MANIFEST)
         });
         listed.rows.push(row(name, cells));
@@ -132,8 +133,11 @@ const FOLDER_COLUMNS: [&str; 9] = [
 
 fn folder(folder: &Value) -> Vec<Cell> {
     let mount = &folder["mount"];
-    let options = ["options", "file_system_options"].map(|name| json_text(&mount[name]));
-    let options = options.into_iter().flatten().join(",");
+    let options = ["options", "file_system_options"]
+        .map(|name| json_text(&mount[name]))
+        .into_iter()
+        .flatten()
+        .join(",");
     vec![
         Cell::Text(name(&folder["what"]).replace('_', " ")),
         Cell::Text(name(&folder["path"])),
@@ -162,8 +166,9 @@ fn gib(bytes: &Value) -> Cell {
 }
 
 fn drive(drive: &Value) -> Vec<Cell> {
-    let kind = drive["rotational"].as_bool();
-    let kind = kind.map(|rotates| if rotates { "rotating" } else { "solid state" });
+    let kind = drive["rotational"]
+        .as_bool()
+        .map(|rotates| if rotates { "rotating" } else { "solid state" });
     vec![
         Cell::Text(name(&drive["name"])),
         fact(&drive["model"], "not reported by the disk"),

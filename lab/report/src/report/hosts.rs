@@ -117,8 +117,7 @@ pub fn table_of_hosts(
     );
     let mut listed = table("hosts", "How unlike the hosts are", &columns, &note);
     for (host, values) in &by_host {
-        let ratio = hosts::host_ratio(first_values, values, &common);
-        let ratio = ratio.filter(|_| host != first);
+        let ratio = hosts::host_ratio(first_values, values, &common).filter(|_| host != first);
         let reason = "the first host, a value is 0, or blocks have equal ratios";
         listed.rows.push(vec![
             words(host),
@@ -165,8 +164,10 @@ pub fn caveats(subjects: &Subjects) -> Vec<Caveat> {
             "Boot the same kernel for all arms.",
         )
     });
-    let caveats = [runs_without_block(subjects), machines, kernels];
-    caveats.into_iter().flatten().collect()
+    [runs_without_block(subjects), machines, kernels]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// If the runs are of several hosts.
@@ -176,8 +177,11 @@ fn runs_without_block(subjects: &Subjects) -> Option<Caveat> {
         .flat_map(|arm| subjects.averaged_runs(arm))
         .collect_vec();
     let hosts = distinct(runs.iter().filter_map(|run| run.run.host()));
-    let names = runs.iter().filter(|run| block_of(run).is_none());
-    let names = names.map(|run| &run.name).join(", ");
+    let names = runs
+        .iter()
+        .filter(|run| block_of(run).is_none())
+        .map(|run| &run.name)
+        .join(", ");
     (hosts.len() > 1 && !names.is_empty()).then(|| {
         Caveat::new(
             format!(

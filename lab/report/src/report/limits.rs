@@ -59,8 +59,11 @@ fn limit_of(subject: &Subject) -> Option<u64> {
 
 /// Whether both arms had the same limit, or none.
 pub fn have_equal_limits(subjects: &Subjects, one: &str, other: &str) -> bool {
-    let runs = subjects.of(one).chain(subjects.of(other));
-    let limits = runs.map(limit_of).collect_vec();
+    let limits = subjects
+        .of(one)
+        .chain(subjects.of(other))
+        .map(limit_of)
+        .collect_vec();
     let known = || limits.iter().flatten().copied();
     let (Some(smallest), Some(largest)) = (known().min(), known().max()) else {
         return true;

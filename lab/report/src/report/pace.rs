@@ -200,8 +200,9 @@ pub(crate) fn caveats(subjects: &Subjects) -> Vec<Caveat> {
         ));
     }
     let consensus = with_arms(|pace| Some(pace.consensus_text("not known")));
-    let known = paces.iter().map(|pace| &pace.consensus);
-    let known = known
+    let known = paces
+        .iter()
+        .map(|pace| &pace.consensus)
         .filter(|consensus| !consensus.is_empty())
         .collect_vec();
     if !known.iter().all_equal() {

@@ -79,8 +79,11 @@ const fn quantity(
 }
 
 fn logged_counts(subject: &Subject, count: fn(&ReplayedSlot) -> Option<u64>) -> Vec<(u64, f64)> {
-    let slots = subject.run.replayed.slots.iter();
-    slots
+    subject
+        .run
+        .replayed
+        .slots
+        .iter()
         .filter_map(|slot| Some((slot.slot, count(slot)? as f64)))
         .collect()
 }
@@ -110,8 +113,8 @@ pub struct Paired {
 
 impl Paired {
     pub fn blocks(self) -> impl Iterator<Item = Block> {
-        let tables = [self.times, self.counts].into_iter();
-        tables
+        [self.times, self.counts]
+            .into_iter()
             .filter(|table| !table.rows.is_empty())
             .map(Block::Table)
     }
@@ -220,8 +223,9 @@ fn empty() -> Paired {
 type Candidate<'s> = (&'s Subject, SlotContents);
 
 fn with_contents<'s>(subjects: &'s Subjects, arm: &'s str) -> Vec<Candidate<'s>> {
-    let runs = subjects.of(arm);
-    runs.map(|run| (run, contents(&run.run, run.from_execution.window)))
+    subjects
+        .of(arm)
+        .map(|run| (run, contents(&run.run, run.from_execution.window)))
         .collect()
 }
 

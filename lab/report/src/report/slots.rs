@@ -64,8 +64,7 @@ fn figures(chapter: &mut Chapter<'_>) {
         caption,
         ("Replay time (ms)", "ms"),
         |subject| {
-            let points = replayed(&subject.run, subject.whole_run.window);
-            let times = points.map(|point| {
+            let times = replayed(&subject.run, subject.whole_run.window).map(|point| {
                 let ms = point.replay_total_elapsed_us.map(|us| us as f64 / 1e3);
                 (subject.run.at(point.time_unix_ns), ms)
             });

@@ -88,8 +88,11 @@ impl Subjects {
 
     /// The reference is the first arm that `has` values, or the first arm if none has.
     pub fn reference_and_others(&self, has: impl Fn(&str) -> bool) -> Option<(&str, Vec<&str>)> {
-        let mut arms = self.arms.iter();
-        let reference = arms.find(|arm| has(arm)).or(self.arms.first())?;
+        let reference = self
+            .arms
+            .iter()
+            .find(|arm| has(arm))
+            .or(self.arms.first())?;
         let others = self.arms.iter().filter(|arm| *arm != reference);
         Some((reference, others.map(String::as_str).collect()))
     }
@@ -108,8 +111,9 @@ impl Subjects {
 
     /// The runs with this answer to whether they kept up.
     pub fn with_success(&self, answer: Option<bool>) -> impl Iterator<Item = &Subject> {
-        let runs = self.all.iter();
-        runs.filter(move |run| run.lifecycle.success.answer == answer)
+        self.all
+            .iter()
+            .filter(move |run| run.lifecycle.success.answer == answer)
     }
 
     pub fn single(&self) -> Option<&Subject> {
@@ -124,14 +128,16 @@ impl Subjects {
     /// The time at the tip if every counted run was there for ten minutes or half its time.
     /// Otherwise from the first execution.
     pub fn compared_part(&self) -> RunPart {
-        let mut averaged_runs = self.all.iter().filter(|run| self.is_averaged(run));
-        let are_long_at_tip = averaged_runs.all(|run| {
-            let seconds = run.from_execution.window.seconds();
-            let from_tip = run.from_tip.as_ref();
-            from_tip.is_some_and(|numbers| {
-                numbers.window.seconds() >= MIN_TIP_SECONDS.min(seconds / 2.0)
-            })
-        });
+        let are_long_at_tip = self
+            .all
+            .iter()
+            .filter(|run| self.is_averaged(run))
+            .all(|run| {
+                let seconds = run.from_execution.window.seconds();
+                run.from_tip.as_ref().is_some_and(|numbers| {
+                    numbers.window.seconds() >= MIN_TIP_SECONDS.min(seconds / 2.0)
+                })
+            });
         if !self.all.is_empty() && are_long_at_tip {
             RunPart::FromTip
         } else {
@@ -142,8 +148,13 @@ impl Subjects {
     /// How many samples a moving average takes: at most a tenth of the shortest run, so that it
     /// shows what lasts longer.
     pub fn averaged_samples(&self, max: usize, samples: impl Fn(&Subject) -> usize) -> usize {
-        let samples = self.all.iter().map(samples).filter(|samples| *samples > 0);
-        let shortest = samples.min().unwrap_or(0);
+        let shortest = self
+            .all
+            .iter()
+            .map(samples)
+            .filter(|samples| *samples > 0)
+            .min()
+            .unwrap_or(0);
         max.min(shortest / 10).max(1)
     }
 
@@ -225,8 +236,9 @@ impl Subject {
     }
 
     pub fn unreliable_estimates(&self) -> impl Iterator<Item = (&'static str, Reliability)> {
-        let estimates = ESTIMATED_METRICS.into_iter().zip(&self.estimates);
-        estimates
+        ESTIMATED_METRICS
+            .into_iter()
+            .zip(&self.estimates)
             .filter_map(|(metric, estimate)| Some((metric, estimate.as_ref()?.reliable)))
             .filter(|(_, reliability)| !reliability.is_reliable())
     }
@@ -266,8 +278,10 @@ impl Subject {
 
 /// The label `arm`, else the file.
 fn arm_of(run: &Run) -> String {
-    let arm = run.label("arm").filter(|arm| !arm.is_empty());
-    let arm = arm.unwrap_or_else(|| stem(&run.file));
+    let arm = run
+        .label("arm")
+        .filter(|arm| !arm.is_empty())
+        .unwrap_or_else(|| stem(&run.file));
     match run.label("second") {
         Some("1") => format!("{arm}{AA_SUFFIX}"),
         _ => arm.to_owned(),

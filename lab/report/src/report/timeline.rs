@@ -164,11 +164,16 @@ fn bands(subject: &Subject, origin: f64) -> Vec<Band> {
     let of_run = |phase: &&PhaseSpan| {
         is_known(&phase.name) && lifecycle.ended.is_none_or(|ended| phase.span.from < ended)
     };
-    let phases = lifecycle.phases.iter().filter(of_run);
-    let phases = phases.map(|phase| (phase.span, phase.name.as_str()));
+    let phases = lifecycle
+        .phases
+        .iter()
+        .filter(of_run)
+        .map(|phase| (phase.span, phase.name.as_str()));
     let gaps = lifecycle.gaps.iter().map(|gap| (*gap, "gap"));
-    let drawn = phases.chain(after_end).chain(gaps);
-    let drawn = drawn.filter(|(span, _)| span.to > span.from.max(origin));
+    let drawn = phases
+        .chain(after_end)
+        .chain(gaps)
+        .filter(|(span, _)| span.to > span.from.max(origin));
     let band = |(span, name): (Span, &str)| Band {
         from: (span.from - origin).max(0.0),
         to: span.to - origin,
@@ -185,8 +190,10 @@ fn marks(subject: &Subject, origin: f64, single: bool) -> Vec<Mark> {
         run: subject.id.clone(),
     };
     // With several runs, the axis starts at the first execution.
-    let executing = subject.executing.filter(|_| single);
-    let first = executing.map(|window| mark(window.from.max(0.0), "first execution".to_owned()));
+    let first = subject
+        .executing
+        .filter(|_| single)
+        .map(|window| mark(window.from.max(0.0), "first execution".to_owned()));
     // A stall is drawn at its start, 15 s before the daemon detected it.
     let stalls = &subject.lifecycle.stalls;
     let is_drawn_stall = |event: &Event| {
@@ -200,10 +207,14 @@ fn marks(subject: &Subject, origin: f64, single: bool) -> Vec<Mark> {
         };
         (!is_drawn_stall(event)).then(|| mark(event.at, name))
     });
-    let stalls = stalls.iter();
-    let stalls = stalls.map(|stall| mark(stall.span.from, STALL.to_owned()));
-    let steps = subject.run.clock_steps.iter();
-    let steps = steps.map(|step| mark(step.at, format!("clock {}", clock_step(step))));
+    let stalls = stalls
+        .iter()
+        .map(|stall| mark(stall.span.from, STALL.to_owned()));
+    let steps = subject
+        .run
+        .clock_steps
+        .iter()
+        .map(|step| mark(step.at, format!("clock {}", clock_step(step))));
     let mut marks: Vec<Mark> = first
         .into_iter()
         .chain(events)
@@ -218,8 +229,11 @@ fn marks(subject: &Subject, origin: f64, single: bool) -> Vec<Mark> {
 /// The name of a manual mark: `{"name": "..."}`, or plain text.
 fn mark_name(detail: &Value) -> String {
     let name = detail.get("name").filter(|name| name.is_string());
-    let name = plain(name.unwrap_or(detail));
-    let name: String = name.chars().filter(|c| !c.is_control()).take(40).collect();
+    let name: String = plain(name.unwrap_or(detail))
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(40)
+        .collect();
     match name.is_empty() {
         true => "mark".to_owned(),
         false => name,

@@ -97,8 +97,12 @@ fn why_missing(subject: &Subject) -> &'static str {
 fn runs_without_costs(subjects: &Subjects) -> Option<Block> {
     let without_costs =
         |subject: &&Subject| subject.run.points.costs.is_empty() && !subject.tps.seconds.is_empty();
-    let names = subjects.all.iter().filter(without_costs);
-    let names = names.map(|subject| &subject.name).join(", ");
+    let names = subjects
+        .all
+        .iter()
+        .filter(without_costs)
+        .map(|subject| &subject.name)
+        .join(", ");
     (!names.is_empty()).then(|| Block::Text(format!(
         "{names}: no cost_tracker_stats was recorded, so transactions are those of replay-slot-stats, without own slots."
     )))
@@ -106,14 +110,15 @@ fn runs_without_costs(subjects: &Subjects) -> Option<Block> {
 
 /// No average spans the time between two processes.
 fn moving_averages(seconds: &[Second], size: usize) -> impl Iterator<Item = (f64, Option<f64>)> {
-    let stretches = seconds.chunk_by(|before, after| after.at - before.at < 1.5);
-    stretches.flat_map(move |stretch| {
-        let counts = stretch
-            .iter()
-            .map(|second| second.count.map(|count| count as f64));
-        let averages = moving_average(&counts.collect_vec(), size);
-        stretch.iter().map(|second| second.at).zip(averages)
-    })
+    seconds
+        .chunk_by(|before, after| after.at - before.at < 1.5)
+        .flat_map(move |stretch| {
+            let counts = stretch
+                .iter()
+                .map(|second| second.count.map(|count| count as f64));
+            let averages = moving_average(&counts.collect_vec(), size);
+            stretch.iter().map(|second| second.at).zip(averages)
+        })
 }
 
 fn over_time(chapter: &mut Chapter<'_>) {

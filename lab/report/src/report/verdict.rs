@@ -312,8 +312,9 @@ fn pairs_headline(first: &Pair, pairs: &[&Pair], margin: f64) -> String {
     });
     let refusals = pairs
         .iter()
-        .filter_map(|pair| pair.primary.refusal.as_ref());
-    let refusals = refusals.dedup().join("; ");
+        .filter_map(|pair| pair.primary.refusal.as_ref())
+        .dedup()
+        .join("; ");
     let parts = [
         differ(Direction::Lower),
         differ(Direction::Higher),
@@ -351,8 +352,9 @@ fn joined_by_and(names: &[String]) -> Option<String> {
 fn standing(pairs: &[&Pair]) -> VerdictKind {
     let tones = pairs.iter().filter_map(|pair| pair.primary.tone());
     // Arms without values do not weaken the conclusions about others.
-    let conclusions = pairs.iter().map(|pair| pair.conclusion());
-    let conclusions = conclusions
+    let conclusions = pairs
+        .iter()
+        .map(|pair| pair.conclusion())
         .filter(|conclusion| !matches!(conclusion, Conclusion::NoValues))
         .collect_vec();
     let is_equivalent = |conclusion| matches!(conclusion, &Conclusion::Equivalent { .. });
@@ -416,8 +418,11 @@ fn secondary_sentences(
     text: fn(&Pair, &Metric) -> Option<String>,
 ) -> impl Iterator<Item = String> {
     pairs.iter().filter_map(move |pair| {
-        let mut texts = pair.others.iter().filter_map(|metric| text(pair, metric));
-        let texts = texts.join("; ");
+        let texts = pair
+            .others
+            .iter()
+            .filter_map(|metric| text(pair, metric))
+            .join("; ");
         let (other, reference) = (&pair.other, &pair.reference);
         (!texts.is_empty()).then(|| format!("{start}, {other} against {reference}: {texts}."))
     })

@@ -27,8 +27,9 @@ pub fn section(subjects: &Subjects) -> Section {
     if !subjects.has_no_validator() {
         blocks.push(phases(subjects));
     }
-    let tables = [stalls(subjects), events(subjects), gaps(subjects)];
-    let tables = tables.into_iter().filter(|table| !table.rows.is_empty());
+    let tables = [stalls(subjects), events(subjects), gaps(subjects)]
+        .into_iter()
+        .filter(|table| !table.rows.is_empty());
     blocks.extend(tables.map(Block::Table));
     cells::section("what-happened", "What happened", blocks)
 }
@@ -311,8 +312,12 @@ fn events(subjects: &Subjects) -> Table {
     );
     let mut notes = Vec::new();
     for subject in &subjects.all {
-        let all = subject.run.events.iter();
-        let listed = all.filter(|event| event.kind != "phase").collect_vec();
+        let listed = subject
+            .run
+            .events
+            .iter()
+            .filter(|event| event.kind != "phase")
+            .collect_vec();
         for event in listed.iter().take(MAX_EVENTS) {
             let cells = [
                 known(event.at, 1),
