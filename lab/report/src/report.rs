@@ -4,15 +4,14 @@
 
 mod accounts;
 mod answers;
+mod bias_floor;
 mod cache;
 mod cache_sizes;
 mod caveats;
 mod chapter;
 mod comparison;
 mod effect;
-mod enough;
 mod faults;
-mod floor;
 mod folds;
 mod hardware;
 mod hosts;
@@ -24,6 +23,7 @@ pub mod releases;
 mod scalars;
 mod slots;
 mod subject;
+mod sufficient_memory;
 mod timeline;
 mod tps;
 mod verdict;
@@ -33,10 +33,10 @@ pub(crate) use cells::bytes;
 pub use scalars::{Better, DEFAULT, PROCESS_DEFAULT, SCALARS, Scalar, scalar};
 
 use crate::{measure::lifecycle::lifecycle, run::Run};
+use bias_floor::BiasFloor;
 use faultline_pages::{cells, groups, model};
 use faultline_stats::block::Plan;
 use faultline_text::{counted, moment, seconds};
-use floor::Floor;
 use itertools::Itertools;
 use limits::Limits;
 use model::{Caveat, Report, RunCard, Section, VerdictKind};
@@ -164,7 +164,7 @@ fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[
     let paired = paired::paired(&subjects, options.primary, &plan);
     let same_slots = paired.is_complete;
     let by_block = pairs.iter().find(|pair| pair.primary.by_block);
-    let floor = Floor::new(&paired, margin, by_block.is_some());
+    let floor = BiasFloor::new(&paired, margin, by_block.is_some());
     let mut comparison_blocks = floor.blocks();
     comparison_blocks.extend(by_block.and_then(|pair| {
         let arms = [&*pair.reference, &*pair.other];
@@ -220,7 +220,7 @@ fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[
 
 fn title(subjects: &Subjects) -> String {
     let runs = subjects.all.as_slice();
-    let prefix = match runs.iter().filter(|run| run.run.facts.demo).count() {
+    let prefix = match runs.iter().filter(|run| run.recording.facts.demo).count() {
         0 => "",
         count if count == runs.len() => "Simulated validator. ",
         _ => "Partly simulated. ",
@@ -234,12 +234,16 @@ fn title(subjects: &Subjects) -> String {
 }
 
 fn subtitle(subjects: &Subjects) -> String {
-    let begun = subjects.all.iter().map(|run| run.run.origin_unix_ns);
+    let begun = subjects.all.iter().map(|run| run.recording.origin_unix_ns);
     let begun = begun.filter(|begun| *begun > 0).minmax().into_option();
-    match (subjects.single(), begun) {
+    match (subjects.single_run(), begun) {
         (_, None) => String::new(),
         (Some(run), Some((first, _))) => {
-            format!("{}, recorded for {}", moment(first), seconds(run.run.end()))
+            format!(
+                "{}, recorded for {}",
+                moment(first),
+                seconds(run.recording.end())
+            )
         }
         (None, Some((first, last))) => format!(
             "{} runs of {}, begun from {} to {}",
@@ -252,7 +256,7 @@ fn subtitle(subjects: &Subjects) -> String {
 }
 
 fn card(subject: &Subject) -> RunCard {
-    let (run, lifecycle) = (&subject.run, &subject.lifecycle);
+    let (run, lifecycle) = (&subject.recording, &subject.lifecycle);
     let labels = run
         .labels
         .iter()

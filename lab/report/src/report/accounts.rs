@@ -23,15 +23,17 @@ const MIB: f64 = 1_048_576.0;
 /// The increase of a counter.
 macro_rules! increase {
     ($title:literal, $decimals:literal, $signal:ident) => {
-        ($title, $decimals, |s, n| increase(s, n, Signal::$signal))
+        ($title, $decimals, |subject, numbers| {
+            increase(subject, numbers, Signal::$signal)
+        })
     };
 }
 
 /// A level's mean or maximum, in `$unit`.
 macro_rules! level {
     ($title:literal, $decimals:literal, $signal:ident, $which:ident, $scale:expr) => {
-        ($title, $decimals, |s, n| {
-            level(s, n, Signal::$signal)
+        ($title, $decimals, |subject, numbers| {
+            level(subject, numbers, Signal::$signal)
                 .$which
                 .map(|level| level / $scale)
         })
@@ -44,13 +46,16 @@ const READ_CACHE: &[Quantity] = &[
     ("Hit ratio [%]", 3, hit_ratio),
     increase!("Evictions", 0, ReadCacheEvictions),
     ("Misses per slot", 3, misses_per_slot),
-    ("Evictions per slot", 3, |s, n| {
-        per_slot(s, n, Signal::ReadCacheEvictions)
+    ("Evictions per slot", 3, |subject, numbers| {
+        per_slot(subject, numbers, Signal::ReadCacheEvictions)
     }),
-    ("Time of a lookup [µs]", 3, |s, n| {
-        let lookups =
-            increase(s, n, Signal::ReadCacheHits)? + increase(s, n, Signal::ReadCacheMisses)?;
-        ratio(1e6 * increase(s, n, Signal::ReadCacheLoad)?, lookups)
+    ("Time of a lookup [µs]", 3, |subject, numbers| {
+        let lookups = increase(subject, numbers, Signal::ReadCacheHits)?
+            + increase(subject, numbers, Signal::ReadCacheMisses)?;
+        ratio(
+            1e6 * increase(subject, numbers, Signal::ReadCacheLoad)?,
+            lookups,
+        )
     }),
     level!("Accounts, mean", 0, ReadCacheEntries, mean, 1.0),
     level!("Size, mean [MiB]", 3, ReadCacheBytes, mean, MIB),
@@ -62,9 +67,9 @@ const LOAD_SOURCES: &[Quantity] = &[
     increase!("From the write cache", 0, LoadedWriteCache),
     increase!("From the read cache", 0, LoadedReadCache),
     increase!("From files", 0, LoadedStorage),
-    ("Share from files [%]", 3, |s, n| {
+    ("Share from files [%]", 3, |subject, numbers| {
         let other_sources = &[Signal::LoadedWriteCache, Signal::LoadedReadCache];
-        percent_of_sum(s, n, Signal::LoadedStorage, other_sources)
+        percent_of_sum(subject, numbers, Signal::LoadedStorage, other_sources)
     }),
 ];
 
@@ -73,8 +78,8 @@ const WRITE_CACHE: &[Quantity] = &[
     level!("Size, max [MiB]", 3, WriteCacheBytes, max, MIB),
     increase!("Flushes", 0, Flushes),
     increase!("Time flushing [s]", 3, FlushTime),
-    ("Flushed [MiB]", 3, |s, n| {
-        increase(s, n, Signal::FlushedBytes).map(|bytes| bytes / MIB)
+    ("Flushed [MiB]", 3, |subject, numbers| {
+        increase(subject, numbers, Signal::FlushedBytes).map(|bytes| bytes / MIB)
     }),
 ];
 
@@ -82,18 +87,25 @@ const INDEX: &[Quantity] = &[
     level!("Accounts, max", 0, IndexEntries, max, 1.0),
     level!("In memory, mean", 0, IndexInMemory, mean, 1.0),
     level!("Memory, max [GiB]", 3, IndexBytes, max, GIB),
-    ("On disk, max [GiB]", 3, |s, n| {
+    ("On disk, max [GiB]", 3, |subject, numbers| {
         let [index, data] = [Signal::IndexDiskIndex, Signal::IndexDiskData];
-        Some(gib(level(s, n, index).max? + level(s, n, data).max?))
+        Some(gib(
+            level(subject, numbers, index).max? + level(subject, numbers, data).max?
+        ))
     }),
-    ("Accesses found in memory [%]", 3, |s, n| {
-        percent_of_sum(s, n, Signal::IndexFound, &[Signal::IndexMissing])
+    ("Accesses found in memory [%]", 3, |subject, numbers| {
+        percent_of_sum(
+            subject,
+            numbers,
+            Signal::IndexFound,
+            &[Signal::IndexMissing],
+        )
     }),
     increase!("Found on disk", 0, DiskFound),
-    ("Time of one found on disk [µs]", 3, |s, n| {
+    ("Time of one found on disk [µs]", 3, |subject, numbers| {
         ratio(
-            1e6 * increase(s, n, Signal::DiskFoundTime)?,
-            increase(s, n, Signal::DiskFound)?,
+            1e6 * increase(subject, numbers, Signal::DiskFoundTime)?,
+            increase(subject, numbers, Signal::DiskFound)?,
         )
     }),
     increase!("Time scanning [s]", 3, IndexScanTime),
@@ -111,7 +123,7 @@ pub fn section(subjects: &Subjects) -> Option<Section> {
     let mut hits = subjects
         .all
         .iter()
-        .flat_map(|run| run.run.signal(Signal::ReadCacheHits));
+        .flat_map(|run| run.recording.signal(Signal::ReadCacheHits));
     if !hits.any(|hits| hits.is_some_and(|hits| hits > 0.0)) {
         return None;
     }
@@ -151,11 +163,11 @@ pub fn section(subjects: &Subjects) -> Option<Section> {
 }
 
 fn increase(subject: &Subject, numbers: &Numbers, signal: Signal) -> Option<f64> {
-    growth(&subject.run, signal, numbers.window).known()
+    growth(&subject.recording, signal, numbers.window).known()
 }
 
 fn level(subject: &Subject, numbers: &Numbers, signal: Signal) -> Summary {
-    let run = &subject.run;
+    let run = &subject.recording;
     summary::summary(&within(run, run.signal(signal), numbers.window))
 }
 
@@ -166,7 +178,7 @@ fn ratio(part: f64, whole: f64) -> Option<f64> {
 fn per_slot(subject: &Subject, numbers: &Numbers, signal: Signal) -> Option<f64> {
     ratio(
         increase(subject, numbers, signal)?,
-        replayed(&subject.run, numbers.window).count() as f64,
+        replayed(&subject.recording, numbers.window).count() as f64,
     )
 }
 
@@ -201,7 +213,7 @@ pub fn index_bytes(subject: &Subject, numbers: &Numbers) -> Option<f64> {
 /// In µs, summed over threads.
 pub fn load_time_per_slot(subject: &Subject, numbers: &Numbers) -> Option<f64> {
     let times =
-        replayed(&subject.run, numbers.window).map(|point| point.load_us.map(|us| us as f64));
+        replayed(&subject.recording, numbers.window).map(|point| point.load_us.map(|us| us as f64));
     summary::summary(&times.collect_vec()).mean
 }
 

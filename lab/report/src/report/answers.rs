@@ -2,10 +2,10 @@
 
 use super::{
     cache::last_capacity,
-    enough,
     groups::distinct,
     model::{Answers, Finding},
     subject::{Subject, Subjects},
+    sufficient_memory,
 };
 use crate::{
     measure::{Numbers, growth},
@@ -18,14 +18,17 @@ use itertools::Itertools;
 
 /// Nothing for a process that is no validator, and for a replay of a fixed range.
 pub fn by_arm(subjects: &Subjects) -> Vec<Answers> {
-    let is_replay = subjects.all.iter().any(|subject| subject.run.is_replay());
+    let is_replay = subjects
+        .all
+        .iter()
+        .any(|subject| subject.recording.is_replay());
     if subjects.all.is_empty() || subjects.has_no_validator() || is_replay {
         return Vec::new();
     }
     let can_change = can_change_capacity(subjects);
     let answers_of_arm = |arm: &String| {
         let runs = subjects.averaged_runs(arm).collect_vec();
-        let mut ends = subjects.of(arm).map(|run| &run.lifecycle.end);
+        let mut ends = subjects.runs_of(arm).map(|run| &run.lifecycle.end);
         let answers = answers(&AnswerInputs {
             was_oom_killed: ends.any(|end| end.oom),
             ..inputs(&runs, can_change)
@@ -44,7 +47,7 @@ pub fn by_arm(subjects: &Subjects) -> Vec<Answers> {
 
 /// `Some(true)` if one release ran with two sizes of the program cache.
 fn can_change_capacity(subjects: &Subjects) -> Option<bool> {
-    let runs = || subjects.all.iter().map(|subject| &subject.run);
+    let runs = || subjects.all.iter().map(|subject| &subject.recording);
     let sizes = distinct(runs().filter_map(|run| last_capacity(run, Signal::CapacityConfigured)));
     let versions = distinct(runs().flat_map(|run| run.facts.versions.iter()));
     (sizes.len() > 1 && versions.len() == 1).then_some(true)
@@ -59,28 +62,33 @@ fn inputs(runs: &[&Subject], can_change_capacity: Option<bool>) -> AnswerInputs 
     };
     let average = |value| mean(&known(value));
     let smallest = |value| known(value).into_iter().reduce(f64::min);
-    let installed = smallest(|run, _| run.run.facts.memory.map(|bytes| bytes as f64));
-    let share = known(|run, n| Some(n.levels.unreclaimable.max? / run.limit()?));
-    let proven: Option<Vec<f64>> = runs.iter().map(|run| enough::proven_bytes(run)).collect();
+    let installed = smallest(|run, _| run.recording.facts.memory.map(|bytes| bytes as f64));
+    let share = known(|run, numbers| Some(numbers.levels.unreclaimable.max? / run.limit()?));
+    let proven: Option<Vec<f64>> = runs
+        .iter()
+        .map(|run| sufficient_memory::proven_bytes(run))
+        .collect();
     let first = runs.first();
     AnswerInputs {
         is_finished_run: true,
         installed,
         limit: smallest(|run, _| run.limit())
             .filter(|limit| installed.is_none_or(|installed| *limit < installed)),
-        headroom: smallest(|_, n| n.levels.headroom.min),
+        headroom: smallest(|_, numbers| numbers.levels.headroom.min),
         unreclaimable_share: share.into_iter().reduce(f64::max),
-        swap: average(|_, n| n.levels.swap.max),
-        memory_stalled_share: average(|run, n| {
-            growth(&run.run, Signal::MemorySome, n.window).mean()
+        swap: average(|_, numbers| numbers.levels.swap.max),
+        memory_stalled_share: average(|run, numbers| {
+            growth(&run.recording, Signal::MemorySome, numbers.window).mean()
         }),
-        major_faults_per_second: average(|_, n| n.major.mean()),
+        major_faults_per_second: average(|_, numbers| numbers.major.mean()),
         proven: proven.and_then(|proven| proven.into_iter().reduce(f64::max)),
         ram_unknown: first.map(|run| run.why_no_samples().to_owned()),
-        reloads_per_slot: average(|_, n| n.cache.reloads.mean),
-        cache_seconds_per_slot: average(|_, n| n.cache.time.mean.map(|us| us / 1e6)),
-        replay_seconds_per_slot: average(|_, n| summary(&n.replay).mean.map(|ms| ms / 1e3)),
-        cache_capacity: average(|run, _| last_capacity(&run.run, Signal::CapacityConfigured)),
+        reloads_per_slot: average(|_, numbers| numbers.cache.reloads.mean),
+        cache_seconds_per_slot: average(|_, numbers| numbers.cache.time.mean.map(|us| us / 1e6)),
+        replay_seconds_per_slot: average(|_, numbers| {
+            summary(&numbers.replay).mean.map(|ms| ms / 1e3)
+        }),
+        cache_capacity: average(|run, _| last_capacity(&run.recording, Signal::CapacityConfigured)),
         can_change_capacity,
         prediction: first.and_then(|run| prediction(run)),
         cache_unknown: first.map(|run| run.why_no_points().to_owned()),
@@ -92,7 +100,7 @@ fn inputs(runs: &[&Subject], can_change_capacity: Option<bool>) -> AnswerInputs 
 }
 
 fn prediction(subject: &Subject) -> Option<CachePrediction> {
-    let prediction = subject.run.cache_sizes.as_ref()?.as_ref().ok()?;
+    let prediction = subject.recording.cache_sizes.as_ref()?.as_ref().ok()?;
     let entries = prediction.enough_entries?;
     let size = prediction
         .sizes
@@ -112,7 +120,7 @@ fn prediction(subject: &Subject) -> Option<CachePrediction> {
 }
 
 fn consensus(subject: &Subject) -> Option<Consensus> {
-    let (_, protocol) = subject.run.consensus.last()?;
+    let (_, protocol) = subject.recording.consensus.last()?;
     match protocol.as_str() {
         "tower" => Some(Consensus::Tower),
         "migrating" => Some(Consensus::Migrating),
@@ -124,7 +132,7 @@ fn consensus(subject: &Subject) -> Option<Consensus> {
 /// Whether the validator was at the tip in the last tick that has a process.
 fn is_at_tip(subject: &Subject) -> Option<bool> {
     let (_, phase) = subject
-        .run
+        .recording
         .ticks
         .iter()
         .zip(&subject.lifecycle.phase_of)

@@ -19,12 +19,12 @@ const AVERAGED_SLOTS: usize = 25;
 
 macro_rules! cache_quantity {
     ($title:literal, $decimals:literal, $which:ident, sum) => {
-        ($title, $decimals, |_, n| {
-            (n.cache.$which.n > 0).then_some(n.cache.$which.sum)
+        ($title, $decimals, |_, numbers| {
+            (numbers.cache.$which.n > 0).then_some(numbers.cache.$which.sum)
         })
     };
     ($title:literal, $decimals:literal, $which:ident, $what:ident) => {
-        ($title, $decimals, |_, n| n.cache.$which.$what)
+        ($title, $decimals, |_, numbers| numbers.cache.$which.$what)
     };
 }
 
@@ -37,8 +37,8 @@ const COUNTS: &[Quantity] = &[
     cache_quantity!("Evictions (max)", 0, evictions, max),
     cache_quantity!("Reloads (sum)", 0, reloads, sum),
     cache_quantity!("Insertions (sum)", 0, insertions, sum),
-    ("Batches", 0, |_, n| {
-        Some((n.cache.misses.n + n.cache.misses.missing) as f64)
+    ("Batches", 0, |_, numbers| {
+        Some((numbers.cache.misses.n + numbers.cache.misses.missing) as f64)
     }),
 ];
 
@@ -48,12 +48,12 @@ const TIMES: &[Quantity] = &[
     cache_quantity!("Time (max) [µs]", 0, time, max),
     cache_quantity!("Loading (sum) [µs]", 0, loading, sum),
     cache_quantity!("Loading (mean) [µs]", 2, loading, mean),
-    ("Batches", 0, |_, n| {
-        Some((n.cache.time.n + n.cache.time.missing) as f64)
+    ("Batches", 0, |_, numbers| {
+        Some((numbers.cache.time.n + numbers.cache.time.missing) as f64)
     }),
-    ("By recorded time [ms/s]", 3, |_, n| {
-        let seconds = n.window.seconds();
-        (n.cache.time.n > 0 && seconds > 0.0).then(|| n.cache.time.sum / 1e3 / seconds)
+    ("By recorded time [ms/s]", 3, |_, numbers| {
+        let seconds = numbers.window.seconds();
+        (numbers.cache.time.n > 0 && seconds > 0.0).then(|| numbers.cache.time.sum / 1e3 / seconds)
     }),
 ];
 
@@ -61,8 +61,8 @@ const STUDY_PRUNE: &[Quantity] = &[
     cache_quantity!("elapsed_ms (sum) [ms]", 0, set_root, sum),
     cache_quantity!("elapsed_ms (mean) [ms]", 3, set_root, mean),
     cache_quantity!("elapsed_ms (max) [ms]", 0, set_root, max),
-    ("Roots", 0, |_, n| {
-        Some((n.cache.set_root.n + n.cache.set_root.missing) as f64)
+    ("Roots", 0, |_, numbers| {
+        Some((numbers.cache.set_root.n + numbers.cache.set_root.missing) as f64)
     }),
 ];
 
@@ -70,16 +70,16 @@ const PRUNE_AND_EVICTION: &[Quantity] = &[
     cache_quantity!("Prune (sum) [ms]", 1, prune, sum),
     cache_quantity!("Prune (mean) [ms]", 4, prune, mean),
     cache_quantity!("Prune (max) [ms]", 3, prune, max),
-    ("Roots", 0, |_, n| {
-        (n.cache.prune.n > 0).then_some(n.cache.prune.n as f64)
+    ("Roots", 0, |_, numbers| {
+        (numbers.cache.prune.n > 0).then_some(numbers.cache.prune.n as f64)
     }),
     cache_quantity!("Eviction (sum) [ms]", 1, evict, sum),
     cache_quantity!("Passes", 0, evict_passes, sum),
-    ("Eviction per pass [ms]", 4, |_, n| {
-        per_pass(n, &n.cache.evict)
+    ("Eviction per pass [ms]", 4, |_, numbers| {
+        per_pass(numbers, &numbers.cache.evict)
     }),
-    ("Entries examined per pass", 1, |_, n| {
-        per_pass(n, &n.cache.evict_examined)
+    ("Entries examined per pass", 1, |_, numbers| {
+        per_pass(numbers, &numbers.cache.evict_examined)
     }),
 ];
 
@@ -89,14 +89,14 @@ fn per_pass(numbers: &Numbers, what: &Summary) -> Option<f64> {
 }
 
 const CAPACITY: &[Quantity] = &[
-    ("Configured [entries]", 0, |s, _| {
-        last_capacity(&s.run, Signal::CapacityConfigured)
+    ("Configured [entries]", 0, |subject, _| {
+        last_capacity(&subject.recording, Signal::CapacityConfigured)
     }),
-    ("Observed [entries]", 0, |s, _| {
-        last_capacity(&s.run, Signal::CapacityObserved)
+    ("Observed [entries]", 0, |subject, _| {
+        last_capacity(&subject.recording, Signal::CapacityObserved)
     }),
-    ("Most loaded at a pass [entries]", 0, |s, _| {
-        max_water_level(&s.run).map(|level| level as f64)
+    ("Most loaded at a pass [entries]", 0, |subject, _| {
+        max_water_level(&subject.recording).map(|level| level as f64)
     }),
 ];
 
@@ -148,7 +148,7 @@ fn over_time(chapter: &mut Chapter<'_>) {
         ("Program cache time (ms)", "ms"),
         |subject| {
             let (at, us): (Vec<f64>, Vec<Option<f64>>) =
-                cache_moments(&subject.run, subject.whole_run.window).unzip();
+                cache_moments(&subject.recording, subject.whole_run.window).unzip();
             let ms = moving_average(&us, size)
                 .into_iter()
                 .map(|us| us.map(|us| us / 1e3));
@@ -168,7 +168,7 @@ fn pruning(chapter: &mut Chapter<'_>) {
         STUDY_PRUNE,
     );
     let mut all = chapter.subjects.all.iter();
-    if all.any(|subject| !subject.run.points.cache_times.is_empty()) {
+    if all.any(|subject| !subject.recording.points.cache_times.is_empty()) {
         let note = "From program-cache-times. Builds by scripts/install-agave --instrumented report it at each root. Prune: the time of \
                     the prune; a root without one does not count. Eviction: the time of all eviction passes since the previous root, \
                     also of those that evicted nothing. Both exclude the wait for the cache's lock.";
@@ -219,8 +219,8 @@ fn bars(chapter: &mut Chapter<'_>) {
             "Per batch",
             1.0,
             &[
-                ("misses", |n| &n.cache.misses),
-                ("evictions", |n| &n.cache.evictions),
+                ("misses", |numbers| &numbers.cache.misses),
+                ("evictions", |numbers| &numbers.cache.evictions),
             ],
         ),
         (
@@ -228,7 +228,7 @@ fn bars(chapter: &mut Chapter<'_>) {
             "Program cache time per slot",
             "Time (ms)",
             1e-3,
-            &[("time in the program cache", |n| &n.cache.time)],
+            &[("time in the program cache", |numbers| &numbers.cache.time)],
         ),
     ];
     for (id, title, label, scale, summaries) in figures {
@@ -317,7 +317,7 @@ fn histograms(chapter: &mut Chapter<'_>) {
     for (id, title, label, y_label, values) in figures {
         let labels = (label, y_label, 0.995);
         chapter.histogram(id, title, caption, labels, |subject| {
-            values(&subject.run, subject.from_execution.window)
+            values(&subject.recording, subject.from_execution.window)
         });
     }
 }

@@ -19,14 +19,14 @@ type Predicted<'a> = (&'a Subject, &'a Prediction);
 pub fn section(subjects: &Subjects) -> Option<Section> {
     let (mut blocks, mut predicted, mut without_trace) = (Vec::new(), Vec::new(), Vec::new());
     for run in &subjects.all {
-        match &run.run.cache_sizes {
+        match &run.recording.cache_sizes {
             Some(Ok(prediction)) => predicted.push((run, prediction)),
             Some(Err(why)) => blocks.push(Block::Text(format!(
                 "{}: nothing is predicted: {why}.",
                 run.name
             ))),
-            None if run.run.points.cache.is_empty() => {}
-            None => without_trace.push(&run.run.file),
+            None if run.recording.points.cache.is_empty() => {}
+            None => without_trace.push(&run.recording.file),
         }
     }
     if !predicted.is_empty() {

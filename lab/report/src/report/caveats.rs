@@ -97,18 +97,18 @@ fn arm_caveats(subjects: &Subjects, same_slots: bool) -> Vec<Caveat> {
     let arms_with = |runs: usize| {
         let arms = subjects.arms.iter();
         non_empty(
-            arms.filter(|arm| subjects.of(arm).count() == runs)
+            arms.filter(|arm| subjects.runs_of(arm).count() == runs)
                 .join(", "),
         )
     };
     let runs = || subjects.all.iter();
-    let versions = distinct(runs().flat_map(|run| &run.run.facts.versions));
+    let versions = distinct(runs().flat_map(|run| &run.recording.facts.versions));
     let old_versions = versions
         .iter()
         .filter(|version| counts_hits_as_before_4_4(version) == Some(true))
         .join(", ");
     let begun = runs()
-        .map(|run| (run.run.origin_unix_ns as f64, run.arm.as_str()))
+        .map(|run| (run.recording.origin_unix_ns as f64, run.arm.as_str()))
         .collect_vec();
     let caveats = [
         arms_with(1).map(|arms| Caveat::new(
@@ -148,7 +148,7 @@ fn loads_differ(subjects: &Subjects) -> Caveat {
     let tps = subjects
         .all
         .iter()
-        .filter_map(|run| part.of(run)?.tps.all_known);
+        .filter_map(|run| part.numbers(run)?.tps.all_known);
     let range = tps
         .map(|tps| tps.mean_of_all)
         .minmax()
@@ -213,8 +213,8 @@ fn run_caveats(
 }
 
 fn consensus_changed(subject: &Subject) -> Option<WhatAndRemedy> {
-    let protocols = pace::protocols(&subject.run)?;
-    (subject.run.consensus.len() > 1).then(|| (
+    let protocols = pace::protocols(&subject.recording)?;
+    (subject.recording.consensus.len() > 1).then(|| (
         format!(
             "the consensus changed ({protocols}). Transactions, and what is counted by slot, mean different things before and after"
         ),
@@ -223,7 +223,7 @@ fn consensus_changed(subject: &Subject) -> Option<WhatAndRemedy> {
 }
 
 fn cache_exceeds_its_size(subject: &Subject) -> Option<WhatAndRemedy> {
-    let size = |signal| last_capacity(&subject.run, signal).map(|entries| entries as u64);
+    let size = |signal| last_capacity(&subject.recording, signal).map(|entries| entries as u64);
     let configured = size(Signal::CapacityConfigured)?;
     let observed = size(Signal::CapacityObserved).filter(|observed| *observed > configured)?;
     Some((
@@ -299,7 +299,7 @@ fn executed_nothing(subjects: &Subjects, subject: &Subject) -> Option<WhatAndRem
 }
 
 fn clock_set(subject: &Subject) -> Option<WhatAndRemedy> {
-    let run = &subject.run;
+    let run = &subject.recording;
     let step = |step: &ClockStep| {
         let at = run.origin_unix_ns.saturating_add((step.at * 1e9) as i64);
         format!("{} at {}", super::timeline::clock_step(step), moment(at))
@@ -321,8 +321,12 @@ fn not_at_tip(subject: &Subject, part: Option<RunPart>) -> Option<WhatAndRemedy>
     if lifecycle.success.share >= Some(KEPT_UP) {
         return None;
     }
-    let has_phases = subject.run.ticks.iter().any(|tick| tick.phase.is_some());
-    let seconds = lifecycle.time_in(&subject.run, Phase::AtTip, window);
+    let has_phases = subject
+        .recording
+        .ticks
+        .iter()
+        .any(|tick| tick.phase.is_some());
+    let seconds = lifecycle.time_in(&subject.recording, Phase::AtTip, window);
     let what = at_tip(has_phases.then_some(seconds), window.seconds());
     let remedy = match part {
         Some(RunPart::FromTip) => {
@@ -348,7 +352,7 @@ fn at_tip(at_tip: Option<f64>, seconds: f64) -> String {
 }
 
 fn recording_caveat(subject: &Subject) -> Option<WhatAndRemedy> {
-    let run = &subject.run;
+    let run = &subject.recording;
     if run.facts.demo {
         let what = "recorded from the daemon's demonstration; the numbers mean nothing";
         return Some((what.to_owned(), "Record a validator."));

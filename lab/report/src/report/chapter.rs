@@ -127,7 +127,7 @@ impl<'s> Chapter<'s> {
         quantities: &[Quantity],
     ) {
         let subjects = self.subjects;
-        if subjects.all.iter().all(|run| part.of(run).is_none()) {
+        if subjects.all.iter().all(|run| part.numbers(run).is_none()) {
             return;
         }
         let titles = quantities.iter().map(|(title, ..)| *title);
@@ -135,7 +135,7 @@ impl<'s> Chapter<'s> {
         let note = format!("{} {note}", part.sentence());
         let mut by_run = table(id, title, &columns, &note);
         for run in &subjects.all {
-            let numbers = part.of(run);
+            let numbers = part.numbers(run);
             let reason = numbers.map_or("never at the tip", |_| (self.missing_reason)(run));
             let cells = quantities.iter().map(|(_, decimals, value)| {
                 let value = numbers.and_then(|numbers| value(run, numbers));
@@ -173,7 +173,7 @@ fn by_arm(
         };
         let means = quantities.iter().map(|(_, decimals, value)| {
             let value =
-                |run: &&Subject| value(run, part.of(run)?).filter(|value| value.is_finite());
+                |run: &&Subject| value(run, part.numbers(run)?).filter(|value| value.is_finite());
             let values: Option<Vec<f64>> = runs.iter().map(value).collect();
             number(values.and_then(|values| mean(&values)), *decimals, reason)
         });

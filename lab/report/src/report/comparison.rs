@@ -2,7 +2,7 @@
 
 use super::{
     cells::{self, count, estimate_or, number, table, without_missing, words},
-    hosts::{self, Design},
+    hosts::{self, ComparisonDesign},
     model::{Block, Cell, Section, Tone},
     pace,
     scalars::{Better, Scalar, scalars_of},
@@ -67,12 +67,12 @@ pub fn pairs(subjects: &Subjects, primary: &'static Scalar, margin: f64) -> Vec<
         let design = hosts::design(subjects, reference, other);
         let metric = |scalar: &'static Scalar| {
             let refusal = match &design {
-                Design::Refused(why) => Some(why.clone()),
+                ComparisonDesign::Refused(why) => Some(why.clone()),
                 _ => pace::refusal(subjects, reference, other, scalar),
             };
             let comparison = match design {
                 _ if refusal.is_some() => arms::compare(&[], &[], margin),
-                Design::ByBlock => {
+                ComparisonDesign::ByBlock => {
                     let blocks = hosts::scalar_pairs(subjects, [reference, other], scalar);
                     faultline_stats::hosts::compare(&blocks, margin)
                 }
@@ -87,7 +87,7 @@ pub fn pairs(subjects: &Subjects, primary: &'static Scalar, margin: f64) -> Vec<
                 title: pace::title(scalar, subjects.per_second),
                 unit: pace::unit(scalar, subjects.per_second),
                 comparison,
-                by_block: matches!(design, Design::ByBlock),
+                by_block: matches!(design, ComparisonDesign::ByBlock),
                 refusal,
             }
         };

@@ -25,7 +25,7 @@ const SECONDARY_METRICS: [&str; 10] = [
 ];
 
 /// Maps a prefix of a metric's id to the figure over time that shows it, or its nearest relative.
-const OVER_TIME: [(&str, &str); 12] = [
+const FIGURES_OVER_TIME: [(&str, &str); 12] = [
     ("replay", "replay-over-time"),
     ("cache", "cache-time-over-time"),
     ("read-cache", "read-cache-over-time"),
@@ -45,7 +45,7 @@ const FALLBACK_FIGURES: [&str; 2] = ["tps-over-time", "rss-over-time"];
 
 /// The effects, and the primary metric over time. That figure is moved here from its section.
 pub fn overview(primary: &Scalar, pairs: &[Pair], sections: &mut [Section]) -> Vec<Block> {
-    let of_primary = OVER_TIME
+    let of_primary = FIGURES_OVER_TIME
         .iter()
         .filter(|(prefix, _)| primary.id.starts_with(prefix))
         .map(|(_, id)| *id);

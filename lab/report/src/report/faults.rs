@@ -19,7 +19,7 @@ use itertools::Itertools;
 const AVERAGED_SAMPLES: usize = 100;
 
 pub fn averaged_samples(subjects: &Subjects) -> usize {
-    subjects.averaged_samples(AVERAGED_SAMPLES, |subject| subject.run.ticks.len())
+    subjects.averaged_samples(AVERAGED_SAMPLES, |subject| subject.recording.ticks.len())
 }
 
 const MAX_TABLE_POOLS: usize = 15;
@@ -32,19 +32,23 @@ type PoolValue = fn(&PoolFaults) -> Option<f64>;
 type RunPools<'s> = (&'s Subject, Vec<PoolFaults>);
 
 const RATES: &[Quantity] = &[
-    ("Major faults", 0, |_, n| n.major.known()),
-    ("Major mean [/s]", 3, |_, n| n.major.mean()),
-    ("Major max [/s]", 1, |_, n| summary(&n.major.per_second).max),
-    ("Minor faults", 0, |_, n| n.minor.known()),
-    ("Minor mean [/s]", 1, |_, n| n.minor.mean()),
-    ("Minor max [/s]", 1, |_, n| summary(&n.minor.per_second).max),
+    ("Major faults", 0, |_, numbers| numbers.major.known()),
+    ("Major mean [/s]", 3, |_, numbers| numbers.major.mean()),
+    ("Major max [/s]", 1, |_, numbers| {
+        summary(&numbers.major.per_second).max
+    }),
+    ("Minor faults", 0, |_, numbers| numbers.minor.known()),
+    ("Minor mean [/s]", 1, |_, numbers| numbers.minor.mean()),
+    ("Minor max [/s]", 1, |_, numbers| {
+        summary(&numbers.minor.per_second).max
+    }),
 ];
 
 /// The mean growth of a counter, times a scale. Of a counter of seconds, 100 gives percent.
 macro_rules! mean_growth {
     ($title:literal, $signal:ident, $scale:literal) => {
-        ($title, 3, |s, n| {
-            let mean = growth(&s.run, Signal::$signal, n.window).mean();
+        ($title, 3, |subject, numbers| {
+            let mean = growth(&subject.recording, Signal::$signal, numbers.window).mean();
             mean.map(|mean| $scale * mean)
         })
     };
@@ -78,7 +82,7 @@ pub fn section(subjects: &Subjects) -> Section {
 
 /// The rates of a counter, times a scale, as a moving average.
 pub fn smoothed(subject: &Subject, signal: Signal, scale: f64, size: usize) -> Vec<Option<f64>> {
-    let scaled: Vec<_> = growth(&subject.run, signal, Span::ALWAYS)
+    let scaled: Vec<_> = growth(&subject.recording, signal, Span::ALWAYS)
         .per_second
         .into_iter()
         .map(|rate| rate.map(|rate| rate * scale))
@@ -112,8 +116,8 @@ fn over_time(chapter: &mut Chapter<'_>) {
         let label = format!("{title} faults (/s)");
         let title = format!("How often each rate of {kind} faults occurred");
         chapter.histogram(&id, &title, caption, (&label, "Ticks", 0.99), |subject| {
-            let rates = growth(&subject.run, signal, Span::ALWAYS).per_second;
-            within(&subject.run, &rates, subject.from_execution.window)
+            let rates = growth(&subject.recording, signal, Span::ALWAYS).per_second;
+            within(&subject.recording, &rates, subject.from_execution.window)
         });
     }
 }
@@ -125,7 +129,7 @@ fn add_thread_pools(chapter: &mut Chapter<'_>) {
         .iter()
         .map(|subject| {
             let window = subject.from_execution.window;
-            (subject, pool_faults(&subject.run, window))
+            (subject, pool_faults(&subject.recording, window))
         })
         .collect();
     if pools.iter().all(|(_, pools)| pools.is_empty()) {
@@ -248,7 +252,7 @@ fn pressure_over_time(chapter: &mut Chapter<'_>) {
         &caption,
         ("Time stalled (%)", "%"),
         |subject| {
-            let of_cgroup = subject.run.signal(Signal::MemorySome);
+            let of_cgroup = subject.recording.signal(Signal::MemorySome);
             let signals: &[(&str, Signal)] = if of_cgroup.iter().any(Option::is_some) {
                 &[
                     ("memory, some", Signal::MemorySome),

@@ -75,10 +75,10 @@ fn facts(
     let mut columns = vec![("", "")];
     columns.extend(runs().map(|run| (run.name.as_str(), "")));
     let mut listed = table(id, title, &columns, note);
-    let names = runs().flat_map(|run| facts_of(&run.run.facts));
+    let names = runs().flat_map(|run| facts_of(&run.recording.facts));
     for name in distinct(names.map(|(name, _)| *name)) {
         let cells = runs().map(|run| {
-            let fact = facts_of(&run.run.facts)
+            let fact = facts_of(&run.recording.facts)
                 .iter()
                 .find(|(known, _)| *known == name);
             text(fact.map(|(_, fact)| fact.as_str()), NOT_IN_MANIFEST)
@@ -100,7 +100,7 @@ fn shared_rows(
 ) -> Block {
     let runs = &subjects.all;
     let by_values = by_key(runs.iter().map(|run| {
-        let values = values(&run.run.facts).iter();
+        let values = values(&run.recording.facts).iter();
         (values.map(cells).collect_vec(), run.name.as_str())
     }));
     for (values, names) in by_values {

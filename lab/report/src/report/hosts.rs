@@ -18,7 +18,7 @@ use faultline_stats::{arms::RUNS_FOR_A_TEST, hosts, summary::mean};
 use itertools::Itertools;
 
 /// How two arms are compared.
-pub enum Design {
+pub enum ComparisonDesign {
     ByRun,
     /// On several hosts. Runs in no block are left out.
     ByBlock,
@@ -29,33 +29,33 @@ pub enum Design {
 type BlockKey<'s> = (Option<&'s str>, &'s str, &'s str);
 
 fn block_of(subject: &Subject) -> Option<BlockKey<'_>> {
-    let run = &subject.run;
+    let run = &subject.recording;
     let block = run.label("block").filter(|block| !block.is_empty());
     Some((run.label("experiment"), run.host()?, block?))
 }
 
 fn hosts_of<'s>(subjects: &'s Subjects, arm: &'s str) -> Vec<&'s str> {
     let runs = subjects.averaged_runs(arm);
-    distinct(runs.filter_map(|run| run.run.host()))
+    distinct(runs.filter_map(|run| run.recording.host()))
 }
 
-pub fn design(subjects: &Subjects, reference: &str, other: &str) -> Design {
+pub fn design(subjects: &Subjects, reference: &str, other: &str) -> ComparisonDesign {
     let hosts = [reference, other].map(|arm| hosts_of(subjects, arm));
     if hosts.iter().any(Vec::is_empty) || distinct(hosts.iter().flatten()).len() < 2 {
-        return Design::ByRun;
+        return ComparisonDesign::ByRun;
     }
     let [on_reference, on_other] = hosts.each_ref().map(|hosts| hosts.join(", "));
     let [reference_hosts, other_hosts] = hosts;
     let mut shared = reference_hosts.iter();
     if !shared.any(|host| other_hosts.contains(host)) {
-        return Design::Refused(format!(
+        return ComparisonDesign::Refused(format!(
             "not compared: {reference} ran on {on_reference} only and {other} on {on_other} only, \
              so a difference may be that of the hosts"
         ));
     }
     let common = paired_by_block(subjects, [reference, other], |_| Some(1.0)).len();
     if common >= RUNS_FOR_A_TEST {
-        return Design::ByBlock;
+        return ComparisonDesign::ByBlock;
     }
     let runs = subjects
         .averaged_runs(reference)
@@ -64,7 +64,7 @@ pub fn design(subjects: &Subjects, reference: &str, other: &str) -> Design {
         0 => String::new(),
         count => format!(" ({count} of their runs lack the label block)"),
     };
-    Design::Refused(format!(
+    ComparisonDesign::Refused(format!(
         "not compared: {reference} (on {on_reference}) and {other} (on {on_other}) have {common} of \
          the {RUNS_FOR_A_TEST} common blocks that a test needs{why}"
     ))
@@ -104,7 +104,7 @@ pub fn table_of_hosts(
     let common = scalar_pairs(subjects, [reference, other], primary);
     let by_host = by_key(subjects.averaged_runs(reference).filter_map(|subject| {
         let value = pace::compared_value(subjects, primary, subject)?;
-        Some((subject.run.host()?, value))
+        Some((subject.recording.host()?, value))
     }));
     let (first, first_values) = by_host.first()?;
     let unit = &*pace::unit(primary, subjects.per_second);
@@ -176,7 +176,7 @@ fn runs_without_block(subjects: &Subjects) -> Option<Caveat> {
     let runs = arms
         .flat_map(|arm| subjects.averaged_runs(arm))
         .collect_vec();
-    let hosts = distinct(runs.iter().filter_map(|run| run.run.host()));
+    let hosts = distinct(runs.iter().filter_map(|run| run.recording.host()));
     let names = runs
         .iter()
         .filter(|run| block_of(run).is_none())
@@ -198,7 +198,7 @@ fn values_by_host(
     subjects: &Subjects,
     value: impl Fn(&SystemFacts) -> Option<String>,
 ) -> Option<String> {
-    let runs = subjects.all.iter().map(|subject| &subject.run);
+    let runs = subjects.all.iter().map(|subject| &subject.recording);
     let values = by_key(runs.filter_map(|run| Some((value(&run.facts)?, run.host()))));
     let texts = values.iter().map(|(value, hosts)| {
         let hosts = distinct(hosts.iter().flatten()).into_iter().join(", ");
@@ -260,18 +260,22 @@ pub fn io_pressure_caveats(subjects: &Subjects) -> Vec<Caveat> {
 fn io_share(subject: &Subject) -> Option<f64> {
     let run_seconds = subject.lifecycle.until;
     let by_experiment = || {
-        let seconds = subject.run.from_experiment.as_ref()?.io_some?;
+        let seconds = subject.recording.from_experiment.as_ref()?.io_some?;
         (run_seconds > 0.0).then(|| seconds / run_seconds)
     };
-    growth(&subject.run, Signal::IoSome, subject.from_execution.window)
-        .mean()
-        .or_else(by_experiment)
+    growth(
+        &subject.recording,
+        Signal::IoSome,
+        subject.from_execution.window,
+    )
+    .mean()
+    .or_else(by_experiment)
 }
 
 /// Experiment, length of the turn's label, and the label. The length sorts turn 10 after turn 9.
 fn turn_key(subject: &Subject) -> Option<(&str, usize, &str)> {
-    let experiment = subject.run.label("experiment").unwrap_or_default();
-    let turn = subject.run.label("turn")?;
+    let experiment = subject.recording.label("experiment").unwrap_or_default();
+    let turn = subject.recording.label("turn")?;
     Some((experiment, turn.len(), turn))
 }
 

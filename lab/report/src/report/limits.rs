@@ -30,7 +30,7 @@ pub fn limits(subjects: &Subjects) -> Option<Limits> {
     let mut unlimited_arms = Vec::new();
     for subject in &subjects.all {
         let success = subject.lifecycle.success.answer;
-        match (limit_of(subject), &subject.run.from_experiment) {
+        match (limit_of(subject), &subject.recording.from_experiment) {
             (Some(limit), _) => replicates.push(Replicate {
                 limit,
                 passed: success,
@@ -51,7 +51,7 @@ pub fn limits(subjects: &Subjects) -> Option<Limits> {
 
 /// The limit in the plan, or the recorded one without a plan.
 fn limit_of(subject: &Subject) -> Option<u64> {
-    match &subject.run.from_experiment {
+    match &subject.recording.from_experiment {
         Some(from_experiment) => from_experiment.limit,
         None => subject.limit().map(|limit| limit as u64),
     }
@@ -60,8 +60,8 @@ fn limit_of(subject: &Subject) -> Option<u64> {
 /// Whether both arms had the same limit, or none.
 pub fn have_equal_limits(subjects: &Subjects, one: &str, other: &str) -> bool {
     let limits = subjects
-        .of(one)
-        .chain(subjects.of(other))
+        .runs_of(one)
+        .chain(subjects.runs_of(other))
         .map(limit_of)
         .collect_vec();
     let known = || limits.iter().flatten().copied();

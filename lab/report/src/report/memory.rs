@@ -3,9 +3,9 @@
 use super::{
     cells::{figure, gib, known, missing, number, row, table, words},
     chapter::{Chapter, Quantity},
-    enough,
     model::{Block, Chart, Matrix, Section},
     subject::{RunPart, Subject, Subjects},
+    sufficient_memory,
     timeline::{line_of_signal, line_of_ticks},
 };
 use crate::{
@@ -16,8 +16,8 @@ use faultline_stats::correlation;
 
 macro_rules! gib {
     ($title:literal, $level:ident, $which:ident) => {
-        (concat!($title, " [GiB]"), 3, |_, n| {
-            n.levels.$level.$which.map(gib)
+        (concat!($title, " [GiB]"), 3, |_, numbers| {
+            numbers.levels.$level.$which.map(gib)
         })
     };
 }
@@ -45,19 +45,19 @@ const STUDY_SWAP_AND_TOTAL: &[Quantity] = &[
     gib!("VSZ - RSS mean (study: swap)", vsz_less_rss, mean),
     gib!("Swapped out mean", swap, mean),
     gib!("RSS + VSZ mean (study: total)", rss_and_vsz, mean),
-    ("RSS + swapped out, mean [GiB]", 3, |_, n| {
-        Some(gib(n.levels.rss.mean? + n.levels.swap.mean?))
+    ("RSS + swapped out, mean [GiB]", 3, |_, numbers| {
+        Some(gib(numbers.levels.rss.mean? + numbers.levels.swap.mean?))
     }),
 ];
 
 const HEADROOM: &[Quantity] = &[
-    ("Limit [GiB]", 3, |s, _| s.limit().map(gib)),
+    ("Limit [GiB]", 3, |subject, _| subject.limit().map(gib)),
     gib!("Unreclaimable mean", unreclaimable, mean),
     gib!("Unreclaimable max", unreclaimable, max),
     gib!("Headroom min", headroom, min),
     gib!("Headroom mean", headroom, mean),
-    ("Smallest headroom by limit [%]", 1, |s, n| {
-        Some(100.0 * n.levels.headroom.min? / s.limit()?)
+    ("Smallest headroom by limit [%]", 1, |subject, numbers| {
+        Some(100.0 * numbers.levels.headroom.min? / subject.limit()?)
     }),
 ];
 
@@ -102,7 +102,7 @@ pub fn section(subjects: &Subjects) -> Section {
                 bytes.";
     chapter.numbers("headroom", "Headroom and the limit", note, HEADROOM);
     chapter.add([binding_levels(subjects)]);
-    chapter.add(enough::blocks(subjects));
+    chapter.add(sufficient_memory::blocks(subjects));
     timelines(&mut chapter);
     let runs = subjects.all.iter();
     chapter.add(runs.filter_map(|run| correlation_figure(subjects, run)));
@@ -116,7 +116,7 @@ fn binding_levels(subjects: &Subjects) -> Block {
                 smallest of all. Their unreclaimable memory is the sum of anonymous, shared and kernel memory, which can be too low.";
     let mut listed = table("binding-level", "Which limit is met first", &columns, note);
     for run in &subjects.all {
-        let levels = &run.run.binding_levels;
+        let levels = &run.recording.binding_levels;
         if levels.is_empty() {
             let cells = [
                 words("not known, or recorded by an older version"),
@@ -127,8 +127,8 @@ fn binding_levels(subjects: &Subjects) -> Block {
         }
         for level in levels {
             let others = match level.level.as_str() {
-                "1" => run.run.signal(Signal::OthersParent),
-                "machine" => run.run.signal(Signal::OthersMachine),
+                "1" => run.recording.signal(Signal::OthersParent),
+                "machine" => run.recording.signal(Signal::OthersMachine),
                 _ => &[],
             };
             let max_others = others.iter().copied().flatten().reduce(f64::max);
@@ -163,7 +163,7 @@ fn timelines(chapter: &mut Chapter<'_>) {
         "Resident memory over time",
         &format!("RSS. {levels}"),
         labels,
-        |subject| vec![line_of_ticks(subject, "", &rss(&subject.run))],
+        |subject| vec![line_of_ticks(subject, "", &rss(&subject.recording))],
     );
     let figures: [(&str, &str, &str, &[(&str, Signal)]); 3] = [
         (
@@ -198,7 +198,7 @@ fn timelines(chapter: &mut Chapter<'_>) {
 }
 
 fn correlation_figure(subjects: &Subjects, subject: &Subject) -> Option<Block> {
-    let run = &subject.run;
+    let run = &subject.recording;
     let [major, minor] =
         [Signal::Major, Signal::Minor].map(|signal| growth(run, signal, Span::ALWAYS).per_second);
     let vsz = run.signal(Signal::Virtual);
@@ -209,7 +209,7 @@ fn correlation_figure(subjects: &Subjects, subject: &Subject) -> Option<Block> {
     if values.iter().flatten().all(Option::is_none) {
         return None;
     }
-    let (id, title) = match subjects.single() {
+    let (id, title) = match subjects.single_run() {
         Some(_) => ("correlation".to_owned(), String::new()),
         None => (
             format!("correlation-{}", subject.id),

@@ -42,11 +42,11 @@ impl Pace {
     }
 
     pub(crate) fn of(subject: &Subject) -> Self {
-        Self::new(&subject.run, subject.lifecycle.slot_seconds)
+        Self::new(&subject.recording, subject.lifecycle.slot_seconds)
     }
 
     fn of_arm(subjects: &Subjects, arm: &str) -> Self {
-        subjects.of(arm).map(Pace::of).collect()
+        subjects.runs_of(arm).map(Pace::of).collect()
     }
 
     /// Unknown is not a difference. A consensus that changed differs from any other.
@@ -149,7 +149,7 @@ pub(crate) fn compared_value(
     scalar: &Scalar,
     subject: &Subject,
 ) -> Option<f64> {
-    let value = scalar.value(subject, subjects.compared_part().of(subject)?)?;
+    let value = scalar.value(subject, subjects.compared_part().numbers(subject)?)?;
     let slot_seconds = subject.lifecycle.slot_seconds;
     match scalar.scales_with {
         ScalesWith::Slot if subjects.per_second => slot_seconds.map(|seconds| value / seconds),

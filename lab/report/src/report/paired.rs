@@ -45,10 +45,10 @@ pub const DECIMALS: u8 = 3;
 
 pub static QUANTITIES: [Quantity; 6] = [
     quantity("Replay time", "ms", &["replay-"], |subject| {
-        slots(&subject.run, subject.from_execution.window)
+        slots(&subject.recording, subject.from_execution.window)
     }),
     quantity("Program cache time", "ms", &["cache-time"], |subject| {
-        cache_slots(&subject.run, subject.from_execution.window)
+        cache_slots(&subject.recording, subject.from_execution.window)
     }),
     quantity("Cache misses", "", &["cache-misses"], |subject| {
         logged_counts(subject, |slot| slot.misses)
@@ -80,7 +80,7 @@ const fn quantity(
 
 fn logged_counts(subject: &Subject, count: fn(&ReplayedSlot) -> Option<u64>) -> Vec<(u64, f64)> {
     subject
-        .run
+        .recording
         .replayed
         .slots
         .iter()
@@ -176,7 +176,7 @@ pub fn paired(subjects: &Subjects, primary: &Scalar, plan: &Plan) -> Paired {
     paired.is_complete = !others.is_empty();
     let references = with_contents(subjects, reference);
     for arm in others {
-        for (index, other) in subjects.of(arm).enumerate() {
+        for (index, other) in subjects.runs_of(arm).enumerate() {
             match partner(&references, other, index) {
                 Some(partner) => paired.add(partner, other, plan),
                 None => paired.is_complete = false,
@@ -224,15 +224,20 @@ type Candidate<'s> = (&'s Subject, SlotContents);
 
 fn with_contents<'s>(subjects: &'s Subjects, arm: &'s str) -> Vec<Candidate<'s>> {
     subjects
-        .of(arm)
-        .map(|run| (run, contents(&run.run, run.from_execution.window)))
+        .runs_of(arm)
+        .map(|run| (run, contents(&run.recording, run.from_execution.window)))
         .collect()
 }
 
 /// Experiment, block and turn (for a replay, replicate).
 pub fn pairing_key(subject: &Subject) -> Option<(Option<&str>, Option<&str>, &str)> {
-    let label = |key| subject.run.label(key).filter(|value| !value.is_empty());
-    let is_replay = !subject.run.replayed.slots.is_empty();
+    let label = |key| {
+        subject
+            .recording
+            .label(key)
+            .filter(|value| !value.is_empty())
+    };
+    let is_replay = !subject.recording.replayed.slots.is_empty();
     let key = if is_replay { "run" } else { "turn" };
     Some((label("experiment"), label("block"), label(key)?))
 }
@@ -242,7 +247,7 @@ fn partner<'s>(
     other: &Subject,
     index: usize,
 ) -> Option<&'s Subject> {
-    let own = contents(&other.run, other.from_execution.window);
+    let own = contents(&other.recording, other.from_execution.window);
     let key = pairing_key(other);
     let is_same_turn = |subject: &Subject| key.is_some() && pairing_key(subject) == key;
     let has_same_turn = references.iter().any(|(subject, _)| is_same_turn(subject));

@@ -10,25 +10,33 @@ use faultline_stats::{Estimate, caveat::reliability_text, summary};
 use itertools::izip;
 
 const REPLAY: &[Quantity] = &[
-    ("Median [ms]", 1, |_, n| n.replay_quantile(0.5)),
-    ("p95 [ms]", 1, |_, n| n.replay_quantile(0.95)),
-    ("p99 [ms]", 1, |_, n| n.replay_quantile(0.99)),
-    ("Max [ms]", 1, |_, n| n.replay_quantile(1.0)),
-    ("Mean [ms]", 2, |_, n| summary::summary(&n.replay).mean),
-    ("Slots replayed", 0, |_, n| Some(n.replay.len() as f64)),
-    ("Own slots left out", 0, |_, n| Some(n.own_slots as f64)),
+    ("Median [ms]", 1, |_, numbers| numbers.replay_quantile(0.5)),
+    ("p95 [ms]", 1, |_, numbers| numbers.replay_quantile(0.95)),
+    ("p99 [ms]", 1, |_, numbers| numbers.replay_quantile(0.99)),
+    ("Max [ms]", 1, |_, numbers| numbers.replay_quantile(1.0)),
+    ("Mean [ms]", 2, |_, numbers| {
+        summary::summary(&numbers.replay).mean
+    }),
+    ("Slots replayed", 0, |_, numbers| {
+        Some(numbers.replay.len() as f64)
+    }),
+    ("Own slots left out", 0, |_, numbers| {
+        Some(numbers.own_slots as f64)
+    }),
 ];
 
 const BEHIND: &[Quantity] = &[
-    ("Median [slots]", 0, |_, n| {
-        summary::quantile(&n.behind, 0.5)
+    ("Median [slots]", 0, |_, numbers| {
+        summary::quantile(&numbers.behind, 0.5)
     }),
-    ("p95 [slots]", 0, |_, n| {
-        summary::quantile_if_enough(&n.behind, 0.95)
+    ("p95 [slots]", 0, |_, numbers| {
+        summary::quantile_if_enough(&numbers.behind, 0.95)
     }),
-    ("Max [slots]", 0, |_, n| summary::quantile(&n.behind, 1.0)),
-    ("Known at [ticks]", 0, |_, n| {
-        Some(n.behind.iter().flatten().count() as f64)
+    ("Max [slots]", 0, |_, numbers| {
+        summary::quantile(&numbers.behind, 1.0)
+    }),
+    ("Known at [ticks]", 0, |_, numbers| {
+        Some(numbers.behind.iter().flatten().count() as f64)
     }),
 ];
 
@@ -64,9 +72,9 @@ fn figures(chapter: &mut Chapter<'_>) {
         caption,
         ("Replay time (ms)", "ms"),
         |subject| {
-            let times = replayed(&subject.run, subject.whole_run.window).map(|point| {
+            let times = replayed(&subject.recording, subject.whole_run.window).map(|point| {
                 let ms = point.replay_total_elapsed_us.map(|us| us as f64 / 1e3);
-                (subject.run.at(point.time_unix_ns), ms)
+                (subject.recording.at(point.time_unix_ns), ms)
             });
             vec![line_of_moments(subject, times)]
         },

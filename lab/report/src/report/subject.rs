@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 /// A run and its numbers.
 pub struct Subject {
-    pub run: Run,
+    pub recording: Run,
     pub lifecycle: Lifecycle,
     pub tps: Tps,
     /// From the first execution; `None` if no transaction was recorded.
@@ -100,13 +100,13 @@ impl Subjects {
     /// Whether the runs are of processes that are no validators.
     pub fn has_no_validator(&self) -> bool {
         let runs = || self.all.iter();
-        runs().any(|run| !run.run.processes.is_empty())
-            && !runs().any(|run| run.lifecycle.has_validator || run.run.is_replay())
+        runs().any(|run| !run.recording.processes.is_empty())
+            && !runs().any(|run| run.lifecycle.has_validator || run.recording.is_replay())
     }
 
     /// Whether all runs replayed a fixed range.
     pub fn are_replays(&self) -> bool {
-        self.all.iter().all(|subject| subject.run.is_replay())
+        self.all.iter().all(|subject| subject.recording.is_replay())
     }
 
     /// The runs with this answer to whether they kept up.
@@ -116,7 +116,7 @@ impl Subjects {
             .filter(move |run| run.lifecycle.success.answer == answer)
     }
 
-    pub fn single(&self) -> Option<&Subject> {
+    pub fn single_run(&self) -> Option<&Subject> {
         self.all.iter().exactly_one().ok()
     }
 
@@ -158,13 +158,14 @@ impl Subjects {
         max.min(shortest / 10).max(1)
     }
 
-    pub fn of<'s>(&'s self, arm: &'s str) -> impl Iterator<Item = &'s Subject> {
+    pub fn runs_of<'s>(&'s self, arm: &'s str) -> impl Iterator<Item = &'s Subject> {
         self.all.iter().filter(move |subject| subject.arm == arm)
     }
 
     /// The runs of an arm that are in its averages.
     pub fn averaged_runs<'s>(&'s self, arm: &'s str) -> impl Iterator<Item = &'s Subject> {
-        self.of(arm).filter(|subject| self.is_averaged(subject))
+        self.runs_of(arm)
+            .filter(|subject| self.is_averaged(subject))
     }
 }
 
@@ -188,7 +189,7 @@ fn subject(
         lifecycle: measured.lifecycle,
         tps: measured.tps,
         executing: measured.executing,
-        run,
+        recording: run,
         position,
         id,
         name,
@@ -219,12 +220,12 @@ impl Subject {
 
     /// Wall-clock time of the first tick; `None` if nothing was recorded.
     pub fn begun(&self) -> Option<String> {
-        let unix_ns = self.run.origin_unix_ns;
+        let unix_ns = self.recording.origin_unix_ns;
         (unix_ns > 0).then(|| moment(unix_ns))
     }
 
     fn executed(&self) -> bool {
-        self.executing.is_some() || !self.run.replayed.slots.is_empty()
+        self.executing.is_some() || !self.recording.replayed.slots.is_empty()
     }
 
     pub fn why_no_quantile(&self) -> &'static str {
@@ -244,7 +245,7 @@ impl Subject {
     }
 
     pub fn why_no_points(&self) -> &'static str {
-        if self.run.points.is_empty() {
+        if self.recording.points.is_empty() {
             "no datapoints were recorded"
         } else {
             "no such datapoint in this part of the run"
@@ -252,7 +253,10 @@ impl Subject {
     }
 
     pub fn why_no_samples(&self) -> &'static str {
-        match (self.run.ticks.is_empty(), self.run.processes.is_empty()) {
+        match (
+            self.recording.ticks.is_empty(),
+            self.recording.processes.is_empty(),
+        ) {
             (true, _) => "nothing was recorded",
             (false, true) => "no process was followed",
             (false, false) => "not readable on this host, or not in this part of the run",
@@ -261,12 +265,12 @@ impl Subject {
 
     /// In bytes: from its experiment, else the most frequent one of the ticks.
     pub fn limit(&self) -> Option<f64> {
-        let experiment = self.run.from_experiment.as_ref();
+        let experiment = self.recording.from_experiment.as_ref();
         if let Some(limit) = experiment.and_then(|experiment| experiment.limit) {
             return Some(limit as f64);
         }
-        let limits = self.run.signal(Signal::Limit);
-        measure::within(&self.run, limits, self.whole_run.window)
+        let limits = self.recording.signal(Signal::Limit);
+        measure::within(&self.recording, limits, self.whole_run.window)
             .into_iter()
             .flatten()
             .counts_by(|limit| limit as u64)
@@ -349,7 +353,7 @@ pub enum RunPart {
 }
 
 impl RunPart {
-    pub fn of(self, subject: &Subject) -> Option<&Numbers> {
+    pub fn numbers(self, subject: &Subject) -> Option<&Numbers> {
         match self {
             RunPart::WholeRun => Some(&subject.whole_run),
             RunPart::FromExecution => Some(&subject.from_execution),

@@ -49,11 +49,11 @@ fn push(line: &mut Line, x: f64, y: Option<f64>) {
 
 /// One value per tick.
 pub fn line_of_ticks(subject: &Subject, name: &str, values: &[Option<f64>]) -> Line {
-    let ticks = &subject.run.ticks;
+    let ticks = &subject.recording.ticks;
     let mut line = empty_line(subject, name);
     for (index, (tick, value)) in ticks.iter().zip(values).enumerate() {
         let before = index.checked_sub(1).and_then(|before| ticks.get(before));
-        if let Some(before) = before.filter(|before| is_gap(&subject.run, before, tick)) {
+        if let Some(before) = before.filter(|before| is_gap(&subject.recording, before, tick)) {
             push(&mut line, f64::midpoint(before.at, tick.at), None);
         }
         push(&mut line, tick.at, *value);
@@ -63,7 +63,7 @@ pub fn line_of_ticks(subject: &Subject, name: &str, values: &[Option<f64>]) -> L
 
 /// A signal at each tick.
 pub fn line_of_signal(subject: &Subject, name: &str, signal: Signal) -> Line {
-    line_of_ticks(subject, name, subject.run.signal(signal))
+    line_of_ticks(subject, name, subject.recording.signal(signal))
 }
 
 /// Values at any times. The line breaks at gaps and where no process was followed.
@@ -71,7 +71,7 @@ pub fn line_of_moments(
     subject: &Subject,
     moments: impl IntoIterator<Item = (f64, Option<f64>)>,
 ) -> Line {
-    let mut unrecorded = unrecorded_spans(&subject.run).into_iter().peekable();
+    let mut unrecorded = unrecorded_spans(&subject.recording).into_iter().peekable();
     let mut line = empty_line(subject, "");
     for (at, value) in moments {
         if let Some(before) = line.x.last().copied() {
@@ -113,7 +113,7 @@ pub fn timeline(
     unit: &str,
     lines: impl Fn(&Subject) -> Vec<Line>,
 ) -> Option<Chart> {
-    let single = subjects.single().is_some();
+    let single = subjects.single_run().is_some();
     let max_points = if single {
         MAX_POINTS
     } else {
@@ -156,7 +156,7 @@ pub fn timeline(
 fn bands(subject: &Subject, origin: f64) -> Vec<Band> {
     let lifecycle = &subject.lifecycle;
     let after_end = lifecycle.ended.map(|from| {
-        let to = subject.run.end();
+        let to = subject.recording.end();
         (Span { from, to }, AFTER_THE_END)
     });
     // The phase `absent` means nothing without a validator.
@@ -199,7 +199,7 @@ fn marks(subject: &Subject, origin: f64, single: bool) -> Vec<Mark> {
     let is_drawn_stall = |event: &Event| {
         event.kind == "stall" && stalls.iter().any(|stall| stall.span.includes(event.at))
     };
-    let events = subject.run.events.iter().filter_map(|event| {
+    let events = subject.recording.events.iter().filter_map(|event| {
         let (kind, name) = MARKED_EVENTS.iter().find(|(kind, _)| *kind == event.kind)?;
         let name = match *kind {
             "mark" => mark_name(&event.detail),
@@ -211,7 +211,7 @@ fn marks(subject: &Subject, origin: f64, single: bool) -> Vec<Mark> {
         .iter()
         .map(|stall| mark(stall.span.from, STALL.to_owned()));
     let steps = subject
-        .run
+        .recording
         .clock_steps
         .iter()
         .map(|step| mark(step.at, format!("clock {}", clock_step(step))));

@@ -17,45 +17,50 @@ const MIN_AVERAGED_SECONDS: usize = 10;
 const MAX_AVERAGED_POINTS: usize = 720;
 
 const QUANTITIES: &[Quantity] = &[
-    ("Avg TPS (3x rule) [/s]", 2, |_, n| {
-        n.tps.all_known.map(|tps| tps.mean)
+    ("Avg TPS (3x rule) [/s]", 2, |_, numbers| {
+        numbers.tps.all_known.map(|tps| tps.mean)
     }),
-    ("Avg TPS (all) [/s]", 2, |_, n| {
-        n.tps.all_known.map(|tps| tps.mean_of_all)
+    ("Avg TPS (all) [/s]", 2, |_, numbers| {
+        numbers.tps.all_known.map(|tps| tps.mean_of_all)
     }),
-    ("Avg TPS (3x rule, zeros left out) [/s]", 2, |_, n| {
-        n.tps.active.map(|tps| tps.mean)
+    ("Avg TPS (3x rule, zeros left out) [/s]", 2, |_, numbers| {
+        numbers.tps.active.map(|tps| tps.mean)
     }),
-    ("0 TPS time [s]", 0, |_, n| {
-        n.tps.zero.map(|zero| zero as f64)
+    ("0 TPS time [s]", 0, |_, numbers| {
+        numbers.tps.zero.map(|zero| zero as f64)
     }),
-    ("Unknown [s]", 0, |_, n| {
-        n.tps.unknown.map(|unknown| unknown as f64)
+    ("Unknown [s]", 0, |_, numbers| {
+        numbers.tps.unknown.map(|unknown| unknown as f64)
     }),
-    ("Max TPS [/s]", 0, |_, n| n.tps.all_known.map(|tps| tps.max)),
-    ("Left out by the 3x rule [s]", 0, |_, n| {
-        n.tps.all_known.map(|tps| tps.left_out as f64)
+    ("Max TPS [/s]", 0, |_, numbers| {
+        numbers.tps.all_known.map(|tps| tps.max)
     }),
-    ("Seconds known [s]", 0, |_, n| Some(n.tps.known as f64)),
+    ("Left out by the 3x rule [s]", 0, |_, numbers| {
+        numbers.tps.all_known.map(|tps| tps.left_out as f64)
+    }),
+    ("Seconds known [s]", 0, |_, numbers| {
+        Some(numbers.tps.known as f64)
+    }),
 ];
 
 const STUDY: &[Quantity] = &[
-    ("Avg (3x rule) [/s]", 2, |_, n| {
-        n.tps.by_thread_time.map(|tps| tps.mean)
+    ("Avg (3x rule) [/s]", 2, |_, numbers| {
+        numbers.tps.by_thread_time.map(|tps| tps.mean)
     }),
-    ("Avg (all) [/s]", 2, |_, n| {
-        n.tps.by_thread_time.map(|tps| tps.mean_of_all)
+    ("Avg (all) [/s]", 2, |_, numbers| {
+        numbers.tps.by_thread_time.map(|tps| tps.mean_of_all)
     }),
-    ("Max [/s]", 2, |_, n| {
-        n.tps.by_thread_time.map(|tps| tps.max)
+    ("Max [/s]", 2, |_, numbers| {
+        numbers.tps.by_thread_time.map(|tps| tps.max)
     }),
-    ("Slots", 0, |_, n| {
-        n.tps
+    ("Slots", 0, |_, numbers| {
+        numbers
+            .tps
             .by_thread_time
             .map(|tps| (tps.n + tps.left_out) as f64)
     }),
-    ("Avg TPS of the table above (all) [/s]", 2, |_, n| {
-        n.tps.all_known.map(|tps| tps.mean_of_all)
+    ("Avg TPS of the table above (all) [/s]", 2, |_, numbers| {
+        numbers.tps.all_known.map(|tps| tps.mean_of_all)
     }),
 ];
 
@@ -95,8 +100,9 @@ fn why_missing(subject: &Subject) -> &'static str {
 
 /// Names the runs whose transactions are counted by `replay-slot-stats`.
 fn runs_without_costs(subjects: &Subjects) -> Option<Block> {
-    let without_costs =
-        |subject: &&Subject| subject.run.points.costs.is_empty() && !subject.tps.seconds.is_empty();
+    let without_costs = |subject: &&Subject| {
+        subject.recording.points.costs.is_empty() && !subject.tps.seconds.is_empty()
+    };
     let names = subjects
         .all
         .iter()

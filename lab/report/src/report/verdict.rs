@@ -1,8 +1,8 @@
 use super::{
+    bias_floor::BiasFloor,
     cells::{bytes, percent},
     comparison::{Metric, Pair, conclusion, direction_word, in_every_block, lowercase_first},
     effect::{effect_text, estimates_text, means_text, with_unit},
-    floor::Floor,
     groups::by_key,
     limits::{Limits, have_equal_limits},
     model::{Tone, Verdict, VerdictKind},
@@ -21,7 +21,7 @@ pub fn verdict(
     primary: &Scalar,
     pairs: &[Pair],
     limits: Option<&Limits>,
-    floor: &Floor,
+    floor: &BiasFloor,
     margin: f64,
 ) -> Verdict {
     match (subjects.all.as_slice(), pairs) {
@@ -38,11 +38,11 @@ pub fn verdict(
 fn verdict_of_run(run: &Subject) -> Verdict {
     let (name, lifecycle) = (&run.name, &run.lifecycle);
     let why = &lifecycle.success.why;
-    let replay = run.run.is_replay();
+    let replay = run.recording.is_replay();
     let headline = match lifecycle.success.answer {
         Some(true) if replay => format!("{name} did all of its work."),
         Some(false) if replay => format!("{name} did not do all of its work: {why}."),
-        _ if !lifecycle.has_validator && !run.run.processes.is_empty() => {
+        _ if !lifecycle.has_validator && !run.recording.processes.is_empty() => {
             format!("{name} shows nothing of a validator: the process itself is described.")
         }
         Some(true) => format!("{name} kept up with the tip."),
@@ -103,7 +103,7 @@ fn metric_sentences(run: &Subject) -> impl Iterator<Item = String> + use<> {
 }
 
 /// For several runs of one arm.
-fn verdict_of_arm(subjects: &Subjects, primary: &Scalar, floor: &Floor) -> Verdict {
+fn verdict_of_arm(subjects: &Subjects, primary: &Scalar, floor: &BiasFloor) -> Verdict {
     let runs = &subjects.all;
     let arm = runs.first().map_or("", |run| run.arm.as_str());
     let mut headline = format!("{} runs of one arm, {arm}", runs.len());
@@ -141,7 +141,7 @@ fn verdict_of_arms(
     primary: &Scalar,
     pairs: &[Pair],
     limits: Option<&Limits>,
-    floor: &Floor,
+    floor: &BiasFloor,
     margin: f64,
 ) -> Verdict {
     let mut points = floor.points();

@@ -20,7 +20,7 @@ const MAX_PHASES: usize = 100;
 
 pub fn section(subjects: &Subjects) -> Section {
     let mut blocks: Vec<Block> = Vec::new();
-    if let Some(subject) = subjects.single() {
+    if let Some(subject) = subjects.single_run() {
         blocks.push(Block::Text(lifecycle_sentences(subject)));
     }
     blocks.push(outcome(subjects));
@@ -36,38 +36,45 @@ pub fn section(subjects: &Subjects) -> Section {
 
 pub fn lifecycle_sentences(subject: &Subject) -> String {
     let lifecycle = &subject.lifecycle;
-    let mut sentences = match subject.run.processes.as_slice() {
+    let mut sentences = match subject.recording.processes.as_slice() {
         [] => "No process was followed.".to_owned(),
-        [process] => format!("Process {} was found {}.", process.pid, after(process.seen)),
+        [process] => format!(
+            "Process {} was found {}.",
+            process.pid,
+            after_first_tick(process.seen)
+        ),
         [first, rest @ ..] => {
             let others = match rest.len() {
                 1 => "another one".to_owned(),
                 n => format!("{n} others"),
             };
-            let (pid, after) = (first.pid, after(first.seen));
+            let (pid, after) = (first.pid, after_first_tick(first.seen));
             format!("Process {pid} was found {after}, and {others} after it.")
         }
     };
-    if !lifecycle.has_validator && !subject.run.processes.is_empty() {
+    if !lifecycle.has_validator && !subject.recording.processes.is_empty() {
         return sentences + &without_validator(subject);
     }
-    if subject.run.is_replay() {
+    if subject.recording.is_replay() {
         return sentences
             + &outcome_sentence(subject, "did all of its work", "did not do all of its work");
     }
     sentences.push_str(&match subject.executing {
-        Some(window) => format!(" It first executed a transaction {}.", after(window.from)),
+        Some(window) => format!(
+            " It first executed a transaction {}.",
+            after_first_tick(window.from)
+        ),
         None => " No executed transaction was recorded.".to_owned(),
     });
     sentences.push_str(&match (lifecycle.at_tip, subject.catch_up()) {
         (Some(at), Some(catch_up)) => {
             format!(
                 " It was at the tip {}; it had caught up {} after the first execution.",
-                after(at),
+                after_first_tick(at),
                 duration(catch_up)
             )
         }
-        (Some(at), None) => format!(" It was at the tip {}.", after(at)),
+        (Some(at), None) => format!(" It was at the tip {}.", after_first_tick(at)),
         (None, _) => " It was never seen at the tip.".to_owned(),
     });
     sentences + &outcome_sentence(subject, "kept up", "did not keep up")
@@ -85,7 +92,7 @@ fn outcome_sentence(subject: &Subject, did: &str, did_not: &str) -> String {
 }
 
 fn without_validator(subject: &Subject) -> String {
-    let problems = subject.run.target_problems.join("; ");
+    let problems = subject.recording.target_problems.join("; ");
     let reported = match problems.as_str() {
         "" => String::new(),
         problems => format!(" The recorder reported: {problems}."),
@@ -101,8 +108,8 @@ fn end_sentence(subject: &Subject) -> String {
         duration(lifecycle.ended.unwrap_or(lifecycle.until)),
         lifecycle.end.how
     );
-    let more = subject.run.end() - lifecycle.until;
-    if lifecycle.ended.is_some() && more > 2.0 * subject.run.interval() {
+    let more = subject.recording.end() - lifecycle.until;
+    if lifecycle.ended.is_some() && more > 2.0 * subject.recording.interval() {
         sentences.push_str(&format!(
             " The recording continued for {}; that time is drawn but not counted.",
             duration(more)
@@ -111,7 +118,7 @@ fn end_sentence(subject: &Subject) -> String {
     sentences
 }
 
-fn after(seconds: f64) -> String {
+fn after_first_tick(seconds: f64) -> String {
     if seconds <= 0.0 {
         "at the first tick".to_owned()
     } else {
@@ -174,7 +181,7 @@ fn outcome_row(subject: &Subject) -> Vec<Cell> {
     let gaps = lifecycle.gaps_of_the_run().map(|gap| gap.seconds()).sum();
     let cells = [
         text(subject.begun().as_deref(), "nothing was recorded"),
-        known(subject.run.end(), 0),
+        known(subject.recording.end(), 0),
         number(lifecycle.ended, 0, "no end was recorded"),
         number(executing, 0, "no transaction was recorded"),
         number(
@@ -221,7 +228,7 @@ fn phases(subjects: &Subjects) -> Block {
             phase.span.seconds() > 0.0 || lifecycle.ended.is_none_or(|ended| phase.span.to < ended)
         };
         let listed = lifecycle.phases.iter().filter(is_listed).collect_vec();
-        let rss = rss(&subject.run);
+        let rss = rss(&subject.recording);
         for phase in listed.iter().take(MAX_PHASES) {
             phases.rows.push(phase_row(subject, &rss, phase));
         }
@@ -238,7 +245,7 @@ fn phase_row(subject: &Subject, rss: &[Option<f64>], phase: &PhaseSpan) -> Vec<C
     let span = phase.span;
     let is_after_end = lifecycle.ended.is_some_and(|ended| span.from >= ended);
     let rss = summary(rss.get(phase.ticks.clone()).unwrap_or_default());
-    let faults = |signal| growth(&subject.run, signal, span).mean();
+    let faults = |signal| growth(&subject.recording, signal, span).mean();
     let to = span.to.next_down();
     let tps = summary(&subject.tps.counts(Span { to, ..span }));
     let why = subject.why_no_samples();
@@ -285,7 +292,7 @@ fn stalls(subjects: &Subjects) -> Table {
          no evidence.",
     );
     for subject in &subjects.all {
-        let run = &subject.run;
+        let run = &subject.recording;
         let all = subject.lifecycle.stalls.iter().take(MAX_EVENTS);
         stalls.rows.extend(all.map(|stall| {
             let began = (stall.span.from * 1e9) as i64;
@@ -313,7 +320,7 @@ fn events(subjects: &Subjects) -> Table {
     let mut notes = Vec::new();
     for subject in &subjects.all {
         let listed = subject
-            .run
+            .recording
             .events
             .iter()
             .filter(|event| event.kind != "phase")

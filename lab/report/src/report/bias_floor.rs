@@ -96,7 +96,7 @@ impl ArmEffect {
 }
 
 /// Empty without an A/A pair, unless two pairs of runs of the same arms have common slots.
-pub struct Floor {
+pub struct BiasFloor {
     /// By quantity; A/A pairs first.
     effects: Vec<ArmEffect>,
     margin: f64,
@@ -104,15 +104,15 @@ pub struct Floor {
     by_block: bool,
 }
 
-impl Floor {
-    pub fn new(paired: &Paired, margin: f64, by_block: bool) -> Floor {
+impl BiasFloor {
+    pub fn new(paired: &Paired, margin: f64, by_block: bool) -> BiasFloor {
         let effects = paired.effects.iter();
         let turns =
             by_key(effects.map(|turn| ((turn.quantity, &turn.reference, &turn.other), turn)));
         let effects = turns
             .iter()
             .filter_map(|(_, turns)| ArmEffect::over_turns(turns));
-        let mut floor = Floor {
+        let mut floor = BiasFloor {
             effects: effects
                 .sorted_by_key(|effect| (effect.index, !effect.is_aa_pair()))
                 .collect(),
@@ -465,7 +465,7 @@ fn max_aa_difference(subjects: &Subjects, scalar: &Scalar, is_ratio: bool) -> Op
         .filter(|run| run.arm.ends_with(AA_SUFFIX))
         .filter_map(|second| {
             let first = subjects
-                .of(second.arm.trim_end_matches(AA_SUFFIX))
+                .runs_of(second.arm.trim_end_matches(AA_SUFFIX))
                 .find(|first| pairing_key(first) == pairing_key(second))?;
             Some((value(second)? - value(first)?).abs())
         });

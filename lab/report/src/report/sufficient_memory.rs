@@ -59,7 +59,7 @@ pub fn blocks(subjects: &Subjects) -> Vec<Block> {
     let mut listed = table("enough", "Memory that is proven enough", &columns, note);
     listed.rows = rows.iter().map(|(run, memory)| row(run, memory)).collect();
     let table = Block::Table(listed);
-    match subjects.single() {
+    match subjects.single_run() {
         Some(_) => vec![Block::Text(sentence(first)), table],
         None => vec![table],
     }
@@ -76,7 +76,7 @@ pub fn proven_bytes(run: &Subject) -> Option<f64> {
 
 /// `None` if the run was never at the tip.
 fn sufficient_memory(subject: &Subject) -> Option<SufficientMemory> {
-    let run = &subject.run;
+    let run = &subject.recording;
     let at_tip = subject.from_tip.as_ref()?.window;
     let mut unproven = Vec::new();
     let window = if is_followed_from_start(run) {
@@ -101,7 +101,7 @@ fn sufficient_memory(subject: &Subject) -> Option<SufficientMemory> {
     let limit = limits.map(|(min, _)| min);
     let limit_changed = limits.is_some_and(|(min, max)| max > MAX_LIMIT_RATIO * min);
     let success = subject.lifecycle.success.answer;
-    let (proven, reason) = proven(success, limit_changed, swapped, refaults, sum, limit);
+    let (proven, reason) = proven_memory(success, limit_changed, swapped, refaults, sum, limit);
     unproven.extend(reason);
     Some(SufficientMemory {
         proven,
@@ -114,7 +114,7 @@ fn sufficient_memory(subject: &Subject) -> Option<SufficientMemory> {
 }
 
 /// The sufficient memory, and what is not proven. `sum` is of unreclaimable memory and page cache.
-fn proven(
+fn proven_memory(
     success: Option<bool>,
     limit_changed: bool,
     swapped: bool,
@@ -164,7 +164,7 @@ fn is_followed_from_start(run: &Run) -> bool {
 
 /// Peak unreclaimable memory, page cache at the peak of their sum, and that sum.
 fn peak_memory(subject: &Subject, window: Span) -> (Option<f64>, Option<f64>, Option<f64>) {
-    let run = &subject.run;
+    let run = &subject.recording;
     let cache = measure::combine(
         run.signal(Signal::CgroupFile),
         run.signal(Signal::CgroupShmem),
