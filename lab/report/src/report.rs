@@ -34,12 +34,13 @@ pub use scalars::{Better, DEFAULT, PROCESS_DEFAULT, SCALARS, Scalar, scalar};
 
 use crate::{measure::lifecycle::lifecycle, run::Run};
 use bias_floor::BiasFloor;
+use comparison::Pair;
 use faultline_pages::{cells, groups, model};
 use faultline_stats::block::Plan;
 use faultline_text::{counted, moment, seconds};
 use itertools::Itertools;
 use limits::Limits;
-use model::{Caveat, Report, RunCard, Section, VerdictKind};
+use model::{Block, Caveat, Report, RunCard, Section, VerdictKind};
 use pace::Pace;
 use subject::{Subject, Subjects};
 
@@ -95,7 +96,6 @@ pub fn default_scalar(runs: &[Run]) -> &'static Scalar {
     scalar(id).unwrap_or(&SCALARS[0])
 }
 
-/// With several runs, also compares their arms.
 pub fn build(runs: impl IntoIterator<Item = Run>, options: &Options) -> Report {
     build_with_context(runs, options, ReportContext::default())
 }
@@ -125,6 +125,7 @@ pub fn build_with_context(
     report
 }
 
+/// A process that is no validator has no chapters about slots, transactions and caches.
 fn metric_sections(subjects: &Subjects) -> Vec<Section> {
     if subjects.all.is_empty() {
         return Vec::new();
@@ -173,22 +174,7 @@ fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[
     floor.withdraw_differences(&mut pairs, &subjects);
     comparison_blocks.extend(limits.iter().flat_map(Limits::blocks));
     comparison_blocks.extend(paired.blocks());
-    let comparison = match pairs.as_slice() {
-        [first, ..] => Some(comparison::section(
-            &subjects,
-            first,
-            &pairs,
-            comparison_blocks,
-            margin,
-        )),
-        [] if floor.is_empty() => None,
-        // One arm, run twice at the same time.
-        [] => Some(cells::section(
-            "comparison",
-            "The A/A pair",
-            comparison_blocks,
-        )),
-    };
+    let comparison = comparison_section(&subjects, &pairs, comparison_blocks, &floor, margin);
     let mut sections = comparison
         .into_iter()
         .chain(metric_sections(&subjects))
@@ -218,6 +204,21 @@ fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[
     }
 }
 
+fn comparison_section(
+    subjects: &Subjects,
+    pairs: &[Pair],
+    blocks: Vec<Block>,
+    floor: &BiasFloor,
+    margin: f64,
+) -> Option<Section> {
+    match pairs {
+        [first, ..] => Some(comparison::section(subjects, first, pairs, blocks, margin)),
+        [] if floor.is_empty() => None,
+        // One arm, run twice at the same time.
+        [] => Some(cells::section("comparison", "The A/A pair", blocks)),
+    }
+}
+
 fn title(subjects: &Subjects) -> String {
     let runs = subjects.all.as_slice();
     let prefix = match runs.iter().filter(|run| run.recording.facts.demo).count() {
@@ -234,8 +235,13 @@ fn title(subjects: &Subjects) -> String {
 }
 
 fn subtitle(subjects: &Subjects) -> String {
-    let begun = subjects.all.iter().map(|run| run.recording.origin_unix_ns);
-    let begun = begun.filter(|begun| *begun > 0).minmax().into_option();
+    let begun = subjects
+        .all
+        .iter()
+        .map(|run| run.recording.origin_unix_ns)
+        .filter(|begun| *begun > 0)
+        .minmax()
+        .into_option();
     match (subjects.single_run(), begun) {
         (_, None) => String::new(),
         (Some(run), Some((first, _))) => {
@@ -256,37 +262,37 @@ fn subtitle(subjects: &Subjects) -> String {
 }
 
 fn card(subject: &Subject) -> RunCard {
-    let (run, lifecycle) = (&subject.recording, &subject.lifecycle);
-    let labels = run
+    let (recording, lifecycle) = (&subject.recording, &subject.lifecycle);
+    let labels = recording
         .labels
         .iter()
         .filter(|(key, _)| key != "arm" && key != "run")
         .map(|(key, value)| (key.as_str(), Some(value.clone())));
-    let versions = run.facts.versions.join(", ");
+    let versions = recording.facts.versions.join(", ");
     let success = match lifecycle.success.answer {
         Some(true) => "yes",
         Some(false) => "no",
         None => "not known",
     };
-    let did = if run.is_replay() {
+    let did = if recording.is_replay() {
         "Did all of its work"
     } else {
         "Kept up"
     };
-    let is_judged = lifecycle.has_validator || run.is_replay();
+    let is_judged = lifecycle.has_validator || recording.is_replay();
     let facts = [
         ("Validator", Some(versions).filter(|all| !all.is_empty())),
-        ("Consensus", pace::protocols(run)),
+        ("Consensus", pace::protocols(recording)),
         ("Slot time", Pace::of(subject).slot_time()),
         ("Begun", subject.begun()),
-        ("Recorded for", Some(seconds(run.end()))),
+        ("Recorded for", Some(seconds(recording.end()))),
         ("Ended after", lifecycle.ended.map(seconds)),
         ("Memory limit", subject.limit().map(bytes)),
         ("Catch-up", subject.catch_up().map(seconds)),
         (did, is_judged.then(|| success.to_owned())),
         ("End", Some(lifecycle.end.how.clone())),
     ];
-    let facts = [("File", Some(run.file.clone()))]
+    let facts = [("File", Some(recording.file.clone()))]
         .into_iter()
         .chain(labels)
         .chain(facts);

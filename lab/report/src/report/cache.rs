@@ -192,12 +192,12 @@ fn filter_sentence(subjects: &Subjects) -> &'static str {
     }
 }
 
-/// In entries, at the last tick that knows it.
+/// In entries.
 pub fn last_capacity(run: &Run, signal: Signal) -> Option<f64> {
     run.signal(signal).iter().rev().find_map(|value| *value)
 }
 
-/// In entries: the highest level at the start of an eviction pass.
+/// Entries at the start of the eviction pass that had most.
 fn max_water_level(run: &Run) -> Option<u64> {
     run.points
         .cache
@@ -207,9 +207,9 @@ fn max_water_level(run: &Run) -> Option<u64> {
         .max()
 }
 
+/// A name in the legend, and what is drawn.
 type NamedSummary = (&'static str, fn(&Numbers) -> &Summary);
 
-/// As in the study: means over runs with equal weight.
 fn bars(chapter: &mut Chapter<'_>) {
     let subjects = chapter.subjects;
     let figures: [(&str, &str, &str, f64, &[NamedSummary]); 2] = [
@@ -261,10 +261,19 @@ fn bars(chapter: &mut Chapter<'_>) {
     }
 }
 
+/// Id, title, labels of both axes, and the values of a part of a run.
+type HistogramOfRuns = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+    fn(&Run, Span) -> Vec<Option<f64>>,
+);
+
 fn histograms(chapter: &mut Chapter<'_>) {
     let caption = "From the first execution on. The classes end at the 99.5 % quantile of all runs, as the study's graphs are cut for \
                    legibility; what is above is counted and not drawn.";
-    let figures: [(&str, &str, &str, &str, fn(&Run, Span) -> Vec<Option<f64>>); 5] = [
+    let figures: [HistogramOfRuns; 5] = [
         (
             "prune-histogram",
             "Time of pruning the program cache",

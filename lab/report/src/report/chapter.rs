@@ -1,4 +1,4 @@
-//! Builds a chapter of the report: tables of quantities by run and by arm, and figures.
+//! A chapter of the report: tables of numbers by run and by arm, and figures.
 
 use super::{
     cells::{count, figure, number, row, section, table},
@@ -12,15 +12,13 @@ use faultline_stats::{
     summary::{mean, quantile},
 };
 
-/// Of a histogram.
-const MAX_CLASSES: usize = 60;
+const MAX_HISTOGRAM_CLASSES: usize = 60;
 
 /// A column of a table: its title with the unit, its decimals, and the number of each run.
 pub type Quantity = (&'static str, u8, fn(&Subject, &Numbers) -> Option<f64>);
 
 pub struct Chapter<'s> {
     pub subjects: &'s Subjects,
-    /// Why a number of a run is missing.
     pub missing_reason: fn(&Subject) -> &'static str,
     blocks: Vec<Block>,
 }
@@ -42,12 +40,11 @@ impl<'s> Chapter<'s> {
         self.blocks.extend(blocks);
     }
 
-    /// A figure if there is something to draw.
     pub fn figure(&mut self, id: &str, title: &str, caption: &str, chart: Option<Chart>) {
         self.add(chart.map(|chart| figure(id, title, caption, chart)));
     }
 
-    /// A figure over time: the label of its vertical axis, the unit, and the lines of each run.
+    /// A figure over time. `label` and `unit` are of its vertical axis.
     pub fn timeline(
         &mut self,
         id: &str,
@@ -60,7 +57,7 @@ impl<'s> Chapter<'s> {
         self.figure(id, title, caption, chart);
     }
 
-    /// A histogram with the labels of its axes. The last class ends at this quantile of all runs.
+    /// The last class ends at `max_quantile` of the values of all runs.
     pub fn histogram(
         &mut self,
         id: &str,
@@ -97,14 +94,14 @@ impl<'s> Chapter<'s> {
 
     /// From the first execution on; of processes that are no validators, over the whole run.
     pub fn numbers(&mut self, id: &str, title: &str, note: &str, quantities: &[Quantity]) {
-        let part = match self.subjects.has_no_validator() {
-            true => RunPart::WholeRun,
-            false => RunPart::FromExecution,
+        let part = if self.subjects.has_no_validator() {
+            RunPart::WholeRun
+        } else {
+            RunPart::FromExecution
         };
         self.numbers_of(part, id, title, note, quantities);
     }
 
-    /// Also a table of the time at the tip.
     pub fn numbers_and_at_tip(
         &mut self,
         id: &str,
@@ -117,7 +114,7 @@ impl<'s> Chapter<'s> {
         self.numbers_of(RunPart::FromTip, &id, &title, note, quantities);
     }
 
-    /// A table by run, and one by arm if an arm has several runs. Nothing if no run has the part.
+    /// A table by run, and one by arm if an arm has several runs. None if no run has the part.
     pub fn numbers_of(
         &mut self,
         part: RunPart,
@@ -167,9 +164,10 @@ fn by_arm(
     let mut table = table(&id, &title, &columns, &note);
     for arm in &subjects.arms {
         let runs: Vec<&Subject> = subjects.averaged_runs(arm).collect();
-        let reason = match runs.is_empty() {
-            true => "no run of the arm executed anything",
-            false => "not known of every run of the arm",
+        let reason = if runs.is_empty() {
+            "no run of the arm executed anything"
+        } else {
+            "not known of every run of the arm"
         };
         let means = quantities.iter().map(|(_, decimals, value)| {
             let value =
@@ -183,7 +181,7 @@ fn by_arm(
     Block::Table(table)
 }
 
-/// A caption without its full stop: `Moving average over 6 samples, centred`. One sample is no average.
+/// A caption without its full stop: `Moving average over 6 samples, centred`.
 pub fn averaged(size: usize, sample: &str, samples: &str) -> String {
     match size {
         1 => format!("One value for each {sample}"),
@@ -195,12 +193,12 @@ pub fn averaged(size: usize, sample: &str, samples: &str) -> String {
 fn edges(values: &[Option<f64>], max_quantile: f64) -> Vec<f64> {
     let upper_bound = quantile(values, max_quantile).unwrap_or(0.0);
     let is_count = |value: &f64| value.fract() == 0.0 && *value >= 0.0;
-    if values.iter().flatten().all(is_count) && upper_bound < MAX_CLASSES as f64 {
+    if values.iter().flatten().all(is_count) && upper_bound < MAX_HISTOGRAM_CLASSES as f64 {
         return (0..=upper_bound.ceil() as i64 + 1)
             .map(|edge| edge as f64 - 0.5)
             .collect();
     }
-    histogram::freedman_diaconis(values, max_quantile, MAX_CLASSES)
+    histogram::freedman_diaconis(values, max_quantile, MAX_HISTOGRAM_CLASSES)
 }
 
 fn counts(subject: &Subject, values: &[Option<f64>], edges: &[f64]) -> Counts {

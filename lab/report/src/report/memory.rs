@@ -155,6 +155,14 @@ fn level_title(level: &BindingLevel) -> String {
     }
 }
 
+/// Id, title, caption, and the name of each line.
+type SignalFigure = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static [(&'static str, Signal)],
+);
+
 fn timelines(chapter: &mut Chapter<'_>) {
     let levels = "Levels at each tick; a long run is drawn by the smallest and the largest value of each stretch, so no peak is lost.";
     let labels = ("Memory (GiB)", "B");
@@ -165,7 +173,7 @@ fn timelines(chapter: &mut Chapter<'_>) {
         labels,
         |subject| vec![line_of_ticks(subject, "", &rss(&subject.recording))],
     );
-    let figures: [(&str, &str, &str, &[(&str, Signal)]); 3] = [
+    let figures: [SignalFigure; 3] = [
         (
             "vsz-over-time",
             "Virtual memory over time",
