@@ -125,7 +125,6 @@ pub fn build_with_context(
     report
 }
 
-/// A process that is no validator has no chapters about slots, transactions and caches.
 fn metric_sections(subjects: &Subjects) -> Vec<Section> {
     if subjects.all.is_empty() {
         return Vec::new();

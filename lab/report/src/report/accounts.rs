@@ -69,7 +69,7 @@ const LOAD_SOURCES: &[Quantity] = &[
     increase!("From files", 0, LoadedStorage),
     ("Share from files [%]", 3, |subject, numbers| {
         let other_sources = &[Signal::LoadedWriteCache, Signal::LoadedReadCache];
-        percent_of_sum(subject, numbers, Signal::LoadedStorage, other_sources)
+        percent_of_increases(subject, numbers, Signal::LoadedStorage, other_sources)
     }),
 ];
 
@@ -94,7 +94,7 @@ const INDEX: &[Quantity] = &[
         ))
     }),
     ("Accesses found in memory [%]", 3, |subject, numbers| {
-        percent_of_sum(
+        percent_of_increases(
             subject,
             numbers,
             Signal::IndexFound,
@@ -182,8 +182,7 @@ fn per_slot(subject: &Subject, numbers: &Numbers, signal: Signal) -> Option<f64>
     )
 }
 
-/// The increase of `part`, of the sum of its own and that of `others`.
-fn percent_of_sum(
+fn percent_of_increases(
     subject: &Subject,
     numbers: &Numbers,
     part: Signal,
@@ -199,7 +198,7 @@ fn percent_of_sum(
 /// In percent.
 pub fn hit_ratio(subject: &Subject, numbers: &Numbers) -> Option<f64> {
     let misses = &[Signal::ReadCacheMisses];
-    percent_of_sum(subject, numbers, Signal::ReadCacheHits, misses)
+    percent_of_increases(subject, numbers, Signal::ReadCacheHits, misses)
 }
 
 pub fn misses_per_slot(subject: &Subject, numbers: &Numbers) -> Option<f64> {

@@ -7,7 +7,7 @@ use super::{
     groups::by_key,
     model::{Block, Cell, VerdictKind},
     pace,
-    paired::{DECIMALS, Paired, PairedEffect, QUANTITIES, Quantity, pairing_key},
+    paired::{DECIMALS, PairedEffect, PairedRuns, QUANTITIES, Quantity, pairing_key},
     scalars::Scalar,
     subject::{AA_SUFFIX, Subject, Subjects},
 };
@@ -25,7 +25,6 @@ use itertools::Itertools;
 /// `[value, low, high]`: a value and the ends of its interval.
 type ValueAndInterval = [f64; 3];
 
-/// A quantity by slot of one arm against another, over all turns.
 struct ArmEffect {
     quantity: &'static Quantity,
     /// In [`QUANTITIES`].
@@ -44,7 +43,6 @@ struct ArmEffect {
 }
 
 impl ArmEffect {
-    /// `None` without a mean.
     fn over_turns(turns: &[&PairedEffect]) -> Option<ArmEffect> {
         let first = turns.first()?;
         let differences = turns
@@ -83,7 +81,6 @@ impl ArmEffect {
         self.turns >= RUNS_FOR_A_TEST
     }
 
-    /// `0.900 ms [0.800, 1.000]`.
     fn difference_text(&self) -> String {
         let [value, low, high] = self.difference;
         format!(
@@ -95,7 +92,7 @@ impl ArmEffect {
     }
 }
 
-/// Empty without an A/A pair, unless two pairs of runs of the same arms have common slots.
+/// Empty without an A/A pair, unless two pairs of runs of the same arms have slots in common.
 pub struct BiasFloor {
     /// By quantity; A/A pairs first.
     effects: Vec<ArmEffect>,
@@ -105,7 +102,7 @@ pub struct BiasFloor {
 }
 
 impl BiasFloor {
-    pub fn new(paired: &Paired, margin: f64, by_block: bool) -> BiasFloor {
+    pub fn new(paired: &PairedRuns, margin: f64, by_block: bool) -> BiasFloor {
         let effects = paired.effects.iter();
         let turns =
             by_key(effects.map(|turn| ((turn.quantity, &turn.reference, &turn.other), turn)));
@@ -297,7 +294,6 @@ impl BiasFloor {
         }
     }
 
-    /// Of the A/A pair.
     fn equivalence_text(&self, effect: &ArmEffect) -> String {
         let percent = grouped(100.0 * self.margin, 1);
         let percent = percent.trim_end_matches(".0");
@@ -479,7 +475,6 @@ fn turns_text(count: usize) -> String {
     }
 }
 
-/// A count has no unit of its own.
 fn unit(quantity: &Quantity) -> &'static str {
     match quantity.unit {
         "" => "per slot",

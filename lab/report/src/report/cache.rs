@@ -207,7 +207,6 @@ fn max_water_level(run: &Run) -> Option<u64> {
         .max()
 }
 
-/// A name in the legend, and what is drawn.
 type NamedSummary = (&'static str, fn(&Numbers) -> &Summary);
 
 fn bars(chapter: &mut Chapter<'_>) {
@@ -261,7 +260,7 @@ fn bars(chapter: &mut Chapter<'_>) {
     }
 }
 
-/// Id, title, labels of both axes, and the values of a part of a run.
+/// Id, title, labels of the axes, and values.
 type HistogramOfRuns = (
     &'static str,
     &'static str,

@@ -186,7 +186,7 @@ fn sizes(passed: &[Predicted<'_>]) -> Block {
     Block::Table(without_missing(table))
 }
 
-/// Id, title, label and unit, the value of a size, and what was recorded.
+/// Id, title, label, unit, value of a size, and recorded value.
 type SizeFigure = (
     &'static str,
     &'static str,

@@ -80,7 +80,6 @@ fn merged_caveats<C: IntoIterator<Item = WhatAndRemedy>>(
     by_remedy.into_iter().map(merged).collect()
 }
 
-/// The first texts, and how many others there are.
 fn first_of<T: Display>(texts: &[T], separator: &str, noun: &str) -> String {
     let first = texts.iter().take(MAX_NAMED).join(separator);
     match texts.len().saturating_sub(MAX_NAMED) {
@@ -291,7 +290,6 @@ fn few_slots(subject: &Subject) -> Option<WhatAndRemedy> {
     })
 }
 
-/// A run that executed nothing while others did.
 fn executed_nothing(subjects: &Subjects, subject: &Subject) -> Option<WhatAndRemedy> {
     let what = "no executed transaction was recorded, so it is in no average of its arm and in no comparison";
     let remedy = "Read what became of it in the table of outcomes; its own row in each table is about the whole run.";
@@ -338,7 +336,6 @@ fn not_at_tip(subject: &Subject, part: Option<RunPart>) -> Option<WhatAndRemedy>
     Some((what, remedy))
 }
 
-/// `at_tip` are the seconds at the tip, if they are known.
 fn at_tip(at_tip: Option<f64>, seconds: f64) -> String {
     match at_tip {
         None => "it is not known whether it was at the tip".to_owned(),
@@ -395,10 +392,9 @@ fn outliers<'s>(subjects: &'s Subjects, primary: &Scalar) -> Vec<(&'s str, Strin
     outliers
 }
 
-/// Runs and their values.
 type RunValues<'s> = Vec<(&'s Subject, f64)>;
 
-/// Of the runs that are in averages, second runs of A/A pairs included.
+/// Includes the second runs of A/A pairs.
 fn values_by_arm<'s>(subjects: &'s Subjects, scalar: &Scalar) -> Vec<(&'s str, RunValues<'s>)> {
     let runs = subjects.all.iter().filter(|run| subjects.is_averaged(run));
     by_key(runs.filter_map(|run| {

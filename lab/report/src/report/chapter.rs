@@ -11,6 +11,7 @@ use faultline_stats::{
     histogram,
     summary::{mean, quantile},
 };
+use itertools::Itertools;
 
 const MAX_HISTOGRAM_CLASSES: usize = 60;
 
@@ -66,19 +67,19 @@ impl<'s> Chapter<'s> {
         (x_label, y_label, max_quantile): (&str, &str, f64),
         values: impl Fn(&Subject) -> Vec<Option<f64>>,
     ) {
-        let sets: Vec<(&Subject, Vec<Option<f64>>)> = self
+        let sets = self
             .subjects
             .all
             .iter()
             .map(|subject| (subject, values(subject)))
             .filter(|(_, set)| set.iter().any(Option::is_some))
-            .collect();
-        let pooled: Vec<Option<f64>> = sets.iter().flat_map(|(_, set)| set).copied().collect();
+            .collect_vec();
+        let pooled = sets.iter().flat_map(|(_, set)| set).copied().collect_vec();
         let edges = edges(&pooled, max_quantile);
-        let series: Vec<Counts> = sets
+        let series = sets
             .iter()
             .map(|(subject, set)| counts(subject, set, &edges))
-            .collect();
+            .collect_vec();
         let is_drawn = !series.is_empty() && edges.len() > 1;
         let chart = is_drawn.then(|| {
             Chart::Histogram(Histogram {
@@ -128,7 +129,7 @@ impl<'s> Chapter<'s> {
             return;
         }
         let titles = quantities.iter().map(|(title, ..)| *title);
-        let columns: Vec<&str> = ["Run"].into_iter().chain(titles).collect();
+        let columns = ["Run"].into_iter().chain(titles).collect_vec();
         let note = format!("{} {note}", part.sentence());
         let mut by_run = table(id, title, &columns, &note);
         for run in &subjects.all {
@@ -155,7 +156,7 @@ fn by_arm(
     quantities: &[Quantity],
 ) -> Block {
     let titles = quantities.iter().map(|(title, ..)| *title);
-    let columns: Vec<&str> = ["Arm", "Runs"].into_iter().chain(titles).collect();
+    let columns = ["Arm", "Runs"].into_iter().chain(titles).collect_vec();
     let note = format!(
         "Means over the runs of an arm, each run counting once; runs that never executed anything are left out where others did. {}",
         part.sentence()
@@ -163,7 +164,7 @@ fn by_arm(
     let (id, title) = (format!("{id}-by-arm"), format!("{title}, by arm"));
     let mut table = table(&id, &title, &columns, &note);
     for arm in &subjects.arms {
-        let runs: Vec<&Subject> = subjects.averaged_runs(arm).collect();
+        let runs = subjects.averaged_runs(arm).collect_vec();
         let reason = if runs.is_empty() {
             "no run of the arm executed anything"
         } else {
@@ -213,11 +214,11 @@ fn counts(subject: &Subject, values: &[Option<f64>], edges: &[f64]) -> Counts {
 
 /// Whether more than half of the counts are below 1/200 of the largest.
 fn needs_log_scale(series: &[Counts]) -> bool {
-    let counts: Vec<f64> = series
+    let counts = series
         .iter()
         .flat_map(|of_run| of_run.counts.clone())
         .filter(|count| *count > 0.0)
-        .collect();
+        .collect_vec();
     let largest = counts.iter().copied().fold(0.0, f64::max);
     let small = counts.iter().filter(|count| *count * 200.0 < largest);
     small.count() * 2 > counts.len()

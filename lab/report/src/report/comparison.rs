@@ -44,7 +44,6 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// By the primary metric.
     pub fn conclusion(&self) -> Conclusion {
         self.primary.comparison.conclusion
     }
@@ -115,7 +114,7 @@ fn values(subjects: &Subjects, arm: &str, scalar: &Scalar) -> Vec<f64> {
         .collect()
 }
 
-/// Names the arms before the reference, which have no values. Empty if there are none.
+/// Empty if the first arm is the reference.
 fn arms_without_values(subjects: &Subjects, pair: &Pair) -> String {
     let before = subjects
         .arms
@@ -245,8 +244,7 @@ fn primary_row(pair: &Pair) -> Vec<Cell> {
     cells
 }
 
-/// Difference, ratio, conclusion and means. `no_mean` says why a mean is missing, unless the arms
-/// are not compared.
+/// Difference, ratio, conclusion and means. `no_mean` explains a missing mean.
 fn mean_cells(metric: &Metric, too_few_runs: &str, no_mean: &str) -> [Cell; 5] {
     let (comparison, decimals) = (&metric.comparison, metric.scalar.decimals);
     let no_mean = metric.refusal.as_deref().unwrap_or(no_mean);
@@ -259,7 +257,6 @@ fn mean_cells(metric: &Metric, too_few_runs: &str, no_mean: &str) -> [Cell; 5] {
     ]
 }
 
-/// `reason` explains a missing interval.
 pub fn interval_cell(interval: Option<Interval>, decimals: u8, reason: &str) -> Cell {
     estimate_or(interval.map(|interval| interval.ends()), decimals, reason)
 }
@@ -342,7 +339,7 @@ pub fn conclusion(metric: &Metric) -> String {
         .unwrap_or_else(|| conclusion_words(&metric.comparison, metric.scalar))
 }
 
-/// For blocks that all differ in one direction and cannot be tested: a difference nevertheless.
+/// For blocks that all differ in one direction, which no test can show.
 pub fn in_every_block(metric: &Metric) -> Option<String> {
     let comparison = &metric.comparison;
     let Conclusion::Inconclusive { p: None, .. } = comparison.conclusion else {

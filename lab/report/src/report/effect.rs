@@ -1,4 +1,4 @@
-//! Effects of an arm relative to the reference arm: in words, and as the first figures of the page.
+//! Effects relative to the reference arm: in words, and as the first figures.
 
 use super::{
     comparison::{Metric, Pair},
@@ -43,7 +43,7 @@ const FIGURES_OVER_TIME: [(&str, &str); 12] = [
 /// The first of these that exists is drawn if the primary metric has no figure over time.
 const FALLBACK_FIGURES: [&str; 2] = ["tps-over-time", "rss-over-time"];
 
-/// The effects, and the primary metric over time. That figure is moved here from its section.
+/// The figure over time is moved here from its section.
 pub fn overview(primary: &Scalar, pairs: &[Pair], sections: &mut [Section]) -> Vec<Block> {
     let of_primary = FIGURES_OVER_TIME
         .iter()
@@ -104,7 +104,7 @@ fn forest_row(metric: &Metric) -> Option<ForestRow> {
     })
 }
 
-/// `85 % lower (73 to 93 %)`, or without a ratio `3 s lower (1 to 5)`. `None` without a mean of each arm.
+/// `85 % lower (73 to 93 %)`; `None` without a mean of each arm.
 pub fn effect_text(metric: &Metric) -> Option<String> {
     let comparison = &metric.comparison;
     let (reference, other) = (comparison.reference.mean?, comparison.other.mean?);

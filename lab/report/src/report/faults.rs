@@ -28,7 +28,7 @@ const MAX_DRAWN_POOLS: usize = 8;
 
 type PoolValue = fn(&PoolFaults) -> Option<f64>;
 
-/// The thread pools of a run, those with most faults first.
+/// Those with most faults first.
 type RunPools<'s> = (&'s Subject, Vec<PoolFaults>);
 
 const RATES: &[Quantity] = &[
@@ -82,11 +82,11 @@ pub fn section(subjects: &Subjects) -> Section {
 
 /// The rates of a counter, times a scale, as a moving average.
 pub fn smoothed(subject: &Subject, signal: Signal, scale: f64, size: usize) -> Vec<Option<f64>> {
-    let scaled: Vec<_> = growth(&subject.recording, signal, Span::ALWAYS)
+    let scaled = growth(&subject.recording, signal, Span::ALWAYS)
         .per_second
         .into_iter()
         .map(|rate| rate.map(|rate| rate * scale))
-        .collect();
+        .collect_vec();
     moving_average(&scaled, size)
 }
 
@@ -123,7 +123,7 @@ fn over_time(chapter: &mut Chapter<'_>) {
 }
 
 fn add_thread_pools(chapter: &mut Chapter<'_>) {
-    let pools: Vec<RunPools<'_>> = chapter
+    let pools = chapter
         .subjects
         .all
         .iter()
@@ -131,7 +131,7 @@ fn add_thread_pools(chapter: &mut Chapter<'_>) {
             let window = subject.from_execution.window;
             (subject, pool_faults(&subject.recording, window))
         })
-        .collect();
+        .collect_vec();
     if pools.iter().all(|(_, pools)| pools.is_empty()) {
         return;
     }
@@ -184,7 +184,6 @@ fn pool_table(pools: &[RunPools<'_>]) -> Block {
     Block::Table(listed)
 }
 
-/// `None` if no pool had such a fault.
 fn pool_bars(pools: &[RunPools<'_>], label: &str, value: PoolValue) -> Option<Chart> {
     let faults = pools
         .iter()
@@ -198,10 +197,10 @@ fn pool_bars(pools: &[RunPools<'_>], label: &str, value: PoolValue) -> Option<Ch
         .sum()
         .into_iter()
         .sorted_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    let categories: Vec<String> = largest_pools
+    let categories = largest_pools
         .map(|(name, _)| name)
         .take(MAX_DRAWN_POOLS)
-        .collect();
+        .collect_vec();
     let of_run = |(subject, pools): &RunPools<'_>| {
         let seconds = subject.from_execution.window.seconds();
         let rate = |name: &String| {

@@ -30,7 +30,7 @@ impl Group {
     }
 }
 
-/// Folds the secondary blocks of a section. A section without data becomes one sentence that says why.
+/// A section without data becomes one sentence that says why.
 pub fn folded(section: Section) -> Section {
     let blocks = match why_no_data(&section.blocks) {
         Some(why) => vec![Block::Text(format!("{}.", uppercase_first(&why)))],
@@ -106,7 +106,7 @@ fn why_no_data(blocks: &[Block]) -> Option<String> {
         match block {
             Block::Table(table) => {
                 for row in &table.rows {
-                    reasons.extend(missing(row)?);
+                    reasons.extend(missing_reasons(row)?);
                 }
             }
             Block::Figure(_) => return None,
@@ -120,7 +120,7 @@ fn why_no_data(blocks: &[Block]) -> Option<String> {
 }
 
 /// Why cells are missing; `None` if the row has data. Zeros without a missing cell are data.
-fn missing(row: &[Cell]) -> Option<Vec<&String>> {
+fn missing_reasons(row: &[Cell]) -> Option<Vec<&String>> {
     let mut reasons = Vec::new();
     for cell in row.iter().skip(1) {
         match cell {

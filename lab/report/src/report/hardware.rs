@@ -91,7 +91,6 @@ fn facts(
     Block::Table(listed)
 }
 
-/// Runs with equal facts share their rows.
 fn shared_rows(
     subjects: &Subjects,
     mut listed: Table,

@@ -1,6 +1,5 @@
-//! Runs on several hosts, and runs that share one. The label `block` says which runs were made on one
-//! host, one after the other: arms are compared within blocks. The label `turn` says which runs were
-//! made at the same time.
+//! Runs of a block were made on one host, one after the other: arms are compared within blocks. Runs of
+//! a turn were made at the same time.
 
 use super::{
     cells::{bytes, count, estimate_or, number, table, words},
@@ -87,7 +86,6 @@ fn paired_by_block<'s>(
     common.collect()
 }
 
-/// As [`paired_by_block`], of a run metric.
 pub fn scalar_pairs(subjects: &Subjects, arms: [&str; 2], scalar: &Scalar) -> Vec<(f64, f64)> {
     paired_by_block(subjects, arms, |run| {
         pace::compared_value(subjects, scalar, run)
@@ -170,7 +168,7 @@ pub fn caveats(subjects: &Subjects) -> Vec<Caveat> {
         .collect()
 }
 
-/// If the runs are of several hosts.
+/// Of several hosts.
 fn runs_without_block(subjects: &Subjects) -> Option<Caveat> {
     let arms = subjects.arms.iter();
     let runs = arms
@@ -221,7 +219,7 @@ pub fn io_pressure_caveats(subjects: &Subjects) -> Vec<Caveat> {
     turns.sort_by_key(|(key, _)| *key);
     let (mut unequal_turns, mut unknown_turns) = (Vec::new(), 0);
     for ((.., turn), runs) in &turns {
-        let shares: Option<Vec<f64>> = runs.iter().map(|run| io_share(run)).collect();
+        let shares: Option<Vec<f64>> = runs.iter().map(|run| io_wait_share(run)).collect();
         let Some((min, max)) = shares.and_then(|shares| shares.into_iter().minmax().into_option())
         else {
             unknown_turns += 1;
@@ -256,8 +254,7 @@ pub fn io_pressure_caveats(subjects: &Subjects) -> Vec<Caveat> {
     [unequal, unknown].into_iter().flatten().collect()
 }
 
-/// The share of the time for which the run waited for I/O.
-fn io_share(subject: &Subject) -> Option<f64> {
+fn io_wait_share(subject: &Subject) -> Option<f64> {
     let run_seconds = subject.lifecycle.until;
     let by_experiment = || {
         let seconds = subject.recording.from_experiment.as_ref()?.io_some?;

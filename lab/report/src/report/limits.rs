@@ -80,7 +80,6 @@ impl Limits {
         }
     }
 
-    /// The smallest sufficient limit, and the largest insufficient one.
     pub fn headline(&self) -> String {
         let did = self.did();
         let enough = match (self.bracket.enough.map(limit_text), self.replays) {
@@ -99,7 +98,6 @@ impl Limits {
         }
     }
 
-    /// Contradictions, and arms without a limit.
     pub fn points(&self) -> Vec<String> {
         let did = self.did();
         let contradictions = self.bracket.contradictions.iter().map(|contradiction| {
@@ -164,7 +162,7 @@ fn count_answers(answers: &[Option<bool>], answer: Option<bool>) -> usize {
     answers.iter().filter(|success| **success == answer).count()
 }
 
-/// In MiB unless it is a whole number of GiB: small limits can differ by less than a tenth of a GiB.
+/// Small limits can differ by less than a tenth of a GiB.
 fn limit_text(limit: u64) -> String {
     const MIB: u64 = 1 << 20;
     if limit.is_multiple_of(1 << 30) || !(MIB..64 << 30).contains(&limit) {

@@ -155,7 +155,7 @@ fn level_title(level: &BindingLevel) -> String {
     }
 }
 
-/// Id, title, caption, and the name of each line.
+/// Id, title, caption and lines.
 type SignalFigure = (
     &'static str,
     &'static str,

@@ -82,7 +82,7 @@ impl Pace {
 
 impl FromIterator<Pace> for Pace {
     fn from_iter<I: IntoIterator<Item = Pace>>(paces: I) -> Self {
-        let paces: Vec<Pace> = paces.into_iter().collect();
+        let paces = paces.into_iter().collect_vec();
         let slot_seconds = paces.iter().filter_map(|pace| pace.slot_seconds);
         Pace {
             slot_seconds: slot_seconds.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))),

@@ -34,7 +34,7 @@ const MIN_EQUAL_SHARE: f64 = 0.95;
 pub struct Quantity {
     pub name: &'static str,
     pub unit: &'static str,
-    /// Prefixes of the ids of related run metrics.
+    /// Prefixes of the ids of run metrics.
     pub metrics: &'static [&'static str],
     /// Slots and their values.
     by_slot: fn(&Subject) -> Vec<(u64, f64)>,
@@ -88,7 +88,6 @@ fn logged_counts(subject: &Subject, count: fn(&ReplayedSlot) -> Option<u64>) -> 
         .collect()
 }
 
-/// Of two runs.
 pub struct PairedEffect {
     /// Index in [`QUANTITIES`].
     pub quantity: usize,
@@ -101,17 +100,16 @@ pub struct PairedEffect {
     pub ratio_90: Option<Estimate>,
 }
 
-pub struct Paired {
-    /// Whether there are other arms, and all of their runs have a partner in the reference.
+pub struct PairedRuns {
+    /// Whether all runs of other arms have a partner in the reference.
     pub is_complete: bool,
     pub effects: Vec<PairedEffect>,
-    /// At most [`MAX_PAIRS`]; further ones are ignored.
     pairs: usize,
     times: Table,
     counts: Table,
 }
 
-impl Paired {
+impl PairedRuns {
     pub fn blocks(self) -> impl Iterator<Item = Block> {
         [self.times, self.counts]
             .into_iter()
@@ -161,8 +159,8 @@ impl Paired {
 /// Pairs each run with a run of the reference arm: that of the same turn or, for a fixed range, of
 /// the same replicate. If there is none, the run with most common slots is taken; among equals, the
 /// one with the same index. The second run of an A/A pair is paired with the first.
-pub fn paired(subjects: &Subjects, primary: &Scalar, plan: &Plan) -> Paired {
-    let mut paired = empty();
+pub fn paired(subjects: &Subjects, primary: &Scalar, plan: &Plan) -> PairedRuns {
+    let mut paired = empty_tables();
     let Some((reference, others)) = reference(subjects, primary) else {
         return paired;
     };
@@ -186,7 +184,7 @@ pub fn paired(subjects: &Subjects, primary: &Scalar, plan: &Plan) -> Paired {
     paired
 }
 
-fn empty() -> Paired {
+fn empty_tables() -> PairedRuns {
     let columns = |unit| {
         [
             ("Runs", ""),
@@ -206,7 +204,7 @@ fn empty() -> Paired {
                 replayed the same transactions in these slots, so the network's load cancels out. A pair is one replicate: how much \
                 runs differ by themselves is not in these intervals. At least 100 slots in common (30 of runs of one turn), \
                 of which 95 % have as many transactions, entries and shreds, or the same bank hash, in both.";
-    Paired {
+    PairedRuns {
         is_complete: false,
         effects: Vec::new(),
         pairs: 0,

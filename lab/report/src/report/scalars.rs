@@ -30,6 +30,7 @@ pub enum ScalesWith {
     Time,
 }
 
+/// A metric with one number per run.
 #[derive(Debug)]
 pub struct Scalar {
     pub id: &'static str,

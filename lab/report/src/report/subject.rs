@@ -16,10 +16,10 @@ pub struct Subject {
     pub recording: Run,
     pub lifecycle: Lifecycle,
     pub tps: Tps,
-    /// From the first execution; `None` if no transaction was recorded.
+    /// `None` if no transaction was recorded.
     pub executing: Option<Span>,
     pub whole_run: Numbers,
-    /// From the first execution; the whole run without one.
+    /// The whole run if no transaction was recorded.
     pub from_execution: Numbers,
     pub from_tip: Option<Numbers>,
     pub estimates: [Option<Estimate>; 4],
@@ -50,11 +50,10 @@ pub struct Subjects {
     pub per_second: bool,
 }
 
-/// Of the arm of the second runs of an A/A pair, which is one arm twice at the same time.
+/// Of the second runs of an A/A pair, which is one arm twice at the same time.
 pub const AA_SUFFIX: &str = " (A/A)";
 
 impl Subjects {
-    /// `order` names the arms, if given.
     pub fn new(runs: impl IntoIterator<Item = Run>, plan: &Plan, order: &[String]) -> Self {
         let runs = runs.into_iter().enumerate();
         let by_arm = by_key(runs.map(|(position, run)| (arm_of(&run), (position, run))));
@@ -162,7 +161,6 @@ impl Subjects {
         self.all.iter().filter(move |subject| subject.arm == arm)
     }
 
-    /// The runs of an arm that are in its averages.
     pub fn averaged_runs<'s>(&'s self, arm: &'s str) -> impl Iterator<Item = &'s Subject> {
         self.runs_of(arm)
             .filter(|subject| self.is_averaged(subject))
@@ -344,7 +342,6 @@ fn name(run: &Run, arm: &str, index: usize, runs: usize) -> String {
     }
 }
 
-/// The part of a run that numbers are about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunPart {
     WholeRun,

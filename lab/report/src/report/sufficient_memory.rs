@@ -17,7 +17,7 @@ const MAX_START_DELAY: f64 = 60.0;
 /// A limit that varied by more than this factor counts as changed.
 const MAX_LIMIT_RATIO: f64 = 1.001;
 
-/// What a run proves, in bytes unless noted.
+/// In bytes.
 struct SufficientMemory {
     /// `None` if nothing is proven.
     proven: Option<f64>,

@@ -6,6 +6,7 @@ use crate::{
     measure::{PhaseSpan, Span, lifecycle::is_gap},
     run::{ClockStep, Event, Run, Signal, plain},
 };
+use itertools::Itertools;
 use serde_json::Value;
 
 const MAX_POINTS: usize = 2000;
@@ -61,7 +62,6 @@ pub fn line_of_ticks(subject: &Subject, name: &str, values: &[Option<f64>]) -> L
     line
 }
 
-/// A signal at each tick.
 pub fn line_of_signal(subject: &Subject, name: &str, signal: Signal) -> Line {
     line_of_ticks(subject, name, subject.recording.signal(signal))
 }
@@ -87,7 +87,6 @@ pub fn line_of_moments(
     line
 }
 
-/// Gaps, and the time in which no process was followed.
 fn unrecorded_spans(run: &Run) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
     for (before, after) in run.tick_pairs() {
@@ -125,9 +124,10 @@ pub fn timeline(
         ..Timeline::default()
     };
     for subject in &subjects.all {
-        let origin = match single {
-            true => 0.0,
-            false => subject.from_execution.window.from,
+        let origin = if single {
+            0.0
+        } else {
+            subject.from_execution.window.from
         };
         for mut line in lines(subject) {
             let from = line.x.partition_point(|x| *x < origin);
@@ -145,11 +145,12 @@ pub fn timeline(
         chart.bands.extend(bands(subject, origin));
         chart.marks.extend(marks(subject, origin, single));
     }
-    chart.x_label = match single || subjects.has_no_validator() {
-        true => "Time since the first tick",
-        false => "Time since the run's first execution",
-    }
-    .to_owned();
+    let x_label = if single || subjects.has_no_validator() {
+        "Time since the first tick"
+    } else {
+        "Time since the run's first execution"
+    };
+    chart.x_label = x_label.to_owned();
     (!chart.series.is_empty()).then_some(Chart::Timeline(chart))
 }
 
@@ -215,13 +216,13 @@ fn marks(subject: &Subject, origin: f64, single: bool) -> Vec<Mark> {
         .clock_steps
         .iter()
         .map(|step| mark(step.at, format!("clock {}", clock_step(step))));
-    let mut marks: Vec<Mark> = first
+    let mut marks = first
         .into_iter()
         .chain(events)
         .chain(stalls)
         .chain(steps)
         .filter(|mark| single || mark.at >= 0.0)
-        .collect();
+        .collect_vec();
     marks.truncate(MAX_MARKS);
     marks
 }
@@ -234,17 +235,18 @@ fn mark_name(detail: &Value) -> String {
         .filter(|c| !c.is_control())
         .take(40)
         .collect();
-    match name.is_empty() {
-        true => "mark".to_owned(),
-        false => name,
+    if name.is_empty() {
+        return "mark".to_owned();
     }
+    name
 }
 
 /// `set forward by 1 h`, `set back by 12.5 s`.
 pub fn clock_step(step: &ClockStep) -> String {
-    let direction = match step.seconds < 0.0 {
-        true => "back",
-        false => "forward",
+    let direction = if step.seconds < 0.0 {
+        "back"
+    } else {
+        "forward"
     };
     let duration = faultline_text::seconds(step.seconds.abs());
     format!("set {direction} by {duration}")

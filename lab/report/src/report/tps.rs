@@ -98,7 +98,6 @@ fn why_missing(subject: &Subject) -> &'static str {
     subject.why_no_points()
 }
 
-/// Names the runs whose transactions are counted by `replay-slot-stats`.
 fn runs_without_costs(subjects: &Subjects) -> Option<Block> {
     let without_costs = |subject: &&Subject| {
         subject.recording.points.costs.is_empty() && !subject.tps.seconds.is_empty()

@@ -15,7 +15,6 @@ use faultline_stats::arms::{Conclusion, Direction};
 use faultline_text::{counted, number as grouped};
 use itertools::Itertools;
 
-/// `limits` is `None` unless the runs had different memory limits.
 pub fn verdict(
     subjects: &Subjects,
     primary: &Scalar,
@@ -59,7 +58,6 @@ fn verdict_of_run(run: &Subject) -> Verdict {
     }
 }
 
-/// Replay time, transactions, cache misses and memory of a run, as far as they were recorded.
 fn metric_sentences(run: &Subject) -> impl Iterator<Item = String> + use<> {
     let numbers = &run.from_execution;
     let slots = numbers.replay.iter().flatten().count();
@@ -102,7 +100,6 @@ fn metric_sentences(run: &Subject) -> impl Iterator<Item = String> + use<> {
     [replay, tps, misses, rss].into_iter().flatten()
 }
 
-/// For several runs of one arm.
 fn verdict_of_arm(subjects: &Subjects, primary: &Scalar, floor: &BiasFloor) -> Verdict {
     let runs = &subjects.all;
     let arm = runs.first().map_or("", |run| run.arm.as_str());
@@ -340,7 +337,6 @@ fn pairs_headline(first: &Pair, pairs: &[&Pair], margin: f64) -> String {
     format!("{}: {}.", first.primary.title, parts.format("; "))
 }
 
-/// `None` without names.
 fn joined_by_and(names: &[String]) -> Option<String> {
     let (last, first) = names.split_last()?;
     Some(match first {
@@ -383,7 +379,6 @@ fn pair_sentence(pair: &Pair) -> String {
     format!("{}, {other} against {reference}: {text}.", metric.title)
 }
 
-/// How many runs kept up or did their work, and why the others did not.
 fn outcomes(subjects: &Subjects) -> Vec<String> {
     let failed = subjects.with_success(Some(false));
     let reasons = by_key(failed.map(|run| (&run.lifecycle.success.why, run.name.as_str())));
@@ -411,7 +406,7 @@ const UNTESTED_METRICS: [&str; 5] = [
     "major-faults",
 ];
 
-/// A sentence for each pair with a text of any secondary metric.
+/// One for each pair with any `text`.
 fn secondary_sentences(
     pairs: &[Pair],
     start: &str,

@@ -19,7 +19,7 @@ const MAX_EVENTS: usize = 200;
 const MAX_PHASES: usize = 100;
 
 pub fn section(subjects: &Subjects) -> Section {
-    let mut blocks: Vec<Block> = Vec::new();
+    let mut blocks = Vec::new();
     if let Some(subject) = subjects.single_run() {
         blocks.push(Block::Text(lifecycle_sentences(subject)));
     }
@@ -80,7 +80,6 @@ pub fn lifecycle_sentences(subject: &Subject) -> String {
     sentences + &outcome_sentence(subject, "kept up", "did not keep up")
 }
 
-/// Whether the run kept up, or did its work, and how it ended.
 fn outcome_sentence(subject: &Subject, did: &str, did_not: &str) -> String {
     let success = &subject.lifecycle.success;
     let verdict = match success.answer {
@@ -305,7 +304,6 @@ fn stalls(subjects: &Subjects) -> Table {
     stalls
 }
 
-/// From, to, and how long.
 fn span_cells(span: Span) -> [Cell; 3] {
     [span.from, span.to, span.seconds()].map(|seconds| known(seconds, 1))
 }
