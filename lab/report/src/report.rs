@@ -30,7 +30,7 @@ mod verdict;
 mod what_happened;
 
 pub(crate) use cells::bytes;
-pub use scalars::{Better, DEFAULT, PROCESS_DEFAULT, SCALARS, Scalar, scalar};
+pub use scalars::{Better, SCALARS, Scalar, scalar};
 
 use crate::{measure::lifecycle::lifecycle, run::Run};
 use bias_floor::BiasFloor;
@@ -42,6 +42,7 @@ use itertools::Itertools;
 use limits::Limits;
 use model::{Block, Caveat, Report, RunCard, Section, VerdictKind};
 use pace::Pace;
+use scalars::{DEFAULT_METRIC, DEFAULT_PROCESS_METRIC};
 use subject::{Subject, Subjects};
 
 #[derive(Debug, Clone, Copy)]
@@ -89,9 +90,9 @@ pub fn default_scalar(runs: &[Run]) -> &'static Scalar {
         .iter()
         .filter(|run| run.is_replay() || lifecycle(run).has_validator);
     let id = if has_process && validators.next().is_none() {
-        PROCESS_DEFAULT
+        DEFAULT_PROCESS_METRIC
     } else {
-        DEFAULT
+        DEFAULT_METRIC
     };
     scalar(id).unwrap_or(&SCALARS[0])
 }

@@ -27,8 +27,7 @@ type ValueAndInterval = [f64; 3];
 
 struct ArmEffect {
     quantity: &'static Quantity,
-    /// In [`QUANTITIES`].
-    index: usize,
+    quantity_index: usize,
     reference: String,
     /// Equal to the reference for the A/A pair.
     other: String,
@@ -54,8 +53,8 @@ impl ArmEffect {
             turns.iter().map(|turn| turn.effect.ratio_of_sums).collect();
         let ratios_90: Option<Vec<Estimate>> = turns.iter().map(|turn| turn.ratio_90).collect();
         Some(ArmEffect {
-            quantity: QUANTITIES.get(first.quantity)?,
-            index: first.quantity,
+            quantity: QUANTITIES.get(first.quantity_index)?,
+            quantity_index: first.quantity_index,
             reference: first.reference.clone(),
             other: first.other.clone(),
             turns: turns.len(),
@@ -105,13 +104,13 @@ impl BiasFloor {
     pub fn new(paired: &PairedRuns, margin: f64, by_block: bool) -> BiasFloor {
         let effects = paired.effects.iter();
         let turns =
-            by_key(effects.map(|turn| ((turn.quantity, &turn.reference, &turn.other), turn)));
+            by_key(effects.map(|turn| ((turn.quantity_index, &turn.reference, &turn.other), turn)));
         let effects = turns
             .iter()
             .filter_map(|(_, turns)| ArmEffect::over_turns(turns));
         let mut floor = BiasFloor {
             effects: effects
-                .sorted_by_key(|effect| (effect.index, !effect.is_aa_pair()))
+                .sorted_by_key(|effect| (effect.quantity_index, !effect.is_aa_pair()))
                 .collect(),
             margin,
             by_block,
@@ -137,9 +136,9 @@ impl BiasFloor {
     }
 
     /// The largest difference that the A/A pair allows for a quantity.
-    fn floor(&self, index: usize) -> Option<f64> {
+    fn floor(&self, quantity_index: usize) -> Option<f64> {
         self.aa_pairs()
-            .filter(|effect| effect.index == index)
+            .filter(|effect| effect.quantity_index == quantity_index)
             .flat_map(|effect| [effect.difference[1], effect.difference[2]])
             .map(f64::abs)
             .reduce(f64::max)
@@ -147,10 +146,10 @@ impl BiasFloor {
 
     /// Whether the whole interval is beyond the floor.
     fn decision(&self, effect: &ArmEffect) -> Option<Decision> {
-        let floor = self.floor(effect.index)?;
+        let floor = self.floor(effect.quantity_index)?;
         let unreliable = self
             .aa_pairs()
-            .filter(|pair| pair.index == effect.index)
+            .filter(|pair| pair.quantity_index == effect.quantity_index)
             .chain([effect])
             .find_map(|effect| effect.unreliable);
         let [_, low, high] = effect.difference;
@@ -173,9 +172,9 @@ impl BiasFloor {
     pub fn headline(&self, primary: &Scalar) -> Option<(String, VerdictKind)> {
         let arms = || self.effects.iter().filter(|effect| !effect.is_aa_pair());
         let first = arms().min_by_key(|effect| !effect.is_about(primary))?;
-        let floor = self.floor(first.index)?;
+        let floor = self.floor(first.quantity_index)?;
         let effects = arms()
-            .filter(|effect| effect.index == first.index)
+            .filter(|effect| effect.quantity_index == first.quantity_index)
             .map(|effect| (effect, self.is_beyond_floor(effect) == Some(true)))
             .collect_vec();
         let verdicts = effects.iter().map(|(effect, is_real)| {
@@ -378,7 +377,7 @@ impl BiasFloor {
             estimate(effect.difference, DECIMALS),
             estimate_or(effect.ratio, 3, "the reference's is 0"),
             number(
-                self.floor(effect.index),
+                self.floor(effect.quantity_index),
                 DECIMALS,
                 "the A/A pair has no such slots in common",
             ),

@@ -45,8 +45,10 @@ pub fn design(subjects: &Subjects, reference: &str, other: &str) -> ComparisonDe
     }
     let [on_reference, on_other] = hosts.each_ref().map(|hosts| hosts.join(", "));
     let [reference_hosts, other_hosts] = hosts;
-    let mut shared = reference_hosts.iter();
-    if !shared.any(|host| other_hosts.contains(host)) {
+    if !reference_hosts
+        .iter()
+        .any(|host| other_hosts.contains(host))
+    {
         return ComparisonDesign::Refused(format!(
             "not compared: {reference} ran on {on_reference} only and {other} on {on_other} only, \
              so a difference may be that of the hosts"

@@ -89,8 +89,7 @@ fn logged_counts(subject: &Subject, count: fn(&ReplayedSlot) -> Option<u64>) -> 
 }
 
 pub struct PairedEffect {
-    /// Index in [`QUANTITIES`].
-    pub quantity: usize,
+    pub quantity_index: usize,
     pub reference: String,
     /// Equal to the reference for an A/A pair.
     pub other: String,
@@ -146,7 +145,7 @@ impl PairedRuns {
             };
             let is_second_run = other.arm.ends_with(AA_SUFFIX);
             self.effects.push(PairedEffect {
-                quantity: index,
+                quantity_index: index,
                 reference: partner.arm.clone(),
                 other: other.arm.trim_end_matches(AA_SUFFIX).to_owned(),
                 ratio_90: is_second_run.then(ratio_90).flatten(),

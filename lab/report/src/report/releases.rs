@@ -39,8 +39,9 @@ pub fn values(runs: Vec<Run>) -> Vec<Vec<Option<f64>>> {
     let mut all = subjects.all;
     all.sort_by_key(|subject| subject.position);
     let values = |subject: &Subject| {
-        let of = |scalar: &Scalar| scalar.value(subject, part.numbers(subject)?);
-        metrics().map(of).collect()
+        metrics()
+            .map(|scalar| scalar.value(subject, part.numbers(subject)?))
+            .collect()
     };
     all.iter().map(values).collect()
 }

@@ -16,8 +16,7 @@ pub enum Better {
     Neither,
 }
 
-/// What a number scales with: whether arms with other slot times or another consensus compare by
-/// it.
+/// Decides whether arms with other slot times or another consensus are compared by a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScalesWith {
     /// Per slot, or per batch: each bank reports one batch.
@@ -43,9 +42,8 @@ pub struct Scalar {
     compute: fn(&Subject, &Numbers) -> Option<f64>,
 }
 
-/// Those of a process that is no validator.
-const OF_ANY_PROCESS: [&str; 8] = [
-    PROCESS_DEFAULT,
+const NON_VALIDATOR_METRICS: [&str; 8] = [
+    DEFAULT_PROCESS_METRIC,
     "anon-mean",
     "headroom-min",
     "major-faults",
@@ -57,10 +55,10 @@ const OF_ANY_PROCESS: [&str; 8] = [
 
 /// The metrics that these runs can have.
 pub fn scalars_of(subjects: &Subjects) -> impl Iterator<Item = &'static Scalar> {
-    let all = !subjects.has_no_validator();
+    let are_validators = !subjects.has_no_validator();
     SCALARS
         .iter()
-        .filter(move |scalar| all || OF_ANY_PROCESS.contains(&scalar.id))
+        .filter(move |scalar| are_validators || NON_VALIDATOR_METRICS.contains(&scalar.id))
 }
 
 impl Scalar {
@@ -70,26 +68,25 @@ impl Scalar {
     }
 }
 
-pub const DEFAULT: &str = "replay-p95";
+pub const DEFAULT_METRIC: &str = "replay-p95";
 
 /// The default for a process that is no validator.
-pub const PROCESS_DEFAULT: &str = "rss-mean";
+pub const DEFAULT_PROCESS_METRIC: &str = "rss-mean";
 
 pub fn scalar(id: &str) -> Option<&'static Scalar> {
     SCALARS.iter().find(|scalar| scalar.id == id)
 }
 
 macro_rules! scalars {
-    ($(#[$about:meta])* $visible:vis $list:ident: $($id:literal $title:literal in $unit:literal, $decimals:literal, $better:ident, $scales_with:ident: $definition:literal = $compute:expr;)*) => {
-        $(#[$about])*
-        $visible static $list: &[Scalar] = &[$(Scalar {
+    ($list:ident: $($id:literal $title:literal in $unit:literal, $decimals:literal, $better:ident, $scales_with:ident: $definition:literal = $compute:expr;)*) => {
+        pub static $list: &[Scalar] = &[$(Scalar {
             id: $id, title: $title, unit: $unit, decimals: $decimals, better: Better::$better, scales_with: ScalesWith::$scales_with, definition: $definition, compute: $compute,
         },)*];
     };
 }
 
 scalars! {
-    pub SCALARS:
+    SCALARS:
     "replay-p95" "Replay time per slot, p95" in "ms", 1, Lower, Slot: "replay_total_elapsed of replay-slot-stats, own leader slots left out; needs 20 slots" = |_, numbers| numbers.replay_quantile(0.95);
     "replay-p50" "Replay time per slot, median" in "ms", 1, Lower, Slot: "as above" = |_, numbers| numbers.replay_quantile(0.5);
     "replay-p99" "Replay time per slot, p99" in "ms", 1, Lower, Slot: "as above; needs 100 slots" = |_, numbers| numbers.replay_quantile(0.99);
@@ -115,7 +112,7 @@ scalars! {
 }
 
 scalars! {
-    pub RELEASE_SCALARS:
+    RELEASE_SCALARS:
     "rss-at-tip" "RSS at the tip, mean" in "GiB", 3, Lower, Time: "anonymous, file and shared resident memory, mean over ticks from the first at the tip on" = |subject, _| subject.from_tip.as_ref()?.levels.rss.mean.map(gib);
     "anon-at-tip" "Anonymous RSS at the tip, mean" in "GiB", 3, Lower, Time: "its anonymous part" = |subject, _| subject.from_tip.as_ref()?.levels.anon.mean.map(gib);
     "least-ram" "Least RAM" in "GiB", 2, Lower, Time: "memory that a search found to be enough; no other run has it" = |_, _| None;
@@ -128,7 +125,7 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_the_default_is_one_of_them() {
-        assert!(scalar(DEFAULT).is_some());
+        assert!(scalar(DEFAULT_METRIC).is_some());
         for (index, one) in SCALARS.iter().enumerate() {
             assert!(
                 SCALARS
