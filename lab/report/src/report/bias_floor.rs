@@ -392,7 +392,7 @@ impl BiasFloor {
             if !self.has_aa_pair() && !by_block {
                 continue;
             }
-            for metric in std::iter::once(&mut pair.primary).chain(&mut pair.others) {
+            for metric in std::iter::once(&mut pair.primary).chain(&mut pair.secondary) {
                 let (scalar, comparison) = (metric.scalar, &mut metric.comparison);
                 let Conclusion::Differs { p, .. } = comparison.conclusion else {
                     continue;

@@ -40,12 +40,12 @@ pub fn section(subjects: &Subjects) -> Option<Section> {
         blocks.push(sizes(&predicted));
         blocks.extend(figures(&predicted));
     }
-    blocks.extend(no_trace(&without_trace).map(Block::Text));
+    blocks.extend(sentence_without_trace(&without_trace).map(Block::Text));
     (!blocks.is_empty())
         .then(|| cells::section("cache-sizes", "Program cache at other sizes", blocks))
 }
 
-fn no_trace(files: &[&String]) -> Option<String> {
+fn sentence_without_trace(files: &[&String]) -> Option<String> {
     let first = files.first()?;
     let these = match files.len() {
         1 => format!("{first} has no trace next to it"),

@@ -40,7 +40,7 @@ pub struct Pair {
     pub other: String,
     pub primary: Metric,
     /// Holm-adjusted.
-    pub others: Vec<Metric>,
+    pub secondary: Vec<Metric>,
 }
 
 impl Pair {
@@ -95,15 +95,15 @@ pub fn pairs(subjects: &Subjects, primary: &'static Scalar, margin: f64) -> Vec<
             reference: reference.to_owned(),
             other: other.to_owned(),
             primary: metric(primary),
-            others: rest.map(metric).collect(),
+            secondary: rest.map(metric).collect(),
         }
     });
     let mut pairs = pairs.collect_vec();
     // The secondary metrics are one family of tests. With several arms, so are the tests of the
     // primary metric.
     arms::conclude_family(pairs.iter_mut().map(|pair| &mut pair.primary.comparison));
-    let others = pairs.iter_mut().flat_map(|pair| &mut pair.others);
-    arms::conclude_family(others.map(|metric| &mut metric.comparison));
+    let secondary = pairs.iter_mut().flat_map(|pair| &mut pair.secondary);
+    arms::conclude_family(secondary.map(|metric| &mut metric.comparison));
     pairs
 }
 
@@ -272,7 +272,7 @@ fn secondary_table(pairs: &[Pair]) -> Block {
         "Reference mean",
         "Other mean",
     ];
-    let mut metrics = pairs.iter().flat_map(|pair| &pair.others);
+    let mut metrics = pairs.iter().flat_map(|pair| &pair.secondary);
     let note = if metrics.any(|metric| metric.comparison.difference_p.is_some()) {
         "Means over runs, differences and ratios with 95 % intervals, each in the metric's unit. Conclusions by p-values that are \
          Holm-adjusted over all rows of this table. These metrics were not chosen in advance: they are exploratory."
@@ -280,10 +280,10 @@ fn secondary_table(pairs: &[Pair]) -> Block {
         "Means over runs, each in the metric's unit. Nothing here is tested: these metrics are exploratory."
     };
     let mut listed = table("other-metrics", "All other metrics", &columns, note);
-    let count = pairs.first().map_or(0, |pair| pair.others.len());
+    let count = pairs.first().map_or(0, |pair| pair.secondary.len());
     for index in 0..count {
         for pair in pairs {
-            let Some(metric) = pair.others.get(index) else {
+            let Some(metric) = pair.secondary.get(index) else {
                 continue;
             };
             let comparison = &metric.comparison;

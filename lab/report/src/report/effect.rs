@@ -73,7 +73,7 @@ fn forest(primary: &Scalar, pairs: &[Pair]) -> Option<Block> {
         .unique()
         .flat_map(|id| {
             pairs.iter().filter_map(move |pair| {
-                let mut metrics = iter::once(&pair.primary).chain(&pair.others);
+                let mut metrics = iter::once(&pair.primary).chain(&pair.secondary);
                 let mut row = forest_row(metrics.find(|metric| metric.scalar.id == id)?)?;
                 if pairs.len() > 1 {
                     row.name = format!("{}, {}", row.name, pair.other);

@@ -16,7 +16,6 @@ use crate::{
 use faultline_stats::{arms::RUNS_FOR_A_TEST, hosts, summary::mean};
 use itertools::Itertools;
 
-/// How two arms are compared.
 pub enum ComparisonDesign {
     ByRun,
     /// On several hosts. Runs in no block are left out.

@@ -17,7 +17,6 @@ use faultline_stats::{
 };
 use itertools::Itertools;
 
-/// Minimum number of common slots for a pair.
 const MIN_COMMON_SLOTS: usize = 100;
 
 /// For runs of one turn (for a replay, of one replicate).

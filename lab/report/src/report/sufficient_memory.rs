@@ -213,16 +213,16 @@ fn sentence(memory: &SufficientMemory) -> String {
 }
 
 fn row(run: &Subject, memory: &SufficientMemory) -> Vec<Cell> {
-    let gib = |bytes: Option<f64>, reason: &str| number(bytes.map(gib), 3, reason);
+    let gib_cell = |bytes: Option<f64>, reason: &str| number(bytes.map(gib), 3, reason);
     let less = memory.installed.zip(memory.proven);
     vec![
         Cell::Text(run.name.clone()),
-        gib(memory.proven, "nothing is proven"),
-        gib(memory.unreclaimable, "not recorded"),
-        gib(memory.cache, "not recorded"),
+        gib_cell(memory.proven, "nothing is proven"),
+        gib_cell(memory.unreclaimable, "not recorded"),
+        gib_cell(memory.cache, "not recorded"),
         number(memory.refaults, 0, "not recorded"),
-        gib(memory.installed, "not recorded"),
-        gib(
+        gib_cell(memory.installed, "not recorded"),
+        gib_cell(
             less.map(|(installed, proven)| installed - proven),
             "not known",
         ),

@@ -1,3 +1,5 @@
+//! Figures over time.
+
 use super::{
     model::{Band, Chart, Line, Mark, Timeline, rounded},
     subject::{Subject, Subjects},

@@ -1,3 +1,5 @@
+//! The headline of a report, and the points below it.
+
 use super::{
     bias_floor::BiasFloor,
     cells::{bytes, percent},
@@ -414,7 +416,7 @@ fn secondary_sentences(
 ) -> impl Iterator<Item = String> {
     pairs.iter().filter_map(move |pair| {
         let texts = pair
-            .others
+            .secondary
             .iter()
             .filter_map(|metric| text(pair, metric))
             .join("; ");
