@@ -134,9 +134,13 @@ pub fn section(subjects: &Subjects) -> Option<Section> {
     chapter.numbers_and_at_tip("read-cache", "Accounts read cache", note, READ_CACHE);
     chapter.add(cost_of_a_miss(subjects));
     let caption = "One point for each run. Runs under other loads cannot be compared by it.";
-    let title = "Hit ratio of the read cache against its size";
     let chart = size_against_hits(subjects);
-    chapter.figure("read-cache-size", title, caption, chart);
+    chapter.figure(
+        "read-cache-size",
+        "Hit ratio of the read cache against its size",
+        caption,
+        chart,
+    );
     over_time(&mut chapter);
     let note = "Accounts loaded by all users, from accounts_db_load_accounts (since Agave 4.1).";
     chapter.numbers(
@@ -288,10 +292,9 @@ fn over_time(chapter: &mut Chapter<'_>) {
     let caption = format!(
         "Hits by lookups, both averaged over {size} samples: the validator reports every 10 s."
     );
-    let title = "Hit ratio of the read cache over time";
     chapter.timeline(
         "read-cache-over-time",
-        title,
+        "Hit ratio of the read cache over time",
         &caption,
         ("Hit ratio (%)", ""),
         |subject| {
@@ -304,10 +307,9 @@ fn over_time(chapter: &mut Chapter<'_>) {
             vec![line_of_ticks(subject, "", &ratios.collect_vec())]
         },
     );
-    let title = "Size of the accounts caches over time";
     chapter.timeline(
         "accounts-sizes",
-        title,
+        "Size of the accounts caches over time",
         "As the validator reports them.",
         ("Size (GiB)", "B"),
         |subject| {

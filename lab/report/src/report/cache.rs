@@ -113,8 +113,13 @@ pub fn section(subjects: &Subjects) -> Section {
                 are left out: the validator reports no time for them.";
     let note = format!("{note}{}", filter_sentence(subjects));
     chapter.numbers("cache-time", "Program cache: time", &note, TIMES);
-    let title = "Program cache at the tip: misses and evictions";
-    chapter.numbers_of(RunPart::FromTip, "cache-at-tip", title, "", COUNTS);
+    chapter.numbers_of(
+        RunPart::FromTip,
+        "cache-at-tip",
+        "Program cache at the tip: misses and evictions",
+        "",
+        COUNTS,
+    );
     chapter.numbers_of(
         RunPart::FromTip,
         "cache-time-at-tip",

@@ -60,18 +60,17 @@ fn sentence_without_trace(files: &[&String]) -> Option<String> {
 fn self_test(predicted: &[Predicted<'_>]) -> Block {
     let note = "The recorded size, simulated with the lookups of public blocks: predicted counters against recorded ones. If a \
                 counter is off by more than 10 % (by more than 10 if fewer than 100 were recorded), no other size is predicted.";
-    let columns = [
-        "Run",
-        "Counter",
-        "Entries",
-        "Recorded",
-        "Predicted",
-        "Off by [%]",
-    ];
     let mut table = table(
         "cache-self-test",
         "The recorded size, predicted",
-        &columns,
+        &[
+            "Run",
+            "Counter",
+            "Entries",
+            "Recorded",
+            "Predicted",
+            "Off by [%]",
+        ],
         note,
     );
     for (subject, prediction) in predicted {
@@ -144,20 +143,19 @@ fn sizes(passed: &[Predicted<'_>]) -> Block {
          the end; compiled code is several times as large.",
         seeds.take(shown).format(", ")
     );
-    let columns = [
-        "Run",
-        "Entries",
-        "Recorded",
-        "Misses",
-        "Reloads",
-        "Evictions",
-        "Cache time [s]",
-        "Code in it [MiB]",
-    ];
     let mut table = table(
         "cache-sizes",
         "The program cache at other sizes",
-        &columns,
+        &[
+            "Run",
+            "Entries",
+            "Recorded",
+            "Misses",
+            "Reloads",
+            "Evictions",
+            "Cache time [s]",
+            "Code in it [MiB]",
+        ],
         &note,
     );
     for (subject, prediction) in passed {

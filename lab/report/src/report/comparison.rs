@@ -166,22 +166,6 @@ pub fn section(
 
 fn primary_table(primary: &Metric, pairs: &[Pair], margin: f64) -> Block {
     let (unit, scalar) = (&*primary.unit, primary.scalar);
-    let columns = [
-        ("Arms", ""),
-        ("Difference", unit),
-        ("Ratio", ""),
-        ("Conclusion", ""),
-        ("Reference mean", unit),
-        ("Other mean", unit),
-        ("Runs", ""),
-        ("Other runs", ""),
-        ("Shift", unit),
-        ("Cliff's delta", ""),
-        ("p of the difference", ""),
-        ("p by ranks", ""),
-        ("p of equivalence", ""),
-        ("Runs needed", ""),
-    ];
     let any =
         |holds: fn(&Comparison) -> bool| pairs.iter().any(|pair| holds(&pair.primary.comparison));
     let mut note = format!("{}: {}.", scalar.title, scalar.definition);
@@ -209,7 +193,22 @@ fn primary_table(primary: &Metric, pairs: &[Pair], margin: f64) -> Block {
     let mut listed = table(
         "primary",
         &format!("Primary metric: {}", lowercase_first(&primary.title)),
-        &columns,
+        &[
+            ("Arms", ""),
+            ("Difference", unit),
+            ("Ratio", ""),
+            ("Conclusion", ""),
+            ("Reference mean", unit),
+            ("Other mean", unit),
+            ("Runs", ""),
+            ("Other runs", ""),
+            ("Shift", unit),
+            ("Cliff's delta", ""),
+            ("p of the difference", ""),
+            ("p by ranks", ""),
+            ("p of equivalence", ""),
+            ("Runs needed", ""),
+        ],
         &note,
     );
     listed.rows = pairs.iter().map(primary_row).collect();
@@ -262,16 +261,6 @@ pub fn interval_cell(interval: Option<Interval>, decimals: u8, reason: &str) -> 
 }
 
 fn secondary_table(pairs: &[Pair]) -> Block {
-    let columns = [
-        "Metric",
-        "Unit",
-        "Arms",
-        "Difference",
-        "Ratio",
-        "Conclusion",
-        "Reference mean",
-        "Other mean",
-    ];
     let mut metrics = pairs.iter().flat_map(|pair| &pair.secondary);
     let note = if metrics.any(|metric| metric.comparison.difference_p.is_some()) {
         "Means over runs, differences and ratios with 95 % intervals, each in the metric's unit. Conclusions by p-values that are \
@@ -279,7 +268,21 @@ fn secondary_table(pairs: &[Pair]) -> Block {
     } else {
         "Means over runs, each in the metric's unit. Nothing here is tested: these metrics are exploratory."
     };
-    let mut listed = table("other-metrics", "All other metrics", &columns, note);
+    let mut listed = table(
+        "other-metrics",
+        "All other metrics",
+        &[
+            "Metric",
+            "Unit",
+            "Arms",
+            "Difference",
+            "Ratio",
+            "Conclusion",
+            "Reference mean",
+            "Other mean",
+        ],
+        note,
+    );
     let count = pairs.first().map_or(0, |pair| pair.secondary.len());
     for index in 0..count {
         for pair in pairs {
@@ -301,9 +304,13 @@ fn secondary_table(pairs: &[Pair]) -> Block {
 }
 
 fn definitions(subjects: &Subjects) -> Block {
-    let columns = ["Metric", "Name for --primary", "Unit", "Definition"];
     let note = "One number a run each.";
-    let mut listed = table("metrics", "What the metrics are", &columns, note);
+    let mut listed = table(
+        "metrics",
+        "What the metrics are",
+        &["Metric", "Name for --primary", "Unit", "Definition"],
+        note,
+    );
     let rows = scalars_of(subjects)
         .map(|scalar| [scalar.title, scalar.id, scalar.unit, scalar.definition].map(words));
     listed.rows.extend(rows.map(Vec::from));

@@ -244,10 +244,9 @@ fn pressure_over_time(chapter: &mut Chapter<'_>) {
             ]
         },
     );
-    let title = "Waiting for memory and I/O over time";
     chapter.timeline(
         "pressure-over-time",
-        title,
+        "Waiting for memory and I/O over time",
         &caption,
         ("Time stalled (%)", "%"),
         |subject| {

@@ -108,13 +108,17 @@ pub fn table_of_hosts(
     let (first, first_values) = by_host.first()?;
     let unit = &*pace::unit(primary, subjects.per_second);
     let ratio = format!("Ratio to {first}");
-    let columns = [("Host", ""), ("Runs", ""), ("Mean", unit), (&ratio, "")];
     let note = format!(
         "{}, {reference}. Intervals are for single runs, estimated from the variation of ratios \
          within blocks. A/A: the second run of an arm over its first, within blocks.",
         pace::title(primary, subjects.per_second)
     );
-    let mut listed = table("hosts", "How unlike the hosts are", &columns, &note);
+    let mut listed = table(
+        "hosts",
+        "How unlike the hosts are",
+        &[("Host", ""), ("Runs", ""), ("Mean", unit), (&ratio, "")],
+        &note,
+    );
     for (host, values) in &by_host {
         let ratio = hosts::host_ratio(first_values, values, &common).filter(|_| host != first);
         let reason = "the first host, a value is 0, or blocks have equal ratios";

@@ -126,17 +126,21 @@ impl Limits {
         } else {
             ("Which memory limit kept up", "Kept up")
         };
-        let columns = [
-            ("Limit", "GiB"),
-            (did, "runs"),
-            ("Failed", "runs"),
-            ("Not known", "runs"),
-        ];
         let note = "Limit: in an experiment, the limit that its plan gives the arm. Otherwise, the smallest limit over the cgroup's ancestors and \
              the machine's memory, at its most frequent value. Whether a run kept up: see the table of outcomes. The sufficient limit \
              lies between the two limits named above. Nothing is known of limits that were not tried. \
              GiB is 2^30 bytes.";
-        let mut listed = table("limits", title, &columns, note);
+        let mut listed = table(
+            "limits",
+            title,
+            &[
+                ("Limit", "GiB"),
+                (did, "runs"),
+                ("Failed", "runs"),
+                ("Not known", "runs"),
+            ],
+            note,
+        );
         for limit in &self.bracket.limits {
             listed.rows.push(vec![
                 known(gib(limit.limit as f64), 3),

@@ -68,11 +68,10 @@ pub fn section(subjects: &Subjects) -> Section {
     chapter.numbers("memory", "RSS and VSZ", gib, RSS_AND_VSZ);
     let note = "The study's table begins with the start of the process, so its minima are those of a program that has just started (0.016 GB).";
     if !subjects.has_no_validator() {
-        let title = "RSS and VSZ from the start on";
         chapter.numbers_of(
             RunPart::WholeRun,
             "memory-from-start",
-            title,
+            "RSS and VSZ from the start on",
             note,
             RSS_AND_VSZ,
         );
@@ -95,8 +94,12 @@ pub fn section(subjects: &Subjects) -> Section {
     let note = "The study takes VSZ less RSS for swap, and RSS plus VSZ for the total. VSZ counts address space that was never \
                 touched, mapped files most of all, and contains RSS already; so neither is memory. Swap is VmSwap of \
                 /proc/PID/status. GiB is 2^30 bytes.";
-    let title = "Swap and total as the study defines them";
-    chapter.numbers("memory-study", title, note, STUDY_SWAP_AND_TOTAL);
+    chapter.numbers(
+        "memory-study",
+        "Swap and total as the study defines them",
+        note,
+        STUDY_SWAP_AND_TOTAL,
+    );
     let note = "Limit: the most frequent limit of the level with the least headroom. Unreclaimable: memory of that level that \
                 the kernel cannot drop without swap, other cgroups included. Headroom: limit minus unreclaimable. GiB is 2^30 \
                 bytes.";
@@ -110,11 +113,15 @@ pub fn section(subjects: &Subjects) -> Section {
 }
 
 fn binding_levels(subjects: &Subjects) -> Block {
-    let columns = ["Run", "Level", "Share of the time [%]", "Others max [GiB]"];
     let note = "The level with the least headroom. Others max: the largest unreclaimable memory at that level outside of the \
                 validator's own cgroup, over the whole run. Recordings of older versions have no levels. Their limit is the \
                 smallest of all. Their unreclaimable memory is the sum of anonymous, shared and kernel memory, which can be too low.";
-    let mut listed = table("binding-level", "Which limit is met first", &columns, note);
+    let mut listed = table(
+        "binding-level",
+        "Which limit is met first",
+        &["Run", "Level", "Share of the time [%]", "Others max [GiB]"],
+        note,
+    );
     for run in &subjects.all {
         let levels = &run.recording.binding_levels;
         if levels.is_empty() {

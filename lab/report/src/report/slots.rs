@@ -111,13 +111,6 @@ fn unreliable_intervals(subjects: &Subjects) -> Option<Block> {
 
 fn intervals(subjects: &Subjects) -> Block {
     let [replay, tps, misses, time] = ESTIMATED_METRICS;
-    let columns = [
-        ("Run", ""),
-        (replay, "ms"),
-        (tps, "/s"),
-        (misses, ""),
-        (time, "µs"),
-    ];
     let note = "95 % intervals by block bootstrap, for a longer run under the same conditions. They do not include how runs differ, so \
                 they compare no arms. No interval of TPS, misses or time reaches below 0. Where the bootstrap's interval would, the \
                 standard error is assumed to grow with the root of the amount (Wilson's score), which moves both ends up. The next \
@@ -125,7 +118,13 @@ fn intervals(subjects: &Subjects) -> Block {
     let mut listed = table(
         "within-run",
         "How sure each run is of its own numbers",
-        &columns,
+        &[
+            ("Run", ""),
+            (replay, "ms"),
+            (tps, "/s"),
+            (misses, ""),
+            (time, "µs"),
+        ],
         note,
     );
     for run in &subjects.all {

@@ -41,22 +41,26 @@ pub fn blocks(subjects: &Subjects) -> Vec<Block> {
     let [(_, first), ..] = rows.as_slice() else {
         return Vec::new();
     };
-    let columns = [
-        "Run",
-        "Proven enough [GiB]",
-        "Unreclaimable max [GiB]",
-        "Page cache with it [GiB]",
-        "Refaults at the tip [pages]",
-        "Installed [GiB]",
-        "Less than installed [GiB]",
-        "What cannot be said",
-    ];
     let note = "No minimum: less was not tried, and may be enough. Refaults are pages that came back after they were reclaimed. \
                 Without refaults, the page cache was never short. All page cache of the group then counts as in use, because the \
                 kernel does not say which pages were needed. Proven is then the highest sum of unreclaimable memory and page cache, \
                 from the start on if that was recorded. With refaults, page cache was missing at times, and only the limit of the \
                 run is proven. Both hold for the recorded load, without swap. Page cache: file minus shmem of memory.stat. Refaults: workingset_refault of memory.stat. GiB is 2^30 bytes.";
-    let mut listed = table("enough", "Memory that is proven enough", &columns, note);
+    let mut listed = table(
+        "enough",
+        "Memory that is proven enough",
+        &[
+            "Run",
+            "Proven enough [GiB]",
+            "Unreclaimable max [GiB]",
+            "Page cache with it [GiB]",
+            "Refaults at the tip [pages]",
+            "Installed [GiB]",
+            "Less than installed [GiB]",
+            "What cannot be said",
+        ],
+        note,
+    );
     listed.rows = rows.iter().map(|(run, memory)| row(run, memory)).collect();
     let table = Block::Table(listed);
     match subjects.single_run() {

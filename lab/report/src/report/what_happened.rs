@@ -130,20 +130,6 @@ const VALIDATOR_COLUMNS: std::ops::Range<usize> = 4..8;
 
 /// What became of each run; of a process that is no validator without what only validators have.
 fn outcome(subjects: &Subjects) -> Block {
-    let columns = [
-        "Run",
-        "Begun",
-        "Recorded for [s]",
-        "Ended after [s]",
-        "First execution after [s]",
-        "Catch-up time [s]",
-        "Kept up",
-        "At the tip [%]",
-        "Restarts",
-        "Gaps [s]",
-        "End",
-        "Evidence",
-    ];
     let has_no_validator = subjects.has_no_validator();
     let note = if has_no_validator {
         "Times count from the first tick. Ended after: when the last process was gone; what was recorded later is drawn \
@@ -157,7 +143,25 @@ fn outcome(subjects: &Subjects) -> Block {
              data. At the tip: that share. Gaps: time between ticks more \
              than 2.5 intervals apart, or between two sessions of the daemon."
     };
-    let mut outcome = table("outcome", "What became of each run", &columns, note);
+    let mut outcome = table(
+        "outcome",
+        "What became of each run",
+        &[
+            "Run",
+            "Begun",
+            "Recorded for [s]",
+            "Ended after [s]",
+            "First execution after [s]",
+            "Catch-up time [s]",
+            "Kept up",
+            "At the tip [%]",
+            "Restarts",
+            "Gaps [s]",
+            "End",
+            "Evidence",
+        ],
+        note,
+    );
     outcome.rows = subjects.all.iter().map(outcome_row).collect();
     if has_no_validator {
         outcome.columns.drain(VALIDATOR_COLUMNS);
