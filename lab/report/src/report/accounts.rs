@@ -31,10 +31,10 @@ macro_rules! increase {
 
 /// A level's mean or maximum, in `$unit`.
 macro_rules! level {
-    ($title:literal, $decimals:literal, $signal:ident, $which:ident, $scale:expr) => {
+    ($title:literal, $decimals:literal, $signal:ident, $statistic:ident, $scale:expr) => {
         ($title, $decimals, |subject, numbers| {
             level(subject, numbers, Signal::$signal)
-                .$which
+                .$statistic
                 .map(|level| level / $scale)
         })
     };
@@ -230,7 +230,7 @@ fn cost_of_a_miss(subjects: &Subjects) -> Option<Block> {
     };
     let (reference, others) =
         subjects.reference_and_others(|arm| mean(arm, misses_per_slot).is_some())?;
-    let mut listed = table(
+    let mut table = table(
         "read-cache-miss",
         "Cost of a miss of the read cache",
         &[
@@ -256,11 +256,11 @@ fn cost_of_a_miss(subjects: &Subjects) -> Option<Block> {
                 "less than one miss per slot apart",
             ),
         ];
-        listed
+        table
             .rows
             .push(row(&format!("{other} less {reference}"), cells));
     }
-    (!listed.rows.is_empty()).then_some(Block::Table(listed))
+    (!table.rows.is_empty()).then_some(Block::Table(table))
 }
 
 fn size_against_hits(subjects: &Subjects) -> Option<Chart> {

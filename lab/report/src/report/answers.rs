@@ -55,15 +55,15 @@ fn can_change_capacity(subjects: &Subjects) -> Option<bool> {
 
 /// Averages over the runs, but takes memory bounds from the worst run, and prediction, consensus and at-tip from the first.
 fn inputs(runs: &[&Subject], can_change_capacity: Option<bool>) -> AnswerInputs {
-    let known = |value: fn(&Subject, &Numbers) -> Option<f64>| {
+    let values = |value: fn(&Subject, &Numbers) -> Option<f64>| {
         runs.iter()
             .filter_map(|run| value(run, run.from_tip.as_ref().unwrap_or(&run.from_execution)))
             .collect_vec()
     };
-    let average = |value| mean(&known(value));
-    let smallest = |value| known(value).into_iter().reduce(f64::min);
+    let average = |value| mean(&values(value));
+    let smallest = |value| values(value).into_iter().reduce(f64::min);
     let installed = smallest(|run, _| run.recording.facts.memory.map(|bytes| bytes as f64));
-    let share = known(|run, numbers| Some(numbers.levels.unreclaimable.max? / run.limit()?));
+    let share = values(|run, numbers| Some(numbers.levels.unreclaimable.max? / run.limit()?));
     let proven: Option<Vec<f64>> = runs
         .iter()
         .map(|run| sufficient_memory::proven_bytes(run))

@@ -337,8 +337,8 @@ impl BiasFloor {
                     block bootstrap of its slots. With two turns, it spans both intervals. From three turns on, the turn is the unit \
                     (Student's t). Bias floor: the end of the A/A pair's interval that is farther from 0. A difference is beyond the \
                     floor if its whole interval is.";
-        let mut listed = table("bias-floor", "The A/A pair, and other arms", &columns, note);
-        listed.rows = self
+        let mut table = table("bias-floor", "The A/A pair, and other arms", &columns, note);
+        table.rows = self
             .effects
             .iter()
             .map(|effect| self.cells(effect))
@@ -347,20 +347,20 @@ impl BiasFloor {
             let text = "All arms of a turn ran at the same time on one host and saw the same slots; one arm ran twice. A difference between \
                         these two runs is no effect of an arm: they share disks, memory bandwidth and network. A difference between arms \
                         is called real only if it is beyond that of the A/A pair. This holds for this table and for those of metrics.";
-            return vec![Block::Text(text.to_owned()), Block::Table(listed)];
+            return vec![Block::Text(text.to_owned()), Block::Table(table)];
         }
         if self.is_empty() {
             return Vec::new();
         }
         // No floor and no verdict without an A/A pair, or for runs made at different times.
-        listed.id = "paired-together".to_owned();
-        listed.title = "The same slots, over all pairs of runs".to_owned();
-        listed.note = "Means over slots that both runs of a pair have, the other minus the reference. With two pairs, the interval spans \
+        table.id = "paired-together".to_owned();
+        table.title = "The same slots, over all pairs of runs".to_owned();
+        table.note = "Means over slots that both runs of a pair have, the other minus the reference. With two pairs, the interval spans \
                        both. From three on, the pair is the unit (Student's t), so the interval includes how runs differ by themselves."
             .to_owned();
-        listed.columns.truncate(6);
-        listed.rows.iter_mut().for_each(|row| row.truncate(6));
-        vec![Block::Table(listed)]
+        table.columns.truncate(6);
+        table.rows.iter_mut().for_each(|row| row.truncate(6));
+        vec![Block::Table(table)]
     }
 
     fn cells(&self, effect: &ArmEffect) -> Vec<Cell> {
@@ -406,7 +406,9 @@ impl BiasFloor {
                 let ratio = comparison.ratio.filter(|_| by_block);
                 let ends = match ratio {
                     Some(ratio) => Some([ratio.low.ln(), ratio.high.ln()]),
-                    None => comparison.difference.map(|of| [of.low, of.high]),
+                    None => comparison
+                        .difference
+                        .map(|difference| [difference.low, difference.high]),
                 };
                 let by_runs = max_aa_difference(subjects, scalar, ratio.is_some())
                     .zip(ends)

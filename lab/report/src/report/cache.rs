@@ -18,13 +18,15 @@ use faultline_stats::{
 const AVERAGED_SLOTS: usize = 25;
 
 macro_rules! cache_quantity {
-    ($title:literal, $decimals:literal, $which:ident, sum) => {
+    ($title:literal, $decimals:literal, $field:ident, sum) => {
         ($title, $decimals, |_, numbers| {
-            (numbers.cache.$which.n > 0).then_some(numbers.cache.$which.sum)
+            (numbers.cache.$field.n > 0).then_some(numbers.cache.$field.sum)
         })
     };
-    ($title:literal, $decimals:literal, $which:ident, $what:ident) => {
-        ($title, $decimals, |_, numbers| numbers.cache.$which.$what)
+    ($title:literal, $decimals:literal, $field:ident, $statistic:ident) => {
+        ($title, $decimals, |_, numbers| {
+            numbers.cache.$field.$statistic
+        })
     };
 }
 
@@ -83,9 +85,9 @@ const PRUNE_AND_EVICTION: &[Quantity] = &[
     }),
 ];
 
-fn per_pass(numbers: &Numbers, what: &Summary) -> Option<f64> {
+fn per_pass(numbers: &Numbers, summary: &Summary) -> Option<f64> {
     let passes = numbers.cache.evict_passes.sum;
-    (passes > 0.0).then(|| what.sum / passes)
+    (passes > 0.0).then(|| summary.sum / passes)
 }
 
 const CAPACITY: &[Quantity] = &[

@@ -32,7 +32,7 @@ pub fn section(subjects: &Subjects) -> Option<Section> {
     if !predicted.is_empty() {
         blocks.push(self_test(&predicted));
         let several = predicted.len() > 1;
-        let sentences = predicted.iter().flat_map(|one| sentences(one, several));
+        let sentences = predicted.iter().flat_map(|run| sentences(run, several));
         blocks.extend(sentences.map(Block::Text));
     }
     predicted.retain(|(_, prediction)| !prediction.sizes.is_empty());
@@ -47,12 +47,12 @@ pub fn section(subjects: &Subjects) -> Option<Section> {
 
 fn sentence_without_trace(files: &[&String]) -> Option<String> {
     let first = files.first()?;
-    let these = match files.len() {
+    let recordings = match files.len() {
         1 => format!("{first} has no trace next to it"),
         many => format!("{many} recordings have no trace next to them"),
     };
     Some(format!(
-        "{these}, so other sizes are not predicted. To read one from public blocks: faultline cache fetch {first} --rpc URL. Then \
+        "{recordings}, so other sizes are not predicted. To read one from public blocks: faultline cache fetch {first} --rpc URL. Then \
          report again."
     ))
 }

@@ -394,7 +394,7 @@ fn outliers<'s>(subjects: &'s Subjects, primary: &Scalar) -> Vec<(&'s str, Strin
 
 type RunValues<'s> = Vec<(&'s Subject, f64)>;
 
-/// Includes the second runs of A/A pairs.
+/// With second runs of A/A pairs.
 fn values_by_arm<'s>(subjects: &'s Subjects, scalar: &Scalar) -> Vec<(&'s str, RunValues<'s>)> {
     let runs = subjects.all.iter().filter(|run| subjects.is_averaged(run));
     by_key(runs.filter_map(|run| {

@@ -171,26 +171,26 @@ fn primary_table(primary: &Metric, pairs: &[Pair], margin: f64) -> Block {
     let mut note = format!("{}: {}.", scalar.title, scalar.definition);
     if pairs.iter().any(|pair| pair.primary.by_block) {
         note.push_str(" Several hosts: Student's intervals and tests of the ratios within blocks.");
-    } else if any(|one| one.difference.is_some()) {
+    } else if any(|comparison| comparison.difference.is_some()) {
         note.push_str(&format!(
             " Difference and ratio of means with {:.0} % intervals (Welch, Fieller; where Fieller's would reach below 0, the variance \
              of the other's mean is taken to grow with it); the shift by Hodges and Lehmann.",
             100.0 * arms::LEVEL
         ));
     }
-    if any(|one| one.difference_p.is_some() || one.equivalence_p.is_some()) {
+    if any(|comparison| comparison.difference_p.is_some() || comparison.equivalence_p.is_some()) {
         note.push_str(&format!(
             " Equivalent: two one-sided tests show the ratio within 1 ± {}. p-values are those of single tests; the conclusion uses \
              them adjusted by Holm if there are more than two arms.",
             grouped(margin, 3)
         ));
     }
-    if any(|one| one.runs_needed.is_some()) {
+    if any(|comparison| comparison.runs_needed.is_some()) {
         note.push_str(
             " Runs needed: in each arm, to see a difference of the margin four times in five.",
         );
     }
-    let mut listed = table(
+    let mut table = table(
         "primary",
         &format!("Primary metric: {}", lowercase_first(&primary.title)),
         &[
@@ -211,8 +211,8 @@ fn primary_table(primary: &Metric, pairs: &[Pair], margin: f64) -> Block {
         ],
         &note,
     );
-    listed.rows = pairs.iter().map(primary_row).collect();
-    Block::Table(without_missing(listed))
+    table.rows = pairs.iter().map(primary_row).collect();
+    Block::Table(without_missing(table))
 }
 
 fn primary_row(pair: &Pair) -> Vec<Cell> {
@@ -268,7 +268,7 @@ fn secondary_table(pairs: &[Pair]) -> Block {
     } else {
         "Means over runs, each in the metric's unit. Nothing here is tested: these metrics are exploratory."
     };
-    let mut listed = table(
+    let mut table = table(
         "other-metrics",
         "All other metrics",
         &[
@@ -297,15 +297,15 @@ fn secondary_table(pairs: &[Pair]) -> Block {
             };
             let mut cells = vec![words(&metric.title), words(&metric.unit), pair.arms_cell()];
             cells.extend(mean_cells(metric, too_few_runs, no_mean));
-            listed.rows.push(cells);
+            table.rows.push(cells);
         }
     }
-    Block::Table(without_missing(listed))
+    Block::Table(without_missing(table))
 }
 
 fn definitions(subjects: &Subjects) -> Block {
     let note = "One number a run each.";
-    let mut listed = table(
+    let mut table = table(
         "metrics",
         "What the metrics are",
         &["Metric", "Name for --primary", "Unit", "Definition"],
@@ -313,8 +313,8 @@ fn definitions(subjects: &Subjects) -> Block {
     );
     let rows = scalars_of(subjects)
         .map(|scalar| [scalar.title, scalar.id, scalar.unit, scalar.definition].map(words));
-    listed.rows.extend(rows.map(Vec::from));
-    Block::Table(listed)
+    table.rows.extend(rows.map(Vec::from));
+    Block::Table(table)
 }
 
 /// Lower-cases the first letter, except for abbreviations.

@@ -148,7 +148,7 @@ fn add_thread_pools(chapter: &mut Chapter<'_>) {
 }
 
 fn pool_table(pools: &[RunPools<'_>]) -> Block {
-    let mut listed = table(
+    let mut table = table(
         "pools",
         "Who faults: thread pools",
         &[
@@ -165,10 +165,10 @@ fn pool_table(pools: &[RunPools<'_>]) -> Block {
          form a pool; the pool called exited holds what ended threads took unseen.",
     );
     for (subject, pools) in pools {
-        let all: f64 = pools.iter().map(PoolFaults::faults).sum();
+        let all_faults: f64 = pools.iter().map(PoolFaults::faults).sum();
         for pool in pools.iter().take(MAX_TABLE_POOLS) {
             let why = "not read";
-            let share = (all > 0.0).then(|| 100.0 * pool.faults() / all);
+            let share = (all_faults > 0.0).then(|| 100.0 * pool.faults() / all_faults);
             let cells = [
                 words(&pool.name),
                 words(purpose(&pool.name).unwrap_or_default()),
@@ -178,10 +178,10 @@ fn pool_table(pools: &[RunPools<'_>]) -> Block {
                 number(share, 2, "no fault at all"),
                 number(pool.cpu, 1, why),
             ];
-            listed.rows.push(row(&subject.name, cells));
+            table.rows.push(row(&subject.name, cells));
         }
     }
-    Block::Table(listed)
+    Block::Table(table)
 }
 
 fn pool_bars(pools: &[RunPools<'_>], label: &str, value: PoolValue) -> Option<Chart> {

@@ -74,7 +74,7 @@ fn facts(
     let runs = || subjects.all.iter();
     let mut columns = vec![("", "")];
     columns.extend(runs().map(|run| (run.name.as_str(), "")));
-    let mut listed = table(id, title, &columns, note);
+    let mut table = table(id, title, &columns, note);
     let names = runs().flat_map(|run| facts_of(&run.recording.facts));
     for name in distinct(names.map(|(name, _)| *name)) {
         let cells = runs().map(|run| {
@@ -83,17 +83,17 @@ fn facts(
                 .find(|(known, _)| *known == name);
             text(fact.map(|(_, fact)| fact.as_str()), NOT_IN_MANIFEST)
         });
-        listed.rows.push(row(name, cells));
+        table.rows.push(row(name, cells));
     }
-    if listed.rows.is_empty() {
-        listed.note = "No manifest of any run has hardware.".to_owned();
+    if table.rows.is_empty() {
+        table.note = "No manifest of any run has hardware.".to_owned();
     }
-    Block::Table(listed)
+    Block::Table(table)
 }
 
 fn shared_rows(
     subjects: &Subjects,
-    mut listed: Table,
+    mut table: Table,
     values: fn(&SystemFacts) -> &[Value],
     cells: fn(&Value) -> Vec<Cell>,
 ) -> Block {
@@ -108,14 +108,14 @@ fn shared_rows(
         } else {
             names.join("; ")
         };
-        listed
+        table
             .rows
             .extend(values.into_iter().map(|cells| row(&names, cells)));
     }
-    if listed.rows.is_empty() {
-        listed.note = "No manifest of any run has any.".to_owned();
+    if table.rows.is_empty() {
+        table.note = "No manifest of any run has any.".to_owned();
     }
-    Block::Table(listed)
+    Block::Table(table)
 }
 
 const FOLDER_COLUMNS: [&str; 9] = [

@@ -113,7 +113,7 @@ pub fn table_of_hosts(
          within blocks. A/A: the second run of an arm over its first, within blocks.",
         pace::title(primary, subjects.per_second)
     );
-    let mut listed = table(
+    let mut table = table(
         "hosts",
         "How unlike the hosts are",
         &[("Host", ""), ("Runs", ""), ("Mean", unit), (&ratio, "")],
@@ -122,7 +122,7 @@ pub fn table_of_hosts(
     for (host, values) in &by_host {
         let ratio = hosts::host_ratio(first_values, values, &common).filter(|_| host != first);
         let reason = "the first host, a value is 0, or blocks have equal ratios";
-        listed.rows.push(vec![
+        table.rows.push(vec![
             words(host),
             count(values.len()),
             number(mean(values), primary.decimals, "not recorded"),
@@ -136,14 +136,14 @@ pub fn table_of_hosts(
         }
         let ratio = hosts::compare(&pairs, margin).ratio;
         let reason = "fewer than two blocks, or equal ratios";
-        listed.rows.push(vec![
+        table.rows.push(vec![
             Cell::Text(format!("{arm} against itself (A/A)")),
             count(pairs.len()),
             Cell::Missing("a ratio only".to_owned()),
             estimate_or(ratio.map(|ratio| ratio.ends()), 3, reason),
         ]);
     }
-    Some(Block::Table(listed))
+    Some(Block::Table(table))
 }
 
 pub fn caveats(subjects: &Subjects) -> Vec<Caveat> {
@@ -153,7 +153,7 @@ pub fn caveats(subjects: &Subjects) -> Vec<Caveat> {
         ("memory", values_by_host(subjects, memory)),
     ]
     .into_iter()
-    .filter_map(|(what, values)| Some(format!("{what}: {}", values?)))
+    .filter_map(|(fact, values)| Some(format!("{fact}: {}", values?)))
     .join("; ");
     let machines = (!machines.is_empty()).then(|| {
         Caveat::new(

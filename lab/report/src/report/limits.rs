@@ -58,9 +58,9 @@ fn limit_of(subject: &Subject) -> Option<u64> {
 }
 
 /// Whether both arms had the same limit, or none.
-pub fn have_equal_limits(subjects: &Subjects, one: &str, other: &str) -> bool {
+pub fn have_equal_limits(subjects: &Subjects, reference: &str, other: &str) -> bool {
     let limits = subjects
-        .runs_of(one)
+        .runs_of(reference)
         .chain(subjects.runs_of(other))
         .map(limit_of)
         .collect_vec();
@@ -130,7 +130,7 @@ impl Limits {
              the machine's memory, at its most frequent value. Whether a run kept up: see the table of outcomes. The sufficient limit \
              lies between the two limits named above. Nothing is known of limits that were not tried. \
              GiB is 2^30 bytes.";
-        let mut listed = table(
+        let mut table = table(
             "limits",
             title,
             &[
@@ -142,7 +142,7 @@ impl Limits {
             note,
         );
         for limit in &self.bracket.limits {
-            listed.rows.push(vec![
+            table.rows.push(vec![
                 known(gib(limit.limit as f64), 3),
                 count(limit.passed),
                 count(limit.failed),
@@ -154,11 +154,11 @@ impl Limits {
             row.extend(
                 [Some(true), Some(false), None].map(|answer| count(count_answers(answers, answer))),
             );
-            listed.rows.push(row);
+            table.rows.push(row);
         }
         let mut sentences = vec![self.headline()];
         sentences.extend(self.points());
-        vec![Block::Text(sentences.join(" ")), Block::Table(listed)]
+        vec![Block::Text(sentences.join(" ")), Block::Table(table)]
     }
 }
 

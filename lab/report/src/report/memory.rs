@@ -15,9 +15,9 @@ use crate::{
 use faultline_stats::correlation;
 
 macro_rules! gib {
-    ($title:literal, $level:ident, $which:ident) => {
+    ($title:literal, $level:ident, $statistic:ident) => {
         (concat!($title, " [GiB]"), 3, |_, numbers| {
-            numbers.levels.$level.$which.map(gib)
+            numbers.levels.$level.$statistic.map(gib)
         })
     };
 }
@@ -116,7 +116,7 @@ fn binding_levels(subjects: &Subjects) -> Block {
     let note = "The level with the least headroom. Others max: the largest unreclaimable memory at that level outside of the \
                 validator's own cgroup, over the whole run. Recordings of older versions have no levels. Their limit is the \
                 smallest of all. Their unreclaimable memory is the sum of anonymous, shared and kernel memory, which can be too low.";
-    let mut listed = table(
+    let mut table = table(
         "binding-level",
         "Which limit is met first",
         &["Run", "Level", "Share of the time [%]", "Others max [GiB]"],
@@ -130,7 +130,7 @@ fn binding_levels(subjects: &Subjects) -> Block {
                 missing("not recorded"),
                 missing("not recorded"),
             ];
-            listed.rows.push(row(&run.name, cells));
+            table.rows.push(row(&run.name, cells));
         }
         for level in levels {
             let others = match level.level.as_str() {
@@ -144,10 +144,10 @@ fn binding_levels(subjects: &Subjects) -> Block {
                 known(100.0 * level.share, 0),
                 number(max_others.map(gib), 3, "not known at this level"),
             ];
-            listed.rows.push(row(&run.name, cells));
+            table.rows.push(row(&run.name, cells));
         }
     }
-    Block::Table(listed)
+    Block::Table(table)
 }
 
 fn level_title(level: &BindingLevel) -> String {

@@ -190,8 +190,8 @@ pub(crate) fn caveats(subjects: &Subjects) -> Vec<Caveat> {
             .join(", ")
     };
     let mut caveats = Vec::new();
-    let all: Pace = paces.iter().cloned().collect();
-    let slot_times = all.slot_seconds;
+    let all_arms: Pace = paces.iter().cloned().collect();
+    let slot_times = all_arms.slot_seconds;
     if slot_times.is_some_and(|(min, max)| max > MAX_SLOT_TIME_RATIO * min) {
         let slot_times = with_arms(Pace::slot_time);
         caveats.push(Caveat::new(

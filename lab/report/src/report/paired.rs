@@ -99,7 +99,7 @@ pub struct PairedEffect {
 }
 
 pub struct PairedRuns {
-    /// Whether all runs of other arms have a partner in the reference.
+    /// Whether all runs of other arms have a partner in the reference; `false` without any.
     pub is_complete: bool,
     pub effects: Vec<PairedEffect>,
     pairs: usize,

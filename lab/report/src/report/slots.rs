@@ -91,7 +91,7 @@ fn figures(chapter: &mut Chapter<'_>) {
 
 fn unreliable_intervals(subjects: &Subjects) -> Option<Block> {
     let note = "About the table above. Independent values: the effective number of values, since neighbouring values are alike.";
-    let mut listed = table(
+    let mut table = table(
         "within-run-limits",
         "Which of these intervals cannot be fully trusted",
         &["Run", "What", "Why"],
@@ -104,9 +104,9 @@ fn unreliable_intervals(subjects: &Subjects) -> Option<Block> {
                 [metric, &reliability_text(reliability)].map(words),
             )
         });
-        listed.rows.extend(rows);
+        table.rows.extend(rows);
     }
-    (!listed.rows.is_empty()).then_some(Block::Table(listed))
+    (!table.rows.is_empty()).then_some(Block::Table(table))
 }
 
 fn intervals(subjects: &Subjects) -> Block {
@@ -115,7 +115,7 @@ fn intervals(subjects: &Subjects) -> Block {
                 they compare no arms. No interval of TPS, misses or time reaches below 0. Where the bootstrap's interval would, the \
                 standard error is assumed to grow with the root of the amount (Wilson's score), which moves both ends up. The next \
                 table says which intervals cover too little, and why.";
-    let mut listed = table(
+    let mut table = table(
         "within-run",
         "How sure each run is of its own numbers",
         &[
@@ -134,7 +134,7 @@ fn intervals(subjects: &Subjects) -> Block {
             izip!(&run.estimates, [1, 1, 4, 1], reasons).map(|(estimate, decimals, reason)| {
                 estimate_or(estimate.as_ref().map(Estimate::ends), decimals, reason)
             });
-        listed.rows.push(row(&run.name, cells));
+        table.rows.push(row(&run.name, cells));
     }
-    Block::Table(listed)
+    Block::Table(table)
 }

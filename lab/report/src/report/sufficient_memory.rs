@@ -46,7 +46,7 @@ pub fn blocks(subjects: &Subjects) -> Vec<Block> {
                 kernel does not say which pages were needed. Proven is then the highest sum of unreclaimable memory and page cache, \
                 from the start on if that was recorded. With refaults, page cache was missing at times, and only the limit of the \
                 run is proven. Both hold for the recorded load, without swap. Page cache: file minus shmem of memory.stat. Refaults: workingset_refault of memory.stat. GiB is 2^30 bytes.";
-    let mut listed = table(
+    let mut table = table(
         "enough",
         "Memory that is proven enough",
         &[
@@ -61,8 +61,8 @@ pub fn blocks(subjects: &Subjects) -> Vec<Block> {
         ],
         note,
     );
-    listed.rows = rows.iter().map(|(run, memory)| row(run, memory)).collect();
-    let table = Block::Table(listed);
+    table.rows = rows.iter().map(|(run, memory)| row(run, memory)).collect();
+    let table = Block::Table(table);
     match subjects.single_run() {
         Some(_) => vec![Block::Text(sentence(first)), table],
         None => vec![table],
