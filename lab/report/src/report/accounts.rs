@@ -3,7 +3,7 @@
 use super::{
     cells::{GIB, gib, number, row, table},
     chapter::{Chapter, Quantity},
-    faults::{averaged_samples, smoothed},
+    faults::{averaged_samples, smoothed_rates},
     model::{Block, Chart, Curve, Curves, Section},
     subject::{Subject, Subjects},
     timeline::{line_of_signal, line_of_ticks},
@@ -299,7 +299,7 @@ fn over_time(chapter: &mut Chapter<'_>) {
         ("Hit ratio (%)", ""),
         |subject| {
             let [hits, misses] = [Signal::ReadCacheHits, Signal::ReadCacheMisses]
-                .map(|signal| smoothed(subject, signal, 1.0, size));
+                .map(|signal| smoothed_rates(subject, signal, 1.0, size));
             let ratios = hits.iter().zip(misses).map(|(hits, misses)| {
                 let hits = (*hits)?;
                 ratio(100.0 * hits, hits + misses?)

@@ -58,9 +58,10 @@ impl ArmEffect {
             reference: first.reference.clone(),
             other: first.other.clone(),
             turns: turns.len(),
-            difference: combined(&differences, 0.95, over_pairs)?,
-            ratio: ratios.and_then(|ratios| combined(&ratios, 0.95, over_pairs_of_amounts)),
-            ratio_90: ratios_90.and_then(|ratios| combined(&ratios, 0.90, over_pairs_of_amounts)),
+            difference: mean_over_turns(&differences, 0.95, over_pairs)?,
+            ratio: ratios.and_then(|ratios| mean_over_turns(&ratios, 0.95, over_pairs_of_amounts)),
+            ratio_90: ratios_90
+                .and_then(|ratios| mean_over_turns(&ratios, 0.90, over_pairs_of_amounts)),
             unreliable: why_unreliable(&differences),
         })
     }
@@ -436,7 +437,7 @@ fn why_unreliable(turns: &[Estimate]) -> Option<Reliability> {
 
 /// Mean and interval over turns. With fewer than [`RUNS_FOR_A_TEST`] turns, the interval spans
 /// those of all turns.
-fn combined(
+fn mean_over_turns(
     turns: &[Estimate],
     level: f64,
     over: fn(&[f64], f64) -> Option<Interval>,

@@ -13,7 +13,7 @@ const MIB: f64 = 1_048_576.0;
 const NO_TIMES: &str = "the recording does not have the times of replay";
 const NO_SIZES: &str = "the trace does not have the sizes of programs";
 
-type Predicted<'a> = (&'a Subject, &'a Prediction);
+type PredictedRun<'a> = (&'a Subject, &'a Prediction);
 
 /// `None` if no run has data of the program cache.
 pub fn section(subjects: &Subjects) -> Option<Section> {
@@ -30,14 +30,14 @@ pub fn section(subjects: &Subjects) -> Option<Section> {
         }
     }
     if !predicted.is_empty() {
-        blocks.push(self_test(&predicted));
+        blocks.push(self_test_table(&predicted));
         let several = predicted.len() > 1;
         let sentences = predicted.iter().flat_map(|run| sentences(run, several));
         blocks.extend(sentences.map(Block::Text));
     }
     predicted.retain(|(_, prediction)| !prediction.sizes.is_empty());
     if !predicted.is_empty() {
-        blocks.push(sizes(&predicted));
+        blocks.push(sizes_table(&predicted));
         blocks.extend(figures(&predicted));
     }
     blocks.extend(sentence_without_trace(&without_trace).map(Block::Text));
@@ -57,7 +57,7 @@ fn sentence_without_trace(files: &[&String]) -> Option<String> {
     ))
 }
 
-fn self_test(predicted: &[Predicted<'_>]) -> Block {
+fn self_test_table(predicted: &[PredictedRun<'_>]) -> Block {
     let note = "The recorded size, simulated with the lookups of public blocks: predicted counters against recorded ones. If a \
                 counter is off by more than 10 % (by more than 10 if fewer than 100 were recorded), no other size is predicted.";
     let mut table = table(
@@ -91,7 +91,7 @@ fn self_test(predicted: &[Predicted<'_>]) -> Block {
     Block::Table(table)
 }
 
-fn sentences((subject, prediction): &Predicted<'_>, several: bool) -> Vec<String> {
+fn sentences((subject, prediction): &PredictedRun<'_>, several: bool) -> Vec<String> {
     let mut sentences = Vec::new();
     let reasons = prediction.reasons.join("; ");
     if !prediction.self_test_passed {
@@ -130,7 +130,7 @@ fn sentences((subject, prediction): &Predicted<'_>, several: bool) -> Vec<String
     sentences
 }
 
-fn sizes(passed: &[Predicted<'_>]) -> Block {
+fn sizes_table(passed: &[PredictedRun<'_>]) -> Block {
     let seeds = passed.iter().map(|(_, prediction)| count(prediction.seeds));
     let shown = if seeds.clone().all_equal() {
         1
@@ -246,7 +246,7 @@ fn recorded_count(prediction: &Prediction, counter: &str) -> Option<f64> {
     Some(recorded as f64)
 }
 
-fn figures(passed: &[Predicted<'_>]) -> impl Iterator<Item = Block> {
+fn figures(passed: &[PredictedRun<'_>]) -> impl Iterator<Item = Block> {
     let caption = "Lines: means of simulated runs; the band holds one real run with 95 %. The diamond is what was recorded, at its size.";
     FIGURES
         .into_iter()

@@ -41,7 +41,7 @@ pub fn caveats(subjects: &Subjects, primary: &Scalar, same_slots: bool) -> Vec<C
     caveats.extend(merged_caveats(subjects, |run| {
         executed_nothing(subjects, run)
     }));
-    caveats.extend(unreliable(subjects));
+    caveats.extend(unreliable_intervals(subjects));
     caveats
 }
 
@@ -66,7 +66,7 @@ fn merged_caveats<C: IntoIterator<Item = WhatAndRemedy>>(
         let mut texts = by_text.iter().take(MAX_NAMED).map(|(what, names)| {
             let names = match names.len() {
                 count if count > 1 && count == runs.len() => "Every run".to_owned(),
-                _ => first_of(names, "; ", "more run"),
+                _ => first_texts(names, "; ", "more run"),
             };
             format!("{names}: {what}")
         });
@@ -80,7 +80,7 @@ fn merged_caveats<C: IntoIterator<Item = WhatAndRemedy>>(
     by_remedy.into_iter().map(merged).collect()
 }
 
-fn first_of<T: Display>(texts: &[T], separator: &str, noun: &str) -> String {
+fn first_texts<T: Display>(texts: &[T], separator: &str, noun: &str) -> String {
     let first = texts.iter().take(MAX_NAMED).join(separator);
     match texts.len().saturating_sub(MAX_NAMED) {
         0 => first,
@@ -238,7 +238,7 @@ fn plural(n: usize, one: &str, many: &str) -> String {
 }
 
 /// One caveat for all unreliable intervals; the chapter of replay times says why.
-fn unreliable(subjects: &Subjects) -> Option<Caveat> {
+fn unreliable_intervals(subjects: &Subjects) -> Option<Caveat> {
     let metrics = by_key(subjects.all.iter().flat_map(|run| {
         run.unreliable_estimates()
             .map(|(metric, _)| (lowercase_first(metric), run.name.as_str()))
@@ -303,7 +303,7 @@ fn clock_set(subject: &Subject) -> Option<WhatAndRemedy> {
         format!("{} at {}", super::timeline::clock_step(step), moment(at))
     };
     let steps = run.clock_steps.iter().map(step).collect_vec();
-    let steps = first_of(&steps, ", ", "more time");
+    let steps = first_texts(&steps, ", ", "more time");
     non_empty(steps).map(|steps| (
         format!(
             "the wall clock was {steps}; durations and rates are by the monotonic clock, and times of day after it are by \

@@ -63,7 +63,7 @@ pub fn pairs(subjects: &Subjects, primary: &'static Scalar, margin: f64) -> Vec<
         return Vec::new();
     };
     let pairs = others.into_iter().map(|other| {
-        let design = hosts::design(subjects, reference, other);
+        let design = hosts::comparison_design(subjects, reference, other);
         let metric = |scalar: &'static Scalar| {
             let refusal = match &design {
                 ComparisonDesign::Refused(why) => Some(why.clone()),

@@ -81,7 +81,12 @@ pub fn section(subjects: &Subjects) -> Section {
 }
 
 /// The rates of a counter, times a scale, as a moving average.
-pub fn smoothed(subject: &Subject, signal: Signal, scale: f64, size: usize) -> Vec<Option<f64>> {
+pub fn smoothed_rates(
+    subject: &Subject,
+    signal: Signal,
+    scale: f64,
+    size: usize,
+) -> Vec<Option<f64>> {
     let scaled = growth(&subject.recording, signal, Span::ALWAYS)
         .per_second
         .into_iter()
@@ -105,7 +110,7 @@ fn over_time(chapter: &mut Chapter<'_>) {
         let id = format!("{id}-faults-over-time");
         let title = format!("{kind} faults over time, smoothed");
         chapter.timeline(&id, &title, &caption, ("Faults (/s)", "/s"), |subject| {
-            let rates = smoothed(subject, signal, 1.0, size);
+            let rates = smoothed_rates(subject, signal, 1.0, size);
             vec![line_of_ticks(subject, "", &rates)]
         });
     }
@@ -230,7 +235,7 @@ fn pressure_over_time(chapter: &mut Chapter<'_>) {
     let size = averaged_samples(chapter.subjects);
     let caption = averaged(size, "sample", "samples") + ".";
     let smooth = |subject: &Subject, name, signal, scale| {
-        line_of_ticks(subject, name, &smoothed(subject, signal, scale, size))
+        line_of_ticks(subject, name, &smoothed_rates(subject, signal, scale, size))
     };
     chapter.timeline(
         "refaults-over-time",

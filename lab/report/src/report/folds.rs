@@ -10,7 +10,7 @@ use itertools::Itertools;
 
 /// In the order of the page.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Group {
+enum FoldGroup {
     ByArm,
     ByRun,
     AtTip,
@@ -18,14 +18,14 @@ enum Group {
     Figures,
 }
 
-impl Group {
+impl FoldGroup {
     fn title(self) -> &'static str {
         match self {
-            Group::ByArm => "By arm",
-            Group::ByRun => "By run",
-            Group::AtTip => "At the tip",
-            Group::Tables => "More tables",
-            Group::Figures => "More figures",
+            FoldGroup::ByArm => "By arm",
+            FoldGroup::ByRun => "By run",
+            FoldGroup::AtTip => "At the tip",
+            FoldGroup::Tables => "More tables",
+            FoldGroup::Figures => "More figures",
         }
     }
 }
@@ -70,15 +70,15 @@ fn with_folds(blocks: Vec<Block>) -> Vec<Block> {
 }
 
 /// `None` for a text.
-fn group(block: &Block) -> Option<Group> {
+fn group(block: &Block) -> Option<FoldGroup> {
     match block {
         Block::Text(_) | Block::Fold(_) => None,
-        Block::Figure(_) => Some(Group::Figures),
-        Block::Table(table) if table.id.contains("-at-tip") => Some(Group::AtTip),
+        Block::Figure(_) => Some(FoldGroup::Figures),
+        Block::Table(table) if table.id.contains("-at-tip") => Some(FoldGroup::AtTip),
         Block::Table(table) => Some(match table.columns.first() {
-            Some(column) if column.title == "Arm" => Group::ByArm,
-            Some(column) if column.title == "Run" => Group::ByRun,
-            _ => Group::Tables,
+            Some(column) if column.title == "Arm" => FoldGroup::ByArm,
+            Some(column) if column.title == "Run" => FoldGroup::ByRun,
+            _ => FoldGroup::Tables,
         }),
     }
 }

@@ -37,7 +37,7 @@ fn hosts_of<'s>(subjects: &'s Subjects, arm: &'s str) -> Vec<&'s str> {
     distinct(runs.filter_map(|run| run.recording.host()))
 }
 
-pub fn design(subjects: &Subjects, reference: &str, other: &str) -> ComparisonDesign {
+pub fn comparison_design(subjects: &Subjects, reference: &str, other: &str) -> ComparisonDesign {
     let hosts = [reference, other].map(|arm| hosts_of(subjects, arm));
     if hosts.iter().any(Vec::is_empty) || distinct(hosts.iter().flatten()).len() < 2 {
         return ComparisonDesign::ByRun;

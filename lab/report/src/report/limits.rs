@@ -72,7 +72,7 @@ pub fn have_equal_limits(subjects: &Subjects, reference: &str, other: &str) -> b
 }
 
 impl Limits {
-    fn did(&self) -> &'static str {
+    fn success_text(&self) -> &'static str {
         if self.replays {
             "did all of its work"
         } else {
@@ -81,7 +81,7 @@ impl Limits {
     }
 
     pub fn headline(&self) -> String {
-        let did = self.did();
+        let did = self.success_text();
         let enough = match (self.bracket.enough.map(limit_text), self.replays) {
             (Some(limit), true) => {
                 format!("The smallest limit with which every run {did} is {limit}.")
@@ -99,7 +99,7 @@ impl Limits {
     }
 
     pub fn points(&self) -> Vec<String> {
-        let did = self.did();
+        let did = self.success_text();
         let contradictions = self.bracket.contradictions.iter().map(|contradiction| {
             format!(
                 "This does not fit together: with {} every run {did} and with the larger {} one failed, so not the limit alone decided.",

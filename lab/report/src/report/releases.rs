@@ -37,7 +37,7 @@ pub fn values(runs: Vec<Run>) -> Vec<Vec<Option<f64>>> {
     let subjects = Subjects::new(runs, &Plan::default(), &[]);
     let part = subjects.compared_part();
     let mut all = subjects.all;
-    all.sort_by_key(|subject| subject.position);
+    all.sort_by_key(|subject| subject.input_index);
     let values = |subject: &Subject| {
         metrics()
             .map(|scalar| scalar.value(subject, part.numbers(subject)?))

@@ -22,9 +22,9 @@ pub struct Subject {
     /// The whole run if no transaction was recorded.
     pub from_execution: Numbers,
     pub from_tip: Option<Numbers>,
+    /// Of [`ESTIMATED_METRICS`].
     pub estimates: [Option<Estimate>; 4],
-    /// Among the runs as given.
-    pub position: usize,
+    pub input_index: usize,
     pub id: String,
     pub name: String,
     pub arm: String,
@@ -56,8 +56,8 @@ pub const AA_SUFFIX: &str = " (A/A)";
 impl Subjects {
     pub fn new(runs: impl IntoIterator<Item = Run>, plan: &Plan, order: &[String]) -> Self {
         let runs = runs.into_iter().enumerate();
-        let by_arm = by_key(runs.map(|(position, run)| (arm_of(&run), (position, run))));
-        let by_arm = sorted(by_arm, order);
+        let by_arm = by_key(runs.map(|(input_index, run)| (arm_of(&run), (input_index, run))));
+        let by_arm = sorted_arms(by_arm, order);
         let mut arms = by_arm.iter().map(|(arm, _)| arm.clone()).collect_vec();
         if !arms.iter().all(|arm| arm.ends_with(AA_SUFFIX)) {
             arms.retain(|arm| !arm.ends_with(AA_SUFFIX));
@@ -66,7 +66,7 @@ impl Subjects {
         let mut used_slugs = BTreeMap::<String, usize>::new();
         for (arm, runs) in by_arm {
             let count = runs.len();
-            for (index, (position, run)) in runs.into_iter().enumerate() {
+            for (index, (input_index, run)) in runs.into_iter().enumerate() {
                 let name = name(&run, &arm, index, count);
                 let id = slug(&name);
                 let times = used_slugs.entry(id.clone()).or_default();
@@ -75,7 +75,14 @@ impl Subjects {
                     1 => (id, name),
                     times => (format!("{id}-{times}"), format!("{name} ({times})")),
                 };
-                all.push(subject(run, plan, position, id, name, arm.clone()));
+                all.push(measured_subject(
+                    run,
+                    plan,
+                    input_index,
+                    id,
+                    name,
+                    arm.clone(),
+                ));
             }
         }
         Subjects {
@@ -167,10 +174,10 @@ impl Subjects {
     }
 }
 
-fn subject(
+fn measured_subject(
     run: Run,
     plan: &Plan,
-    position: usize,
+    input_index: usize,
     id: String,
     name: String,
     arm: String,
@@ -188,7 +195,7 @@ fn subject(
         tps: measured.tps,
         executing: measured.executing,
         recording: run,
-        position,
+        input_index,
         id,
         name,
         arm,
@@ -283,14 +290,14 @@ fn arm_of(run: &Run) -> String {
     let arm = run
         .label("arm")
         .filter(|arm| !arm.is_empty())
-        .unwrap_or_else(|| stem(&run.file));
+        .unwrap_or_else(|| file_stem(&run.file));
     match run.label("second") {
         Some("1") => format!("{arm}{AA_SUFFIX}"),
         _ => arm.to_owned(),
     }
 }
 
-fn stem(file: &str) -> &str {
+fn file_stem(file: &str) -> &str {
     match file.rsplit_once('.') {
         Some((stem, _)) if !stem.is_empty() => stem,
         _ => file,
@@ -298,7 +305,7 @@ fn stem(file: &str) -> &str {
 }
 
 /// By number if names differ in one number only (`512 GB`, `cache-1024`), else as given.
-fn sorted<T>(mut arms: Vec<(String, T)>, order: &[String]) -> Vec<(String, T)> {
+fn sorted_arms<T>(mut arms: Vec<(String, T)>, order: &[String]) -> Vec<(String, T)> {
     if !order.is_empty() {
         arms.sort_by_cached_key(|(arm, _)| {
             let name = arm.trim_end_matches(AA_SUFFIX);

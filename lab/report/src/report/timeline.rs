@@ -45,7 +45,7 @@ fn empty_line(subject: &Subject, name: &str) -> Line {
     }
 }
 
-fn push(line: &mut Line, x: f64, y: Option<f64>) {
+fn push_point(line: &mut Line, x: f64, y: Option<f64>) {
     line.x.push(x);
     line.y.push(y);
 }
@@ -57,9 +57,9 @@ pub fn line_of_ticks(subject: &Subject, name: &str, values: &[Option<f64>]) -> L
     for (index, (tick, value)) in ticks.iter().zip(values).enumerate() {
         let before = index.checked_sub(1).and_then(|before| ticks.get(before));
         if let Some(before) = before.filter(|before| is_gap(&subject.recording, before, tick)) {
-            push(&mut line, f64::midpoint(before.at, tick.at), None);
+            push_point(&mut line, f64::midpoint(before.at, tick.at), None);
         }
-        push(&mut line, tick.at, *value);
+        push_point(&mut line, tick.at, *value);
     }
     line
 }
@@ -81,10 +81,10 @@ pub fn line_of_moments(
             let is_broken = unrecorded.peek().is_some_and(|span| span.from < at);
             // The validator's points can lie within a daemon gap.
             if is_broken && at - before > MAX_CONNECTED_SECONDS {
-                push(&mut line, f64::midpoint(before, at), None);
+                push_point(&mut line, f64::midpoint(before, at), None);
             }
         }
-        push(&mut line, at, value);
+        push_point(&mut line, at, value);
     }
     line
 }

@@ -43,7 +43,7 @@ const QUANTITIES: &[Quantity] = &[
     }),
 ];
 
-const STUDY: &[Quantity] = &[
+const STUDY_TPS: &[Quantity] = &[
     ("Avg (3x rule) [/s]", 2, |_, numbers| {
         numbers.tps.by_thread_time.map(|tps| tps.mean)
     }),
@@ -77,7 +77,7 @@ pub fn section(subjects: &Subjects) -> Section {
     let note = "What the study's scripts compute: total_transactions divided by execute_us of a replay-slot-stats point, a slot \
                 a sample. execute_us is summed over threads, so this is transactions per second of one thread's time: it rises \
                 when slots are executed by fewer threads and says nothing of idle time. Not to be used as throughput.";
-    chapter.numbers("tps-study", "TPS as the study defines it", note, STUDY);
+    chapter.numbers("tps-study", "TPS as the study defines it", note, STUDY_TPS);
     let caption = "Seconds by their number of transactions, from the first execution on. The classes end at the 99.9 % quantile of all \
                    runs; seconds above are counted as above and not drawn. Unknown seconds are in no class.";
     chapter.histogram(
