@@ -1,28 +1,22 @@
-mod dataset;
 mod files;
 mod rows;
-mod wide;
 
 use crate::args::{ExportArgs, Format};
 use anyhow::{Context, Result, bail};
-use dataset::DatasetRun;
-use faultline_common::files::{AtPath, TempFile, is_disk_full};
-use faultline_pages::export::{CsvWriter, Layout, ParquetWriter, TableWriter, Type};
-use faultline_recording::{Recording, schema::TABLES};
-use faultline_text::counted;
-use files::{CreatedFolders, OpenFile, TableFiles};
-use std::{
-    io::BufWriter,
-    path::{Path, PathBuf},
+use faultline_common::files::is_disk_full;
+use faultline_recording::{
+    Recording,
+    schema::{TABLES, TableSpec},
 };
+use faultline_text::counted;
+use files::{DatasetRun, Destination, TableFiles, table_path};
+use std::path::{Path, PathBuf};
 
 /// The table that joins a tick with its samples.
 const WIDE: &str = "wide";
 
-struct Job {
-    from: PathBuf,
-    to: PathBuf,
-}
+/// A table's name, and the table of the recording whose rows it has: `tick` for [`WIDE`].
+type ExportedTable = (&'static str, &'static TableSpec);
 
 /// Files that were finished before an error stay.
 pub fn run(args: &ExportArgs) -> Result<String> {
@@ -34,12 +28,17 @@ pub fn run(args: &ExportArgs) -> Result<String> {
 
 fn export_all(args: &ExportArgs) -> Result<String> {
     let tables = selected_tables(&args.tables)?;
-    if let Some(into) = &args.into {
-        return dataset::export_into(into, &args.files, &tables);
+    if let Some(root) = &args.into {
+        return export_into_dataset(root, &args.files, &tables);
     }
-    let jobs = jobs(args)?;
-    for job in &jobs {
-        for path in tables.iter().map(|table| path(&job.to, table, args.format)) {
+    let out = args
+        .out
+        .as_deref()
+        .context("neither --out nor --into is given")?;
+    let folders = recording_folders(&args.files, out)?;
+    for folder in &folders {
+        for (table, _) in &tables {
+            let path = table_path(folder, table, args.format);
             if !args.force && path.symlink_metadata().is_ok() {
                 bail!(
                     "{}: exists already; give another --out, or --force to overwrite it",
@@ -49,167 +48,109 @@ fn export_all(args: &ExportArgs) -> Result<String> {
         }
     }
     let mut message = String::new();
-    for job in &jobs {
-        let recording = Recording::open(&job.from)?;
+    for (file, folder) in args.files.iter().zip(&folders) {
+        let recording = Recording::open(file)?;
         let destination = Destination {
-            folder: &job.to,
+            folder,
             format: args.format,
             dataset: None,
         };
-        message += &export(&recording, &tables, &destination)?;
+        message += &export(&recording, &tables, &destination, folder)?;
     }
     Ok(message)
 }
 
-/// Where the tables of a recording go.
-struct Destination<'t> {
-    folder: &'t Path,
-    format: Format,
-    dataset: Option<&'t DatasetRun>,
+/// All tables if `names` is empty.
+fn selected_tables(names: &[String]) -> Result<Vec<ExportedTable>> {
+    let wide = TABLES.iter().find(|spec| spec.name == rows::TICK);
+    let all: Vec<ExportedTable> = TABLES
+        .iter()
+        .map(|spec| (spec.name, spec))
+        .chain(wide.map(|spec| (WIDE, spec)))
+        .collect();
+    let is_table = |name: &&String| all.iter().any(|(table, _)| table == name);
+    if let Some(name) = names.iter().find(|name| !is_table(name)) {
+        let all: Vec<&str> = all.iter().map(|(table, _)| *table).collect();
+        bail!("no table is called {name:?}; there are {}", all.join(", "));
+    }
+    Ok(all
+        .into_iter()
+        .filter(|(table, _)| names.is_empty() || names.iter().any(|name| name == table))
+        .collect())
 }
 
-impl Destination<'_> {
-    fn path(&self, table: &str, day: i64) -> PathBuf {
-        match self.dataset {
-            Some(dataset) => dataset.path(table, day),
-            None => path(self.folder, table, self.format),
-        }
+/// The folder of each recording's tables: `out`, or a subfolder if there are several recordings.
+fn recording_folders(files: &[PathBuf], out: &Path) -> Result<Vec<PathBuf>> {
+    if files.len() == 1 {
+        return Ok(vec![out.to_owned()]);
     }
+    let mut folders: Vec<PathBuf> = Vec::new();
+    for file in files {
+        let name = file.file_stem();
+        let folder = out.join(name.with_context(|| format!("{}: not a file", file.display()))?);
+        let mut earlier = files.iter().zip(&folders);
+        if let Some((other, _)) = earlier.find(|(_, other)| **other == folder) {
+            bail!(
+                "{} and {} would both go to {}: export them one by one",
+                other.display(),
+                file.display(),
+                folder.display()
+            );
+        }
+        folders.push(folder);
+    }
+    Ok(folders)
+}
+
+/// One recording at a time. Replaces what an earlier export wrote of the same runs.
+fn export_into_dataset(root: &Path, files: &[PathBuf], tables: &[ExportedTable]) -> Result<String> {
+    let mut message = String::new();
+    let mut runs: Vec<(PathBuf, &Path)> = Vec::new();
+    for file in files {
+        let recording = Recording::open(file)?;
+        let dataset = DatasetRun::new(&recording)?;
+        let run_path = dataset.path.clone();
+        if let Some((_, other)) = runs.iter().find(|(run, _)| *run == run_path) {
+            bail!(
+                "{} and {} are both {}: give each run once",
+                other.display(),
+                file.display(),
+                run_path.display()
+            );
+        }
+        let destination = Destination {
+            folder: root,
+            format: Format::Parquet,
+            dataset: Some(dataset),
+        };
+        message += &export(&recording, tables, &destination, &run_path)?;
+        runs.push((run_path, file));
+    }
+    Ok(message)
 }
 
 fn export(
     recording: &Recording,
-    tables: &[&'static str],
+    tables: &[ExportedTable],
     destination: &Destination<'_>,
+    shown_folder: &Path,
 ) -> Result<String> {
+    let is_dataset = destination.dataset.is_some();
     let mut rows = 0;
-    for table in tables {
-        rows += export_table(recording, table, destination)?;
+    for &(table, spec) in tables {
+        let columns = match table {
+            WIDE => rows::wide_columns(recording, is_dataset)?,
+            _ => rows::columns(recording, spec, is_dataset)?,
+        };
+        let mut files = TableFiles::new(recording, destination, (table, spec), columns);
+        rows += rows::write(recording, table == WIDE, &mut files)?;
+        files.finish()?;
     }
     Ok(format!(
         "{}: {} with {} in {}\n",
         recording.path().display(),
         counted(tables.len() as f64, "table"),
         counted(rows as f64, "row"),
-        destination.folder.display()
+        shown_folder.display()
     ))
-}
-
-/// All tables if `names` is empty.
-fn selected_tables(names: &[String]) -> Result<Vec<&'static str>> {
-    let all: Vec<&'static str> = TABLES.iter().map(|spec| spec.name).chain([WIDE]).collect();
-    if let Some(name) = names.iter().find(|name| !all.contains(&name.as_str())) {
-        bail!("no table is called {name:?}; there are {}", all.join(", "));
-    }
-    Ok(all
-        .into_iter()
-        .filter(|table| names.is_empty() || names.iter().any(|name| name == table))
-        .collect())
-}
-
-/// Several recordings get a subfolder each.
-fn jobs(args: &ExportArgs) -> Result<Vec<Job>> {
-    let out = args
-        .out
-        .as_deref()
-        .context("neither --out nor --into is given")?;
-    let mut jobs: Vec<Job> = Vec::new();
-    for file in &args.files {
-        let name = || {
-            let stem = file.file_stem();
-            stem.with_context(|| format!("{}: not a file", file.display()))
-        };
-        let to = match args.files.len() {
-            1 => out.to_owned(),
-            _ => out.join(name()?),
-        };
-        if let Some(other) = jobs.iter().find(|job| job.to == to) {
-            bail!(
-                "{} and {} would both go to {}: export them one by one",
-                other.from.display(),
-                file.display(),
-                to.display()
-            );
-        }
-        jobs.push(Job {
-            from: file.clone(),
-            to,
-        });
-    }
-    Ok(jobs)
-}
-
-fn path(folder: &Path, table: &str, format: Format) -> PathBuf {
-    let extension = match format {
-        Format::Parquet => "parquet",
-        Format::Csv => "csv",
-    };
-    folder.join(format!("{table}.{extension}"))
-}
-
-fn export_table(
-    recording: &Recording,
-    table: &'static str,
-    destination: &Destination<'_>,
-) -> Result<u64> {
-    let dataset = destination.dataset;
-    let spec = TABLES.iter().find(|spec| spec.name == table);
-    let mut columns: Vec<(String, Type)> = match spec {
-        Some(spec) => {
-            let names = spec.columns.iter().map(|column| column.name.to_owned());
-            names
-                .zip(rows::kinds(recording, spec, dataset.is_some())?)
-                .collect()
-        }
-        None => wide::columns(recording, dataset.is_some())?,
-    };
-    let kinds: Vec<Type> = columns.iter().map(|(_, kind)| *kind).collect();
-    let own = dataset.iter().flat_map(|dataset| &dataset.columns);
-    columns.extend(own.map(|(name, _)| ((*name).to_owned(), Type::Text)));
-    let folders = CreatedFolders::default();
-    let create = |day| {
-        let path = destination.path(table, day);
-        let folder = path.parent().unwrap_or(Path::new("."));
-        folders
-            .make(folder)
-            .with_context(|| format!("the folder {} cannot be made", folder.display()))?;
-        let temp_file = TempFile::create(&path).at(&path)?;
-        let layout = Layout::new(columns.iter().map(|(name, kind)| (name.as_str(), *kind)));
-        let writer = writer(recording, &temp_file, table, layout, destination).at(&path)?;
-        Ok(OpenFile {
-            path,
-            temp_file,
-            writer,
-        })
-    };
-    let tick = || TABLES.iter().find(|spec| spec.name == wide::TICK);
-    let mut files = TableFiles::new(spec.or_else(tick), dataset, &create);
-    let rows = match spec {
-        Some(spec) => rows::write(recording, spec.name, &kinds, &mut files, |rows, columns| {
-            rows::push_rows(rows, columns);
-            Ok(())
-        })?,
-        None => wide::write(recording, &kinds, dataset.is_some(), &mut files)?,
-    };
-    files.finish()?;
-    Ok(rows)
-}
-
-fn writer(
-    recording: &Recording,
-    temp_file: &TempFile,
-    table: &str,
-    layout: Layout,
-    destination: &Destination<'_>,
-) -> Result<Box<dyn TableWriter>> {
-    let out = BufWriter::new(temp_file.file().try_clone()?);
-    if destination.format == Format::Csv {
-        return Ok(Box::new(CsvWriter::new(out, layout)?));
-    }
-    let labels = recording
-        .labels()
-        .iter()
-        .map(|(key, value)| (format!("faultline.label.{key}"), value.clone()));
-    let labels: Vec<(String, String)> = labels.collect();
-    Ok(Box::new(ParquetWriter::new(out, table, layout, &labels)?))
 }

@@ -1,81 +1,242 @@
-use super::dataset::{DAY_NS, DatasetRun};
-use anyhow::Result;
+//! The files of a table: one, or in a data set one for each day.
+
+use crate::{args::Format, run::json_text};
+use anyhow::{Context, Result, bail};
 use faultline_common::files::{AtPath, TempFile};
-use faultline_pages::export::{TableWriter, Values};
-use faultline_recording::{Cell, Row, schema::TableSpec};
+use faultline_pages::export::{CsvWriter, Layout, ParquetWriter, TableWriter, Type, Values};
+use faultline_recording::{Cell, Recording, Row, schema::TableSpec};
+use itertools::Itertools;
 use std::{
-    cell::RefCell,
-    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    collections::{BTreeMap, BTreeSet},
     ffi::OsStr,
     fs,
+    io::BufWriter,
     path::{Path, PathBuf},
 };
 
-/// The files of one table: one, or one for each day of a data set.
+const DAY_NS: i64 = 86_400_000_000_000;
+
+const HIVE_NULL: &str = "__HIVE_DEFAULT_PARTITION__";
+
+/// In bytes. A file system allows 255, of which 5 are `host=`.
+const MAX_LABEL_BYTES: usize = 250;
+
+/// Where the tables of a recording go.
+pub struct Destination<'d> {
+    /// The root of the data set, else the folder of the tables.
+    pub folder: &'d Path,
+    pub format: Format,
+    pub dataset: Option<DatasetRun>,
+}
+
+impl Destination<'_> {
+    /// In a data set `TABLE/host=HOST/run=RUN/day=DAY/TABLE.parquet`. `day` counts from 1970-01-01.
+    fn path(&self, table: &str, day: i64) -> PathBuf {
+        let Some(run) = &self.dataset else {
+            return table_path(self.folder, table, self.format);
+        };
+        let day = faultline_text::day(day.saturating_mul(DAY_NS));
+        let folder = self.folder.join(table).join(&run.path);
+        table_path(&folder.join(format!("day={day}")), table, self.format)
+    }
+}
+
+pub fn table_path(folder: &Path, table: &str, format: Format) -> PathBuf {
+    let extension = match format {
+        Format::Parquet => "parquet",
+        Format::Csv => "csv",
+    };
+    folder.join(format!("{table}.{extension}"))
+}
+
+/// A recording as a part of a data set of many recordings.
+pub struct DatasetRun {
+    /// `host=HOST/run=RUN`.
+    pub path: PathBuf,
+    /// Columns of every file, too: as text, since readers take a folder's `01` for the number 1.
+    columns: [(&'static str, String); 2],
+    /// First ticks of days, with the day since 1970. The first is the day when the recording began.
+    days: Vec<(i64, i64)>,
+}
+
+impl DatasetRun {
+    /// A run is named by its labels and its first nanosecond, which a copy or a merge keeps.
+    pub fn new(recording: &Recording) -> Result<Self> {
+        let (sessions, ticks) = (recording.sessions()?, recording.ticks()?);
+        let label = |wanted| {
+            let mut labels = recording.labels().iter();
+            let label = labels.find(|(key, value)| key == wanted && !value.is_empty());
+            label.map(|(_, value)| value.clone())
+        };
+        let session = sessions.first();
+        let host_name = || json_text(&session?.manifest["host"]["name"]);
+        let host = label("host").or_else(host_name);
+        let host = host.unwrap_or("unknown".to_owned());
+        let started = session.map_or(0, |session| session.started.as_nanos() as i64);
+        let first_ns = ticks.first().map_or(started, |tick| tick.unix_ns);
+        let mut named = ["experiment", "arm", "run"].into_iter().filter_map(label);
+        let name = match named.join("-") {
+            name if name.is_empty() => "run".to_owned(),
+            name => name,
+        };
+        let ticks = ticks.iter().map(|tick| (tick.id, tick.unix_ns));
+        let mut days: Vec<(i64, i64)> = [(i64::MIN, first_ns)]
+            .into_iter()
+            .chain(ticks)
+            .map(|(tick, unix_ns)| (tick, unix_ns.div_euclid(DAY_NS)))
+            .collect();
+        days.dedup_by_key(|(_, day)| *day);
+        let columns = [("host", host), ("run", format!("{name}-{first_ns}"))];
+        let folders = columns
+            .iter()
+            .map(|(name, value)| Ok(format!("{name}={}", folder_name(value)?)));
+        Ok(DatasetRun {
+            path: folders.collect::<Result<_>>().at(recording.path())?,
+            columns,
+            days,
+        })
+    }
+
+    /// The day of a tick; without a tick, the first day.
+    fn day_of(&self, tick: Option<i64>) -> i64 {
+        let tick = tick.unwrap_or(i64::MIN);
+        let after = self.days.partition_point(|(first, _)| *first <= tick);
+        self.days
+            .get(after.saturating_sub(1))
+            .map_or(0, |(_, day)| *day)
+    }
+}
+
+/// Percent-encodes a label's value: readers of a data set decode it.
+fn folder_name(value: &str) -> Result<String> {
+    let encoded = |byte: u8| match byte {
+        b'.' | b'_' | b'-' => char::from(byte).to_string(),
+        byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    let name: String = value.bytes().map(encoded).collect();
+    if value == HIVE_NULL {
+        bail!("a host or run called {value} would be read as NULL; label it otherwise");
+    }
+    if name.len() > MAX_LABEL_BYTES {
+        bail!(
+            "the labels make a folder name of {} bytes; at most {MAX_LABEL_BYTES} are possible: {value}",
+            name.len()
+        );
+    }
+    Ok(name)
+}
+
+/// The open files of one table, by day; of a plain export, day 0.
 pub struct TableFiles<'f> {
-    dataset: Option<&'f DatasetRun>,
-    /// Columns of the row's time and of its tick.
-    time_column: Option<usize>,
-    tick_column: Option<usize>,
-    create: &'f dyn Fn(i64) -> Result<OpenFile>,
-    open: BTreeMap<i64, OpenFile>,
+    recording: &'f Recording,
+    pub destination: &'f Destination<'f>,
+    table: &'static str,
+    /// The table of the recording whose rows are written.
+    pub spec: &'static TableSpec,
+    /// Without the columns of a data set.
+    pub columns: Vec<(String, Type)>,
+    files: BTreeMap<i64, OpenFile>,
+    /// Dropped after the files: it removes folders that are then empty.
+    created_folders: CreatedFolders,
 }
 
 /// A temporary file. It is renamed when all files of the table are complete.
-pub struct OpenFile {
-    pub path: PathBuf,
-    pub temp_file: TempFile,
-    pub writer: Box<dyn TableWriter>,
+struct OpenFile {
+    path: PathBuf,
+    temp_file: TempFile,
+    writer: Box<dyn TableWriter>,
 }
 
 impl<'f> TableFiles<'f> {
     pub fn new(
-        spec: Option<&TableSpec>,
-        dataset: Option<&'f DatasetRun>,
-        create: &'f dyn Fn(i64) -> Result<OpenFile>,
+        recording: &'f Recording,
+        destination: &'f Destination<'_>,
+        (table, spec): (&'static str, &'static TableSpec),
+        columns: Vec<(String, Type)>,
     ) -> Self {
-        let column = |name| spec?.columns.iter().position(|column| column.name == name);
         TableFiles {
-            dataset,
-            time_column: column("unix_ns"),
-            tick_column: column("tick"),
-            create,
-            open: BTreeMap::new(),
+            recording,
+            destination,
+            table,
+            spec,
+            columns,
+            files: BTreeMap::new(),
+            created_folders: CreatedFolders::default(),
         }
     }
 
-    /// Days since 1970-01-01.
+    /// The day of a row, counted from 1970-01-01: by its time, else by its tick.
     pub fn day(&self, row: &Row) -> i64 {
-        let Some(dataset) = self.dataset else {
+        let Some(dataset) = &self.destination.dataset else {
             return 0;
         };
-        let value = |column: Option<usize>| match row.get(column?)? {
-            Cell::Integer(value) => Some(*value),
-            _ => None,
+        let value = |name| {
+            let mut columns = self.spec.columns.iter();
+            match row.get(columns.position(|column| column.name == name)?)? {
+                Cell::Integer(value) => Some(*value),
+                _ => None,
+            }
         };
-        match value(self.time_column) {
+        match value("unix_ns") {
             Some(unix_ns) => unix_ns.div_euclid(DAY_NS),
-            None => dataset.day_of(value(self.tick_column)),
+            None => dataset.day_of(value("tick")),
         }
     }
 
     pub fn write(&mut self, day: i64, mut columns: Vec<Values>, rows: usize) -> Result<()> {
-        for (_, value) in self.dataset.iter().flat_map(|dataset| &dataset.columns) {
+        for (_, value) in self.destination.dataset.iter().flat_map(|run| &run.columns) {
             columns.push(Values::Text(vec![Some(value.clone()); rows]));
         }
-        let file = match self.open.entry(day) {
-            Entry::Occupied(file) => file.into_mut(),
-            Entry::Vacant(none) => none.insert((self.create)(day)?),
+        let mut file = match self.files.remove(&day) {
+            Some(file) => file,
+            None => self.create(day)?,
         };
-        file.writer.chunk(&columns).at(&file.path)
+        file.writer.chunk(&columns).at(&file.path)?;
+        self.files.insert(day, file);
+        Ok(())
+    }
+
+    fn create(&mut self, day: i64) -> Result<OpenFile> {
+        let path = self.destination.path(self.table, day);
+        let folder = path.parent().unwrap_or(Path::new("."));
+        self.created_folders
+            .create(folder)
+            .with_context(|| format!("the folder {} cannot be made", folder.display()))?;
+        let temp_file = TempFile::create(&path).at(&path)?;
+        let writer = self.writer(&temp_file).at(&path)?;
+        Ok(OpenFile {
+            path,
+            temp_file,
+            writer,
+        })
+    }
+
+    fn writer(&self, temp_file: &TempFile) -> Result<Box<dyn TableWriter>> {
+        let columns = self.columns.iter();
+        let columns = columns.map(|(name, kind)| (name.as_str(), *kind));
+        let of_dataset = self.destination.dataset.iter().flat_map(|run| &run.columns);
+        let of_dataset = of_dataset.map(|(name, _)| (*name, Type::Text));
+        let layout = Layout::new(columns.chain(of_dataset));
+        let out = BufWriter::new(temp_file.file().try_clone()?);
+        if self.destination.format == Format::Csv {
+            return Ok(Box::new(CsvWriter::new(out, layout)?));
+        }
+        let labels = self.recording.labels().iter();
+        let labels = labels.map(|(key, value)| (format!("faultline.label.{key}"), value.clone()));
+        let labels: Vec<(String, String)> = labels.collect();
+        let writer = ParquetWriter::new(out, self.table, layout, &labels)?;
+        Ok(Box::new(writer))
     }
 
     /// A table without rows has a file, too. Files that an earlier export of the run made for other
     /// days, or left when it was killed, are removed.
     pub fn finish(mut self) -> Result<()> {
-        if self.open.is_empty() {
-            let day = self.dataset.map_or(0, |dataset| dataset.day_of(None));
-            self.open.insert(day, (self.create)(day)?);
+        let dataset = &self.destination.dataset;
+        if self.files.is_empty() {
+            let day = dataset.as_ref().map_or(0, |run| run.day_of(None));
+            let file = self.create(day)?;
+            self.files.insert(day, file);
         }
         // All files are complete before the first is renamed: a full disk leaves no table with some
         // of its days.
@@ -84,7 +245,7 @@ impl<'f> TableFiles<'f> {
             path,
             temp_file,
             writer,
-        } in self.open.into_values()
+        } in self.files.into_values()
         {
             writer.finish().at(&path)?;
             complete.push((path, temp_file));
@@ -94,34 +255,35 @@ impl<'f> TableFiles<'f> {
             temp_file.finish(&path).at(&path)?;
             paths.push(path);
         }
-        match self.dataset {
-            Some(_) => remove_others(&paths),
+        match dataset {
+            Some(_) => remove_other_files(&paths),
             None => Ok(()),
         }
     }
 }
 
-/// Dropped, it removes the folders that are empty.
+/// When dropped, it removes those of these folders that are empty.
 #[derive(Default)]
-pub struct CreatedFolders(RefCell<BTreeSet<PathBuf>>);
+struct CreatedFolders(BTreeSet<PathBuf>);
 
 impl CreatedFolders {
-    pub fn make(&self, folder: &Path) -> std::io::Result<()> {
+    fn create(&mut self, folder: &Path) -> std::io::Result<()> {
         let missing = folder.ancestors().take_while(|above| !above.exists());
-        self.0.borrow_mut().extend(missing.map(Path::to_owned));
+        self.0.extend(missing.map(Path::to_owned));
         fs::create_dir_all(folder)
     }
 }
 
 impl Drop for CreatedFolders {
     fn drop(&mut self) {
-        for folder in self.0.take().iter().rev() {
+        for folder in self.0.iter().rev() {
             let _ = fs::remove_dir(folder);
         }
     }
 }
 
-fn remove_others(paths: &[PathBuf]) -> Result<()> {
+/// Removes what earlier exports wrote of a table of this run, except for `paths`.
+fn remove_other_files(paths: &[PathBuf]) -> Result<()> {
     let of_run = paths
         .first()
         .and_then(|path| Some((path.ancestors().nth(2)?, path.file_name()?)));
@@ -140,15 +302,17 @@ fn remove_others(paths: &[PathBuf]) -> Result<()> {
                 fs::remove_file(&path).at(&path)?;
             }
         }
-        // Not empty if it has files of others.
+        // Fails if others have files in it.
         let _ = fs::remove_dir(&day);
     }
     Ok(())
 }
 
-/// What a killed export left: readers of the folder fail on it.
-fn is_part(path: &Path, table: &OsStr) -> bool {
-    let names = path.file_name().and_then(OsStr::to_str).zip(table.to_str());
-    let rest = names.and_then(|(name, table)| name.strip_prefix(table));
+/// Whether a killed export left this temporary file: readers of the folder fail on it.
+fn is_part(path: &Path, table_file: &OsStr) -> bool {
+    let names = path.file_name().and_then(OsStr::to_str);
+    let rest = names
+        .zip(table_file.to_str())
+        .and_then(|(name, table_file)| name.strip_prefix(table_file));
     rest.is_some_and(|rest| rest.starts_with('.') && rest.ends_with(".part"))
 }

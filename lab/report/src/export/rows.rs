@@ -2,94 +2,166 @@ use super::files::TableFiles;
 use anyhow::Result;
 use faultline_pages::export::{Type, Values, chunk_rows};
 use faultline_recording::{
-    Cell, Error, Recording, Row,
-    schema::{Kind, TableSpec},
+    Cell, Error, Recording, Row, Table,
+    schema::{Kind, TABLES, TableColumn, TableSpec},
 };
 
-/// A column with reals or counts beyond 2^63 is real throughout. In a data set types are those of
-/// every recording: samples are real.
-pub fn kinds(
+pub const TICK: &str = "tick";
+
+/// A column with reals or counts beyond 2^63 is real throughout. A data set has the same types for
+/// every recording: there, all samples are real.
+pub fn columns(
     recording: &Recording,
     table: &TableSpec,
     is_dataset: bool,
-) -> Result<Vec<Type>, Error> {
-    if is_dataset {
-        let is_sample = table.name.ends_with("_sample");
-        let columns = table.columns.iter().map(|column| match column.kind {
-            Kind::Integer if is_sample && column.references.is_none() => Type::Real,
-            kind => type_of(kind),
-        });
-        return Ok(columns.collect());
-    }
-    let mut kinds: Vec<Type> = table
+) -> Result<Vec<(String, Type)>, Error> {
+    let is_real = |column: &TableColumn| {
+        is_dataset && table.name.ends_with("_sample") && column.references.is_none()
+    };
+    let mut columns: Vec<(String, Type)> = table
         .columns
         .iter()
-        .map(|column| type_of(column.kind))
+        .map(|column| match column.kind {
+            Kind::Integer if is_real(column) => (column.name.to_owned(), Type::Real),
+            _ => declared(column),
+        })
         .collect();
-    recording.rows(
-        table.name,
-        chunk_rows(kinds.len()),
-        |rows: &[Row]| -> Result<(), Error> {
-            for row in rows {
-                for (kind, cell) in kinds.iter_mut().zip(row) {
-                    if let (Type::Integer, Cell::Real(_)) = (*kind, cell) {
-                        *kind = Type::Real;
-                    }
+    if is_dataset {
+        return Ok(columns);
+    }
+    recording.rows(table.name, chunk_rows(columns.len()), |rows: &[Row]| {
+        for row in rows {
+            for ((_, kind), cell) in columns.iter_mut().zip(row) {
+                if let (Type::Integer, Cell::Real(_)) = (*kind, cell) {
+                    *kind = Type::Real;
                 }
             }
-            Ok(())
-        },
-    )?;
-    Ok(kinds)
+        }
+        Ok::<(), Error>(())
+    })?;
+    Ok(columns)
 }
 
-pub fn type_of(kind: Kind) -> Type {
-    match kind {
+fn declared(column: &TableColumn) -> (String, Type) {
+    let kind = match column.kind {
         Kind::Integer => Type::Integer,
         Kind::Real => Type::Real,
         Kind::Text => Type::Text,
-    }
+    };
+    (column.name.to_owned(), kind)
 }
 
-/// `fill` adds rows of the table to columns of these kinds. Returns the number of rows.
-pub fn write(
-    recording: &Recording,
-    table: &str,
-    kinds: &[Type],
-    to: &mut TableFiles<'_>,
-    fill: impl Fn(&[Row], &mut [Values]) -> Result<(), Error>,
-) -> Result<u64> {
+/// Of a table with one row per tick: all columns of `tick` and of each table with at most one row
+/// per tick, then the labels.
+pub fn wide_columns(recording: &Recording, is_dataset: bool) -> Result<Vec<(String, Type)>, Error> {
+    let is_sample = |name: &str| Table::ALL.iter().any(|table| table.name() == name);
+    let mut all = Vec::new();
+    for spec in TABLES.iter() {
+        if spec.name == TICK {
+            all.extend(spec.columns.iter().map(declared));
+        } else if is_sample(spec.name) {
+            let prefix = spec.name.trim_end_matches("sample");
+            let columns = columns(recording, spec, is_dataset)?.into_iter().skip(1);
+            all.extend(columns.map(|(name, kind)| (format!("{prefix}{name}"), kind)));
+        }
+    }
+    all.extend(labels(recording, is_dataset).map(|(name, _)| (name, Type::Text)));
+    Ok(all)
+}
+
+/// `arm` and `run` of every recording, then its other labels, as `label_NAME`. In a data set only
+/// `arm`: its folders have the run, its table `label` the others.
+fn labels(recording: &Recording, is_dataset: bool) -> impl Iterator<Item = (String, Cell)> {
+    let named = ["arm", "run"].into_iter().map(|wanted| {
+        let label = recording.labels().iter().find(|(name, _)| name == wanted);
+        let cell = label.map_or(Cell::Null, |(_, label)| Cell::Text(label.clone()));
+        (wanted.to_owned(), cell)
+    });
+    let others = recording.labels().iter();
+    let others = others.filter(|(name, _)| name != "arm" && name != "run");
+    let others = others.map(|(name, label)| (format!("label_{name}"), Cell::Text(label.clone())));
+    named
+        .chain(others)
+        .take(if is_dataset { 1 } else { usize::MAX })
+}
+
+/// Returns the number of rows.
+pub fn write(recording: &Recording, is_wide: bool, files: &mut TableFiles<'_>) -> Result<u64> {
+    let kinds: Vec<Type> = files.columns.iter().map(|(_, kind)| *kind).collect();
     let mut written = 0;
-    recording.rows(table, chunk_rows(kinds.len()), |rows| -> Result<()> {
-        let days = rows.chunk_by(|one, next| to.day(one) == to.day(next));
+    let table = files.spec;
+    recording.rows(table.name, chunk_rows(kinds.len()), |rows| -> Result<()> {
+        let days = rows.chunk_by(|one, next| files.day(one) == files.day(next));
         for rows in days.collect::<Vec<_>>() {
             let mut columns: Vec<Values> = kinds.iter().map(|kind| Values::of(*kind)).collect();
-            fill(rows, &mut columns)?;
+            for row in rows {
+                push_row(&mut columns, row);
+            }
+            if is_wide {
+                let joined = columns.get_mut(table.columns.len()..).unwrap_or_default();
+                let is_dataset = files.destination.dataset.is_some();
+                join(recording, rows, is_dataset, joined)?;
+            }
             written += rows.len() as u64;
-            let day = rows.first().map_or(0, |row| to.day(row));
-            to.write(day, columns, rows.len())?;
+            let day = rows.first().map_or(0, |row| files.day(row));
+            files.write(day, columns, rows.len())?;
         }
         Ok(())
     })?;
     Ok(written)
 }
 
-pub fn push_rows(rows: &[Row], columns: &mut [Values]) {
-    for row in rows {
-        columns
-            .iter_mut()
-            .zip(row)
-            .for_each(|(values, cell)| push(values, cell));
+/// Columns without a cell stay as they are.
+fn push_row(columns: &mut [Values], row: &[Cell]) {
+    for (values, cell) in columns.iter_mut().zip(row) {
+        match (values, cell) {
+            (Values::Integer(values), Cell::Integer(value)) => values.push(Some(*value)),
+            (Values::Real(values), Cell::Real(value)) => values.push(Some(*value)),
+            (Values::Real(values), Cell::Integer(value)) => values.push(Some(*value as f64)),
+            (Values::Text(values), Cell::Text(value)) => values.push(Some(value.clone())),
+            // A value of another type becomes NULL.
+            (values, _) => values.push_null(),
+        }
     }
 }
 
-/// A value of another type becomes NULL.
-pub fn push(values: &mut Values, cell: &Cell) {
-    match (values, cell) {
-        (Values::Integer(values), Cell::Integer(value)) => values.push(Some(*value)),
-        (Values::Real(values), Cell::Real(value)) => values.push(Some(*value)),
-        (Values::Real(values), Cell::Integer(value)) => values.push(Some(*value as f64)),
-        (Values::Text(values), Cell::Text(value)) => values.push(Some(value.clone())),
-        (values, _) => values.push_null(),
+/// Fills the columns of [`wide_columns`] after those of `tick`. Without a sample of the tick they
+/// are NULL.
+fn join(
+    recording: &Recording,
+    ticks: &[Row],
+    is_dataset: bool,
+    mut columns: &mut [Values],
+) -> Result<(), Error> {
+    let tick_ids: Vec<i64> = ticks.iter().map(tick_id).collect();
+    let ([first, ..], [.., last]) = (tick_ids.as_slice(), tick_ids.as_slice()) else {
+        return Ok(());
+    };
+    for table in Table::ALL {
+        let (of_table, others) = columns.split_at_mut(table.columns().len());
+        columns = others;
+        let samples = recording.rows_of_ticks(table, *first, *last)?;
+        let mut samples = samples.into_iter().peekable();
+        for tick in &tick_ids {
+            while samples.next_if(|sample| tick_id(sample) < *tick).is_some() {}
+            match samples.next_if(|sample| tick_id(sample) == *tick) {
+                Some(sample) => push_row(of_table, sample.get(1..).unwrap_or_default()),
+                None => of_table.iter_mut().for_each(Values::push_null),
+            }
+        }
+    }
+    let labels: Vec<Cell> = labels(recording, is_dataset)
+        .map(|(_, cell)| cell)
+        .collect();
+    for _ in ticks {
+        push_row(columns, &labels);
+    }
+    Ok(())
+}
+
+fn tick_id(row: &Row) -> i64 {
+    match row.first() {
+        Some(Cell::Integer(tick_id)) => *tick_id,
+        _ => i64::MIN,
     }
 }
