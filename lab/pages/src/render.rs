@@ -62,28 +62,22 @@ fn files(report: &Report, out: &Path) -> Result<Vec<(PathBuf, String)>> {
         (out.join("report.md"), markdown::markdown(report)),
     ];
     files.extend(tables(report).map(|table| {
-        (
-            out.join("tables").join(format!("{}.csv", table.id)),
-            csv::csv(table),
-        )
+        let path = out.join(format!("tables/{}.csv", table.id));
+        (path, csv::csv(table))
     }));
     files.extend(figures(report).map(|figure| {
-        (
-            out.join("figures").join(format!("{}.svg", figure.id)),
-            svg::draw(figure, &styles, svg::Surface::File),
-        )
+        let path = out.join(format!("figures/{}.svg", figure.id));
+        (path, svg::draw(figure, &styles, svg::Surface::File))
     }));
     Ok(files)
 }
 
 fn check(report: &Report) -> Result<()> {
-    unique("run", report.runs.iter().map(|run| run.id.as_str()))?;
-    unique(
-        "section",
-        report.sections.iter().map(|section| section.id.as_str()),
-    )?;
-    unique("table", tables(report).map(|table| table.id.as_str()))?;
-    unique("figure", figures(report).map(|figure| figure.id.as_str()))?;
+    check_ids("run", report.runs.iter().map(|run| &run.id))?;
+    let sections = report.sections.iter();
+    check_ids("section", sections.map(|section| &section.id))?;
+    check_ids("table", tables(report).map(|table| &table.id))?;
+    check_ids("figure", figures(report).map(|figure| &figure.id))?;
     for table in tables(report) {
         let columns = table.columns.len();
         for (number, row) in table.rows.iter().enumerate() {
@@ -98,17 +92,16 @@ fn check(report: &Report) -> Result<()> {
     Ok(())
 }
 
-fn unique<'a>(what: &str, ids: impl Iterator<Item = &'a str>) -> Result<()> {
+/// `kind` is the singular of what has these ids: `table`.
+fn check_ids<'a>(kind: &str, ids: impl Iterator<Item = &'a String>) -> Result<()> {
     let mut seen = BTreeSet::new();
     for id in ids {
+        let is_allowed = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
         ensure!(
-            !id.is_empty()
-                && id
-                    .bytes()
-                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-'),
-            "{what} {id:?}: an id has only a to z, 0 to 9 and -"
+            !id.is_empty() && id.bytes().all(is_allowed),
+            "{kind} {id:?}: an id has only a to z, 0 to 9 and -"
         );
-        ensure!(seen.insert(id), "two {what}s have the id {id:?}");
+        ensure!(seen.insert(id), "two {kind}s have the id {id:?}");
     }
     Ok(())
 }

@@ -30,25 +30,15 @@ pub fn page(report: &Report) -> Result<String> {
         let blocks = blocks(&section.blocks, &styles);
         json!({ "id": section.id, "title": section.title, "blocks": blocks })
     });
-    let arms = styles
-        .arms()
-        .iter()
-        .enumerate()
-        .map(|(nth, arm)| json!({ "name": arm, "style": style(SeriesStyle::nth(nth)) }));
-    let styles_of_runs: BTreeMap<&str, Value> = report
-        .runs
-        .iter()
-        .map(|run| {
-            (
-                run.id.as_str(),
-                style(styles.run(&run.id).unwrap_or(SeriesStyle::NEUTRAL)),
-            )
-        })
-        .collect();
-    let names: BTreeMap<&str, &str> = report
-        .runs
-        .iter()
+    let arms = styles.arms.iter().enumerate();
+    let arms = arms.map(|(nth, arm)| json!({ "name": arm, "style": style(SeriesStyle::nth(nth)) }));
+    let runs = report.runs.iter();
+    let names: BTreeMap<&str, &str> = runs
+        .clone()
         .map(|run| (run.id.as_str(), run.name.as_str()))
+        .collect();
+    let run_styles: BTreeMap<&str, Value> = runs
+        .map(|run| (run.id.as_str(), style(styles.run(&run.id))))
         .collect();
     let page = json!({
         "title": report.title,
@@ -61,11 +51,11 @@ pub fn page(report: &Report) -> Result<String> {
         "caveats": report.caveats,
         "cards": cards_heading(report),
         "runs": report.runs,
-        "arms": arms.collect::<Vec<_>>(),
-        "styles": styles_of_runs,
+        "arms": arms.collect::<Value>(),
+        "styles": run_styles,
         "names": names,
         "common": common_facts(&report.runs),
-        "sections": sections.collect::<Vec<_>>(),
+        "sections": sections.collect::<Value>(),
         "made_by": report.made_by,
         "style": format!("{UPLOT_STYLE}\n{STYLE}"),
         // The licence must go with every copy.
@@ -125,23 +115,17 @@ fn blocks(blocks: &[Block], styles: &SeriesStyles) -> Vec<Value> {
         Block::Table(table) => json!({ "table": self::table(table) }),
         Block::Figure(figure) => json!({ "figure": self::figure(figure, styles) }),
         Block::Fold(title) => {
-            json!({ "fold": title, "titles": titles(blocks.iter().skip(next)) })
+            let following = blocks.iter().skip(next);
+            let folded = following.take_while(|block| !matches!(block, Block::Fold(_)));
+            let titles = folded.filter_map(|block| match block {
+                Block::Table(table) => Some(table.title.as_str()),
+                Block::Figure(figure) => Some(figure.title.as_str()),
+                Block::Text(_) | Block::Fold(_) => None,
+            });
+            json!({ "fold": title, "titles": titles.collect::<Vec<_>>().join("; ") })
         }
     };
     (1..).zip(blocks).map(value).collect()
-}
-
-/// Of the tables and figures up to the next fold.
-fn titles<'b>(blocks: impl Iterator<Item = &'b Block>) -> String {
-    blocks
-        .take_while(|block| !matches!(block, Block::Fold(_)))
-        .filter_map(|block| match block {
-            Block::Table(table) => Some(table.title.as_str()),
-            Block::Figure(figure) => Some(figure.title.as_str()),
-            Block::Text(_) | Block::Fold(_) => None,
-        })
-        .collect::<Vec<_>>()
-        .join("; ")
 }
 
 fn figure(figure: &Figure, styles: &SeriesStyles) -> Value {
@@ -150,18 +134,18 @@ fn figure(figure: &Figure, styles: &SeriesStyles) -> Value {
         Chart::Timeline(timeline) => (Some(timeline), String::new()),
         _ => (None, draw(Surface::Narrow)),
     };
-    let is_long = timeline
-        .is_some_and(|timeline| timeline.series.iter().any(|line| line.y.len() > MAX_POINTS));
+    let is_long = |line: &Line| line.y.len() > MAX_POINTS;
+    let is_thinned = timeline.is_some_and(|timeline| timeline.series.iter().any(is_long));
     let events = timeline.map(|timeline| {
         events(timeline)
             .map(|(at, mark)| json!({ "at": at, "name": mark.name, "run": mark.run }))
-            .collect::<Vec<_>>()
+            .collect::<Value>()
     });
     json!({
         "id": figure.id,
         "title": figure.title,
         "caption": figure.caption,
-        "thinned": is_long,
+        "thinned": is_thinned,
         "interactive": timeline.is_some(),
         "wide": draw(Surface::Wide),
         "narrow": narrow,
@@ -171,6 +155,10 @@ fn figure(figure: &Figure, styles: &SeriesStyles) -> Value {
 
 fn table(table: &Table) -> Value {
     let numeric = numeric_columns(table);
+    let row = |row: &Vec<Cell>| -> Value {
+        let cells = row.iter().zip(&numeric);
+        cells.map(|(one, numeric)| cell(one, *numeric)).collect()
+    };
     let csv = csv::csv(table);
     json!({
         "id": table.id,
@@ -178,12 +166,7 @@ fn table(table: &Table) -> Value {
         "note": table.note,
         "columns": table.columns,
         "numeric": numeric,
-        "rows": table.rows.iter().map(|row| {
-        row.iter()
-            .zip(&numeric)
-            .map(|(one, numeric)| cell(one, *numeric))
-            .collect::<Vec<_>>()
-    }).collect::<Vec<_>>(),
+        "rows": table.rows.iter().map(row).collect::<Value>(),
         // An address that needs no server.
         "csv": format!("data:text/csv;charset=utf-8,{}", utf8_percent_encode(&csv, ENCODED)),
         "long": table.rows.len() > MAX_SHORT_TABLE_ROWS,
@@ -212,52 +195,41 @@ const MAX_POINTS: usize = 6_000;
 
 /// JSON without `<`, `>` or `&`, so that no text can break out of it.
 fn script(report: &Report, styles: &SeriesStyles) -> Result<String> {
-    let runs: Vec<Value> = report
-        .runs
-        .iter()
+    let runs = report.runs.iter();
+    let runs: Value = runs
         .map(|run| json!({ "id": run.id, "arm": clean(&run.arm), "name": clean(&run.name) }))
         .collect();
-    let charts: Vec<Value> = super::figures(report)
-        .filter_map(|one| chart(one, styles))
-        .collect();
-    let text = serde_json::to_string(&json!({ "runs": runs, "charts": charts }))
+    let figures = super::figures(report);
+    let charts: Value = figures.filter_map(|one| chart(one, styles)).collect();
+    let mut text = serde_json::to_string(&json!({ "runs": runs, "charts": charts }))
         .context("the page's data")?;
-    let mut safe = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
-                safe.push_str(&format!("\\u{:04x}", u32::from(letter)));
-            }
-            letter => safe.push(letter),
-        }
+    for letter in ['<', '>', '&', '\u{2028}', '\u{2029}'] {
+        text = text.replace(letter, &format!("\\u{:04x}", u32::from(letter)));
     }
-    Ok(safe)
+    Ok(text)
 }
 
 fn chart(figure: &Figure, styles: &SeriesStyles) -> Option<Value> {
     let Chart::Timeline(timeline) = &figure.chart else {
         return None;
     };
-    let line_styles = styles.lines(&timeline.series);
-    let lines = timeline
-        .series
-        .iter()
-        .zip(line_styles)
-        .map(|(line, style)| {
-            let (x, y) = points(timeline, line);
-            json!({
-                "name": clean(&line.name), "run": line.run, "x": times(&x), "y": y,
-                "colour": style.class(), "dash": style.dashes(), "weight": style.thickness(),
-            })
-        });
-    let lanes = timeline.lanes();
-    let bands = timeline.bands.iter().filter(|band| band.from.is_finite() && band.to.is_finite()).map(|band| {
-        json!({ "from": band.from, "to": band.to, "name": clean(&band.name), "run": band.run, "tint": styles.band(&band.name, !lanes.is_empty()) })
+    let lines = timeline.series.iter().zip(styles.lines(&timeline.series));
+    let lines = lines.map(|(line, style)| {
+        let (x, y) = points(timeline, line);
+        json!({
+            "name": clean(&line.name), "run": line.run, "x": times(&x), "y": y,
+            "colour": style.class(), "dash": style.dashes(), "weight": style.thickness(),
+        })
     });
-    let colour = |run: &str| styles.run(run).unwrap_or(SeriesStyle::NEUTRAL).class();
-    let lanes = lanes
-        .iter()
-        .map(|run| json!({ "run": run, "colour": colour(run) }));
+    let lanes = timeline.lanes();
+    let bands = timeline.bands.iter();
+    let bands = bands.filter(|band| band.from.is_finite() && band.to.is_finite());
+    let bands = bands.map(|band| {
+        let tint = styles.band(&band.name, !lanes.is_empty());
+        json!({ "from": band.from, "to": band.to, "name": clean(&band.name), "run": band.run, "tint": tint })
+    });
+    let lanes = lanes.iter();
+    let lanes = lanes.map(|run| json!({ "run": run, "colour": styles.run(run).class() }));
     let marks = sorted_marks(timeline).into_iter().map(|mark| {
         let colour = styles.mark(timeline, &mark.run).class();
         json!({ "at": mark.at, "short": fitted(&mark.name, 22.0), "run": mark.run, "colour": colour })
@@ -271,10 +243,10 @@ fn chart(figure: &Figure, styles: &SeriesStyles) -> Option<Value> {
         "log": timeline.log,
         "span": [from, if to > from { to } else { from + 1.0 }],
         "one_line_a_run": each_run_once(&timeline.series),
-        "lines": lines.collect::<Vec<_>>(),
-        "bands": bands.collect::<Vec<_>>(),
-        "lanes": lanes.collect::<Vec<_>>(),
-        "marks": marks.collect::<Vec<_>>(),
+        "lines": lines.collect::<Value>(),
+        "bands": bands.collect::<Value>(),
+        "lanes": lanes.collect::<Value>(),
+        "marks": marks.collect::<Value>(),
     }))
 }
 
@@ -287,14 +259,8 @@ fn points(timeline: &Timeline, line: &Line) -> (Vec<f64>, Vec<Option<f64>>) {
         before = if rises { *x } else { before };
         rises
     });
-    points
-        .map(|(x, y)| {
-            (
-                x,
-                y.filter(|y| y.is_finite() && (!timeline.log || *y > 0.0)),
-            )
-        })
-        .unzip()
+    let is_drawn = |y: &f64| y.is_finite() && (!timeline.log || *y > 0.0);
+    points.map(|(x, y)| (x, y.filter(is_drawn))).unzip()
 }
 
 fn times(x: &[f64]) -> Value {

@@ -1,56 +1,50 @@
-use std::fmt::Write as _;
-
 use super::text::{cards_heading, cell_text, clean, events, numeric_columns, standing_text};
-use crate::model::{Block, Chart, Column, Mark, Report, RunCard, Section, Table};
+use crate::model::{Block, Caveat, Chart, Column, Finding, Mark, Report, Table};
 
 pub fn markdown(report: &Report) -> String {
     let mut out = format!("# {}\n\n", escaped(&report.title));
-    paragraph(&mut out, &escaped(&report.subtitle));
-    paragraph(
-        &mut out,
-        &format!(
-            "**{}.** {}",
-            standing_text(report),
-            escaped(&report.verdict.headline)
-        ),
-    );
+    paragraph(&mut out, &report.subtitle);
+    let headline = escaped(&report.verdict.headline);
+    out += &format!("**{}.** {headline}\n\n", standing_text(report));
     for answers in &report.answers {
-        paragraph(&mut out, &format!("**{}**", escaped(&answers.name)));
-        list(
-            &mut out,
-            answers
-                .findings
-                .iter()
-                .map(|finding| format!("*{}*: {}", finding.verdict, escaped(&finding.text))),
-        );
+        out += &format!("**{}**\n\n", escaped(&answers.name));
+        let findings = answers.findings.iter();
+        let finding_text =
+            |finding: &Finding| format!("*{}*: {}", finding.verdict, escaped(&finding.text));
+        list(&mut out, findings.map(finding_text));
     }
     let mut listed_marks = Vec::new();
     blocks(&mut out, &report.overview, &mut listed_marks);
-    list(
-        &mut out,
-        report.verdict.points.iter().map(|point| escaped(point)),
-    );
+    let points = report.verdict.points.iter();
+    list(&mut out, points.map(|point| escaped(point)));
     if !report.caveats.is_empty() {
-        out.push_str("## Read this first\n\n");
-        list(
-            &mut out,
-            report
-                .caveats
-                .iter()
-                .map(|one| format!("{} *Remedy: {}*", escaped(&one.what), escaped(&one.remedy))),
-        );
+        out += "## Read this first\n\n";
+        let caveats = report.caveats.iter();
+        let caveats = caveats.map(|Caveat { what, remedy }| {
+            format!("{} *Remedy: {}*", escaped(what), escaped(remedy))
+        });
+        list(&mut out, caveats);
     }
     if !report.runs.is_empty() {
-        writeln!(out, "## {}\n", escaped(cards_heading(report))).unwrap_or_default();
-        report.runs.iter().for_each(|run| card(&mut out, run));
+        out += &format!("## {}\n\n", escaped(cards_heading(report)));
+        for run in &report.runs {
+            out += &format!("### {}\n\n", escaped(&run.name));
+            let arm = ("arm".to_owned(), run.arm.clone());
+            let arm = Some(&arm).filter(|(_, arm)| !arm.is_empty());
+            let facts = arm.into_iter().chain(&run.facts);
+            list(
+                &mut out,
+                facts.map(|(name, value)| format!("{}: {}", escaped(name), escaped(value))),
+            );
+        }
     }
-    report
-        .sections
-        .iter()
-        .for_each(|section| chapter(&mut out, section, &mut listed_marks));
+    for section in &report.sections {
+        out += &format!("## {}\n\n", escaped(&section.title));
+        blocks(&mut out, &section.blocks, &mut listed_marks);
+    }
     if !report.made_by.is_empty() {
-        out.push_str("---\n\n");
-        paragraph(&mut out, &escaped(&report.made_by));
+        out += "---\n\n";
+        paragraph(&mut out, &report.made_by);
     }
     while out.ends_with("\n\n") {
         out.pop();
@@ -58,49 +52,30 @@ pub fn markdown(report: &Report) -> String {
     out
 }
 
-fn card(out: &mut String, run: &RunCard) {
-    writeln!(out, "### {}\n", escaped(&run.name)).unwrap_or_default();
-    list(
-        out,
-        [("arm".to_owned(), run.arm.clone())]
-            .into_iter()
-            .filter(|(_, arm)| !arm.is_empty())
-            .chain(run.facts.iter().cloned())
-            .map(|(name, value)| format!("{}: {}", escaped(&name), escaped(&value))),
-    );
-}
-
-fn chapter<'a>(out: &mut String, section: &'a Section, listed_marks: &mut Vec<&'a [Mark]>) {
-    writeln!(out, "## {}\n", escaped(&section.title)).unwrap_or_default();
-    blocks(out, &section.blocks, listed_marks);
-}
-
 /// Events shared by several figures are listed once.
 fn blocks<'a>(out: &mut String, blocks: &'a [Block], listed_marks: &mut Vec<&'a [Mark]>) {
     for block in blocks {
         match block {
-            Block::Text(text) => paragraph(out, &escaped(text)),
-            Block::Fold(title) => {
-                writeln!(out, "### {}\n", escaped(title)).unwrap_or_default();
-            }
+            Block::Text(text) => paragraph(out, text),
+            Block::Fold(title) => *out += &format!("### {}\n\n", escaped(title)),
             Block::Table(table) => {
-                writeln!(out, "**{}**\n", escaped(&table.title)).unwrap_or_default();
-                out.push_str(&self::table(table));
-                out.push('\n');
-                paragraph(out, &escaped(&table.note));
+                let title = escaped(&table.title);
+                *out += &format!("**{title}**\n\n{}\n", self::table(table));
+                paragraph(out, &table.note);
             }
             Block::Figure(figure) => {
                 let title = escaped(&figure.title);
                 let id = &figure.id;
-                writeln!(out, "**{title}**\n\n![{title}](figures/{id}.svg)\n").unwrap_or_default();
-                paragraph(out, &escaped(&figure.caption));
+                *out += &format!("**{title}**\n\n![{title}](figures/{id}.svg)\n\n");
+                paragraph(out, &figure.caption);
                 if let Chart::Timeline(timeline) = &figure.chart
                     && !listed_marks.contains(&timeline.marks.as_slice())
                 {
                     listed_marks.push(&timeline.marks);
+                    let events = events(timeline);
                     list(
                         out,
-                        events(timeline).map(|(at, mark)| format!("{at}: {}", escaped(&mark.name))),
+                        events.map(|(at, mark)| format!("{at}: {}", escaped(&mark.name))),
                     );
                 }
             }
@@ -116,10 +91,8 @@ pub fn table(table: &Table) -> String {
     };
     row(&mut out, table.columns.iter().map(head));
     let numeric = numeric_columns(table).into_iter();
-    row(
-        &mut out,
-        numeric.map(|numeric| if numeric { "---:" } else { "---" }.to_owned()),
-    );
+    let rule = |numeric| if numeric { "---:" } else { "---" }.to_owned();
+    row(&mut out, numeric.map(rule));
     for cells in &table.rows {
         row(&mut out, cells.iter().map(|cell| escaped(&cell_text(cell))));
     }
@@ -127,27 +100,27 @@ pub fn table(table: &Table) -> String {
 }
 
 fn row(out: &mut String, cells: impl Iterator<Item = String>) {
-    out.push('|');
+    *out += "|";
     for cell in cells {
-        write!(out, " {cell} |").unwrap_or_default();
+        *out += &format!(" {cell} |");
     }
-    out.push('\n');
+    *out += "\n";
 }
 
+/// Adds nothing for an empty text.
 fn paragraph(out: &mut String, text: &str) {
     if !text.is_empty() {
-        out.push_str(text);
-        out.push_str("\n\n");
+        *out += &format!("{}\n\n", escaped(text));
     }
 }
 
 fn list(out: &mut String, items: impl Iterator<Item = String>) {
     let before = out.len();
     for item in items {
-        writeln!(out, "- {item}").unwrap_or_default();
+        *out += &format!("- {item}\n");
     }
     if out.len() > before {
-        out.push('\n');
+        *out += "\n";
     }
 }
 

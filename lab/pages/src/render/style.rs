@@ -85,50 +85,49 @@ pub struct Style {
 
 #[derive(Debug, Clone, Default)]
 pub struct SeriesStyles {
+    /// By [`RunCard::id`](crate::model::RunCard::id).
     runs: BTreeMap<String, SeriesStyle>,
+    /// By the name of a run or an arm; with [`Style::owner_attribute`].
     names: BTreeMap<String, (SeriesStyle, String)>,
-    arms: Vec<String>,
+    /// In the order of their first runs.
+    pub arms: Vec<String>,
+    /// The tint of each phase, below [`TINTS`].
     phases: BTreeMap<String, usize>,
 }
 
 impl SeriesStyles {
     pub fn of(report: &Report) -> Self {
         let mut styles = Self::default();
-        for (at, run) in report.runs.iter().enumerate() {
+        for (index, run) in report.runs.iter().enumerate() {
             if !styles.arms.contains(&run.arm) {
                 styles.arms.push(run.arm.clone());
             }
             let arm = styles.arms.iter().position(|arm| *arm == run.arm);
-            let before = report
+            let earlier = report
                 .runs
                 .iter()
-                .take(at)
-                .filter(|other| other.arm == run.arm);
-            let series_style = SeriesStyle {
-                weight: before.count().min(WEIGHTS.len() - 1),
+                .take(index)
+                .filter(|earlier| earlier.arm == run.arm);
+            let style = SeriesStyle {
+                weight: earlier.count().min(WEIGHTS.len() - 1),
                 ..SeriesStyle::nth(arm.unwrap_or_default())
             };
-            styles.runs.insert(run.id.clone(), series_style);
+            styles.runs.insert(run.id.clone(), style);
             styles
                 .names
-                .insert(run.name.clone(), (series_style, run_attribute(&run.id)));
+                .insert(run.name.clone(), (style, run_attribute(&run.id)));
         }
+        // An arm takes precedence over a run of the same name.
         for (index, arm) in styles.arms.iter().enumerate() {
-            styles.names.insert(
-                arm.clone(),
-                (
-                    SeriesStyle::nth(index),
-                    format!(r#" data-arm="{}""#, escaped(arm)),
-                ),
-            );
+            let owner_attribute = format!(r#" data-arm="{}""#, escaped(arm));
+            let style = SeriesStyle::nth(index);
+            styles.names.insert(arm.clone(), (style, owner_attribute));
         }
         for figure in super::figures(report) {
             if let Chart::Timeline(timeline) = &figure.chart {
-                timeline
-                    .bands
-                    .iter()
-                    .filter(|band| band.name != "gap")
-                    .for_each(|band| styles.tint(&band.name));
+                for band in timeline.bands.iter().filter(|band| band.name != "gap") {
+                    styles.tint(&band.name);
+                }
             }
         }
         styles
@@ -139,29 +138,22 @@ impl SeriesStyles {
         if self.phases.contains_key(name) {
             return;
         }
-        let known = if name.contains("the end") {
-            "gone"
-        } else {
-            name
+        let known = match name.contains("the end") {
+            true => "gone",
+            false => name,
         };
-        let fixed = PHASES
-            .into_iter()
-            .find(|(part, _)| known.contains(part))
-            .map_or(1, |(_, tint)| tint);
-        let others = PHASES.into_iter().rev().map(|(_, tint)| tint);
-        let tint = std::iter::once(fixed)
-            .chain(others)
-            .find(|tint| self.phases.values().all(|taken| taken != tint))
-            .unwrap_or(self.phases.len() % TINTS);
+        let fixed = PHASES.iter().find(|(part, _)| known.contains(part));
+        let fixed = fixed.map_or(1, |(_, tint)| *tint);
+        let others = PHASES.iter().rev().map(|(_, tint)| *tint);
+        let mut tints = std::iter::once(fixed).chain(others);
+        let free = tints.find(|tint| self.phases.values().all(|taken| taken != tint));
+        let tint = free.unwrap_or(self.phases.len() % TINTS);
         self.phases.insert(name.to_owned(), tint);
     }
 
-    pub fn arms(&self) -> &[String] {
-        &self.arms
-    }
-
-    pub fn run(&self, id: &str) -> Option<SeriesStyle> {
-        self.runs.get(id).copied()
+    /// Neutral if no run has the id.
+    pub fn run(&self, id: &str) -> SeriesStyle {
+        self.runs.get(id).copied().unwrap_or(SeriesStyle::NEUTRAL)
     }
 
     /// The class of a band: pale for shading behind lines, stronger for a strip.
@@ -178,18 +170,17 @@ impl SeriesStyles {
     /// Styles of series with a name and a run: by the run, else by a name that is a run's or an
     /// arm's, else by position.
     pub fn styles<'a>(&self, series: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<Style> {
-        let style = |(at, (name, run)): (usize, (&str, &str))| {
+        let style = |(index, (name, run)): (usize, (&str, &str))| {
             let named = self.names.get(name);
-            let series_style = self
-                .run(run)
-                .or(named.map(|(series_style, _)| *series_style));
+            let by_name = || Some(named?.0);
+            let series_style = self.runs.get(run).copied().or_else(by_name);
             let owner_attribute = match named {
                 Some((_, owner_attribute)) if run.is_empty() => owner_attribute.clone(),
                 _ => run_attribute(run),
             };
             Style {
                 name: name.to_owned(),
-                series_style: series_style.unwrap_or_else(|| SeriesStyle::nth(at)),
+                series_style: series_style.unwrap_or(SeriesStyle::nth(index)),
                 owner_attribute,
             }
         };
@@ -197,39 +188,34 @@ impl SeriesStyles {
     }
 
     pub fn mark(&self, timeline: &Timeline, run: &str) -> SeriesStyle {
-        if lines_by_run(&timeline.series).len() <= 1 {
-            SeriesStyle::NEUTRAL
-        } else {
-            self.run(run).unwrap_or(SeriesStyle::NEUTRAL)
+        match lines_by_run(&timeline.series).len() {
+            0 | 1 => SeriesStyle::NEUTRAL,
+            _ => self.run(run),
         }
     }
 
     /// One line per run: the runs' styles. One run: a style per line. Otherwise the run's colour
     /// and a dash per line.
     pub fn lines(&self, lines: &[Line]) -> Vec<SeriesStyle> {
-        let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
         let once = each_run_once(lines);
         let runs = lines_by_run(lines).len();
-        let mut nth = 0;
-        lines
-            .iter()
-            .map(|line| {
-                if line.run.is_empty() && runs > 0 {
-                    return SeriesStyle::NEUTRAL;
-                }
-                let at = seen.entry(&line.run).or_default();
-                *at += 1;
-                nth += 1;
-                match self.run(&line.run) {
-                    Some(series_style) if once => series_style,
-                    Some(series_style) if runs > 1 => SeriesStyle {
-                        dash: (*at - 1) % DASHES.len(),
-                        ..series_style
-                    },
-                    _ => SeriesStyle::nth(nth - 1),
-                }
-            })
-            .collect()
+        let style = |(index, line): (usize, &Line)| {
+            let earlier = || lines.iter().take(index);
+            match self.runs.get(&line.run) {
+                _ if line.run.is_empty() && runs > 0 => SeriesStyle::NEUTRAL,
+                Some(series_style) if once => *series_style,
+                Some(series_style) if runs > 1 => SeriesStyle {
+                    dash: earlier().filter(|other| other.run == line.run).count() % DASHES.len(),
+                    ..*series_style
+                },
+                _ => SeriesStyle::nth(
+                    earlier()
+                        .filter(|other| runs == 0 || !other.run.is_empty())
+                        .count(),
+                ),
+            }
+        };
+        lines.iter().enumerate().map(style).collect()
     }
 }
 

@@ -224,8 +224,7 @@ impl<'f> TableFiles<'f> {
         }
         let labels = self.recording.labels().iter();
         let labels = labels.map(|(key, value)| (format!("faultline.label.{key}"), value.clone()));
-        let labels: Vec<(String, String)> = labels.collect();
-        let writer = ParquetWriter::new(out, self.table, layout, &labels)?;
+        let writer = ParquetWriter::new(out, self.table, layout, labels)?;
         Ok(Box::new(writer))
     }
 

@@ -3,7 +3,7 @@ use std::{collections::BTreeSet, fmt::Write as _};
 use super::{
     super::{
         axis::Axis,
-        style::{SeriesStyle, SeriesStyles, run_attribute},
+        style::{SeriesStyles, run_attribute},
         text::{escaped, fitted, sorted_marks, width},
     },
     Coordinate, Sheet, TEXT_SIZE,
@@ -92,10 +92,10 @@ fn strips(
     );
     below.bottom += 4.0;
     for run in lanes {
-        let style = styles.run(run).unwrap_or(SeriesStyle::NEUTRAL);
         sheet.begin(&run_attribute(run));
+        let class = styles.run(run).filled();
         let top = below.bottom;
-        sheet.rect(&style.filled(), (frame.left - 7.0, top), (5.0, 4.0), "");
+        sheet.rect(&class, (frame.left - 7.0, top), (5.0, 4.0), "");
         for band in chart.bands.iter().filter(|band| band.run == *run) {
             let class = format!("{} st", styles.band(&band.name, true));
             self::band(sheet, frame, band, &class, (top, 4.0));
