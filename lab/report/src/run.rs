@@ -2,7 +2,6 @@
 
 mod clock;
 mod event;
-mod levels;
 mod load;
 mod manifest;
 mod signal;
@@ -10,7 +9,6 @@ mod signal;
 pub(crate) use clock::nanoseconds;
 pub use event::Event;
 pub(crate) use event::plain;
-pub use levels::BindingLevel;
 pub use load::load;
 pub(crate) use load::load_evidence;
 pub use manifest::SystemFacts;
@@ -96,6 +94,17 @@ pub struct Tick {
     pub session: i64,
     pub process: Option<i64>,
     pub phase: Option<Arc<str>>,
+}
+
+/// A level of memory limits that had the least headroom at some tick.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct BindingLevel {
+    /// The label `level`, as in `agave_memory_headroom_bytes`.
+    pub level: String,
+    /// The path of the cgroup, or the nodes; empty for the machine.
+    pub path: String,
+    /// Share of the ticks with a binding level.
+    pub share: f64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]

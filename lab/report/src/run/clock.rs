@@ -3,26 +3,30 @@
 //! Within a session it is the daemon's monotonic clock; between sessions the wall clock minus all
 //! steps so far. Times of points are converted to the clock before its first step.
 
-use super::ClockStep;
-use faultline_recording::{SessionRow, TickRow};
+use super::{ClockStep, Points};
+use faultline_recording::{Cell, Error, Recording, SessionRow, TickRow};
 use itertools::Itertools;
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 
 /// In nanoseconds. The clocks are read one after the other, so a smaller difference is no step.
-const MIN_STEP_NS: i64 = 1_000_000_000;
+const MIN_STEP_NS: u64 = 1_000_000_000;
 
 /// In nanoseconds. Points may be this old when they are written: a push has points of some seconds,
 /// and a busy daemon writes late.
 const MAX_POINT_AGE_NS: i64 = 15_000_000_000;
 
 pub struct Clock {
+    /// Start of the axis: a Unix time in nanoseconds.
     pub origin: i64,
     /// By session. Uptime plus offset is Unix time by the clock before its first step.
     offsets: BTreeMap<i64, i64>,
     periods: Vec<ClockPeriod>,
 }
 
-#[derive(Debug, Clone, Copy)]
+/// Consecutive ticks without a step of the wall clock.
 struct ClockPeriod {
     /// First and last tick, in nanoseconds of the axis.
     from: i64,
@@ -34,104 +38,142 @@ struct ClockPeriod {
 impl Clock {
     pub fn new(sessions: &[SessionRow], ticks: &[TickRow]) -> Self {
         let started = sessions.first().map(|session| nanoseconds(session.started));
-        let origin = ticks
-            .first()
-            .map(|tick| tick.unix_ns)
-            .or(started)
-            .unwrap_or(0);
+        let first_tick = ticks.first().map(|tick| tick.unix_ns);
         let mut clock = Clock {
-            origin,
+            origin: first_tick.or(started).unwrap_or(0),
             offsets: BTreeMap::new(),
             periods: Vec::new(),
         };
+        let wall_minus_uptime = |tick: &TickRow| tick.unix_ns.saturating_sub(tick.uptime_ns);
         for (index, tick) in ticks.iter().enumerate() {
-            let wall_ahead_ns = clock
-                .periods
-                .last()
-                .map_or(0, |period| period.wall_ahead_ns);
-            let offset = tick.unix_ns.saturating_sub(tick.uptime_ns);
+            let last = clock.periods.last();
+            let last_ahead_ns = last.map_or(0, |period| period.wall_ahead_ns);
+            let offset = wall_minus_uptime(tick);
             let base = *clock
                 .offsets
                 .entry(tick.session)
-                .or_insert(offset.saturating_sub(wall_ahead_ns));
-            let at = base.saturating_add(tick.uptime_ns).saturating_sub(origin);
-            let (now, after) = (offset.saturating_sub(base), ticks.get(index + 1));
+                .or_insert(offset.saturating_sub(last_ahead_ns));
+            let at = clock.on_axis(tick.session, tick.uptime_ns, tick.unix_ns);
+            let wall_ahead_ns = offset.saturating_sub(base);
             // A single deviating tick was read while the daemon was delayed.
-            let is_lasting = after.is_none_or(|after| {
-                let later = after
-                    .unix_ns
-                    .saturating_sub(after.uptime_ns)
-                    .saturating_sub(offset);
-                after.session != tick.session || later.abs() < MIN_STEP_NS
+            let is_lasting = ticks.get(index + 1).is_none_or(|next| {
+                next.session != tick.session
+                    || wall_minus_uptime(next).abs_diff(offset) < MIN_STEP_NS
             });
             match clock.periods.last_mut() {
                 Some(last)
-                    if now.saturating_sub(last.wall_ahead_ns).abs() < MIN_STEP_NS
-                        || !is_lasting =>
+                    if wall_ahead_ns.abs_diff(last.wall_ahead_ns) < MIN_STEP_NS || !is_lasting =>
                 {
                     last.to = at
                 }
                 _ => clock.periods.push(ClockPeriod {
                     from: at,
                     to: at,
-                    wall_ahead_ns: now,
+                    wall_ahead_ns,
                 }),
             }
         }
         clock
     }
 
-    /// In seconds; by the wall clock in a session without ticks.
-    pub fn at(&self, session: i64, uptime_ns: i64, unix_ns: i64) -> f64 {
-        let unix = self
-            .offsets
+    /// In nanoseconds; by the wall clock in a session without ticks.
+    fn on_axis(&self, session: i64, uptime_ns: i64, unix_ns: i64) -> i64 {
+        self.offsets
             .get(&session)
-            .map_or(unix_ns, |offset| offset.saturating_add(uptime_ns));
-        unix.saturating_sub(self.origin) as f64 / 1e9
-    }
-
-    pub fn on_axis(&self, tick: &TickRow) -> i64 {
-        let base = self.offsets.get(&tick.session).copied().unwrap_or_default();
-        base.saturating_add(tick.uptime_ns)
+            .map_or(unix_ns, |offset| offset.saturating_add(uptime_ns))
             .saturating_sub(self.origin)
     }
 
+    /// [`Clock::on_axis`] in seconds.
+    pub fn at(&self, session: i64, uptime_ns: i64, unix_ns: i64) -> f64 {
+        self.on_axis(session, uptime_ns, unix_ns) as f64 / 1e9
+    }
+
     pub fn steps(&self) -> Vec<ClockStep> {
-        let pairs = self.periods.iter().tuple_windows();
         let step = |(before, after): (&ClockPeriod, &ClockPeriod)| ClockStep {
             at: after.from as f64 / 1e9,
             seconds: after.wall_ahead_ns.saturating_sub(before.wall_ahead_ns) as f64 / 1e9,
         };
-        pairs.map(step).collect()
+        self.periods.iter().tuple_windows().map(step).collect()
     }
 
-    /// Converts a Unix time to the clock before its first step. `written_at` is the axis time of writing:
-    /// it resolves times that occur twice after a step backwards.
+    /// Converts a Unix time to the clock before its first step. `written_at` is the axis time of
+    /// writing: it resolves times that occur twice after a step backwards.
     pub fn by_first_clock(&self, unix_ns: i64, written_at: Option<i64>) -> i64 {
-        let on_axis = |period: &ClockPeriod| {
-            unix_ns
+        let distance = |period: &&ClockPeriod| {
+            let at = unix_ns
                 .saturating_sub(period.wall_ahead_ns)
-                .saturating_sub(self.origin)
-        };
-        let distance = |period: &ClockPeriod| {
-            let at = on_axis(period);
+                .saturating_sub(self.origin);
             let outside = period
                 .from
                 .saturating_sub(at)
                 .max(at.saturating_sub(period.to))
                 .saturating_sub(MAX_POINT_AGE_NS)
                 .max(0);
-            let late = written_at.map_or(0, |written_at| {
-                at.saturating_sub(written_at)
-                    .max(written_at.saturating_sub(at))
-            });
+            let late = written_at.map_or(0, |written_at| at.abs_diff(written_at));
             (outside, late)
         };
-        let best = self.periods.iter().min_by_key(|period| distance(period));
-        best.map_or(unix_ns, |period| {
-            unix_ns.saturating_sub(period.wall_ahead_ns)
-        })
+        let best = self.periods.iter().min_by_key(distance);
+        unix_ns.saturating_sub(best.map_or(0, |period| period.wall_ahead_ns))
     }
+
+    /// The points with times by the clock before its first step, in their order.
+    pub fn points(&self, recording: &Recording, ticks: &[TickRow]) -> Result<Points, Error> {
+        let mut points = Points {
+            cache: recording.program_cache_points()?,
+            replay: recording.replay_slot_points()?,
+            roots: recording.set_root_points()?,
+            cache_times: recording.cache_times_points()?,
+            costs: recording.cost_tracker_points()?,
+        };
+        if self.periods.len() < 2 {
+            return Ok(points);
+        }
+        let tick_times: HashMap<i64, i64> = ticks
+            .iter()
+            .map(|row| {
+                let on_axis = self.on_axis(row.session, row.uptime_ns, row.unix_ns);
+                (row.id, on_axis)
+            })
+            .collect();
+        macro_rules! to_first_clock {
+            ($points:expr, $table:literal) => {
+                let written_at = written_at(recording, $table, &tick_times)?;
+                for (point, written_at) in $points.iter_mut().zip(written_at) {
+                    point.time_unix_ns = self.by_first_clock(point.time_unix_ns, written_at);
+                }
+                $points.sort_by_key(|point| point.time_unix_ns);
+            };
+        }
+        to_first_clock!(points.cache, "program_cache_point");
+        to_first_clock!(points.replay, "replay_slot_point");
+        to_first_clock!(points.roots, "set_root_point");
+        to_first_clock!(points.cache_times, "cache_times_point");
+        to_first_clock!(points.costs, "cost_tracker_point");
+        Ok(points)
+    }
+}
+
+/// When each point was written, in nanoseconds of the axis. Ordered by the points' own times.
+fn written_at(
+    recording: &Recording,
+    table: &str,
+    tick_times: &HashMap<i64, i64>,
+) -> Result<impl Iterator<Item = Option<i64>>, Error> {
+    const CHUNK_ROWS: usize = 4096;
+    let mut rows: Vec<(i64, Option<i64>)> = Vec::new();
+    recording.rows(table, CHUNK_ROWS, |chunk| {
+        rows.extend(chunk.iter().filter_map(|row| match row.as_slice() {
+            [_, Cell::Integer(tick), Cell::Integer(time), ..] => {
+                Some((*time, tick_times.get(tick).copied()))
+            }
+            [_, _, Cell::Integer(time), ..] => Some((*time, None)),
+            _ => None,
+        }));
+        Ok::<(), Error>(())
+    })?;
+    rows.sort_by_key(|(time, _)| *time);
+    Ok(rows.into_iter().map(|(_, written_at)| written_at))
 }
 
 pub fn nanoseconds(time: Duration) -> i64 {
