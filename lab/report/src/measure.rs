@@ -1,22 +1,20 @@
 pub mod lifecycle;
 mod numbers;
-mod pools;
-mod replay;
 pub mod timeline;
 mod tps;
 
 pub use lifecycle::{End, Lifecycle, PhaseSpan, Success};
 pub use numbers::{
-    Cache, Levels, Numbers, TpsNumbers, cache_moments, cache_times, numbers, prune_us,
+    Cache, Levels, Numbers, PoolFaults, TpsNumbers, cache_moments, cache_times, numbers,
+    pool_faults, prune_us,
 };
-pub use pools::{PoolFaults, pool_faults};
-pub use replay::{SlotContents, cache_slots, contents, is_own, replayed, slots};
 pub(crate) use timeline::timeline;
 pub use tps::{Second, Tps};
 
 use crate::run::{Point, Run, Signal, Tick};
+use faultline_recording::ReplaySlotPoint;
 use faultline_stats::rate::{self, Rates, Reading};
-use std::ops::Add;
+use std::collections::BTreeMap;
 
 /// Seconds since the run's origin.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -75,15 +73,18 @@ pub fn measure(run: &Run) -> Measured {
 
 /// Of a counter, from the ticks of a part of a run.
 pub fn growth(run: &Run, signal: Signal, window: Span) -> Rates {
-    let ticks = run.ticks.iter().zip(run.signal(signal));
-    let readings = ticks
+    let readings: Vec<Reading> = run
+        .ticks
+        .iter()
+        .zip(run.signal(signal))
         .filter(|(tick, _)| window.includes(tick.at))
         .map(|(tick, total)| Reading {
             at: tick.at,
             total: *total,
             epoch: epoch(tick),
-        });
-    rate::rates(&readings.collect::<Vec<_>>(), max_tick_step(run))
+        })
+        .collect();
+    rate::rates(&readings, max_tick_step(run))
 }
 
 /// Kernel counters restart with each process, and nothing is known between two sessions.
@@ -98,9 +99,9 @@ pub(crate) fn max_tick_step(run: &Run) -> f64 {
 
 /// Anonymous, file and shared memory together, in bytes.
 pub(crate) fn rss(run: &Run) -> Vec<Option<f64>> {
-    let signal = |signal| run.signal(signal);
-    let anon_and_file = combine(signal(Signal::RssAnon), signal(Signal::RssFile), f64::add);
-    combine(&anon_and_file, signal(Signal::RssShmem), f64::add)
+    let kinds = [Signal::RssAnon, Signal::RssFile, Signal::RssShmem].map(|kind| run.signal(kind));
+    let sum = |tick| kinds.iter().map(|kind| *kind.get(tick)?).sum();
+    (0..kinds[0].len()).map(sum).collect()
 }
 
 /// The points within a span.
@@ -140,9 +141,70 @@ pub fn combine(
 }
 
 pub fn within(run: &Run, values: &[Option<f64>], window: Span) -> Vec<Option<f64>> {
-    let ticks = run.ticks.iter().zip(values);
-    ticks
+    run.ticks
+        .iter()
+        .zip(values)
         .filter(|(tick, _)| window.includes(tick.at))
         .map(|(_, value)| *value)
         .collect()
+}
+
+/// Whether this node produced the slot; its times then mean nothing. `None` if unknown.
+pub fn is_own(point: &ReplaySlotPoint) -> Option<bool> {
+    Some(point.total_transactions? == 0 && point.total_entries? == 0 && point.total_shreds? == 0)
+}
+
+/// In order of time; each replay of a slot counts. With an unknown producer, a slot counts if it
+/// has transactions.
+pub fn replayed(run: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoint> {
+    points_within(run, &run.points.replay, window)
+        .filter(|point| !is_own(point).unwrap_or(!has_transactions(point)))
+}
+
+/// Points of replayed slots with transactions.
+fn with_transactions(run: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoint> {
+    replayed(run, window).filter(|point| has_transactions(point))
+}
+
+fn has_transactions(point: &ReplaySlotPoint) -> bool {
+    point.total_transactions.is_some_and(|count| count > 0)
+}
+
+/// In ms; the last replay of a slot counts. For a fixed range, the time from bank to bank.
+pub fn slots(run: &Run, window: Span) -> Vec<(u64, f64)> {
+    let logged = &run.replayed.slots;
+    if !logged.is_empty() {
+        let times = logged.iter();
+        return times
+            .filter_map(|slot| Some((slot.slot, slot.elapsed_ms?)))
+            .collect();
+    }
+    replayed(run, window)
+        .filter_map(|point| Some((point.slot?, point.replay_total_elapsed_us? as f64 / 1e3)))
+        .collect()
+}
+
+/// In ms, for slots with transactions; the last replay of a slot counts.
+pub fn cache_slots(run: &Run, window: Span) -> Vec<(u64, f64)> {
+    with_transactions(run, window)
+        .filter_map(|point| Some((point.slot?, point.program_cache_us? as f64 / 1e3)))
+        .collect()
+}
+
+/// Transactions, entries and shreds, or the bank's fingerprint: distinguishes equal slot numbers.
+pub type SlotContents = BTreeMap<u64, [Option<u64>; 3]>;
+
+pub fn contents(run: &Run, window: Span) -> SlotContents {
+    let logged = &run.replayed.slots;
+    if !logged.is_empty() {
+        let contents = logged.iter();
+        return contents
+            .map(|slot| (slot.slot, [slot.contents, slot.signatures, None]))
+            .collect();
+    }
+    let contents = |point: &ReplaySlotPoint| {
+        let (transactions, entries) = (point.total_transactions, point.total_entries);
+        Some((point.slot?, [transactions, entries, point.total_shreds]))
+    };
+    replayed(run, window).filter_map(contents).collect()
 }

@@ -4,7 +4,7 @@ use super::{
     Span, max_tick_step,
     timeline::{Stall, Timeline, timeline},
 };
-use crate::run::{ExperimentOutcome, Run, Signal, Tick};
+use crate::run::{Run, Signal, Tick};
 use faultline_phase::{Phase, phase_name};
 use std::ops::Range;
 
@@ -65,11 +65,11 @@ pub fn lifecycle(run: &Run) -> Lifecycle {
     let phases = phases(run, &phase_of);
     let (ended, until) = ended(run).map_or((None, run.end()), |(at, until)| (Some(at), until));
     let has_validator = has_validator(run, &phases);
-    let what = match has_validator || run.processes.is_empty() {
+    let noun = match has_validator || run.processes.is_empty() {
         true => "validator",
         false => "process",
     };
-    let first = phase_of
+    let first_at_tip = phase_of
         .iter()
         .position(|phase| *phase == Some(Phase::AtTip));
     let mut lifecycle = Lifecycle {
@@ -78,22 +78,25 @@ pub fn lifecycle(run: &Run) -> Lifecycle {
         stalls,
         slot_seconds,
         gaps: gaps(run),
-        at_tip: first.and_then(|first| Some(run.ticks.get(first)?.at)),
-        near_tip: first.and_then(|first| near_tip(run, first)),
+        at_tip: first_at_tip.and_then(|tick| Some(run.ticks.get(tick)?.at)),
+        near_tip: first_at_tip.and_then(|tick| near_tip(run, tick)),
         success: Success::default(),
-        end: end(run, what),
+        end: end(run, noun),
         ended,
         until,
         restarts: run.processes.len().saturating_sub(1),
         has_validator,
     };
-    // A recording cannot always tell an OOM kill from one elsewhere on the host.
-    if let Some(experiment) = &run.from_experiment {
-        lifecycle.end.oom = experiment.oom;
-    }
     lifecycle.success = success::success(run, &lifecycle);
     if let Some(experiment) = &run.from_experiment {
-        lifecycle.apply(experiment);
+        if let Some(answer) = experiment.success {
+            lifecycle.success.answer = Some(answer);
+            lifecycle.success.why.clone_from(&experiment.why);
+        }
+        if !experiment.end.is_empty() {
+            lifecycle.end.how.clone_from(&experiment.end);
+            lifecycle.end.evidence.clone_from(&experiment.evidence);
+        }
     }
     lifecycle
 }
@@ -101,12 +104,16 @@ pub fn lifecycle(run: &Run) -> Lifecycle {
 /// The time from which on the same process was near the tip, until this tick at the tip.
 fn near_tip(run: &Run, at_tip: usize) -> Option<f64> {
     let tick = run.ticks.get(at_tip)?;
-    let near = run.rules(tick).at_tip_slots as f64;
-    let behind = run.signal(Signal::Behind);
-    let earlier = run.ticks.iter().zip(behind).take(at_tip + 1).rev();
-    let of_process = earlier.take_while(|(earlier, _)| earlier.process == tick.process);
-    let known = of_process.filter_map(|(earlier, behind)| Some((earlier.at, (*behind)?)));
-    let near = known.take_while(|(_, behind)| *behind <= near);
+    let max_behind = run.rules(tick).at_tip_slots as f64;
+    let near = run
+        .ticks
+        .iter()
+        .zip(run.signal(Signal::Behind))
+        .take(at_tip + 1)
+        .rev()
+        .take_while(|(earlier, _)| earlier.process == tick.process)
+        .filter_map(|(earlier, behind)| Some((earlier.at, (*behind)?)))
+        .take_while(|(_, behind)| *behind <= max_behind);
     Some(near.last().map_or(tick.at, |(at, _)| at))
 }
 
@@ -135,17 +142,13 @@ fn ended(run: &Run) -> Option<(f64, f64)> {
     if is_gap(run, alive, gone) {
         return Some((alive.at, alive.at));
     }
-    let is_end = |event: &&crate::run::Event| {
+    let mut events = run.events.iter().rev();
+    let event = events.find(|event| {
         matches!(event.kind.as_str(), "exit" | "oom_kill")
             && event.at > alive.at
             && event.at <= gone.at
-    };
-    let at = run
-        .events
-        .iter()
-        .rev()
-        .find(is_end)
-        .map_or(gone.at, |event| event.at);
+    });
+    let at = event.map_or(gone.at, |event| event.at);
     Some((at, at.next_down()))
 }
 
@@ -173,12 +176,11 @@ fn phases(run: &Run, phase_of: &[Option<Phase>]) -> Vec<PhaseSpan> {
                 continue;
             }
         }
-        let span = Span {
-            from: tick.at,
-            to: tick.at,
-        };
         phases.push(PhaseSpan {
-            span,
+            span: Span {
+                from: tick.at,
+                to: tick.at,
+            },
             name: name.to_owned(),
             ticks: index..index + 1,
         });
@@ -187,17 +189,6 @@ fn phases(run: &Run, phase_of: &[Option<Phase>]) -> Vec<PhaseSpan> {
 }
 
 impl Lifecycle {
-    fn apply(&mut self, experiment: &ExperimentOutcome) {
-        if let Some(answer) = experiment.success {
-            self.success.answer = Some(answer);
-            self.success.why.clone_from(&experiment.why);
-        }
-        if !experiment.end.is_empty() {
-            self.end.how.clone_from(&experiment.end);
-            self.end.evidence.clone_from(&experiment.evidence);
-        }
-    }
-
     /// In seconds. A phase lasts from its tick to the next one.
     pub fn time_in(&self, run: &Run, phase: Phase, window: Span) -> f64 {
         run.tick_pairs()
@@ -214,46 +205,49 @@ impl Lifecycle {
     }
 }
 
-fn end(run: &Run, what: &str) -> End {
-    let last = |kind: &str| run.events.iter().rev().find(|event| event.kind == kind);
-    let oom = run.events.iter().any(|event| event.kind == "oom_kill");
-    let running = run.ticks.last().is_some_and(|tick| tick.process.is_some());
-    let describe_event = |kind: &str| {
-        last(kind).map_or_else(String::new, |event| {
-            format!("at {:.0} s: {}", event.at, event.sentence())
-        })
+/// `noun` is `validator` or `process`.
+fn end(run: &Run, noun: &str) -> End {
+    let last_event = |kind: &str| {
+        let event = run.events.iter().rev().find(|event| event.kind == kind)?;
+        Some(format!("at {:.0} s: {}", event.at, event.sentence()))
     };
+    let oom_kill = last_event("oom_kill");
+    // A recording cannot always tell an OOM kill from one elsewhere on the host.
+    let experiment = run.from_experiment.as_ref();
+    let oom = experiment.map_or(oom_kill.is_some(), |experiment| experiment.oom);
+    let running = run.ticks.last().is_some_and(|tick| tick.process.is_some());
     let (how, evidence) = if run.ticks.is_empty() {
-        ("nothing was recorded".to_owned(), String::new())
-    } else if !running && last("oom_kill").is_some() {
-        (
-            "killed by the kernel's OOM killer".to_owned(),
-            describe_event("oom_kill"),
-        )
-    } else if !running && last("exit").is_some() {
-        (format!("the {what} ended"), describe_event("exit"))
-    } else if !running && run.processes.is_empty() {
-        ("no process was ever followed".to_owned(), String::new())
-    } else if !running {
-        (
-            format!("the {what} was gone"),
-            "the last tick follows no process".to_owned(),
-        )
-    } else if let Some(from) = &run.salvaged {
+        ("nothing was recorded".to_owned(), None)
+    } else if running && let Some(from) = &run.salvaged {
         (
             "not known: what was saved of a damaged recording ends here".to_owned(),
-            format!("the recording was salvaged from {from}"),
+            Some(format!("the recording was salvaged from {from}")),
         )
-    } else if run.finished {
+    } else if running && run.finished {
         (
-            format!("the recording was ended while the {what} ran"),
-            describe_event("daemon_stop"),
+            format!("the recording was ended while the {noun} ran"),
+            last_event("daemon_stop"),
         )
+    } else if running {
+        (
+            format!("the recording is still being written, or was cut off, while the {noun} ran"),
+            Some("the file was not ended in order".to_owned()),
+        )
+    } else if oom_kill.is_some() {
+        ("killed by the kernel's OOM killer".to_owned(), oom_kill)
+    } else if let Some(exit) = last_event("exit") {
+        (format!("the {noun} ended"), Some(exit))
+    } else if run.processes.is_empty() {
+        ("no process was ever followed".to_owned(), None)
     } else {
         (
-            format!("the recording is still being written, or was cut off, while the {what} ran"),
-            "the file was not ended in order".to_owned(),
+            format!("the {noun} was gone"),
+            Some("the last tick follows no process".to_owned()),
         )
     };
-    End { how, evidence, oom }
+    End {
+        how,
+        evidence: evidence.unwrap_or_default(),
+        oom,
+    }
 }

@@ -1,11 +1,16 @@
 use super::{
-    Second, Span, Tps, column, points_within, replay::with_transactions, replayed, within,
+    Second, Span, Tps, column, combine, epoch, is_own, points_within, replayed, with_transactions,
+    within,
 };
-use crate::run::{ReplayedSlot, Run, Signal};
+use crate::run::{Pool, ReplayedSlot, Run, Signal};
 use faultline_recording::{CacheTimesPoint, ProgramCachePoint, ReplaySlotPoint};
 use faultline_stats::{
     rate::Rates,
-    summary::{self, MeanWithoutPeaks, Summary},
+    summary::{MeanWithoutPeaks, Summary, mean_without_peaks, quantile_if_enough, summary},
+};
+use std::{
+    collections::BTreeMap,
+    ops::{Add, Sub},
 };
 
 /// In bytes, over the ticks of a part of a run.
@@ -84,73 +89,76 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// In ms; `None` with fewer slots than [`min_values_for`](summary::min_values_for).
+    /// In ms; `None` with fewer slots than [`min_values_for`](faultline_stats::summary::min_values_for).
     pub fn replay_quantile(&self, p: f64) -> Option<f64> {
-        summary::quantile_if_enough(&self.replay, p)
+        quantile_if_enough(&self.replay, p)
     }
 }
 
 pub fn numbers(run: &Run, seconds: &Tps, window: Span) -> Numbers {
     let growth = |signal| super::growth(run, signal, window);
-    let cpu = [Signal::CpuUser, Signal::CpuSystem].map(|signal| growth(signal).mean());
-    let points = points_within(run, &run.points.replay, window);
+    let (cpu_user, cpu_system) = (
+        growth(Signal::CpuUser).mean(),
+        growth(Signal::CpuSystem).mean(),
+    );
     Numbers {
         window,
         tps: tps(run, seconds, window),
         levels: levels(run, window),
         major: growth(Signal::Major),
         minor: growth(Signal::Minor),
-        cpu: cpu[0].zip(cpu[1]).map(|(user, system)| user + system),
+        cpu: cpu_user.zip(cpu_system).map(|(user, system)| user + system),
         cache: if run.replayed.slots.is_empty() {
             cache(run, window)
         } else {
             logged_cache(run)
         },
         replay: replay(run, window),
-        own_slots: points
-            .filter(|point| super::is_own(point) == Some(true))
+        own_slots: points_within(run, &run.points.replay, window)
+            .filter(|point| is_own(point) == Some(true))
             .count(),
         behind: within(run, run.signal(Signal::Behind), window),
     }
 }
 
 fn levels(run: &Run, window: Span) -> Levels {
-    let of = |values: &[Option<f64>]| summary::summary(&within(run, values, window));
+    let level = |values: &[Option<f64>]| summary(&within(run, values, window));
+    let of_signal = |signal| level(run.signal(signal));
     let rss = &super::rss(run);
     let (limit, unreclaimable) = (run.signal(Signal::Limit), run.signal(Signal::Unreclaimable));
     let vsz = run.signal(Signal::Virtual);
     Levels {
-        rss: of(rss),
-        vsz: of(vsz),
-        anon: of(run.signal(Signal::RssAnon)),
-        file: of(run.signal(Signal::RssFile)),
-        shmem: of(run.signal(Signal::RssShmem)),
-        swap: of(run.signal(Signal::Swap)),
-        vsz_less_rss: of(&super::combine(vsz, rss, |vsz, rss| vsz - rss)),
-        rss_and_vsz: of(&super::combine(vsz, rss, |vsz, rss| vsz + rss)),
-        unreclaimable: of(unreclaimable),
-        headroom: of(&super::combine(limit, unreclaimable, |limit, used| {
-            limit - used
-        })),
+        rss: level(rss),
+        vsz: level(vsz),
+        anon: of_signal(Signal::RssAnon),
+        file: of_signal(Signal::RssFile),
+        shmem: of_signal(Signal::RssShmem),
+        swap: of_signal(Signal::Swap),
+        vsz_less_rss: level(&combine(vsz, rss, f64::sub)),
+        rss_and_vsz: level(&combine(vsz, rss, f64::add)),
+        unreclaimable: level(unreclaimable),
+        headroom: level(&combine(limit, unreclaimable, f64::sub)),
     }
 }
 
 fn tps(run: &Run, all: &Tps, window: Span) -> TpsNumbers {
-    let seconds = || all.within(window);
-    let count = |second: &Second| second.count.map(|count| count as f64);
-    let known: Vec<Option<f64>> = seconds().map(count).filter(Option::is_some).collect();
-    let executed = seconds().filter(|second| second.executed);
-    let active: Vec<Option<f64>> = executed.map(count).collect();
+    let counts = all.counts(window);
+    let known: Vec<Option<f64>> = counts.iter().copied().filter(Option::is_some).collect();
+    let active: Vec<Option<f64>> = all
+        .within(window)
+        .filter(|second| second.executed)
+        .map(Second::transactions)
+        .collect();
     let zero = known.len() - active.len();
-    let unknown = seconds().count() - known.len();
+    let unknown = counts.len() - known.len();
     let by_thread_time: Vec<Option<f64>> = replayed(run, window).map(thread_tps).collect();
     TpsNumbers {
         known: known.len(),
         zero: all.distinguishes_zeros.then_some(zero),
         unknown: all.distinguishes_zeros.then_some(unknown),
-        all_known: summary::mean_without_peaks(&known),
-        active: summary::mean_without_peaks(&active),
-        by_thread_time: summary::mean_without_peaks(&by_thread_time),
+        all_known: mean_without_peaks(&known),
+        active: mean_without_peaks(&active),
+        by_thread_time: mean_without_peaks(&by_thread_time),
     }
 }
 
@@ -161,24 +169,21 @@ fn thread_tps(point: &ReplaySlotPoint) -> Option<f64> {
 
 fn cache(run: &Run, window: Span) -> Cache {
     let points = &run.points;
-    let counted = |of: fn(&ProgramCachePoint) -> Option<u64>| {
-        summary::summary(&column(run, &points.cache, window, of, 1.0))
+    let counted = |count: fn(&ProgramCachePoint) -> Option<u64>| {
+        summary(&column(run, &points.cache, window, count, 1.0))
     };
-    let timed = |of: fn(&CacheTimesPoint) -> Option<u64>, unit: f64| {
-        summary::summary(&column(run, &points.cache_times, window, of, unit))
+    let timed = |number: fn(&CacheTimesPoint) -> Option<u64>, unit: f64| {
+        summary(&column(run, &points.cache_times, window, number, unit))
     };
     let slots = || with_transactions(run, window);
-    let loading = |point: &ReplaySlotPoint| {
+    let loading = |point: &ReplaySlotPoint| -> Option<f64> {
         let stages = [
             point.register_syscalls_us,
             point.load_elf_us,
             point.verify_code_us,
             point.jit_compile_us,
         ];
-        stages
-            .iter()
-            .map(|us| us.map(|us| us as f64))
-            .sum::<Option<f64>>()
+        stages.iter().map(|us| us.map(|us| us as f64)).sum()
     };
     let set_root = column(run, &points.roots, window, |point| point.elapsed_ms, 1.0);
     Cache {
@@ -186,9 +191,9 @@ fn cache(run: &Run, window: Span) -> Cache {
         evictions: counted(|point| point.evictions),
         reloads: counted(|point| point.reloads),
         insertions: counted(|point| point.insertions),
-        time: summary::summary(&cache_times(run, window)),
-        loading: summary::summary(&slots().map(loading).collect::<Vec<_>>()),
-        set_root: summary::summary(&set_root),
+        time: summary(&cache_times(run, window)),
+        loading: summary(&slots().map(loading).collect::<Vec<_>>()),
+        set_root: summary(&set_root),
         prune: timed(prune_us, 1e-3),
         evict_passes: timed(|point| point.evict_passes, 1.0),
         evict: timed(|point| point.evict_us, 1e-3),
@@ -219,9 +224,9 @@ fn replay(run: &Run, window: Span) -> Vec<Option<f64>> {
 /// A replay's log has every slot and the total time in the cache.
 fn logged_cache(run: &Run) -> Cache {
     let slots = &run.replayed.slots;
-    let column = |of: fn(&ReplayedSlot) -> Option<u64>| {
-        let counts = slots.iter().map(|slot| Some(of(slot)? as f64));
-        summary::summary(&counts.collect::<Vec<_>>())
+    let column = |count: fn(&ReplayedSlot) -> Option<u64>| {
+        let counts = slots.iter().map(|slot| Some(count(slot)? as f64));
+        summary(&counts.collect::<Vec<_>>())
     };
     let time = run.replayed.program_cache_us.map(|us| us as f64);
     Cache {
@@ -241,8 +246,7 @@ fn logged_cache(run: &Run) -> Cache {
 
 /// Per replayed slot with transactions, in order of time, in µs.
 pub fn cache_times(run: &Run, window: Span) -> Vec<Option<f64>> {
-    let moments = cache_moments(run, window);
-    moments.map(|(_, us)| us).collect()
+    cache_moments(run, window).map(|(_, us)| us).collect()
 }
 
 /// [`cache_times`] with the time of each.
@@ -251,6 +255,89 @@ pub fn cache_moments(run: &Run, window: Span) -> impl Iterator<Item = (f64, Opti
         let us = point.program_cache_us;
         (run.at(point.time_unix_ns), us.map(|us| us as f64))
     })
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PoolFaults {
+    pub name: String,
+    /// At the end of the part; `None` if the pool is gone by then.
+    pub threads: Option<f64>,
+    pub major: Option<f64>,
+    pub minor: Option<f64>,
+    /// CPU seconds.
+    pub cpu: Option<f64>,
+}
+
+impl PoolFaults {
+    /// Major and minor ones.
+    pub fn faults(&self) -> f64 {
+        self.major.unwrap_or(0.0) + self.minor.unwrap_or(0.0)
+    }
+}
+
+pub fn pool_faults(run: &Run, window: Span) -> Vec<PoolFaults> {
+    let first_ticks = first_ticks(run);
+    let growth = |pool| pool_growth(run, pool, window, &first_ticks);
+    let mut pools: Vec<PoolFaults> = run.pools.iter().map(growth).collect();
+    pools.sort_by(|a, b| {
+        let by_faults = b.faults().total_cmp(&a.faults());
+        by_faults.then_with(|| a.name.cmp(&b.name))
+    });
+    pools
+}
+
+/// First tick of each process with pool data; a pool that appears later began at zero.
+fn first_ticks(run: &Run) -> BTreeMap<u64, usize> {
+    let mut first_ticks = BTreeMap::new();
+    for row in run.pools.iter().flat_map(|pool| &pool.rows) {
+        if let Some(tick) = run.ticks.get(row.tick) {
+            let first = first_ticks.entry(epoch(tick)).or_insert(row.tick);
+            *first = (*first).min(row.tick);
+        }
+    }
+    first_ticks
+}
+
+fn pool_growth(
+    run: &Run,
+    pool: &Pool,
+    window: Span,
+    first_ticks: &BTreeMap<u64, usize>,
+) -> PoolFaults {
+    let (mut threads, mut sums) = (None, [None; 3]);
+    let mut before: Option<(u64, [Option<f64>; 3])> = None;
+    for row in &pool.rows {
+        let Some(tick) = run.ticks.get(row.tick) else {
+            continue;
+        };
+        let (epoch, now) = (epoch(tick), [row.major, row.minor, row.cpu]);
+        let last = match before {
+            Some((same, last)) if same == epoch => last,
+            _ if first_ticks.get(&epoch) == Some(&row.tick) => [None; 3],
+            _ => [Some(0.0); 3],
+        };
+        before = Some((epoch, now));
+        if tick.at > window.to {
+            break;
+        }
+        // A row holds until the next one: a pool without a new row gained nothing.
+        threads = row.threads;
+        for ((sum, last), now) in sums.iter_mut().zip(last).zip(now) {
+            let Some(now) = now else { continue };
+            let sum = sum.get_or_insert(0.0);
+            if let Some(last) = last.filter(|last| tick.at >= window.from && now >= *last) {
+                *sum = *sum + now - last;
+            }
+        }
+    }
+    let [major, minor, cpu] = sums;
+    PoolFaults {
+        name: pool.name.clone(),
+        threads,
+        major,
+        minor,
+        cpu,
+    }
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@ use super::{
     Span,
     lifecycle::{Lifecycle, is_gap},
 };
-use crate::run::{ClockStep, Run, Signal, Tick};
+use crate::run::{Point, Run, Signal, Tick};
 use faultline_agave::points::SlotPeaks;
+use itertools::Itertools;
 use std::collections::{BTreeMap, BTreeSet};
 
 const SECOND: i64 = 1_000_000_000;
@@ -20,9 +21,18 @@ const MAX_RUN_SECONDS: f64 = 1e7;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Second {
     pub at: f64,
+    /// Seconds since 1970.
+    pub unix: i64,
+    /// Transactions; `None` without data.
     pub count: Option<u64>,
     /// Also by slots that were replayed again and add nothing to `count`.
     pub executed: bool,
+}
+
+impl Second {
+    pub fn transactions(&self) -> Option<f64> {
+        self.count.map(|count| count as f64)
+    }
 }
 
 /// Each process counts from its first execution on.
@@ -37,9 +47,7 @@ pub struct Tps {
 impl Tps {
     /// The transactions of each second within a span.
     pub fn counts(&self, span: Span) -> Vec<Option<f64>> {
-        self.within(span)
-            .map(|second| second.count.map(|count| count as f64))
-            .collect()
+        self.within(span).map(Second::transactions).collect()
     }
 
     pub fn within(&self, span: Span) -> impl Iterator<Item = &Second> {
@@ -52,7 +60,7 @@ impl Tps {
 pub fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
     let counts = counts(run);
     let distinguishes_zeros = run.signal(Signal::ZeroTps).iter().any(Option::is_some);
-    let mut seconds: Vec<(i64, Option<u64>)> = Vec::new();
+    let mut seconds: Vec<Second> = Vec::new();
     for (from, until) in processes(run) {
         let Some(first) = counts.range(from..until).next().map(|(&second, _)| second) else {
             continue;
@@ -65,23 +73,20 @@ pub fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
             let end = second_of(run, ended);
             last.min(end - i64::from(!counts.contains_key(&end)))
         });
-        seconds.extend(
-            (first..=last.max(first))
-                .map(|second| (second, Some(counts.get(&second).copied().unwrap_or(0)))),
-        );
+        seconds.extend((first..=last.max(first)).map(|unix| {
+            let count = counts.get(&unix).copied();
+            Second {
+                at: run.at(unix * SECOND),
+                unix,
+                count: count.or(Some(0)),
+                executed: count.is_some(),
+            }
+        }));
     }
     if distinguishes_zeros {
-        mark_unknown(run, &counts, &mut seconds);
+        mark_unknown(run, &mut seconds);
     }
     mark_gaps(run, &lifecycle.gaps, &mut seconds);
-    let seconds = seconds
-        .into_iter()
-        .map(|(second, count)| Second {
-            at: run.at(second * SECOND),
-            count,
-            executed: counts.contains_key(&second),
-        })
-        .collect();
     Tps {
         seconds,
         distinguishes_zeros,
@@ -99,19 +104,17 @@ fn counts(run: &Run) -> BTreeMap<i64, u64> {
     let costs = costs.map(|point| (point.time_unix_ns, point.bank_slot, point.transaction_count));
     let plausible_range = plausible_range(run);
     let mut counts = BTreeMap::<i64, u64>::new();
-    let mut of_processes: Vec<(i64, SlotPeaks)> = processes(run)
-        .into_iter()
-        .map(|(_, until)| (until, SlotPeaks::default()))
-        .collect();
+    let processes = processes(run);
+    let mut peaks = vec![SlotPeaks::default(); processes.len()];
     for (time, slot, count) in costs.chain(replay) {
         let is_known = |count: &u64| *count > 0 && plausible_range.includes(run.at(time));
         let Some(count) = count.filter(is_known) else {
             continue;
         };
         let second = time.div_euclid(SECOND);
-        let process = of_processes.partition_point(|(until, _)| *until <= second);
-        let added = match (slot, of_processes.get_mut(process)) {
-            (Some(slot), Some((_, peaks))) => peaks.add(slot, count),
+        let process = processes.partition_point(|(_, until)| *until <= second);
+        let added = match (slot, peaks.get_mut(process)) {
+            (Some(slot), Some(peaks)) => peaks.add(slot, count),
             _ => count,
         };
         let sum = counts.entry(second).or_default();
@@ -133,36 +136,31 @@ fn second_of(run: &Run, at: f64) -> i64 {
         .div_euclid(SECOND)
 }
 
+/// From and until which Unix second each process counts.
 fn processes(run: &Run) -> Vec<(i64, i64)> {
-    let mut starts: Vec<i64> = run
-        .processes
-        .iter()
-        .skip(1)
-        .map(|process| second_of(run, process.seen))
-        .collect();
-    starts.insert(0, i64::MIN);
-    let ends = starts.iter().skip(1).copied().chain([i64::MAX]);
-    starts.iter().copied().zip(ends).collect()
+    let later = run.processes.iter().skip(1);
+    let starts = later.map(|process| second_of(run, process.seen));
+    std::iter::once(i64::MIN)
+        .chain(starts)
+        .chain([i64::MAX])
+        .tuple_windows()
+        .collect()
 }
 
 /// The last Unix second of which anything is known, for the process of `from` to `until`.
 fn last_known(run: &Run, from: i64, until: i64) -> Option<i64> {
     let plausible_range = plausible_range(run);
     let within = |time: &i64| {
-        let second = time.div_euclid(SECOND);
-        second >= from && second < until && plausible_range.includes(run.at(*time))
+        (from..until).contains(&time.div_euclid(SECOND)) && plausible_range.includes(run.at(*time))
     };
     let last = times(run).filter(within).max()?.div_euclid(SECOND);
-    let decided_seconds = counter_increases(run, Signal::ZeroTps)
+    let until = until.min(second_of(run, plausible_range.to));
+    counter_increases(run, Signal::ZeroTps)
         .into_iter()
-        .map(|(second, ..)| second - 3);
-    let latest = second_of(run, plausible_range.to);
-    Some(
-        decided_seconds
-            .filter(|&second| second >= from && second < until.min(latest))
-            .max()
-            .map_or(last, |second| second.max(last)),
-    )
+        .map(|(second, ..)| second - 3)
+        .filter(|second| (from..until).contains(second))
+        .chain([last])
+        .max()
 }
 
 /// Unix second, increase, and whether across a gap. Steps across sessions are left out.
@@ -187,53 +185,49 @@ fn counter_increases(run: &Run, signal: Signal) -> Vec<(i64, u64, bool)> {
 }
 
 /// Marks as many seconds without data as the daemon counted.
-fn mark_unknown(run: &Run, counts: &BTreeMap<i64, u64>, seconds: &mut [(i64, Option<u64>)]) {
-    // Growth after a clock step belongs to no known time.
+fn mark_unknown(run: &Run, seconds: &mut [Second]) {
     let follows_clock_step = |until: i64| {
-        let after = |step: &ClockStep| until - second_of(run, step.at);
-        run.clock_steps
-            .iter()
-            .any(|step| (0..=2 * MAX_SETTLE_SECONDS).contains(&after(step)))
+        run.clock_steps.iter().any(|step| {
+            let passed = until - second_of(run, step.at);
+            (0..=2 * MAX_SETTLE_SECONDS).contains(&passed)
+        })
     };
-    let grown = counter_increases(run, Signal::UnknownTps)
-        .into_iter()
-        .filter(|(until, _, across)| !across && !follows_clock_step(*until));
-    for (until, count, _) in grown {
+    for (until, count, is_across_gap) in counter_increases(run, Signal::UnknownTps) {
+        // Growth after a clock step belongs to no known time.
+        if is_across_gap || follows_clock_step(until) {
+            continue;
+        }
         let from = until
             .saturating_sub(i64::try_from(count).unwrap_or(i64::MAX))
             .saturating_sub(MAX_SETTLE_SECONDS);
-        let begin = seconds.partition_point(|(second, _)| *second < from);
-        let empty = seconds[begin..]
+        let begin = seconds.partition_point(|second| second.unix < from);
+        seconds[begin..]
             .iter_mut()
-            .take_while(|(second, _)| *second <= until);
-        for (_, known) in empty
-            .filter(|(second, known)| *known == Some(0) && !counts.contains_key(second))
+            .take_while(|second| second.unix <= until)
+            .filter(|second| second.count == Some(0) && !second.executed)
             .take(count as usize)
-        {
-            *known = None;
-        }
+            .for_each(|second| second.count = None);
     }
 }
 
 /// Seconds in a gap are unknown unless they have a point. So are the seconds right before it, whose
 /// push would have arrived within it.
-fn mark_gaps(run: &Run, gaps: &[Span], seconds: &mut [(i64, Option<u64>)]) {
+fn mark_gaps(run: &Run, gaps: &[Span], seconds: &mut [Second]) {
     if gaps.is_empty() {
         return;
     }
-    let seen: BTreeSet<i64> = times(run).map(|time| time.div_euclid(SECOND)).collect();
-    let at = |second: i64| run.at(second.saturating_mul(SECOND));
+    let with_points: BTreeSet<i64> = times(run).map(|time| time.div_euclid(SECOND)).collect();
     for gap in gaps {
-        let first = seconds.partition_point(|(second, _)| at(*second) < gap.from);
-        let end = seconds.partition_point(|(second, _)| at(*second) <= gap.to);
+        let first = seconds.partition_point(|second| second.at < gap.from);
+        let end = seconds.partition_point(|second| second.at <= gap.to);
         let settled = gap.from - MAX_SETTLE_SECONDS as f64;
         let before = seconds[..first].iter().rev();
         let before =
-            before.take_while(|(second, _)| at(*second) >= settled && !seen.contains(second));
+            before.take_while(|second| second.at >= settled && !with_points.contains(&second.unix));
         let first = first - before.count();
-        for (second, known) in &mut seconds[first..end] {
-            if *known == Some(0) && !seen.contains(second) {
-                *known = None;
+        for second in &mut seconds[first..end] {
+            if second.count == Some(0) && !with_points.contains(&second.unix) {
+                second.count = None;
             }
         }
     }
@@ -242,7 +236,7 @@ fn mark_gaps(run: &Run, gaps: &[Span], seconds: &mut [(i64, Option<u64>)]) {
 fn times(run: &Run) -> impl Iterator<Item = i64> {
     let points = &run.points;
     (points.costs.iter().map(|point| point.time_unix_ns))
-        .chain(points.replay.iter().map(|point| point.time_unix_ns))
-        .chain(points.cache.iter().map(|point| point.time_unix_ns))
-        .chain(points.roots.iter().map(|point| point.time_unix_ns))
+        .chain(points.replay.iter().map(Point::time_unix_ns))
+        .chain(points.cache.iter().map(Point::time_unix_ns))
+        .chain(points.roots.iter().map(Point::time_unix_ns))
 }
