@@ -2,6 +2,7 @@ use super::Span;
 use crate::run::{Run, Signal, Tick};
 use faultline_phase::{Evidence, Interval, Phase, Process, STALL_AFTER, Stage, Tracker};
 use faultline_stats::summary::quantile;
+use itertools::Itertools;
 use std::{ops::Range, time::Duration};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -26,15 +27,24 @@ pub(crate) fn timeline(run: &Run) -> Timeline {
         stalls: Vec::new(),
         slot_seconds: None,
     };
-    let (mut from, mut slot_times) = (0, Vec::new());
-    for session in run.ticks.chunk_by(|a, b| a.session == b.session) {
-        let ticks = from..from + session.len();
-        from = ticks.end;
-        track_session(run, ticks.clone(), &mut timeline.phases, &mut slot_times);
+    let mut slot_times = Vec::new();
+    for ticks in chunks(&run.ticks, |tick| tick.session) {
+        track_session(run, ticks, &mut timeline.phases, &mut slot_times);
     }
     timeline.slot_seconds = slot_seconds(run, &timeline.phases).or(quantile(&slot_times, 0.5));
     timeline.stalls = stalls(run, &timeline.phases);
     timeline
+}
+
+/// The ranges of consecutive ticks with the same key.
+fn chunks<K: PartialEq>(ticks: &[Tick], key: fn(&Tick) -> K) -> impl Iterator<Item = Range<usize>> {
+    let mut next = 0;
+    let chunks = ticks.chunk_by(move |a, b| key(a) == key(b));
+    chunks.map(move |chunk| {
+        let start = next;
+        next += chunk.len();
+        start..next
+    })
 }
 
 /// Seconds at the tip that give one slot time.
@@ -44,35 +54,43 @@ const SLOT_TIME_SPAN: f64 = 30.0;
 /// the tip that it hears of advances faster.
 fn slot_seconds(run: &Run, phases: &[Option<Phase>]) -> Option<f64> {
     let tip = run.signal(Signal::EvidenceTip);
-    let known = run.ticks.iter().zip(phases).zip(tip);
-    let at_tip: Vec<(&Tick, f64)> = known
+    let at_tip: Vec<(&Tick, f64)> = run
+        .ticks
+        .iter()
+        .zip(phases)
+        .zip(tip)
         .filter(|((_, phase), _)| **phase == Some(Phase::AtTip))
         .filter_map(|((tick, _), tip)| Some((tick, (*tip)?)))
         .collect();
-    let is_gap =
-        |a: &Tick, b: &Tick| a.session != b.session || b.at - a.at > STALL_AFTER.as_secs_f64();
-    let stretches = at_tip.chunk_by(|(a, _), (b, _)| !is_gap(a, b));
-    let times: Vec<Option<f64>> = stretches
-        .flat_map(slot_times_of_stretch)
+    let is_continuous = |(a, _): &(&Tick, f64), (b, _): &(&Tick, f64)| {
+        a.session == b.session && b.at - a.at <= STALL_AFTER.as_secs_f64()
+    };
+    let times: Vec<Option<f64>> = at_tip
+        .chunk_by(is_continuous)
+        .flat_map(slot_times)
         .map(Some)
         .collect();
     quantile(&times, 0.5)
 }
 
-fn slot_times_of_stretch(stretch: &[(&Tick, f64)]) -> Vec<f64> {
-    let ([(first, _), ..], [.., (last, _)]) = (stretch, stretch) else {
+/// Divides ticks, each with its tip, into spans of equal length and measures the slot time of each.
+fn slot_times(ticks: &[(&Tick, f64)]) -> Vec<f64> {
+    let ([(first, _), ..], [.., (last, _)]) = (ticks, ticks) else {
         return Vec::new();
     };
     let seconds = last.at - first.at;
     let spans = (seconds / SLOT_TIME_SPAN).floor();
-    let ends = (0..=spans as usize).map(|end| first.at + end as f64 * seconds / spans.max(1.0));
-    let ends: Vec<_> = ends
-        .filter_map(|end| stretch.get(stretch.partition_point(|(tick, _)| tick.at < end - 1e-6)))
-        .collect();
-    let spans = ends.windows(2).filter(|_| spans >= 1.0);
-    let advances = spans.map(|span| (span[1].0.at - span[0].0.at, span[1].1 - span[0].1));
-    let advances = advances.filter(|(_, slots)| *slots > 0.0);
-    advances.map(|(seconds, slots)| seconds / slots).collect()
+    if spans < 1.0 {
+        return Vec::new();
+    }
+    (0..=spans as usize)
+        .map(|end| first.at + end as f64 * seconds / spans)
+        .filter_map(|end| ticks.get(ticks.partition_point(|(tick, _)| tick.at < end - 1e-6)))
+        .tuple_windows()
+        .map(|((from, from_tip), (to, to_tip))| (to.at - from.at, to_tip - from_tip))
+        .filter(|(_, slots)| *slots > 0.0)
+        .map(|(seconds, slots)| seconds / slots)
+        .collect()
 }
 
 fn recorded_phase(tick: &Tick) -> Option<Phase> {
@@ -89,11 +107,10 @@ fn track_session(
         return;
     };
     let mut tracker = Tracker::new(run.rules(first));
-    let has_evidence = |index: &usize| value(run, Signal::EvidenceStopped, *index).is_some();
-    let source = if ticks.clone().any(|index| has_evidence(&index)) {
-        evidence_at
-    } else {
-        older_evidence
+    let has_evidence = |index| value(run, Signal::EvidenceStopped, index).is_some();
+    let evidence_at = match ticks.clone().any(has_evidence) {
+        true => recorded_evidence,
+        false => older_evidence,
     };
     let at = |tick: &Tick| Duration::from_nanos(((tick.at - first.at) * 1e9).round() as u64);
     let mut process = None;
@@ -105,7 +122,7 @@ fn track_session(
     let tracked = run.ticks.iter().enumerate().take(ticks.end).skip(begins);
     for (index, tick) in tracked {
         let evidence = match tick.process {
-            Some(_) => source(run, index, tick),
+            Some(_) => evidence_at(run, index, tick),
             None => Some(Evidence::default()),
         };
         let Some(evidence) = evidence else { continue };
@@ -156,7 +173,7 @@ fn slot(run: &Run, signal: Signal, index: usize) -> Option<u64> {
     value(run, signal, index).map(|slot| slot as u64)
 }
 
-fn evidence_at(run: &Run, index: usize, tick: &Tick) -> Option<Evidence> {
+fn recorded_evidence(run: &Run, index: usize, tick: &Tick) -> Option<Evidence> {
     Some(Evidence {
         process: match value(run, Signal::EvidenceStopped, index)? {
             0.0 => Process::Alive,
@@ -174,25 +191,21 @@ fn evidence_at(run: &Run, index: usize, tick: &Tick) -> Option<Evidence> {
 
 /// For older recordings. A repeated slot is new evidence only if JSON-RPC answered.
 fn older_evidence(run: &Run, index: usize, tick: &Tick) -> Option<Evidence> {
-    let before = index
-        .checked_sub(1)
-        .and_then(|before| slot(run, Signal::Processed, before));
-    let is_reported = |slot: &u64| {
+    let before = index.checked_sub(1);
+    let before = before.and_then(|before| slot(run, Signal::Processed, before));
+    let processed = slot(run, Signal::Processed, index).filter(|slot| {
         Some(*slot) != before || value(run, Signal::RpcUp, index).is_none_or(|up| up > 0.0)
-    };
-    let processed = slot(run, Signal::Processed, index).filter(is_reported);
+    });
     let behind = slot(run, Signal::Behind, index);
+    let tip = processed.zip(behind);
     Some(Evidence {
-        process: if run.stopped.get(index) == Some(&true) {
-            Process::Stopped
-        } else {
-            Process::Alive
+        process: match run.stopped.get(index) {
+            Some(true) => Process::Stopped,
+            _ => Process::Alive,
         },
         stage: recorded_phase(tick).map(Stage::Reported),
         slot: processed,
-        tip: processed
-            .zip(behind)
-            .map(|(slot, behind)| slot.saturating_add(behind)),
+        tip: tip.map(|(slot, behind)| slot.saturating_add(behind)),
         is_healthy: false,
     })
 }
@@ -200,39 +213,31 @@ fn older_evidence(run: &Run, index: usize, tick: &Tick) -> Option<Evidence> {
 /// Periods after the tip without slot progress for [`STALL_AFTER`].
 fn stalls(run: &Run, phases: &[Option<Phase>]) -> Vec<Stall> {
     let mut stalls = Vec::new();
-    let mut from = 0;
-    for process_ticks in run
-        .ticks
-        .chunk_by(|a, b| (a.session, a.process) == (b.session, b.process))
-    {
-        let ticks = from..from + process_ticks.len();
-        from = ticks.end;
+    for ticks in chunks(&run.ticks, |tick| (tick.session, tick.process)) {
+        let process_ticks = run.ticks.get(ticks.clone()).unwrap_or_default();
         let Some(last) = process_ticks.last().filter(|tick| tick.process.is_some()) else {
             continue;
         };
-        let advance_times = advance_times(run, ticks.clone());
-        let ends = advance_times.iter().copied().skip(1).chain([last.at]);
-        let spans = advance_times
-            .iter()
-            .zip(ends)
-            .map(|(from, to)| Span { from: *from, to });
-        for span in spans.filter(|span| span.seconds() >= STALL_AFTER.as_secs_f64()) {
-            let tick_index =
-                |at: f64| ticks.start + process_ticks.partition_point(|tick| tick.at <= at);
-            let begins = tick_index(span.from);
-            let before = begins.saturating_sub(3).max(ticks.start)..begins;
-            let within = phases.get(begins..tick_index(span.to)).unwrap_or_default();
-            let was_at_tip = phases
-                .get(before)
-                .is_some_and(|before| before.contains(&Some(Phase::AtTip)));
+        let tick_index =
+            |at: f64| ticks.start + process_ticks.partition_point(|tick| tick.at <= at);
+        let mut advance_times = advance_times(run, ticks.clone());
+        advance_times.push(last.at);
+        for (from, to) in advance_times.into_iter().tuple_windows() {
+            let span = Span { from, to };
+            if span.seconds() < STALL_AFTER.as_secs_f64() {
+                continue;
+            }
+            let begins = tick_index(from);
+            let before = phases.get(begins.saturating_sub(3).max(ticks.start)..begins);
+            let within = phases.get(begins..tick_index(to)).unwrap_or_default();
             let phase = [Some(Phase::Behind), None]
                 .into_iter()
                 .find(|phase| within.contains(phase));
-            stalls.extend(
-                phase
-                    .filter(|_| was_at_tip)
-                    .map(|phase| Stall { span, phase }),
-            );
+            if before.is_some_and(|before| before.contains(&Some(Phase::AtTip)))
+                && let Some(phase) = phase
+            {
+                stalls.push(Stall { span, phase });
+            }
         }
     }
     stalls
@@ -245,19 +250,19 @@ fn advance_times(run: &Run, ticks: Range<usize>) -> Vec<f64> {
     let bounds = process_ticks.first().zip(process_ticks.last());
     let processed = run.signal(Signal::Processed).get(ticks).unwrap_or_default();
     let by_tick = process_ticks.iter().zip(processed);
-    let mut advance_times =
-        rise_times(by_tick.filter_map(|(tick, slot)| Some((tick.at, (*slot)?))));
-    let is_within = |at: f64| bounds.is_some_and(|(first, last)| at >= first.at && at <= last.at);
+    let by_tick = by_tick.filter_map(|(tick, slot)| Some((tick.at, (*slot)?)));
     let of_bank = |(time, slot): (i64, Option<u64>)| {
-        let at = run.at(time);
-        Some((at, slot? as f64)).filter(|_| is_within(at))
+        let ((first, last), at) = (bounds?, run.at(time));
+        (first.at..=last.at)
+            .contains(&at)
+            .then_some((at, slot? as f64))
     };
-    let (costs, replay) = (&run.points.costs, &run.points.replay);
-    let costs = costs
-        .iter()
-        .map(|point| (point.time_unix_ns, point.bank_slot));
+    let costs = run.points.costs.iter();
+    let costs = costs.map(|point| (point.time_unix_ns, point.bank_slot));
+    let replay = run.points.replay.iter();
+    let replay = replay.map(|point| (point.time_unix_ns, point.slot));
+    let mut advance_times = rise_times(by_tick);
     advance_times.extend(rise_times(costs.filter_map(of_bank)));
-    let replay = replay.iter().map(|point| (point.time_unix_ns, point.slot));
     advance_times.extend(rise_times(replay.filter_map(of_bank)));
     advance_times.sort_by(f64::total_cmp);
     advance_times
@@ -265,7 +270,8 @@ fn advance_times(run: &Run, ticks: Range<usize>) -> Vec<f64> {
 
 fn rise_times(slots: impl Iterator<Item = (f64, f64)>) -> Vec<f64> {
     let mut before: Option<f64> = None;
-    let higher =
-        slots.filter(|(_, slot)| before.replace(*slot).is_none_or(|before| *slot > before));
-    higher.map(|(at, _)| at).collect()
+    slots
+        .filter(|(_, slot)| before.replace(*slot).is_none_or(|before| *slot > before))
+        .map(|(at, _)| at)
+        .collect()
 }

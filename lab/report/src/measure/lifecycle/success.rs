@@ -15,17 +15,12 @@ const OOM: &str = "the kernel's OOM killer killed it";
 
 /// `None` as long as the answer depends on time without data.
 pub fn success(run: &Run, lifecycle: &Lifecycle) -> Success {
-    let Some(time) = lifecycle
-        .at_tip
-        .and_then(|from| tip_time(run, lifecycle, from))
-    else {
+    let from = lifecycle.at_tip;
+    let Some(time) = from.and_then(|from| tip_time(run, lifecycle, from)) else {
         return without_share(run, lifecycle);
     };
     let all = (time.at_tip + time.elsewhere + time.unknown).as_secs_f64();
-    let (share, unknown) = (
-        time.at_tip.as_secs_f64() / all,
-        time.unknown.as_secs_f64() / all,
-    );
+    let [share, unknown] = [time.at_tip, time.unknown].map(|part| part.as_secs_f64() / all);
     if lifecycle.end.oom {
         return Success {
             answer: Some(false),
@@ -36,27 +31,18 @@ pub fn success(run: &Run, lifecycle: &Lifecycle) -> Success {
     let success = time.kept_up();
     let is_cut = run.salvaged.is_some() && success == Some(true);
     let answer = success.filter(|_| !is_cut);
-    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
     let only = if answer == Some(false) { "only " } else { "" };
-    let mut why = if is_cut {
-        format!(
-            "at the tip for {} of the time that was saved of a damaged recording",
-            percent(share)
-        )
-    } else {
-        format!(
-            "at the tip for {only}{} of the time since it was first there",
-            percent(share)
-        )
+    let part = match is_cut {
+        true => "that was saved of a damaged recording",
+        false => "since it was first there",
     };
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    let mut why = format!("at the tip for {only}{} of the time {part}", percent(share));
     if unknown > 0.0 {
-        why.push_str(&format!(
-            ", and of {} of it that is not known",
-            percent(unknown)
-        ));
+        why += &format!(", and of {} of it that is not known", percent(unknown));
     }
     if let Some(stalls) = stalls(run, &lifecycle.stalls) {
-        why.push_str(&format!("; {stalls}"));
+        why += &format!("; {stalls}");
     }
     Success {
         answer,
@@ -96,11 +82,8 @@ fn without_share(run: &Run, lifecycle: &Lifecycle) -> Success {
 /// Recorded time since `from` with a followed process or a pending restart, without requested
 /// shutdowns; `None` without any.
 fn tip_time(run: &Run, lifecycle: &Lifecycle, from: f64) -> Option<TipTime> {
-    let stopped = run
-        .from_experiment
-        .as_ref()
-        .and_then(|from_experiment| from_experiment.stopped_unix_ns);
-    let stopped = stopped.map(|at| at.saturating_sub(run.origin_unix_ns) as f64 / 1e9);
+    let experiment = run.from_experiment.as_ref();
+    let stopped = experiment.and_then(|experiment| Some(run.at(experiment.stopped_unix_ns?)));
     let counts =
         |tick: &Tick| tick.process.is_some() && stopped.is_none_or(|stopped| tick.at <= stopped);
     let last = run.ticks.iter().rposition(counts)?;
@@ -108,8 +91,8 @@ fn tip_time(run: &Run, lifecycle: &Lifecycle, from: f64) -> Option<TipTime> {
     let mut time = TipTime::default();
     for ((before, phase), after) in followed.zip(run.ticks.get(1..=last).unwrap_or_default()) {
         let passed = Duration::try_from_secs_f64(after.at - before.at).unwrap_or_default();
-        if before.at >= from && before.session == after.session && !run.rules(before).is_gap(passed)
-        {
+        let is_gap = run.rules(before).is_gap(passed);
+        if before.at >= from && before.session == after.session && !is_gap {
             time.add(*phase, passed);
         }
     }
