@@ -1,4 +1,3 @@
-mod phases;
 mod summary;
 mod text;
 

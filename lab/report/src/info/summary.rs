@@ -1,14 +1,16 @@
-use super::phases::{Gap, times};
 use crate::{
     measure::timeline,
     run::{load_evidence, nanoseconds},
 };
-use faultline_recording::{Error, EventKind, EventRow, Recording, SessionRow, TickRow};
+use faultline_phase::Phase;
+use faultline_recording::{
+    Error, EventKind, EventRow, ProblemRow, ProcessRow, Recording, SessionRow, TickRow,
+};
 use faultline_text::counted;
 use itertools::Itertools;
 use serde::Serialize;
 use serde_json::Value;
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 /// The output of `info --json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -92,29 +94,42 @@ impl Summary {
         let ticks = recording.ticks()?;
         let phases = timeline(&load_evidence(recording)?).phases;
         let times = times(&ticks, &info.sessions, &phases);
-        let phases = times.phases.into_iter().map(|(phase, sum)| PhaseTime {
+        let phase_time = |(phase, sum): (Option<Phase>, Duration)| PhaseTime {
             phase: phase.map(|phase| phase.name().to_owned()),
             seconds: sum.as_secs_f64(),
-        });
-        let sessions = info.sessions.into_iter();
-        let processes = info.processes.into_iter().map(|process| Process {
-            id: process.id,
-            session: process.session,
-            pid: process.pid,
-            started_unix_ns: process.started.map(nanoseconds),
-            seen_unix_ns: nanoseconds(process.seen),
-            manifest: process.manifest,
-        });
+        };
+        let session = |row: SessionRow| Session {
+            id: row.id,
+            started_unix_ns: nanoseconds(row.started),
+            ended_unix_ns: row.ended.map(nanoseconds),
+            interval_seconds: row.interval.as_secs_f64(),
+            version: row.version,
+            ticks: ticks.iter().filter(|tick| tick.session == row.id).count() as u64,
+            manifest: row.manifest,
+        };
+        let process = |row: ProcessRow| Process {
+            id: row.id,
+            session: row.session,
+            pid: row.pid,
+            started_unix_ns: row.started.map(nanoseconds),
+            seen_unix_ns: nanoseconds(row.seen),
+            manifest: row.manifest,
+        };
+        let event = |row: EventRow| Event {
+            unix_ns: nanoseconds(row.unix),
+            kind: row.kind.name(),
+            process: row.process,
+            detail: row.detail,
+        };
         let tables = info.tables.into_iter().map(|table| Table {
             name: table.name,
             rows: table.rows,
         });
-        let problems = recording.last_problems()?.into_iter();
-        let problems = problems.map(|problem| Problem {
-            source: problem.source,
-            status: problem.status.unwrap_or_default(),
-            what: problem.what.unwrap_or_default(),
-        });
+        let problem = |row: ProblemRow| Problem {
+            source: row.source,
+            status: row.status.unwrap_or_default(),
+            what: row.what.unwrap_or_default(),
+        };
         let mut summary = Summary {
             file: recording.path().to_owned(),
             format: info.format,
@@ -126,39 +141,21 @@ impl Summary {
             first_unix_ns: info.first_tick.map(|tick| tick.unix_ns),
             last_unix_ns: info.last_tick.map(|tick| tick.unix_ns),
             seconds: times.length.as_secs_f64(),
-            sessions: sessions.map(|row| session(row, &ticks)).collect(),
-            processes: processes.collect(),
-            phases: phases.collect(),
+            sessions: info.sessions.into_iter().map(session).collect(),
+            processes: info.processes.into_iter().map(process).collect(),
+            phases: times.phases.into_iter().map(phase_time).collect(),
             events: recording.events()?.into_iter().map(event).collect(),
             gaps: times.gaps,
             tables: tables.collect(),
-            problems: problems.collect(),
+            problems: recording
+                .last_problems()?
+                .into_iter()
+                .map(problem)
+                .collect(),
             missing: Vec::new(),
         };
         summary.missing = missing(&summary);
         Ok(summary)
-    }
-}
-
-fn session(row: SessionRow, ticks: &[TickRow]) -> Session {
-    let ticks = ticks.iter().filter(|tick| tick.session == row.id);
-    Session {
-        id: row.id,
-        started_unix_ns: nanoseconds(row.started),
-        ended_unix_ns: row.ended.map(nanoseconds),
-        interval_seconds: row.interval.as_secs_f64(),
-        version: row.version,
-        ticks: ticks.count() as u64,
-        manifest: row.manifest,
-    }
-}
-
-fn event(row: EventRow) -> Event {
-    Event {
-        unix_ns: nanoseconds(row.unix),
-        kind: row.kind.name(),
-        process: row.process,
-        detail: row.detail,
     }
 }
 
@@ -173,49 +170,189 @@ fn missing(summary: &Summary) -> Vec<String> {
     }
     let missed: u64 = summary.gaps.iter().filter_map(|gap| gap.missed).sum();
     if missed > 0 {
-        let (ticks, gaps) = (missed as f64, summary.gaps.len() as f64);
-        all.push(format!(
-            "{} in {}",
-            counted(ticks, "tick"),
-            counted(gaps, "gap")
-        ));
+        let ticks = counted(missed as f64, "tick");
+        let gaps = counted(summary.gaps.len() as f64, "gap");
+        all.push(format!("{ticks} in {gaps}"));
     }
     if summary.processes.is_empty() {
         all.push("a process: none was followed".to_owned());
     }
-    let empty = |what: &str| {
-        let names = summary
-            .tables
-            .iter()
-            .filter(|table| table.name.ends_with(what) && table.rows == 0);
-        names.map(|table| table.name).join(", ")
+    let tables = |suffix| {
+        let tables = summary.tables.iter();
+        tables.filter(move |table| table.name.ends_with(suffix))
+    };
+    let empty = |suffix| {
+        let empty = tables(suffix).filter(|table| table.rows == 0);
+        empty.map(|table| table.name).join(", ")
     };
     let (samples, points) = (empty("_sample"), empty("_point"));
     if !samples.is_empty() {
         all.push(format!("samples: {samples}"));
     }
     if !points.is_empty() {
-        let is_point = |table: &&Table| table.name.ends_with("_point");
-        let advice = match summary
-            .tables
-            .iter()
-            .filter(is_point)
-            .any(|table| table.rows > 0)
-        {
+        let advice = match tables("_point").any(|table| table.rows > 0) {
             true => "the validator sent other datapoints, but not these",
             false => "set its SOLANA_METRICS_CONFIG, see docs/CONFIGURATION.md",
         };
         all.push(format!("datapoints of the validator: {points}; {advice}"));
     }
-    let killed = summary
-        .events
-        .iter()
-        .filter(|event| event.kind == EventKind::OomKill.name())
-        .count();
+    let is_kill = |event: &&Event| event.kind == EventKind::OomKill.name();
+    let killed = summary.events.iter().filter(is_kill).count();
     if killed > 0 {
         all.push(format!(
             "what the validator had not pushed when it was OOM-killed ({killed} times)"
         ));
     }
     all
+}
+
+/// A longer step between ticks, in intervals, is a gap.
+const GAP_INTERVALS: u32 = 3;
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Gap {
+    pub from_unix_ns: i64,
+    pub to_unix_ns: i64,
+    /// By the monotonic clock; between two sessions by the wall clock.
+    pub seconds: f64,
+    /// `None` between two sessions.
+    pub missed: Option<u64>,
+}
+
+impl Gap {
+    pub fn length(&self) -> Duration {
+        Duration::try_from_secs_f64(self.seconds).unwrap_or_default()
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Times {
+    /// In order of first appearance; `None` without evidence. Gaps belong to no phase.
+    phases: Vec<(Option<Phase>, Duration)>,
+    gaps: Vec<Gap>,
+    /// From first to last tick, by the same clocks as [`Gap::seconds`].
+    length: Duration,
+}
+
+/// The time between two ticks belongs to the phase of the earlier one.
+fn times(ticks: &[TickRow], sessions: &[SessionRow], phases: &[Option<Phase>]) -> Times {
+    let mut times = Times::default();
+    for ((before, after), phase) in ticks.iter().tuple_windows().zip(phases) {
+        let one_session = before.session == after.session;
+        let (from, to) = match one_session {
+            true => (before.uptime_ns, after.uptime_ns),
+            false => (before.unix_ns, after.unix_ns),
+        };
+        let passed = Duration::from_nanos(u64::try_from(to.saturating_sub(from)).unwrap_or(0));
+        times.length += passed;
+        let gap = |missed| Gap {
+            from_unix_ns: before.unix_ns,
+            to_unix_ns: after.unix_ns,
+            seconds: passed.as_secs_f64(),
+            missed,
+        };
+        if !one_session {
+            times.gaps.push(gap(None));
+            continue;
+        }
+        let mut sessions = sessions.iter();
+        let session = sessions.find(|session| session.id == after.session);
+        let missed = after.number.saturating_sub(before.number).saturating_sub(1);
+        if missed > 0 || session.is_some_and(|one| passed > one.interval * GAP_INTERVALS) {
+            times.gaps.push(gap(Some(missed)));
+            continue;
+        }
+        match times.phases.iter_mut().find(|(known, _)| known == phase) {
+            Some((_, sum)) => *sum += passed,
+            None => times.phases.push((*phase, passed)),
+        }
+    }
+    times
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    fn tick(session: i64, number: u64) -> TickRow {
+        let at = i64::try_from(number).unwrap() * SECOND;
+        let unix_ns = session * 1000 * SECOND + at;
+        TickRow {
+            id: 0,
+            session,
+            number,
+            unix_ns,
+            uptime_ns: at,
+            process: None,
+            phase: None,
+        }
+    }
+
+    fn session(id: i64) -> SessionRow {
+        SessionRow {
+            id,
+            started: Duration::ZERO,
+            ended: None,
+            interval: Duration::from_secs(1),
+            version: String::new(),
+            manifest: serde_json::Value::Null,
+        }
+    }
+
+    #[test]
+    fn time_counts_for_the_phase_at_its_start_and_gaps_for_none() {
+        let ticks = [
+            tick(1, 1),
+            tick(1, 2),
+            tick(1, 3),
+            tick(1, 4),
+            tick(1, 7),
+            tick(2, 1),
+            tick(2, 2),
+        ];
+        let (starting, at_tip) = (Some(Phase::Starting), Some(Phase::AtTip));
+        let phases = [None, starting, at_tip, at_tip, at_tip, at_tip, starting];
+        let found = times(&ticks, &[session(1), session(2)], &phases);
+        let seconds: Vec<_> = found
+            .phases
+            .iter()
+            .map(|(phase, sum)| (*phase, sum.as_secs()))
+            .collect();
+        assert_eq!(seconds, [(None, 1), (starting, 1), (at_tip, 2)]);
+        let gaps: Vec<_> = found
+            .gaps
+            .iter()
+            .map(|gap| (gap.length().as_secs(), gap.missed))
+            .collect();
+        assert_eq!(gaps, [(3, Some(2)), (994, None)]);
+    }
+
+    #[test]
+    fn a_clock_step_does_not_change_durations() {
+        for jump in [3600, -3600] {
+            let mut ticks: Vec<TickRow> = [1, 2, 3, 7, 8].map(|number| tick(1, number)).into();
+            ticks
+                .iter_mut()
+                .skip(3)
+                .for_each(|tick| tick.unix_ns += jump * SECOND);
+            let found = times(&ticks, &[session(1)], &[None; 5]);
+            assert_eq!(
+                (found.gaps[0].length().as_secs(), found.length.as_secs()),
+                (4, 7),
+                "{jump}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_stalled_daemon_leaves_a_gap_despite_continuous_tick_numbers() {
+        let mut late = tick(1, 2);
+        late.uptime_ns += 3 * SECOND;
+        late.unix_ns += 3 * SECOND;
+        let found = times(&[tick(1, 1), late], &[session(1)], &[None; 2]);
+        assert_eq!((found.phases.len(), found.gaps.len()), (0, 1));
+        assert_eq!(times(&[], &[], &[]), Times::default());
+    }
 }

@@ -54,7 +54,7 @@ pub fn describe(summary: &Summary, all_fields: bool) -> String {
         "unread",
         summary.problems.iter().map(|problem| {
             (
-                problem.source.as_str(),
+                &problem.source,
                 format!("{} ({})", problem.what, problem.status),
             )
         }),
@@ -62,20 +62,13 @@ pub fn describe(summary: &Summary, all_fields: bool) -> String {
     list(
         &mut out,
         "missing",
-        summary
-            .missing
-            .iter()
-            .map(|what| (what.as_str(), String::new())),
+        summary.missing.iter().map(|what| (what, String::new())),
     );
     out
 }
 
 fn file(out: &mut String, summary: &Summary) {
-    let state = if summary.finished {
-        "finished"
-    } else {
-        "not finished"
-    };
+    let state = if summary.finished { "" } else { "not " };
     let log = if summary.log_bytes > 0 {
         format!(" and {} of log", bytes(summary.log_bytes))
     } else {
@@ -85,7 +78,7 @@ fn file(out: &mut String, summary: &Summary) {
         out,
         "recording",
         &format!(
-            "format {}, {state}, {}{log}",
+            "format {}, {state}finished, {}{log}",
             summary.format,
             bytes(summary.bytes)
         ),
@@ -109,12 +102,10 @@ fn file(out: &mut String, summary: &Summary) {
 }
 
 fn events(out: &mut String, summary: &Summary) {
-    let (first, last) = (
-        summary.events.iter().take(MAX_EVENTS / 2),
-        summary.events.iter().skip(MAX_EVENTS / 2),
-    );
-    let left_out = last.len().saturating_sub(MAX_EVENTS / 2);
-    let shown = first.chain(last.skip(left_out));
+    let events = summary.events.iter();
+    let left_out = events.len().saturating_sub(MAX_EVENTS);
+    let first = events.clone().take(MAX_EVENTS / 2);
+    let shown = first.chain(events.skip(MAX_EVENTS / 2 + left_out));
     list(
         out,
         "events",
@@ -226,13 +217,10 @@ fn list(out: &mut String, name: &str, rows: impl Iterator<Item = (impl AsRef<str
 /// A JSON object as lines `a.b  value`: only `json_pointers`, or everything if there are none.
 fn manifest(out: &mut String, value: &Value, json_pointers: &[&str]) {
     let mut lines = Vec::new();
-    for json_path in json_pointers {
-        if let Some(found) = value.pointer(json_path) {
-            flatten(
-                &json_path.trim_start_matches('/').replace('/', "."),
-                found,
-                &mut lines,
-            );
+    for pointer in json_pointers {
+        if let Some(field) = value.pointer(pointer) {
+            let path = pointer.trim_start_matches('/').replace('/', ".");
+            flatten(&path, field, &mut lines);
         }
     }
     if json_pointers.is_empty() {
@@ -242,12 +230,9 @@ fn manifest(out: &mut String, value: &Value, json_pointers: &[&str]) {
 }
 
 fn flatten(path: &str, value: &Value, lines: &mut Vec<(String, String)>) {
-    let child_path = |key: &str| {
-        if path.is_empty() {
-            key.to_owned()
-        } else {
-            format!("{path}.{key}")
-        }
+    let child_path = |key: &str| match path {
+        "" => key.to_owned(),
+        path => format!("{path}.{key}"),
     };
     match value {
         Value::Null => {}
