@@ -51,7 +51,7 @@ pub enum Type {
     Text,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 struct Field {
     name: String,
     kind: Type,
@@ -103,7 +103,7 @@ impl Values {
 }
 
 /// Each nanosecond column (`unix_ns`) is followed by the same time as a date (`time`).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Layout {
     fields: Vec<Field>,
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Report {
     pub title: String,
     pub subtitle: String,
@@ -30,7 +30,7 @@ impl Report {
     }
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Verdict {
     pub headline: String,
     pub points: Vec<String>,
@@ -53,20 +53,20 @@ pub enum VerdictKind {
 }
 
 /// What a run or an arm says about the node.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Answers {
     pub name: String,
     pub findings: Vec<Finding>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Finding {
     /// `fine`, `look`, `act` or `unknown`.
     pub verdict: String,
     pub text: String,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct RunCard {
     /// Also in file names and anchors (`[a-z0-9-]+`).
     pub id: String,
@@ -77,7 +77,7 @@ pub struct RunCard {
     pub facts: Vec<(String, String)>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Caveat {
     pub what: String,
     pub remedy: String,
@@ -92,7 +92,7 @@ impl Caveat {
     }
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Section {
     pub id: String,
     pub title: String,

@@ -17,7 +17,7 @@ use faultline_stats::rate::{self, Rates, Reading};
 use std::collections::BTreeMap;
 
 /// Seconds since the run's origin.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Span {
     pub from: f64,
     pub to: f64,
@@ -39,7 +39,7 @@ impl Span {
     }
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct Measured {
     pub lifecycle: Lifecycle,
     pub tps: Tps,

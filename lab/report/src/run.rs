@@ -61,7 +61,7 @@ pub struct Run {
     pub cache_sizes: Option<Result<Prediction, String>>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct Session {
     pub id: i64,
     pub from: f64,
@@ -70,7 +70,7 @@ pub struct Session {
     pub rules: Rules,
 }
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct Process {
     pub pid: i64,
     /// When it was first followed.
@@ -80,14 +80,14 @@ pub struct Process {
 }
 
 /// The axis does not move; points are converted to the clock before the first step.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct ClockStep {
     pub at: f64,
     /// Positive if forward.
     pub seconds: f64,
 }
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct Tick {
     /// By the monotonic clock within a session, by the wall clock between sessions.
     pub at: f64,
@@ -97,7 +97,7 @@ pub struct Tick {
 }
 
 /// A level of memory limits that had the least headroom at some tick.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct BindingLevel {
     /// The label `level`, as in `agave_memory_headroom_bytes`.
     pub level: String,
@@ -107,14 +107,14 @@ pub struct BindingLevel {
     pub share: f64,
 }
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct Pool {
     pub name: String,
     pub rows: Vec<PoolRow>,
 }
 
 /// A pool at one tick. Counters are process totals.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct PoolRow {
     pub tick: usize,
     pub threads: Option<f64>,
@@ -145,7 +145,7 @@ impl Points {
 }
 
 /// What the journal of an experiment says about the run.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct ExperimentOutcome {
     /// A fixed range instead of a cluster.
     pub replay: bool,

@@ -1,6 +1,6 @@
 use super::text::{Clock, DisplayUnit, display_unit, duration, number};
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Scale {
     low: f64,
     high: f64,
@@ -26,14 +26,14 @@ pub fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
         .reduce(|(low, high), (value, _)| (low.min(value), high.max(value)))
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub struct Tick {
     /// From 0 to 1.
     pub at: f64,
     pub label: String,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub struct Axis {
     pub scale: Scale,
     pub ticks: Vec<Tick>,

@@ -32,7 +32,7 @@ pub const DASHES: [&str; 5] = ["none", "7 3", "2 2.5", "9 3 2 3", "4 2"];
 /// Line widths, thickest first.
 pub const WEIGHTS: [f64; 3] = [1.9, 1.4, 1.0];
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct SeriesStyle {
     /// Index of the colour; `None` is neutral grey (limits, lines of no run).
     pub colour: Option<usize>,
@@ -83,7 +83,7 @@ pub struct Style {
     pub owner_attribute: String,
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct SeriesStyles {
     /// By [`RunCard::id`](crate::model::RunCard::id).
     runs: BTreeMap<String, SeriesStyle>,

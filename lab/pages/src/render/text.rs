@@ -41,7 +41,7 @@ pub fn display_unit(unit: &str, largest: f64) -> DisplayUnit {
     DisplayUnit { size, suffix }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub enum Clock {
     Hours,
     Minutes,

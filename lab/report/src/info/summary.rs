@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 /// The output of `info --json`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Serialize)]
 pub struct Summary {
     pub file: PathBuf,
     pub format: i32,
@@ -36,7 +36,7 @@ pub struct Summary {
     pub missing: Vec<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Serialize)]
 pub struct Session {
     pub id: i64,
     pub started_unix_ns: i64,
@@ -48,7 +48,7 @@ pub struct Session {
     pub manifest: Value,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Serialize)]
 pub struct Process {
     pub id: i64,
     pub session: i64,
@@ -58,14 +58,14 @@ pub struct Process {
     pub manifest: Value,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Serialize)]
 pub struct PhaseTime {
     /// `None` without evidence.
     pub phase: Option<String>,
     pub seconds: f64,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Serialize)]
 pub struct Event {
     pub unix_ns: i64,
     pub kind: &'static str,
@@ -73,13 +73,13 @@ pub struct Event {
     pub detail: Value,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Serialize)]
 pub struct Table {
     pub name: &'static str,
     pub rows: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Serialize)]
 pub struct Problem {
     pub source: String,
     /// absent, forbidden, gone or broken.
@@ -209,7 +209,7 @@ fn missing(summary: &Summary) -> Vec<String> {
 /// A longer step between ticks, in intervals, is a gap.
 const GAP_INTERVALS: u32 = 3;
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, PartialEq, Serialize)]
 pub struct Gap {
     pub from_unix_ns: i64,
     pub to_unix_ns: i64,
@@ -225,7 +225,7 @@ impl Gap {
     }
 }
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 struct Times {
     /// In order of first appearance; `None` without evidence. Gaps belong to no phase.
     phases: Vec<(Option<Phase>, Duration)>,

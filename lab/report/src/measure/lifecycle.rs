@@ -8,7 +8,7 @@ use crate::run::{Run, Signal, Tick};
 use faultline_phase::{Phase, phase_name};
 use std::ops::Range;
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub struct PhaseSpan {
     pub span: Span,
     pub name: String,
@@ -16,7 +16,7 @@ pub struct PhaseSpan {
     pub ticks: Range<usize>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Default)]
 pub struct Success {
     pub answer: Option<bool>,
     pub why: String,
@@ -24,14 +24,14 @@ pub struct Success {
     pub share: Option<f64>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Default)]
 pub struct End {
     pub how: String,
     pub evidence: String,
     pub oom: bool,
 }
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Default)]
 pub struct Lifecycle {
     /// Includes phases after the end of the run.
     pub phases: Vec<PhaseSpan>,

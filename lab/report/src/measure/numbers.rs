@@ -14,7 +14,7 @@ use std::{
 };
 
 /// In bytes, over the ticks of a part of a run.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Levels {
     pub rss: Summary,
     pub vsz: Summary,
@@ -32,7 +32,7 @@ pub struct Levels {
     pub headroom: Summary,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct TpsNumbers {
     /// Seconds with data.
     pub known: usize,
@@ -48,7 +48,7 @@ pub struct TpsNumbers {
     pub by_thread_time: Option<MeanWithoutPeaks>,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Cache {
     /// Per point of `loaded-programs-cache-stats`.
     pub misses: Summary,
@@ -70,7 +70,7 @@ pub struct Cache {
     pub with_filter: bool,
 }
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Default)]
 pub struct Numbers {
     pub window: Span,
     pub tps: TpsNumbers,
@@ -257,7 +257,7 @@ pub fn cache_moments(run: &Run, window: Span) -> impl Iterator<Item = (f64, Opti
     })
 }
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Default)]
 pub struct PoolFaults {
     pub name: String,
     /// At the end of the part; `None` if the pool is gone by then.

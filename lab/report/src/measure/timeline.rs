@@ -5,13 +5,13 @@ use faultline_stats::summary::quantile;
 use itertools::Itertools;
 use std::{ops::Range, time::Duration};
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Stall {
     pub span: Span,
     pub phase: Option<Phase>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Default)]
 pub struct Timeline {
     /// One per tick.
     pub phases: Vec<Option<Phase>>,

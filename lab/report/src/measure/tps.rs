@@ -18,7 +18,7 @@ const MAX_POINT_OFFSET: f64 = 3600.0;
 /// Later seconds are left out: about four months.
 const MAX_RUN_SECONDS: f64 = 1e7;
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Second {
     pub at: f64,
     /// Seconds since 1970.
@@ -36,7 +36,7 @@ impl Second {
 }
 
 /// Each process counts from its first execution on.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Default)]
 pub struct Tps {
     /// Time between a process and the first execution of the next one is left out.
     pub seconds: Vec<Second>,

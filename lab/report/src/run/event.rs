@@ -2,7 +2,7 @@ use faultline_text::{counted, number, seconds, short};
 use itertools::Itertools;
 use serde_json::Value;
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct Event {
     pub at: f64,
     pub kind: String,

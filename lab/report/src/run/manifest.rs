@@ -5,7 +5,7 @@ use itertools::Itertools;
 use serde_json::Value;
 
 /// From the first session and the first identified process.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct SystemFacts {
     /// The recording is of the built-in demo validator: its numbers mean nothing.
     pub demo: bool,
