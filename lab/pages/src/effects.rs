@@ -50,11 +50,11 @@ pub fn means_text(
         Some(larger) if reference.max(other) >= 1e3 => (1e-3, format!("m{larger}"), 1),
         _ => (1.0, unit.to_owned(), usize::from(decimals)),
     };
-    let [reference, other] = [reference, other].map(|mean| mean * scale);
-    let smallest = [reference, other].into_iter().filter(|mean| *mean > 0.0);
-    let smallest = smallest.reduce(f64::min).unwrap_or(1.0);
+    let means = [reference, other].map(|mean| mean * scale);
+    let positive = means.into_iter().filter(|mean| *mean > 0.0);
+    let smallest = positive.reduce(f64::min).unwrap_or(1.0);
     let decimals = decimals.max((-smallest.log10().floor()).clamp(0.0, 6.0) as usize);
-    let [reference, other] = [reference, other].map(|mean| number(mean, decimals));
+    let [reference, other] = means.map(|mean| number(mean, decimals));
     format!("{other} {conjunction} {reference} {unit}")
         .trim_end()
         .to_owned()
@@ -64,9 +64,11 @@ pub fn means_text(
 pub fn sentence(title: &str, effect: &str, [other, reference]: [&str; 2], means: &str) -> String {
     let comma = if title.contains(", ") { "," } else { "" };
     let is = if is_plural(title) { "are" } else { "is" };
-    let than = than_or_as(effect);
     let colon = if means.is_empty() { "" } else { ": " };
-    format!("{title}{comma} {is} {effect} with {other} {than} with {reference}{colon}{means}.")
+    format!(
+        "{title}{comma} {is} {effect} with {other} {} with {reference}{colon}{means}.",
+        than_or_as(effect)
+    )
 }
 
 /// `Misses per batch`, not `Replay time per slot`.
@@ -89,19 +91,19 @@ pub fn forest(
             Tone::Worse => "\u{2717} ",
             Tone::Neutral => "",
         };
-        let text = format!("{sign}{}", row.text);
-        ForestRow { text, ..row }
+        ForestRow {
+            text: format!("{sign}{}", row.text),
+            ..row
+        }
     };
     // 0 and infinity are drawn at the ends of the axis.
     let rows = rows.into_iter().filter(|row| row.ratio.0 >= 0.0);
     let mut rows: Vec<ForestRow> = rows.map(signed).collect();
-    let more = if rows.len() > MAX_ROWS {
-        format!(" The first {MAX_ROWS} of {}.", rows.len())
-    } else {
-        String::new()
-    };
+    let mut caption = caption.to_owned();
+    if rows.len() > MAX_ROWS {
+        caption += &format!(" The first {MAX_ROWS} of {}.", rows.len());
+    }
     rows.truncate(MAX_ROWS);
-    let caption = format!("{caption}{more}");
     (!rows.is_empty()).then(|| {
         let chart = Chart::Forest(Forest { x_label, rows });
         figure("effects", title, &caption, chart)

@@ -9,7 +9,7 @@ use parquet::{
         properties::{EnabledStatistics, WriterProperties},
         writer::{SerializedColumnWriter, SerializedFileWriter},
     },
-    schema::types::{ColumnPath, Type as SchemaType},
+    schema::types::{ColumnPath, Type as SchemaType, TypePtr},
 };
 use std::{
     io::{BufWriter, Write},
@@ -31,8 +31,11 @@ pub fn named<'n>(columns: impl IntoIterator<Item = (&'n str, Values)>) -> Column
 /// complete.
 pub fn write_columns(path: &Path, table: &str, columns: Columns) -> Result<()> {
     let write = || -> Result<()> {
-        let fields = columns.iter();
-        let layout = Layout::new(fields.map(|(name, values)| (name.as_str(), values.kind())));
+        let layout = Layout::new(
+            columns
+                .iter()
+                .map(|(name, values)| (name.as_str(), values.kind())),
+        );
         let part = TempFile::create(path)?;
         let out = BufWriter::new(part.file().try_clone()?);
         let mut writer = Box::new(ParquetWriter::new(out, table, layout, [])?);
@@ -242,31 +245,33 @@ impl<W: Write + Send> ParquetWriter<W> {
         layout: Layout,
         metadata: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self> {
-        let metadata = metadata.into_iter();
-        let metadata = metadata.map(|(key, value)| KeyValue::new(key, value));
+        let metadata = metadata
+            .into_iter()
+            .map(|(key, value)| KeyValue::new(key, value))
+            .collect();
         let mut properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
             .set_statistics_enabled(EnabledStatistics::Page)
             .set_created_by(concat!("faultline version ", env!("CARGO_PKG_VERSION")).to_owned())
-            .set_key_value_metadata(Some(metadata.collect()));
-        let integers = layout.fields.iter();
-        for field in integers.filter(|field| field.kind == Type::Integer) {
+            .set_key_value_metadata(Some(metadata));
+        for field in &layout.fields {
+            if field.kind != Type::Integer {
+                continue;
+            }
             // Counters and times rise steadily: differences are small and values rarely repeat.
             let column = ColumnPath::from(field.name.as_str());
             properties = properties
                 .set_column_dictionary_enabled(column.clone(), false)
                 .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
         }
-        let fields = layout
-            .fields
-            .iter()
-            .map(|field| column(field).map(Arc::new));
+        let fields: parquet::errors::Result<_> = layout.fields.iter().map(column).collect();
         let schema = SchemaType::group_type_builder(table)
-            .with_fields(fields.collect::<Result<_, _>>()?)
+            .with_fields(fields?)
             .build()?;
-        let writer =
-            SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties.build()))?;
-        Ok(ParquetWriter { writer, layout })
+        Ok(ParquetWriter {
+            writer: SerializedFileWriter::new(out, schema.into(), properties.build().into())?,
+            layout,
+        })
     }
 }
 
@@ -290,13 +295,10 @@ impl<W: Write + Send> TableWriter for ParquetWriter<W> {
     }
 }
 
-fn column(field: &Field) -> parquet::errors::Result<SchemaType> {
+fn column(field: &Field) -> parquet::errors::Result<TypePtr> {
+    let time = || LogicalType::timestamp(true, TimeUnit::NANOS);
     let (physical, logical) = match field.kind {
-        Type::Integer if field.is_time => (
-            PhysicalType::INT64,
-            Some(LogicalType::timestamp(true, TimeUnit::NANOS)),
-        ),
-        Type::Integer => (PhysicalType::INT64, None),
+        Type::Integer => (PhysicalType::INT64, field.is_time.then(time)),
         Type::Real => (PhysicalType::DOUBLE, None),
         Type::Text => (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)),
     };
@@ -304,6 +306,7 @@ fn column(field: &Field) -> parquet::errors::Result<SchemaType> {
         .with_repetition(Repetition::OPTIONAL)
         .with_logical_type(logical)
         .build()
+        .map(Arc::new)
 }
 
 fn write_values(column: &mut SerializedColumnWriter<'_>, values: &Values) -> Result<()> {
@@ -321,10 +324,8 @@ fn write_as<T: DataType, V>(
     values: &[Option<V>],
     encoded: impl Fn(&V) -> T::T,
 ) -> Result<()> {
-    let definition_levels: Vec<i16> = values
-        .iter()
-        .map(|value| i16::from(value.is_some()))
-        .collect();
+    let is_some = |value: &Option<V>| i16::from(value.is_some());
+    let definition_levels: Vec<i16> = values.iter().map(is_some).collect();
     let values: Vec<T::T> = values.iter().flatten().map(encoded).collect();
     column
         .typed::<T>()

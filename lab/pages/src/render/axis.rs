@@ -46,17 +46,18 @@ impl Axis {
         label: impl Fn(f64) -> String,
     ) -> Self {
         let scale = Scale { low, high, log };
-        let ticks = values
-            .into_iter()
-            .filter_map(|value| {
-                let at = scale.at(value)?;
-                let label = label(value);
-                (-1e-9..=1.0 + 1e-9)
-                    .contains(&at)
-                    .then_some(Tick { at, label })
+        let tick = |value| {
+            let at = scale.at(value)?;
+            let is_within = (-1e-9..=1.0 + 1e-9).contains(&at);
+            is_within.then(|| Tick {
+                at,
+                label: label(value),
             })
-            .collect();
-        Self { scale, ticks }
+        };
+        Self {
+            scale,
+            ticks: values.into_iter().filter_map(tick).collect(),
+        }
     }
 
     /// Ends at ticks, with at most about `max_ticks` ticks. Includes zero if the values are near it.
@@ -117,18 +118,14 @@ impl Axis {
         sizes.sort_by(f64::total_cmp);
         sizes.dedup();
         let low = sizes.first().copied().unwrap_or(1.0);
-        let high = sizes
-            .last()
-            .copied()
-            .filter(|high| *high > low)
-            .unwrap_or(low * 2.0);
+        let high = sizes.last().copied().filter(|high| *high > low);
+        let high = high.unwrap_or(low * 2.0);
         sizes.sort_by_key(|size| !first.contains(size));
         let mut axis = Self::new((low, high, true), sizes, label);
         let mut taken: Vec<(f64, f64)> = Vec::new();
         axis.ticks.retain(|tick| {
             let half = width_of(&tick.label) / 2.0;
-            let from = tick.at - half;
-            let to = tick.at + half;
+            let (from, to) = (tick.at - half, tick.at + half);
             let fits = taken.iter().all(|(a, b)| from >= *b || to <= *a);
             taken.extend(fits.then_some((from, to)));
             fits
@@ -140,21 +137,16 @@ impl Axis {
 
 fn linear(low: f64, high: f64, unit: &str, max_ticks: usize) -> Axis {
     // Bars and areas need a zero, and so does a line near it.
-    let low = if low > 0.0 && low < high * 0.7 {
-        0.0
-    } else {
-        low
-    };
-    let (low, high) = if high > low {
-        (low, high)
-    } else if high > 0.0 {
+    let ends = if low > 0.0 && (low < high * 0.7 || low >= high) {
         (0.0, high)
+    } else if high > low {
+        (low, high)
     } else if low < 0.0 {
         (low, 0.0)
     } else {
         (0.0, 1.0)
     };
-    stepped((low, high), unit, max_ticks, |low, high, step| {
+    stepped(ends, unit, max_ticks, |low, high, step| {
         (
             (low / step).floor() * step,
             (high / step - 1e-9).ceil() * step,

@@ -14,7 +14,9 @@ use super::{
         standing_text, value_text,
     },
 };
-use crate::model::{Block, Cell, Chart, Figure, Line, Report, RunCard, Table, Timeline, rounded};
+use crate::model::{
+    Band, Block, Cell, Chart, Figure, Line, Report, RunCard, Table, Timeline, rounded,
+};
 
 const TEMPLATE: &str = include_str!("../../assets/report.html");
 const STYLE: &str = include_str!("../../assets/report.css");
@@ -30,8 +32,8 @@ pub fn page(report: &Report) -> Result<String> {
         let blocks = blocks(&section.blocks, &styles);
         json!({ "id": section.id, "title": section.title, "blocks": blocks })
     });
-    let arms = styles.arms.iter().enumerate();
-    let arms = arms.map(|(nth, arm)| json!({ "name": arm, "style": style(SeriesStyle::nth(nth)) }));
+    let arm = |(index, arm)| json!({ "name": arm, "style": style(SeriesStyle::nth(index)) });
+    let arms = styles.arms.iter().enumerate().map(arm);
     let runs = report.runs.iter();
     let names: BTreeMap<&str, &str> = runs
         .clone()
@@ -115,14 +117,17 @@ fn blocks(blocks: &[Block], styles: &SeriesStyles) -> Vec<Value> {
         Block::Table(table) => json!({ "table": self::table(table) }),
         Block::Figure(figure) => json!({ "figure": self::figure(figure, styles) }),
         Block::Fold(title) => {
-            let following = blocks.iter().skip(next);
-            let folded = following.take_while(|block| !matches!(block, Block::Fold(_)));
-            let titles = folded.filter_map(|block| match block {
-                Block::Table(table) => Some(table.title.as_str()),
-                Block::Figure(figure) => Some(figure.title.as_str()),
-                Block::Text(_) | Block::Fold(_) => None,
-            });
-            json!({ "fold": title, "titles": titles.collect::<Vec<_>>().join("; ") })
+            let titles: Vec<&str> = blocks
+                .iter()
+                .skip(next)
+                .take_while(|block| !matches!(block, Block::Fold(_)))
+                .filter_map(|block| match block {
+                    Block::Table(table) => Some(table.title.as_str()),
+                    Block::Figure(figure) => Some(figure.title.as_str()),
+                    Block::Text(_) | Block::Fold(_) => None,
+                })
+                .collect();
+            json!({ "fold": title, "titles": titles.join("; ") })
         }
     };
     (1..).zip(blocks).map(value).collect()
@@ -156,8 +161,10 @@ fn figure(figure: &Figure, styles: &SeriesStyles) -> Value {
 fn table(table: &Table) -> Value {
     let numeric = numeric_columns(table);
     let row = |row: &Vec<Cell>| -> Value {
-        let cells = row.iter().zip(&numeric);
-        cells.map(|(one, numeric)| cell(one, *numeric)).collect()
+        row.iter()
+            .zip(&numeric)
+            .map(|(one, numeric)| cell(one, *numeric))
+            .collect()
     };
     let csv = csv::csv(table);
     json!({
@@ -195,12 +202,14 @@ const MAX_POINTS: usize = 6_000;
 
 /// JSON without `<`, `>` or `&`, so that no text can break out of it.
 fn script(report: &Report, styles: &SeriesStyles) -> Result<String> {
-    let runs = report.runs.iter();
-    let runs: Value = runs
+    let runs: Value = report
+        .runs
+        .iter()
         .map(|run| json!({ "id": run.id, "arm": clean(&run.arm), "name": clean(&run.name) }))
         .collect();
-    let figures = super::figures(report);
-    let charts: Value = figures.filter_map(|one| chart(one, styles)).collect();
+    let charts: Value = super::figures(report)
+        .filter_map(|one| chart(one, styles))
+        .collect();
     let mut text = serde_json::to_string(&json!({ "runs": runs, "charts": charts }))
         .context("the page's data")?;
     for letter in ['<', '>', '&', '\u{2028}', '\u{2029}'] {
@@ -222,14 +231,12 @@ fn chart(figure: &Figure, styles: &SeriesStyles) -> Option<Value> {
         })
     });
     let lanes = timeline.lanes();
-    let bands = timeline.bands.iter();
-    let bands = bands.filter(|band| band.from.is_finite() && band.to.is_finite());
-    let bands = bands.map(|band| {
+    let is_drawn = |band: &&Band| band.from.is_finite() && band.to.is_finite();
+    let bands = timeline.bands.iter().filter(is_drawn).map(|band| {
         let tint = styles.band(&band.name, !lanes.is_empty());
         json!({ "from": band.from, "to": band.to, "name": clean(&band.name), "run": band.run, "tint": tint })
     });
-    let lanes = lanes.iter();
-    let lanes = lanes.map(|run| json!({ "run": run, "colour": styles.run(run).class() }));
+    let lane = |run: &&str| json!({ "run": run, "colour": styles.run(run).class() });
     let marks = sorted_marks(timeline).into_iter().map(|mark| {
         let colour = styles.mark(timeline, &mark.run).class();
         json!({ "at": mark.at, "short": fitted(&mark.name, 22.0), "run": mark.run, "colour": colour })
@@ -245,7 +252,7 @@ fn chart(figure: &Figure, styles: &SeriesStyles) -> Option<Value> {
         "one_line_a_run": each_run_once(&timeline.series),
         "lines": lines.collect::<Value>(),
         "bands": bands.collect::<Value>(),
-        "lanes": lanes.collect::<Value>(),
+        "lanes": lanes.iter().map(lane).collect::<Value>(),
         "marks": marks.collect::<Value>(),
     }))
 }

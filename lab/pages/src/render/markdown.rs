@@ -4,8 +4,11 @@ use crate::model::{Block, Caveat, Chart, Column, Finding, Mark, Report, Table};
 pub fn markdown(report: &Report) -> String {
     let mut out = format!("# {}\n\n", escaped(&report.title));
     paragraph(&mut out, &report.subtitle);
-    let headline = escaped(&report.verdict.headline);
-    out += &format!("**{}.** {headline}\n\n", standing_text(report));
+    out += &format!(
+        "**{}.** {}\n\n",
+        standing_text(report),
+        escaped(&report.verdict.headline)
+    );
     for answers in &report.answers {
         out += &format!("**{}**\n\n", escaped(&answers.name));
         let findings = answers.findings.iter();
@@ -30,8 +33,8 @@ pub fn markdown(report: &Report) -> String {
         for run in &report.runs {
             out += &format!("### {}\n\n", escaped(&run.name));
             let arm = ("arm".to_owned(), run.arm.clone());
-            let arm = Some(&arm).filter(|(_, arm)| !arm.is_empty());
-            let facts = arm.into_iter().chain(&run.facts);
+            let arm = [&arm].into_iter().filter(|_| !run.arm.is_empty());
+            let facts = arm.chain(&run.facts);
             list(
                 &mut out,
                 facts.map(|(name, value)| format!("{}: {}", escaped(name), escaped(value))),

@@ -120,8 +120,9 @@ impl SeriesStyles {
         // An arm takes precedence over a run of the same name.
         for (index, arm) in styles.arms.iter().enumerate() {
             let owner_attribute = format!(r#" data-arm="{}""#, escaped(arm));
-            let style = SeriesStyle::nth(index);
-            styles.names.insert(arm.clone(), (style, owner_attribute));
+            styles
+                .names
+                .insert(arm.clone(), (SeriesStyle::nth(index), owner_attribute));
         }
         for figure in super::figures(report) {
             if let Chart::Timeline(timeline) = &figure.chart {
@@ -138,16 +139,17 @@ impl SeriesStyles {
         if self.phases.contains_key(name) {
             return;
         }
-        let known = match name.contains("the end") {
-            true => "gone",
-            false => name,
+        let known = if name.contains("the end") {
+            "gone"
+        } else {
+            name
         };
         let fixed = PHASES.iter().find(|(part, _)| known.contains(part));
-        let fixed = fixed.map_or(1, |(_, tint)| *tint);
-        let others = PHASES.iter().rev().map(|(_, tint)| *tint);
-        let mut tints = std::iter::once(fixed).chain(others);
-        let free = tints.find(|tint| self.phases.values().all(|taken| taken != tint));
-        let tint = free.unwrap_or(self.phases.len() % TINTS);
+        let tint = [fixed.map_or(1, |(_, tint)| *tint)]
+            .into_iter()
+            .chain(PHASES.iter().rev().map(|(_, tint)| *tint))
+            .find(|tint| self.phases.values().all(|taken| taken != tint))
+            .unwrap_or(self.phases.len() % TINTS);
         self.phases.insert(name.to_owned(), tint);
     }
 
@@ -172,15 +174,14 @@ impl SeriesStyles {
     pub fn styles<'a>(&self, series: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<Style> {
         let style = |(index, (name, run)): (usize, (&str, &str))| {
             let named = self.names.get(name);
-            let by_name = || Some(named?.0);
-            let series_style = self.runs.get(run).copied().or_else(by_name);
+            let series_style = self.runs.get(run).or(named.map(|(style, _)| style));
             let owner_attribute = match named {
                 Some((_, owner_attribute)) if run.is_empty() => owner_attribute.clone(),
                 _ => run_attribute(run),
             };
             Style {
                 name: name.to_owned(),
-                series_style: series_style.unwrap_or(SeriesStyle::nth(index)),
+                series_style: *series_style.unwrap_or(&SeriesStyle::nth(index)),
                 owner_attribute,
             }
         };

@@ -1,7 +1,7 @@
 //! Figures as SVG, standalone or inside the page. `docs/decisions/0012` says why this is not a
 //! library.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use super::{
     style::{SeriesStyle, SeriesStyles},
@@ -65,8 +65,8 @@ pub(super) struct Sheet {
 }
 
 impl Sheet {
-    pub fn add(&mut self, what: fmt::Arguments<'_>) {
-        writeln!(self.body, "{what}").unwrap_or_default();
+    pub fn add(&mut self, element: fmt::Arguments<'_>) {
+        self.body += &format!("{element}\n");
     }
 
     /// `anchor` is `start`, `middle` or `end`. The font size is 12 px.
@@ -99,11 +99,17 @@ impl Sheet {
         ));
     }
 
+    /// A point with a tooltip.
+    pub fn circle(&mut self, class: &str, (x, y): (f64, f64), radius: f64, title: &str) {
+        let ([x, y], title) = ([x, y].map(Coordinate), escaped(title));
+        self.add(format_args!(
+            r#"<circle class="{class}" cx="{x}" cy="{y}" r="{radius}"><title>{title}</title></circle>"#
+        ));
+    }
+
     /// A line along a path. For `owner_attribute` see [`Style::owner_attribute`](super::style::Style).
     pub fn stroke(&mut self, style: SeriesStyle, owner_attribute: &str, path: &str, title: &str) {
-        let class = style.class();
-        let dashes = style.dashes();
-        let title = escaped(title);
+        let (class, dashes, title) = (style.class(), style.dashes(), escaped(title));
         let thick = Coordinate(style.thickness());
         self.add(format_args!(
             r#"<path class="{class} l"{owner_attribute} stroke-width="{thick}" stroke-dasharray="{dashes}" d="{path}"><title>{title}</title></path>"#

@@ -1,5 +1,3 @@
-use std::fmt::Write as _;
-
 use super::{
     super::{
         axis::Axis,
@@ -28,8 +26,8 @@ pub fn draw(sheet: &mut Sheet, chart: &Bars, series_styles: &SeriesStyles) {
     let series = chart.series.iter().map(|one| (one.name.as_str(), ""));
     let styles = series_styles.styles(series);
     let base = frame.y_or_bottom(0.0);
-    for (index, _) in chart.categories.iter().enumerate() {
-        category(sheet, &frame, chart, (index, &styles, base));
+    for index in 0..chart.categories.len() {
+        draw_category(sheet, &frame, chart, (index, &styles, base));
     }
     sheet.line("ax", (frame.left, base), (frame.right, base));
     let lines = draw_names(sheet, &frame, chart);
@@ -40,25 +38,25 @@ pub fn draw(sheet: &mut Sheet, chart: &Bars, series_styles: &SeriesStyles) {
     draw_legend(sheet, entries);
 }
 
-fn category_width(frame: &Frame, chart: &Bars, index: usize) -> (f64, f64) {
-    let index = index as f64;
-    let of = chart.categories.len().max(1) as f64;
-    let wide = frame.width() / of;
-    (frame.left + wide * index, wide)
+/// The left end of a category, and its width.
+fn category_span(frame: &Frame, chart: &Bars, index: usize) -> (f64, f64) {
+    let width = frame.width() / chart.categories.len().max(1) as f64;
+    (frame.left + width * index as f64, width)
 }
 
-fn category(
+fn draw_category(
     sheet: &mut Sheet,
     frame: &Frame,
     chart: &Bars,
     (index, styles, base): (usize, &[Style], f64),
 ) {
-    let (left, category_width) = category_width(frame, chart, index);
-    let wide = (category_width * 0.78 / chart.series.len().max(1) as f64).min(64.0);
-    let mut x = left + (category_width - wide * chart.series.len() as f64) / 2.0;
+    let (left, category_width) = category_span(frame, chart, index);
+    let count = chart.series.len() as f64;
+    let bar_width = (category_width * 0.78 / count.max(1.0)).min(64.0);
+    let mut x = left + (category_width - bar_width * count) / 2.0;
     for (series, style) in chart.series.iter().zip(styles) {
         sheet.begin(&style.owner_attribute);
-        let middle = x + wide / 2.0;
+        let middle = x + bar_width / 2.0;
         let bar = series.values.get(index).copied().flatten();
         match bar.and_then(|bar| Some((bar, frame.y(bar.0)?))) {
             Some(((value, interval), top)) => {
@@ -66,62 +64,55 @@ fn category(
                 let category = &chart.categories[index];
                 sheet.rect(
                     &style.series_style.filled(),
-                    (x + wide * 0.04, top.min(base)),
-                    (wide * 0.92, (base - top).abs().max(0.5)),
+                    (x + bar_width * 0.04, top.min(base)),
+                    (bar_width * 0.92, (base - top).abs().max(0.5)),
                     &format!("{name}, {category}: {}", number(value, 3)),
                 );
                 if let Some((low, high)) = interval {
                     whisker(sheet, frame, (middle, low, high));
                 }
             }
-            None if wide >= 12.0 => sheet.text("m", "middle", (middle, base - 4.0), "–"),
+            None if bar_width >= 12.0 => sheet.text("m", "middle", (middle, base - 4.0), "–"),
             None => {}
         }
         sheet.end();
-        x += wide;
+        x += bar_width;
     }
 }
 
 fn whisker(sheet: &mut Sheet, frame: &Frame, (x, low, high): (f64, f64, f64)) {
-    let d = format!(
-        "M{l} {a}H{r}M{l} {b}H{r}M{x} {a}V{b}",
-        l = Coordinate(x - 4.0),
-        r = Coordinate(x + 4.0),
-        a = Coordinate(frame.y_or_bottom(low)),
-        b = Coordinate(frame.y_or_bottom(high)),
-        x = Coordinate(x)
-    );
-    sheet.add(format_args!(r#"<path class="wh" d="{d}"/>"#));
+    let [left, right, x] = [x - 4.0, x + 4.0, x].map(Coordinate);
+    let [low, high] = [low, high].map(|end| Coordinate(frame.y_or_bottom(end)));
+    sheet.add(format_args!(
+        r#"<path class="wh" d="M{left} {low}H{right}M{left} {high}H{right}M{x} {low}V{high}"/>"#
+    ));
 }
 
 /// Draws the names of the categories. Returns the number of lines.
 fn draw_names(sheet: &mut Sheet, frame: &Frame, chart: &Bars) -> f64 {
-    let mut most: f64 = 1.0;
+    let mut lines = 1.0;
     for (index, name) in chart.categories.iter().enumerate() {
-        let (left, wide) = category_width(frame, chart, index);
-        let (first, second) = wrapped_name(name, (wide - 6.0).max(12.0) / TEXT_SIZE);
-        let middle = left + wide / 2.0;
+        let (left, width) = category_span(frame, chart, index);
+        let (first, second) = wrapped_name(name, (width - 6.0).max(12.0) / TEXT_SIZE);
+        let middle = left + width / 2.0;
         sheet.text("m", "middle", (middle, frame.bottom + 17.0), &first);
         if let Some(second) = second {
-            most = 2.0;
+            lines = 2.0;
             sheet.text("m", "middle", (middle, frame.bottom + 32.0), &second);
         }
     }
-    most
+    lines
 }
 
 /// The name in one line; if it is too wide, in two, broken where the first part still fits.
 fn wrapped_name(name: &str, max_ems: f64) -> (String, Option<String>) {
-    let mut breaks = name.match_indices(' ').map(|(at, _)| at);
-    match breaks
-        .rfind(|at| width(&name[..*at]) <= max_ems)
-        .filter(|_| width(name) > max_ems)
-    {
-        Some(at) => (
-            fitted(&name[..at], max_ems),
-            Some(fitted(name[at..].trim_start(), max_ems)),
-        ),
-        None => (fitted(name, max_ems), None),
+    let mut breaks = name.rmatch_indices(' ').map(|(at, _)| name.split_at(at));
+    match breaks.find(|(first, _)| width(first) <= max_ems) {
+        Some((first, second)) if width(name) > max_ems => {
+            let second = fitted(second.trim_start(), max_ems);
+            (fitted(first, max_ems), Some(second))
+        }
+        _ => (fitted(name, max_ems), None),
     }
 }
 
@@ -148,13 +139,13 @@ pub fn draw_histogram(sheet: &mut Sheet, chart: &Histogram, series_styles: &Seri
     let series = chart.series.iter();
     let styles =
         series_styles.styles(series.map(|series| (series.name.as_str(), series.run.as_str())));
-    let bars = chart.series.len() == 1;
+    let is_filled = styles.len() == 1;
     for (series, style) in chart.series.iter().zip(&styles) {
         sheet.begin(&style.owner_attribute);
-        if bars {
-            filled(sheet, &frame, chart, (series, style.series_style));
+        if is_filled {
+            draw_bars(sheet, &frame, chart, (series, style.series_style));
         } else {
-            outline(sheet, &frame, chart, (series, style.series_style));
+            draw_outline(sheet, &frame, chart, (series, style.series_style));
         }
         sheet.end();
     }
@@ -162,9 +153,15 @@ pub fn draw_histogram(sheet: &mut Sheet, chart: &Histogram, series_styles: &Seri
     if counts.clone().all(|count| count <= 0.0) {
         draw_no_values(sheet, &frame);
     }
-    let swatch: fn(SeriesStyle) -> Swatch = if bars { Swatch::Filled } else { Swatch::Line };
     let entries = chart.series.iter().zip(&styles).map(|(series, style)| {
-        let mut entry = legend_entry(style, swatch);
+        let mut entry = legend_entry(
+            style,
+            if is_filled {
+                Swatch::Filled
+            } else {
+                Swatch::Line
+            },
+        );
         if series.above > 0.0 {
             entry.text += &format!(" ({} beyond the right edge)", number(series.above, 0));
         }
@@ -173,7 +170,7 @@ pub fn draw_histogram(sheet: &mut Sheet, chart: &Histogram, series_styles: &Seri
     draw_legend(sheet, entries);
 }
 
-fn filled(
+fn draw_bars(
     sheet: &mut Sheet,
     frame: &Frame,
     chart: &Histogram,
@@ -190,40 +187,39 @@ fn filled(
             (to - from - 2.0 * pad).max(0.3),
             (frame.bottom - top).max(0.0),
         );
-        let name = &series.name;
-        let count = number(*count, 0);
-        let [low, high] = [edges[0], edges[1]].map(|edge| number(edge, 2));
-        let title = format!("{name}: {count} from {low} to {high}");
+        let title = format!(
+            "{}: {} from {} to {}",
+            series.name,
+            number(*count, 0),
+            number(edges[0], 2),
+            number(edges[1], 2)
+        );
         sheet.rect(&series_style.filled(), (from + pad, top), size, &title);
     }
 }
 
-fn outline(
+fn draw_outline(
     sheet: &mut Sheet,
     frame: &Frame,
     chart: &Histogram,
     (series, series_style): (&Counts, SeriesStyle),
 ) {
+    let bottom = Coordinate(frame.bottom);
     let mut path = String::new();
     for (edges, count) in chart.edges.windows(2).zip(&series.counts) {
         let (Some(from), Some(to)) = (frame.x(edges[0]), frame.x(edges[1])) else {
             continue;
         };
         if path.is_empty() {
-            write!(path, "M{} {}", Coordinate(from), Coordinate(frame.bottom)).unwrap_or_default();
+            path = format!("M{} {bottom}", Coordinate(from));
         }
-        write!(
-            path,
-            "V{}H{}",
-            Coordinate(frame.y_or_bottom(*count)),
-            Coordinate(to)
-        )
-        .unwrap_or_default();
+        let top = Coordinate(frame.y_or_bottom(*count));
+        path += &format!("V{top}H{}", Coordinate(to));
     }
     if path.is_empty() {
         return;
     }
-    write!(path, "V{}", Coordinate(frame.bottom)).unwrap_or_default();
+    path += &format!("V{bottom}");
     if chart.series.len() <= MAX_FILLED {
         sheet.area(series_style, &path);
     }

@@ -1,10 +1,8 @@
-use std::fmt::Write as _;
-
 use super::{
     super::{
         axis::Axis,
         style::{SeriesStyle, SeriesStyles, Style},
-        text::{escaped, number},
+        text::number,
     },
     Coordinate, Sheet,
     frame::{
@@ -84,7 +82,7 @@ fn line(sheet: &mut Sheet, frame: &Frame, curve: &Curve, series_style: SeriesSty
         for (size, value) in points {
             if let (Some(x), Some(y)) = (frame.x(size), frame.y(value)) {
                 let pen = if path.is_empty() { 'M' } else { 'L' };
-                write!(path, "{pen}{} {}", Coordinate(x), Coordinate(y)).unwrap_or_default();
+                path += &format!("{pen}{} {}", Coordinate(x), Coordinate(y));
             }
         }
         path
@@ -113,24 +111,16 @@ fn points_of(
             continue;
         };
         let [value, low, high] = value_and_ends(*bar).map(|value| number(value, 2));
-        let name = &curve.name;
-        let size = number(*size, 0);
-        let title = escaped(&format!("{name}, {size}: {value} [{low}, {high}]"));
-        sheet.add(format_args!(
-            r#"<circle class="{}" cx="{}" cy="{}" r="2.5"><title>{title}</title></circle>"#,
-            series_style.filled(),
-            Coordinate(x),
-            Coordinate(y)
-        ));
+        let (name, size) = (&curve.name, number(*size, 0));
+        let title = format!("{name}, {size}: {value} [{low}, {high}]");
+        sheet.circle(&series_style.filled(), (x, y), 2.5, &title);
     }
     if let Some((size, value)) = curve.recorded
         && let Some((x, y)) = position(size, value)
     {
         let class = format!("{} mk", series_style.class());
         sheet.line(&class, (x, frame.top), (x, frame.bottom));
-        let name = &curve.name;
-        let size = number(size, 0);
-        let value = number(value, 2);
+        let (name, size, value) = (&curve.name, number(size, 0), number(value, 2));
         let title = format!("{name}, {point} at {size}: {value}");
         draw_point(sheet, *series_style, (x, y), &title);
     }

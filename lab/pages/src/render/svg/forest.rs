@@ -2,8 +2,8 @@
 
 use super::{
     super::{
-        axis::{Axis, range},
-        text::{escaped, fitted, number, width},
+        axis::Axis,
+        text::{fitted, number, width},
     },
     Coordinate, Sheet, TEXT_SIZE,
     frame::{Frame, draw_horizontal_axis, draw_no_values, draw_vertical_axis, value_and_ends},
@@ -78,24 +78,18 @@ pub fn draw(sheet: &mut Sheet, chart: &Forest) {
 }
 
 fn axis(chart: &Forest, frame: &Frame) -> Axis {
-    let (low, high) = range(
-        chart
-            .rows
-            .iter()
-            .flat_map(|row| value_and_ends(row.ratio))
-            .filter(|ratio| *ratio > 0.0)
-            .chain([0.9, 1.1]),
-    )
-    .unwrap_or((0.9, 1.1));
+    let (mut low, mut high) = (0.9, 1.1);
+    for ratio in chart.rows.iter().flat_map(|row| value_and_ends(row.ratio)) {
+        if ratio.is_finite() && ratio > 0.0 {
+            (low, high) = (ratio.min(low), ratio.max(high));
+        }
+    }
     let [first, .., last] = RATIOS;
-    let from = RATIOS.iter().rev().find(|ratio| **ratio <= low);
-    let to = RATIOS.iter().find(|ratio| **ratio >= high);
-    let from = *from.unwrap_or(&first);
-    let to = *to.unwrap_or(&last);
-    let shown = RATIOS
-        .iter()
-        .copied()
-        .filter(|ratio| (from..=to).contains(ratio));
+    let mut ratios = RATIOS.into_iter();
+    let from = ratios.clone().rfind(|ratio| *ratio <= low).unwrap_or(first);
+    let to = ratios.find(|ratio| *ratio >= high).unwrap_or(last);
+    let shown = RATIOS.into_iter();
+    let shown = shown.filter(|ratio| (from..=to).contains(ratio));
     Axis::of_sizes(shown, &[1.0], percent, |label| frame.label_share(label))
 }
 
@@ -134,11 +128,7 @@ fn interval(sheet: &mut Sheet, frame: &Frame, (row, y): (&ForestRow, f64)) {
         ));
     }
     if let Some(x) = x(row.ratio.0) {
-        let x = Coordinate(x);
-        let y = Coordinate(y);
-        let title = escaped(&format!("{}: {}", row.name, row.text));
-        sheet.add(format_args!(
-            r#"<circle class="{class} f" cx="{x}" cy="{y}" r="4.5"><title>{title}</title></circle>"#
-        ));
+        let title = format!("{}: {}", row.name, row.text);
+        sheet.circle(&format!("{class} f"), (x, y), 4.5, &title);
     }
 }

@@ -1,4 +1,4 @@
-use std::{collections::BTreeSet, fmt::Write as _};
+use std::collections::BTreeSet;
 
 use super::{
     super::{
@@ -128,7 +128,7 @@ fn path(frame: &Frame, line: &Line) -> String {
     for piece in points.split(Option::is_none) {
         for (index, (x, y)) in piece.iter().flatten().enumerate() {
             let pen = if index == 0 { 'M' } else { 'L' };
-            write!(path, "{pen}{x:.1} {y:.1}").unwrap_or_default();
+            path += &format!("{pen}{x:.1} {y:.1}");
         }
         if piece.len() == 1 {
             // A single point: a line of length 0 with round ends.
