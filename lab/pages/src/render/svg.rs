@@ -107,6 +107,15 @@ impl Sheet {
         ));
     }
 
+    /// A diamond with a tooltip: a recorded value.
+    pub fn diamond(&mut self, style: SeriesStyle, (x, y): (f64, f64), title: &str) {
+        let (class, title) = (style.filled(), escaped(title));
+        let [x, top] = [x, y - 6.0].map(Coordinate);
+        self.add(format_args!(
+            r#"<path class="{class} halo" d="M{x} {top}l6 6l-6 6l-6-6z"><title>{title}</title></path>"#
+        ));
+    }
+
     /// A line along a path. For `owner_attribute` see [`Style::owner_attribute`](super::style::Style).
     pub fn stroke(&mut self, style: SeriesStyle, owner_attribute: &str, path: &str, title: &str) {
         let (class, dashes, title) = (style.class(), style.dashes(), escaped(title));

@@ -5,10 +5,7 @@ use super::{
         text::{fitted, number, width},
     },
     Coordinate, Sheet, TEXT_SIZE,
-    frame::{
-        Frame, HEIGHT, Swatch, draw_axis_label, draw_horizontal_axis, draw_legend, draw_no_values,
-        draw_vertical_axis, legend_entry, ticks_below, value_and_ends,
-    },
+    frame::{Frame, HEIGHT, Swatch, legend_entry, value_and_ends},
 };
 use crate::model::{Bars, Counts, Histogram};
 
@@ -22,7 +19,7 @@ pub fn draw(sheet: &mut Sheet, chart: &Bars, series_styles: &SeriesStyles) {
     let zero = if chart.log { None } else { Some(0.0) };
     let y = Axis::of_values(values.chain(zero), "", chart.log, 5);
     let mut frame = Frame::for_axis(&y, sheet);
-    draw_vertical_axis(sheet, &mut frame, (&y, &chart.y_label), (0.0, HEIGHT));
+    frame.draw_vertical_axis(sheet, &y, &chart.y_label, 0.0, HEIGHT);
     let series = chart.series.iter().map(|one| (one.name.as_str(), ""));
     let styles = series_styles.styles(series);
     let base = frame.y_or_bottom(0.0);
@@ -31,11 +28,11 @@ pub fn draw(sheet: &mut Sheet, chart: &Bars, series_styles: &SeriesStyles) {
     }
     sheet.line("ax", (frame.left, base), (frame.right, base));
     let lines = draw_names(sheet, &frame, chart);
-    draw_axis_label(sheet, &frame, 10.0 + lines * 15.0, "");
+    sheet.y = frame.bottom + 10.0 + lines * 15.0;
     let entries = styles
         .iter()
         .map(|style| legend_entry(style, Swatch::Filled));
-    draw_legend(sheet, entries);
+    sheet.draw_legend(entries);
 }
 
 /// The left end of a category, and its width.
@@ -128,12 +125,12 @@ pub fn draw_histogram(sheet: &mut Sheet, chart: &Histogram, series_styles: &Seri
     let smallest = if chart.log { 1.0 } else { 0.0 };
     let y = Axis::of_values(counts.clone().chain([smallest]), "", chart.log, 5);
     let mut frame = Frame::for_axis(&y, sheet);
-    draw_vertical_axis(sheet, &mut frame, (&y, &chart.y_label), (0.0, HEIGHT));
+    frame.draw_vertical_axis(sheet, &y, &chart.y_label, 0.0, HEIGHT);
     let low = chart.edges.first().copied().unwrap_or(0.0);
     let x = Axis::between(
         low,
         chart.edges.last().copied().unwrap_or(1.0),
-        ticks_below(&frame, 6.0),
+        frame.ticks_below(6.0),
     );
     frame.x_scale = x.scale;
     let series = chart.series.iter();
@@ -149,9 +146,9 @@ pub fn draw_histogram(sheet: &mut Sheet, chart: &Histogram, series_styles: &Seri
         }
         sheet.end();
     }
-    draw_horizontal_axis(sheet, &frame, &x, &chart.x_label);
+    frame.draw_horizontal_axis(sheet, &x, &chart.x_label);
     if counts.clone().all(|count| count <= 0.0) {
-        draw_no_values(sheet, &frame);
+        frame.draw_no_values(sheet);
     }
     let entries = chart.series.iter().zip(&styles).map(|(series, style)| {
         let mut entry = legend_entry(
@@ -167,7 +164,7 @@ pub fn draw_histogram(sheet: &mut Sheet, chart: &Histogram, series_styles: &Seri
         }
         entry
     });
-    draw_legend(sheet, entries);
+    sheet.draw_legend(entries);
 }
 
 fn draw_bars(

@@ -5,10 +5,7 @@ use super::{
         text::number,
     },
     Coordinate, Sheet,
-    frame::{
-        Frame, HEIGHT, LegendEntry, Swatch, draw_horizontal_axis, draw_legend, draw_no_values,
-        draw_point, draw_vertical_axis, legend_entry, value_and_ends,
-    },
+    frame::{Frame, HEIGHT, LegendEntry, Swatch, legend_entry, value_and_ends},
 };
 use crate::model::{Bar, Curve, Curves};
 
@@ -27,7 +24,7 @@ pub fn draw(sheet: &mut Sheet, chart: &Curves, series_styles: &SeriesStyles) {
         5,
     );
     let mut frame = Frame::for_axis(&y, sheet);
-    draw_vertical_axis(sheet, &mut frame, (&y, &chart.y_label), (0.0, HEIGHT));
+    frame.draw_vertical_axis(sheet, &y, &chart.y_label, 0.0, HEIGHT);
     let recorded: Vec<f64> = recorded.map(|(size, _)| size).collect();
     let x = Axis::of_sizes(
         points
@@ -53,9 +50,9 @@ pub fn draw(sheet: &mut Sheet, chart: &Curves, series_styles: &SeriesStyles) {
         points_of(sheet, &frame, (curve, point), style);
         sheet.end();
     }
-    draw_horizontal_axis(sheet, &frame, &x, &chart.x_label);
+    frame.draw_horizontal_axis(sheet, &x, &chart.x_label);
     if series.iter().all(|curve| curve.points.is_empty()) {
-        draw_no_values(sheet, &frame);
+        frame.draw_no_values(sheet);
     }
     let series_style = match styles.as_slice() {
         [one] => one.series_style,
@@ -66,8 +63,7 @@ pub fn draw(sheet: &mut Sheet, chart: &Curves, series_styles: &SeriesStyles) {
         text: point.to_owned(),
         owner_attribute: String::new(),
     });
-    draw_legend(
-        sheet,
+    sheet.draw_legend(
         styles
             .iter()
             .map(|style| legend_entry(style, Swatch::Line))
@@ -122,6 +118,6 @@ fn points_of(
         sheet.line(&class, (x, frame.top), (x, frame.bottom));
         let (name, size, value) = (&curve.name, number(size, 0), number(value, 2));
         let title = format!("{name}, {point} at {size}: {value}");
-        draw_point(sheet, *series_style, (x, y), &title);
+        sheet.diamond(*series_style, (x, y), &title);
     }
 }

@@ -6,7 +6,7 @@ use super::{
         text::{fitted, number, width},
     },
     Coordinate, Sheet, TEXT_SIZE,
-    frame::{Frame, draw_horizontal_axis, draw_no_values, draw_vertical_axis, value_and_ends},
+    frame::{Frame, value_and_ends},
 };
 use crate::model::{Forest, ForestRow, Tone};
 
@@ -48,7 +48,7 @@ pub fn draw(sheet: &mut Sheet, chart: &Forest) {
     let x = axis(chart, &frame);
     frame.x_scale = x.scale;
     let height = (ROW + above) * chart.rows.len() as f64;
-    draw_vertical_axis(sheet, &mut frame, (&empty, ""), (0.0, height));
+    frame.draw_vertical_axis(sheet, &empty, "", 0.0, height);
     for tick in x.ticks.iter().map(|tick| frame.x_of_tick(tick)) {
         sheet.line("g", (tick, frame.top), (tick, frame.bottom));
     }
@@ -72,9 +72,9 @@ pub fn draw(sheet: &mut Sheet, chart: &Forest) {
         }
     }
     if chart.rows.is_empty() {
-        draw_no_values(sheet, &frame);
+        frame.draw_no_values(sheet);
     }
-    draw_horizontal_axis(sheet, &frame, &x, &chart.x_label);
+    frame.draw_horizontal_axis(sheet, &x, &chart.x_label);
 }
 
 fn axis(chart: &Forest, frame: &Frame) -> Axis {

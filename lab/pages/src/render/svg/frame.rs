@@ -2,7 +2,7 @@ use super::{
     super::{
         axis::{Axis, Scale, Tick},
         style::{SeriesStyle, Style},
-        text::{escaped, fitted, width},
+        text::{fitted, width},
     },
     Coordinate, Sheet, TEXT_SIZE,
 };
@@ -71,11 +71,62 @@ impl Frame {
         (width(label) + 1.0) * TEXT_SIZE / self.width().max(1.0)
     }
 
-    pub fn middle(&self) -> (f64, f64) {
+    fn middle(&self) -> (f64, f64) {
         (
             f64::midpoint(self.left, self.right),
             f64::midpoint(self.top, self.bottom),
         )
+    }
+
+    /// Gives the box its height and draws the vertical axis: its label above, grid lines, and
+    /// numbers at the left. `above` is the free space between label and box.
+    pub fn draw_vertical_axis(
+        &mut self,
+        sheet: &mut Sheet,
+        axis: &Axis,
+        label: &str,
+        above: f64,
+        height: f64,
+    ) {
+        self.top = sheet.y + above + 10.0;
+        if !label.is_empty() {
+            let label = fitted(label, (sheet.width - 16.0) / TEXT_SIZE);
+            sheet.text("t", "start", (8.0, sheet.y + 14.0), &label);
+            self.top += 16.0;
+        }
+        self.bottom = self.top + height;
+        for tick in &axis.ticks {
+            let y = self.y_at(tick.at);
+            sheet.line("g", (self.left, y), (self.right, y));
+            sheet.text("m", "end", (self.left - 8.0, y + 4.0), &tick.label);
+        }
+    }
+
+    /// How many ticks fit below the box, with labels of `letters` letters.
+    pub fn ticks_below(&self, letters: f64) -> usize {
+        (self.width() / (letters * 0.64 * TEXT_SIZE + 26.0)).clamp(2.0, 12.0) as usize
+    }
+
+    /// Draws the horizontal axis and moves the sheet below it.
+    pub fn draw_horizontal_axis(&self, sheet: &mut Sheet, axis: &Axis, label: &str) {
+        sheet.line("ax", (self.left, self.bottom), (self.right, self.bottom));
+        for tick in &axis.ticks {
+            let x = self.x_of_tick(tick);
+            sheet.line("ax", (x, self.bottom), (x, self.bottom + 4.0));
+            let half = width(&tick.label) * TEXT_SIZE / 2.0;
+            let label_x = x.min(sheet.width - half - 1.0).max(half + 1.0);
+            sheet.text("m", "middle", (label_x, self.bottom + 18.0), &tick.label);
+        }
+        sheet.y = self.bottom + 24.0;
+        if !label.is_empty() {
+            let label = fitted(label, self.width() / TEXT_SIZE);
+            sheet.text("t", "middle", (self.middle().0, sheet.y + 12.0), &label);
+            sheet.y += 20.0;
+        }
+    }
+
+    pub fn draw_no_values(&self, sheet: &mut Sheet) {
+        sheet.text("m", "middle", self.middle(), "no values");
     }
 }
 
@@ -85,70 +136,6 @@ pub fn value_and_ends((value, interval): Bar) -> [f64; 3] {
         .filter(|(low, high)| low.is_finite() && high.is_finite())
         .unwrap_or((value, value));
     [value, low, high]
-}
-
-/// Gives the box its height and draws the vertical axis: its label above, grid lines, and numbers
-/// at the left. `above` is the free space between label and box.
-pub fn draw_vertical_axis(
-    sheet: &mut Sheet,
-    frame: &mut Frame,
-    (axis, label): (&Axis, &str),
-    (above, height): (f64, f64),
-) {
-    frame.top = sheet.y + above + 10.0;
-    if !label.is_empty() {
-        sheet.text(
-            "t",
-            "start",
-            (8.0, sheet.y + 14.0),
-            &fitted(label, (sheet.width - 16.0) / TEXT_SIZE),
-        );
-        frame.top += 16.0;
-    }
-    frame.bottom = frame.top + height;
-    for tick in &axis.ticks {
-        let y = frame.y_at(tick.at);
-        sheet.line("g", (frame.left, y), (frame.right, y));
-        sheet.text("m", "end", (frame.left - 8.0, y + 4.0), &tick.label);
-    }
-}
-
-/// How many ticks fit below the box, with labels of `letters` letters.
-pub fn ticks_below(frame: &Frame, letters: f64) -> usize {
-    let space = frame.width() / (letters * 0.64 * TEXT_SIZE + 26.0);
-    space.clamp(2.0, 12.0) as usize
-}
-
-/// Draws the horizontal axis and moves the sheet below it.
-pub fn draw_horizontal_axis(sheet: &mut Sheet, frame: &Frame, axis: &Axis, label: &str) {
-    sheet.line(
-        "ax",
-        (frame.left, frame.bottom),
-        (frame.right, frame.bottom),
-    );
-    for tick in &axis.ticks {
-        let x = frame.x_of_tick(tick);
-        sheet.line("ax", (x, frame.bottom), (x, frame.bottom + 4.0));
-        let half = width(&tick.label) * TEXT_SIZE / 2.0;
-        let label_x = x.min(sheet.width - half - 1.0).max(half + 1.0);
-        sheet.text("m", "middle", (label_x, frame.bottom + 18.0), &tick.label);
-    }
-    draw_axis_label(sheet, frame, 24.0, label);
-}
-
-/// Draws the axis label and moves the sheet below it.
-pub fn draw_axis_label(sheet: &mut Sheet, frame: &Frame, offset: f64, label: &str) {
-    sheet.y = frame.bottom + offset;
-    if !label.is_empty() {
-        let label = fitted(label, frame.width() / TEXT_SIZE);
-        let (middle, _) = frame.middle();
-        sheet.text("t", "middle", (middle, sheet.y + 12.0), &label);
-        sheet.y += 20.0;
-    }
-}
-
-pub fn draw_no_values(sheet: &mut Sheet, frame: &Frame) {
-    sheet.text("m", "middle", frame.middle(), "no values");
 }
 
 const SWATCH: f64 = 26.0;
@@ -176,59 +163,41 @@ pub fn legend_entry(style: &Style, swatch: fn(SeriesStyle) -> Swatch) -> LegendE
     }
 }
 
-pub fn draw_legend(sheet: &mut Sheet, entries: impl Iterator<Item = LegendEntry>) {
-    let mut x = 8.0;
-    let mut is_empty = true;
-    for entry in entries {
-        is_empty = false;
-        let text = fitted(&entry.text, (sheet.width - SWATCH - 24.0) / TEXT_SIZE);
-        let wide = SWATCH + 6.0 + width(&text) * TEXT_SIZE;
-        if x > 8.0 && x + wide > sheet.width - 8.0 {
-            x = 8.0;
-            sheet.y += LEGEND_LINE;
-        }
-        let y = sheet.y + 10.0;
-        sheet.begin(&entry.owner_attribute);
-        match entry.swatch {
-            Swatch::Line(series_style) => {
-                let weight = series_style.weight.min(1);
-                let path = format!("M{} {}h{SWATCH}", Coordinate(x), Coordinate(y));
-                sheet.stroke(
-                    SeriesStyle {
-                        weight,
-                        ..series_style
-                    },
-                    "",
-                    &path,
-                    "",
-                );
+impl Sheet {
+    pub fn draw_legend(&mut self, entries: impl IntoIterator<Item = LegendEntry>) {
+        let mut x = 8.0;
+        let mut is_empty = true;
+        for entry in entries {
+            is_empty = false;
+            let text = fitted(&entry.text, (self.width - SWATCH - 24.0) / TEXT_SIZE);
+            let entry_width = SWATCH + 6.0 + width(&text) * TEXT_SIZE;
+            if x > 8.0 && x + entry_width > self.width - 8.0 {
+                x = 8.0;
+                self.y += LEGEND_LINE;
             }
-            Swatch::Filled(series_style) => draw_square(sheet, &series_style.filled(), x, y),
-            Swatch::Tint(class) => draw_square(sheet, &class, x, y),
-            Swatch::Point(series_style) => {
-                draw_point(sheet, series_style, (x + SWATCH / 2.0, y), "")
+            let y = self.y + 10.0;
+            self.begin(&entry.owner_attribute);
+            match entry.swatch {
+                Swatch::Line(mut style) => {
+                    style.weight = style.weight.min(1);
+                    let path = format!("M{} {}h{SWATCH}", Coordinate(x), Coordinate(y));
+                    self.stroke(style, "", &path, "");
+                }
+                Swatch::Filled(style) => self.draw_square(&style.filled(), x, y),
+                Swatch::Tint(class) => self.draw_square(&class, x, y),
+                Swatch::Point(style) => self.diamond(style, (x + SWATCH / 2.0, y), ""),
             }
+            self.text("t", "start", (x + SWATCH + 5.0, y + 4.0), &text);
+            self.end();
+            x += entry_width + 16.0;
         }
-        sheet.text("t", "start", (x + SWATCH + 5.0, y + 4.0), &text);
-        sheet.end();
-        x += wide + 16.0;
+        self.y += if is_empty { 2.0 } else { LEGEND_LINE + 4.0 };
     }
-    sheet.y += if is_empty { 2.0 } else { LEGEND_LINE + 4.0 };
-}
 
-fn draw_square(sheet: &mut Sheet, class: &str, x: f64, y: f64) {
-    let x = Coordinate(x + 6.0);
-    let y = Coordinate(y - 6.0);
-    sheet.add(format_args!(
-        r#"<rect class="{class}" x="{x}" y="{y}" width="14" height="12" rx="2"/>"#
-    ));
-}
-
-pub fn draw_point(sheet: &mut Sheet, series_style: SeriesStyle, (x, y): (f64, f64), title: &str) {
-    let class = series_style.filled();
-    let title = escaped(title);
-    let d = format!("M{} {}l6 6l-6 6l-6-6z", Coordinate(x), Coordinate(y - 6.0));
-    sheet.add(format_args!(
-        r#"<path class="{class} halo" d="{d}"><title>{title}</title></path>"#
-    ));
+    fn draw_square(&mut self, class: &str, x: f64, y: f64) {
+        let [x, y] = [x + 6.0, y - 6.0].map(Coordinate);
+        self.add(format_args!(
+            r#"<rect class="{class}" x="{x}" y="{y}" width="14" height="12" rx="2"/>"#
+        ));
+    }
 }

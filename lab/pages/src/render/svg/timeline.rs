@@ -7,10 +7,7 @@ use super::{
         text::{escaped, fitted, sorted_marks, width},
     },
     Coordinate, Sheet, TEXT_SIZE,
-    frame::{
-        Frame, LegendEntry, Swatch, draw_horizontal_axis, draw_legend, draw_no_values,
-        draw_vertical_axis, ticks_below,
-    },
+    frame::{Frame, LegendEntry, Swatch},
 };
 use crate::model::{Band, Line, Mark, Timeline};
 
@@ -26,7 +23,7 @@ pub fn draw(sheet: &mut Sheet, chart: &Timeline, styles: &SeriesStyles) {
         .flat_map(|line| line.y.iter().flatten().copied());
     let y = Axis::of_values(values.clone(), &chart.unit, chart.log, 5);
     let mut frame = Frame::for_axis(&y, sheet);
-    let (x, time_format) = Axis::of_time(low, high, ticks_below(&frame, 7.0));
+    let (x, time_format) = Axis::of_time(low, high, frame.ticks_below(7.0));
     frame.x_scale = x.scale;
     let placed_marks = placed_marks(&frame, chart);
     let rows = placed_marks
@@ -34,11 +31,12 @@ pub fn draw(sheet: &mut Sheet, chart: &Timeline, styles: &SeriesStyles) {
         .filter_map(|mark| Some(mark.name.as_ref()?.row + 1))
         .max()
         .unwrap_or(0);
-    draw_vertical_axis(
+    frame.draw_vertical_axis(
         sheet,
-        &mut frame,
-        (&y, &chart.y_label),
-        (rows as f64 * NAME_ROW_HEIGHT, HEIGHT),
+        &y,
+        &chart.y_label,
+        rows as f64 * NAME_ROW_HEIGHT,
+        HEIGHT,
     );
     let lanes = chart.lanes();
     if lanes.is_empty() {
@@ -56,16 +54,11 @@ pub fn draw(sheet: &mut Sheet, chart: &Timeline, styles: &SeriesStyles) {
     lines(sheet, &frame, chart, styles);
     marks(sheet, &frame, &placed_marks, (chart, styles));
     let below = strips(sheet, &frame, chart, (&lanes, styles));
-    draw_horizontal_axis(
-        sheet,
-        &below,
-        &x,
-        &format!("{} ({time_format})", chart.x_label),
-    );
+    below.draw_horizontal_axis(sheet, &x, &format!("{} ({time_format})", chart.x_label));
     if values.count() == 0 {
-        draw_no_values(sheet, &frame);
+        frame.draw_no_values(sheet);
     }
-    draw_legend(sheet, entries(chart, styles).into_iter());
+    sheet.draw_legend(entries(chart, styles));
 }
 
 fn band(sheet: &mut Sheet, frame: &Frame, band: &Band, class: &str, (y, height): (f64, f64)) {
