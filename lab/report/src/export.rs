@@ -9,7 +9,8 @@ use faultline_recording::{
     schema::{TABLES, TableSpec},
 };
 use faultline_text::counted;
-use files::{DatasetRun, Destination, TableFiles, table_path};
+use files::{DatasetRun, RecordingExport, TableFiles, table_path};
+use itertools::Itertools;
 use std::path::{Path, PathBuf};
 
 /// The table that joins a tick with its samples.
@@ -49,34 +50,30 @@ fn export_all(args: &ExportArgs) -> Result<String> {
     }
     let mut message = String::new();
     for (file, folder) in args.files.iter().zip(&folders) {
-        let recording = Recording::open(file)?;
-        let destination = Destination {
+        let export = RecordingExport {
+            recording: Recording::open(file)?,
             folder,
             format: args.format,
             dataset: None,
         };
-        message += &export(&recording, &tables, &destination, folder)?;
+        message += &write_tables(&export, &tables)?;
     }
     Ok(message)
 }
 
 /// All tables if `names` is empty.
 fn selected_tables(names: &[String]) -> Result<Vec<ExportedTable>> {
-    let wide = TABLES.iter().find(|spec| spec.name == rows::TICK);
-    let all: Vec<ExportedTable> = TABLES
-        .iter()
-        .map(|spec| (spec.name, spec))
-        .chain(wide.map(|spec| (WIDE, spec)))
-        .collect();
-    let is_table = |name: &&String| all.iter().any(|(table, _)| table == name);
-    if let Some(name) = names.iter().find(|name| !is_table(name)) {
-        let all: Vec<&str> = all.iter().map(|(table, _)| *table).collect();
-        bail!("no table is called {name:?}; there are {}", all.join(", "));
+    let mut tables: Vec<ExportedTable> = TABLES.iter().map(|spec| (spec.name, spec)).collect();
+    let tick = TABLES.iter().find(|spec| spec.name == rows::TICK);
+    tables.extend(tick.map(|spec| (WIDE, spec)));
+    for name in names {
+        if !tables.iter().any(|(table, _)| table == name) {
+            let all = tables.iter().map(|(table, _)| table).join(", ");
+            bail!("no table is called {name:?}; there are {all}");
+        }
     }
-    Ok(all
-        .into_iter()
-        .filter(|(table, _)| names.is_empty() || names.iter().any(|name| name == table))
-        .collect())
+    tables.retain(|(table, _)| names.is_empty() || names.iter().any(|name| name == table));
+    Ok(tables)
 }
 
 /// The folder of each recording's tables: `out`, or a subfolder if there are several recordings.
@@ -86,8 +83,10 @@ fn recording_folders(files: &[PathBuf], out: &Path) -> Result<Vec<PathBuf>> {
     }
     let mut folders: Vec<PathBuf> = Vec::new();
     for file in files {
-        let name = file.file_stem();
-        let folder = out.join(name.with_context(|| format!("{}: not a file", file.display()))?);
+        let folder = out.join(
+            file.file_stem()
+                .with_context(|| format!("{}: not a file", file.display()))?,
+        );
         let mut earlier = files.iter().zip(&folders);
         if let Some((other, _)) = earlier.find(|(_, other)| **other == folder) {
             bail!(
@@ -118,39 +117,35 @@ fn export_into_dataset(root: &Path, files: &[PathBuf], tables: &[ExportedTable])
                 run_path.display()
             );
         }
-        let destination = Destination {
+        let export = RecordingExport {
+            recording,
             folder: root,
             format: Format::Parquet,
             dataset: Some(dataset),
         };
-        message += &export(&recording, tables, &destination, &run_path)?;
+        message += &write_tables(&export, tables)?;
         runs.push((run_path, file));
     }
     Ok(message)
 }
 
-fn export(
-    recording: &Recording,
-    tables: &[ExportedTable],
-    destination: &Destination<'_>,
-    shown_folder: &Path,
-) -> Result<String> {
-    let is_dataset = destination.dataset.is_some();
+fn write_tables(export: &RecordingExport<'_>, tables: &[ExportedTable]) -> Result<String> {
     let mut rows = 0;
     for &(table, spec) in tables {
         let columns = match table {
-            WIDE => rows::wide_columns(recording, is_dataset)?,
-            _ => rows::columns(recording, spec, is_dataset)?,
+            WIDE => rows::wide_columns(export)?,
+            _ => rows::columns(export, spec)?,
         };
-        let mut files = TableFiles::new(recording, destination, (table, spec), columns);
-        rows += rows::write(recording, table == WIDE, &mut files)?;
+        let mut files = TableFiles::new(export, table, spec, columns);
+        rows += rows::write(table == WIDE, &mut files)?;
         files.finish()?;
     }
+    let run_path = export.dataset.as_ref().map(|run| run.path.as_path());
     Ok(format!(
         "{}: {} with {} in {}\n",
-        recording.path().display(),
+        export.recording.path().display(),
         counted(tables.len() as f64, "table"),
         counted(rows as f64, "row"),
-        shown_folder.display()
+        run_path.unwrap_or(export.folder).display()
     ))
 }

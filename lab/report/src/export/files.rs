@@ -21,15 +21,16 @@ const HIVE_NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 /// In bytes. A file system allows 255, of which 5 are `host=`.
 const MAX_LABEL_BYTES: usize = 250;
 
-/// Where the tables of a recording go.
-pub struct Destination<'d> {
+/// A recording, and where its tables go.
+pub struct RecordingExport<'d> {
+    pub recording: Recording,
     /// The root of the data set, else the folder of the tables.
     pub folder: &'d Path,
     pub format: Format,
     pub dataset: Option<DatasetRun>,
 }
 
-impl Destination<'_> {
+impl RecordingExport<'_> {
     /// In a data set `TABLE/host=HOST/run=RUN/day=DAY/TABLE.parquet`. `day` counts from 1970-01-01.
     fn path(&self, table: &str, day: i64) -> PathBuf {
         let Some(run) = &self.dataset else {
@@ -129,8 +130,7 @@ fn folder_name(value: &str) -> Result<String> {
 
 /// The open files of one table, by day; of a plain export, day 0.
 pub struct TableFiles<'f> {
-    recording: &'f Recording,
-    pub destination: &'f Destination<'f>,
+    pub export: &'f RecordingExport<'f>,
     table: &'static str,
     /// The table of the recording whose rows are written.
     pub spec: &'static TableSpec,
@@ -150,14 +150,13 @@ struct OpenFile {
 
 impl<'f> TableFiles<'f> {
     pub fn new(
-        recording: &'f Recording,
-        destination: &'f Destination<'_>,
-        (table, spec): (&'static str, &'static TableSpec),
+        export: &'f RecordingExport<'_>,
+        table: &'static str,
+        spec: &'static TableSpec,
         columns: Vec<(String, Type)>,
     ) -> Self {
         TableFiles {
-            recording,
-            destination,
+            export,
             table,
             spec,
             columns,
@@ -168,7 +167,7 @@ impl<'f> TableFiles<'f> {
 
     /// The day of a row, counted from 1970-01-01: by its time, else by its tick.
     pub fn day(&self, row: &Row) -> i64 {
-        let Some(dataset) = &self.destination.dataset else {
+        let Some(dataset) = &self.export.dataset else {
             return 0;
         };
         let value = |name| {
@@ -185,7 +184,7 @@ impl<'f> TableFiles<'f> {
     }
 
     pub fn write(&mut self, day: i64, mut columns: Vec<Values>, rows: usize) -> Result<()> {
-        for (_, value) in self.destination.dataset.iter().flat_map(|run| &run.columns) {
+        for (_, value) in self.export.dataset.iter().flat_map(|run| &run.columns) {
             columns.push(Values::Text(vec![Some(value.clone()); rows]));
         }
         let mut file = match self.files.remove(&day) {
@@ -198,40 +197,41 @@ impl<'f> TableFiles<'f> {
     }
 
     fn create(&mut self, day: i64) -> Result<OpenFile> {
-        let path = self.destination.path(self.table, day);
+        let path = self.export.path(self.table, day);
         let folder = path.parent().unwrap_or(Path::new("."));
         self.created_folders
             .create(folder)
             .with_context(|| format!("the folder {} cannot be made", folder.display()))?;
         let temp_file = TempFile::create(&path).at(&path)?;
-        let writer = self.writer(&temp_file).at(&path)?;
         Ok(OpenFile {
+            writer: self.writer(&temp_file).at(&path)?,
             path,
             temp_file,
-            writer,
         })
     }
 
     fn writer(&self, temp_file: &TempFile) -> Result<Box<dyn TableWriter>> {
-        let columns = self.columns.iter();
-        let columns = columns.map(|(name, kind)| (name.as_str(), *kind));
-        let of_dataset = self.destination.dataset.iter().flat_map(|run| &run.columns);
-        let of_dataset = of_dataset.map(|(name, _)| (*name, Type::Text));
-        let layout = Layout::new(columns.chain(of_dataset));
+        let columns = self
+            .columns
+            .iter()
+            .map(|(name, kind)| (name.as_str(), *kind));
+        let of_dataset = self.export.dataset.iter().flat_map(|run| &run.columns);
+        let layout = Layout::new(columns.chain(of_dataset.map(|(name, _)| (*name, Type::Text))));
         let out = BufWriter::new(temp_file.file().try_clone()?);
-        if self.destination.format == Format::Csv {
+        if self.export.format == Format::Csv {
             return Ok(Box::new(CsvWriter::new(out, layout)?));
         }
-        let labels = self.recording.labels().iter();
+        let labels = self.export.recording.labels().iter();
         let labels = labels.map(|(key, value)| (format!("faultline.label.{key}"), value.clone()));
-        let writer = ParquetWriter::new(out, self.table, layout, labels)?;
-        Ok(Box::new(writer))
+        Ok(Box::new(ParquetWriter::new(
+            out, self.table, layout, labels,
+        )?))
     }
 
     /// A table without rows has a file, too. Files that an earlier export of the run made for other
     /// days, or left when it was killed, are removed.
     pub fn finish(mut self) -> Result<()> {
-        let dataset = &self.destination.dataset;
+        let dataset = &self.export.dataset;
         if self.files.is_empty() {
             let day = dataset.as_ref().map_or(0, |run| run.day_of(None));
             let file = self.create(day)?;

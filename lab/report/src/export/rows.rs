@@ -1,8 +1,8 @@
-use super::files::TableFiles;
+use super::files::{RecordingExport, TableFiles};
 use anyhow::Result;
 use faultline_pages::export::{Type, Values, chunk_rows};
 use faultline_recording::{
-    Cell, Error, Recording, Row, Table,
+    Cell, Error, Row, Table,
     schema::{Kind, TABLES, TableColumn, TableSpec},
 };
 
@@ -11,10 +11,10 @@ pub const TICK: &str = "tick";
 /// A column with reals or counts beyond 2^63 is real throughout. A data set has the same types for
 /// every recording: there, all samples are real.
 pub fn columns(
-    recording: &Recording,
+    export: &RecordingExport<'_>,
     table: &TableSpec,
-    is_dataset: bool,
 ) -> Result<Vec<(String, Type)>, Error> {
+    let is_dataset = export.dataset.is_some();
     let is_real = |column: &TableColumn| {
         is_dataset && table.name.ends_with("_sample") && column.references.is_none()
     };
@@ -29,7 +29,8 @@ pub fn columns(
     if is_dataset {
         return Ok(columns);
     }
-    recording.rows(table.name, chunk_rows(columns.len()), |rows: &[Row]| {
+    let chunk = chunk_rows(columns.len());
+    export.recording.rows(table.name, chunk, |rows: &[Row]| {
         for row in rows {
             for ((_, kind), cell) in columns.iter_mut().zip(row) {
                 if let (Type::Integer, Cell::Real(_)) = (*kind, cell) {
@@ -53,7 +54,7 @@ fn declared(column: &TableColumn) -> (String, Type) {
 
 /// Of a table with one row per tick: all columns of `tick` and of each table with at most one row
 /// per tick, then the labels.
-pub fn wide_columns(recording: &Recording, is_dataset: bool) -> Result<Vec<(String, Type)>, Error> {
+pub fn wide_columns(export: &RecordingExport<'_>) -> Result<Vec<(String, Type)>, Error> {
     let is_sample = |name: &str| Table::ALL.iter().any(|table| table.name() == name);
     let mut all = Vec::new();
     for spec in TABLES.iter() {
@@ -61,53 +62,59 @@ pub fn wide_columns(recording: &Recording, is_dataset: bool) -> Result<Vec<(Stri
             all.extend(spec.columns.iter().map(declared));
         } else if is_sample(spec.name) {
             let prefix = spec.name.trim_end_matches("sample");
-            let columns = columns(recording, spec, is_dataset)?.into_iter().skip(1);
+            let columns = columns(export, spec)?.into_iter().skip(1);
             all.extend(columns.map(|(name, kind)| (format!("{prefix}{name}"), kind)));
         }
     }
-    all.extend(labels(recording, is_dataset).map(|(name, _)| (name, Type::Text)));
+    all.extend(labels(export).map(|(name, _)| (name, Type::Text)));
     Ok(all)
 }
 
 /// `arm` and `run` of every recording, then its other labels, as `label_NAME`. In a data set only
 /// `arm`: its folders have the run, its table `label` the others.
-fn labels(recording: &Recording, is_dataset: bool) -> impl Iterator<Item = (String, Cell)> {
-    let named = ["arm", "run"].into_iter().map(|wanted| {
-        let label = recording.labels().iter().find(|(name, _)| name == wanted);
+fn labels(export: &RecordingExport<'_>) -> impl Iterator<Item = (String, Cell)> {
+    let labels = export.recording.labels().iter();
+    let named = ["arm", "run"].map(|wanted| {
+        let label = labels.clone().find(|(name, _)| name == wanted);
         let cell = label.map_or(Cell::Null, |(_, label)| Cell::Text(label.clone()));
         (wanted.to_owned(), cell)
     });
-    let others = recording.labels().iter();
-    let others = others.filter(|(name, _)| name != "arm" && name != "run");
-    let others = others.map(|(name, label)| (format!("label_{name}"), Cell::Text(label.clone())));
-    named
-        .chain(others)
-        .take(if is_dataset { 1 } else { usize::MAX })
+    let others = labels
+        .filter(|(name, _)| name != "arm" && name != "run")
+        .map(|(name, label)| (format!("label_{name}"), Cell::Text(label.clone())));
+    let columns = named.into_iter().chain(others);
+    columns.take(if export.dataset.is_some() {
+        1
+    } else {
+        usize::MAX
+    })
 }
 
 /// Returns the number of rows.
-pub fn write(recording: &Recording, is_wide: bool, files: &mut TableFiles<'_>) -> Result<u64> {
+pub fn write(is_wide: bool, files: &mut TableFiles<'_>) -> Result<u64> {
+    let (export, table) = (files.export, files.spec);
     let kinds: Vec<Type> = files.columns.iter().map(|(_, kind)| *kind).collect();
     let mut written = 0;
-    let table = files.spec;
-    recording.rows(table.name, chunk_rows(kinds.len()), |rows| -> Result<()> {
-        let days = rows.chunk_by(|one, next| files.day(one) == files.day(next));
-        for rows in days.collect::<Vec<_>>() {
-            let mut columns: Vec<Values> = kinds.iter().map(|kind| Values::of(*kind)).collect();
-            for row in rows {
-                push_row(&mut columns, row);
+    let chunk = chunk_rows(kinds.len());
+    export
+        .recording
+        .rows(table.name, chunk, |rows| -> Result<()> {
+            let days = rows.chunk_by(|one, next| files.day(one) == files.day(next));
+            for rows in days.collect::<Vec<_>>() {
+                let mut columns: Vec<Values> = kinds.iter().map(|kind| Values::of(*kind)).collect();
+                for row in rows {
+                    push_row(&mut columns, row);
+                }
+                if is_wide {
+                    let joined = columns.get_mut(table.columns.len()..).unwrap_or_default();
+                    join(export, rows, joined)?;
+                }
+                written += rows.len() as u64;
+                let day = rows.first().map_or(0, |row| files.day(row));
+                files.write(day, columns, rows.len())?;
             }
-            if is_wide {
-                let joined = columns.get_mut(table.columns.len()..).unwrap_or_default();
-                let is_dataset = files.destination.dataset.is_some();
-                join(recording, rows, is_dataset, joined)?;
-            }
-            written += rows.len() as u64;
-            let day = rows.first().map_or(0, |row| files.day(row));
-            files.write(day, columns, rows.len())?;
-        }
-        Ok(())
-    })?;
+            Ok(())
+        })?;
     Ok(written)
 }
 
@@ -128,9 +135,8 @@ fn push_row(columns: &mut [Values], row: &[Cell]) {
 /// Fills the columns of [`wide_columns`] after those of `tick`. Without a sample of the tick they
 /// are NULL.
 fn join(
-    recording: &Recording,
+    export: &RecordingExport<'_>,
     ticks: &[Row],
-    is_dataset: bool,
     mut columns: &mut [Values],
 ) -> Result<(), Error> {
     let tick_ids: Vec<i64> = ticks.iter().map(tick_id).collect();
@@ -140,7 +146,7 @@ fn join(
     for table in Table::ALL {
         let (of_table, others) = columns.split_at_mut(table.columns().len());
         columns = others;
-        let samples = recording.rows_of_ticks(table, *first, *last)?;
+        let samples = export.recording.rows_of_ticks(table, *first, *last)?;
         let mut samples = samples.into_iter().peekable();
         for tick in &tick_ids {
             while samples.next_if(|sample| tick_id(sample) < *tick).is_some() {}
@@ -150,9 +156,7 @@ fn join(
             }
         }
     }
-    let labels: Vec<Cell> = labels(recording, is_dataset)
-        .map(|(_, cell)| cell)
-        .collect();
+    let labels: Vec<Cell> = labels(export).map(|(_, cell)| cell).collect();
     for _ in ticks {
         push_row(columns, &labels);
     }
