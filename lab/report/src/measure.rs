@@ -54,12 +54,10 @@ pub struct Measured {
 pub fn measure(run: &Run) -> Measured {
     let lifecycle = lifecycle::lifecycle(run);
     let tps = tps::tps(run, &lifecycle);
-    let last = tps.seconds.last().map_or(0.0, |second| second.at + 1.0);
     // A run ends with its process: later ticks are drawn, but not counted.
-    let end = if lifecycle.ended.is_some() {
-        lifecycle.until
-    } else {
-        lifecycle.until.max(last)
+    let end = match tps.seconds.last() {
+        Some(last) if lifecycle.ended.is_none() => lifecycle.until.max(last.at + 1.0),
+        _ => lifecycle.until,
     };
     let until_end = |from| Span { from, to: end };
     Measured {
@@ -172,15 +170,12 @@ fn has_transactions(point: &ReplaySlotPoint) -> bool {
 
 /// In ms; the last replay of a slot counts. For a fixed range, the time from bank to bank.
 pub fn slots(run: &Run, window: Span) -> Vec<(u64, f64)> {
-    let logged = &run.replayed.slots;
-    if !logged.is_empty() {
-        let times = logged.iter();
-        return times
-            .filter_map(|slot| Some((slot.slot, slot.elapsed_ms?)))
-            .collect();
-    }
+    let logged = run.replayed.slots.iter();
+    let logged = logged.filter_map(|slot| Some((slot.slot, slot.elapsed_ms?)));
     replayed(run, window)
+        .filter(|_| run.replayed.slots.is_empty())
         .filter_map(|point| Some((point.slot?, point.replay_total_elapsed_us? as f64 / 1e3)))
+        .chain(logged)
         .collect()
 }
 
@@ -195,16 +190,15 @@ pub fn cache_slots(run: &Run, window: Span) -> Vec<(u64, f64)> {
 pub type SlotContents = BTreeMap<u64, [Option<u64>; 3]>;
 
 pub fn contents(run: &Run, window: Span) -> SlotContents {
-    let logged = &run.replayed.slots;
-    if !logged.is_empty() {
-        let contents = logged.iter();
-        return contents
-            .map(|slot| (slot.slot, [slot.contents, slot.signatures, None]))
-            .collect();
-    }
+    let logged = run.replayed.slots.iter();
+    let logged = logged.map(|slot| (slot.slot, [slot.contents, slot.signatures, None]));
     let contents = |point: &ReplaySlotPoint| {
         let (transactions, entries) = (point.total_transactions, point.total_entries);
         Some((point.slot?, [transactions, entries, point.total_shreds]))
     };
-    replayed(run, window).filter_map(contents).collect()
+    replayed(run, window)
+        .filter(|_| run.replayed.slots.is_empty())
+        .filter_map(contents)
+        .chain(logged)
+        .collect()
 }

@@ -212,17 +212,15 @@ point!(
 
 impl Run {
     pub fn rules(&self, tick: &Tick) -> Rules {
-        let mut sessions = self.sessions.iter();
-        let session = sessions.find(|session| session.id == tick.session);
-        session.map_or_else(Rules::default, |session| session.rules)
+        self.sessions
+            .iter()
+            .find(|session| session.id == tick.session)
+            .map_or_else(Rules::default, |session| session.rules)
     }
 
     pub fn is_replay(&self) -> bool {
-        !self.replayed.slots.is_empty()
-            || self
-                .from_experiment
-                .as_ref()
-                .is_some_and(|experiment| experiment.replay)
+        let experiment = self.from_experiment.as_ref();
+        !self.replayed.slots.is_empty() || experiment.is_some_and(|experiment| experiment.replay)
     }
 
     /// Needs a trace next to the recording. May take minutes.
@@ -250,10 +248,11 @@ impl Run {
 
     /// The label `host`, else the name in the manifest.
     pub fn host(&self) -> Option<&str> {
-        let mut facts = self.facts.host.iter();
-        let name = facts.find(|(fact, _)| *fact == "Host");
         let label = self.label("host").filter(|host| !host.is_empty());
-        label.or(name.map(|(_, name)| name.as_str()))
+        label.or_else(|| {
+            let mut facts = self.facts.host.iter();
+            Some(&facts.find(|(fact, _)| *fact == "Host")?.1)
+        })
     }
 
     pub fn tick_pairs(&self) -> impl Iterator<Item = (&Tick, &Tick)> {
@@ -270,24 +269,15 @@ impl Run {
             run.origin_unix_ns
                 .saturating_add((session.from * 1e9).round() as i64)
         };
-        let same = |one: &Session, two: &Session| {
+        let is_same_session = |(one, two): (&Session, &Session)| {
             session_start(self, one).abs_diff(session_start(other, two)) < 1_000_000
         };
-        let session = self
-            .sessions
-            .iter()
-            .any(|one| other.sessions.iter().any(|two| same(one, two)));
-        let pids = |run: &Run| {
-            run.processes
-                .iter()
-                .map(|process| process.pid)
-                .collect::<Vec<_>>()
-        };
+        let mut sessions = self.sessions.iter().cartesian_product(&other.sessions);
+        let pids = |run: &Run| -> Vec<i64> { run.processes.iter().map(|one| one.pid).collect() };
         let (own, theirs) = (pids(self), pids(other));
-        let process = own == theirs || own.iter().any(|pid| theirs.contains(pid));
         let begins = other.at(self.origin_unix_ns);
-        session
-            && process
+        sessions.any(is_same_session)
+            && (own == theirs || own.iter().any(|pid| theirs.contains(pid)))
             && self.host() == other.host()
             && begins <= other.end()
             && begins + self.end() >= 0.0
@@ -298,28 +288,30 @@ impl Run {
     /// one of the runs has no points of replay.
     fn shares_points(&self, other: &Run) -> bool {
         let theirs = &other.points.replay;
-        let (mut same, mut all) = (0usize, 0usize);
+        let (mut equal, mut common) = (0usize, 0usize);
         for own in &self.points.replay {
             let from = theirs.partition_point(|point| point.time_unix_ns < own.time_unix_ns);
-            let candidates = theirs[from..]
+            let mut candidates = theirs[from..]
                 .iter()
-                .take_while(|point| point.time_unix_ns == own.time_unix_ns);
-            let mut candidates = candidates.filter(|point| point.slot == own.slot).peekable();
+                .take_while(|point| point.time_unix_ns == own.time_unix_ns)
+                .filter(|point| point.slot == own.slot)
+                .peekable();
             if candidates.peek().is_some() {
-                all += 1;
-                same += usize::from(candidates.any(|point| point == own));
+                common += 1;
+                equal += usize::from(candidates.any(|point| point == own));
             }
         }
-        let both = !self.points.replay.is_empty() && !theirs.is_empty();
-        if all == 0 { !both } else { 2 * same > all }
+        match common {
+            0 => self.points.replay.is_empty() || theirs.is_empty(),
+            _ => 2 * equal > common,
+        }
     }
 
     /// In seconds.
     pub fn interval(&self) -> f64 {
-        self.sessions
-            .first()
-            .map(|session| session.interval)
-            .filter(|&interval| interval > 0.0)
-            .unwrap_or(1.0)
+        match self.sessions.first() {
+            Some(session) if session.interval > 0.0 => session.interval,
+            _ => 1.0,
+        }
     }
 }

@@ -18,12 +18,11 @@ impl Event {
         let text = |name: &str| detail.get(name).map(plain).filter(|text| !text.is_empty());
         let amount = |name: &str| detail.get(name)?.as_f64();
         known(&self.kind, &text, &amount).unwrap_or_else(|| match detail {
-            Value::Object(fields) => {
-                let pairs = fields.iter().filter(|(_, value)| !value.is_null());
-                let mut pairs =
-                    pairs.map(|(name, value)| format!("{} {}", words(name), plain(value)));
-                pairs.join(", ")
-            }
+            Value::Object(fields) => fields
+                .iter()
+                .filter(|(_, value)| !value.is_null())
+                .map(|(name, value)| format!("{} {}", words(name), plain(value)))
+                .join(", "),
             detail => plain(detail),
         })
     }

@@ -25,20 +25,19 @@ pub struct SystemFacts {
 
 impl SystemFacts {
     pub(super) fn of(sessions: &[SessionRow], processes: &[ProcessRow]) -> SystemFacts {
-        let nothing = Value::Null;
         let session = sessions
             .first()
-            .map_or(&nothing, |session| &session.manifest);
+            .map_or(&Value::Null, |session| &session.manifest);
         // A wrapper command is seen before the validator.
-        let validator_row = processes
+        let process = processes
             .iter()
             .find(|process| process.manifest["validator"].is_object())
-            .or(processes.last());
-        let process = validator_row.map_or(&nothing, |process| &process.manifest);
+            .or(processes.last())
+            .map_or(&Value::Null, |process| &process.manifest);
         let host = &session["host"];
         let mut versions: Vec<String> = processes
             .iter()
-            .filter_map(|process| version(&process.manifest))
+            .filter_map(|process| json_text(&process.manifest["validator"]["version"]))
             .collect();
         versions.dedup();
         SystemFacts {
@@ -55,10 +54,6 @@ impl SystemFacts {
             versions,
         }
     }
-}
-
-fn version(process: &Value) -> Option<String> {
-    json_text(&process["validator"]["version"])
 }
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {
@@ -124,8 +119,8 @@ const VALIDATOR_FACTS: [FactRow; 10] = [
 
 /// Of two rows with one title, the first that is known counts.
 fn facts(manifest: &Value, rows: &[FactRow]) -> Vec<(&'static str, String)> {
-    let known = |(title, path, shown): &FactRow| Some((*title, shown(manifest.pointer(path)?)?));
-    let mut facts: Vec<_> = rows.iter().filter_map(known).collect();
+    let fact = |(title, path, text): &FactRow| Some((*title, text(manifest.pointer(path)?)?));
+    let mut facts: Vec<_> = rows.iter().filter_map(fact).collect();
     facts.dedup_by_key(|(title, _)| *title);
     facts
 }
