@@ -115,14 +115,13 @@ pub fn without_missing(mut table: Table) -> Table {
         let columns = columns.join(", ");
         table.note += &format!(" Columns left out ({why}): {columns}.");
     }
-    let is_retained = |index: usize| reasons.get(index).is_none_or(Option::is_none);
-    let mut index = 0..;
+    let mut why = reasons.iter();
     table
         .columns
-        .retain(|_| index.next().is_some_and(is_retained));
+        .retain(|_| why.next().is_none_or(Option::is_none));
     for row in &mut table.rows {
-        let mut index = 0..;
-        row.retain(|_| index.next().is_some_and(is_retained));
+        let mut why = reasons.iter();
+        row.retain(|_| why.next().is_none_or(Option::is_none));
     }
     table
 }

@@ -11,20 +11,11 @@ pub fn csv(table: &Table) -> String {
     let shapes: Vec<ColumnShape> = (0..table.columns.len())
         .map(|index| ColumnShape::of(table, index))
         .collect();
-    let mut out = String::new();
-    let heads = table
-        .columns
-        .iter()
-        .zip(&shapes)
-        .flat_map(|(column, shape)| shape.heads(column));
-    line(&mut out, heads);
+    let columns = table.columns.iter().zip(&shapes);
+    let mut out = line(columns.flat_map(|(column, shape)| shape.heads(column)));
     for row in &table.rows {
-        line(
-            &mut out,
-            row.iter()
-                .zip(&shapes)
-                .flat_map(|(cell, shape)| shape.fields(cell)),
-        );
+        let cells = row.iter().zip(&shapes);
+        out += &line(cells.flat_map(|(cell, shape)| shape.fields(cell)));
     }
     out
 }
@@ -108,21 +99,16 @@ fn formula_safe(text: &str) -> String {
     }
 }
 
-fn line(out: &mut String, fields: impl Iterator<Item = String>) {
-    for (index, field) in fields.enumerate() {
-        if index > 0 {
-            out.push(',');
-        }
-        let quoted = field.contains([',', '"', '\r', '\n'])
+fn line(fields: impl Iterator<Item = String>) -> String {
+    let quoted = |field: String| {
+        let needs_quotes = field.contains([',', '"', '\r', '\n'])
             || field.starts_with(' ')
             || field.ends_with(' ');
-        if quoted {
-            out.push('"');
-            out.push_str(&field.replace('"', "\"\""));
-            out.push('"');
+        if needs_quotes {
+            format!("\"{}\"", field.replace('"', "\"\""))
         } else {
-            out.push_str(&field);
+            field
         }
-    }
-    out.push_str("\r\n");
+    };
+    fields.map(quoted).collect::<Vec<_>>().join(",") + "\r\n"
 }

@@ -62,23 +62,21 @@ fn cell(
     value: Option<f64>,
     words: &str,
 ) {
-    let (class, strength, shown) = match value {
-        None => ("na", 1.0, "–".to_owned()),
-        Some(value) => (
-            if value < 0.0 { "neg" } else { "pos" },
-            value.abs().min(1.0),
-            number(value, 2),
-        ),
+    let shown = value.map_or("–".to_owned(), |value| number(value, 2));
+    let class = match value {
+        None => "na",
+        Some(..0.0) => "neg",
+        Some(_) => "pos",
     };
     let title = escaped(&format!(
         "{words}: {}",
         if value.is_some() { &shown } else { "none" }
     ));
     // Chosen for contrast.
-    let text_class = if strength > 0.62 && value.is_some() {
-        "on"
-    } else {
-        "t"
+    let (text_class, opacity) = match value.map(f64::abs) {
+        None => ("t", 1.0),
+        Some(strength @ ..=0.62) => ("t", strength * 0.75),
+        Some(_) => ("on", 1.0),
     };
     sheet.add(format_args!(
         r#"<g><title>{title}</title><rect class="{class}" x="{}" y="{}" width="{}" height="{}" fill-opacity="{}"/>"#,
@@ -86,7 +84,7 @@ fn cell(
         Coordinate(y + 0.5),
         Coordinate(cell_width - 1.0),
         Coordinate(row_height - 1.0),
-        Coordinate(if value.is_some() && text_class == "t" { strength * 0.75 } else { 1.0 })
+        Coordinate(opacity)
     ));
     let class = if cell_width < 38.0 {
         format!("{text_class} s")

@@ -2,14 +2,17 @@ use std::collections::BTreeSet;
 
 use super::{
     super::{
-        axis::Axis,
+        axis::{Axis, range},
         style::{SeriesStyles, run_attribute},
         text::{escaped, fitted, sorted_marks, width},
     },
     Coordinate, Sheet, TEXT_SIZE,
     frame::{Frame, LegendEntry, Swatch},
 };
-use crate::model::{Band, Line, Mark, Timeline};
+use crate::{
+    groups::distinct,
+    model::{Band, Line, Mark, Timeline},
+};
 
 const HEIGHT: f64 = 250.0;
 const NAME_ROWS: usize = 3;
@@ -164,17 +167,15 @@ fn placed_marks<'a>(frame: &Frame, chart: &'a Timeline) -> Vec<PlacedMark<'a>> {
             let name = other.name.as_ref();
             (x - other.x).abs() < 8.0 && name.is_some_and(|name| name.text == text)
         });
-        let mut rows = taken.iter().enumerate().flat_map(|(row, taken)| {
-            let starts = [x + 1.0, x - 1.0 - wide].into_iter();
-            let free = starts.filter(move |from| {
-                *from >= frame.left
+        let position = (0..NAME_ROWS)
+            .flat_map(|row| [x + 1.0, x - 1.0 - wide].map(|from| (row, from)))
+            .find(|(row, from)| {
+                let mut others = taken[*row].iter();
+                !is_named
+                    && *from >= frame.left
                     && from + wide <= frame.right + 14.0
-                    && taken.iter().all(|(a, b)| from > b || from + wide < *a)
+                    && others.all(|(start, end)| from > end || from + wide < *start)
             });
-            free.map(move |from| (row, from))
-        });
-        let position = if is_named { None } else { rows.next() };
-        drop(rows);
         if let Some((row, from)) = position {
             taken[row].push((from, from + wide));
         }
@@ -252,19 +253,14 @@ fn entries(chart: &Timeline, styles: &SeriesStyles) -> Vec<LegendEntry> {
 impl Timeline {
     /// The runs with bands, if several; each gets its own strip.
     pub(in crate::render) fn lanes(&self) -> Vec<&str> {
-        let mut runs: Vec<&str> = Vec::new();
-        for band in &self.bands {
-            if !runs.contains(&band.run.as_str()) {
-                runs.push(&band.run);
-            }
-        }
+        let runs = distinct(self.bands.iter().map(|band| band.run.as_str()));
         if runs.len() > 1 { runs } else { Vec::new() }
     }
 
     pub(in crate::render) fn span(&self) -> (f64, f64) {
-        let of_lines = self.series.iter().flat_map(|line| line.x.iter().copied());
         let of_bands = self.bands.iter().flat_map(|band| [band.from, band.to]);
-        let of_marks = self.marks.iter().map(|mark| mark.at);
-        super::super::axis::range(of_lines.chain(of_bands).chain(of_marks)).unwrap_or((0.0, 1.0))
+        let times = self.series.iter().flat_map(|line| line.x.iter().copied());
+        let times = times.chain(of_bands);
+        range(times.chain(self.marks.iter().map(|mark| mark.at))).unwrap_or((0.0, 1.0))
     }
 }
