@@ -1,4 +1,4 @@
-use super::text::{Clock, DisplayUnit, display_unit, duration, number};
+use super::text::{ClockFormat, DisplayUnit, display_unit, duration, number};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Scale {
@@ -10,7 +10,7 @@ pub struct Scale {
 
 impl Scale {
     /// Position of a value: 0 at the low end, 1 at the high end.
-    pub fn at(self, value: f64) -> Option<f64> {
+    pub fn position(self, value: f64) -> Option<f64> {
         let [value, low, high] =
             [value, self.low, self.high].map(|value| if self.log { value.ln() } else { value });
         let position = (value - low) / (high - low);
@@ -29,7 +29,7 @@ pub fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
 #[derive(Debug)]
 pub struct Tick {
     /// From 0 to 1.
-    pub at: f64,
+    pub position: f64,
     pub label: String,
 }
 
@@ -47,10 +47,10 @@ impl Axis {
     ) -> Self {
         let scale = Scale { low, high, log };
         let tick = |value| {
-            let at = scale.at(value)?;
-            let is_within = (-1e-9..=1.0 + 1e-9).contains(&at);
+            let position = scale.position(value)?;
+            let is_within = (-1e-9..=1.0 + 1e-9).contains(&position);
             is_within.then(|| Tick {
-                at,
+                position,
                 label: label(value),
             })
         };
@@ -79,10 +79,10 @@ impl Axis {
     pub fn of_time(low: f64, high: f64, max_ticks: usize) -> (Self, &'static str) {
         let high = if high > low { high } else { low + 1.0 };
         let step = time_step((high - low) / max_ticks.max(1) as f64);
-        let clock = match high.abs().max(low.abs()) {
-            largest if largest < 3600.0 => Clock::Minutes,
-            _ if step < 60.0 => Clock::Full,
-            _ => Clock::Hours,
+        let clock_format = match high.abs().max(low.abs()) {
+            largest if largest < 3600.0 => ClockFormat::Minutes,
+            _ if step < 60.0 => ClockFormat::Full,
+            _ => ClockFormat::Hours,
         };
         let axis = Self::new(
             (low, high, false),
@@ -91,11 +91,11 @@ impl Axis {
                 if step < 1.0 {
                     number(value, 2)
                 } else {
-                    duration(value, clock)
+                    duration(value, clock_format)
                 }
             },
         );
-        (axis, if step < 1.0 { "s" } else { clock.name() })
+        (axis, if step < 1.0 { "s" } else { clock_format.name() })
     }
 
     /// Keeps both ends (the classes of a histogram).
@@ -105,10 +105,10 @@ impl Axis {
     }
 
     /// Logarithmic, with a tick at each size. Sizes without space for a label are left out; those
-    /// in `first` take precedence. `width_of` is the width of a label as a share of the axis.
+    /// in `preferred` take precedence. `width_of` is the width of a label as a share of the axis.
     pub fn of_sizes(
         sizes: impl Iterator<Item = f64>,
-        first: &[f64],
+        preferred: &[f64],
         label: impl Fn(f64) -> String,
         width_of: impl Fn(&str) -> f64,
     ) -> Self {
@@ -120,17 +120,17 @@ impl Axis {
         let low = sizes.first().copied().unwrap_or(1.0);
         let high = sizes.last().copied().filter(|high| *high > low);
         let high = high.unwrap_or(low * 2.0);
-        sizes.sort_by_key(|size| !first.contains(size));
+        sizes.sort_by_key(|size| !preferred.contains(size));
         let mut axis = Self::new((low, high, true), sizes, label);
         let mut taken: Vec<(f64, f64)> = Vec::new();
         axis.ticks.retain(|tick| {
             let half = width_of(&tick.label) / 2.0;
-            let (from, to) = (tick.at - half, tick.at + half);
+            let (from, to) = (tick.position - half, tick.position + half);
             let fits = taken.iter().all(|(a, b)| from >= *b || to <= *a);
             taken.extend(fits.then_some((from, to)));
             fits
         });
-        axis.ticks.sort_by(|a, b| a.at.total_cmp(&b.at));
+        axis.ticks.sort_by(|a, b| a.position.total_cmp(&b.position));
         axis
     }
 }
@@ -154,20 +154,20 @@ fn linear(low: f64, high: f64, unit: &str, max_ticks: usize) -> Axis {
     })
 }
 
-/// With ticks at about `max_ticks` round values. `widened` returns the ends of the axis for a step.
+/// With ticks at about `max_ticks` round values. `axis_ends` returns the ends of the axis for a step.
 fn stepped(
     (low, high): (f64, f64),
     unit: &str,
     max_ticks: usize,
-    widened: fn(f64, f64, f64) -> (f64, f64),
+    axis_ends: fn(f64, f64, f64) -> (f64, f64),
 ) -> Axis {
     let DisplayUnit { size, suffix } = display_unit(unit, high.abs().max(low.abs()));
     let step = round_step((high - low) / size / max_ticks.max(1) as f64) * size;
-    let (low, high) = widened(low, high, step);
+    let (low, high) = axis_ends(low, high, step);
     Axis::new(
         (low, high, false),
         multiples(low, high, step),
-        |value: f64| labelled(value / size, step / size, suffix),
+        |value: f64| label_text(value / size, step / size, suffix),
     )
 }
 
@@ -181,12 +181,12 @@ fn logarithmic(low: f64, high: f64, unit: &str, max_ticks: usize) -> Axis {
     let words = |value: f64| {
         let DisplayUnit { size, suffix } = display_unit(unit, value * 1.000_001);
         let value = value / size;
-        labelled(value, round_step(value), suffix)
+        label_text(value, round_step(value), suffix)
     };
     Axis::new((base.powf(first), base.powf(last), true), powers, words)
 }
 
-fn labelled(value: f64, step: f64, suffix: &str) -> String {
+fn label_text(value: f64, step: f64, suffix: &str) -> String {
     let decimals = if step > 0.0 {
         (-step.log10().floor()).max(0.0) as usize
     } else {
@@ -206,32 +206,32 @@ fn multiples(low: f64, high: f64, step: f64) -> impl Iterator<Item = f64> {
     (0..count as usize).map(move |index| (first + index as f64) * step)
 }
 
-/// 1, 2 or 5 times a power of ten, at least `rough`.
-fn round_step(rough: f64) -> f64 {
-    if !(rough.is_finite() && rough > 0.0) {
+/// 1, 2 or 5 times a power of ten, at least `min_step`.
+fn round_step(min_step: f64) -> f64 {
+    if !(min_step.is_finite() && min_step > 0.0) {
         return 1.0;
     }
-    let power = 10_f64.powf(rough.log10().floor());
+    let power = 10_f64.powf(min_step.log10().floor());
     [1.0, 2.0, 5.0]
         .into_iter()
         .map(|times| times * power)
-        .find(|step| *step >= rough * 0.999_999)
+        .find(|step| *step >= min_step * 0.999_999)
         .unwrap_or(power * 10.0)
 }
 
-fn time_step(rough: f64) -> f64 {
+fn time_step(min_step: f64) -> f64 {
     const STEPS: [f64; 17] = [
         1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0,
         10_800.0, 21_600.0, 43_200.0,
     ];
-    if rough <= 0.5 {
-        return round_step(rough);
+    if min_step <= 0.5 {
+        return round_step(min_step);
     }
     let day = 86_400.0;
     STEPS
         .into_iter()
-        .find(|step| *step >= rough)
-        .unwrap_or_else(|| round_step(rough / day).max(1.0) * day)
+        .find(|step| *step >= min_step)
+        .unwrap_or_else(|| round_step(min_step / day).max(1.0) * day)
 }
 
 #[cfg(test)]
@@ -265,7 +265,7 @@ mod tests {
     fn a_logarithmic_axis_has_powers_and_no_zero() {
         let axis = Axis::of_values([0.0, 0.5, 2000.0].into_iter(), "", true, 6);
         assert_eq!(labels(&axis), ["0.1", "1", "10", "100", "1,000", "10,000"]);
-        assert_eq!(axis.scale.at(0.0), None);
+        assert_eq!(axis.scale.position(0.0), None);
         let axis = Axis::of_values([GIB, 600.0 * GIB].into_iter(), "B", true, 6);
         assert_eq!(
             labels(&axis),
@@ -300,7 +300,7 @@ mod tests {
         let axis = Axis::of_sizes(sizes.into_iter(), &[], whole, |_| 0.01);
         assert_eq!(labels(&axis), ["256", "512", "640", "1,024", "8,192"]);
         assert_eq!(
-            (axis.scale.at(256.0), axis.scale.at(8192.0)),
+            (axis.scale.position(256.0), axis.scale.position(8192.0)),
             (Some(0.0), Some(1.0))
         );
         let crowded = |first: &[f64]| Axis::of_sizes(sizes.into_iter(), first, whole, |_| 0.15);
@@ -335,7 +335,7 @@ mod tests {
             values in proptest::collection::vec(-1e13_f64..1e13, 1..20), log: bool, bytes: bool,
         ) {
             let axis = Axis::of_values(values.iter().copied(), if bytes { "B" } else { "" }, log, 6);
-            for at in values.iter().filter_map(|value| axis.scale.at(*value)) {
+            for at in values.iter().filter_map(|value| axis.scale.position(*value)) {
                 prop_assert!((-1e-6..=1.0 + 1e-6).contains(&at), "{at} {axis:?}");
             }
             prop_assert!(axis.ticks.len() <= 9, "{axis:?}");

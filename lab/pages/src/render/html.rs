@@ -40,7 +40,7 @@ pub fn page(report: &Report) -> Result<String> {
         .map(|run| (run.id.as_str(), run.name.as_str()))
         .collect();
     let run_styles: BTreeMap<&str, Value> = runs
-        .map(|run| (run.id.as_str(), style(styles.run(&run.id))))
+        .map(|run| (run.id.as_str(), style(styles.run_style(&run.id))))
         .collect();
     let page = json!({
         "title": report.title,
@@ -222,7 +222,10 @@ fn chart(figure: &Figure, styles: &SeriesStyles) -> Option<Value> {
     let Chart::Timeline(timeline) = &figure.chart else {
         return None;
     };
-    let lines = timeline.series.iter().zip(styles.lines(&timeline.series));
+    let lines = timeline
+        .series
+        .iter()
+        .zip(styles.line_styles(&timeline.series));
     let lines = lines.map(|(line, style)| {
         let (x, y) = points(timeline, line);
         json!({
@@ -233,12 +236,12 @@ fn chart(figure: &Figure, styles: &SeriesStyles) -> Option<Value> {
     let lanes = timeline.lanes();
     let is_drawn = |band: &&Band| band.from.is_finite() && band.to.is_finite();
     let bands = timeline.bands.iter().filter(is_drawn).map(|band| {
-        let tint = styles.band(&band.name, !lanes.is_empty());
+        let tint = styles.band_class(&band.name, !lanes.is_empty());
         json!({ "from": band.from, "to": band.to, "name": clean(&band.name), "run": band.run, "tint": tint })
     });
-    let lane = |run: &&str| json!({ "run": run, "colour": styles.run(run).class() });
+    let lane = |run: &&str| json!({ "run": run, "colour": styles.run_style(run).class() });
     let marks = sorted_marks(timeline).into_iter().map(|mark| {
-        let colour = styles.mark(timeline, &mark.run).class();
+        let colour = styles.mark_style(timeline, &mark.run).class();
         json!({ "at": mark.at, "short": fitted(&mark.name, 22.0), "run": mark.run, "colour": colour })
     });
     let (from, to) = timeline.span();

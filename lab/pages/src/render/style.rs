@@ -10,7 +10,7 @@ pub const COLOURS: usize = 8;
 pub const TINTS: usize = 13;
 
 /// The fixed tint of each phase, by a part of its name.
-const PHASES: [(&str, usize); TINTS] = [
+const PHASE_TINTS: [(&str, usize); TINTS] = [
     ("tip", 2),
     ("catch", 0),
     ("behind", 4),
@@ -61,7 +61,7 @@ impl SeriesStyle {
     }
 
     /// The classes of an element that is filled with the colour.
-    pub fn filled(self) -> String {
+    pub fn filled_class(self) -> String {
         format!("{} f", self.class())
     }
 
@@ -75,9 +75,9 @@ impl SeriesStyle {
 }
 
 /// How one series of a chart looks.
-pub struct Style {
+pub struct StyledSeries {
     pub name: String,
-    pub series_style: SeriesStyle,
+    pub style: SeriesStyle,
     /// An attribute, with a leading space, by which the page hides the elements of a run or an arm.
     /// Empty if the series belongs to neither.
     pub owner_attribute: String,
@@ -87,7 +87,7 @@ pub struct Style {
 pub struct SeriesStyles {
     /// By [`RunCard::id`](crate::model::RunCard::id).
     runs: BTreeMap<String, SeriesStyle>,
-    /// By the name of a run or an arm; with [`Style::owner_attribute`].
+    /// By the name of a run or an arm; with [`StyledSeries::owner_attribute`].
     names: BTreeMap<String, (SeriesStyle, String)>,
     /// In the order of their first runs.
     pub arms: Vec<String>,
@@ -127,7 +127,7 @@ impl SeriesStyles {
         for figure in super::figures(report) {
             if let Chart::Timeline(timeline) = &figure.chart {
                 for band in timeline.bands.iter().filter(|band| band.name != "gap") {
-                    styles.tint(&band.name);
+                    styles.assign_tint(&band.name);
                 }
             }
         }
@@ -135,7 +135,7 @@ impl SeriesStyles {
     }
 
     /// Gives a phase its fixed tint, or another one if that is taken.
-    fn tint(&mut self, name: &str) {
+    fn assign_tint(&mut self, name: &str) {
         if self.phases.contains_key(name) {
             return;
         }
@@ -144,24 +144,24 @@ impl SeriesStyles {
         } else {
             name
         };
-        let fixed = PHASES.iter().find(|(part, _)| known.contains(part));
+        let fixed = PHASE_TINTS.iter().find(|(part, _)| known.contains(part));
         let tint = [fixed.map_or(1, |(_, tint)| *tint)]
             .into_iter()
-            .chain(PHASES.iter().rev().map(|(_, tint)| *tint))
+            .chain(PHASE_TINTS.iter().rev().map(|(_, tint)| *tint))
             .find(|tint| self.phases.values().all(|taken| taken != tint))
             .unwrap_or(self.phases.len() % TINTS);
         self.phases.insert(name.to_owned(), tint);
     }
 
     /// Neutral if no run has the id.
-    pub fn run(&self, id: &str) -> SeriesStyle {
+    pub fn run_style(&self, id: &str) -> SeriesStyle {
         self.runs.get(id).copied().unwrap_or(SeriesStyle::NEUTRAL)
     }
 
     /// The class of a band: pale for shading behind lines, stronger for a strip.
-    pub fn band(&self, name: &str, strip: bool) -> String {
+    pub fn band_class(&self, name: &str, is_strip: bool) -> String {
         let index = self.phases.get(name).copied().unwrap_or(0);
-        match (name == "gap", strip) {
+        match (name == "gap", is_strip) {
             (true, false) => "gap".to_owned(),
             (true, true) => "pgap".to_owned(),
             (false, false) => format!("b{index}"),
@@ -171,43 +171,46 @@ impl SeriesStyles {
 
     /// Styles of series with a name and a run: by the run, else by a name that is a run's or an
     /// arm's, else by position.
-    pub fn styles<'a>(&self, series: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<Style> {
-        let style = |(index, (name, run)): (usize, (&str, &str))| {
+    pub fn styled_series<'a>(
+        &self,
+        series: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> Vec<StyledSeries> {
+        let styled = |(index, (name, run)): (usize, (&str, &str))| {
             let named = self.names.get(name);
-            let series_style = self.runs.get(run).or(named.map(|(style, _)| style));
+            let style = self.runs.get(run).or(named.map(|(style, _)| style));
             let owner_attribute = match named {
                 Some((_, owner_attribute)) if run.is_empty() => owner_attribute.clone(),
                 _ => run_attribute(run),
             };
-            Style {
+            StyledSeries {
                 name: name.to_owned(),
-                series_style: *series_style.unwrap_or(&SeriesStyle::nth(index)),
+                style: *style.unwrap_or(&SeriesStyle::nth(index)),
                 owner_attribute,
             }
         };
-        series.enumerate().map(style).collect()
+        series.enumerate().map(styled).collect()
     }
 
-    pub fn mark(&self, timeline: &Timeline, run: &str) -> SeriesStyle {
+    pub fn mark_style(&self, timeline: &Timeline, run: &str) -> SeriesStyle {
         match lines_by_run(&timeline.series).len() {
             0 | 1 => SeriesStyle::NEUTRAL,
-            _ => self.run(run),
+            _ => self.run_style(run),
         }
     }
 
     /// One line per run: the runs' styles. One run: a style per line. Otherwise the run's colour
     /// and a dash per line.
-    pub fn lines(&self, lines: &[Line]) -> Vec<SeriesStyle> {
+    pub fn line_styles(&self, lines: &[Line]) -> Vec<SeriesStyle> {
         let once = each_run_once(lines);
         let runs = lines_by_run(lines).len();
-        let style = |(index, line): (usize, &Line)| {
+        let line_style = |(index, line): (usize, &Line)| {
             let earlier = || lines.iter().take(index);
             match self.runs.get(&line.run) {
                 _ if line.run.is_empty() && runs > 0 => SeriesStyle::NEUTRAL,
-                Some(series_style) if once => *series_style,
-                Some(series_style) if runs > 1 => SeriesStyle {
+                Some(style) if once => *style,
+                Some(style) if runs > 1 => SeriesStyle {
                     dash: earlier().filter(|other| other.run == line.run).count() % DASHES.len(),
-                    ..*series_style
+                    ..*style
                 },
                 _ => SeriesStyle::nth(
                     earlier()
@@ -216,7 +219,7 @@ impl SeriesStyles {
                 ),
             }
         };
-        lines.iter().enumerate().map(style).collect()
+        lines.iter().enumerate().map(line_style).collect()
     }
 }
 

@@ -109,14 +109,14 @@ impl Sheet {
 
     /// A diamond with a tooltip: a recorded value.
     pub fn diamond(&mut self, style: SeriesStyle, (x, y): (f64, f64), title: &str) {
-        let (class, title) = (style.filled(), escaped(title));
+        let (class, title) = (style.filled_class(), escaped(title));
         let [x, top] = [x, y - 6.0].map(Coordinate);
         self.add(format_args!(
             r#"<path class="{class} halo" d="M{x} {top}l6 6l-6 6l-6-6z"><title>{title}</title></path>"#
         ));
     }
 
-    /// A line along a path. For `owner_attribute` see [`Style::owner_attribute`](super::style::Style).
+    /// A line along a path. For `owner_attribute` see [`StyledSeries::owner_attribute`](super::style::StyledSeries).
     pub fn stroke(&mut self, style: SeriesStyle, owner_attribute: &str, path: &str, title: &str) {
         let (class, dashes, title) = (style.class(), style.dashes(), escaped(title));
         let thick = Coordinate(style.thickness());
@@ -131,7 +131,7 @@ impl Sheet {
         self.add(format_args!(r#"<path class="{class} area" d="{path}z"/>"#));
     }
 
-    /// Opens a group. For `owner_attribute` see [`Style::owner_attribute`](super::style::Style).
+    /// Opens a group. For `owner_attribute` see [`StyledSeries::owner_attribute`](super::style::StyledSeries).
     pub fn begin(&mut self, owner_attribute: &str) {
         self.add(format_args!("<g{owner_attribute}>"));
     }

@@ -42,13 +42,13 @@ pub fn display_unit(unit: &str, largest: f64) -> DisplayUnit {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub enum Clock {
+pub enum ClockFormat {
     Hours,
     Minutes,
     Full,
 }
 
-impl Clock {
+impl ClockFormat {
     pub fn name(self) -> &'static str {
         match self {
             Self::Hours => "h:mm",
@@ -59,7 +59,7 @@ impl Clock {
 }
 
 /// `1:05`, `65:30`, `1:05:30`.
-pub fn duration(seconds: f64, clock: Clock) -> String {
+pub fn duration(seconds: f64, clock: ClockFormat) -> String {
     let whole = seconds.abs().round();
     let sign = if seconds < 0.0 && whole > 0.0 {
         "\u{2212}"
@@ -70,9 +70,9 @@ pub fn duration(seconds: f64, clock: Clock) -> String {
     let minutes = (whole / 60.0).floor();
     let rest = whole % 60.0;
     match clock {
-        Clock::Hours => format!("{sign}{hours}:{:02}", minutes % 60.0),
-        Clock::Minutes => format!("{sign}{minutes}:{rest:02}"),
-        Clock::Full => format!("{sign}{hours}:{:02}:{rest:02}", minutes % 60.0),
+        ClockFormat::Hours => format!("{sign}{hours}:{:02}", minutes % 60.0),
+        ClockFormat::Minutes => format!("{sign}{minutes}:{rest:02}"),
+        ClockFormat::Full => format!("{sign}{hours}:{:02}:{rest:02}", minutes % 60.0),
     }
 }
 
@@ -154,11 +154,11 @@ pub fn value_text(cell: &Cell) -> String {
 
 /// `[low, high]` of an estimate.
 pub fn interval_text(cell: &Cell) -> Option<String> {
-    Some(format!("[{}]", ends(cell)?.join(", ")))
+    Some(format!("[{}]", interval_ends(cell)?.join(", ")))
 }
 
 /// Low and high end of an estimate.
-fn ends(cell: &Cell) -> Option<[String; 2]> {
+fn interval_ends(cell: &Cell) -> Option<[String; 2]> {
     match cell.inner() {
         Cell::Estimate {
             low,
@@ -190,7 +190,7 @@ pub fn numeric_columns(table: &Table) -> Vec<bool> {
 pub fn events(timeline: &Timeline) -> impl Iterator<Item = (String, &Mark)> {
     sorted_marks(timeline)
         .into_iter()
-        .map(|mark| (duration(mark.at, Clock::Full), mark))
+        .map(|mark| (duration(mark.at, ClockFormat::Full), mark))
 }
 
 /// The marks of a timeline in order of time.
@@ -228,7 +228,7 @@ pub fn plain(table: &Table) -> String {
             row.push(cell.map_or_else(missing, |cell| plain_value(cell, is_p)));
             if has_intervals {
                 row.push(
-                    cell.and_then(ends)
+                    cell.and_then(interval_ends)
                         .map_or_else(missing, |ends| ends.join(" to ")),
                 );
             }
@@ -255,11 +255,11 @@ mod tests {
 
     #[test]
     fn durations_are_printed_in_clock_format() {
-        assert_eq!(duration(3660.0, Clock::Hours), "1:01");
-        assert_eq!(duration(-90.0, Clock::Minutes), "\u{2212}1:30");
-        assert_eq!(duration(-0.2, Clock::Minutes), "0:00");
-        assert_eq!(duration(3_690.4, Clock::Full), "1:01:30");
-        assert_eq!(duration(172_800.0, Clock::Hours), "48:00");
+        assert_eq!(duration(3660.0, ClockFormat::Hours), "1:01");
+        assert_eq!(duration(-90.0, ClockFormat::Minutes), "\u{2212}1:30");
+        assert_eq!(duration(-0.2, ClockFormat::Minutes), "0:00");
+        assert_eq!(duration(3_690.4, ClockFormat::Full), "1:01:30");
+        assert_eq!(duration(172_800.0, ClockFormat::Hours), "48:00");
     }
 
     #[test]

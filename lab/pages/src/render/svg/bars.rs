@@ -1,15 +1,15 @@
 use super::{
     super::{
         axis::Axis,
-        style::{SeriesStyle, SeriesStyles, Style},
+        style::{SeriesStyle, SeriesStyles, StyledSeries},
         text::{fitted, number, width},
     },
     Coordinate, Sheet, TEXT_SIZE,
-    frame::{Frame, HEIGHT, Swatch, legend_entry, value_and_ends},
+    frame::{CHART_HEIGHT, Frame, Swatch, legend_entry, value_and_ends},
 };
 use crate::model::{Bars, Counts, Histogram};
 
-pub fn draw(sheet: &mut Sheet, chart: &Bars, series_styles: &SeriesStyles) {
+pub fn draw(sheet: &mut Sheet, chart: &Bars, styles: &SeriesStyles) {
     let values = chart
         .series
         .iter()
@@ -19,19 +19,19 @@ pub fn draw(sheet: &mut Sheet, chart: &Bars, series_styles: &SeriesStyles) {
     let zero = if chart.log { None } else { Some(0.0) };
     let y = Axis::of_values(values.chain(zero), "", chart.log, 5);
     let mut frame = Frame::for_axis(&y, sheet);
-    frame.draw_vertical_axis(sheet, &y, &chart.y_label, 0.0, HEIGHT);
+    frame.draw_vertical_axis(sheet, &y, &chart.y_label, 0.0, CHART_HEIGHT);
     let series = chart.series.iter().map(|one| (one.name.as_str(), ""));
-    let styles = series_styles.styles(series);
+    let styled_series = styles.styled_series(series);
     let base = frame.y_or_bottom(0.0);
     for index in 0..chart.categories.len() {
-        draw_category(sheet, &frame, chart, (index, &styles, base));
+        draw_category(sheet, &frame, chart, (index, &styled_series, base));
     }
     sheet.line("ax", (frame.left, base), (frame.right, base));
     let lines = draw_names(sheet, &frame, chart);
     sheet.y = frame.bottom + 10.0 + lines * 15.0;
-    let entries = styles
+    let entries = styled_series
         .iter()
-        .map(|style| legend_entry(style, Swatch::Filled));
+        .map(|styled| legend_entry(styled, Swatch::Filled));
     sheet.draw_legend(entries);
 }
 
@@ -45,14 +45,14 @@ fn draw_category(
     sheet: &mut Sheet,
     frame: &Frame,
     chart: &Bars,
-    (index, styles, base): (usize, &[Style], f64),
+    (index, styled_series, base): (usize, &[StyledSeries], f64),
 ) {
     let (left, category_width) = category_span(frame, chart, index);
     let count = chart.series.len() as f64;
     let bar_width = (category_width * 0.78 / count.max(1.0)).min(64.0);
     let mut x = left + (category_width - bar_width * count) / 2.0;
-    for (series, style) in chart.series.iter().zip(styles) {
-        sheet.begin(&style.owner_attribute);
+    for (series, styled) in chart.series.iter().zip(styled_series) {
+        sheet.begin(&styled.owner_attribute);
         let middle = x + bar_width / 2.0;
         let bar = series.values.get(index).copied().flatten();
         match bar.and_then(|bar| Some((bar, frame.y(bar.0)?))) {
@@ -60,13 +60,13 @@ fn draw_category(
                 let name = &series.name;
                 let category = &chart.categories[index];
                 sheet.rect(
-                    &style.series_style.filled(),
+                    &styled.style.filled_class(),
                     (x + bar_width * 0.04, top.min(base)),
                     (bar_width * 0.92, (base - top).abs().max(0.5)),
                     &format!("{name}, {category}: {}", number(value, 3)),
                 );
                 if let Some((low, high)) = interval {
-                    whisker(sheet, frame, (middle, low, high));
+                    draw_whisker(sheet, frame, (middle, low, high));
                 }
             }
             None if bar_width >= 12.0 => sheet.text("m", "middle", (middle, base - 4.0), "–"),
@@ -77,7 +77,7 @@ fn draw_category(
     }
 }
 
-fn whisker(sheet: &mut Sheet, frame: &Frame, (x, low, high): (f64, f64, f64)) {
+fn draw_whisker(sheet: &mut Sheet, frame: &Frame, (x, low, high): (f64, f64, f64)) {
     let [left, right, x] = [x - 4.0, x + 4.0, x].map(Coordinate);
     let [low, high] = [low, high].map(|end| Coordinate(frame.y_or_bottom(end)));
     sheet.add(format_args!(
@@ -117,7 +117,7 @@ fn wrapped_name(name: &str, max_ems: f64) -> (String, Option<String>) {
 const MAX_FILLED: usize = 3;
 
 /// Draws bars for one series, filled outlines for a few, outlines for many.
-pub fn draw_histogram(sheet: &mut Sheet, chart: &Histogram, series_styles: &SeriesStyles) {
+pub fn draw_histogram(sheet: &mut Sheet, chart: &Histogram, styles: &SeriesStyles) {
     let counts = chart
         .series
         .iter()
@@ -125,7 +125,7 @@ pub fn draw_histogram(sheet: &mut Sheet, chart: &Histogram, series_styles: &Seri
     let smallest = if chart.log { 1.0 } else { 0.0 };
     let y = Axis::of_values(counts.clone().chain([smallest]), "", chart.log, 5);
     let mut frame = Frame::for_axis(&y, sheet);
-    frame.draw_vertical_axis(sheet, &y, &chart.y_label, 0.0, HEIGHT);
+    frame.draw_vertical_axis(sheet, &y, &chart.y_label, 0.0, CHART_HEIGHT);
     let low = chart.edges.first().copied().unwrap_or(0.0);
     let x = Axis::between(
         low,
@@ -134,15 +134,15 @@ pub fn draw_histogram(sheet: &mut Sheet, chart: &Histogram, series_styles: &Seri
     );
     frame.x_scale = x.scale;
     let series = chart.series.iter();
-    let styles =
-        series_styles.styles(series.map(|series| (series.name.as_str(), series.run.as_str())));
-    let is_filled = styles.len() == 1;
-    for (series, style) in chart.series.iter().zip(&styles) {
-        sheet.begin(&style.owner_attribute);
+    let styled_series =
+        styles.styled_series(series.map(|series| (series.name.as_str(), series.run.as_str())));
+    let is_filled = styled_series.len() == 1;
+    for (series, styled) in chart.series.iter().zip(&styled_series) {
+        sheet.begin(&styled.owner_attribute);
         if is_filled {
-            draw_bars(sheet, &frame, chart, (series, style.series_style));
+            draw_bars(sheet, &frame, chart, (series, styled.style));
         } else {
-            draw_outline(sheet, &frame, chart, (series, style.series_style));
+            draw_outline(sheet, &frame, chart, (series, styled.style));
         }
         sheet.end();
     }
@@ -150,20 +150,24 @@ pub fn draw_histogram(sheet: &mut Sheet, chart: &Histogram, series_styles: &Seri
     if counts.clone().all(|count| count <= 0.0) {
         frame.draw_no_values(sheet);
     }
-    let entries = chart.series.iter().zip(&styles).map(|(series, style)| {
-        let mut entry = legend_entry(
-            style,
-            if is_filled {
-                Swatch::Filled
-            } else {
-                Swatch::Line
-            },
-        );
-        if series.above > 0.0 {
-            entry.text += &format!(" ({} beyond the right edge)", number(series.above, 0));
-        }
-        entry
-    });
+    let entries = chart
+        .series
+        .iter()
+        .zip(&styled_series)
+        .map(|(series, styled)| {
+            let mut entry = legend_entry(
+                styled,
+                if is_filled {
+                    Swatch::Filled
+                } else {
+                    Swatch::Line
+                },
+            );
+            if series.above > 0.0 {
+                entry.text += &format!(" ({} beyond the right edge)", number(series.above, 0));
+            }
+            entry
+        });
     sheet.draw_legend(entries);
 }
 
@@ -171,7 +175,7 @@ fn draw_bars(
     sheet: &mut Sheet,
     frame: &Frame,
     chart: &Histogram,
-    (series, series_style): (&Counts, SeriesStyle),
+    (series, style): (&Counts, SeriesStyle),
 ) {
     for (edges, count) in chart.edges.windows(2).zip(&series.counts) {
         let (Some(from), Some(to), Some(top)) =
@@ -191,7 +195,7 @@ fn draw_bars(
             number(edges[0], 2),
             number(edges[1], 2)
         );
-        sheet.rect(&series_style.filled(), (from + pad, top), size, &title);
+        sheet.rect(&style.filled_class(), (from + pad, top), size, &title);
     }
 }
 
@@ -199,7 +203,7 @@ fn draw_outline(
     sheet: &mut Sheet,
     frame: &Frame,
     chart: &Histogram,
-    (series, series_style): (&Counts, SeriesStyle),
+    (series, style): (&Counts, SeriesStyle),
 ) {
     let bottom = Coordinate(frame.bottom);
     let mut path = String::new();
@@ -218,7 +222,7 @@ fn draw_outline(
     }
     path += &format!("V{bottom}");
     if chart.series.len() <= MAX_FILLED {
-        sheet.area(series_style, &path);
+        sheet.area(style, &path);
     }
-    sheet.stroke(series_style, "", &path, &series.name);
+    sheet.stroke(style, "", &path, &series.name);
 }

@@ -1,15 +1,15 @@
 use super::{
     super::{
         axis::Axis,
-        style::{SeriesStyle, SeriesStyles, Style},
+        style::{SeriesStyle, SeriesStyles},
         text::number,
     },
     Coordinate, Sheet,
-    frame::{Frame, HEIGHT, LegendEntry, Swatch, legend_entry, value_and_ends},
+    frame::{CHART_HEIGHT, Frame, LegendEntry, Swatch, legend_entry, value_and_ends},
 };
 use crate::model::{Bar, Curve, Curves};
 
-pub fn draw(sheet: &mut Sheet, chart: &Curves, series_styles: &SeriesStyles) {
+pub fn draw(sheet: &mut Sheet, chart: &Curves, styles: &SeriesStyles) {
     let series = &chart.series;
     let points = series.iter().flat_map(|curve| &curve.points);
     let recorded = series.iter().filter_map(|curve| curve.recorded);
@@ -24,7 +24,7 @@ pub fn draw(sheet: &mut Sheet, chart: &Curves, series_styles: &SeriesStyles) {
         5,
     );
     let mut frame = Frame::for_axis(&y, sheet);
-    frame.draw_vertical_axis(sheet, &y, &chart.y_label, 0.0, HEIGHT);
+    frame.draw_vertical_axis(sheet, &y, &chart.y_label, 0.0, CHART_HEIGHT);
     let recorded: Vec<f64> = recorded.map(|(size, _)| size).collect();
     let x = Axis::of_sizes(
         points
@@ -35,7 +35,7 @@ pub fn draw(sheet: &mut Sheet, chart: &Curves, series_styles: &SeriesStyles) {
         |label| frame.label_share(label),
     );
     frame.x_scale = x.scale;
-    let styles = series_styles.styles(
+    let styled_series = styles.styled_series(
         series
             .iter()
             .map(|curve| (curve.name.as_str(), curve.run.as_str())),
@@ -44,35 +44,35 @@ pub fn draw(sheet: &mut Sheet, chart: &Curves, series_styles: &SeriesStyles) {
         "" => "recorded",
         point => point,
     };
-    for (curve, style) in series.iter().zip(&styles) {
-        sheet.begin(&style.owner_attribute);
-        line(sheet, &frame, curve, style.series_style);
-        points_of(sheet, &frame, (curve, point), style);
+    for (curve, styled) in series.iter().zip(&styled_series) {
+        sheet.begin(&styled.owner_attribute);
+        draw_line(sheet, &frame, curve, styled.style);
+        draw_points(sheet, &frame, (curve, point), styled.style);
         sheet.end();
     }
     frame.draw_horizontal_axis(sheet, &x, &chart.x_label);
     if series.iter().all(|curve| curve.points.is_empty()) {
         frame.draw_no_values(sheet);
     }
-    let series_style = match styles.as_slice() {
-        [one] => one.series_style,
+    let style = match styled_series.as_slice() {
+        [one] => one.style,
         _ => SeriesStyle::NEUTRAL,
     };
-    let of_point = (!recorded.is_empty()).then(|| LegendEntry {
-        swatch: Swatch::Point(series_style),
+    let point_entry = (!recorded.is_empty()).then(|| LegendEntry {
+        swatch: Swatch::Point(style),
         text: point.to_owned(),
         owner_attribute: String::new(),
     });
     sheet.draw_legend(
-        styles
+        styled_series
             .iter()
-            .map(|style| legend_entry(style, Swatch::Line))
-            .chain(of_point),
+            .map(|styled| legend_entry(styled, Swatch::Line))
+            .chain(point_entry),
     );
 }
 
 /// The line through the points, over the area of their intervals.
-fn line(sheet: &mut Sheet, frame: &Frame, curve: &Curve, series_style: SeriesStyle) {
+fn draw_line(sheet: &mut Sheet, frame: &Frame, curve: &Curve, style: SeriesStyle) {
     let path = |points: &mut dyn Iterator<Item = (f64, f64)>| {
         let mut path = String::new();
         for (size, value) in points {
@@ -90,16 +90,16 @@ fn line(sheet: &mut Sheet, frame: &Frame, curve: &Curve, series_style: SeriesSty
     let area = path(&mut upper.chain(lower.rev()));
     let line = path(&mut points.map(|(size, (value, _))| (*size, *value)));
     if !line.is_empty() {
-        sheet.area(series_style, &area);
-        sheet.stroke(series_style, "", &line, &curve.name);
+        sheet.area(style, &area);
+        sheet.stroke(style, "", &line, &curve.name);
     }
 }
 
-fn points_of(
+fn draw_points(
     sheet: &mut Sheet,
     frame: &Frame,
     (curve, point): (&Curve, &str),
-    Style { series_style, .. }: &Style,
+    style: SeriesStyle,
 ) {
     let position = |size: f64, value: f64| Some((frame.x(size)?, frame.y(value)?));
     for (size, bar) in &curve.points {
@@ -109,15 +109,15 @@ fn points_of(
         let [value, low, high] = value_and_ends(*bar).map(|value| number(value, 2));
         let (name, size) = (&curve.name, number(*size, 0));
         let title = format!("{name}, {size}: {value} [{low}, {high}]");
-        sheet.circle(&series_style.filled(), (x, y), 2.5, &title);
+        sheet.circle(&style.filled_class(), (x, y), 2.5, &title);
     }
     if let Some((size, value)) = curve.recorded
         && let Some((x, y)) = position(size, value)
     {
-        let class = format!("{} mk", series_style.class());
+        let class = format!("{} mk", style.class());
         sheet.line(&class, (x, frame.top), (x, frame.bottom));
         let (name, size, value) = (&curve.name, number(size, 0), number(value, 2));
         let title = format!("{name}, {point} at {size}: {value}");
-        sheet.diamond(*series_style, (x, y), &title);
+        sheet.diamond(style, (x, y), &title);
     }
 }

@@ -10,23 +10,23 @@ use super::{
 };
 use crate::model::{Forest, ForestRow, Tone};
 
-const ROW: f64 = 24.0;
+const ROW_HEIGHT: f64 = 24.0;
 
 /// A narrow drawing has the words of a row above its interval.
 const TEXT_HEIGHT: f64 = 18.0;
 
-const NARROW: f64 = 500.0;
+const MIN_WIDE_WIDTH: f64 = 500.0;
 
 /// The axis begins and ends at one of these ratios; an effect beyond the last is drawn at the end.
-const RATIOS: [f64; 19] = [
+const AXIS_RATIOS: [f64; 19] = [
     0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 2.0, 5.0, 10.0, 20.0,
     50.0, 100.0,
 ];
 
 pub fn draw(sheet: &mut Sheet, chart: &Forest) {
-    let is_narrow = sheet.width < NARROW;
+    let is_narrow = sheet.width < MIN_WIDE_WIDTH;
     let above = if is_narrow { TEXT_HEIGHT } else { 0.0 };
-    let empty = Axis::of_sizes(std::iter::empty(), &[], percent, |_| 0.0);
+    let empty = Axis::of_sizes(std::iter::empty(), &[], ratio_label, |_| 0.0);
     let mut frame = Frame::for_axis(&empty, sheet);
     let longest = |text: fn(&ForestRow) -> &str| {
         (chart
@@ -47,7 +47,7 @@ pub fn draw(sheet: &mut Sheet, chart: &Forest) {
     };
     let x = axis(chart, &frame);
     frame.x_scale = x.scale;
-    let height = (ROW + above) * chart.rows.len() as f64;
+    let height = (ROW_HEIGHT + above) * chart.rows.len() as f64;
     frame.draw_vertical_axis(sheet, &empty, "", 0.0, height);
     for tick in x.ticks.iter().map(|tick| frame.x_of_tick(tick)) {
         sheet.line("g", (tick, frame.top), (tick, frame.bottom));
@@ -55,20 +55,20 @@ pub fn draw(sheet: &mut Sheet, chart: &Forest) {
     let none = frame.x(1.0).unwrap_or(frame.left);
     sheet.line("ax", (none, frame.top), (none, frame.bottom));
     for (index, row) in chart.rows.iter().enumerate() {
-        let y = frame.top + (ROW + above) * index as f64 + above + ROW / 2.0;
-        interval(sheet, &frame, (row, y));
+        let y = frame.top + (ROW_HEIGHT + above) * index as f64 + above + ROW_HEIGHT / 2.0;
+        draw_interval(sheet, &frame, (row, y));
         if is_narrow {
             let words = fitted(&row.text, 0.7 * sheet.width / TEXT_SIZE);
             let name = fitted(&row.name, sheet.width / TEXT_SIZE - width(&words) - 2.0);
             sheet.text("t halo", "start", (8.0, y - 10.0), &name);
-            let class = format!("{} halo", class(row.tone));
+            let class = format!("{} halo", text_class(row.tone));
             sheet.text(&class, "end", (sheet.width - 8.0, y - 10.0), &words);
         } else {
             let name = fitted(&row.name, (names - 16.0) / TEXT_SIZE);
             sheet.text("t", "start", (8.0, y + 4.0), &name);
             let text = fitted(&row.text, (words - 16.0) / TEXT_SIZE);
             let at = (frame.right + 16.0, y + 4.0);
-            sheet.text(class(row.tone), "start", at, &text);
+            sheet.text(text_class(row.tone), "start", at, &text);
         }
     }
     if chart.rows.is_empty() {
@@ -84,17 +84,17 @@ fn axis(chart: &Forest, frame: &Frame) -> Axis {
             (low, high) = (ratio.min(low), ratio.max(high));
         }
     }
-    let [first, .., last] = RATIOS;
-    let mut ratios = RATIOS.into_iter();
+    let [first, .., last] = AXIS_RATIOS;
+    let mut ratios = AXIS_RATIOS.into_iter();
     let from = ratios.clone().rfind(|ratio| *ratio <= low).unwrap_or(first);
     let to = ratios.find(|ratio| *ratio >= high).unwrap_or(last);
-    let shown = RATIOS.into_iter();
+    let shown = AXIS_RATIOS.into_iter();
     let shown = shown.filter(|ratio| (from..=to).contains(ratio));
-    Axis::of_sizes(shown, &[1.0], percent, |label| frame.label_share(label))
+    Axis::of_sizes(shown, &[1.0], ratio_label, |label| frame.label_share(label))
 }
 
 /// `−50 %`, `0`, `+25 %`, `×2`.
-fn percent(ratio: f64) -> String {
+fn ratio_label(ratio: f64) -> String {
     let change = 100.0 * (ratio - 1.0);
     match ratio {
         2.0.. => format!("×{}", number(ratio, 0)),
@@ -104,7 +104,7 @@ fn percent(ratio: f64) -> String {
     }
 }
 
-fn class(tone: Tone) -> &'static str {
+fn text_class(tone: Tone) -> &'static str {
     match tone {
         Tone::Neutral => "m",
         Tone::Better => "better f",
@@ -112,7 +112,7 @@ fn class(tone: Tone) -> &'static str {
     }
 }
 
-fn interval(sheet: &mut Sheet, frame: &Frame, (row, y): (&ForestRow, f64)) {
+fn draw_interval(sheet: &mut Sheet, frame: &Frame, (row, y): (&ForestRow, f64)) {
     let class = match row.tone {
         Tone::Neutral => "kn",
         Tone::Better => "better",

@@ -1,7 +1,7 @@
 use super::{
     super::{
         axis::{Axis, Scale, Tick},
-        style::{SeriesStyle, Style},
+        style::{SeriesStyle, StyledSeries},
         text::{fitted, width},
     },
     Coordinate, Sheet, TEXT_SIZE,
@@ -9,7 +9,7 @@ use super::{
 use crate::model::Bar;
 
 /// Height of a chart that is not over time.
-pub const HEIGHT: f64 = 220.0;
+pub const CHART_HEIGHT: f64 = 220.0;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Frame {
@@ -49,16 +49,16 @@ impl Frame {
     }
 
     pub fn x_of_tick(&self, tick: &Tick) -> f64 {
-        self.x_at(tick.at)
+        self.x_at(tick.position)
     }
 
     /// The position of a value, within the box.
     pub fn x(&self, value: f64) -> Option<f64> {
-        Some(self.x_at(self.x_scale.at(value)?.clamp(0.0, 1.0)))
+        Some(self.x_at(self.x_scale.position(value)?.clamp(0.0, 1.0)))
     }
 
     pub fn y(&self, value: f64) -> Option<f64> {
-        Some(self.y_at(self.y_scale.at(value)?.clamp(0.0, 1.0)))
+        Some(self.y_at(self.y_scale.position(value)?.clamp(0.0, 1.0)))
     }
 
     /// As [`Frame::y`], with the bottom for values without a position.
@@ -96,7 +96,7 @@ impl Frame {
         }
         self.bottom = self.top + height;
         for tick in &axis.ticks {
-            let y = self.y_at(tick.at);
+            let y = self.y_at(tick.position);
             sheet.line("g", (self.left, y), (self.right, y));
             sheet.text("m", "end", (self.left - 8.0, y + 4.0), &tick.label);
         }
@@ -138,8 +138,8 @@ pub fn value_and_ends((value, interval): Bar) -> [f64; 3] {
     [value, low, high]
 }
 
-const SWATCH: f64 = 26.0;
-const LEGEND_LINE: f64 = 19.0;
+const SWATCH_WIDTH: f64 = 26.0;
+const LEGEND_LINE_HEIGHT: f64 = 19.0;
 
 pub enum Swatch {
     Line(SeriesStyle),
@@ -151,15 +151,15 @@ pub enum Swatch {
 pub struct LegendEntry {
     pub swatch: Swatch,
     pub text: String,
-    /// See [`Style::owner_attribute`](super::super::style::Style).
+    /// See [`StyledSeries::owner_attribute`](super::super::style::StyledSeries).
     pub owner_attribute: String,
 }
 
-pub fn legend_entry(style: &Style, swatch: fn(SeriesStyle) -> Swatch) -> LegendEntry {
+pub fn legend_entry(series: &StyledSeries, swatch: fn(SeriesStyle) -> Swatch) -> LegendEntry {
     LegendEntry {
-        swatch: swatch(style.series_style),
-        text: style.name.clone(),
-        owner_attribute: style.owner_attribute.clone(),
+        swatch: swatch(series.style),
+        text: series.name.clone(),
+        owner_attribute: series.owner_attribute.clone(),
     }
 }
 
@@ -169,29 +169,33 @@ impl Sheet {
         let mut is_empty = true;
         for entry in entries {
             is_empty = false;
-            let text = fitted(&entry.text, (self.width - SWATCH - 24.0) / TEXT_SIZE);
-            let entry_width = SWATCH + 6.0 + width(&text) * TEXT_SIZE;
+            let text = fitted(&entry.text, (self.width - SWATCH_WIDTH - 24.0) / TEXT_SIZE);
+            let entry_width = SWATCH_WIDTH + 6.0 + width(&text) * TEXT_SIZE;
             if x > 8.0 && x + entry_width > self.width - 8.0 {
                 x = 8.0;
-                self.y += LEGEND_LINE;
+                self.y += LEGEND_LINE_HEIGHT;
             }
             let y = self.y + 10.0;
             self.begin(&entry.owner_attribute);
             match entry.swatch {
                 Swatch::Line(mut style) => {
                     style.weight = style.weight.min(1);
-                    let path = format!("M{} {}h{SWATCH}", Coordinate(x), Coordinate(y));
+                    let path = format!("M{} {}h{SWATCH_WIDTH}", Coordinate(x), Coordinate(y));
                     self.stroke(style, "", &path, "");
                 }
-                Swatch::Filled(style) => self.draw_square(&style.filled(), x, y),
+                Swatch::Filled(style) => self.draw_square(&style.filled_class(), x, y),
                 Swatch::Tint(class) => self.draw_square(&class, x, y),
-                Swatch::Point(style) => self.diamond(style, (x + SWATCH / 2.0, y), ""),
+                Swatch::Point(style) => self.diamond(style, (x + SWATCH_WIDTH / 2.0, y), ""),
             }
-            self.text("t", "start", (x + SWATCH + 5.0, y + 4.0), &text);
+            self.text("t", "start", (x + SWATCH_WIDTH + 5.0, y + 4.0), &text);
             self.end();
             x += entry_width + 16.0;
         }
-        self.y += if is_empty { 2.0 } else { LEGEND_LINE + 4.0 };
+        self.y += if is_empty {
+            2.0
+        } else {
+            LEGEND_LINE_HEIGHT + 4.0
+        };
     }
 
     fn draw_square(&mut self, class: &str, x: f64, y: f64) {

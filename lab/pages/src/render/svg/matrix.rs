@@ -43,7 +43,7 @@ pub fn draw(sheet: &mut Sheet, chart: &Matrix) {
                 .flatten();
             let x = left + column as f64 * column_width;
             let words = format!("{} and {}", chart.names[row], chart.names[column]);
-            cell(
+            draw_cell(
                 sheet,
                 (x, y),
                 (column_width, row_height),
@@ -55,7 +55,7 @@ pub fn draw(sheet: &mut Sheet, chart: &Matrix) {
     sheet.y = top + row_height * count + 6.0;
 }
 
-fn cell(
+fn draw_cell(
     sheet: &mut Sheet,
     (x, y): (f64, f64),
     (cell_width, row_height): (f64, f64),

@@ -44,8 +44,8 @@ pub fn draw(sheet: &mut Sheet, chart: &Timeline, styles: &SeriesStyles) {
     let lanes = chart.lanes();
     if lanes.is_empty() {
         for band in &chart.bands {
-            let class = styles.band(&band.name, false);
-            self::band(
+            let class = styles.band_class(&band.name, false);
+            draw_band(
                 sheet,
                 &frame,
                 band,
@@ -54,24 +54,24 @@ pub fn draw(sheet: &mut Sheet, chart: &Timeline, styles: &SeriesStyles) {
             );
         }
     }
-    lines(sheet, &frame, chart, styles);
-    marks(sheet, &frame, &placed_marks, (chart, styles));
-    let below = strips(sheet, &frame, chart, (&lanes, styles));
+    draw_lines(sheet, &frame, chart, styles);
+    draw_marks(sheet, &frame, &placed_marks, (chart, styles));
+    let below = draw_strips(sheet, &frame, chart, (&lanes, styles));
     below.draw_horizontal_axis(sheet, &x, &format!("{} ({time_format})", chart.x_label));
     if values.count() == 0 {
         frame.draw_no_values(sheet);
     }
-    sheet.draw_legend(entries(chart, styles));
+    sheet.draw_legend(legend_entries(chart, styles));
 }
 
-fn band(sheet: &mut Sheet, frame: &Frame, band: &Band, class: &str, (y, height): (f64, f64)) {
+fn draw_band(sheet: &mut Sheet, frame: &Frame, band: &Band, class: &str, (y, height): (f64, f64)) {
     if let (Some(from), Some(to)) = (frame.x(band.from), frame.x(band.to)) {
         sheet.rect(class, (from, y), ((to - from).max(1.0), height), &band.name);
     }
 }
 
 /// Draws a thin strip of phases for each run below the box.
-fn strips(
+fn draw_strips(
     sheet: &mut Sheet,
     frame: &Frame,
     chart: &Timeline,
@@ -89,12 +89,12 @@ fn strips(
     below.bottom += 4.0;
     for run in lanes {
         sheet.begin(&run_attribute(run));
-        let class = styles.run(run).filled();
+        let class = styles.run_style(run).filled_class();
         let top = below.bottom;
         sheet.rect(&class, (frame.left - 7.0, top), (5.0, 4.0), "");
         for band in chart.bands.iter().filter(|band| band.run == *run) {
-            let class = format!("{} st", styles.band(&band.name, true));
-            self::band(sheet, frame, band, &class, (top, 4.0));
+            let class = format!("{} st", styles.band_class(&band.name, true));
+            draw_band(sheet, frame, band, &class, (top, 4.0));
         }
         sheet.end();
         below.bottom += 6.0;
@@ -102,18 +102,18 @@ fn strips(
     below
 }
 
-fn lines(sheet: &mut Sheet, frame: &Frame, chart: &Timeline, styles: &SeriesStyles) {
+fn draw_lines(sheet: &mut Sheet, frame: &Frame, chart: &Timeline, styles: &SeriesStyles) {
     // Two points for each pixel.
     let points = 2 * frame.width() as usize;
-    for (line, style) in chart.series.iter().zip(styles.lines(&chart.series)) {
-        let path = path(frame, &line.thinned(points));
+    for (line, style) in chart.series.iter().zip(styles.line_styles(&chart.series)) {
+        let path = line_path(frame, &line.thinned(points));
         if !path.is_empty() {
             sheet.stroke(style, &run_attribute(&line.run), &path, &line.name);
         }
     }
 }
 
-fn path(frame: &Frame, line: &Line) -> String {
+fn line_path(frame: &Frame, line: &Line) -> String {
     let points: Vec<Option<(f64, f64)>> = line
         .x
         .iter()
@@ -137,16 +137,16 @@ fn path(frame: &Frame, line: &Line) -> String {
 struct PlacedMark<'a> {
     mark: &'a Mark,
     x: f64,
-    name: Option<Name>,
+    name: Option<PlacedName>,
 }
 
-struct Name {
+struct PlacedName {
     row: usize,
     x: f64,
     text: String,
 }
 
-impl Name {
+impl PlacedName {
     /// Pixels above the lowest row.
     fn above(&self) -> f64 {
         let row = self.row as f64;
@@ -162,24 +162,24 @@ fn placed_marks<'a>(frame: &Frame, chart: &'a Timeline) -> Vec<PlacedMark<'a>> {
     for mark in sorted_marks(chart) {
         let Some(x) = frame.x(mark.at) else { continue };
         let text = fitted(&mark.name, 22.0);
-        let wide = width(&text) * TEXT_SIZE + 6.0;
+        let text_width = width(&text) * TEXT_SIZE + 6.0;
         let is_named = all.iter().any(|other| {
             let name = other.name.as_ref();
             (x - other.x).abs() < 8.0 && name.is_some_and(|name| name.text == text)
         });
         let position = (0..NAME_ROWS)
-            .flat_map(|row| [x + 1.0, x - 1.0 - wide].map(|from| (row, from)))
+            .flat_map(|row| [x + 1.0, x - 1.0 - text_width].map(|from| (row, from)))
             .find(|(row, from)| {
                 let mut others = taken[*row].iter();
                 !is_named
                     && *from >= frame.left
-                    && from + wide <= frame.right + 14.0
-                    && others.all(|(start, end)| from > end || from + wide < *start)
+                    && from + text_width <= frame.right + 14.0
+                    && others.all(|(start, end)| from > end || from + text_width < *start)
             });
         if let Some((row, from)) = position {
-            taken[row].push((from, from + wide));
+            taken[row].push((from, from + text_width));
         }
-        let name = position.map(|(row, from)| Name {
+        let name = position.map(|(row, from)| PlacedName {
             row,
             x: from + 3.0,
             text,
@@ -189,23 +189,23 @@ fn placed_marks<'a>(frame: &Frame, chart: &'a Timeline) -> Vec<PlacedMark<'a>> {
     all
 }
 
-fn marks(
+fn draw_marks(
     sheet: &mut Sheet,
     frame: &Frame,
     placed_marks: &[PlacedMark<'_>],
     (chart, styles): (&Timeline, &SeriesStyles),
 ) {
     for PlacedMark { mark, x, name } in placed_marks {
-        let style = styles.mark(chart, &mark.run);
+        let style = styles.mark_style(chart, &mark.run);
         sheet.begin(&run_attribute(&mark.run));
         sheet.add(format_args!("<title>{}</title>", escaped(&mark.name)));
-        let top = frame.top - 4.0 - name.as_ref().map_or(0.0, Name::above);
+        let top = frame.top - 4.0 - name.as_ref().map_or(0.0, PlacedName::above);
         sheet.line(
             &format!("{} mk", style.class()),
             (*x, top),
             (*x, frame.bottom),
         );
-        let class = style.filled();
+        let class = style.filled_class();
         let top = Coordinate(frame.top);
         let x = Coordinate(*x - 4.0);
         sheet.add(format_args!(
@@ -227,11 +227,11 @@ fn marks(
     }
 }
 
-fn entries(chart: &Timeline, styles: &SeriesStyles) -> Vec<LegendEntry> {
+fn legend_entries(chart: &Timeline, styles: &SeriesStyles) -> Vec<LegendEntry> {
     let mut entries: Vec<LegendEntry> = chart
         .series
         .iter()
-        .zip(styles.lines(&chart.series))
+        .zip(styles.line_styles(&chart.series))
         .map(|(line, style)| LegendEntry {
             swatch: Swatch::Line(style),
             text: line.name.clone(),
@@ -242,7 +242,7 @@ fn entries(chart: &Timeline, styles: &SeriesStyles) -> Vec<LegendEntry> {
     let mut seen = BTreeSet::new();
     for band in chart.bands.iter().filter(|band| seen.insert(&band.name)) {
         entries.push(LegendEntry {
-            swatch: Swatch::Tint(styles.band(&band.name, strips)),
+            swatch: Swatch::Tint(styles.band_class(&band.name, strips)),
             text: band.name.clone(),
             owner_attribute: String::new(),
         });
