@@ -160,7 +160,7 @@ pub fn percent(share: f64) -> String {
     grouped(percent, if is_whole { 0 } else { 2 })
 }
 
-/// Bytes in the unit that fits: `512 GiB`, `3.5 MiB`.
+/// `512 GiB`, `3.5 MiB`.
 pub fn bytes(value: f64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut size = value;

@@ -17,7 +17,7 @@ use std::{
     sync::Arc,
 };
 
-/// A table in memory: its columns with their names.
+/// A table in memory: names of columns, and their values.
 pub type Columns = Vec<(String, Values)>;
 
 pub fn named<'n>(columns: impl IntoIterator<Item = (&'n str, Values)>) -> Columns {
@@ -27,8 +27,7 @@ pub fn named<'n>(columns: impl IntoIterator<Item = (&'n str, Values)>) -> Column
         .collect()
 }
 
-/// Writes a table as a Parquet file. An existing file is replaced only when the new one is
-/// complete.
+/// Writes Parquet. An existing file is replaced when the new one is complete.
 pub fn write_columns(path: &Path, table: &str, columns: Columns) -> Result<()> {
     let write = || -> Result<()> {
         let layout = Layout::new(
@@ -58,9 +57,9 @@ pub enum Type {
 struct Field {
     name: String,
     kind: Type,
-    /// Nanoseconds since 1970, in UTC, shown as a date and time.
+    /// Written as a date and time; the values are nanoseconds since 1970.
     is_time: bool,
-    /// Index of the column with its values.
+    /// Index of its values.
     column: usize,
 }
 

@@ -43,7 +43,7 @@ pub enum VerdictKind {
     /// One run, or one run per arm: not tested.
     #[default]
     Described,
-    /// A difference that is neither better nor worse, or several that disagree.
+    /// Neither better nor worse, or several differences that disagree.
     Differs,
     Better,
     Worse,
@@ -68,7 +68,7 @@ pub struct Finding {
 
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct RunCard {
-    /// Also in file names and anchors (`[a-z0-9-]+`).
+    /// Also in anchors: `[a-z0-9-]+`.
     pub id: String,
     pub name: String,
     /// Runs of one arm share a colour.
@@ -99,7 +99,6 @@ pub struct Section {
     pub blocks: Vec<Block>,
 }
 
-/// A part of a section.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Block {
@@ -200,15 +199,13 @@ pub enum Chart {
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Timeline {
-    /// Seconds since the run's origin.
     pub x_label: String,
     /// Vertical axis, with its unit.
     pub y_label: String,
-    /// `B`, `/s`, `s`, or empty. Bytes are shown as GiB.
+    /// `B`, `B/s`, `/s`, `s`, or empty. Large values get a larger unit.
     pub unit: String,
     pub series: Vec<Line>,
-    /// Phases and gaps. One run: shading. Several runs: one thin strip each, because overlapping
-    /// shading is unreadable.
+    /// Phases and gaps. One run: shading. Several runs: a strip each, so that nothing overlaps.
     pub bands: Vec<Band>,
     pub marks: Vec<Mark>,
     pub log: bool,
@@ -226,10 +223,9 @@ pub struct Line {
 }
 
 impl Line {
-    /// About `most` points that draw the same line: the smallest and the largest value of each
-    /// stretch, all breaks, and both ends. Times are rounded to milliseconds, values to seven
-    /// digits.
-    pub fn thinned(&self, most: usize) -> Line {
+    /// The same drawing with about `max_points` points: the extremes of each stretch, all breaks,
+    /// and both ends. Times are rounded to milliseconds, values to seven digits.
+    pub fn thinned(&self, max_points: usize) -> Line {
         let points: Vec<(f64, Option<f64>)> = self
             .x
             .iter()
@@ -239,7 +235,7 @@ impl Line {
             .collect();
         let mut indices: Vec<usize> = (0..points.len()).take(1).collect();
         indices.extend((0..points.len()).next_back());
-        let size = points.len().div_ceil((most / 2).max(1)).max(1);
+        let size = points.len().div_ceil((max_points / 2).max(1)).max(1);
         for (nth, stretch) in points.chunks(size).enumerate() {
             let indexed = || (nth * size..).zip(stretch.iter().map(|(_, y)| *y));
             let known = || indexed().filter_map(|(index, y)| Some((index, y?)));
@@ -259,7 +255,7 @@ impl Line {
         points.dedup_by(|after, before| after.1.is_none() && before.1.is_none());
         let (x, y) = points
             .into_iter()
-            .map(|(x, y)| (rounded(x, 3), y.map(significant)))
+            .map(|(x, y)| (rounded(x, 3), y.map(seven_digits)))
             .unzip();
         Line {
             name: self.name.clone(),
@@ -275,8 +271,7 @@ pub fn rounded(value: f64, decimals: i32) -> f64 {
     (value * scale).round() / scale
 }
 
-/// To seven digits.
-fn significant(value: f64) -> f64 {
+fn seven_digits(value: f64) -> f64 {
     format!("{value:.6e}").parse().unwrap_or(value)
 }
 
@@ -364,7 +359,7 @@ pub struct ForestRow {
     pub name: String,
     /// 1 is no effect.
     pub ratio: Bar,
-    /// The effect in words.
+    /// The effect.
     pub text: String,
     pub tone: Tone,
 }
@@ -417,12 +412,12 @@ mod tests {
             prop_assert_eq!(thinned.x.len(), thinned.y.len());
             prop_assert!(thinned.x.windows(2).all(|pair| pair[0] < pair[1]));
             prop_assert!(thinned.x.len() <= y.len().min(most / 2 * 5 + 2));
-            let largest = |values: &[Option<f64>]| values.iter().flatten().copied().reduce(f64::max).map(significant);
-            let smallest = |values: &[Option<f64>]| values.iter().flatten().copied().reduce(f64::min).map(significant);
+            let largest = |values: &[Option<f64>]| values.iter().flatten().copied().reduce(f64::max).map(seven_digits);
+            let smallest = |values: &[Option<f64>]| values.iter().flatten().copied().reduce(f64::min).map(seven_digits);
             prop_assert_eq!(largest(&thinned.y), largest(&y));
             prop_assert_eq!(smallest(&thinned.y), smallest(&y));
-            prop_assert_eq!(thinned.y.first().copied().flatten(), y.first().copied().flatten().map(significant));
-            prop_assert_eq!(thinned.y.last().copied().flatten(), y.last().copied().flatten().map(significant));
+            prop_assert_eq!(thinned.y.first().copied().flatten(), y.first().copied().flatten().map(seven_digits));
+            prop_assert_eq!(thinned.y.last().copied().flatten(), y.last().copied().flatten().map(seven_digits));
             // Between two values that are neighbours in the drawing there is no break in the line.
             for pair in thinned.x.windows(2).zip(thinned.y.windows(2)) {
                 if let ([from, to], [Some(_), Some(_)]) = pair {

@@ -31,8 +31,7 @@ pub struct WrittenFiles {
 }
 
 /// Writes `report.html`, `report.md`, `tables/ID.csv` and `figures/ID.svg`; only the page if `out`
-/// ends in `.html`. `force` replaces all files or none, and a symbolic link itself instead of its
-/// target. Everything is checked before the first write.
+/// ends in `.html`. `force` replaces all files or none, and no target of a symbolic link.
 pub fn write(report: &Report, out: &Path, force: bool) -> Result<WrittenFiles> {
     check(report)?;
     let files = files(report, out)?;
@@ -92,7 +91,7 @@ fn check(report: &Report) -> Result<()> {
     Ok(())
 }
 
-/// `kind` is the singular of what has these ids: `table`.
+/// `kind` is a singular: `table`.
 fn check_ids<'a>(kind: &str, ids: impl Iterator<Item = &'a String>) -> Result<()> {
     let mut seen = BTreeSet::new();
     for id in ids {

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// The table that joins a tick with its samples.
 const WIDE: &str = "wide";
 
-/// A table's name, and the table of the recording whose rows it has: `tick` for [`WIDE`].
+/// Its name, and the table with its rows: `tick` for [`WIDE`].
 type ExportedTable = (&'static str, &'static TableSpec);
 
 /// Files that were finished before an error stay.
@@ -76,7 +76,7 @@ fn selected_tables(names: &[String]) -> Result<Vec<ExportedTable>> {
     Ok(tables)
 }
 
-/// The folder of each recording's tables: `out`, or a subfolder if there are several recordings.
+/// `out`, or a subfolder for each of several recordings.
 fn recording_folders(files: &[PathBuf], out: &Path) -> Result<Vec<PathBuf>> {
     if files.len() == 1 {
         return Ok(vec![out.to_owned()]);

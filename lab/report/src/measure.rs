@@ -69,7 +69,7 @@ pub fn measure(run: &Run) -> Measured {
     }
 }
 
-/// Of a counter, from the ticks of a part of a run.
+/// Of a counter.
 pub fn growth(run: &Run, signal: Signal, window: Span) -> Rates {
     let readings: Vec<Reading> = run
         .ticks
@@ -102,7 +102,6 @@ pub(crate) fn rss(run: &Run) -> Vec<Option<f64>> {
     (0..kinds[0].len()).map(sum).collect()
 }
 
-/// The points within a span.
 pub(crate) fn points_within<'p, P: Point>(
     run: &Run,
     points: &'p [P],
@@ -113,7 +112,7 @@ pub(crate) fn points_within<'p, P: Point>(
         .filter(move |point| span.includes(run.at(point.time_unix_ns())))
 }
 
-/// One number of each point within a span, multiplied by `unit`.
+/// A number of each point, multiplied by `unit`.
 pub(crate) fn column<P: Point>(
     run: &Run,
     points: &[P],
@@ -159,7 +158,6 @@ pub fn replayed(run: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoin
         .filter(|point| !is_own(point).unwrap_or(!has_transactions(point)))
 }
 
-/// Points of replayed slots with transactions.
 fn with_transactions(run: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoint> {
     replayed(run, window).filter(|point| has_transactions(point))
 }

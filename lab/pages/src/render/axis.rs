@@ -9,7 +9,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// Position of a value: 0 at the low end, 1 at the high end.
+    /// 0 at the low end, 1 at the high end.
     pub fn position(self, value: f64) -> Option<f64> {
         let [value, low, high] =
             [value, self.low, self.high].map(|value| if self.log { value.ln() } else { value });
@@ -18,7 +18,7 @@ impl Scale {
     }
 }
 
-/// The smallest and the largest of all numbers.
+/// `None` without a finite value.
 pub fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     values
         .filter(|value| value.is_finite())

@@ -60,7 +60,6 @@ impl SeriesStyle {
             .map_or_else(|| "kn".to_owned(), |colour| format!("k{colour}"))
     }
 
-    /// The classes of an element that is filled with the colour.
     pub fn filled_class(self) -> String {
         format!("{} f", self.class())
     }
@@ -74,25 +73,22 @@ impl SeriesStyle {
     }
 }
 
-/// How one series of a chart looks.
 pub struct StyledSeries {
     pub name: String,
     pub style: SeriesStyle,
-    /// An attribute, with a leading space, by which the page hides the elements of a run or an arm.
-    /// Empty if the series belongs to neither.
+    /// ` data-run="ID"` or ` data-arm="ARM"`, by which the page hides elements; or empty.
     pub owner_attribute: String,
 }
 
 #[derive(Debug, Default)]
 pub struct SeriesStyles {
-    /// By [`RunCard::id`](crate::model::RunCard::id).
+    /// By id.
     runs: BTreeMap<String, SeriesStyle>,
-    /// By the name of a run or an arm; with [`StyledSeries::owner_attribute`].
+    /// Of runs and arms, with [`StyledSeries::owner_attribute`].
     names: BTreeMap<String, (SeriesStyle, String)>,
     /// In the order of their first runs.
     pub arms: Vec<String>,
-    /// The tint of each phase, below [`TINTS`].
-    phases: BTreeMap<String, usize>,
+    phase_tints: BTreeMap<String, usize>,
 }
 
 impl SeriesStyles {
@@ -136,7 +132,7 @@ impl SeriesStyles {
 
     /// Gives a phase its fixed tint, or another one if that is taken.
     fn assign_tint(&mut self, name: &str) {
-        if self.phases.contains_key(name) {
+        if self.phase_tints.contains_key(name) {
             return;
         }
         let known = if name.contains("the end") {
@@ -148,9 +144,9 @@ impl SeriesStyles {
         let tint = [fixed.map_or(1, |(_, tint)| *tint)]
             .into_iter()
             .chain(PHASE_TINTS.iter().rev().map(|(_, tint)| *tint))
-            .find(|tint| self.phases.values().all(|taken| taken != tint))
-            .unwrap_or(self.phases.len() % TINTS);
-        self.phases.insert(name.to_owned(), tint);
+            .find(|tint| self.phase_tints.values().all(|taken| taken != tint))
+            .unwrap_or(self.phase_tints.len() % TINTS);
+        self.phase_tints.insert(name.to_owned(), tint);
     }
 
     /// Neutral if no run has the id.
@@ -160,7 +156,7 @@ impl SeriesStyles {
 
     /// The class of a band: pale for shading behind lines, stronger for a strip.
     pub fn band_class(&self, name: &str, is_strip: bool) -> String {
-        let index = self.phases.get(name).copied().unwrap_or(0);
+        let index = self.phase_tints.get(name).copied().unwrap_or(0);
         match (name == "gap", is_strip) {
             (true, false) => "gap".to_owned(),
             (true, true) => "pgap".to_owned(),
@@ -169,8 +165,8 @@ impl SeriesStyles {
         }
     }
 
-    /// Styles of series with a name and a run: by the run, else by a name that is a run's or an
-    /// arm's, else by position.
+    /// For names and run ids. The style is the run's, else that of the run or arm with the name,
+    /// else one by position.
     pub fn styled_series<'a>(
         &self,
         series: impl Iterator<Item = (&'a str, &'a str)>,
@@ -192,7 +188,7 @@ impl SeriesStyles {
     }
 
     pub fn mark_style(&self, timeline: &Timeline, run: &str) -> SeriesStyle {
-        match lines_by_run(&timeline.series).len() {
+        match line_counts_by_run(&timeline.series).len() {
             0 | 1 => SeriesStyle::NEUTRAL,
             _ => self.run_style(run),
         }
@@ -202,7 +198,7 @@ impl SeriesStyles {
     /// and a dash per line.
     pub fn line_styles(&self, lines: &[Line]) -> Vec<SeriesStyle> {
         let once = each_run_once(lines);
-        let runs = lines_by_run(lines).len();
+        let runs = line_counts_by_run(lines).len();
         let line_style = |(index, line): (usize, &Line)| {
             let earlier = || lines.iter().take(index);
             match self.runs.get(&line.run) {
@@ -231,8 +227,7 @@ pub fn run_attribute(run: &str) -> String {
     }
 }
 
-/// How many of these lines each run has.
-fn lines_by_run(lines: &[Line]) -> BTreeMap<&str, usize> {
+fn line_counts_by_run(lines: &[Line]) -> BTreeMap<&str, usize> {
     let mut counts = BTreeMap::new();
     for line in lines.iter().filter(|line| !line.run.is_empty()) {
         *counts.entry(line.run.as_str()).or_default() += 1;
@@ -241,5 +236,5 @@ fn lines_by_run(lines: &[Line]) -> BTreeMap<&str, usize> {
 }
 
 pub fn each_run_once(lines: &[Line]) -> bool {
-    lines_by_run(lines).values().all(|count| *count == 1)
+    line_counts_by_run(lines).values().all(|count| *count == 1)
 }

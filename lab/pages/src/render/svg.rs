@@ -1,5 +1,5 @@
-//! Figures as SVG, standalone or inside the page. `docs/decisions/0012` says why this is not a
-//! library.
+//! Figures as SVG, as a file or in the page; not with a library: see `docs/decisions/0012`.
+//! Classes are those of `assets/figure.css`.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ mod frame;
 mod matrix;
 mod timeline;
 
-/// The colours of the page's light style.
+/// The page's light style.
 const STYLE: &str = include_str!("../../assets/figure.css");
 
 const TEXT_SIZE: f64 = 12.0;
@@ -84,7 +84,7 @@ impl Sheet {
         ));
     }
 
-    /// A box with a tooltip.
+    /// With a tooltip.
     pub fn rect(
         &mut self,
         class: &str,
@@ -99,7 +99,7 @@ impl Sheet {
         ));
     }
 
-    /// A point with a tooltip.
+    /// With a tooltip.
     pub fn circle(&mut self, class: &str, (x, y): (f64, f64), radius: f64, title: &str) {
         let ([x, y], title) = ([x, y].map(Coordinate), escaped(title));
         self.add(format_args!(
@@ -107,7 +107,7 @@ impl Sheet {
         ));
     }
 
-    /// A diamond with a tooltip: a recorded value.
+    /// A recorded value, with a tooltip.
     pub fn diamond(&mut self, style: SeriesStyle, (x, y): (f64, f64), title: &str) {
         let (class, title) = (style.filled_class(), escaped(title));
         let [x, top] = [x, y - 6.0].map(Coordinate);
@@ -116,7 +116,7 @@ impl Sheet {
         ));
     }
 
-    /// A line along a path. For `owner_attribute` see [`StyledSeries::owner_attribute`](super::style::StyledSeries).
+    /// A line along a path. `owner_attribute` is as in `StyledSeries`.
     pub fn stroke(&mut self, style: SeriesStyle, owner_attribute: &str, path: &str, title: &str) {
         let (class, dashes, title) = (style.class(), style.dashes(), escaped(title));
         let thick = Coordinate(style.thickness());
@@ -131,7 +131,7 @@ impl Sheet {
         self.add(format_args!(r#"<path class="{class} area" d="{path}z"/>"#));
     }
 
-    /// Opens a group. For `owner_attribute` see [`StyledSeries::owner_attribute`](super::style::StyledSeries).
+    /// Opens a group. `owner_attribute` is as in `StyledSeries`.
     pub fn begin(&mut self, owner_attribute: &str) {
         self.add(format_args!("<g{owner_attribute}>"));
     }

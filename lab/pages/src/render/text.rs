@@ -138,7 +138,7 @@ pub fn cell_text(cell: &Cell) -> String {
     }
 }
 
-/// A cell as plain text, without its interval and its mark.
+/// Without interval and mark.
 pub fn value_text(cell: &Cell) -> String {
     match cell {
         Cell::Linked { cell, .. } => value_text(cell),
@@ -157,7 +157,6 @@ pub fn interval_text(cell: &Cell) -> Option<String> {
     Some(format!("[{}]", interval_ends(cell)?.join(", ")))
 }
 
-/// Low and high end of an estimate.
 fn interval_ends(cell: &Cell) -> Option<[String; 2]> {
     match cell.inner() {
         Cell::Estimate {
@@ -170,8 +169,7 @@ fn interval_ends(cell: &Cell) -> Option<[String; 2]> {
     }
 }
 
-/// Which columns and their heads are aligned to the right. A missing number does not make a column
-/// one of text.
+/// Which columns are aligned to the right: those with numbers and without texts.
 pub fn numeric_columns(table: &Table) -> Vec<bool> {
     (0..table.columns.len())
         .map(|index| {
@@ -193,7 +191,7 @@ pub fn events(timeline: &Timeline) -> impl Iterator<Item = (String, &Mark)> {
         .map(|mark| (duration(mark.at, ClockFormat::Full), mark))
 }
 
-/// The marks of a timeline in order of time.
+/// In order of time.
 pub fn sorted_marks(timeline: &Timeline) -> Vec<&Mark> {
     let mut marks: Vec<&Mark> = timeline
         .marks

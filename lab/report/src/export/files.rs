@@ -21,7 +21,6 @@ const HIVE_NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 /// In bytes. A file system allows 255, of which 5 are `host=`.
 const MAX_LABEL_BYTES: usize = 250;
 
-/// A recording, and where its tables go.
 pub struct RecordingExport<'d> {
     pub recording: Recording,
     /// The root of the data set, else the folder of the tables.
@@ -50,13 +49,13 @@ pub fn table_path(folder: &Path, table: &str, format: Format) -> PathBuf {
     folder.join(format!("{table}.{extension}"))
 }
 
-/// A recording as a part of a data set of many recordings.
+/// A recording in a data set of many.
 pub struct DatasetRun {
     /// `host=HOST/run=RUN`.
     pub path: PathBuf,
     /// Columns of every file, too: as text, since readers take a folder's `01` for the number 1.
     columns: [(&'static str, String); 2],
-    /// First ticks of days, with the day since 1970. The first is the day when the recording began.
+    /// First ticks of days, with the day since 1970.
     days: Vec<(i64, i64)>,
 }
 
@@ -98,7 +97,7 @@ impl DatasetRun {
         })
     }
 
-    /// The day of a tick; without a tick, the first day.
+    /// Without a tick, the first day.
     fn day_of(&self, tick: Option<i64>) -> i64 {
         let tick = tick.unwrap_or(i64::MIN);
         let after = self.days.partition_point(|(first, _)| *first <= tick);
@@ -108,7 +107,7 @@ impl DatasetRun {
     }
 }
 
-/// Percent-encodes a label's value: readers of a data set decode it.
+/// Percent-encoded: readers decode it.
 fn folder_name(value: &str) -> Result<String> {
     let encoded = |byte: u8| match byte {
         b'.' | b'_' | b'-' => char::from(byte).to_string(),
@@ -128,16 +127,15 @@ fn folder_name(value: &str) -> Result<String> {
     Ok(name)
 }
 
-/// The open files of one table, by day; of a plain export, day 0.
 pub struct TableFiles<'f> {
     pub export: &'f RecordingExport<'f>,
     table: &'static str,
-    /// The table of the recording whose rows are written.
     pub spec: &'static TableSpec,
     /// Without the columns of a data set.
     pub columns: Vec<(String, Type)>,
+    /// By day; outside a data set, day 0.
     files: BTreeMap<i64, OpenFile>,
-    /// Dropped after the files: it removes folders that are then empty.
+    /// Dropped after the files.
     created_folders: CreatedFolders,
 }
 
@@ -165,7 +163,7 @@ impl<'f> TableFiles<'f> {
         }
     }
 
-    /// The day of a row, counted from 1970-01-01: by its time, else by its tick.
+    /// Days since 1970-01-01: by the row's time, else by its tick.
     pub fn day(&self, row: &Row) -> i64 {
         let Some(dataset) = &self.export.dataset else {
             return 0;
@@ -228,8 +226,7 @@ impl<'f> TableFiles<'f> {
         )?))
     }
 
-    /// A table without rows has a file, too. Files that an earlier export of the run made for other
-    /// days, or left when it was killed, are removed.
+    /// A table without rows has a file, too.
     pub fn finish(mut self) -> Result<()> {
         let dataset = &self.export.dataset;
         if self.files.is_empty() {
@@ -261,7 +258,7 @@ impl<'f> TableFiles<'f> {
     }
 }
 
-/// When dropped, it removes those of these folders that are empty.
+/// Dropping it removes the empty folders.
 #[derive(Default)]
 struct CreatedFolders(BTreeSet<PathBuf>);
 
@@ -281,7 +278,7 @@ impl Drop for CreatedFolders {
     }
 }
 
-/// Removes what earlier exports wrote of a table of this run, except for `paths`.
+/// Removes files that an earlier export of the run made for other days, or left when it was killed.
 fn remove_other_files(paths: &[PathBuf]) -> Result<()> {
     let of_run = paths
         .first()
@@ -307,7 +304,7 @@ fn remove_other_files(paths: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// Whether a killed export left this temporary file: readers of the folder fail on it.
+/// A temporary file: readers of the folder fail on it.
 fn is_part(path: &Path, table_file: &OsStr) -> bool {
     let names = path.file_name().and_then(OsStr::to_str);
     let rest = names

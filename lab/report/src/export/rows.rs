@@ -8,8 +8,8 @@ use faultline_recording::{
 
 pub const TICK: &str = "tick";
 
-/// A column with reals or counts beyond 2^63 is real throughout. A data set has the same types for
-/// every recording: there, all samples are real.
+/// A column with reals or counts beyond 2^63 is real throughout. In a data set, all samples are
+/// real: every recording must have the same types.
 pub fn columns(
     export: &RecordingExport<'_>,
     table: &TableSpec,
@@ -52,8 +52,7 @@ fn declared(column: &TableColumn) -> (String, Type) {
     (column.name.to_owned(), kind)
 }
 
-/// Of a table with one row per tick: all columns of `tick` and of each table with at most one row
-/// per tick, then the labels.
+/// One row per tick: `tick` joined with all tables that have at most one row per tick, and labels.
 pub fn wide_columns(export: &RecordingExport<'_>) -> Result<Vec<(String, Type)>, Error> {
     let is_sample = |name: &str| Table::ALL.iter().any(|table| table.name() == name);
     let mut all = Vec::new();

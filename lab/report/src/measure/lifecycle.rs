@@ -41,7 +41,7 @@ pub struct Lifecycle {
     /// Median slot time.
     pub slot_seconds: Option<f64>,
     pub gaps: Vec<Span>,
-    /// Time of the first tick at the tip.
+    /// The first tick at the tip.
     pub at_tip: Option<f64>,
     /// Since when the distance was small, until [`at_tip`](Self::at_tip) confirmed it.
     pub near_tip: Option<f64>,
@@ -101,7 +101,7 @@ pub fn lifecycle(run: &Run) -> Lifecycle {
     lifecycle
 }
 
-/// The time from which on the same process was near the tip, until this tick at the tip.
+/// Since when the process was near the tip, up to its first tick `at_tip`.
 fn near_tip(run: &Run, at_tip: usize) -> Option<f64> {
     let tick = run.ticks.get(at_tip)?;
     let max_behind = run.rules(tick).at_tip_slots as f64;
@@ -129,7 +129,6 @@ fn has_validator(run: &Run, phases: &[PhaseSpan]) -> bool {
             .any(|phase| !PHASES_OF_ANY_PROCESS.contains(&phase.name.as_str()))
 }
 
-/// Whether the time between two ticks is a gap.
 pub fn is_gap(run: &Run, before: &Tick, after: &Tick) -> bool {
     before.session != after.session || after.at - before.at > max_tick_step(run)
 }

@@ -13,7 +13,7 @@ use std::{
     ops::{Add, Sub},
 };
 
-/// In bytes, over the ticks of a part of a run.
+/// In bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Levels {
     pub rss: Summary,
@@ -89,7 +89,7 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// In ms; `None` with fewer slots than [`min_values_for`](faultline_stats::summary::min_values_for).
+    /// In ms; `None` with too few slots.
     pub fn replay_quantile(&self, p: f64) -> Option<f64> {
         quantile_if_enough(&self.replay, p)
     }
@@ -249,7 +249,7 @@ pub fn cache_times(run: &Run, window: Span) -> Vec<Option<f64>> {
     cache_moments(run, window).map(|(_, us)| us).collect()
 }
 
-/// [`cache_times`] with the time of each.
+/// [`cache_times`] with their times.
 pub fn cache_moments(run: &Run, window: Span) -> impl Iterator<Item = (f64, Option<f64>)> {
     with_transactions(run, window).map(|point| {
         let us = point.program_cache_us;
@@ -269,7 +269,6 @@ pub struct PoolFaults {
 }
 
 impl PoolFaults {
-    /// Major and minor ones.
     pub fn faults(&self) -> f64 {
         self.major.unwrap_or(0.0) + self.minor.unwrap_or(0.0)
     }

@@ -36,7 +36,7 @@ pub(crate) fn timeline(run: &Run) -> Timeline {
     timeline
 }
 
-/// The ranges of consecutive ticks with the same key.
+/// Ranges of ticks with the same key.
 fn chunks<K: PartialEq>(ticks: &[Tick], key: fn(&Tick) -> K) -> impl Iterator<Item = Range<usize>> {
     let mut next = 0;
     let chunks = ticks.chunk_by(move |a, b| key(a) == key(b));
@@ -73,7 +73,7 @@ fn slot_seconds(run: &Run, phases: &[Option<Phase>]) -> Option<f64> {
     quantile(&times, 0.5)
 }
 
-/// Divides ticks, each with its tip, into spans of equal length and measures the slot time of each.
+/// Of equal spans of ticks; each tick has the tip's slot.
 fn slot_times(ticks: &[(&Tick, f64)]) -> Vec<f64> {
     let ([(first, _), ..], [.., (last, _)]) = (ticks, ticks) else {
         return Vec::new();

@@ -45,7 +45,7 @@ pub struct Tps {
 }
 
 impl Tps {
-    /// The transactions of each second within a span.
+    /// The transactions of each second.
     pub fn counts(&self, span: Span) -> Vec<Option<f64>> {
         self.within(span).map(Second::transactions).collect()
     }
@@ -136,7 +136,7 @@ fn second_of(run: &Run, at: f64) -> i64 {
         .div_euclid(SECOND)
 }
 
-/// From and until which Unix second each process counts.
+/// From which Unix second until which each counts.
 fn processes(run: &Run) -> Vec<(i64, i64)> {
     let later = run.processes.iter().skip(1);
     let starts = later.map(|process| second_of(run, process.seen));
@@ -147,7 +147,7 @@ fn processes(run: &Run) -> Vec<(i64, i64)> {
         .collect()
 }
 
-/// The last Unix second of which anything is known, for the process of `from` to `until`.
+/// The last Unix second of which anything is known, before `until`.
 fn last_known(run: &Run, from: i64, until: i64) -> Option<i64> {
     let plausible_range = plausible_range(run);
     let within = |time: &i64| {

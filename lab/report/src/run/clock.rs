@@ -11,16 +11,15 @@ use std::{
     time::Duration,
 };
 
-/// In nanoseconds. The clocks are read one after the other, so a smaller difference is no step.
+/// The clocks are read one after the other, so a smaller difference is no step.
 const MIN_STEP_NS: u64 = 1_000_000_000;
 
-/// In nanoseconds. Points may be this old when they are written: a push has points of some seconds,
-/// and a busy daemon writes late.
+/// Points may be this old when they are written: a push has points of some seconds, and a busy
+/// daemon writes late.
 const MAX_POINT_AGE_NS: i64 = 15_000_000_000;
 
 pub struct Clock {
-    /// Start of the axis: a Unix time in nanoseconds.
-    pub origin: i64,
+    pub origin_unix_ns: i64,
     /// By session. Uptime plus offset is Unix time by the clock before its first step.
     offsets: BTreeMap<i64, i64>,
     periods: Vec<ClockPeriod>,
@@ -40,7 +39,7 @@ impl Clock {
         let started = sessions.first().map(|session| nanoseconds(session.started));
         let first_tick = ticks.first().map(|tick| tick.unix_ns);
         let mut clock = Clock {
-            origin: first_tick.or(started).unwrap_or(0),
+            origin_unix_ns: first_tick.or(started).unwrap_or(0),
             offsets: BTreeMap::new(),
             periods: Vec::new(),
         };
@@ -81,7 +80,7 @@ impl Clock {
         self.offsets
             .get(&session)
             .map_or(unix_ns, |offset| offset.saturating_add(uptime_ns))
-            .saturating_sub(self.origin)
+            .saturating_sub(self.origin_unix_ns)
     }
 
     /// [`Clock::on_axis`] in seconds.
@@ -103,7 +102,7 @@ impl Clock {
         let distance = |period: &&ClockPeriod| {
             let at = unix_ns
                 .saturating_sub(period.wall_ahead_ns)
-                .saturating_sub(self.origin);
+                .saturating_sub(self.origin_unix_ns);
             let outside = period
                 .from
                 .saturating_sub(at)
@@ -117,7 +116,7 @@ impl Clock {
         unix_ns.saturating_sub(best.map_or(0, |period| period.wall_ahead_ns))
     }
 
-    /// The points with times by the clock before its first step, in their order.
+    /// By the clock before its first step, in order of time.
     pub fn points(&self, recording: &Recording, ticks: &[TickRow]) -> Result<Points, Error> {
         let mut points = Points {
             cache: recording.program_cache_points()?,

@@ -27,7 +27,7 @@ const MAX_START_TIME_DIFFERENCE: Duration = Duration::from_secs(2);
 /// A foreign recording may have any number.
 const MAX_TARGET_PROBLEMS: usize = 4;
 
-/// In seconds. A step of the clock and an event this close to it are the same.
+/// In seconds. A step and an event this close to it are the same.
 const MAX_STEP_TO_EVENT: f64 = 5.0;
 
 /// Older recordings lack the first three.
@@ -91,7 +91,7 @@ struct Loader<'r> {
     recording: &'r Recording,
     sessions: Vec<SessionRow>,
     processes: Vec<ProcessRow>,
-    /// From the id of each row of `processes` to that of its process's first row.
+    /// Row ids, and the id of the first row of the same process.
     first_rows: HashMap<i64, i64>,
     ticks: Vec<TickRow>,
     /// By the tick's id. Of an id that a damaged file repeats, the last index.
@@ -119,7 +119,7 @@ impl<'r> Loader<'r> {
 
     fn evidence(&self, signals: &[Signal]) -> Result<Run, Error> {
         let mut run = Run {
-            origin_unix_ns: self.clock.origin,
+            origin_unix_ns: self.clock.origin_unix_ns,
             ticks: self.ticks(),
             stopped: self.stopped()?,
             signals: self.signals(signals)?,
@@ -183,7 +183,7 @@ impl<'r> Loader<'r> {
             && next.is_some_and(|next| next.manifest["found_by"] == "descendant")
     }
 
-    /// Of the last tick with problems of the source `target` while a process was followed.
+    /// Those of the last tick with any.
     fn target_problems(&self) -> Result<Vec<String>, Error> {
         let followed: HashSet<i64> = self
             .ticks
@@ -282,8 +282,7 @@ impl<'r> Loader<'r> {
         Ok(stopped.collect())
     }
 
-    /// One value per signal and tick. `None` if the tick has no row in its table, or the signal is
-    /// not wanted.
+    /// By signal and tick; `None` for ticks without a row, and for other signals.
     fn signals(&self, wanted_signals: &[Signal]) -> Result<Vec<Vec<Option<f64>>>, Error> {
         let mut signals = vec![vec![None; self.ticks.len()]; Signal::ALL.len()];
         for table in Table::ALL {
@@ -355,7 +354,7 @@ fn first_rows(processes: &[ProcessRow]) -> HashMap<i64, i64> {
     processes.iter().map(first_row).collect()
 }
 
-/// The steps between ticks, and those that only an event tells of.
+/// Those between ticks, and those that only events report.
 fn clock_steps(clock: &Clock, events: &[Event]) -> Vec<ClockStep> {
     let mut steps = clock.steps();
     for &Event {
@@ -377,7 +376,7 @@ fn clock_steps(clock: &Clock, events: &[Event]) -> Vec<ClockStep> {
     steps
 }
 
-/// From the manifest; missing fields have defaults.
+/// Missing fields have defaults.
 fn rules(row: &SessionRow) -> Rules {
     let (phase, default) = (&row.manifest["daemon"]["phase"], Rules::default());
     let slots = |key: &str, default| phase[key].as_u64().unwrap_or(default);

@@ -35,7 +35,7 @@ pub fn draw(sheet: &mut Sheet, chart: &Bars, styles: &SeriesStyles) {
     sheet.draw_legend(entries);
 }
 
-/// The left end of a category, and its width.
+/// Left end and width.
 fn category_span(frame: &Frame, chart: &Bars, index: usize) -> (f64, f64) {
     let width = frame.width() / chart.categories.len().max(1) as f64;
     (frame.left + width * index as f64, width)
@@ -85,7 +85,7 @@ fn draw_whisker(sheet: &mut Sheet, frame: &Frame, (x, low, high): (f64, f64, f64
     ));
 }
 
-/// Draws the names of the categories. Returns the number of lines.
+/// Returns the number of lines.
 fn draw_names(sheet: &mut Sheet, frame: &Frame, chart: &Bars) -> f64 {
     let mut lines = 1.0;
     for (index, name) in chart.categories.iter().enumerate() {
@@ -101,7 +101,7 @@ fn draw_names(sheet: &mut Sheet, frame: &Frame, chart: &Bars) -> f64 {
     lines
 }
 
-/// The name in one line; if it is too wide, in two, broken where the first part still fits.
+/// One line, or two if it is too wide. The first has as many words as fit.
 fn wrapped_name(name: &str, max_ems: f64) -> (String, Option<String>) {
     let mut breaks = name.rmatch_indices(' ').map(|(at, _)| name.split_at(at));
     match breaks.find(|(first, _)| width(first) <= max_ems) {

@@ -1,4 +1,4 @@
-//! Draws a forest plot: each row has a metric's name, its ratio with interval, and the effect in words.
+//! A forest plot: a row has a metric's name, its ratio with interval, and the effect in words.
 
 use super::{
     super::{

@@ -61,7 +61,6 @@ impl Frame {
         Some(self.y_at(self.y_scale.position(value)?.clamp(0.0, 1.0)))
     }
 
-    /// As [`Frame::y`], with the bottom for values without a position.
     pub fn y_or_bottom(&self, value: f64) -> f64 {
         self.y(value).unwrap_or(self.bottom)
     }
@@ -78,8 +77,8 @@ impl Frame {
         )
     }
 
-    /// Gives the box its height and draws the vertical axis: its label above, grid lines, and
-    /// numbers at the left. `above` is the free space between label and box.
+    /// Gives the box its height and draws the axis with its label above. `above` is the space
+    /// between label and box.
     pub fn draw_vertical_axis(
         &mut self,
         sheet: &mut Sheet,
@@ -107,7 +106,7 @@ impl Frame {
         (self.width() / (letters * 0.64 * TEXT_SIZE + 26.0)).clamp(2.0, 12.0) as usize
     }
 
-    /// Draws the horizontal axis and moves the sheet below it.
+    /// Moves the sheet below the axis.
     pub fn draw_horizontal_axis(&self, sheet: &mut Sheet, axis: &Axis, label: &str) {
         sheet.line("ax", (self.left, self.bottom), (self.right, self.bottom));
         for tick in &axis.ticks {
@@ -151,7 +150,7 @@ pub enum Swatch {
 pub struct LegendEntry {
     pub swatch: Swatch,
     pub text: String,
-    /// See [`StyledSeries::owner_attribute`](super::super::style::StyledSeries).
+    /// As in [`StyledSeries`].
     pub owner_attribute: String,
 }
 
