@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::text::escaped;
 use crate::model::{Chart, Line, Report, Timeline};
 
-pub const COLOURS: usize = 8;
+const COLOURS: usize = 8;
 
-pub const TINTS: usize = 13;
+const TINTS: usize = 13;
 
 /// The fixed tint of each phase, by a part of its name.
 const PHASE_TINTS: [(&str, usize); TINTS] = [
@@ -27,10 +27,10 @@ const PHASE_TINTS: [(&str, usize); TINTS] = [
 ];
 
 /// As in `stroke-dasharray`.
-pub const DASHES: [&str; 5] = ["none", "7 3", "2 2.5", "9 3 2 3", "4 2"];
+const DASHES: [&str; 5] = ["none", "7 3", "2 2.5", "9 3 2 3", "4 2"];
 
 /// Line widths, thickest first.
-pub const WEIGHTS: [f64; 3] = [1.9, 1.4, 1.0];
+const WEIGHTS: [f64; 3] = [1.9, 1.4, 1.0];
 
 #[derive(Debug, Clone, Copy)]
 pub struct SeriesStyle {

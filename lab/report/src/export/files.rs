@@ -4,7 +4,7 @@ use crate::{args::Format, run::json_text};
 use anyhow::{Context, Result, bail};
 use faultline_common::files::{AtPath, TempFile};
 use faultline_pages::export::{CsvWriter, Layout, ParquetWriter, TableWriter, Type, Values};
-use faultline_recording::{Cell, Recording, Row, schema::TableSpec};
+use faultline_recording::{Cell, Recording, Row, TickRow, schema::TableSpec};
 use itertools::Itertools;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -70,21 +70,19 @@ impl DatasetRun {
         };
         let session = sessions.first();
         let host_name = || json_text(&session?.manifest["host"]["name"]);
-        let host = label("host").or_else(host_name);
-        let host = host.unwrap_or("unknown".to_owned());
+        let host = label("host")
+            .or_else(host_name)
+            .unwrap_or("unknown".to_owned());
         let started = session.map_or(0, |session| session.started.as_nanos() as i64);
         let first_ns = ticks.first().map_or(started, |tick| tick.unix_ns);
         let mut named = ["experiment", "arm", "run"].into_iter().filter_map(label);
-        let name = match named.join("-") {
-            name if name.is_empty() => "run".to_owned(),
-            name => name,
-        };
-        let ticks = ticks.iter().map(|tick| (tick.id, tick.unix_ns));
-        let mut days: Vec<(i64, i64)> = [(i64::MIN, first_ns)]
-            .into_iter()
-            .chain(ticks)
-            .map(|(tick, unix_ns)| (tick, unix_ns.div_euclid(DAY_NS)))
-            .collect();
+        let mut name = named.join("-");
+        if name.is_empty() {
+            name += "run";
+        }
+        let day = |tick: &TickRow| (tick.id, tick.unix_ns.div_euclid(DAY_NS));
+        let mut days = vec![(i64::MIN, first_ns.div_euclid(DAY_NS))];
+        days.extend(ticks.iter().map(day));
         days.dedup_by_key(|(_, day)| *day);
         let columns = [("host", host), ("run", format!("{name}-{first_ns}"))];
         let folders = columns
@@ -110,9 +108,10 @@ impl DatasetRun {
 /// Percent-encoded: readers decode it.
 fn folder_name(value: &str) -> Result<String> {
     let encoded = |byte: u8| match byte {
-        b'.' | b'_' | b'-' => char::from(byte).to_string(),
-        byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
-        byte => format!("%{byte:02X}"),
+        b'.' | b'_' | b'-' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
+            char::from(byte).to_string()
+        }
+        _ => format!("%{byte:02X}"),
     };
     let name: String = value.bytes().map(encoded).collect();
     if value == HIVE_NULL {
@@ -280,10 +279,8 @@ impl Drop for CreatedFolders {
 
 /// Removes files that an earlier export of the run made for other days, or left when it was killed.
 fn remove_other_files(paths: &[PathBuf]) -> Result<()> {
-    let of_run = paths
-        .first()
-        .and_then(|path| Some((path.ancestors().nth(2)?, path.file_name()?)));
-    let Some((run, name)) = of_run else {
+    let [path, ..] = paths else { return Ok(()) };
+    let (Some(run), Some(name)) = (path.ancestors().nth(2), path.file_name()) else {
         return Ok(());
     };
     for day in fs::read_dir(run).at(run)? {
