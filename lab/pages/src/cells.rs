@@ -18,7 +18,7 @@ pub fn number(value: Option<f64>, decimals: u8, why: &str) -> Cell {
             value: value + 0.0,
             decimals,
         },
-        None => Cell::Missing(why.to_owned()),
+        None => missing(why),
     }
 }
 
@@ -70,11 +70,9 @@ pub fn section(id: &str, title: &str, blocks: Vec<Block>) -> Section {
 }
 
 /// A text; `why` explains a missing or empty one.
-pub fn text(words: Option<&str>, why: &str) -> Cell {
-    match words.filter(|words| !words.is_empty()) {
-        Some(words) => Cell::Text(words.to_owned()),
-        None => Cell::Missing(why.to_owned()),
-    }
+pub fn text(text: Option<&str>, why: &str) -> Cell {
+    text.filter(|text| !text.is_empty())
+        .map_or_else(|| missing(why), words)
 }
 
 /// The title of a column ends with its unit, as in `Duration [s]`, or is given apart from it.

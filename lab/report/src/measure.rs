@@ -168,8 +168,11 @@ fn has_transactions(point: &ReplaySlotPoint) -> bool {
 
 /// In ms; the last replay of a slot counts. For a fixed range, the time from bank to bank.
 pub fn slots(run: &Run, window: Span) -> Vec<(u64, f64)> {
-    let logged = run.replayed.slots.iter();
-    let logged = logged.filter_map(|slot| Some((slot.slot, slot.elapsed_ms?)));
+    let logged = run
+        .replayed
+        .slots
+        .iter()
+        .filter_map(|slot| Some((slot.slot, slot.elapsed_ms?)));
     replayed(run, window)
         .filter(|_| run.replayed.slots.is_empty())
         .filter_map(|point| Some((point.slot?, point.replay_total_elapsed_us? as f64 / 1e3)))
@@ -188,8 +191,11 @@ pub fn cache_slots(run: &Run, window: Span) -> Vec<(u64, f64)> {
 pub type SlotContents = BTreeMap<u64, [Option<u64>; 3]>;
 
 pub fn contents(run: &Run, window: Span) -> SlotContents {
-    let logged = run.replayed.slots.iter();
-    let logged = logged.map(|slot| (slot.slot, [slot.contents, slot.signatures, None]));
+    let logged = run
+        .replayed
+        .slots
+        .iter()
+        .map(|slot| (slot.slot, [slot.contents, slot.signatures, None]));
     let contents = |point: &ReplaySlotPoint| {
         let (transactions, entries) = (point.total_transactions, point.total_entries);
         Some((point.slot?, [transactions, entries, point.total_shreds]))

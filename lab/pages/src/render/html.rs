@@ -193,8 +193,7 @@ fn cell(cell: &Cell, numeric: bool) -> Value {
         (false, false) if text.chars().count() <= MAX_SHORT_CHARS => "short",
         (false, false) => "",
     };
-    let interval = interval_text(cell);
-    json!({ "text": text, "interval": interval, "to": to, "mark": mark, "class": class })
+    json!({ "text": text, "interval": interval_text(cell), "to": to, "mark": mark, "class": class })
 }
 
 /// Maximum number of points of a line on the page, so that a browser opens it at once.
@@ -222,17 +221,14 @@ fn chart(figure: &Figure, styles: &SeriesStyles) -> Option<Value> {
     let Chart::Timeline(timeline) = &figure.chart else {
         return None;
     };
-    let lines = timeline
-        .series
-        .iter()
-        .zip(styles.line_styles(&timeline.series));
-    let lines = lines.map(|(line, style)| {
+    let line_styles = styles.line_styles(&timeline.series);
+    let line = |(line, style): (&Line, SeriesStyle)| {
         let (x, y) = points(timeline, line);
         json!({
             "name": clean(&line.name), "run": line.run, "x": times(&x), "y": y,
             "colour": style.class(), "dash": style.dashes(), "weight": style.thickness(),
         })
-    });
+    };
     let lanes = timeline.lanes();
     let is_drawn = |band: &&Band| band.from.is_finite() && band.to.is_finite();
     let bands = timeline.bands.iter().filter(is_drawn).map(|band| {
@@ -253,7 +249,7 @@ fn chart(figure: &Figure, styles: &SeriesStyles) -> Option<Value> {
         "log": timeline.log,
         "span": [from, if to > from { to } else { from + 1.0 }],
         "one_line_a_run": each_run_once(&timeline.series),
-        "lines": lines.collect::<Value>(),
+        "lines": timeline.series.iter().zip(line_styles).map(line).collect::<Value>(),
         "bands": bands.collect::<Value>(),
         "lanes": lanes.iter().map(lane).collect::<Value>(),
         "marks": marks.collect::<Value>(),

@@ -191,13 +191,13 @@ fn recorded_evidence(run: &Run, index: usize, tick: &Tick) -> Option<Evidence> {
 
 /// For older recordings. A repeated slot is new evidence only if JSON-RPC answered.
 fn older_evidence(run: &Run, index: usize, tick: &Tick) -> Option<Evidence> {
-    let before = index.checked_sub(1);
-    let before = before.and_then(|before| slot(run, Signal::Processed, before));
+    let before = index
+        .checked_sub(1)
+        .and_then(|before| slot(run, Signal::Processed, before));
     let processed = slot(run, Signal::Processed, index).filter(|slot| {
         Some(*slot) != before || value(run, Signal::RpcUp, index).is_none_or(|up| up > 0.0)
     });
     let behind = slot(run, Signal::Behind, index);
-    let tip = processed.zip(behind);
     Some(Evidence {
         process: match run.stopped.get(index) {
             Some(true) => Process::Stopped,
@@ -205,7 +205,9 @@ fn older_evidence(run: &Run, index: usize, tick: &Tick) -> Option<Evidence> {
         },
         stage: recorded_phase(tick).map(Stage::Reported),
         slot: processed,
-        tip: tip.map(|(slot, behind)| slot.saturating_add(behind)),
+        tip: processed
+            .zip(behind)
+            .map(|(slot, behind)| slot.saturating_add(behind)),
         is_healthy: false,
     })
 }
@@ -249,17 +251,18 @@ fn advance_times(run: &Run, ticks: Range<usize>) -> Vec<f64> {
     let process_ticks = run.ticks.get(ticks.clone()).unwrap_or_default();
     let bounds = process_ticks.first().zip(process_ticks.last());
     let processed = run.signal(Signal::Processed).get(ticks).unwrap_or_default();
-    let by_tick = process_ticks.iter().zip(processed);
-    let by_tick = by_tick.filter_map(|(tick, slot)| Some((tick.at, (*slot)?)));
+    let by_tick = process_ticks
+        .iter()
+        .zip(processed)
+        .filter_map(|(tick, slot)| Some((tick.at, (*slot)?)));
     let of_bank = |(time, slot): (i64, Option<u64>)| {
         let ((first, last), at) = (bounds?, run.at(time));
         (first.at..=last.at)
             .contains(&at)
             .then_some((at, slot? as f64))
     };
-    let costs = run.points.costs.iter();
+    let (costs, replay) = (run.points.costs.iter(), run.points.replay.iter());
     let costs = costs.map(|point| (point.time_unix_ns, point.bank_slot));
-    let replay = run.points.replay.iter();
     let replay = replay.map(|point| (point.time_unix_ns, point.slot));
     let mut advance_times = rise_times(by_tick);
     advance_times.extend(rise_times(costs.filter_map(of_bank)));

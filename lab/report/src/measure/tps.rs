@@ -98,10 +98,13 @@ pub fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
 /// `replay-slot-stats`, without own slots.
 fn counts(run: &Run) -> BTreeMap<i64, u64> {
     let (costs, replay) = (&run.points.costs, &run.points.replay);
-    let replay = replay.iter().filter(|_| costs.is_empty());
-    let replay = replay.map(|point| (point.time_unix_ns, point.slot, point.total_transactions));
-    let costs = costs.iter();
-    let costs = costs.map(|point| (point.time_unix_ns, point.bank_slot, point.transaction_count));
+    let replay = replay
+        .iter()
+        .filter(|_| costs.is_empty())
+        .map(|point| (point.time_unix_ns, point.slot, point.total_transactions));
+    let costs = costs
+        .iter()
+        .map(|point| (point.time_unix_ns, point.bank_slot, point.transaction_count));
     let plausible_range = plausible_range(run);
     let mut counts = BTreeMap::<i64, u64>::new();
     let processes = processes(run);

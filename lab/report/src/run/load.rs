@@ -301,8 +301,11 @@ impl<'r> Loader<'r> {
                 continue;
             }
             let columns = self.recording.columns(table, &names)?;
-            let ticks = columns.ticks.iter().map(|id| self.tick_indices.get(id));
-            let ticks: Vec<Option<&usize>> = ticks.collect();
+            let ticks: Vec<Option<&usize>> = columns
+                .ticks
+                .iter()
+                .map(|id| self.tick_indices.get(id))
+                .collect();
             for (index, values) in indices.into_iter().zip(columns.values) {
                 for (tick, value) in ticks.iter().zip(values) {
                     if let (Some(tick), Some(value)) = (tick, value) {

@@ -16,8 +16,8 @@ pub fn draw(sheet: &mut Sheet, chart: &Bars, styles: &SeriesStyles) {
         .flat_map(|one| &one.values)
         .flatten()
         .flat_map(|bar| value_and_ends(*bar));
-    let zero = if chart.log { None } else { Some(0.0) };
-    let y = Axis::of_values(values.chain(zero), "", chart.log, 5);
+    let values = values.chain((!chart.log).then_some(0.0));
+    let y = Axis::of_values(values, "", chart.log, 5);
     let mut frame = Frame::for_axis(&y, sheet);
     frame.draw_vertical_axis(sheet, &y, &chart.y_label, 0.0, CHART_HEIGHT);
     let series = chart.series.iter().map(|one| (one.name.as_str(), ""));
@@ -29,10 +29,8 @@ pub fn draw(sheet: &mut Sheet, chart: &Bars, styles: &SeriesStyles) {
     sheet.line("ax", (frame.left, base), (frame.right, base));
     let lines = draw_names(sheet, &frame, chart);
     sheet.y = frame.bottom + 10.0 + lines * 15.0;
-    let entries = styled_series
-        .iter()
-        .map(|styled| legend_entry(styled, Swatch::Filled));
-    sheet.draw_legend(entries);
+    let entry = |styled| legend_entry(styled, Swatch::Filled);
+    sheet.draw_legend(styled_series.iter().map(entry));
 }
 
 /// Left end and width.
@@ -57,8 +55,7 @@ fn draw_category(
         let bar = series.values.get(index).copied().flatten();
         match bar.and_then(|bar| Some((bar, frame.y(bar.0)?))) {
             Some(((value, interval), top)) => {
-                let name = &series.name;
-                let category = &chart.categories[index];
+                let (name, category) = (&series.name, &chart.categories[index]);
                 sheet.rect(
                     &styled.style.filled_class(),
                     (x + bar_width * 0.04, top.min(base)),

@@ -29,29 +29,17 @@ pub fn draw(sheet: &mut Sheet, chart: &Timeline, styles: &SeriesStyles) {
     let (x, time_format) = Axis::of_time(low, high, frame.ticks_below(7.0));
     frame.x_scale = x.scale;
     let placed_marks = placed_marks(&frame, chart);
-    let rows = placed_marks
+    let names_height = placed_marks
         .iter()
-        .filter_map(|mark| Some(mark.name.as_ref()?.row + 1))
-        .max()
-        .unwrap_or(0);
-    frame.draw_vertical_axis(
-        sheet,
-        &y,
-        &chart.y_label,
-        rows as f64 * NAME_ROW_HEIGHT,
-        HEIGHT,
-    );
+        .filter_map(|mark| Some(mark.name.as_ref()?.above + NAME_ROW_HEIGHT))
+        .fold(0.0, f64::max);
+    frame.draw_vertical_axis(sheet, &y, &chart.y_label, names_height, HEIGHT);
     let lanes = chart.lanes();
     if lanes.is_empty() {
         for band in &chart.bands {
             let class = styles.band_class(&band.name, false);
-            draw_band(
-                sheet,
-                &frame,
-                band,
-                &class,
-                (frame.top, frame.bottom - frame.top),
-            );
+            let span = (frame.top, frame.bottom - frame.top);
+            draw_band(sheet, &frame, band, &class, span);
         }
     }
     draw_lines(sheet, &frame, chart, styles);
@@ -141,17 +129,10 @@ struct PlacedMark<'a> {
 }
 
 struct PlacedName {
-    row: usize,
+    /// Pixels above the lowest row.
+    above: f64,
     x: f64,
     text: String,
-}
-
-impl PlacedName {
-    /// Pixels above the lowest row.
-    fn above(&self) -> f64 {
-        let row = self.row as f64;
-        row * NAME_ROW_HEIGHT
-    }
 }
 
 /// A name is right of its line, else left of it, else it is left out. The repeated name of a
@@ -176,13 +157,13 @@ fn placed_marks<'a>(frame: &Frame, chart: &'a Timeline) -> Vec<PlacedMark<'a>> {
                     && from + text_width <= frame.right + 14.0
                     && others.all(|(start, end)| from > end || from + text_width < *start)
             });
-        if let Some((row, from)) = position {
+        let name = position.map(|(row, from)| {
             taken[row].push((from, from + text_width));
-        }
-        let name = position.map(|(row, from)| PlacedName {
-            row,
-            x: from + 3.0,
-            text,
+            PlacedName {
+                above: row as f64 * NAME_ROW_HEIGHT,
+                x: from + 3.0,
+                text,
+            }
         });
         all.push(PlacedMark { mark, x, name });
     }
@@ -199,30 +180,23 @@ fn draw_marks(
         let style = styles.mark_style(chart, &mark.run);
         sheet.begin(&run_attribute(&mark.run));
         sheet.add(format_args!("<title>{}</title>", escaped(&mark.name)));
-        let top = frame.top - 4.0 - name.as_ref().map_or(0.0, PlacedName::above);
-        sheet.line(
-            &format!("{} mk", style.class()),
-            (*x, top),
-            (*x, frame.bottom),
-        );
+        let top = frame.top - 4.0 - name.as_ref().map_or(0.0, |name| name.above);
+        let class = format!("{} mk", style.class());
+        sheet.line(&class, (*x, top), (*x, frame.bottom));
         let class = style.filled_class();
-        let top = Coordinate(frame.top);
-        let x = Coordinate(*x - 4.0);
+        let [x, top] = [x - 4.0, frame.top].map(Coordinate);
         sheet.add(format_args!(
             r#"<path class="{class}" d="M{x} {top}h8l-4 6z"/>"#
         ));
         sheet.end();
     }
     // Names come last with a paper-coloured outline, so that no line crosses them.
-    for mark in placed_marks {
-        let Some(name) = &mark.name else { continue };
-        sheet.begin(&run_attribute(&mark.mark.run));
-        sheet.text(
-            "t s halo",
-            "start",
-            (name.x, frame.top - 5.0 - name.above()),
-            &name.text,
-        );
+    for PlacedMark { mark, name, .. } in placed_marks {
+        let Some(PlacedName { above, x, text }) = name else {
+            continue;
+        };
+        sheet.begin(&run_attribute(&mark.run));
+        sheet.text("t s halo", "start", (*x, frame.top - 5.0 - above), text);
         sheet.end();
     }
 }
