@@ -73,8 +73,7 @@ fn files(report: &Report, out: &Path) -> Result<Vec<(PathBuf, String)>> {
 
 fn check(report: &Report) -> Result<()> {
     check_ids("run", report.runs.iter().map(|run| &run.id))?;
-    let sections = report.sections.iter();
-    check_ids("section", sections.map(|section| &section.id))?;
+    check_ids("section", report.sections.iter().map(|section| &section.id))?;
     check_ids("table", tables(report).map(|table| &table.id))?;
     check_ids("figure", figures(report).map(|figure| &figure.id))?;
     for table in tables(report) {

@@ -248,11 +248,12 @@ impl Run {
 
     /// The label `host`, else the name in the manifest.
     pub fn host(&self) -> Option<&str> {
-        let label = self.label("host").filter(|host| !host.is_empty());
-        label.or_else(|| {
-            let mut facts = self.facts.host.iter();
-            Some(&facts.find(|(fact, _)| *fact == "Host")?.1)
-        })
+        self.label("host")
+            .filter(|host| !host.is_empty())
+            .or_else(|| {
+                let mut facts = self.facts.host.iter();
+                Some(&facts.find(|(fact, _)| *fact == "Host")?.1)
+            })
     }
 
     pub fn tick_pairs(&self) -> impl Iterator<Item = (&Tick, &Tick)> {

@@ -18,8 +18,10 @@ pub fn markdown(report: &Report) -> String {
     }
     let mut listed_marks = Vec::new();
     blocks(&mut out, &report.overview, &mut listed_marks);
-    let points = report.verdict.points.iter();
-    list(&mut out, points.map(|point| escaped(point)));
+    list(
+        &mut out,
+        report.verdict.points.iter().map(|point| escaped(point)),
+    );
     if !report.caveats.is_empty() {
         out += "## Read this first\n\n";
         let caveats = report.caveats.iter();
@@ -75,10 +77,9 @@ fn blocks<'a>(out: &mut String, blocks: &'a [Block], listed_marks: &mut Vec<&'a 
                     && !listed_marks.contains(&timeline.marks.as_slice())
                 {
                     listed_marks.push(&timeline.marks);
-                    let events = events(timeline);
                     list(
                         out,
-                        events.map(|(at, mark)| format!("{at}: {}", escaped(&mark.name))),
+                        events(timeline).map(|(at, mark)| format!("{at}: {}", escaped(&mark.name))),
                     );
                 }
             }

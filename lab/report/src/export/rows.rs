@@ -81,12 +81,14 @@ fn labels(export: &RecordingExport<'_>) -> impl Iterator<Item = (String, Cell)> 
     let others = labels
         .filter(|(name, _)| name != "arm" && name != "run")
         .map(|(name, label)| (format!("label_{name}"), Cell::Text(label.clone())));
-    let columns = named.into_iter().chain(others);
-    columns.take(if export.dataset.is_some() {
-        1
-    } else {
-        usize::MAX
-    })
+    named
+        .into_iter()
+        .chain(others)
+        .take(if export.dataset.is_some() {
+            1
+        } else {
+            usize::MAX
+        })
 }
 
 /// Returns the number of rows.

@@ -279,8 +279,9 @@ pub fn pool_faults(run: &Run, window: Span) -> Vec<PoolFaults> {
     let growth = |pool| pool_growth(run, pool, window, &first_ticks);
     let mut pools: Vec<PoolFaults> = run.pools.iter().map(growth).collect();
     pools.sort_by(|a, b| {
-        let by_faults = b.faults().total_cmp(&a.faults());
-        by_faults.then_with(|| a.name.cmp(&b.name))
+        b.faults()
+            .total_cmp(&a.faults())
+            .then_with(|| a.name.cmp(&b.name))
     });
     pools
 }

@@ -53,12 +53,11 @@ const SLOT_TIME_SPAN: f64 = 30.0;
 /// The median over spans at the tip. The tracker's own values hold the end of the catch-up, when
 /// the tip that it hears of advances faster.
 fn slot_seconds(run: &Run, phases: &[Option<Phase>]) -> Option<f64> {
-    let tip = run.signal(Signal::EvidenceTip);
     let at_tip: Vec<(&Tick, f64)> = run
         .ticks
         .iter()
         .zip(phases)
-        .zip(tip)
+        .zip(run.signal(Signal::EvidenceTip))
         .filter(|((_, phase), _)| **phase == Some(Phase::AtTip))
         .filter_map(|((tick, _), tip)| Some((tick, (*tip)?)))
         .collect();
