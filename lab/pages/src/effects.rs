@@ -7,7 +7,7 @@ use super::{
 use faultline_text::number;
 
 /// From this ratio on, an effect is a multiple and not a percentage.
-const MULTIPLE: f64 = 2.0;
+const MIN_MULTIPLE: f64 = 2.0;
 
 const MAX_ROWS: usize = 12;
 
@@ -15,7 +15,7 @@ const MAX_ROWS: usize = 12;
 /// 3.2 times)`.
 pub fn effect_text(ratio: [f64; 3]) -> String {
     let [value, low, high] = ratio;
-    if value >= MULTIPLE {
+    if value >= MIN_MULTIPLE {
         let [value, low, high] = ratio.map(|times| number(times, 1));
         return format!("{value} times as high ({low} to {high} times)");
     }

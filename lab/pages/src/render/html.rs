@@ -105,7 +105,7 @@ const MAX_SHORT_CHARS: usize = 24;
 /// A table with more rows is long.
 const MAX_SHORT_TABLE_ROWS: usize = 30;
 
-const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+const PERCENT_ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
     .remove(b'.')
@@ -175,7 +175,7 @@ fn table(table: &Table) -> Value {
         "numeric": numeric,
         "rows": table.rows.iter().map(row).collect::<Value>(),
         // An address that needs no server.
-        "csv": format!("data:text/csv;charset=utf-8,{}", utf8_percent_encode(&csv, ENCODED)),
+        "csv": format!("data:text/csv;charset=utf-8,{}", utf8_percent_encode(&csv, PERCENT_ENCODED)),
         "long": table.rows.len() > MAX_SHORT_TABLE_ROWS,
     })
 }

@@ -260,7 +260,7 @@ pub fn cache_moments(run: &Run, window: Span) -> impl Iterator<Item = (f64, Opti
 #[derive(Debug, Default)]
 pub struct PoolFaults {
     pub name: String,
-    /// At the end of the part; `None` if the pool is gone by then.
+    /// At the end; `None` if the pool is gone by then.
     pub threads: Option<f64>,
     pub major: Option<f64>,
     pub minor: Option<f64>,
@@ -305,28 +305,28 @@ fn pool_growth(
     first_ticks: &BTreeMap<u64, usize>,
 ) -> PoolFaults {
     let (mut threads, mut sums) = (None, [None; 3]);
-    let mut before: Option<(u64, [Option<f64>; 3])> = None;
+    let mut previous: Option<(u64, [Option<f64>; 3])> = None;
     for row in &pool.rows {
         let Some(tick) = run.ticks.get(row.tick) else {
             continue;
         };
-        let (epoch, now) = (epoch(tick), [row.major, row.minor, row.cpu]);
-        let last = match before {
-            Some((same, last)) if same == epoch => last,
+        let (epoch, totals) = (epoch(tick), [row.major, row.minor, row.cpu]);
+        let earlier = match previous {
+            Some((previous_epoch, totals)) if previous_epoch == epoch => totals,
             _ if first_ticks.get(&epoch) == Some(&row.tick) => [None; 3],
             _ => [Some(0.0); 3],
         };
-        before = Some((epoch, now));
+        previous = Some((epoch, totals));
         if tick.at > window.to {
             break;
         }
         // A row holds until the next one: a pool without a new row gained nothing.
         threads = row.threads;
-        for ((sum, last), now) in sums.iter_mut().zip(last).zip(now) {
-            let Some(now) = now else { continue };
+        for ((sum, earlier), total) in sums.iter_mut().zip(earlier).zip(totals) {
+            let Some(total) = total else { continue };
             let sum = sum.get_or_insert(0.0);
-            if let Some(last) = last.filter(|last| tick.at >= window.from && now >= *last) {
-                *sum = *sum + now - last;
+            if let Some(earlier) = earlier.filter(|one| tick.at >= window.from && total >= *one) {
+                *sum = *sum + total - earlier;
             }
         }
     }

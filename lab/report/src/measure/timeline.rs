@@ -8,6 +8,7 @@ use std::{ops::Range, time::Duration};
 #[derive(Debug, Clone, Copy)]
 pub struct Stall {
     pub span: Span,
+    /// Behind, or not known.
     pub phase: Option<Phase>,
 }
 
@@ -111,14 +112,20 @@ fn track_session(
         true => recorded_evidence,
         false => older_evidence,
     };
-    let at = |tick: &Tick| Duration::from_nanos(((tick.at - first.at) * 1e9).round() as u64);
+    let since_first =
+        |tick: &Tick| Duration::from_nanos(((tick.at - first.at) * 1e9).round() as u64);
     let mut process = None;
     let mut intervals: Vec<Interval> = Vec::new();
     let has_phase = |index: &usize| run.ticks.get(*index).and_then(recorded_phase).is_some();
-    let Some(begins) = ticks.clone().find(has_phase) else {
+    let Some(first_tracked) = ticks.clone().find(has_phase) else {
         return;
     };
-    let tracked = run.ticks.iter().enumerate().take(ticks.end).skip(begins);
+    let tracked = run
+        .ticks
+        .iter()
+        .enumerate()
+        .take(ticks.end)
+        .skip(first_tracked);
     for (index, tick) in tracked {
         let evidence = match tick.process {
             Some(_) => evidence_at(run, index, tick),
@@ -131,34 +138,33 @@ fn track_session(
         process = tick.process;
         // The tracker cannot measure this slot time again: the daemon measured it before the
         // recording began, or with the health, which is not recorded.
-        let recorded_slot_time = run.slot_times.get(&index);
-        if let Some(slot_time) = recorded_slot_time
-            && (index == begins || evidence.tip.is_none())
+        if let Some(slot_time) = run.slot_times.get(&index)
+            && (index == first_tracked || evidence.tip.is_none())
         {
             tracker.set_slot_time(*slot_time);
         }
-        let stage = match (index == begins, recorded_phase(tick)) {
+        let stage = match (index == first_tracked, recorded_phase(tick)) {
             (true, Some(phase)) => Some(Stage::Reported(phase)),
             _ => evidence.stage,
         };
-        intervals.extend(tracker.tick(at(tick), &Evidence { stage, ..evidence }));
+        intervals.extend(tracker.tick(since_first(tick), &Evidence { stage, ..evidence }));
         slot_times.push(tracker.slot_time().map(|time| time.as_secs_f64()));
     }
-    let last = tracker.phase();
+    let last_phase = tracker.phase();
     intervals.extend(tracker.finish());
-    let (mut intervals, mut before) = (intervals.iter().peekable(), None);
+    let (mut intervals, mut phase_before) = (intervals.iter().peekable(), None);
     for index in ticks {
         let Some(tick) = run.ticks.get(index).filter(|tick| tick.process.is_some()) else {
             continue;
         };
-        while let Some(interval) = intervals.next_if(|interval| interval.to <= at(tick)) {
-            before = interval.phase;
+        while let Some(interval) = intervals.next_if(|interval| interval.to <= since_first(tick)) {
+            phase_before = interval.phase;
         }
         if let Some(phase) = phases.get_mut(index) {
             *phase = match intervals.peek() {
-                Some(interval) if interval.from <= at(tick) => interval.phase,
-                Some(_) => before,
-                None => last,
+                Some(interval) if interval.from <= since_first(tick) => interval.phase,
+                Some(_) => phase_before,
+                None => last_phase,
             };
         }
     }
@@ -228,9 +234,9 @@ fn stalls(run: &Run, phases: &[Option<Phase>]) -> Vec<Stall> {
             if span.seconds() < STALL_AFTER.as_secs_f64() {
                 continue;
             }
-            let begins = tick_index(from);
-            let before = phases.get(begins.saturating_sub(3).max(ticks.start)..begins);
-            let within = phases.get(begins..tick_index(to)).unwrap_or_default();
+            let first_tick = tick_index(from);
+            let before = phases.get(first_tick.saturating_sub(3).max(ticks.start)..first_tick);
+            let within = phases.get(first_tick..tick_index(to)).unwrap_or_default();
             let phase = [Some(Phase::Behind), None]
                 .into_iter()
                 .find(|phase| within.contains(phase));
@@ -254,7 +260,7 @@ fn advance_times(run: &Run, ticks: Range<usize>) -> Vec<f64> {
         .iter()
         .zip(processed)
         .filter_map(|(tick, slot)| Some((tick.at, (*slot)?)));
-    let of_bank = |(time, slot): (i64, Option<u64>)| {
+    let bank_slot = |(time, slot): (i64, Option<u64>)| {
         let ((first, last), at) = (bounds?, run.at(time));
         (first.at..=last.at)
             .contains(&at)
@@ -264,8 +270,8 @@ fn advance_times(run: &Run, ticks: Range<usize>) -> Vec<f64> {
     let costs = costs.map(|point| (point.time_unix_ns, point.bank_slot));
     let replay = replay.map(|point| (point.time_unix_ns, point.slot));
     let mut advance_times = rise_times(by_tick);
-    advance_times.extend(rise_times(costs.filter_map(of_bank)));
-    advance_times.extend(rise_times(replay.filter_map(of_bank)));
+    advance_times.extend(rise_times(costs.filter_map(bank_slot)));
+    advance_times.extend(rise_times(replay.filter_map(bank_slot)));
     advance_times.sort_by(f64::total_cmp);
     advance_times
 }

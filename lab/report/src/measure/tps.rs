@@ -9,6 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const SECOND: i64 = 1_000_000_000;
 
+/// The daemon counts zero seconds this many seconds later at the earliest.
+const MIN_SETTLE_SECONDS: i64 = 3;
+
 /// The daemon counts unknown seconds at the next push, at most this many seconds later.
 const MAX_SETTLE_SECONDS: i64 = 14;
 
@@ -58,14 +61,14 @@ impl Tps {
 }
 
 pub fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
-    let counts = counts(run);
+    let counts = counts_by_second(run);
     let distinguishes_zeros = run.signal(Signal::ZeroTps).iter().any(Option::is_some);
     let mut seconds: Vec<Second> = Vec::new();
-    for (from, until) in processes(run) {
+    for (from, until) in process_spans(run) {
         let Some(first) = counts.range(from..until).next().map(|(&second, _)| second) else {
             continue;
         };
-        let Some(last) = last_known(run, from, until) else {
+        let Some(last) = last_known_second(run, from, until) else {
             continue;
         };
         let last = lifecycle.ended.map_or(last, |ended| {
@@ -96,7 +99,7 @@ pub fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
 /// The transactions of each Unix second in which some were executed: `transaction_count` of
 /// `cost_tracker_stats`, of every frozen bank. Without it, `total_transactions` of
 /// `replay-slot-stats`, without own slots.
-fn counts(run: &Run) -> BTreeMap<i64, u64> {
+fn counts_by_second(run: &Run) -> BTreeMap<i64, u64> {
     let (costs, replay) = (&run.points.costs, &run.points.replay);
     let replay = replay
         .iter()
@@ -107,15 +110,15 @@ fn counts(run: &Run) -> BTreeMap<i64, u64> {
         .map(|point| (point.time_unix_ns, point.bank_slot, point.transaction_count));
     let plausible_range = plausible_range(run);
     let mut counts = BTreeMap::<i64, u64>::new();
-    let processes = processes(run);
-    let mut peaks = vec![SlotPeaks::default(); processes.len()];
+    let spans = process_spans(run);
+    let mut peaks = vec![SlotPeaks::default(); spans.len()];
     for (time, slot, count) in costs.chain(replay) {
         let is_known = |count: &u64| *count > 0 && plausible_range.includes(run.at(time));
         let Some(count) = count.filter(is_known) else {
             continue;
         };
         let second = time.div_euclid(SECOND);
-        let process = processes.partition_point(|(_, until)| *until <= second);
+        let process = spans.partition_point(|(_, until)| *until <= second);
         let added = match (slot, peaks.get_mut(process)) {
             (Some(slot), Some(peaks)) => peaks.add(slot, count),
             _ => count,
@@ -140,7 +143,7 @@ fn second_of(run: &Run, at: f64) -> i64 {
 }
 
 /// From which Unix second until which each counts.
-fn processes(run: &Run) -> Vec<(i64, i64)> {
+fn process_spans(run: &Run) -> Vec<(i64, i64)> {
     let later = run.processes.iter().skip(1);
     let starts = later.map(|process| second_of(run, process.seen));
     std::iter::once(i64::MIN)
@@ -151,16 +154,16 @@ fn processes(run: &Run) -> Vec<(i64, i64)> {
 }
 
 /// The last Unix second of which anything is known, before `until`.
-fn last_known(run: &Run, from: i64, until: i64) -> Option<i64> {
+fn last_known_second(run: &Run, from: i64, until: i64) -> Option<i64> {
     let plausible_range = plausible_range(run);
     let within = |time: &i64| {
         (from..until).contains(&time.div_euclid(SECOND)) && plausible_range.includes(run.at(*time))
     };
-    let last = times(run).filter(within).max()?.div_euclid(SECOND);
+    let last = point_times(run).filter(within).max()?.div_euclid(SECOND);
     let until = until.min(second_of(run, plausible_range.to));
     counter_increases(run, Signal::ZeroTps)
         .into_iter()
-        .map(|(second, ..)| second - 3)
+        .map(|(second, ..)| second - MIN_SETTLE_SECONDS)
         .filter(|second| (from..until).contains(second))
         .chain([last])
         .max()
@@ -219,7 +222,9 @@ fn mark_gaps(run: &Run, gaps: &[Span], seconds: &mut [Second]) {
     if gaps.is_empty() {
         return;
     }
-    let with_points: BTreeSet<i64> = times(run).map(|time| time.div_euclid(SECOND)).collect();
+    let with_points: BTreeSet<i64> = point_times(run)
+        .map(|time| time.div_euclid(SECOND))
+        .collect();
     for gap in gaps {
         let first = seconds.partition_point(|second| second.at < gap.from);
         let end = seconds.partition_point(|second| second.at <= gap.to);
@@ -236,7 +241,7 @@ fn mark_gaps(run: &Run, gaps: &[Span], seconds: &mut [Second]) {
     }
 }
 
-fn times(run: &Run) -> impl Iterator<Item = i64> {
+fn point_times(run: &Run) -> impl Iterator<Item = i64> {
     let points = &run.points;
     (points.costs.iter().map(|point| point.time_unix_ns))
         .chain(points.replay.iter().map(Point::time_unix_ns))

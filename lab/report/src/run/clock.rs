@@ -48,12 +48,12 @@ impl Clock {
             let last = clock.periods.last();
             let last_ahead_ns = last.map_or(0, |period| period.wall_ahead_ns);
             let offset = wall_minus_uptime(tick);
-            let base = *clock
+            let session_offset = *clock
                 .offsets
                 .entry(tick.session)
                 .or_insert(offset.saturating_sub(last_ahead_ns));
-            let at = clock.on_axis(tick.session, tick.uptime_ns, tick.unix_ns);
-            let wall_ahead_ns = offset.saturating_sub(base);
+            let axis_ns = clock.on_axis(tick.session, tick.uptime_ns, tick.unix_ns);
+            let wall_ahead_ns = offset.saturating_sub(session_offset);
             // A single deviating tick was read while the daemon was delayed.
             let is_lasting = ticks.get(index + 1).is_none_or(|next| {
                 next.session != tick.session
@@ -63,11 +63,11 @@ impl Clock {
                 Some(last)
                     if wall_ahead_ns.abs_diff(last.wall_ahead_ns) < MIN_STEP_NS || !is_lasting =>
                 {
-                    last.to = at
+                    last.to = axis_ns
                 }
                 _ => clock.periods.push(ClockPeriod {
-                    from: at,
-                    to: at,
+                    from: axis_ns,
+                    to: axis_ns,
                     wall_ahead_ns,
                 }),
             }
@@ -100,17 +100,17 @@ impl Clock {
     /// writing: it resolves times that occur twice after a step backwards.
     pub fn by_first_clock(&self, unix_ns: i64, written_at: Option<i64>) -> i64 {
         let distance = |period: &&ClockPeriod| {
-            let at = unix_ns
+            let axis_ns = unix_ns
                 .saturating_sub(period.wall_ahead_ns)
                 .saturating_sub(self.origin_unix_ns);
             let outside = period
                 .from
-                .saturating_sub(at)
-                .max(at.saturating_sub(period.to))
+                .saturating_sub(axis_ns)
+                .max(axis_ns.saturating_sub(period.to))
                 .saturating_sub(MAX_POINT_AGE_NS)
                 .max(0);
-            let late = written_at.map_or(0, |written_at| at.abs_diff(written_at));
-            (outside, late)
+            let from_writing = written_at.map_or(0, |written_at| axis_ns.abs_diff(written_at));
+            (outside, from_writing)
         };
         let best = self.periods.iter().min_by_key(distance);
         unix_ns.saturating_sub(best.map_or(0, |period| period.wall_ahead_ns))

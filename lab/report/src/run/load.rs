@@ -154,7 +154,7 @@ impl<'r> Loader<'r> {
     }
 
     fn processes(&self, run: &Run) -> Vec<Process> {
-        let is_shown = |row: &&ProcessRow| {
+        let is_listed = |row: &&ProcessRow| {
             self.first_rows.get(&row.id) == Some(&row.id) && !self.is_wrapper(row)
         };
         let process = |row: &ProcessRow| {
@@ -168,7 +168,7 @@ impl<'r> Loader<'r> {
         };
         self.processes
             .iter()
-            .filter(is_shown)
+            .filter(is_listed)
             .map(process)
             .collect()
     }
