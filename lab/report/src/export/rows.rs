@@ -23,7 +23,7 @@ pub fn columns(
         .iter()
         .map(|column| match column.kind {
             Kind::Integer if is_real(column) => (column.name.to_owned(), Type::Real),
-            _ => declared(column),
+            _ => declared_column(column),
         })
         .collect();
     if is_dataset {
@@ -43,7 +43,7 @@ pub fn columns(
     Ok(columns)
 }
 
-fn declared(column: &TableColumn) -> (String, Type) {
+fn declared_column(column: &TableColumn) -> (String, Type) {
     let kind = match column.kind {
         Kind::Integer => Type::Integer,
         Kind::Real => Type::Real,
@@ -58,7 +58,7 @@ pub fn wide_columns(export: &RecordingExport<'_>) -> Result<Vec<(String, Type)>,
     let mut all = Vec::new();
     for spec in TABLES.iter() {
         if spec.name == TICK {
-            all.extend(spec.columns.iter().map(declared));
+            all.extend(spec.columns.iter().map(declared_column));
         } else if is_sample(spec.name) {
             let prefix = spec.name.trim_end_matches("sample");
             let columns = columns(export, spec)?.into_iter().skip(1);

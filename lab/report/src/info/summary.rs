@@ -107,20 +107,6 @@ impl Summary {
             ticks: ticks.iter().filter(|tick| tick.session == row.id).count() as u64,
             manifest: row.manifest,
         };
-        let process = |row: ProcessRow| Process {
-            id: row.id,
-            session: row.session,
-            pid: row.pid,
-            started_unix_ns: row.started.map(nanoseconds),
-            seen_unix_ns: nanoseconds(row.seen),
-            manifest: row.manifest,
-        };
-        let event = |row: EventRow| Event {
-            unix_ns: nanoseconds(row.unix),
-            kind: row.kind.name(),
-            process: row.process,
-            detail: row.detail,
-        };
         let tables = info.tables.into_iter().map(|table| Table {
             name: table.name,
             rows: table.rows,
@@ -156,6 +142,26 @@ impl Summary {
         };
         summary.missing = missing(&summary);
         Ok(summary)
+    }
+}
+
+fn process(row: ProcessRow) -> Process {
+    Process {
+        id: row.id,
+        session: row.session,
+        pid: row.pid,
+        started_unix_ns: row.started.map(nanoseconds),
+        seen_unix_ns: nanoseconds(row.seen),
+        manifest: row.manifest,
+    }
+}
+
+fn event(row: EventRow) -> Event {
+    Event {
+        unix_ns: nanoseconds(row.unix),
+        kind: row.kind.name(),
+        process: row.process,
+        detail: row.detail,
     }
 }
 

@@ -112,20 +112,14 @@ fn track_session(
         true => recorded_evidence,
         false => older_evidence,
     };
-    let since_first =
-        |tick: &Tick| Duration::from_nanos(((tick.at - first.at) * 1e9).round() as u64);
+    let elapsed = |tick: &Tick| Duration::from_nanos(((tick.at - first.at) * 1e9).round() as u64);
     let mut process = None;
     let mut intervals: Vec<Interval> = Vec::new();
     let has_phase = |index: &usize| run.ticks.get(*index).and_then(recorded_phase).is_some();
-    let Some(first_tracked) = ticks.clone().find(has_phase) else {
+    let Some(start) = ticks.clone().find(has_phase) else {
         return;
     };
-    let tracked = run
-        .ticks
-        .iter()
-        .enumerate()
-        .take(ticks.end)
-        .skip(first_tracked);
+    let tracked = run.ticks.iter().enumerate().take(ticks.end).skip(start);
     for (index, tick) in tracked {
         let evidence = match tick.process {
             Some(_) => evidence_at(run, index, tick),
@@ -139,15 +133,15 @@ fn track_session(
         // The tracker cannot measure this slot time again: the daemon measured it before the
         // recording began, or with the health, which is not recorded.
         if let Some(slot_time) = run.slot_times.get(&index)
-            && (index == first_tracked || evidence.tip.is_none())
+            && (index == start || evidence.tip.is_none())
         {
             tracker.set_slot_time(*slot_time);
         }
-        let stage = match (index == first_tracked, recorded_phase(tick)) {
+        let stage = match (index == start, recorded_phase(tick)) {
             (true, Some(phase)) => Some(Stage::Reported(phase)),
             _ => evidence.stage,
         };
-        intervals.extend(tracker.tick(since_first(tick), &Evidence { stage, ..evidence }));
+        intervals.extend(tracker.tick(elapsed(tick), &Evidence { stage, ..evidence }));
         slot_times.push(tracker.slot_time().map(|time| time.as_secs_f64()));
     }
     let last_phase = tracker.phase();
@@ -157,12 +151,12 @@ fn track_session(
         let Some(tick) = run.ticks.get(index).filter(|tick| tick.process.is_some()) else {
             continue;
         };
-        while let Some(interval) = intervals.next_if(|interval| interval.to <= since_first(tick)) {
+        while let Some(interval) = intervals.next_if(|interval| interval.to <= elapsed(tick)) {
             phase_before = interval.phase;
         }
         if let Some(phase) = phases.get_mut(index) {
             *phase = match intervals.peek() {
-                Some(interval) if interval.from <= since_first(tick) => interval.phase,
+                Some(interval) if interval.from <= elapsed(tick) => interval.phase,
                 Some(_) => phase_before,
                 None => last_phase,
             };

@@ -7,7 +7,7 @@ use faultline_agave::points::SlotPeaks;
 use itertools::Itertools;
 use std::collections::{BTreeMap, BTreeSet};
 
-const SECOND: i64 = 1_000_000_000;
+const SECOND_NS: i64 = 1_000_000_000;
 
 /// The daemon counts zero seconds this many seconds later at the earliest.
 const MIN_SETTLE_SECONDS: i64 = 3;
@@ -23,6 +23,7 @@ const MAX_RUN_SECONDS: f64 = 1e7;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Second {
+    /// Since the run's origin.
     pub at: f64,
     /// Seconds since 1970.
     pub unix: i64,
@@ -79,7 +80,7 @@ pub fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
         seconds.extend((first..=last.max(first)).map(|unix| {
             let count = counts.get(&unix).copied();
             Second {
-                at: run.at(unix * SECOND),
+                at: run.at(unix * SECOND_NS),
                 unix,
                 count: count.or(Some(0)),
                 executed: count.is_some(),
@@ -117,7 +118,7 @@ fn counts_by_second(run: &Run) -> BTreeMap<i64, u64> {
         let Some(count) = count.filter(is_known) else {
             continue;
         };
-        let second = time.div_euclid(SECOND);
+        let second = time.div_euclid(SECOND_NS);
         let process = spans.partition_point(|(_, until)| *until <= second);
         let added = match (slot, peaks.get_mut(process)) {
             (Some(slot), Some(peaks)) => peaks.add(slot, count),
@@ -139,7 +140,7 @@ fn plausible_range(run: &Run) -> Span {
 fn second_of(run: &Run, at: f64) -> i64 {
     run.origin_unix_ns
         .saturating_add((at * 1e9) as i64)
-        .div_euclid(SECOND)
+        .div_euclid(SECOND_NS)
 }
 
 /// From which Unix second until which each counts.
@@ -157,9 +158,10 @@ fn process_spans(run: &Run) -> Vec<(i64, i64)> {
 fn last_known_second(run: &Run, from: i64, until: i64) -> Option<i64> {
     let plausible_range = plausible_range(run);
     let within = |time: &i64| {
-        (from..until).contains(&time.div_euclid(SECOND)) && plausible_range.includes(run.at(*time))
+        (from..until).contains(&time.div_euclid(SECOND_NS))
+            && plausible_range.includes(run.at(*time))
     };
-    let last = point_times(run).filter(within).max()?.div_euclid(SECOND);
+    let last = point_times(run).filter(within).max()?.div_euclid(SECOND_NS);
     let until = until.min(second_of(run, plausible_range.to));
     counter_increases(run, Signal::ZeroTps)
         .into_iter()
@@ -223,7 +225,7 @@ fn mark_gaps(run: &Run, gaps: &[Span], seconds: &mut [Second]) {
         return;
     }
     let with_points: BTreeSet<i64> = point_times(run)
-        .map(|time| time.div_euclid(SECOND))
+        .map(|time| time.div_euclid(SECOND_NS))
         .collect();
     for gap in gaps {
         let first = seconds.partition_point(|second| second.at < gap.from);

@@ -143,6 +143,7 @@ const LEGEND_LINE_HEIGHT: f64 = 19.0;
 pub enum Swatch {
     Line(SeriesStyle),
     Filled(SeriesStyle),
+    /// With this class.
     Tint(String),
     Point(SeriesStyle),
 }
