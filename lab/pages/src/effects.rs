@@ -85,7 +85,7 @@ pub fn forest(
     caption: &str,
     rows: impl IntoIterator<Item = ForestRow>,
 ) -> Option<Block> {
-    let signed = |row: ForestRow| {
+    let with_sign = |row: ForestRow| {
         let sign = match row.tone {
             Tone::Better => "\u{2713} ",
             Tone::Worse => "\u{2717} ",
@@ -98,7 +98,7 @@ pub fn forest(
     };
     // 0 and infinity are drawn at the ends of the axis.
     let rows = rows.into_iter().filter(|row| row.ratio.0 >= 0.0);
-    let mut rows: Vec<ForestRow> = rows.map(signed).collect();
+    let mut rows: Vec<ForestRow> = rows.map(with_sign).collect();
     let mut caption = caption.to_owned();
     if rows.len() > MAX_ROWS {
         caption += &format!(" The first {MAX_ROWS} of {}.", rows.len());

@@ -87,11 +87,10 @@ fn recording_folders(files: &[PathBuf], out: &Path) -> Result<Vec<PathBuf>> {
             file.file_stem()
                 .with_context(|| format!("{}: not a file", file.display()))?,
         );
-        let mut earlier = files.iter().zip(&folders);
-        if let Some((other, _)) = earlier.find(|(_, other)| **other == folder) {
+        if let Some(index) = folders.iter().position(|other| *other == folder) {
             bail!(
                 "{} and {} would both go to {}: export them one by one",
-                other.display(),
+                files[index].display(),
                 file.display(),
                 folder.display()
             );

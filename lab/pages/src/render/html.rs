@@ -112,7 +112,7 @@ const PERCENT_ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'~');
 
 fn blocks(blocks: &[Block], styles: &SeriesStyles) -> Vec<Value> {
-    let value = |(next, block): (usize, &Block)| match block {
+    let block_value = |(next, block): (usize, &Block)| match block {
         Block::Text(text) => json!({ "text": text }),
         Block::Table(table) => json!({ "table": self::table(table) }),
         Block::Figure(figure) => json!({ "figure": self::figure(figure, styles) }),
@@ -130,7 +130,7 @@ fn blocks(blocks: &[Block], styles: &SeriesStyles) -> Vec<Value> {
             json!({ "fold": title, "titles": titles.join("; ") })
         }
     };
-    (1..).zip(blocks).map(value).collect()
+    (1..).zip(blocks).map(block_value).collect()
 }
 
 fn figure(figure: &Figure, styles: &SeriesStyles) -> Value {

@@ -11,10 +11,8 @@ pub fn markdown(report: &Report) -> String {
     );
     for answers in &report.answers {
         out += &format!("**{}**\n\n", escaped(&answers.name));
-        let findings = answers.findings.iter();
-        let finding_text =
-            |finding: &Finding| format!("*{}*: {}", finding.verdict, escaped(&finding.text));
-        list(&mut out, findings.map(finding_text));
+        let item = |one: &Finding| format!("*{}*: {}", one.verdict, escaped(&one.text));
+        list(&mut out, answers.findings.iter().map(item));
     }
     let mut listed_marks = Vec::new();
     blocks(&mut out, &report.overview, &mut listed_marks);
@@ -24,11 +22,10 @@ pub fn markdown(report: &Report) -> String {
     );
     if !report.caveats.is_empty() {
         out += "## Read this first\n\n";
-        let caveats = report.caveats.iter();
-        let caveats = caveats.map(|Caveat { what, remedy }| {
+        let item = |Caveat { what, remedy }: &Caveat| {
             format!("{} *Remedy: {}*", escaped(what), escaped(remedy))
-        });
-        list(&mut out, caveats);
+        };
+        list(&mut out, report.caveats.iter().map(item));
     }
     if !report.runs.is_empty() {
         out += &format!("## {}\n\n", escaped(cards_heading(report)));

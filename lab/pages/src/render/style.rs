@@ -57,7 +57,7 @@ impl SeriesStyle {
 
     pub fn class(self) -> String {
         self.colour
-            .map_or_else(|| "kn".to_owned(), |colour| format!("k{colour}"))
+            .map_or("kn".to_owned(), |colour| format!("k{colour}"))
     }
 
     pub fn filled_class(self) -> String {

@@ -276,8 +276,11 @@ impl PoolFaults {
 
 pub fn pool_faults(run: &Run, window: Span) -> Vec<PoolFaults> {
     let first_ticks = first_ticks(run);
-    let growth = |pool| pool_growth(run, pool, window, &first_ticks);
-    let mut pools: Vec<PoolFaults> = run.pools.iter().map(growth).collect();
+    let mut pools: Vec<PoolFaults> = run
+        .pools
+        .iter()
+        .map(|pool| pool_growth(run, pool, window, &first_ticks))
+        .collect();
     pools.sort_by(|a, b| {
         b.faults()
             .total_cmp(&a.faults())

@@ -20,8 +20,8 @@ pub fn draw(sheet: &mut Sheet, chart: &Matrix) {
     let row_height = column_width.clamp(18.0, 34.0);
     let top = sheet.y + 24.0;
     for (row, name) in names.iter().enumerate() {
-        let at = row as f64;
-        let y = top + at * row_height;
+        let row_number = row as f64;
+        let y = top + row_number * row_height;
         sheet.text(
             "t",
             "start",
@@ -31,7 +31,7 @@ pub fn draw(sheet: &mut Sheet, chart: &Matrix) {
         sheet.text(
             "m",
             "middle",
-            (left + (at + 0.5) * column_width, sheet.y + 16.0),
+            (left + (row_number + 0.5) * column_width, sheet.y + 16.0),
             &(row + 1).to_string(),
         );
         for column in 0..names.len() {
@@ -42,13 +42,13 @@ pub fn draw(sheet: &mut Sheet, chart: &Matrix) {
                 .copied()
                 .flatten();
             let x = left + column as f64 * column_width;
-            let words = format!("{} and {}", chart.names[row], chart.names[column]);
+            let pair = format!("{} and {}", chart.names[row], chart.names[column]);
             draw_cell(
                 sheet,
                 (x, y),
                 (column_width, row_height),
                 value.filter(|value| value.is_finite()),
-                &words,
+                &pair,
             );
         }
     }
@@ -60,7 +60,7 @@ fn draw_cell(
     (x, y): (f64, f64),
     (cell_width, row_height): (f64, f64),
     value: Option<f64>,
-    words: &str,
+    pair: &str,
 ) {
     let shown = value.map_or("–".to_owned(), |value| number(value, 2));
     let class = match value {
@@ -69,7 +69,7 @@ fn draw_cell(
         Some(_) => "pos",
     };
     let title = escaped(&format!(
-        "{words}: {}",
+        "{pair}: {}",
         if value.is_some() { &shown } else { "none" }
     ));
     // Chosen for contrast.
