@@ -6,36 +6,36 @@ use faultline_text::number;
 use std::fmt::Display;
 
 /// Appends notes to the table of changes. The flag is true if anything is worse or cannot be
-/// compared.
+/// compared. `source` is the noun for the sources before and after.
 pub fn append_notes(
     mut out: String,
     worse: bool,
     mismatches: &[String],
     problems: &[String],
-    (what, [before, after]): (&str, [String; 2]),
+    (source, [before, after]): (&str, [&String; 2]),
 ) -> (String, bool) {
     out += &lines(mismatches);
     for problem in problems {
         out += &format!("After: {problem}\n");
     }
     if before != after {
-        out += &format!("{what}: {before} before, {after} after\n");
+        out += &format!("{source}: {before} before, {after} after\n");
     }
     (out, worse || !mismatches.is_empty() || !problems.is_empty())
 }
 
-/// `words`: first for worse, then for better.
+/// `labels` are those of a shown change: for the worse, then for the better.
 pub fn verdict<W: Display>(
     decision: Option<Decision>,
     worse: Direction,
-    words: [&str; 2],
-    why: impl Fn(Reliability) -> W,
+    labels: [&str; 2],
+    unreliable_text: impl Fn(Reliability) -> W,
 ) -> String {
     match decision {
         None => "not comparable".to_owned(),
         Some(Decision::Inconclusive) => "no change shown".to_owned(),
-        Some(Decision::Unreliable(reliable)) => format!("not shown: {}", why(reliable)),
-        Some(Decision::Shown(direction)) => words[usize::from(direction != worse)].to_owned(),
+        Some(Decision::Unreliable(why)) => format!("not shown: {}", unreliable_text(why)),
+        Some(Decision::Shown(direction)) => labels[usize::from(direction != worse)].to_owned(),
     }
 }
 
@@ -45,12 +45,12 @@ pub fn percent_change(ratio: [f64; 3]) -> [String; 2] {
     [format!("{value} %"), format!("{low} to {high} %")]
 }
 
-/// Names that only one run has.
+/// A line for each name that only one run has.
 pub fn only_in_one_run(before: &[String], after: &[String]) -> Vec<String> {
     let mut lines = Vec::new();
-    for (run, other, missing) in [(before, after, "after"), (after, before, "before")] {
-        for name in run.iter().filter(|name| !other.contains(name)) {
-            lines.push(format!("NOT COMPARED: {name} is not in {missing}"));
+    for (names, others, missing_in) in [(before, after, "after"), (after, before, "before")] {
+        for name in names.iter().filter(|name| !others.contains(name)) {
+            lines.push(format!("NOT COMPARED: {name} is not in {missing_in}"));
         }
     }
     lines

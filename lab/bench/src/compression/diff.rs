@@ -14,6 +14,7 @@ use faultline_stats::{
     decision::Decision,
 };
 use faultline_text::{count, number, table};
+use std::iter;
 
 /// Each compared value, and the direction that is worse.
 const COMPARED: [(&str, Direction); 3] = [
@@ -25,36 +26,44 @@ const COMPARED: [(&str, Direction); 3] = [
 /// The flag is true if anything is worse by more than `margin` percent, if settings differ, if only
 /// one run has a value, or if the later run has problems.
 pub fn changes(before: &Outcome, after: &Outcome, margin: f64) -> Result<(String, bool)> {
-    let (mut both, mut mismatches) = (Vec::new(), Vec::new());
+    let (mut comparable, mut mismatches) = (Vec::new(), Vec::new());
     for row in &before.classes {
         let Some(other) = after.row(&row.codec, &row.range) else {
             continue;
         };
-        for ((what, worse), (a, b)) in COMPARED.into_iter().zip(values(row).zip(values(other))) {
-            match (a, b) {
-                (Some(a), Some(b)) => both.push((row, what, [a, b], worse)),
-                (None, None) => {}
-                (a, _) => {
-                    let lacks = if a.is_none() { "before" } else { "after" };
-                    let name = name(row);
-                    mismatches.push(format!(
-                        "NOT COMPARED: {name}: {what} has no interval in {lacks}"
-                    ));
+        let values = iter::zip(intervals(row), intervals(other));
+        for ((quantity, worse), values) in iter::zip(COMPARED, values) {
+            let missing_in = match values {
+                (Some(before), Some(after)) => {
+                    comparable.push((row, quantity, [before, after], worse));
+                    continue;
                 }
-            }
+                (None, None) => continue,
+                (None, _) => "before",
+                (_, None) => "after",
+            };
+            mismatches.push(format!(
+                "NOT COMPARED: {}: {quantity} has no interval in {missing_in}",
+                name(row)
+            ));
         }
     }
+    let comparisons = comparable.len();
     ensure!(
-        !both.is_empty(),
+        comparisons > 0,
         "the two runs have no codec with the same size class in common"
     );
-    let lines = both
-        .iter()
-        .map(|(row, what, values, worse)| line(row, what, values, *worse, margin, both.len()));
-    let (rows, worse): (Vec<_>, Vec<bool>) = lines.unzip();
+    let rows = comparable
+        .into_iter()
+        .map(|(row, quantity, values, worse)| {
+            let (cells, is_worse) = comparison(values, worse, margin, comparisons);
+            let name = [row.codec.as_str(), &row.range, quantity].map(str::to_owned);
+            ([name.as_slice(), &cells].concat(), is_worse)
+        });
+    let (rows, worse): (Vec<_>, Vec<bool>) = rows.unzip();
     let mut out = format!(
         "WORSE and better are by more than {margin} %, the whole {}; the times to fetch are not compared\n",
-        interval_label(both.len())
+        interval_label(comparisons)
     );
     let heads = [
         "codec", "range", "what", "before", "after", "change", "interval", "verdict",
@@ -63,17 +72,12 @@ pub fn changes(before: &Outcome, after: &Outcome, margin: f64) -> Result<(String
     let names = |run: &Outcome| run.classes.iter().map(name).collect::<Vec<_>>();
     mismatches.extend(only_in_one_run(&names(before), &names(after)));
     mismatches.extend(settings(before, after));
-    let sources = (
-        "Other records",
-        [before, after].map(|run| run.source.clone()),
-    );
-    let worse = worse.contains(&true);
     Ok(append_notes(
         out,
-        worse,
+        worse.contains(&true),
         &mismatches,
         &after.problems,
-        sources,
+        ("Other records", [&before.source, &after.source]),
     ))
 }
 
@@ -81,39 +85,32 @@ fn name(row: &ClassRow) -> String {
     format!("{} at {}", row.codec, row.range)
 }
 
-/// The saved share may be near 0, so its complement is compared.
-fn values(row: &ClassRow) -> impl Iterator<Item = Option<Interval>> {
-    let left = |of: Interval| Interval {
-        value: 100.0 - of.value,
-        low: 100.0 - of.high,
-        high: 100.0 - of.low,
-        ..of
-    };
-    [row.interval.map(left), row.compress, row.decompress].into_iter()
+/// In the order of [`COMPARED`]. The saved share may be near 0, so its complement is compared.
+fn intervals(row: &ClassRow) -> [Option<Interval>; 3] {
+    let remaining = row.interval.map(|saved| Interval {
+        value: 100.0 - saved.value,
+        low: 100.0 - saved.high,
+        high: 100.0 - saved.low,
+        ..saved
+    });
+    [remaining, row.compress, row.decompress]
 }
 
-fn line(
-    row: &ClassRow,
-    what: &str,
-    [a, b]: &[Interval; 2],
+/// The cells of a value, and whether it is worse by more than `margin` percent.
+fn comparison(
+    [before, after]: [Interval; 2],
     worse: Direction,
     margin: f64,
     comparisons: usize,
 ) -> (Vec<String>, bool) {
-    let ratio = ratio_of_intervals(a.ends(), b.ends(), comparisons);
+    let ratio = ratio_of_intervals(before.ends(), after.ends(), comparisons);
     let decision = ratio.map(|ratio| {
         let margin = margin / 100.0;
-        let reliable = Reliability::of_ratio(a.reliable, b.reliable, ratio, margin);
+        let reliable = Reliability::of_ratio(before.reliable, after.reliable, ratio, margin);
         let [_, low, high] = ratio;
         Decision::of((low, high), 1.0 - margin..=1.0 + margin, reliable)
     });
-    let mut cells = vec![
-        row.codec.clone(),
-        row.range.clone(),
-        what.to_owned(),
-        number(a.value, 1),
-        number(b.value, 1),
-    ];
+    let mut cells = vec![number(before.value, 1), number(after.value, 1)];
     cells.extend(ratio.map_or_else(Default::default, percent_change));
     cells.push(verdict(
         decision,
@@ -125,8 +122,8 @@ fn line(
 }
 
 fn settings(before: &Outcome, after: &Outcome) -> Vec<String> {
-    let [a, b] = [before, after].map(|of| {
-        of.dictionary
+    let [a, b] = [before, after].map(|run| {
+        run.dictionary
             .map_or("none".to_owned(), |bytes| format!("{} bytes", count(bytes)))
     });
     let mut mismatches = vec![setting_mismatch("dictionary", &a, &b)];
@@ -134,15 +131,15 @@ fn settings(before: &Outcome, after: &Outcome) -> Vec<String> {
     if let (Some(a), Some(b)) = (&before.kind, &after.kind) {
         mismatches.push(setting_mismatch("records", a, b));
     }
-    // Older results do not name libraries.
-    let known = |row: &ClassRow| match row.library.as_str() {
-        "" => "not known".to_owned(),
-        known => known.to_owned(),
-    };
     for row in before.overall_rows() {
         if let Some(other) = after.row(&row.codec, &row.range) {
             let name = format!("library of {}", row.codec);
-            mismatches.push(setting_mismatch(&name, &known(row), &known(other)));
+            // Older results do not name libraries.
+            let [a, b] = [row, other].map(|row| match row.library.as_str() {
+                "" => "not known",
+                library => library,
+            });
+            mismatches.push(setting_mismatch(&name, a, b));
         }
     }
     mismatches.into_iter().flatten().collect()
