@@ -12,13 +12,12 @@ mod tests;
 
 use crate::{
     args::{CompressionArgs, first_duplicate},
-    codec::{self, Coder},
-    store,
+    codec, store,
 };
 use anyhow::{Result, ensure};
 pub use diff::changes;
 use faultline_common::{args::UsageError, clock, output::say};
-use faultline_stats::block::{Estimate, Plan, Reliability};
+use faultline_stats::block::{self, Estimate, Plan, Reliability};
 use faultline_text::counted;
 use measure::MeasuredCodec;
 pub use page::report as page;
@@ -42,31 +41,36 @@ impl Interval {
     }
 
     /// Transforms an estimate by a monotonic function.
-    fn of(estimate: &Estimate, transform: impl Fn(f64) -> f64) -> Interval {
-        let (one, other) = (transform(estimate.low), transform(estimate.high));
-        let value = transform(estimate.value);
+    fn from_estimate(estimate: &Estimate, transform: impl Fn(f64) -> f64) -> Interval {
+        let [value, end, other_end] = estimate.ends().map(transform);
         Interval {
             value,
-            low: one.min(other),
-            high: one.max(other),
+            low: end.min(other_end),
+            high: end.max(other_end),
             reliable: estimate.reliable,
         }
     }
 
-    fn saved(left: &Estimate) -> Interval {
-        Interval::of(left, |left| 100.0 * (1.0 - left))
+    /// Percent saved; `None` with fewer than two records.
+    fn saved(compressed: &[Option<f64>], original: &[Option<f64>]) -> Option<Interval> {
+        let ratio = block::ratio_of_sums(compressed, original, &bootstrap_plan())?;
+        Some(Interval::from_estimate(&ratio, percent_saved))
     }
 }
 
+fn percent_saved(ratio: f64) -> f64 {
+    100.0 * (1.0 - ratio)
+}
+
 /// Older results have no reason for an unreliable interval.
-fn reliability<'de, D: Deserializer<'de>>(from: D) -> Result<Reliability, D::Error> {
+fn reliability<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Reliability, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Stored {
         Flag(bool),
         Reliability(Reliability),
     }
-    Ok(match Stored::deserialize(from)? {
+    Ok(match Stored::deserialize(deserializer)? {
         Stored::Flag(true) => Reliability::Reliable,
         // No size of a change compensates for this reason.
         Stored::Flag(false) => Reliability::TooRare,
@@ -75,13 +79,14 @@ fn reliability<'de, D: Deserializer<'de>>(from: D) -> Result<Reliability, D::Err
 }
 
 /// Fewer resamples than the default, because there are many records, codecs and classes.
-fn plan() -> Plan {
+fn bootstrap_plan() -> Plan {
     Plan {
         resamples: 2_000,
         ..Plan::default()
     }
 }
 
+/// A codec's result on the records of one size class. Field names are those of the study.
 #[derive(Debug, Serialize, Deserialize)]
 struct ClassRow {
     codec: String,
@@ -90,20 +95,22 @@ struct ClassRow {
     library: String,
     /// `250-500b`, or `all`.
     range: String,
+    /// Number of records.
     datapoints: u64,
-    /// Mean per record.
+    /// Mean uncompressed size of a record.
     ubytes: f64,
-    /// Mean per record.
+    /// Mean compressed size of a record.
     cbytes: f64,
     /// Percent saved, from the sums.
     cmp_ratio: f64,
+    /// Of `cmp_ratio`.
     interval: Option<Interval>,
     /// In 10^6 bytes per CPU second.
     compress: Option<Interval>,
     decompress: Option<Interval>,
 }
 
-/// Over blobs of `txcount` records.
+/// A codec's result on blobs of `txcount` records. Sizes are means of a blob.
 #[derive(Debug, Serialize, Deserialize)]
 struct BundleRow {
     codec: String,
@@ -112,9 +119,9 @@ struct BundleRow {
     ubytes: f64,
     cbytes: f64,
     cmp_ratio: f64,
-    /// Mean bytes of messages and ACKs saved by a blob.
+    /// Bytes of message headers and ACKs that a blob saves.
     overhead: f64,
-    /// In percent, messages and ACKs included.
+    /// Percent of all bytes, with headers and ACKs.
     saved: Option<Interval>,
     /// Percent saved if every record is sent alone, compressed if that is smaller.
     saved_alone: f64,
@@ -123,6 +130,7 @@ struct BundleRow {
 /// Records of one blob, their bytes, and the compressed bytes.
 type Blob = (u64, u64, u64);
 
+/// Bytes that each message adds.
 #[derive(Debug, Serialize, Deserialize)]
 struct Overhead {
     header: u64,
@@ -134,6 +142,7 @@ struct FetchTable {
     codec: String,
     records: u64,
     in_flight: u64,
+    /// In bytes per second.
     bandwidth: Option<u64>,
     repeats: u64,
     /// Numbers of fetched records at which the columns give times.
@@ -144,7 +153,9 @@ struct FetchTable {
 #[derive(Debug, Serialize, Deserialize)]
 struct FetchColumn {
     latency_ms: f64,
+    /// Mean seconds until each step, without compression.
     uncmp: Vec<f64>,
+    /// The same with compression.
     cmp: Vec<f64>,
     uncmp_bytes: u64,
     cmp_bytes: u64,
@@ -154,8 +165,9 @@ struct FetchColumn {
 
 impl Outcome {
     fn row(&self, codec: &str, range: &str) -> Option<&ClassRow> {
-        let mut rows = self.classes.iter();
-        rows.find(|row| row.codec == codec && row.range == range)
+        self.classes
+            .iter()
+            .find(|row| row.codec == codec && row.range == range)
     }
 
     /// Rows of all records together.
@@ -190,7 +202,7 @@ pub struct Outcome {
 
 /// The exit code is 1 after any problem.
 pub fn run(args: &CompressionArgs) -> Result<(String, u8)> {
-    check(args)?;
+    validate(args)?;
     if args.output.dry_run {
         return Ok((records::dry_run(args), 0));
     }
@@ -199,17 +211,16 @@ pub fn run(args: &CompressionArgs) -> Result<(String, u8)> {
             store::check_new(option, path)?;
         }
     }
-    let records = records::records(args)?;
-    let why = records
-        .ended_by
-        .as_ref()
-        .map_or_else(String::new, |why| format!(" (ended early{why})"));
+    let records = records::read(args)?;
     ensure!(
         records.all.len() >= 2,
-        "{}: fewer than two records{why}",
-        records.source
+        "{}: fewer than two records{}",
+        records.source,
+        records
+            .early_end
+            .map_or_else(String::new, |cause| format!(" (ended early{cause})"))
     );
-    let outcome = outcome(args, records)?;
+    let outcome = measure(args, records)?;
     let mut code = u8::from(!outcome.problems.is_empty());
     let mut text = shown(&outcome, args.output.format)?;
     if let Some(path) = &args.output.out
@@ -221,10 +232,10 @@ pub fn run(args: &CompressionArgs) -> Result<(String, u8)> {
     Ok((text, code))
 }
 
-fn check(args: &CompressionArgs) -> Result<(), UsageError> {
-    let refused = |what: &str| Err(UsageError(what.to_owned()));
-    if let Some(twice) = first_duplicate(&args.codecs) {
-        return refused(&format!("--codecs names {} twice", twice.name()));
+fn validate(args: &CompressionArgs) -> Result<(), UsageError> {
+    let refused = |message: &str| Err(UsageError(message.to_owned()));
+    if let Some(codec) = first_duplicate(&args.codecs) {
+        return refused(&format!("--codecs names {} twice", codec.name()));
     }
     if args.classes.first() == Some(&0) || !args.classes.is_sorted_by(|a, b| a < b) {
         return refused("--classes: sizes above 0, each larger than the one before");
@@ -237,26 +248,25 @@ fn check(args: &CompressionArgs) -> Result<(), UsageError> {
     Ok(())
 }
 
-fn outcome(args: &CompressionArgs, records: Records) -> Result<Outcome> {
+fn measure(args: &CompressionArgs, records: Records) -> Result<Outcome> {
     let started_unix_ns = clock::unix_ns();
-    let ended = |why: &String| {
-        format!(
-            "ended early{why}; only the {} records that were read are measured",
-            records.all.len()
-        )
-    };
-    let mut problems: Vec<String> = records.ended_by.iter().map(ended).collect();
+    let mut problems = Vec::new();
+    if let Some(cause) = records.early_end {
+        let count = records.all.len();
+        problems.push(format!(
+            "ended early{cause}; only the {count} records that were read are measured"
+        ));
+    }
     problems.extend(records.save_error);
     let all: Vec<&[u8]> = records.all.iter().map(Vec::as_slice).collect();
     let (dictionary, tested) = dictionary(args, &all, &mut problems);
-    let mut measured: Vec<MeasuredCodec> = Vec::new();
+    let mut measured = Vec::new();
     for codec in &args.codecs {
         if codec.needs_dictionary() && dictionary.is_none() {
             continue;
         }
-        let coder = Coder::new(*codec, dictionary.as_deref());
-        match coder.and_then(|coder| measure::packed(*codec, coder, tested)) {
-            Ok(one) => measured.push(one),
+        match MeasuredCodec::new(*codec, dictionary.as_deref(), tested) {
+            Ok(codec) => measured.push(codec),
             Err(error) => problems.push(format!("{} FAILED: {error:#}", codec.name())),
         }
     }
@@ -268,10 +278,12 @@ fn outcome(args: &CompressionArgs, records: Records) -> Result<Outcome> {
     let classes = measure::classes(&mut measured, tested, args);
     let (bundles, blobs) = measure::bundles(&mut measured, tested, args, &mut problems);
     let fetch = match measured.first() {
-        Some(first) if args.fetch > 0 => {
-            let dictionary = dictionary.as_deref();
-            Some(link::table(first.codec, dictionary, tested, args)?)
-        }
+        Some(first) if args.fetch > 0 => Some(link::table(
+            first.codec,
+            dictionary.as_deref(),
+            tested,
+            args,
+        )?),
         _ => None,
     };
     Ok(Outcome {
@@ -310,8 +322,10 @@ fn dictionary<'a>(
     match codec::train_dictionary(train, args.dictionary) {
         Ok(dictionary) => (Some(dictionary), test),
         Err(error) => {
-            let count = train.len();
-            problems.push(format!("no dictionary from {count} records: {error:#}"));
+            problems.push(format!(
+                "no dictionary from {} records: {error:#}",
+                train.len()
+            ));
             (None, all)
         }
     }

@@ -148,7 +148,7 @@ fn settings(before: &Outcome, after: &Outcome) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{Overhead, plan},
+        super::{Overhead, bootstrap_plan},
         *,
     };
     use faultline_stats::block;
@@ -269,9 +269,9 @@ mod tests {
         let of = |base: f64| {
             let mut outcome = outcome(30.0, 100.0);
             for row in &mut outcome.classes {
-                let estimate = block::amount(&passes(base), &plan()).unwrap();
+                let estimate = block::amount(&passes(base), &bootstrap_plan()).unwrap();
                 assert!(!estimate.reliable.is_reliable(), "{estimate:?}");
-                row.compress = Some(Interval::of(&estimate, |speed| speed));
+                row.compress = Some(Interval::from_estimate(&estimate, |speed| speed));
             }
             outcome
         };

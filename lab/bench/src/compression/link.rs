@@ -1,7 +1,7 @@
 //! Measures fetch time over a real local connection. The sender adds latency and bandwidth limits;
 //! requests are pipelined.
 
-use super::{FetchColumn, FetchTable, Interval, plan};
+use super::{FetchColumn, FetchTable, Interval, bootstrap_plan};
 use crate::{
     args::CompressionArgs,
     codec::{Codec, Coder},
@@ -24,9 +24,11 @@ const MAX_STEPS: usize = 20;
 /// A local socket operation that takes longer fails.
 const IO_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Time from the start until each record was restored, and the bytes of all answers.
-struct Fetched {
-    at: Vec<Duration>,
+/// One transfer of all records.
+struct Transfer {
+    /// Time from the start until each record was restored.
+    restored_at: Vec<Duration>,
+    /// Of all answers.
     bytes: u64,
 }
 
@@ -46,7 +48,8 @@ pub fn table(
         .flat_map(|latency| [(latency, false), (latency, true)])
         .collect();
     let latencies = args.latencies.iter();
-    let mut runs: Vec<[Vec<Fetched>; 2]> = latencies.clone().map(|_| Default::default()).collect();
+    let mut transfers: Vec<[Vec<Transfer>; 2]> =
+        latencies.clone().map(|_| Default::default()).collect();
     let mut random = fastrand::Rng::with_seed(args.seed);
     for _ in 0..args.repeats {
         random.shuffle(&mut order);
@@ -57,17 +60,17 @@ pub fn table(
                     .transpose()
             };
             let coders = [coder()?, coder()?];
-            let fetched = fetch(records, coders, args.latencies[*latency], args)?;
-            runs[*latency][usize::from(*compressed)].push(fetched);
+            let transfer = fetch(records, coders, args.latencies[*latency], args)?;
+            transfers[*latency][usize::from(*compressed)].push(transfer);
         }
     }
     let every = records.len().div_ceil(MAX_STEPS).max(1);
     let steps: Vec<usize> = (1..=records.len())
-        .filter(|n| n.is_multiple_of(every) || *n == records.len())
+        .filter(|count| count.is_multiple_of(every) || *count == records.len())
         .collect();
     let columns = latencies
-        .zip(&runs)
-        .map(|(latency, runs)| column(*latency, runs, &steps));
+        .zip(&transfers)
+        .map(|(latency, transfers)| column(*latency, transfers, &steps));
     Ok(FetchTable {
         codec: codec.name(),
         records: records.len() as u64,
@@ -79,34 +82,39 @@ pub fn table(
     })
 }
 
-fn column(latency: Duration, [uncmp, cmp]: &[Vec<Fetched>; 2], steps: &[usize]) -> FetchColumn {
-    let mean = |runs: &[Fetched]| -> Vec<f64> {
-        let records = runs.first().map_or(0, |run| run.at.len());
-        let seconds = |index: usize| runs.iter().map(move |run| run.at[index].as_secs_f64());
-        (0..records)
-            .map(|index| seconds(index).sum::<f64>() / runs.len() as f64)
+/// From the transfers without compression and those with it. There is at least one of each.
+fn column(latency: Duration, [uncmp, cmp]: &[Vec<Transfer>; 2], steps: &[usize]) -> FetchColumn {
+    let mean = |transfers: &[Transfer]| -> Vec<f64> {
+        let seconds = |index: usize| {
+            transfers
+                .iter()
+                .map(move |transfer| transfer.restored_at[index].as_secs_f64())
+        };
+        (0..transfers[0].restored_at.len())
+            .map(|index| seconds(index).sum::<f64>() / transfers.len() as f64)
             .collect()
     };
-    let (without, with) = (mean(uncmp), mean(cmp));
-    let delays = with
+    let (uncmp_seconds, cmp_seconds) = (mean(uncmp), mean(cmp));
+    let delays = cmp_seconds
         .iter()
-        .zip(&without)
-        .map(|(with, without)| with - without);
+        .zip(&uncmp_seconds)
+        .map(|(cmp, uncmp)| cmp - uncmp);
+    // How much each record adds to the delay.
     let differences: Vec<Option<f64>> = delays
-        .scan(0.0, |before, delay| {
-            Some(Some(delay - replace(before, delay)))
+        .scan(0.0, |previous, delay| {
+            Some(Some(delay - replace(previous, delay)))
         })
         .collect();
-    let n = differences.len() as f64;
-    let at_steps = |at: &[f64]| steps.iter().map(|step| at[step - 1]).collect();
+    let records = differences.len() as f64;
+    let at_steps = |seconds: &[f64]| steps.iter().map(|step| seconds[step - 1]).collect();
     FetchColumn {
         latency_ms: latency.as_secs_f64() * 1e3,
-        uncmp: at_steps(&without),
-        cmp: at_steps(&with),
-        uncmp_bytes: uncmp.first().map_or(0, |run| run.bytes),
-        cmp_bytes: cmp.first().map_or(0, |run| run.bytes),
-        difference: block::mean(&differences, &plan())
-            .map(|mean| Interval::of(&mean, |mean| mean * n)),
+        uncmp: at_steps(&uncmp_seconds),
+        cmp: at_steps(&cmp_seconds),
+        uncmp_bytes: uncmp[0].bytes,
+        cmp_bytes: cmp[0].bytes,
+        difference: block::mean(&differences, &bootstrap_plan())
+            .map(|mean| Interval::from_estimate(&mean, |mean| mean * records)),
     }
 }
 
@@ -115,7 +123,7 @@ fn fetch(
     [server_coder, client_coder]: [Option<Coder>; 2],
     latency: Duration,
     args: &CompressionArgs,
-) -> Result<Fetched> {
+) -> Result<Transfer> {
     let listener = TcpListener::bind("127.0.0.1:0").context("a port of this machine")?;
     let client =
         TcpStream::connect(listener.local_addr()?).context("a connection to this machine")?;
@@ -128,34 +136,35 @@ fn fetch(
     let in_flight = usize::from(args.in_flight);
     let (answer_sender, delayed_answers) = sync_channel(in_flight);
     thread::scope(|scope| {
-        let (reading, writing) = (server.try_clone()?, server);
-        let served =
-            scope.spawn(move || serve(&reading, records, server_coder, latency, &answer_sender));
-        let sent = scope.spawn(move || send(writing, &delayed_answers, args.bandwidth));
-        let fetched = request_all(&client, records, client_coder, in_flight);
+        let requests = server.try_clone()?;
+        let reader =
+            scope.spawn(move || serve(requests, records, server_coder, latency, answer_sender));
+        let writer = scope.spawn(move || send(server, delayed_answers, args.bandwidth));
+        let transfer = request_all(&client, records, client_coder, in_flight);
         let _ = client.shutdown(std::net::Shutdown::Both);
-        let sides = [served.join(), sent.join()];
-        let fetched = fetched?;
-        for side in sides {
-            side.map_err(|_| anyhow::anyhow!("the serving side panicked"))??;
+        let server_results = [reader.join(), writer.join()];
+        let transfer = transfer?;
+        for result in server_results {
+            result.map_err(|_| anyhow::anyhow!("the serving side panicked"))??;
         }
-        Ok(fetched)
+        Ok(transfer)
     })
 }
 
+/// When an answer may be sent, as an uptime, and the answer.
 type DelayedAnswer = (Duration, Vec<u8>);
 
-/// A request is a record number; an answer is a length and bytes.
+/// A request is a record number; an answer is a length and bytes. Both numbers have four bytes.
 fn serve(
-    stream: &TcpStream,
+    stream: TcpStream,
     records: &[&[u8]],
     mut coder: Option<Coder>,
     latency: Duration,
-    answer_sender: &SyncSender<DelayedAnswer>,
+    answer_sender: SyncSender<DelayedAnswer>,
 ) -> Result<()> {
     let mut reader = BufReader::new(stream);
     let mut number = [0; 4];
-    let mut packed = Vec::new();
+    let mut compressed = Vec::new();
     for _ in records {
         reader.read_exact(&mut number)?;
         let record = records
@@ -164,17 +173,15 @@ fn serve(
         let body = match &mut coder {
             None => *record,
             Some(coder) => {
-                coder.compress(record, &mut packed)?;
-                &packed
+                coder.compress(record, &mut compressed)?;
+                &compressed
             }
         };
         let mut answer = u32::try_from(body.len())?.to_le_bytes().to_vec();
         answer.extend_from_slice(body);
         // The latency begins after compression, so that it does not hide compression time.
-        if answer_sender
-            .send((clock::uptime() + latency, answer))
-            .is_err()
-        {
+        let send_at = clock::uptime() + latency;
+        if answer_sender.send((send_at, answer)).is_err() {
             break;
         }
     }
@@ -183,17 +190,14 @@ fn serve(
 
 fn send(
     mut stream: TcpStream,
-    delayed_answers: &Receiver<DelayedAnswer>,
+    delayed_answers: Receiver<DelayedAnswer>,
     bandwidth: Option<usize>,
 ) -> Result<()> {
+    let chunk_bytes = bandwidth.map_or(usize::MAX, |_| CHUNK_BYTES);
     let mut link_free_at = Duration::ZERO;
-    for (at, answer) in delayed_answers {
-        link_free_at = link_free_at.max(at);
-        for chunk in answer.chunks(if bandwidth.is_some() {
-            CHUNK_BYTES
-        } else {
-            usize::MAX
-        }) {
+    for (send_at, answer) in delayed_answers {
+        link_free_at = link_free_at.max(send_at);
+        for chunk in answer.chunks(chunk_bytes) {
             if let Some(bandwidth) = bandwidth {
                 link_free_at +=
                     Duration::from_secs_f64(chunk.len() as f64 / bandwidth.max(1) as f64);
@@ -210,16 +214,16 @@ fn request_all(
     records: &[&[u8]],
     mut coder: Option<Coder>,
     in_flight: usize,
-) -> Result<Fetched> {
+) -> Result<Transfer> {
     let mut writer = stream;
     let mut request = |index: usize| writer.write_all(&(index as u32).to_le_bytes());
     let mut reader = BufReader::with_capacity(1 << 16, stream);
-    let begun = clock::uptime();
+    let started = clock::uptime();
     for index in 0..in_flight.min(records.len()) {
         request(index)?;
     }
     let (mut bytes, mut body, mut restored) = (0, Vec::new(), Vec::new());
-    let mut at = Vec::with_capacity(records.len());
+    let mut restored_at = Vec::with_capacity(records.len());
     for (index, record) in records.iter().enumerate() {
         let mut length = [0; 4];
         reader
@@ -231,17 +235,17 @@ fn request_all(
             request(index + in_flight)?;
         }
         bytes += body.len() as u64;
-        let same = match &mut coder {
+        let is_same = match &mut coder {
             None => body == *record,
             Some(coder) => {
                 coder.decompress(&body, record.len(), &mut restored)?;
                 restored == *record
             }
         };
-        ensure!(same, "another record came back than was asked for");
-        at.push(clock::uptime().saturating_sub(begun));
+        ensure!(is_same, "another record came back than was asked for");
+        restored_at.push(clock::uptime().saturating_sub(started));
     }
-    Ok(Fetched { at, bytes })
+    Ok(Transfer { restored_at, bytes })
 }
 
 #[cfg(test)]
@@ -288,10 +292,13 @@ mod tests {
         );
         // By such times: 10 ms a record without compression, and 1 or 2 with it.
         let run = |each: fn(u64) -> u64| {
-            let at = (1..=30)
+            let restored_at = (1..=30)
                 .map(|record| Duration::from_millis((1..=record).map(each).sum()))
                 .collect();
-            vec![Fetched { at, bytes: 0 }]
+            vec![Transfer {
+                restored_at,
+                bytes: 0,
+            }]
         };
         let difference = super::column(
             Duration::ZERO,

@@ -45,28 +45,31 @@ pub struct Records {
     pub all: Vec<Vec<u8>>,
     /// Without URL secrets.
     pub source: String,
+    /// `None` if they are from files.
     pub kind: Option<&'static str>,
     pub notes: Vec<String>,
     /// Why reading ended early, as a suffix: ` by SIGINT`, `: ERROR`.
-    pub ended_by: Option<String>,
+    pub early_end: Option<String>,
     pub save_error: Option<String>,
 }
 
-pub fn records(args: &CompressionArgs) -> Result<Records> {
+pub fn read(args: &CompressionArgs) -> Result<Records> {
     let (mut records, signals) = match &args.url {
         None => {
-            let most = args.records.map_or(usize::MAX, |most| most as usize);
-            (from_files(&args.files, most)?, None)
+            let max_count = args.records.map_or(usize::MAX, |count| count as usize);
+            (from_files(&args.files, max_count)?, None)
         }
         Some(url) => {
-            let mut node = NodeReader::new(url, args)?;
-            (node.records()?, Some(node.signals))
+            let (records, signals) = NodeReader::new(url, args)?.read()?;
+            (records, Some(signals))
         }
     };
     records.all.retain(|record| !record.is_empty());
-    if let Some(path) = args.save.as_ref().filter(|_| !records.all.is_empty()) {
-        let message_of = |error| format!("the records are not kept: {error:#}");
-        records.save_error = save(path, &records.all).err().map(message_of);
+    if let Some(path) = &args.save
+        && !records.all.is_empty()
+        && let Err(error) = save(path, &records.all)
+    {
+        records.save_error = Some(format!("the records are not kept: {error:#}"));
     }
     if let Some(signals) = signals {
         // No read data can be lost from now on, so Ctrl-C may end the process.
@@ -77,9 +80,9 @@ pub fn records(args: &CompressionArgs) -> Result<Records> {
 
 pub fn dry_run(args: &CompressionArgs) -> String {
     let Some(url) = &args.url else {
-        return format!("no request; records from {}\n", shown(&args.files));
+        return format!("no request; records from {}\n", path_list(&args.files));
     };
-    let node = Endpoint::parse(url).map_or_else(|wrong| wrong, |node| node.shown());
+    let node = Endpoint::parse(url).map_or_else(|error| error, |node| node.shown());
     let method = match args.kind {
         RecordKind::Accounts if !args.accounts.is_empty() => {
             json!({"method": "getMultipleAccounts", "params": [args.accounts, request_options(RecordKind::Accounts)]})
@@ -89,77 +92,82 @@ pub fn dry_run(args: &CompressionArgs) -> String {
     let pace = faultline_text::time(args.pace);
     format!(
         "{node}: one at a time, {pace} apart, until there are {} records\n{method}\n",
-        most(args)
+        wanted(args)
     )
 }
 
 /// In the format of `--files`.
 pub fn save(path: &Path, records: &[Vec<u8>]) -> Result<()> {
-    let named = || format!("--save {}", path.display());
-    let temp_file = TempFile::create(path).with_context(named)?;
-    let mut out = BufWriter::new(temp_file.file());
-    for record in records {
-        writeln!(out, "{}", STANDARD.encode(record)).with_context(named)?;
-    }
-    out.flush().with_context(named)?;
-    drop(out);
+    let option_and_path = || format!("--save {}", path.display());
+    let write = || {
+        let temp_file = TempFile::create(path)?;
+        let mut out = BufWriter::new(temp_file.file());
+        for record in records {
+            writeln!(out, "{}", STANDARD.encode(record))?;
+        }
+        out.flush()?;
+        drop(out);
+        anyhow::Ok(temp_file)
+    };
+    let temp_file = write().with_context(option_and_path)?;
     ensure!(
         path.symlink_metadata().is_err(),
         "{}: exists already",
-        named()
+        option_and_path()
     );
-    temp_file.finish(path).with_context(named)
+    temp_file.finish(path).with_context(option_and_path)
 }
 
-fn most(args: &CompressionArgs) -> usize {
-    args.records
-        .map_or(args.kind.name_and_default_count().1, |most| most as usize)
+fn wanted(args: &CompressionArgs) -> usize {
+    let (_, default_count) = args.kind.name_and_default_count();
+    args.records.map_or(default_count, |count| count as usize)
 }
 
-fn shown(files: &[PathBuf]) -> String {
-    let shown: Vec<String> = files
+fn path_list(paths: &[PathBuf]) -> String {
+    let paths: Vec<String> = paths
         .iter()
         .map(|path| path.display().to_string())
         .collect();
-    shown.join(", ")
+    paths.join(", ")
 }
 
-fn from_files(paths: &[PathBuf], most: usize) -> Result<Records> {
+fn from_files(paths: &[PathBuf], max_count: usize) -> Result<Records> {
     let mut all = Vec::new();
     for path in paths {
-        let named = || path.display().to_string();
-        let left = most.saturating_sub(all.len());
+        let remaining = max_count.saturating_sub(all.len());
         if path.is_dir() {
             let mut files = Vec::new();
-            for entry in fs::read_dir(path).with_context(named)? {
-                files.push(entry.with_context(named)?.path());
+            for entry in fs::read_dir(path).at(path)? {
+                files.push(entry.at(path)?.path());
             }
             files.retain(|file| file.is_file());
             files.sort();
-            for file in files.iter().take(left) {
+            for file in files.iter().take(remaining) {
                 all.push(fs::read(file).at(file)?);
             }
         } else if path.extension().is_some_and(|extension| extension == "b64") {
-            let text = fs::read_to_string(path).with_context(named)?;
-            for (line, number) in text.lines().zip(1..).take(left) {
+            let text = fs::read_to_string(path).at(path)?;
+            for (line, number) in text.lines().zip(1..).take(remaining) {
                 let record = STANDARD.decode(line.trim());
                 all.push(
-                    record.with_context(|| format!("{}: line {number} is no base64", named()))?,
+                    record.with_context(|| {
+                        format!("{}: line {number} is no base64", path.display())
+                    })?,
                 );
             }
         } else {
-            all.push(fs::read(path).with_context(named)?);
+            all.push(fs::read(path).at(path)?);
         }
-        ensure_fits(bytes(&all))?;
+        ensure_fits(total_bytes(&all))?;
     }
     Ok(Records {
         all,
-        source: shown(paths),
+        source: path_list(paths),
         ..Records::default()
     })
 }
 
-fn bytes(records: &[Vec<u8>]) -> usize {
+fn total_bytes(records: &[Vec<u8>]) -> usize {
     records.iter().map(Vec::len).sum()
 }
 
@@ -181,6 +189,7 @@ fn request_options(kind: RecordKind) -> Value {
     }
 }
 
+/// An answer to `getBlock`. `T` depends on the requested `transactionDetails`.
 #[derive(Deserialize)]
 struct Block<T> {
     transactions: Vec<Transaction<T>>,
@@ -195,16 +204,17 @@ struct Transaction<T> {
 type Encoded = (String, String);
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct AccountKeys {
-    #[serde(rename = "accountKeys")]
-    keys: Vec<Key>,
+    account_keys: Vec<AccountKey>,
 }
 
 #[derive(Deserialize)]
-struct Key {
+struct AccountKey {
     pubkey: String,
 }
 
+/// An answer to `getMultipleAccounts`.
 #[derive(Deserialize)]
 struct Accounts {
     value: Vec<Option<Account>>,
@@ -218,87 +228,89 @@ struct Account {
 struct NodeReader<'a> {
     rpc: Rpc,
     args: &'a CompressionArgs,
-    shown: String,
-    /// Records that are wanted.
-    most: usize,
+    /// Without URL secrets.
+    node: String,
+    /// Number of records.
+    wanted: usize,
     /// Bytes of blocks read.
     bytes: usize,
     records: Records,
     progress: Progress,
     signals: Signals,
-    ended_by: Option<&'static str>,
+    end_signal: Option<&'static str>,
 }
 
 impl<'a> NodeReader<'a> {
     fn new(url: &str, args: &'a CompressionArgs) -> Result<NodeReader<'a>> {
-        let shown = Endpoint::parse(url).map_err(UsageError)?.shown();
+        let node = Endpoint::parse(url).map_err(UsageError)?.shown();
         let signals = Signals::listen().context("signals")?;
-        let (what, _) = args.kind.name_and_default_count();
+        let (kind, _) = args.kind.name_and_default_count();
         Ok(NodeReader {
             rpc: Rpc::new(url, args.ca.as_deref(), RETRIES)?,
             args,
-            most: most(args),
+            wanted: wanted(args),
             bytes: 0,
             records: Records {
-                source: format!("{what} of {shown}"),
-                kind: Some(what),
+                source: format!("{kind} of {node}"),
+                kind: Some(kind),
                 ..Records::default()
             },
-            progress: Progress::new(most(args) as u64, what),
+            progress: Progress::new(wanted(args) as u64, kind),
             signals,
-            ended_by: None,
-            shown,
+            end_signal: None,
+            node,
         })
     }
 
-    fn records(&mut self) -> Result<Records> {
-        let read = match self.args.kind {
+    /// Returns the signal handlers, which must stay until the records are saved.
+    fn read(mut self) -> Result<(Records, Signals)> {
+        let result = match self.args.kind {
             RecordKind::Accounts => self.accounts(),
             kind => self.blocks(kind),
         };
-        let mut records = std::mem::take(&mut self.records);
+        let mut records = self.records;
         // Data read so far is kept.
-        records.ended_by = match (read, self.ended_by) {
+        records.early_end = match (result, self.end_signal) {
             (Ok(()), _) => None,
             (Err(_), Some(signal)) => Some(format!(" by {signal}")),
             (Err(error), None) if records.all.is_empty() => return Err(error),
             (Err(error), None) => Some(format!(": {error:#}")),
         };
         ensure!(
-            !records.all.is_empty() || records.ended_by.is_some(),
+            !records.all.is_empty() || records.early_end.is_some(),
             "{} has no {} in its finalized blocks",
-            self.shown,
+            self.node,
             self.args.kind.name_and_default_count().0
         );
-        Ok(records)
+        Ok((records, self.signals))
     }
 
     fn blocks(&mut self, kind: RecordKind) -> Result<()> {
         let (mut blocks, mut skipped) = (0_u64, 0_u64);
-        let mut range = None;
-        let read = self.each_slot(|node, slot| {
+        let (mut oldest, mut newest) = (0, None);
+        let result = self.each_slot(|node, slot| {
             match existing_block(
                 node.ask::<Box<RawValue>>("getBlock", &json!([slot, request_options(kind)])),
             )? {
                 None => skipped += 1,
                 Some(block) => {
                     blocks += 1;
-                    range = Some((slot, range.map_or(slot, |(_, newest)| newest)));
-                    let mut some =
-                        records_of(kind, &block).with_context(|| format!("block {slot}"))?;
-                    node.bytes += bytes(&some);
+                    oldest = slot;
+                    newest.get_or_insert(slot);
+                    let records =
+                        block_records(kind, &block).with_context(|| format!("block {slot}"))?;
+                    node.bytes += total_bytes(&records);
                     ensure_fits(node.bytes)?;
-                    some.reverse();
-                    node.records.all.extend(some);
+                    node.records.all.extend(records.into_iter().rev());
                 }
             }
             node.report(&format!(", slot {slot}"));
-            Ok(node.records.all.len() < node.most)
+            Ok(node.records.all.len() < node.wanted)
         });
         // The newest records are first so far.
-        self.records.all.truncate(self.most);
+        self.records.all.truncate(self.wanted);
         self.records.all.reverse();
-        if let Some((oldest, newest)) = range {
+        if let Some(newest) = newest {
             let skipped_note = if skipped > 0 {
                 format!(", without {}", counted(skipped as f64, "other"))
             } else {
@@ -309,7 +321,7 @@ impl<'a> NodeReader<'a> {
                 counted(blocks as f64, "block")
             ));
         }
-        read
+        result
     }
 
     fn accounts(&mut self) -> Result<()> {
@@ -321,42 +333,41 @@ impl<'a> NodeReader<'a> {
                 let block =
                     node.ask::<Block<AccountKeys>>("getBlock", &json!([slot, request_options]));
                 if let Some(block) = existing_block(block)? {
-                    let transactions = block.transactions.into_iter();
-                    let of_block = transactions.flat_map(|of| of.transaction.keys);
-                    keys.extend(of_block.map(|key| key.pubkey));
+                    for transaction in block.transactions {
+                        let account_keys = transaction.transaction.account_keys;
+                        keys.extend(account_keys.into_iter().map(|key| key.pubkey));
+                    }
                 }
                 node.report(&format!(", {} addresses", keys.len()));
                 // Twice as many, because many accounts are empty.
-                Ok(keys.len() < node.most.saturating_mul(2))
+                Ok(keys.len() < node.wanted.saturating_mul(2))
             })?;
         }
         let keys: Vec<String> = keys.into_iter().collect();
-        for some in keys.chunks(ACCOUNTS_PER_REQUEST) {
-            let answer: Option<Accounts> = self.ask(
-                "getMultipleAccounts",
-                &json!([some, request_options(RecordKind::Accounts)]),
-            )?;
-            let answer = answer.context("getMultipleAccounts: the result is null")?;
-            for account in answer.value.into_iter().flatten() {
-                let data = STANDARD.decode(&account.data.0);
-                self.records
-                    .all
-                    .push(data.context("an account's data is no base64")?);
+        for keys in keys.chunks(ACCOUNTS_PER_REQUEST) {
+            let params = json!([keys, request_options(RecordKind::Accounts)]);
+            let accounts: Accounts = self
+                .ask("getMultipleAccounts", &params)?
+                .context("getMultipleAccounts: the result is null")?;
+            for account in accounts.value.into_iter().flatten() {
+                let data = STANDARD.decode(account.data.0);
+                let data = data.context("an account's data is no base64")?;
+                self.records.all.push(data);
             }
             self.records.all.retain(|data| !data.is_empty());
-            ensure_fits(bytes(&self.records.all))?;
+            ensure_fits(total_bytes(&self.records.all))?;
             self.report("");
-            if self.records.all.len() >= self.most {
+            if self.records.all.len() >= self.wanted {
                 break;
             }
         }
-        self.records.all.truncate(self.most);
+        self.records.all.truncate(self.wanted);
         Ok(())
     }
 
-    fn report(&mut self, more: &str) {
-        let found = self.records.all.len().min(self.most);
-        self.progress.at(found as u64, more);
+    fn report(&mut self, detail: &str) {
+        let count = self.records.all.len().min(self.wanted);
+        self.progress.at(count as u64, detail);
     }
 
     /// Newest finalized slot first; `visit` returns whether to continue.
@@ -368,8 +379,10 @@ impl<'a> NodeReader<'a> {
         let first: u64 = self.ask("getFirstAvailableBlock", &json!([]))?.unwrap_or(0);
         for to in (first..=newest).rev().step_by(SLOTS_PER_REQUEST) {
             let from = to.saturating_sub(SLOTS_PER_REQUEST as u64 - 1).max(first);
-            let slots: Option<Vec<u64>> = self.ask("getBlocks", &json!([from, to, finalized]))?;
-            for slot in slots.unwrap_or_default().into_iter().rev() {
+            let slots: Vec<u64> = self
+                .ask("getBlocks", &json!([from, to, finalized]))?
+                .unwrap_or_default();
+            for slot in slots.into_iter().rev() {
                 if !visit(self, slot)? {
                     return Ok(());
                 }
@@ -383,27 +396,23 @@ impl<'a> NodeReader<'a> {
         method: &str,
         params: &Value,
     ) -> Result<Option<T>, RpcError> {
-        let mut until = clock::uptime();
-        if self.rpc.spent().0 > 0 {
-            until += self.args.pace;
+        let mut send_at = clock::uptime();
+        let (sent, _) = self.rpc.spent();
+        if sent > 0 {
+            send_at += self.args.pace;
         }
-        let NodeReader {
-            rpc,
-            signals,
-            ended_by,
-            ..
-        } = self;
-        let mut ended = |wait: Duration| {
-            *ended_by = end_requested(signals, wait).or(*ended_by);
-            *ended_by
+        let mut end_signal = |wait: Duration| {
+            self.end_signal = end_requested(&mut self.signals, wait).or(self.end_signal);
+            self.end_signal
         };
         loop {
-            let left = until.saturating_sub(clock::uptime());
-            if let Some(signal) = ended(left.min(POLL_INTERVAL)) {
+            let wait = send_at.saturating_sub(clock::uptime());
+            if let Some(signal) = end_signal(wait.min(POLL_INTERVAL)) {
                 return Err(RpcError::Failed(signal.to_owned()));
             }
-            if clock::uptime() >= until {
-                return rpc.ask_until(method, params, || ended(Duration::ZERO).is_some());
+            if clock::uptime() >= send_at {
+                let is_ended = || end_signal(Duration::ZERO).is_some();
+                return self.rpc.ask_until(method, params, is_ended);
             }
         }
     }
@@ -417,14 +426,16 @@ fn existing_block<T>(block: Result<Option<T>, RpcError>) -> Result<Option<T>, Rp
     }
 }
 
-fn records_of(kind: RecordKind, block: &RawValue) -> Result<Vec<Vec<u8>>> {
+fn block_records(kind: RecordKind, block: &RawValue) -> Result<Vec<Vec<u8>>> {
     if kind == RecordKind::Blocks {
         return Ok(vec![block.get().as_bytes().to_vec()]);
     }
     let block: Block<Encoded> = serde_json::from_str(block.get())?;
-    let decoded = |of: &Transaction<Encoded>| STANDARD.decode(&of.transaction.0);
-    let records: Result<_, _> = block.transactions.iter().map(decoded).collect();
-    Ok(records?)
+    let mut records = Vec::new();
+    for transaction in block.transactions {
+        records.push(STANDARD.decode(transaction.transaction.0)?);
+    }
+    Ok(records)
 }
 
 #[cfg(test)]
@@ -497,11 +508,11 @@ mod tests {
             r#"{"blockHeight":1, "transactions":[{"meta":{},"transaction":["AAEC","base64"]}]}"#;
         let block: Box<RawValue> = serde_json::from_str(text).unwrap();
         assert_eq!(
-            records_of(RecordKind::Transactions, &block).unwrap(),
+            block_records(RecordKind::Transactions, &block).unwrap(),
             [vec![0, 1, 2]]
         );
         assert_eq!(
-            records_of(RecordKind::Blocks, &block).unwrap(),
+            block_records(RecordKind::Blocks, &block).unwrap(),
             [text.as_bytes().to_vec()]
         );
     }
