@@ -1,4 +1,4 @@
-use super::{BundleRow, ClassRow, FetchTable, Interval, Outcome, show};
+use super::{ClassRow, FetchTable, Interval, Outcome, show};
 use crate::page::{card, made_by, unique_ids, verdict_with_headline};
 use faultline_pages::{
     cells::{figure, section},
@@ -13,13 +13,13 @@ use faultline_text::number;
 
 pub fn report(outcome: &Outcome) -> Report {
     let mut sections = vec![
-        section("study", "The study's own tables", study(outcome)),
-        section("codecs", "Every codec", codecs(outcome)),
-        section("bundles", "Bundles", bundles(outcome)),
+        section("study", "The study's own tables", study_blocks(outcome)),
+        section("codecs", "Every codec", codec_blocks(outcome)),
+        section("bundles", "Bundles", bundle_blocks(outcome)),
         section(
             "fetch",
             "Fetching",
-            outcome.fetch.as_ref().map(fetch).unwrap_or_default(),
+            outcome.fetch.as_ref().map(fetch_blocks).unwrap_or_default(),
         ),
         section(
             "how",
@@ -32,7 +32,7 @@ pub fn report(outcome: &Outcome) -> Report {
         title: "What compression saves".to_owned(),
         subtitle: show::subtitle(outcome),
         verdict: verdict(outcome),
-        overview: effects(outcome).into_iter().collect(),
+        overview: Vec::from_iter(effects(outcome)),
         runs: cards(outcome),
         caveats: caveats(outcome),
         sections,
@@ -42,19 +42,15 @@ pub fn report(outcome: &Outcome) -> Report {
     }
 }
 
-fn saved(row: &ClassRow) -> String {
-    let percent = |percent: f64| number(percent, 1);
-    let interval = row.interval.map(|of| {
-        format!(
-            ", 95 % interval {} to {} %",
-            percent(of.low),
-            percent(of.high)
-        )
+fn saving_sentence(row: &ClassRow) -> String {
+    let interval = row.interval.map(|interval| {
+        let [_, low, high] = interval.ends().map(|percent| number(percent, 1));
+        format!(", 95 % interval {low} to {high} %")
     });
     format!(
         "{} saves {} % of all bytes{}",
         row.codec,
-        percent(row.cmp_ratio),
+        number(row.cmp_ratio, 1),
         interval.unwrap_or_default()
     )
 }
@@ -67,186 +63,192 @@ fn by_bytes_saved(outcome: &Outcome) -> Vec<&ClassRow> {
 
 /// Bytes are counted, so there is no test.
 fn verdict(outcome: &Outcome) -> Verdict {
-    let points = by_bytes_saved(outcome).into_iter().map(saved).collect();
+    let points = by_bytes_saved(outcome)
+        .into_iter()
+        .map(saving_sentence)
+        .collect();
     verdict_with_headline("No codec was measured", points, VerdictKind::Described)
 }
 
 fn effects(outcome: &Outcome) -> Option<Block> {
     let rows = by_bytes_saved(outcome).into_iter().map(|row| {
-        let ratio = |saved: f64| 1.0 - saved / 100.0;
-        let interval = row.interval.map(|of| (ratio(of.high), ratio(of.low)));
+        let ratio = |percent_saved: f64| 1.0 - percent_saved / 100.0;
         let value = ratio(row.cmp_ratio);
-        let text = match interval {
-            Some((low, high)) => effects::effect_text([value, low, high]),
-            None => format!("{} % saved", number(row.cmp_ratio, 1)),
-        };
+        let interval = row
+            .interval
+            .map(|saved| (ratio(saved.high), ratio(saved.low)));
         ForestRow {
             name: row.codec.clone(),
             ratio: (value, interval),
-            text,
+            text: match interval {
+                Some((low, high)) => effects::effect_text([value, low, high]),
+                None => format!("{} % saved", number(row.cmp_ratio, 1)),
+            },
             tone: Tone::Neutral,
         }
     });
-    let caption = "Bytes of all records together, with 95 % intervals.";
-    let x_label = "Against the bytes as they are".to_owned();
-    effects::forest("What each codec saves", x_label, caption, rows)
+    effects::forest(
+        "What each codec saves",
+        "Against the bytes as they are".to_owned(),
+        "Bytes of all records together, with 95 % intervals.",
+        rows,
+    )
 }
 
 fn cards(outcome: &Outcome) -> Vec<RunCard> {
     let unique_ids = unique_ids(outcome.overall_rows().map(|row| row.codec.as_str()));
-    let speed = |speed: Option<Interval>| {
-        speed.map_or("not known".to_owned(), |speed| {
-            format!("{} MB/s", number(speed.value, 1))
+    let speed_text = |speed: Option<Interval>| match speed {
+        None => "not known".to_owned(),
+        Some(speed) => format!("{} MB/s", number(speed.value, 1)),
+    };
+    outcome
+        .overall_rows()
+        .zip(unique_ids)
+        .map(|(row, id)| {
+            let mut facts = vec![
+                ("saves", format!("{} %", number(row.cmp_ratio, 1))),
+                ("compresses", speed_text(row.compress)),
+                ("restores", speed_text(row.decompress)),
+                ("library", row.library.clone()),
+            ];
+            facts.retain(|(_, value)| !value.is_empty());
+            card(id, &row.codec, facts)
         })
-    };
-    let card = |(row, id): (&ClassRow, String)| {
-        let saved = format!("{} %", number(row.cmp_ratio, 1));
-        let mut facts = vec![
-            ("saves", saved),
-            ("compresses", speed(row.compress)),
-            ("restores", speed(row.decompress)),
-            ("library", row.library.clone()),
-        ];
-        facts.retain(|(_, value)| !value.is_empty());
-        self::card(id, &row.codec, facts)
-    };
-    outcome.overall_rows().zip(unique_ids).map(card).collect()
+        .collect()
 }
 
 fn caveats(outcome: &Outcome) -> Vec<Caveat> {
-    let mut all: Vec<Caveat> = outcome
+    let mut caveats: Vec<Caveat> = outcome
         .problems
         .iter()
-        .map(|what| Caveat::new(what.clone(), "Fix it and measure again."))
+        .map(|problem| Caveat::new(problem.clone(), "Fix it and measure again."))
         .collect();
     if outcome.dictionary.is_some() {
-        let what =
-            "A dictionary suits the records that it was trained on, and both sides must have it.";
-        all.push(Caveat::new(
-            what.to_owned(),
+        caveats.push(Caveat::new(
+            "A dictionary suits the records that it was trained on, and both sides must have it."
+                .to_owned(),
             "Measure it on records of another day (--save, --files).",
         ));
     }
-    let few = outcome
+    let unreliable = outcome
         .classes
         .iter()
-        .filter(|row| row.interval.is_none_or(|of| !of.reliable.is_reliable()))
+        .filter(|row| {
+            row.interval
+                .is_none_or(|saved| !saved.reliable.is_reliable())
+        })
         .count();
-    if few > 0 {
-        let what = format!(
-            "{few} of {} size classes have too few records for a reliable interval.",
-            outcome.classes.len()
-        );
-        all.push(Caveat::new(what, "Take more records (--records)."));
+    if unreliable > 0 {
+        caveats.push(Caveat::new(
+            format!(
+                "{unreliable} of {} size classes have too few records for a reliable interval.",
+                outcome.classes.len()
+            ),
+            "Take more records (--records).",
+        ));
     }
-    all
+    caveats
 }
 
-fn study(outcome: &Outcome) -> Vec<Block> {
+fn study_blocks(outcome: &Outcome) -> Vec<Block> {
     let Some(classes) = show::study_classes(outcome) else {
         return Vec::new();
     };
     let mut blocks = vec![Block::Table(classes)];
-    blocks.extend(show::study_blobs(outcome).map(Block::Text));
-    blocks.extend(
-        outcome
-            .fetch
-            .iter()
-            .map(|fetch| Block::Table(show::study_fetch(fetch))),
-    );
+    blocks.extend(show::study_blobs(outcome).into_iter().map(Block::Text));
+    if let Some(fetch) = &outcome.fetch {
+        blocks.push(Block::Table(show::study_fetch(fetch)));
+    }
     blocks
 }
 
-fn bar(of: Option<Interval>) -> Option<Bar> {
-    // An interval from few values may be huge and would set the axis.
-    of.map(|of| {
-        (
-            of.value,
-            of.reliable.is_reliable().then_some((of.low, of.high)),
-        )
-    })
+/// An unreliable interval is not drawn, because it may be huge and would set the axis.
+fn bar(interval: Interval) -> Bar {
+    let ends = (interval.low, interval.high);
+    let is_reliable = interval.reliable.is_reliable();
+    (interval.value, is_reliable.then_some(ends))
 }
 
-type ClassInterval = fn(&ClassRow) -> Option<Interval>;
-
-fn codecs(outcome: &Outcome) -> Vec<Block> {
-    let ranges = outcome.classes.iter().map(|row| row.range.clone());
-    let categories = distinct(ranges);
-    let draw = |id: &str, title: &str, y_label: &str, log: bool, of: ClassInterval| {
-        let value = |codec: &str, range: &String| bar(of(outcome.row(codec, range)?));
-        let series = |all: &ClassRow| BarSeries {
-            name: all.codec.clone(),
-            values: { categories.iter() }
-                .map(|range| value(&all.codec, range))
+fn codec_blocks(outcome: &Outcome) -> Vec<Block> {
+    let categories = distinct(outcome.classes.iter().map(|row| row.range.clone()));
+    let chart = |id: &str,
+                 title: &str,
+                 y_label: &str,
+                 log: bool,
+                 value: fn(&ClassRow) -> Option<Interval>| {
+        let series = |overall: &ClassRow| BarSeries {
+            name: overall.codec.clone(),
+            values: categories
+                .iter()
+                .map(|range| value(outcome.row(&overall.codec, range)?).map(bar))
                 .collect(),
         };
-        let chart = Chart::Bars(Bars {
+        let bars = Bars {
             y_label: y_label.to_owned(),
             categories: categories.clone(),
             series: outcome.overall_rows().map(series).collect(),
             log,
-        });
+        };
         let caption = "With 95 % intervals where there are records enough for one.";
-        figure(id, title, caption, chart)
+        figure(id, title, caption, Chart::Bars(bars))
     };
     let (saved, speed) = ("Saved (%)", "MB/s of CPU");
     vec![
-        draw("saved", "Bytes saved by size class", saved, false, |row| {
+        chart("saved", "Bytes saved by size class", saved, false, |row| {
             row.interval
         }),
-        draw("speed", "Speed of compressing", speed, true, |row| {
+        chart("speed", "Speed of compressing", speed, true, |row| {
             row.compress
         }),
-        draw("restore-speed", "Speed of restoring", speed, true, |row| {
+        chart("restore-speed", "Speed of restoring", speed, true, |row| {
             row.decompress
         }),
         Block::Table(show::class_table(outcome)),
     ]
 }
 
-fn bundles(outcome: &Outcome) -> Vec<Block> {
+fn bundle_blocks(outcome: &Outcome) -> Vec<Block> {
     if outcome.bundles.is_empty() {
         return Vec::new();
     }
-    let curve = |all: &ClassRow| {
-        let rows = outcome.bundles.iter().filter(|row| row.codec == all.codec);
-        let point = |row: &BundleRow| Some((row.txcount as f64, bar(row.saved)?));
-        Curve {
-            name: all.codec.clone(),
-            points: rows.filter_map(point).collect(),
-            ..Curve::default()
-        }
+    let curve = |overall: &ClassRow| Curve {
+        name: overall.codec.clone(),
+        points: outcome
+            .bundles
+            .iter()
+            .filter(|row| row.codec == overall.codec)
+            .filter_map(|row| Some((row.txcount as f64, bar(row.saved?))))
+            .collect(),
+        ..Curve::default()
     };
-    let chart = Curves {
+    let curves = Curves {
         x_label: "Records in a blob".to_owned(),
         y_label: "Saved of all bytes (%)".to_owned(),
         series: outcome.overall_rows().map(curve).collect(),
         ..Curves::default()
     };
-    let caption = "With messages and ACKs, and 95 % intervals.";
     vec![
         figure(
             "bundles-by-size",
             "What bundling saves",
-            caption,
-            Chart::Curves(chart),
+            "With messages and ACKs, and 95 % intervals.",
+            Chart::Curves(curves),
         ),
         Block::Table(show::bundle_table(outcome)),
     ]
 }
 
-fn fetch(fetch: &FetchTable) -> Vec<Block> {
+fn fetch_blocks(fetch: &FetchTable) -> Vec<Block> {
     let mut series = Vec::new();
     for column in &fetch.columns {
-        for (name, side) in [("uncmp", &column.uncmp), ("cmp", &column.cmp)] {
+        for (kind, times) in [("uncmp", &column.uncmp), ("cmp", &column.cmp)] {
             let points = fetch
                 .steps
                 .iter()
-                .zip(side)
+                .zip(times)
                 .map(|(step, seconds)| (*step as f64, (*seconds, None)));
-            let name = format!("{name} {} ms", column.latency_ms);
             series.push(Curve {
-                name,
+                name: format!("{kind} {} ms", column.latency_ms),
                 points: points.collect(),
                 ..Curve::default()
             });

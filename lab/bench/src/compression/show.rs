@@ -9,7 +9,7 @@ use faultline_pages::{
     render::plain,
 };
 use faultline_text::{bytes, count, counted, moment};
-use std::{fmt::Write as _, path::Path};
+use std::path::Path;
 
 /// The study's table comes first.
 pub fn shown(outcome: &Outcome, format: Format) -> Result<String> {
@@ -21,63 +21,70 @@ pub fn shown(outcome: &Outcome, format: Format) -> Result<String> {
 }
 
 fn text(outcome: &Outcome) -> String {
-    let mut out = study(outcome);
-    out += &summary(outcome);
+    let mut out = study(outcome) + &summary(outcome);
     out += "\nEvery codec and size class: mean bytes, percent saved with its 95 % interval, million bytes per second of CPU\n";
     out += &plain(&class_table(outcome));
     if !outcome.bundles.is_empty() {
-        let _ = writeln!(
-            out,
+        out += &format!(
             "\nBundles of records below {} bytes: percent of the records' bytes, and of all bytes with {} of header and {} of ACK for each \
-             message",
+             message\n",
             count(outcome.bundle_below),
             outcome.overhead.header,
-            outcome.overhead.ack,
+            outcome.overhead.ack
         );
         out += &plain(&bundle_table(outcome));
         out += "messages: bytes of messages that are not sent; saved of all: with them; alone: each record compressed alone\n";
     }
     if let Some(fetch) = &outcome.fetch {
-        out += &fetched(fetch);
+        out += &format!(
+            "\nFetching {} records with {}: {} requests under way, bandwidth {}, mean of {} times in random order; latency is added to \
+             each answer\n{}",
+            count(fetch.records),
+            fetch.codec,
+            fetch.in_flight,
+            bandwidth(fetch),
+            fetch.repeats,
+            plain(&fetch_table(fetch))
+        );
     }
     out + &lines(&outcome.problems)
 }
 
+/// In the form of the study's own tool.
 fn study(outcome: &Outcome) -> String {
     let Some(classes) = study_classes(outcome) else {
         return String::new();
     };
-    let heads = ["range", "ubytes", "cbytes", "cmp_ratio%", "datapoints"];
-    let mut out = ungrouped(&heads.map(str::to_owned), &classes) + "\n";
-    let blobs: Vec<String> = study_blobs(outcome).collect();
-    if !blobs.is_empty() {
-        out += &(lines(&blobs) + "\n");
+    let headings = ["range", "ubytes", "cbytes", "cmp_ratio%", "datapoints"];
+    let mut out = ungrouped(&headings.map(str::to_owned), &classes) + "\n";
+    if !outcome.blobs.is_empty() {
+        out += &(lines(&study_blobs(outcome)) + "\n");
     }
     if let Some(fetch) = &outcome.fetch {
-        let mut heads = vec!["num records".to_owned()];
+        let mut headings = vec!["num records".to_owned()];
         for column in &fetch.columns {
             let latency = if column.latency_ms > 0.0 {
                 format!(" {}ms", column.latency_ms)
             } else {
                 String::new()
             };
-            heads.extend(["uncmp", "cmp"].map(|side| format!("{side}{latency} (secs)")));
+            headings.extend(["uncmp", "cmp"].map(|kind| format!("{kind}{latency} (secs)")));
         }
-        out += &(ungrouped(&heads, &study_fetch(fetch)) + "\n");
+        out += &(ungrouped(&headings, &study_fetch(fetch)) + "\n");
     }
     out
 }
 
-/// With the study's heads, and numbers without thousands in groups.
-fn ungrouped(heads: &[String], of: &Table) -> String {
-    let cell = |cell: &Cell| match cell {
+/// Without separators of thousands.
+fn ungrouped(headings: &[String], table: &Table) -> String {
+    let text = |cell: &Cell| match cell {
         Cell::Text(text) => text.clone(),
         Cell::Number { value, decimals } => format!("{value:.*}", usize::from(*decimals)),
         _ => "-".to_owned(),
     };
-    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let rows = of.rows.iter().map(|row| row.iter().map(cell).collect());
-    faultline_text::table(&heads, rows.collect())
+    let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
+    let rows = table.rows.iter().map(|row| row.iter().map(text).collect());
+    faultline_text::table(&headings, rows.collect())
 }
 
 /// The run in one line.
@@ -94,11 +101,10 @@ pub fn subtitle(outcome: &Outcome) -> String {
 fn summary(outcome: &Outcome) -> String {
     let mut out = subtitle(outcome);
     if let Some(dictionary) = outcome.dictionary {
-        let _ = write!(
-            out,
+        out += &format!(
             "; a dictionary of {}, which both sides must have, was trained on the {} before them",
             bytes(dictionary),
-            count(outcome.records - outcome.tested.min(outcome.records))
+            count(outcome.records.saturating_sub(outcome.tested))
         );
     }
     out += &format!("\n{}", lines(&outcome.notes));
@@ -108,39 +114,28 @@ fn summary(outcome: &Outcome) -> String {
         .map(|row| format!("{} by {}", row.codec, row.library))
         .collect();
     if !libraries.is_empty() {
-        let _ = writeln!(out, "Codecs: {}", libraries.join(", "));
+        out += &format!("Codecs: {}\n", libraries.join(", "));
     }
     out
 }
 
-fn fetched(fetch: &FetchTable) -> String {
-    let out = format!(
-        "\nFetching {} records with {}: {} requests under way, bandwidth {}, mean of {} times in random order; latency is added to \
-         each answer\n",
-        count(fetch.records),
-        fetch.codec,
-        fetch.in_flight,
-        link_bandwidth(fetch),
-        fetch.repeats,
-    );
-    out + &plain(&fetch_table(fetch))
-}
-
 /// Unknown values are empty.
 fn csv(outcome: &Outcome) -> String {
-    fn shown<T: ToString>(value: &Option<T>) -> String {
+    fn text<T: ToString>(value: &Option<T>) -> String {
         value.as_ref().map(T::to_string).unwrap_or_default()
     }
     let columns = columns(outcome);
     let mut out =
         "codec,library,range,ubytes,cbytes,cmp_ratio %,low %,high %,compress MB/s,decompress MB/s,datapoints\n".to_owned();
     for row in 0..outcome.classes.len() {
-        let cell = |(_, values): &(String, Values)| match values {
-            Values::Integer(values) => shown(&values[row]),
-            Values::Real(values) => shown(&values[row]),
-            Values::Text(values) => shown(&values[row]),
-        };
-        let cells: Vec<String> = columns.iter().map(cell).collect();
+        let cells: Vec<String> = columns
+            .iter()
+            .map(|(_, values)| match values {
+                Values::Integer(values) => text(&values[row]),
+                Values::Real(values) => text(&values[row]),
+                Values::Text(values) => text(&values[row]),
+            })
+            .collect();
         out += &(cells.join(",") + "\n");
     }
     out
@@ -153,57 +148,49 @@ pub fn write_parquet(path: &Path, outcome: &Outcome) -> Result<String> {
 
 /// Speeds in 10^6 bytes per CPU second.
 fn columns(outcome: &Outcome) -> Columns {
-    let rows = &outcome.classes;
-    let real = |of: &dyn Fn(&ClassRow) -> Option<f64>| Values::Real(rows.iter().map(of).collect());
-    let text = |of: &dyn Fn(&ClassRow) -> String| {
-        Values::Text(rows.iter().map(|row| Some(of(row))).collect())
+    let rows = || outcome.classes.iter();
+    let text = |value: fn(&ClassRow) -> &String| {
+        Values::Text(rows().map(|row| Some(value(row).clone())).collect())
     };
+    let real = |value: fn(&ClassRow) -> Option<f64>| Values::Real(rows().map(value).collect());
+    let integer = |row: &ClassRow| i64::try_from(row.datapoints).ok();
     named([
-        ("codec", text(&|row| row.codec.clone())),
-        ("library", text(&|row| row.library.clone())),
-        ("range", text(&|row| row.range.clone())),
-        ("ubytes", real(&|row| Some(row.ubytes))),
-        ("cbytes", real(&|row| Some(row.cbytes))),
-        ("cmp_ratio_percent", real(&|row| Some(row.cmp_ratio))),
-        (
-            "low_percent",
-            real(&|row| row.interval.map(|interval| interval.low)),
-        ),
-        (
-            "high_percent",
-            real(&|row| row.interval.map(|interval| interval.high)),
-        ),
+        ("codec", text(|row| &row.codec)),
+        ("library", text(|row| &row.library)),
+        ("range", text(|row| &row.range)),
+        ("ubytes", real(|row| Some(row.ubytes))),
+        ("cbytes", real(|row| Some(row.cbytes))),
+        ("cmp_ratio_percent", real(|row| Some(row.cmp_ratio))),
+        ("low_percent", real(|row| Some(row.interval?.low))),
+        ("high_percent", real(|row| Some(row.interval?.high))),
         (
             "compress_mb_per_second",
-            real(&|row| row.compress.map(|speed| speed.value)),
+            real(|row| Some(row.compress?.value)),
         ),
         (
             "decompress_mb_per_second",
-            real(&|row| row.decompress.map(|speed| speed.value)),
+            real(|row| Some(row.decompress?.value)),
         ),
-        (
-            "datapoints",
-            Values::Integer(
-                rows.iter()
-                    .map(|row| i64::try_from(row.datapoints).ok())
-                    .collect(),
-            ),
-        ),
+        ("datapoints", Values::Integer(rows().map(integer).collect())),
     ])
 }
 
-fn interval(of: Option<Interval>, decimals: u8) -> Cell {
-    estimate_or(of.map(|of| of.ends()), decimals, "too few")
+fn interval_cell(interval: Option<Interval>, decimals: u8) -> Cell {
+    estimate_or(
+        interval.map(|interval| interval.ends()),
+        decimals,
+        "too few",
+    )
 }
 
 /// Names of the values whose intervals may be too narrow.
-fn too_few(intervals: &[(&str, Option<Interval>)]) -> Cell {
-    let few = |of: &Option<Interval>| of.is_some_and(|of| !of.reliable.is_reliable());
-    let names = intervals
+fn unreliable_names(intervals: &[(&str, Option<Interval>)]) -> Cell {
+    let names: Vec<&str> = intervals
         .iter()
-        .filter(|(_, of)| few(of))
-        .map(|(name, _)| *name);
-    words(&names.collect::<Vec<_>>().join(", "))
+        .filter(|(_, interval)| interval.is_some_and(|interval| !interval.reliable.is_reliable()))
+        .map(|(name, _)| *name)
+        .collect();
+    words(&names.join(", "))
 }
 
 pub fn class_table(outcome: &Outcome) -> Table {
@@ -226,12 +213,14 @@ pub fn class_table(outcome: &Outcome) -> Table {
             words(&row.range),
             known(row.ubytes, 0),
             known(row.cbytes, 0),
-            row.interval
-                .map_or_else(|| known(row.cmp_ratio, 2), |of| interval(Some(of), 2)),
-            interval(row.compress, 1),
-            interval(row.decompress, 1),
+            match row.interval {
+                None => known(row.cmp_ratio, 2),
+                interval => interval_cell(interval, 2),
+            },
+            interval_cell(row.compress, 1),
+            interval_cell(row.decompress, 1),
             known(row.datapoints as f64, 0),
-            too_few(&[
+            unreliable_names(&[
                 ("saved", row.interval),
                 ("compress", row.compress),
                 ("decompress", row.decompress),
@@ -268,20 +257,19 @@ pub fn bundle_table(outcome: &Outcome) -> Table {
             known(row.cbytes, 0),
             known(row.cmp_ratio, 2),
             known(row.overhead, 0),
-            interval(row.saved, 2),
+            interval_cell(row.saved, 2),
             known(row.saved_alone, 2),
-            too_few(&[("saved of all", row.saved)]),
+            unreliable_names(&[("saved of all", row.saved)]),
         ]);
     }
     out
 }
 
-fn link_bandwidth(fetch: &FetchTable) -> String {
-    fetch
-        .bandwidth
-        .map_or("not limited".to_owned(), |link_bandwidth| {
-            format!("{} a second", bytes(link_bandwidth))
-        })
+fn bandwidth(fetch: &FetchTable) -> String {
+    match fetch.bandwidth {
+        None => "not limited".to_owned(),
+        Some(bandwidth) => format!("{} a second", bytes(bandwidth)),
+    }
 }
 
 /// Of the first codec.
@@ -310,20 +298,21 @@ pub fn study_classes(outcome: &Outcome) -> Option<Table> {
     Some(out)
 }
 
-pub fn study_blobs(outcome: &Outcome) -> impl Iterator<Item = String> {
+pub fn study_blobs(outcome: &Outcome) -> Vec<String> {
     outcome
         .blobs
         .iter()
         .map(|(txcount, from, to)| format!("compressed blob from {from} to {to} txcount:{txcount}"))
+        .collect()
 }
 
 pub fn study_fetch(fetch: &FetchTable) -> Table {
     let title = format!("Time to fetch, {}", fetch.codec);
     let mut out = cells::table("study-fetch", &title, &["records"], "");
     for column in &fetch.columns {
-        for side in ["uncmp", "cmp"] {
-            let head = format!("{side} {} ms", column.latency_ms);
-            out.columns.push((head.as_str(), "s").into());
+        for kind in ["uncmp", "cmp"] {
+            let title = format!("{kind} {} ms", column.latency_ms);
+            out.columns.push((title.as_str(), "s").into());
         }
     }
     for (index, step) in fetch.steps.iter().enumerate() {
@@ -331,7 +320,7 @@ pub fn study_fetch(fetch: &FetchTable) -> Table {
         for column in &fetch.columns {
             row.extend(
                 [&column.uncmp, &column.cmp]
-                    .map(|side| number(side.get(index).copied(), 3, "not fetched")),
+                    .map(|seconds| number(seconds.get(index).copied(), 3, "not fetched")),
             );
         }
         out.rows.push(row);
@@ -349,13 +338,13 @@ pub fn fetch_table(fetch: &FetchTable) -> Table {
         "cmp bytes",
         "too few for",
     ];
-    let link_bandwidth = link_bandwidth(fetch);
     let note = format!(
-        "{} records with {}, {} requests under way, bandwidth {link_bandwidth}, mean of {} times in random order; the latency is added to each answer. \
+        "{} records with {}, {} requests under way, bandwidth {}, mean of {} times in random order; the latency is added to each answer. \
          The difference has a 95 % interval from record to record.",
         count(fetch.records),
         fetch.codec,
         fetch.in_flight,
+        bandwidth(fetch),
         fetch.repeats
     );
     let mut out = cells::table("fetch-times", "Time to fetch all records", &columns, &note);
@@ -364,10 +353,10 @@ pub fn fetch_table(fetch: &FetchTable) -> Table {
             known(column.latency_ms, 0),
             number(column.uncmp.last().copied(), 3, "not fetched"),
             number(column.cmp.last().copied(), 3, "not fetched"),
-            interval(column.difference, 3),
+            interval_cell(column.difference, 3),
             known(column.uncmp_bytes as f64, 0),
             known(column.cmp_bytes as f64, 0),
-            too_few(&[("difference", column.difference)]),
+            unreliable_names(&[("difference", column.difference)]),
         ]);
     }
     out
