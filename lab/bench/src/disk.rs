@@ -4,7 +4,6 @@
 //! Read-only, with a time limit, without following links. Databases that opening could lock or
 //! repair are read as files.
 
-mod kinds;
 mod lsm;
 mod manifest;
 mod show;
@@ -14,10 +13,10 @@ pub use show::{blocks, text};
 
 use anyhow::{Context as _, Result, ensure};
 use faultline_common::clock;
-use kinds::FileKinds;
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::BTreeSet,
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, Metadata},
     io,
     os::unix::fs::MetadataExt as _,
@@ -28,6 +27,13 @@ use std::{
 /// Maximum entries; the size of a larger folder is unknown.
 const MAX_ENTRIES: u64 = 4_000_000;
 const MAX_DATABASES: usize = 100;
+/// Maximum file types in the results. The smallest of the others are merged.
+const MAX_KINDS: usize = 24;
+/// Limits memory, because names may be unbounded.
+const MAX_WALKED_KINDS: usize = 10_000;
+/// Names come from the node. A longer extension is no type.
+const MAX_EXTENSION_CHARS: usize = 12;
+const OTHER_KINDS: &str = "others";
 /// The unit of `st_blocks` on every file system.
 const BLOCK_BYTES: u64 = 512;
 
@@ -59,7 +65,7 @@ struct DatabasePart {
 }
 
 impl DatabasePart {
-    fn shown(&self) -> &str {
+    fn display_name(&self) -> &str {
         if self.name.is_empty() {
             "all"
         } else {
@@ -87,18 +93,83 @@ pub struct DiskUsage {
     problems: Vec<String>,
 }
 
-pub fn folder(path: &Path) -> Result<PathBuf> {
-    let named = || format!("--data {}", path.display());
-    let found = path.canonicalize().with_context(named)?;
-    ensure!(found.is_dir(), "{}: is no folder", named());
-    Ok(found)
+/// Space by type of file.
+#[derive(Default)]
+struct FileKinds(BTreeMap<String, Space>);
+
+impl FileKinds {
+    fn add(&mut self, file_name: &str, space: Space) {
+        let mut kind = kind(file_name);
+        if self.0.len() >= MAX_WALKED_KINDS && !self.0.contains_key(&kind) {
+            kind = OTHER_KINDS.to_owned();
+        }
+        self.0.entry(kind).or_default().add(space);
+    }
+
+    fn total(&self) -> Space {
+        let mut total = Space::default();
+        self.0.values().for_each(|space| total.add(*space));
+        total
+    }
+
+    fn largest_first(self) -> Vec<(String, Space)> {
+        let mut kinds = Vec::from_iter(self.0);
+        kinds.sort_by_key(|(_, space)| Reverse(space.bytes));
+        if kinds.len() > MAX_KINDS {
+            let mut others = Space::default();
+            for (_, space) in kinds.split_off(MAX_KINDS - 1) {
+                others.add(space);
+            }
+            kinds.push((OTHER_KINDS.to_owned(), others));
+        }
+        kinds
+    }
 }
 
-/// Keeps the `most` largest parts and merges the others into one.
-fn merge_smallest(parts: &mut Vec<DatabasePart>, most: usize) {
-    parts.sort_by_key(|part| std::cmp::Reverse(part.bytes));
-    if parts.len() > most {
-        let others = parts.split_off(most);
+fn kind(file_name: &str) -> String {
+    let known = [
+        "MANIFEST", "OPTIONS", "LOG", "CURRENT", "LOCK", "IDENTITY", "marker",
+    ];
+    let stem = file_name.split(['-', '.']).next().unwrap_or_default();
+    if known.contains(&stem) {
+        return stem.to_owned();
+    }
+    match file_name.rsplit_once('.') {
+        // Accounts files of Agave, and names such as `17.204`.
+        Some((_, extension)) if is_number(extension) => "numbered".to_owned(),
+        Some((_, extension)) if extension.chars().count() <= MAX_EXTENSION_CHARS => {
+            format!(".{}", faultline_text::clean(extension))
+        }
+        None if is_number(file_name) => "numbered".to_owned(),
+        _ => "other names".to_owned(),
+    }
+}
+
+/// Whether the name allows it. The file's header decides.
+fn may_be_sqlite(file_name: &str) -> bool {
+    match file_name.rsplit_once('.') {
+        Some((_, extension)) => ["sqlite", "sqlite3", "db", "db3"].contains(&extension),
+        None => !is_number(file_name),
+    }
+}
+
+/// True for an empty text.
+fn is_number(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+pub fn folder(path: &Path) -> Result<PathBuf> {
+    let option_and_path = || format!("--data {}", path.display());
+    let folder = path.canonicalize().with_context(option_and_path)?;
+    ensure!(folder.is_dir(), "{}: is no folder", option_and_path());
+    Ok(folder)
+}
+
+/// Keeps the `max_parts` largest parts and merges the others into one.
+fn merge_smallest(parts: &mut Vec<DatabasePart>, max_parts: usize) {
+    parts.sort_by_key(|part| Reverse(part.bytes));
+    if parts.len() > max_parts {
+        let others = parts.split_off(max_parts);
         parts.push(DatabasePart {
             name: format!("{} smaller ones", others.len()),
             level: None,
@@ -110,38 +181,37 @@ fn merge_smallest(parts: &mut Vec<DatabasePart>, most: usize) {
 
 #[derive(Clone, Copy)]
 struct Limit<'a> {
+    /// An uptime.
     until: Duration,
-    stop: &'a dyn Fn() -> bool,
+    is_stop_requested: &'a dyn Fn() -> bool,
 }
 
 impl Limit<'_> {
     fn is_over(self) -> bool {
-        clock::uptime() > self.until || (self.stop)()
+        clock::uptime() > self.until || (self.is_stop_requested)()
     }
 }
 
-/// Stops after `time_limit`, or if `stop` returns true.
 pub fn measure(
     node: &str,
     folder: &Path,
     time_limit: Duration,
-    stop: &dyn Fn() -> bool,
+    is_stop_requested: &dyn Fn() -> bool,
 ) -> DiskUsage {
-    let until = clock::uptime() + time_limit;
-    let mut walk = Walk::new(folder, Limit { until, stop });
-    let is_complete = walk.all();
-    let mut databases: Vec<Database> = Vec::new();
-    walk.found.sort_by(|a, b| a.0.cmp(&b.0));
-    for (path, read) in walk.found.iter().take(MAX_DATABASES) {
-        let relative_path = path
-            .strip_prefix(folder)
-            .unwrap_or(path)
-            .display()
-            .to_string();
-        databases.push(read(path, relative_path, walk.limit));
+    let limit = Limit {
+        until: clock::uptime() + time_limit,
+        is_stop_requested,
+    };
+    let mut walk = Walk::new(folder, limit);
+    let is_complete = walk.walk();
+    let mut databases = Vec::new();
+    walk.databases.sort_by(|a, b| a.0.cmp(&b.0));
+    for (path, read) in walk.databases.iter().take(MAX_DATABASES) {
+        let relative_path = path.strip_prefix(folder).unwrap_or(path).display();
+        databases.push(read(path, relative_path.to_string(), limit));
     }
-    if walk.found.len() > MAX_DATABASES {
-        let left_out = walk.found.len() - MAX_DATABASES;
+    if walk.databases.len() > MAX_DATABASES {
+        let left_out = walk.databases.len() - MAX_DATABASES;
         walk.problems
             .push(format!("{left_out} more databases were not looked into"));
     }
@@ -162,11 +232,10 @@ struct Walk<'a> {
     root: &'a Path,
     limit: Limit<'a>,
     kinds: FileKinds,
-    found: Vec<(PathBuf, DatabaseReader)>,
-    /// Counts files with several hard links once.
-    linked: BTreeSet<(u64, u64)>,
-    entries: u64,
-    symbolic: u64,
+    databases: Vec<(PathBuf, DatabaseReader)>,
+    /// Device and inode of files with several names, which are counted once.
+    hard_linked: BTreeSet<(u64, u64)>,
+    symbolic_links: u64,
     unreadable: u64,
     problems: Vec<String>,
 }
@@ -177,79 +246,79 @@ impl<'a> Walk<'a> {
             root,
             limit,
             kinds: FileKinds::default(),
-            found: Vec::new(),
-            linked: BTreeSet::new(),
-            entries: 0,
-            symbolic: 0,
+            databases: Vec::new(),
+            hard_linked: BTreeSet::new(),
+            symbolic_links: 0,
             unreadable: 0,
             problems: Vec::new(),
         }
     }
 
-    fn all(&mut self) -> bool {
-        let mut open = vec![self.root.to_owned()];
-        let mut ended = None;
+    /// Returns whether everything was counted.
+    fn walk(&mut self) -> bool {
+        let mut pending = vec![self.root.to_owned()];
+        let (mut count, mut early_end) = (0_u64, None);
         // If the root is unreadable, the size is unknown.
         self.unreadable += u64::from(!self.root.is_dir());
-        'folders: while let Some(folder) = open.pop() {
+        'folders: while let Some(folder) = pending.pop() {
             let Some(entries) = self.readable_or_count(fs::read_dir(&folder)) else {
                 continue;
             };
-            let mut lsm = false;
+            let mut is_lsm = false;
             for entry in entries {
-                self.entries += 1;
-                if self.entries > MAX_ENTRIES {
-                    ended = Some(format!("it has more than {MAX_ENTRIES} files"));
-                } else if self.entries.is_multiple_of(256) && self.limit.is_over() {
-                    ended = Some("it could not be counted in time (--data-time)".to_owned());
-                }
-                if ended.is_some() {
+                count += 1;
+                if count > MAX_ENTRIES {
+                    early_end = Some(format!("it has more than {MAX_ENTRIES} files"));
                     break 'folders;
                 }
-                let entry_result = entry.and_then(|entry| Ok((entry.path(), entry.metadata()?)));
-                let Some((path, metadata)) = self.readable_or_count(entry_result) else {
-                    continue;
-                };
-                lsm |= self.entry(path, &metadata, &mut open);
+                if count.is_multiple_of(256) && self.limit.is_over() {
+                    early_end = Some("it could not be counted in time (--data-time)".to_owned());
+                    break 'folders;
+                }
+                let entry = entry.and_then(|entry| Ok((entry.path(), entry.metadata()?)));
+                if let Some((path, metadata)) = self.readable_or_count(entry) {
+                    is_lsm |= self.entry(path, &metadata, &mut pending);
+                }
             }
-            if lsm {
-                self.found.push((folder, lsm::database));
+            if is_lsm {
+                self.databases.push((folder, lsm::database));
             }
         }
-        let mut add_problem = |count: u64, what: &str| {
+        for (count, message) in [
+            (self.symbolic_links, "symbolic links were not followed"),
+            (
+                self.unreadable,
+                "files and folders could not be read, and are not counted",
+            ),
+        ] {
             if count > 0 {
-                self.problems.push(format!("{count} {what}"));
+                self.problems.push(format!("{count} {message}"));
             }
-        };
-        add_problem(self.symbolic, "symbolic links were not followed");
-        add_problem(
-            self.unreadable,
-            "files and folders could not be read, and are not counted",
-        );
-        let is_complete = ended.is_none() && self.unreadable == 0;
+        }
+        let is_complete = early_end.is_none() && self.unreadable == 0;
         self.problems
-            .extend(ended.map(|why| format!("the folder's size is not known: {why}")));
+            .extend(early_end.map(|cause| format!("the folder's size is not known: {cause}")));
         is_complete
     }
 
     /// `None` if the file was deleted meanwhile or is unreadable; only the latter is counted.
-    fn readable_or_count<T>(&mut self, entry_result: io::Result<T>) -> Option<T> {
-        let unreadable = |error: &io::Error| error.kind() != io::ErrorKind::NotFound;
-        self.unreadable += u64::from(entry_result.as_ref().is_err_and(unreadable));
-        entry_result.ok()
+    fn readable_or_count<T>(&mut self, result: io::Result<T>) -> Option<T> {
+        let is_unreadable = |error: &io::Error| error.kind() != io::ErrorKind::NotFound;
+        self.unreadable += u64::from(result.as_ref().is_err_and(is_unreadable));
+        result.ok()
     }
 
     /// Returns whether the entry marks its folder as a database.
-    fn entry(&mut self, path: PathBuf, metadata: &Metadata, open: &mut Vec<PathBuf>) -> bool {
+    fn entry(&mut self, path: PathBuf, metadata: &Metadata, pending: &mut Vec<PathBuf>) -> bool {
         if metadata.is_symlink() {
-            self.symbolic += 1;
+            self.symbolic_links += 1;
             return false;
         }
         if metadata.is_dir() {
-            open.push(path);
+            pending.push(path);
             return false;
         }
-        if metadata.nlink() > 1 && !self.linked.insert((metadata.dev(), metadata.ino())) {
+        if metadata.nlink() > 1 && !self.hard_linked.insert((metadata.dev(), metadata.ino())) {
             return false;
         }
         let space = Space {
@@ -257,16 +326,13 @@ impl<'a> Walk<'a> {
             bytes: metadata.len(),
             allocated: metadata.blocks() * BLOCK_BYTES,
         };
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
         self.kinds.add(&name, space);
-        if metadata.is_file() && kinds::may_be_sqlite(&name) && sqlite::has_sqlite_magic(&path) {
-            self.found.push((path, sqlite::database));
+        let is_manifest = metadata.is_file() && name.starts_with("MANIFEST-");
+        if metadata.is_file() && may_be_sqlite(&name) && sqlite::has_sqlite_magic(&path) {
+            self.databases.push((path, sqlite::database));
         }
-        metadata.is_file() && name.starts_with("MANIFEST-")
+        is_manifest
     }
 }
 
@@ -357,7 +423,7 @@ mod tests {
             folder.path(),
             Limit {
                 until: clock::uptime() + PATIENCE,
-                stop: &|| false,
+                is_stop_requested: &|| false,
             },
         );
         assert!(
@@ -367,10 +433,10 @@ mod tests {
         assert!(
             walk.readable_or_count(folder.path().join("gone").symlink_metadata())
                 .is_none()
-                && walk.all()
+                && walk.walk()
         );
         let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
-        assert!(walk.readable_or_count::<Metadata>(Err(denied())).is_none() && !walk.all());
+        assert!(walk.readable_or_count::<Metadata>(Err(denied())).is_none() && !walk.walk());
         let message = "1 files and folders could not be read, and are not counted";
         assert!(
             walk.problems.iter().any(|problem| problem == message),
@@ -500,5 +566,65 @@ mod tests {
                 "{database:?}"
             );
         }
+    }
+
+    #[test]
+    fn database_files_of_both_studied_nodes_are_classified() {
+        let kinds = [
+            "mainnet.sqlite",
+            "mainnet.sqlite-wal",
+            "999203.sst",
+            "MANIFEST-4682254",
+            "OPTIONS-4682255",
+        ]
+        .map(kind);
+        assert_eq!(
+            kinds,
+            [".sqlite", ".sqlite-wal", ".sst", "MANIFEST", "OPTIONS"]
+        );
+        let kinds = [
+            "123",
+            "7.12",
+            "LOG.old.1",
+            "CURRENT",
+            "genesis",
+            "x.",
+            "a.\u{202e}b",
+        ]
+        .map(kind);
+        assert_eq!(
+            kinds[..5],
+            ["numbered", "numbered", "LOG", "CURRENT", "other names"]
+        );
+        assert!(!kinds[6].contains('\u{202e}'));
+    }
+
+    #[test]
+    fn the_smallest_of_many_file_types_are_grouped() {
+        let mut kinds = FileKinds::default();
+        (1..100_u64).for_each(|n| {
+            kinds.add(
+                &format!("a.x{n}"),
+                Space {
+                    files: 1,
+                    bytes: n,
+                    allocated: 512,
+                },
+            )
+        });
+        let all = kinds.largest_first();
+        assert_eq!(
+            (
+                all.len(),
+                all[0].1.bytes,
+                all[23].0.as_str(),
+                all[23].1.files
+            ),
+            (24, 99, "others", 76)
+        );
+        assert_eq!(
+            all.iter().map(|(_, space)| space.bytes).sum::<u64>(),
+            99 * 50
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     Database, DatabasePart, Limit,
-    manifest::{LevelTable, Version, read},
+    manifest::{self, Version},
     merge_smallest,
 };
 use anyhow::{Context as _, Result, ensure};
@@ -10,7 +10,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, File},
     io::Read as _,
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 const MAX_SMALL_FILE: u64 = 1 << 20;
@@ -25,47 +25,42 @@ pub fn database(path: &Path, relative_path: String, limit: Limit<'_>) -> Databas
     } else {
         engine(path, &files)
     };
-    let mut problems = Vec::new();
+    let mut database = Database {
+        path: relative_path,
+        engine,
+        parts: Vec::new(),
+        problems: Vec::new(),
+    };
+    if database.path.is_empty() {
+        database.path.push('.');
+    }
     // A node may start a new manifest between two reads.
     let retry = |_| version(path, limit);
-    let version = version(path, limit).or_else(retry).or_else(retry);
-    let parts = match version {
+    match version(path, limit).or_else(retry).or_else(retry) {
         Ok(version) => {
+            database.parts = parts(&version, &files);
             if version.has_incomplete_edit {
-                problems.push(
+                database.problems.push(
                     "its manifest was being written: the last change is not counted".to_owned(),
                 );
             }
-            parts(&version, &files)
         }
-        Err(error) => {
-            problems.push(format!("its levels are not known: {error:#}"));
-            Vec::new()
-        }
-    };
-    let path = if relative_path.is_empty() {
-        ".".to_owned()
-    } else {
-        relative_path
-    };
-    Database {
-        path,
-        engine,
-        parts,
-        problems,
+        Err(error) => database
+            .problems
+            .push(format!("its levels are not known: {error:#}")),
     }
+    database
 }
 
+/// Names and sizes. After the time limit, only part of the files.
 fn files(path: &Path, limit: Limit<'_>) -> BTreeMap<String, u64> {
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
-    let file = |entry: fs::DirEntry| {
-        let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
-        Some((entry.file_name().to_str()?.to_owned(), metadata.len()))
-    };
-    // After the time limit the manifest is not read either.
     entries
         .take_while(|_| !limit.is_over())
-        .filter_map(file)
+        .filter_map(|entry| {
+            let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
+            Some((entry.file_name().into_string().ok()?, metadata.len()))
+        })
         .collect()
 }
 
@@ -74,19 +69,19 @@ fn engine(path: &Path, files: &BTreeMap<String, u64>) -> String {
     let newest = files
         .keys()
         .rfind(|name| name.starts_with("OPTIONS-") && !name.ends_with("dbtmp"));
-    let options = newest
-        .and_then(|name| read_small_file(&path.join(name)).ok())
-        .unwrap_or_default();
-    let of = |key: &str| {
+    let Some(newest) = newest else {
+        return "LevelDB".to_owned();
+    };
+    let options = read_small_file(&path.join(newest)).unwrap_or_default();
+    let option = |key: &str| {
         options
             .lines()
             .find_map(|line| line.trim().strip_prefix(key)?.trim().strip_prefix('='))
     };
-    match (of("rocksdb_version"), of("pebble_version")) {
+    match (option("rocksdb_version"), option("pebble_version")) {
         (_, Some(_)) => "Pebble".to_owned(),
         (Some(version), None) => format!("RocksDB {}", faultline_text::clean(version.trim())),
-        _ if newest.is_some() => "unknown engine".to_owned(),
-        _ => "LevelDB".to_owned(),
+        _ => "unknown engine".to_owned(),
     }
 }
 
@@ -104,22 +99,13 @@ fn read_small_file(path: &Path) -> Result<String> {
 }
 
 fn version(path: &Path, limit: Limit<'_>) -> Result<Version> {
-    let manifest = manifest(path, limit)?;
-    ensure!(
-        manifest.symlink_metadata()?.is_file(),
-        "its manifest is no file"
-    );
-    read(File::open(manifest)?, || !limit.is_over())
-}
-
-/// Pebble names the manifest in the name of a marker file, the other engines in `CURRENT`.
-fn manifest(path: &Path, limit: Limit<'_>) -> Result<PathBuf> {
     let files = files(path, limit);
+    // Pebble names the manifest in the name of a marker file, the other engines in `CURRENT`.
     let marked = files
         .keys()
         .filter_map(|name| name.strip_prefix("marker.manifest.")?.split_once('.'));
-    let name = match marked.max().map(|(_, name)| name.to_owned()) {
-        Some(name) => name,
+    let name = match marked.max() {
+        Some((_, name)) => name.to_owned(),
         None => read_small_file(&path.join("CURRENT"))
             .context("CURRENT")?
             .trim()
@@ -129,51 +115,57 @@ fn manifest(path: &Path, limit: Limit<'_>) -> Result<PathBuf> {
         name.starts_with("MANIFEST-") && files.contains_key(&name),
         "it does not name its manifest"
     );
-    Ok(path.join(name))
+    let manifest = path.join(name);
+    ensure!(
+        manifest.symlink_metadata()?.is_file(),
+        "its manifest is no file"
+    );
+    manifest::read(File::open(manifest)?, || !limit.is_over())
 }
 
 fn parts(version: &Version, files: &BTreeMap<String, u64>) -> Vec<DatabasePart> {
-    let family = |of: u64| match version.families.get(&of) {
+    let family_name = |family: u64| match version.families.get(&family) {
         Some(name) => faultline_text::clean(name),
         None if version.families.is_empty() => String::new(),
-        None if of == 0 => "default".to_owned(),
-        None => format!("column family {of}"),
+        None if family == 0 => "default".to_owned(),
+        None => format!("column family {family}"),
     };
+    // Tables and bytes by family and level.
     let mut levels: BTreeMap<(u64, u64), (u64, u64)> = BTreeMap::new();
-    for ((of, _), level_table) in &version.tables {
-        let (tables, bytes) = levels.entry((*of, level_table.level)).or_default();
-        (*tables, *bytes) = (*tables + 1, *bytes + level_table.bytes);
+    for ((family, _), table) in &version.tables {
+        let (tables, bytes) = levels.entry((*family, table.level)).or_default();
+        *tables += 1;
+        *bytes += table.bytes;
     }
-    let part = |((of, level), (tables, bytes)): ((u64, u64), (u64, u64))| DatabasePart {
-        name: family(of),
-        level: Some(level),
-        files: Some(tables),
-        bytes,
-    };
-    let mut parts: Vec<DatabasePart> = levels.into_iter().map(part).collect();
+    let mut parts = Vec::new();
+    for ((family, level), (tables, bytes)) in levels {
+        parts.push(DatabasePart {
+            name: family_name(family),
+            level: Some(level),
+            files: Some(tables),
+            bytes,
+        });
+    }
     if parts.len() > MAX_PARTS {
         merge_smallest(&mut parts, MAX_PARTS);
     }
-    parts.extend(unplaced_tables(version.tables.values(), files));
+    parts.extend(unplaced_tables(version, files));
     parts
 }
 
 /// Table files that the manifest does not name: to be deleted, or just written.
-fn unplaced_tables<'a>(
-    level_table: impl Iterator<Item = &'a LevelTable>,
-    files: &BTreeMap<String, u64>,
-) -> Option<DatabasePart> {
-    let known: BTreeSet<u64> = level_table.map(|level_table| level_table.file).collect();
-    let number = |name: &str| {
-        let (number, _) = name
-            .split_once('.')
-            .filter(|(_, end)| ["sst", "ldb"].contains(end))?;
-        number.parse::<u64>().ok()
+fn unplaced_tables(version: &Version, files: &BTreeMap<String, u64>) -> Option<DatabasePart> {
+    let placed: BTreeSet<u64> = version.tables.values().map(|table| table.file).collect();
+    let is_unplaced = |name: &str| {
+        name.split_once('.').is_some_and(|(number, extension)| {
+            ["sst", "ldb"].contains(&extension)
+                && number
+                    .parse::<u64>()
+                    .is_ok_and(|number| !placed.contains(&number))
+        })
     };
-    let others = files
-        .iter()
-        .filter(|(name, _)| number(name).is_some_and(|number| !known.contains(&number)));
-    let (tables, bytes) = others.fold((0, 0), |(tables, sum), (_, bytes)| {
+    let unplaced = files.iter().filter(|(name, _)| is_unplaced(name));
+    let (tables, bytes) = unplaced.fold((0, 0), |(tables, sum), (_, bytes)| {
         (tables + 1, sum + bytes)
     });
     (tables > 0).then(|| DatabasePart {

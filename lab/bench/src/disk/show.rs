@@ -1,11 +1,10 @@
 use super::{Database, DatabasePart, DiskUsage, Space};
 use crate::results::lines;
 use faultline_pages::{
-    cells::{self, figure, known, row, words},
+    cells::{self, figure, known, words},
     model::{BarSeries, Bars, Block, Cell, Chart, Table},
 };
 use faultline_text::{bytes, count, number, size, table};
-use std::{fmt::Write as _, iter};
 
 /// Totals of all nodes, then file types and databases of each, in the order of the study
 /// (`docs/BENCH-STUDIES.md`).
@@ -15,22 +14,25 @@ pub fn text(disks: &[DiskUsage]) -> String {
     }
     let mut out = "=== Storage space ===\n\n".to_owned();
     for disk in disks {
-        let total = disk.total.map_or("not known".to_owned(), |total| {
-            format!(
+        let total = match disk.total {
+            None => "not known".to_owned(),
+            Some(total) => format!(
                 "{} in {} files, {} on disk",
                 bytes(total.bytes),
                 count(total.files),
                 bytes(total.allocated)
-            )
-        });
-        let _ = writeln!(out, "{}: {} total {total}", disk.node, disk.folder);
+            ),
+        };
+        out += &format!("{}: {} total {total}\n", disk.node, disk.folder);
     }
-    out += &size_ratio(disks).map_or_else(String::new, |sentences| sentences + "\n");
+    if let Some(sentence) = size_ratio(disks) {
+        out += &(sentence + "\n");
+    }
     for disk in disks {
-        let _ = writeln!(out, "\n{}: by type of file", disk.node);
-        let row = |(name, space): &(String, Space)| {
+        out += &format!("\n{}: by type of file\n", disk.node);
+        let row = |(kind, space): &(String, Space)| {
             vec![
-                name.clone(),
+                kind.clone(),
                 count(space.files),
                 count(space.bytes),
                 count(space.allocated),
@@ -41,125 +43,119 @@ pub fn text(disks: &[DiskUsage]) -> String {
             disk.kinds.iter().map(row).collect(),
         );
         out += &lines(&disk.problems);
-        for of in &disk.databases {
-            out += &database(&disk.node, of);
+        for database in &disk.databases {
+            out += &database_text(&disk.node, database);
         }
     }
     out + "\n"
 }
 
-/// How many times larger the largest folder is than the smallest, as a sentence.
+/// How many times larger the largest folder is than the smallest; `None` if a size is unknown.
 fn size_ratio(disks: &[DiskUsage]) -> Option<String> {
-    let known: Option<Vec<(&str, u64)>> = disks
-        .iter()
-        .map(|disk| Some((disk.node.as_str(), disk.total?.bytes)))
-        .collect();
-    let known = known.filter(|known| known.len() > 1)?;
-    let least = known.iter().min_by_key(|(_, bytes)| *bytes)?;
-    let most = known.iter().max_by_key(|(_, bytes)| *bytes)?;
-    let times = most.1 as f64 / least.1.max(1) as f64;
+    let mut sizes = Vec::new();
+    for disk in disks {
+        sizes.push((disk.total?.bytes, &disk.node));
+    }
+    // The order of equal sizes is that of the nodes.
+    sizes.sort_by_key(|(bytes, _)| *bytes);
+    let [(least, smallest), .., (most, largest)] = sizes[..] else {
+        return None;
+    };
+    let times = number(most as f64 / least.max(1) as f64, 1);
     Some(format!(
-        "{} takes {} times the space of {}",
-        most.0,
-        number(times, 1),
-        least.0
+        "{largest} takes {times} times the space of {smallest}"
     ))
 }
 
-fn database(node: &str, of: &Database) -> String {
-    let mut out = format!("\n{node}: {} ({})\n", of.path, of.engine);
-    if !of.parts.is_empty() {
+fn database_text(node: &str, database: &Database) -> String {
+    let mut out = format!("\n{node}: {} ({})\n", database.path, database.engine);
+    let dash_or_count = |number: Option<u64>| number.map_or("-".to_owned(), count);
+    let row = |part: &DatabasePart| {
+        vec![
+            part.display_name().to_owned(),
+            dash_or_count(part.level),
+            dash_or_count(part.files),
+            count(part.bytes),
+            size(part.bytes),
+        ]
+    };
+    if !database.parts.is_empty() {
         out += &table(
             &["part", "level", "tables", "bytes", ""],
-            of.parts.iter().map(part).collect(),
+            database.parts.iter().map(row).collect(),
         );
-    }
-    if of.parts.is_empty() && of.problems.is_empty() {
+    } else if database.problems.is_empty() {
         out += "it has no table yet: all is in its logs\n";
     }
-    out + &lines(&of.problems)
-}
-
-fn part(part: &DatabasePart) -> Vec<String> {
-    let count_or_dash = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), count);
-    vec![
-        part.shown().to_owned(),
-        count_or_dash(part.level),
-        count_or_dash(part.files),
-        count(part.bytes),
-        size(part.bytes),
-    ]
-}
-
-fn rows(disks: &[DiskUsage]) -> Vec<(&DiskUsage, &Database, &DatabasePart)> {
-    let mut rows = Vec::new();
-    for disk in disks {
-        for of in &disk.databases {
-            rows.extend(of.parts.iter().map(|part| (disk, of, part)));
-        }
-    }
-    rows
+    out + &lines(&database.problems)
 }
 
 pub fn blocks(disks: &[DiskUsage]) -> Vec<Block> {
     if disks.is_empty() {
         return Vec::new();
     }
-    let mut blocks = vec![totals(disks), kinds(disks)];
-    blocks.extend(parts(disks));
+    let mut blocks = vec![Block::Table(totals(disks)), Block::Table(kinds(disks))];
+    let parts = parts(disks);
+    if !parts.rows.is_empty() {
+        blocks.push(Block::Table(parts));
+    }
     blocks.extend(levels(disks));
     for disk in disks {
         let node = &disk.node;
-        let of_folder = disk.problems.iter();
-        blocks.extend(of_folder.map(|problem| Block::Text(format!("{node}: {problem}"))));
+        for problem in &disk.problems {
+            blocks.push(Block::Text(format!("{node}: {problem}")));
+        }
         for Database { path, problems, .. } in &disk.databases {
-            let of_database = problems.iter();
-            blocks.extend(
-                of_database.map(|problem| Block::Text(format!("{node}: {path}: {problem}"))),
-            );
+            for problem in problems {
+                blocks.push(Block::Text(format!("{node}: {path}: {problem}")));
+            }
         }
     }
     blocks
 }
 
-fn count_cell(of: Option<u64>, why: &str) -> Cell {
-    cells::number(of.map(|of| of as f64), 0, why)
+fn count_cell(count: Option<u64>, missing: &str) -> Cell {
+    cells::number(count.map(|count| count as f64), 0, missing)
 }
 
-/// Files, their size, and what they take of the disk.
-fn space(of: Option<&Space>) -> [Cell; 3] {
-    let parts: [fn(&Space) -> u64; 3] = [|of| of.files, |of| of.bytes, |of| of.allocated];
-    parts.map(|part| count_cell(of.map(part), "not known"))
-}
-
-fn space_table(id: &str, title: &str, of: &str, note: &str) -> Table {
-    let columns = ["node", of, "files", "size [bytes]", "on disk [bytes]"];
+fn space_table(id: &str, title: &str, name: &str, note: &str) -> Table {
+    let columns = ["node", name, "files", "size [bytes]", "on disk [bytes]"];
     cells::table(id, title, &columns, note)
 }
 
-fn totals(disks: &[DiskUsage]) -> Block {
+fn space_row(node: &str, name: &str, space: Option<Space>) -> Vec<Cell> {
+    let counts = [
+        space.map(|space| space.files),
+        space.map(|space| space.bytes),
+        space.map(|space| space.allocated),
+    ];
+    let mut row = vec![words(node), words(name)];
+    row.extend(counts.map(|count| count_cell(count, "not known")));
+    row
+}
+
+fn totals(disks: &[DiskUsage]) -> Table {
     let note = "On disk is less where files have holes, more where blocks are not full.";
     let mut out = space_table("storage", "Storage space", "folder", note);
     for disk in disks {
-        let cells = iter::once(words(&disk.folder)).chain(space(disk.total.as_ref()));
-        out.rows.push(row(&disk.node, cells));
+        out.rows
+            .push(space_row(&disk.node, &disk.folder, disk.total));
     }
-    Block::Table(out)
+    out
 }
 
-fn kinds(disks: &[DiskUsage]) -> Block {
+fn kinds(disks: &[DiskUsage]) -> Table {
     let title = "Storage space by type of file";
     let mut out = space_table("storage-by-type", title, "type of file", "");
     for disk in disks {
-        for (kind, of_kind) in &disk.kinds {
-            let cells = iter::once(words(kind)).chain(space(Some(of_kind)));
-            out.rows.push(row(&disk.node, cells));
+        for (kind, space) in &disk.kinds {
+            out.rows.push(space_row(&disk.node, kind, Some(*space)));
         }
     }
-    Block::Table(out)
+    out
 }
 
-fn parts(disks: &[DiskUsage]) -> Option<Block> {
+fn parts(disks: &[DiskUsage]) -> Table {
     let columns = [
         "database",
         "node",
@@ -176,39 +172,48 @@ fn parts(disks: &[DiskUsage]) -> Option<Block> {
         &columns,
         note,
     );
-    for (disk, database, part) in rows(disks) {
-        out.rows.push(vec![
-            words(&database.path),
-            words(&disk.node),
-            words(&database.engine),
-            words(part.shown()),
-            count_cell(part.level, ""),
-            count_cell(part.files, ""),
-            known(part.bytes as f64, 0),
-        ]);
+    for disk in disks {
+        for database in &disk.databases {
+            for part in &database.parts {
+                out.rows.push(vec![
+                    words(&database.path),
+                    words(&disk.node),
+                    words(&database.engine),
+                    words(part.display_name()),
+                    count_cell(part.level, ""),
+                    count_cell(part.files, ""),
+                    known(part.bytes as f64, 0),
+                ]);
+            }
+        }
     }
-    (!out.rows.is_empty()).then_some(Block::Table(out))
+    out
+}
+
+fn database_parts(disk: &DiskUsage) -> impl Iterator<Item = &DatabasePart> {
+    disk.databases.iter().flat_map(|database| &database.parts)
 }
 
 fn levels(disks: &[DiskUsage]) -> Option<Block> {
-    let known = rows(disks);
-    let deepest = known.iter().filter_map(|(.., part)| part.level).max();
-    let levels = 0..=deepest.unwrap_or(0);
-    let series = disks.iter().map(|disk| {
-        let of_level = |level: u64| {
-            let parts = disk.databases.iter().flat_map(|of| &of.parts);
-            let of_level = parts.filter(|part| part.level == Some(level));
-            let bytes: u64 = of_level.map(|part| part.bytes).sum();
+    let parts = disks.iter().flat_map(database_parts);
+    let levels = 0..=parts.filter_map(|part| part.level).max()?;
+    let mut series = Vec::new();
+    for disk in disks {
+        let mebibytes = |level: u64| {
+            let bytes: u64 = database_parts(disk)
+                .filter(|part| part.level == Some(level))
+                .map(|part| part.bytes)
+                .sum();
             (bytes > 0).then_some((bytes as f64 / f64::from(1 << 20), None))
         };
-        BarSeries {
-            name: disk.node.clone(),
-            values: levels.clone().map(of_level).collect(),
+        let values: Vec<_> = levels.clone().map(mebibytes).collect();
+        if values.iter().any(Option::is_some) {
+            series.push(BarSeries {
+                name: disk.node.clone(),
+                values,
+            });
         }
-    });
-    let series: Vec<BarSeries> = series
-        .filter(|series| series.values.iter().any(Option::is_some))
-        .collect();
+    }
     if series.is_empty() {
         return None;
     }

@@ -21,8 +21,7 @@ const MAX_PARTS: usize = 60;
 
 pub fn has_sqlite_magic(path: &Path) -> bool {
     let mut head = [0; 16];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
-    read.is_ok() && head == *MAGIC
+    File::open(path).is_ok_and(|mut file| file.read_exact(&mut head).is_ok()) && head == *MAGIC
 }
 
 pub fn database(path: &Path, relative_path: String, limit: Limit<'_>) -> Database {
@@ -53,34 +52,31 @@ pub fn database(path: &Path, relative_path: String, limit: Limit<'_>) -> Databas
 fn parts(path: &Path, limit: Limit<'_>) -> Result<Vec<DatabasePart>> {
     let database = open_immutable(path)?;
     let index_tables = index_tables(&database)?;
-    let bytes = sizes(&database, limit)?;
+    let sizes = sizes(&database, limit)?;
     let pragma = |name: &str| {
         database
             .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
             .map(i64::unsigned_abs)
     };
-    let (size, free) = (pragma("page_size")?, pragma("freelist_count")?);
-    let named = |(name, bytes): (String, u64)| {
-        let shown = index_tables
-            .get(&name)
-            .map_or_else(|| name.clone(), |of| format!("{name} (index of {of})"));
-        part(faultline_text::clean(&shown), bytes)
-    };
-    let mut parts: Vec<DatabasePart> = bytes.into_iter().map(named).collect();
-    merge_smallest(&mut parts, MAX_PARTS);
-    if free > 0 {
-        parts.push(part("free pages".to_owned(), free * size));
-    }
-    Ok(parts)
-}
-
-fn part(name: String, bytes: u64) -> DatabasePart {
-    DatabasePart {
-        name,
+    let (page_bytes, free_pages) = (pragma("page_size")?, pragma("freelist_count")?);
+    let part = |name: &str, bytes| DatabasePart {
+        name: faultline_text::clean(name),
         level: None,
         files: None,
         bytes,
+    };
+    let mut parts = Vec::new();
+    for (name, bytes) in sizes {
+        parts.push(match index_tables.get(&name) {
+            None => part(&name, bytes),
+            Some(table) => part(&format!("{name} (index of {table})"), bytes),
+        });
     }
+    merge_smallest(&mut parts, MAX_PARTS);
+    if free_pages > 0 {
+        parts.push(part("free pages", free_pages * page_bytes));
+    }
+    Ok(parts)
 }
 
 /// Bytes of the pages of each table and index.
@@ -89,19 +85,20 @@ fn sizes(database: &Connection, limit: Limit<'_>) -> Result<BTreeMap<String, u64
         .prepare("SELECT name, pgsize FROM dbstat")
         .context("dbstat")?;
     let mut rows = statement.query([])?;
-    let (mut bytes, mut pages) = (BTreeMap::<String, u64>::new(), 0_u64);
+    let (mut sizes, mut pages) = (BTreeMap::new(), 0_u64);
     while let Some(row) = rows.next()? {
         pages += 1;
-        let in_time = !pages.is_multiple_of(64) || !limit.is_over();
         ensure!(
-            in_time,
+            !pages.is_multiple_of(64) || !limit.is_over(),
             "it could not be read in time (--data-time): every page must be read"
         );
-        let (name, size): (String, i64) = (row.get(0)?, row.get(1)?);
-        *bytes.entry(name).or_default() += size.unsigned_abs();
+        let bytes: i64 = row.get(1)?;
+        *sizes.entry(row.get(0)?).or_default() += bytes.unsigned_abs();
     }
-    Ok(bytes)
+    Ok(sizes)
 }
+
+/// The table of each index.
 
 fn index_tables(database: &Connection) -> rusqlite::Result<BTreeMap<String, String>> {
     let mut statement =
