@@ -9,7 +9,6 @@ use std::{borrow::Cow, collections::BTreeMap};
 /// Solana's maximum, and one byte to detect a larger account.
 const MAX_ACCOUNT_BYTES: usize = (10 << 20) + 1;
 
-/// Fields of Starknet results that may differ between nodes.
 const NODE_SPECIFIC_FIELDS: [&str; 2] = ["continuation_token", "status"];
 
 /// Prefix of the record of a skipped slot; no JSON text begins with it.
@@ -26,7 +25,6 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// With the names of JSON-RPC.
     pub const ALL: [(&'static str, Encoding); 4] = [
         ("base64", Encoding::Base64),
         ("base64+zstd", Encoding::Zstd),
@@ -53,25 +51,20 @@ pub enum Expected {
     Account(Encoding),
     /// Any result; the bytes are the node's JSON.
     Text,
-    /// If `same`, nodes must agree: the bytes are a [`canonical::record`] to compare.
-    Json {
-        same: bool,
-    },
-    /// Like [`Expected::Json`] with `same`, except for [`NODE_SPECIFIC_FIELDS`].
-    Starknet,
+    /// Any result.
+    Unverified,
+    /// Nodes must agree, except for these fields. The bytes are a [`canonical::record`].
+    Same(&'static [&'static str]),
 }
 
 impl Expected {
-    pub fn is_verified(self) -> bool {
-        self != Expected::Json { same: false }
-    }
-
-    /// `same` if two nodes must agree.
-    pub fn json(method: &str, same: bool) -> Expected {
-        if same && method.starts_with("starknet_") {
-            Expected::Starknet
+    pub fn json(method: &str, must_agree: bool) -> Expected {
+        if !must_agree {
+            Expected::Unverified
+        } else if method.starts_with("starknet_") {
+            Expected::Same(&NODE_SPECIFIC_FIELDS)
         } else {
-            Expected::Json { same }
+            Expected::Same(&[])
         }
     }
 }
@@ -133,7 +126,7 @@ pub struct Decoder {
     json: Option<(String, &'static [&'static str])>,
     /// The node's slot; `None` if the result does not depend on it.
     slot: Option<u64>,
-    /// Whether there are bytes to compare: a parsed account has none.
+    /// False for a parsed account, which has no bytes to compare.
     is_comparable: bool,
 }
 
@@ -157,7 +150,6 @@ impl Decoder {
         &self.bytes
     }
 
-    /// The slot and the bytes to compare of an answer that was decoded.
     pub fn answer(&mut self) -> Option<(Option<u64>, &[u8])> {
         self.is_comparable.then(|| (self.slot, self.bytes()))
     }
@@ -168,7 +160,7 @@ impl Decoder {
         self.slot = None;
         self.is_comparable = true;
         match expected {
-            Expected::Json { same: false } => {
+            Expected::Unverified => {
                 // Parsed JSON values need several times the memory.
                 let IgnoredAny = result(body, id)?;
                 self.is_comparable = false;
@@ -177,48 +169,42 @@ impl Decoder {
                 let text: &RawValue = result(body, id)?;
                 self.bytes.extend_from_slice(text.get().as_bytes());
             }
-            Expected::Json { same: true } | Expected::Starknet => {
-                let ignored_fields: &[&str] = match expected {
-                    Expected::Starknet => &NODE_SPECIFIC_FIELDS,
-                    _ => &[],
-                };
-                match result::<&RawValue>(body, id) {
-                    // A missing block is an answer on which nodes must agree.
-                    Err(Failure::Skipped(code)) => {
-                        self.bytes = format!("{SKIPPED_PREFIX}{code}").into_bytes()
-                    }
-                    other => self.json = Some((other?.get().to_owned(), ignored_fields)),
+            Expected::Same(ignored_fields) => match result::<&RawValue>(body, id) {
+                // A missing block is an answer on which nodes must agree.
+                Err(Failure::Skipped(code)) => {
+                    self.bytes = format!("{SKIPPED_PREFIX}{code}").into_bytes();
                 }
-            }
+                result => self.json = Some((result?.get().to_owned(), ignored_fields)),
+            },
             Expected::Account(requested) => {
                 let result: AccountResult<'_> = result(body, id)?;
                 let account = result.value.ok_or(Failure::Missing)?;
                 self.slot = Some(result.context.slot);
-                match account.data {
-                    AccountData::Parsed(fields)
-                        if requested == Encoding::JsonParsed && !fields.is_empty() =>
-                    {
-                        self.is_comparable = false;
-                    }
-                    AccountData::Encoded(text, name) => {
-                        let encoding =
-                            Encoding::named(&name).filter(|encoding| requested.allows(*encoding));
-                        self.data(&text, encoding.ok_or(Failure::Malformed)?)
-                            .ok_or(Failure::Malformed)?;
-                    }
-                    AccountData::Parsed(_) => return Err(Failure::Malformed),
-                }
+                self.account(account.data, requested)
+                    .ok_or(Failure::Malformed)?;
             }
         }
         Ok(())
     }
 
-    fn data(&mut self, text: &str, encoding: Encoding) -> Option<()> {
+    /// `None` if malformed, or not in the requested encoding.
+    fn account(&mut self, data: AccountData<'_>, requested: Encoding) -> Option<()> {
+        let (text, encoding) = match data {
+            AccountData::Encoded(text, name) => (text, Encoding::named(&name)?),
+            AccountData::Parsed(fields) => {
+                let is_requested = requested == Encoding::JsonParsed && !fields.is_empty();
+                self.is_comparable = !is_requested;
+                return is_requested.then_some(());
+            }
+        };
+        if !requested.allows(encoding) {
+            return None;
+        }
         match encoding {
-            Encoding::Base64 => STANDARD.decode_vec(text, &mut self.bytes).ok(),
+            Encoding::Base64 => STANDARD.decode_vec(&*text, &mut self.bytes).ok(),
             Encoding::Zstd => {
                 self.compressed.clear();
-                STANDARD.decode_vec(text, &mut self.compressed).ok()?;
+                STANDARD.decode_vec(&*text, &mut self.compressed).ok()?;
                 // Nodes do not send the length of the data.
                 self.bytes.reserve(MAX_ACCOUNT_BYTES);
                 self.zstd
@@ -227,7 +213,7 @@ impl Decoder {
                     .map(drop)
             }
             Encoding::Base58 => {
-                self.bytes = bs58::decode(text).into_vec().ok()?;
+                self.bytes = bs58::decode(&*text).into_vec().ok()?;
                 Some(())
             }
             Encoding::JsonParsed => None,
@@ -257,11 +243,12 @@ fn is_skipped_slot(error: &RpcError) -> bool {
 
 /// Providers use 429 or -32429. -32005 is a limit for some, and an unhealthy node for Solana.
 fn is_rate_limit(error: &RpcError) -> bool {
-    let mentions_limit = || {
-        let message = error.message.to_ascii_lowercase();
-        message.contains("limit") || message.contains("too many")
-    };
-    matches!(error.code, 429 | -32429) || (error.code == -32005 && mentions_limit())
+    let message = error.message.to_ascii_lowercase();
+    match error.code {
+        429 | -32429 => true,
+        -32005 => message.contains("limit") || message.contains("too many"),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -396,7 +383,7 @@ mod tests {
         let skipped = |same: bool, message: &str| {
             let mut decoder = Decoder::new().unwrap();
             let body = format!(r#"{{"id":7,"error":{{"code":-32007,"message":"{message}"}}}}"#);
-            let decoded = decoder.decode(body.as_bytes(), 7, Expected::Json { same });
+            let decoded = decoder.decode(body.as_bytes(), 7, Expected::json("getBlock", same));
             decoded.map(|_| decoder.bytes().to_vec())
         };
         let error_text = "Slot 5 was skipped, or missing due to ledger jump to recent snapshot";

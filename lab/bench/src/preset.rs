@@ -1,9 +1,8 @@
-//! Common code of the presets.
-
 use crate::{
+    answer::Expected,
     args::{LoadArgs, OutArgs},
     failure::Failure,
-    plan::{Cell, MAX_REQUESTS, Plan},
+    plan::{MAX_REQUESTS, Plan},
     protocol::Protocol,
     render,
     results::{CellHead, Header, OwnCost, Results},
@@ -24,8 +23,8 @@ use std::{
 
 const OPEN_LOOP_WORKERS: usize = 64;
 
-pub fn workers(set: Option<usize>, rate: Option<f64>) -> usize {
-    set.unwrap_or(if rate.is_some() { OPEN_LOOP_WORKERS } else { 1 })
+pub fn workers(configured: Option<usize>, rate: Option<f64>) -> usize {
+    configured.unwrap_or(if rate.is_some() { OPEN_LOOP_WORKERS } else { 1 })
 }
 
 pub fn plan_for_load(load: &LoadArgs) -> Plan {
@@ -101,40 +100,37 @@ pub fn run(
 ) -> Result<(String, u8)> {
     let requests = plan.requests();
     if requests > MAX_REQUESTS {
-        let what = format!("{requests} requests are too many: at most {MAX_REQUESTS}");
-        return Err(UsageError(what).into());
+        let message = format!("{requests} requests are too many: at most {MAX_REQUESTS}");
+        return Err(UsageError(message).into());
     }
     if output.dry_run {
         return Ok((plan.first_requests(), 0));
     }
     // Signals are handled first, so that an early one removes the file.
     let engine = Engine::new(plan, ca_file)?;
-    let file = match &output.out {
-        Some(path) => Some((path, ResultsFile::create(path)?)),
-        None => None,
-    };
-    let done = tool_overhead::measured(&engine).and_then(|own_cost| {
+    let file = output.out.as_deref().map(ResultsFile::create).transpose()?;
+    let results = tool_overhead::measured(&engine).and_then(|own_cost| {
         work(&Session {
             engine: &engine,
             preset,
             own_cost,
-            file: file.as_ref().map(|(_, file)| file),
+            file: file.as_ref(),
         })
     });
-    let results = match done {
+    let results = match results {
         Ok(results) => results,
         Err(error) => {
-            if let Some((_, file)) = file {
+            if let Some(file) = file {
                 file.abandon();
             }
             return Err(error);
         }
     };
     // A full disk loses the file, not the output. Results that cannot be rendered are still stored.
-    let finished = file.map(|(path, file)| (path, file.finish(&results)));
+    let written = file.map(|file| file.finish(&results));
     let mut text = crate::shown(&results, output.format)?;
     let mut code = u8::from(!render::problems(&results).is_empty());
-    if let Some((path, Err(error))) = finished {
+    if let (Some(path), Some(Err(error))) = (&output.out, written) {
         text += &format!(
             "\nThe end of the results could not be written to {}: {}\n",
             path.display(),
@@ -145,21 +141,21 @@ pub fn run(
     Ok((text, code))
 }
 
-/// Removes HTTP/2 arms whose node does not offer it.
 fn drop_unsupported_http2(plan: &mut Plan, engine: &Engine) -> Result<Vec<String>> {
     let mut notes = Vec::new();
-    let mut first = plan.clone();
-    first.weights.clear();
-    let mut tried = BTreeSet::new();
-    first
+    // One request of each arm.
+    let mut probes = plan.clone();
+    probes.weights.clear();
+    let mut arms = BTreeSet::new();
+    probes
         .cells
-        .retain(|cell| plan.link(cell).protocol == Protocol::Http2 && tried.insert(cell.arm));
-    if first.cells.is_empty() {
+        .retain(|cell| plan.link(cell).protocol == Protocol::Http2 && arms.insert(cell.arm));
+    if probes.cells.is_empty() {
         return Ok(notes);
     }
-    for (cell, answer) in first.cells.iter().zip(engine.probe(&first)?).rev() {
+    for (cell, answer) in probes.cells.iter().zip(engine.probe(&probes)?).rev() {
         if let Err(failure) = answer
-            && failure.is_no_http2(first.link(cell).endpoint.tls)
+            && failure.is_no_http2(probes.link(cell).endpoint.tls)
         {
             notes.push(remove_arm(plan, cell.arm, &failure)?);
         }
@@ -169,23 +165,14 @@ fn drop_unsupported_http2(plan: &mut Plan, engine: &Engine) -> Result<Vec<String
 
 /// Returns a note. Fails if no other arm is left.
 pub fn remove_arm(plan: &mut Plan, arm: usize, failure: &Failure) -> Result<String> {
-    let name = plan.arms[arm].clone();
+    let name = &plan.arms[arm];
     anyhow::ensure!(
         plan.arms.len() > 1,
         "{name}: the node does not offer HTTP/2 ({failure}), and there is no other arm"
     );
+    let note = format!("{name} is left out: the node does not offer HTTP/2 ({failure})");
     plan.remove_arm(arm);
-    Ok(format!(
-        "{name} is left out: the node does not offer HTTP/2 ({failure})"
-    ))
-}
-
-fn links(plan: &Plan) -> Vec<String> {
-    if plan.links.iter().all(|link| link.shape.is_none()) {
-        return Vec::new();
-    }
-    let shape = |cell| plan.link(cell).shape.to_string();
-    plan.cells.iter().map(shape).collect()
+    Ok(note)
 }
 
 /// Settings that affect latencies, except the node's.
@@ -199,36 +186,45 @@ fn settings(preset: &str, plan: &Plan) -> BTreeMap<String, String> {
             let link = plan.link(cell);
             let protocol = link.protocol.name().to_owned();
             settings.insert(format!("transport of {arm}"), protocol);
-            let of_arm = shapes.entry(arm).or_default();
-            of_arm.insert(link.shape.to_string());
+            let arm_shapes = shapes.entry(arm).or_default();
+            arm_shapes.insert(link.shape.to_string());
         }
         let request = format!("request of {arm} about {}", plan.subject(cell));
         settings.insert(request, cell.method.clone());
     }
     for (arm, shapes) in shapes {
-        let shapes: Vec<String> = shapes.into_iter().collect();
-        settings.insert(format!("added to the link of {arm}"), shapes.join(", "));
+        let shapes = Vec::from_iter(shapes).join(", ");
+        settings.insert(format!("added to the link of {arm}"), shapes);
     }
     settings
 }
 
 fn load_settings(plan: &Plan) -> BTreeMap<String, String> {
-    let kind = plan
-        .rate
-        .map_or("closed".to_owned(), |rate| format!("open, {rate} a second"));
-    let subjects = match plan.weights.as_slice() {
-        [] => "all",
-        _ => "one, drawn by weight",
-    };
-    let largest = format!("{} bytes", count(plan.limit as u64));
-    let always = [
-        ("loop", kind),
-        ("requests at the same time", plan.workers.to_string()),
-        ("timeout", time(plan.timeout)),
-        ("largest answer", largest),
-        ("requests of a round", subjects.to_owned()),
-    ];
-    let mut settings = BTreeMap::from(always.map(|(name, value)| (name.to_owned(), value)));
+    let mut settings = BTreeMap::from([
+        (
+            "loop".to_owned(),
+            match plan.rate {
+                None => "closed".to_owned(),
+                Some(rate) => format!("open, {rate} a second"),
+            },
+        ),
+        (
+            "requests at the same time".to_owned(),
+            plan.workers.to_string(),
+        ),
+        ("timeout".to_owned(), time(plan.timeout)),
+        (
+            "largest answer".to_owned(),
+            format!("{} bytes", count(plan.limit as u64)),
+        ),
+        (
+            "requests of a round".to_owned(),
+            match plan.weights.as_slice() {
+                [] => "all".to_owned(),
+                _ => "one, drawn by weight".to_owned(),
+            },
+        ),
+    ]);
     if let Some((from, to)) = plan.cells.iter().find_map(|cell| cell.numbers) {
         let range = format!("{} to {}", count(from), count(to));
         settings.insert("random numbers".to_owned(), range);
@@ -246,26 +242,27 @@ fn load_settings(plan: &Plan) -> BTreeMap<String, String> {
 }
 
 fn header(preset: &str, plan: &Plan, notes: Vec<String>) -> Header {
-    let mut nodes: Vec<String> = plan
-        .links
-        .iter()
-        .map(|link| link.endpoint.shown())
-        .collect();
-    if preset == "run" || plan.links.iter().any(|link| !link.shape.is_none()) {
+    let links = plan.links.iter();
+    let is_shaped = links.clone().any(|link| !link.shape.is_none());
+    let mut nodes: Vec<String> = links.map(|link| link.endpoint.shown()).collect();
+    if preset == "run" || is_shaped {
         nodes = distinct(nodes);
     }
+    let cells = plan.cells.iter();
     // `bench transport` verifies reads against writes.
-    let verified =
-        preset == "transport" || plan.cells.iter().any(|cell| cell.expected.is_verified());
-    let started_unix_ns = clock::unix_ns();
+    let is_verified = preset == "transport"
+        || cells
+            .clone()
+            .any(|cell| cell.expected != Expected::Unverified);
+    let shapes = cells.map(|cell| plan.link(cell).shape.to_string());
     Header {
         preset: preset.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        started_unix_ns,
+        started_unix_ns: clock::unix_ns(),
         nodes,
         notes,
         settings: settings(preset, plan),
-        links: links(plan),
+        links: shapes.filter(|_| is_shaped).collect(),
         arms: plan.arms.clone(),
         verdicts: vec![Verdict::default(); plan.arms.len()],
         seed: plan.seed,
@@ -273,18 +270,20 @@ fn header(preset: &str, plan: &Plan, notes: Vec<String>) -> Header {
         warm_up: plan.warm_up,
         workers: plan.workers,
         rate: plan.rate,
-        max_failures: plan.max_failures.or(verified.then_some(0.0)),
+        max_failures: plan.max_failures.or(is_verified.then_some(0.0)),
         ..Header::default()
     }
 }
 
 fn cell_heads(plan: &Plan, sizes: &[Option<u64>]) -> Vec<CellHead> {
-    let head = |cell: &Cell| CellHead {
-        arm: plan.arm(cell).to_owned(),
-        subject: plan.subject(cell).to_owned(),
-        size: sizes.get(cell.subject).copied().flatten(),
-    };
-    plan.cells.iter().map(head).collect()
+    plan.cells
+        .iter()
+        .map(|cell| CellHead {
+            arm: plan.arm(cell).to_owned(),
+            subject: plan.subject(cell).to_owned(),
+            size: sizes.get(cell.subject).copied().flatten(),
+        })
+        .collect()
 }
 
 #[cfg(test)]

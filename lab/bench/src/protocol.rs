@@ -25,11 +25,14 @@ impl Protocol {
 }
 
 pub fn named<T: Copy>(all: &[(&str, T)], name: &str) -> Option<T> {
-    let named = all.iter().find(|(known, _)| *known == name);
-    named.map(|(_, value)| *value)
+    all.iter()
+        .find(|(other, _)| *other == name)
+        .map(|(_, value)| *value)
 }
 
+/// Empty if `value` is not among `all`.
 pub fn name_of<T: PartialEq>(all: &[(&'static str, T)], value: T) -> &'static str {
-    let named = all.iter().find(|(_, known)| *known == value);
-    named.map_or("", |(name, _)| name)
+    all.iter()
+        .find(|(_, other)| *other == value)
+        .map_or("", |(name, _)| name)
 }

@@ -18,8 +18,8 @@ use std::{
     time::Duration,
 };
 
-/// Counted and warm-up requests.
-const ROUNDS: (u32, u32) = (1000, 200);
+const ROUNDS: u32 = 1000;
+const WARM_UP_ROUNDS: u32 = 200;
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// After this silence, the server takes the next connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -30,23 +30,22 @@ pub fn measured(engine: &Engine) -> Result<Option<OwnCost>> {
     let Some((listener, address, endpoint)) = server() else {
         return Ok(None);
     };
-    let (plan, ended) = (plan(endpoint), AtomicBool::new(false));
-    let done = thread::scope(|scope| {
-        scope.spawn(|| serve(&listener, &ended));
-        let done = engine.run(&Rc::new(plan), &|_, _| ());
-        ended.store(true, Ordering::Relaxed);
+    let is_ended = AtomicBool::new(false);
+    let run = thread::scope(|scope| {
+        scope.spawn(|| serve(&listener, &is_ended));
+        let run = engine.run(&Rc::new(plan(endpoint)), &|_, _| ());
+        is_ended.store(true, Ordering::Relaxed);
         // Unblocks a pending `accept`.
         drop(TcpStream::connect_timeout(&address, TIMEOUT));
-        done
+        run
     })?;
-    if let Some(by) = done.state.stopped_by {
-        bail!("ended by {by} before anything was measured");
+    if let Some(signal) = run.state.stopped_by {
+        bail!("ended by {signal} before anything was measured");
     }
-    let latencies = done.samples.iter().filter_map(Sample::latency_ns);
-    let mut latencies: Vec<u64> = latencies.collect();
+    let mut latencies: Vec<u64> = run.samples.iter().filter_map(Sample::latency_ns).collect();
     latencies.sort_unstable();
     let median = latencies.get(latencies.len() / 2);
-    Ok(done.state.own_cpu.zip(median).map(|(cpu, median)| OwnCost {
+    Ok(run.state.own_cpu.zip(median).map(|(cpu, median)| OwnCost {
         cpu_ns: ns(cpu),
         median_ns: *median,
     }))
@@ -56,15 +55,18 @@ fn plan(endpoint: Endpoint) -> Plan {
     let mut plan = Plan {
         arms: vec!["this tool".to_owned()],
         links: vec![LinkConfig::new(endpoint, Protocol::Http)],
-        rounds: ROUNDS.0,
-        warm_up: ROUNDS.1,
+        rounds: ROUNDS,
+        warm_up: WARM_UP_ROUNDS,
         timeout: TIMEOUT,
         limit: MAX_BYTES,
         ..Plan::default()
     };
-    let method = r#""method":"getHealth","params":[]"#.to_owned();
-    let expected = Expected::Json { same: false };
-    plan.add_request("nothing".to_owned(), method, None, expected);
+    plan.add_request(
+        "nothing".to_owned(),
+        r#""method":"getHealth","params":[]"#.to_owned(),
+        None,
+        Expected::Unverified,
+    );
     plan
 }
 
@@ -76,22 +78,22 @@ fn server() -> Option<(TcpListener, SocketAddr, Endpoint)> {
 }
 
 /// One connection at a time. Errors are ignored: a request without an answer is not measured.
-fn serve(listener: &TcpListener, ended: &AtomicBool) {
-    while !ended.load(Ordering::Relaxed) {
+fn serve(listener: &TcpListener, is_ended: &AtomicBool) {
+    while !is_ended.load(Ordering::Relaxed) {
         let Ok((stream, _)) = listener.accept() else {
             return;
         };
-        let _ = answer_all(&stream, ended);
+        let _ = answer_all(&stream, is_ended);
     }
 }
 
-fn answer_all(stream: &TcpStream, ended: &AtomicBool) -> io::Result<()> {
+fn answer_all(stream: &TcpStream, is_ended: &AtomicBool) -> io::Result<()> {
     stream.set_nodelay(true)?;
     // Limits the delay by another idle connection.
     stream.set_read_timeout(Some(IDLE_TIMEOUT))?;
     let (mut reader, mut writer) = (BufReader::new(stream), stream);
     let mut request = Vec::new();
-    while !ended.load(Ordering::Relaxed) {
+    while !is_ended.load(Ordering::Relaxed) {
         request.clear();
         // Only the last byte of a request is a closing brace.
         let mut limited = reader.by_ref().take(MAX_BYTES as u64);
@@ -105,14 +107,9 @@ fn answer_all(stream: &TcpStream, ended: &AtomicBool) -> io::Result<()> {
             .chars()
             .take_while(char::is_ascii_digit)
             .collect();
-        let output = format!(r#"{{"jsonrpc":"2.0","result":"ok","id":{id}}}"#);
-        writer.write_all(
-            format!(
-                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{output}",
-                output.len()
-            )
-            .as_bytes(),
-        )?;
+        let body = format!(r#"{{"jsonrpc":"2.0","result":"ok","id":{id}}}"#);
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+        writer.write_all((head + &body).as_bytes())?;
     }
     Ok(())
 }

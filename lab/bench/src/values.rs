@@ -7,7 +7,7 @@ use std::{borrow::Cow, rc::Rc};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Value {
     pub name: String,
-    pub of: ValueSource,
+    pub source: ValueSource,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,33 +23,28 @@ impl Value {
     pub fn random_text(&self, seed: u64, index: usize) -> Cow<'_, str> {
         let mut random =
             fastrand::Rng::with_seed(seed ^ (index as u64 + 1).wrapping_mul(0xd1b5_4a32_d192_ed03));
-        match &self.of {
+        match &self.source {
             ValueSource::Range { from, to, hex } => {
-                format_number(random.u64(*from..=*to.max(from)), *hex)
+                format_number(random.u64(*from..=*to.max(from)), *hex).into()
             }
-            ValueSource::List(list) => Cow::Borrowed(
-                list.get(random.usize(0..list.len().max(1)))
-                    .map_or("", String::as_str),
-            ),
+            ValueSource::List(list) => list
+                .get(random.usize(0..list.len().max(1)))
+                .map_or("", String::as_str)
+                .into(),
         }
     }
 
     /// The source in words; equal only if two runs use the same source.
     pub fn description(&self) -> String {
-        match &self.of {
+        match &self.source {
             ValueSource::Range { from, to, hex } => {
-                format!(
-                    "{} to {}",
-                    format_number(*from, *hex),
-                    format_number(*to, *hex)
-                )
+                let [from, to] = [*from, *to].map(|number| format_number(number, *hex));
+                format!("{from} to {to}")
             }
             ValueSource::List(list) => {
                 let digest = digest(&SHA256, list.join("\n").as_bytes());
-                let start: String = digest
-                    .as_ref()
+                let start: String = digest.as_ref()[..6]
                     .iter()
-                    .take(6)
                     .map(|byte| format!("{byte:02x}"))
                     .collect();
                 format!("{} texts of digest {start}", count(list.len() as u64))
@@ -58,30 +53,24 @@ impl Value {
     }
 
     pub fn first(&self) -> Cow<'_, str> {
-        match &self.of {
-            ValueSource::Range { from, hex, .. } => format_number(*from, *hex),
-            ValueSource::List(list) => Cow::Borrowed(list.first().map_or("", String::as_str)),
-        }
+        self.all_texts().into_iter().next().unwrap_or_default()
     }
 
     /// All texts that matter for JSON validity; one for a range.
     pub fn all_texts(&self) -> Vec<Cow<'_, str>> {
-        match &self.of {
-            ValueSource::Range { .. } => vec![self.first()],
-            ValueSource::List(list) => list
-                .iter()
-                .map(|text| Cow::Borrowed(text.as_str()))
-                .collect(),
+        match &self.source {
+            ValueSource::Range { from, hex, .. } => vec![format_number(*from, *hex).into()],
+            ValueSource::List(list) => list.iter().map(Cow::from).collect(),
         }
     }
 }
 
-fn format_number(number: u64, hex: bool) -> Cow<'static, str> {
-    Cow::Owned(if hex {
+fn format_number(number: u64, hex: bool) -> String {
+    if hex {
         format!("{number:#x}")
     } else {
         number.to_string()
-    })
+    }
 }
 
 /// Replaced text is not scanned again.
@@ -94,14 +83,14 @@ pub fn fill_placeholders<'a>(
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('{') {
         out += before;
-        let named = name(after).and_then(|name| {
+        let placeholder = name(after).and_then(|name| {
             let index = values.iter().position(|value| value.name == name)?;
-            Some((name.len() + 1, replacement(index, values.get(index)?)))
+            Some((index, &after[name.len() + 1..]))
         });
-        rest = match named {
-            Some((length, value)) => {
-                out += &value;
-                after.get(length..).unwrap_or_default()
+        rest = match placeholder {
+            Some((index, after)) => {
+                out += &replacement(index, &values[index]);
+                after
             }
             None => {
                 out.push('{');
@@ -123,8 +112,11 @@ fn name(text: &str) -> Option<&str> {
 }
 
 pub fn is_name(name: &str) -> bool {
-    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
-    name.starts_with(|c: char| c.is_ascii_lowercase()) && name.len() <= 40 && name.chars().all(fits)
+    name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.len() <= 40
+        && name
+            .bytes()
+            .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-'))
 }
 
 #[cfg(test)]
@@ -135,7 +127,7 @@ mod tests {
     fn placeholders_are_filled_once_and_json_braces_kept() {
         let list = |name: &str, text: &str| Value {
             name: name.to_owned(),
-            of: ValueSource::List([text.to_owned()].into()),
+            source: ValueSource::List([text.to_owned()].into()),
         };
         let values = [list("a", "{b}"), list("b", "x")];
         let text = r#"[{a},"{b}",{"c":{}},{d},{"#;
@@ -148,10 +140,10 @@ mod tests {
 
     #[test]
     fn every_number_of_a_range_and_list_entry_is_sampled() {
-        let random_text = |of: ValueSource| {
+        let random_text = |source: ValueSource| {
             let value = Value {
                 name: "v".to_owned(),
-                of,
+                source,
             };
             let mut seen: Vec<String> = (0..200)
                 .map(|seed| value.random_text(seed, 0).into_owned())

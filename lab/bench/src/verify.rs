@@ -5,6 +5,7 @@ use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
 };
 
+/// An arm's answers against the first arm's.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     pub equal: u64,
@@ -15,10 +16,10 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    fn add_difference(&mut self, what: impl FnOnce() -> String) {
+    fn add_difference(&mut self, description: impl FnOnce() -> String) {
         self.different += 1;
         if self.first_differences.len() < MAX_LISTED {
-            self.first_differences.push(what());
+            self.first_differences.push(description());
         }
     }
 }
@@ -29,24 +30,25 @@ const MAX_LISTED: usize = 10;
 #[derive(Debug, Clone)]
 struct Answer {
     slot: Option<u64>,
+    /// The length and a hash.
     digest: (usize, u64),
-    skipped: bool,
-    /// For messages.
+    is_skipped_slot: bool,
+    /// A [`canonical::record`], for messages.
     record: Option<String>,
 }
 
 #[derive(Debug, Default)]
 struct Round {
-    /// How many arms have answered or failed.
-    requested: usize,
-    answers: Vec<(usize, Answer)>,
+    /// Arms that answered or failed.
+    finished: usize,
+    /// By arm.
+    answers: BTreeMap<usize, Answer>,
 }
 
 pub struct AnswerVerifier {
-    /// Incomplete rounds, by round and subject.
     incomplete_rounds: BTreeMap<(u64, usize), Round>,
-    /// How many arms have a request about each subject.
-    arms: Vec<usize>,
+    /// Arms with a request, by subject.
+    arm_counts: Vec<usize>,
     plan: Plan,
     /// By arm. That of the reference counts only the slots that it alone reports as skipped.
     pub verdicts: Vec<Verdict>,
@@ -54,15 +56,13 @@ pub struct AnswerVerifier {
 
 impl AnswerVerifier {
     pub fn new(plan: &Plan) -> AnswerVerifier {
-        let arms = |subject| {
-            plan.cells
-                .iter()
-                .filter(|cell| cell.subject == subject)
-                .count()
-        };
+        let mut arm_counts = vec![0; plan.subjects.len()];
+        for cell in &plan.cells {
+            arm_counts[cell.subject] += 1;
+        }
         AnswerVerifier {
             incomplete_rounds: BTreeMap::new(),
-            arms: (0..plan.subjects.len()).map(arms).collect(),
+            arm_counts,
             plan: plan.clone(),
             verdicts: vec![Verdict::default(); plan.arms.len()],
         }
@@ -75,84 +75,79 @@ impl AnswerVerifier {
         round: u64,
         answer: Option<(Option<u64>, &[u8])>,
     ) {
-        let of_round = self.incomplete_rounds.entry((round, subject)).or_default();
-        of_round.requested += 1;
-        of_round
-            .answers
-            .extend(answer.map(|(slot, bytes)| (arm, answer_of(slot, bytes))));
-        if of_round.requested >= self.arms[subject] {
-            let complete = self
-                .incomplete_rounds
-                .remove(&(round, subject))
-                .unwrap_or_default();
-            self.compare(&complete, (subject, round));
+        let key = (round, subject);
+        let round = self.incomplete_rounds.entry(key).or_default();
+        round.finished += 1;
+        if let Some((slot, bytes)) = answer {
+            round.answers.insert(arm, Answer::new(slot, bytes));
+        }
+        if round.finished >= self.arm_counts[subject]
+            && let Some(round) = self.incomplete_rounds.remove(&key)
+        {
+            self.compare(round, key);
         }
     }
 
-    fn compare(&mut self, round: &Round, (subject, number): (usize, u64)) {
+    fn compare(&mut self, mut round: Round, (number, subject): (u64, usize)) {
         let plan = &self.plan;
-        let requested = || {
-            let mut cells = plan.cells.iter();
-            let cell = cells.find(|cell| cell.subject == subject);
+        let request = || {
+            let cell = plan.cells.iter().find(|cell| cell.subject == subject);
             cell.map_or_else(String::new, |cell| plan.method(cell, number))
         };
-        let Some((_, reference)) = round.answers.iter().find(|(arm, _)| *arm == 0) else {
+        let Some(reference) = round.answers.remove(&0) else {
             return;
         };
         // The reference lacks a block that another node has.
-        if reference.skipped && round.answers.iter().any(|(_, answer)| !answer.skipped) {
-            let skipped_message = || {
+        if reference.is_skipped_slot && !round.answers.values().all(|answer| answer.is_skipped_slot)
+        {
+            self.verdicts[0].add_difference(|| {
                 format!(
                     "{}: it says that the slot was skipped, and another has its block",
-                    requested()
+                    request()
                 )
-            };
-            self.verdicts[0].add_difference(skipped_message);
+            });
             return;
         }
-        for (arm, answer) in round.answers.iter().filter(|(arm, _)| *arm != 0) {
+        for (arm, answer) in &round.answers {
             let verdict = &mut self.verdicts[*arm];
             if answer.digest == reference.digest {
                 verdict.equal += 1;
             } else if answer.slot == reference.slot {
-                verdict.add_difference(|| {
-                    format!("{}: {}", requested(), difference(reference, answer))
-                });
+                verdict
+                    .add_difference(|| format!("{}: {}", request(), answer.difference(&reference)));
             }
         }
     }
 }
 
-fn answer_of(slot: Option<u64>, bytes: &[u8]) -> Answer {
-    let record = bytes
-        .starts_with(canonical::RECORD_PREFIX.as_bytes())
-        .then(|| String::from_utf8_lossy(bytes).into_owned());
-    let compared = record
-        .as_deref()
-        .map_or(bytes, |record| canonical::digest(record).as_bytes());
-    Answer {
-        slot,
-        digest: digest(compared),
-        skipped: bytes.starts_with(SKIPPED_PREFIX.as_bytes()),
-        record,
+impl Answer {
+    fn new(slot: Option<u64>, bytes: &[u8]) -> Answer {
+        let record = bytes
+            .starts_with(canonical::RECORD_PREFIX.as_bytes())
+            .then(|| String::from_utf8_lossy(bytes).into_owned());
+        let compared = record
+            .as_deref()
+            .map_or(bytes, |record| canonical::digest(record).as_bytes());
+        let mut hasher = DefaultHasher::new();
+        compared.hash(&mut hasher);
+        Answer {
+            slot,
+            digest: (compared.len(), hasher.finish()),
+            is_skipped_slot: bytes.starts_with(SKIPPED_PREFIX.as_bytes()),
+            record,
+        }
     }
-}
 
-fn difference(reference: &Answer, other: &Answer) -> String {
-    match (&reference.record, &other.record) {
-        (Some(reference), Some(other)) => canonical::difference(reference, other),
-        _ if other.skipped => "it says that the slot was skipped".to_owned(),
-        _ => format!(
-            "{} bytes, other than the reference's {}",
-            other.digest.0, reference.digest.0
-        ),
+    fn difference(&self, reference: &Answer) -> String {
+        match (&reference.record, &self.record) {
+            (Some(reference), Some(record)) => canonical::difference(reference, record),
+            _ if self.is_skipped_slot => "it says that the slot was skipped".to_owned(),
+            _ => format!(
+                "{} bytes, other than the reference's {}",
+                self.digest.0, reference.digest.0
+            ),
+        }
     }
-}
-
-fn digest(bytes: &[u8]) -> (usize, u64) {
-    let mut hasher = DefaultHasher::new();
-    bytes.hash(&mut hasher);
-    (bytes.len(), hasher.finish())
 }
 
 #[cfg(test)]
@@ -211,7 +206,7 @@ mod tests {
         let mut plan = verify().plan;
         plan.values = vec![Value {
             name: "slot".to_owned(),
-            of: ValueSource::Range {
+            source: ValueSource::Range {
                 from: 5,
                 to: 900,
                 hex: false,

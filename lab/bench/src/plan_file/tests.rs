@@ -68,8 +68,8 @@ fn requests_are_drawn_by_weight_with_equal_values_across_arms() {
         (plan.links[1].protocol, plan.links[0].protocol),
         (Protocol::WebSocket, Protocol::Http)
     );
-    assert_eq!(plan.cells[0].expected, Expected::Json { same: true });
-    assert_eq!(plan.cells[2].expected, Expected::Json { same: false });
+    assert_eq!(plan.cells[0].expected, Expected::Same(&[]));
+    assert_eq!(plan.cells[2].expected, Expected::Unverified);
     assert_eq!(plan.cells[4].expected, Expected::Account(Encoding::Zstd));
     assert_eq!(plan.cells[5].expected, Expected::Account(Encoding::Base58));
     let mut requested: BTreeMap<usize, u32> = BTreeMap::new();
