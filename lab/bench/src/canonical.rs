@@ -8,37 +8,30 @@ use std::{
 };
 
 pub const RECORD_PREFIX: &str = "json ";
-/// Maximum nested parts of a record.
-const MAX_PARTS: usize = 150;
-/// Maximum top-level parts of a record.
-const MAX_FIELDS: usize = 40;
-/// Maximum elements of each array in a record.
-const MAX_ELEMENTS: usize = 4;
-/// Maximum depth of the parts in a record.
-const MAX_DEPTH: usize = 5;
-/// Maximum characters of a name or value in a record.
+/// Limits of a record: parts below the top level, fields of each object, elements of each array.
+const MAX_LISTED_PARTS: usize = 150;
+const MAX_LISTED_FIELDS: usize = 40;
+const MAX_LISTED_ELEMENTS: usize = 4;
+const MAX_LISTED_DEPTH: usize = 5;
+/// Of a name or value in a record.
 const MAX_TEXT_CHARS: usize = 60;
 
 /// The first line is a digest that is equal for equal values; the rest describes the first parts.
 /// Fields in `ignored_fields` are ignored.
 pub fn record(json: &str, ignored_fields: &[&str]) -> String {
-    let mut details = Details {
-        ignored_fields,
-        parts: BTreeMap::new(),
-    };
+    let mut parts = BTreeMap::new();
     let digest = Value {
-        details: &mut details,
+        ignored_fields,
+        parts: &mut parts,
         path: Some(String::new()),
         depth: 0,
     }
     .deserialize(&mut serde_json::Deserializer::from_str(json));
     // JSON nested deeper than the parser allows is compared as text.
-    let mut out = format!(
-        "{RECORD_PREFIX}{:x}\n",
-        digest.unwrap_or_else(|_| hash(9, json))
-    );
-    for (name, (digest, shown)) in details.parts {
-        out += &format!("{name}\t{digest:x}\t{shown}\n");
+    let digest = digest.unwrap_or_else(|_| hash(9, json));
+    let mut out = format!("{RECORD_PREFIX}{digest:x}\n");
+    for (path, (digest, description)) in parts {
+        out += &format!("{path}\t{digest:x}\t{description}\n");
     }
     out
 }
@@ -47,108 +40,105 @@ pub fn digest(record: &str) -> &str {
     record.lines().next().unwrap_or_default()
 }
 
+/// The deepest listed part around the first difference.
 pub fn difference(reference: &str, other: &str) -> String {
     let parts = |record| -> BTreeMap<&str, (&str, &str)> {
         str::lines(record).skip(1).filter_map(part).collect()
     };
     let (a, b) = (parts(reference), parts(other));
-    let names: BTreeSet<&str> = a.keys().chain(b.keys()).copied().collect();
-    let mut differing = names
+    let paths: BTreeSet<&str> = a.keys().chain(b.keys()).copied().collect();
+    let mut differing = paths
         .into_iter()
-        .filter(|name| a.get(name).map(|part| part.0) != b.get(name).map(|part| part.0));
-    let Some(mut name) = differing.next() else {
+        .filter(|path| a.get(path).map(|part| part.0) != b.get(path).map(|part| part.0));
+    let Some(mut path) = differing.next() else {
         return "it differs".to_owned();
     };
-    let kind = |part: Option<&(&str, &str)>| {
-        let shown = part?.1;
-        ["object of ", "array of "]
-            .into_iter()
-            .find(|kind| shown.starts_with(kind))
-    };
+    let descriptions = |path: &str| [&a, &b].map(|parts| parts.get(path).map(|part| part.1));
     for deeper in differing {
-        let kinds = [&a, &b].map(|parts| kind(parts.get(name)));
-        let whole = kinds[0].is_some() && kinds[0] == kinds[1];
-        let within = deeper
-            .strip_prefix(name)
-            .is_some_and(|rest| name.is_empty() || rest.starts_with(['.', '[']));
-        if !whole || !within {
+        let are_both = |kind: &str| {
+            descriptions(path)
+                .iter()
+                .all(|text| text.is_some_and(|text| text.starts_with(kind)))
+        };
+        let is_inside = deeper
+            .strip_prefix(path)
+            .is_some_and(|rest| path.is_empty() || rest.starts_with(['.', '[']));
+        if !is_inside || !(are_both("object of ") || are_both("array of ")) {
             break;
         }
-        name = deeper;
+        path = deeper;
     }
-    let [there, here] = [&a, &b].map(|parts| parts.get(name).map_or("not there", |part| part.1));
-    let what = match name.trim_start_matches('.') {
+    let [expected, actual] = descriptions(path).map(|text| text.unwrap_or("not there"));
+    let subject = match path.trim_start_matches('.') {
         "" => "it",
         path => path,
     };
-    if here == there {
-        format!("{what} is another {here}")
+    if actual == expected {
+        format!("{subject} is another {actual}")
     } else {
-        format!("{what} is {here} instead of {there}")
+        format!("{subject} is {actual} instead of {expected}")
     }
 }
 
 fn part(line: &str) -> Option<(&str, (&str, &str))> {
-    let (name, rest) = line.split_once('\t')?;
-    Some((name, rest.split_once('\t')?))
+    let (path, rest) = line.split_once('\t')?;
+    Some((path, rest.split_once('\t')?))
 }
 
-fn hash(kind: u8, what: impl Hash) -> u64 {
+fn hash(kind: u8, value: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (kind, what).hash(&mut hasher);
+    (kind, value).hash(&mut hasher);
     hasher.finish()
 }
 
 fn truncated(text: &str) -> String {
-    let cut: String = text.chars().take(MAX_TEXT_CHARS).collect();
-    let dots = if cut.len() < text.len() { "..." } else { "" };
+    let start: String = text.chars().take(MAX_TEXT_CHARS).collect();
+    let dots = if start.len() < text.len() { "..." } else { "" };
     // Tabs and newlines separate the parts of a record.
-    faultline_text::clean(&cut).replace(['\t', '\n', '\r'], " ") + dots
-}
-
-struct Details<'a> {
-    ignored_fields: &'a [&'a str],
-    parts: BTreeMap<String, (u64, String)>,
+    faultline_text::clean(&start).replace(['\t', '\n', '\r'], " ") + dots
 }
 
 /// Computes the digest of a value while it is parsed.
-struct Value<'a, 'w> {
-    details: &'a mut Details<'w>,
+struct Value<'a> {
+    ignored_fields: &'a [&'a str],
+    /// Digests and descriptions by path.
+    parts: &'a mut BTreeMap<String, (u64, String)>,
     /// `None` if the record does not list it.
     path: Option<String>,
     depth: usize,
 }
 
-impl<'w> Value<'_, 'w> {
-    /// Returns the digest. `kind` is that of the JSON type.
+impl Value<'_> {
+    /// Returns the digest. `kind` is the JSON type.
     fn record_part<E>(
         self,
         kind: u8,
         value: impl Hash,
-        shown: impl FnOnce() -> String,
+        description: impl FnOnce() -> String,
     ) -> Result<u64, E> {
         let digest = hash(kind, value);
         if let Some(path) = self.path
-            && (self.depth <= 1 || self.details.parts.len() < MAX_PARTS)
+            && (self.depth <= 1 || self.parts.len() < MAX_LISTED_PARTS)
         {
-            self.details.parts.insert(path, (digest, shown()));
+            self.parts.insert(path, (digest, description()));
         }
         Ok(digest)
     }
 
-    /// For one element or field. The record lists it only if `is_listed`.
-    fn part(&mut self, is_listed: bool, name: impl FnOnce() -> String) -> Value<'_, 'w> {
+    /// An element or field. The record lists it only if `is_listed`.
+    fn part(&mut self, is_listed: bool, name: impl FnOnce() -> String) -> Value<'_> {
         let listed = self.path.as_ref();
-        let listed = listed.filter(|_| is_listed && self.depth < MAX_DEPTH);
+        let listed = listed.filter(|_| is_listed && self.depth < MAX_LISTED_DEPTH);
         Value {
+            ignored_fields: self.ignored_fields,
             path: listed.map(|path| path.clone() + &name()),
-            details: self.details,
+            parts: self.parts,
             depth: self.depth + 1,
         }
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Value<'_, '_> {
+impl<'de> DeserializeSeed<'de> for Value<'_> {
     type Value = u64;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<u64, D::Error> {
@@ -156,7 +146,7 @@ impl<'de> DeserializeSeed<'de> for Value<'_, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for Value<'_, '_> {
+impl<'de> Visitor<'de> for Value<'_> {
     type Value = u64;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -189,8 +179,8 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut values: A) -> Result<u64, A::Error> {
         let (mut hasher, mut count) = (DefaultHasher::new(), 0_usize);
-        while let Some(digest) =
-            values.next_element_seed(self.part(count < MAX_ELEMENTS, || format!("[{count}]")))?
+        while let Some(digest) = values
+            .next_element_seed(self.part(count < MAX_LISTED_ELEMENTS, || format!("[{count}]")))?
         {
             digest.hash(&mut hasher);
             count += 1;
@@ -201,11 +191,13 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
     fn visit_map<A: MapAccess<'de>>(mut self, mut fields: A) -> Result<u64, A::Error> {
         let (mut sum, mut count) = (0_u64, 0_usize);
         while let Some(name) = fields.next_key::<String>()? {
-            if self.depth == 0 && self.details.ignored_fields.contains(&name.as_str()) {
+            if self.depth == 0 && self.ignored_fields.contains(&name.as_str()) {
                 fields.next_value::<IgnoredAny>()?;
                 continue;
             }
-            let part = self.part(count < MAX_FIELDS, || format!(".{}", truncated(&name)));
+            let part = self.part(count < MAX_LISTED_FIELDS, || {
+                format!(".{}", truncated(&name))
+            });
             let digest = fields.next_value_seed(part)?;
             // A sum does not depend on the order of fields.
             sum = sum.wrapping_add(hash(7, (name, digest)));

@@ -2,7 +2,8 @@ use anyhow::{Context as _, Result, ensure};
 use brotli::enc::BrotliEncoderParams;
 use faultline_zlib::{Compressor, Decompressor};
 use lzokay::compress::{Dict, compress_no_alloc, compress_worst_size};
-use zstd::bulk;
+use snap::raw;
+use zstd::{bulk, zstd_safe};
 
 pub const CODEC_NAMES: &str = "zlib-1 to zlib-9, zstd-1 to zstd-22 (with a trained dictionary: zstd-3+dict), brotli-0 to brotli-11, lz4, snappy, lzo";
 
@@ -29,15 +30,15 @@ impl Codec {
             "brotli" => (name, "5"),
             _ => name.split_once('-')?,
         };
-        let with_dictionary = options.strip_suffix("+dict");
-        let level: i32 = with_dictionary.unwrap_or(options).parse().ok()?;
-        match (family, with_dictionary.is_some(), level) {
-            ("zlib", false, 1..=9) => Some(Codec::Zlib(level)),
-            ("zstd", false, 1..=22) => Some(Codec::Zstd(level)),
-            ("zstd", true, 1..=22) => Some(Codec::ZstdDictionary(level)),
-            ("brotli", false, 0..=11) => Some(Codec::Brotli(level)),
-            _ => None,
-        }
+        let dictionary_level = options.strip_suffix("+dict");
+        let level: i32 = dictionary_level.unwrap_or(options).parse().ok()?;
+        Some(match (family, dictionary_level, level) {
+            ("zlib", None, 1..=9) => Codec::Zlib(level),
+            ("zstd", None, 1..=22) => Codec::Zstd(level),
+            ("zstd", Some(_), 1..=22) => Codec::ZstdDictionary(level),
+            ("brotli", None, 0..=11) => Codec::Brotli(level),
+            _ => return None,
+        })
     }
 
     pub fn needs_dictionary(self) -> bool {
@@ -61,7 +62,7 @@ impl Codec {
         match self {
             Codec::Zlib(_) => format!("zlib {}", faultline_zlib::version()),
             Codec::Zstd(_) | Codec::ZstdDictionary(_) => {
-                format!("zstd {}", zstd::zstd_safe::version_string())
+                format!("zstd {}", zstd_safe::version_string())
             }
             Codec::Brotli(_) => "brotli (Rust) 9.1.1".to_owned(),
             Codec::Lz4 => "lz4_flex 0.14.0".to_owned(),
@@ -71,13 +72,13 @@ impl Codec {
     }
 }
 
-/// Compresses and decompresses. Tables are reused across records, as in a server.
+/// Tables are reused across records, as in a server.
 pub enum Coder {
     Zlib(Compressor, Decompressor),
-    Zstd(Box<(bulk::Compressor<'static>, bulk::Decompressor<'static>)>),
+    Zstd(bulk::Compressor<'static>, bulk::Decompressor<'static>),
     Brotli(i32),
     Lz4,
-    Snappy(Box<(snap::raw::Encoder, snap::raw::Decoder)>),
+    Snappy(Box<raw::Encoder>),
     Lzo(Box<Dict>),
 }
 
@@ -85,23 +86,19 @@ impl Coder {
     pub fn new(codec: Codec, dictionary: Option<&[u8]>) -> Result<Coder> {
         Ok(match codec {
             Codec::Zlib(level) => Coder::Zlib(Compressor::new(level)?, Decompressor::new()?),
-            Codec::Zstd(level) => Coder::Zstd(Box::new((
-                bulk::Compressor::new(level)?,
-                bulk::Decompressor::new()?,
-            ))),
+            Codec::Zstd(level) => {
+                Coder::Zstd(bulk::Compressor::new(level)?, bulk::Decompressor::new()?)
+            }
             Codec::ZstdDictionary(level) => {
                 let dictionary = dictionary.context("there is no dictionary")?;
-                Coder::Zstd(Box::new((
+                Coder::Zstd(
                     bulk::Compressor::with_dictionary(level, dictionary)?,
                     bulk::Decompressor::with_dictionary(dictionary)?,
-                )))
+                )
             }
             Codec::Brotli(level) => Coder::Brotli(level),
             Codec::Lz4 => Coder::Lz4,
-            Codec::Snappy => Coder::Snappy(Box::new((
-                snap::raw::Encoder::new(),
-                snap::raw::Decoder::new(),
-            ))),
+            Codec::Snappy => Coder::Snappy(Box::new(raw::Encoder::new())),
             Codec::Lzo => Coder::Lzo(Dict::new()),
         })
     }
@@ -115,15 +112,15 @@ impl Coder {
                 out.resize(record.len() + record.len() / 8 + 128, 0);
                 compressor.compress(record, out)?
             }
-            Coder::Zstd(codec_pair) => {
-                out.reserve(zstd::zstd_safe::compress_bound(record.len()));
-                codec_pair.0.compress_to_buffer(record, out)?
+            Coder::Zstd(compressor, _) => {
+                out.reserve(zstd_safe::compress_bound(record.len()));
+                compressor.compress_to_buffer(record, out)?
             }
             Coder::Brotli(level) => {
-                let bits = usize::BITS - record.len().leading_zeros();
+                let size_bits = usize::BITS - record.len().leading_zeros();
                 let params = BrotliEncoderParams {
                     quality: *level,
-                    lgwin: bits.clamp(16, 22) as i32,
+                    lgwin: size_bits.clamp(16, 22) as i32,
                     size_hint: record.len(),
                     ..BrotliEncoderParams::default()
                 };
@@ -134,9 +131,9 @@ impl Coder {
                 out.resize(lz4_flex::block::get_maximum_output_size(record.len()), 0);
                 lz4_flex::block::compress_into(record, out)?
             }
-            Coder::Snappy(codec_pair) => {
-                out.resize(snap::raw::max_compress_len(record.len()), 0);
-                codec_pair.0.compress(record, out)?
+            Coder::Snappy(encoder) => {
+                out.resize(raw::max_compress_len(record.len()), 0);
+                encoder.compress(record, out)?
             }
             Coder::Lzo(dictionary) => {
                 out.resize(compress_worst_size(record.len()), 0);
@@ -147,24 +144,24 @@ impl Coder {
         Ok(())
     }
 
-    /// `out` is overwritten.
+    /// Fails if `out` does not get `size` bytes.
     pub fn decompress(&mut self, bytes: &[u8], size: usize, out: &mut Vec<u8>) -> Result<()> {
         out.clear();
-        if !matches!(self, Coder::Zstd(_) | Coder::Brotli(_)) {
+        if !matches!(self, Coder::Zstd(..) | Coder::Brotli(_)) {
             out.resize(size, 0);
         }
         let written = match self {
             Coder::Zlib(_, decompressor) => decompressor.decompress(bytes, out)?,
-            Coder::Zstd(codec_pair) => {
+            Coder::Zstd(_, decompressor) => {
                 out.reserve(size);
-                codec_pair.1.decompress_to_buffer(bytes, out)?
+                decompressor.decompress_to_buffer(bytes, out)?
             }
             Coder::Brotli(_) => {
                 brotli::BrotliDecompress(&mut &*bytes, out)?;
                 out.len()
             }
             Coder::Lz4 => lz4_flex::block::decompress_into(bytes, out)?,
-            Coder::Snappy(codec_pair) => codec_pair.1.decompress(bytes, out)?,
+            Coder::Snappy(_) => raw::Decoder::new().decompress(bytes, out)?,
             Coder::Lzo(_) => lzokay::decompress::decompress(bytes, out)?,
         };
         out.truncate(written);

@@ -27,11 +27,11 @@ use std::{
 /// Maximum entries; the size of a larger folder is unknown.
 const MAX_ENTRIES: u64 = 4_000_000;
 const MAX_DATABASES: usize = 100;
-/// Maximum file types in the results. The smallest of the others are merged.
+/// In the results; the smallest others are merged.
 const MAX_KINDS: usize = 24;
-/// Limits memory, because names may be unbounded.
+/// Limits memory.
 const MAX_WALKED_KINDS: usize = 10_000;
-/// Names come from the node. A longer extension is no type.
+/// A longer extension is no type.
 const MAX_EXTENSION_CHARS: usize = 12;
 const OTHER_KINDS: &str = "others";
 /// The unit of `st_blocks` on every file system.
@@ -93,7 +93,6 @@ pub struct DiskUsage {
     problems: Vec<String>,
 }
 
-/// Space by type of file.
 #[derive(Default)]
 struct FileKinds(BTreeMap<String, Space>);
 
@@ -181,7 +180,6 @@ fn merge_smallest(parts: &mut Vec<DatabasePart>, max_parts: usize) {
 
 #[derive(Clone, Copy)]
 struct Limit<'a> {
-    /// An uptime.
     until: Duration,
     is_stop_requested: &'a dyn Fn() -> bool,
 }
@@ -225,7 +223,7 @@ pub fn measure(
     }
 }
 
-/// Reads the database at the path. The text is the path to show.
+/// The text is the path to show.
 type DatabaseReader = fn(&Path, String, Limit<'_>) -> Database;
 
 struct Walk<'a> {
@@ -233,7 +231,7 @@ struct Walk<'a> {
     limit: Limit<'a>,
     kinds: FileKinds,
     databases: Vec<(PathBuf, DatabaseReader)>,
-    /// Device and inode of files with several names, which are counted once.
+    /// Device and inode, to count each file once.
     hard_linked: BTreeSet<(u64, u64)>,
     symbolic_links: u64,
     unreadable: u64,
@@ -254,7 +252,6 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Returns whether everything was counted.
     fn walk(&mut self) -> bool {
         let mut pending = vec![self.root.to_owned()];
         let (mut count, mut early_end) = (0_u64, None);

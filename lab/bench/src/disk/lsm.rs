@@ -14,7 +14,6 @@ use std::{
 };
 
 const MAX_SMALL_FILE: u64 = 1 << 20;
-/// The smallest of the others are merged.
 const MAX_PARTS: usize = 120;
 
 pub fn database(path: &Path, relative_path: String, limit: Limit<'_>) -> Database {
@@ -52,7 +51,6 @@ pub fn database(path: &Path, relative_path: String, limit: Limit<'_>) -> Databas
     database
 }
 
-/// Names and sizes. After the time limit, only part of the files.
 fn files(path: &Path, limit: Limit<'_>) -> BTreeMap<String, u64> {
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
     entries

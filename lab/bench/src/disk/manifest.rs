@@ -36,26 +36,26 @@ pub fn read(mut from: impl Read, in_time: impl Fn() -> bool) -> Result<Version> 
     let (mut block, mut edit, mut edits) = (Vec::new(), Vec::new(), 0_u64);
     loop {
         block.clear();
-        let length = from
-            .by_ref()
+        from.by_ref()
             .take(BLOCK_BYTES as u64)
             .read_to_end(&mut block)?;
+        let is_last = block.len() < BLOCK_BYTES;
         ensure!(
             in_time(),
             "its manifest could not be read in time (--data-time)"
         );
         let mut rest = block.as_slice();
-        while let Some((head, after)) = rest.split_first_chunk::<HEADER_BYTES>() {
-            let (size, kind) = (usize::from(u16::from_le_bytes([head[4], head[5]])), head[6]);
+        while let Some((header, content)) = rest.split_first_chunk::<HEADER_BYTES>() {
+            let (size, kind) = (u16::from_le_bytes([header[4], header[5]]), header[6]);
             if kind == 0 && size == 0 {
                 rest = &[];
                 break;
             }
-            let Some((part, after)) = after.split_at_checked(size) else {
-                ensure!(length < BLOCK_BYTES, "its manifest is damaged");
+            let Some((part, next)) = content.split_at_checked(size.into()) else {
+                ensure!(is_last, "its manifest is damaged");
                 break;
             };
-            rest = after;
+            rest = next;
             ensure!(
                 (1..=4).contains(&kind),
                 "its manifest is damaged: a record of kind {kind}"
@@ -76,7 +76,7 @@ pub fn read(mut from: impl Read, in_time: impl Fn() -> bool) -> Result<Version> 
                 edits += 1;
             }
         }
-        if length < BLOCK_BYTES {
+        if is_last {
             ensure!(edits > 0, "its manifest has no edit");
             version.has_incomplete_edit = !edit.is_empty() || !rest.is_empty();
             return Ok(version);
@@ -87,29 +87,29 @@ pub fn read(mut from: impl Read, in_time: impl Fn() -> bool) -> Result<Version> 
 impl Version {
     fn apply(&mut self, edit: &[u8]) -> Result<()> {
         let mut fields = Fields(edit);
-        let (mut family, mut new, mut removed, mut name, mut dropped) =
-            (0, Vec::new(), Vec::new(), None, false);
+        let (mut family, mut name, mut is_dropped) = (0, None, false);
+        let (mut added, mut removed) = (Vec::new(), Vec::new());
         while !fields.0.is_empty() {
             match fields.number()? {
                 1 => drop(fields.bytes()?),
-                // Log, file and sequence numbers; edit groups; files with several tables, which are
-                // counted per table.
+                // Log, file and sequence numbers; edit groups; files with several tables.
                 2..=4 | 9 | 10 | 106 | 203 | 300 => drop(fields.number()?),
                 105 => drop((fields.number()?, fields.number()?)),
                 5 => drop((fields.number()?, fields.bytes()?)),
                 6 => removed.push((fields.number()?, fields.number()?).1),
-                kind @ (7 | 100 | 102..=104) => new.push(fields.table(kind)?),
+                kind @ (7 | 100 | 102..=104) => added.push(fields.table(kind)?),
                 200 => family = fields.number()?,
                 201 => name = Some(String::from_utf8_lossy(fields.bytes()?).into_owned()),
-                202 => dropped = true,
+                202 => is_dropped = true,
                 ignorable if ignorable > OPTIONAL_ABOVE && !(8194..=8197).contains(&ignorable) => {
                     fields.bytes()?;
                 }
                 other => bail!("a field of kind {other}, which is not known"),
             }
         }
-        if dropped {
-            self.tables.retain(|(of, _), _| *of != family);
+        if is_dropped {
+            self.tables
+                .retain(|(table_family, _), _| *table_family != family);
             self.families.remove(&family);
             return Ok(());
         }
@@ -117,10 +117,9 @@ impl Version {
         for number in removed {
             self.tables.remove(&(family, number));
         }
-        self.tables.extend(
-            new.into_iter()
-                .map(|(number, placed)| ((family, number), placed)),
-        );
+        for (number, table) in added {
+            self.tables.insert((family, number), table);
+        }
         ensure!(
             self.tables.len() <= MAX_TABLES,
             "more than {MAX_TABLES} tables"
@@ -129,6 +128,7 @@ impl Version {
     }
 }
 
+/// The rest of an edit.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -170,12 +170,8 @@ impl<'a> Fields<'a> {
         }
         let bytes = self.number()?;
         // A Pebble table may have point keys, range keys, or both.
-        let pairs = if kind == 104 && self.byte()? & 1 == 1 {
-            2
-        } else {
-            1
-        };
-        for _ in 0..2 * pairs {
+        let has_both = kind == 104 && self.byte()? & 1 == 1;
+        for _ in 0..if has_both { 4 } else { 2 } {
             self.bytes()?;
         }
         if kind != 7 {
@@ -183,10 +179,9 @@ impl<'a> Fields<'a> {
             self.number()?;
         }
         let mut file = number;
-        let mut more = kind == 103 || kind == 104;
-        while more {
+        while kind >= 103 {
             match self.number()? {
-                1 => more = false,
+                1 => break,
                 // Pebble: a virtual table that is part of this file.
                 66 => file = self.number()?,
                 _ => drop(self.bytes()?),

@@ -50,13 +50,13 @@ pub fn text(disks: &[DiskUsage]) -> String {
     out + "\n"
 }
 
-/// How many times larger the largest folder is than the smallest; `None` if a size is unknown.
+/// Largest to smallest folder; `None` if a size is unknown.
 fn size_ratio(disks: &[DiskUsage]) -> Option<String> {
     let mut sizes = Vec::new();
     for disk in disks {
         sizes.push((disk.total?.bytes, &disk.node));
     }
-    // The order of equal sizes is that of the nodes.
+    // Stable: nodes of equal size stay in order.
     sizes.sort_by_key(|(bytes, _)| *bytes);
     let [(least, smallest), .., (most, largest)] = sizes[..] else {
         return None;

@@ -16,7 +16,6 @@ use std::{
 };
 
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
-/// The smallest of the others are merged.
 const MAX_PARTS: usize = 60;
 
 pub fn has_sqlite_magic(path: &Path) -> bool {
@@ -79,7 +78,6 @@ fn parts(path: &Path, limit: Limit<'_>) -> Result<Vec<DatabasePart>> {
     Ok(parts)
 }
 
-/// Bytes of the pages of each table and index.
 fn sizes(database: &Connection, limit: Limit<'_>) -> Result<BTreeMap<String, u64>> {
     let mut statement = database
         .prepare("SELECT name, pgsize FROM dbstat")
@@ -97,8 +95,6 @@ fn sizes(database: &Connection, limit: Limit<'_>) -> Result<BTreeMap<String, u64
     }
     Ok(sizes)
 }
-
-/// The table of each index.
 
 fn index_tables(database: &Connection) -> rusqlite::Result<BTreeMap<String, String>> {
     let mut statement =
