@@ -1,12 +1,10 @@
-//! What the comparisons of two runs have in common.
-
 use crate::results::lines;
 use faultline_stats::{arms::Direction, block::Reliability, decision::Decision};
 use faultline_text::number;
 use std::fmt::Display;
 
 /// Appends notes to the table of changes. The flag is true if anything is worse or cannot be
-/// compared. `source` is the noun for the sources before and after.
+/// compared.
 pub fn append_notes(
     mut out: String,
     worse: bool,
@@ -24,7 +22,7 @@ pub fn append_notes(
     (out, worse || !mismatches.is_empty() || !problems.is_empty())
 }
 
-/// `labels` are those of a shown change: for the worse, then for the better.
+/// `labels`: for the worse, then for the better.
 pub fn verdict<W: Display>(
     decision: Option<Decision>,
     worse: Direction,
@@ -45,7 +43,6 @@ pub fn percent_change(ratio: [f64; 3]) -> [String; 2] {
     [format!("{value} %"), format!("{low} to {high} %")]
 }
 
-/// A line for each name that only one run has.
 pub fn only_in_one_run(before: &[String], after: &[String]) -> Vec<String> {
     let mut lines = Vec::new();
     for (names, others, missing_in) in [(before, after, "after"), (after, before, "before")] {

@@ -35,7 +35,6 @@ struct Interval {
 }
 
 impl Interval {
-    /// The value, then the ends of its interval.
     fn ends(&self) -> [f64; 3] {
         [self.value, self.low, self.high]
     }
@@ -51,7 +50,7 @@ impl Interval {
         }
     }
 
-    /// Percent saved; `None` with fewer than two records.
+    /// `None` with fewer than two records.
     fn saved(compressed: &[Option<f64>], original: &[Option<f64>]) -> Option<Interval> {
         let ratio = block::ratio_of_sums(compressed, original, &bootstrap_plan())?;
         Some(Interval::from_estimate(&ratio, percent_saved))
@@ -78,7 +77,7 @@ fn reliability<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Reliability
     })
 }
 
-/// Fewer resamples than the default, because there are many records, codecs and classes.
+/// With fewer resamples, because there are many records, codecs and classes.
 fn bootstrap_plan() -> Plan {
     Plan {
         resamples: 2_000,
@@ -86,7 +85,7 @@ fn bootstrap_plan() -> Plan {
     }
 }
 
-/// A codec's result on the records of one size class. Field names are those of the study.
+/// Fields are named as in the study.
 #[derive(Debug, Serialize, Deserialize)]
 struct ClassRow {
     codec: String,
@@ -95,22 +94,20 @@ struct ClassRow {
     library: String,
     /// `250-500b`, or `all`.
     range: String,
-    /// Number of records.
     datapoints: u64,
-    /// Mean uncompressed size of a record.
+    /// Mean uncompressed bytes.
     ubytes: f64,
-    /// Mean compressed size of a record.
+    /// Mean compressed bytes.
     cbytes: f64,
     /// Percent saved, from the sums.
     cmp_ratio: f64,
-    /// Of `cmp_ratio`.
     interval: Option<Interval>,
     /// In 10^6 bytes per CPU second.
     compress: Option<Interval>,
     decompress: Option<Interval>,
 }
 
-/// A codec's result on blobs of `txcount` records. Sizes are means of a blob.
+/// Means of blobs of `txcount` records.
 #[derive(Debug, Serialize, Deserialize)]
 struct BundleRow {
     codec: String,
@@ -119,7 +116,7 @@ struct BundleRow {
     ubytes: f64,
     cbytes: f64,
     cmp_ratio: f64,
-    /// Bytes of message headers and ACKs that a blob saves.
+    /// Bytes of headers and ACKs that a blob saves.
     overhead: f64,
     /// Percent of all bytes, with headers and ACKs.
     saved: Option<Interval>,
@@ -145,7 +142,7 @@ struct FetchTable {
     /// In bytes per second.
     bandwidth: Option<u64>,
     repeats: u64,
-    /// Numbers of fetched records at which the columns give times.
+    /// Counts of fetched records that have times.
     steps: Vec<u64>,
     columns: Vec<FetchColumn>,
 }
@@ -153,9 +150,9 @@ struct FetchTable {
 #[derive(Debug, Serialize, Deserialize)]
 struct FetchColumn {
     latency_ms: f64,
-    /// Mean seconds until each step, without compression.
+    /// Mean seconds until each step, uncompressed.
     uncmp: Vec<f64>,
-    /// The same with compression.
+    /// The same, compressed.
     cmp: Vec<f64>,
     uncmp_bytes: u64,
     cmp_bytes: u64,
@@ -309,7 +306,7 @@ fn measure(args: &CompressionArgs, records: Records) -> Result<Outcome> {
     })
 }
 
-/// The dictionary, if a codec needs one, and the measured records: all that did not train it.
+/// The dictionary, if a codec needs one, and the records that did not train it.
 fn dictionary<'a>(
     args: &CompressionArgs,
     all: &'a [&'a [u8]],

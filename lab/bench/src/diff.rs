@@ -92,7 +92,7 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
     ))
 }
 
-/// The row of a cell that both runs have, and whether the later run is worse.
+/// The table row, and whether the later run is worse.
 fn row(
     head: &CellHead,
     cells: [(&Results, usize); 2],
@@ -131,7 +131,7 @@ fn row(
     (row, fails_more || decision == Some(Decision::Shown(worse)))
 }
 
-/// Mismatches of the settings that both runs have.
+/// Only settings that both runs have.
 fn settings(before: &Results, after: &Results) -> Vec<String> {
     let (a, b) = (&before.header.settings, &after.header.settings);
     if a.is_empty() != b.is_empty() {
@@ -142,7 +142,6 @@ fn settings(before: &Results, after: &Results) -> Vec<String> {
         .collect()
 }
 
-/// 1 without requests.
 fn failure_share(results: &Results, cell: usize) -> f64 {
     let requests = results.samples_of(cell).count();
     if requests == 0 {

@@ -7,60 +7,52 @@ use faultline_pages::export::{Columns, Values, named, write_columns};
 use faultline_text::counted;
 use std::path::Path;
 
-/// The file gets its final name only when it is complete. Returns the line `PATH: rows`.
-pub fn write(path: &Path, table: &str, rows: &str, columns: Columns) -> Result<String> {
+/// The file gets its final name only when it is complete. Returns the line `PATH: row_count`.
+pub fn write(path: &Path, table: &str, row_count: &str, columns: Columns) -> Result<String> {
     check_new("--parquet", path)?;
     write_columns(path, table, columns)?;
-    Ok(format!("{}: {rows}\n", path.display()))
+    Ok(format!("{}: {row_count}\n", path.display()))
 }
 
 pub fn write_requests(path: &Path, results: &Results) -> Result<String> {
-    let rows = counted(results.samples.len() as f64, "request");
-    write(path, "request", &rows, request_columns(results))
+    let row_count = counted(results.samples.len() as f64, "request");
+    write(path, "request", &row_count, request_columns(results))
 }
 
 /// Measured values of a failed request are NULL.
 fn request_columns(results: &Results) -> Columns {
-    let integer_column = |of: &dyn Fn(&Sample) -> Option<u64>| {
-        let number = |sample: &Sample| of(sample).and_then(|number| i64::try_from(number).ok());
-        Values::Integer(results.samples.iter().map(number).collect())
+    let samples = results.samples.iter();
+    let integer = |value: &dyn Fn(&Sample) -> Option<u64>| {
+        let integers = samples.clone().map(|sample| value(sample)?.try_into().ok());
+        Values::Integer(integers.collect())
     };
-    let text_column = |of: &dyn Fn(&Sample) -> Option<String>| {
-        Values::Text(results.samples.iter().map(of).collect())
+    let timing = |value: &dyn Fn(&Timing) -> u64| integer(&|sample| sample.timing().map(value));
+    let text = |value: &dyn Fn(&Sample) -> Option<String>| {
+        Values::Text(samples.clone().map(value).collect())
     };
-    let cell_of = |sample: &Sample| &results.cells[sample.cell];
-    let timing_column =
-        |of: &dyn Fn(&Timing) -> u64| integer_column(&|sample| sample.timing().map(of));
-    let arm = |sample: &Sample| Some(cell_of(sample).arm.clone());
-    let subject = |sample: &Sample| Some(cell_of(sample).subject.clone());
+    let head = |sample: &Sample| &results.cells[sample.cell];
     let mut columns = named([
-        ("number", integer_column(&|sample| Some(sample.number))),
-        ("round", integer_column(&|sample| Some(sample.round.into()))),
-        ("arm", text_column(&arm)),
-        ("subject", text_column(&subject)),
-        ("size", integer_column(&|sample| cell_of(sample).size)),
-        ("at_ns", integer_column(&|sample| Some(sample.at_ns))),
-        ("latency_ns", integer_column(&Sample::latency_ns)),
+        ("number", integer(&|sample| Some(sample.number))),
+        ("round", integer(&|sample| Some(sample.round.into()))),
+        ("arm", text(&|sample| Some(head(sample).arm.clone()))),
+        (
+            "subject",
+            text(&|sample| Some(head(sample).subject.clone())),
+        ),
+        ("size", integer(&|sample| head(sample).size)),
+        ("at_ns", integer(&|sample| Some(sample.at_ns))),
+        ("latency_ns", integer(&Sample::latency_ns)),
     ]);
     for (index, phase) in PHASES.iter().enumerate() {
         let name = format!("{}_ns", phase.to_lowercase().replace(' ', "_"));
-        columns.push((name, timing_column(&|timing| timing.phases[index])));
+        columns.push((name, timing(&|timing| timing.phases[index])));
     }
     columns.extend(named([
-        (
-            "decode_cpu_ns",
-            timing_column(&|timing| timing.decode_cpu_ns),
-        ),
-        ("sent", timing_column(&|timing| timing.sent)),
-        ("received", timing_column(&|timing| timing.received)),
-        (
-            "failure",
-            text_column(&|sample| sample.result.clone().err()),
-        ),
-        (
-            "refused",
-            integer_column(&|sample| Some(sample.refused.into())),
-        ),
+        ("decode_cpu_ns", timing(&|timing| timing.decode_cpu_ns)),
+        ("sent", timing(&|timing| timing.sent)),
+        ("received", timing(&|timing| timing.received)),
+        ("failure", text(&|sample| sample.result.clone().err())),
+        ("refused", integer(&|sample| Some(sample.refused.into()))),
     ]));
     columns
 }

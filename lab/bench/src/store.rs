@@ -45,19 +45,19 @@ pub enum Stored<C> {
 pub fn read<C: DeserializeOwned>(path: &Path) -> Result<Stored<C>> {
     let database =
         ForeignDatabase::open(path, &KIND, &TABLES).map_err(|error| describe_error(path, error))?;
-    let header = |_, row: &Row<'_>| Ok(row.get(0)?);
-    let header: Option<String> = rows(&database, "SELECT header FROM run LIMIT 1", header)
-        .at(path)?
-        .pop();
-    let header = header.with_context(|| {
+    let headers: Vec<String> = rows(&database, "SELECT header FROM run LIMIT 1", |_, row| {
+        Ok(row.get(0)?)
+    })
+    .at(path)?;
+    let header = headers.first().with_context(|| {
         let path = path.display();
         format!("{path}: no run began before its program was killed: remove it")
     })?;
-    let preset: Preset = parsed(&header).at(path)?;
+    let preset: Preset = parsed(header).at(path)?;
     if preset.preset == "compression" {
-        return Ok(Stored::Compression(parsed(&header).at(path)?));
+        return Ok(Stored::Compression(parsed(header).at(path)?));
     }
-    let results = parsed(&header).and_then(|header| results(&database, header));
+    let results = parsed(header).and_then(|header| results(&database, header));
     Ok(Stored::Requests(Box::new(results.at(path)?)))
 }
 
@@ -70,18 +70,18 @@ fn parsed<T: DeserializeOwned>(header: &str) -> Result<T> {
     serde_json::from_str(header).context("its header")
 }
 
-/// Each row with its number.
+/// `parse` gets the number of the row.
 fn rows<T>(
     database: &ForeignDatabase,
     sql: &str,
-    read: impl Fn(usize, &Row<'_>) -> Result<T>,
+    parse: impl Fn(usize, &Row<'_>) -> Result<T>,
 ) -> Result<Vec<T>> {
     let mut rows = Vec::new();
-    let walked = database.walk(sql, [], |row| {
-        rows.push(read(rows.len(), row)?);
+    database.walk(sql, [], |row| {
+        rows.push(parse(rows.len(), row)?);
         anyhow::Ok(())
-    });
-    walked.map(|()| rows)
+    })?;
+    Ok(rows)
 }
 
 fn describe_error(path: &Path, error: Error) -> anyhow::Error {
@@ -89,7 +89,7 @@ fn describe_error(path: &Path, error: Error) -> anyhow::Error {
         return anyhow!(files::missing(path));
     }
     match error.of_foreign_database("these are no results of bench", "copy it again") {
-        Some(what) => anyhow!("{}: {what}", path.display()),
+        Some(message) => anyhow!("{}: {message}", path.display()),
         None => error.into(),
     }
 }
@@ -99,8 +99,8 @@ fn results(database: &ForeignDatabase, header: Header) -> Result<Results> {
         header.verdicts.len() == header.arms.len(),
         "its header is damaged"
     );
-    let cells = "SELECT cell, arm, subject, size FROM cell ORDER BY cell";
-    let cells = rows(database, cells, |index, row| {
+    let sql = "SELECT cell, arm, subject, size FROM cell ORDER BY cell";
+    let cells = rows(database, sql, |index, row| {
         ensure!(
             row.get::<_, i64>(0)? == index as i64 && index < MAX_CELLS,
             "its table cell is damaged"
@@ -111,18 +111,21 @@ fn results(database: &ForeignDatabase, header: Header) -> Result<Results> {
             size: optional_u64(row, 3)?,
         })
     })?;
-    let samples = "SELECT * FROM sample ORDER BY number";
-    let samples = rows(database, samples, |_, row| {
-        let sample = sample(row)?;
-        ensure!(
-            sample.cell < cells.len()
-                && u64::from(sample.round) < MAX_REQUESTS
-                && sample.number < MAX_REQUESTS,
-            "request {} is damaged",
-            sample.number
-        );
-        Ok(sample)
-    })?;
+    let samples = rows(
+        database,
+        "SELECT * FROM sample ORDER BY number",
+        |_, row| {
+            let sample = sample(row)?;
+            ensure!(
+                sample.cell < cells.len()
+                    && u64::from(sample.round) < MAX_REQUESTS
+                    && sample.number < MAX_REQUESTS,
+                "request {} is damaged",
+                sample.number
+            );
+            Ok(sample)
+        },
+    )?;
     Ok(Results {
         header,
         cells,
@@ -132,8 +135,10 @@ fn results(database: &ForeignDatabase, header: Header) -> Result<Results> {
 
 fn optional_u64(row: &Row<'_>, index: usize) -> Result<Option<u64>> {
     let number: Option<i64> = row.get(index)?;
-    let number = number.map(u64::try_from).transpose();
-    number.context("a number below 0")
+    number
+        .map(u64::try_from)
+        .transpose()
+        .context("a number below 0")
 }
 
 fn sample(row: &Row<'_>) -> Result<Sample> {
@@ -159,7 +164,10 @@ fn sample(row: &Row<'_>) -> Result<Sample> {
         round: u32::try_from(number(1)?)?,
         cell: usize::try_from(number(2)?)?,
         at_ns: number(3)?,
-        result: failure.map_or_else(|| timing().map(Ok), |failure| Ok(Err(failure)))?,
+        result: match failure {
+            None => Ok(timing()?),
+            Some(failure) => Err(failure),
+        },
         refused: u32::try_from(number(14)?)?,
     })
 }

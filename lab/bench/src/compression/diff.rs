@@ -1,5 +1,4 @@
-//! Compares two compression runs. Their records differ, so nothing is paired. Each value has its
-//! own interval, and the interval of the ratio is computed from the two.
+//! Compares two compression runs. Their records differ, so nothing is paired.
 
 use super::{ClassRow, Interval, Outcome};
 use crate::{
@@ -85,7 +84,7 @@ fn name(row: &ClassRow) -> String {
     format!("{} at {}", row.codec, row.range)
 }
 
-/// In the order of [`COMPARED`]. The saved share may be near 0, so its complement is compared.
+/// By [`COMPARED`]. The saved share may be near 0, so its complement is compared.
 fn intervals(row: &ClassRow) -> [Option<Interval>; 3] {
     let remaining = row.interval.map(|saved| Interval {
         value: 100.0 - saved.value,
@@ -96,7 +95,7 @@ fn intervals(row: &ClassRow) -> [Option<Interval>; 3] {
     [remaining, row.compress, row.decompress]
 }
 
-/// The cells of a value, and whether it is worse by more than `margin` percent.
+/// The cells, and whether the value is worse by more than `margin` percent.
 fn comparison(
     [before, after]: [Interval; 2],
     worse: Direction,

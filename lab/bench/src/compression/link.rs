@@ -24,9 +24,7 @@ const MAX_STEPS: usize = 20;
 /// A local socket operation that takes longer fails.
 const IO_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// One transfer of all records.
 struct Transfer {
-    /// Time from the start until each record was restored.
     restored_at: Vec<Duration>,
     /// Of all answers.
     bytes: u64,
@@ -82,7 +80,7 @@ pub fn table(
     })
 }
 
-/// From the transfers without compression and those with it. There is at least one of each.
+/// At least one transfer is needed of each kind.
 fn column(latency: Duration, [uncmp, cmp]: &[Vec<Transfer>; 2], steps: &[usize]) -> FetchColumn {
     let mean = |transfers: &[Transfer]| -> Vec<f64> {
         let seconds = |index: usize| {
@@ -151,10 +149,10 @@ fn fetch(
     })
 }
 
-/// When an answer may be sent, as an uptime, and the answer.
+/// The uptime at which it may be sent, and the bytes.
 type DelayedAnswer = (Duration, Vec<u8>);
 
-/// A request is a record number; an answer is a length and bytes. Both numbers have four bytes.
+/// A request is a record number; an answer is a length and bytes. Numbers have four bytes.
 fn serve(
     stream: TcpStream,
     records: &[&[u8]],

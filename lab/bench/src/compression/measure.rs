@@ -8,7 +8,7 @@ use faultline_common::clock;
 use faultline_stats::block;
 use std::time::Duration;
 
-/// Records of one pass. More would not make a speed more precise.
+/// More bytes would not make a speed more precise.
 const PASS_BYTES: usize = 1 << 20;
 /// The spread of the passes gives the interval of a speed.
 const PASSES: usize = 12;
@@ -46,7 +46,6 @@ impl MeasuredCodec {
     }
 }
 
-/// The rows of all codecs for one size class.
 fn class_rows(
     codecs: &mut [MeasuredCodec],
     records: &[&[u8]],
@@ -70,7 +69,7 @@ fn class_rows(
         .collect()
 }
 
-/// The rows of all size classes, then of all records, codec by codec.
+/// Codec by codec; the row of all records is the last.
 pub fn classes(
     codecs: &mut [MeasuredCodec],
     records: &[&[u8]],
@@ -90,8 +89,7 @@ pub fn classes(
     rows
 }
 
-/// The range of each class that has records, with their indices. A class ends below each limit,
-/// where the next begins.
+/// Ranges and record indices, without empty classes. Each limit begins a class.
 fn size_classes(limits: &[u64], records: &[&[u8]]) -> Vec<(String, Vec<usize>)> {
     let mut classes = Vec::new();
     let mut from = 0;
@@ -160,7 +158,6 @@ fn class_row(
 struct Speeds {
     compress: Vec<Option<f64>>,
     decompress: Vec<Option<f64>>,
-    /// CPU time of all passes.
     spent: Duration,
 }
 
@@ -183,7 +180,7 @@ impl Speeds {
             .collect();
         let mut compressed = vec![Vec::new(); records.len()];
         let compress = measure_speed(&records, || {
-            // Cannot fail: `MeasuredCodec::new` restored every record before.
+            // Cannot fail: `MeasuredCodec::new` restored every record.
             records
                 .iter()
                 .zip(&mut compressed)
@@ -202,7 +199,7 @@ impl Speeds {
     }
 }
 
-/// `None` if `code_all` returns false or takes no measurable time.
+/// `None` if `code_all` fails or takes no time.
 fn measure_speed(records: &[&[u8]], mut code_all: impl FnMut() -> bool) -> Option<f64> {
     let bytes: usize = records.iter().map(|record| record.len()).sum();
     let started = clock::thread_cpu();
@@ -269,8 +266,7 @@ pub fn bundles(
     (rows, examples)
 }
 
-/// Sends blobs of `count` records. A message has one record or one blob, and adds
-/// `message_bytes`. There must be at least `count` indices.
+/// Each message adds `message_bytes`. At least `count` indices are needed.
 fn bundle(
     measured: &mut MeasuredCodec,
     records: &[&[u8]],
@@ -281,7 +277,7 @@ fn bundle(
     let message = message_bytes as f64;
     let messages = message * count as f64;
     let mut compressed = Vec::new();
-    // For each blob: bytes of its records, and bytes of the compressed blob.
+    // Original and compressed bytes.
     let mut blobs: Vec<(f64, f64)> = Vec::new();
     let mut alone_bytes = 0.0;
     for indices in indices.chunks_exact(count) {

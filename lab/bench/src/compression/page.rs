@@ -162,7 +162,7 @@ fn study_blocks(outcome: &Outcome) -> Vec<Block> {
     blocks
 }
 
-/// An unreliable interval is not drawn, because it may be huge and would set the axis.
+/// A huge unreliable interval would set the axis.
 fn bar(interval: Interval) -> Bar {
     let ends = (interval.low, interval.high);
     let is_reliable = interval.reliable.is_reliable();

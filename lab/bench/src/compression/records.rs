@@ -1,5 +1,3 @@
-//! Reads records to compress from a node or files.
-
 use crate::{
     args::{CompressionArgs, RecordKind},
     endpoint::Endpoint,
@@ -48,7 +46,7 @@ pub struct Records {
     /// `None` if they are from files.
     pub kind: Option<&'static str>,
     pub notes: Vec<String>,
-    /// Why reading ended early, as a suffix: ` by SIGINT`, `: ERROR`.
+    /// Why reading ended early: ` by SIGINT`, `: ERROR`.
     pub early_end: Option<String>,
     pub save_error: Option<String>,
 }
@@ -72,7 +70,7 @@ pub fn read(args: &CompressionArgs) -> Result<Records> {
         records.save_error = Some(format!("the records are not kept: {error:#}"));
     }
     if let Some(signals) = signals {
-        // No read data can be lost from now on, so Ctrl-C may end the process.
+        // No data can be lost from now on.
         signals.restore_defaults().context("signals")?;
     }
     Ok(records)
@@ -189,7 +187,7 @@ fn request_options(kind: RecordKind) -> Value {
     }
 }
 
-/// An answer to `getBlock`. `T` depends on the requested `transactionDetails`.
+/// `T` depends on the requested `transactionDetails`.
 #[derive(Deserialize)]
 struct Block<T> {
     transactions: Vec<Transaction<T>>,
@@ -200,7 +198,6 @@ struct Transaction<T> {
     transaction: T,
 }
 
-/// Data and its encoding.
 type Encoded = (String, String);
 
 #[derive(Deserialize)]
@@ -214,7 +211,6 @@ struct AccountKey {
     pubkey: String,
 }
 
-/// An answer to `getMultipleAccounts`.
 #[derive(Deserialize)]
 struct Accounts {
     value: Vec<Option<Account>>,
@@ -230,7 +226,6 @@ struct NodeReader<'a> {
     args: &'a CompressionArgs,
     /// Without URL secrets.
     node: String,
-    /// Number of records.
     wanted: usize,
     /// Bytes of blocks read.
     bytes: usize,
@@ -262,7 +257,7 @@ impl<'a> NodeReader<'a> {
         })
     }
 
-    /// Returns the signal handlers, which must stay until the records are saved.
+    /// The signal handlers must stay until the records are saved.
     fn read(mut self) -> Result<(Records, Signals)> {
         let result = match self.args.kind {
             RecordKind::Accounts => self.accounts(),

@@ -87,7 +87,6 @@ fn ungrouped(headings: &[String], table: &Table) -> String {
     faultline_text::table(&headings, rows.collect())
 }
 
-/// The run in one line.
 pub fn subtitle(outcome: &Outcome) -> String {
     format!(
         "{} on {}: {}, {} measured",
@@ -183,7 +182,6 @@ fn interval_cell(interval: Option<Interval>, decimals: u8) -> Cell {
     )
 }
 
-/// Names of the values whose intervals may be too narrow.
 fn unreliable_names(intervals: &[(&str, Option<Interval>)]) -> Cell {
     let names: Vec<&str> = intervals
         .iter()

@@ -29,7 +29,7 @@ pub struct ResultsFile {
 }
 
 enum Message {
-    /// The channel returns whether the start was written.
+    /// The sender gets the result of writing the start.
     Begin(Box<Header>, Vec<CellHead>, Sender<Result<()>>),
     Append(Vec<Sample>, RunState),
     End(Box<Header>, Vec<Bucket>),
@@ -38,7 +38,7 @@ enum Message {
 /// `option` names `path` in errors.
 pub fn check_new(option: &str, path: &Path) -> Result<()> {
     match files::creation_error(path) {
-        Some(why) => Err(UsageError(format!("{option} {why}")).into()),
+        Some(error) => Err(UsageError(format!("{option} {error}")).into()),
         None => Ok(()),
     }
 }
@@ -56,19 +56,19 @@ impl ResultsFile {
         let (sender, messages) = channel();
         let thread = Builder::new()
             .name("results".to_owned())
-            .spawn(move || writer.write_until_end(&messages))
+            .spawn(move || writer.write_until_end(messages))
             .with_context(|| option_and_path(path))?;
         Ok(ResultsFile { sender, thread })
     }
 
     pub fn begin(&self, header: &Header, cells: &[CellHead]) -> Result<()> {
-        let (sender, written) = channel();
+        let (sender, result) = channel();
         self.send(Message::Begin(
             Box::new(header.clone()),
             cells.to_vec(),
             sender,
         ));
-        written.recv().context("the thread of --out has ended")?
+        result.recv().context("the thread of --out has ended")?
     }
 
     /// Failed writes are reported and retried.
@@ -76,18 +76,26 @@ impl ResultsFile {
         self.send(Message::Append(samples.to_vec(), state.clone()));
     }
 
-    /// Fails if any part of the run is missing in the file.
     pub fn finish(self, results: &Results) -> Result<()> {
-        let buckets = (0..results.cells.len())
-            .flat_map(|cell| buckets(results, cell))
-            .collect();
+        let mut buckets = Vec::new();
+        for cell in 0..results.cells.len() {
+            let Some(histogram) = results.histogram(cell) else {
+                continue;
+            };
+            for step in histogram.iter_recorded() {
+                let value = step.value_iterated_to();
+                let from = histogram.lowest_equivalent(value);
+                let to = histogram.highest_equivalent(value);
+                buckets.push((cell, from, to, step.count_at_value()));
+            }
+        }
         self.send(Message::End(Box::new(results.header.clone()), buckets));
-        self.ended()
+        self.join()
     }
 
     /// Removes the file unless a run began.
     pub fn abandon(self) {
-        let _ = self.ended();
+        let _ = self.join();
     }
 
     fn send(&self, message: Message) {
@@ -95,10 +103,11 @@ impl ResultsFile {
         let _ = self.sender.send(message);
     }
 
-    fn ended(self) -> Result<()> {
+    fn join(self) -> Result<()> {
         drop(self.sender);
-        let ended = self.thread.join();
-        ended.map_err(|_| anyhow::anyhow!("the thread of --out failed"))?
+        self.thread
+            .join()
+            .map_err(|_| anyhow::anyhow!("the thread of --out failed"))?
     }
 }
 
@@ -154,18 +163,19 @@ struct ResultsWriter {
     path: PathBuf,
     database: Connection,
     samples: Vec<Sample>,
+    /// `None` before a run began.
     header: Option<Box<Header>>,
     buckets: Vec<Bucket>,
     is_failing: bool,
 }
 
 impl ResultsWriter {
-    fn write_until_end(mut self, messages: &Receiver<Message>) -> Result<()> {
-        let mut last = Ok(());
+    fn write_until_end(mut self, messages: Receiver<Message>) -> Result<()> {
+        let mut result = Ok(());
         for message in messages {
             match message {
-                Message::Begin(header, cells, written) => {
-                    let _ = written.send(self.begin(header, &cells));
+                Message::Begin(header, cells, sender) => {
+                    let _ = sender.send(self.begin(header, &cells));
                     continue;
                 }
                 Message::Append(samples, state) => {
@@ -175,17 +185,18 @@ impl ResultsWriter {
                     }
                 }
                 Message::End(header, buckets) => {
-                    (self.header, self.buckets) = (Some(header), buckets);
+                    self.header = Some(header);
+                    self.buckets = buckets;
                 }
             }
-            last = self.write();
-            self.report_change(&last);
+            result = self.write();
+            self.report_change(&result);
         }
         if self.header.is_none() {
-            // This thread created the file, and it has no run.
+            // The program created the file, and it has no run.
             let _ = fs::remove_file(&self.path);
         }
-        last
+        result
     }
 
     fn begin(&mut self, mut header: Box<Header>, cells: &[CellHead]) -> Result<()> {
@@ -193,13 +204,15 @@ impl ResultsWriter {
         transact(&mut self.database, |transaction| {
             insert_header(transaction, &header)?;
             for (cell, head) in cells.iter().enumerate() {
-                let row = params![
-                    cell as i64,
-                    head.arm,
-                    head.subject,
-                    head.size.map(sql_integer)
-                ];
-                transaction.execute("INSERT INTO cell VALUES (?, ?, ?, ?)", row)?;
+                transaction.execute(
+                    "INSERT INTO cell VALUES (?, ?, ?, ?)",
+                    params![
+                        cell as i64,
+                        head.arm,
+                        head.subject,
+                        head.size.map(sql_integer)
+                    ],
+                )?;
             }
             Ok(())
         })
@@ -208,7 +221,6 @@ impl ResultsWriter {
         Ok(())
     }
 
-    /// Writes all pending data in one transaction.
     fn write(&mut self) -> Result<()> {
         transact(&mut self.database, |transaction| {
             if let Some(header) = &self.header {
@@ -217,13 +229,10 @@ impl ResultsWriter {
             }
             insert_samples(transaction, &self.samples)?;
             for (cell, from, to, count) in &self.buckets {
-                let row = params![
-                    *cell as i64,
-                    sql_integer(*from),
-                    sql_integer(*to),
-                    sql_integer(*count)
-                ];
-                transaction.execute("INSERT INTO histogram VALUES (?, ?, ?, ?)", row)?;
+                transaction.execute(
+                    "INSERT INTO histogram VALUES (?, ?, ?, ?)",
+                    [*cell as u64, *from, *to, *count].map(sql_integer),
+                )?;
             }
             Ok(())
         })?;
@@ -248,10 +257,10 @@ impl ResultsWriter {
 }
 
 pub fn reason(error: &anyhow::Error) -> String {
-    let code = error
+    match error
         .downcast_ref()
-        .and_then(rusqlite::Error::sqlite_error_code);
-    match code {
+        .and_then(rusqlite::Error::sqlite_error_code)
+    {
         Some(ErrorCode::DiskFull) => "no space left on its disk".to_owned(),
         Some(ErrorCode::DatabaseBusy) => "another program reads it".to_owned(),
         _ => format!("{error:#}"),
@@ -268,42 +277,30 @@ fn insert_samples(transaction: &Transaction<'_>, samples: &[Sample]) -> Result<(
     let mut insert = transaction.prepare_cached(
         "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )?;
-    for s in samples {
-        let of_good =
-            |of: &dyn Fn(&Timing) -> u64| s.timing().map(|timing| sql_integer(of(timing)));
-        let phase = |index: usize| of_good(&|timing| timing.phases[index]);
+    for sample in samples {
+        let measured = |value: &dyn Fn(&Timing) -> u64| {
+            sample.timing().map(|timing| sql_integer(value(timing)))
+        };
+        let phase = |index: usize| measured(&|timing| timing.phases[index]);
         insert.execute(params![
-            sql_integer(s.number),
-            s.round,
-            s.cell as i64,
-            sql_integer(s.at_ns),
+            sql_integer(sample.number),
+            sample.round,
+            sample.cell as i64,
+            sql_integer(sample.at_ns),
             phase(0),
             phase(1),
             phase(2),
             phase(3),
             phase(4),
             phase(5),
-            of_good(&|timing| timing.decode_cpu_ns),
-            of_good(&|timing| timing.sent),
-            of_good(&|timing| timing.received),
-            s.result.as_ref().err(),
-            s.refused,
+            measured(&|timing| timing.decode_cpu_ns),
+            measured(&|timing| timing.sent),
+            measured(&|timing| timing.received),
+            sample.result.as_ref().err(),
+            sample.refused,
         ])?;
     }
     Ok(())
-}
-
-fn buckets(results: &Results, cell: usize) -> Vec<Bucket> {
-    let mut buckets = Vec::new();
-    if let Some(histogram) = results.histogram(cell) {
-        for step in histogram.iter_recorded() {
-            let value = step.value_iterated_to();
-            let from = histogram.lowest_equivalent(value);
-            let to = histogram.highest_equivalent(value);
-            buckets.push((cell, from, to, step.count_at_value()));
-        }
-    }
-    buckets
 }
 
 fn sql_integer(number: u64) -> i64 {
