@@ -74,7 +74,7 @@ impl Failure {
     /// Without the node's message.
     pub fn kind(&self) -> String {
         match self {
-            Failure::Rpc(code, _) => Failure::Rpc(*code, String::new()).to_string(),
+            Failure::Rpc(code, _) => format!("JSON-RPC {code}"),
             other => other.to_string(),
         }
     }

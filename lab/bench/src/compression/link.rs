@@ -12,7 +12,6 @@ use faultline_stats::block;
 use faultline_text::counted;
 use std::{
     io::{BufReader, Read, Write},
-    mem::replace,
     net::{TcpListener, TcpStream},
     sync::mpsc::{Receiver, SyncSender, sync_channel},
     thread,
@@ -42,33 +41,31 @@ pub fn table(
         counted(records.len() as f64, "record"),
         counted(args.repeats as f64, "time")
     ));
-    let mut order: Vec<(usize, bool)> = (0..args.latencies.len())
-        .flat_map(|latency| [(latency, false), (latency, true)])
-        .collect();
-    let latencies = args.latencies.iter();
-    let mut transfers: Vec<[Vec<Transfer>; 2]> =
-        latencies.clone().map(|_| Default::default()).collect();
+    // Each latency without compression, then with it.
+    let mut order: Vec<usize> = (0..2 * args.latencies.len()).collect();
+    let mut transfers: Vec<Vec<Transfer>> = order.iter().map(|_| Vec::new()).collect();
     let mut random = fastrand::Rng::with_seed(args.seed);
     for _ in 0..args.repeats {
         random.shuffle(&mut order);
-        for (latency, compressed) in &order {
+        for index in &order {
             let coder = || {
-                compressed
+                (index % 2 == 1)
                     .then(|| Coder::new(codec, dictionary))
                     .transpose()
             };
-            let coders = [coder()?, coder()?];
-            let transfer = fetch(records, coders, args.latencies[*latency], args)?;
-            transfers[*latency][usize::from(*compressed)].push(transfer);
+            let latency = args.latencies[index / 2];
+            transfers[*index].push(fetch(records, [coder()?, coder()?], latency, args)?);
         }
     }
-    let every = records.len().div_ceil(MAX_STEPS).max(1);
+    let every = records.len().div_ceil(MAX_STEPS);
     let steps: Vec<usize> = (1..=records.len())
         .filter(|count| count.is_multiple_of(every) || *count == records.len())
         .collect();
-    let columns = latencies
-        .zip(&transfers)
-        .map(|(latency, transfers)| column(*latency, transfers, &steps));
+    let columns = args
+        .latencies
+        .iter()
+        .zip(transfers.chunks(2))
+        .map(|(latency, transfers)| column(*latency, &transfers[0], &transfers[1], &steps));
     Ok(FetchTable {
         codec: codec.name(),
         records: records.len() as u64,
@@ -81,7 +78,7 @@ pub fn table(
 }
 
 /// At least one transfer is needed of each kind.
-fn column(latency: Duration, [uncmp, cmp]: &[Vec<Transfer>; 2], steps: &[usize]) -> FetchColumn {
+fn column(latency: Duration, uncmp: &[Transfer], cmp: &[Transfer], steps: &[usize]) -> FetchColumn {
     let mean = |transfers: &[Transfer]| -> Vec<f64> {
         let seconds = |index: usize| {
             transfers
@@ -93,16 +90,13 @@ fn column(latency: Duration, [uncmp, cmp]: &[Vec<Transfer>; 2], steps: &[usize])
             .collect()
     };
     let (uncmp_seconds, cmp_seconds) = (mean(uncmp), mean(cmp));
-    let delays = cmp_seconds
-        .iter()
-        .zip(&uncmp_seconds)
-        .map(|(cmp, uncmp)| cmp - uncmp);
-    // How much each record adds to the delay.
-    let differences: Vec<Option<f64>> = delays
-        .scan(0.0, |previous, delay| {
-            Some(Some(delay - replace(previous, delay)))
-        })
-        .collect();
+    let mut previous = 0.0;
+    let mut differences = Vec::new();
+    for (cmp, uncmp) in cmp_seconds.iter().zip(&uncmp_seconds) {
+        let delay = cmp - uncmp;
+        differences.push(Some(delay - previous));
+        previous = delay;
+    }
     let records = differences.len() as f64;
     let at_steps = |seconds: &[f64]| steps.iter().map(|step| seconds[step - 1]).collect();
     FetchColumn {
@@ -300,7 +294,8 @@ mod tests {
         };
         let difference = super::column(
             Duration::ZERO,
-            &[run(|_| 10), run(|index| 1 + index % 2)],
+            &run(|_| 10),
+            &run(|index| 1 + index % 2),
             &[30],
         )
         .difference

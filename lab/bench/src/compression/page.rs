@@ -221,18 +221,17 @@ fn bundle_blocks(outcome: &Outcome) -> Vec<Block> {
             .collect(),
         ..Curve::default()
     };
-    let curves = Curves {
-        x_label: "Records in a blob".to_owned(),
-        y_label: "Saved of all bytes (%)".to_owned(),
-        series: outcome.overall_rows().map(curve).collect(),
-        ..Curves::default()
-    };
     vec![
         figure(
             "bundles-by-size",
             "What bundling saves",
             "With messages and ACKs, and 95 % intervals.",
-            Chart::Curves(curves),
+            Chart::Curves(Curves {
+                x_label: "Records in a blob".to_owned(),
+                y_label: "Saved of all bytes (%)".to_owned(),
+                series: outcome.overall_rows().map(curve).collect(),
+                ..Curves::default()
+            }),
         ),
         Block::Table(show::bundle_table(outcome)),
     ]
@@ -254,18 +253,17 @@ fn fetch_blocks(fetch: &FetchTable) -> Vec<Block> {
             });
         }
     }
-    let chart = Chart::Curves(Curves {
-        x_label: "Records fetched".to_owned(),
-        y_label: "Seconds".to_owned(),
-        series,
-        ..Curves::default()
-    });
     vec![
         figure(
             "fetch-steps",
             "Time to fetch",
             "Cumulative, mean of the repeats.",
-            chart,
+            Chart::Curves(Curves {
+                x_label: "Records fetched".to_owned(),
+                y_label: "Seconds".to_owned(),
+                series,
+                ..Curves::default()
+            }),
         ),
         Block::Table(show::fetch_table(fetch)),
     ]

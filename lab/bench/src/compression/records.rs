@@ -81,15 +81,15 @@ pub fn dry_run(args: &CompressionArgs) -> String {
         return format!("no request; records from {}\n", path_list(&args.files));
     };
     let node = Endpoint::parse(url).map_or_else(|error| error, |node| node.shown());
-    let method = match args.kind {
+    let request = match args.kind {
         RecordKind::Accounts if !args.accounts.is_empty() => {
             json!({"method": "getMultipleAccounts", "params": [args.accounts, request_options(RecordKind::Accounts)]})
         }
         kind => json!({"method": "getBlock", "params": ["SLOT", request_options(kind)]}),
     };
-    let pace = faultline_text::time(args.pace);
     format!(
-        "{node}: one at a time, {pace} apart, until there are {} records\n{method}\n",
+        "{node}: one at a time, {} apart, until there are {} records\n{request}\n",
+        faultline_text::time(args.pace),
         wanted(args)
     )
 }
@@ -156,7 +156,7 @@ fn from_files(paths: &[PathBuf], max_count: usize) -> Result<Records> {
         } else {
             all.push(fs::read(path).at(path)?);
         }
-        ensure_fits(total_bytes(&all))?;
+        ensure_fits(&all)?;
     }
     Ok(Records {
         all,
@@ -165,11 +165,8 @@ fn from_files(paths: &[PathBuf], max_count: usize) -> Result<Records> {
     })
 }
 
-fn total_bytes(records: &[Vec<u8>]) -> usize {
-    records.iter().map(Vec::len).sum()
-}
-
-fn ensure_fits(bytes: usize) -> Result<()> {
+fn ensure_fits<'a>(records: impl IntoIterator<Item = &'a Vec<u8>>) -> Result<()> {
+    let bytes: usize = records.into_iter().map(Vec::len).sum();
     ensure!(
         bytes <= MAX_BYTES,
         "more than 1 GiB of records: take fewer with --records"
@@ -227,9 +224,8 @@ struct NodeReader<'a> {
     /// Without URL secrets.
     node: String,
     wanted: usize,
-    /// Bytes of blocks read.
-    bytes: usize,
-    records: Records,
+    records: Vec<Vec<u8>>,
+    notes: Vec<String>,
     progress: Progress,
     signals: Signals,
     end_signal: Option<&'static str>,
@@ -240,20 +236,17 @@ impl<'a> NodeReader<'a> {
         let node = Endpoint::parse(url).map_err(UsageError)?.shown();
         let signals = Signals::listen().context("signals")?;
         let (kind, _) = args.kind.name_and_default_count();
+        let wanted = wanted(args);
         Ok(NodeReader {
             rpc: Rpc::new(url, args.ca.as_deref(), RETRIES)?,
             args,
-            wanted: wanted(args),
-            bytes: 0,
-            records: Records {
-                source: format!("{kind} of {node}"),
-                kind: Some(kind),
-                ..Records::default()
-            },
-            progress: Progress::new(wanted(args) as u64, kind),
+            node,
+            wanted,
+            records: Vec::new(),
+            notes: Vec::new(),
+            progress: Progress::new(wanted as u64, kind),
             signals,
             end_signal: None,
-            node,
         })
     }
 
@@ -263,20 +256,27 @@ impl<'a> NodeReader<'a> {
             RecordKind::Accounts => self.accounts(),
             kind => self.blocks(kind),
         };
-        let mut records = self.records;
         // Data read so far is kept.
-        records.early_end = match (result, self.end_signal) {
+        let early_end = match (result, self.end_signal) {
             (Ok(()), _) => None,
             (Err(_), Some(signal)) => Some(format!(" by {signal}")),
-            (Err(error), None) if records.all.is_empty() => return Err(error),
+            (Err(error), None) if self.records.is_empty() => return Err(error),
             (Err(error), None) => Some(format!(": {error:#}")),
         };
+        let (kind, _) = self.args.kind.name_and_default_count();
+        let node = self.node;
         ensure!(
-            !records.all.is_empty() || records.early_end.is_some(),
-            "{} has no {} in its finalized blocks",
-            self.node,
-            self.args.kind.name_and_default_count().0
+            !self.records.is_empty() || early_end.is_some(),
+            "{node} has no {kind} in its finalized blocks"
         );
+        let records = Records {
+            all: self.records,
+            source: format!("{kind} of {node}"),
+            kind: Some(kind),
+            notes: self.notes,
+            early_end,
+            save_error: None,
+        };
         Ok((records, self.signals))
     }
 
@@ -294,27 +294,23 @@ impl<'a> NodeReader<'a> {
                     newest.get_or_insert(slot);
                     let records =
                         block_records(kind, &block).with_context(|| format!("block {slot}"))?;
-                    node.bytes += total_bytes(&records);
-                    ensure_fits(node.bytes)?;
-                    node.records.all.extend(records.into_iter().rev());
+                    ensure_fits(node.records.iter().chain(&records))?;
+                    node.records.extend(records.into_iter().rev());
                 }
             }
             node.report(&format!(", slot {slot}"));
-            Ok(node.records.all.len() < node.wanted)
+            Ok(node.records.len() < node.wanted)
         });
         // The newest records are first so far.
-        self.records.all.truncate(self.wanted);
-        self.records.all.reverse();
+        self.records.truncate(self.wanted);
+        self.records.reverse();
         if let Some(newest) = newest {
-            let skipped_note = if skipped > 0 {
-                format!(", without {}", counted(skipped as f64, "other"))
-            } else {
-                String::new()
-            };
-            self.records.notes.push(format!(
-                "{}, slots {oldest} to {newest}{skipped_note}",
-                counted(blocks as f64, "block")
-            ));
+            let blocks = counted(blocks as f64, "block");
+            let mut note = format!("{blocks}, slots {oldest} to {newest}");
+            if skipped > 0 {
+                note += &format!(", without {}", counted(skipped as f64, "other"));
+            }
+            self.notes.push(note);
         }
         result
     }
@@ -346,22 +342,22 @@ impl<'a> NodeReader<'a> {
                 .context("getMultipleAccounts: the result is null")?;
             for account in accounts.value.into_iter().flatten() {
                 let data = STANDARD.decode(account.data.0);
-                let data = data.context("an account's data is no base64")?;
-                self.records.all.push(data);
+                self.records
+                    .push(data.context("an account's data is no base64")?);
             }
-            self.records.all.retain(|data| !data.is_empty());
-            ensure_fits(total_bytes(&self.records.all))?;
+            self.records.retain(|data| !data.is_empty());
+            ensure_fits(&self.records)?;
             self.report("");
-            if self.records.all.len() >= self.wanted {
+            if self.records.len() >= self.wanted {
                 break;
             }
         }
-        self.records.all.truncate(self.wanted);
+        self.records.truncate(self.wanted);
         Ok(())
     }
 
     fn report(&mut self, detail: &str) {
-        let count = self.records.all.len().min(self.wanted);
+        let count = self.records.len().min(self.wanted);
         self.progress.at(count as u64, detail);
     }
 

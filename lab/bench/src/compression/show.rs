@@ -141,8 +141,8 @@ fn csv(outcome: &Outcome) -> String {
 }
 
 pub fn write_parquet(path: &Path, outcome: &Outcome) -> Result<String> {
-    let rows = counted(outcome.classes.len() as f64, "row");
-    parquet::write(path, "class", &rows, columns(outcome))
+    let row_count = counted(outcome.classes.len() as f64, "row");
+    parquet::write(path, "class", &row_count, columns(outcome))
 }
 
 /// Speeds in 10^6 bytes per CPU second.
@@ -152,7 +152,6 @@ fn columns(outcome: &Outcome) -> Columns {
         Values::Text(rows().map(|row| Some(value(row).clone())).collect())
     };
     let real = |value: fn(&ClassRow) -> Option<f64>| Values::Real(rows().map(value).collect());
-    let integer = |row: &ClassRow| i64::try_from(row.datapoints).ok();
     named([
         ("codec", text(|row| &row.codec)),
         ("library", text(|row| &row.library)),
@@ -170,7 +169,10 @@ fn columns(outcome: &Outcome) -> Columns {
             "decompress_mb_per_second",
             real(|row| Some(row.decompress?.value)),
         ),
-        ("datapoints", Values::Integer(rows().map(integer).collect())),
+        (
+            "datapoints",
+            Values::Integer(rows().map(|row| row.datapoints.try_into().ok()).collect()),
+        ),
     ])
 }
 
@@ -192,19 +194,22 @@ fn unreliable_names(intervals: &[(&str, Option<Interval>)]) -> Cell {
 }
 
 pub fn class_table(outcome: &Outcome) -> Table {
-    let columns = [
-        "codec",
-        "range",
-        "ubytes [bytes]",
-        "cbytes [bytes]",
-        "saved [%]",
-        "compress [MB/s]",
-        "decompress [MB/s]",
-        "datapoints",
-        "too few for",
-    ];
-    let note = "Means of a record; percent saved of the sums with its 95 % interval; million bytes of records per second of CPU of one thread.";
-    let mut out = cells::table("codecs", "Codecs and size classes", &columns, note);
+    let mut out = cells::table(
+        "codecs",
+        "Codecs and size classes",
+        &[
+            "codec",
+            "range",
+            "ubytes [bytes]",
+            "cbytes [bytes]",
+            "saved [%]",
+            "compress [MB/s]",
+            "decompress [MB/s]",
+            "datapoints",
+            "too few for",
+        ],
+        "Means of a record; percent saved of the sums with its 95 % interval; million bytes of records per second of CPU of one thread.",
+    );
     for row in &outcome.classes {
         out.rows.push(vec![
             words(&row.codec),
@@ -229,23 +234,26 @@ pub fn class_table(outcome: &Outcome) -> Table {
 }
 
 pub fn bundle_table(outcome: &Outcome) -> Table {
-    let columns = [
-        "codec",
-        "records in a blob",
-        "blobs",
-        "ubytes [bytes]",
-        "cbytes [bytes]",
-        "saved of records [%]",
-        "messages [bytes]",
-        "saved of all [%]",
-        "alone [%]",
-        "too few for",
-    ];
-    let note = format!(
-        "Records below {} bytes. All bytes count {} of header and {} of ACK for each message; alone: each record compressed by itself.",
-        outcome.bundle_below, outcome.overhead.header, outcome.overhead.ack
+    let mut out = cells::table(
+        "bundles",
+        "Bundles",
+        &[
+            "codec",
+            "records in a blob",
+            "blobs",
+            "ubytes [bytes]",
+            "cbytes [bytes]",
+            "saved of records [%]",
+            "messages [bytes]",
+            "saved of all [%]",
+            "alone [%]",
+            "too few for",
+        ],
+        &format!(
+            "Records below {} bytes. All bytes count {} of header and {} of ACK for each message; alone: each record compressed by itself.",
+            outcome.bundle_below, outcome.overhead.header, outcome.overhead.ack
+        ),
     );
-    let mut out = cells::table("bundles", "Bundles", &columns, &note);
     for row in &outcome.bundles {
         out.rows.push(vec![
             words(&row.codec),
@@ -273,15 +281,18 @@ fn bandwidth(fetch: &FetchTable) -> String {
 /// Of the first codec.
 pub fn study_classes(outcome: &Outcome) -> Option<Table> {
     let codec = &outcome.classes.first()?.codec;
-    let columns = [
-        "range",
-        "ubytes [bytes]",
-        "cbytes [bytes]",
-        "cmp_ratio [%]",
-        "datapoints",
-    ];
-    let title = format!("Records by size, {codec}");
-    let mut out = cells::table("study-classes", &title, &columns, "");
+    let mut out = cells::table(
+        "study-classes",
+        &format!("Records by size, {codec}"),
+        &[
+            "range",
+            "ubytes [bytes]",
+            "cbytes [bytes]",
+            "cmp_ratio [%]",
+            "datapoints",
+        ],
+        "",
+    );
     for class in &outcome.classes {
         if class.codec == *codec && class.range != "all" {
             out.rows.push(vec![
@@ -305,8 +316,12 @@ pub fn study_blobs(outcome: &Outcome) -> Vec<String> {
 }
 
 pub fn study_fetch(fetch: &FetchTable) -> Table {
-    let title = format!("Time to fetch, {}", fetch.codec);
-    let mut out = cells::table("study-fetch", &title, &["records"], "");
+    let mut out = cells::table(
+        "study-fetch",
+        &format!("Time to fetch, {}", fetch.codec),
+        &["records"],
+        "",
+    );
     for column in &fetch.columns {
         for kind in ["uncmp", "cmp"] {
             let title = format!("{kind} {} ms", column.latency_ms);
@@ -327,25 +342,28 @@ pub fn study_fetch(fetch: &FetchTable) -> Table {
 }
 
 pub fn fetch_table(fetch: &FetchTable) -> Table {
-    let columns = [
-        "latency [ms]",
-        "uncmp [s]",
-        "cmp [s]",
-        "difference [s]",
-        "uncmp bytes",
-        "cmp bytes",
-        "too few for",
-    ];
-    let note = format!(
-        "{} records with {}, {} requests under way, bandwidth {}, mean of {} times in random order; the latency is added to each answer. \
+    let mut out = cells::table(
+        "fetch-times",
+        "Time to fetch all records",
+        &[
+            "latency [ms]",
+            "uncmp [s]",
+            "cmp [s]",
+            "difference [s]",
+            "uncmp bytes",
+            "cmp bytes",
+            "too few for",
+        ],
+        &format!(
+            "{} records with {}, {} requests under way, bandwidth {}, mean of {} times in random order; the latency is added to each answer. \
          The difference has a 95 % interval from record to record.",
-        count(fetch.records),
-        fetch.codec,
-        fetch.in_flight,
-        bandwidth(fetch),
-        fetch.repeats
+            count(fetch.records),
+            fetch.codec,
+            fetch.in_flight,
+            bandwidth(fetch),
+            fetch.repeats
+        ),
     );
-    let mut out = cells::table("fetch-times", "Time to fetch all records", &columns, &note);
     for column in &fetch.columns {
         out.rows.push(vec![
             known(column.latency_ms, 0),

@@ -119,8 +119,12 @@ fn count_cell(count: Option<u64>, missing: &str) -> Cell {
 }
 
 fn space_table(id: &str, title: &str, name: &str, note: &str) -> Table {
-    let columns = ["node", name, "files", "size [bytes]", "on disk [bytes]"];
-    cells::table(id, title, &columns, note)
+    cells::table(
+        id,
+        title,
+        &["node", name, "files", "size [bytes]", "on disk [bytes]"],
+        note,
+    )
 }
 
 fn space_row(node: &str, name: &str, space: Option<Space>) -> Vec<Cell> {
@@ -135,8 +139,12 @@ fn space_row(node: &str, name: &str, space: Option<Space>) -> Vec<Cell> {
 }
 
 fn totals(disks: &[DiskUsage]) -> Table {
-    let note = "On disk is less where files have holes, more where blocks are not full.";
-    let mut out = space_table("storage", "Storage space", "folder", note);
+    let mut out = space_table(
+        "storage",
+        "Storage space",
+        "folder",
+        "On disk is less where files have holes, more where blocks are not full.",
+    );
     for disk in disks {
         out.rows
             .push(space_row(&disk.node, &disk.folder, disk.total));
@@ -145,8 +153,12 @@ fn totals(disks: &[DiskUsage]) -> Table {
 }
 
 fn kinds(disks: &[DiskUsage]) -> Table {
-    let title = "Storage space by type of file";
-    let mut out = space_table("storage-by-type", title, "type of file", "");
+    let mut out = space_table(
+        "storage-by-type",
+        "Storage space by type of file",
+        "type of file",
+        "",
+    );
     for disk in disks {
         for (kind, space) in &disk.kinds {
             out.rows.push(space_row(&disk.node, kind, Some(*space)));
@@ -156,21 +168,19 @@ fn kinds(disks: &[DiskUsage]) -> Table {
 }
 
 fn parts(disks: &[DiskUsage]) -> Table {
-    let columns = [
-        "database",
-        "node",
-        "engine",
-        "part",
-        "level",
-        "tables",
-        "size [bytes]",
-    ];
-    let note = "Parts are tables and indexes of SQLite, and column families and their levels of the other engines.";
     let mut out = cells::table(
         "storage-by-part",
         "Storage space of databases",
-        &columns,
-        note,
+        &[
+            "database",
+            "node",
+            "engine",
+            "part",
+            "level",
+            "tables",
+            "size [bytes]",
+        ],
+        "Parts are tables and indexes of SQLite, and column families and their levels of the other engines.",
     );
     for disk in disks {
         for database in &disk.databases {
@@ -217,16 +227,15 @@ fn levels(disks: &[DiskUsage]) -> Option<Block> {
     if series.is_empty() {
         return None;
     }
-    let chart = Chart::Bars(Bars {
-        y_label: "MiB".to_owned(),
-        categories: levels.map(|level| format!("level {level}")).collect(),
-        series,
-        log: false,
-    });
     Some(figure(
         "storage-by-level",
         "Storage space by level",
         "All databases of a node together, as far as they have levels.",
-        chart,
+        Chart::Bars(Bars {
+            y_label: "MiB".to_owned(),
+            categories: levels.map(|level| format!("level {level}")).collect(),
+            series,
+            log: false,
+        }),
     ))
 }

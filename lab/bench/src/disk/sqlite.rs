@@ -99,6 +99,7 @@ fn sizes(database: &Connection, limit: Limit<'_>) -> Result<BTreeMap<String, u64
 fn index_tables(database: &Connection) -> rusqlite::Result<BTreeMap<String, String>> {
     let mut statement =
         database.prepare("SELECT name, tbl_name FROM sqlite_schema WHERE type = 'index'")?;
-    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    rows.collect()
+    statement
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect()
 }
