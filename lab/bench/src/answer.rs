@@ -14,7 +14,7 @@ const NODE_SPECIFIC_FIELDS: [&str; 2] = ["continuation_token", "status"];
 /// Prefix of the record of a skipped slot; no JSON text begins with it.
 pub const SKIPPED_PREFIX: &str = "skipped ";
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Encoding {
     Base64,
     Zstd,
@@ -46,7 +46,7 @@ impl Encoding {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Expected {
     Account(Encoding),
     /// Any result; the bytes are the node's JSON.

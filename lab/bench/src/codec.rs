@@ -7,7 +7,7 @@ use zstd::{bulk, zstd_safe};
 
 pub const CODEC_NAMES: &str = "zlib-1 to zlib-9, zstd-1 to zstd-22 (with a trained dictionary: zstd-3+dict), brotli-0 to brotli-11, lz4, snappy, lzo";
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Codec {
     Zlib(i32),
     Zstd(i32),

@@ -86,7 +86,7 @@ fn bootstrap_plan() -> Plan {
 }
 
 /// Fields are named as in the study.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct ClassRow {
     codec: String,
     /// Empty in older results.
@@ -128,13 +128,13 @@ struct BundleRow {
 type Blob = (u64, u64, u64);
 
 /// Bytes that each message adds.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct Overhead {
     header: u64,
     ack: u64,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct FetchTable {
     codec: String,
     records: u64,
@@ -173,7 +173,7 @@ impl Outcome {
     }
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub struct Outcome {
     preset: String,
     version: String,

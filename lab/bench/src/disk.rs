@@ -37,7 +37,7 @@ const OTHER_KINDS: &str = "others";
 /// The unit of `st_blocks` on every file system.
 const BLOCK_BYTES: u64 = 512;
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 struct Space {
     files: u64,
     bytes: u64,
@@ -53,7 +53,7 @@ impl Space {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct DatabasePart {
     /// A table, an index or a column family; empty if there is only one.
     name: String,
@@ -74,7 +74,7 @@ impl DatabasePart {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Database {
     path: String,
     engine: String,
@@ -82,7 +82,7 @@ struct Database {
     problems: Vec<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DiskUsage {
     node: String,
     folder: String,

@@ -5,7 +5,7 @@ use hyper::StatusCode;
 use std::time::Duration;
 use thiserror::Error;
 
-#[derive(Debug, Clone, Error, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Error, PartialEq)]
 pub enum Failure {
     /// Names the address and the failed step: name, TCP or TLS.
     #[error("{0}")]

@@ -4,13 +4,13 @@ use faultline_text::count;
 use ring::digest::{SHA256, digest};
 use std::{borrow::Cow, rc::Rc};
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Value {
     pub name: String,
     pub source: ValueSource,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum ValueSource {
     /// Both ends included.
     Range { from: u64, to: u64, hex: bool },

@@ -6,7 +6,7 @@ use std::{
 };
 
 /// An arm's answers against the first arm's.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     pub equal: u64,
     /// Different answers for the same slot.
@@ -27,7 +27,6 @@ impl Verdict {
 const MAX_LISTED: usize = 10;
 
 /// Only a digest is stored: answers may be large, and many rounds may wait for a slow node.
-#[derive(Debug, Clone)]
 struct Answer {
     slot: Option<u64>,
     /// The length and a hash.
@@ -37,7 +36,7 @@ struct Answer {
     record: Option<String>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Round {
     /// Arms that answered or failed.
     finished: usize,

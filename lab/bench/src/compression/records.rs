@@ -37,7 +37,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const ACCOUNTS_PER_REQUEST: usize = 100;
 const MAX_BYTES: usize = 1 << 30;
 
-#[derive(Debug, Default, PartialEq)]
+#[derive(Debug, Default)]
 pub struct Records {
     /// Oldest first.
     pub all: Vec<Vec<u8>>,

@@ -13,7 +13,7 @@ const MAX_EDIT_BYTES: usize = 256 << 20;
 /// Fields with larger numbers are optional and have a length prefix.
 const OPTIONAL_ABOVE: u64 = 1 << 13;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct LevelTable {
     pub level: u64,
     pub bytes: u64,
@@ -21,7 +21,7 @@ pub struct LevelTable {
     pub file: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Version {
     /// By column family (0 without families) and table number.
     pub tables: BTreeMap<(u64, u64), LevelTable>,
