@@ -5,7 +5,6 @@
 //! repair are read as files.
 
 mod lsm;
-mod manifest;
 mod show;
 mod sqlite;
 
@@ -178,17 +177,8 @@ fn merge_smallest(parts: &mut Vec<DatabasePart>, max_parts: usize) {
     }
 }
 
-#[derive(Clone, Copy)]
-struct Limit<'a> {
-    until: Duration,
-    is_stop_requested: &'a dyn Fn() -> bool,
-}
-
-impl Limit<'_> {
-    fn is_over(self) -> bool {
-        clock::uptime() > self.until || (self.is_stop_requested)()
-    }
-}
+/// Whether the time is over or a stop was requested.
+type IsOver<'a> = &'a dyn Fn() -> bool;
 
 pub fn measure(
     node: &str,
@@ -196,17 +186,15 @@ pub fn measure(
     time_limit: Duration,
     is_stop_requested: &dyn Fn() -> bool,
 ) -> DiskUsage {
-    let limit = Limit {
-        until: clock::uptime() + time_limit,
-        is_stop_requested,
-    };
-    let mut walk = Walk::new(folder, limit);
+    let deadline = clock::uptime() + time_limit;
+    let is_over = || clock::uptime() > deadline || is_stop_requested();
+    let mut walk = Walk::new(folder, &is_over);
     let is_complete = walk.walk();
     let mut databases = Vec::new();
     walk.databases.sort_by(|a, b| a.0.cmp(&b.0));
     for (path, read) in walk.databases.iter().take(MAX_DATABASES) {
         let relative_path = path.strip_prefix(folder).unwrap_or(path).display();
-        databases.push(read(path, relative_path.to_string(), limit));
+        databases.push(read(path, relative_path.to_string(), &is_over));
     }
     if walk.databases.len() > MAX_DATABASES {
         let left_out = walk.databases.len() - MAX_DATABASES;
@@ -224,11 +212,11 @@ pub fn measure(
 }
 
 /// The text is the path to show.
-type DatabaseReader = fn(&Path, String, Limit<'_>) -> Database;
+type DatabaseReader = fn(&Path, String, IsOver<'_>) -> Database;
 
 struct Walk<'a> {
     root: &'a Path,
-    limit: Limit<'a>,
+    is_over: IsOver<'a>,
     kinds: FileKinds,
     databases: Vec<(PathBuf, DatabaseReader)>,
     /// Device and inode, to count each file once.
@@ -239,10 +227,10 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(root: &'a Path, limit: Limit<'a>) -> Walk<'a> {
+    fn new(root: &'a Path, is_over: IsOver<'a>) -> Walk<'a> {
         Walk {
             root,
-            limit,
+            is_over,
             kinds: FileKinds::default(),
             databases: Vec::new(),
             hard_linked: BTreeSet::new(),
@@ -268,7 +256,7 @@ impl<'a> Walk<'a> {
                     early_end = Some(format!("it has more than {MAX_ENTRIES} files"));
                     break 'folders;
                 }
-                if count.is_multiple_of(256) && self.limit.is_over() {
+                if count.is_multiple_of(256) && (self.is_over)() {
                     early_end = Some("it could not be counted in time (--data-time)".to_owned());
                     break 'folders;
                 }
@@ -416,13 +404,7 @@ mod tests {
     #[test]
     fn files_deleted_during_a_walk_count_nothing_and_refused_ones_are_unknown() {
         let folder = tempfile::tempdir().unwrap();
-        let mut walk = Walk::new(
-            folder.path(),
-            Limit {
-                until: clock::uptime() + PATIENCE,
-                is_stop_requested: &|| false,
-            },
-        );
+        let mut walk = Walk::new(folder.path(), &|| false);
         assert!(
             walk.readable_or_count(fs::read_dir(folder.path().join("gone")))
                 .is_none()

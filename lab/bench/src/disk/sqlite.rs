@@ -3,7 +3,7 @@
 //! Opens the database as immutable: no locks, no extra files, no WAL content. A change during the
 //! read is reported.
 
-use super::{Database, DatabasePart, Limit, merge_smallest};
+use super::{Database, DatabasePart, IsOver, merge_smallest};
 use anyhow::{Context as _, Result, ensure};
 use faultline_kernel::FileVersion;
 use faultline_recording::{open_immutable, with_suffix};
@@ -23,10 +23,10 @@ pub fn has_sqlite_magic(path: &Path) -> bool {
     File::open(path).is_ok_and(|mut file| file.read_exact(&mut head).is_ok()) && head == *MAGIC
 }
 
-pub fn database(path: &Path, relative_path: String, limit: Limit<'_>) -> Database {
+pub fn database(path: &Path, relative_path: String, is_over: IsOver<'_>) -> Database {
     let before = FileVersion::of_path(path).ok();
     let mut problems = Vec::new();
-    let parts = parts(path, limit).unwrap_or_else(|error| {
+    let parts = parts(path, is_over).unwrap_or_else(|error| {
         problems.push(format!("its tables are not known: {error:#}"));
         Vec::new()
     });
@@ -48,10 +48,10 @@ pub fn database(path: &Path, relative_path: String, limit: Limit<'_>) -> Databas
     }
 }
 
-fn parts(path: &Path, limit: Limit<'_>) -> Result<Vec<DatabasePart>> {
+fn parts(path: &Path, is_over: IsOver<'_>) -> Result<Vec<DatabasePart>> {
     let database = open_immutable(path)?;
     let index_tables = index_tables(&database)?;
-    let sizes = sizes(&database, limit)?;
+    let sizes = sizes(&database, is_over)?;
     let pragma = |name: &str| {
         database
             .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
@@ -78,7 +78,7 @@ fn parts(path: &Path, limit: Limit<'_>) -> Result<Vec<DatabasePart>> {
     Ok(parts)
 }
 
-fn sizes(database: &Connection, limit: Limit<'_>) -> Result<BTreeMap<String, u64>> {
+fn sizes(database: &Connection, is_over: IsOver<'_>) -> Result<BTreeMap<String, u64>> {
     let mut statement = database
         .prepare("SELECT name, pgsize FROM dbstat")
         .context("dbstat")?;
@@ -87,7 +87,7 @@ fn sizes(database: &Connection, limit: Limit<'_>) -> Result<BTreeMap<String, u64
     while let Some(row) = rows.next()? {
         pages += 1;
         ensure!(
-            !pages.is_multiple_of(64) || !limit.is_over(),
+            !pages.is_multiple_of(64) || !is_over(),
             "it could not be read in time (--data-time): every page must be read"
         );
         let bytes: i64 = row.get(1)?;

@@ -19,7 +19,7 @@ use std::{
 const UNFINISHED: &str = "a kill, or not ended yet";
 
 /// Cell, lower and upper end in nanoseconds, count.
-type Bucket = (usize, u64, u64, u64);
+type Bucket = [u64; 4];
 
 /// Receives results about once a second, one transaction each.
 pub struct ResultsFile {
@@ -86,7 +86,7 @@ impl ResultsFile {
                 let value = step.value_iterated_to();
                 let from = histogram.lowest_equivalent(value);
                 let to = histogram.highest_equivalent(value);
-                buckets.push((cell, from, to, step.count_at_value()));
+                buckets.push([cell as u64, from, to, step.count_at_value()]);
             }
         }
         self.send(Message::End(Box::new(results.header.clone()), buckets));
@@ -228,10 +228,10 @@ impl ResultsWriter {
                 transaction.execute("UPDATE run SET header = ?", [header])?;
             }
             insert_samples(transaction, &self.samples)?;
-            for (cell, from, to, count) in &self.buckets {
+            for bucket in &self.buckets {
                 transaction.execute(
                     "INSERT INTO histogram VALUES (?, ?, ?, ?)",
-                    [*cell as u64, *from, *to, *count].map(sql_integer),
+                    bucket.map(sql_integer),
                 )?;
             }
             Ok(())
