@@ -7,7 +7,7 @@ use std::fmt::Display;
 /// compared.
 pub fn append_notes(
     mut out: String,
-    worse: bool,
+    worse: &[bool],
     mismatches: &[String],
     problems: &[String],
     (source, [before, after]): (&str, [&String; 2]),
@@ -19,7 +19,10 @@ pub fn append_notes(
     if before != after {
         out += &format!("{source}: {before} before, {after} after\n");
     }
-    (out, worse || !mismatches.is_empty() || !problems.is_empty())
+    (
+        out,
+        worse.contains(&true) || !mismatches.is_empty() || !problems.is_empty(),
+    )
 }
 
 /// `labels`: for the worse, then for the better.

@@ -65,27 +65,31 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
         .into_iter()
         .map(|(head, cells)| row(head, cells, margin, &plan));
     let (rows, worse): (Vec<_>, Vec<bool>) = rows.unzip();
-    let heads = [
-        "arm", "subject", "bytes", "before", "after", "change", "interval", "failed", "verdict",
-    ];
     let mut out = format!(
         "Mean latency in ms; SLOWER and faster are by more than {margin} %, the whole interval\n"
     );
-    out += &table(&heads, rows);
+    out += &table(
+        &[
+            "arm", "subject", "bytes", "before", "after", "change", "interval", "failed", "verdict",
+        ],
+        rows,
+    );
     out += &format!(
         "Each {} is of these runs alone: runs of other hours may differ by more.\n",
         interval_label(comparisons)
     );
     let cell_names = |run: &Results| -> Vec<String> {
-        let name = |head: &CellHead| format!("{} about {}", head.arm, head.subject);
-        run.cells.iter().map(name).collect()
+        run.cells
+            .iter()
+            .map(|head| format!("{} about {}", head.arm, head.subject))
+            .collect()
     };
     let mut mismatches = only_in_one_run(&cell_names(before), &cell_names(after));
     mismatches.extend(settings(before, after));
     let [a, b] = [before, after].map(|run| run.header.nodes.join(" and "));
     Ok(append_notes(
         out,
-        worse.contains(&true),
+        &worse,
         &mismatches,
         &render::problems(after),
         ("Other nodes", [&a, &b]),
@@ -149,8 +153,9 @@ fn failure_share(results: &Results, cell: usize) -> f64 {
     }
     let failed = results
         .samples_of(cell)
-        .filter(|sample| sample.result.is_err());
-    failed.count() as f64 / requests as f64
+        .filter(|sample| sample.result.is_err())
+        .count();
+    failed as f64 / requests as f64
 }
 
 #[cfg(test)]

@@ -125,12 +125,12 @@ impl FileKinds {
 }
 
 fn kind(file_name: &str) -> String {
-    let known = [
+    let prefixes = [
         "MANIFEST", "OPTIONS", "LOG", "CURRENT", "LOCK", "IDENTITY", "marker",
     ];
-    let stem = file_name.split(['-', '.']).next().unwrap_or_default();
-    if known.contains(&stem) {
-        return stem.to_owned();
+    let prefix = file_name.split(['-', '.']).next().unwrap_or_default();
+    if prefixes.contains(&prefix) {
+        return prefix.to_owned();
     }
     match file_name.rsplit_once('.') {
         // Accounts files of Agave, and names such as `17.204`.
@@ -269,18 +269,17 @@ impl<'a> Walk<'a> {
                 self.databases.push((folder, lsm::database));
             }
         }
-        for (count, message) in [
-            (self.symbolic_links, "symbolic links were not followed"),
-            (
-                self.unreadable,
-                "files and folders could not be read, and are not counted",
-            ),
-        ] {
-            if count > 0 {
-                self.problems.push(format!("{count} {message}"));
-            }
+        let (links, unreadable) = (self.symbolic_links, self.unreadable);
+        if links > 0 {
+            self.problems
+                .push(format!("{links} symbolic links were not followed"));
         }
-        let is_complete = early_end.is_none() && self.unreadable == 0;
+        if unreadable > 0 {
+            self.problems.push(format!(
+                "{unreadable} files and folders could not be read, and are not counted"
+            ));
+        }
+        let is_complete = early_end.is_none() && unreadable == 0;
         self.problems
             .extend(early_end.map(|cause| format!("the folder's size is not known: {cause}")));
         is_complete

@@ -29,11 +29,16 @@ const STUDY_ACCOUNTS: [&str; 5] = [
 
 pub fn run(args: &EncodingArgs) -> Result<(String, u8)> {
     let plan = plan(args)?;
-    let ca_file = args.node.ca.as_deref();
-    preset::run("encoding", &plan, &args.output, ca_file, |session| {
-        let sizes = sizes(&plan, &session.engine.probe(&plan)?)?;
-        session.measure(&plan, &sizes, Vec::new())
-    })
+    preset::run(
+        "encoding",
+        &plan,
+        &args.output,
+        args.node.ca.as_deref(),
+        |session| {
+            let sizes = sizes(&plan, &session.engine.probe(&plan)?)?;
+            session.measure(&plan, &sizes, Vec::new())
+        },
+    )
 }
 
 fn plan(args: &EncodingArgs) -> Result<Plan> {
@@ -226,12 +231,15 @@ fn study_table(summary: &Summary<'_>) -> String {
     out += &line("Size (B)", [&a, &b, "Diff (ms)"], p_value, "Winner");
     out += &("=".repeat(80) + "\n");
     for row in &summary.rows {
-        let sizes = summary.rows.iter().map(|row| row.size);
-        let same = sizes.filter(|size| *size == row.size).count();
+        let same_size_count = summary
+            .rows
+            .iter()
+            .filter(|other| other.size == row.size)
+            .count();
         // Accounts of one size need separate lines.
         let size = match row.size {
             None => "unknown".to_owned(),
-            Some(size) if same > 1 => format!("{size} {:.8}", row.subject),
+            Some(size) if same_size_count > 1 => format!("{size} {:.8}", row.subject),
             Some(size) => size.to_string(),
         };
         let ([Some(a), Some(b)], Some(winner)) = (row.times, row.winner) else {

@@ -15,8 +15,12 @@ pub fn write(path: &Path, table: &str, row_count: &str, columns: Columns) -> Res
 }
 
 pub fn write_requests(path: &Path, results: &Results) -> Result<String> {
-    let row_count = counted(results.samples.len() as f64, "request");
-    write(path, "request", &row_count, request_columns(results))
+    write(
+        path,
+        "request",
+        &counted(results.samples.len() as f64, "request"),
+        request_columns(results),
+    )
 }
 
 /// Measured values of a failed request are NULL.

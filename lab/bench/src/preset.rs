@@ -100,8 +100,10 @@ pub fn run(
 ) -> Result<(String, u8)> {
     let requests = plan.requests();
     if requests > MAX_REQUESTS {
-        let message = format!("{requests} requests are too many: at most {MAX_REQUESTS}");
-        return Err(UsageError(message).into());
+        return Err(UsageError(format!(
+            "{requests} requests are too many: at most {MAX_REQUESTS}"
+        ))
+        .into());
     }
     if output.dry_run {
         return Ok((plan.first_requests(), 0));
@@ -186,8 +188,10 @@ fn settings(preset: &str, plan: &Plan) -> BTreeMap<String, String> {
             let link = plan.link(cell);
             let protocol = link.protocol.name().to_owned();
             settings.insert(format!("transport of {arm}"), protocol);
-            let arm_shapes = shapes.entry(arm).or_default();
-            arm_shapes.insert(link.shape.to_string());
+            shapes
+                .entry(arm)
+                .or_default()
+                .insert(link.shape.to_string());
         }
         let request = format!("request of {arm} about {}", plan.subject(cell));
         settings.insert(request, cell.method.clone());
@@ -226,8 +230,10 @@ fn load_settings(plan: &Plan) -> BTreeMap<String, String> {
         ),
     ]);
     if let Some((from, to)) = plan.cells.iter().find_map(|cell| cell.numbers) {
-        let range = format!("{} to {}", count(from), count(to));
-        settings.insert("random numbers".to_owned(), range);
+        settings.insert(
+            "random numbers".to_owned(),
+            format!("{} to {}", count(from), count(to)),
+        );
     }
     for value in &plan.values {
         settings.insert(format!("value {}", value.name), value.description());

@@ -99,18 +99,21 @@ fn results(database: &ForeignDatabase, header: Header) -> Result<Results> {
         header.verdicts.len() == header.arms.len(),
         "its header is damaged"
     );
-    let sql = "SELECT cell, arm, subject, size FROM cell ORDER BY cell";
-    let cells = rows(database, sql, |index, row| {
-        ensure!(
-            row.get::<_, i64>(0)? == index as i64 && index < MAX_CELLS,
-            "its table cell is damaged"
-        );
-        Ok(CellHead {
-            arm: row.get(1)?,
-            subject: row.get(2)?,
-            size: optional_u64(row, 3)?,
-        })
-    })?;
+    let cells = rows(
+        database,
+        "SELECT cell, arm, subject, size FROM cell ORDER BY cell",
+        |index, row| {
+            ensure!(
+                row.get::<_, i64>(0)? == index as i64 && index < MAX_CELLS,
+                "its table cell is damaged"
+            );
+            Ok(CellHead {
+                arm: row.get(1)?,
+                subject: row.get(2)?,
+                size: optional_u64(row, 3)?,
+            })
+        },
+    )?;
     let samples = rows(
         database,
         "SELECT * FROM sample ORDER BY number",

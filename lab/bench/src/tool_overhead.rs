@@ -96,8 +96,11 @@ fn answer_all(stream: &TcpStream, is_ended: &AtomicBool) -> io::Result<()> {
     while !is_ended.load(Ordering::Relaxed) {
         request.clear();
         // Only the last byte of a request is a closing brace.
-        let mut limited = reader.by_ref().take(MAX_BYTES as u64);
-        if limited.read_until(b'}', &mut request)? == 0 {
+        let read = reader
+            .by_ref()
+            .take(MAX_BYTES as u64)
+            .read_until(b'}', &mut request)?;
+        if read == 0 {
             return Ok(());
         }
         let text = String::from_utf8_lossy(&request);

@@ -64,16 +64,18 @@ pub fn changes(before: &Outcome, after: &Outcome, margin: f64) -> Result<(String
         "WORSE and better are by more than {margin} %, the whole {}; the times to fetch are not compared\n",
         interval_label(comparisons)
     );
-    let heads = [
-        "codec", "range", "what", "before", "after", "change", "interval", "verdict",
-    ];
-    out += &table(&heads, rows);
+    out += &table(
+        &[
+            "codec", "range", "what", "before", "after", "change", "interval", "verdict",
+        ],
+        rows,
+    );
     let names = |run: &Outcome| run.classes.iter().map(name).collect::<Vec<_>>();
     mismatches.extend(only_in_one_run(&names(before), &names(after)));
     mismatches.extend(settings(before, after));
     Ok(append_notes(
         out,
-        worse.contains(&true),
+        &worse,
         &mismatches,
         &after.problems,
         ("Other records", [&before.source, &after.source]),

@@ -63,10 +63,30 @@ fn class_rows(
             speeds[*index].pass(&mut codecs[*index].coder, records, indices);
         }
     }
-    let measured = codecs.iter().zip(&speeds);
-    measured
-        .map(|(codec, speeds)| class_row(codec, speeds, records, range, indices))
-        .collect()
+    let mut rows = Vec::new();
+    for (measured, speeds) in codecs.iter().zip(speeds) {
+        let sizes = indices.iter().map(|index| {
+            let (original, compressed) = (records[*index].len(), measured.compressed_sizes[*index]);
+            (Some(original as f64), Some(compressed as f64))
+        });
+        let (original, compressed): (Vec<_>, Vec<_>) = sizes.unzip();
+        let [ubytes, cbytes] =
+            [&original, &compressed].map(|sizes| sizes.iter().flatten().sum::<f64>());
+        let n = indices.len() as f64;
+        rows.push(ClassRow {
+            codec: measured.codec.name(),
+            library: measured.codec.library(),
+            range: range.to_owned(),
+            datapoints: indices.len() as u64,
+            ubytes: ubytes / n,
+            cbytes: cbytes / n,
+            cmp_ratio: percent_saved(cbytes / ubytes),
+            interval: Interval::saved(&compressed, &original),
+            compress: speed(&speeds.compress),
+            decompress: speed(&speeds.decompress),
+        });
+    }
+    rows
 }
 
 /// Codec by codec; the row of all records is the last.
@@ -93,8 +113,11 @@ pub fn classes(
 fn size_classes(limits: &[u64], records: &[&[u8]]) -> Vec<(String, Vec<usize>)> {
     let mut classes = Vec::new();
     let mut from = 0;
-    let limits = limits.iter().map(|limit| Some(*limit as usize));
-    for to in limits.chain([None]) {
+    for to in limits
+        .iter()
+        .map(|limit| Some(*limit as usize))
+        .chain([None])
+    {
         let sizes = from..to.unwrap_or(usize::MAX);
         let indices: Vec<usize> = (0..records.len())
             .filter(|index| sizes.contains(&records[*index].len()))
@@ -121,35 +144,6 @@ fn format_size(bytes: usize) -> String {
         1_000_000.. if bytes.is_multiple_of(1_000_000) => format!("{}MB", bytes / 1_000_000),
         1000.. if bytes.is_multiple_of(1000) => format!("{}KB", bytes / 1000),
         _ => bytes.to_string(),
-    }
-}
-
-fn class_row(
-    measured: &MeasuredCodec,
-    speeds: &Speeds,
-    records: &[&[u8]],
-    range: &str,
-    indices: &[usize],
-) -> ClassRow {
-    let sizes = indices.iter().map(|index| {
-        let (original, compressed) = (records[*index].len(), measured.compressed_sizes[*index]);
-        (Some(original as f64), Some(compressed as f64))
-    });
-    let (original, compressed): (Vec<_>, Vec<_>) = sizes.unzip();
-    let [ubytes, cbytes] =
-        [&original, &compressed].map(|sizes| sizes.iter().flatten().sum::<f64>());
-    let n = indices.len() as f64;
-    ClassRow {
-        codec: measured.codec.name(),
-        library: measured.codec.library(),
-        range: range.to_owned(),
-        datapoints: indices.len() as u64,
-        ubytes: ubytes / n,
-        cbytes: cbytes / n,
-        cmp_ratio: percent_saved(cbytes / ubytes),
-        interval: Interval::saved(&compressed, &original),
-        compress: speed(&speeds.compress),
-        decompress: speed(&speeds.decompress),
     }
 }
 
@@ -242,10 +236,11 @@ pub fn bundles(
     args: &CompressionArgs,
     problems: &mut Vec<String>,
 ) -> (Vec<BundleRow>, Vec<Blob>) {
-    let is_small = |index: &usize| (records[*index].len() as u64) < args.bundle_below;
-    let indices: Vec<usize> = (0..records.len()).filter(is_small).collect();
+    let indices: Vec<usize> = (0..records.len())
+        .filter(|index| (records[*index].len() as u64) < args.bundle_below)
+        .collect();
     let (mut rows, mut examples) = (Vec::new(), Vec::new());
-    for (nth, measured) in codecs.iter_mut().enumerate() {
+    for (codec_index, measured) in codecs.iter_mut().enumerate() {
         for count in args.bundle.iter().map(|count| *count as usize) {
             if count > indices.len() {
                 continue;
@@ -253,7 +248,7 @@ pub fn bundles(
             match bundle(measured, records, &indices, count, args.header + args.ack) {
                 Ok((row, example)) => {
                     rows.push(row);
-                    if nth == 0 {
+                    if codec_index == 0 {
                         examples.push(example);
                     }
                 }
@@ -266,7 +261,8 @@ pub fn bundles(
     (rows, examples)
 }
 
-/// Each message adds `message_bytes`. At least `count` indices are needed.
+/// Each message adds `message_bytes`. At least `count` indices are needed. The example is the blob
+/// with the median ratio.
 fn bundle(
     measured: &mut MeasuredCodec,
     records: &[&[u8]],
@@ -311,8 +307,7 @@ fn bundle(
     };
     blobs.sort_by(|a, b| (a.1 * b.0).total_cmp(&(b.1 * a.0)));
     let (original, compressed) = blobs[blobs.len() / 2];
-    let median = (count as u64, original as u64, compressed as u64);
-    Ok((row, median))
+    Ok((row, (count as u64, original as u64, compressed as u64)))
 }
 
 #[cfg(test)]

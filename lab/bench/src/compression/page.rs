@@ -63,11 +63,14 @@ fn by_bytes_saved(outcome: &Outcome) -> Vec<&ClassRow> {
 
 /// Bytes are counted, so there is no test.
 fn verdict(outcome: &Outcome) -> Verdict {
-    let points = by_bytes_saved(outcome)
-        .into_iter()
-        .map(saving_sentence)
-        .collect();
-    verdict_with_headline("No codec was measured", points, VerdictKind::Described)
+    verdict_with_headline(
+        "No codec was measured",
+        by_bytes_saved(outcome)
+            .into_iter()
+            .map(saving_sentence)
+            .collect(),
+        VerdictKind::Described,
+    )
 }
 
 fn effects(outcome: &Outcome) -> Option<Block> {
@@ -165,8 +168,10 @@ fn study_blocks(outcome: &Outcome) -> Vec<Block> {
 /// A huge unreliable interval would set the axis.
 fn bar(interval: Interval) -> Bar {
     let ends = (interval.low, interval.high);
-    let is_reliable = interval.reliable.is_reliable();
-    (interval.value, is_reliable.then_some(ends))
+    (
+        interval.value,
+        interval.reliable.is_reliable().then_some(ends),
+    )
 }
 
 fn codec_blocks(outcome: &Outcome) -> Vec<Block> {
@@ -189,8 +194,12 @@ fn codec_blocks(outcome: &Outcome) -> Vec<Block> {
             series: outcome.overall_rows().map(series).collect(),
             log,
         };
-        let caption = "With 95 % intervals where there are records enough for one.";
-        figure(id, title, caption, Chart::Bars(bars))
+        figure(
+            id,
+            title,
+            "With 95 % intervals where there are records enough for one.",
+            Chart::Bars(bars),
+        )
     };
     let (saved, speed) = ("Saved (%)", "MB/s of CPU");
     vec![

@@ -90,14 +90,13 @@ pub fn dry_run(args: &CompressionArgs) -> String {
     format!(
         "{node}: one at a time, {} apart, until there are {} records\n{request}\n",
         faultline_text::time(args.pace),
-        wanted(args)
+        wanted_count(args)
     )
 }
 
 /// In the format of `--files`.
 pub fn save(path: &Path, records: &[Vec<u8>]) -> Result<()> {
-    let option_and_path = || format!("--save {}", path.display());
-    let write = || {
+    let write = || -> Result<()> {
         let temp_file = TempFile::create(path)?;
         let mut out = BufWriter::new(temp_file.file());
         for record in records {
@@ -105,18 +104,13 @@ pub fn save(path: &Path, records: &[Vec<u8>]) -> Result<()> {
         }
         out.flush()?;
         drop(out);
-        anyhow::Ok(temp_file)
+        ensure!(path.symlink_metadata().is_err(), "exists already");
+        Ok(temp_file.finish(path)?)
     };
-    let temp_file = write().with_context(option_and_path)?;
-    ensure!(
-        path.symlink_metadata().is_err(),
-        "{}: exists already",
-        option_and_path()
-    );
-    temp_file.finish(path).with_context(option_and_path)
+    write().with_context(|| format!("--save {}", path.display()))
 }
 
-fn wanted(args: &CompressionArgs) -> usize {
+fn wanted_count(args: &CompressionArgs) -> usize {
     let (_, default_count) = args.kind.name_and_default_count();
     args.records.map_or(default_count, |count| count as usize)
 }
@@ -223,7 +217,7 @@ struct NodeReader<'a> {
     args: &'a CompressionArgs,
     /// Without URL secrets.
     node: String,
-    wanted: usize,
+    wanted_count: usize,
     records: Vec<Vec<u8>>,
     notes: Vec<String>,
     progress: Progress,
@@ -236,15 +230,15 @@ impl<'a> NodeReader<'a> {
         let node = Endpoint::parse(url).map_err(UsageError)?.shown();
         let signals = Signals::listen().context("signals")?;
         let (kind, _) = args.kind.name_and_default_count();
-        let wanted = wanted(args);
+        let wanted_count = wanted_count(args);
         Ok(NodeReader {
             rpc: Rpc::new(url, args.ca.as_deref(), RETRIES)?,
             args,
             node,
-            wanted,
+            wanted_count,
             records: Vec::new(),
             notes: Vec::new(),
-            progress: Progress::new(wanted as u64, kind),
+            progress: Progress::new(wanted_count as u64, kind),
             signals,
             end_signal: None,
         })
@@ -299,10 +293,10 @@ impl<'a> NodeReader<'a> {
                 }
             }
             node.report(&format!(", slot {slot}"));
-            Ok(node.records.len() < node.wanted)
+            Ok(node.records.len() < node.wanted_count)
         });
         // The newest records are first so far.
-        self.records.truncate(self.wanted);
+        self.records.truncate(self.wanted_count);
         self.records.reverse();
         if let Some(newest) = newest {
             let blocks = counted(blocks as f64, "block");
@@ -331,7 +325,7 @@ impl<'a> NodeReader<'a> {
                 }
                 node.report(&format!(", {} addresses", keys.len()));
                 // Twice as many, because many accounts are empty.
-                Ok(keys.len() < node.wanted.saturating_mul(2))
+                Ok(keys.len() < node.wanted_count.saturating_mul(2))
             })?;
         }
         let keys: Vec<String> = keys.into_iter().collect();
@@ -348,16 +342,16 @@ impl<'a> NodeReader<'a> {
             self.records.retain(|data| !data.is_empty());
             ensure_fits(&self.records)?;
             self.report("");
-            if self.records.len() >= self.wanted {
+            if self.records.len() >= self.wanted_count {
                 break;
             }
         }
-        self.records.truncate(self.wanted);
+        self.records.truncate(self.wanted_count);
         Ok(())
     }
 
     fn report(&mut self, detail: &str) {
-        let count = self.records.len().min(self.wanted);
+        let count = self.records.len().min(self.wanted_count);
         self.progress.at(count as u64, detail);
     }
 
@@ -402,8 +396,9 @@ impl<'a> NodeReader<'a> {
                 return Err(RpcError::Failed(signal.to_owned()));
             }
             if clock::uptime() >= send_at {
-                let is_ended = || end_signal(Duration::ZERO).is_some();
-                return self.rpc.ask_until(method, params, is_ended);
+                return self
+                    .rpc
+                    .ask_until(method, params, || end_signal(Duration::ZERO).is_some());
             }
         }
     }

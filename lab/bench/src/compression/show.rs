@@ -83,8 +83,14 @@ fn ungrouped(headings: &[String], table: &Table) -> String {
         _ => "-".to_owned(),
     };
     let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
-    let rows = table.rows.iter().map(|row| row.iter().map(text).collect());
-    faultline_text::table(&headings, rows.collect())
+    faultline_text::table(
+        &headings,
+        table
+            .rows
+            .iter()
+            .map(|row| row.iter().map(text).collect())
+            .collect(),
+    )
 }
 
 pub fn subtitle(outcome: &Outcome) -> String {
@@ -141,8 +147,12 @@ fn csv(outcome: &Outcome) -> String {
 }
 
 pub fn write_parquet(path: &Path, outcome: &Outcome) -> Result<String> {
-    let row_count = counted(outcome.classes.len() as f64, "row");
-    parquet::write(path, "class", &row_count, columns(outcome))
+    parquet::write(
+        path,
+        "class",
+        &counted(outcome.classes.len() as f64, "row"),
+        columns(outcome),
+    )
 }
 
 /// Speeds in 10^6 bytes per CPU second.

@@ -57,8 +57,10 @@ pub fn database(path: &Path, relative_path: String, is_over: IsOver<'_>) -> Data
 }
 
 fn files(path: &Path, is_over: IsOver<'_>) -> BTreeMap<String, u64> {
-    let entries = fs::read_dir(path).into_iter().flatten().flatten();
-    entries
+    fs::read_dir(path)
+        .into_iter()
+        .flatten()
+        .flatten()
         .take_while(|_| !is_over())
         .filter_map(|entry| {
             let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;

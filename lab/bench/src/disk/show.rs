@@ -205,8 +205,11 @@ fn database_parts(disk: &DiskUsage) -> impl Iterator<Item = &DatabasePart> {
 }
 
 fn levels(disks: &[DiskUsage]) -> Option<Block> {
-    let parts = disks.iter().flat_map(database_parts);
-    let levels = 0..=parts.filter_map(|part| part.level).max()?;
+    let levels = 0..=disks
+        .iter()
+        .flat_map(database_parts)
+        .filter_map(|part| part.level)
+        .max()?;
     let mut series = Vec::new();
     for disk in disks {
         let mebibytes = |level: u64| {

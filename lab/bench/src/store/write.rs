@@ -224,8 +224,10 @@ impl ResultsWriter {
     fn write(&mut self) -> Result<()> {
         transact(&mut self.database, |transaction| {
             if let Some(header) = &self.header {
-                let header = serde_json::to_string(header)?;
-                transaction.execute("UPDATE run SET header = ?", [header])?;
+                transaction.execute(
+                    "UPDATE run SET header = ?",
+                    [serde_json::to_string(header)?],
+                )?;
             }
             insert_samples(transaction, &self.samples)?;
             for bucket in &self.buckets {
@@ -268,8 +270,10 @@ pub fn reason(error: &anyhow::Error) -> String {
 }
 
 fn insert_header(transaction: &Transaction<'_>, header: &impl Serialize) -> Result<()> {
-    let header = serde_json::to_string(header)?;
-    transaction.execute("INSERT INTO run VALUES (?)", [header])?;
+    transaction.execute(
+        "INSERT INTO run VALUES (?)",
+        [serde_json::to_string(header)?],
+    )?;
     Ok(())
 }
 
