@@ -35,7 +35,7 @@ struct Interval {
 }
 
 impl Interval {
-    fn ends(&self) -> [f64; 3] {
+    fn ends(self) -> [f64; 3] {
         [self.value, self.low, self.high]
     }
 

@@ -96,10 +96,9 @@ fn accounts(args: &EncodingArgs) -> Result<Vec<String>, UsageError> {
     };
     for account in &args.accounts {
         let bytes = bs58::decode(account).into_vec();
-        if bytes.is_ok_and(|bytes| bytes.len() == 32) {
-            continue;
+        if !bytes.is_ok_and(|bytes| bytes.len() == 32) {
+            return invalid(account, "is no address of an account");
         }
-        return invalid(account, "is no address of an account");
     }
     match first_duplicate(&args.accounts) {
         Some(account) => invalid(account, "is there twice"),

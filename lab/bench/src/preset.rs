@@ -248,19 +248,22 @@ fn load_settings(plan: &Plan) -> BTreeMap<String, String> {
 }
 
 fn header(preset: &str, plan: &Plan, notes: Vec<String>) -> Header {
-    let links = plan.links.iter();
-    let is_shaped = links.clone().any(|link| !link.shape.is_none());
-    let mut nodes: Vec<String> = links.map(|link| link.endpoint.shown()).collect();
+    let is_shaped = plan.links.iter().any(|link| !link.shape.is_none());
+    let mut nodes: Vec<String> = plan
+        .links
+        .iter()
+        .map(|link| link.endpoint.shown())
+        .collect();
     if preset == "run" || is_shaped {
         nodes = distinct(nodes);
     }
-    let cells = plan.cells.iter();
+    let cells = &plan.cells;
     // `bench transport` verifies reads against writes.
     let is_verified = preset == "transport"
         || cells
-            .clone()
+            .iter()
             .any(|cell| cell.expected != Expected::Unverified);
-    let shapes = cells.map(|cell| plan.link(cell).shape.to_string());
+    let shapes = cells.iter().map(|cell| plan.link(cell).shape.to_string());
     Header {
         preset: preset.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),

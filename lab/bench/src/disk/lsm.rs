@@ -1,7 +1,9 @@
 //! RocksDB, Pebble and LevelDB folders, and their manifests, which assign tables to levels.
 //!
-//! A manifest has blocks of 32 KiB; records are split into parts: checksum (4 bytes), length (2), kind
-//! (1), content. A record is an edit with numbered fields. The last one may be incomplete.
+//! A manifest has blocks of 32 KiB; records are split into parts: checksum (4 bytes), length (2),
+//! kind (1: a whole record, 2 to 4: its first, middle and last part), content. A record is an edit.
+//! Its fields are numbered as in `version_edit` of LevelDB and RocksDB. The last edit may be
+//! incomplete.
 
 use super::{Database, DatabasePart, IsOver, merge_smallest};
 use anyhow::{Context as _, Result, bail, ensure};
