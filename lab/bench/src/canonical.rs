@@ -69,14 +69,14 @@ pub fn difference(reference: &str, other: &str) -> String {
         path = deeper;
     }
     let [expected, actual] = descriptions(path).map(|text| text.unwrap_or("not there"));
-    let subject = match path.trim_start_matches('.') {
+    let part_name = match path.trim_start_matches('.') {
         "" => "it",
         path => path,
     };
     if actual == expected {
-        format!("{subject} is another {actual}")
+        format!("{part_name} is another {actual}")
     } else {
-        format!("{subject} is {actual} instead of {expected}")
+        format!("{part_name} is {actual} instead of {expected}")
     }
 }
 
@@ -127,11 +127,14 @@ impl Value<'_> {
 
     /// An element or field. The record lists it only if `is_listed`.
     fn part(&mut self, is_listed: bool, name: impl FnOnce() -> String) -> Value<'_> {
-        let listed = self.path.as_ref();
-        let listed = listed.filter(|_| is_listed && self.depth < MAX_LISTED_DEPTH);
+        let is_listed = is_listed && self.depth < MAX_LISTED_DEPTH;
         Value {
             ignored_fields: self.ignored_fields,
-            path: listed.map(|path| path.clone() + &name()),
+            path: self
+                .path
+                .as_ref()
+                .filter(|_| is_listed)
+                .map(|path| path.clone() + &name()),
             parts: self.parts,
             depth: self.depth + 1,
         }

@@ -50,7 +50,7 @@ impl Interval {
         }
     }
 
-    /// `None` with fewer than two records.
+    /// Percent saved; `None` with fewer than two values.
     fn saved(compressed: &[Option<f64>], original: &[Option<f64>]) -> Option<Interval> {
         let ratio = block::ratio_of_sums(compressed, original, &bootstrap_plan())?;
         Some(Interval::from_estimate(&ratio, percent_saved))
@@ -101,6 +101,7 @@ struct ClassRow {
     cbytes: f64,
     /// Percent saved, from the sums.
     cmp_ratio: f64,
+    /// Of `cmp_ratio`.
     interval: Option<Interval>,
     /// In 10^6 bytes per CPU second.
     compress: Option<Interval>,

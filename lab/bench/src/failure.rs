@@ -97,6 +97,7 @@ impl Failure {
         }
     }
 
+    /// The node answered, but not with what was expected.
     pub fn is_answer(&self) -> bool {
         use Failure::{Encoded, Http, Malformed, Missing, Rpc, Skipped, TooLarge, WrongId};
         matches!(

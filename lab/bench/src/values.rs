@@ -85,7 +85,7 @@ pub fn fill_placeholders<'a>(
         out += before;
         let placeholder = name(after).and_then(|name| {
             let index = values.iter().position(|value| value.name == name)?;
-            Some((index, &after[name.len() + 1..]))
+            Some((index, after.get(name.len() + 1..)?))
         });
         rest = match placeholder {
             Some((index, after)) => {

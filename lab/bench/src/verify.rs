@@ -18,13 +18,13 @@ pub struct Verdict {
 impl Verdict {
     fn add_difference(&mut self, description: impl FnOnce() -> String) {
         self.different += 1;
-        if self.first_differences.len() < MAX_LISTED {
+        if self.first_differences.len() < MAX_LISTED_DIFFERENCES {
             self.first_differences.push(description());
         }
     }
 }
 
-const MAX_LISTED: usize = 10;
+const MAX_LISTED_DIFFERENCES: usize = 10;
 
 /// Only a digest is stored: answers may be large, and many rounds may wait for a slow node.
 struct Answer {
@@ -55,13 +55,15 @@ pub struct AnswerVerifier {
 
 impl AnswerVerifier {
     pub fn new(plan: &Plan) -> AnswerVerifier {
-        let mut arm_counts = vec![0; plan.subjects.len()];
-        for cell in &plan.cells {
-            arm_counts[cell.subject] += 1;
-        }
+        let arm_count = |subject| {
+            plan.cells
+                .iter()
+                .filter(|cell| cell.subject == subject)
+                .count()
+        };
         AnswerVerifier {
             incomplete_rounds: BTreeMap::new(),
-            arm_counts,
+            arm_counts: (0..plan.subjects.len()).map(arm_count).collect(),
             plan: plan.clone(),
             verdicts: vec![Verdict::default(); plan.arms.len()],
         }
@@ -192,7 +194,7 @@ mod tests {
         }
         assert_eq!((counts(&verify, 1), counts(&verify, 2)), ((0, 20), (20, 0)));
         let first_differences = &verify.verdicts[1].first_differences;
-        assert_eq!(first_differences.len(), MAX_LISTED);
+        assert_eq!(first_differences.len(), MAX_LISTED_DIFFERENCES);
         assert!(
             first_differences[0].starts_with("\"method\":")
                 && first_differences[0].ends_with(": blockTime is 6 instead of 5"),
