@@ -39,11 +39,6 @@ impl Encoding {
     pub fn name(self) -> &'static str {
         protocol::name_of(&Encoding::ALL, self)
     }
-
-    /// Whether an answer in `other` is accepted: any other would measure the wrong encoding.
-    fn allows(self, other: Encoding) -> bool {
-        self == other || (self == Encoding::JsonParsed && other == Encoding::Base64)
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -197,7 +192,10 @@ impl Decoder {
                 return is_requested.then_some(());
             }
         };
-        if !requested.allows(encoding) {
+        // Any other encoding would measure the wrong one. Without a parser, nodes send base64.
+        if encoding != requested
+            && (requested, encoding) != (Encoding::JsonParsed, Encoding::Base64)
+        {
             return None;
         }
         match encoding {

@@ -58,7 +58,7 @@ pub fn read(args: &CompressionArgs) -> Result<Records> {
             (from_files(&args.files, max_count)?, None)
         }
         Some(url) => {
-            let (records, signals) = NodeReader::new(url, args)?.read()?;
+            let (records, signals) = from_node(url, args)?;
             (records, Some(signals))
         }
     };
@@ -215,8 +215,6 @@ struct Account {
 struct NodeReader<'a> {
     rpc: Rpc,
     args: &'a CompressionArgs,
-    /// Without URL secrets.
-    node: String,
     wanted_count: usize,
     records: Vec<Vec<u8>>,
     notes: Vec<String>,
@@ -225,55 +223,49 @@ struct NodeReader<'a> {
     end_signal: Option<&'static str>,
 }
 
-impl<'a> NodeReader<'a> {
-    fn new(url: &str, args: &'a CompressionArgs) -> Result<NodeReader<'a>> {
-        let node = Endpoint::parse(url).map_err(UsageError)?.shown();
-        let signals = Signals::listen().context("signals")?;
-        let (kind, _) = args.kind.name_and_default_count();
-        let wanted_count = wanted_count(args);
-        Ok(NodeReader {
-            rpc: Rpc::new(url, args.ca.as_deref(), RETRIES)?,
-            args,
-            node,
-            wanted_count,
-            records: Vec::new(),
-            notes: Vec::new(),
-            progress: Progress::new(wanted_count as u64, kind),
-            signals,
-            end_signal: None,
-        })
-    }
+/// The signal handlers must stay until the records are saved.
+fn from_node(url: &str, args: &CompressionArgs) -> Result<(Records, Signals)> {
+    let node = Endpoint::parse(url).map_err(UsageError)?.shown();
+    let signals = Signals::listen().context("signals")?;
+    let (kind, _) = args.kind.name_and_default_count();
+    let wanted_count = wanted_count(args);
+    let mut reader = NodeReader {
+        rpc: Rpc::new(url, args.ca.as_deref(), RETRIES)?,
+        args,
+        wanted_count,
+        records: Vec::new(),
+        notes: Vec::new(),
+        progress: Progress::new(wanted_count as u64, kind),
+        signals,
+        end_signal: None,
+    };
+    let result = match args.kind {
+        RecordKind::Accounts => reader.accounts(),
+        kind => reader.blocks(kind),
+    };
+    // Data read so far is kept.
+    let early_end = match (result, reader.end_signal) {
+        (Ok(()), _) => None,
+        (Err(_), Some(signal)) => Some(format!(" by {signal}")),
+        (Err(error), None) if reader.records.is_empty() => return Err(error),
+        (Err(error), None) => Some(format!(": {error:#}")),
+    };
+    ensure!(
+        !reader.records.is_empty() || early_end.is_some(),
+        "{node} has no {kind} in its finalized blocks"
+    );
+    let records = Records {
+        all: reader.records,
+        source: format!("{kind} of {node}"),
+        kind: Some(kind),
+        notes: reader.notes,
+        early_end,
+        save_error: None,
+    };
+    Ok((records, reader.signals))
+}
 
-    /// The signal handlers must stay until the records are saved.
-    fn read(mut self) -> Result<(Records, Signals)> {
-        let result = match self.args.kind {
-            RecordKind::Accounts => self.accounts(),
-            kind => self.blocks(kind),
-        };
-        // Data read so far is kept.
-        let early_end = match (result, self.end_signal) {
-            (Ok(()), _) => None,
-            (Err(_), Some(signal)) => Some(format!(" by {signal}")),
-            (Err(error), None) if self.records.is_empty() => return Err(error),
-            (Err(error), None) => Some(format!(": {error:#}")),
-        };
-        let (kind, _) = self.args.kind.name_and_default_count();
-        let node = self.node;
-        ensure!(
-            !self.records.is_empty() || early_end.is_some(),
-            "{node} has no {kind} in its finalized blocks"
-        );
-        let records = Records {
-            all: self.records,
-            source: format!("{kind} of {node}"),
-            kind: Some(kind),
-            notes: self.notes,
-            early_end,
-            save_error: None,
-        };
-        Ok((records, self.signals))
-    }
-
+impl NodeReader<'_> {
     fn blocks(&mut self, kind: RecordKind) -> Result<()> {
         let (mut blocks, mut skipped) = (0_u64, 0_u64);
         let (mut oldest, mut newest) = (0, None);

@@ -163,15 +163,14 @@ fn parts(version: &Version, files: &BTreeMap<String, u64>) -> Vec<DatabasePart> 
 /// Table files that the manifest does not name: to be deleted, or just written.
 fn unplaced_tables(version: &Version, files: &BTreeMap<String, u64>) -> Option<DatabasePart> {
     let placed: BTreeSet<u64> = version.tables.values().map(|table| table.file).collect();
-    let is_unplaced = |name: &str| {
+    let unplaced = files.iter().filter(|(name, _)| {
         name.split_once('.').is_some_and(|(number, extension)| {
             ["sst", "ldb"].contains(&extension)
                 && number
                     .parse::<u64>()
                     .is_ok_and(|number| !placed.contains(&number))
         })
-    };
-    let unplaced = files.iter().filter(|(name, _)| is_unplaced(name));
+    });
     let (tables, bytes) = unplaced.fold((0, 0), |(tables, sum), (_, bytes)| {
         (tables + 1, sum + bytes)
     });
