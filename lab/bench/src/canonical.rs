@@ -42,8 +42,15 @@ pub fn digest(record: &str) -> &str {
 
 /// The deepest listed part around the first difference.
 pub fn difference(reference: &str, other: &str) -> String {
+    // Digest and description by path.
     let parts = |record| -> BTreeMap<&str, (&str, &str)> {
-        str::lines(record).skip(1).filter_map(part).collect()
+        str::lines(record)
+            .skip(1)
+            .filter_map(|line| {
+                let (path, rest) = line.split_once('\t')?;
+                Some((path, rest.split_once('\t')?))
+            })
+            .collect()
     };
     let (a, b) = (parts(reference), parts(other));
     let paths: BTreeSet<&str> = a.keys().chain(b.keys()).copied().collect();
@@ -78,11 +85,6 @@ pub fn difference(reference: &str, other: &str) -> String {
     } else {
         format!("{part_name} is {actual} instead of {expected}")
     }
-}
-
-fn part(line: &str) -> Option<(&str, (&str, &str))> {
-    let (path, rest) = line.split_once('\t')?;
-    Some((path, rest.split_once('\t')?))
 }
 
 fn hash(kind: u8, value: impl Hash) -> u64 {

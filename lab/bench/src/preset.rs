@@ -72,7 +72,15 @@ impl Session<'_> {
     ) -> Result<Results> {
         let mut header = header(self.preset, plan, notes);
         header.own_cost = self.own_cost;
-        let cells = cell_heads(plan, sizes);
+        let cells: Vec<CellHead> = plan
+            .cells
+            .iter()
+            .map(|cell| CellHead {
+                arm: plan.arm(cell).to_owned(),
+                subject: plan.subject(cell).to_owned(),
+                size: sizes.get(cell.subject).copied().flatten(),
+            })
+            .collect();
         if let Some(file) = self.file {
             file.begin(&header, &cells)?;
         }
@@ -282,17 +290,6 @@ fn header(preset: &str, plan: &Plan, notes: Vec<String>) -> Header {
         max_failures: plan.max_failures.or(is_verified.then_some(0.0)),
         ..Header::default()
     }
-}
-
-fn cell_heads(plan: &Plan, sizes: &[Option<u64>]) -> Vec<CellHead> {
-    plan.cells
-        .iter()
-        .map(|cell| CellHead {
-            arm: plan.arm(cell).to_owned(),
-            subject: plan.subject(cell).to_owned(),
-            size: sizes.get(cell.subject).copied().flatten(),
-        })
-        .collect()
 }
 
 #[cfg(test)]

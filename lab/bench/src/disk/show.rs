@@ -94,7 +94,26 @@ pub fn blocks(disks: &[DiskUsage]) -> Vec<Block> {
     if disks.is_empty() {
         return Vec::new();
     }
-    let mut blocks = vec![Block::Table(totals(disks)), Block::Table(kinds(disks))];
+    let mut totals = space_table(
+        "storage",
+        "Storage space",
+        "folder",
+        "On disk is less where files have holes, more where blocks are not full.",
+    );
+    let mut kinds = space_table(
+        "storage-by-type",
+        "Storage space by type of file",
+        "type of file",
+        "",
+    );
+    for disk in disks {
+        let node = &disk.node;
+        totals.rows.push(space_row(node, &disk.folder, disk.total));
+        for (kind, space) in &disk.kinds {
+            kinds.rows.push(space_row(node, kind, Some(*space)));
+        }
+    }
+    let mut blocks = vec![Block::Table(totals), Block::Table(kinds)];
     let parts = parts(disks);
     if !parts.rows.is_empty() {
         blocks.push(Block::Table(parts));
@@ -136,35 +155,6 @@ fn space_row(node: &str, name: &str, space: Option<Space>) -> Vec<Cell> {
     let mut row = vec![words(node), words(name)];
     row.extend(counts.map(|count| count_cell(count, "not known")));
     row
-}
-
-fn totals(disks: &[DiskUsage]) -> Table {
-    let mut out = space_table(
-        "storage",
-        "Storage space",
-        "folder",
-        "On disk is less where files have holes, more where blocks are not full.",
-    );
-    for disk in disks {
-        out.rows
-            .push(space_row(&disk.node, &disk.folder, disk.total));
-    }
-    out
-}
-
-fn kinds(disks: &[DiskUsage]) -> Table {
-    let mut out = space_table(
-        "storage-by-type",
-        "Storage space by type of file",
-        "type of file",
-        "",
-    );
-    for disk in disks {
-        for (kind, space) in &disk.kinds {
-            out.rows.push(space_row(&disk.node, kind, Some(*space)));
-        }
-    }
-    out
 }
 
 fn parts(disks: &[DiskUsage]) -> Table {

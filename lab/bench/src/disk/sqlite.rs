@@ -50,7 +50,11 @@ pub fn database(path: &Path, relative_path: String, is_over: IsOver<'_>) -> Data
 
 fn parts(path: &Path, is_over: IsOver<'_>) -> Result<Vec<DatabasePart>> {
     let database = open_immutable(path)?;
-    let index_tables = index_tables(&database)?;
+    let mut statement =
+        database.prepare("SELECT name, tbl_name FROM sqlite_schema WHERE type = 'index'")?;
+    let index_tables: BTreeMap<String, String> = statement
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<rusqlite::Result<_>>()?;
     let sizes = sizes(&database, is_over)?;
     let pragma = |name: &str| {
         database
@@ -94,12 +98,4 @@ fn sizes(database: &Connection, is_over: IsOver<'_>) -> Result<BTreeMap<String, 
         *sizes.entry(row.get(0)?).or_default() += bytes.unsigned_abs();
     }
     Ok(sizes)
-}
-
-fn index_tables(database: &Connection) -> rusqlite::Result<BTreeMap<String, String>> {
-    let mut statement =
-        database.prepare("SELECT name, tbl_name FROM sqlite_schema WHERE type = 'index'")?;
-    statement
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
-        .collect()
 }
