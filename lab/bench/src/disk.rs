@@ -104,12 +104,6 @@ impl FileKinds {
         self.0.entry(kind).or_default().add(space);
     }
 
-    fn total(&self) -> Space {
-        let mut total = Space::default();
-        self.0.values().for_each(|space| total.add(*space));
-        total
-    }
-
     fn largest_first(self) -> Vec<(String, Space)> {
         let mut kinds = Vec::from_iter(self.0);
         kinds.sort_by_key(|(_, space)| Reverse(space.bytes));
@@ -204,7 +198,7 @@ pub fn measure(
     DiskUsage {
         node: node.to_owned(),
         folder: folder.display().to_string(),
-        total: is_complete.then(|| walk.kinds.total()),
+        total: is_complete.then_some(walk.total),
         kinds: walk.kinds.largest_first(),
         databases,
         problems: walk.problems,
@@ -217,6 +211,7 @@ type DatabaseReader = fn(&Path, String, IsOver<'_>) -> Database;
 struct Walk<'a> {
     root: &'a Path,
     is_over: IsOver<'a>,
+    total: Space,
     kinds: FileKinds,
     databases: Vec<(PathBuf, DatabaseReader)>,
     /// Device and inode, to count each file once.
@@ -231,6 +226,7 @@ impl<'a> Walk<'a> {
         Walk {
             root,
             is_over,
+            total: Space::default(),
             kinds: FileKinds::default(),
             databases: Vec::new(),
             hard_linked: BTreeSet::new(),
@@ -311,6 +307,7 @@ impl<'a> Walk<'a> {
             allocated: metadata.blocks() * BLOCK_BYTES,
         };
         let name = path.file_name().unwrap_or_default().to_string_lossy();
+        self.total.add(space);
         self.kinds.add(&name, space);
         let is_manifest = metadata.is_file() && name.starts_with("MANIFEST-");
         if metadata.is_file() && may_be_sqlite(&name) && sqlite::has_sqlite_magic(&path) {

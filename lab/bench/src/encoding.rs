@@ -245,7 +245,10 @@ fn study_table(summary: &Summary<'_>) -> String {
             out += &format!("{size:<11}no answers to compare\n");
             continue;
         };
-        let times = [a, b, (b - a).abs()].map(format_ms);
+        let times = [a, b, (b - a).abs()].map(|ms| {
+            let decimals = if ms.abs() < 10.0 { 3 } else { 2 };
+            format!("{ms:.decimals$}")
+        });
         let times = times.each_ref().map(String::as_str);
         out += &line(&size, times, &row.p_value, &arm_label(winner));
     }
@@ -255,14 +258,6 @@ fn study_table(summary: &Summary<'_>) -> String {
 fn line(size: &str, [a, b, difference]: [&str; 3], p_value: &str, winner: &str) -> String {
     let p_width = if p_value.is_empty() { 0 } else { 31 };
     format!("{size:<11}{a:<13}{b:<13}{difference:<13}{p_value:<p_width$}{winner}\n")
-}
-
-fn format_ms(ms: f64) -> String {
-    if ms.abs() < 10.0 {
-        format!("{ms:.3}")
-    } else {
-        format!("{ms:.2}")
-    }
 }
 
 fn arm_label(encoding: &str) -> String {

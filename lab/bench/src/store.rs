@@ -43,8 +43,15 @@ pub enum Stored<C> {
 
 /// Reads the results of a finished, unfinished or killed run. The file is not trusted.
 pub fn read<C: DeserializeOwned>(path: &Path) -> Result<Stored<C>> {
-    let database =
-        ForeignDatabase::open(path, &KIND, &TABLES).map_err(|error| describe_error(path, error))?;
+    let database = ForeignDatabase::open(path, &KIND, &TABLES).map_err(|error| {
+        if matches!(error, Error::Missing { .. }) {
+            return anyhow!(files::missing(path));
+        }
+        match error.of_foreign_database("these are no results of bench", "copy it again") {
+            Some(message) => anyhow!("{}: {message}", path.display()),
+            None => error.into(),
+        }
+    })?;
     let headers: Vec<String> = rows(&database, "SELECT header FROM run LIMIT 1", |_, row| {
         Ok(row.get(0)?)
     })
@@ -82,16 +89,6 @@ fn rows<T>(
         anyhow::Ok(())
     })?;
     Ok(rows)
-}
-
-fn describe_error(path: &Path, error: Error) -> anyhow::Error {
-    if matches!(error, Error::Missing { .. }) {
-        return anyhow!(files::missing(path));
-    }
-    match error.of_foreign_database("these are no results of bench", "copy it again") {
-        Some(message) => anyhow!("{}: {message}", path.display()),
-        None => error.into(),
-    }
 }
 
 fn results(database: &ForeignDatabase, header: Header) -> Result<Results> {

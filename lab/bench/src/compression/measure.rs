@@ -46,49 +46,6 @@ impl MeasuredCodec {
     }
 }
 
-fn class_rows(
-    codecs: &mut [MeasuredCodec],
-    records: &[&[u8]],
-    range: &str,
-    indices: &[usize],
-    seed: u64,
-) -> Vec<ClassRow> {
-    let mut speeds: Vec<Speeds> = codecs.iter().map(|_| Speeds::default()).collect();
-    let mut order: Vec<usize> = (0..codecs.len()).collect();
-    let mut random = fastrand::Rng::with_seed(seed);
-    // In random order, so that a disturbance affects every codec.
-    for _ in 0..PASSES {
-        random.shuffle(&mut order);
-        for index in &order {
-            speeds[*index].pass(&mut codecs[*index].coder, records, indices);
-        }
-    }
-    let mut rows = Vec::new();
-    for (measured, speeds) in codecs.iter().zip(speeds) {
-        let sizes = indices.iter().map(|index| {
-            let (original, compressed) = (records[*index].len(), measured.compressed_sizes[*index]);
-            (Some(original as f64), Some(compressed as f64))
-        });
-        let (original, compressed): (Vec<_>, Vec<_>) = sizes.unzip();
-        let [ubytes, cbytes] =
-            [&original, &compressed].map(|sizes| sizes.iter().flatten().sum::<f64>());
-        let n = indices.len() as f64;
-        rows.push(ClassRow {
-            codec: measured.codec.name(),
-            library: measured.codec.library(),
-            range: range.to_owned(),
-            datapoints: indices.len() as u64,
-            ubytes: ubytes / n,
-            cbytes: cbytes / n,
-            cmp_ratio: percent_saved(cbytes / ubytes),
-            interval: Interval::saved(&compressed, &original),
-            compress: speed(&speeds.compress),
-            decompress: speed(&speeds.decompress),
-        });
-    }
-    rows
-}
-
 /// Codec by codec; the row of all records is the last.
 pub fn classes(
     codecs: &mut [MeasuredCodec],
@@ -99,7 +56,30 @@ pub fn classes(
     classes.push(("all".to_owned(), (0..records.len()).collect()));
     let mut rows = Vec::new();
     for (range, indices) in classes {
-        rows.extend(class_rows(codecs, records, &range, &indices, args.seed));
+        let speeds = measure_speeds(codecs, records, &indices, args.seed);
+        for (measured, speeds) in codecs.iter().zip(speeds) {
+            let sizes = indices.iter().map(|index| {
+                let (original, compressed) =
+                    (records[*index].len(), measured.compressed_sizes[*index]);
+                (Some(original as f64), Some(compressed as f64))
+            });
+            let (original, compressed): (Vec<_>, Vec<_>) = sizes.unzip();
+            let [ubytes, cbytes] =
+                [&original, &compressed].map(|sizes| sizes.iter().flatten().sum::<f64>());
+            let n = indices.len() as f64;
+            rows.push(ClassRow {
+                codec: measured.codec.name(),
+                library: measured.codec.library(),
+                range: range.clone(),
+                datapoints: indices.len() as u64,
+                ubytes: ubytes / n,
+                cbytes: cbytes / n,
+                cmp_ratio: percent_saved(cbytes / ubytes),
+                interval: Interval::saved(&compressed, &original),
+                compress: speed(&speeds.compress),
+                decompress: speed(&speeds.decompress),
+            });
+        }
     }
     rows.sort_by_key(|row| {
         codecs
@@ -109,7 +89,27 @@ pub fn classes(
     rows
 }
 
-/// Ranges and record indices, without empty classes. Each limit begins a class.
+fn measure_speeds(
+    codecs: &mut [MeasuredCodec],
+    records: &[&[u8]],
+    indices: &[usize],
+    seed: u64,
+) -> Vec<Speeds> {
+    let mut speeds: Vec<Speeds> = codecs.iter().map(|_| Speeds::default()).collect();
+    let mut order: Vec<usize> = (0..codecs.len()).collect();
+    let mut random = fastrand::Rng::with_seed(seed);
+    // In random order, so that a disturbance affects every codec.
+    for _ in 0..PASSES {
+        random.shuffle(&mut order);
+        for index in &order {
+            speeds[*index].pass(&mut codecs[*index].coder, records, indices);
+        }
+    }
+    speeds
+}
+
+/// Ranges such as `250-500b` and `900-1KB`, and record indices, without empty classes. Each limit
+/// begins a class.
 fn size_classes(limits: &[u64], records: &[&[u8]]) -> Vec<(String, Vec<usize>)> {
     let mut classes = Vec::new();
     let mut from = 0;
@@ -123,22 +123,20 @@ fn size_classes(limits: &[u64], records: &[&[u8]]) -> Vec<(String, Vec<usize>)> 
             .filter(|index| sizes.contains(&records[*index].len()))
             .collect();
         if !indices.is_empty() {
-            classes.push((range_name(from, to), indices));
+            let start = format_size(from);
+            let range = match to {
+                None => format!("{start}+"),
+                Some(to) if to < 1000 => format!("{start}-{to}b"),
+                Some(to) => format!("{start}-{}", format_size(to)),
+            };
+            classes.push((range, indices));
         }
         from = sizes.end;
     }
     classes
 }
 
-/// `250-500b`, `900-1KB`, `1KB-10KB`. As in the study, 1 KB is 1,000 bytes.
-fn range_name(from: usize, to: Option<usize>) -> String {
-    let Some(to) = to else {
-        return format!("{}+", format_size(from));
-    };
-    let unit = if to < 1000 { "b" } else { "" };
-    format!("{}-{}{unit}", format_size(from), format_size(to))
-}
-
+/// As in the study, 1 KB is 1,000 bytes.
 fn format_size(bytes: usize) -> String {
     match bytes {
         1_000_000.. if bytes.is_multiple_of(1_000_000) => format!("{}MB", bytes / 1_000_000),

@@ -42,19 +42,6 @@ pub fn report(outcome: &Outcome) -> Report {
     }
 }
 
-fn saving_sentence(row: &ClassRow) -> String {
-    let interval = row.interval.map(|interval| {
-        let [_, low, high] = interval.ends().map(|percent| number(percent, 1));
-        format!(", 95 % interval {low} to {high} %")
-    });
-    format!(
-        "{} saves {} % of all bytes{}",
-        row.codec,
-        number(row.cmp_ratio, 1),
-        interval.unwrap_or_default()
-    )
-}
-
 fn by_bytes_saved(outcome: &Outcome) -> Vec<&ClassRow> {
     let mut rows: Vec<&ClassRow> = outcome.overall_rows().collect();
     rows.sort_by(|a, b| b.cmp_ratio.total_cmp(&a.cmp_ratio));
@@ -63,14 +50,17 @@ fn by_bytes_saved(outcome: &Outcome) -> Vec<&ClassRow> {
 
 /// Bytes are counted, so there is no test.
 fn verdict(outcome: &Outcome) -> Verdict {
-    verdict_with_headline(
-        "No codec was measured",
-        by_bytes_saved(outcome)
-            .into_iter()
-            .map(saving_sentence)
-            .collect(),
-        VerdictKind::Described,
-    )
+    let mut points = Vec::new();
+    for row in by_bytes_saved(outcome) {
+        let saved = number(row.cmp_ratio, 1);
+        let mut point = format!("{} saves {saved} % of all bytes", row.codec);
+        if let Some(interval) = row.interval {
+            let [_, low, high] = interval.ends().map(|percent| number(percent, 1));
+            point += &format!(", 95 % interval {low} to {high} %");
+        }
+        points.push(point);
+    }
+    verdict_with_headline("No codec was measured", points, VerdictKind::Described)
 }
 
 fn effects(outcome: &Outcome) -> Option<Block> {
