@@ -41,6 +41,7 @@ pub fn plan_for_load(load: &LoadArgs) -> Plan {
     }
 }
 
+/// One run: sends its requests and stores its results.
 pub struct Session<'a> {
     pub engine: &'a Engine,
     preset: &'a str,
@@ -119,7 +120,7 @@ pub fn run(
     // Signals are handled first, so that an early one removes the file.
     let engine = Engine::new(plan, ca_file)?;
     let file = output.out.as_deref().map(ResultsFile::create).transpose()?;
-    let results = tool_overhead::measured(&engine).and_then(|own_cost| {
+    let results = tool_overhead::measure(&engine).and_then(|own_cost| {
         work(&Session {
             engine: &engine,
             preset,
@@ -144,7 +145,7 @@ pub fn run(
         text += &format!(
             "\nThe end of the results could not be written to {}: {}\n",
             path.display(),
-            store::reason(&error)
+            store::error_text(&error)
         );
         code = 1;
     }

@@ -12,7 +12,7 @@ use faultline_recording::{DatabaseKind, Error, ForeignDatabase};
 use rusqlite::Row;
 use serde::{Deserialize, de::DeserializeOwned};
 use std::path::Path;
-pub use write::{ResultsFile, check_new, reason, write_document};
+pub use write::{ResultsFile, check_new, error_text, write_document};
 
 /// `FLBn`.
 pub const APPLICATION_ID: i32 = 0x464c_426e;

@@ -26,7 +26,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_BYTES: usize = 4096;
 
 /// `None` without a server.
-pub fn measured(engine: &Engine) -> Result<Option<OwnCost>> {
+pub fn measure(engine: &Engine) -> Result<Option<OwnCost>> {
     let Some((listener, address, endpoint)) = server() else {
         return Ok(None);
     };
@@ -125,7 +125,7 @@ mod tests {
     fn the_tools_own_cost_per_request_is_small_but_not_zero() {
         let engine =
             Engine::new(&plan(Endpoint::parse("http://127.0.0.1:1").unwrap()), None).unwrap();
-        let own = measured(&engine).unwrap().unwrap();
+        let own = measure(&engine).unwrap().unwrap();
         assert!(own.cpu_ns > 1000 && own.median_ns > 1000, "{own:?}");
         assert!(
             own.cpu_ns < 100_000_000 && own.median_ns < 1_000_000_000,

@@ -18,6 +18,7 @@ use std::{
     time::Duration,
 };
 
+/// The sender waits after each chunk if the bandwidth is limited.
 const CHUNK_BYTES: usize = 16 << 10;
 const MAX_STEPS: usize = 20;
 /// A local socket operation that takes longer fails.

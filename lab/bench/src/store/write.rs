@@ -249,7 +249,7 @@ impl ResultsWriter {
         match written {
             Err(error) if !self.is_failing => say(&format!(
                 "{option_and_path}: {}; what is measured stays in memory, and writing is tried again each second",
-                reason(error)
+                error_text(error)
             )),
             Ok(()) if self.is_failing => say(&format!("{option_and_path}: all is written again")),
             _ => {}
@@ -258,7 +258,7 @@ impl ResultsWriter {
     }
 }
 
-pub fn reason(error: &anyhow::Error) -> String {
+pub fn error_text(error: &anyhow::Error) -> String {
     match error
         .downcast_ref()
         .and_then(rusqlite::Error::sqlite_error_code)
