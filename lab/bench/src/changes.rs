@@ -1,3 +1,5 @@
+//! Shared by the comparisons of two runs.
+
 use crate::results::lines;
 use faultline_stats::{arms::Direction, block::Reliability, decision::Decision};
 use faultline_text::number;

@@ -28,8 +28,7 @@ const MAX_ENTRIES: u64 = 4_000_000;
 const MAX_DATABASES: usize = 100;
 /// In the results; the smallest others are merged.
 const MAX_KINDS: usize = 24;
-/// Limits memory.
-const MAX_WALKED_KINDS: usize = 10_000;
+const MAX_KINDS_IN_MEMORY: usize = 10_000;
 /// A longer extension is no type.
 const MAX_EXTENSION_CHARS: usize = 12;
 const OTHER_KINDS: &str = "others";
@@ -98,7 +97,7 @@ struct FileKinds(BTreeMap<String, Space>);
 impl FileKinds {
     fn add(&mut self, file_name: &str, space: Space) {
         let mut kind = kind(file_name);
-        if self.0.len() >= MAX_WALKED_KINDS && !self.0.contains_key(&kind) {
+        if self.0.len() >= MAX_KINDS_IN_MEMORY && !self.0.contains_key(&kind) {
             kind = OTHER_KINDS.to_owned();
         }
         self.0.entry(kind).or_default().add(space);
@@ -157,7 +156,7 @@ pub fn folder(path: &Path) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Keeps the `max_parts` largest parts and merges the others into one.
+/// Keeps the largest parts and merges the others into one.
 fn merge_smallest(parts: &mut Vec<DatabasePart>, max_parts: usize) {
     parts.sort_by_key(|part| Reverse(part.bytes));
     if parts.len() > max_parts {

@@ -1,3 +1,5 @@
+//! `bench encoding`: encodings of account data.
+
 use crate::{
     answer::Expected,
     args::{EncodingArgs, first_duplicate},

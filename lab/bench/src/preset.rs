@@ -1,3 +1,5 @@
+//! Runs the plan of a preset, stores its results and shows them.
+
 use crate::{
     answer::Expected,
     args::{LoadArgs, OutArgs},
@@ -41,7 +43,6 @@ pub fn plan_for_load(load: &LoadArgs) -> Plan {
     }
 }
 
-/// One run: sends its requests and stores its results.
 pub struct Session<'a> {
     pub engine: &'a Engine,
     preset: &'a str,

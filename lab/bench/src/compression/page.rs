@@ -191,17 +191,28 @@ fn codec_blocks(outcome: &Outcome) -> Vec<Block> {
             Chart::Bars(bars),
         )
     };
-    let (saved, speed) = ("Saved (%)", "MB/s of CPU");
     vec![
-        chart("saved", "Bytes saved by size class", saved, false, |row| {
-            row.interval
-        }),
-        chart("speed", "Speed of compressing", speed, true, |row| {
-            row.compress
-        }),
-        chart("restore-speed", "Speed of restoring", speed, true, |row| {
-            row.decompress
-        }),
+        chart(
+            "saved",
+            "Bytes saved by size class",
+            "Saved (%)",
+            false,
+            |row| row.interval,
+        ),
+        chart(
+            "speed",
+            "Speed of compressing",
+            "MB/s of CPU",
+            true,
+            |row| row.compress,
+        ),
+        chart(
+            "restore-speed",
+            "Speed of restoring",
+            "MB/s of CPU",
+            true,
+            |row| row.decompress,
+        ),
         Block::Table(show::class_table(outcome)),
     ]
 }
