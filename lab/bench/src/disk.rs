@@ -181,8 +181,8 @@ pub fn measure(
 ) -> DiskUsage {
     let deadline = clock::uptime() + time_limit;
     let is_over = || clock::uptime() > deadline || is_stop_requested();
-    let mut walk = Walk::new(folder, &is_over);
-    let is_complete = walk.walk();
+    let mut walk = Walk::default();
+    let is_complete = walk.walk(folder, &is_over);
     let mut databases = Vec::new();
     walk.databases.sort_by(|a, b| a.0.cmp(&b.0));
     for (path, read) in walk.databases.iter().take(MAX_DATABASES) {
@@ -207,9 +207,8 @@ pub fn measure(
 /// The text is the path to show.
 type DatabaseReader = fn(&Path, String, IsOver<'_>) -> Database;
 
-struct Walk<'a> {
-    root: &'a Path,
-    is_over: IsOver<'a>,
+#[derive(Default)]
+struct Walk {
     total: Space,
     kinds: FileKinds,
     databases: Vec<(PathBuf, DatabaseReader)>,
@@ -220,26 +219,13 @@ struct Walk<'a> {
     problems: Vec<String>,
 }
 
-impl<'a> Walk<'a> {
-    fn new(root: &'a Path, is_over: IsOver<'a>) -> Walk<'a> {
-        Walk {
-            root,
-            is_over,
-            total: Space::default(),
-            kinds: FileKinds::default(),
-            databases: Vec::new(),
-            hard_linked: BTreeSet::new(),
-            symbolic_links: 0,
-            unreadable: 0,
-            problems: Vec::new(),
-        }
-    }
-
-    fn walk(&mut self) -> bool {
-        let mut pending = vec![self.root.to_owned()];
+impl Walk {
+    /// Returns whether everything was counted.
+    fn walk(&mut self, root: &Path, is_over: IsOver<'_>) -> bool {
+        let mut pending = vec![root.to_owned()];
         let (mut count, mut early_end) = (0_u64, None);
         // If the root is unreadable, the size is unknown.
-        self.unreadable += u64::from(!self.root.is_dir());
+        self.unreadable += u64::from(!root.is_dir());
         'folders: while let Some(folder) = pending.pop() {
             let Some(entries) = self.readable_or_count(fs::read_dir(&folder)) else {
                 continue;
@@ -251,7 +237,7 @@ impl<'a> Walk<'a> {
                     early_end = Some(format!("it has more than {MAX_ENTRIES} files"));
                     break 'folders;
                 }
-                if count.is_multiple_of(256) && (self.is_over)() {
+                if count.is_multiple_of(256) && is_over() {
                     early_end = Some("it could not be counted in time (--data-time)".to_owned());
                     break 'folders;
                 }
@@ -399,7 +385,7 @@ mod tests {
     #[test]
     fn files_deleted_during_a_walk_count_nothing_and_refused_ones_are_unknown() {
         let folder = tempfile::tempdir().unwrap();
-        let mut walk = Walk::new(folder.path(), &|| false);
+        let mut walk = Walk::default();
         assert!(
             walk.readable_or_count(fs::read_dir(folder.path().join("gone")))
                 .is_none()
@@ -407,10 +393,13 @@ mod tests {
         assert!(
             walk.readable_or_count(folder.path().join("gone").symlink_metadata())
                 .is_none()
-                && walk.walk()
+                && walk.walk(folder.path(), &|| false)
         );
         let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
-        assert!(walk.readable_or_count::<Metadata>(Err(denied())).is_none() && !walk.walk());
+        assert!(
+            walk.readable_or_count::<Metadata>(Err(denied())).is_none()
+                && !walk.walk(folder.path(), &|| false)
+        );
         let message = "1 files and folders could not be read, and are not counted";
         assert!(
             walk.problems.iter().any(|problem| problem == message),

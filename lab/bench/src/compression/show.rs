@@ -11,7 +11,6 @@ use faultline_pages::{
 use faultline_text::{bytes, count, counted, moment};
 use std::path::Path;
 
-/// The study's table comes first.
 pub fn shown(outcome: &Outcome, format: Format) -> Result<String> {
     Ok(match format {
         Format::Table => text(outcome),

@@ -94,16 +94,22 @@ pub fn blocks(disks: &[DiskUsage]) -> Vec<Block> {
     if disks.is_empty() {
         return Vec::new();
     }
-    let mut totals = space_table(
+    let mut totals = cells::table(
         "storage",
         "Storage space",
-        "folder",
+        &["node", "folder", "files", "size [bytes]", "on disk [bytes]"],
         "On disk is less where files have holes, more where blocks are not full.",
     );
-    let mut kinds = space_table(
+    let mut kinds = cells::table(
         "storage-by-type",
         "Storage space by type of file",
-        "type of file",
+        &[
+            "node",
+            "type of file",
+            "files",
+            "size [bytes]",
+            "on disk [bytes]",
+        ],
         "",
     );
     for disk in disks {
@@ -135,15 +141,6 @@ pub fn blocks(disks: &[DiskUsage]) -> Vec<Block> {
 
 fn count_cell(count: Option<u64>, missing: &str) -> Cell {
     cells::number(count.map(|count| count as f64), 0, missing)
-}
-
-fn space_table(id: &str, title: &str, name: &str, note: &str) -> Table {
-    cells::table(
-        id,
-        title,
-        &["node", name, "files", "size [bytes]", "on disk [bytes]"],
-        note,
-    )
 }
 
 fn space_row(node: &str, name: &str, space: Option<Space>) -> Vec<Cell> {
