@@ -324,8 +324,9 @@ fn parse_rate(text: &str) -> Result<f64, String> {
 /// Requests a second.
 pub(crate) const RATE_RANGE: RangeInclusive<f64> = 0.001..=1e6;
 
-pub(crate) fn is_valid_timeout(time: Duration) -> bool {
-    !time.is_zero() && time <= Duration::from_secs(3600)
+/// Up to an hour.
+pub(crate) fn is_valid_timeout(time: &Duration) -> bool {
+    !time.is_zero() && *time <= Duration::from_secs(3600)
 }
 
 pub(crate) fn valid_answer_limit(bytes: u64) -> Option<usize> {
@@ -333,9 +334,8 @@ pub(crate) fn valid_answer_limit(bytes: u64) -> Option<usize> {
     bytes.filter(|bytes| (1024..=1 << 30).contains(bytes))
 }
 
-/// From a millisecond to an hour.
 fn parse_timeout(text: &str) -> Result<Duration, String> {
-    let time = Some(parse_time(text)?).filter(|time| is_valid_timeout(*time));
+    let time = Some(parse_time(text)?).filter(is_valid_timeout);
     time.ok_or_else(|| format!("{text:?}: from 1ms to 1h"))
 }
 

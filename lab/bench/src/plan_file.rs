@@ -15,19 +15,15 @@ use crate::{
 use anyhow::Result;
 use faultline_common::args::UsageError;
 use faultline_pages::{model::Table, render::plain};
-use faultline_settings::{ConfigError, text};
-use faultline_text::is_unsafe_char;
+use faultline_settings::ConfigError;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
 };
-use toml::de::DeValue;
 
 const MAX_FILE_BYTES: u64 = 64 << 20;
-
-const ENCODING: &str = "encoding";
 const ALL_REQUESTS: &str = "all requests";
 
 pub fn run(args: &RunArgs) -> Result<(String, u8)> {
@@ -38,26 +34,25 @@ pub fn run(args: &RunArgs) -> Result<(String, u8)> {
     })
 }
 
-/// Also returns the file of trusted certificates.
 fn read(file: &Path) -> Result<(Plan, Option<PathBuf>)> {
-    let refused = |mistakes: Vec<ConfigError>| {
-        let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
-        let head = match lines.len() {
-            1 => "the plan has a mistake".to_owned(),
-            some => format!("the plan has {some} mistakes"),
-        };
-        UsageError(format!("{head}:\n{}", lines.join("\n")))
-    };
-    let text = read_file(file).map_err(|what| {
-        refused(vec![ConfigError {
+    let parsed = match read_file(file) {
+        Ok(text) => load::parse(&text, file),
+        Err(why) => Err(vec![ConfigError {
             file: Some(file.to_owned()),
-            ..ConfigError::new(what)
-        }])
-    })?;
-    Ok(load::parse(&text, file).map_err(refused)?)
+            ..ConfigError::new(why)
+        }]),
+    };
+    parsed.map_err(|mistakes| {
+        let head = match mistakes.len() {
+            1 => "the plan has a mistake".to_owned(),
+            count => format!("the plan has {count} mistakes"),
+        };
+        let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+        UsageError(format!("{head}:\n{}", lines.join("\n"))).into()
+    })
 }
 
-/// Errors do not include the file's name.
+/// Reads the plan or a list of values. Errors do not include the file's name.
 fn read_file(file: &Path) -> Result<String, String> {
     match fs::metadata(file) {
         Ok(meta) if !meta.is_file() => return Err("is no file".to_owned()),
@@ -67,18 +62,6 @@ fn read_file(file: &Path) -> Result<String, String> {
         _ => {}
     }
     fs::read_to_string(file).map_err(|error| error.to_string())
-}
-
-fn printable_name(value: &DeValue<'_>) -> Result<String, String> {
-    let name = text(value)?;
-    let fits = name.chars().count() <= 80 && !name.chars().any(is_unsafe_char);
-    if fits {
-        Ok(name)
-    } else {
-        Err(format!(
-            "{name:?}: a name has up to 80 letters, none of them a control character"
-        ))
-    }
 }
 
 pub fn study(results: &Results) -> String {
@@ -98,7 +81,7 @@ pub fn study(results: &Results) -> String {
     out + "\n"
 }
 
-/// Latencies, then differences if there are any. Empty with only one request.
+/// Latencies, then differences if there are any. Empty if the plan has only one request.
 pub fn tables(results: &Results) -> Vec<Table> {
     let Some(all) = pooled(results) else {
         return Vec::new();
@@ -112,8 +95,8 @@ pub fn tables(results: &Results) -> Vec<Table> {
     tables
 }
 
-/// Results with one cell per arm: each request of a round becomes a round of its own. `None` with
-/// only one request.
+/// Results with one cell per arm: each request of a round becomes a round of its own. `None` if the
+/// plan has only one request.
 fn pooled(results: &Results) -> Option<Results> {
     if results.subjects().len() < 2 {
         return None;
@@ -123,7 +106,7 @@ fn pooled(results: &Results) -> Option<Results> {
     let request = |sample: &Sample| (sample.round, head(sample).subject.as_str());
     let requests: BTreeSet<_> = results.samples.iter().map(request).collect();
     let rounds: BTreeMap<_, u32> = requests.into_iter().zip(0..).collect();
-    let sample = |sample: &Sample| {
+    let pooled_sample = |sample: &Sample| {
         Some(Sample {
             cell: arms.iter().position(|arm| *arm == head(sample).arm)?,
             round: rounds[&request(sample)],
@@ -138,6 +121,6 @@ fn pooled(results: &Results) -> Option<Results> {
     Some(Results {
         header: results.header.clone(),
         cells: arms.iter().map(cell).collect(),
-        samples: results.samples.iter().filter_map(sample).collect(),
+        samples: results.samples.iter().filter_map(pooled_sample).collect(),
     })
 }

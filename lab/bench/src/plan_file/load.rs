@@ -1,6 +1,5 @@
 //! Parses a plan and reports all mistakes at once.
 
-use super::{ENCODING, printable_name};
 use crate::{
     answer::{Encoding, Expected},
     args::{RATE_RANGE, is_valid_timeout, valid_answer_limit},
@@ -14,53 +13,37 @@ use crate::{
 use faultline_settings::{
     ConfigError, Table, Unique, choice, distinct, flag, number, size, text, time, whole, within,
 };
+use faultline_text::is_unsafe_char;
 use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
 use toml::de::DeValue;
 
 const MAX_ARMS: usize = 16;
-const MAX_PLAN_REQUESTS: usize = 1000;
+const MAX_REQUEST_TABLES: usize = 1000;
 
-/// What an arm says about every request.
+/// Name of the placeholder that stands for an arm's encoding.
+const ENCODING: &str = "encoding";
+
+/// Settings of an arm that apply to each of its requests.
 struct ArmOptions {
     encoding: Option<String>,
-    /// Overrides that of the request.
+    /// Overrides the method of the request.
     method: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum AnswerCheck {
-    Same,
-    Any,
-    /// An account with the same data in every encoding.
-    Account,
-}
-
-#[derive(Debug)]
-struct Request {
-    name: String,
-    method: String,
-    /// With placeholders in braces.
-    params: String,
-    weight: Option<u32>,
-    answer: AnswerCheck,
-    encoding: Option<Encoding>,
-}
-
-/// Relative paths are relative to the folder of `file`.
+/// Returns the plan and the file of trusted certificates. Relative paths are relative to the folder
+/// of `file`.
 pub fn parse(text: &str, file: &Path) -> Result<(Plan, Option<PathBuf>), Vec<ConfigError>> {
-    let folder = file.parent().unwrap_or(Path::new("")).to_owned();
-    let (read, mistakes) = faultline_settings::read(text, Some(file), false, |mut top| {
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let (parsed, mistakes) = faultline_settings::read(text, Some(file), false, |mut top| {
         let mut plan = Plan::default();
         let ca_file = top.take("ca", |v| Ok(folder.join(self::text(v)?)));
-        schedule(&mut top, &mut plan);
-        let arms = arms(&mut top, &mut plan);
-        plan.values = values(&mut top, &folder);
-        let encodings = arms.iter().any(|arm| arm.encoding.is_some());
-        let requests = requests(&mut top, &plan.values, encodings);
+        read_schedule(&mut top, &mut plan);
+        let arms = read_arms(&mut top, &mut plan);
+        plan.values = read_values(&mut top, folder);
+        read_requests(&mut top, &mut plan, &arms);
         let errors = top.errors();
         top.finish();
-        fill(&mut plan, &arms, requests);
         let count = plan.requests();
         if errors.is_empty() && count > MAX_REQUESTS {
             let most = format!("at most {MAX_REQUESTS}; set fewer rounds");
@@ -68,33 +51,43 @@ pub fn parse(text: &str, file: &Path) -> Result<(Plan, Option<PathBuf>), Vec<Con
         }
         (plan, ca_file)
     });
-    read.filter(|_| mistakes.is_empty()).ok_or(mistakes)
+    parsed.filter(|_| mistakes.is_empty()).ok_or(mistakes)
 }
 
-fn schedule(top: &mut Table<'_>, plan: &mut Plan) {
+fn read_schedule(top: &mut Table<'_>, plan: &mut Plan) {
     top.set("rounds", &mut plan.rounds, |v| within(v, 1..=u32::MAX));
     top.set("warm_up", &mut plan.warm_up, |v| within(v, 0..=u32::MAX));
     top.set("seed", &mut plan.seed, whole);
     plan.rate = top.take("rate", |v| {
         let rate = number(v)?;
-        let fits = RATE_RANGE.contains(&rate).then_some(rate);
-        fits.ok_or_else(|| format!("{rate} is not from 0.001 to 1000000"))
+        let valid = RATE_RANGE.contains(&rate).then_some(rate);
+        valid.ok_or_else(|| format!("{rate} is not from 0.001 to 1000000"))
     });
     plan.workers = preset::workers(None, plan.rate);
     top.set("workers", &mut plan.workers, |v| {
         within(v, 1..=1024_u16).map(usize::from)
     });
     top.set("timeout", &mut plan.timeout, |v| {
-        let fits = Some(time(v)?).filter(|timeout| is_valid_timeout(*timeout));
-        fits.ok_or_else(|| "a time from 1ms to 1h is wanted".to_owned())
+        let valid = Some(time(v)?).filter(is_valid_timeout);
+        valid.ok_or_else(|| "a time from 1ms to 1h is wanted".to_owned())
     });
     top.set("max_answer", &mut plan.limit, |v| {
         valid_answer_limit(size(v)?).ok_or_else(|| "a size from 1K to 1G is wanted".to_owned())
     });
 }
 
-/// The name of an entry, which must be unique.
-fn name(
+fn printable_name(value: &DeValue<'_>) -> Result<String, String> {
+    let name = text(value)?;
+    if name.chars().count() <= 80 && !name.chars().any(is_unsafe_char) {
+        return Ok(name);
+    }
+    Err(format!(
+        "{name:?}: a name has up to 80 letters, none of them a control character"
+    ))
+}
+
+/// The entry's name; `None` if it is missing, invalid or that of an earlier entry.
+fn unique_name(
     t: &mut Table<'_>,
     names: &mut Unique<String>,
     kind: &str,
@@ -107,7 +100,7 @@ fn name(
         .then_some(name)
 }
 
-fn arms(top: &mut Table<'_>, plan: &mut Plan) -> Vec<ArmOptions> {
+fn read_arms(top: &mut Table<'_>, plan: &mut Plan) -> Vec<ArmOptions> {
     let (mut arms, mut names) = (Vec::new(), Unique::default());
     if !top.has("arm") {
         top.lacks(
@@ -116,7 +109,7 @@ fn arms(top: &mut Table<'_>, plan: &mut Plan) -> Vec<ArmOptions> {
         );
     }
     top.tables("arm", |t| {
-        let name = name(t, &mut names, "arm", printable_name);
+        let name = unique_name(t, &mut names, "arm", printable_name);
         let protocol = t
             .take("transport", |v| choice(v, &Protocol::ALL))
             .unwrap_or(Protocol::Http);
@@ -125,9 +118,9 @@ fn arms(top: &mut Table<'_>, plan: &mut Plan) -> Vec<ArmOptions> {
             _ => Endpoint::parse(&text(v)?),
         });
         let shape = t.take("link", |v| {
-            let spelled = text(v)?;
-            let wrong = || format!("{spelled:?} is no link, as 30ms and 30ms@20Mbit are");
-            LinkShape::parse(&spelled).ok_or_else(wrong)
+            let link = text(v)?;
+            LinkShape::parse(&link)
+                .ok_or_else(|| format!("{link:?} is no link, as 30ms and 30ms@20Mbit are"))
         });
         let encoding = t.take("encoding", printable_name);
         let method = t.take("method", printable_name);
@@ -147,23 +140,24 @@ fn arms(top: &mut Table<'_>, plan: &mut Plan) -> Vec<ArmOptions> {
     arms
 }
 
-fn values(top: &mut Table<'_>, folder: &Path) -> Vec<Value> {
-    let (mut values, mut names): (Vec<Value>, _) = (Vec::new(), Unique::default());
+fn read_values(top: &mut Table<'_>, folder: &Path) -> Vec<Value> {
+    let (mut values, mut names) = (Vec::new(), Unique::default());
     top.tables("value", |t| {
-        let name = name(t, &mut names, "value", value_name);
+        let name = unique_name(t, &mut names, "value", value_name);
         let range = (t.take("from", whole), t.take("to", whole));
         let hex = t.take("hex", flag).unwrap_or(false);
         let list = t.take("list", |v| non_empty(distinct(v, list_item)?));
-        let file = t.take("file", |v| lines(&folder.join(text(v)?)));
-        let kinds = [t.has("from") || t.has("to"), t.has("list"), t.has("file")];
-        if kinds.iter().filter(|is| **is).count() != 1 {
+        let lines = t.take("file", |v| read_lines(&folder.join(text(v)?)));
+        let is_range = t.has("from") || t.has("to");
+        let sources = [is_range, t.has("list"), t.has("file")].map(usize::from);
+        if sources.iter().sum::<usize>() != 1 {
             t.refuse("one of these is wanted: from and to; list; file");
             return;
         }
-        if t.has("hex") && !kinds[0] {
+        if t.has("hex") && !is_range {
             t.refuse("hex is for from and to only; leave it out");
         }
-        let of = match range {
+        let source = match range {
             (Some(from), Some(to)) if from <= to => Some(ValueSource::Range { from, to, hex }),
             (Some(from), Some(to)) => {
                 t.refuse(format!("from = {from} is above to = {to}"));
@@ -171,13 +165,13 @@ fn values(top: &mut Table<'_>, folder: &Path) -> Vec<Value> {
             }
             _ => {
                 let missing = t.missing(&["from", "to"]);
-                if kinds[0] && !missing.is_empty() {
+                if is_range && !missing.is_empty() {
                     t.refuse(format!("{} is missing", missing.join(" and ")));
                 }
-                list.or(file).map(|list| ValueSource::List(list.into()))
+                list.or(lines).map(|texts| ValueSource::List(texts.into()))
             }
         };
-        values.extend(name.zip(of).map(|(name, source)| Value { name, source }));
+        values.extend(name.zip(source).map(|(name, of)| Value { name, of }));
     });
     values
 }
@@ -192,7 +186,7 @@ fn value_name(value: &DeValue<'_>) -> Result<String, String> {
     ))
 }
 
-/// Escaped for a JSON string.
+/// A number or a text, escaped for a JSON string.
 fn list_item(value: &DeValue<'_>) -> Result<String, String> {
     if matches!(value, DeValue::Integer(_)) {
         return whole(value).map(|number| number.to_string());
@@ -200,88 +194,114 @@ fn list_item(value: &DeValue<'_>) -> Result<String, String> {
     Ok(json_escaped(&text(value)?))
 }
 
-/// Escaped for a JSON string.
+/// As in a JSON string, without its quotes.
 fn json_escaped(text: &str) -> String {
     let json = Json::from(text).to_string();
-    json.strip_prefix('"')
-        .and_then(|json| json.strip_suffix('"'))
-        .unwrap_or_default()
-        .to_owned()
+    json[1..json.len() - 1].to_owned()
 }
 
-fn lines(file: &Path) -> Result<Vec<String>, String> {
-    let text = super::read_file(file).map_err(|what| format!("{}: {what}", file.display()))?;
-    let lines = text.lines().map(str::trim);
-    non_empty(
-        lines
-            .filter(|line| !line.is_empty())
-            .map(json_escaped)
-            .collect(),
-    )
+/// Lines that are not blank, escaped for a JSON string.
+fn read_lines(file: &Path) -> Result<Vec<String>, String> {
+    let text = super::read_file(file).map_err(|why| format!("{}: {why}", file.display()))?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    non_empty(lines.map(json_escaped).collect())
 }
 
-fn non_empty(list: Vec<String>) -> Result<Vec<String>, String> {
-    if list.is_empty() {
-        Err("has no value to draw from".to_owned())
-    } else {
-        Ok(list)
+fn non_empty(texts: Vec<String>) -> Result<Vec<String>, String> {
+    if texts.is_empty() {
+        return Err("has no value to draw from".to_owned());
     }
+    Ok(texts)
 }
 
-/// `encodings`: an arm has an encoding, so requests may name `{encoding}`.
-fn requests(top: &mut Table<'_>, values: &[Value], encodings: bool) -> Vec<Request> {
-    let (mut requests, mut names): (Vec<Request>, _) = (Vec::new(), Unique::default());
+/// Adds the cells, subjects and weights of the requests.
+fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
     if !top.has("request") {
         top.lacks(
             "request",
             "[[request]] is missing: say what is asked, with method and params",
         );
     }
+    let has_encoding = arms.iter().any(|arm| arm.encoding.is_some());
     // After a mistake, values may be missing, so parameters are not checked.
     let no_errors_yet = top.errors().is_empty();
+    let (mut names, mut is_weighted) = (Unique::default(), false);
     top.tables("request", |t| {
         let method = t.need("method", printable_name);
         let name = t.take("name", printable_name).or_else(|| method.clone());
         let params = t.take("params", |v| {
             let params = text(v)?;
             if no_errors_yet {
-                check_params(params, values, encodings)
-            } else {
-                Ok(params)
+                check_params(&params, &plan.values, has_encoding)?;
             }
+            Ok(params)
         });
         let weight = t.take("weight", |v| within(v, 1..=1_000_000));
-        let words = [
-            ("same", AnswerCheck::Same),
-            ("any", AnswerCheck::Any),
-            ("account", AnswerCheck::Account),
+        let answers = [
+            ("same", Expected::Json { same: true }),
+            ("any", Expected::Json { same: false }),
+            ("account", Expected::Account(Encoding::Base64)),
         ];
         let answer = t
-            .take("answer", |v| choice(v, &words))
-            .unwrap_or(AnswerCheck::Same);
+            .take("answer", |v| choice(v, &answers))
+            .unwrap_or(answers[0].1);
         if let Some(name) = &name {
             let what = format!("request {name:?} (named by its method unless it has a name)");
             names.insert(name.clone(), t.line(), what, t.errors());
         }
-        if requests.len() == MAX_PLAN_REQUESTS {
-            t.refuse(format!("there are more than {MAX_PLAN_REQUESTS} requests"));
+        if plan.subjects.len() == MAX_REQUEST_TABLES {
+            t.refuse(format!("there are more than {MAX_REQUEST_TABLES} requests"));
         }
+        let Some((name, method)) = name.zip(method) else {
+            return;
+        };
         let params = params.unwrap_or_else(|| "[]".to_owned());
-        let encoding = encoding(&params);
-        let named = name.zip(method);
-        requests.extend(named.map(|(name, method)| Request {
-            name,
-            method,
-            params,
-            weight,
-            answer,
-            encoding,
-        }));
+        let cells = cells(arms, plan.subjects.len(), &method, &params, answer);
+        plan.cells.extend(cells);
+        plan.subjects.push(name);
+        is_weighted |= weight.is_some();
+        plan.weights.push(weight.unwrap_or(1));
     });
-    requests
+    if !is_weighted {
+        plan.weights.clear();
+    }
 }
 
-fn encoding(params: &str) -> Option<Encoding> {
+/// The cells of one request, one per arm.
+fn cells(
+    arms: &[ArmOptions],
+    subject: usize,
+    method: &str,
+    params: &str,
+    answer: Expected,
+) -> Vec<Cell> {
+    let cell = |(index, arm): (usize, &ArmOptions)| {
+        let method = arm.method.as_deref().unwrap_or(method);
+        let encoding = arm.encoding.as_deref().unwrap_or_default();
+        let placeholder = format!("{{{ENCODING}}}");
+        let filled = params.replace(&placeholder, &json_escaped(encoding));
+        Cell {
+            arm: index,
+            subject,
+            link: index,
+            method: format!(r#""method":"{}","params":{filled}"#, json_escaped(method)),
+            numbers: None,
+            expected: match answer {
+                // With one arm there is nothing to compare.
+                Expected::Json { same } => Expected::json(method, same && arms.len() > 1),
+                _ => Expected::Account(
+                    Encoding::named(encoding)
+                        .or_else(|| encoding_option(params))
+                        .unwrap_or(Encoding::Base64),
+                ),
+            },
+        }
+    };
+    arms.iter().enumerate().map(cell).collect()
+}
+
+/// The `encoding` in the options of a request.
+fn encoding_option(params: &str) -> Option<Encoding> {
     let params: Json = serde_json::from_str(params).ok()?;
     params
         .as_array()?
@@ -289,12 +309,13 @@ fn encoding(params: &str) -> Option<Encoding> {
         .find_map(|param| Encoding::named(param.get("encoding")?.as_str()?))
 }
 
-/// Fails unless the parameters are valid JSON with every value.
-fn check_params(params: String, values: &[Value], encodings: bool) -> Result<String, String> {
+/// Fails unless the parameters are valid JSON with every text of their values. `{encoding}` is
+/// allowed if an arm has an encoding.
+fn check_params(params: &str, values: &[Value], has_encoding: bool) -> Result<(), String> {
     let is_known = |name: &str| {
-        (encodings && name == ENCODING) || values.iter().any(|value| value.name == name)
+        (has_encoding && name == ENCODING) || values.iter().any(|value| value.name == name)
     };
-    if let Some(unknown) = values::names(&params).find(|name| !is_known(name)) {
+    if let Some(unknown) = values::names(params).find(|name| !is_known(name)) {
         if unknown == ENCODING {
             return Err("{encoding} is that of an arm, and no [[arm]] has one".to_owned());
         }
@@ -307,29 +328,30 @@ fn check_params(params: String, values: &[Value], encodings: bool) -> Result<Str
         };
         return Err(format!("{{{unknown}}} stands for nothing; known: {known}"));
     }
-    let mut drawn = false;
+    let mut has_values = false;
     for (index, value) in values.iter().enumerate() {
-        if !values::names(&params).any(|name| name == value.name) {
+        if !values::names(params).any(|name| name == value.name) {
             continue;
         }
-        drawn = true;
-        for sample in value.all_texts() {
-            is_json(&values::fill_placeholders(&params, values, |at, other| {
-                if at == index {
-                    sample.clone()
+        has_values = true;
+        for value_text in value.all_texts() {
+            check_json(&values::fill_placeholders(params, values, |i, other| {
+                if i == index {
+                    value_text.clone()
                 } else {
                     other.first()
                 }
             }))?;
         }
     }
-    if !drawn {
-        is_json(&params)?;
+    if has_values {
+        return Ok(());
     }
-    Ok(params)
+    check_json(params)
 }
 
-fn is_json(params: &str) -> Result<(), String> {
+/// Fails unless the parameters are an array or object.
+fn check_json(params: &str) -> Result<(), String> {
     let shown: String = params.chars().take(120).collect();
     match serde_json::from_str(params) {
         Ok(Json::Array(_) | Json::Object(_)) => Ok(()),
@@ -339,41 +361,5 @@ fn is_json(params: &str) -> Result<(), String> {
         Err(error) => Err(format!(
             "`{shown}` is no JSON: {error}; a text in braces needs its quotes, as in [\"{{account}}\"]"
         )),
-    }
-}
-
-fn fill(plan: &mut Plan, arms: &[ArmOptions], requests: Vec<Request>) {
-    let weighted = requests.iter().any(|request| request.weight.is_some());
-    for (subject, request) in requests.into_iter().enumerate() {
-        for (index, arm) in arms.iter().enumerate() {
-            let method = arm.method.as_ref().unwrap_or(&request.method);
-            let encoding = arm.encoding.as_deref().unwrap_or_default();
-            let placeholder = format!("{{{ENCODING}}}");
-            let params = request
-                .params
-                .replace(&placeholder, &json_escaped(encoding));
-            let expected = match request.answer {
-                AnswerCheck::Any => Expected::Unverified,
-                // With one arm there is nothing to compare.
-                AnswerCheck::Same => Expected::json(method, arms.len() > 1),
-                AnswerCheck::Account => Expected::Account(
-                    Encoding::named(encoding)
-                        .or(request.encoding)
-                        .unwrap_or(Encoding::Base64),
-                ),
-            };
-            plan.cells.push(Cell {
-                arm: index,
-                subject,
-                link: index,
-                method: format!(r#""method":"{}","params":{params}"#, json_escaped(method)),
-                numbers: None,
-                expected,
-            });
-        }
-        plan.subjects.push(request.name);
-        if weighted {
-            plan.weights.push(request.weight.unwrap_or(1));
-        }
     }
 }
