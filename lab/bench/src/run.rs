@@ -62,7 +62,7 @@ const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 /// While it exists, a signal stops its work instead of the process.
 pub struct Engine {
     runtime: Runtime,
-    tls: Option<TlsConnector>,
+    pub tls: Option<TlsConnector>,
     signals: RefCell<Signals>,
 }
 
@@ -163,10 +163,6 @@ impl Engine {
 
     pub fn end_requested(&self) -> Option<&'static str> {
         end_requested(&mut self.signals.borrow_mut(), Duration::ZERO)
-    }
-
-    pub fn tls(&self) -> Option<TlsConnector> {
-        self.tls.clone()
     }
 
     /// Runs `work` before any measurement. Its connections are closed afterwards.

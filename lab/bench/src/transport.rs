@@ -14,9 +14,8 @@ use crate::{
     preset::{self, Session},
     protocol::Protocol,
     results::{Results, Timing, ns},
-    run::Engine,
 };
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use evm::Evm;
 use faultline_common::{args::UsageError, clock};
 use faultline_text::{clean, time};
@@ -28,13 +27,13 @@ pub use study::{page, tables as study};
 
 const LIMIT: usize = 16 << 20;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 enum Operation {
     Write,
     Read,
 }
 
-/// An operation and its repetitions in a row.
+/// An operation and how often it is done in a row.
 type Scenario = (Operation, u32);
 
 pub fn run(args: &TransportArgs) -> Result<(String, u8)> {
@@ -56,17 +55,6 @@ pub fn run(args: &TransportArgs) -> Result<(String, u8)> {
     preset::run("transport", &plan, &args.output, ca_file, |session| {
         measure(args, plan.clone(), session, &scenarios)
     })
-}
-
-fn named((operation, times): Scenario) -> String {
-    let operation = match operation {
-        Operation::Write => "write",
-        Operation::Read => "read",
-    };
-    match times {
-        1 => format!("single {operation}"),
-        _ => format!("{times} {operation}s in a row"),
-    }
 }
 
 fn plan(args: &TransportArgs, scenarios: &[Scenario]) -> Result<Plan> {
@@ -94,8 +82,15 @@ fn plan(args: &TransportArgs, scenarios: &[Scenario]) -> Result<Plan> {
         ..Plan::default()
     };
     let poll = time(args.poll);
-    for scenario in scenarios {
-        let name = named(*scenario);
+    for (operation, times) in scenarios {
+        let operation = match operation {
+            Operation::Write => "write",
+            Operation::Read => "read",
+        };
+        let name = match times {
+            1 => format!("single {operation}"),
+            _ => format!("{times} {operation}s in a row"),
+        };
         let method = format!("{name}, polled every {poll}");
         plan.add_request(name, method, None, Expected::Unverified);
     }
@@ -116,17 +111,21 @@ fn measure(
         bail!("a transport without a node")
     };
     let tls = http.endpoint.tls;
-    let links = [http, websocket];
-    let mut client = NodeClient::new(links, engine.tls(), LIMIT, args.timeout, args.poll);
-    let (mut chain, mut notes) = engine.first(chain(&mut client))?;
+    let links = [http.clone(), websocket.clone()];
+    let mut client = NodeClient::new(links, engine.tls.clone(), LIMIT, args.timeout, args.poll);
+    let (mut chain, mut notes) = engine.first(detect_chain(&mut client))?;
     let http2 = Protocol::Http2.name();
-    if let Some(arm) = plan.arms.iter().position(|arm| arm == http2)
-        && let Some(failure) = http2_failure(engine, &mut client, tls)?
-    {
-        notes.push(preset::remove_arm(&mut plan, arm, &failure)?);
+    if let Some(arm) = plan.arms.iter().position(|arm| arm == http2) {
+        // A JSON-RPC error shows that the node has HTTP/2.
+        let call = client.call(Protocol::Http2, "eth_chainId", json!([]));
+        if let Err(failure) = engine.first(async { Ok(call.await) })?
+            && failure.is_no_http2(tls)
+        {
+            notes.push(preset::remove_arm(&mut plan, arm, &failure)?);
+        }
     }
     client.drop_connections();
-    if !chain.can_write() {
+    if matches!(&chain, Chain::Evm(evm) if evm.contract.is_none()) {
         plan.cells
             .retain(|cell| scenarios[cell.subject].0 == Operation::Read);
     }
@@ -145,18 +144,12 @@ fn measure(
     })
 }
 
-/// The failure if the node has no HTTP/2. A JSON-RPC error shows that it has.
-fn http2_failure(engine: &Engine, client: &mut NodeClient, tls: bool) -> Result<Option<Failure>> {
-    let call = client.call(Protocol::Http2, "eth_chainId", json!([]));
-    let exchange = engine.first(async { Ok(call.await) })?;
-    Ok(exchange.err().filter(|failure| failure.is_no_http2(tls)))
-}
-
-async fn chain(client: &mut NodeClient) -> Result<(Chain, Vec<String>)> {
-    match ask(client, "eth_chainId").await {
-        Ok(id) => evm(client, id.as_str().unwrap_or_default()).await,
-        Err(Failure::Rpc(..)) => match ask(client, "getGenesisHash").await {
-            Ok(genesis) => solana(client, genesis.as_str().unwrap_or_default()).await,
+/// Also returns notes on the node.
+async fn detect_chain(client: &mut NodeClient) -> Result<(Chain, Vec<String>)> {
+    match call(client, "eth_chainId").await {
+        Ok(id) => start_evm(client, id.as_str().unwrap_or_default()).await,
+        Err(Failure::Rpc(..)) => match call(client, "getGenesisHash").await {
+            Ok(genesis) => start_solana(client, genesis.as_str().unwrap_or_default()).await,
             Err(failure) => {
                 bail!("the node is neither of an EVM chain nor of Solana: {failure}")
             }
@@ -165,44 +158,44 @@ async fn chain(client: &mut NodeClient) -> Result<(Chain, Vec<String>)> {
     }
 }
 
-async fn ask(client: &mut NodeClient, method: &str) -> Result<Value, Failure> {
+async fn call(client: &mut NodeClient, method: &str) -> Result<Value, Failure> {
     client.call(Protocol::Http, method, json!([])).await
 }
 
-async fn evm(client: &mut NodeClient, id: &str) -> Result<(Chain, Vec<String>)> {
+async fn start_evm(client: &mut NodeClient, id: &str) -> Result<(Chain, Vec<String>)> {
     let version = version(client, "web3_clientVersion").await;
     let mut notes = vec![format!("EVM chain {}, {version}", clean(id))];
-    let accounts = ask(client, "eth_accounts").await.unwrap_or_default();
+    let accounts = call(client, "eth_accounts").await.unwrap_or_default();
     let payer = accounts[0]
         .as_str()
         .filter(|_| evm::DEVELOPMENT_CHAINS.contains(&id));
-    let Some(payer) = payer else {
-        notes.push("No development chain with an account that the node signs for: nothing is written, and the newest block is read".to_owned());
-        return Ok((Chain::Evm(Evm::new(id, None)), notes));
+    let evm = match payer {
+        Some(payer) => Evm::deploy(client, id, payer)
+            .await
+            .map_err(|failure| anyhow!("the storage contract could not be deployed: {failure}"))?,
+        None => {
+            notes.push("No development chain with an account that the node signs for: nothing is written, and the newest block is read".to_owned());
+            Evm::new(id, None)
+        }
     };
-    match Evm::deploy(client, id, payer).await {
-        Ok(evm) => Ok((Chain::Evm(evm), notes)),
-        Err(failure) => bail!("the storage contract could not be deployed: {failure}"),
-    }
+    Ok((Chain::Evm(evm), notes))
 }
 
-async fn solana(client: &mut NodeClient, genesis: &str) -> Result<(Chain, Vec<String>)> {
+async fn start_solana(client: &mut NodeClient, genesis: &str) -> Result<(Chain, Vec<String>)> {
     if solana::PUBLIC_GENESIS_HASHES.contains(&genesis) {
         bail!(
             "this is a public cluster: both reading and writing need transfers; use a test cluster, such as solana-test-validator"
         );
     }
     let notes = vec![format!("Solana, {}", version(client, "getVersion").await)];
-    match Solana::fund_new_account(client).await {
-        Ok(solana) => Ok((Chain::Solana(Box::new(solana)), notes)),
-        Err(failure) => {
-            bail!("the node gives no lamports for transfers (requestAirdrop): {failure}")
-        }
-    }
+    let solana = Solana::fund_new_account(client).await.map_err(|failure| {
+        anyhow!("the node gives no lamports for transfers (requestAirdrop): {failure}")
+    })?;
+    Ok((Chain::Solana(Box::new(solana)), notes))
 }
 
 async fn version(client: &mut NodeClient, method: &str) -> String {
-    let answer = ask(client, method).await.unwrap_or_default();
+    let answer = call(client, method).await.unwrap_or_default();
     crate::nodes::version(&answer).map_or("unknown version".to_owned(), |text| {
         format!("version {}", clean(text))
     })
@@ -220,8 +213,8 @@ impl Chain {
         protocol: Protocol,
         scenario: Scenario,
     ) -> Result<Timing, Failure> {
-        let done = self.run_operation(client, protocol, scenario).await;
-        if done.is_err() {
+        let timed = self.time(client, protocol, scenario).await;
+        if timed.is_err() {
             client.drop_connections();
             // A failed write may have an effect.
             match self {
@@ -229,17 +222,10 @@ impl Chain {
                 Chain::Solana(solana) => solana.effect_unknown = true,
             }
         }
-        done
+        timed
     }
 
-    fn can_write(&self) -> bool {
-        match self {
-            Chain::Evm(evm) => evm.can_write(),
-            Chain::Solana(_) => true,
-        }
-    }
-
-    async fn run_operation(
+    async fn time(
         &mut self,
         client: &mut NodeClient,
         protocol: Protocol,
@@ -254,39 +240,35 @@ impl Chain {
         })
         .await?;
         client.drain_notifications();
-        client.meter = Timing::default();
+        client.sums = Timing::default();
         let mut begun = clock::uptime();
         for index in 0..times {
             if index > 0 {
                 // Renewal of the blockhash is not measured.
-                let (paused, meter) = (clock::uptime(), client.meter);
+                let (paused, sums) = (clock::uptime(), client.sums);
                 if let Chain::Solana(solana) = self {
                     solana.renew_blockhash(client).await?;
                 }
-                client.meter = meter;
+                client.sums = sums;
                 client.drain_notifications();
                 begun += clock::uptime().saturating_sub(paused);
             }
-            in_time(client.timeout, self.run_once(client, protocol, operation)).await?;
+            in_time(client.timeout, async {
+                match (&mut *self, operation) {
+                    (Chain::Evm(evm), Operation::Write) => evm.write(client, protocol).await,
+                    (Chain::Evm(evm), Operation::Read) => evm.read(client, protocol).await,
+                    (Chain::Solana(solana), Operation::Write) => {
+                        solana.write(client, protocol).await
+                    }
+                    (Chain::Solana(solana), Operation::Read) => solana.read(client, protocol).await,
+                }
+            })
+            .await?;
         }
         let took = ns(clock::uptime().saturating_sub(begun));
-        let mut timing = client.meter;
+        let mut timing = client.sums;
         // The time outside of calls was spent waiting.
         timing.phases[0] = took.saturating_sub(timing.phases.iter().sum());
         Ok(timing)
-    }
-
-    async fn run_once(
-        &mut self,
-        client: &mut NodeClient,
-        protocol: Protocol,
-        operation: Operation,
-    ) -> Result<(), Failure> {
-        match (self, operation) {
-            (Chain::Evm(evm), Operation::Write) => evm.write(client, protocol).await,
-            (Chain::Evm(evm), Operation::Read) => evm.read(client, protocol).await,
-            (Chain::Solana(solana), Operation::Write) => solana.write(client, protocol).await,
-            (Chain::Solana(solana), Operation::Read) => solana.read(client, protocol).await,
-        }
     }
 }

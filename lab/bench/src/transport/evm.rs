@@ -32,24 +32,25 @@ const GAS: &str = "0x30d40";
 /// Notifications of new heads may be missed, so the receipt is polled at least this often.
 const MAX_HEAD_WAIT: Duration = Duration::from_secs(1);
 
-const POLL_INTERVAL: Duration = Duration::from_millis(10);
+const STATE_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Chain ids of development chains: geth and Ganache, Hardhat and Anvil.
 pub const DEVELOPMENT_CHAINS: [&str; 2] = ["0x539", "0x7a69"];
 
 pub struct Evm {
-    id: String,
-    /// Payer and contract.
-    contract: Option<(String, String)>,
+    chain_id: String,
+    /// Addresses of the payer and the contract; `None` if nothing can be written.
+    pub contract: Option<(String, String)>,
+    /// The last one that was written.
     value: u64,
-    /// A write failed, so the value must be read again.
+    /// A write or read failed, so the value must be read again.
     pub effect_unknown: bool,
 }
 
 impl Evm {
-    pub fn new(id: &str, contract: Option<(String, String)>) -> Evm {
+    pub fn new(chain_id: &str, contract: Option<(String, String)>) -> Evm {
         Evm {
-            id: id.to_owned(),
+            chain_id: chain_id.to_owned(),
             contract,
             value: 0,
             effect_unknown: false,
@@ -57,7 +58,11 @@ impl Evm {
     }
 
     /// The node signs for `payer`.
-    pub async fn deploy(client: &mut NodeClient, id: &str, payer: &str) -> Result<Evm, Failure> {
+    pub async fn deploy(
+        client: &mut NodeClient,
+        chain_id: &str,
+        payer: &str,
+    ) -> Result<Evm, Failure> {
         let transaction =
             json!([{"from": payer, "data": format!("0x{DEPLOYMENT}{CONTRACT}"), "gas": GAS}]);
         let hash = client
@@ -66,19 +71,16 @@ impl Evm {
         let receipt = in_time(client.timeout, async {
             loop {
                 match receipt(client, Protocol::Http, &hash).await {
-                    // A node without an index of the transaction has no receipt yet.
-                    Err(Failure::Missing | Failure::Rpc(..)) => client.next_poll().await,
+                    // Some nodes answer with an error until the transaction is indexed.
+                    Err(Failure::Missing | Failure::Rpc(..)) => sleep(client.poll_interval).await,
                     other => return other,
                 }
             }
         })
         .await?;
         let address = receipt["contractAddress"].as_str().ok_or(Failure::Wrong)?;
-        Ok(Evm::new(id, Some((payer.to_owned(), address.to_owned()))))
-    }
-
-    pub fn can_write(&self) -> bool {
-        self.contract.is_some()
+        let contract = Some((payer.to_owned(), address.to_owned()));
+        Ok(Evm::new(chain_id, contract))
     }
 
     pub async fn prepare(
@@ -86,26 +88,27 @@ impl Evm {
         client: &mut NodeClient,
         protocol: Protocol,
     ) -> Result<(), Failure> {
-        if self.effect_unknown && self.can_write() {
-            let stored = self.stored(client, Protocol::HttpNew).await?;
-            let number = stored
-                .as_str()
-                .and_then(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok());
-            self.value = number.ok_or(Failure::Wrong)?;
-            self.effect_unknown = false;
-        }
-        // A receipt may precede the newest state.
-        while self.can_write() && self.read(client, Protocol::HttpNew).await == Err(Failure::Wrong)
-        {
-            sleep(POLL_INTERVAL).await;
+        if self.contract.is_some() {
+            if self.effect_unknown {
+                let stored = self.stored(client, Protocol::HttpNew).await?;
+                let number = stored
+                    .as_str()
+                    .and_then(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok());
+                self.value = number.ok_or(Failure::Wrong)?;
+                self.effect_unknown = false;
+            }
+            // A receipt may precede the newest state.
+            while self.read(client, Protocol::HttpNew).await == Err(Failure::Wrong) {
+                sleep(STATE_POLL_INTERVAL).await;
+            }
         }
         if client.connect(protocol).await? {
             // The WebSocket has another address: check its chain before any write.
-            let id = client.call(protocol, "eth_chainId", json!([])).await?;
-            if id.as_str() != Some(self.id.as_str()) {
+            let chain_id = client.call(protocol, "eth_chainId", json!([])).await?;
+            if chain_id != *self.chain_id {
                 return Err(Failure::OtherChain);
             }
-            if self.can_write() {
+            if self.contract.is_some() {
                 client
                     .call(protocol, "eth_subscribe", json!(["newHeads"]))
                     .await?;
@@ -136,23 +139,22 @@ impl Evm {
                         message?;
                     }
                 }
-                Err(Failure::Missing) => client.next_poll().await,
-                Err(other) => return Err(other),
+                Err(Failure::Missing) => sleep(client.poll_interval).await,
+                Err(failure) => return Err(failure),
             }
         }
         self.value = next;
         Ok(())
     }
 
-    /// Must be the written number; without a contract, reads the newest block.
+    /// Fails if the stored value is not the last written one. Without a contract, reads the newest
+    /// block.
     pub async fn read(&self, client: &mut NodeClient, protocol: Protocol) -> Result<(), Failure> {
         let stored = self.stored(client, protocol).await?;
-        let is = format!("0x{:064x}", self.value);
-        if !self.can_write() || stored.as_str() == Some(is.as_str()) {
-            Ok(())
-        } else {
-            Err(Failure::Wrong)
+        if self.contract.is_some() && stored != format!("0x{:064x}", self.value) {
+            return Err(Failure::Wrong);
         }
+        Ok(())
     }
 
     async fn stored(&self, client: &mut NodeClient, protocol: Protocol) -> Result<Value, Failure> {

@@ -10,14 +10,14 @@ use crate::{
 };
 use faultline_common::clock;
 use futures_util::FutureExt as _;
-use hyper::{StatusCode, body::Bytes};
+use hyper::StatusCode;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, VecDeque},
     time::Duration,
 };
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
@@ -29,6 +29,7 @@ pub async fn in_time<T>(
     timeout(limit, work).await.map_err(|_| Failure::Timeout)?
 }
 
+/// Only notifications have a method.
 #[derive(Deserialize)]
 struct MessageKind {
     method: Option<IgnoredAny>,
@@ -38,82 +39,79 @@ pub struct NodeClient {
     http: LinkConfig,
     websocket: LinkConfig,
     tls: Option<TlsConnector>,
-    limit: usize,
+    /// Bytes of an answer, and of all `notifications`.
+    max_bytes: usize,
     /// Of a call, and of an operation.
     pub timeout: Duration,
-    /// Between two polls.
-    pub poll: Duration,
-    /// The sums of calls, without the phase in which an operation waits.
-    pub meter: Timing,
-    links: BTreeMap<Protocol, HttpConnection>,
+    pub poll_interval: Duration,
+    /// The sums of calls. The first phase, in which an operation waits, is 0.
+    pub sums: Timing,
+    http_connections: BTreeMap<Protocol, HttpConnection>,
     socket: Option<Socket>,
-    /// Notifications that were not read yet, at most `limit` bytes.
+    /// Received while a call waited for its answer, and not read yet.
     notifications: VecDeque<Utf8Bytes>,
-    id: u64,
+    last_id: u64,
 }
 
 impl NodeClient {
     pub fn new(
-        [http, websocket]: [&LinkConfig; 2],
+        [http, websocket]: [LinkConfig; 2],
         tls: Option<TlsConnector>,
-        limit: usize,
+        max_bytes: usize,
         timeout: Duration,
-        poll: Duration,
+        poll_interval: Duration,
     ) -> NodeClient {
         NodeClient {
-            http: http.clone(),
-            websocket: websocket.clone(),
+            http,
+            websocket,
             tls,
-            limit,
+            max_bytes,
             timeout,
-            poll,
-            meter: Timing::default(),
-            links: BTreeMap::new(),
+            poll_interval,
+            sums: Timing::default(),
+            http_connections: BTreeMap::new(),
             socket: None,
             notifications: VecDeque::new(),
-            id: 0,
+            last_id: 0,
         }
     }
 
-    pub async fn next_poll(&self) {
-        sleep(self.poll).await;
-    }
-
-    /// Drops all connections, because late messages are possible after a failure.
+    /// After a failure, a late message could be taken for the next answer.
     pub fn drop_connections(&mut self) {
-        self.links.clear();
+        self.http_connections.clear();
         self.socket = None;
         self.notifications.clear();
     }
 
     /// Returns whether it is a new WebSocket, without subscriptions.
     pub async fn connect(&mut self, protocol: Protocol) -> Result<bool, Failure> {
-        in_time(self.timeout, self.connected(protocol)).await
-    }
-
-    async fn connected(&mut self, protocol: Protocol) -> Result<bool, Failure> {
-        match protocol {
-            Protocol::HttpNew => Ok(false),
-            Protocol::Http | Protocol::Http2 => {
-                let usable = match self.links.get_mut(&protocol) {
-                    Some(link) => link.is_usable().await,
-                    None => false,
-                };
-                if !usable {
-                    let link = self.open(protocol).await?;
-                    self.links.insert(protocol, link);
+        in_time(self.timeout, async {
+            match protocol {
+                Protocol::HttpNew => {}
+                Protocol::Http | Protocol::Http2 => {
+                    let usable = match self.http_connections.get_mut(&protocol) {
+                        Some(connection) => connection.is_usable().await,
+                        None => false,
+                    };
+                    if !usable {
+                        let connection = self.open(protocol).await?;
+                        self.http_connections.insert(protocol, connection);
+                    }
                 }
-                Ok(false)
+                Protocol::WebSocket => {
+                    if self.socket.is_none() {
+                        self.notifications.clear();
+                        let tls = self.tls.as_ref();
+                        let socket =
+                            Socket::open(&self.websocket, tls, self.max_bytes, self.timeout);
+                        self.socket = Some(socket.await?);
+                        return Ok(true);
+                    }
+                }
             }
-            Protocol::WebSocket if self.socket.is_some() => Ok(false),
-            Protocol::WebSocket => {
-                self.notifications.clear();
-                let tls = self.tls.as_ref();
-                let socket = Socket::open(&self.websocket, tls, self.limit, self.timeout).await?;
-                self.socket = Some(socket);
-                Ok(true)
-            }
-        }
+            Ok(false)
+        })
+        .await
     }
 
     async fn open(&self, protocol: Protocol) -> Result<HttpConnection, Failure> {
@@ -124,7 +122,7 @@ impl NodeClient {
         HttpConnection::open(&kind, self.tls.as_ref(), self.timeout).await
     }
 
-    /// Drains notifications before an unrelated measurement.
+    /// Before a measurement that they do not belong to.
     pub fn drain_notifications(&mut self) {
         self.notifications.clear();
         let Some(socket) = &mut self.socket else {
@@ -141,44 +139,46 @@ impl NodeClient {
         method: &str,
         params: Value,
     ) -> Result<Value, Failure> {
-        self.id += 1;
-        let body = json!({"jsonrpc": "2.0", "id": self.id, "method": method, "params": params})
-            .to_string();
+        self.last_id += 1;
+        let body =
+            json!({"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params})
+                .to_string();
         in_time(self.timeout, async {
             if protocol == Protocol::WebSocket {
-                self.over_socket(body).await
+                self.call_over_socket(body).await
             } else {
-                self.over_http(protocol, body).await
+                self.call_over_http(protocol, body).await
             }
         })
         .await
     }
 
-    async fn over_http(&mut self, protocol: Protocol, body: String) -> Result<Value, Failure> {
+    async fn call_over_http(&mut self, protocol: Protocol, body: String) -> Result<Value, Failure> {
         let begun = clock::uptime();
-        let (mut link, opened_in) = match self.links.remove(&protocol) {
-            Some(link) => (link, [Duration::ZERO; 2]),
+        let mut opened_in = [Duration::ZERO; 2];
+        let mut connection = match self.http_connections.remove(&protocol) {
+            Some(connection) => connection,
             None => {
-                let link = self.open(protocol).await?;
-                let opened_in = link.traffic.opened_in;
-                (link, opened_in)
+                let connection = self.open(protocol).await?;
+                opened_in = connection.traffic.opened_in;
+                connection
             }
         };
-        let raw = link.ask(Bytes::from(body), self.limit).await?;
+        let raw = connection.ask(body.into(), self.max_bytes).await?;
         if raw.status != StatusCode::OK {
             return Err(Failure::of_status(raw.status, raw.retry_after));
         }
         let cpu = clock::thread_cpu();
-        let value = result(&raw.body, self.id);
-        self.meter.decode_cpu_ns += ns(clock::thread_cpu().saturating_sub(cpu));
-        self.measure(&raw, begun, opened_in);
+        let value = result(&raw.body, self.last_id);
+        self.sums.decode_cpu_ns += ns(clock::thread_cpu().saturating_sub(cpu));
+        self.add_to_sums(&raw, begun, opened_in);
         if protocol != Protocol::HttpNew {
-            self.links.insert(protocol, link);
+            self.http_connections.insert(protocol, connection);
         }
         value
     }
 
-    async fn over_socket(&mut self, body: String) -> Result<Value, Failure> {
+    async fn call_over_socket(&mut self, body: String) -> Result<Value, Failure> {
         let socket = self.socket.as_mut().ok_or(Failure::Closed)?;
         let begun = clock::uptime();
         socket.traffic.reset();
@@ -188,49 +188,43 @@ impl NodeClient {
             let cpu = clock::thread_cpu();
             let kind: MessageKind =
                 serde_json::from_str(&message.text).map_err(|_| Failure::Malformed)?;
-            let answer = kind
-                .method
-                .is_none()
-                .then(|| result(message.text.as_bytes(), self.id));
-            self.meter.decode_cpu_ns += ns(clock::thread_cpu().saturating_sub(cpu));
+            let is_answer = kind.method.is_none();
+            let answer = is_answer.then(|| result(message.text.as_bytes(), self.last_id));
+            self.sums.decode_cpu_ns += ns(clock::thread_cpu().saturating_sub(cpu));
             let Some(answer) = answer else {
                 socket.traffic.plain.first_read.set(None);
-                let queued: usize = self
-                    .notifications
-                    .iter()
-                    .map(|notifications| notifications.len())
-                    .sum();
-                if queued + message.text.len() > self.limit {
+                let queued: usize = self.notifications.iter().map(|text| text.len()).sum();
+                if queued + message.text.len() > self.max_bytes {
                     return Err(Failure::TooLarge);
                 }
                 self.notifications.push_back(message.text);
                 continue;
             };
             let raw = socket.traffic.answer(message.text.into(), message.end);
-            self.measure(&raw, begun, [Duration::ZERO; 2]);
+            self.add_to_sums(&raw, begun, [Duration::ZERO; 2]);
             return answer;
         }
     }
 
-    /// Adds an answer that was decoded, to a request for which a connection was opened from `begun`
-    /// on.
-    fn measure(&mut self, raw: &RawAnswer, begun: Duration, opened_in: [Duration; 2]) {
-        let sums = self.meter.phases.iter_mut().skip(1);
+    /// Adds a decoded answer to a call that began at `begun`, and how long its connection took.
+    fn add_to_sums(&mut self, raw: &RawAnswer, begun: Duration, opened_in: [Duration; 2]) {
+        let sums = self.sums.phases.iter_mut().skip(1);
         for (sum, phase) in sums.zip(raw.phases(begun, opened_in)) {
             *sum += ns(phase);
         }
-        self.meter.sent += raw.sent;
-        self.meter.received += raw.received;
+        self.sums.sent += raw.sent;
+        self.sums.received += raw.received;
     }
 
+    /// Waits for one unless some are queued.
     pub async fn next_notification(&mut self) -> Result<Value, Failure> {
         let text = match self.notifications.pop_front() {
-            Some(notifications) => notifications,
+            Some(text) => text,
             None => {
                 let socket = self.socket.as_mut().ok_or(Failure::Closed)?;
                 socket.traffic.reset();
                 let text = socket.next().await?.text;
-                self.meter.received += socket.traffic.received();
+                self.sums.received += socket.traffic.received();
                 text
             }
         };
@@ -260,7 +254,7 @@ mod tests {
             .unwrap();
         let found = LocalSet::new().block_on(&runtime, async {
             let limit = Duration::from_millis(200);
-            let mut client = NodeClient::new([&link(), &link()], None, 1 << 20, limit, limit);
+            let mut client = NodeClient::new([link(), link()], None, 1 << 20, limit, limit);
             let both = async {
                 let called = client
                     .call(Protocol::Http, "eth_chainId", json!([]))

@@ -1,6 +1,6 @@
 //! Transfers a few lamports from a new account, on a test cluster with airdrops.
 
-use super::node_client::NodeClient;
+use super::node_client::{NodeClient, in_time};
 use crate::{failure::Failure, protocol::Protocol};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use faultline_common::clock;
@@ -10,6 +10,7 @@ use ring::{
 };
 use serde_json::{Value, json};
 use std::time::Duration;
+use tokio::time::sleep;
 
 /// Mainnet-beta, testnet and devnet, where nothing is written.
 pub const PUBLIC_GENESIS_HASHES: [&str; 3] = [
@@ -26,13 +27,14 @@ const BLOCKHASH_AGE: Duration = Duration::from_secs(20);
 pub struct Solana {
     payer: Ed25519KeyPair,
     target: [u8; 32],
-    /// Balance of the target.
     target_balance: u64,
+    /// How many were made, and lamports of the last one.
     transfers: u64,
     /// A transfer failed, so the balance must be read again.
     pub effect_unknown: bool,
     blockhash: [u8; 32],
     blockhash_at: Duration,
+    /// Id of the subscription to the target.
     subscription: Value,
 }
 
@@ -118,14 +120,12 @@ impl Solana {
         client: &mut NodeClient,
         protocol: Protocol,
     ) -> Result<(), Failure> {
-        let (transaction, after) = self.next_transfer()?;
+        let (transaction, balance) = self.next_transfer()?;
         if protocol != Protocol::WebSocket {
             let signature = send(client, protocol, &transaction).await?;
             wait_until_processed(client, protocol, &signature).await?;
         } else {
-            let signature = transaction
-                .get(1..65)
-                .map(|bytes| bs58::encode(bytes).into_string());
+            let signature = bs58::encode(&transaction[1..65]).into_string();
             let options = json!([signature, {"commitment": "processed"}]);
             let subscription = client.call(protocol, "signatureSubscribe", options).await?;
             send(client, Protocol::Http, &transaction).await?;
@@ -134,7 +134,7 @@ impl Solana {
                 return Err(Failure::Wrong);
             }
         }
-        self.target_balance = after;
+        self.target_balance = balance;
         Ok(())
     }
 
@@ -144,8 +144,8 @@ impl Solana {
         client: &mut NodeClient,
         protocol: Protocol,
     ) -> Result<(), Failure> {
-        let (transaction, after) = self.next_transfer()?;
-        let has_balance = |account: &Value| account["value"]["lamports"] == after;
+        let (transaction, balance) = self.next_transfer()?;
+        let has_balance = |account: &Value| account["value"]["lamports"] == balance;
         if protocol == Protocol::WebSocket {
             send(client, Protocol::Http, &transaction).await?;
             wait_for_notification(client, &self.subscription, has_balance).await?;
@@ -156,10 +156,10 @@ impl Solana {
                     .call(protocol, "getAccountInfo", self.account())
                     .await?,
             ) {
-                client.next_poll().await;
+                sleep(client.poll_interval).await;
             }
         }
-        self.target_balance = after;
+        self.target_balance = balance;
         Ok(())
     }
 
@@ -171,18 +171,21 @@ impl Solana {
         json!([self.target(), {"encoding": "base64", "commitment": "processed"}])
     }
 
-    /// The transaction, and the target's balance after it. Each amount is different, so that each
-    /// signature is.
+    /// The transaction, and the target's balance after it. Different amounts make different
+    /// signatures.
     fn next_transfer(&mut self) -> Result<(Vec<u8>, u64), Failure> {
         self.transfers += 1;
-        let after = self.target_balance.checked_add(self.transfers);
-        Ok((self.transfer(self.transfers), after.ok_or(Failure::Wrong)?))
+        let balance = self.target_balance.checked_add(self.transfers);
+        Ok((
+            self.transfer(self.transfers),
+            balance.ok_or(Failure::Wrong)?,
+        ))
     }
 
     /// A signed transaction with one transfer of the system program.
     fn transfer(&self, lamports: u64) -> Vec<u8> {
-        // One instruction of program account 2 with accounts 0 and 1 and twelve bytes: number 2,
-        // the amount.
+        // One instruction: its program is account 2, its accounts are 0 and 1, and its twelve
+        // bytes are the number of the instruction, 2, and the amount.
         let message = [
             &[1, 0, 1, 3],
             self.payer.public_key().as_ref(),
@@ -197,27 +200,25 @@ impl Solana {
     }
 }
 
-/// Waits until the transaction is processed.
 async fn wait_until_processed(
     client: &mut NodeClient,
     protocol: Protocol,
     signature: &Value,
 ) -> Result<(), Failure> {
-    let begun = clock::uptime();
-    loop {
-        let statuses = client
-            .call(protocol, "getSignatureStatuses", json!([[signature]]))
-            .await?;
-        let status = &statuses["value"][0];
-        if status.is_object() {
-            let succeeded = status["err"].is_null();
-            return succeeded.then_some(()).ok_or(Failure::Wrong);
+    in_time(client.timeout, async {
+        loop {
+            let statuses = client
+                .call(protocol, "getSignatureStatuses", json!([[signature]]))
+                .await?;
+            let status = &statuses["value"][0];
+            if status.is_object() {
+                let succeeded = status["err"].is_null();
+                return succeeded.then_some(()).ok_or(Failure::Wrong);
+            }
+            sleep(client.poll_interval).await;
         }
-        if clock::uptime().saturating_sub(begun) > client.timeout {
-            return Err(Failure::Timeout);
-        }
-        client.next_poll().await;
-    }
+    })
+    .await
 }
 
 async fn send(
