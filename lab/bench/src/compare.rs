@@ -12,6 +12,7 @@ use faultline_stats::{
     decision::Decision,
     paired::join,
 };
+use faultline_text::number;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -52,24 +53,25 @@ pub fn comparisons(results: &Results) -> Vec<Comparison> {
     let mut comparisons = Vec::new();
     for arm in others {
         for subject in results.subjects() {
-            comparisons.extend(one(results, (reference, arm), subject, count));
+            comparisons.extend(compare_arms(results, [reference, arm], subject, count));
         }
     }
     comparisons
 }
 
-pub fn one(
+/// `comparisons` is how many intervals hold together. `None` with too few rounds.
+pub fn compare_arms(
     results: &Results,
-    (reference, arm): (&str, &str),
+    [reference, arm]: [&str; 2],
     (subject, size): (&str, Option<u64>),
     comparisons: usize,
 ) -> Option<Comparison> {
-    let numbered = |arm| {
-        let latencies = results.by_round(results.cell(arm, subject)?);
-        let numbered = (0..).zip(latencies);
+    let latencies = |arm| {
+        let by_round = results.by_round(results.cell(arm, subject)?);
+        let numbered = (0..).zip(by_round);
         Some(numbered.filter_map(|(round, latency)| Some((round, latency?))))
     };
-    let pairs = join(numbered(reference)?, numbered(arm)?);
+    let pairs = join(latencies(reference)?, latencies(arm)?);
     let plan = Plan::default();
     let means = pairs.means(&plan.for_one_of(comparisons))?;
     let rounds = pairs.slots.len();
@@ -89,6 +91,12 @@ pub fn one(
     })
 }
 
+/// The least and the largest absolute value of an interval without 0.
+pub fn absolute_bounds(interval: [f64; 2], decimals: usize) -> [String; 2] {
+    let [a, b] = interval.map(f64::abs);
+    [a.min(b), a.max(b)].map(|size| number(size, decimals))
+}
+
 pub fn caveat(reliable: Reliability) -> &'static str {
     match reliable {
         Reliability::Reliable => "",
@@ -101,27 +109,27 @@ pub fn caveat(reliable: Reliability) -> &'static str {
     }
 }
 
-/// The size from which the arm is faster; `None` with fewer than two sizes, an unknown size
-/// or too few rounds.
+/// The size from which on the arm is faster. `None` with fewer than two sizes, an unknown size or too
+/// few rounds.
 pub fn crossing(results: &Results, arm: &str, link: Option<&str>) -> Option<Crossover> {
     let reference = results.header.arms.first()?;
+    // The differences of all subjects of a size, by round.
     let mut sizes: BTreeMap<u64, Vec<Vec<Option<f64>>>> = BTreeMap::new();
     for (subject, size) in results.subjects_over(link) {
         let [a, b] = [reference, arm].map(|arm| results.cell(arm, subject));
-        let both = results.by_round(a?).into_iter().zip(results.by_round(b?));
-        sizes
-            .entry(size?)
-            .or_default()
-            .push(both.map(|(a, b)| Some(b? - a?)).collect());
+        let latencies = results.by_round(a?).into_iter().zip(results.by_round(b?));
+        let differences = latencies.map(|(a, b)| Some(b? - a?));
+        let subjects = sizes.entry(size?).or_default();
+        subjects.push(differences.collect());
     }
-    let means = |accounts: &Vec<Vec<Option<f64>>>| {
+    // By round; `None` if a subject has no difference.
+    let means = |subjects: &Vec<Vec<Option<f64>>>| {
         let mean = |round| {
-            let differences = accounts.iter().map(|account| account[round]);
-            Some(differences.sum::<Option<f64>>()? / accounts.len() as f64)
+            let differences = subjects.iter().map(|subject| subject[round]);
+            Some(differences.sum::<Option<f64>>()? / subjects.len() as f64)
         };
         (0..results.rounds()).map(mean).collect()
     };
-    // The mean difference of each round; `None` if an account has none.
     let differences: Vec<Vec<Option<f64>>> = sizes.values().map(means).collect();
     let sizes: Vec<f64> = sizes.keys().map(|size| *size as f64).collect();
     crossover(&sizes, &differences, &Plan::default())
@@ -140,13 +148,12 @@ pub fn crossings(results: &Results) -> Vec<ArmCrossover<'_>> {
     let mut crossings = Vec::new();
     for link in results.links() {
         for arm in results.header.arms.iter().skip(1) {
-            if let Some(crossover) = crossing(results, arm, link) {
-                crossings.push(ArmCrossover {
-                    arm,
-                    link,
-                    crossover,
-                });
-            }
+            let crossover = crossing(results, arm, link);
+            crossings.extend(crossover.map(|crossover| ArmCrossover {
+                arm,
+                link,
+                crossover,
+            }));
         }
     }
     crossings
@@ -170,7 +177,7 @@ mod tests {
             let results = results(200, &[("a", 1, &a), ("b", 1, &b)]);
             for comparisons in [1, 20] {
                 let subject = ("account of 1", None);
-                let one = one(&results, ("a", "b"), subject, comparisons).unwrap();
+                let one = compare_arms(&results, ["a", "b"], subject, comparisons).unwrap();
                 let beyond = |low: f64, high: f64, bound: f64| low > bound || high < bound;
                 let ratio = one.ratio.unwrap();
                 let shown = beyond(one.mean.low, one.mean.high, 0.0);

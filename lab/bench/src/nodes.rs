@@ -7,7 +7,7 @@ use crate::{
     disk,
     endpoint::Endpoint,
     failure::Failure,
-    plan::{LinkConfig, Plan},
+    plan::{HEX, LinkConfig, Plan, RANDOM},
     preset,
     protocol::Protocol,
     results::Header,
@@ -15,11 +15,11 @@ use crate::{
 };
 use anyhow::{Context as _, Result, bail, ensure};
 pub use chain::version;
-use chain::{CHAINS, Chain, RpcCall, method};
+use chain::{CHAINS, Chain, RpcCall, call_json};
 use faultline_common::{args::UsageError, output::say};
 use faultline_text::{clean, count, counted};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::{cell::Cell, path::PathBuf};
 pub use study::{page, tables as study};
 
 /// A slot may be skipped, so several heights are tried.
@@ -29,9 +29,10 @@ pub fn run(args: &NodesArgs) -> Result<(String, u8)> {
     let nodes = nodes(args)?;
     let chain = chain(args)?;
     let folders = folders(args, &nodes)?;
-    let (notes, range) = match args.output.dry_run {
-        true => (Vec::new(), args.slots.unwrap_or((0, 0))),
-        false => check_same_chain(args, chain, &nodes)?,
+    let (notes, range) = if args.output.dry_run {
+        (Vec::new(), args.slots.unwrap_or((0, 0)))
+    } else {
+        check_same_chain(args, chain, &nodes)?
     };
     let plan = plan(args, chain, nodes, range)?;
     let ca_file = args.ca.as_deref();
@@ -49,28 +50,28 @@ fn measure_disks(
     engine: &Engine,
     header: &mut Header,
 ) {
-    let signal = std::cell::Cell::new(None);
-    let stop = || {
+    let signal = Cell::new(None);
+    let is_stopped = || {
         signal.set(signal.get().or_else(|| engine.end_requested()));
         signal.get().is_some()
     };
     for (node, folder) in folders {
         if header.stopped_by.is_none() {
             say(&format!("measuring the size of {}", folder.display()));
-            let disk = disk::measure(node, folder, args.data_time, &stop);
+            let disk = disk::measure(node, folder, args.data_time, &is_stopped);
             header.disks.push(disk);
-            let stopped = signal.get();
+            let signal = signal.get();
             header.stopped_by =
-                stopped.map(|signal| format!("{signal} while folders were measured"));
+                signal.map(|signal| format!("{signal} while folders were measured"));
         }
     }
 }
 
 fn chain(args: &NodesArgs) -> Result<&'static Chain> {
-    let found = CHAINS.iter().find(|chain| chain.name == args.chain);
-    Ok(found.ok_or_else(|| {
-        let known = CHAINS.each_ref().map(|chain| chain.name).join(", ");
-        UsageError(format!("--chain: {:?} is none of {known}", args.chain))
+    let named = CHAINS.iter().find(|chain| chain.name == args.chain);
+    Ok(named.ok_or_else(|| {
+        let names = CHAINS.each_ref().map(|chain| chain.name).join(", ");
+        UsageError(format!("--chain: {:?} is none of {names}", args.chain))
     })?)
 }
 
@@ -94,107 +95,87 @@ fn nodes(args: &NodesArgs) -> Result<Plan> {
     Ok(plan)
 }
 
+/// Name and data folder of each node that has one on this machine.
 fn folders(args: &NodesArgs, nodes: &Plan) -> Result<Vec<(String, PathBuf)>> {
     if args.data.len() > nodes.arms.len() {
         return Err(UsageError("--data: there are more folders than nodes".to_owned()).into());
     }
-    let local = nodes
-        .arms
-        .iter()
-        .zip(&args.data)
-        .filter(|(_, folder)| folder.as_os_str() != "-");
-    local
+    let folders = nodes.arms.iter().zip(&args.data);
+    folders
+        .filter(|(_, folder)| folder.as_os_str() != "-")
         .map(|(name, folder)| Ok((name.clone(), disk::folder(folder)?)))
         .collect()
 }
 
-/// Fails if nodes are of different chains or not in sync. The range has the slots or blocks that
-/// all nodes have.
+/// Fails if nodes are of different chains or not in sync. Returns notes, and the first and last slot
+/// or block that all nodes have.
 fn check_same_chain(
     args: &NodesArgs,
     chain: &Chain,
     nodes: &Plan,
 ) -> Result<(Vec<String>, (u64, u64))> {
-    let mut first = nodes.clone();
-    for call in chain.first.into_iter().flatten() {
+    let mut status = nodes.clone();
+    for call in chain.status_calls.into_iter().flatten() {
         let name = call.0.to_owned();
-        first.add_request(name, method(call), None, Expected::Text);
+        status.add_request(name, call_json(call), None, Expected::Text);
     }
-    let engine = Engine::new(&first, args.ca.as_deref())?;
-    let first_block = genesis(&engine, chain, nodes)?;
-    let (mut notes, range) = in_sync(args, chain, nodes, &engine.probe_json(&first)?)?;
-    let last_block = block(&engine, chain, nodes, range)?;
-    notes.extend([first_block, last_block]);
-    Ok((notes, range))
-}
-
-/// Compares the first blocks.
-fn genesis(engine: &Engine, chain: &Chain, base_plan: &Plan) -> Result<String> {
-    let found = first_common_hash(engine, chain, base_plan, (chain.hashes[0], &[0]))?;
-    Ok(match found {
+    let engine = Engine::new(&status, args.ca.as_deref())?;
+    let [genesis_call, block_call] = chain.hash_calls;
+    let genesis = match first_common_hash(&engine, chain, nodes, genesis_call, &[0])? {
         Ok((_, hash)) => format!("all nodes have the genesis {hash}"),
         Err(why) => format!("the genesis of the nodes could not be compared: {why}"),
-    })
-}
-
-/// Compares one of the last blocks of `from..=to`.
-fn block(
-    engine: &Engine,
-    chain: &Chain,
-    base_plan: &Plan,
-    (from, to): (u64, u64),
-) -> Result<String> {
-    let heights: Vec<u64> = (from.max(to.saturating_sub(TRIED_HEIGHTS - 1))..=to)
-        .rev()
-        .collect();
-    let found = first_common_hash(engine, chain, base_plan, (chain.hashes[1], &heights))?;
-    Ok(match found {
+    };
+    let (mut notes, (from, to)) = check_in_sync(args, chain, nodes, &engine.probe_json(&status)?)?;
+    let lowest = from.max(to.saturating_sub(TRIED_HEIGHTS - 1));
+    let heights: Vec<u64> = (lowest..=to).rev().collect();
+    let block = match first_common_hash(&engine, chain, nodes, block_call, &heights)? {
         Ok((height, hash)) => format!(
             "all nodes have the block {} with the hash {hash}",
             count(height)
         ),
         Err(why) => format!("no block of the nodes could be compared: {why}"),
-    })
+    };
+    notes.extend([genesis, block]);
+    Ok((notes, (from, to)))
 }
 
-/// Height and hash of the first block whose hash all nodes report. The inner error is the reason why
-/// no block has one. Fails if the hashes differ.
+/// Height and hash of the first block whose hash all nodes report. Fails if the hashes differ; the
+/// inner error says why no block has one.
 fn first_common_hash(
     engine: &Engine,
     chain: &Chain,
-    base_plan: &Plan,
-    (call, heights): (RpcCall, &[u64]),
+    nodes: &Plan,
+    call: RpcCall,
+    heights: &[u64],
 ) -> Result<Result<(u64, String), String>> {
-    let mut plan = base_plan.clone();
+    let mut plan = nodes.clone();
     for height in heights {
         let numbers = Some((*height, *height));
-        plan.add_request(height.to_string(), method(call), numbers, Expected::Text);
+        plan.add_request(height.to_string(), call_json(call), numbers, Expected::Text);
     }
     let answers = engine.probe(&plan)?;
     let mut why = "the nodes gave no answer".to_owned();
-    for (height, answers) in heights
-        .iter()
-        .zip(answers.chunks(base_plan.arms.len().max(1)))
-    {
-        let (mut known, mut unknown) = (Vec::new(), None);
-        for (node, answer) in base_plan.arms.iter().zip(answers) {
+    let nodes = &nodes.arms;
+    for (height, answers) in heights.iter().zip(answers.chunks(nodes.len().max(1))) {
+        let (mut hashes, mut failure) = (Vec::new(), None);
+        for (node, answer) in nodes.iter().zip(answers) {
             match hash(chain, answer) {
-                Ok(hash) => known.push((node, hash)),
-                Err(why) => unknown = unknown.or(Some(format!("{node}: {why}"))),
+                Ok(hash) => hashes.push((node, hash)),
+                Err(why) => failure = failure.or(Some(format!("{node}: {why}"))),
             }
         }
-        if let Some((first, hash)) = known.first()
-            && let Some((other, theirs)) = known.iter().find(|(_, other)| other != hash)
+        if let Some((first, hash)) = hashes.first()
+            && let Some((other, other_hash)) = hashes.iter().find(|(_, other)| other != hash)
         {
             bail!(
-                "{first} and {other} are of different chains, so nothing was measured: {} for block {} gives {hash} and {theirs}",
+                "{first} and {other} are of different chains, so nothing was measured: {} for block {} gives {hash} and {other_hash}",
                 call.0,
                 count(*height)
             );
         }
-        match (unknown, known.pop()) {
+        match (failure, hashes.pop()) {
             (None, Some((_, hash))) => return Ok(Ok((*height, hash))),
-            (unknown, _) => why = unknown.unwrap_or(why),
+            (failure, _) => why = failure.unwrap_or(why),
         }
     }
     Ok(Err(why))
@@ -202,13 +183,14 @@ fn first_common_hash(
 
 fn hash(chain: &Chain, answer: &Result<Vec<u8>, Failure>) -> Result<String, String> {
     let bytes = answer.as_ref().map_err(ToString::to_string)?;
-    let value = serde_json::from_slice(bytes).context("no JSON");
-    let hash = value.ok().and_then(|value| chain::hash(chain, &value));
+    let value = serde_json::from_slice(bytes).ok();
+    let hash = value.and_then(|value| chain::hash(chain, &value));
     let hash = hash.map(|hash| clean(&hash.chars().take(100).collect::<String>()));
     hash.ok_or_else(|| "an answer without a hash".to_owned())
 }
 
-fn in_sync(
+/// `answers` are those to the status calls.
+fn check_in_sync(
     args: &NodesArgs,
     chain: &Chain,
     nodes: &Plan,
@@ -216,14 +198,17 @@ fn in_sync(
 ) -> Result<(Vec<String>, (u64, u64))> {
     let mut answers = answers.iter();
     let node_count = nodes.arms.len();
-    // For each question, one answer per node.
+    // For each call, one answer per node.
     let [heads, finalized, oldest, versions] = chain
-        .first
+        .status_calls
         .map(|call| call.map(|_| answers.by_ref().take(node_count).collect::<Vec<&Value>>()));
-    let heights = |of: Option<Vec<&Value>>| -> Result<Vec<u64>> {
-        let Some(of) = of else { return Ok(vec![0]) };
-        ensure!(of.len() == node_count, "a node does not answer");
-        of.into_iter()
+    let heights = |answers: Option<Vec<&Value>>| -> Result<Vec<u64>> {
+        let Some(answers) = answers else {
+            return Ok(vec![0]);
+        };
+        ensure!(answers.len() == node_count, "a node does not answer");
+        answers
+            .into_iter()
             .map(|value| chain::height(value).context("a node answers with a slot that is none"))
             .collect()
     };
@@ -239,28 +224,22 @@ fn in_sync(
             "{name}: version {version}, slot {}, {behind} behind the newest",
             count(*head)
         ));
-        let most = args.max_lag;
+        let max_lag = args.max_lag;
         ensure!(
-            behind <= most,
-            "{name} is {} behind: nodes within {most} are compared (--max-lag)",
+            behind <= max_lag,
+            "{name} is {} behind: nodes within {max_lag} are compared (--max-lag)",
             counted(behind as f64, "slot")
         );
     }
     let finalized = finalized.into_iter().min().unwrap_or(0);
-    let range = args.slots.unwrap_or((
+    let (from, to) = args.slots.unwrap_or((
         oldest.into_iter().max().unwrap_or(0),
         finalized.saturating_sub(chain.unfinalized_margin),
     ));
-    ensure!(
-        range.0 <= range.1,
-        "the nodes have no finalized block in common"
-    );
-    notes.push(format!(
-        "random slots from {} to {}",
-        count(range.0),
-        count(range.1)
-    ));
-    Ok((notes, range))
+    ensure!(from <= to, "the nodes have no finalized block in common");
+    let range = [from, to].map(count).join(" to ");
+    notes.push(format!("random slots from {range}"));
+    Ok((notes, (from, to)))
 }
 
 fn plan(args: &NodesArgs, chain: &Chain, mut plan: Plan, (from, to): (u64, u64)) -> Result<Plan> {
@@ -270,21 +249,22 @@ fn plan(args: &NodesArgs, chain: &Chain, mut plan: Plan, (from, to): (u64, u64))
     };
     for name in &methods {
         let known = chain.methods.iter().find(|(known, ..)| known == name);
-        let twice = methods.iter().filter(|other| *other == name).count() > 1;
-        let Some((name, params, same)) = known.filter(|_| !twice) else {
-            let known: Vec<&str> = chain.methods.iter().map(|(name, ..)| *name).collect();
+        let is_repeated = methods.iter().filter(|other| *other == name).count() > 1;
+        let Some((name, params, same)) = known.filter(|_| !is_repeated) else {
+            let names: Vec<&str> = chain.methods.iter().map(|(name, ..)| *name).collect();
             return Err(UsageError(format!(
                 "--methods: {name:?}; each once, of {} (--chain {})",
-                known.join(", "),
+                names.join(", "),
                 chain.name
             ))
             .into());
         };
         let to = to.saturating_sub(chain::extra_margin(name)).max(from);
+        let has_number = params.contains(RANDOM) || params.contains(HEX);
         plan.add_request(
             (*name).to_owned(),
-            method((name, params)),
-            chain::has_placeholder(params).then_some((from, to)),
+            call_json((name, params)),
+            has_number.then_some((from, to)),
             Expected::json(name, *same),
         );
     }
@@ -339,7 +319,8 @@ mod tests {
             nodes.arms,
             ["http://one:1", "http://two:2/...", "http://two:2/... (2)"]
         );
-        let (known, range) = in_sync(&args, &CHAINS[0], &nodes, &answers([100, 98, 92])).unwrap();
+        let (known, range) =
+            check_in_sync(&args, &CHAINS[0], &nodes, &answers([100, 98, 92])).unwrap();
         assert_eq!((range, known.len()), ((9, 60), 4));
         assert!(
             known[1].contains("version 2.0.0") && known[1].contains("2 behind"),
@@ -368,7 +349,7 @@ mod tests {
     fn unsynchronized_nodes_and_unknown_methods_are_refused() {
         let plain = args(&[]);
         let nodes = nodes(&plain).unwrap();
-        let refused = in_sync(&plain, &CHAINS[0], &nodes, &answers([100, 98, 89]))
+        let refused = check_in_sync(&plain, &CHAINS[0], &nodes, &answers([100, 98, 89]))
             .unwrap_err()
             .to_string();
         assert!(
@@ -376,7 +357,7 @@ mod tests {
             "{refused}"
         );
         assert!(
-            in_sync(
+            check_in_sync(
                 &args(&["--max-lag", "11"]),
                 &CHAINS[0],
                 &nodes,
@@ -385,7 +366,7 @@ mod tests {
             .is_ok()
         );
         assert!(
-            in_sync(&plain, &CHAINS[0], &nodes, &answers([100, 98, 95])[..5]).is_err(),
+            check_in_sync(&plain, &CHAINS[0], &nodes, &answers([100, 98, 95])[..5]).is_err(),
             "a node without an answer"
         );
         for bad in ["getBlok", "getSlot,getSlot"] {
@@ -407,7 +388,7 @@ mod tests {
         let mut answers: Vec<Value> = ["0x88", "0x87", "0x88"].map(Value::from).into();
         answers.extend(answers.clone());
         answers.extend(["Geth/v1", "Geth/v2", "Other"].map(Value::from));
-        let (known, range) = in_sync(&args, chain, &nodes, &answers).unwrap();
+        let (known, range) = check_in_sync(&args, chain, &nodes, &answers).unwrap();
         assert_eq!(range, (0, 0x87 - 64));
         assert!(
             known[1].contains("version Geth/v2") && known[1].contains("1 behind"),

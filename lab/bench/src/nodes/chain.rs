@@ -1,6 +1,6 @@
-use crate::plan::{HEX, RANDOM};
 use serde_json::Value;
 
+/// Method and parameters, with the placeholders of [`crate::plan::Cell::method`].
 pub type RpcCall = (&'static str, &'static str);
 
 #[derive(Debug)]
@@ -10,11 +10,11 @@ pub struct Chain {
     pub methods: &'static [(&'static str, &'static str, bool)],
     pub default_methods: &'static [&'static str],
     /// Newest slot or block, newest final one, oldest if nodes may prune, version.
-    pub first: [Option<RpcCall>; 4],
-    /// Of the first block, and of a given height.
-    pub hashes: [RpcCall; 2],
-    /// Field name if the result is an object.
-    pub hash: &'static str,
+    pub status_calls: [Option<RpcCall>; 4],
+    /// For the first block, and for the block at a height.
+    pub hash_calls: [RpcCall; 2],
+    /// The hash's field, if the result is an object.
+    pub hash_field: &'static str,
     /// Requested slots or blocks are at least this far below the newest final one.
     pub unfinalized_margin: u64,
 }
@@ -36,20 +36,20 @@ pub const CHAINS: [Chain; 3] = [
             ("getEpochInfo", "[]", false),
         ],
         default_methods: &["getBlock", "getBlockTime", "getSlot"],
-        first: [
+        status_calls: [
             Some(("getSlot", r#"[{"commitment":"processed"}]"#)),
             Some(("getSlot", r#"[{"commitment":"finalized"}]"#)),
             Some(("getFirstAvailableBlock", "[]")),
             Some(("getVersion", "[]")),
         ],
-        hashes: [
+        hash_calls: [
             ("getGenesisHash", "[]"),
             (
                 "getBlock",
                 r#"[{random},{"transactionDetails":"none","maxSupportedTransactionVersion":0,"rewards":false}]"#,
             ),
         ],
-        hash: "blockhash",
+        hash_field: "blockhash",
         unfinalized_margin: 0,
     },
     Chain {
@@ -70,17 +70,17 @@ pub const CHAINS: [Chain; 3] = [
             "eth_getBlockReceipts",
             "eth_blockNumber",
         ],
-        first: [
+        status_calls: [
             Some(("eth_blockNumber", "[]")),
             Some(("eth_blockNumber", "[]")),
             None,
             Some(("web3_clientVersion", "[]")),
         ],
-        hashes: [
+        hash_calls: [
             ("eth_getBlockByNumber", r#"["0x0",false]"#),
             ("eth_getBlockByNumber", r#"["{hex}",false]"#),
         ],
-        hash: "hash",
+        hash_field: "hash",
         // Two epochs of Ethereum, after which blocks are final.
         unfinalized_margin: 64,
     },
@@ -101,13 +101,13 @@ pub const CHAINS: [Chain; 3] = [
             ("starknet_blockHashAndNumber", "[]", false),
         ],
         default_methods: &["starknet_getBlockWithTxs", "starknet_getEvents"],
-        first: [
+        status_calls: [
             Some(("starknet_blockHashAndNumber", "[]")),
             Some(("starknet_blockHashAndNumber", "[]")),
             None,
             Some(("starknet_specVersion", "[]")),
         ],
-        hashes: [
+        hash_calls: [
             (
                 "starknet_getBlockWithTxHashes",
                 r#"{"block_id":{"block_number":0}}"#,
@@ -117,13 +117,13 @@ pub const CHAINS: [Chain; 3] = [
                 r#"{"block_id":{"block_number":{random}}}"#,
             ),
         ],
-        hash: "block_hash",
+        hash_field: "block_hash",
         unfinalized_margin: 0,
     },
 ];
 
-/// Slots to leave out in addition: the hundred blocks after the slot must be finalized, with
-/// skipped slots between them.
+/// Additional slots below the newest final one: the hundred blocks from the slot on must be final,
+/// with skipped slots between them.
 pub fn extra_margin(method: &str) -> u64 {
     if method == "getBlocksWithLimit" {
         150
@@ -132,13 +132,8 @@ pub fn extra_margin(method: &str) -> u64 {
     }
 }
 
-/// The method and parameters in the form of [`crate::plan::Cell::method`].
-pub fn method((method, params): (&str, &str)) -> String {
+pub fn call_json((method, params): (&str, &str)) -> String {
     format!(r#""method":"{method}","params":{params}"#)
-}
-
-pub fn has_placeholder(params: &str) -> bool {
-    params.contains(RANDOM) || params.contains(HEX)
 }
 
 /// A height in the notation of any chain: number, hexadecimal text, or object.
@@ -151,7 +146,7 @@ pub fn height(value: &Value) -> Option<u64> {
 }
 
 pub fn hash(chain: &Chain, value: &Value) -> Option<String> {
-    let hash = value.as_str().or(value[chain.hash].as_str())?;
+    let hash = value.as_str().or(value[chain.hash_field].as_str())?;
     Some(match hash.strip_prefix("0x") {
         // Nodes may pad with zeros.
         Some(digits) => format!("0x{}", digits.trim_start_matches('0').to_lowercase()),
@@ -185,12 +180,12 @@ mod tests {
     #[test]
     fn each_chains_usual_methods_are_known() {
         for chain in &CHAINS {
-            assert!(chain.default_methods.iter().all(|default_methods| {
+            assert!(
                 chain
-                    .methods
+                    .default_methods
                     .iter()
-                    .any(|(name, ..)| name == default_methods)
-            }));
+                    .all(|default| chain.methods.iter().any(|(name, ..)| name == default))
+            );
         }
     }
 }

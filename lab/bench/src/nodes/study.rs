@@ -1,7 +1,7 @@
-//! The study of nodes: total and mean times, and the recommended node for each method.
+//! The study's tables of nodes: total and mean times, and the recommended node for each method.
 
 use crate::{
-    compare::{Comparison, one},
+    compare::{Comparison, absolute_bounds, compare_arms},
     disk,
     render::unreliable_suffix,
     report_tables::paragraphs,
@@ -13,160 +13,170 @@ use faultline_pages::{
 };
 use faultline_stats::arms::Direction;
 use faultline_text::{count, number};
-use std::fmt::Write as _;
 
-/// Totals over only the rounds in which every node answered all methods. Else a node whose slow
-/// answers fail would look faster.
-struct Load {
+/// Only rounds count in which every node answered all methods. Else a node whose slow answers fail
+/// would look faster.
+struct LoadTimes {
     title: String,
-    /// Node, requests and total seconds.
-    nodes: Vec<(String, u64, f64)>,
-    lines: Vec<String>,
+    nodes: Vec<NodeTimes>,
+    sentences: Vec<String>,
 }
 
-/// A round in which every node answered all methods. For each node and method, the request's number
-/// in the run and its latency in ms.
-type Round = Vec<Vec<(u64, f64)>>;
+struct NodeTimes {
+    node: String,
+    requests: usize,
+    total_ms: f64,
+}
+
+impl NodeTimes {
+    /// Total and mean in seconds; `None` without a complete round.
+    fn seconds(&self) -> Option<(f64, f64)> {
+        let total = self.total_ms / 1e3;
+        (self.requests > 0).then(|| (total, total / self.requests as f64))
+    }
+}
+
+/// For each node and method, the request's number in the run and its latency in ms.
+type CompleteRound = Vec<Vec<(u64, f64)>>;
 
 pub fn tables(results: &Results) -> String {
     let mut out = disk::text(&results.header.disks);
     for load in loads(results) {
-        let _ = writeln!(out, "=== {} ===\n", load.title);
-        for (node, requests, total) in &load.nodes {
-            if *requests == 0 {
-                let _ = writeln!(out, "No round was good: there is no time of {node}");
-                continue;
-            }
-            let mean = total / *requests as f64;
-            let _ = writeln!(
-                out,
-                "Total time for {} requests to {node}: {total:.3} seconds",
-                count(*requests)
-            );
-            let _ = writeln!(out, "Average time per request to {node}: {mean:.6} seconds");
+        out += &format!("=== {} ===\n\n", load.title);
+        for times in &load.nodes {
+            let node = &times.node;
+            out += &match times.seconds() {
+                None => format!("No round was good: there is no time of {node}\n"),
+                Some((total, mean)) => format!(
+                    "Total time for {} requests to {node}: {total:.3} seconds\n\
+                     Average time per request to {node}: {mean:.6} seconds\n",
+                    count(times.requests as u64)
+                ),
+            };
         }
-        out += &(lines(&load.lines) + "\n");
+        out += &(lines(&load.sentences) + "\n");
     }
     out + &recommendations(results) + "\n"
 }
 
-fn loads(results: &Results) -> Vec<Load> {
+fn loads(results: &Results) -> Vec<LoadTimes> {
     let methods = results.subject_names();
-    let mut loads: Vec<Load> = methods
-        .iter()
-        .map(|method| load(results, method, &[method]))
-        .collect();
+    let of_method = |method: &&str| load_times(results, method, &[method]);
+    let mut loads: Vec<LoadTimes> = methods.iter().map(of_method).collect();
     if methods.len() > 1 {
-        loads.push(load(results, "the mixed load", &methods));
+        loads.push(load_times(results, "the mixed load", &methods));
     }
     loads
 }
 
-fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
+fn load_times(results: &Results, title: &str, methods: &[&str]) -> LoadTimes {
     let arms = &results.header.arms;
-    let times_of = |cell| {
+    let requests_of_cell = |cell| {
         results.map_by_round(cell, |sample| {
             Some((sample.number, ms(sample.latency_ns()?)))
         })
     };
-    let of_arm = |arm: &String| -> Vec<_> {
+    let requests_of_arm = |arm: &String| -> Vec<_> {
         let cells = methods.iter();
         let cells = cells.filter_map(|method| results.cell(arm, method));
-        cells.map(times_of).collect()
+        cells.map(requests_of_cell).collect()
     };
-    let all: Vec<_> = arms.iter().map(of_arm).collect();
-    let complete_round = |round: usize| -> Option<Round> {
-        let of_arm = all.iter().map(|arm| arm.iter().map(|times| times[round]));
-        of_arm.map(Iterator::collect).collect()
+    // By arm, method and round.
+    let requests: Vec<_> = arms.iter().map(requests_of_arm).collect();
+    let complete_round = |round: usize| -> Option<CompleteRound> {
+        let of_round = requests
+            .iter()
+            .map(|arm| arm.iter().map(|cell| cell[round]));
+        of_round.map(Iterator::collect).collect()
     };
     let total_rounds = results.rounds();
-    let rounds: Vec<Round> = (0..total_rounds).filter_map(complete_round).collect();
-    let total = |(index, arm): (usize, &String)| {
-        let requests: usize = rounds.iter().map(|round| round[index].len()).sum();
-        let ms: f64 = rounds.iter().map(|round| sum_ms(&round[index])).sum();
-        (arm.clone(), requests as u64, ms / 1e3)
+    let rounds: Vec<_> = (0..total_rounds).filter_map(complete_round).collect();
+    let node_times = |(index, arm): (usize, &String)| NodeTimes {
+        node: arm.clone(),
+        requests: rounds.iter().map(|round| round[index].len()).sum(),
+        total_ms: rounds.iter().map(|round| sum_ms(&round[index])).sum(),
     };
-    let nodes: Vec<(String, u64, f64)> = arms.iter().enumerate().map(total).collect();
-    let mut lines = Vec::new();
+    let nodes: Vec<NodeTimes> = arms.iter().enumerate().map(node_times).collect();
+    let mut sentences = Vec::new();
     if rounds.len() < total_rounds {
         let left_out = count((total_rounds - rounds.len()) as u64);
-        lines.push(format!(
+        sentences.push(format!(
             "{left_out} of {} rounds are left out: not every answer was good",
             count(total_rounds as u64)
         ));
     }
     if !rounds.is_empty() && arms.len() > 1 {
-        lines.extend(slowest_above_fastest(&nodes));
-        lines.push(wins(arms, &rounds));
-        lines.push(order_effect(arms, &rounds));
+        sentences.extend(slowest_above_fastest(&nodes));
+        sentences.push(fastest_of_rounds(arms, &rounds));
+        sentences.push(order_effect(arms, &rounds));
     }
-    Load {
+    LoadTimes {
         title: title.to_owned(),
         nodes,
-        lines,
+        sentences,
     }
 }
 
 /// Sum of one node's latencies over all methods of a round.
-fn sum_ms(of_arm: &[(u64, f64)]) -> f64 {
-    of_arm.iter().map(|(_, ms)| ms).sum()
+fn sum_ms(requests: &[(u64, f64)]) -> f64 {
+    requests.iter().map(|(_, ms)| ms).sum()
 }
 
-fn wins(arms: &[String], rounds: &[Round]) -> String {
-    let mut wins = vec![0; arms.len()];
+fn fastest_of_rounds(arms: &[String], rounds: &[CompleteRound]) -> String {
+    let mut rounds_won = vec![0; arms.len()];
     for round in rounds {
-        let sums = round.iter().map(|of_arm| sum_ms(of_arm)).enumerate();
+        let sums = round.iter().map(|requests| sum_ms(requests)).enumerate();
         if let Some((fastest, _)) = sums.min_by(|a, b| a.1.total_cmp(&b.1)) {
-            wins[fastest] += 1;
+            rounds_won[fastest] += 1;
         }
     }
-    let won = arms
-        .iter()
-        .zip(wins)
-        .map(|(arm, wins)| format!("{arm} in {}", count(wins)));
+    let arms = arms.iter().zip(rounds_won);
+    let counts: Vec<_> = arms
+        .map(|(arm, rounds)| format!("{arm} in {}", count(rounds)))
+        .collect();
     format!(
         "The fastest of a round was {} of {}",
-        won.collect::<Vec<_>>().join(", "),
+        counts.join(", "),
         count(rounds.len() as u64)
     )
 }
 
-/// Gap between the slowest and the fastest mean, in percent. It is no test: only the comparison
+/// Gap between the slowest and the fastest node, in percent. It is no test: only the comparison
 /// decides whether a node is faster.
-fn slowest_above_fastest(totals: &[(String, u64, f64)]) -> Option<String> {
-    let by_time = |a: &&(String, u64, f64), b: &&(String, u64, f64)| a.2.total_cmp(&b.2);
-    let fast = totals.iter().min_by(by_time)?;
-    let slow = totals.iter().max_by(by_time)?;
-    let percent = (slow.2 / fast.2 - 1.0) * 100.0;
+fn slowest_above_fastest(nodes: &[NodeTimes]) -> Option<String> {
+    let by_time = |a: &&NodeTimes, b: &&NodeTimes| a.total_ms.total_cmp(&b.total_ms);
+    let fastest = nodes.iter().min_by(by_time)?;
+    let slowest = nodes.iter().max_by(by_time)?;
+    let percent = (slowest.total_ms / fastest.total_ms - 1.0) * 100.0;
     Some(format!(
         "The average of {} is {} % above that of {}",
-        slow.0,
+        slowest.node,
         number(percent, 1),
-        fast.0
+        fastest.node
     ))
 }
 
 /// Mean latency of a node where it was requested first for a method, and where after another node:
 /// the first request may warm caches for the second.
-fn order_effect(arms: &[String], rounds: &[Round]) -> String {
+fn order_effect(arms: &[String], rounds: &[CompleteRound]) -> String {
     let mut lines = Vec::new();
     for (index, arm) in arms.iter().enumerate() {
         let (mut first, mut later) = (Vec::new(), Vec::new());
         for round in rounds {
             for (method, (number, ms)) in round[index].iter().enumerate() {
-                let is_before = |other: &Vec<(u64, f64)>| {
+                let is_earlier = |other: &Vec<(u64, f64)>| {
                     other.get(method).is_some_and(|(other, _)| other < number)
                 };
-                if round.iter().any(is_before) {
+                if round.iter().any(is_earlier) {
                     later.push(*ms);
                 } else {
                     first.push(*ms);
                 }
             }
         }
-        let mean = |all: &[f64]| match all.len() {
+        let mean = |times: &[f64]| match times.len() {
             0 => "never".to_owned(),
-            n => format!("{} ms", number(all.iter().sum::<f64>() / n as f64, 3)),
+            n => format!("{} ms", number(times.iter().sum::<f64>() / n as f64, 3)),
         };
         lines.push(format!("{arm} {} and {}", mean(&first), mean(&later)));
     }
@@ -176,8 +186,8 @@ fn order_effect(arms: &[String], rounds: &[Round]) -> String {
     )
 }
 
-/// All pairs are compared on all methods with simultaneous intervals. Nodes with failures or wrong
-/// answers are left out.
+/// Compares all pairs of nodes on all methods, with simultaneous intervals. Nodes with failures or
+/// wrong answers are left out.
 fn recommendations(results: &Results) -> String {
     let methods = results.subject_names();
     let arms = results.header.arms.len();
@@ -188,18 +198,18 @@ fn recommendations(results: &Results) -> String {
         let mut compared: Vec<(&str, Comparison)> = Vec::new();
         for (index, reference) in faultless_arms.iter().enumerate() {
             for arm in &faultless_arms[index + 1..] {
-                let pair = one(results, (reference, arm), (method, None), comparisons);
+                let arms = [*reference, *arm];
+                let pair = compare_arms(results, arms, (method, None), comparisons);
                 compared.extend(pair.map(|pair| (*reference, pair)));
             }
         }
-        let to = recommended_node(&faultless_arms, &compared);
-        let _ = writeln!(out, "Send {method} to {to}");
+        let node = recommended_node(&faultless_arms, &compared);
+        out += &format!("Send {method} to {node}\n");
         let mut left_out: Vec<&str> = results.header.arms.iter().map(String::as_str).collect();
         left_out.retain(|arm| !faultless_arms.contains(arm));
         if !left_out.is_empty() {
-            let _ = writeln!(
-                out,
-                "  left out, since not every answer was good: {}",
+            out += &format!(
+                "  left out, since not every answer was good: {}\n",
                 left_out.join(", ")
             );
         }
@@ -208,7 +218,7 @@ fn recommendations(results: &Results) -> String {
 }
 
 fn recommended_node(faultless_arms: &[&str], compared: &[(&str, Comparison)]) -> String {
-    let beats = |fast: &str, slow: &str| {
+    let is_faster = |fast: &str, slow: &str| {
         compared
             .iter()
             .find(|(reference, pair)| match pair.decision.shown() {
@@ -217,29 +227,24 @@ fn recommended_node(faultless_arms: &[&str], compared: &[(&str, Comparison)]) ->
                 None => false,
             })
     };
-    if let [] | [_] = faultless_arms {
-        return faultless_arms.first().map_or(
-            "no node: none answered every request well".to_owned(),
-            |only| format!("{only}: there is no other to compare with"),
-        );
+    match faultless_arms {
+        [] => return "no node: none answered every request well".to_owned(),
+        [only] => return format!("{only}: there is no other to compare with"),
+        _ => {}
     }
-    let wins = |arm: &&str| others(faultless_arms, arm).all(|other| beats(arm, other).is_some());
-    let best = faultless_arms.iter().copied().find(wins);
-    if let Some(best) = best {
-        let saved = others(faultless_arms, best).filter_map(|other| {
-            let (_, pair) = beats(best, other)?;
-            let [a, b] = [pair.mean.low.abs(), pair.mean.high.abs()];
-            Some(format!(
-                "{} to {} ms against {other}",
-                number(a.min(b), 3),
-                number(a.max(b), 3)
-            ))
+    for arm in faultless_arms {
+        let savings = others(faultless_arms, arm).map(|other| {
+            let (_, pair) = is_faster(arm, other)?;
+            let [least, most] = absolute_bounds([pair.mean.low, pair.mean.high], 3);
+            Some(format!("{least} to {most} ms against {other}"))
         });
-        let saved: Vec<String> = saved.collect();
-        return format!("{best}, which saves {}", saved.join(", "));
+        if let Some(savings) = savings.collect::<Option<Vec<String>>>() {
+            return format!("{arm}, which saves {}", savings.join(", "));
+        }
     }
-    let beaten = |arm: &&str| others(faultless_arms, arm).any(|other| beats(other, arm).is_some());
-    let (slow, fast): (Vec<&str>, Vec<&str>) = faultless_arms.iter().copied().partition(beaten);
+    let is_slower =
+        |arm: &&str| others(faultless_arms, arm).any(|other| is_faster(other, arm).is_some());
+    let (slow, fast): (Vec<&str>, Vec<&str>) = faultless_arms.iter().copied().partition(is_slower);
     if slow.is_empty() {
         let why = unreliable_suffix(compared.iter().map(|(_, pair)| pair.decision));
         return format!("any: no difference is shown{why}");
@@ -252,23 +257,19 @@ fn recommended_node(faultless_arms: &[&str], compared: &[(&str, Comparison)]) ->
     )
 }
 
-fn others<'a>(faultless_arms: &'a [&'a str], arm: &'a str) -> impl Iterator<Item = &'a str> {
-    faultless_arms
-        .iter()
-        .copied()
-        .filter(move |other| *other != arm)
+fn others<'a>(arms: &'a [&'a str], arm: &'a str) -> impl Iterator<Item = &'a str> {
+    arms.iter().copied().filter(move |other| *other != arm)
 }
 
 /// Arms without failures and without differences from the reference.
 fn faultless_arms<'a>(results: &'a Results, method: &str) -> Vec<&'a str> {
-    let mut faultless_arms = Vec::new();
-    for (arm, verdict) in results.header.arms.iter().zip(&results.header.verdicts) {
-        let answered = |cell| results.samples_of(cell).all(|sample| sample.result.is_ok());
-        if verdict.different == 0 && results.cell(arm, method).is_some_and(answered) {
-            faultless_arms.push(arm.as_str());
-        }
-    }
-    faultless_arms
+    let always_answers = |cell| results.samples_of(cell).all(|sample| sample.result.is_ok());
+    let arms = results.header.arms.iter().zip(&results.header.verdicts);
+    arms.filter(|(arm, verdict)| {
+        verdict.different == 0 && results.cell(arm, method).is_some_and(always_answers)
+    })
+    .map(|(arm, _)| arm.as_str())
+    .collect()
 }
 
 pub fn page(results: &Results) -> Vec<Block> {
@@ -277,22 +278,19 @@ pub fn page(results: &Results) -> Vec<Block> {
     let mut out = cells::table("study-totals", "Total and average time", &columns, note);
     let mut sentences = Vec::new();
     for load in loads(results) {
-        for (node, requests, total) in &load.nodes {
-            let mean = (*requests > 0).then(|| total / *requests as f64);
+        for times in &load.nodes {
+            let seconds = times.seconds();
+            let [total, mean] = [seconds.map(|s| s.0), seconds.map(|s| s.1)];
             out.rows.push(vec![
                 words(&load.title),
-                words(node),
-                known(*requests as f64, 0),
-                cells::number(
-                    Some(*total).filter(|_| *requests > 0),
-                    3,
-                    "no round was good",
-                ),
+                words(&times.node),
+                known(times.requests as f64, 0),
+                cells::number(total, 3, "no round was good"),
                 cells::number(mean, 6, "no round was good"),
             ]);
         }
-        let lines = load.lines.iter();
-        sentences.extend(lines.map(|line| Block::Text(format!("{}: {line}", load.title))));
+        let texts = load.sentences.iter();
+        sentences.extend(texts.map(|text| Block::Text(format!("{}: {text}", load.title))));
     }
     let mut blocks = disk::blocks(&results.header.disks);
     blocks.push(Block::Table(out));
@@ -377,7 +375,8 @@ mod tests {
                 |round: u64| b[round as usize],
             );
             let results = results(400, &[("one", 1, &a), ("two", 1, &b)]);
-            let compared = one(&results, ("one", "two"), ("account of 1", None), 1).unwrap();
+            let compared =
+                compare_arms(&results, ["one", "two"], ("account of 1", None), 1).unwrap();
             let out = recommendations(&results);
             let sent = !out.contains("Send account of 1 to any: no difference is shown");
             assert!(!sent || compared.mean.reliable.is_reliable(), "{out}");

@@ -1,60 +1,55 @@
-//! The study of transports: times for single and repeated writes and reads, and whether a
-//! difference is shown.
+//! The study's tables of transports: times of single and repeated writes and reads, and the
+//! differences that are shown.
 
 use crate::{
-    compare::{Comparison, comparison_count, interval_label, one},
+    compare::{Comparison, absolute_bounds, compare_arms, comparison_count, interval_label},
     render::unreliable_suffix,
     results::Results,
 };
 use faultline_pages::{cells, model::Block};
 use faultline_stats::arms::Direction;
 use faultline_text::number;
-use std::{fmt::Write as _, iter};
 
 pub fn tables(results: &Results) -> String {
     let sentences = sentences(results);
     let mut out = String::new();
     for subject in results.subject_names() {
-        let _ = writeln!(out, "=== {} ===\n", subject.to_uppercase());
+        out += &format!("=== {} ===\n\n", subject.to_uppercase());
         for arm in &results.header.arms {
-            let mean = results
-                .mean(arm, subject)
-                .map_or("no good answer".to_owned(), |mean| {
-                    format!("{} ms", number(mean, 3))
-                });
-            let failed = failed(results, arm, subject);
-            let failed = match failed {
-                0 => String::new(),
-                failed => format!(", {failed} FAILED"),
+            let mean = match results.mean(arm, subject) {
+                None => "no good answer".to_owned(),
+                Some(mean) => format!("{} ms", number(mean, 3)),
             };
-            let _ = writeln!(out, "{arm}: {mean}{failed}");
+            let failed = match failures(results, arm, subject) {
+                0 => String::new(),
+                count => format!(", {count} FAILED"),
+            };
+            out += &format!("{arm}: {mean}{failed}\n");
         }
-        for (_, text) in sentences.iter().filter(|(of, _)| *of == subject) {
-            let _ = writeln!(out, "{text}");
+        for (_, text) in sentences.iter().filter(|(name, _)| *name == subject) {
+            out += &format!("{text}\n");
         }
         out.push('\n');
     }
     out
 }
 
+/// Each subject with a sentence about one arm and the reference.
 fn sentences(results: &Results) -> Vec<(&str, String)> {
     let Some((reference, others)) = results.header.arms.split_first() else {
         return Vec::new();
     };
     let comparisons = comparison_count(results);
-    let sentence = |subject: &str, arm: &str| {
-        let mean = results.mean(arm, subject);
-        if [reference, arm]
-            .iter()
-            .any(|arm| failed(results, arm, subject) > 0)
-        {
-            mean?;
+    let sentence = |subject, arm: &str| {
+        let arms = [reference, arm];
+        if arms.iter().any(|arm| failures(results, arm, subject) > 0) {
+            results.mean(arm, subject)?;
             return Some(format!(
                 "{arm} is not compared with {reference}: not every one was good"
             ));
         }
-        let compared = one(results, (reference, arm), (subject, None), comparisons)?;
-        Some(self::sentence(
+        let compared = compare_arms(results, arms, (subject, None), comparisons)?;
+        Some(comparison_sentence(
             reference,
             &compared,
             &interval_label(comparisons),
@@ -63,54 +58,48 @@ fn sentences(results: &Results) -> Vec<(&str, String)> {
     let mut sentences = Vec::new();
     for subject in results.subject_names() {
         for arm in others {
-            sentences.extend(sentence(subject, arm).map(|sentence| (subject, sentence)));
+            sentences.extend(sentence(subject, arm).map(|text| (subject, text)));
         }
     }
     sentences
 }
 
-fn failed(results: &Results, arm: &str, subject: &str) -> u64 {
+fn failures(results: &Results, arm: &str, subject: &str) -> u64 {
     results
         .cell(arm, subject)
         .map_or(0, |cell| results.summary(cell).failures.values().sum())
 }
 
-fn sentence(reference: &str, compared: &Comparison, interval: &str) -> String {
+fn comparison_sentence(reference: &str, compared: &Comparison, interval: &str) -> String {
     let (arm, mean) = (&compared.arm, &compared.mean);
-    let ms = |ms: f64| number(ms, 3);
+    let [value, low, high] = [mean.value, mean.low, mean.high].map(|ms| number(ms, 3));
     let Some(direction) = compared.decision.shown() else {
         return format!(
-            "no difference between {arm} and {reference} is shown{}: {} ms, {interval} {} to {} ms",
-            unreliable_suffix([compared.decision]),
-            ms(mean.value),
-            ms(mean.low),
-            ms(mean.high)
+            "no difference between {arm} and {reference} is shown{}: {value} ms, {interval} {low} to {high} ms",
+            unreliable_suffix([compared.decision])
         );
     };
     let word = match direction {
         Direction::Lower => "faster",
         Direction::Higher => "slower",
     };
-    let ends = |[low, high]: [f64; 2]| [low.abs().min(high.abs()), low.abs().max(high.abs())];
-    let [least, most] = ends([mean.low, mean.high]).map(ms);
+    let [least, most] = absolute_bounds([mean.low, mean.high], 3);
     let percent = |ratio: f64| 100.0 * (ratio - 1.0);
     let (share, shares) = compared.ratio.map_or_else(Default::default, |ratio| {
-        let [least, most] = ends([percent(ratio.low), percent(ratio.high)]);
+        let [least, most] = absolute_bounds([ratio.low, ratio.high].map(percent), 1);
         let share = number(percent(ratio.value).abs(), 1);
-        let shares = format!(" ({} to {} %)", number(least, 1), number(most, 1));
-        (format!(" ({share} %)"), shares)
+        (format!(" ({share} %)"), format!(" ({least} to {most} %)"))
     });
     format!(
         "{arm} is {word} than {reference} by {} ms{share}, {interval} {least} to {most} ms{shares}",
-        ms(mean.value.abs())
+        number(mean.value.abs(), 3)
     )
 }
 
 pub fn page(results: &Results) -> Vec<Block> {
     let arms = &results.header.arms;
-    let columns: Vec<(&str, &str)> = iter::once(("", ""))
-        .chain(arms.iter().map(|arm| (arm.as_str(), "ms")))
-        .collect();
+    let mut columns = vec![("", "")];
+    columns.extend(arms.iter().map(|arm| (arm.as_str(), "ms")));
     let mut out = cells::table("study-means", "Mean time of each", &columns, "");
     for subject in results.subject_names() {
         let row = arms
@@ -118,10 +107,11 @@ pub fn page(results: &Results) -> Vec<Block> {
             .map(|arm| cells::number(results.mean(arm, subject), 3, "no good answer"));
         out.rows.push(cells::row(subject, row));
     }
-    let sentences = sentences(results).into_iter();
-    let sentences =
-        sentences.map(|(subject, sentence)| Block::Text(format!("{subject}: {sentence}")));
-    iter::once(Block::Table(out)).chain(sentences).collect()
+    let mut blocks = vec![Block::Table(out)];
+    for (subject, text) in sentences(results) {
+        blocks.push(Block::Text(format!("{subject}: {text}")));
+    }
+    blocks
 }
 
 #[cfg(test)]
