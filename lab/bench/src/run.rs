@@ -24,8 +24,9 @@ use faultline_common::{clock, progress::Progress, signals::Signals};
 use futures_util::future::{Either, select};
 use pace::{LastAttempt, POLL_INTERVAL, Pace, Retried};
 use std::{
-    cell::{Cell, RefCell},
+    cell::RefCell,
     collections::{BTreeMap, BTreeSet},
+    mem,
     path::Path,
     pin::pin,
     rc::Rc,
@@ -50,11 +51,13 @@ pub struct RunState {
     pub refusals: BTreeMap<String, u64>,
     pub messages: BTreeMap<usize, String>,
     pub stopped_by: Option<String>,
+    /// Per request.
     pub own_cpu: Option<Duration>,
+    /// Since the first measured request.
     pub length: Duration,
 }
 
-/// Called about once a second and at the end, with new samples.
+/// Called about once a second and at the end, with the samples since the last call.
 pub type SampleSink<'a> = dyn Fn(&[Sample], &RunState) + 'a;
 
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
@@ -96,25 +99,23 @@ impl Engine {
         let cpu = clock::thread_cpu();
         let mut measured = self.measured(&shared, "requests", sink, async {
             // Open all connections first, as a busy client has them.
-            let mut first = Connections::new(plan, self.tls.clone());
+            let mut connections = Connections::new(plan, self.tls.clone());
             let mut tried = BTreeSet::new();
             for cell in plan.cells.iter().filter(|cell| tried.insert(cell.link)) {
-                first.open(plan, cell).await;
+                connections.open(plan, cell).await;
             }
-            shared.idle.borrow_mut().push(first);
+            shared.idle.borrow_mut().push(connections);
             let mut workers = JoinSet::new();
             for decoder in decoders {
                 workers.spawn_local(worker(shared.clone(), decoder));
             }
             join_workers(&mut workers).await
         })?;
-        // Busy waiting is CPU time, so the tool's own CPU time is then unknown.
-        let is_busy_waiting =
-            plan.rate.is_some() || plan.links.iter().any(|link| !link.shape.is_none());
-        if !is_busy_waiting {
+        // Active waiting is CPU time, so the tool's own CPU time is then unknown.
+        if plan.rate.is_none() && plan.links.iter().all(|link| link.shape.is_none()) {
             measured.state.own_cpu = clock::thread_cpu()
                 .saturating_sub(cpu)
-                .checked_div(u32::try_from(shared.done.get())?);
+                .checked_div(u32::try_from(shared.answers.borrow().completed)?);
         }
         measured
             .samples
@@ -129,35 +130,23 @@ impl Engine {
         sink: &SampleSink<'_>,
         work: impl Future<Output = Result<()>>,
     ) -> Result<MeasuredRun> {
-        let flush = |state: &RunState| {
-            let samples = shared.samples.borrow();
-            sink(
-                samples.get(shared.flushed.get()..).unwrap_or_default(),
-                state,
-            );
-            shared.flushed.set(samples.len());
-        };
-        let progress = RefCell::new(Progress::new(shared.plan.requests(), unit));
-        let next_flush = Cell::new(clock::uptime() + FLUSH_INTERVAL);
+        let mut progress = Progress::new(shared.plan.requests(), unit);
+        let mut next_flush = clock::uptime() + FLUSH_INTERVAL;
         let report_progress = || {
-            let refused: u64 = shared.pace.refusals().values().sum();
-            let more = if refused > 0 {
-                format!(", {refused} refused")
-            } else {
-                String::new()
+            let refused = match shared.pace.refusals.borrow().values().sum::<u64>() {
+                0 => String::new(),
+                count => format!(", {count} refused"),
             };
-            progress.borrow_mut().at(shared.done.get(), &more);
-            if clock::uptime() >= next_flush.get() {
-                flush(&shared.state());
-                next_flush.set(clock::uptime() + FLUSH_INTERVAL);
+            progress.at(shared.answers.borrow().completed, &refused);
+            if clock::uptime() >= next_flush {
+                shared.flush(sink);
+                next_flush = clock::uptime() + FLUSH_INTERVAL;
             }
         };
         self.with_signals(&shared.pace, report_progress, work)?;
-        let state = shared.state();
-        flush(&state);
         Ok(MeasuredRun {
-            samples: shared.samples.take(),
-            state,
+            state: shared.flush(sink),
+            samples: mem::take(&mut shared.answers.borrow_mut().samples),
         })
     }
 
@@ -166,16 +155,16 @@ impl Engine {
     }
 
     /// Runs `work` before any measurement. Its connections are closed afterwards.
-    pub fn first<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+    pub fn run_preparation<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let pace = Pace::default();
-        let either = async {
+        let work = async {
             // `work` does not check the pace, so the first signal ends it.
             match select(pin!(work), pin!(pace.until(Duration::MAX))).await {
                 Either::Left((done, _)) => done.map(Some),
                 Either::Right(_) => Ok(None),
             }
         };
-        let done = self.with_signals(&pace, || (), either)?;
+        let done = self.with_signals(&pace, || (), work)?;
         done.flatten().with_context(|| pace.ended_early())
     }
 
@@ -191,11 +180,11 @@ impl Engine {
                 let cell = &plan.cells[scheduled.cell];
                 let send = async |_| perform(cell).await;
                 let node = plan.node(cell.link);
-                let attempted = shared.pace.send_with_retries(node, at, Retried::All, send);
-                let Some(attempted) = attempted.await else {
+                let attempt = shared.pace.send_with_retries(node, at, Retried::All, send);
+                let Some(attempt) = attempt.await else {
                     break;
                 };
-                shared.record_answer(&scheduled, LastAttempt { at, ..attempted }, None);
+                shared.record_answer(&scheduled, LastAttempt { at, ..attempt }, None);
             }
             Ok(())
         })
@@ -206,7 +195,7 @@ impl Engine {
     fn with_signals<T>(
         &self,
         pace: &Pace,
-        report_progress: impl Fn(),
+        mut report_progress: impl FnMut(),
         work: impl Future<Output = Result<T>>,
     ) -> Result<Option<T>> {
         LocalSet::new().block_on(&self.runtime, async {
@@ -227,15 +216,13 @@ impl Engine {
     }
 }
 
-/// A signal that ends the process, if one comes within `wait`.
-pub fn end_requested(signals: &mut Signals, wait: Duration) -> Option<&'static str> {
-    let received = signals.wait(None, wait).unwrap_or_default();
-    let mut to_end = received
+/// Name of the signal that asks the process to end, if one comes within `timeout`.
+pub fn end_requested(signals: &mut Signals, timeout: Duration) -> Option<&'static str> {
+    let received = signals.wait(None, timeout).unwrap_or_default();
+    let signal = received
         .into_iter()
-        .filter(|signal| signal.is_end_request());
-    to_end
-        .next()
-        .map(|signal| signal.stop_signal_name().unwrap_or("SIGHUP"))
+        .find(|signal| signal.is_end_request())?;
+    Some(signal.stop_signal_name().unwrap_or("SIGHUP"))
 }
 
 async fn join_workers(workers: &mut JoinSet<()>) -> Result<()> {
@@ -245,53 +232,68 @@ async fn join_workers(workers: &mut JoinSet<()>) -> Result<()> {
     Ok(())
 }
 
+/// What the workers share.
 struct Shared {
     plan: Rc<Plan>,
     tls: Option<TlsConnector>,
     order: Mutex<Order>,
-    samples: RefCell<Vec<Sample>>,
-    verify: RefCell<AnswerVerifier>,
     /// Taken from the end, so that only as many as needed stay in use.
     idle: RefCell<Vec<Connections>>,
     pace: Pace,
-    started_at: Cell<Option<Duration>>,
-    first: Cell<Option<Duration>>,
-    done: Cell<u64>,
+    answers: RefCell<Answers>,
+}
+
+struct Answers {
+    /// Open loop: when the first request was due.
+    schedule_start: Option<Duration>,
+    /// When the first measured request was sent.
+    started_at: Option<Duration>,
+    samples: Vec<Sample>,
     /// Samples that the sink has.
-    flushed: Cell<usize>,
-    messages: RefCell<BTreeMap<usize, String>>,
+    flushed: usize,
+    /// Requests, with those of the warm-up.
+    completed: u64,
+    verifier: AnswerVerifier,
+    messages: BTreeMap<usize, String>,
 }
 
 impl Shared {
     fn new(plan: Rc<Plan>, tls: Option<TlsConnector>) -> Shared {
-        let expected = usize::try_from(plan.requests()).unwrap_or(0).min(1 << 20);
+        let capacity = usize::try_from(plan.requests()).unwrap_or(0).min(1 << 20);
         Shared {
             order: Mutex::new(Order::new(&plan)),
-            verify: RefCell::new(AnswerVerifier::new(&plan)),
+            answers: RefCell::new(Answers {
+                schedule_start: None,
+                started_at: None,
+                samples: Vec::with_capacity(capacity),
+                flushed: 0,
+                completed: 0,
+                verifier: AnswerVerifier::new(&plan),
+                messages: BTreeMap::new(),
+            }),
             plan,
             tls,
-            samples: RefCell::new(Vec::with_capacity(expected)),
             idle: RefCell::default(),
             pace: Pace::default(),
-            started_at: Cell::default(),
-            first: Cell::default(),
-            done: Cell::default(),
-            flushed: Cell::default(),
-            messages: RefCell::default(),
         }
     }
 
-    fn state(&self) -> RunState {
-        RunState {
-            verdicts: self.verify.borrow().verdicts.clone(),
-            refusals: self.pace.refusals(),
-            messages: self.messages.borrow().clone(),
+    /// Gives the sink the samples that it does not have.
+    fn flush(&self, sink: &SampleSink<'_>) -> RunState {
+        let mut answers = self.answers.borrow_mut();
+        let state = RunState {
+            verdicts: answers.verifier.verdicts.clone(),
+            refusals: self.pace.refusals.borrow().clone(),
+            messages: answers.messages.clone(),
             stopped_by: self.pace.ended_by(),
             own_cpu: None,
-            length: self.started_at.get().map_or(Duration::ZERO, |started_at| {
+            length: answers.started_at.map_or(Duration::ZERO, |started_at| {
                 clock::uptime().saturating_sub(started_at)
             }),
-        }
+        };
+        sink(&answers.samples[answers.flushed..], &state);
+        answers.flushed = answers.samples.len();
+        state
     }
 
     /// Returns at the scheduled time. Workers wait in FIFO order, so that only one waits actively.
@@ -299,65 +301,63 @@ impl Shared {
     async fn next(&self) -> Option<(ScheduledRequest, Duration)> {
         let mut order = self.order.lock().await;
         let scheduled = order.next()?;
-        let now = clock::uptime();
-        let first = self.first.get().unwrap_or(now);
-        self.first.set(Some(first));
-        let at = self
-            .plan
-            .rate
-            .map(|rate| first + Duration::from_secs_f64(scheduled.number as f64 / rate));
-        let may_send = match at {
+        let due = self.plan.rate.map(|rate| {
+            let mut answers = self.answers.borrow_mut();
+            let start = answers.schedule_start.get_or_insert_with(clock::uptime);
+            *start + Duration::from_secs_f64(scheduled.number as f64 / rate)
+        });
+        let may_send = match due {
             None => self.pace.wait_for_resume().await,
-            Some(at) => self.pace.until(at).await,
+            Some(due) => self.pace.until(due).await,
         };
         if !may_send {
             return None;
         }
-        let at = at.unwrap_or_else(clock::uptime);
-        if scheduled.round.is_some() && self.started_at.get().is_none() {
-            self.started_at.set(Some(at));
+        let at = due.unwrap_or_else(clock::uptime);
+        if scheduled.round.is_some() {
+            self.answers.borrow_mut().started_at.get_or_insert(at);
         }
         Some((scheduled, at))
     }
 
-    /// Records the outcome of a request. `answer` has slot and bytes if answers are compared.
+    /// `compared` has slot and bytes of the answer if answers are compared.
     fn record_answer(
         &self,
         scheduled: &ScheduledRequest,
-        attempted: LastAttempt<Timing>,
-        answer: Option<(Option<u64>, &[u8])>,
+        attempt: LastAttempt<Timing>,
+        compared: Option<(Option<u64>, &[u8])>,
     ) {
+        let mut answers = self.answers.borrow_mut();
         let round = self.plan.round_of(scheduled.number);
         let cell = &self.plan.cells[scheduled.cell];
-        let mut verify = self.verify.borrow_mut();
-        verify.record_answer((cell.arm, cell.subject), round, answer);
-        self.done.set(self.done.get() + 1);
-        // Only the first per cell.
-        if let Some(message) = attempted.answer.as_ref().err().and_then(Failure::message) {
-            let mut messages = self.messages.borrow_mut();
+        answers
+            .verifier
+            .record_answer((cell.arm, cell.subject), round, compared);
+        answers.completed += 1;
+        if let Some(message) = attempt.answer.as_ref().err().and_then(Failure::message) {
+            let messages = &mut answers.messages;
             messages
                 .entry(scheduled.cell)
                 .or_insert_with(|| message.to_owned());
         }
         if let Some(round) = scheduled.round {
-            let started_at = self.started_at.get().unwrap_or(attempted.at);
-            self.samples.borrow_mut().push(Sample {
+            let started_at = answers.started_at.unwrap_or(attempt.at);
+            answers.samples.push(Sample {
                 number: scheduled.number,
                 round,
                 cell: scheduled.cell,
-                at_ns: ns(attempted.at.saturating_sub(started_at)),
-                result: attempted.answer.map_err(|failure| failure.kind()),
-                refused: attempted.refused,
+                at_ns: ns(attempt.at.saturating_sub(started_at)),
+                result: attempt.answer.map_err(|failure| failure.kind()),
+                refused: attempt.refused,
             });
         }
     }
 }
 
 async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
-    let repeat = if shared.plan.rate.is_none() {
-        Retried::All
-    } else {
-        Retried::None
+    let retried = match shared.plan.rate {
+        None => Retried::All,
+        Some(_) => Retried::None,
     };
     while let Some((scheduled, at)) = shared.next().await {
         let cell = &shared.plan.cells[scheduled.cell];
@@ -382,11 +382,11 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
                 .exchange(&shared.plan, cell, scheduled.number, &mut decoder, at)
                 .await
         };
-        let attempted = shared.pace.send_with_retries(node, at, repeat, send).await;
+        let attempt = shared.pace.send_with_retries(node, at, retried, send).await;
         shared.idle.borrow_mut().push(connections);
-        let Some(attempted) = attempted else { return };
-        let timing = attempted.answer.as_ref().ok();
-        let answer = timing.and_then(|_| decoder.answer());
-        shared.record_answer(&scheduled, attempted, answer);
+        let Some(attempt) = attempt else { return };
+        let timing = attempt.answer.as_ref().ok();
+        let compared = timing.and_then(|_| decoder.answer());
+        shared.record_answer(&scheduled, attempt, compared);
     }
 }

@@ -113,12 +113,12 @@ fn measure(
     let tls = http.endpoint.tls;
     let links = [http.clone(), websocket.clone()];
     let mut client = NodeClient::new(links, engine.tls.clone(), LIMIT, args.timeout, args.poll);
-    let (mut chain, mut notes) = engine.first(detect_chain(&mut client))?;
+    let (mut chain, mut notes) = engine.run_preparation(detect_chain(&mut client))?;
     let http2 = Protocol::Http2.name();
     if let Some(arm) = plan.arms.iter().position(|arm| arm == http2) {
         // A JSON-RPC error shows that the node has HTTP/2.
         let call = client.call(Protocol::Http2, "eth_chainId", json!([]));
-        if let Err(failure) = engine.first(async { Ok(call.await) })?
+        if let Err(failure) = engine.run_preparation(async { Ok(call.await) })?
             && failure.is_no_http2(tls)
         {
             notes.push(preset::remove_arm(&mut plan, arm, &failure)?);

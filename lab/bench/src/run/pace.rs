@@ -38,7 +38,7 @@ pub struct Pace {
     not_before: RefCell<BTreeMap<usize, Duration>>,
     /// By node: since when every request was refused.
     refusing_since: RefCell<BTreeMap<usize, Duration>>,
-    refusals: RefCell<BTreeMap<String, u64>>,
+    pub refusals: RefCell<BTreeMap<String, u64>>,
     ended_by: RefCell<Option<String>>,
 }
 
@@ -55,8 +55,8 @@ pub struct LastAttempt<T> {
 pub enum Retried {
     /// In a closed loop.
     All,
-    /// During preparation: rate limits.
-    Limits,
+    /// During preparation.
+    RateLimits,
     /// In an open loop.
     None,
 }
@@ -80,10 +80,6 @@ impl Pace {
         self.ended_by.borrow().is_some()
     }
 
-    pub fn refusals(&self) -> BTreeMap<String, u64> {
-        self.refusals.borrow().clone()
-    }
-
     /// Whether a node's requested delay forbids a request scheduled for `at`.
     pub fn is_paused(&self, node: usize, at: Duration) -> bool {
         self.not_before
@@ -92,7 +88,7 @@ impl Pace {
             .is_some_and(|until| at < *until)
     }
 
-    /// Returns whether to send the request.
+    /// Waits until `moment`. False if the run ends before.
     pub async fn until(&self, moment: Duration) -> bool {
         loop {
             let left = moment.saturating_sub(clock::uptime());
@@ -111,7 +107,7 @@ impl Pace {
         self.until(self.resume.get()).await
     }
 
-    /// Retries after a wait if allowed. `None` if the run ends meanwhile.
+    /// Retries after a wait if allowed. `None` if the run ends during a wait.
     pub async fn send_with_retries<T>(
         &self,
         node: usize,
@@ -139,8 +135,8 @@ impl Pace {
             };
             let backoff = (FIRST_BACKOFF * 2_u32.pow(refused)).min(MAX_BACKOFF);
             let wait = retry_after.unwrap_or_default().max(backoff);
-            self.resume
-                .set(extend_pause(self.resume.get(), wait, failure));
+            let resume = extend_pause(self.resume.get(), wait, failure);
+            self.resume.set(resume);
             refused += 1;
             if !self.wait_for_resume().await {
                 return None;
@@ -156,7 +152,8 @@ impl Pace {
             .entry(failure.kind())
             .or_default() += 1;
         let retry_after = failure.refusal().flatten();
-        if let Some(retry_after) = retry_after.filter(|retry_after| *retry_after > MAX_RETRY_AFTER)
+        if let Some(retry_after) = retry_after
+            && retry_after > MAX_RETRY_AFTER
         {
             self.end(format!(
                 "a node that wants no requests for {}",
@@ -174,7 +171,8 @@ impl Pace {
         match retried {
             Retried::None => {
                 // Without a requested delay, later requests are sent on schedule.
-                if let Some(retry_after) = retry_after.filter(|retry_after| !retry_after.is_zero())
+                if let Some(retry_after) = retry_after
+                    && !retry_after.is_zero()
                 {
                     let mut not_before = self.not_before.borrow_mut();
                     let paused_until = not_before.entry(node).or_default();
@@ -182,7 +180,7 @@ impl Pace {
                 }
                 return false;
             }
-            Retried::Limits if !is_rate_limit => return false,
+            Retried::RateLimits if !is_rate_limit => return false,
             _ => {}
         }
         let since = *self.refusing_since.borrow_mut().entry(node).or_insert(now);

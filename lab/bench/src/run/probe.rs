@@ -46,40 +46,34 @@ async fn send_all(
     let mut connections: Vec<Connections> = plan.arms.iter().map(new).collect();
     let mut answers = BTreeMap::new();
     for subject in 0..plan.subjects.len() {
-        let sends = connections
-            .iter_mut()
-            .enumerate()
-            .filter_map(|(arm, arm_connections)| {
-                let is_it = |cell: &PlanCell| (cell.arm, cell.subject) == (arm, subject);
-                let index = plan.cells.iter().position(is_it)?;
-                Some(send_one(plan, index, arm_connections, pace))
-            });
+        let by_arm = connections.iter_mut().enumerate();
+        let sends = by_arm.filter_map(|(arm, connections)| {
+            let is_it = |cell: &PlanCell| (cell.arm, cell.subject) == (arm, subject);
+            let index = plan.cells.iter().position(is_it)?;
+            Some(async move {
+                let cell = &plan.cells[index];
+                let mut decoder = Decoder::new()?;
+                connections.open(plan, cell).await;
+                let send = async |at| {
+                    connections
+                        .exchange(plan, cell, index as u64, &mut decoder, at)
+                        .await
+                };
+                let node = plan.node(cell.link);
+                let attempt = pace
+                    .send_with_retries(node, clock::uptime(), Retried::RateLimits, send)
+                    .await;
+                anyhow::Ok(attempt.map(|attempt| {
+                    let bytes = attempt.answer.map(|_| decoder.bytes().to_vec());
+                    (index, bytes)
+                }))
+            })
+        });
         for answered in join_all(sends).await {
             answers.extend(answered?);
         }
     }
     Ok(answers.into_values().collect())
-}
-
-/// The index of the cell and its answer; `None` if the run ends meanwhile.
-async fn send_one(
-    plan: &Plan,
-    index: usize,
-    arm_connections: &mut Connections,
-    pace: &Pace,
-) -> Result<Option<(usize, Result<Vec<u8>, Failure>)>> {
-    let cell = &plan.cells[index];
-    let mut decoder = Decoder::new()?;
-    arm_connections.open(plan, cell).await;
-    let send = async |at| {
-        arm_connections
-            .exchange(plan, cell, index as u64, &mut decoder, at)
-            .await
-    };
-    let node = plan.node(cell.link);
-    let attempted = pace.send_with_retries(node, clock::uptime(), Retried::Limits, send);
-    let attempted = attempted.await;
-    Ok(attempted.map(|attempted| (index, attempted.answer.map(|_| decoder.bytes().to_vec()))))
 }
 
 #[cfg(test)]
