@@ -16,11 +16,11 @@ impl Endpoint {
     /// Error texts do not contain the path and query, which may be a key.
     pub fn parse(text: &str) -> Result<Endpoint, String> {
         let hint = "write it as in http://127.0.0.1:8899 or https://node.example/?api-key=KEY";
-        Endpoint::of(text, ["http", "https"], hint)
+        Endpoint::parse_with_schemes(text, ["http", "https"], hint)
     }
 
     pub fn parse_websocket(text: &str) -> Result<Endpoint, String> {
-        Endpoint::of(
+        Endpoint::parse_with_schemes(
             text,
             ["ws", "wss"],
             "write it as in ws://127.0.0.1:8900 or wss://node.example/?api-key=KEY",
@@ -39,7 +39,11 @@ impl Endpoint {
         websocket
     }
 
-    fn of(text: &str, [plain, tls]: [&'static str; 2], hint: &str) -> Result<Endpoint, String> {
+    fn parse_with_schemes(
+        text: &str,
+        [plain, tls]: [&'static str; 2],
+        hint: &str,
+    ) -> Result<Endpoint, String> {
         let uri: Uri = text
             .parse()
             .map_err(|_| format!("this is no address of a node; {hint}"))?;

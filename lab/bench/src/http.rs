@@ -2,7 +2,7 @@ use crate::{
     failure::Failure,
     plan::LinkConfig,
     protocol::Protocol,
-    stream::{self, RawAnswer, Stream, Traffic},
+    stream::{self, CountedStream, RawAnswer, Traffic},
 };
 use faultline_common::clock;
 use faultline_net::{retry_after, unrequested_coding};
@@ -39,16 +39,16 @@ impl<F: Future + 'static> Executor<F> for Tasks {
     }
 }
 
-type Io = TokioIo<Box<dyn Stream>>;
+/// Drives the I/O; `None` after the connection was closed.
+type Driver = Option<Box<http1::Connection<TokioIo<CountedStream>, Full<Bytes>>>>;
 
 enum Version {
-    One {
+    Http1 {
         send: http1::SendRequest<Full<Bytes>>,
-        /// Drives the I/O until the connection is closed.
-        connection: Option<Box<http1::Connection<Io, Full<Bytes>>>>,
+        driver: Driver,
         host: HeaderValue,
     },
-    Two {
+    Http2 {
         send: http2::SendRequest<Full<Bytes>>,
         _tasks: Tasks,
     },
@@ -63,38 +63,33 @@ pub struct HttpConnection {
 impl HttpConnection {
     /// Fails with [`Failure::Connect`] or [`Failure::NoHttp2`].
     pub async fn open(
-        kind: &LinkConfig,
+        config: &LinkConfig,
         tls: Option<&TlsConnector>,
         time_limit: Duration,
     ) -> Result<HttpConnection, Failure> {
-        let (stream, traffic) = stream::connect(kind, tls, time_limit).await?;
-        let (stream, endpoint) = (TokioIo::new(stream), &kind.endpoint);
-        let (version, target) = if kind.protocol == Protocol::Http2 {
+        let (stream, traffic) = stream::connect(config, tls, time_limit).await?;
+        let (stream, endpoint) = (TokioIo::new(stream), &config.endpoint);
+        let (version, target) = if config.protocol == Protocol::Http2 {
             let tasks = Tasks::default();
-            let shaken = http2::handshake(tasks.clone(), stream).await;
-            let (send, connection) = shaken.map_err(|_| Failure::NoHttp2)?;
+            let (send, connection) = http2::handshake(tasks.clone(), stream)
+                .await
+                .map_err(|_| Failure::NoHttp2)?;
             tasks.execute(connection);
-            (
-                Version::Two {
-                    send,
-                    _tasks: tasks,
-                },
-                endpoint.full_url(),
-            )
+            let version = Version::Http2 {
+                send,
+                _tasks: tasks,
+            };
+            (version, endpoint.full_url())
         } else {
             let (send, connection) = http1::handshake(stream)
                 .await
                 .map_err(|_| Failure::Closed)?;
-            let host =
-                HeaderValue::from_str(&endpoint.authority).map_err(|_| Failure::Malformed)?;
-            (
-                Version::One {
-                    send,
-                    connection: Some(Box::new(connection)),
-                    host,
-                },
-                endpoint.path.clone(),
-            )
+            let version = Version::Http1 {
+                send,
+                driver: Some(Box::new(connection)),
+                host: HeaderValue::from_str(&endpoint.authority).map_err(|_| Failure::Malformed)?,
+            };
+            (version, endpoint.path.clone())
         };
         Ok(HttpConnection {
             version,
@@ -106,10 +101,8 @@ impl HttpConnection {
     /// False if the node has closed the connection.
     pub async fn is_usable(&mut self) -> bool {
         match &mut self.version {
-            Version::One {
-                send, connection, ..
-            } => poll_with_connection(connection, send.ready()).await.is_ok(),
-            Version::Two { send, .. } => send.ready().await.is_ok(),
+            Version::Http1 { send, driver, .. } => drive(driver, send.ready()).await.is_ok(),
+            Version::Http2 { send, .. } => send.ready().await.is_ok(),
         }
     }
 
@@ -123,58 +116,51 @@ impl HttpConnection {
             .body(Full::new(body))
             .map_err(|_| Failure::Malformed)?;
         let (head, body) = match &mut self.version {
-            Version::One {
-                send,
-                connection,
-                host,
-            } => {
+            Version::Http1 { send, driver, host } => {
                 request.headers_mut().insert(HOST, host.clone());
                 let exchange = async {
                     // Nothing has driven the connection since the last answer.
                     send.ready().await.map_err(|error| failure_of(&error))?;
                     read_answer(send.send_request(request), limit).await
                 };
-                poll_with_connection(connection, exchange).await?
+                drive(driver, exchange).await?
             }
-            Version::Two { send, .. } => {
-                let answer = send.send_request(request);
-                let answer = async {
-                    let answer = answer.await;
+            Version::Http2 { send, .. } => {
+                let head = send.send_request(request);
+                let head = async {
+                    let head = head.await;
                     // Earlier bytes were frames of the connection.
-                    let first_read = &self.traffic.plain.first_read;
-                    first_read.set(Some(clock::uptime()));
-                    answer
+                    let first_read_at = &self.traffic.plain.first_read_at;
+                    first_read_at.set(Some(clock::uptime()));
+                    head
                 };
-                read_answer(answer, limit).await?
+                read_answer(head, limit).await?
             }
         };
-        let end = clock::uptime();
-        if let Some(coding) = unrequested_coding(&head.headers).filter(|_| head.status.is_success())
+        let end_at = clock::uptime();
+        if head.status.is_success()
+            && let Some(coding) = unrequested_coding(&head.headers)
         {
             return Err(Failure::Encoded(coding));
         }
         Ok(RawAnswer {
             status: head.status,
             retry_after: retry_after(&head.headers, clock::now()),
-            ..self.traffic.answer(body, end)
+            ..self.traffic.answer(body, end_at)
         })
     }
 }
 
-/// Drives the connection in the same task: a second task would cost wake-ups.
-async fn poll_with_connection<T>(
-    connection: &mut Option<Box<http1::Connection<Io, Full<Bytes>>>>,
-    work: impl Future<Output = T>,
-) -> T {
+/// Runs `work` and the driver in one task: a second task would cost wake-ups.
+async fn drive<T>(driver: &mut Driver, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     poll_fn(|cx| {
-        // `work` and the connection may each wait for the other, so both are polled twice.
+        // `work` and the driver may each wait for the other, so both are polled twice.
         for _ in 0..2 {
-            if connection
-                .as_mut()
-                .is_some_and(|connection| Pin::new(connection).poll(cx).is_ready())
+            if let Some(connection) = driver
+                && Pin::new(connection).poll(cx).is_ready()
             {
-                *connection = None;
+                *driver = None;
             }
             if let Poll::Ready(done) = work.as_mut().poll(cx) {
                 return Poll::Ready(done);
@@ -186,13 +172,11 @@ async fn poll_with_connection<T>(
 }
 
 async fn read_answer(
-    answer: impl Future<Output = hyper::Result<Response<Incoming>>>,
+    response: impl Future<Output = hyper::Result<Response<Incoming>>>,
     limit: usize,
 ) -> Result<(Parts, Bytes), Failure> {
-    let (head, body) = answer
-        .await
-        .map_err(|error| failure_of(&error))?
-        .into_parts();
+    let response = response.await.map_err(|error| failure_of(&error))?;
+    let (head, body) = response.into_parts();
     let body = Limited::new(body, limit).collect().await.map_err(|error| {
         if error.is::<LengthLimitError>() {
             return Failure::TooLarge;

@@ -1,7 +1,7 @@
 use crate::{
     failure::Failure,
     plan::LinkConfig,
-    stream::{self, RawAnswer, Stream, Traffic},
+    stream::{self, CountedStream, RawAnswer, Traffic},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use faultline_common::clock;
@@ -35,14 +35,14 @@ use tokio_tungstenite::{
 /// Appended to the client's key (RFC 6455, 1.3).
 const WEBSOCKET_GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Maximum control frames before an answer: 14 hours at one per 5 s.
+/// Before an answer: 14 hours at one per 5 s.
 const MAX_CONTROL_FRAMES: u32 = 10_000;
 
-/// Bytes that may be unsent if the node does not read: the largest plan, and pongs.
+/// Bytes that a node may leave unread: the largest plan, and pongs.
 const MAX_UNSENT: usize = 80 << 20;
 
 pub struct Socket {
-    stream: WebSocketStream<Box<dyn Stream>>,
+    stream: WebSocketStream<CountedStream>,
     /// Address without path and query, which may be a key.
     node: String,
     /// Control frames since the last request.
@@ -52,25 +52,25 @@ pub struct Socket {
 
 pub struct ReceivedMessage {
     pub text: Utf8Bytes,
-    pub end: Duration,
+    pub end_at: Duration,
 }
 
 impl Socket {
     /// The upgrade is part of connecting. Messages have at most `limit` bytes.
     pub async fn open(
-        kind: &LinkConfig,
+        config: &LinkConfig,
         tls: Option<&TlsConnector>,
         limit: usize,
         time_limit: Duration,
     ) -> Result<Socket, Failure> {
-        let (stream, mut traffic) = stream::connect(kind, tls, time_limit).await?;
+        let (stream, mut traffic) = stream::connect(config, tls, time_limit).await?;
         let begun = clock::uptime();
         let (mut send, mut connection) = handshake(TokioIo::new(stream))
             .await
             .map_err(|_| Failure::Closed)?;
         let key = STANDARD.encode(fastrand::u128(..).to_le_bytes());
-        let request = Request::get(kind.endpoint.path.as_str())
-            .header(HOST, kind.endpoint.authority.as_str())
+        let request = Request::get(config.endpoint.path.as_str())
+            .header(HOST, config.endpoint.authority.as_str())
             .header(CONNECTION, "Upgrade")
             .header(UPGRADE, "websocket")
             .header(SEC_WEBSOCKET_VERSION, "13")
@@ -79,11 +79,11 @@ impl Socket {
             .map_err(|_| Failure::Malformed)?;
         {
             let answer = pin!(send.send_request(request));
-            let driven = pin!(poll_fn(|cx| connection.poll_without_shutdown(cx)));
-            match select(answer, driven).await {
-                Either::Left((answer, driven)) => {
+            let driver = pin!(poll_fn(|cx| connection.poll_without_shutdown(cx)));
+            match select(answer, driver).await {
+                Either::Left((answer, driver)) => {
                     check_upgrade(&answer.map_err(|_| Failure::Malformed)?, &key)?;
-                    driven.await.map_err(|_| Failure::Closed)?;
+                    driver.await.map_err(|_| Failure::Closed)?;
                 }
                 Either::Right((driven, answer)) => {
                     driven.map_err(|_| Failure::Closed)?;
@@ -92,17 +92,17 @@ impl Socket {
             }
         }
         let parts = connection.into_parts();
-        let config = WebSocketConfig::default()
+        let limits = WebSocketConfig::default()
             .max_message_size(Some(limit))
             .max_frame_size(Some(limit))
             .max_write_buffer_size(MAX_UNSENT);
         let (stream, read) = (parts.io.into_inner(), parts.read_buf.to_vec());
         let stream =
-            WebSocketStream::from_partially_read(stream, read, Role::Client, Some(config)).await;
+            WebSocketStream::from_partially_read(stream, read, Role::Client, Some(limits)).await;
         traffic.opened_in[0] += clock::uptime().saturating_sub(begun);
         Ok(Socket {
             stream,
-            node: kind.endpoint.shown(),
+            node: config.endpoint.shown(),
             control_frames: 0,
             traffic,
         })
@@ -120,19 +120,17 @@ impl Socket {
     }
 
     pub async fn ask(&mut self, body: &Bytes) -> Result<RawAnswer, Failure> {
-        let text = std::str::from_utf8(body)
-            .map_err(|_| Failure::Malformed)?
-            .to_owned();
+        let text = std::str::from_utf8(body).map_err(|_| Failure::Malformed)?;
         self.traffic.reset();
-        self.send(text).await?;
+        self.send(text.to_owned()).await?;
         let message = self.next().await?;
-        Ok(self.traffic.answer(message.text.into(), message.end))
+        Ok(self.traffic.answer(message.text.into(), message.end_at))
     }
 
     pub async fn send(&mut self, text: String) -> Result<(), Failure> {
         self.control_frames = 0;
         let sent = self.stream.send(Message::text(text)).await;
-        sent.map_err(|error| self.failed(&error))
+        sent.map_err(|error| self.failure(&error))
     }
 
     pub async fn next(&mut self) -> Result<ReceivedMessage, Failure> {
@@ -141,7 +139,7 @@ impl Socket {
                 Some(Ok(Message::Text(text))) => {
                     return Ok(ReceivedMessage {
                         text,
-                        end: clock::uptime(),
+                        end_at: clock::uptime(),
                     });
                 }
                 // Pongs stay in memory while the node does not read.
@@ -153,12 +151,12 @@ impl Socket {
                 }
                 Some(Ok(Message::Binary(_))) => return Err(Failure::Malformed),
                 Some(Ok(Message::Close(_))) | None => return Err(Failure::Closed),
-                Some(Err(error)) => return Err(self.failed(&error)),
+                Some(Err(error)) => return Err(self.failure(&error)),
             }
         }
     }
 
-    fn failed(&self, error: &Error) -> Failure {
+    fn failure(&self, error: &Error) -> Failure {
         match error {
             Error::ConnectionClosed
             | Error::AlreadyClosed
@@ -182,15 +180,11 @@ fn check_upgrade<B>(answer: &Response<B>, key: &str) -> Result<(), Failure> {
         &SHA1_FOR_LEGACY_USE_ONLY,
         format!("{key}{WEBSOCKET_GUID}").as_bytes(),
     ));
-    let is_right = answer
-        .headers()
-        .get(SEC_WEBSOCKET_ACCEPT)
-        .is_some_and(|value| value.as_bytes() == expected.as_bytes());
-    if is_right {
-        Ok(())
-    } else {
-        Err(Failure::Malformed)
+    let accept = answer.headers().get(SEC_WEBSOCKET_ACCEPT);
+    if accept.is_none_or(|value| value.as_bytes() != expected.as_bytes()) {
+        return Err(Failure::Malformed);
     }
+    Ok(())
 }
 
 #[cfg(test)]

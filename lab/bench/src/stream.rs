@@ -8,8 +8,8 @@ use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, ServerName, pem::PemObject as _},
 };
-pub use shape::LinkShape;
 use shape::ShapedStream;
+pub use shape::{LinkShape, TIMER_PRECISION};
 use std::{
     cell::Cell,
     io,
@@ -77,20 +77,20 @@ impl LinkConfig {
     }
 }
 
-/// Since the last reset.
-#[derive(Debug, Default)]
+/// Since the last reset, in bytes.
+#[derive(Default)]
 pub struct TrafficCounter {
-    pub first_read: Cell<Option<Duration>>,
+    pub first_read_at: Cell<Option<Duration>>,
     received: Cell<u64>,
     sent: Cell<u64>,
 }
 
-struct CountedStream<S> {
-    stream: S,
+pub struct CountedStream {
+    stream: Box<dyn Stream>,
     counter: Rc<TrafficCounter>,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for CountedStream<S> {
+impl AsyncRead for CountedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -99,26 +99,23 @@ impl<S: AsyncRead + Unpin> AsyncRead for CountedStream<S> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
         let read = buffer.filled().len() - before;
-        if read > 0 && self.counter.first_read.get().is_none() {
-            self.counter.first_read.set(Some(clock::uptime()));
+        let counter = &self.counter;
+        if read > 0 && counter.first_read_at.get().is_none() {
+            counter.first_read_at.set(Some(clock::uptime()));
         }
-        self.counter
-            .received
-            .set(self.counter.received.get() + read as u64);
+        counter.received.update(|bytes| bytes + read as u64);
         Poll::Ready(Ok(()))
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for CountedStream<S> {
+impl AsyncWrite for CountedStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes))?;
-        self.counter
-            .sent
-            .set(self.counter.sent.get() + written as u64);
+        self.counter.sent.update(|bytes| bytes + written as u64);
         Poll::Ready(Ok(written))
     }
 
@@ -141,14 +138,13 @@ pub struct Traffic {
     pub plain: Rc<TrafficCounter>,
     /// Bytes on the wire.
     wire: Rc<TrafficCounter>,
-    /// How long connecting took, with name resolution; then TLS, 0 without it.
+    /// How long connecting took, with name resolution, and TLS; 0 without TLS.
     pub opened_in: [Duration; 2],
 }
 
 impl Traffic {
-    /// Counts from zero again.
     pub fn reset(&self) {
-        self.plain.first_read.set(None);
+        self.plain.first_read_at.set(None);
         self.wire.received.set(0);
         self.wire.sent.set(0);
     }
@@ -157,43 +153,42 @@ impl Traffic {
         self.wire.received.get()
     }
 
-    /// An answer that ended at `end`, to a request that was sent after the last reset.
-    pub fn answer(&self, body: Bytes, end: Duration) -> RawAnswer {
+    /// The answer to a request that was sent after the last reset.
+    pub fn answer(&self, body: Bytes, end_at: Duration) -> RawAnswer {
         RawAnswer {
             status: StatusCode::OK,
             retry_after: None,
             body,
-            first_byte: self.plain.first_read.get().unwrap_or(end),
-            end,
+            first_byte_at: self.plain.first_read_at.get().unwrap_or(end_at),
+            end_at,
             sent: self.wire.sent.get(),
             received: self.received(),
         }
     }
 }
 
-#[derive(Debug)]
 pub struct RawAnswer {
     pub status: StatusCode,
     pub retry_after: Option<Duration>,
     pub body: Bytes,
     /// For HTTP/2, when the headers were read.
-    pub first_byte: Duration,
-    pub end: Duration,
+    pub first_byte_at: Duration,
+    pub end_at: Duration,
     /// With headers and TLS, without TCP.
     pub sent: u64,
     pub received: u64,
 }
 
 impl RawAnswer {
-    /// [`PHASES`](crate::results::PHASES) without the first, of an answer that is decoded now. Its
-    /// connection was opened from `begun` on.
+    /// [`PHASES`](crate::results::PHASES) without the first, for an answer that was just decoded.
+    /// `begun` is before its connection was opened.
     pub fn phases(&self, begun: Duration, [connect, tls]: [Duration; 2]) -> [Duration; 5] {
         [
             connect,
             tls,
-            self.first_byte.saturating_sub(begun + connect + tls),
-            self.end.saturating_sub(self.first_byte),
-            clock::uptime().saturating_sub(self.end),
+            self.first_byte_at.saturating_sub(begun + connect + tls),
+            self.end_at.saturating_sub(self.first_byte_at),
+            clock::uptime().saturating_sub(self.end_at),
         ]
     }
 }
@@ -201,11 +196,11 @@ impl RawAnswer {
 /// Fails with [`Failure::Connect`], or with [`Failure::NoHttp2`] if the TLS handshake does not
 /// offer it.
 pub async fn connect(
-    kind: &LinkConfig,
+    config: &LinkConfig,
     tls: Option<&TlsConnector>,
     time_limit: Duration,
-) -> Result<(Box<dyn Stream>, Traffic), Failure> {
-    let (endpoint, shape) = (&kind.endpoint, kind.shape);
+) -> Result<(CountedStream, Traffic), Failure> {
+    let (endpoint, shape) = (&config.endpoint, config.shape);
     let begun = clock::uptime();
     let limit = time_limit.saturating_sub(CONNECT_MARGIN);
     let tcp = faultline_net::connect(&endpoint.host, endpoint.port, limit)
@@ -214,70 +209,65 @@ pub async fn connect(
     // The TCP handshake takes one round trip.
     sleep(shape.added).await;
     let connected = clock::uptime();
-    let wire = Rc::new(TrafficCounter::default());
-    let tcp: Box<dyn Stream> = if shape.is_none() {
-        Box::new(tcp)
-    } else {
-        Box::new(ShapedStream::new(tcp, shape))
-    };
-    let tcp = CountedStream {
-        stream: tcp,
+    let wire: Rc<TrafficCounter> = Rc::default();
+    let mut stream = CountedStream {
+        stream: if shape.is_none() {
+            Box::new(tcp)
+        } else {
+            Box::new(ShapedStream::new(Box::new(tcp), shape))
+        },
         counter: wire.clone(),
     };
-    let connect = connected.saturating_sub(begun);
-    let Some(connector) = tls.filter(|_| endpoint.tls) else {
-        let traffic = Traffic {
-            plain: wire.clone(),
-            wire,
-            opened_in: [connect, Duration::ZERO],
-        };
-        return Ok((Box::new(tcp), traffic));
-    };
-    let stream = handshake(connector, endpoint, kind.protocol, tcp).await?;
-    let tls = clock::uptime().saturating_sub(connected);
-    let plain = Rc::new(TrafficCounter::default());
-    let stream = CountedStream {
-        stream,
-        counter: plain.clone(),
-    };
-    let traffic = Traffic {
-        plain,
+    let mut traffic = Traffic {
+        plain: wire.clone(),
         wire,
-        opened_in: [connect, tls],
+        opened_in: [connected.saturating_sub(begun), Duration::ZERO],
     };
-    Ok((Box::new(stream), traffic))
+    if endpoint.tls
+        && let Some(connector) = tls
+    {
+        let decrypted = handshake(connector, endpoint, config.protocol, stream).await?;
+        traffic.opened_in[1] = clock::uptime().saturating_sub(connected);
+        traffic.plain = Rc::default();
+        stream = CountedStream {
+            stream: Box::new(decrypted),
+            counter: traffic.plain.clone(),
+        };
+    }
+    Ok((stream, traffic))
 }
 
-async fn handshake<S: Stream>(
+async fn handshake(
     connector: &TlsConnector,
     endpoint: &Endpoint,
     protocol: Protocol,
-    tcp: S,
-) -> Result<TlsStream<S>, Failure> {
+    tcp: CountedStream,
+) -> Result<TlsStream<CountedStream>, Failure> {
     let node = &endpoint.authority;
-    let no_tls = |error: io::Error| match is_no_http2(&error) && protocol == Protocol::Http2 {
-        true => Failure::NoHttp2,
-        false => Failure::Connect(format!("no TLS with {node} ({error})")),
+    let failure = |error: io::Error| {
+        if protocol == Protocol::Http2 && is_no_http2(&error) {
+            return Failure::NoHttp2;
+        }
+        Failure::Connect(format!("no TLS with {node} ({error})"))
     };
     let name = ServerName::try_from(endpoint.host.clone())
-        .map_err(|error| no_tls(io::Error::other(error)))?;
+        .map_err(|error| failure(io::Error::other(error)))?;
     if protocol != Protocol::Http2 {
-        return connector.connect(name, tcp).await.map_err(no_tls);
+        return connector.connect(name, tcp).await.map_err(failure);
     }
     let with_http2 = connector.with_alpn(vec![HTTP_2.to_vec()]);
-    let stream = with_http2.connect(name, tcp).await.map_err(no_tls)?;
+    let stream = with_http2.connect(name, tcp).await.map_err(failure)?;
     match stream.get_ref().1.alpn_protocol() {
         Some(HTTP_2) => Ok(stream),
         _ => Err(Failure::NoHttp2),
     }
 }
 
+/// Whether the node refused the only protocol that was offered.
 fn is_no_http2(error: &io::Error) -> bool {
     let alert = rustls::Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol);
-    let message = error
-        .get_ref()
-        .and_then(|error| error.downcast_ref::<rustls::Error>());
-    message == Some(&alert)
+    let cause = error.get_ref().and_then(|error| error.downcast_ref());
+    cause == Some(&alert)
 }
 
 #[cfg(test)]
@@ -286,14 +276,14 @@ mod tests {
     use std::{net::TcpListener, thread};
 
     fn failure(url: &str, connector: Option<&TlsConnector>) -> String {
-        let kind = LinkConfig {
+        let config = LinkConfig {
             endpoint: Endpoint::parse(url).unwrap(),
             shape: LinkShape::default(),
             protocol: Protocol::Http,
         };
         let mut builder = tokio::runtime::Builder::new_current_thread();
         let runtime = builder.enable_io().enable_time().build().unwrap();
-        match runtime.block_on(connect(&kind, connector, Duration::from_secs(20))) {
+        match runtime.block_on(connect(&config, connector, Duration::from_secs(20))) {
             Err(failure @ Failure::Connect(_)) => failure.to_string(),
             other => panic!("{:?}", other.map(drop)),
         }

@@ -1,6 +1,6 @@
 //! Delays requests as nodes demand, and ends the run.
 
-use crate::failure::Failure;
+use crate::{failure::Failure, stream::TIMER_PRECISION};
 use faultline_common::{clock, output::say};
 use faultline_text::time;
 use std::{
@@ -26,8 +26,6 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 /// Shorter pauses are not reported.
 const MIN_REPORTED_PAUSE: Duration = Duration::from_secs(2);
 pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Precision of the runtime's timers; the rest is active waiting.
-const TIMER_PRECISION: Duration = Duration::from_millis(2);
 
 /// Shared by all senders.
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
 //! Simulates a slower link.
 //!
-//! Each byte arrives after half of the added round-trip time, and not before the bytes in front of
-//! it have passed at the link's rate. Loss and TCP slow start are not simulated.
+//! Each byte arrives after half of the added round-trip time, and after the bytes in front of it have
+//! passed at the link's rate. Loss and TCP slow start are not simulated.
 
 use super::Stream;
 use faultline_common::clock;
@@ -21,7 +21,8 @@ use tokio::{
 /// In flight per direction.
 const MAX_IN_FLIGHT: usize = 4 << 20;
 /// Precision of the runtime's timers; the rest is active waiting.
-const TIMER_PRECISION: Duration = Duration::from_millis(2);
+pub const TIMER_PRECISION: Duration = Duration::from_millis(2);
+/// As the payload of a TCP segment.
 const PIECE_BYTES: usize = 1448;
 
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -35,20 +36,16 @@ pub struct LinkShape {
 impl LinkShape {
     /// `30ms` or `30ms@20Mbit`.
     pub fn parse(text: &str) -> Option<LinkShape> {
-        let (added, rate) = text
-            .split_once('@')
-            .map_or((text, None), |(added, rate)| (added, Some(rate)));
-        let added = parse_time(added)
-            .ok()
-            .filter(|added| *added <= Duration::from_secs(60))?;
-        let Some(rate) = rate else {
-            return Some(LinkShape { added, rate: None });
+        let (added, rate) = match text.split_once('@') {
+            None => (text, None),
+            Some((added, rate)) => {
+                let megabits: f64 = rate.trim().strip_suffix("Mbit")?.trim().parse().ok()?;
+                let is_valid = (0.01..=1e5).contains(&megabits);
+                (added, Some(is_valid.then_some(megabits * 1e6)?))
+            }
         };
-        let megabits: f64 = rate.trim().strip_suffix("Mbit")?.trim().parse().ok()?;
-        (0.01..=1e5).contains(&megabits).then_some(LinkShape {
-            added,
-            rate: Some(megabits * 1e6),
-        })
+        let added = parse_time(added).ok()?;
+        (added <= Duration::from_secs(60)).then_some(LinkShape { added, rate })
     }
 
     pub fn is_none(&self) -> bool {
@@ -64,9 +61,9 @@ impl fmt::Display for LinkShape {
     }
 }
 
-#[derive(Debug)]
 struct Direction {
     shape: LinkShape,
+    /// When each arrives, and its bytes.
     pieces: VecDeque<(Duration, Vec<u8>)>,
     buffered: usize,
     link_free_at: Duration,
@@ -75,36 +72,34 @@ struct Direction {
 
 impl Direction {
     fn new(shape: LinkShape) -> Direction {
-        let timer = Box::pin(sleep(Duration::ZERO));
         Direction {
             shape,
             pieces: VecDeque::new(),
             buffered: 0,
             link_free_at: Duration::ZERO,
-            timer,
+            timer: Box::pin(sleep(Duration::ZERO)),
         }
     }
 
     fn enqueue(&mut self, bytes: &[u8]) {
         for piece in bytes.chunks(PIECE_BYTES) {
-            let seconds = self
-                .shape
-                .rate
-                .map_or(0.0, |rate| piece.len() as f64 * 8.0 / rate);
+            let LinkShape { added, rate } = self.shape;
+            let seconds = rate.map_or(0.0, |rate| piece.len() as f64 * 8.0 / rate);
             self.link_free_at =
                 self.link_free_at.max(clock::uptime()) + Duration::from_secs_f64(seconds);
-            self.pieces
-                .push_back((self.link_free_at + self.shape.added / 2, piece.to_vec()));
+            let arrival = self.link_free_at + added / 2;
+            self.pieces.push_back((arrival, piece.to_vec()));
         }
         self.buffered += bytes.len();
     }
 
+    /// Ready when the first piece has arrived.
     fn poll_arrived(&mut self, cx: &mut Context<'_>) -> Poll<&mut Vec<u8>> {
         loop {
-            let Some((at, _)) = self.pieces.front() else {
+            let Some((arrival, _)) = self.pieces.front() else {
                 return Poll::Pending;
             };
-            let left = at.saturating_sub(clock::uptime());
+            let left = arrival.saturating_sub(clock::uptime());
             if left.is_zero() {
                 break;
             }
@@ -134,15 +129,16 @@ impl Direction {
     }
 }
 
-pub struct ShapedStream<S> {
-    stream: S,
+pub struct ShapedStream {
+    stream: Box<dyn Stream>,
     from_node: Direction,
     to_node: Direction,
+    /// The node has closed its side.
     ended: bool,
 }
 
-impl<S: Stream> ShapedStream<S> {
-    pub fn new(stream: S, shape: LinkShape) -> ShapedStream<S> {
+impl ShapedStream {
+    pub fn new(stream: Box<dyn Stream>, shape: LinkShape) -> ShapedStream {
         ShapedStream {
             stream,
             from_node: Direction::new(shape),
@@ -179,7 +175,7 @@ impl<S: Stream> ShapedStream<S> {
     }
 }
 
-impl<S: Stream> AsyncRead for ShapedStream<S> {
+impl AsyncRead for ShapedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -200,7 +196,7 @@ impl<S: Stream> AsyncRead for ShapedStream<S> {
     }
 }
 
-impl<S: Stream> AsyncWrite for ShapedStream<S> {
+impl AsyncWrite for ShapedStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -239,7 +235,7 @@ mod tests {
         let runtime = Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let (near, mut far) = duplex(1 << 20);
-            let mut near = ShapedStream::new(near, shape);
+            let mut near = ShapedStream::new(Box::new(near), shape);
             let begun = clock::uptime();
             let sent: Vec<u8> = (0..100_000_u32).map(|index| (index % 251) as u8).collect();
             near.write_all(&sent).await.unwrap();

@@ -192,7 +192,7 @@ impl NodeClient {
             let answer = is_answer.then(|| result(message.text.as_bytes(), self.last_id));
             self.sums.decode_cpu_ns += ns(clock::thread_cpu().saturating_sub(cpu));
             let Some(answer) = answer else {
-                socket.traffic.plain.first_read.set(None);
+                socket.traffic.plain.first_read_at.set(None);
                 let queued: usize = self.notifications.iter().map(|text| text.len()).sum();
                 if queued + message.text.len() > self.max_bytes {
                     return Err(Failure::TooLarge);
@@ -200,7 +200,7 @@ impl NodeClient {
                 self.notifications.push_back(message.text);
                 continue;
             };
-            let raw = socket.traffic.answer(message.text.into(), message.end);
+            let raw = socket.traffic.answer(message.text.into(), message.end_at);
             self.add_to_sums(&raw, begun, [Duration::ZERO; 2]);
             return answer;
         }
