@@ -24,7 +24,7 @@ pub fn write(report: &Report, out: &Path) -> anyhow::Result<String> {
     Ok(format!("{}\n", written.page.display()))
 }
 
-/// The title of the page, that of its first section, and this section.
+/// The title of the page; title and blocks of its first section.
 fn study(results: &Results) -> (&'static str, &'static str, Vec<Block>) {
     let study_title = "The study's own tables";
     match results.header.preset.as_str() {
@@ -61,14 +61,20 @@ pub fn report(results: &Results) -> Report {
         None => format!("closed loop, {} at a time", header.workers),
         Some(rate) => format!("open loop, {} a second", number(rate, 1)),
     };
+    let latencies = vec![
+        Block::Table(tables::percentiles(results, "latencies", "Latency")),
+        Block::Table(tables::phases(results)),
+    ];
+    let mut differences = Vec::new();
+    if !compared.is_empty() {
+        let table = tables::differences(results, &compared, "differences");
+        differences.push(Block::Table(table));
+        differences.extend(figures::differences(results, &compared));
+    }
     let mut sections = vec![
         section("study", first, study),
-        section("latency", "Latency", tables::latencies(results)),
-        section(
-            "differences",
-            "Differences",
-            differences(results, &compared),
-        ),
+        section("latency", "Latency", latencies),
+        section("differences", "Differences", differences),
         section(
             "answers",
             "Answers compared",
@@ -98,27 +104,14 @@ pub fn report(results: &Results) -> Report {
     }
 }
 
-fn differences(results: &Results, compared: &[Comparison]) -> Vec<Block> {
-    if compared.is_empty() {
-        return Vec::new();
-    }
-    let mut blocks = vec![Block::Table(tables::differences(
-        results,
-        compared,
-        "differences",
-    ))];
-    blocks.extend(figures::differences(results, compared));
-    blocks
-}
-
-/// The first point is the headline.
+/// The first point is the headline; `default` without any.
 pub fn verdict_with_headline(
-    none: &str,
+    default: &str,
     mut points: Vec<String>,
     standing: VerdictKind,
 ) -> Verdict {
     let headline = if points.is_empty() {
-        none.to_owned()
+        default.to_owned()
     } else {
         points.remove(0)
     };
@@ -130,14 +123,12 @@ pub fn verdict_with_headline(
 }
 
 pub fn card(id: String, name: &str, facts: Vec<(&str, String)>) -> RunCard {
-    let facts = facts.into_iter();
+    let fact = |(name, value): (&str, _)| (name.to_owned(), value);
     RunCard {
         id,
         name: name.to_owned(),
         arm: name.to_owned(),
-        facts: facts
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect(),
+        facts: facts.into_iter().map(fact).collect(),
     }
 }
 
@@ -167,14 +158,17 @@ fn verdict(results: &Results, compared: &[Comparison]) -> Verdict {
     };
     let mut points: Vec<String> = largest(results, reference, compared).into_iter().collect();
     for arm in others {
-        let of_arm = || compared.iter().filter(|one| one.arm == *arm);
-        let shown = |direction: Direction| {
-            of_arm()
-                .filter(|one| one.decision.shown() == Some(direction))
+        let of_arm = compared.iter().filter(|comparison| comparison.arm == *arm);
+        let shown: Vec<_> = of_arm
+            .map(|comparison| comparison.decision.shown())
+            .collect();
+        let [fast, slow] = [Direction::Lower, Direction::Higher].map(|direction| {
+            shown
+                .iter()
+                .filter(|shown| **shown == Some(direction))
                 .count()
-        };
-        let (fast, slow) = (shown(Direction::Lower), shown(Direction::Higher));
-        let all = of_arm().count();
+        });
+        let all = shown.len();
         let comparisons = counted(all as f64, "comparison");
         points.push(match all - fast - slow {
             unknown if unknown == all => {
@@ -186,7 +180,9 @@ fn verdict(results: &Results, compared: &[Comparison]) -> Verdict {
         });
     }
     points.extend(crate::render::crossings(results).lines().map(str::to_owned));
-    let mut shown = compared.iter().filter_map(|one| one.decision.shown());
+    let mut shown = compared
+        .iter()
+        .filter_map(|comparison| comparison.decision.shown());
     let standing = match shown.next() {
         None => VerdictKind::Inconclusive,
         Some(first) if shown.any(|other| other != first) => VerdictKind::Differs,
@@ -198,17 +194,19 @@ fn verdict(results: &Results, compared: &[Comparison]) -> Verdict {
 
 /// The largest difference that is shown, relative to the reference's mean latency.
 fn largest(results: &Results, reference: &str, compared: &[Comparison]) -> Option<String> {
-    let shown = || compared.iter().filter(|one| one.decision.shown().is_some());
-    let size = |one: &Comparison| one.ratio.map_or(0.0, |ratio| ratio.value.ln().abs());
-    let one = shown().max_by(|a, b| size(a).total_cmp(&size(b)))?;
-    let mean = |arm| results.mean(arm, &one.subject);
-    let means = [mean(reference)?, mean(&one.arm)?];
+    let is_shown = |comparison: &&Comparison| comparison.decision.shown().is_some();
+    let shown: Vec<_> = compared.iter().filter(is_shown).collect();
+    let size = |of: &Comparison| of.ratio.map_or(0.0, |ratio| ratio.value.ln().abs());
+    let largest = shown.iter().max_by(|a, b| size(a).total_cmp(&size(b)))?;
+    let mean = |arm| results.mean(arm, &largest.subject);
+    let means = [mean(reference)?, mean(&largest.arm)?];
     let means = effects::means_text(means, "ms", 2, "instead of");
-    let title = format!("Latency of {}", results.label(&one.subject, one.size));
-    let effect = effects::effect_text(one.ratio?.ends());
-    let sentence = effects::sentence(&title, &effect, [&one.arm, reference], &means);
+    let label = results.label(&largest.subject, largest.size);
+    let effect = effects::effect_text(largest.ratio?.ends());
+    let arms = [largest.arm.as_str(), reference];
+    let sentence = effects::sentence(&format!("Latency of {label}"), &effect, arms, &means);
     let sentence = sentence.trim_end_matches('.');
-    Some(match shown().count() {
+    Some(match shown.len() {
         1 => sentence.to_owned(),
         count => format!("{sentence} (the largest of {count} differences)"),
     })
@@ -216,12 +214,12 @@ fn largest(results: &Results, reference: &str, compared: &[Comparison]) -> Optio
 
 fn cards(results: &Results) -> Vec<RunCard> {
     let arms = &results.header.arms;
-    let unique_ids = unique_ids(arms.iter().map(String::as_str));
+    let ids = unique_ids(arms.iter().map(String::as_str));
     let card = |(index, (arm, id)): (usize, (&String, String))| {
-        let (all, failures) = results.failures(arm);
+        let (requests, failures) = results.failures(arm);
         let failed = failures.values().sum();
         let mut facts = vec![
-            ("good answers", count(all - failed)),
+            ("good answers", count(requests - failed)),
             ("failed", count(failed)),
         ];
         if results.header.preset != "transport" {
@@ -236,37 +234,35 @@ fn cards(results: &Results) -> Vec<RunCard> {
         }
         card(id, arm, facts)
     };
-    arms.iter().zip(unique_ids).enumerate().map(card).collect()
+    arms.iter().zip(ids).enumerate().map(card).collect()
 }
 
 fn caveats(results: &Results, compared: &[Comparison]) -> Vec<Caveat> {
-    let mut all: Vec<Caveat> = problems(results)
-        .into_iter()
-        .map(|what| Caveat::new(what, "Fix it and measure again."))
+    let problems = problems(results).into_iter();
+    let mut caveats: Vec<Caveat> = problems
+        .map(|problem| Caveat::new(problem, "Fix it and measure again."))
         .collect();
     let unreliable = compared
         .iter()
-        .filter(|one| !one.mean.reliable.is_reliable())
+        .filter(|comparison| !comparison.mean.reliable.is_reliable())
         .count();
     if unreliable > 0 {
-        let what = format!(
-            "{unreliable} of {} intervals may be too narrow, and show nothing: the column caveat says why.",
-            compared.len()
-        );
-        all.push(Caveat::new(
-            what,
+        caveats.push(Caveat::new(
+            format!(
+                "{unreliable} of {} intervals may be too narrow, and show nothing: the column caveat says why.",
+                compared.len()
+            ),
             "Repeat with more rounds (--rounds), at a quieter time.",
         ));
     }
     if results.header.rate.is_none() && results.header.preset != "transport" {
-        let what =
-            "A closed loop does not ask while it waits: a stall of the node is one slow request.";
-        all.push(Caveat::new(
-            what.to_owned(),
+        caveats.push(Caveat::new(
+            "A closed loop does not ask while it waits: a stall of the node is one slow request."
+                .to_owned(),
             "Ask at a steady rate (--rate), which counts every request that had to wait.",
         ));
     }
-    all
+    caveats
 }
 
 #[cfg(test)]

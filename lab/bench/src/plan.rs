@@ -30,17 +30,9 @@ pub struct Cell {
     pub link: usize,
     /// With the placeholders [`RANDOM`] and [`HEX`].
     pub method: String,
-    /// Range of the random number, inclusive. All arms get the same number in a round.
+    /// Range of the random number, inclusive.
     pub numbers: Option<(u64, u64)>,
     pub expected: Expected,
-}
-
-impl Cell {
-    /// Random numbers that depend on seed, round and subject, but not on the arm.
-    fn random(&self, seed: u64, round: u64) -> fastrand::Rng {
-        let offset = (round << 16) ^ self.subject as u64;
-        fastrand::Rng::with_seed(seed ^ offset.wrapping_mul(0x9e37_79b9_7f4a_7c15))
-    }
 }
 
 #[derive(Debug, Clone)]
@@ -150,8 +142,8 @@ impl Plan {
 
     /// The index of the first link to the same address.
     pub fn node(&self, link: usize) -> usize {
-        let to = &self.links[link].endpoint;
-        let first = self.links.iter().position(|link| link.endpoint == *to);
+        let address = &self.links[link].endpoint;
+        let first = self.links.iter().position(|link| link.endpoint == *address);
         first.unwrap_or(link)
     }
 
@@ -162,12 +154,15 @@ impl Plan {
 
     /// The method and parameters of a round. Rounds are counted over the whole run.
     pub fn method(&self, cell: &Cell, round: u64) -> String {
-        let mut random = cell.random(self.seed, round);
+        // All arms get the same numbers.
+        let offset = (round << 16) ^ cell.subject as u64;
+        let mut random =
+            fastrand::Rng::with_seed(self.seed ^ offset.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         match cell.numbers {
             Some((from, to)) => {
                 let number = random.u64(from..=to.max(from));
-                let written = cell.method.replace(RANDOM, &number.to_string());
-                written.replace(HEX, &format!("{number:#x}"))
+                let method = cell.method.replace(RANDOM, &number.to_string());
+                method.replace(HEX, &format!("{number:#x}"))
             }
             None => {
                 let seed = random.u64(..);
@@ -180,19 +175,19 @@ impl Plan {
 
     /// Text of the first requests: one round, or for a weighted mix as many as it has cells.
     pub fn first_requests(&self) -> String {
-        let scheduled = Order::new(self).take(self.cells.len());
-        let sent = scheduled.map(|scheduled| {
+        let request = |scheduled: ScheduledRequest| {
             let cell = &self.cells[scheduled.cell];
             let link = self.link(cell);
-            let over = match link.protocol {
+            let verb = match link.protocol {
                 Protocol::WebSocket => "SEND",
                 _ => "POST",
             };
             let body = self.body(cell, scheduled.number);
             let body = String::from_utf8_lossy(&body);
-            format!("{over} {} {body}\n", link.endpoint.shown())
-        });
-        sent.collect()
+            format!("{verb} {} {body}\n", link.endpoint.shown())
+        };
+        let scheduled = Order::new(self).take(self.cells.len());
+        scheduled.map(request).collect()
     }
 }
 
@@ -207,8 +202,11 @@ pub struct ScheduledRequest {
 /// Each round is shuffled anew, so that no arm has an advantage by time.
 pub struct Order {
     random: fastrand::Rng,
+    /// Cells of the current round.
     round: Vec<usize>,
+    /// Weight and cells of each subject; empty if each round has all subjects.
     mix: Vec<(u64, Vec<usize>)>,
+    /// Of the next request.
     number: u64,
     total: u64,
     warm_up: u64,
@@ -216,22 +214,18 @@ pub struct Order {
 
 impl Order {
     pub fn new(plan: &Plan) -> Order {
-        let of = |subject: usize| {
-            let cells = plan
-                .cells
-                .iter()
-                .enumerate()
-                .filter(|(_, cell)| cell.subject == subject);
-            cells.map(|(offset, _)| offset).collect()
+        let cells_of = |subject| {
+            let cells = 0..plan.cells.len();
+            cells
+                .filter(|cell| plan.cells[*cell].subject == subject)
+                .collect()
         };
         Order {
             random: fastrand::Rng::with_seed(plan.seed),
             round: (0..plan.requests_per_round()).collect(),
-            mix: plan
-                .weights
-                .iter()
-                .enumerate()
-                .map(|(subject, weight)| (u64::from(*weight), of(subject)))
+            mix: (0..)
+                .zip(&plan.weights)
+                .map(|(subject, weight)| (u64::from(*weight), cells_of(subject)))
                 .collect(),
             number: 0,
             total: plan.requests(),
@@ -239,15 +233,16 @@ impl Order {
         }
     }
 
-    fn draw(&mut self) {
-        let all: u64 = self.mix.iter().map(|(weight, _)| weight).sum();
-        let mut left = self.random.u64(0..all.max(1));
+    /// Draws the subject of a round of the mix.
+    fn draw_subject(&mut self) {
+        let total: u64 = self.mix.iter().map(|(weight, _)| weight).sum();
+        let mut drawn = self.random.u64(0..total.max(1));
         for (weight, cells) in &self.mix {
-            if left < *weight {
+            if drawn < *weight {
                 self.round.clone_from(cells);
                 break;
             }
-            left -= weight;
+            drawn -= weight;
         }
     }
 }
@@ -262,7 +257,7 @@ impl Iterator for Order {
         let cells = self.round.len() as u64;
         let (round, offset) = (self.number / cells, (self.number % cells) as usize);
         if offset == 0 {
-            self.draw();
+            self.draw_subject();
             self.random.shuffle(&mut self.round);
         }
         let round = round

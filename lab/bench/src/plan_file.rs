@@ -18,7 +18,6 @@ use faultline_pages::{model::Table, render::plain};
 use faultline_settings::ConfigError;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt::Write as _,
     fs,
     path::{Path, PathBuf},
 };
@@ -72,8 +71,7 @@ pub fn study(results: &Results) -> String {
     let mut out = "=== ALL REQUESTS ===\n\n".to_owned() + &plain(latencies);
     if let Some(differences) = tables.get(1) {
         let reference = results.reference();
-        let _ = write!(
-            out,
+        out += &format!(
             "\nAgainst {reference}: difference in ms, negative where {reference} is slower\n"
         );
         out += &plain(differences);
@@ -87,7 +85,7 @@ pub fn tables(results: &Results) -> Vec<Table> {
         return Vec::new();
     };
     let title = "Latency of all requests";
-    let mut tables = vec![percentiles(&all, ("study-latencies", title))];
+    let mut tables = vec![percentiles(&all, "study-latencies", title)];
     let compared = comparisons(&all);
     if !compared.is_empty() {
         tables.push(differences(&all, &compared, "study-differences"));

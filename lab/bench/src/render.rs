@@ -1,6 +1,6 @@
 use crate::{
     compare::{self, ArmCrossover, Comparison, comparison_count, comparisons, interval_label},
-    report_tables::{self as tables, failures},
+    report_tables as tables,
     results::{CellHead, Header, Results, Summary, format_counts, lines, ms, over},
 };
 use faultline_common::output;
@@ -12,28 +12,29 @@ use faultline_stats::{
 };
 use faultline_text::{count, counted, moment, number, time};
 use serde::Serialize;
-use std::{fmt::Write as _, time::Duration};
+use std::time::Duration;
 
 pub fn problems(results: &Results) -> Vec<String> {
     let mut problems = Vec::new();
     let arms = results.header.arms.iter().zip(&results.header.verdicts);
     for (arm, verdict) in arms.filter(|(_, verdict)| verdict.different > 0) {
         let different = count(verdict.different);
-        let first = verdict
-            .first_differences
-            .first()
-            .map_or_else(String::new, |first| format!("; the first: {first}"));
+        let first = match verdict.first_differences.first() {
+            None => String::new(),
+            Some(first) => format!("; the first: {first}"),
+        };
         problems
             .push(format!("{arm} FAILED: {different} answers differ from the reference's about the same slot{first}"));
     }
     for (cell, (head, summary)) in results.summaries().enumerate() {
         if summary.successes == 0 && !summary.failures.is_empty() {
-            let why = failures(&summary);
-            let message = results.header.messages.get(&cell);
-            let message =
-                message.map_or_else(String::new, |text| format!("; the node says {text:?}"));
+            let failures = tables::failures(&summary);
+            let message = match results.header.messages.get(&cell) {
+                None => String::new(),
+                Some(text) => format!("; the node says {text:?}"),
+            };
             problems.push(format!(
-                "{} FAILED: no good answer about {} ({why}{message})",
+                "{} FAILED: no good answer about {} ({failures}{message})",
                 head.arm, head.subject
             ));
         }
@@ -50,39 +51,36 @@ pub fn problems(results: &Results) -> Vec<String> {
 fn too_many_failures(results: &Results) -> Option<String> {
     let max = results.header.max_failures?;
     let too_many = |arm: &String| {
-        let (all, kinds) = results.failures(arm);
-        let failed: u64 = kinds.values().sum();
-        let share = failed as f64 / u64::max(all, 1) as f64 * 100.0;
-        (share > max).then(|| {
+        let (requests, failures) = results.failures(arm);
+        let failed: u64 = failures.values().sum();
+        let percent = failed as f64 / requests.max(1) as f64 * 100.0;
+        (percent > max).then(|| {
             format!(
                 "{arm} {} of {} ({})",
                 count(failed),
-                count(all),
-                format_counts(&kinds).join(", ")
+                count(requests),
+                format_counts(&failures).join(", ")
             )
         })
     };
     let arms: Vec<String> = results.header.arms.iter().filter_map(too_many).collect();
     let max = number(max, if max.fract() == 0.0 { 0 } else { 2 });
-    (!arms.is_empty()).then(|| {
-        format!(
-            "FAILED: more requests than --max-failures {max} % allows: {}",
-            arms.join("; ")
-        )
-    })
+    let arms = Some(arms.join("; ")).filter(|arms| !arms.is_empty())?;
+    Some(format!(
+        "FAILED: more requests than --max-failures {max} % allows: {arms}"
+    ))
 }
 
 pub fn text(results: &Results) -> String {
     let mut out = run_summary(results);
     out += "\nLatency from sending to the decoded answer, in ms\n";
-    out += &plain(&tables::percentiles(results, ("latencies", "Latency")));
+    out += &plain(&tables::percentiles(results, "latencies", "Latency"));
     out += "\nWhere the time is spent: means in ms; bytes with headers\n";
     out += &plain(&tables::phases(results));
     let compared = comparisons(results);
     if !compared.is_empty() {
         let reference = results.reference();
-        let _ = write!(
-            out,
+        out += &format!(
             "\nAgainst {reference}: difference in ms, negative where {reference} is slower; of means with its {}, of medians and \
              p95 with 95 % intervals\n",
             interval_label(comparison_count(results))
@@ -124,34 +122,31 @@ fn run_summary(results: &Results) -> String {
         lines(&header.notes)
     );
     if !header.refusals.is_empty() {
-        let _ = writeln!(
-            out,
-            "Refused: {}; what was repeated after a wait is in no latency",
+        out += &format!(
+            "Refused: {}; what was repeated after a wait is in no latency\n",
             format_counts(&header.refusals).join(", ")
         );
     }
     if let Some(own) = header.own_cpu_ns {
-        let _ = writeln!(
-            out,
-            "This tool's own CPU time per request: {} ms",
+        out += &format!(
+            "This tool's own CPU time per request: {} ms\n",
             number(ms(own), 3)
         );
     }
     if let Some(own) = header.own_cost {
         let (cpu, median) = (number(ms(own.cpu_ns), 3), number(ms(own.median_ns), 3));
-        let _ = writeln!(
-            out,
-            "Measured before, against a server of its own on loopback: {cpu} ms of CPU, {median} ms from sending to the decoded answer"
+        out += &format!(
+            "Measured before, against a server of its own on loopback: {cpu} ms of CPU, {median} ms from sending to the decoded answer\n"
         );
     }
     out
 }
 
-/// Why no difference is shown although the interval excludes 0.
+/// Why no difference is shown although the interval excludes 0; empty if another reason holds.
 pub fn unreliable_suffix(decisions: impl IntoIterator<Item = Decision>) -> String {
     let why = |decision| match decision {
         Decision::Unreliable(why) => Some(format!(", since {}", reliability_text(why))),
-        Decision::Shown(_) | Decision::Inconclusive => None,
+        _ => None,
     };
     decisions.into_iter().find_map(why).unwrap_or_default()
 }
@@ -159,31 +154,33 @@ pub fn unreliable_suffix(decisions: impl IntoIterator<Item = Decision>) -> Strin
 pub fn crossings(results: &Results) -> String {
     let reference = results.reference();
     let mut out = String::new();
-    for found in compare::crossings(results) {
-        let over = over(found.link);
-        let crossover = crossover(reference, found.arm, &found.crossover);
-        let _ = writeln!(out, "Crossover{over}: {crossover}");
+    for ArmCrossover {
+        arm,
+        link,
+        crossover,
+    } in compare::crossings(results)
+    {
+        let sentence = crossover_sentence(reference, arm, &crossover);
+        out += &format!("Crossover{}: {sentence}\n", over(link));
     }
     out
 }
 
-fn crossover(reference: &str, arm: &str, found: &Crossover) -> String {
-    let percent = |share: f64| number(share * 100.0, 1);
+fn crossover_sentence(reference: &str, arm: &str, crossover: &Crossover) -> String {
+    let [once, never, always] =
+        [crossover.once, crossover.never, crossover.always].map(|share| number(share * 100.0, 1));
     let shares = format!(
-        "random halves: one crossover in {} %, {reference} faster at every size in {} %, {arm} in {} %",
-        percent(found.once),
-        percent(found.never),
-        percent(found.always)
+        "random halves: one crossover in {once} %, {reference} faster at every size in {never} %, {arm} in {always} %"
     );
     let bytes =
         |size: Option<f64>, beyond: &str| size.map_or(beyond.to_owned(), |size| number(size, 0));
-    let conclusion = match found.at {
+    let conclusion = match crossover.at {
         None => format!("no size is shown from which on {arm} is faster than {reference}"),
-        Some(at) if !found.is_shown() => {
-            let why = if found.blocks < MIN_CROSSOVER_BLOCKS {
+        Some(at) if !crossover.is_shown() => {
+            let why = if crossover.blocks < MIN_CROSSOVER_BLOCKS {
                 ": too few independent rounds".to_owned()
             } else {
-                unreliable_suffix([found.smallest, found.largest])
+                unreliable_suffix([crossover.smallest, crossover.largest])
             };
             format!(
                 "{arm} may be faster from {} bytes on, which is not shown{why}",
@@ -193,8 +190,8 @@ fn crossover(reference: &str, arm: &str, found: &Crossover) -> String {
         Some(at) => format!(
             "from {} bytes on {arm} is faster than {reference}, 95 % interval {} to {} bytes",
             number(at, 0),
-            bytes(found.low, "less than the smallest"),
-            bytes(found.high, "more than the largest")
+            bytes(crossover.low, "less than the smallest"),
+            bytes(crossover.high, "more than the largest")
         ),
     };
     format!("{conclusion} ({shares})")
@@ -206,15 +203,10 @@ pub fn answer_comparison(results: &Results) -> String {
         // This preset compares answers with writes.
         return out;
     }
-    for (arm, verdict) in results
-        .header
-        .arms
-        .iter()
-        .zip(&results.header.verdicts)
-        .skip(1)
-    {
+    let verdicts = || results.header.arms.iter().zip(&results.header.verdicts);
+    for (arm, verdict) in verdicts().skip(1) {
         let equal = count(verdict.equal);
-        let sentences = match (verdict.equal, verdict.different) {
+        let result = match (verdict.equal, verdict.different) {
             (0, 0) => "could not be compared with the reference's".to_owned(),
             (_, 0) => format!("equal to the reference's in all {equal} comparisons"),
             (_, different) => format!(
@@ -222,15 +214,13 @@ pub fn answer_comparison(results: &Results) -> String {
                 count(different)
             ),
         };
-        let _ = writeln!(out, "Answers of {arm}: {sentences}");
+        out += &format!("Answers of {arm}: {result}\n");
     }
     // The reference is included: its differences are slots that only it skipped.
-    for (arm, verdict) in results.header.arms.iter().zip(&results.header.verdicts) {
-        let listed = verdict
-            .first_differences
-            .iter()
-            .map(|first| format!("  {arm}, {first}\n"));
-        out.extend(listed);
+    for (arm, verdict) in verdicts() {
+        for difference in &verdict.first_differences {
+            out += &format!("  {arm}, {difference}\n");
+        }
     }
     out
 }
@@ -280,35 +270,27 @@ pub fn csv(results: &Results) -> String {
         decode CPU ms,received bytes\n"
         .to_owned();
     for (head, summary) in results.summaries() {
-        let value_or_empty =
-            |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+        let failed = summary.failures.values().sum();
+        let counts = [summary.successes, failed, summary.refused];
+        let numbers = LATENCY_COLUMNS
+            .map(|name| summary.latency.and_then(|latency| latency.named(name)))
+            .into_iter()
+            .chain(summary.phases())
+            .chain([summary.decode_cpu, summary.received]);
         let mut row = vec![csv_quoted(&head.arm), csv_quoted(&head.subject)];
-        row.push(head.size.map(|size| size.to_string()).unwrap_or_default());
-        row.extend(
-            [
-                summary.successes,
-                summary.failures.values().sum(),
-                summary.refused,
-            ]
-            .map(|n| n.to_string()),
-        );
-        row.extend(
-            LATENCY_COLUMNS
-                .map(|name| value_or_empty(summary.latency.and_then(|of| of.named(name)))),
-        );
-        row.extend(summary.phases().map(value_or_empty));
-        row.extend([summary.decode_cpu, summary.received].map(value_or_empty));
+        row.push(head.size.map_or_else(String::new, |size| size.to_string()));
+        row.extend(counts.map(|count| count.to_string()));
+        row.extend(numbers.map(|number| number.map_or_else(String::new, |n| n.to_string())));
         out += &(row.join(",") + "\n");
     }
     out
 }
 
 fn csv_quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
+    if !text.contains([',', '"', '\n', '\r']) {
+        return text.to_owned();
     }
+    format!("\"{}\"", text.replace('"', "\"\""))
 }
 
 #[cfg(test)]

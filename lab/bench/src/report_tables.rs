@@ -3,28 +3,25 @@ use crate::{
     results::{CellHead, PHASES, Results, Summary, format_counts, ms},
 };
 use faultline_pages::{
-    cells::{self, known, number, table, words},
+    cells::{estimate_or, known, number, table, words},
     model::{Block, Cell, Table},
 };
 use faultline_stats::block::Estimate;
 use faultline_text::count;
 
 const NO_GOOD_ANSWER: &str = "no good answer";
+const TOO_FEW_ROUNDS: &str = "too few rounds";
 
-pub fn estimate(of: Option<&Estimate>) -> Cell {
-    cells::estimate_or(of.map(Estimate::ends), 3, "too few rounds")
-}
-
+/// Failures and refusals with their numbers, or `0`.
 pub fn failures(summary: &Summary) -> String {
-    let mut sentences = format_counts(&summary.failures);
+    let mut counts = format_counts(&summary.failures);
     if summary.refused > 0 {
-        sentences.push(format!("{} refused and repeated", count(summary.refused)));
+        counts.push(format!("{} refused and repeated", count(summary.refused)));
     }
-    if sentences.is_empty() {
-        "0".to_owned()
-    } else {
-        sentences.join(", ")
+    if counts.is_empty() {
+        return "0".to_owned();
     }
+    counts.join(", ")
 }
 
 fn arm_and_subject(results: &Results, head: &CellHead) -> Vec<Cell> {
@@ -34,18 +31,11 @@ fn arm_and_subject(results: &Results, head: &CellHead) -> Vec<Cell> {
     ]
 }
 
-pub fn latencies(results: &Results) -> Vec<Block> {
-    vec![
-        Block::Table(percentiles(results, ("latencies", "Latency"))),
-        Block::Table(phases(results)),
-    ]
-}
-
 const LATENCY_COLUMNS: [&str; 9] = [
     "mean", "median", "sd", "min", "max", "p90", "p95", "p99", "p99.9",
 ];
 
-pub fn percentiles(results: &Results, (id, title): (&str, &str)) -> Table {
+pub fn percentiles(results: &Results, id: &str, title: &str) -> Table {
     let note = "From sending to the decoded answer. Percentiles are those of an HDR histogram with three digits. Failures are in no mean.";
     let columns = [
         &[("arm", ""), ("about", "")],
@@ -56,14 +46,10 @@ pub fn percentiles(results: &Results, (id, title): (&str, &str)) -> Table {
     let mut out = table(id, title, &columns, note);
     for (head, summary) in results.summaries() {
         let mut row = arm_and_subject(results, head);
-        let times = LATENCY_COLUMNS.map(|name| {
-            number(
-                summary.latency.and_then(|of| of.named(name)),
-                3,
-                NO_GOOD_ANSWER,
-            )
-        });
-        row.extend(times);
+        row.extend(LATENCY_COLUMNS.map(|name| {
+            let ms = summary.latency.and_then(|latency| latency.named(name));
+            number(ms, 3, NO_GOOD_ANSWER)
+        }));
         row.extend([
             known(summary.successes as f64, 0),
             words(&failures(&summary)),
@@ -110,48 +96,56 @@ pub fn differences(results: &Results, compared: &[Comparison], id: &str) -> Tabl
         "rounds",
         "caveat",
     ];
+    let estimate = |of: Option<&Estimate>| estimate_or(of.map(Estimate::ends), 3, TOO_FEW_ROUNDS);
     let mut out = table(id, &format!("Against {reference}"), &columns, &note);
-    for compared in compared {
+    for comparison in compared {
         out.rows.push(vec![
-            words(&compared.arm),
-            words(&results.label(&compared.subject, compared.size)),
-            estimate(Some(&compared.mean)),
-            number(compared.p, 4, "too few rounds"),
-            words(compared.decision.shown().map_or("no", |_| "yes")),
-            estimate(compared.median.as_ref()),
-            estimate(compared.p95.as_ref()),
-            known(compared.rounds as f64, 0),
-            words(caveat(compared.mean.reliable)),
+            words(&comparison.arm),
+            words(&results.label(&comparison.subject, comparison.size)),
+            estimate(Some(&comparison.mean)),
+            number(comparison.p, 4, TOO_FEW_ROUNDS),
+            words(comparison.decision.shown().map_or("no", |_| "yes")),
+            estimate(comparison.median.as_ref()),
+            estimate(comparison.p95.as_ref()),
+            known(comparison.rounds as f64, 0),
+            words(caveat(comparison.mean.reliable)),
         ]);
     }
     out
 }
 
-/// With this tool's own cost per request.
+/// Notes and settings, with this tool's own cost per request.
 pub fn settings(results: &Results) -> Vec<Block> {
     let header = &results.header;
-    let shown = |ns| format!("{} ms", faultline_text::number(ms(ns), 3));
+    let format_ms = |ns| format!("{} ms", faultline_text::number(ms(ns), 3));
     let mut rows = vec![
         ("seed", header.seed.to_string()),
         ("rounds", header.rounds.to_string()),
         ("rounds of warm-up", header.warm_up.to_string()),
     ];
     if !header.refusals.is_empty() {
-        let refused = header.refusals.iter();
-        let refused: Vec<_> = refused
+        let refusals = header.refusals.iter();
+        let refusals: Vec<_> = refusals
             .map(|(kind, times)| format!("{times} {kind}"))
             .collect();
-        rows.push(("refused by nodes", refused.join(", ")));
+        rows.push(("refused by nodes", refusals.join(", ")));
     }
     if let Some(ns) = header.own_cpu_ns {
-        rows.push(("this tool's CPU time per request", shown(ns)));
+        rows.push(("this tool's CPU time per request", format_ms(ns)));
     }
     if let Some(own) = header.own_cost {
-        let of_cpu = "CPU time of a request to this tool's own server on loopback";
-        let of_all = "median of a request to this tool's own server on loopback";
-        rows.extend([(of_cpu, shown(own.cpu_ns)), (of_all, shown(own.median_ns))]);
+        rows.extend([
+            (
+                "CPU time of a request to this tool's own server on loopback",
+                format_ms(own.cpu_ns),
+            ),
+            (
+                "median of a request to this tool's own server on loopback",
+                format_ms(own.median_ns),
+            ),
+        ]);
     }
-    // Plans with random numbers have it there, too.
+    // The first row has the seed.
     let settings = header.settings.iter().filter(|(name, _)| *name != "seed");
     rows.extend(settings.map(|(name, value)| (name.as_str(), value.clone())));
     let mut out = table("settings", "Settings", &["name", "value"], "");

@@ -6,7 +6,7 @@ use faultline_pages::groups::{by_key, distinct};
 use faultline_text::count;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, time::Duration};
+use std::{array, collections::BTreeMap, time::Duration};
 
 /// Their sum is the latency.
 pub const PHASES: [&str; 6] = [
@@ -18,7 +18,6 @@ pub const PHASES: [&str; 6] = [
     "decode",
 ];
 
-/// An hour.
 const MAX_LATENCY_NS: u64 = 3_600_000_000_000;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -171,7 +170,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// The number that tables have under this name.
+    /// The number in the column of this name.
     pub fn named(&self, name: &str) -> Option<f64> {
         match name {
             "mean" => Some(self.mean),
@@ -200,8 +199,10 @@ pub fn lines(texts: &[String]) -> String {
 
 /// `3 timeout`, `1 HTTP 500`.
 pub fn format_counts(kinds: &BTreeMap<String, u64>) -> Vec<String> {
-    let count = |(kind, times): (&String, &u64)| format!("{} {kind}", count(*times));
-    kinds.iter().map(count).collect()
+    let kinds = kinds.iter();
+    kinds
+        .map(|(kind, times)| format!("{} {kind}", count(*times)))
+        .collect()
 }
 
 pub fn ns(time: Duration) -> u64 {
@@ -261,41 +262,35 @@ impl Results {
             return subject.to_owned();
         };
         let link = self.link(subject);
-        let same = self
-            .subjects_over(link)
-            .iter()
-            .filter(|(_, other)| *other == Some(size))
-            .count();
-        let address = if same > 1 {
-            format!(" {subject:.8}")
-        } else {
-            String::new()
+        let subjects = self.subjects_over(link).into_iter();
+        let same_size = subjects.filter(|(_, other)| *other == Some(size));
+        let address = match same_size.count() {
+            0 | 1 => String::new(),
+            _ => format!(" {subject:.8}"),
         };
-        let over = over(link);
-        format!("{} bytes{address}{over}", count(size))
+        format!("{} bytes{address}{}", count(size), over(link))
     }
 
     pub fn samples_of(&self, cell: usize) -> impl Iterator<Item = &Sample> {
-        self.samples
-            .iter()
-            .filter(move |sample| sample.cell == cell)
+        let samples = self.samples.iter();
+        samples.filter(move |sample| sample.cell == cell)
     }
 
-    pub fn of_arm(&self, arm: &str) -> impl Iterator<Item = &Sample> {
+    pub fn samples_of_arm(&self, arm: &str) -> impl Iterator<Item = &Sample> {
         let samples = self.samples.iter();
         samples.filter(move |sample| self.cells[sample.cell].arm == arm)
     }
 
     /// The number of an arm's requests, and of their failures by kind.
     pub fn failures(&self, arm: &str) -> (u64, BTreeMap<String, u64>) {
-        let (mut all, mut kinds) = (0, BTreeMap::new());
-        for sample in self.of_arm(arm) {
-            all += 1;
+        let (mut requests, mut failures) = (0, BTreeMap::new());
+        for sample in self.samples_of_arm(arm) {
+            requests += 1;
             if let Err(kind) = &sample.result {
-                *kinds.entry(kind.clone()).or_default() += 1;
+                *failures.entry(kind.clone()).or_default() += 1;
             }
         }
-        (all, kinds)
+        (requests, failures)
     }
 
     pub fn rounds(&self) -> usize {
@@ -306,11 +301,11 @@ impl Results {
     pub fn map_by_round<T: Clone>(
         &self,
         cell: usize,
-        of: impl Fn(&Sample) -> Option<T>,
+        value: impl Fn(&Sample) -> Option<T>,
     ) -> Vec<Option<T>> {
         let mut values = vec![None; self.rounds()];
         for sample in self.samples_of(cell) {
-            values[sample.round as usize] = of(sample);
+            values[sample.round as usize] = value(sample);
         }
         values
     }
@@ -347,11 +342,11 @@ impl Results {
                 Err(kind) => *failures.entry(kind.clone()).or_insert(0) += 1,
             }
         }
-        let mean = |of: &dyn Fn(&Timing) -> u64| {
-            let sum: f64 = good.iter().map(|timing| of(timing) as f64).sum();
-            (!good.is_empty()).then(|| sum / good.len() as f64)
+        let mean = |number: &dyn Fn(&Timing) -> u64| {
+            let sum: f64 = good.iter().map(|timing| number(timing) as f64).sum();
+            sum / good.len() as f64
         };
-        let phase = |index: usize| mean(&|timing| timing.phases[index]);
+        let has_good = !good.is_empty();
         Summary {
             successes: good.len() as u64,
             failures,
@@ -360,32 +355,29 @@ impl Results {
                 .map(|sample| u64::from(sample.refused))
                 .sum(),
             latency: self.latency(cell),
-            phases: phase(0).map(|_| [0, 1, 2, 3, 4, 5].map(|of| phase(of).unwrap_or(0.0) / 1e6)),
-            decode_cpu: mean(&|timing| timing.decode_cpu_ns).map(|ns| ns / 1e6),
-            received: mean(&|timing| timing.received),
+            phases: has_good
+                .then(|| array::from_fn(|phase| mean(&|timing| timing.phases[phase]) / 1e6)),
+            decode_cpu: has_good.then(|| mean(&|timing| timing.decode_cpu_ns) / 1e6),
+            received: has_good.then(|| mean(&|timing| timing.received)),
         }
     }
 
     fn latency(&self, cell: usize) -> Option<Latency> {
-        let latencies: Vec<Option<f64>> = self
-            .samples_of(cell)
-            .map(|sample| sample.latency_ns().map(ms))
-            .collect();
-        let of_all = faultline_stats::summary::summary(&latencies);
+        let summary = faultline_stats::summary::summary(&self.by_round(cell));
         let histogram = self.histogram(cell)?;
-        let (min, max) = (of_all.min?, of_all.max?);
+        let (min, max) = (summary.min?, summary.max?);
         // A bucket's upper end exceeds its values.
-        let at = |p| ms(histogram.value_at_quantile(p)).clamp(min, max);
+        let quantile = |p| ms(histogram.value_at_quantile(p)).clamp(min, max);
         Some(Latency {
-            mean: of_all.mean?,
-            sd: of_all.sd,
+            mean: summary.mean?,
+            sd: summary.sd,
             min,
             max,
-            p50: at(0.5),
-            p90: at(0.9),
-            p95: at(0.95),
-            p99: at(0.99),
-            p999: at(0.999),
+            p50: quantile(0.5),
+            p90: quantile(0.9),
+            p95: quantile(0.95),
+            p99: quantile(0.99),
+            p999: quantile(0.999),
         })
     }
 }

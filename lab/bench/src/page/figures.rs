@@ -12,7 +12,7 @@ use faultline_stats::{
     arms::Direction,
     crossover::Crossover,
     histogram::{count, freedman_diaconis},
-    summary,
+    summary::summary,
 };
 
 const MAX_DISTRIBUTIONS: usize = 12;
@@ -24,17 +24,17 @@ pub fn effects(results: &Results, compared: &[Comparison]) -> Option<Block> {
     let [reference, others @ ..] = results.header.arms.as_slice() else {
         return None;
     };
-    let rows = compared.iter().filter_map(|one| {
-        let [value, low, high] = one.ratio?.ends();
-        let mut name = results.label(&one.subject, one.size);
+    let rows = compared.iter().filter_map(|comparison| {
+        let [value, low, high] = comparison.ratio?.ends();
+        let mut name = results.label(&comparison.subject, comparison.size);
         if others.len() > 1 {
-            name = format!("{name}, {}", one.arm);
+            name = format!("{name}, {}", comparison.arm);
         }
         Some(ForestRow {
             name,
             ratio: (value, Some((low, high))),
             text: effects::effect_text([value, low, high]),
-            tone: match one.decision.shown() {
+            tone: match comparison.decision.shown() {
                 Some(Direction::Lower) => Tone::Better,
                 Some(Direction::Higher) => Tone::Worse,
                 None => Tone::Neutral,
@@ -54,20 +54,17 @@ pub fn effects(results: &Results, compared: &[Comparison]) -> Option<Block> {
 
 /// Differences by size with the crossover; empty if sizes are unknown.
 pub fn differences(results: &Results, compared: &[Comparison]) -> Vec<Block> {
-    let Some(reference) = results.header.arms.first() else {
+    let Some((reference, others)) = results.header.arms.split_first() else {
         return Vec::new();
     };
     let interval = interval_label(comparison_count(results));
     let mut blocks = Vec::new();
-    for (link, id) in results.links().into_iter().zip(unique_ids(
-        results.links().iter().map(|link| link.unwrap_or("link")),
-    )) {
-        let series: Vec<Curve> = results
-            .header
-            .arms
+    let links = results.links();
+    let ids = unique_ids(links.iter().map(|link| link.unwrap_or("link")));
+    for (link, id) in links.into_iter().zip(ids) {
+        let series: Vec<Curve> = others
             .iter()
-            .skip(1)
-            .filter_map(|arm| curve(results, compared, (arm, link)))
+            .filter_map(|arm| curve(results, compared, arm, link))
             .collect();
         if series.is_empty() {
             continue;
@@ -97,61 +94,67 @@ pub fn differences(results: &Results, compared: &[Comparison]) -> Vec<Block> {
 fn curve(
     results: &Results,
     compared: &[Comparison],
-    (arm, link): (&str, Option<&str>),
+    arm: &str,
+    link: Option<&str>,
 ) -> Option<Curve> {
-    let over = results.subjects_over(link);
-    let of = |compared: &&Comparison| {
-        compared.arm == arm && over.iter().any(|(name, _)| *name == compared.subject)
-    };
-    let point = |compared: &Comparison| {
-        let mean = &compared.mean;
+    let subjects = results.subjects_over(link);
+    let point = |comparison: &Comparison| {
+        let is_of_curve = comparison.arm == arm
+            && subjects
+                .iter()
+                .any(|(subject, _)| *subject == comparison.subject);
+        let mean = &comparison.mean;
         let interval = Some((mean.low, mean.high));
-        Some((compared.size? as f64, (mean.value, interval)))
+        let size = comparison.size.filter(|_| is_of_curve)?;
+        Some((size as f64, (mean.value, interval)))
     };
-    let mut points: Vec<_> = compared.iter().filter(of).filter_map(point).collect();
+    let mut points: Vec<_> = compared.iter().filter_map(point).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let found = crossing(results, arm, link).filter(Crossover::is_shown);
-    let recorded = found.and_then(|found| Some((found.at?, 0.0)));
+    let crossover = crossing(results, arm, link).filter(Crossover::is_shown);
     (points.len() > 1).then(|| Curve {
         name: arm.to_owned(),
         run: String::new(),
         points,
-        recorded,
+        recorded: crossover.and_then(|crossover| Some((crossover.at?, 0.0))),
     })
 }
 
 pub fn distributions(results: &Results) -> Vec<Block> {
     let subjects = results.subjects();
-    let unique_ids = unique_ids(subjects.iter().map(|(subject, _)| *subject));
+    let ids = unique_ids(subjects.iter().map(|(subject, _)| *subject));
     let mut blocks = Vec::new();
-    for ((subject, size), id) in subjects.iter().zip(unique_ids).take(MAX_DISTRIBUTIONS) {
-        let mut sets: Vec<(&String, Vec<Option<f64>>)> = Vec::new();
-        for arm in &results.header.arms {
-            if let Some(cell) = results.cell(arm, subject) {
-                sets.push((arm, results.by_round(cell)));
-            }
-        }
-        sets.retain(|(_, set)| set.iter().any(Option::is_some));
-        let pooled: Vec<_> = sets.iter().flat_map(|(_, set)| set.clone()).collect();
+    for ((subject, size), id) in subjects.iter().zip(ids).take(MAX_DISTRIBUTIONS) {
+        let arms = results.header.arms.iter();
+        let by_arm = arms.filter_map(|arm| {
+            let latencies = results.by_round(results.cell(arm, subject)?);
+            latencies
+                .iter()
+                .any(Option::is_some)
+                .then_some((arm, latencies))
+        });
+        let by_arm: Vec<_> = by_arm.collect();
+        let pooled: Vec<_> = by_arm
+            .iter()
+            .flat_map(|(_, latencies)| latencies.clone())
+            .collect();
         let edges = freedman_diaconis(&pooled, 0.99, MAX_CLASSES);
         if edges.len() < 2 {
             continue;
         }
-        let counts = |(arm, set): &(&String, Vec<Option<f64>>)| {
-            let counted = count(set, &edges);
+        let counts = |(arm, latencies): (&String, Vec<_>)| {
+            let counted = count(&latencies, &edges);
             Counts {
-                name: (*arm).clone(),
+                name: arm.clone(),
                 run: String::new(),
                 counts: counted.counts.iter().map(|count| *count as f64).collect(),
                 above: counted.above as f64,
             }
         };
-        let series = sets.iter().map(counts).collect();
         let chart = Chart::Histogram(Histogram {
             x_label: "Latency (ms)".to_owned(),
             y_label: "Answers".to_owned(),
+            series: by_arm.into_iter().map(counts).collect(),
             edges,
-            series,
             log: false,
         });
         let caption = "Good answers. The classes end at the 99th percentile of all arms together; what is above is counted and not drawn.";
@@ -175,22 +178,21 @@ pub fn over_time(results: &Results) -> Vec<Block> {
     let rounds = results.rounds();
     let rounds_per_point = rounds.div_ceil(MAX_POINTS).max(1);
     let arms = &results.header.arms;
-    let runs = unique_ids(arms.iter().map(String::as_str));
+    let cards = unique_ids(arms.iter().map(String::as_str));
     let series: Vec<Line> = arms
         .iter()
-        .zip(runs)
-        .map(|(arm, run)| line(results, arm, run, rounds_per_point))
+        .zip(cards)
+        .map(|(arm, card)| line(results, arm, card, rounds_per_point))
         .collect();
     if series.iter().all(|line| line.y.iter().all(Option::is_none)) {
         return Vec::new();
     }
-    let each = if rounds_per_point > 1 {
-        format!("Each point is the mean of {rounds_per_point} rounds. ")
-    } else {
-        String::new()
+    let points = match rounds_per_point {
+        1 => String::new(),
+        rounds => format!("Each point is the mean of {rounds} rounds. "),
     };
     let caption = format!(
-        "Mean over all that an arm was asked about in a round. {each}A round in which a request of the arm failed breaks its line."
+        "Mean over all that an arm was asked about in a round. {points}A round in which a request of the arm failed breaks its line."
     );
     let chart = Timeline {
         x_label: "Time since the first round that counts".to_owned(),
@@ -206,10 +208,11 @@ pub fn over_time(results: &Results) -> Vec<Block> {
     )]
 }
 
-fn line(results: &Results, arm: &str, run: String, rounds_per_point: usize) -> Line {
-    // The start of each round and its latencies.
+/// `card` is the id of the arm's card.
+fn line(results: &Results, arm: &str, card: String, rounds_per_point: usize) -> Line {
+    // The start of each round in seconds, and its latencies in ms.
     let mut by_round = vec![(f64::INFINITY, Vec::new()); results.rounds()];
-    for sample in results.of_arm(arm) {
+    for sample in results.samples_of_arm(arm) {
         let (started_at, latencies) = &mut by_round[sample.round as usize];
         *started_at = started_at.min(sample.at_ns as f64 / 1e9);
         latencies.push(sample.latency_ns().map(ms));
@@ -219,27 +222,27 @@ fn line(results: &Results, arm: &str, run: String, rounds_per_point: usize) -> L
     let requests_per_round = requests_per_round.max().unwrap_or(0);
     let mut line = Line {
         name: arm.to_owned(),
-        run,
+        run: card,
         ..Line::default()
     };
-    for chunk in by_round.chunks(rounds_per_point) {
-        let started_at = chunk
+    let mut last = 0.0;
+    for rounds in by_round.chunks(rounds_per_point) {
+        let started_at = rounds
             .iter()
-            .fold(f64::INFINITY, |started_at, of| started_at.min(of.0));
+            .map(|round| round.0)
+            .fold(f64::INFINITY, f64::min);
         if !started_at.is_finite() {
             continue;
         }
-        let all: Vec<Option<f64>> = chunk
-            .iter()
-            .flat_map(|(_, latencies)| latencies.iter().copied())
-            .collect();
-        let is_complete =
-            all.len() == requests_per_round * chunk.len() && all.iter().all(Option::is_some);
+        let latencies = rounds.iter().flat_map(|(_, latencies)| latencies);
+        let latencies: Vec<Option<f64>> = latencies.copied().collect();
+        let is_complete = latencies.len() == requests_per_round * rounds.len()
+            && latencies.iter().all(Option::is_some);
         // Rounds of concurrent requests overlap.
-        line.x
-            .push(line.x.last().copied().unwrap_or(0.0).max(started_at));
+        last = started_at.max(last);
+        line.x.push(last);
         line.y
-            .push(summary::summary(&all).mean.filter(|_| is_complete));
+            .push(summary(&latencies).mean.filter(|_| is_complete));
     }
     line
 }
