@@ -7,7 +7,7 @@ use crate::{
     protocol::{Protocol, named},
     stream::LinkShape,
 };
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum, value_parser};
 use faultline_text::{parse_size, parse_time};
 use std::{
     ops::{RangeBounds, RangeInclusive},
@@ -43,7 +43,7 @@ pub enum Bench {
 }
 
 /// How results are shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Tables for a terminal.
     Table,
@@ -178,13 +178,13 @@ pub struct TransportArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "http,http-new,http2,websocket", value_parser = |name: &str| parse_named("transport", &Protocol::ALL, name))]
     pub transports: Vec<Protocol>,
     /// Length of a series of reads or writes, which is compared next to single ones.
-    #[arg(long, value_name = "N", default_value = "30", value_parser = clap::value_parser!(u32).range(2..=1000))]
+    #[arg(long, value_name = "N", default_value = "30", value_parser = value_parser!(u32).range(2..=1000))]
     pub in_a_row: u32,
     /// Time between two polls for what HTTP does not report.
     #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = parse_timeout)]
     pub poll: Duration,
     /// Rounds that count: in each, everything is done once over every transport, in random order.
-    #[arg(long, short = 'n', value_name = "N", default_value = "30", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, short = 'n', value_name = "N", default_value = "30", value_parser = value_parser!(u32).range(1..))]
     pub rounds: u32,
     /// Rounds before them that do not count.
     #[arg(long, value_name = "N", default_value = "1")]
@@ -235,13 +235,13 @@ pub struct NodeArgs {
 #[derive(Debug, Args)]
 pub struct LoadArgs {
     /// Rounds that count: in each, every request is sent once, in random order.
-    #[arg(long, short = 'n', value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, short = 'n', value_name = "N", default_value = "1000", value_parser = value_parser!(u32).range(1..))]
     pub rounds: u32,
     /// Rounds before them that do not count.
     #[arg(long, value_name = "N", default_value = "20")]
     pub warm_up: u32,
     /// Requests at the same time [default: 1, with --rate 64].
-    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, short, value_name = "N", value_parser = value_parser!(u16).range(1..=1024))]
     pub workers: Option<u16>,
     /// Send this many requests a second without waiting for answers; latency counts from the
     /// scheduled time of a request.

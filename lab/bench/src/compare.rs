@@ -17,7 +17,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Differences are in ms, and positive if the reference is faster.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Serialize)]
 pub struct Comparison {
     pub subject: String,
     /// Decoded bytes, if known.

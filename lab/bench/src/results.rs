@@ -55,7 +55,7 @@ pub struct Timing {
     pub received: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CellHead {
     pub arm: String,
     pub subject: String,
@@ -63,7 +63,7 @@ pub struct CellHead {
     pub size: Option<u64>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct OwnCost {
     pub cpu_ns: u64,
     /// Median latency with a server that does almost nothing.
@@ -134,7 +134,7 @@ pub struct Results {
     pub samples: Vec<Sample>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Serialize)]
 pub struct Summary {
     pub successes: u64,
     pub failures: BTreeMap<String, u64>,
@@ -156,7 +156,7 @@ impl Summary {
 }
 
 /// In ms. Percentiles come from an HDR histogram with three digits.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize)]
 pub struct Latency {
     pub mean: f64,
     pub sd: Option<f64>,

@@ -6,7 +6,6 @@
 
 mod exchange;
 mod pace;
-mod probe;
 #[cfg(test)]
 mod tests;
 
@@ -18,10 +17,10 @@ use crate::{
     stream,
     verify::{AnswerVerifier, Verdict},
 };
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use exchange::Connections;
 use faultline_common::{clock, progress::Progress, signals::Signals};
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, join_all, select};
 use pace::{LastAttempt, POLL_INTERVAL, Pace, Retried};
 use std::{
     cell::RefCell,
@@ -45,7 +44,7 @@ pub struct MeasuredRun {
     pub state: RunState,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct RunState {
     pub verdicts: Vec<Verdict>,
     pub refusals: BTreeMap<String, u64>,
@@ -166,6 +165,61 @@ impl Engine {
         };
         let done = self.with_signals(&pace, || (), work)?;
         done.flatten().with_context(|| pace.ended_early())
+    }
+
+    /// Sends every cell once, to all arms of a subject at the same time. Returns the decoded bytes of
+    /// each cell.
+    pub fn probe(&self, plan: &Plan) -> Result<Vec<Result<Vec<u8>, Failure>>> {
+        let pace = &Pace::default();
+        let work = async {
+            let connections = |_| Connections::new(plan, self.tls.clone());
+            let mut by_arm: Vec<_> = plan.arms.iter().map(connections).collect();
+            let mut answers = BTreeMap::new();
+            for subject in 0..plan.subjects.len() {
+                let by_arm = by_arm.iter_mut().enumerate();
+                let sends = by_arm.filter_map(|(arm, connections)| {
+                    let is_it = |cell: &PlanCell| (cell.arm, cell.subject) == (arm, subject);
+                    let index = plan.cells.iter().position(is_it)?;
+                    Some(async move {
+                        let cell = &plan.cells[index];
+                        let mut decoder = Decoder::new()?;
+                        connections.open(plan, cell).await;
+                        let send = async |at| {
+                            connections
+                                .exchange(plan, cell, index as u64, &mut decoder, at)
+                                .await
+                        };
+                        let (node, now) = (plan.node(cell.link), clock::uptime());
+                        let attempt = pace
+                            .send_with_retries(node, now, Retried::RateLimits, send)
+                            .await;
+                        anyhow::Ok(attempt.map(|attempt| {
+                            let bytes = attempt.answer.map(|_| decoder.bytes().to_vec());
+                            (index, bytes)
+                        }))
+                    })
+                });
+                for answered in join_all(sends).await {
+                    answers.extend(answered?);
+                }
+            }
+            Ok(answers.into_values().collect())
+        };
+        let answers = self.with_signals(pace, || (), work)?;
+        let answers = answers.filter(|_| pace.ended_by().is_none());
+        answers.with_context(|| pace.ended_early())
+    }
+
+    pub fn probe_json(&self, plan: &Plan) -> Result<Vec<serde_json::Value>> {
+        let mut values = Vec::new();
+        for (answer, cell) in self.probe(plan)?.into_iter().zip(&plan.cells) {
+            let bytes = answer.map_err(|failure| {
+                let (node, method) = (plan.arm(cell), &cell.method);
+                anyhow!("{node} gives no good answer to {method}: {failure}")
+            })?;
+            values.push(serde_json::from_slice(&bytes)?);
+        }
+        Ok(values)
     }
 
     pub fn run_sequentially(
@@ -306,11 +360,8 @@ impl Shared {
             let start = answers.schedule_start.get_or_insert_with(clock::uptime);
             *start + Duration::from_secs_f64(scheduled.number as f64 / rate)
         });
-        let may_send = match due {
-            None => self.pace.wait_for_resume().await,
-            Some(due) => self.pace.until(due).await,
-        };
-        if !may_send {
+        let moment = due.unwrap_or_else(|| self.pace.resume.get());
+        if !self.pace.until(moment).await {
             return None;
         }
         let at = due.unwrap_or_else(clock::uptime);

@@ -147,15 +147,23 @@ fn measure(
 /// Also returns notes on the node.
 async fn detect_chain(client: &mut NodeClient) -> Result<(Chain, Vec<String>)> {
     match call(client, "eth_chainId").await {
-        Ok(id) => start_evm(client, id.as_str().unwrap_or_default()).await,
-        Err(Failure::Rpc(..)) => match call(client, "getGenesisHash").await {
-            Ok(genesis) => start_solana(client, genesis.as_str().unwrap_or_default()).await,
-            Err(failure) => {
-                bail!("the node is neither of an EVM chain nor of Solana: {failure}")
-            }
-        },
+        Ok(id) => return start_evm(client, id.as_str().unwrap_or_default()).await,
+        Err(Failure::Rpc(..)) => {}
         Err(failure) => bail!("the node does not answer: {failure}"),
     }
+    let genesis = call(client, "getGenesisHash").await.map_err(|failure| {
+        anyhow!("the node is neither of an EVM chain nor of Solana: {failure}")
+    })?;
+    if solana::PUBLIC_GENESIS_HASHES.contains(&genesis.as_str().unwrap_or_default()) {
+        bail!(
+            "this is a public cluster: both reading and writing need transfers; use a test cluster, such as solana-test-validator"
+        );
+    }
+    let notes = vec![format!("Solana, {}", version(client, "getVersion").await)];
+    let solana = Solana::fund_new_account(client).await.map_err(|failure| {
+        anyhow!("the node gives no lamports for transfers (requestAirdrop): {failure}")
+    })?;
+    Ok((Chain::Solana(Box::new(solana)), notes))
 }
 
 async fn call(client: &mut NodeClient, method: &str) -> Result<Value, Failure> {
@@ -179,19 +187,6 @@ async fn start_evm(client: &mut NodeClient, id: &str) -> Result<(Chain, Vec<Stri
         }
     };
     Ok((Chain::Evm(evm), notes))
-}
-
-async fn start_solana(client: &mut NodeClient, genesis: &str) -> Result<(Chain, Vec<String>)> {
-    if solana::PUBLIC_GENESIS_HASHES.contains(&genesis) {
-        bail!(
-            "this is a public cluster: both reading and writing need transfers; use a test cluster, such as solana-test-validator"
-        );
-    }
-    let notes = vec![format!("Solana, {}", version(client, "getVersion").await)];
-    let solana = Solana::fund_new_account(client).await.map_err(|failure| {
-        anyhow!("the node gives no lamports for transfers (requestAirdrop): {failure}")
-    })?;
-    Ok((Chain::Solana(Box::new(solana)), notes))
 }
 
 async fn version(client: &mut NodeClient, method: &str) -> String {

@@ -1,6 +1,6 @@
 use super::{OutArgs, parse_limit};
 use crate::codec::{CODEC_NAMES, Codec};
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, value_parser};
 use faultline_text::parse_time;
 use std::{path::PathBuf, time::Duration};
 
@@ -43,7 +43,7 @@ pub struct CompressionArgs {
     pub accounts: Vec<String>,
     /// Maximum number of records [default: 5000 transactions, 200 blocks, 1000 accounts, all of
     /// files].
-    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(2..=100_000))]
+    #[arg(long, short = 'n', value_name = "N", value_parser = value_parser!(u32).range(2..=100_000))]
     pub records: Option<u32>,
     /// Time between two requests.
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_time)]
@@ -59,9 +59,9 @@ pub struct CompressionArgs {
         long, value_name = "LIST", value_delimiter = ',', value_parser = parse_codec,
         default_value = "zlib-6,zstd-3,zstd-3+dict,lz4,snappy,brotli-5,lzo"
     )]
-    pub(crate) codecs: Vec<Codec>,
+    pub codecs: Vec<Codec>,
     /// Share of the records, the oldest, that the dictionary is trained on and that no codec is measured on.
-    #[arg(long, value_name = "PERCENT", default_value = "50", value_parser = clap::value_parser!(u8).range(1..=90))]
+    #[arg(long, value_name = "PERCENT", default_value = "50", value_parser = value_parser!(u8).range(1..=90))]
     pub train: u8,
     /// The largest dictionary.
     #[arg(long, value_name = "SIZE", default_value = "110K", value_parser = parse_limit)]
@@ -77,32 +77,32 @@ pub struct CompressionArgs {
     /// Records in one blob.
     #[arg(
         long, value_name = "LIST", value_delimiter = ',', default_value = "2,5,10,50,175",
-        value_parser = clap::value_parser!(u32).range(2..=10_000)
+        value_parser = value_parser!(u32).range(2..=10_000)
     )]
     pub bundle: Vec<u32>,
     /// Only records smaller than this are bundled.
     #[arg(long, value_name = "BYTES", default_value = "500")]
     pub bundle_below: u64,
     /// Bytes of a message's header.
-    #[arg(long, value_name = "BYTES", default_value = "24", value_parser = clap::value_parser!(u64).range(..=10_000))]
+    #[arg(long, value_name = "BYTES", default_value = "24", value_parser = value_parser!(u64).range(..=10_000))]
     pub header: u64,
     /// Bytes of the ACK of a message.
-    #[arg(long, value_name = "BYTES", default_value = "52", value_parser = clap::value_parser!(u64).range(..=10_000))]
+    #[arg(long, value_name = "BYTES", default_value = "52", value_parser = value_parser!(u64).range(..=10_000))]
     pub ack: u64,
     /// Records to fetch one after the other, with and without compression; 0 for none.
-    #[arg(long, value_name = "N", default_value = "200", value_parser = clap::value_parser!(u32).range(..=100_000))]
+    #[arg(long, value_name = "N", default_value = "200", value_parser = value_parser!(u32).range(..=100_000))]
     pub fetch: u32,
     /// Latencies to add.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0ms,30ms,60ms", value_parser = parse_latency)]
     pub latencies: Vec<Duration>,
     /// Requests in flight at the same time.
-    #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value = "16", value_parser = value_parser!(u16).range(1..=1024))]
     pub in_flight: u16,
     /// Maximum bytes a second [default: as fast as this machine sends].
     #[arg(long, value_name = "SIZE", value_parser = parse_limit)]
     pub bandwidth: Option<usize>,
     /// How often all records are fetched for each latency, with and without compression.
-    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u16).range(1..=100))]
+    #[arg(long, value_name = "N", default_value = "3", value_parser = value_parser!(u16).range(1..=100))]
     pub repeats: u16,
     /// Decides the order of measurements.
     #[arg(long, value_name = "NUMBER", default_value = "1")]

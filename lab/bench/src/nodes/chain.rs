@@ -122,16 +122,6 @@ pub const CHAINS: [Chain; 3] = [
     },
 ];
 
-/// Additional slots below the newest final one: the hundred blocks from the slot on must be final,
-/// with skipped slots between them.
-pub fn extra_margin(method: &str) -> u64 {
-    if method == "getBlocksWithLimit" {
-        150
-    } else {
-        0
-    }
-}
-
 pub fn call_json((method, params): (&str, &str)) -> String {
     format!(r#""method":"{method}","params":{params}"#)
 }

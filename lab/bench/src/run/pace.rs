@@ -28,10 +28,10 @@ const MIN_REPORTED_PAUSE: Duration = Duration::from_secs(2);
 pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Shared by all senders.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Pace {
     /// Closed loop: no request is sent to any node before this time.
-    resume: Cell<Duration>,
+    pub resume: Cell<Duration>,
     /// Open loop: by node ([`Plan::node`](crate::plan::Plan::node)).
     not_before: RefCell<BTreeMap<usize, Duration>>,
     /// By node: since when every request was refused.
@@ -40,7 +40,6 @@ pub struct Pace {
     ended_by: RefCell<Option<String>>,
 }
 
-#[derive(Debug)]
 pub struct LastAttempt<T> {
     pub answer: Result<T, Failure>,
     /// Of the last attempt.
@@ -49,7 +48,7 @@ pub struct LastAttempt<T> {
 }
 
 /// Which refusals are retried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub enum Retried {
     /// In a closed loop.
     All,
@@ -101,10 +100,6 @@ impl Pace {
         }
     }
 
-    pub async fn wait_for_resume(&self) -> bool {
-        self.until(self.resume.get()).await
-    }
-
     /// Retries after a wait if allowed. `None` if the run ends during a wait.
     pub async fn send_with_retries<T>(
         &self,
@@ -136,7 +131,7 @@ impl Pace {
             let resume = extend_pause(self.resume.get(), wait, failure);
             self.resume.set(resume);
             refused += 1;
-            if !self.wait_for_resume().await {
+            if !self.until(resume).await {
                 return None;
             }
             at = clock::uptime();

@@ -7,6 +7,7 @@
 pub mod server;
 
 mod hostile;
+mod probe;
 
 use super::*;
 use crate::{

@@ -28,6 +28,7 @@ const CONTRACT: &str = "36600f5760005460005260206000f35b60003560005500";
 const DEPLOYMENT: &str = "6017600c60003960176000f3";
 
 const GAS: &str = "0x30d40";
+const RECEIPT: &str = "eth_getTransactionReceipt";
 
 /// Notifications of new heads may be missed, so the receipt is polled at least this often.
 const MAX_HEAD_WAIT: Duration = Duration::from_secs(1);
@@ -70,7 +71,7 @@ impl Evm {
             .await?;
         let receipt = in_time(client.timeout, async {
             loop {
-                match receipt(client, Protocol::Http, &hash).await {
+                match client.call(Protocol::Http, RECEIPT, json!([&hash])).await {
                     // Some nodes answer with an error until the transaction is indexed.
                     Err(Failure::Missing | Failure::Rpc(..)) => sleep(client.poll_interval).await,
                     other => return other,
@@ -131,7 +132,7 @@ impl Evm {
             .call(protocol, "eth_sendTransaction", transaction)
             .await?;
         loop {
-            match receipt(client, protocol, &hash).await {
+            match client.call(protocol, RECEIPT, json!([&hash])).await {
                 Ok(receipt) if receipt["status"] == "0x1" => break,
                 Ok(_) => return Err(Failure::Wrong),
                 Err(Failure::Missing) if protocol == Protocol::WebSocket => {
@@ -167,16 +168,6 @@ impl Evm {
         };
         client.call(protocol, method, params).await
     }
-}
-
-async fn receipt(
-    client: &mut NodeClient,
-    protocol: Protocol,
-    hash: &Value,
-) -> Result<Value, Failure> {
-    client
-        .call(protocol, "eth_getTransactionReceipt", json!([hash]))
-        .await
 }
 
 #[cfg(test)]

@@ -1,0 +1,89 @@
+use super::{
+    plan,
+    server::{Reply, Server, http},
+    *,
+};
+use crate::answer::Expected;
+use std::{
+    sync::{Arc, Barrier},
+    time::Duration,
+};
+
+fn plan_for(server: &Server, arms: usize) -> Plan {
+    let known = plan(server, 1, 1, None);
+    let name = |arm: usize| format!("node {arm}");
+    let cell = |(arm, subject)| PlanCell {
+        arm,
+        subject,
+        link: arm,
+        expected: Expected::Text,
+        ..known.cells[0].clone()
+    };
+    let subjects = || ["a", "b"].map(|name| name.to_owned());
+    Plan {
+        arms: (0..arms).map(name).collect(),
+        links: (0..arms).map(|_| known.links[0].clone()).collect(),
+        subjects: subjects().into(),
+        cells: (0..2)
+            .flat_map(|subject| (0..arms).map(move |arm| (arm, subject)))
+            .map(cell)
+            .collect(),
+        ..known.as_ref().clone()
+    }
+}
+
+#[test]
+fn all_nodes_are_queried_at_the_same_moment() {
+    // Nobody is answered before all three were asked. A connection that ends says so: nothing is sent on it before that is noticed.
+    let (meet, answer) = (
+        Arc::new(Barrier::new(3)),
+        r#"{"jsonrpc":"2.0","result":7,"id":ID}"#,
+    );
+    let server = Server::start(move |_, id| {
+        meet.wait();
+        Reply::Raw(http(
+            "200 OK",
+            "Connection: close\r\n",
+            &answer.replace("ID", &id.to_string()),
+        ))
+    });
+    let plan = plan_for(&server, 3);
+    let engine = Engine::new(&plan, None).unwrap();
+    assert_eq!(
+        engine.probe_json(&plan).unwrap(),
+        vec![serde_json::Value::from(7); 6]
+    );
+}
+
+#[test]
+fn a_rate_limited_first_request_is_retried() {
+    let server = Server::start(|number, _| match number {
+        0 => Reply::Raw(http("429 Too Many Requests", "Retry-After: 0\r\n", "")),
+        _ => Reply::After(Duration::ZERO),
+    });
+    let plan = plan_for(&server, 1);
+    let begun = clock::uptime();
+    Engine::new(&plan, None).unwrap().probe_json(&plan).unwrap();
+    assert!(
+        clock::uptime() - begun >= Duration::from_millis(500),
+        "not at once, whatever the node says"
+    );
+}
+
+#[test]
+fn an_hour_long_retry_after_ends_requests_to_the_node() {
+    let server = Server::start(|_, _| {
+        Reply::Raw(http(
+            "429 Too Many Requests",
+            "Retry-After: 3600\r\nConnection: close\r\n",
+            "",
+        ))
+    });
+    let plan = plan_for(&server, 1);
+    let refused = Engine::new(&plan, None)
+        .unwrap()
+        .probe_json(&plan)
+        .unwrap_err()
+        .to_string();
+    assert!(refused.contains("no requests for 1 h"), "{refused}");
+}
