@@ -24,7 +24,6 @@ mod plan_file;
 mod preset;
 mod protocol;
 mod render;
-mod report_tables;
 mod results;
 mod run;
 mod socket;

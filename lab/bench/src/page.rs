@@ -2,9 +2,7 @@ mod figures;
 
 use crate::{
     compare::{Comparison, comparisons},
-    encoding, nodes, plan_file,
-    render::{answer_comparison, problems, subtitle},
-    report_tables as tables,
+    encoding, nodes, plan_file, render,
     results::Results,
     transport,
 };
@@ -62,12 +60,12 @@ pub fn report(results: &Results) -> Report {
         Some(rate) => format!("open loop, {} a second", number(rate, 1)),
     };
     let latencies = vec![
-        Block::Table(tables::percentiles(results, "latencies", "Latency")),
-        Block::Table(tables::phases(results)),
+        Block::Table(render::percentiles(results, "latencies", "Latency")),
+        Block::Table(render::phases(results)),
     ];
     let mut differences = Vec::new();
     if !compared.is_empty() {
-        let table = tables::differences(results, &compared, "differences");
+        let table = render::differences(results, &compared, "differences");
         differences.push(Block::Table(table));
         differences.extend(figures::differences(results, &compared));
     }
@@ -78,19 +76,19 @@ pub fn report(results: &Results) -> Report {
         section(
             "answers",
             "Answers compared",
-            tables::paragraphs(&answer_comparison(results)),
+            render::paragraphs(&render::answer_comparison(results)),
         ),
         section(
             "distribution",
             "Distribution",
             figures::distributions(results),
         ),
-        section("how", "How it was asked", tables::settings(results)),
+        section("how", "How it was asked", render::settings(results)),
     ];
     sections.retain(|section| !section.blocks.is_empty());
     Report {
         title: title.to_owned(),
-        subtitle: subtitle(results, &kind),
+        subtitle: render::subtitle(results, &kind),
         verdict: verdict(results, &compared),
         overview: { figures::effects(results, &compared).into_iter() }
             .chain(figures::over_time(results))
@@ -179,7 +177,7 @@ fn verdict(results: &Results, compared: &[Comparison]) -> Verdict {
             ),
         });
     }
-    points.extend(crate::render::crossings(results).lines().map(str::to_owned));
+    points.extend(render::crossings(results).lines().map(str::to_owned));
     let mut shown = compared
         .iter()
         .filter_map(|comparison| comparison.decision.shown());
@@ -238,7 +236,7 @@ fn cards(results: &Results) -> Vec<RunCard> {
 }
 
 fn caveats(results: &Results, compared: &[Comparison]) -> Vec<Caveat> {
-    let problems = problems(results).into_iter();
+    let problems = render::problems(results).into_iter();
     let mut caveats: Vec<Caveat> = problems
         .map(|problem| Caveat::new(problem, "Fix it and measure again."))
         .collect();

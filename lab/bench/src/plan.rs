@@ -191,7 +191,7 @@ impl Plan {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(PartialEq)]
 pub struct ScheduledRequest {
     pub number: u64,
     /// Measured round; `None` during warm-up.

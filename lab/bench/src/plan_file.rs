@@ -9,7 +9,7 @@ use crate::{
     compare::comparisons,
     plan::Plan,
     preset,
-    report_tables::{differences, percentiles},
+    render::{differences, percentiles},
     results::{CellHead, Results, Sample},
 };
 use anyhow::Result;

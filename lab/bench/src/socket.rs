@@ -7,8 +7,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use faultline_common::clock;
 use faultline_net::retry_after;
 use futures_util::{
-    FutureExt as _, SinkExt as _, StreamExt as _,
-    future::{Either, select},
+    FutureExt as _, SinkExt as _, StreamExt as _, TryFutureExt as _, future::try_join,
 };
 use http_body_util::Full;
 use hyper::{
@@ -21,7 +20,7 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
-use std::{future::poll_fn, pin::pin, time::Duration};
+use std::{future::poll_fn, time::Duration};
 use tokio_rustls::TlsConnector;
 use tokio_tungstenite::{
     WebSocketStream,
@@ -77,20 +76,12 @@ impl Socket {
             .header(SEC_WEBSOCKET_KEY, &key)
             .body(Full::new(Bytes::new()))
             .map_err(|_| Failure::Malformed)?;
-        {
-            let answer = pin!(send.send_request(request));
-            let driver = pin!(poll_fn(|cx| connection.poll_without_shutdown(cx)));
-            match select(answer, driver).await {
-                Either::Left((answer, driver)) => {
-                    check_upgrade(&answer.map_err(|_| Failure::Malformed)?, &key)?;
-                    driver.await.map_err(|_| Failure::Closed)?;
-                }
-                Either::Right((driven, answer)) => {
-                    driven.map_err(|_| Failure::Closed)?;
-                    check_upgrade(&answer.await.map_err(|_| Failure::Malformed)?, &key)?;
-                }
-            }
-        }
+        let upgrade = async {
+            let answer = send.send_request(request).await;
+            check_upgrade(&answer.map_err(|_| Failure::Malformed)?, &key)
+        };
+        let driver = poll_fn(|cx| connection.poll_without_shutdown(cx));
+        try_join(upgrade, driver.map_err(|_| Failure::Closed)).await?;
         let parts = connection.into_parts();
         let limits = WebSocketConfig::default()
             .max_message_size(Some(limit))

@@ -81,7 +81,7 @@ impl LinkConfig {
 #[derive(Default)]
 pub struct TrafficCounter {
     pub first_read_at: Cell<Option<Duration>>,
-    received: Cell<u64>,
+    pub received: Cell<u64>,
     sent: Cell<u64>,
 }
 
@@ -137,7 +137,7 @@ pub struct Traffic {
     /// Decrypted bytes. The first one belongs to the answer, not to a TLS session ticket.
     pub plain: Rc<TrafficCounter>,
     /// Bytes on the wire.
-    wire: Rc<TrafficCounter>,
+    pub wire: Rc<TrafficCounter>,
     /// How long connecting took, with name resolution, and TLS; 0 without TLS.
     pub opened_in: [Duration; 2],
 }
@@ -149,10 +149,6 @@ impl Traffic {
         self.wire.sent.set(0);
     }
 
-    pub fn received(&self) -> u64 {
-        self.wire.received.get()
-    }
-
     /// The answer to a request that was sent after the last reset.
     pub fn answer(&self, body: Bytes, end_at: Duration) -> RawAnswer {
         RawAnswer {
@@ -162,7 +158,7 @@ impl Traffic {
             first_byte_at: self.plain.first_read_at.get().unwrap_or(end_at),
             end_at,
             sent: self.wire.sent.get(),
-            received: self.received(),
+            received: self.wire.received.get(),
         }
     }
 }

@@ -177,14 +177,23 @@ async fn start_evm(client: &mut NodeClient, id: &str) -> Result<(Chain, Vec<Stri
     let payer = accounts[0]
         .as_str()
         .filter(|_| evm::DEVELOPMENT_CHAINS.contains(&id));
-    let evm = match payer {
-        Some(payer) => Evm::deploy(client, id, payer)
-            .await
-            .map_err(|failure| anyhow!("the storage contract could not be deployed: {failure}"))?,
+    let contract = match payer {
+        Some(payer) => {
+            let address = evm::deploy(client, payer).await.map_err(|failure| {
+                anyhow!("the storage contract could not be deployed: {failure}")
+            })?;
+            Some((payer.to_owned(), address))
+        }
         None => {
             notes.push("No development chain with an account that the node signs for: nothing is written, and the newest block is read".to_owned());
-            Evm::new(id, None)
+            None
         }
+    };
+    let evm = Evm {
+        chain_id: id.to_owned(),
+        contract,
+        value: 0,
+        effect_unknown: false,
     };
     Ok((Chain::Evm(evm), notes))
 }

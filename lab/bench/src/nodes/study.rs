@@ -3,8 +3,7 @@
 use crate::{
     compare::{Comparison, absolute_bounds, compare_arms},
     disk,
-    render::unreliable_suffix,
-    report_tables::paragraphs,
+    render::{paragraphs, unreliable_suffix},
     results::{Results, lines, ms},
 };
 use faultline_pages::{

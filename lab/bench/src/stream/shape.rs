@@ -181,9 +181,7 @@ impl AsyncRead for ShapedStream {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if let Poll::Ready(delivered) = self.poll_deliver(cx) {
-            delivered?;
-        }
+        let _ = self.poll_deliver(cx)?;
         self.read_ahead(cx)?;
         if self.from_node.pieces.is_empty() && self.ended {
             return Poll::Ready(Ok(()));
@@ -206,9 +204,7 @@ impl AsyncWrite for ShapedStream {
             ready!(self.poll_deliver(cx))?;
         }
         self.to_node.enqueue(bytes);
-        if let Poll::Ready(delivered) = self.poll_deliver(cx) {
-            delivered?;
-        }
+        let _ = self.poll_deliver(cx)?;
         Poll::Ready(Ok(bytes.len()))
     }
 

@@ -39,51 +39,37 @@ const STATE_POLL_INTERVAL: Duration = Duration::from_millis(10);
 pub const DEVELOPMENT_CHAINS: [&str; 2] = ["0x539", "0x7a69"];
 
 pub struct Evm {
-    chain_id: String,
+    pub chain_id: String,
     /// Addresses of the payer and the contract; `None` if nothing can be written.
     pub contract: Option<(String, String)>,
     /// The last one that was written.
-    value: u64,
+    pub value: u64,
     /// A write or read failed, so the value must be read again.
     pub effect_unknown: bool,
 }
 
-impl Evm {
-    pub fn new(chain_id: &str, contract: Option<(String, String)>) -> Evm {
-        Evm {
-            chain_id: chain_id.to_owned(),
-            contract,
-            value: 0,
-            effect_unknown: false,
-        }
-    }
-
-    /// The node signs for `payer`.
-    pub async fn deploy(
-        client: &mut NodeClient,
-        chain_id: &str,
-        payer: &str,
-    ) -> Result<Evm, Failure> {
-        let transaction =
-            json!([{"from": payer, "data": format!("0x{DEPLOYMENT}{CONTRACT}"), "gas": GAS}]);
-        let hash = client
-            .call(Protocol::Http, "eth_sendTransaction", transaction)
-            .await?;
-        let receipt = in_time(client.timeout, async {
-            loop {
-                match client.call(Protocol::Http, RECEIPT, json!([&hash])).await {
-                    // Some nodes answer with an error until the transaction is indexed.
-                    Err(Failure::Missing | Failure::Rpc(..)) => sleep(client.poll_interval).await,
-                    other => return other,
-                }
-            }
-        })
+/// The node signs for `payer`. Returns the address of the contract.
+pub async fn deploy(client: &mut NodeClient, payer: &str) -> Result<String, Failure> {
+    let transaction =
+        json!([{"from": payer, "data": format!("0x{DEPLOYMENT}{CONTRACT}"), "gas": GAS}]);
+    let hash = client
+        .call(Protocol::Http, "eth_sendTransaction", transaction)
         .await?;
-        let address = receipt["contractAddress"].as_str().ok_or(Failure::Wrong)?;
-        let contract = Some((payer.to_owned(), address.to_owned()));
-        Ok(Evm::new(chain_id, contract))
-    }
+    let receipt = in_time(client.timeout, async {
+        loop {
+            match client.call(Protocol::Http, RECEIPT, json!([&hash])).await {
+                // Some nodes answer with an error until the transaction is indexed.
+                Err(Failure::Missing | Failure::Rpc(..)) => sleep(client.poll_interval).await,
+                other => return other,
+            }
+        }
+    });
+    let receipt = receipt.await?;
+    let address = receipt["contractAddress"].as_str().ok_or(Failure::Wrong)?;
+    Ok(address.to_owned())
+}
 
+impl Evm {
     pub async fn prepare(
         &mut self,
         client: &mut NodeClient,

@@ -224,7 +224,7 @@ impl NodeClient {
                 let socket = self.socket.as_mut().ok_or(Failure::Closed)?;
                 socket.traffic.reset();
                 let text = socket.next().await?.text;
-                self.sums.received += socket.traffic.received();
+                self.sums.received += socket.traffic.wire.received.get();
                 text
             }
         };
