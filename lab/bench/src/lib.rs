@@ -1,7 +1,7 @@
 //! `faultline bench`: measures the latency of JSON-RPC nodes.
 //!
-//! A preset makes a `plan`, `run` sends its requests over `http`, `answer` decodes and `verify`
-//! compares the answers. `results` are shown and stored.
+//! A preset makes a `plan`. `run` sends its requests over `connection`s, `answer` decodes and
+//! `verify` compares the answers. `results` are shown and stored.
 
 mod answer;
 pub mod args;
@@ -10,12 +10,12 @@ mod changes;
 mod codec;
 mod compare;
 mod compression;
+mod connection;
 mod diff;
 mod disk;
 mod encoding;
 mod endpoint;
 mod failure;
-mod http;
 mod nodes;
 mod page;
 mod parquet;
@@ -26,7 +26,6 @@ mod protocol;
 mod render;
 mod results;
 mod run;
-mod socket;
 mod store;
 mod stream;
 mod tool_overhead;

@@ -1,63 +1,20 @@
 use crate::{
     answer::Decoder,
+    connection::Connection,
     failure::Failure,
-    http::HttpConnection,
-    plan::{Cell, LinkConfig, Plan},
+    plan::{Cell, Plan},
     protocol::Protocol,
     results::{Timing, ns},
-    socket::Socket,
     stream::RawAnswer,
 };
 use faultline_common::clock;
-use hyper::{StatusCode, body::Bytes};
+use hyper::StatusCode;
 use std::time::Duration;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 /// For smaller answers, the elapsed time counts as CPU time.
 const MIN_BYTES_FOR_CPU_CLOCK: usize = 512;
-
-enum Connection {
-    Http(HttpConnection),
-    Socket(Box<Socket>),
-}
-
-impl Connection {
-    async fn open(
-        config: &LinkConfig,
-        tls: Option<&TlsConnector>,
-        limit: usize,
-        time_limit: Duration,
-    ) -> Result<Connection, Failure> {
-        Ok(if config.protocol == Protocol::WebSocket {
-            let socket = Socket::open(config, tls, limit, time_limit).await?;
-            Connection::Socket(Box::new(socket))
-        } else {
-            Connection::Http(HttpConnection::open(config, tls, time_limit).await?)
-        })
-    }
-
-    fn opened_in(&self) -> [Duration; 2] {
-        match self {
-            Connection::Http(http) => http.traffic.opened_in,
-            Connection::Socket(socket) => socket.traffic.opened_in,
-        }
-    }
-
-    async fn is_usable(&mut self) -> bool {
-        match self {
-            Connection::Http(http) => http.is_usable().await,
-            Connection::Socket(socket) => socket.is_usable(),
-        }
-    }
-
-    async fn ask(&mut self, body: Bytes, limit: usize) -> Result<RawAnswer, Failure> {
-        match self {
-            Connection::Http(http) => http.ask(body, limit).await,
-            Connection::Socket(socket) => socket.ask(&body).await,
-        }
-    }
-}
 
 /// Of one worker.
 pub struct Connections {

@@ -1,11 +1,10 @@
 use crate::{
     answer::result,
+    connection::{HttpConnection, Socket},
     failure::Failure,
-    http::HttpConnection,
     plan::LinkConfig,
     protocol::Protocol,
     results::{Timing, ns},
-    socket::Socket,
     stream::RawAnswer,
 };
 use faultline_common::clock;
