@@ -115,20 +115,21 @@ fn check_same_chain(
     nodes: &Plan,
 ) -> Result<(Vec<String>, (u64, u64))> {
     let mut status = nodes.clone();
-    for call in chain.status_calls.into_iter().flatten() {
+    let heights = [chain.newest_call, chain.newest_final_call].into_iter();
+    let calls = heights.chain(chain.oldest_call).chain([chain.version_call]);
+    for call in calls {
         let name = call.0.to_owned();
         status.add_request(name, call_json(call), None, Expected::Text);
     }
     let engine = Engine::new(&status, args.ca.as_deref())?;
-    let [genesis_call, block_call] = chain.hash_calls;
-    let genesis = match first_common_hash(&engine, chain, nodes, genesis_call, &[0])? {
+    let genesis = match first_common_hash(&engine, chain, nodes, chain.genesis_call, &[0])? {
         Ok((_, hash)) => format!("all nodes have the genesis {hash}"),
         Err(why) => format!("the genesis of the nodes could not be compared: {why}"),
     };
     let (mut notes, (from, to)) = check_in_sync(args, chain, nodes, &engine.probe_json(&status)?)?;
     let lowest = from.max(to.saturating_sub(TRIED_HEIGHTS - 1));
     let heights: Vec<u64> = (lowest..=to).rev().collect();
-    let block = match first_common_hash(&engine, chain, nodes, block_call, &heights)? {
+    let block = match first_common_hash(&engine, chain, nodes, chain.block_call, &heights)? {
         Ok((height, hash)) => format!(
             "all nodes have the block {} with the hash {hash}",
             count(height)
@@ -189,7 +190,7 @@ fn hash(chain: &Chain, answer: &Result<Vec<u8>, Failure>) -> Result<String, Stri
     hash.ok_or_else(|| "an answer without a hash".to_owned())
 }
 
-/// `answers` are those to the status calls.
+/// `answers` are the nodes' newest heights, newest final heights, oldest heights and versions.
 fn check_in_sync(
     args: &NodesArgs,
     chain: &Chain,
@@ -199,26 +200,24 @@ fn check_in_sync(
     let mut answers = answers.iter();
     let node_count = nodes.arms.len();
     // For each call, one answer per node.
-    let [heads, finalized, oldest, versions] = chain
-        .status_calls
-        .map(|call| call.map(|_| answers.by_ref().take(node_count).collect::<Vec<&Value>>()));
-    let heights = |answers: Option<Vec<&Value>>| -> Result<Vec<u64>> {
-        let Some(answers) = answers else {
-            return Ok(vec![0]);
-        };
+    let mut next_answers = || -> Vec<&Value> { answers.by_ref().take(node_count).collect() };
+    let heights = |answers: Vec<&Value>| -> Result<Vec<u64>> {
         ensure!(answers.len() == node_count, "a node does not answer");
-        answers
-            .into_iter()
-            .map(|value| chain::height(value).context("a node answers with a slot that is none"))
-            .collect()
+        let height =
+            |answer| chain::height(answer).context("a node answers with a slot that is none");
+        answers.into_iter().map(height).collect()
     };
-    let (heads, finalized, oldest) = (heights(heads)?, heights(finalized)?, heights(oldest)?);
+    let heads = heights(next_answers())?;
+    let finalized = heights(next_answers())?.into_iter().min().unwrap_or(0);
+    let oldest = match chain.oldest_call {
+        Some(_) => heights(next_answers())?.into_iter().max().unwrap_or(0),
+        None => 0,
+    };
+    let versions = next_answers();
     let newest = heads.iter().copied().max().unwrap_or(0);
     let mut notes = Vec::new();
     for (index, (name, head)) in nodes.arms.iter().zip(&heads).enumerate() {
-        let version = versions
-            .as_ref()
-            .and_then(|versions| version(versions.get(index)?));
+        let version = versions.get(index).and_then(|answer| version(answer));
         let (version, behind) = (version.map_or("unknown".to_owned(), clean), newest - head);
         notes.push(format!(
             "{name}: version {version}, slot {}, {behind} behind the newest",
@@ -231,11 +230,8 @@ fn check_in_sync(
             counted(behind as f64, "slot")
         );
     }
-    let finalized = finalized.into_iter().min().unwrap_or(0);
-    let (from, to) = args.slots.unwrap_or((
-        oldest.into_iter().max().unwrap_or(0),
-        finalized.saturating_sub(chain.unfinalized_margin),
-    ));
+    let last = finalized.saturating_sub(chain.unfinalized_margin);
+    let (from, to) = args.slots.unwrap_or((oldest, last));
     ensure!(from <= to, "the nodes have no finalized block in common");
     let range = [from, to].map(count).join(" to ");
     notes.push(format!("random slots from {range}"));

@@ -9,10 +9,15 @@ pub struct Chain {
     /// Method, parameters, and whether all nodes must agree.
     pub methods: &'static [(&'static str, &'static str, bool)],
     pub default_methods: &'static [&'static str],
-    /// Newest slot or block, newest final one, oldest if nodes may prune, version.
-    pub status_calls: [Option<RpcCall>; 4],
-    /// For the first block, and for the block at a height.
-    pub hash_calls: [RpcCall; 2],
+    /// Asks for the newest slot or block.
+    pub newest_call: RpcCall,
+    pub newest_final_call: RpcCall,
+    /// `None` if nodes have all blocks.
+    pub oldest_call: Option<RpcCall>,
+    pub version_call: RpcCall,
+    pub genesis_call: RpcCall,
+    /// Asks for the block at a height.
+    pub block_call: RpcCall,
     /// The hash's field, if the result is an object.
     pub hash_field: &'static str,
     /// Requested slots or blocks are at least this far below the newest final one.
@@ -36,19 +41,15 @@ pub const CHAINS: [Chain; 3] = [
             ("getEpochInfo", "[]", false),
         ],
         default_methods: &["getBlock", "getBlockTime", "getSlot"],
-        status_calls: [
-            Some(("getSlot", r#"[{"commitment":"processed"}]"#)),
-            Some(("getSlot", r#"[{"commitment":"finalized"}]"#)),
-            Some(("getFirstAvailableBlock", "[]")),
-            Some(("getVersion", "[]")),
-        ],
-        hash_calls: [
-            ("getGenesisHash", "[]"),
-            (
-                "getBlock",
-                r#"[{random},{"transactionDetails":"none","maxSupportedTransactionVersion":0,"rewards":false}]"#,
-            ),
-        ],
+        newest_call: ("getSlot", r#"[{"commitment":"processed"}]"#),
+        newest_final_call: ("getSlot", r#"[{"commitment":"finalized"}]"#),
+        oldest_call: Some(("getFirstAvailableBlock", "[]")),
+        version_call: ("getVersion", "[]"),
+        genesis_call: ("getGenesisHash", "[]"),
+        block_call: (
+            "getBlock",
+            r#"[{random},{"transactionDetails":"none","maxSupportedTransactionVersion":0,"rewards":false}]"#,
+        ),
         hash_field: "blockhash",
         unfinalized_margin: 0,
     },
@@ -70,16 +71,12 @@ pub const CHAINS: [Chain; 3] = [
             "eth_getBlockReceipts",
             "eth_blockNumber",
         ],
-        status_calls: [
-            Some(("eth_blockNumber", "[]")),
-            Some(("eth_blockNumber", "[]")),
-            None,
-            Some(("web3_clientVersion", "[]")),
-        ],
-        hash_calls: [
-            ("eth_getBlockByNumber", r#"["0x0",false]"#),
-            ("eth_getBlockByNumber", r#"["{hex}",false]"#),
-        ],
+        newest_call: ("eth_blockNumber", "[]"),
+        newest_final_call: ("eth_blockNumber", "[]"),
+        oldest_call: None,
+        version_call: ("web3_clientVersion", "[]"),
+        genesis_call: ("eth_getBlockByNumber", r#"["0x0",false]"#),
+        block_call: ("eth_getBlockByNumber", r#"["{hex}",false]"#),
         hash_field: "hash",
         // Two epochs of Ethereum, after which blocks are final.
         unfinalized_margin: 64,
@@ -101,22 +98,18 @@ pub const CHAINS: [Chain; 3] = [
             ("starknet_blockHashAndNumber", "[]", false),
         ],
         default_methods: &["starknet_getBlockWithTxs", "starknet_getEvents"],
-        status_calls: [
-            Some(("starknet_blockHashAndNumber", "[]")),
-            Some(("starknet_blockHashAndNumber", "[]")),
-            None,
-            Some(("starknet_specVersion", "[]")),
-        ],
-        hash_calls: [
-            (
-                "starknet_getBlockWithTxHashes",
-                r#"{"block_id":{"block_number":0}}"#,
-            ),
-            (
-                "starknet_getBlockWithTxHashes",
-                r#"{"block_id":{"block_number":{random}}}"#,
-            ),
-        ],
+        newest_call: ("starknet_blockHashAndNumber", "[]"),
+        newest_final_call: ("starknet_blockHashAndNumber", "[]"),
+        oldest_call: None,
+        version_call: ("starknet_specVersion", "[]"),
+        genesis_call: (
+            "starknet_getBlockWithTxHashes",
+            r#"{"block_id":{"block_number":0}}"#,
+        ),
+        block_call: (
+            "starknet_getBlockWithTxHashes",
+            r#"{"block_id":{"block_number":{random}}}"#,
+        ),
         hash_field: "block_hash",
         unfinalized_margin: 0,
     },

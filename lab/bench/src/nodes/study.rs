@@ -185,15 +185,23 @@ fn order_effect(arms: &[String], rounds: &[CompleteRound]) -> String {
     )
 }
 
-/// Compares all pairs of nodes on all methods, with simultaneous intervals. Nodes with failures or
-/// wrong answers are left out.
+/// Compares all pairs of nodes on all methods, with simultaneous intervals. Nodes with failures, or
+/// with answers that differ from the reference's, are left out.
 fn recommendations(results: &Results) -> String {
     let methods = results.subject_names();
     let arms = results.header.arms.len();
     let comparisons = methods.len() * arms * arms.saturating_sub(1) / 2;
     let mut out = String::new();
+    let always_answers = |cell| results.samples_of(cell).all(|sample| sample.result.is_ok());
     for method in methods {
-        let faultless_arms = faultless_arms(results, method);
+        let (mut faultless_arms, mut left_out) = (Vec::new(), Vec::new());
+        for (arm, verdict) in results.header.arms.iter().zip(&results.header.verdicts) {
+            if verdict.different == 0 && results.cell(arm, method).is_some_and(always_answers) {
+                faultless_arms.push(arm.as_str());
+            } else {
+                left_out.push(arm.as_str());
+            }
+        }
         let mut compared: Vec<(&str, Comparison)> = Vec::new();
         for (index, reference) in faultless_arms.iter().enumerate() {
             for arm in &faultless_arms[index + 1..] {
@@ -204,8 +212,6 @@ fn recommendations(results: &Results) -> String {
         }
         let node = recommended_node(&faultless_arms, &compared);
         out += &format!("Send {method} to {node}\n");
-        let mut left_out: Vec<&str> = results.header.arms.iter().map(String::as_str).collect();
-        left_out.retain(|arm| !faultless_arms.contains(arm));
         if !left_out.is_empty() {
             out += &format!(
                 "  left out, since not every answer was good: {}\n",
@@ -258,17 +264,6 @@ fn recommended_node(faultless_arms: &[&str], compared: &[(&str, Comparison)]) ->
 
 fn others<'a>(arms: &'a [&'a str], arm: &'a str) -> impl Iterator<Item = &'a str> {
     arms.iter().copied().filter(move |other| *other != arm)
-}
-
-/// Arms without failures and without differences from the reference.
-fn faultless_arms<'a>(results: &'a Results, method: &str) -> Vec<&'a str> {
-    let always_answers = |cell| results.samples_of(cell).all(|sample| sample.result.is_ok());
-    let arms = results.header.arms.iter().zip(&results.header.verdicts);
-    arms.filter(|(arm, verdict)| {
-        verdict.different == 0 && results.cell(arm, method).is_some_and(always_answers)
-    })
-    .map(|(arm, _)| arm.as_str())
-    .collect()
 }
 
 pub fn page(results: &Results) -> Vec<Block> {
