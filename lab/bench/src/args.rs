@@ -43,7 +43,7 @@ pub enum Bench {
 }
 
 /// How results are shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum Format {
     /// Tables for a terminal.
     Table,

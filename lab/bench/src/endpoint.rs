@@ -1,6 +1,6 @@
 use hyper::Uri;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Endpoint {
     scheme: &'static str,
     pub tls: bool,

@@ -5,7 +5,7 @@ use faultline_text::parse_time;
 use std::{path::PathBuf, time::Duration};
 
 /// What is compressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
 pub enum RecordKind {
     /// Each transaction as it is sent between nodes.
     Transactions,
