@@ -29,7 +29,7 @@ pub struct Comparison {
     pub ratio: Option<Interval>,
     pub median: Option<Estimate>,
     pub p95: Option<Estimate>,
-    /// The p-value of the mean difference, multiplied by the number of comparisons (Bonferroni).
+    /// Of the mean difference, multiplied by the number of comparisons (Bonferroni).
     pub p: Option<f64>,
     pub decision: Decision,
 }
@@ -91,7 +91,7 @@ pub fn compare_arms(
     })
 }
 
-/// The least and the largest absolute value of an interval without 0.
+/// Least and largest absolute value of an interval without 0.
 pub fn absolute_bounds(interval: [f64; 2], decimals: usize) -> [String; 2] {
     let [a, b] = interval.map(f64::abs);
     [a.min(b), a.max(b)].map(|size| number(size, decimals))
@@ -111,9 +111,9 @@ pub fn caveat(reliable: Reliability) -> &'static str {
 
 /// The size from which on the arm is faster. `None` with fewer than two sizes, an unknown size or too
 /// few rounds.
-pub fn crossing(results: &Results, arm: &str, link: Option<&str>) -> Option<Crossover> {
+pub fn arm_crossover(results: &Results, arm: &str, link: Option<&str>) -> Option<Crossover> {
     let reference = results.header.arms.first()?;
-    // The differences of all subjects of a size, by round.
+    // By size, subject and round.
     let mut sizes: BTreeMap<u64, Vec<Vec<Option<f64>>>> = BTreeMap::new();
     for (subject, size) in results.subjects_over(link) {
         let [a, b] = [reference, arm].map(|arm| results.cell(arm, subject));
@@ -143,20 +143,19 @@ pub struct ArmCrossover<'a> {
     pub crossover: Crossover,
 }
 
-/// The crossover of each arm with the reference, for each link.
-pub fn crossings(results: &Results) -> Vec<ArmCrossover<'_>> {
-    let mut crossings = Vec::new();
+pub fn arm_crossovers(results: &Results) -> Vec<ArmCrossover<'_>> {
+    let mut crossovers = Vec::new();
     for link in results.links() {
         for arm in results.header.arms.iter().skip(1) {
-            let crossover = crossing(results, arm, link);
-            crossings.extend(crossover.map(|crossover| ArmCrossover {
+            let crossover = arm_crossover(results, arm, link);
+            crossovers.extend(crossover.map(|crossover| ArmCrossover {
                 arm,
                 link,
                 crossover,
             }));
         }
     }
-    crossings
+    crossovers
 }
 
 #[cfg(test)]
@@ -221,7 +220,7 @@ mod tests {
                 "{one:?}"
             );
         }
-        let found = crossing(&results, "zstd", None).unwrap();
+        let found = arm_crossover(&results, "zstd", None).unwrap();
         assert!(
             found.low.unwrap() < 3500.0 && 3500.0 < found.high.unwrap() && found.once > 0.99,
             "{found:?}"
@@ -257,7 +256,7 @@ mod tests {
             .iter_mut()
             .filter(|cell| cell.size == Some(1001))
             .for_each(|cell| cell.size = Some(1000));
-        let at = crossing(&results, "zstd", None).unwrap().at.unwrap();
+        let at = arm_crossover(&results, "zstd", None).unwrap().at.unwrap();
         assert!((1900.0..2100.0).contains(&at), "{at}");
         let label = results.label("account of 1001", Some(1000));
         assert_eq!(

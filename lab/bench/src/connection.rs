@@ -51,10 +51,9 @@ const WEBSOCKET_GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// Before an answer: 14 hours at one per 5 s.
 const MAX_CONTROL_FRAMES: u32 = 10_000;
 
-/// Bytes that a node may leave unread: the largest plan, and pongs.
+/// Bytes that a node may leave unread: the largest request, and pongs.
 const MAX_UNSENT: usize = 80 << 20;
 
-/// A connection to a node over any transport.
 pub enum Connection {
     Http(HttpConnection),
     Socket(Box<Socket>),
@@ -89,10 +88,10 @@ impl Connection {
         }
     }
 
-    pub async fn ask(&mut self, body: Bytes, limit: usize) -> Result<RawAnswer, Failure> {
+    pub async fn request(&mut self, body: Bytes, limit: usize) -> Result<RawAnswer, Failure> {
         match self {
-            Connection::Http(http) => http.ask(body, limit).await,
-            Connection::Socket(socket) => socket.ask(&body).await,
+            Connection::Http(http) => http.request(body, limit).await,
+            Connection::Socket(socket) => socket.request(&body).await,
         }
     }
 }
@@ -131,7 +130,6 @@ pub struct HttpConnection {
 }
 
 impl HttpConnection {
-    /// Fails with [`Failure::Connect`] or [`Failure::NoHttp2`].
     pub async fn open(
         config: &LinkConfig,
         tls: Option<&TlsConnector>,
@@ -177,7 +175,7 @@ impl HttpConnection {
     }
 
     /// At most `limit` bytes. After an error the connection is unusable.
-    pub async fn ask(&mut self, body: Bytes, limit: usize) -> Result<RawAnswer, Failure> {
+    pub async fn request(&mut self, body: Bytes, limit: usize) -> Result<RawAnswer, Failure> {
         self.traffic.reset();
         let mut request = Request::post(self.target.clone())
             .header(CONTENT_TYPE, "application/json")
@@ -270,7 +268,7 @@ pub struct Socket {
     stream: WebSocketStream<CountedStream>,
     /// Address without path and query, which may be a key.
     node: String,
-    /// Control frames since the last request.
+    /// Since the last request.
     control_frames: u32,
     pub traffic: Traffic,
 }
@@ -336,7 +334,7 @@ impl Socket {
         }
     }
 
-    pub async fn ask(&mut self, body: &Bytes) -> Result<RawAnswer, Failure> {
+    pub async fn request(&mut self, body: &Bytes) -> Result<RawAnswer, Failure> {
         let text = std::str::from_utf8(body).map_err(|_| Failure::Malformed)?;
         self.traffic.reset();
         self.send(text.to_owned()).await?;

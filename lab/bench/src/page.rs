@@ -23,7 +23,7 @@ pub fn write(report: &Report, out: &Path) -> anyhow::Result<String> {
 }
 
 /// The title of the page; title and blocks of its first section.
-fn study(results: &Results) -> (&'static str, &'static str, Vec<Block>) {
+fn study_section(results: &Results) -> (&'static str, &'static str, Vec<Block>) {
     let study_title = "The study's own tables";
     match results.header.preset.as_str() {
         "nodes" => (
@@ -54,7 +54,7 @@ fn study(results: &Results) -> (&'static str, &'static str, Vec<Block>) {
 pub fn report(results: &Results) -> Report {
     let compared = comparisons(results);
     let header = &results.header;
-    let (title, first, study) = study(results);
+    let (title, first, study) = study_section(results);
     let kind = match header.rate {
         None => format!("closed loop, {} at a time", header.workers),
         Some(rate) => format!("open loop, {} a second", number(rate, 1)),
@@ -154,7 +154,9 @@ fn verdict(results: &Results, compared: &[Comparison]) -> Verdict {
         let nothing = "There is nothing to compare";
         return verdict_with_headline(nothing, Vec::new(), VerdictKind::Described);
     };
-    let mut points: Vec<String> = largest(results, reference, compared).into_iter().collect();
+    let mut points: Vec<String> = largest_difference(results, reference, compared)
+        .into_iter()
+        .collect();
     for arm in others {
         let of_arm = compared.iter().filter(|comparison| comparison.arm == *arm);
         let shown: Vec<_> = of_arm
@@ -177,7 +179,11 @@ fn verdict(results: &Results, compared: &[Comparison]) -> Verdict {
             ),
         });
     }
-    points.extend(render::crossings(results).lines().map(str::to_owned));
+    points.extend(
+        render::crossover_sentences(results)
+            .lines()
+            .map(str::to_owned),
+    );
     let mut shown = compared
         .iter()
         .filter_map(|comparison| comparison.decision.shown());
@@ -191,7 +197,11 @@ fn verdict(results: &Results, compared: &[Comparison]) -> Verdict {
 }
 
 /// The largest difference that is shown, relative to the reference's mean latency.
-fn largest(results: &Results, reference: &str, compared: &[Comparison]) -> Option<String> {
+fn largest_difference(
+    results: &Results,
+    reference: &str,
+    compared: &[Comparison],
+) -> Option<String> {
     let is_shown = |comparison: &&Comparison| comparison.decision.shown().is_some();
     let shown: Vec<_> = compared.iter().filter(is_shown).collect();
     let size = |of: &Comparison| of.ratio.map_or(0.0, |ratio| ratio.value.ln().abs());

@@ -18,7 +18,7 @@ pub const RANDOM: &str = "{random}";
 /// Placeholder of its hexadecimal form.
 pub const HEX: &str = "{hex}";
 
-/// Maximum requests of a plan, because all are kept in memory.
+/// All requests of a plan are kept in memory.
 pub const MAX_REQUESTS: u64 = 10_000_000;
 
 /// The request of one arm about one subject, sent once per round.
@@ -46,9 +46,8 @@ pub struct Plan {
     /// Frequency of each subject, if a round has only one. Empty if each round has all subjects.
     pub weights: Vec<u32>,
     pub values: Vec<Value>,
-    /// Measured rounds.
+    /// Measured rounds, after those of `warm_up`.
     pub rounds: u32,
-    /// Before the measured rounds.
     pub warm_up: u32,
     pub workers: usize,
     /// Requests a second, sent without waiting for answers; `None` in a closed loop.
@@ -83,8 +82,7 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// Adds a request for every arm, over the link with the arm's index. `method` includes the
-    /// parameters.
+    /// For every arm, over the link with the arm's index. `method` includes the parameters.
     pub fn add_request(
         &mut self,
         name: String,
@@ -173,7 +171,7 @@ impl Plan {
         }
     }
 
-    /// Text of the first requests: one round, or for a weighted mix as many as it has cells.
+    /// As text: one round, or for a weighted mix as many as it has cells.
     pub fn first_requests(&self) -> String {
         let request = |scheduled: ScheduledRequest| {
             let cell = &self.cells[scheduled.cell];
@@ -233,7 +231,6 @@ impl Order {
         }
     }
 
-    /// Draws the subject of a round of the mix.
     fn draw_subject(&mut self) {
         let total: u64 = self.mix.iter().map(|(weight, _)| weight).sum();
         let mut drawn = self.random.u64(0..total.max(1));

@@ -36,7 +36,7 @@ pub fn problems(results: &Results) -> Vec<String> {
     }
     for (cell, (head, summary)) in results.summaries().enumerate() {
         if summary.successes == 0 && !summary.failures.is_empty() {
-            let failures = failures(&summary);
+            let failures = failure_counts(&summary);
             let message = match results.header.messages.get(&cell) {
                 None => String::new(),
                 Some(text) => format!("; the node says {text:?}"),
@@ -94,13 +94,12 @@ pub fn text(results: &Results) -> String {
             interval_label(comparison_count(results))
         );
         out += &plain(&differences(results, &compared, "differences"));
-        out += &crossings(results);
+        out += &crossover_sentences(results);
     }
     out += &answer_comparison(results);
     out + &lines(&problems(results))
 }
 
-/// The run in one line.
 pub fn subtitle(results: &Results, kind: &str) -> String {
     let header = &results.header;
     format!(
@@ -150,7 +149,7 @@ fn run_summary(results: &Results) -> String {
     out
 }
 
-/// Why no difference is shown although the interval excludes 0; empty if another reason holds.
+/// Why no difference is shown although the interval excludes 0.
 pub fn unreliable_suffix(decisions: impl IntoIterator<Item = Decision>) -> String {
     let why = |decision| match decision {
         Decision::Unreliable(why) => Some(format!(", since {}", reliability_text(why))),
@@ -159,14 +158,14 @@ pub fn unreliable_suffix(decisions: impl IntoIterator<Item = Decision>) -> Strin
     decisions.into_iter().find_map(why).unwrap_or_default()
 }
 
-pub fn crossings(results: &Results) -> String {
+pub fn crossover_sentences(results: &Results) -> String {
     let reference = results.reference();
     let mut out = String::new();
     for ArmCrossover {
         arm,
         link,
         crossover,
-    } in compare::crossings(results)
+    } in compare::arm_crossovers(results)
     {
         let sentence = crossover_sentence(reference, arm, &crossover);
         out += &format!("Crossover{}: {sentence}\n", over(link));
@@ -236,8 +235,8 @@ pub fn answer_comparison(results: &Results) -> String {
 const NO_GOOD_ANSWER: &str = "no good answer";
 const TOO_FEW_ROUNDS: &str = "too few rounds";
 
-/// Failures and refusals with their numbers, or `0`.
-pub fn failures(summary: &Summary) -> String {
+/// Numbers of failures and refusals, or `0`.
+fn failure_counts(summary: &Summary) -> String {
     let mut counts = format_counts(&summary.failures);
     if summary.refused > 0 {
         counts.push(format!("{} refused and repeated", count(summary.refused)));
@@ -276,7 +275,7 @@ pub fn percentiles(results: &Results, id: &str, title: &str) -> Table {
         }));
         row.extend([
             known(summary.successes as f64, 0),
-            words(&failures(&summary)),
+            words(&failure_counts(&summary)),
         ]);
         out.rows.push(row);
     }
@@ -342,7 +341,7 @@ pub fn differences(results: &Results, compared: &[Comparison], id: &str) -> Tabl
     out
 }
 
-/// Notes and settings, with this tool's own cost per request.
+/// With notes and this tool's own cost.
 pub fn settings(results: &Results) -> Vec<Block> {
     let header = &results.header;
     let format_ms = |ns| format!("{} ms", number(ms(ns), 3));
@@ -418,7 +417,7 @@ pub fn json(results: &Results) -> anyhow::Result<String> {
         run: &results.header,
         cells: cells.collect(),
         compared: comparisons(results),
-        crossovers: compare::crossings(results),
+        crossovers: compare::arm_crossovers(results),
         problems: problems(results),
     };
     Ok(output::json(&report)?)

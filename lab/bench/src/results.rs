@@ -243,7 +243,6 @@ impl Results {
         if links.is_empty() { vec![None] } else { links }
     }
 
-    /// Over one link.
     pub fn subjects_over(&self, link: Option<&str>) -> Vec<(&str, Option<u64>)> {
         self.subjects()
             .into_iter()
@@ -315,7 +314,7 @@ impl Results {
         self.map_by_round(cell, |sample| sample.latency_ns().map(ms))
     }
 
-    /// In nanoseconds.
+    /// Of latencies, in ns.
     pub fn histogram(&self, cell: usize) -> Option<Histogram<u64>> {
         let mut histogram = Histogram::new_with_bounds(1, MAX_LATENCY_NS, 3).ok()?;
         self.samples_of(cell)
@@ -324,12 +323,11 @@ impl Results {
         Some(histogram)
     }
 
-    /// Of all cells, in the order of the plan.
     pub fn summaries(&self) -> impl Iterator<Item = (&CellHead, Summary)> {
         self.cells.iter().zip((0..).map(|cell| self.summary(cell)))
     }
 
-    /// The mean latency in ms.
+    /// Of latencies, in ms.
     pub fn mean(&self, arm: &str, subject: &str) -> Option<f64> {
         Some(self.summary(self.cell(arm, subject)?).latency?.mean)
     }

@@ -96,7 +96,7 @@ impl Engine {
             .map(|_| Decoder::new())
             .collect::<Result<Vec<_>, _>>()?;
         let cpu = clock::thread_cpu();
-        let mut measured = self.measured(&shared, "requests", sink, async {
+        let mut measured = self.run_with_progress(&shared, "requests", sink, async {
             // Open all connections first, as a busy client has them.
             let mut connections = Connections::new(plan, self.tls.clone());
             let mut tried = BTreeSet::new();
@@ -122,7 +122,7 @@ impl Engine {
         Ok(measured)
     }
 
-    fn measured(
+    fn run_with_progress(
         &self,
         shared: &Shared,
         unit: &'static str,
@@ -158,17 +158,16 @@ impl Engine {
         let pace = Pace::default();
         let work = async {
             // `work` does not check the pace, so the first signal ends it.
-            match select(pin!(work), pin!(pace.until(Duration::MAX))).await {
+            match select(pin!(work), pin!(pace.wait_until(Duration::MAX))).await {
                 Either::Left((done, _)) => done.map(Some),
                 Either::Right(_) => Ok(None),
             }
         };
         let done = self.with_signals(&pace, || (), work)?;
-        done.flatten().with_context(|| pace.ended_early())
+        done.flatten().with_context(|| pace.ended_early_message())
     }
 
-    /// Sends every cell once, to all arms of a subject at the same time. Returns the decoded bytes of
-    /// each cell.
+    /// Sends every cell once, to all arms of a subject at the same time. Returns the decoded bytes.
     pub fn probe(&self, plan: &Plan) -> Result<Vec<Result<Vec<u8>, Failure>>> {
         let pace = &Pace::default();
         let work = async {
@@ -207,7 +206,7 @@ impl Engine {
         };
         let answers = self.with_signals(pace, || (), work)?;
         let answers = answers.filter(|_| pace.ended_by().is_none());
-        answers.with_context(|| pace.ended_early())
+        answers.with_context(|| pace.ended_early_message())
     }
 
     pub fn probe_json(&self, plan: &Plan) -> Result<Vec<serde_json::Value>> {
@@ -229,16 +228,22 @@ impl Engine {
         mut perform: impl AsyncFnMut(&PlanCell) -> Result<Timing, Failure>,
     ) -> Result<MeasuredRun> {
         let shared = Shared::new(plan.clone(), None);
-        self.measured(&shared, "tasks", sink, async {
-            while let Some((scheduled, at)) = shared.next().await {
+        self.run_with_progress(&shared, "tasks", sink, async {
+            while let Some((scheduled, scheduled_at)) = shared.next_request().await {
                 let cell = &plan.cells[scheduled.cell];
                 let send = async |_| perform(cell).await;
                 let node = plan.node(cell.link);
-                let attempt = shared.pace.send_with_retries(node, at, Retried::All, send);
+                let attempt = shared
+                    .pace
+                    .send_with_retries(node, scheduled_at, Retried::All, send);
                 let Some(attempt) = attempt.await else {
                     break;
                 };
-                shared.record_answer(&scheduled, LastAttempt { at, ..attempt }, None);
+                let attempt = LastAttempt {
+                    scheduled_at,
+                    ..attempt
+                };
+                shared.record_answer(&scheduled, attempt, None);
             }
             Ok(())
         })
@@ -270,7 +275,7 @@ impl Engine {
     }
 }
 
-/// Name of the signal that asks the process to end, if one comes within `timeout`.
+/// Name of a signal that ends the process, if one comes within `timeout`.
 pub fn end_requested(signals: &mut Signals, timeout: Duration) -> Option<&'static str> {
     let received = signals.wait(None, timeout).unwrap_or_default();
     let signal = received
@@ -286,7 +291,6 @@ async fn join_workers(workers: &mut JoinSet<()>) -> Result<()> {
     Ok(())
 }
 
-/// What the workers share.
 struct Shared {
     plan: Rc<Plan>,
     tls: Option<TlsConnector>,
@@ -332,7 +336,6 @@ impl Shared {
         }
     }
 
-    /// Gives the sink the samples that it does not have.
     fn flush(&self, sink: &SampleSink<'_>) -> RunState {
         let mut answers = self.answers.borrow_mut();
         let state = RunState {
@@ -352,7 +355,7 @@ impl Shared {
 
     /// Returns at the scheduled time. Workers wait in FIFO order, so that only one waits actively.
     /// `None` after the last request.
-    async fn next(&self) -> Option<(ScheduledRequest, Duration)> {
+    async fn next_request(&self) -> Option<(ScheduledRequest, Duration)> {
         let mut order = self.order.lock().await;
         let scheduled = order.next()?;
         let due = self.plan.rate.map(|rate| {
@@ -361,14 +364,15 @@ impl Shared {
             *start + Duration::from_secs_f64(scheduled.number as f64 / rate)
         });
         let moment = due.unwrap_or_else(|| self.pace.resume.get());
-        if !self.pace.until(moment).await {
+        if !self.pace.wait_until(moment).await {
             return None;
         }
-        let at = due.unwrap_or_else(clock::uptime);
+        let scheduled_at = due.unwrap_or_else(clock::uptime);
         if scheduled.round.is_some() {
-            self.answers.borrow_mut().started_at.get_or_insert(at);
+            let mut answers = self.answers.borrow_mut();
+            answers.started_at.get_or_insert(scheduled_at);
         }
-        Some((scheduled, at))
+        Some((scheduled, scheduled_at))
     }
 
     /// `compared` has slot and bytes of the answer if answers are compared.
@@ -392,12 +396,12 @@ impl Shared {
                 .or_insert_with(|| message.to_owned());
         }
         if let Some(round) = scheduled.round {
-            let started_at = answers.started_at.unwrap_or(attempt.at);
+            let started_at = answers.started_at.unwrap_or(attempt.scheduled_at);
             answers.samples.push(Sample {
                 number: scheduled.number,
                 round,
                 cell: scheduled.cell,
-                at_ns: ns(attempt.at.saturating_sub(started_at)),
+                at_ns: ns(attempt.scheduled_at.saturating_sub(started_at)),
                 result: attempt.answer.map_err(|failure| failure.kind()),
                 refused: attempt.refused,
             });
@@ -410,15 +414,15 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
         None => Retried::All,
         Some(_) => Retried::None,
     };
-    while let Some((scheduled, at)) = shared.next().await {
+    while let Some((scheduled, scheduled_at)) = shared.next_request().await {
         let cell = &shared.plan.cells[scheduled.cell];
         let node = shared.plan.node(cell.link);
-        if shared.pace.is_paused(node, at) {
+        if shared.pace.is_paused(node, scheduled_at) {
             shared.record_answer(
                 &scheduled,
                 LastAttempt {
                     answer: Err(Failure::NotSent),
-                    at,
+                    scheduled_at,
                     refused: 0,
                 },
                 None,
@@ -433,7 +437,10 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
                 .exchange(&shared.plan, cell, scheduled.number, &mut decoder, at)
                 .await
         };
-        let attempt = shared.pace.send_with_retries(node, at, retried, send).await;
+        let attempt = shared
+            .pace
+            .send_with_retries(node, scheduled_at, retried, send)
+            .await;
         shared.idle.borrow_mut().push(connections);
         let Some(attempt) = attempt else { return };
         let timing = attempt.answer.as_ref().ok();

@@ -132,11 +132,9 @@ pub trait Stream: AsyncRead + AsyncWrite + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
 
-/// The traffic of a connection.
 pub struct Traffic {
     /// Decrypted bytes. The first one belongs to the answer, not to a TLS session ticket.
     pub plain: Rc<TrafficCounter>,
-    /// Bytes on the wire.
     pub wire: Rc<TrafficCounter>,
     /// How long connecting took, with name resolution, and TLS; 0 without TLS.
     pub opened_in: [Duration; 2],

@@ -146,14 +146,16 @@ fn measure(
 
 /// Also returns notes on the node.
 async fn detect_chain(client: &mut NodeClient) -> Result<(Chain, Vec<String>)> {
-    match call(client, "eth_chainId").await {
+    match call_http(client, "eth_chainId").await {
         Ok(id) => return start_evm(client, id.as_str().unwrap_or_default()).await,
         Err(Failure::Rpc(..)) => {}
         Err(failure) => bail!("the node does not answer: {failure}"),
     }
-    let genesis = call(client, "getGenesisHash").await.map_err(|failure| {
-        anyhow!("the node is neither of an EVM chain nor of Solana: {failure}")
-    })?;
+    let genesis = call_http(client, "getGenesisHash")
+        .await
+        .map_err(|failure| {
+            anyhow!("the node is neither of an EVM chain nor of Solana: {failure}")
+        })?;
     if solana::PUBLIC_GENESIS_HASHES.contains(&genesis.as_str().unwrap_or_default()) {
         bail!(
             "this is a public cluster: both reading and writing need transfers; use a test cluster, such as solana-test-validator"
@@ -166,14 +168,14 @@ async fn detect_chain(client: &mut NodeClient) -> Result<(Chain, Vec<String>)> {
     Ok((Chain::Solana(Box::new(solana)), notes))
 }
 
-async fn call(client: &mut NodeClient, method: &str) -> Result<Value, Failure> {
+async fn call_http(client: &mut NodeClient, method: &str) -> Result<Value, Failure> {
     client.call(Protocol::Http, method, json!([])).await
 }
 
 async fn start_evm(client: &mut NodeClient, id: &str) -> Result<(Chain, Vec<String>)> {
     let version = version(client, "web3_clientVersion").await;
     let mut notes = vec![format!("EVM chain {}, {version}", clean(id))];
-    let accounts = call(client, "eth_accounts").await.unwrap_or_default();
+    let accounts = call_http(client, "eth_accounts").await.unwrap_or_default();
     let payer = accounts[0]
         .as_str()
         .filter(|_| evm::DEVELOPMENT_CHAINS.contains(&id));
@@ -199,7 +201,7 @@ async fn start_evm(client: &mut NodeClient, id: &str) -> Result<(Chain, Vec<Stri
 }
 
 async fn version(client: &mut NodeClient, method: &str) -> String {
-    let answer = call(client, method).await.unwrap_or_default();
+    let answer = call_http(client, method).await.unwrap_or_default();
     crate::nodes::version(&answer).map_or("unknown version".to_owned(), |text| {
         format!("version {}", clean(text))
     })
@@ -217,7 +219,7 @@ impl Chain {
         protocol: Protocol,
         scenario: Scenario,
     ) -> Result<Timing, Failure> {
-        let timed = self.time(client, protocol, scenario).await;
+        let timed = self.time_operation(client, protocol, scenario).await;
         if timed.is_err() {
             client.drop_connections();
             // A failed write may have an effect.
@@ -229,7 +231,7 @@ impl Chain {
         timed
     }
 
-    async fn time(
+    async fn time_operation(
         &mut self,
         client: &mut NodeClient,
         protocol: Protocol,

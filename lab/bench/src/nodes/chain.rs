@@ -119,7 +119,7 @@ pub fn call_json((method, params): (&str, &str)) -> String {
     format!(r#""method":"{method}","params":{params}"#)
 }
 
-/// A height in the notation of any chain: number, hexadecimal text, or object.
+/// From a number, hexadecimal text, or object.
 pub fn height(value: &Value) -> Option<u64> {
     match value {
         Value::String(text) => u64::from_str_radix(text.strip_prefix("0x")?, 16).ok(),

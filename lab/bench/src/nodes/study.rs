@@ -116,7 +116,7 @@ fn load_times(results: &Results, title: &str, methods: &[&str]) -> LoadTimes {
     }
 }
 
-/// Sum of one node's latencies over all methods of a round.
+/// Over all methods of a round.
 fn sum_ms(requests: &[(u64, f64)]) -> f64 {
     requests.iter().map(|(_, ms)| ms).sum()
 }
@@ -140,8 +140,7 @@ fn fastest_of_rounds(arms: &[String], rounds: &[CompleteRound]) -> String {
     )
 }
 
-/// Gap between the slowest and the fastest node, in percent. It is no test: only the comparison
-/// decides whether a node is faster.
+/// It is no test: only the comparison decides whether a node is faster.
 fn slowest_above_fastest(nodes: &[NodeTimes]) -> Option<String> {
     let by_time = |a: &&NodeTimes, b: &&NodeTimes| a.total_ms.total_cmp(&b.total_ms);
     let fastest = nodes.iter().min_by(by_time)?;

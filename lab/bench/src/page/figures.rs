@@ -1,6 +1,6 @@
 use super::unique_ids;
 use crate::{
-    compare::{Comparison, comparison_count, crossing, interval_label},
+    compare::{Comparison, arm_crossover, comparison_count, interval_label},
     results::{Results, ms, over},
 };
 use faultline_pages::{
@@ -19,7 +19,6 @@ const MAX_DISTRIBUTIONS: usize = 12;
 const MAX_CLASSES: usize = 120;
 const MAX_POINTS: usize = 1500;
 
-/// The mean latency of each request against the reference's.
 pub fn effects(results: &Results, compared: &[Comparison]) -> Option<Block> {
     let [reference, others @ ..] = results.header.arms.as_slice() else {
         return None;
@@ -64,7 +63,7 @@ pub fn differences(results: &Results, compared: &[Comparison]) -> Vec<Block> {
     for (link, id) in links.into_iter().zip(ids) {
         let series: Vec<Curve> = others
             .iter()
-            .filter_map(|arm| curve(results, compared, arm, link))
+            .filter_map(|arm| difference_curve(results, compared, arm, link))
             .collect();
         if series.is_empty() {
             continue;
@@ -91,7 +90,7 @@ pub fn differences(results: &Results, compared: &[Comparison]) -> Vec<Block> {
     blocks
 }
 
-fn curve(
+fn difference_curve(
     results: &Results,
     compared: &[Comparison],
     arm: &str,
@@ -110,7 +109,7 @@ fn curve(
     };
     let mut points: Vec<_> = compared.iter().filter_map(point).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let crossover = crossing(results, arm, link).filter(Crossover::is_shown);
+    let crossover = arm_crossover(results, arm, link).filter(Crossover::is_shown);
     (points.len() > 1).then(|| Curve {
         name: arm.to_owned(),
         run: String::new(),
@@ -182,7 +181,7 @@ pub fn over_time(results: &Results) -> Vec<Block> {
     let series: Vec<Line> = arms
         .iter()
         .zip(cards)
-        .map(|(arm, card)| line(results, arm, card, rounds_per_point))
+        .map(|(arm, card)| latency_line(results, arm, card, rounds_per_point))
         .collect();
     if series.iter().all(|line| line.y.iter().all(Option::is_none)) {
         return Vec::new();
@@ -209,7 +208,7 @@ pub fn over_time(results: &Results) -> Vec<Block> {
 }
 
 /// `card` is the id of the arm's card.
-fn line(results: &Results, arm: &str, card: String, rounds_per_point: usize) -> Line {
+fn latency_line(results: &Results, arm: &str, card: String, rounds_per_point: usize) -> Line {
     // The start of each round in seconds, and its latencies in ms.
     let mut by_round = vec![(f64::INFINITY, Vec::new()); results.rounds()];
     for sample in results.samples_of_arm(arm) {

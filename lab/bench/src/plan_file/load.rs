@@ -21,10 +21,10 @@ use toml::de::DeValue;
 const MAX_ARMS: usize = 16;
 const MAX_REQUEST_TABLES: usize = 1000;
 
-/// Name of the placeholder that stands for an arm's encoding.
+/// Placeholder of an arm's encoding.
 const ENCODING: &str = "encoding";
 
-/// Settings of an arm that apply to each of its requests.
+/// Of all requests of an arm.
 struct ArmOptions {
     encoding: Option<String>,
     /// Overrides the method of the request.
@@ -86,17 +86,17 @@ fn printable_name(value: &DeValue<'_>) -> Result<String, String> {
     ))
 }
 
-/// The entry's name; `None` if it is missing, invalid or that of an earlier entry.
+/// `None` if the name is missing, invalid or taken.
 fn unique_name(
-    t: &mut Table<'_>,
+    table: &mut Table<'_>,
     names: &mut Unique<String>,
     kind: &str,
     read: impl FnOnce(&DeValue<'_>) -> Result<String, String>,
 ) -> Option<String> {
-    let name = t.need("name", read)?;
+    let name = table.need("name", read)?;
     let what = format!("{kind} {name:?}");
     names
-        .insert(name.clone(), t.line_of("name"), what, t.errors())
+        .insert(name.clone(), table.line_of("name"), what, table.errors())
         .then_some(name)
 }
 
@@ -108,24 +108,24 @@ fn read_arms(top: &mut Table<'_>, plan: &mut Plan) -> Vec<ArmOptions> {
             "[[arm]] is missing: say which node is asked, with name and url",
         );
     }
-    top.tables("arm", |t| {
-        let name = unique_name(t, &mut names, "arm", printable_name);
-        let protocol = t
+    top.tables("arm", |table| {
+        let name = unique_name(table, &mut names, "arm", printable_name);
+        let protocol = table
             .take("transport", |v| choice(v, &Protocol::ALL))
             .unwrap_or(Protocol::Http);
-        let endpoint = t.need("url", |v| match protocol {
+        let endpoint = table.need("url", |v| match protocol {
             Protocol::WebSocket => Endpoint::parse_websocket(&text(v)?),
             _ => Endpoint::parse(&text(v)?),
         });
-        let shape = t.take("link", |v| {
+        let shape = table.take("link", |v| {
             let link = text(v)?;
             LinkShape::parse(&link)
                 .ok_or_else(|| format!("{link:?} is no link, as 30ms and 30ms@20Mbit are"))
         });
-        let encoding = t.take("encoding", printable_name);
-        let method = t.take("method", printable_name);
+        let encoding = table.take("encoding", printable_name);
+        let method = table.take("method", printable_name);
         if arms.len() == MAX_ARMS {
-            t.refuse(format!("there are more than {MAX_ARMS} arms"));
+            table.refuse(format!("there are more than {MAX_ARMS} arms"));
         }
         if let Some((name, endpoint)) = name.zip(endpoint) {
             plan.arms.push(name);
@@ -142,31 +142,31 @@ fn read_arms(top: &mut Table<'_>, plan: &mut Plan) -> Vec<ArmOptions> {
 
 fn read_values(top: &mut Table<'_>, folder: &Path) -> Vec<Value> {
     let (mut values, mut names) = (Vec::new(), Unique::default());
-    top.tables("value", |t| {
-        let name = unique_name(t, &mut names, "value", value_name);
-        let range = (t.take("from", whole), t.take("to", whole));
-        let hex = t.take("hex", flag).unwrap_or(false);
-        let list = t.take("list", |v| non_empty(distinct(v, list_item)?));
-        let lines = t.take("file", |v| read_lines(&folder.join(text(v)?)));
-        let is_range = t.has("from") || t.has("to");
-        let sources = [is_range, t.has("list"), t.has("file")].map(usize::from);
+    top.tables("value", |table| {
+        let name = unique_name(table, &mut names, "value", value_name);
+        let range = (table.take("from", whole), table.take("to", whole));
+        let hex = table.take("hex", flag).unwrap_or(false);
+        let list = table.take("list", |v| non_empty(distinct(v, list_item)?));
+        let lines = table.take("file", |v| read_lines(&folder.join(text(v)?)));
+        let is_range = table.has("from") || table.has("to");
+        let sources = [is_range, table.has("list"), table.has("file")].map(usize::from);
         if sources.iter().sum::<usize>() != 1 {
-            t.refuse("one of these is wanted: from and to; list; file");
+            table.refuse("one of these is wanted: from and to; list; file");
             return;
         }
-        if t.has("hex") && !is_range {
-            t.refuse("hex is for from and to only; leave it out");
+        if table.has("hex") && !is_range {
+            table.refuse("hex is for from and to only; leave it out");
         }
         let source = match range {
             (Some(from), Some(to)) if from <= to => Some(ValueSource::Range { from, to, hex }),
             (Some(from), Some(to)) => {
-                t.refuse(format!("from = {from} is above to = {to}"));
+                table.refuse(format!("from = {from} is above to = {to}"));
                 None
             }
             _ => {
-                let missing = t.missing(&["from", "to"]);
+                let missing = table.missing(&["from", "to"]);
                 if is_range && !missing.is_empty() {
-                    t.refuse(format!("{} is missing", missing.join(" and ")));
+                    table.refuse(format!("{} is missing", missing.join(" and ")));
                 }
                 list.or(lines).map(|texts| ValueSource::List(texts.into()))
             }
@@ -214,7 +214,6 @@ fn non_empty(texts: Vec<String>) -> Result<Vec<String>, String> {
     Ok(texts)
 }
 
-/// Adds the cells, subjects and weights of the requests.
 fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
     if !top.has("request") {
         top.lacks(
@@ -226,31 +225,33 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
     // After a mistake, values may be missing, so parameters are not checked.
     let no_errors_yet = top.errors().is_empty();
     let (mut names, mut is_weighted) = (Unique::default(), false);
-    top.tables("request", |t| {
-        let method = t.need("method", printable_name);
-        let name = t.take("name", printable_name).or_else(|| method.clone());
-        let params = t.take("params", |v| {
+    top.tables("request", |table| {
+        let method = table.need("method", printable_name);
+        let name = table
+            .take("name", printable_name)
+            .or_else(|| method.clone());
+        let params = table.take("params", |v| {
             let params = text(v)?;
             if no_errors_yet {
                 check_params(&params, &plan.values, has_encoding)?;
             }
             Ok(params)
         });
-        let weight = t.take("weight", |v| within(v, 1..=1_000_000));
+        let weight = table.take("weight", |v| within(v, 1..=1_000_000));
         let answers = [
             ("same", Expected::Json { same: true }),
             ("any", Expected::Json { same: false }),
             ("account", Expected::Account(Encoding::Base64)),
         ];
-        let answer = t
+        let answer = table
             .take("answer", |v| choice(v, &answers))
             .unwrap_or(answers[0].1);
         if let Some(name) = &name {
             let what = format!("request {name:?} (named by its method unless it has a name)");
-            names.insert(name.clone(), t.line(), what, t.errors());
+            names.insert(name.clone(), table.line(), what, table.errors());
         }
         if plan.subjects.len() == MAX_REQUEST_TABLES {
-            t.refuse(format!("there are more than {MAX_REQUEST_TABLES} requests"));
+            table.refuse(format!("there are more than {MAX_REQUEST_TABLES} requests"));
         }
         let Some((name, method)) = name.zip(method) else {
             return;
@@ -267,7 +268,7 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
     }
 }
 
-/// The cells of one request, one per arm.
+/// Of one request, one per arm.
 fn cells(
     arms: &[ArmOptions],
     subject: usize,
@@ -300,7 +301,6 @@ fn cells(
     arms.iter().enumerate().map(cell).collect()
 }
 
-/// The `encoding` in the options of a request.
 fn encoding_option(params: &str) -> Option<Encoding> {
     let params: Json = serde_json::from_str(params).ok()?;
     params
@@ -309,8 +309,7 @@ fn encoding_option(params: &str) -> Option<Encoding> {
         .find_map(|param| Encoding::named(param.get("encoding")?.as_str()?))
 }
 
-/// Fails unless the parameters are valid JSON with every text of their values. `{encoding}` is
-/// allowed if an arm has an encoding.
+/// Fails unless the parameters are JSON with every text of their values.
 fn check_params(params: &str, values: &[Value], has_encoding: bool) -> Result<(), String> {
     let is_known = |name: &str| {
         (has_encoding && name == ENCODING) || values.iter().any(|value| value.name == name)

@@ -30,7 +30,7 @@ impl Connections {
         }
     }
 
-    /// An error becomes the next request's failure.
+    /// The next request reports an error.
     pub async fn open(&mut self, plan: &Plan, cell: &Cell) {
         let (config, connection) = (plan.link(cell), &mut self.by_link[cell.link]);
         if connection.is_none() && config.protocol != Protocol::HttpNew {
@@ -41,22 +41,24 @@ impl Connections {
         }
     }
 
-    /// Scheduled for `at`. A failure drops the connection.
+    /// A failure drops the connection.
     pub async fn exchange(
         &mut self,
         plan: &Plan,
         cell: &Cell,
         id: u64,
         decoder: &mut Decoder,
-        at: Duration,
+        scheduled_at: Duration,
     ) -> Result<Timing, Failure> {
         let begun = clock::uptime();
-        let left = plan.timeout.saturating_sub(begun.saturating_sub(at));
+        let left = plan
+            .timeout
+            .saturating_sub(begun.saturating_sub(scheduled_at));
         if left.is_zero() {
             // Nothing was sent, so the connection stays usable.
             return Err(Failure::Timeout);
         }
-        let requested = timeout(left, self.ask(plan, cell, id, left)).await;
+        let requested = timeout(left, self.request(plan, cell, id, left)).await;
         let requested = requested.unwrap_or(Err(Failure::Timeout));
         let (raw, opened_in) = requested.inspect_err(|_| self.by_link[cell.link] = None)?;
         // Reading the CPU clock costs more than decoding a small answer.
@@ -73,7 +75,7 @@ impl Connections {
             self.by_link[cell.link] = None;
         }
         decoded?;
-        let queued = begun.saturating_sub(at);
+        let queued = begun.saturating_sub(scheduled_at);
         Ok(Timing {
             phases: [queued, connect, tls, first_byte, transfer, decode].map(ns),
             decode_cpu_ns: ns(decode_cpu.unwrap_or(decode)),
@@ -82,8 +84,8 @@ impl Connections {
         })
     }
 
-    /// Also returns how long a new connection took, as [`Traffic::opened_in`](crate::stream::Traffic::opened_in).
-    async fn ask(
+    /// Also returns `Traffic::opened_in` of a new connection.
+    async fn request(
         &mut self,
         plan: &Plan,
         cell: &Cell,
@@ -102,7 +104,7 @@ impl Connections {
             *connection = Some(opened);
         }
         let open = connection.as_mut().ok_or(Failure::Closed)?;
-        let raw = open.ask(plan.body(cell, id), plan.limit).await?;
+        let raw = open.request(plan.body(cell, id), plan.limit).await?;
         if config.protocol == Protocol::HttpNew {
             *connection = None;
         }

@@ -10,16 +10,14 @@ use std::{
 };
 use tokio::time::sleep;
 
-/// Maximum retries of a rate-limited request.
+/// Of a rate-limited request.
 const MAX_RATE_LIMIT_RETRIES: u32 = 8;
-/// Maximum retries after a connection or server error, which the request itself may cause.
+/// After a connection or server error, which the request itself may cause.
 const MAX_ERROR_RETRIES: u32 = 3;
 /// A node that has refused everything for this long ends the run.
 const MAX_REFUSAL_TIME: Duration = Duration::from_secs(60);
-/// First wait before a retry; doubles each time. A longer delay that the node requests takes
-/// precedence.
+/// Doubles with each retry. A longer delay that the node requests takes precedence.
 const FIRST_BACKOFF: Duration = Duration::from_millis(500);
-/// Maximum backoff if a node requests no delay.
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 /// A longer requested delay ends the run.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
@@ -42,8 +40,7 @@ pub struct Pace {
 
 pub struct LastAttempt<T> {
     pub answer: Result<T, Failure>,
-    /// Of the last attempt.
-    pub at: Duration,
+    pub scheduled_at: Duration,
     pub refused: u32,
 }
 
@@ -68,7 +65,7 @@ impl Pace {
         self.ended_by.borrow().clone()
     }
 
-    pub fn ended_early(&self) -> String {
+    pub fn ended_early_message(&self) -> String {
         let by = self.ended_by().unwrap_or_default();
         format!("ended by {by} before anything was measured")
     }
@@ -77,7 +74,7 @@ impl Pace {
         self.ended_by.borrow().is_some()
     }
 
-    /// Whether a node's requested delay forbids a request scheduled for `at`.
+    /// Whether a node's requested delay forbids a request at this time.
     pub fn is_paused(&self, node: usize, at: Duration) -> bool {
         self.not_before
             .borrow()
@@ -86,7 +83,7 @@ impl Pace {
     }
 
     /// Waits until `moment`. False if the run ends before.
-    pub async fn until(&self, moment: Duration) -> bool {
+    pub async fn wait_until(&self, moment: Duration) -> bool {
         loop {
             let left = moment.saturating_sub(clock::uptime());
             if left.is_zero() || self.is_over() {
@@ -104,13 +101,13 @@ impl Pace {
     pub async fn send_with_retries<T>(
         &self,
         node: usize,
-        mut at: Duration,
+        mut scheduled_at: Duration,
         retried: Retried,
         mut send: impl AsyncFnMut(Duration) -> Result<T, Failure>,
     ) -> Option<LastAttempt<T>> {
         let mut refused = 0;
         loop {
-            let answer = send(at).await;
+            let answer = send(scheduled_at).await;
             if answer.as_ref().err().is_none_or(Failure::is_answer) {
                 self.refusing_since.borrow_mut().remove(&node);
             }
@@ -118,11 +115,11 @@ impl Pace {
                 .as_ref()
                 .err()
                 .and_then(|failure| Some((failure, failure.refusal()?)))
-                .filter(|(failure, _)| self.decide_retry(node, failure, retried, refused));
+                .filter(|(failure, _)| self.may_retry(node, failure, retried, refused));
             let Some((failure, retry_after)) = refusal else {
                 return Some(LastAttempt {
                     answer,
-                    at,
+                    scheduled_at,
                     refused,
                 });
             };
@@ -131,14 +128,14 @@ impl Pace {
             let resume = extend_pause(self.resume.get(), wait, failure);
             self.resume.set(resume);
             refused += 1;
-            if !self.until(resume).await {
+            if !self.wait_until(resume).await {
                 return None;
             }
-            at = clock::uptime();
+            scheduled_at = clock::uptime();
         }
     }
 
-    fn decide_retry(&self, node: usize, failure: &Failure, retried: Retried, retries: u32) -> bool {
+    fn may_retry(&self, node: usize, failure: &Failure, retried: Retried, retries: u32) -> bool {
         *self
             .refusals
             .borrow_mut()

@@ -93,7 +93,6 @@ impl Direction {
         self.buffered += bytes.len();
     }
 
-    /// Ready when the first piece has arrived.
     fn poll_arrived(&mut self, cx: &mut Context<'_>) -> Poll<&mut Vec<u8>> {
         loop {
             let Some((arrival, _)) = self.pieces.front() else {

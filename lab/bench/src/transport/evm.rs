@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// The contract. Called with a word, it stores it; called with nothing, it returns what is stored.
+/// Called with a word, it stores it; called with nothing, it returns what is stored.
 ///
 /// ```text
 /// 00  CALLDATASIZE          36
@@ -77,7 +77,7 @@ impl Evm {
     ) -> Result<(), Failure> {
         if self.contract.is_some() {
             if self.effect_unknown {
-                let stored = self.stored(client, Protocol::HttpNew).await?;
+                let stored = self.stored_value(client, Protocol::HttpNew).await?;
                 let number = stored
                     .as_str()
                     .and_then(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok());
@@ -134,17 +134,20 @@ impl Evm {
         Ok(())
     }
 
-    /// Fails if the stored value is not the last written one. Without a contract, reads the newest
-    /// block.
+    /// Fails unless the last written value is read. Without a contract, reads the newest block.
     pub async fn read(&self, client: &mut NodeClient, protocol: Protocol) -> Result<(), Failure> {
-        let stored = self.stored(client, protocol).await?;
+        let stored = self.stored_value(client, protocol).await?;
         if self.contract.is_some() && stored != format!("0x{:064x}", self.value) {
             return Err(Failure::Wrong);
         }
         Ok(())
     }
 
-    async fn stored(&self, client: &mut NodeClient, protocol: Protocol) -> Result<Value, Failure> {
+    async fn stored_value(
+        &self,
+        client: &mut NodeClient,
+        protocol: Protocol,
+    ) -> Result<Value, Failure> {
         let (method, params) = match &self.contract {
             None => ("eth_getBlockByNumber", json!(["latest", false])),
             Some((_, contract)) => (

@@ -163,7 +163,7 @@ impl NodeClient {
                 connection
             }
         };
-        let raw = connection.ask(body.into(), self.max_bytes).await?;
+        let raw = connection.request(body.into(), self.max_bytes).await?;
         if raw.status != StatusCode::OK {
             return Err(Failure::of_status(raw.status, raw.retry_after));
         }
@@ -205,7 +205,7 @@ impl NodeClient {
         }
     }
 
-    /// Adds a decoded answer to a call that began at `begun`, and how long its connection took.
+    /// `raw` was just decoded; its call began at `begun`.
     fn add_to_sums(&mut self, raw: &RawAnswer, begun: Duration, opened_in: [Duration; 2]) {
         let sums = self.sums.phases.iter_mut().skip(1);
         for (sum, phase) in sums.zip(raw.phases(begun, opened_in)) {
@@ -215,7 +215,6 @@ impl NodeClient {
         self.sums.received += raw.received;
     }
 
-    /// Waits for one unless some are queued.
     pub async fn next_notification(&mut self) -> Result<Value, Failure> {
         let text = match self.notifications.pop_front() {
             Some(text) => text,

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Mainnet-beta, testnet and devnet, where nothing is written.
+/// Mainnet-beta, testnet and devnet.
 pub const PUBLIC_GENESIS_HASHES: [&str; 3] = [
     "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d",
     "4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY",
@@ -30,7 +30,7 @@ pub struct Solana {
     target_balance: u64,
     /// How many were made, and lamports of the last one.
     transfers: u64,
-    /// A transfer failed, so the balance must be read again.
+    /// A write or read failed, so the balance must be read again.
     pub effect_unknown: bool,
     blockhash: [u8; 32],
     blockhash_at: Duration,
@@ -39,7 +39,7 @@ pub struct Solana {
 }
 
 impl Solana {
-    /// Funds a new account with an airdrop and makes the first transfer to the target.
+    /// By an airdrop. Also makes the first transfer to the target.
     pub async fn fund_new_account(client: &mut NodeClient) -> Result<Solana, Failure> {
         let random = SystemRandom::new();
         let seed = || {
@@ -182,7 +182,7 @@ impl Solana {
         ))
     }
 
-    /// A signed transaction with one transfer of the system program.
+    /// A signed transaction of the system program.
     fn transfer(&self, lamports: u64) -> Vec<u8> {
         // One instruction: its program is account 2, its accounts are 0 and 1, and its twelve
         // bytes are the number of the instruction, 2, and the amount.
