@@ -67,7 +67,7 @@ pub fn compare_arms(
     comparisons: usize,
 ) -> Option<Comparison> {
     let latencies = |arm| {
-        let by_round = results.by_round(results.cell(arm, subject)?);
+        let by_round = results.latencies_by_round(results.cell(arm, subject)?);
         let numbered = (0..).zip(by_round);
         Some(numbered.filter_map(|(round, latency)| Some((round, latency?))))
     };
@@ -117,7 +117,10 @@ pub fn arm_crossover(results: &Results, arm: &str, link: Option<&str>) -> Option
     let mut sizes: BTreeMap<u64, Vec<Vec<Option<f64>>>> = BTreeMap::new();
     for (subject, size) in results.subjects_over(link) {
         let [a, b] = [reference, arm].map(|arm| results.cell(arm, subject));
-        let latencies = results.by_round(a?).into_iter().zip(results.by_round(b?));
+        let latencies = results
+            .latencies_by_round(a?)
+            .into_iter()
+            .zip(results.latencies_by_round(b?));
         let differences = latencies.map(|(a, b)| Some(b? - a?));
         let subjects = sizes.entry(size?).or_default();
         subjects.push(differences.collect());

@@ -1,4 +1,4 @@
-//! `bench encoding`: encodings of account data.
+//! `bench encoding`: compares encodings of account data.
 
 use crate::{
     answer::Expected,
@@ -8,7 +8,7 @@ use crate::{
     plan::{Cell, LinkConfig, Plan},
     preset,
     protocol::Protocol,
-    results::{Results, over},
+    results::{Latency, Results, over},
     stream::LinkShape,
 };
 use anyhow::Result;
@@ -19,6 +19,7 @@ use faultline_pages::{
 };
 use faultline_stats::arms::welch_p;
 use serde_json::json;
+use std::fmt::Write as _;
 
 /// The study's accounts of 904, 3,232, 5,400, 7,448 and 10,136 bytes on mainnet-beta.
 const STUDY_ACCOUNTS: [&str; 5] = [
@@ -31,21 +32,16 @@ const STUDY_ACCOUNTS: [&str; 5] = [
 
 pub fn run(args: &EncodingArgs) -> Result<(String, u8)> {
     let plan = plan(args)?;
-    preset::run(
-        "encoding",
-        &plan,
-        &args.output,
-        args.node.ca.as_deref(),
-        |session| {
-            let sizes = sizes(&plan, &session.engine.probe(&plan)?)?;
-            session.measure(&plan, &sizes, Vec::new())
-        },
-    )
+    let ca_file = args.node.ca.as_deref();
+    preset::run("encoding", &plan, &args.output, ca_file, |session| {
+        let sizes = sizes(&plan, &session.engine.probe(&plan)?)?;
+        session.measure(&plan, &sizes, Vec::new())
+    })
 }
 
 fn plan(args: &EncodingArgs) -> Result<Plan> {
-    if let Some(encoding) = first_duplicate(&args.encodings) {
-        let name = encoding.name();
+    if let Some(twice) = first_duplicate(&args.encodings) {
+        let name = twice.name();
         return Err(UsageError(format!("--encodings names {name} twice")).into());
     }
     if first_duplicate(&args.links).is_some() {
@@ -54,20 +50,17 @@ fn plan(args: &EncodingArgs) -> Result<Plan> {
     let accounts = accounts(args)?;
     let endpoint = Endpoint::parse(&args.node.url).map_err(UsageError)?;
     let mut plan = preset::plan_for_load(&args.load);
-    for encoding in &args.encodings {
-        plan.arms.push(encoding.name().to_owned());
-    }
+    plan.arms = args
+        .encodings
+        .iter()
+        .map(|encoding| encoding.name().to_owned())
+        .collect();
     // Without `--links` there is one link that adds no delay.
     let shapes = match args.links.as_slice() {
         [] => &[LinkShape::default()],
         shapes => shapes,
     };
     for (link, shape) in shapes.iter().enumerate() {
-        let link_suffix = if args.links.is_empty() {
-            String::new()
-        } else {
-            format!(" over {shape}")
-        };
         for account in &accounts {
             for (arm, encoding) in args.encodings.iter().enumerate() {
                 plan.cells.push(Cell {
@@ -79,6 +72,11 @@ fn plan(args: &EncodingArgs) -> Result<Plan> {
                     expected: Expected::Account(*encoding),
                 });
             }
+            let link_suffix = if args.links.is_empty() {
+                String::new()
+            } else {
+                format!(" over {shape}")
+            };
             plan.subjects.push(format!("{account}{link_suffix}"));
         }
         plan.links.push(LinkConfig {
@@ -93,17 +91,15 @@ fn accounts(args: &EncodingArgs) -> Result<Vec<String>, UsageError> {
     if args.accounts.is_empty() {
         return Ok(STUDY_ACCOUNTS.map(str::to_owned).into());
     }
-    let invalid = |account: &String, problem: &str| {
-        Err(UsageError(format!("--accounts: {account:?} {problem}")))
-    };
+    let wrong = |account: &String, why: &str| UsageError(format!("--accounts: {account:?} {why}"));
     for account in &args.accounts {
         let bytes = bs58::decode(account).into_vec();
-        if !bytes.is_ok_and(|bytes| bytes.len() == 32) {
-            return invalid(account, "is no address of an account");
+        if bytes.map_or(0, |bytes| bytes.len()) != 32 {
+            return Err(wrong(account, "is no address of an account"));
         }
     }
     match first_duplicate(&args.accounts) {
-        Some(account) => invalid(account, "is there twice"),
+        Some(account) => Err(wrong(account, "is there twice")),
         None => Ok(args.accounts.clone()),
     }
 }
@@ -130,11 +126,13 @@ fn sizes(plan: &Plan, answers: &[Result<Vec<u8>, Failure>]) -> Result<Vec<Option
     }
     let mut sizes = vec![None; plan.subjects.len()];
     for (cell, answer) in plan.cells.iter().zip(answers) {
+        let name = plan.subject(cell);
         match answer {
-            Err(Failure::Missing) => anyhow::bail!(
-                "{node} has no account {}: name accounts that it has with --accounts",
-                plan.subject(cell)
-            ),
+            Err(Failure::Missing) => {
+                anyhow::bail!(
+                    "{node} has no account {name}: name accounts that it has with --accounts"
+                )
+            }
             Ok(bytes) if !bytes.is_empty() => {
                 sizes[cell.subject].get_or_insert(bytes.len() as u64);
             }
@@ -148,7 +146,7 @@ fn sizes(plan: &Plan, answers: &[Result<Vec<u8>, Failure>]) -> Result<Vec<Option
 struct Summary<'a> {
     arms: [&'a str; 2],
     link: Option<&'a str>,
-    is_mean: bool,
+    mean: bool,
     rows: Vec<Row<'a>>,
 }
 
@@ -157,8 +155,8 @@ struct Row<'a> {
     size: Option<u64>,
     /// Of both arms, in ms.
     times: [Option<f64>; 2],
-    /// Empty for percentiles.
-    p_value: String,
+    /// Of the means.
+    p: String,
     winner: Option<&'a str>,
 }
 
@@ -169,8 +167,8 @@ fn summaries(results: &Results) -> Vec<Summary<'_>> {
     let mut summaries = Vec::new();
     for arm in others {
         for link in results.links() {
-            for is_mean in [true, false] {
-                summaries.push(summary(results, [reference, arm], link, is_mean));
+            for mean in [true, false] {
+                summaries.push(summary(results, [reference, arm], link, mean));
             }
         }
     }
@@ -181,85 +179,89 @@ fn summary<'a>(
     results: &'a Results,
     arms: [&'a str; 2],
     link: Option<&'a str>,
-    is_mean: bool,
+    mean: bool,
 ) -> Summary<'a> {
-    let mut rows = Vec::new();
-    for (subject, size) in results.subjects_over(link) {
+    let of = |latency: Latency| if mean { latency.mean } else { latency.p95 };
+    let row = |(subject, size)| {
         let cells = arms.map(|arm| results.cell(arm, subject));
-        let times = cells.map(|cell| {
-            let latency = results.summary(cell?).latency?;
-            Some(if is_mean { latency.mean } else { latency.p95 })
-        });
-        rows.push(Row {
+        let times = cells.map(|cell| results.summary(cell?).latency.map(of));
+        let both = times[0].zip(times[1]);
+        let p = cells[0].zip(cells[1]).filter(|_| mean);
+        Row {
             subject,
             size,
             times,
-            p_value: match cells {
-                [Some(a), Some(b)] if is_mean => p_value(results, a, b),
-                _ => String::new(),
-            },
-            winner: times[0]
-                .zip(times[1])
-                .map(|(a, b)| arms[usize::from(b < a)]),
-        });
-    }
+            p: p.map_or_else(String::new, |(a, b)| p_value(results, a, b)),
+            winner: both.map(|(a, b)| arms[usize::from(b < a)]),
+        }
+    };
+    let subjects = results.subjects_over(link);
     Summary {
         arms,
         link,
-        is_mean,
-        rows,
+        mean,
+        rows: subjects.into_iter().map(row).collect(),
     }
 }
 
 /// The study's two tables: means with a test that assumes independent requests, and 95th
 /// percentiles.
 pub fn study(results: &Results) -> String {
-    summaries(results).iter().map(study_table).collect()
+    summaries(results).iter().map(table).collect()
 }
 
-fn study_table(summary: &Summary<'_>) -> String {
-    let (kind, p_value) = if summary.is_mean {
-        ("MEAN", "P-value")
-    } else {
-        ("P95", "")
-    };
+fn table(summary: &Summary<'_>) -> String {
+    let [a, b] = summary.arms.map(arm_label);
+    let kind = if summary.mean { "MEAN" } else { "P95" };
     let over = match summary.link {
         Some(_) => over(summary.link) + " ",
         None => String::new(),
     };
-    let [a, b] = summary.arms.map(|arm| arm_label(arm) + " (ms)");
     let mut out = format!("=== SUMMARY ANALYSIS ({kind}) - getAccountInfo{over}===\n\n");
-    out += &line("Size (B)", [&a, &b, "Diff (ms)"], p_value, "Winner");
-    out += &("=".repeat(80) + "\n");
+    let heads = [&format!("{a} (ms)"), &format!("{b} (ms)")];
+    out += &line(
+        ["Size (B)", heads[0], heads[1], "Diff (ms)"],
+        if summary.mean { "P-value" } else { "" },
+        "Winner",
+    );
+    out += &"=".repeat(80);
+    out.push('\n');
     for row in &summary.rows {
-        let same_size_count = summary
-            .rows
-            .iter()
-            .filter(|other| other.size == row.size)
-            .count();
+        let is_same = |other: &&Row<'_>| other.size == row.size;
+        let same = summary.rows.iter().filter(is_same).count();
         // Accounts of one size need separate lines.
         let size = match row.size {
             None => "unknown".to_owned(),
-            Some(size) if same_size_count > 1 => format!("{size} {:.8}", row.subject),
+            Some(size) if same > 1 => format!("{size} {:.8}", row.subject),
             Some(size) => size.to_string(),
         };
-        let ([Some(a), Some(b)], Some(winner)) = (row.times, row.winner) else {
-            out += &format!("{size:<11}no answers to compare\n");
+        let ([Some(first), Some(second)], Some(winner)) = (row.times, row.winner) else {
+            let _ = writeln!(out, "{size:<11}no answers to compare");
             continue;
         };
-        let times = [a, b, (b - a).abs()].map(|ms| {
-            let decimals = if ms.abs() < 10.0 { 3 } else { 2 };
-            format!("{ms:.decimals$}")
-        });
-        let times = times.each_ref().map(String::as_str);
-        out += &line(&size, times, &row.p_value, &arm_label(winner));
+        let numbers = [first, second, (second - first).abs()].map(format_ms);
+        let cells = [&size, &numbers[0], &numbers[1], &numbers[2]];
+        out += &line(cells.map(String::as_str), &row.p, &arm_label(winner));
     }
     out + "\n"
 }
 
-fn line(size: &str, [a, b, difference]: [&str; 3], p_value: &str, winner: &str) -> String {
-    let p_width = if p_value.is_empty() { 0 } else { 31 };
-    format!("{size:<11}{a:<13}{b:<13}{difference:<13}{p_value:<p_width$}{winner}\n")
+fn line([size, first, second, difference]: [&str; 4], p: &str, winner: &str) -> String {
+    let p = if p.is_empty() {
+        String::new()
+    } else {
+        format!("{p:<31}")
+    };
+    format!("{size:<11}{first:<13}{second:<13}{difference:<13}{p}{winner}\n")
+}
+
+/// Three decimals below 10 ms, else two.
+fn format_ms(ms: f64) -> String {
+    if ms.abs() < 10.0 {
+        format!("{ms:.3}")
+    } else {
+        format!("{ms:.2}")
+    }
 }
 
 fn arm_label(encoding: &str) -> String {
@@ -270,9 +272,16 @@ fn arm_label(encoding: &str) -> String {
     }
 }
 
+/// Welch's test over all requests.
 fn p_value(results: &Results, a: usize, b: usize) -> String {
-    let latencies = |cell| -> Vec<f64> { results.by_round(cell).into_iter().flatten().collect() };
-    match welch_p(&latencies(a), &latencies(b)) {
+    let of = |cell| -> Vec<f64> {
+        results
+            .latencies_by_round(cell)
+            .into_iter()
+            .flatten()
+            .collect()
+    };
+    match welch_p(&of(a), &of(b)) {
         None => "no test".to_owned(),
         Some(p) if p < 0.01 => "HIGHLY SIGNIFICANT (p < 0.01)".to_owned(),
         Some(p) if p < 0.05 => "SIGNIFICANT (p < 0.05)".to_owned(),
@@ -281,16 +290,15 @@ fn p_value(results: &Results, a: usize, b: usize) -> String {
 }
 
 pub fn page(results: &Results) -> Vec<Block> {
-    summaries(results)
-        .iter()
-        .zip(1..)
-        .map(|(summary, number)| Block::Table(page_table(summary, number)))
+    let numbered = summaries(results).into_iter().zip(1..);
+    numbered
+        .map(|(of, nth)| Block::Table(summary_table(&of, nth)))
         .collect()
 }
 
-fn page_table(summary: &Summary<'_>, table_number: usize) -> Table {
-    let [reference, arm] = summary.arms;
-    let (kind, note) = if summary.is_mean {
+fn summary_table(of: &Summary<'_>, nth: usize) -> Table {
+    let [reference, arm] = of.arms;
+    let (kind, note) = if of.mean {
         (
             "mean",
             "As the study has it: the p-value is of Welch's test, which takes neighbouring requests for independent.",
@@ -304,24 +312,19 @@ fn page_table(summary: &Summary<'_>, table_number: usize) -> Table {
         (arm, "ms"),
         ("difference", "ms"),
     ];
-    if summary.is_mean {
-        columns.push(("p-value", ""));
-    }
+    columns.extend(of.mean.then_some(("p-value", "")));
     columns.push(("winner", ""));
-    let over = over(summary.link);
-    let id = format!("study-{table_number}-{kind}");
+    let over = over(of.link);
     let title = format!("Summary analysis ({kind}) of getAccountInfo{over}: {arm} and {reference}");
-    let mut out = cells::table(&id, &title, &columns, note);
-    let missing = "no answers to compare";
-    for row in &summary.rows {
+    let mut out = cells::table(&format!("study-{nth}-{kind}"), &title, &columns, note);
+    let none = "no answers to compare";
+    for row in &of.rows {
         let [a, b] = row.times;
         let difference = a.zip(b).map(|(a, b)| (b - a).abs());
         let mut row_cells = vec![number(row.size.map(|size| size as f64), 0, "not known")];
-        row_cells.extend([a, b, difference].map(|ms| number(ms, 3, missing)));
-        if summary.is_mean {
-            row_cells.push(words(&row.p_value));
-        }
-        row_cells.push(cells::text(row.winner, missing));
+        row_cells.extend([a, b, difference].map(|ms| number(ms, 3, none)));
+        row_cells.extend(of.mean.then(|| words(&row.p)));
+        row_cells.push(cells::text(row.winner, none));
         out.rows.push(row_cells);
     }
     out

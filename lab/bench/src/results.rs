@@ -310,7 +310,7 @@ impl Results {
     }
 
     /// Latency in ms of each round; `None` without a good answer.
-    pub fn by_round(&self, cell: usize) -> Vec<Option<f64>> {
+    pub fn latencies_by_round(&self, cell: usize) -> Vec<Option<f64>> {
         self.map_by_round(cell, |sample| sample.latency_ns().map(ms))
     }
 
@@ -361,7 +361,7 @@ impl Results {
     }
 
     fn latency(&self, cell: usize) -> Option<Latency> {
-        let summary = faultline_stats::summary::summary(&self.by_round(cell));
+        let summary = faultline_stats::summary::summary(&self.latencies_by_round(cell));
         let histogram = self.histogram(cell)?;
         let (min, max) = (summary.min?, summary.max?);
         // A bucket's upper end exceeds its values.

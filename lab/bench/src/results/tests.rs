@@ -92,7 +92,7 @@ fn failures_are_counted_and_never_averaged_in() {
     let latency = summary.latency.unwrap();
     assert!((latency.mean - (1 + 2 + 3 + 5 + 6 + 7 + 9) as f64 / 7.0).abs() < 1e-9);
     assert_eq!((latency.min, latency.max), (1.0, 9.0));
-    assert_eq!(results.by_round(0)[3], None);
+    assert_eq!(results.latencies_by_round(0)[3], None);
 }
 
 #[test]
