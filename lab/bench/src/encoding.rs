@@ -8,7 +8,7 @@ use crate::{
     plan::{Cell, LinkConfig, Plan},
     preset,
     protocol::Protocol,
-    results::{Latency, Results, over},
+    results::{Latency, Results, link_suffix},
     stream::LinkShape,
 };
 use anyhow::Result;
@@ -214,7 +214,7 @@ fn table(summary: &Summary<'_>) -> String {
     let [a, b] = summary.arms.map(arm_label);
     let kind = if summary.mean { "MEAN" } else { "P95" };
     let over = match summary.link {
-        Some(_) => over(summary.link) + " ",
+        Some(_) => link_suffix(summary.link) + " ",
         None => String::new(),
     };
     let mut out = format!("=== SUMMARY ANALYSIS ({kind}) - getAccountInfo{over}===\n\n");
@@ -314,7 +314,7 @@ fn summary_table(of: &Summary<'_>, nth: usize) -> Table {
     ];
     columns.extend(of.mean.then_some(("p-value", "")));
     columns.push(("winner", ""));
-    let over = over(of.link);
+    let over = link_suffix(of.link);
     let title = format!("Summary analysis ({kind}) of getAccountInfo{over}: {arm} and {reference}");
     let mut out = cells::table(&format!("study-{nth}-{kind}"), &title, &columns, note);
     let none = "no answers to compare";

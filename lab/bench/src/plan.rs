@@ -21,16 +21,17 @@ pub const HEX: &str = "{hex}";
 /// All requests of a plan are kept in memory.
 pub const MAX_REQUESTS: u64 = 10_000_000;
 
-/// The request of one arm about one subject, sent once per round.
+/// The request of one arm about one subject.
 #[derive(Debug, Clone)]
 pub struct Cell {
     pub arm: usize,
     pub subject: usize,
     /// Cells with the same index share connections.
     pub link: usize,
-    /// With the placeholders [`RANDOM`] and [`HEX`].
+    /// With its parameters. Placeholders are [`RANDOM`] and [`HEX`] if it has `numbers`, else those of
+    /// [`Plan::values`].
     pub method: String,
-    /// Range of the random number, inclusive.
+    /// Inclusive range of the random number.
     pub numbers: Option<(u64, u64)>,
     pub expected: Expected,
 }
@@ -41,7 +42,6 @@ pub struct Plan {
     pub arms: Vec<String>,
     pub links: Vec<LinkConfig>,
     pub subjects: Vec<String>,
-    /// Sent once per round, in random order.
     pub cells: Vec<Cell>,
     /// Frequency of each subject, if a round has only one. Empty if each round has all subjects.
     pub weights: Vec<u32>,

@@ -4,7 +4,7 @@ use crate::{
     compare::{
         self, ArmCrossover, Comparison, caveat, comparison_count, comparisons, interval_label,
     },
-    results::{CellHead, Header, PHASES, Results, Summary, format_counts, lines, ms, over},
+    results::{CellHead, Header, PHASES, Results, Summary, format_counts, lines, link_suffix, ms},
 };
 use faultline_common::output;
 use faultline_pages::{
@@ -168,7 +168,7 @@ pub fn crossover_sentences(results: &Results) -> String {
     } in compare::arm_crossovers(results)
     {
         let sentence = crossover_sentence(reference, arm, &crossover);
-        out += &format!("Crossover{}: {sentence}\n", over(link));
+        out += &format!("Crossover{}: {sentence}\n", link_suffix(link));
     }
     out
 }

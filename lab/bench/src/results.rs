@@ -187,8 +187,8 @@ impl Latency {
     }
 }
 
-/// ` over +30 ms`, if the link is shaped.
-pub fn over(link: Option<&str>) -> String {
+/// ` over +30 ms`; empty if the link is not shaped.
+pub fn link_suffix(link: Option<&str>) -> String {
     link.map_or_else(String::new, |link| format!(" over {link}"))
 }
 
@@ -267,7 +267,7 @@ impl Results {
             0 | 1 => String::new(),
             _ => format!(" {subject:.8}"),
         };
-        format!("{} bytes{address}{}", count(size), over(link))
+        format!("{} bytes{address}{}", count(size), link_suffix(link))
     }
 
     pub fn samples_of(&self, cell: usize) -> impl Iterator<Item = &Sample> {

@@ -1,7 +1,7 @@
 use super::unique_ids;
 use crate::{
     compare::{Comparison, arm_crossover, comparison_count, interval_label},
-    results::{Results, ms, over},
+    results::{Results, link_suffix, ms},
 };
 use faultline_pages::{
     cells::figure,
@@ -68,7 +68,6 @@ pub fn differences(results: &Results, compared: &[Comparison]) -> Vec<Block> {
         if series.is_empty() {
             continue;
         }
-        let over = over(link);
         let caption = format!(
             "Mean difference with its {interval}; below 0 the reference is slower. The diamond is the crossover, if one is shown: the \
              size from which on the sign is another."
@@ -82,7 +81,7 @@ pub fn differences(results: &Results, compared: &[Comparison]) -> Vec<Block> {
         };
         blocks.push(figure(
             &format!("difference-{id}"),
-            &format!("Difference by size{over}"),
+            &format!("Difference by size{}", link_suffix(link)),
             &caption,
             Chart::Curves(chart),
         ));

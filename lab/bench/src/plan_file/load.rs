@@ -149,8 +149,8 @@ fn read_values(top: &mut Table<'_>, folder: &Path) -> Vec<Value> {
         let list = table.take("list", |v| non_empty(distinct(v, list_item)?));
         let lines = table.take("file", |v| read_lines(&folder.join(text(v)?)));
         let is_range = table.has("from") || table.has("to");
-        let sources = [is_range, table.has("list"), table.has("file")].map(usize::from);
-        if sources.iter().sum::<usize>() != 1 {
+        let sources = [is_range, table.has("list"), table.has("file")];
+        if sources.into_iter().filter(|given| *given).count() != 1 {
             table.refuse("one of these is wanted: from and to; list; file");
             return;
         }
