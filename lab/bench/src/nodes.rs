@@ -95,7 +95,7 @@ fn nodes(args: &NodesArgs) -> Result<Plan> {
     Ok(plan)
 }
 
-/// Name and data folder of each node that has one on this machine.
+/// Name and data folder of each node on this machine.
 fn folders(args: &NodesArgs, nodes: &Plan) -> Result<Vec<(String, PathBuf)>> {
     if args.data.len() > nodes.arms.len() {
         return Err(UsageError("--data: there are more folders than nodes".to_owned()).into());
@@ -190,7 +190,7 @@ fn hash(chain: &Chain, answer: &Result<Vec<u8>, Failure>) -> Result<String, Stri
     hash.ok_or_else(|| "an answer without a hash".to_owned())
 }
 
-/// `answers` are the nodes' newest heights, newest final heights, oldest heights and versions.
+/// `answers`: newest heights, newest final heights, oldest heights, versions.
 fn check_in_sync(
     args: &NodesArgs,
     chain: &Chain,
@@ -200,24 +200,23 @@ fn check_in_sync(
     let mut answers = answers.iter();
     let node_count = nodes.arms.len();
     // For each call, one answer per node.
-    let mut next_answers = || -> Vec<&Value> { answers.by_ref().take(node_count).collect() };
-    let heights = |answers: Vec<&Value>| -> Result<Vec<u64>> {
+    let mut next_heights = || -> Result<Vec<u64>> {
+        let answers: Vec<&Value> = answers.by_ref().take(node_count).collect();
         ensure!(answers.len() == node_count, "a node does not answer");
         let height =
             |answer| chain::height(answer).context("a node answers with a slot that is none");
         answers.into_iter().map(height).collect()
     };
-    let heads = heights(next_answers())?;
-    let finalized = heights(next_answers())?.into_iter().min().unwrap_or(0);
+    let heads = next_heights()?;
+    let finalized = next_heights()?.into_iter().min().unwrap_or(0);
     let oldest = match chain.oldest_call {
-        Some(_) => heights(next_answers())?.into_iter().max().unwrap_or(0),
+        Some(_) => next_heights()?.into_iter().max().unwrap_or(0),
         None => 0,
     };
-    let versions = next_answers();
     let newest = heads.iter().copied().max().unwrap_or(0);
     let mut notes = Vec::new();
-    for (index, (name, head)) in nodes.arms.iter().zip(&heads).enumerate() {
-        let version = versions.get(index).and_then(|answer| version(answer));
+    for (name, head) in nodes.arms.iter().zip(&heads) {
+        let version = answers.next().and_then(version);
         let (version, behind) = (version.map_or("unknown".to_owned(), clean), newest - head);
         notes.push(format!(
             "{name}: version {version}, slot {}, {behind} behind the newest",
@@ -256,10 +255,9 @@ fn plan(args: &NodesArgs, chain: &Chain, mut plan: Plan, (from, to): (u64, u64))
             .into());
         };
         // The hundred blocks from the slot on must be final, with skipped slots between them.
-        let margin = if *name == "getBlocksWithLimit" {
-            150
-        } else {
-            0
+        let margin = match *name {
+            "getBlocksWithLimit" => 150,
+            _ => 0,
         };
         let to = to.saturating_sub(margin).max(from);
         let has_number = params.contains(RANDOM) || params.contains(HEX);

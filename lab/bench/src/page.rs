@@ -34,7 +34,8 @@ fn study_section(results: &Results) -> (&'static str, &'static str, Vec<Block>) 
         "run" => (
             "Requests of a plan",
             "All requests together",
-            { plan_file::tables(results).into_iter() }
+            plan_file::tables(results)
+                .into_iter()
                 .map(Block::Table)
                 .collect(),
         ),
@@ -90,7 +91,8 @@ pub fn report(results: &Results) -> Report {
         title: title.to_owned(),
         subtitle: render::subtitle(results, &kind),
         verdict: verdict(results, &compared),
-        overview: { figures::effects(results, &compared).into_iter() }
+        overview: figures::effects(results, &compared)
+            .into_iter()
             .chain(figures::over_time(results))
             .collect(),
         runs: cards(results),
@@ -162,16 +164,16 @@ fn verdict(results: &Results, compared: &[Comparison]) -> Verdict {
         let shown: Vec<_> = of_arm
             .map(|comparison| comparison.decision.shown())
             .collect();
-        let [fast, slow] = [Direction::Lower, Direction::Higher].map(|direction| {
+        let count = |direction| {
             shown
                 .iter()
                 .filter(|shown| **shown == Some(direction))
                 .count()
-        });
-        let all = shown.len();
-        let comparisons = counted(all as f64, "comparison");
-        points.push(match all - fast - slow {
-            unknown if unknown == all => {
+        };
+        let (fast, slow) = (count(Direction::Lower), count(Direction::Higher));
+        let comparisons = counted(shown.len() as f64, "comparison");
+        points.push(match shown.len() - fast - slow {
+            unknown if unknown == shown.len() => {
                 format!("No difference between {arm} and {reference} is shown in {comparisons}")
             }
             unknown => format!(

@@ -202,7 +202,7 @@ pub struct Order {
     random: fastrand::Rng,
     /// Cells of the current round.
     round: Vec<usize>,
-    /// Weight and cells of each subject; empty if each round has all subjects.
+    /// Weight and cells of each subject; empty without `weights`.
     mix: Vec<(u64, Vec<usize>)>,
     /// Of the next request.
     number: u64,

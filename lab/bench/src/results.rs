@@ -29,7 +29,7 @@ pub struct Sample {
     pub at_ns: u64,
     /// The error is the kind of the failure.
     pub result: Result<Timing, String>,
-    /// Attempts that were refused: rate limit, server error, or no connection.
+    /// Attempts that ended with a rate limit, a server error, or no connection.
     pub refused: u32,
 }
 

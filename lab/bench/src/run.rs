@@ -309,7 +309,6 @@ struct Answers {
     samples: Vec<Sample>,
     /// Samples that the sink has.
     flushed: usize,
-    /// Requests, with those of the warm-up.
     completed: u64,
     verifier: AnswerVerifier,
     messages: BTreeMap<usize, String>,

@@ -144,7 +144,6 @@ fn measure(
     })
 }
 
-/// Also returns notes on the node.
 async fn detect_chain(client: &mut NodeClient) -> Result<(Chain, Vec<String>)> {
     match call_http(client, "eth_chainId").await {
         Ok(id) => return start_evm(client, id.as_str().unwrap_or_default()).await,

@@ -1,4 +1,4 @@
-//! The study's tables of nodes: total and mean times, and the recommended node for each method.
+//! Total and mean times of nodes, and the recommended node for each method.
 
 use crate::{
     compare::{Comparison, absolute_bounds, compare_arms},

@@ -176,11 +176,11 @@ pub fn over_time(results: &Results) -> Vec<Block> {
     let rounds = results.rounds();
     let rounds_per_point = rounds.div_ceil(MAX_POINTS).max(1);
     let arms = &results.header.arms;
-    let cards = unique_ids(arms.iter().map(String::as_str));
+    let card_ids = unique_ids(arms.iter().map(String::as_str));
     let series: Vec<Line> = arms
         .iter()
-        .zip(cards)
-        .map(|(arm, card)| latency_line(results, arm, card, rounds_per_point))
+        .zip(card_ids)
+        .map(|(arm, card_id)| latency_line(results, arm, card_id, rounds_per_point))
         .collect();
     if series.iter().all(|line| line.y.iter().all(Option::is_none)) {
         return Vec::new();
@@ -206,8 +206,7 @@ pub fn over_time(results: &Results) -> Vec<Block> {
     )]
 }
 
-/// `card` is the id of the arm's card.
-fn latency_line(results: &Results, arm: &str, card: String, rounds_per_point: usize) -> Line {
+fn latency_line(results: &Results, arm: &str, card_id: String, rounds_per_point: usize) -> Line {
     // The start of each round in seconds, and its latencies in ms.
     let mut by_round = vec![(f64::INFINITY, Vec::new()); results.rounds()];
     for sample in results.samples_of_arm(arm) {
@@ -220,7 +219,7 @@ fn latency_line(results: &Results, arm: &str, card: String, rounds_per_point: us
     let requests_per_round = requests_per_round.max().unwrap_or(0);
     let mut line = Line {
         name: arm.to_owned(),
-        run: card,
+        run: card_id,
         ..Line::default()
     };
     let mut last = 0.0;

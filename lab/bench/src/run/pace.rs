@@ -25,7 +25,6 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 const MIN_REPORTED_PAUSE: Duration = Duration::from_secs(2);
 pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Shared by all senders.
 #[derive(Default)]
 pub struct Pace {
     /// Closed loop: no request is sent to any node before this time.

@@ -132,8 +132,7 @@ pub struct ShapedStream {
     stream: Box<dyn Stream>,
     from_node: Direction,
     to_node: Direction,
-    /// The node has closed its side.
-    ended: bool,
+    closed_by_node: bool,
 }
 
 impl ShapedStream {
@@ -142,19 +141,19 @@ impl ShapedStream {
             stream,
             from_node: Direction::new(shape),
             to_node: Direction::new(shape),
-            ended: false,
+            closed_by_node: false,
         }
     }
 
     fn read_ahead(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         let mut space = [0; 16 << 10];
-        while !self.ended && self.from_node.buffered < MAX_IN_FLIGHT {
+        while !self.closed_by_node && self.from_node.buffered < MAX_IN_FLIGHT {
             let mut buffer = ReadBuf::new(&mut space);
             match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
                 Poll::Pending => break,
                 Poll::Ready(read) => read?,
             }
-            self.ended = buffer.filled().is_empty();
+            self.closed_by_node = buffer.filled().is_empty();
             self.from_node.enqueue(buffer.filled());
         }
         Ok(())
@@ -182,7 +181,7 @@ impl AsyncRead for ShapedStream {
     ) -> Poll<io::Result<()>> {
         let _ = self.poll_deliver(cx)?;
         self.read_ahead(cx)?;
-        if self.from_node.pieces.is_empty() && self.ended {
+        if self.from_node.pieces.is_empty() && self.closed_by_node {
             return Poll::Ready(Ok(()));
         }
         let piece = ready!(self.from_node.poll_arrived(cx));

@@ -1,5 +1,4 @@
-//! The study's tables of transports: times of single and repeated writes and reads, and the
-//! differences that are shown.
+//! Times of single and repeated writes and reads, and the differences that are shown.
 
 use crate::{
     compare::{Comparison, absolute_bounds, compare_arms, comparison_count, interval_label},
