@@ -194,7 +194,6 @@ async fn start_evm(client: &mut NodeClient, id: &str) -> Result<(Chain, Vec<Stri
         chain_id: id.to_owned(),
         contract,
         value: 0,
-        effect_unknown: false,
     };
     Ok((Chain::Evm(evm), notes))
 }
@@ -221,11 +220,7 @@ impl Chain {
         let timed = self.time_operation(client, protocol, scenario).await;
         if timed.is_err() {
             client.drop_connections();
-            // A failed write may have an effect.
-            match self {
-                Chain::Evm(evm) => evm.effect_unknown = true,
-                Chain::Solana(solana) => solana.effect_unknown = true,
-            }
+            client.effect_unknown = true;
         }
         timed
     }

@@ -74,11 +74,11 @@ impl Pace {
     }
 
     /// Whether a node's requested delay forbids a request at this time.
-    pub fn is_paused(&self, node: usize, at: Duration) -> bool {
+    pub fn is_paused(&self, node: usize, time: Duration) -> bool {
         self.not_before
             .borrow()
             .get(&node)
-            .is_some_and(|until| at < *until)
+            .is_some_and(|until| time < *until)
     }
 
     /// Waits until `moment`. False if the run ends before.
@@ -110,30 +110,30 @@ impl Pace {
             if answer.as_ref().err().is_none_or(Failure::is_answer) {
                 self.refusing_since.borrow_mut().remove(&node);
             }
-            let refusal = answer
-                .as_ref()
-                .err()
-                .and_then(|failure| Some((failure, failure.refusal()?)))
-                .filter(|(failure, _)| self.may_retry(node, failure, retried, refused));
-            let Some((failure, retry_after)) = refusal else {
-                return Some(LastAttempt {
-                    answer,
-                    scheduled_at,
-                    refused,
-                });
-            };
-            let backoff = (FIRST_BACKOFF * 2_u32.pow(refused)).min(MAX_BACKOFF);
-            let wait = retry_after.unwrap_or_default().max(backoff);
-            let resume = extend_pause(self.resume.get(), wait, failure);
-            self.resume.set(resume);
-            refused += 1;
-            if !self.wait_until(resume).await {
-                return None;
+            if let Err(failure) = &answer
+                && let Some(retry_after) = failure.refusal()
+                && self.may_retry(node, failure, retried, refused)
+            {
+                let backoff = (FIRST_BACKOFF * 2_u32.pow(refused)).min(MAX_BACKOFF);
+                let wait = retry_after.unwrap_or_default().max(backoff);
+                let resume = extend_pause(self.resume.get(), wait, failure);
+                self.resume.set(resume);
+                refused += 1;
+                if !self.wait_until(resume).await {
+                    return None;
+                }
+                scheduled_at = clock::uptime();
+                continue;
             }
-            scheduled_at = clock::uptime();
+            return Some(LastAttempt {
+                answer,
+                scheduled_at,
+                refused,
+            });
         }
     }
 
+    /// Counts the refusal. May pause requests or end the run.
     fn may_retry(&self, node: usize, failure: &Failure, retried: Retried, retries: u32) -> bool {
         *self
             .refusals
@@ -150,13 +150,6 @@ impl Pace {
             ));
             return false;
         }
-        let now = clock::uptime();
-        let is_rate_limit = matches!(failure, Failure::RateLimited(_));
-        let max_retries = if is_rate_limit {
-            MAX_RATE_LIMIT_RETRIES
-        } else {
-            MAX_ERROR_RETRIES
-        };
         match retried {
             Retried::None => {
                 // Without a requested delay, later requests are sent on schedule.
@@ -169,9 +162,14 @@ impl Pace {
                 }
                 return false;
             }
-            Retried::RateLimits if !is_rate_limit => return false,
+            Retried::RateLimits if !matches!(failure, Failure::RateLimited(_)) => return false,
             _ => {}
         }
+        let max_retries = match failure {
+            Failure::RateLimited(_) => MAX_RATE_LIMIT_RETRIES,
+            _ => MAX_ERROR_RETRIES,
+        };
+        let now = clock::uptime();
         let since = *self.refusing_since.borrow_mut().entry(node).or_insert(now);
         if retries >= max_retries && now.saturating_sub(since) >= MAX_REFUSAL_TIME {
             self.end(format!(

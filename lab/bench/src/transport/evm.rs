@@ -44,8 +44,6 @@ pub struct Evm {
     pub contract: Option<(String, String)>,
     /// The last one that was written.
     pub value: u64,
-    /// A write or read failed, so the value must be read again.
-    pub effect_unknown: bool,
 }
 
 /// The node signs for `payer`. Returns the address of the contract.
@@ -76,13 +74,13 @@ impl Evm {
         protocol: Protocol,
     ) -> Result<(), Failure> {
         if self.contract.is_some() {
-            if self.effect_unknown {
+            if client.effect_unknown {
                 let stored = self.stored_value(client, Protocol::HttpNew).await?;
                 let number = stored
                     .as_str()
                     .and_then(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok());
                 self.value = number.ok_or(Failure::Wrong)?;
-                self.effect_unknown = false;
+                client.effect_unknown = false;
             }
             // A receipt may precede the newest state.
             while self.read(client, Protocol::HttpNew).await == Err(Failure::Wrong) {

@@ -43,6 +43,8 @@ pub struct NodeClient {
     /// Of a call, and of an operation.
     pub timeout: Duration,
     pub poll_interval: Duration,
+    /// The last operation failed, and may have had an effect.
+    pub effect_unknown: bool,
     /// The sums of calls. The first phase, in which an operation waits, is 0.
     pub sums: Timing,
     http_connections: BTreeMap<Protocol, HttpConnection>,
@@ -67,6 +69,7 @@ impl NodeClient {
             max_bytes,
             timeout,
             poll_interval,
+            effect_unknown: false,
             sums: Timing::default(),
             http_connections: BTreeMap::new(),
             socket: None,

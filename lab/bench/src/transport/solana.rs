@@ -30,8 +30,6 @@ pub struct Solana {
     target_balance: u64,
     /// How many were made, and lamports of the last one.
     transfers: u64,
-    /// A write or read failed, so the balance must be read again.
-    pub effect_unknown: bool,
     blockhash: [u8; 32],
     blockhash_at: Duration,
     /// Id of the subscription to the target.
@@ -52,7 +50,6 @@ impl Solana {
             target: seed()?,
             target_balance: 0,
             transfers: 0,
-            effect_unknown: false,
             blockhash: [0; 32],
             blockhash_at: Duration::ZERO,
             subscription: Value::Null,
@@ -94,13 +91,13 @@ impl Solana {
         protocol: Protocol,
     ) -> Result<(), Failure> {
         self.renew_blockhash(client).await?;
-        if self.effect_unknown {
+        if client.effect_unknown {
             let options = json!([self.target(), {"commitment": "processed"}]);
             let balance = client
                 .call(Protocol::HttpNew, "getBalance", options)
                 .await?;
             self.target_balance = balance["value"].as_u64().ok_or(Failure::Wrong)?;
-            self.effect_unknown = false;
+            client.effect_unknown = false;
         }
         if protocol == Protocol::WebSocket {
             // The WebSocket only delivers notifications.
