@@ -206,7 +206,7 @@ fn largest_difference(
 ) -> Option<String> {
     let is_shown = |comparison: &&Comparison| comparison.decision.shown().is_some();
     let shown: Vec<_> = compared.iter().filter(is_shown).collect();
-    let size = |of: &Comparison| of.ratio.map_or(0.0, |ratio| ratio.value.ln().abs());
+    let size = |shown: &Comparison| shown.ratio.map_or(0.0, |ratio| ratio.value.ln().abs());
     let largest = shown.iter().max_by(|a, b| size(a).total_cmp(&size(b)))?;
     let mean = |arm| results.mean(arm, &largest.subject);
     let means = [mean(reference)?, mean(&largest.arm)?];

@@ -323,17 +323,17 @@ pub fn differences(results: &Results, compared: &[Comparison], id: &str) -> Tabl
         "rounds",
         "caveat",
     ];
-    let estimate = |of: Option<&Estimate>| estimate_or(of.map(Estimate::ends), 3, TOO_FEW_ROUNDS);
+    let cell = |value: Option<&Estimate>| estimate_or(value.map(Estimate::ends), 3, TOO_FEW_ROUNDS);
     let mut out = table(id, &format!("Against {reference}"), &columns, &note);
     for comparison in compared {
         out.rows.push(vec![
             words(&comparison.arm),
             words(&results.label(&comparison.subject, comparison.size)),
-            estimate(Some(&comparison.mean)),
+            cell(Some(&comparison.mean)),
             number_cell(comparison.p, 4, TOO_FEW_ROUNDS),
             words(comparison.decision.shown().map_or("no", |_| "yes")),
-            estimate(comparison.median.as_ref()),
-            estimate(comparison.p95.as_ref()),
+            cell(comparison.median.as_ref()),
+            cell(comparison.p95.as_ref()),
             known(comparison.rounds as f64, 0),
             words(caveat(comparison.mean.reliable)),
         ]);

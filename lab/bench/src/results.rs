@@ -1,7 +1,7 @@
 #[cfg(test)]
 pub mod tests;
 
-use crate::{disk::DiskUsage, run::RunState, verify::Verdict};
+use crate::{disk::DiskUsage, verify::Verdict};
 use faultline_pages::groups::{by_key, distinct};
 use faultline_text::count;
 use hdrhistogram::Histogram;
@@ -112,6 +112,18 @@ pub struct Header {
     pub length_ns: u64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disks: Vec<DiskUsage>,
+}
+
+#[derive(Clone)]
+pub struct RunState {
+    pub verdicts: Vec<Verdict>,
+    pub refusals: BTreeMap<String, u64>,
+    pub messages: BTreeMap<usize, String>,
+    pub stopped_by: Option<String>,
+    /// Per request.
+    pub own_cpu: Option<Duration>,
+    /// Since the first measured request.
+    pub length: Duration,
 }
 
 impl Header {

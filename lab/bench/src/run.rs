@@ -13,9 +13,9 @@ use crate::{
     answer::Decoder,
     failure::Failure,
     plan::{Cell as PlanCell, Order, Plan, ScheduledRequest},
-    results::{Sample, Timing, ns},
+    results::{RunState, Sample, Timing, ns},
     stream,
-    verify::{AnswerVerifier, Verdict},
+    verify::AnswerVerifier,
 };
 use anyhow::{Context as _, Result, anyhow};
 use exchange::Connections;
@@ -42,18 +42,6 @@ use tokio_rustls::TlsConnector;
 pub struct MeasuredRun {
     pub samples: Vec<Sample>,
     pub state: RunState,
-}
-
-#[derive(Clone)]
-pub struct RunState {
-    pub verdicts: Vec<Verdict>,
-    pub refusals: BTreeMap<String, u64>,
-    pub messages: BTreeMap<usize, String>,
-    pub stopped_by: Option<String>,
-    /// Per request.
-    pub own_cpu: Option<Duration>,
-    /// Since the first measured request.
-    pub length: Duration,
 }
 
 /// Called about once a second and at the end, with the samples since the last call.

@@ -1,8 +1,5 @@
 use super::*;
-use crate::{
-    results::{Results, tests::results},
-    run::RunState,
-};
+use crate::results::{Results, RunState, tests::results};
 use faultline_common::args::UsageError;
 use rusqlite::Connection;
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};

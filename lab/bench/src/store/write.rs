@@ -1,10 +1,7 @@
 //! Writes results on a separate thread, so that disk waits are in no latency.
 
 use super::{APPLICATION_ID, FORMAT, TABLES};
-use crate::{
-    results::{CellHead, Header, Results, Sample, Timing},
-    run::RunState,
-};
+use crate::results::{CellHead, Header, Results, RunState, Sample, Timing};
 use anyhow::{Context as _, Result};
 use faultline_common::{args::UsageError, files, output::say};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, params};
