@@ -63,11 +63,11 @@ impl Connection {
     pub async fn open(
         config: &LinkConfig,
         tls: Option<&TlsConnector>,
-        limit: usize,
+        max_bytes: usize,
         time_limit: Duration,
     ) -> Result<Connection, Failure> {
         Ok(if config.protocol == Protocol::WebSocket {
-            let socket = Socket::open(config, tls, limit, time_limit).await?;
+            let socket = Socket::open(config, tls, max_bytes, time_limit).await?;
             Connection::Socket(Box::new(socket))
         } else {
             Connection::Http(HttpConnection::open(config, tls, time_limit).await?)
@@ -88,18 +88,18 @@ impl Connection {
         }
     }
 
-    pub async fn request(&mut self, body: Bytes, limit: usize) -> Result<RawAnswer, Failure> {
+    pub async fn request(&mut self, body: Bytes, max_bytes: usize) -> Result<RawAnswer, Failure> {
         match self {
-            Connection::Http(http) => http.request(body, limit).await,
+            Connection::Http(http) => http.request(body, max_bytes).await,
             Connection::Socket(socket) => socket.request(&body).await,
         }
     }
 }
 
 #[derive(Clone, Default)]
-struct Tasks(Rc<RefCell<JoinSet<()>>>);
+struct LocalExecutor(Rc<RefCell<JoinSet<()>>>);
 
-impl<F: Future + 'static> Executor<F> for Tasks {
+impl<F: Future + 'static> Executor<F> for LocalExecutor {
     fn execute(&self, task: F) {
         let mut tasks = self.0.borrow_mut();
         // Finished HTTP/2 requests are removed.
@@ -113,13 +113,13 @@ type Driver = Option<Box<http1::Connection<TokioIo<CountedStream>, Full<Bytes>>>
 
 enum Version {
     Http1 {
-        send: http1::SendRequest<Full<Bytes>>,
+        sender: http1::SendRequest<Full<Bytes>>,
         driver: Driver,
         host: HeaderValue,
     },
     Http2 {
-        send: http2::SendRequest<Full<Bytes>>,
-        _tasks: Tasks,
+        sender: http2::SendRequest<Full<Bytes>>,
+        _executor: LocalExecutor,
     },
 }
 
@@ -138,22 +138,22 @@ impl HttpConnection {
         let (stream, traffic) = stream::connect(config, tls, time_limit).await?;
         let (stream, endpoint) = (TokioIo::new(stream), &config.endpoint);
         let (version, target) = if config.protocol == Protocol::Http2 {
-            let tasks = Tasks::default();
-            let (send, connection) = http2::handshake(tasks.clone(), stream)
+            let executor = LocalExecutor::default();
+            let (sender, connection) = http2::handshake(executor.clone(), stream)
                 .await
                 .map_err(|_| Failure::NoHttp2)?;
-            tasks.execute(connection);
+            executor.execute(connection);
             let version = Version::Http2 {
-                send,
-                _tasks: tasks,
+                sender,
+                _executor: executor,
             };
             (version, endpoint.full_url())
         } else {
-            let (send, connection) = http1::handshake(stream)
+            let (sender, connection) = http1::handshake(stream)
                 .await
                 .map_err(|_| Failure::Closed)?;
             let version = Version::Http1 {
-                send,
+                sender,
                 driver: Some(Box::new(connection)),
                 host: HeaderValue::from_str(&endpoint.authority).map_err(|_| Failure::Malformed)?,
             };
@@ -169,13 +169,13 @@ impl HttpConnection {
     /// False if the node has closed the connection.
     pub async fn is_usable(&mut self) -> bool {
         match &mut self.version {
-            Version::Http1 { send, driver, .. } => drive(driver, send.ready()).await.is_ok(),
-            Version::Http2 { send, .. } => send.ready().await.is_ok(),
+            Version::Http1 { sender, driver, .. } => drive(driver, sender.ready()).await.is_ok(),
+            Version::Http2 { sender, .. } => sender.ready().await.is_ok(),
         }
     }
 
-    /// At most `limit` bytes. After an error the connection is unusable.
-    pub async fn request(&mut self, body: Bytes, limit: usize) -> Result<RawAnswer, Failure> {
+    /// After an error the connection is unusable.
+    pub async fn request(&mut self, body: Bytes, max_bytes: usize) -> Result<RawAnswer, Failure> {
         self.traffic.reset();
         let mut request = Request::post(self.target.clone())
             .header(CONTENT_TYPE, "application/json")
@@ -184,17 +184,21 @@ impl HttpConnection {
             .body(Full::new(body))
             .map_err(|_| Failure::Malformed)?;
         let (head, body) = match &mut self.version {
-            Version::Http1 { send, driver, host } => {
+            Version::Http1 {
+                sender,
+                driver,
+                host,
+            } => {
                 request.headers_mut().insert(HOST, host.clone());
                 let exchange = async {
                     // Nothing has driven the connection since the last answer.
-                    send.ready().await.map_err(|error| failure_of(&error))?;
-                    read_answer(send.send_request(request), limit).await
+                    sender.ready().await.map_err(|error| failure_of(&error))?;
+                    read_answer(sender.send_request(request), max_bytes).await
                 };
                 drive(driver, exchange).await?
             }
-            Version::Http2 { send, .. } => {
-                let head = send.send_request(request);
+            Version::Http2 { sender, .. } => {
+                let head = sender.send_request(request);
                 let head = async {
                     let head = head.await;
                     // Earlier bytes were frames of the connection.
@@ -202,7 +206,7 @@ impl HttpConnection {
                     first_read_at.set(Some(clock::uptime()));
                     head
                 };
-                read_answer(head, limit).await?
+                read_answer(head, max_bytes).await?
             }
         };
         let end_at = clock::uptime();
@@ -241,18 +245,21 @@ async fn drive<T>(driver: &mut Driver, work: impl Future<Output = T>) -> T {
 
 async fn read_answer(
     response: impl Future<Output = hyper::Result<Response<Incoming>>>,
-    limit: usize,
+    max_bytes: usize,
 ) -> Result<(Parts, Bytes), Failure> {
     let response = response.await.map_err(|error| failure_of(&error))?;
     let (head, body) = response.into_parts();
-    let body = Limited::new(body, limit).collect().await.map_err(|error| {
-        if error.is::<LengthLimitError>() {
-            return Failure::TooLarge;
-        }
-        error
-            .downcast_ref::<hyper::Error>()
-            .map_or(Failure::Closed, failure_of)
-    })?;
+    let body = Limited::new(body, max_bytes)
+        .collect()
+        .await
+        .map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                return Failure::TooLarge;
+            }
+            error
+                .downcast_ref::<hyper::Error>()
+                .map_or(Failure::Closed, failure_of)
+        })?;
     Ok((head, body.to_bytes()))
 }
 
@@ -279,16 +286,16 @@ pub struct ReceivedMessage {
 }
 
 impl Socket {
-    /// The upgrade is part of connecting. Messages have at most `limit` bytes.
+    /// The upgrade is part of connecting. A message has at most `max_bytes`.
     pub async fn open(
         config: &LinkConfig,
         tls: Option<&TlsConnector>,
-        limit: usize,
+        max_bytes: usize,
         time_limit: Duration,
     ) -> Result<Socket, Failure> {
         let (stream, mut traffic) = stream::connect(config, tls, time_limit).await?;
         let begun = clock::uptime();
-        let (mut send, mut connection) = http1::handshake(TokioIo::new(stream))
+        let (mut sender, mut connection) = http1::handshake(TokioIo::new(stream))
             .await
             .map_err(|_| Failure::Closed)?;
         let key = STANDARD.encode(fastrand::u128(..).to_le_bytes());
@@ -301,15 +308,15 @@ impl Socket {
             .body(Full::new(Bytes::new()))
             .map_err(|_| Failure::Malformed)?;
         let upgrade = async {
-            let answer = send.send_request(request).await;
+            let answer = sender.send_request(request).await;
             check_upgrade(&answer.map_err(|_| Failure::Malformed)?, &key)
         };
         let driver = poll_fn(|cx| connection.poll_without_shutdown(cx));
         try_join(upgrade, driver.map_err(|_| Failure::Closed)).await?;
         let parts = connection.into_parts();
         let limits = WebSocketConfig::default()
-            .max_message_size(Some(limit))
-            .max_frame_size(Some(limit))
+            .max_message_size(Some(max_bytes))
+            .max_frame_size(Some(max_bytes))
             .max_write_buffer_size(MAX_UNSENT);
         let (stream, read) = (parts.io.into_inner(), parts.read_buf.to_vec());
         let stream =
