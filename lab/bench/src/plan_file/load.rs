@@ -239,13 +239,13 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
         });
         let weight = table.take("weight", |v| within(v, 1..=1_000_000));
         let answers = [
-            ("same", Expected::Json { same: true }),
-            ("any", Expected::Json { same: false }),
-            ("account", Expected::Account(Encoding::Base64)),
+            ("same", Some(true)),
+            ("any", Some(false)),
+            ("account", None),
         ];
-        let answer = table
+        let must_agree = table
             .take("answer", |v| choice(v, &answers))
-            .unwrap_or(answers[0].1);
+            .unwrap_or(Some(true));
         if let Some(name) = &name {
             let what = format!("request {name:?} (named by its method unless it has a name)");
             names.insert(name.clone(), table.line(), what, table.errors());
@@ -257,7 +257,7 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
             return;
         };
         let params = params.unwrap_or_else(|| "[]".to_owned());
-        let cells = cells(arms, plan.subjects.len(), &method, &params, answer);
+        let cells = cells(arms, plan.subjects.len(), &method, &params, must_agree);
         plan.cells.extend(cells);
         plan.subjects.push(name);
         is_weighted |= weight.is_some();
@@ -268,13 +268,13 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
     }
 }
 
-/// Of one request, one per arm.
+/// Of one request, one per arm. `must_agree` is `None` if it returns an account.
 fn cells(
     arms: &[ArmOptions],
     subject: usize,
     method: &str,
     params: &str,
-    answer: Expected,
+    must_agree: Option<bool>,
 ) -> Vec<Cell> {
     let cell = |(index, arm): (usize, &ArmOptions)| {
         let method = arm.method.as_deref().unwrap_or(method);
@@ -287,10 +287,10 @@ fn cells(
             link: index,
             method: format!(r#""method":"{}","params":{filled}"#, json_escaped(method)),
             numbers: None,
-            expected: match answer {
+            expected: match must_agree {
                 // With one arm there is nothing to compare.
-                Expected::Json { same } => Expected::json(method, same && arms.len() > 1),
-                _ => Expected::Account(
+                Some(must_agree) => Expected::json(method, must_agree && arms.len() > 1),
+                None => Expected::Account(
                     Encoding::named(encoding)
                         .or_else(|| encoding_option(params))
                         .unwrap_or(Encoding::Base64),
