@@ -16,7 +16,6 @@ use tokio_rustls::TlsConnector;
 /// For smaller answers, the elapsed time counts as CPU time.
 const MIN_BYTES_FOR_CPU_CLOCK: usize = 512;
 
-/// Of one worker.
 pub struct Connections {
     by_link: Vec<Option<Connection>>,
     tls: Option<TlsConnector>,
@@ -41,7 +40,7 @@ impl Connections {
         }
     }
 
-    /// A failure drops the connection.
+    /// Without an answer, the connection is dropped.
     pub async fn exchange(
         &mut self,
         plan: &Plan,

@@ -117,11 +117,11 @@ impl NodeClient {
     }
 
     async fn open(&self, protocol: Protocol) -> Result<HttpConnection, Failure> {
-        let kind = LinkConfig {
+        let config = LinkConfig {
             protocol,
             ..self.http.clone()
         };
-        HttpConnection::open(&kind, self.tls.as_ref(), self.timeout).await
+        HttpConnection::open(&config, self.tls.as_ref(), self.timeout).await
     }
 
     /// Before a measurement that they do not belong to.
