@@ -20,7 +20,7 @@ use std::{
 pub struct BenchArgs {
     /// What to measure.
     #[command(subcommand)]
-    pub what: Bench,
+    pub command: Bench,
 }
 
 /// What is measured.
@@ -276,17 +276,18 @@ fn parse_named<T: Copy>(what: &str, all: &[(&str, T)], name: &str) -> Result<T, 
 }
 
 /// With or without the sign of percent.
-fn percent(text: &str, within: impl RangeBounds<f64>) -> Option<f64> {
+fn parse_percent(text: &str, range: impl RangeBounds<f64>) -> Option<f64> {
     let percent = text.trim().trim_end_matches('%').parse().ok();
-    percent.filter(|percent| within.contains(percent))
+    percent.filter(|percent| range.contains(percent))
 }
 
 fn parse_margin(text: &str) -> Result<f64, String> {
-    percent(text, 0.0..1000.0).ok_or_else(|| format!("{text:?} is no margin in percent, as 5 is"))
+    parse_percent(text, 0.0..1000.0)
+        .ok_or_else(|| format!("{text:?} is no margin in percent, as 5 is"))
 }
 
 fn parse_share(text: &str) -> Result<f64, String> {
-    percent(text, 0.0..=100.0)
+    parse_percent(text, 0.0..=100.0)
         .ok_or_else(|| format!("{text:?} is not a share: write it in percent, from 0 to 100"))
 }
 

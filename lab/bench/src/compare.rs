@@ -97,8 +97,8 @@ pub fn absolute_bounds(interval: [f64; 2], decimals: usize) -> [String; 2] {
     [a.min(b), a.max(b)].map(|size| number(size, decimals))
 }
 
-pub fn caveat(reliable: Reliability) -> &'static str {
-    match reliable {
+pub fn caveat(reliability: Reliability) -> &'static str {
+    match reliability {
         Reliability::Reliable => "",
         Reliability::TooShort { .. } => {
             "too few independent rounds: the interval may be too narrow"

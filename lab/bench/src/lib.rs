@@ -40,7 +40,7 @@ use store::Stored;
 
 /// The exit code is 1 if an arm failed.
 pub fn run(args: &BenchArgs) -> Result<(String, u8)> {
-    match &args.what {
+    match &args.command {
         Bench::Encoding(args) => encoding::run(args),
         Bench::Compression(args) => compression::run(args),
         Bench::Nodes(args) => nodes::run(args),

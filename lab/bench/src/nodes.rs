@@ -295,7 +295,7 @@ mod tests {
         match Cli::try_parse_from(words.iter().chain(more))
             .unwrap()
             .args
-            .what
+            .command
         {
             Bench::Nodes(args) => args,
             other => panic!("{other:?}"),

@@ -41,12 +41,13 @@ pub struct Plan {
     /// The first is the reference.
     pub arms: Vec<String>,
     pub links: Vec<LinkConfig>,
+    /// What requests are about: accounts or methods.
     pub subjects: Vec<String>,
     pub cells: Vec<Cell>,
     /// Frequency of each subject, if a round has only one. Empty if each round has all subjects.
     pub weights: Vec<u32>,
     pub values: Vec<Value>,
-    /// Measured rounds, after those of `warm_up`.
+    /// After those of `warm_up`.
     pub rounds: u32,
     pub warm_up: u32,
     pub workers: usize,
@@ -150,7 +151,7 @@ impl Plan {
         Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},{method}}}"#))
     }
 
-    /// The method and parameters of a round. Rounds are counted over the whole run.
+    /// With the values of a round, counted over the whole run.
     pub fn method(&self, cell: &Cell, round: u64) -> String {
         // All arms get the same numbers.
         let offset = (round << 16) ^ cell.subject as u64;
@@ -204,8 +205,7 @@ pub struct Order {
     round: Vec<usize>,
     /// Weight and cells of each subject; empty without `weights`.
     mix: Vec<(u64, Vec<usize>)>,
-    /// Of the next request.
-    number: u64,
+    next_number: u64,
     total: u64,
     warm_up: u64,
 }
@@ -225,7 +225,7 @@ impl Order {
                 .zip(&plan.weights)
                 .map(|(subject, weight)| (u64::from(*weight), cells_of(subject)))
                 .collect(),
-            number: 0,
+            next_number: 0,
             total: plan.requests(),
             warm_up: u64::from(plan.warm_up),
         }
@@ -248,11 +248,14 @@ impl Iterator for Order {
     type Item = ScheduledRequest;
 
     fn next(&mut self) -> Option<ScheduledRequest> {
-        if self.number >= self.total {
+        if self.next_number >= self.total {
             return None;
         }
         let cells = self.round.len() as u64;
-        let (round, offset) = (self.number / cells, (self.number % cells) as usize);
+        let (round, offset) = (
+            self.next_number / cells,
+            (self.next_number % cells) as usize,
+        );
         if offset == 0 {
             self.draw_subject();
             self.random.shuffle(&mut self.round);
@@ -261,11 +264,11 @@ impl Iterator for Order {
             .checked_sub(self.warm_up)
             .and_then(|round| u32::try_from(round).ok());
         let scheduled = ScheduledRequest {
-            number: self.number,
+            number: self.next_number,
             round,
             cell: *self.round.get(offset)?,
         };
-        self.number += 1;
+        self.next_number += 1;
         Some(scheduled)
     }
 }

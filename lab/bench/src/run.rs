@@ -21,7 +21,7 @@ use anyhow::{Context as _, Result, anyhow};
 use exchange::Connections;
 use faultline_common::{clock, progress::Progress, signals::Signals};
 use futures_util::future::{Either, join_all, select};
-use pace::{LastAttempt, POLL_INTERVAL, Pace, Retried};
+use pace::{LastAttempt, POLL_INTERVAL, Pace, RetryPolicy};
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
@@ -178,7 +178,7 @@ impl Engine {
                         };
                         let (node, now) = (plan.node(cell.link), clock::uptime());
                         let attempt = pace
-                            .send_with_retries(node, now, Retried::RateLimits, send)
+                            .send_with_retries(node, now, RetryPolicy::RateLimits, send)
                             .await;
                         anyhow::Ok(attempt.map(|attempt| {
                             let bytes = attempt.answer.map(|_| decoder.bytes().to_vec());
@@ -221,9 +221,10 @@ impl Engine {
                 let cell = &plan.cells[scheduled.cell];
                 let send = async |_| perform(cell).await;
                 let node = plan.node(cell.link);
-                let attempt = shared
-                    .pace
-                    .send_with_retries(node, scheduled_at, Retried::All, send);
+                let attempt =
+                    shared
+                        .pace
+                        .send_with_retries(node, scheduled_at, RetryPolicy::All, send);
                 let Some(attempt) = attempt.await else {
                     break;
                 };
@@ -397,9 +398,9 @@ impl Shared {
 }
 
 async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
-    let retried = match shared.plan.rate {
-        None => Retried::All,
-        Some(_) => Retried::None,
+    let policy = match shared.plan.rate {
+        None => RetryPolicy::All,
+        Some(_) => RetryPolicy::None,
     };
     while let Some((scheduled, scheduled_at)) = shared.next_request().await {
         let cell = &shared.plan.cells[scheduled.cell];
@@ -426,7 +427,7 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
         };
         let attempt = shared
             .pace
-            .send_with_retries(node, scheduled_at, retried, send)
+            .send_with_retries(node, scheduled_at, policy, send)
             .await;
         shared.idle.borrow_mut().push(connections);
         let Some(attempt) = attempt else { return };

@@ -19,13 +19,13 @@ use anyhow::{Result, anyhow, bail};
 use evm::Evm;
 use faultline_common::{args::UsageError, clock};
 use faultline_text::{clean, time};
-use node_client::{NodeClient, in_time};
+use node_client::{NodeClient, with_timeout};
 use serde_json::{Value, json};
 use solana::Solana;
 use std::rc::Rc;
 pub use study::{page, tables as study};
 
-const LIMIT: usize = 16 << 20;
+const MAX_ANSWER_BYTES: usize = 16 << 20;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Operation {
@@ -77,7 +77,7 @@ fn plan(args: &TransportArgs, scenarios: &[Scenario]) -> Result<Plan> {
         warm_up: args.warm_up,
         seed: args.seed,
         timeout: args.timeout,
-        limit: LIMIT,
+        limit: MAX_ANSWER_BYTES,
         max_failures: args.max_failures,
         ..Plan::default()
     };
@@ -112,7 +112,13 @@ fn measure(
     };
     let tls = http.endpoint.tls;
     let links = [http.clone(), websocket.clone()];
-    let mut client = NodeClient::new(links, engine.tls.clone(), LIMIT, args.timeout, args.poll);
+    let mut client = NodeClient::new(
+        links,
+        engine.tls.clone(),
+        MAX_ANSWER_BYTES,
+        args.timeout,
+        args.poll,
+    );
     let (mut chain, mut notes) = engine.run_preparation(detect_chain(&mut client))?;
     let http2 = Protocol::Http2.name();
     if let Some(arm) = plan.arms.iter().position(|arm| arm == http2) {
@@ -232,7 +238,7 @@ impl Chain {
         (operation, times): Scenario,
     ) -> Result<Timing, Failure> {
         // A busy client already has connections and subscriptions.
-        in_time(client.timeout, async {
+        with_timeout(client.timeout, async {
             match self {
                 Chain::Evm(evm) => evm.prepare(client, protocol).await,
                 Chain::Solana(solana) => solana.prepare(client, protocol).await,
@@ -253,7 +259,7 @@ impl Chain {
                 client.drain_notifications();
                 begun += clock::uptime().saturating_sub(paused);
             }
-            in_time(client.timeout, async {
+            with_timeout(client.timeout, async {
                 match (&mut *self, operation) {
                     (Chain::Evm(evm), Operation::Write) => evm.write(client, protocol).await,
                     (Chain::Evm(evm), Operation::Read) => evm.read(client, protocol).await,

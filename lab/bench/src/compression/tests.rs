@@ -15,7 +15,7 @@ pub fn args(more: &[&str]) -> CompressionArgs {
     match Cli::try_parse_from(words.iter().chain(more))
         .unwrap()
         .args
-        .what
+        .command
     {
         Bench::Compression(args) => args,
         other => panic!("{other:?}"),
@@ -167,7 +167,7 @@ fn invalid_compression_arguments_are_refused() {
     }
     let cli =
         Cli::try_parse_from(["bench", "compression", "http://node/SECRET", "--dry-run"]).unwrap();
-    assert!(matches!(cli.args.what, Bench::Compression(_)));
+    assert!(matches!(cli.args.command, Bench::Compression(_)));
     let (message, _) = crate::run(&cli.args).unwrap();
     assert!(
         message.contains("getBlock")

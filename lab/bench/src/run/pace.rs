@@ -45,7 +45,7 @@ pub struct LastAttempt<T> {
 
 /// Which refusals are retried.
 #[derive(Clone, Copy)]
-pub enum Retried {
+pub enum RetryPolicy {
     /// In a closed loop.
     All,
     /// During preparation.
@@ -101,7 +101,7 @@ impl Pace {
         &self,
         node: usize,
         mut scheduled_at: Duration,
-        retried: Retried,
+        policy: RetryPolicy,
         mut send: impl AsyncFnMut(Duration) -> Result<T, Failure>,
     ) -> Option<LastAttempt<T>> {
         let mut refused = 0;
@@ -112,7 +112,7 @@ impl Pace {
             }
             if let Err(failure) = &answer
                 && let Some(retry_after) = failure.refusal()
-                && self.may_retry(node, failure, retried, refused)
+                && self.may_retry(node, failure, policy, refused)
             {
                 let backoff = (FIRST_BACKOFF * 2_u32.pow(refused)).min(MAX_BACKOFF);
                 let wait = retry_after.unwrap_or_default().max(backoff);
@@ -134,7 +134,7 @@ impl Pace {
     }
 
     /// Counts the refusal. May pause requests or end the run.
-    fn may_retry(&self, node: usize, failure: &Failure, retried: Retried, retries: u32) -> bool {
+    fn may_retry(&self, node: usize, failure: &Failure, policy: RetryPolicy, retries: u32) -> bool {
         *self
             .refusals
             .borrow_mut()
@@ -150,8 +150,8 @@ impl Pace {
             ));
             return false;
         }
-        match retried {
-            Retried::None => {
+        match policy {
+            RetryPolicy::None => {
                 // Without a requested delay, later requests are sent on schedule.
                 if let Some(retry_after) = retry_after
                     && !retry_after.is_zero()
@@ -162,7 +162,7 @@ impl Pace {
                 }
                 return false;
             }
-            Retried::RateLimits if !matches!(failure, Failure::RateLimited(_)) => return false,
+            RetryPolicy::RateLimits if !matches!(failure, Failure::RateLimited(_)) => return false,
             _ => {}
         }
         let max_retries = match failure {

@@ -1,6 +1,6 @@
 //! Writes and reads one storage slot of a contract that this tool deploys on a development chain.
 
-use super::node_client::{NodeClient, in_time};
+use super::node_client::{NodeClient, with_timeout};
 use crate::{failure::Failure, protocol::Protocol};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -53,7 +53,7 @@ pub async fn deploy(client: &mut NodeClient, payer: &str) -> Result<String, Fail
     let hash = client
         .call(Protocol::Http, "eth_sendTransaction", transaction)
         .await?;
-    let receipt = in_time(client.timeout, async {
+    let receipt = with_timeout(client.timeout, async {
         loop {
             match client.call(Protocol::Http, RECEIPT, json!([&hash])).await {
                 // Some nodes answer with an error until the transaction is indexed.

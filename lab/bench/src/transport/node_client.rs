@@ -21,7 +21,7 @@ use tokio_rustls::TlsConnector;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 /// Fails with [`Failure::Timeout`].
-pub async fn in_time<T>(
+pub async fn with_timeout<T>(
     limit: Duration,
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
@@ -87,7 +87,7 @@ impl NodeClient {
 
     /// Returns whether it is a new WebSocket, without subscriptions.
     pub async fn connect(&mut self, protocol: Protocol) -> Result<bool, Failure> {
-        in_time(self.timeout, async {
+        with_timeout(self.timeout, async {
             match protocol {
                 Protocol::HttpNew => {}
                 Protocol::Http | Protocol::Http2 => {
@@ -145,7 +145,7 @@ impl NodeClient {
         let body =
             json!({"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params})
                 .to_string();
-        in_time(self.timeout, async {
+        with_timeout(self.timeout, async {
             if protocol == Protocol::WebSocket {
                 self.call_over_socket(body).await
             } else {

@@ -1,6 +1,6 @@
 //! Transfers a few lamports from a new account, on a test cluster with airdrops.
 
-use super::node_client::{NodeClient, in_time};
+use super::node_client::{NodeClient, with_timeout};
 use crate::{failure::Failure, protocol::Protocol};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use faultline_common::clock;
@@ -202,7 +202,7 @@ async fn wait_until_processed(
     protocol: Protocol,
     signature: &Value,
 ) -> Result<(), Failure> {
-    in_time(client.timeout, async {
+    with_timeout(client.timeout, async {
         loop {
             let statuses = client
                 .call(protocol, "getSignatureStatuses", json!([[signature]]))
