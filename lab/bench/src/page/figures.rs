@@ -172,7 +172,7 @@ pub fn distributions(results: &Results) -> Vec<Block> {
     blocks
 }
 
-pub fn over_time(results: &Results) -> Vec<Block> {
+pub fn over_time(results: &Results) -> Option<Block> {
     let rounds = results.rounds();
     let rounds_per_point = rounds.div_ceil(MAX_POINTS).max(1);
     let arms = &results.header.arms;
@@ -183,7 +183,7 @@ pub fn over_time(results: &Results) -> Vec<Block> {
         .map(|(arm, card_id)| latency_line(results, arm, card_id, rounds_per_point))
         .collect();
     if series.iter().all(|line| line.y.iter().all(Option::is_none)) {
-        return Vec::new();
+        return None;
     }
     let points = match rounds_per_point {
         1 => String::new(),
@@ -198,12 +198,12 @@ pub fn over_time(results: &Results) -> Vec<Block> {
         series,
         ..Timeline::default()
     };
-    vec![figure(
+    Some(figure(
         "latency-over-time",
         "Latency over time",
         &caption,
         Chart::Timeline(chart),
-    )]
+    ))
 }
 
 fn latency_line(results: &Results, arm: &str, card_id: String, rounds_per_point: usize) -> Line {
