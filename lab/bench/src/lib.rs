@@ -95,7 +95,7 @@ pub mod fuzzing {
 
     pub const FILE: (i32, [&str; 4]) = (store::APPLICATION_ID, store::TABLES);
 
-    pub fn samples(path: &Path) -> Result<usize> {
+    pub fn samples(path: &Path) -> anyhow::Result<usize> {
         Ok(match store::read::<crate::compression::Outcome>(path)? {
             Stored::Compression(_) => 0,
             Stored::Requests(results) => results.samples.len(),
