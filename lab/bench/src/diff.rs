@@ -33,11 +33,13 @@ pub fn run(args: &DiffArgs) -> Result<(String, u8)> {
             compression::changes(&before, &after, args.margin)?
         }
         (before, _) => {
-            let is_first = matches!(before, Stored::Compression(_));
-            let file = if is_first { &args.before } else { &args.after };
+            let compression_file = match before {
+                Stored::Compression(_) => &args.before,
+                Stored::Requests(_) => &args.after,
+            };
             bail!(
                 "{}: results of bench compression have no requests to compare",
-                file.display()
+                compression_file.display()
             );
         }
     };
@@ -45,74 +47,71 @@ pub fn run(args: &DiffArgs) -> Result<(String, u8)> {
 }
 
 fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bool)> {
-    let presets = [before, after].map(|run| &run.header.preset);
+    let [a, b] = [before, after].map(|run| &run.header.preset);
+    ensure!(a == b, "one is of bench {a}, the other of bench {b}");
+    let mut comparable = Vec::new();
+    for (cell, head) in before.cells.iter().enumerate() {
+        if let Some(after_cell) = after.cell(&head.arm, &head.subject) {
+            comparable.push((head, [(before, cell), (after, after_cell)]));
+        }
+    }
+    let comparisons = comparable.len();
     ensure!(
-        presets[0] == presets[1],
-        "one is of bench {}, the other of bench {}",
-        presets[0],
-        presets[1]
-    );
-    let before_cells = before.cells.iter().enumerate();
-    let both: Vec<(usize, &CellHead, usize)> = before_cells
-        .filter_map(|(index, head)| Some((index, head, after.cell(&head.arm, &head.subject)?)))
-        .collect();
-    ensure!(
-        !both.is_empty(),
+        comparisons > 0,
         "the two runs have no arm with the same account in common"
     );
-    let plan = Plan::default().for_one_of(both.len());
-    let rows = both
-        .iter()
-        .map(|(index, head, other)| row(head, [(before, *index), (after, *other)], margin, &plan));
+    let plan = Plan::default().for_one_of(comparisons);
+    let rows = comparable
+        .into_iter()
+        .map(|(head, cells)| row(head, cells, margin, &plan));
     let (rows, worse): (Vec<_>, Vec<bool>) = rows.unzip();
-    let heads = [
-        "arm", "subject", "bytes", "before", "after", "change", "interval", "failed", "verdict",
-    ];
     let mut out = format!(
         "Mean latency in ms; SLOWER and faster are by more than {margin} %, the whole interval\n"
     );
-    out += &table(&heads, rows);
+    out += &table(
+        &[
+            "arm", "subject", "bytes", "before", "after", "change", "interval", "failed", "verdict",
+        ],
+        rows,
+    );
     out += &format!(
         "Each {} is of these runs alone: runs of other hours may differ by more.\n",
-        interval_label(both.len())
+        interval_label(comparisons)
     );
-    let cells = |run: &Results| -> Vec<String> {
-        let name = |head: &CellHead| format!("{} about {}", head.arm, head.subject);
-        run.cells.iter().map(name).collect()
+    let cell_names = |run: &Results| -> Vec<String> {
+        run.cells
+            .iter()
+            .map(|head| format!("{} about {}", head.arm, head.subject))
+            .collect()
     };
-    let mismatches = [
-        only_in_one_run(&cells(before), &cells(after)),
-        settings(before, after),
-    ]
-    .concat();
-    let nodes = [before, after].map(|run| run.header.nodes.join(" and "));
-    let problems = render::problems(after);
-    let sources = ("Other nodes", nodes);
+    let mut mismatches = only_in_one_run(&cell_names(before), &cell_names(after));
+    mismatches.extend(settings(before, after));
+    let [a, b] = [before, after].map(|run| run.header.nodes.join(" and "));
     Ok(append_notes(
         out,
-        worse.contains(&true),
+        &worse,
         &mismatches,
-        &problems,
-        sources,
+        &render::problems(after),
+        ("Other nodes", [&a, &b]),
     ))
 }
 
+/// The table row, and whether the later run is worse.
 fn row(
     head: &CellHead,
-    runs: [(&Results, usize); 2],
-    margin: f64,
+    cells: [(&Results, usize); 2],
+    margin_percent: f64,
     plan: &Plan,
 ) -> (Vec<String>, bool) {
-    let failed = runs.map(|(run, cell)| failed(run, cell));
-    let margin = margin / 100.0;
-    let fails_more = failed[1] - failed[0] > margin;
-    let [before, after] = runs.map(|(run, cell)| run.latencies_by_round(cell));
-    let ratio = block::ratio_of_means(&before, &after, margin, plan);
-    let means = summary(&before).mean.zip(summary(&after).mean);
-    let changed = means.zip(ratio);
-    let decision = changed
+    let failures = cells.map(|(run, cell)| failure_share(run, cell));
+    let margin = margin_percent / 100.0;
+    let fails_more = failures[1] - failures[0] > margin;
+    let latencies = cells.map(|(run, cell)| run.latencies_by_round(cell));
+    let ratio = block::ratio_of_means(&latencies[0], &latencies[1], margin, plan);
+    let means = latencies.map(|latencies| summary(&latencies).mean);
+    let decision = ratio
         .as_ref()
-        .map(|(_, ratio)| ratio.decision(1.0 - margin..=1.0 + margin));
+        .map(|ratio| ratio.decision(1.0 - margin..=1.0 + margin));
     let worse = Direction::Higher;
     let verdict = if fails_more {
         "FAILS MORE".to_owned()
@@ -124,19 +123,19 @@ fn row(
         head.subject.clone(),
         head.size.map_or_else(|| "-".to_owned(), count),
     ];
-    match changed {
-        Some(((before, after), ratio)) => {
+    match (means, ratio) {
+        ([Some(before), Some(after)], Some(ratio)) => {
             row.extend([before, after].map(|mean| number(mean, 3)));
             row.extend(percent_change(ratio.ends()));
         }
-        None => row.extend(vec!["-".to_owned(); 4]),
+        _ => row.extend(vec!["-".to_owned(); 4]),
     }
-    let [before, after] = failed.map(|share| number(share * 100.0, 1));
+    let [before, after] = failures.map(|share| number(share * 100.0, 1));
     row.extend([format!("{before} %, {after} %"), verdict]);
     (row, fails_more || decision == Some(Decision::Shown(worse)))
 }
 
-/// Without cells that only one run has.
+/// Only settings that both runs have.
 fn settings(before: &Results, after: &Results) -> Vec<String> {
     let (a, b) = (&before.header.settings, &after.header.settings);
     if a.is_empty() != b.is_empty() {
@@ -147,15 +146,16 @@ fn settings(before: &Results, after: &Results) -> Vec<String> {
         .collect()
 }
 
-fn failed(results: &Results, cell: usize) -> f64 {
-    let all = results.samples_of(cell).count();
-    if all == 0 {
+fn failure_share(results: &Results, cell: usize) -> f64 {
+    let requests = results.samples_of(cell).count();
+    if requests == 0 {
         return 1.0;
     }
     let failed = results
         .samples_of(cell)
-        .filter(|sample| sample.result.is_err());
-    failed.count() as f64 / all as f64
+        .filter(|sample| sample.result.is_err())
+        .count();
+    failed as f64 / requests as f64
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `bench encoding`: compares encodings of account data.
+//! `bench encoding`: encodings of account data.
 
 use crate::{
     answer::Expected,
@@ -8,7 +8,7 @@ use crate::{
     plan::{Cell, LinkConfig, Plan},
     preset,
     protocol::Protocol,
-    results::{Latency, Results, link_suffix},
+    results::{Results, link_suffix},
     stream::LinkShape,
 };
 use anyhow::Result;
@@ -19,7 +19,6 @@ use faultline_pages::{
 };
 use faultline_stats::arms::welch_p;
 use serde_json::json;
-use std::fmt::Write as _;
 
 /// The study's accounts of 904, 3,232, 5,400, 7,448 and 10,136 bytes on mainnet-beta.
 const STUDY_ACCOUNTS: [&str; 5] = [
@@ -32,16 +31,21 @@ const STUDY_ACCOUNTS: [&str; 5] = [
 
 pub fn run(args: &EncodingArgs) -> Result<(String, u8)> {
     let plan = plan(args)?;
-    let ca_file = args.node.ca.as_deref();
-    preset::run("encoding", &plan, &args.output, ca_file, |session| {
-        let sizes = sizes(&plan, &session.engine.probe(&plan)?)?;
-        session.measure(&plan, &sizes, Vec::new())
-    })
+    preset::run(
+        "encoding",
+        &plan,
+        &args.output,
+        args.node.ca.as_deref(),
+        |session| {
+            let sizes = sizes(&plan, &session.engine.probe(&plan)?)?;
+            session.measure(&plan, &sizes, Vec::new())
+        },
+    )
 }
 
 fn plan(args: &EncodingArgs) -> Result<Plan> {
-    if let Some(twice) = first_duplicate(&args.encodings) {
-        let name = twice.name();
+    if let Some(encoding) = first_duplicate(&args.encodings) {
+        let name = encoding.name();
         return Err(UsageError(format!("--encodings names {name} twice")).into());
     }
     if first_duplicate(&args.links).is_some() {
@@ -50,17 +54,20 @@ fn plan(args: &EncodingArgs) -> Result<Plan> {
     let accounts = accounts(args)?;
     let endpoint = Endpoint::parse(&args.node.url).map_err(UsageError)?;
     let mut plan = preset::plan_for_load(&args.load);
-    plan.arms = args
-        .encodings
-        .iter()
-        .map(|encoding| encoding.name().to_owned())
-        .collect();
+    for encoding in &args.encodings {
+        plan.arms.push(encoding.name().to_owned());
+    }
     // Without `--links` there is one link that adds no delay.
     let shapes = match args.links.as_slice() {
         [] => &[LinkShape::default()],
         shapes => shapes,
     };
     for (link, shape) in shapes.iter().enumerate() {
+        let link_suffix = if args.links.is_empty() {
+            String::new()
+        } else {
+            format!(" over {shape}")
+        };
         for account in &accounts {
             for (arm, encoding) in args.encodings.iter().enumerate() {
                 plan.cells.push(Cell {
@@ -72,11 +79,6 @@ fn plan(args: &EncodingArgs) -> Result<Plan> {
                     expected: Expected::Account(*encoding),
                 });
             }
-            let link_suffix = if args.links.is_empty() {
-                String::new()
-            } else {
-                format!(" over {shape}")
-            };
             plan.subjects.push(format!("{account}{link_suffix}"));
         }
         plan.links.push(LinkConfig {
@@ -91,15 +93,17 @@ fn accounts(args: &EncodingArgs) -> Result<Vec<String>, UsageError> {
     if args.accounts.is_empty() {
         return Ok(STUDY_ACCOUNTS.map(str::to_owned).into());
     }
-    let wrong = |account: &String, why: &str| UsageError(format!("--accounts: {account:?} {why}"));
+    let invalid = |account: &String, problem: &str| {
+        Err(UsageError(format!("--accounts: {account:?} {problem}")))
+    };
     for account in &args.accounts {
         let bytes = bs58::decode(account).into_vec();
-        if bytes.map_or(0, |bytes| bytes.len()) != 32 {
-            return Err(wrong(account, "is no address of an account"));
+        if !bytes.is_ok_and(|bytes| bytes.len() == 32) {
+            return invalid(account, "is no address of an account");
         }
     }
     match first_duplicate(&args.accounts) {
-        Some(account) => Err(wrong(account, "is there twice")),
+        Some(account) => invalid(account, "is there twice"),
         None => Ok(args.accounts.clone()),
     }
 }
@@ -126,13 +130,11 @@ fn sizes(plan: &Plan, answers: &[Result<Vec<u8>, Failure>]) -> Result<Vec<Option
     }
     let mut sizes = vec![None; plan.subjects.len()];
     for (cell, answer) in plan.cells.iter().zip(answers) {
-        let name = plan.subject(cell);
         match answer {
-            Err(Failure::Missing) => {
-                anyhow::bail!(
-                    "{node} has no account {name}: name accounts that it has with --accounts"
-                )
-            }
+            Err(Failure::Missing) => anyhow::bail!(
+                "{node} has no account {}: name accounts that it has with --accounts",
+                plan.subject(cell)
+            ),
             Ok(bytes) if !bytes.is_empty() => {
                 sizes[cell.subject].get_or_insert(bytes.len() as u64);
             }
@@ -146,7 +148,7 @@ fn sizes(plan: &Plan, answers: &[Result<Vec<u8>, Failure>]) -> Result<Vec<Option
 struct Summary<'a> {
     arms: [&'a str; 2],
     link: Option<&'a str>,
-    mean: bool,
+    is_mean: bool,
     rows: Vec<Row<'a>>,
 }
 
@@ -155,8 +157,8 @@ struct Row<'a> {
     size: Option<u64>,
     /// Of both arms, in ms.
     times: [Option<f64>; 2],
-    /// Of the means.
-    p: String,
+    /// Empty for percentiles.
+    p_value: String,
     winner: Option<&'a str>,
 }
 
@@ -167,8 +169,8 @@ fn summaries(results: &Results) -> Vec<Summary<'_>> {
     let mut summaries = Vec::new();
     for arm in others {
         for link in results.links() {
-            for mean in [true, false] {
-                summaries.push(summary(results, [reference, arm], link, mean));
+            for is_mean in [true, false] {
+                summaries.push(summary(results, [reference, arm], link, is_mean));
             }
         }
     }
@@ -179,89 +181,85 @@ fn summary<'a>(
     results: &'a Results,
     arms: [&'a str; 2],
     link: Option<&'a str>,
-    mean: bool,
+    is_mean: bool,
 ) -> Summary<'a> {
-    let of = |latency: Latency| if mean { latency.mean } else { latency.p95 };
-    let row = |(subject, size)| {
+    let mut rows = Vec::new();
+    for (subject, size) in results.subjects_over(link) {
         let cells = arms.map(|arm| results.cell(arm, subject));
-        let times = cells.map(|cell| results.summary(cell?).latency.map(of));
-        let both = times[0].zip(times[1]);
-        let p = cells[0].zip(cells[1]).filter(|_| mean);
-        Row {
+        let times = cells.map(|cell| {
+            let latency = results.summary(cell?).latency?;
+            Some(if is_mean { latency.mean } else { latency.p95 })
+        });
+        rows.push(Row {
             subject,
             size,
             times,
-            p: p.map_or_else(String::new, |(a, b)| p_value(results, a, b)),
-            winner: both.map(|(a, b)| arms[usize::from(b < a)]),
-        }
-    };
-    let subjects = results.subjects_over(link);
+            p_value: match cells {
+                [Some(a), Some(b)] if is_mean => p_value(results, a, b),
+                _ => String::new(),
+            },
+            winner: times[0]
+                .zip(times[1])
+                .map(|(a, b)| arms[usize::from(b < a)]),
+        });
+    }
     Summary {
         arms,
         link,
-        mean,
-        rows: subjects.into_iter().map(row).collect(),
+        is_mean,
+        rows,
     }
 }
 
 /// The study's two tables: means with a test that assumes independent requests, and 95th
 /// percentiles.
 pub fn study(results: &Results) -> String {
-    summaries(results).iter().map(table).collect()
+    summaries(results).iter().map(study_table).collect()
 }
 
-fn table(summary: &Summary<'_>) -> String {
-    let [a, b] = summary.arms.map(arm_label);
-    let kind = if summary.mean { "MEAN" } else { "P95" };
+fn study_table(summary: &Summary<'_>) -> String {
+    let (kind, p_value) = if summary.is_mean {
+        ("MEAN", "P-value")
+    } else {
+        ("P95", "")
+    };
     let over = match summary.link {
         Some(_) => link_suffix(summary.link) + " ",
         None => String::new(),
     };
+    let [a, b] = summary.arms.map(|arm| arm_label(arm) + " (ms)");
     let mut out = format!("=== SUMMARY ANALYSIS ({kind}) - getAccountInfo{over}===\n\n");
-    let heads = [&format!("{a} (ms)"), &format!("{b} (ms)")];
-    out += &line(
-        ["Size (B)", heads[0], heads[1], "Diff (ms)"],
-        if summary.mean { "P-value" } else { "" },
-        "Winner",
-    );
-    out += &"=".repeat(80);
-    out.push('\n');
+    out += &line("Size (B)", [&a, &b, "Diff (ms)"], p_value, "Winner");
+    out += &("=".repeat(80) + "\n");
     for row in &summary.rows {
-        let is_same = |other: &&Row<'_>| other.size == row.size;
-        let same = summary.rows.iter().filter(is_same).count();
+        let same_size_count = summary
+            .rows
+            .iter()
+            .filter(|other| other.size == row.size)
+            .count();
         // Accounts of one size need separate lines.
         let size = match row.size {
             None => "unknown".to_owned(),
-            Some(size) if same > 1 => format!("{size} {:.8}", row.subject),
+            Some(size) if same_size_count > 1 => format!("{size} {:.8}", row.subject),
             Some(size) => size.to_string(),
         };
-        let ([Some(first), Some(second)], Some(winner)) = (row.times, row.winner) else {
-            let _ = writeln!(out, "{size:<11}no answers to compare");
+        let ([Some(a), Some(b)], Some(winner)) = (row.times, row.winner) else {
+            out += &format!("{size:<11}no answers to compare\n");
             continue;
         };
-        let numbers = [first, second, (second - first).abs()].map(format_ms);
-        let cells = [&size, &numbers[0], &numbers[1], &numbers[2]];
-        out += &line(cells.map(String::as_str), &row.p, &arm_label(winner));
+        let times = [a, b, (b - a).abs()].map(|ms| {
+            let decimals = if ms.abs() < 10.0 { 3 } else { 2 };
+            format!("{ms:.decimals$}")
+        });
+        let times = times.each_ref().map(String::as_str);
+        out += &line(&size, times, &row.p_value, &arm_label(winner));
     }
     out + "\n"
 }
 
-fn line([size, first, second, difference]: [&str; 4], p: &str, winner: &str) -> String {
-    let p = if p.is_empty() {
-        String::new()
-    } else {
-        format!("{p:<31}")
-    };
-    format!("{size:<11}{first:<13}{second:<13}{difference:<13}{p}{winner}\n")
-}
-
-/// Three decimals below 10 ms, else two.
-fn format_ms(ms: f64) -> String {
-    if ms.abs() < 10.0 {
-        format!("{ms:.3}")
-    } else {
-        format!("{ms:.2}")
-    }
+fn line(size: &str, [a, b, difference]: [&str; 3], p_value: &str, winner: &str) -> String {
+    let p_width = if p_value.is_empty() { 0 } else { 31 };
+    format!("{size:<11}{a:<13}{b:<13}{difference:<13}{p_value:<p_width$}{winner}\n")
 }
 
 fn arm_label(encoding: &str) -> String {
@@ -272,16 +270,15 @@ fn arm_label(encoding: &str) -> String {
     }
 }
 
-/// Welch's test over all requests.
 fn p_value(results: &Results, a: usize, b: usize) -> String {
-    let of = |cell| -> Vec<f64> {
+    let latencies = |cell| -> Vec<f64> {
         results
             .latencies_by_round(cell)
             .into_iter()
             .flatten()
             .collect()
     };
-    match welch_p(&of(a), &of(b)) {
+    match welch_p(&latencies(a), &latencies(b)) {
         None => "no test".to_owned(),
         Some(p) if p < 0.01 => "HIGHLY SIGNIFICANT (p < 0.01)".to_owned(),
         Some(p) if p < 0.05 => "SIGNIFICANT (p < 0.05)".to_owned(),
@@ -290,15 +287,16 @@ fn p_value(results: &Results, a: usize, b: usize) -> String {
 }
 
 pub fn page(results: &Results) -> Vec<Block> {
-    let numbered = summaries(results).into_iter().zip(1..);
-    numbered
-        .map(|(of, nth)| Block::Table(summary_table(&of, nth)))
+    summaries(results)
+        .iter()
+        .zip(1..)
+        .map(|(summary, number)| Block::Table(page_table(summary, number)))
         .collect()
 }
 
-fn summary_table(of: &Summary<'_>, nth: usize) -> Table {
-    let [reference, arm] = of.arms;
-    let (kind, note) = if of.mean {
+fn page_table(summary: &Summary<'_>, table_number: usize) -> Table {
+    let [reference, arm] = summary.arms;
+    let (kind, note) = if summary.is_mean {
         (
             "mean",
             "As the study has it: the p-value is of Welch's test, which takes neighbouring requests for independent.",
@@ -312,19 +310,24 @@ fn summary_table(of: &Summary<'_>, nth: usize) -> Table {
         (arm, "ms"),
         ("difference", "ms"),
     ];
-    columns.extend(of.mean.then_some(("p-value", "")));
+    if summary.is_mean {
+        columns.push(("p-value", ""));
+    }
     columns.push(("winner", ""));
-    let over = link_suffix(of.link);
+    let over = link_suffix(summary.link);
+    let id = format!("study-{table_number}-{kind}");
     let title = format!("Summary analysis ({kind}) of getAccountInfo{over}: {arm} and {reference}");
-    let mut out = cells::table(&format!("study-{nth}-{kind}"), &title, &columns, note);
-    let none = "no answers to compare";
-    for row in &of.rows {
+    let mut out = cells::table(&id, &title, &columns, note);
+    let missing = "no answers to compare";
+    for row in &summary.rows {
         let [a, b] = row.times;
         let difference = a.zip(b).map(|(a, b)| (b - a).abs());
         let mut row_cells = vec![number(row.size.map(|size| size as f64), 0, "not known")];
-        row_cells.extend([a, b, difference].map(|ms| number(ms, 3, none)));
-        row_cells.extend(of.mean.then(|| words(&row.p)));
-        row_cells.push(cells::text(row.winner, none));
+        row_cells.extend([a, b, difference].map(|ms| number(ms, 3, missing)));
+        if summary.is_mean {
+            row_cells.push(words(&row.p_value));
+        }
+        row_cells.push(cells::text(row.winner, missing));
         out.rows.push(row_cells);
     }
     out

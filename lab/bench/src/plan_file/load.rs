@@ -171,7 +171,10 @@ fn read_values(top: &mut Table<'_>, folder: &Path) -> Vec<Value> {
                 list.or(lines).map(|texts| ValueSource::List(texts.into()))
             }
         };
-        values.extend(name.zip(source).map(|(name, of)| Value { name, of }));
+        values.extend(
+            name.zip(source)
+                .map(|(name, source)| Value { name, source }),
+        );
     });
     values
 }
