@@ -384,7 +384,7 @@ impl SearchMachine {
 
     fn next_purpose(&mut self, reading: &Reading) -> Result<DwellPurpose, Outcome> {
         let floor = self.floor();
-        self.staircase.floor(floor as f64);
+        self.staircase.raise_floor(floor as f64);
         loop {
             let purpose = match self.staircase.next_trial() {
                 Next::Try(headroom) => DwellPurpose::Probe(page(headroom as u64)),

@@ -11,31 +11,32 @@ pub struct Replicate {
     pub passed: Option<bool>,
 }
 
+/// Numbers of replicates under one limit, which is in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Limit {
+pub struct LimitResults {
     pub limit: u64,
     pub passed: usize,
     pub failed: usize,
     pub unknown: usize,
 }
 
-/// A smaller limit was enough in every replicate, and a larger one was not enough in some. So other
-/// factors decided, too.
+/// A smaller limit was enough in every replicate, and a larger one was not in some. So the limit alone
+/// did not decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Contradiction {
-    /// In bytes; it kept up in every replicate.
+    /// In bytes; every replicate kept up.
     pub passed: u64,
-    /// In bytes; it failed in at least one replicate.
+    /// In bytes; at least one replicate failed.
     pub failed: u64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Bracket {
-    pub limits: Vec<Limit>,
-    /// The smallest limit that kept up in every replicate. An unknown result does not count as kept
-    /// up. `None` if there is no such limit.
+    pub limits: Vec<LimitResults>,
+    /// The smallest limit under which every replicate kept up; an unknown result does not count. `None`
+    /// if there is none.
     pub enough: Option<u64>,
-    /// The largest limit that failed in any replicate; `None` if none failed.
+    /// The largest limit under which any replicate failed; `None` if none failed.
     pub failed: Option<u64>,
     /// If there are any, [`Bracket::enough`] is below [`Bracket::failed`], and the two are no
     /// bracket.
@@ -44,11 +45,11 @@ pub struct Bracket {
 
 /// Names limits that were tried, never a value between them.
 pub fn bracket(replicates: &[Replicate]) -> Bracket {
-    let mut limits: BTreeMap<u64, Limit> = BTreeMap::new();
+    let mut limits: BTreeMap<u64, LimitResults> = BTreeMap::new();
     for replicate in replicates {
-        let row = limits.entry(replicate.limit).or_insert(Limit {
+        let row = limits.entry(replicate.limit).or_insert(LimitResults {
             limit: replicate.limit,
-            ..Limit::default()
+            ..LimitResults::default()
         });
         match replicate.passed {
             Some(true) => row.passed += 1,
@@ -56,25 +57,25 @@ pub fn bracket(replicates: &[Replicate]) -> Bracket {
             None => row.unknown += 1,
         }
     }
-    let limits: Vec<Limit> = limits.into_values().collect();
-    let enough = limits
+    let limits: Vec<LimitResults> = limits.into_values().collect();
+    let sufficient = limits
         .iter()
         .filter(|row| row.passed > 0 && row.failed == 0 && row.unknown == 0);
     let failed = limits.iter().filter(|row| row.failed > 0);
-    let contradictions = enough
+    let contradictions = sufficient
         .clone()
-        .flat_map(|sufficient| {
-            failed
-                .clone()
-                .map(move |failed| (sufficient.limit, failed.limit))
+        .flat_map(|passed| {
+            failed.clone().map(move |failed| Contradiction {
+                passed: passed.limit,
+                failed: failed.limit,
+            })
         })
-        .filter(|(sufficient, failed)| sufficient < failed);
+        .filter(|limits| limits.passed < limits.failed)
+        .collect();
     Bracket {
-        enough: enough.clone().map(|row| row.limit).min(),
+        enough: sufficient.clone().map(|row| row.limit).min(),
         failed: failed.clone().map(|row| row.limit).max(),
-        contradictions: contradictions
-            .map(|(passed, failed)| Contradiction { passed, failed })
-            .collect(),
+        contradictions,
         limits,
     }
 }

@@ -1,17 +1,18 @@
-//! Rules of caveats, and why an interval is unreliable in words.
+//! Rules for caveats in reports, and the words for why an interval is unreliable.
 
 use crate::{block::Reliability, summary::quantile};
 
-/// The first pair of arms in which one ended before the other began. `runs` has (begin on any
-/// clock, arm). Arms with a single run are left out.
+/// The first two arms of which one began its last run before the other began its first. `runs` are
+/// (begin on any clock, arm). Arms with a single run do not count.
 pub fn not_interleaved<'a>(runs: &[(f64, &'a str)]) -> Option<(&'a str, &'a str)> {
+    // Name, first and last begin, number of runs.
     let mut arms: Vec<(&str, f64, f64, usize)> = Vec::new();
-    for (at, arm) in runs {
+    for (begin, arm) in runs {
         match arms.iter_mut().find(|(name, ..)| name == arm) {
             Some((_, first, last, n)) => {
-                (*first, *last, *n) = (first.min(*at), last.max(*at), *n + 1)
+                (*first, *last, *n) = (first.min(*begin), last.max(*begin), *n + 1)
             }
-            None => arms.push((arm, *at, *at, 1)),
+            None => arms.push((arm, *begin, *begin, 1)),
         }
     }
     arms.sort_by(|a, b| a.1.total_cmp(&b.1));
@@ -22,7 +23,7 @@ pub fn not_interleaved<'a>(runs: &[(f64, &'a str)]) -> Option<(&'a str, &'a str)
 }
 
 /// Fewer values have no outlier.
-pub const VALUES_FOR_AN_OUTLIER: usize = 4;
+pub const MIN_VALUES_FOR_OUTLIER: usize = 4;
 
 /// Values within this share of the median are no outliers, however close the others are together.
 const MIN_OUTLIER_DISTANCE: f64 = 0.1;
@@ -33,32 +34,32 @@ pub fn outliers(values: &[f64]) -> Vec<usize> {
     indices_where(values, |value| is_outlier(value, values))
 }
 
-/// As [`outliers`], of an arm. Too few values are compared with those of `all` arms, if more than
-/// half of the arm agrees with them.
+/// As [`outliers`], of an arm. If it has too few values, they are compared with those of `all` arms.
+/// None if half of them or more would be outliers.
 pub fn outliers_of_arm(arm: &[f64], all: &[f64]) -> Vec<usize> {
-    if arm.len() >= VALUES_FOR_AN_OUTLIER {
+    if arm.len() >= MIN_VALUES_FOR_OUTLIER {
         return outliers(arm);
     }
-    let middle = median(arm.iter().copied());
-    let found = indices_where(arm, |value| {
-        is_outlier(value, all) && is_distant(value, middle)
+    let median = median(arm.iter().copied());
+    let outliers = indices_where(arm, |value| {
+        is_outlier(value, all) && is_distant(value, median)
     });
-    if 2 * found.len() < arm.len() {
-        found
+    if 2 * outliers.len() < arm.len() {
+        outliers
     } else {
         Vec::new()
     }
 }
 
-fn is_outlier(value: f64, among: &[f64]) -> bool {
-    let middle = median(among.iter().copied());
-    let deviation = median(among.iter().map(|value| (value - middle).abs()));
-    among.len() >= VALUES_FOR_AN_OUTLIER
+fn is_outlier(value: f64, sample: &[f64]) -> bool {
+    let middle = median(sample.iter().copied());
+    let deviation = median(sample.iter().map(|value| (value - middle).abs()));
+    sample.len() >= MIN_VALUES_FOR_OUTLIER
         && 0.6745 * (value - middle).abs() > 3.5 * deviation
         && is_distant(value, middle)
 }
 
-/// Never from a median of 0, which has no share.
+/// Always false for a median of 0, which has no share.
 fn is_distant(value: f64, median: f64) -> bool {
     median != 0.0 && (value - median).abs() > MIN_OUTLIER_DISTANCE * median.abs()
 }
@@ -76,8 +77,8 @@ fn indices_where(values: &[f64], matches: impl Fn(f64) -> bool) -> Vec<usize> {
         .collect()
 }
 
-/// Whether `hits` of this version (`2.1.14`, `4.0.0-beta.1`) are counted as before 4.4; `None` if
-/// it is no version.
+/// Whether this version of Agave (`2.1.14`, `4.0.0-beta.1`) counts hits of the program cache as all did
+/// before 4.4. `None` if the text is no version.
 pub fn counts_hits_as_before_4_4(version: &str) -> Option<bool> {
     let mut parts = version.trim_start_matches('v').split(['.', '-', ' ']);
     let major: u32 = parts.next()?.parse().ok()?;
@@ -85,8 +86,8 @@ pub fn counts_hits_as_before_4_4(version: &str) -> Option<bool> {
     Some((major, minor) < (4, 4))
 }
 
-pub fn reliability_text(why: Reliability) -> String {
-    match why {
+pub fn reliability_text(reliability: Reliability) -> String {
+    match reliability {
         Reliability::Reliable => "the interval is reliable".to_owned(),
         Reliability::TooShort { n_eff } => format!(
             "the run is worth only {n_eff:.0} independent values, so the interval covers less often than it says"

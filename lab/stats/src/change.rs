@@ -1,9 +1,9 @@
 //! Changes in a short history: the values of some runs for each release, in order.
 //!
-//! Segments of constant mean have the least squared distances plus a penalty for each change, as in
-//! PELT (Killick, Fearnhead and Eckley 2012). Noise is the spread of runs within a release. The
-//! penalty is set so that the share [`LEVEL`] of simulated flat histories with as many runs
-//! has a change.
+//! The segments of constant mean are those with the least squared distances plus a penalty for each
+//! change, as in PELT (Killick, Fearnhead and Eckley 2012). Noise is the spread of runs within a release. The
+//! penalty is set so that a share of [`FALSE_CHANGE_PROBABILITY`] of simulated flat histories, with as
+//! many runs, has a change.
 
 use crate::{distribution::normal_quantile, summary::total};
 use fastrand::Rng;
@@ -18,7 +18,7 @@ pub const MIN_SEGMENT: usize = 2;
 const MAX_CHANGES: usize = 8;
 
 /// Probability of a change in a flat history.
-const LEVEL: f64 = 0.006;
+const FALSE_CHANGE_PROBABILITY: f64 = 0.006;
 /// Simulated flat histories.
 const HISTORIES: u32 = 1999;
 /// The same history gives the same changes.
@@ -39,14 +39,15 @@ pub struct Detector {
 }
 
 impl Detector {
-    /// Changes in their order, from the values of each release's runs. None with fewer than
-    /// [`MIN_RELEASES`] releases, a release without values, a value that is not finite, or runs that are
-    /// all single or equal: they show no noise.
+    /// Changes in order, from the values of each release's runs. None with fewer than [`MIN_RELEASES`]
+    /// releases, a release without values, or a value that is not finite. Also none if every release
+    /// has a single run or equal runs, which show no noise.
     pub fn changes(&mut self, releases: &[&[f64]]) -> Vec<Change> {
         let first = releases.len().saturating_sub(MAX_RELEASES);
         let newest = &releases[first..];
-        let broken = |runs: &&[f64]| runs.is_empty() || runs.iter().any(|value| !value.is_finite());
-        if newest.len() < MIN_RELEASES || newest.iter().any(broken) {
+        let is_invalid =
+            |runs: &&[f64]| runs.is_empty() || runs.iter().any(|value| !value.is_finite());
+        if newest.len() < MIN_RELEASES || newest.iter().any(is_invalid) {
             return Vec::new();
         }
         let counts: Vec<usize> = newest.iter().map(|runs| runs.len()).collect();
@@ -54,23 +55,26 @@ impl Detector {
             .iter()
             .map(|runs| total(runs) / runs.len() as f64)
             .collect();
-        let freedom = counts.iter().sum::<usize>() - counts.len();
-        let within: f64 = newest
+        let degrees_of_freedom = counts.iter().sum::<usize>() - counts.len();
+        let squares_within: f64 = newest
             .iter()
             .zip(&means)
             .map(|(runs, mean)| runs.iter().map(|value| (value - mean).powi(2)).sum::<f64>())
             .sum();
-        if freedom == 0 || within <= 0.0 {
+        if degrees_of_freedom == 0 || squares_within <= 0.0 {
             return Vec::new();
         }
         let costs = Costs::of(&means, &counts);
         let required_gain = *self
             .required_gain
             .entry(counts)
-            .or_insert_with_key(|counts| required_gain(counts, freedom));
-        let found = partition(&costs, required_gain * within / freedom as f64);
+            .or_insert_with_key(|counts| required_gain(counts, degrees_of_freedom));
+        let starts = segment_starts(
+            &costs,
+            required_gain * squares_within / degrees_of_freedom as f64,
+        );
         let boundaries: Vec<usize> = std::iter::once(0)
-            .chain(found)
+            .chain(starts)
             .chain([newest.len()])
             .collect();
         boundaries
@@ -84,9 +88,8 @@ impl Detector {
     }
 }
 
-/// Required gain of a change, in variances of a run; infinite if too few histories are simulated
-/// for a rare one.
-fn required_gain(counts: &[usize], freedom: usize) -> f64 {
+/// In variances of a run; infinite if too few histories are simulated to have a rare one.
+fn required_gain(counts: &[usize], degrees_of_freedom: usize) -> f64 {
     let mut random = Rng::with_seed(SEED);
     let mut normal = || normal_quantile(random.f64().clamp(f64::EPSILON, 1.0 - f64::EPSILON));
     let mut gains: Vec<f64> = (0..HISTORIES)
@@ -95,22 +98,26 @@ fn required_gain(counts: &[usize], freedom: usize) -> f64 {
                 .iter()
                 .map(|runs| normal() / (*runs as f64).sqrt())
                 .collect();
-            let variance = (0..freedom).map(|_| normal().powi(2)).sum::<f64>() / freedom as f64;
+            let variance = (0..degrees_of_freedom)
+                .map(|_| normal().powi(2))
+                .sum::<f64>()
+                / degrees_of_freedom as f64;
             Costs::of(&means, counts).largest_gain() / variance
         })
         .collect();
     gains.sort_by(f64::total_cmp);
-    // The history itself counts as one of them. With too few histories, none is rare.
-    let index = ((1.0 - LEVEL) * (gains.len() as f64 + 1.0)).ceil() as usize;
+    // The real history counts as one more. With too few histories, none is rare.
+    let index = ((1.0 - FALSE_CHANGE_PROBABILITY) * (gains.len() as f64 + 1.0)).ceil() as usize;
     index
         .checked_sub(1)
         .and_then(|index| gains.get(index).copied())
         .unwrap_or(f64::INFINITY)
 }
 
+/// Cumulative sums over releases, from which the cost of a segment follows.
 struct Costs {
     /// Subtracted from all means, so that squares lose no digits.
-    middle: f64,
+    offset: f64,
     weights: Vec<f64>,
     sums: Vec<f64>,
     squares: Vec<f64>,
@@ -118,9 +125,9 @@ struct Costs {
 
 impl Costs {
     fn of(means: &[f64], counts: &[usize]) -> Self {
-        let middle = total(means) / means.len() as f64;
+        let offset = total(means) / means.len() as f64;
         let mut costs = Costs {
-            middle,
+            offset,
             weights: vec![0.0],
             sums: vec![0.0],
             squares: vec![0.0],
@@ -129,7 +136,7 @@ impl Costs {
         let mut sum = 0.0;
         let mut square = 0.0;
         for (mean, runs) in means.iter().zip(counts) {
-            let deviation = mean - middle;
+            let deviation = mean - offset;
             let runs = *runs as f64;
             weight += runs;
             sum += runs * deviation;
@@ -145,6 +152,7 @@ impl Costs {
         self.sums.len() - 1
     }
 
+    /// Squared distances from the mean of the segment.
     fn cost(&self, from: usize, to: usize) -> f64 {
         let sum = self.sums[to] - self.sums[from];
         (self.squares[to]
@@ -154,14 +162,14 @@ impl Costs {
     }
 
     fn mean(&self, from: usize, to: usize) -> f64 {
-        self.middle + (self.sums[to] - self.sums[from]) / (self.weights[to] - self.weights[from])
+        self.offset + (self.sums[to] - self.sums[from]) / (self.weights[to] - self.weights[from])
     }
 
     /// The smallest penalty with which these values have no change: the largest gain per change,
     /// over all numbers of changes.
     fn largest_gain(&self) -> f64 {
         let n = self.len();
-        let mut best: Vec<f64> = (0..=n)
+        let mut least_costs: Vec<f64> = (0..=n)
             .map(|to| {
                 if to < MIN_SEGMENT {
                     f64::INFINITY
@@ -170,18 +178,18 @@ impl Costs {
                 }
             })
             .collect();
-        let whole = best[n];
+        let cost_without_change = least_costs[n];
         let mut largest = 0.0_f64;
         for changes in 1..=MAX_CHANGES.min(n / MIN_SEGMENT - 1) {
             let next: Vec<f64> = (0..=n)
                 .map(|to| {
                     let from = MIN_SEGMENT..=to.saturating_sub(MIN_SEGMENT);
-                    from.map(|from| best[from] + self.cost(from, to))
+                    from.map(|from| least_costs[from] + self.cost(from, to))
                         .fold(f64::INFINITY, f64::min)
                 })
                 .collect();
-            best = next;
-            largest = largest.max((whole - best[n]) / changes as f64);
+            least_costs = next;
+            largest = largest.max((cost_without_change - least_costs[n]) / changes as f64);
         }
         largest
     }
@@ -189,28 +197,28 @@ impl Costs {
 
 /// Starts of all segments but the first, with the least cost plus penalty. A change that gains no
 /// more than the penalty, rounding apart, does not count.
-fn partition(costs: &Costs, penalty: f64) -> Vec<usize> {
+fn segment_starts(costs: &Costs, penalty: f64) -> Vec<usize> {
     let n = costs.len();
     let penalty = penalty * (1.0 + 1e-9);
-    let mut least = vec![f64::INFINITY; n + 1];
-    least[0] = -penalty;
-    let mut last = vec![0; n + 1];
+    let mut least_costs = vec![f64::INFINITY; n + 1];
+    least_costs[0] = -penalty;
+    let mut last_starts = vec![0; n + 1];
     for to in MIN_SEGMENT..=n {
         for from in 0..=to - MIN_SEGMENT {
-            let cost = least[from] + costs.cost(from, to) + penalty;
-            if cost < least[to] {
-                (least[to], last[to]) = (cost, from);
+            let cost = least_costs[from] + costs.cost(from, to) + penalty;
+            if cost < least_costs[to] {
+                (least_costs[to], last_starts[to]) = (cost, from);
             }
         }
     }
-    let mut found = Vec::new();
-    let mut to = last[n];
-    while to > 0 {
-        found.push(to);
-        to = last[to];
+    let mut starts = Vec::new();
+    let mut start = last_starts[n];
+    while start > 0 {
+        starts.push(start);
+        start = last_starts[start];
     }
-    found.reverse();
-    found
+    starts.reverse();
+    starts
 }
 
 #[cfg(test)]
@@ -313,7 +321,7 @@ mod tests {
             let best = all
                 .filter_map(|places| cost(&places))
                 .fold(f64::INFINITY, f64::min);
-            let found = cost(&partition(&costs, penalty)).unwrap();
+            let found = cost(&segment_starts(&costs, penalty)).unwrap();
             assert!(
                 (found - best).abs() < 1e-6,
                 "{values:?}, {penalty}: {found} instead of {best}"

@@ -2,7 +2,7 @@ use crate::summary::{finite_values, quantile_sorted, sorted};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Histogram {
-    /// Class `i` holds `edges[i] <= value < edges[i + 1]`; the last class also has its upper edge.
+    /// Class `i` counts `edges[i] <= value < edges[i + 1]`. The last class includes its upper edge.
     pub counts: Vec<u64>,
     pub above: u64,
 }

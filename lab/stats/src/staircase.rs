@@ -1,8 +1,8 @@
 //! Searches for the threshold below which something fails, in long and uncertain trials.
 //!
-//! The state is a distribution over thresholds, slopes and lapses. A trial at `h` fails with
-//! probability `l + (1 - 2 l) logistic((ln threshold - ln h) / s)`, averaged over the slope `s` and
-//! lapses `l`. The next trial is the one that should leave the least entropy of the threshold
+//! The state is a distribution over thresholds, slopes and lapses. A lapse is a result that does not
+//! depend on the value tried. A trial at `h` fails with probability `l + (1 - 2 l) logistic((ln
+//! threshold - ln h) / s)`, averaged over the slope `s` and the probability of lapses `l`. The next trial is the one that should leave the least entropy of the threshold
 //! (Kontsevich and Tyler 1999; of the threshold alone: Prins 2013). Both ends of a narrow interval
 //! are tried again before it is reported.
 
@@ -13,13 +13,13 @@ use serde::{Deserialize, Serialize};
 
 /// Factor from trial to trial until the first one fails.
 const DESCENT_FACTOR: f64 = 0.92;
-/// Lowest trial as a share of the lowest value that kept up. A lower one teaches little and costs a
-/// recovery.
+/// Lowest trial as a share of the lowest value that passed. A lower trial teaches little, and after it
+/// the validator has to recover.
 const LOWEST_TRIAL_SHARE: f64 = 0.85;
 const INTERVAL_LEVEL: f64 = 0.9;
-/// Slope, as a share of the threshold, above which an interval is unreliable.
+/// Slope, as a share of the threshold, above which no interval is reliable.
 const MAX_RELIABLE_SLOPE: f64 = 0.06;
-/// At this probability of such a slope, no interval is reported.
+/// From this probability of such a slope on, no interval is reported.
 const MAX_NOISE: f64 = 0.4;
 /// Values that differ by a smaller share are the same, because a host rounds them down to pages.
 const SAME_VALUE_SHARE: f64 = 0.001;
@@ -29,7 +29,7 @@ const FLOOR_MARGIN: f64 = 0.5;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SearchConfig {
-    /// The first and largest value that is tried.
+    /// The first and largest value to try.
     pub from: f64,
     /// Widest acceptable interval, as a share of the threshold: from 0.03 to 0.5.
     pub width: f64,
@@ -47,15 +47,19 @@ pub struct Interval {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Next {
     Try(f64),
-    Confirm { h: f64, high: bool },
+    /// An end of the interval: the upper one if `high`.
+    Confirm {
+        h: f64,
+        high: bool,
+    },
     Over(Outcome),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Outcome {
     Found(Interval),
-    /// Trials at the same value end too differently, there were too few, or the ends of the
-    /// interval did not hold: no interval would be reliable.
+    /// No interval would be reliable: results at the same value differ too much, there were too few
+    /// trials, or the ends of the interval were not confirmed.
     Noisy,
     /// The threshold is above the first value.
     AboveStart,
@@ -72,7 +76,7 @@ pub struct Staircase {
     trials: usize,
     lowest_sufficient: Option<f64>,
     failed: usize,
-    last: f64,
+    last_trial: f64,
     floor: Option<f64>,
 }
 
@@ -88,7 +92,7 @@ impl Staircase {
     pub fn new(config: SearchConfig) -> Option<Self> {
         let is_valid =
             config.from.is_normal() && config.from > 0.0 && (0.03..=0.5).contains(&config.width);
-        let last = config.from;
+        let last_trial = config.from;
         let grid = Grid::new(config.from.ln());
         let confirmation = Confirmation::default();
         let new = Staircase {
@@ -98,50 +102,54 @@ impl Staircase {
             trials: 0,
             lowest_sufficient: None,
             failed: 0,
-            last,
+            last_trial,
             floor: None,
         };
         (is_valid && config.most > 0).then_some(new)
     }
 
-    /// Takes the result of a trial at `h`. A value that is not positive teaches nothing.
-    pub fn take(&mut self, h: f64, passed: bool) {
-        self.add_extra_trial(h, passed);
+    /// Takes the result of a trial at `value`, which has no effect if it is not positive.
+    pub fn take(&mut self, value: f64, passed: bool) {
+        self.add_extra_trial(value, passed);
         self.trials += 1;
     }
 
-    /// Takes the result of a trial near an end of the interval. An end at or below the floor is not
-    /// tried and counts as failed; this does not change the posterior.
-    pub fn confirm(&mut self, h: f64, high: bool, passed: bool) {
+    /// Takes the result of a trial at an end of the interval: the upper one if `high`. An end at or below
+    /// the floor is not tried and counts as failed, without changing the posterior.
+    pub fn confirm(&mut self, value: f64, high: bool, passed: bool) {
         self.confirmation.take(high, passed);
-        if self.floor.is_none_or(|floor| h > floor) {
-            self.add_extra_trial(h, passed);
+        if self.floor.is_none_or(|floor| value > floor) {
+            self.add_extra_trial(value, passed);
         }
     }
 
-    /// Values up to `h` fail for a reason that needs no trial. They are not tried any more, and the
-    /// reported threshold is at least `h`. A lower floor is ignored.
-    pub fn floor(&mut self, h: f64) {
-        if h.is_normal() && self.floor.is_none_or(|floor| h > floor) && h > 0.0 {
-            self.floor = Some(h);
-            self.confirmation.raise_floor(h);
+    /// Values up to `value` are known to fail without a trial. They are not tried any more, and the
+    /// reported threshold is at least `value`. A lower floor is ignored.
+    pub fn raise_floor(&mut self, value: f64) {
+        if value.is_normal() && self.floor.is_none_or(|floor| value > floor) && value > 0.0 {
+            self.floor = Some(value);
+            self.confirmation.discard_below(value);
         }
     }
 
-    fn lowest(&self) -> Option<f64> {
+    /// The lowest value to try; `None` without a floor.
+    fn lowest_trial(&self) -> Option<f64> {
         self.floor
             .map(|floor| floor * (1.0 + FLOOR_MARGIN * self.config.width))
     }
 
     /// Takes the result of a trial that does not count towards `most`.
-    pub fn add_extra_trial(&mut self, h: f64, passed: bool) {
-        if !h.is_normal() || h <= 0.0 {
+    pub fn add_extra_trial(&mut self, value: f64, passed: bool) {
+        if !value.is_normal() || value <= 0.0 {
             return;
         }
-        self.grid.update(h.ln(), !passed);
-        self.last = h;
+        self.grid.update(value.ln(), !passed);
+        self.last_trial = value;
         if passed {
-            self.lowest_sufficient = Some(self.lowest_sufficient.map_or(h, |lowest| lowest.min(h)));
+            self.lowest_sufficient = Some(
+                self.lowest_sufficient
+                    .map_or(value, |lowest| lowest.min(value)),
+            );
         } else {
             self.failed += 1;
         }
@@ -151,7 +159,7 @@ impl Staircase {
         let tail = (1.0 - INTERVAL_LEVEL) / 2.0;
         let [low, middle, high] =
             [tail, 0.5, 1.0 - tail].map(|share| self.grid.quantile(share).exp());
-        let (Some(floor), Some(lowest)) = (self.floor, self.lowest()) else {
+        let (Some(floor), Some(lowest)) = (self.floor, self.lowest_trial()) else {
             return Interval { low, middle, high };
         };
         // The probability of thresholds below the floor does not matter.
@@ -192,7 +200,7 @@ impl Staircase {
     }
 
     fn is_descending(&self) -> bool {
-        let lowest = self.lowest().unwrap_or(0.0);
+        let lowest = self.lowest_trial().unwrap_or(0.0);
         self.failed == 0
             && self
                 .lowest_sufficient
@@ -204,7 +212,7 @@ impl Staircase {
             return Next::Confirm { h, high };
         }
         let from = self.config.from;
-        let lowest = self.lowest().unwrap_or(0.0);
+        let lowest = self.lowest_trial().unwrap_or(0.0);
         if lowest > from {
             return Next::Over(Outcome::AboveStart);
         }
@@ -214,7 +222,7 @@ impl Staircase {
                 Some(lowest) if self.trials >= self.config.most => {
                     Next::Over(Outcome::NeverFailed { lowest })
                 }
-                Some(_) => Next::Try((self.last * DESCENT_FACTOR).max(lowest)),
+                Some(_) => Next::Try((self.last_trial * DESCENT_FACTOR).max(lowest)),
             };
         }
         if self.grid.probability_above(from.ln()) > INTERVAL_LEVEL {
@@ -246,9 +254,10 @@ impl Staircase {
 }
 
 const TRIALS_PER_END: u32 = 3;
-/// If these trials contradict an interval, the search continues, once.
+/// The search continues once if these trials contradict an interval.
 const MAX_ROUNDS: u32 = 2;
 
+/// Results of the trials at the two ends of an interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndTrials<Value = f64> {
     pub high: Value,
@@ -281,7 +290,7 @@ impl Confirmation {
     }
 
     /// Discards an interval that is all below a new floor, without counting a round.
-    fn raise_floor(&mut self, floor: f64) {
+    fn discard_below(&mut self, floor: f64) {
         if self.newest.is_some_and(|newest| newest.high <= floor) {
             self.newest = None;
             self.rounds = self.rounds.saturating_sub(1);
@@ -319,6 +328,7 @@ impl Confirmation {
 }
 
 impl EndTrials {
+    /// The same results, with the ends that were `tried` after rounding.
     pub fn at<Value>(&self, tried: impl Fn(f64) -> Value) -> EndTrials<Value> {
         let EndTrials {
             high,
@@ -340,6 +350,7 @@ impl EndTrials {
 }
 
 impl<Value> EndTrials<Value> {
+    /// Most trials kept up at the upper end and failed at the lower one.
     pub fn agrees(&self) -> bool {
         self.high_kept_up > self.high_failed && self.low_failed > self.low_kept_up
     }

@@ -7,7 +7,7 @@ pub struct Summary {
     pub min: Option<f64>,
     pub max: Option<f64>,
     pub mean: Option<f64>,
-    /// With `n - 1`; `None` with fewer than two values.
+    /// Sample standard deviation; `None` with fewer than two values.
     pub sd: Option<f64>,
 }
 
@@ -46,8 +46,8 @@ pub fn quantile(values: &[Option<f64>], p: f64) -> Option<f64> {
     quantile_sorted(&sorted(values), p)
 }
 
-/// Values that a quantile above the median needs, so that one is expected beyond it. 20 for `p`
-/// 0.95, 100 for 0.99; 1 up to the median, and for the maximum.
+/// Fewest values with which one is expected beyond the `p`-quantile: 20 for 0.95, 100 for 0.99. It is 1
+/// up to the median, and for the maximum.
 pub fn min_values_for(p: f64) -> usize {
     if p > 0.5 && p < 1.0 {
         (1.0 / (1.0 - p) - 1e-6).ceil() as usize
@@ -82,10 +82,10 @@ pub fn sorted(values: &[Option<f64>]) -> Vec<f64> {
     ascending(finite_values(values))
 }
 
-/// As in the study.
+/// As in the study (GLOSSARY).
 const PEAK_FACTOR: f64 = 3.0;
 
-/// The mean of the values up to three times the mean of all values, zeros included. The rule is
+/// The mean of the values that are at most three times the mean of all. Zeros count. The rule is
 /// applied once. `None` without values.
 pub fn mean_without_peaks(values: &[Option<f64>]) -> Option<MeanWithoutPeaks> {
     let finite = finite_values(values);
@@ -146,17 +146,19 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Of their amounts; 0 without values.
+/// The largest absolute value; 0 without values.
 pub(crate) fn largest(values: &[f64]) -> f64 {
-    values.iter().fold(0.0, |most, value| value.abs().max(most))
+    values
+        .iter()
+        .fold(0.0, |largest, value| value.abs().max(largest))
 }
 
-/// Whether the values differ by more than numbers of this `size` are rounded.
-pub(crate) fn varies(values: &[f64], size: f64) -> bool {
-    mean_and_variance(values).is_some_and(|(_, variance)| variance.sqrt() > 1e-12 * size)
+/// Whether the values differ by more than rounding errors of numbers of this `magnitude`.
+pub(crate) fn varies(values: &[f64], magnitude: f64) -> bool {
+    mean_and_variance(values).is_some_and(|(_, variance)| variance.sqrt() > 1e-12 * magnitude)
 }
 
-/// With `n - 1`; `None` with fewer than two values.
+/// The variance divides by `n - 1`. `None` with fewer than two values.
 pub fn mean_and_variance(values: &[f64]) -> Option<(f64, f64)> {
     if values.len() < 2 {
         return None;

@@ -225,7 +225,7 @@ fn a_floor_rising_above_the_confirmed_range_starts_a_new_range() {
         most: 40,
     })
     .expect("a search");
-    staircase.floor(400.0);
+    staircase.raise_floor(400.0);
     let (mut risen, mut confirmed) = (false, Vec::new());
     let outcome = loop {
         match staircase.next_trial() {
@@ -233,7 +233,7 @@ fn a_floor_rising_above_the_confirmed_range_starts_a_new_range() {
             Next::Confirm { h, high: true } if !risen => {
                 // What failed here shows a floor above it.
                 staircase.confirm(h, true, false);
-                staircase.floor(500.0);
+                staircase.raise_floor(500.0);
                 risen = true;
             }
             Next::Confirm { h, high } => {

@@ -1,76 +1,78 @@
-//! A distribution over thresholds, slopes and lapses, as a grid.
+//! A distribution over thresholds, slopes and lapses, as a grid. Values and thresholds are logarithms.
 
 use std::sync::LazyLock;
 
 /// Distance of neighbouring thresholds in the logarithm: about 1 %.
 const STEP: f64 = 0.01;
 /// Thresholds above and below the first value, in steps.
-const ABOVE: usize = 40;
-const BELOW: usize = 400;
-const ROWS: usize = BELOW + ABOVE + 1;
+const ROWS_ABOVE: usize = 40;
+const ROWS_BELOW: usize = 400;
+const ROWS: usize = ROWS_BELOW + ROWS_ABOVE + 1;
 /// As a share of the threshold. Few trials cannot tell a steep slope from a flat one, and an
 /// interval for a steep one is too narrow for a flat one; so none is below 3 %.
 const SLOPES: [f64; 7] = [0.03, 0.04, 0.05, 0.065, 0.085, 0.12, 0.16];
 const LAPSES: [f64; 3] = [0.0, 0.02, 0.05];
 const CELLS: usize = SLOPES.len() * LAPSES.len();
-/// Less likely thresholds are ignored when the next trial is chosen.
+/// Thresholds below this weight are ignored when the next trial is chosen.
 const MIN_WEIGHT: f64 = 1e-5;
-/// Step between the first candidates for the next trial. The neighbours of the best one follow.
+/// Rows between the first candidates for the next trial. The neighbours of the best one are tried then.
 const COARSE_STEP: usize = 4;
 /// Steps of the table of entropies, which is interpolated linearly.
 const ENTROPY_STEPS: usize = 2048;
 
-/// For each slope: the probability that a trial so many rows below the threshold fails, from
-/// `-ROWS` on.
+/// Probability, for each slope, that a trial without a lapse fails. Index 0 is a trial `ROWS` rows above
+/// the threshold, each further index one row less.
 static FAILURE_TABLE: LazyLock<Vec<[f64; SLOPES.len()]>> = LazyLock::new(|| {
     (0..=2 * ROWS)
         .map(|row| SLOPES.map(|slope| logistic((row as f64 - ROWS as f64) * STEP / slope)))
         .collect()
 });
 
-static ENTROPY: LazyLock<Vec<f64>> = LazyLock::new(|| {
+static ENTROPY_TABLE: LazyLock<Vec<f64>> = LazyLock::new(|| {
     (0..=ENTROPY_STEPS)
-        .map(|at| entropy(at as f64 / ENTROPY_STEPS as f64))
+        .map(|step| entropy(step as f64 / ENTROPY_STEPS as f64))
         .collect()
 });
 
 /// Weights, which sum to 1.
 #[derive(Debug, Clone)]
 pub struct Grid {
-    first: f64,
+    lowest_threshold: f64,
     /// By threshold, ascending; within it by slope, then by lapse.
     weights: Vec<[f64; CELLS]>,
-    rows: Vec<f64>,
+    /// The sum for each threshold.
+    row_weights: Vec<f64>,
 }
 
-/// A likely threshold: its row, its weight, and terms of the failure probability by slope.
 struct LikelyThreshold {
     row: usize,
     weight: f64,
+    /// Terms of the failure probability, see [`by_slope`].
     slopes: [[f64; 2]; SLOPES.len()],
 }
 
 impl Grid {
     pub fn new(from: f64) -> Self {
-        let each = 1.0 / (ROWS * CELLS) as f64;
+        let weight = 1.0 / (ROWS * CELLS) as f64;
         Grid {
-            first: from - BELOW as f64 * STEP,
-            weights: vec![[each; CELLS]; ROWS],
-            rows: vec![each * CELLS as f64; ROWS],
+            lowest_threshold: from - ROWS_BELOW as f64 * STEP,
+            weights: vec![[weight; CELLS]; ROWS],
+            row_weights: vec![weight * CELLS as f64; ROWS],
         }
     }
 
     fn threshold(&self, row: usize) -> f64 {
-        self.first + row as f64 * STEP
+        self.lowest_threshold + row as f64 * STEP
     }
 
+    /// Bayes' rule for the result of a trial at `value`.
     pub fn update(&mut self, value: f64, failed: bool) {
-        let first = self.first;
+        let lowest_threshold = self.lowest_threshold;
         let mut sum = 0.0;
         for (row, weights) in self.weights.iter_mut().enumerate() {
-            let above = first + row as f64 * STEP - value;
+            let distance = lowest_threshold + row as f64 * STEP - value;
             for (cells, slope) in weights.chunks_exact_mut(LAPSES.len()).zip(SLOPES) {
-                let failure_without_lapse = logistic(above / slope);
+                let failure_without_lapse = logistic(distance / slope);
                 for (weight, lapse) in cells.iter_mut().zip(LAPSES) {
                     let fails = lapse + (1.0 - 2.0 * lapse) * failure_without_lapse;
                     *weight *= if failed { fails } else { 1.0 - fails };
@@ -79,15 +81,15 @@ impl Grid {
             }
         }
         // Lapses keep the sum above 0.
-        for (weights, row) in self.weights.iter_mut().zip(&mut self.rows) {
+        for (weights, row_weight) in self.weights.iter_mut().zip(&mut self.row_weights) {
             weights.iter_mut().for_each(|weight| *weight /= sum);
-            *row = weights.iter().sum();
+            *row_weight = weights.iter().sum();
         }
     }
 
     pub fn quantile(&self, share: f64) -> f64 {
         let mut below = 0.0;
-        for (row, weight) in self.rows.iter().enumerate() {
+        for (row, weight) in self.row_weights.iter().enumerate() {
             if below + weight >= share && *weight > 0.0 {
                 return self.threshold(row) + STEP * ((share - below) / weight - 0.5);
             }
@@ -96,13 +98,14 @@ impl Grid {
         self.threshold(ROWS - 1)
     }
 
+    /// The quantile of the part of the distribution above `value`.
     pub fn quantile_above(&self, value: f64, share: f64) -> f64 {
         let above = self.probability_above(value);
         self.quantile(1.0 - above + above * share)
     }
 
     pub fn probability_above(&self, value: f64) -> f64 {
-        self.rows
+        self.row_weights
             .iter()
             .enumerate()
             .filter(|(row, _)| self.threshold(*row) > value)
@@ -117,7 +120,7 @@ impl Grid {
                 weights
                     .chunks_exact(LAPSES.len())
                     .zip(SLOPES)
-                    .filter(|(_, one)| *one > slope)
+                    .filter(|(_, cell_slope)| *cell_slope > slope)
                     .flat_map(|(cells, _)| cells)
                     .sum::<f64>()
             })
@@ -128,7 +131,7 @@ impl Grid {
         let likely: Vec<LikelyThreshold> = self
             .weights
             .iter()
-            .zip(&self.rows)
+            .zip(&self.row_weights)
             .enumerate()
             .filter(|(_, (_, weight))| **weight > MIN_WEIGHT)
             .map(|(row, (weights, weight))| LikelyThreshold {
@@ -141,7 +144,8 @@ impl Grid {
             return high;
         };
         // Rounding must not lose the ends.
-        let row = |value: f64| ((value - self.first) / STEP).clamp(0.0, (ROWS - 1) as f64);
+        let row =
+            |value: f64| ((value - self.lowest_threshold) / STEP).clamp(0.0, (ROWS - 1) as f64);
         let low = (row(low) - 1e-6).ceil() as usize;
         let high = (row(high) + 1e-6).floor() as usize;
         // The result of a trial far from every likely threshold is known beforehand.
@@ -161,7 +165,7 @@ impl Grid {
 /// Expected information about the threshold from a trial at this row, in nats: the entropy of the
 /// result minus its mean entropy if the threshold is known (Prins 2013).
 fn expected_information(likely: &[LikelyThreshold], trial_row: usize) -> f64 {
-    let mut fails = 0.0;
+    let mut failure = 0.0;
     let mut conditional_entropy = 0.0;
     for LikelyThreshold {
         row,
@@ -179,23 +183,23 @@ fn expected_information(likely: &[LikelyThreshold], trial_row: usize) -> f64 {
                 constant_term + slope_term * failure_without_lapse
             })
             .sum();
-        fails += joint;
+        failure += joint;
         conditional_entropy += weight * interpolated_entropy(joint / weight);
     }
-    interpolated_entropy(fails) - conditional_entropy
+    interpolated_entropy(failure) - conditional_entropy
 }
 
 /// Terms of the failure probability by slope, summed over lapses: the constant part, and the part
 /// that follows the slope.
 fn by_slope(weights: &[f64; CELLS]) -> [[f64; 2]; SLOPES.len()] {
-    let mut all = [[0.0; 2]; SLOPES.len()];
-    for (sums, cells) in all.iter_mut().zip(weights.chunks_exact(LAPSES.len())) {
+    let mut terms = [[0.0; 2]; SLOPES.len()];
+    for (sums, cells) in terms.iter_mut().zip(weights.chunks_exact(LAPSES.len())) {
         for (weight, lapse) in cells.iter().zip(LAPSES) {
             sums[0] += weight * lapse;
             sums[1] += weight * (1.0 - 2.0 * lapse);
         }
     }
-    all
+    terms
 }
 
 fn logistic(x: f64) -> f64 {
@@ -210,10 +214,10 @@ fn entropy(p: f64) -> f64 {
 
 /// [`entropy`], interpolated linearly in the table.
 fn interpolated_entropy(p: f64) -> f64 {
-    let at = p.clamp(0.0, 1.0) * ENTROPY_STEPS as f64;
-    let below = at as usize;
-    match ENTROPY.get(below..) {
-        Some([low, high, ..]) => low + (at - below as f64) * (high - low),
+    let position = p.clamp(0.0, 1.0) * ENTROPY_STEPS as f64;
+    let below = position as usize;
+    match ENTROPY_TABLE.get(below..) {
+        Some([low, high, ..]) => low + (position - below as f64) * (high - low),
         _ => 0.0,
     }
 }

@@ -52,7 +52,7 @@ impl Thing {
         let floor = self.floor.map_or(0.0, |share| share * threshold);
         let least = threshold.max(floor);
         loop {
-            staircase.floor(floor);
+            staircase.raise_floor(floor);
             match staircase.next_trial() {
                 Next::Try(h) => {
                     let passed = self.keeps_up(h, threshold, random);
