@@ -1,10 +1,10 @@
-//! Rates of counters that may reset and may be missing.
+//! Rates of counters, which may be reset or be missing.
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reading {
     /// In seconds of a clock that does not jump within an epoch.
     pub at: f64,
-    /// Since the counter's beginning; `None` where it was not read.
+    /// Since the counter began; `None` where it was not read.
     pub total: Option<f64>,
     /// Session and process of the counter. Totals of different epochs are unrelated.
     pub epoch: u64,
@@ -21,8 +21,8 @@ pub struct Rates {
     pub seconds: f64,
 }
 
-/// A step longer than `max_step` seconds is a gap. A missing reading lengthens its step. A clock
-/// that stands or goes back gives no rate.
+/// A step is from one reading with a total to the next. If longer than `max_step` seconds, it is a gap.
+/// A step in which the clock stands or goes back has no rate.
 pub fn rates(readings: &[Reading], max_step: f64) -> Rates {
     let mut rates = Rates {
         per_second: Vec::with_capacity(readings.len()),
@@ -37,7 +37,9 @@ pub fn rates(readings: &[Reading], max_step: f64) -> Rates {
         let rate = last
             .replace((reading.at, total, reading.epoch))
             .filter(|(_, _, epoch)| *epoch == reading.epoch)
-            .and_then(|(at, previous, _)| rates.step(reading.at - at, total - previous, max_step));
+            .and_then(|(at, previous, _)| {
+                rates.add_step(reading.at - at, total - previous, max_step)
+            });
         rates.per_second.push(rate);
     }
     rates
@@ -45,21 +47,21 @@ pub fn rates(readings: &[Reading], max_step: f64) -> Rates {
 
 impl Rates {
     /// The increase; `None` without a step that has a rate.
-    pub fn known(&self) -> Option<f64> {
+    pub fn known_increase(&self) -> Option<f64> {
         (self.seconds > 0.0).then_some(self.increase)
     }
 
     /// The ratio of sums; `None` without a step that has a rate.
     pub fn mean(&self) -> Option<f64> {
-        Some(self.known()? / self.seconds)
+        Some(self.known_increase()? / self.seconds)
     }
 
-    fn step(&mut self, seconds: f64, rise: f64, max_step: f64) -> Option<f64> {
-        if rise < 0.0 || seconds > max_step || seconds.is_nan() || seconds <= 0.0 {
+    fn add_step(&mut self, seconds: f64, increase: f64, max_step: f64) -> Option<f64> {
+        if increase < 0.0 || seconds > max_step || seconds.is_nan() || seconds <= 0.0 {
             return None;
         }
-        self.increase += rise;
+        self.increase += increase;
         self.seconds += seconds;
-        Some(rise / seconds)
+        Some(increase / seconds)
     }
 }
