@@ -13,11 +13,11 @@ use serde::Serialize;
 /// Minimum runs of an arm for a test.
 pub const RUNS_FOR_A_TEST: usize = 3;
 
-/// Confidence of intervals; tests use the remainder.
-pub const LEVEL: f64 = 0.95;
+/// Confidence level of intervals. The significance level of tests is 1 minus this.
+pub const CONFIDENCE_LEVEL: f64 = 0.95;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Arm {
+pub struct ArmSummary {
     pub runs: usize,
     /// `None` without a run.
     pub mean: Option<f64>,
@@ -41,8 +41,8 @@ impl Interval {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    pub reference: Arm,
-    pub other: Arm,
+    pub reference: ArmSummary,
+    pub other: ArmSummary,
     /// Mean of the other minus mean of the reference (Welch; within blocks Student); `None` with
     /// fewer than two runs in an arm or no spread at all.
     pub difference: Option<Interval>,
@@ -53,15 +53,14 @@ pub struct Comparison {
     pub shift: Option<Interval>,
     /// From -1 to 1; `None` with fewer than two runs in an arm.
     pub cliffs_delta: Option<f64>,
-    /// Of Welch's test, or of that of the blocks. Decides about a difference; `None` with fewer than
+    /// Decides about a difference: of Welch's test, or of the test of blocks. `None` with fewer than
     /// [`RUNS_FOR_A_TEST`] in an arm or no spread at all.
     pub difference_p: Option<f64>,
     /// `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm. With three runs in each it cannot be
     /// below 0.1.
     pub mann_whitney_p: Option<f64>,
-    /// The larger p-value of two one-sided tests of the ratio against the margin. Decides about
-    /// equivalence; `None` like [`Comparison::difference_p`], and if the reference's mean is not
-    /// positive.
+    /// Decides about equivalence: the larger p-value of two one-sided tests of the ratio against the
+    /// margin. `None` like [`Comparison::difference_p`], and if the reference's mean is not positive.
     pub equivalence_p: Option<f64>,
     /// Runs per arm to see a difference of the margin four times in five ([`runs_needed`]); `None`
     /// without a spread or a margin.
@@ -117,15 +116,15 @@ pub fn compare(reference: &[f64], other: &[f64], margin: f64) -> Comparison {
     let a = finite(reference);
     let b = finite(other);
     let runs = a.len().min(b.len());
-    let some = runs >= 2;
+    let has_two_runs = runs >= 2;
     let has_enough_runs = runs >= RUNS_FOR_A_TEST;
     let comparison = Comparison {
-        reference: Arm::of(&a),
-        other: Arm::of(&b),
-        difference: mean_difference(&a, &b, LEVEL),
-        ratio: ratio_of_means(&a, &b, LEVEL),
-        shift: hodges_lehmann(&a, &b, LEVEL).filter(|_| some),
-        cliffs_delta: cliffs_delta(&a, &b).filter(|_| some),
+        reference: ArmSummary::of(&a),
+        other: ArmSummary::of(&b),
+        difference: mean_difference(&a, &b, CONFIDENCE_LEVEL),
+        ratio: ratio_of_means(&a, &b, CONFIDENCE_LEVEL),
+        shift: hodges_lehmann(&a, &b, CONFIDENCE_LEVEL).filter(|_| has_two_runs),
+        cliffs_delta: cliffs_delta(&a, &b).filter(|_| has_two_runs),
         difference_p: welch_p(&a, &b).filter(|_| has_enough_runs),
         mann_whitney_p: mann_whitney_p(&a, &b).filter(|_| has_enough_runs),
         equivalence_p: equivalence_p(&a, &b, margin).filter(|_| has_enough_runs),
@@ -135,19 +134,25 @@ pub fn compare(reference: &[f64], other: &[f64], margin: f64) -> Comparison {
     comparison.concluded()
 }
 
-/// Concludes again for a family of metrics, by Holm-adjusted p-values: differences and equivalences
-/// are a family each. The primary metric, named before the runs, is not in it.
+/// Sets the conclusions again for a family of metrics, from p-values that are adjusted by Holm's
+/// method, those of differences and of equivalences apart. The caller leaves out the primary metric,
+/// which was named before the runs.
 pub fn conclude_family<'c>(family: impl IntoIterator<Item = &'c mut Comparison>) {
     let family: Vec<&mut Comparison> = family.into_iter().collect();
     let adjusted = |p: fn(&Comparison) -> Option<f64>| {
-        holm::adjust(&family.iter().map(|one| p(one)).collect::<Vec<_>>())
+        holm::adjust(
+            &family
+                .iter()
+                .map(|comparison| p(comparison))
+                .collect::<Vec<_>>(),
+        )
     };
-    let differences = adjusted(|one| one.difference_p);
-    let equivalences = adjusted(|one| one.equivalence_p);
-    for ((comparison, difference), equivalence) in
-        family.into_iter().zip(differences).zip(equivalences)
+    let difference_ps = adjusted(|comparison| comparison.difference_p);
+    let equivalence_ps = adjusted(|comparison| comparison.equivalence_p);
+    for ((comparison, difference_p), equivalence_p) in
+        family.into_iter().zip(difference_ps).zip(equivalence_ps)
     {
-        comparison.conclude(difference, equivalence);
+        comparison.conclude(difference_p, equivalence_p);
     }
 }
 
@@ -155,19 +160,23 @@ pub fn conclude_family<'c>(family: impl IntoIterator<Item = &'c mut Comparison>)
 /// 1992) rounded up, at least [`RUNS_FOR_A_TEST`]. `sd` is the standard deviation between runs of a
 /// pilot. `None` unless both are positive and finite.
 pub fn runs_needed(sd: f64, delta: f64) -> Option<u64> {
-    let good = |v: f64| v.is_finite() && v > 0.0;
+    let is_valid = |v: f64| v.is_finite() && v > 0.0;
     let runs = (16.0 * (sd / delta) * (sd / delta)).ceil();
-    (good(sd) && good(delta) && runs.is_finite()).then(|| (runs as u64).max(RUNS_FOR_A_TEST as u64))
+    (is_valid(sd) && is_valid(delta) && runs.is_finite())
+        .then(|| (runs as u64).max(RUNS_FOR_A_TEST as u64))
 }
 
 fn runs_needed_of_pilot(a: &[f64], b: &[f64], margin: f64) -> Option<u64> {
-    let ((mean, va), (_, vb)) = (mean_and_variance(a)?, mean_and_variance(b)?);
-    runs_needed(f64::midpoint(va, vb).sqrt(), margin * mean)
+    let ((mean_a, variance_a), (_, variance_b)) = (mean_and_variance(a)?, mean_and_variance(b)?);
+    runs_needed(
+        f64::midpoint(variance_a, variance_b).sqrt(),
+        margin * mean_a,
+    )
 }
 
-impl Arm {
-    pub fn of(runs: &[f64]) -> Arm {
-        Arm {
+impl ArmSummary {
+    pub fn of(runs: &[f64]) -> ArmSummary {
+        ArmSummary {
             runs: runs.len(),
             mean: (!runs.is_empty()).then(|| total(runs) / runs.len() as f64),
         }
@@ -180,11 +189,11 @@ impl Comparison {
         self
     }
 
-    fn conclude(&mut self, difference: Option<f64>, equivalence: Option<f64>) {
-        let alpha = 1.0 - LEVEL + 1e-12;
+    fn conclude(&mut self, difference_p: Option<f64>, equivalence_p: Option<f64>) {
+        let alpha = 1.0 - CONFIDENCE_LEVEL + 1e-12;
         let runs = self.reference.runs.min(self.other.runs);
-        let differs = difference.filter(|p| *p <= alpha).zip(self.direction());
-        self.conclusion = match (runs, equivalence.filter(|p| *p <= alpha), differs) {
+        let differs = difference_p.filter(|p| *p <= alpha).zip(self.direction());
+        self.conclusion = match (runs, equivalence_p.filter(|p| *p <= alpha), differs) {
             (0, ..) => Conclusion::NoValues,
             (1, ..) => Conclusion::Described,
             (2, ..) => Conclusion::TooFewRuns {
@@ -197,19 +206,19 @@ impl Comparison {
             },
             (_, None, Some((p, direction))) => Conclusion::Differs { direction, p },
             (_, None, None) => Conclusion::Inconclusive {
-                p: difference,
-                equivalence_p: equivalence,
+                p: difference_p,
+                equivalence_p,
             },
         };
     }
 
-    /// Of the ratio or the means, shown or not. `None` if they are equal.
+    /// Of the ratio, or else of the means, whether or not the test shows it. `None` if they are equal.
     pub fn direction(&self) -> Option<Direction> {
-        let of_means = || Some(self.other.mean? - self.reference.mean?);
+        let mean_difference = || Some(self.other.mean? - self.reference.mean?);
         let change = self
             .ratio
             .map(|ratio| ratio.value - 1.0)
-            .or_else(of_means)?;
+            .or_else(mean_difference)?;
         match change {
             0.0 => None,
             change if change < 0.0 => Some(Direction::Lower),
@@ -220,12 +229,11 @@ impl Comparison {
 
 // Welch, Fieller and two one-sided tests. Variances are never pooled.
 
-/// Contrast of the means, `other - factor * reference`, with its standard error and Satterthwaite's
-/// degrees of freedom.
+/// `other - factor * reference` of the means, with Satterthwaite's degrees of degrees_of_freedom.
 struct Contrast {
     value: f64,
-    error: f64,
-    freedom: f64,
+    standard_error: f64,
+    degrees_of_freedom: f64,
 }
 
 impl Contrast {
@@ -234,29 +242,32 @@ impl Contrast {
             (mean_and_variance(reference)?, mean_and_variance(other)?);
         let runs_a = reference.len() as f64;
         let runs_b = other.len() as f64;
-        let a = factor * factor * variance_a / runs_a;
-        let b = variance_b / runs_b;
-        let freedom = (a + b).powi(2) / (a * a / (runs_a - 1.0) + b * b / (runs_b - 1.0));
+        let squared_error_a = factor * factor * variance_a / runs_a;
+        let squared_error_b = variance_b / runs_b;
+        let degrees_of_freedom = (squared_error_a + squared_error_b).powi(2)
+            / (squared_error_a * squared_error_a / (runs_a - 1.0)
+                + squared_error_b * squared_error_b / (runs_b - 1.0));
         let contrast = Contrast {
             value: mean_b - factor * mean_a,
-            error: (a + b).sqrt(),
-            freedom,
+            standard_error: (squared_error_a + squared_error_b).sqrt(),
+            degrees_of_freedom,
         };
-        (contrast.error > 0.0 && freedom.is_finite()).then_some(contrast)
+        (contrast.standard_error > 0.0 && degrees_of_freedom.is_finite()).then_some(contrast)
     }
 }
 
 /// Welch's test of equal means. `None` with fewer than two runs in an arm, or if neither arm varies.
 pub fn welch_p(reference: &[f64], other: &[f64]) -> Option<f64> {
     let contrast = Contrast::of(reference, other, 1.0)?;
-    let t = contrast.value / contrast.error;
-    Some((2.0 * t_above(t.abs(), contrast.freedom)?).min(1.0))
+    let t = contrast.value / contrast.standard_error;
+    Some((2.0 * t_above(t.abs(), contrast.degrees_of_freedom)?).min(1.0))
 }
 
 /// The other's mean minus the reference's, with Welch's interval. `None` as for [`welch_p`].
 pub fn mean_difference(reference: &[f64], other: &[f64], level: f64) -> Option<Interval> {
     let contrast = Contrast::of(reference, other, 1.0)?;
-    let half_width = t_quantile(f64::midpoint(1.0, level), contrast.freedom)? * contrast.error;
+    let half_width = t_quantile(f64::midpoint(1.0, level), contrast.degrees_of_freedom)?
+        * contrast.standard_error;
     let value = contrast.value;
     Some(Interval {
         value,
@@ -267,32 +278,32 @@ pub fn mean_difference(reference: &[f64], other: &[f64], level: f64) -> Option<I
 }
 
 /// The other's mean over the reference's, with the interval of Fieller (1954). The degrees of
-/// freedom are Satterthwaite's at the ratio itself. If the interval would be below 0 and no run is,
+/// degrees_of_freedom are Satterthwaite's at the ratio itself. If the interval would be below 0 and no run is,
 /// the variance of the other's mean is taken to grow with that mean. `None` as for [`welch_p`],
 /// and if the reference's own interval reaches 0.
 pub fn ratio_of_means(reference: &[f64], other: &[f64], level: f64) -> Option<Interval> {
-    let ((a, variance_a), (b, variance_b)) =
+    let ((mean_a, variance_a), (mean_b, variance_b)) =
         (mean_and_variance(reference)?, mean_and_variance(other)?);
-    if a <= 0.0 {
+    if mean_a <= 0.0 {
         return None;
     }
-    let value = b / a;
-    let freedom = Contrast::of(reference, other, value)
+    let value = mean_b / mean_a;
+    let degrees_of_freedom = Contrast::of(reference, other, value)
         .or_else(|| Contrast::of(reference, other, 1.0))?
-        .freedom;
-    let t = t_quantile(f64::midpoint(1.0, level), freedom)?;
+        .degrees_of_freedom;
+    let t = t_quantile(f64::midpoint(1.0, level), degrees_of_freedom)?;
     let variance_a = variance_a / reference.len() as f64;
     let variance_b = variance_b / other.len() as f64;
-    let fieller_g = t * t * variance_a / (a * a);
+    let fieller_g = t * t * variance_a / (mean_a * mean_a);
     if fieller_g >= 1.0 {
         return None;
     }
     let half_width =
-        t / a * (variance_b + value * value * variance_a - fieller_g * variance_b).sqrt();
+        t / mean_a * (variance_b + value * value * variance_a - fieller_g * variance_b).sqrt();
     let low = (value - half_width) / (1.0 - fieller_g);
     let high = (value + half_width) / (1.0 - fieller_g);
     let is_non_negative = reference.iter().chain(other).all(|run| *run >= 0.0);
-    if low >= 0.0 || b <= 0.0 || !is_non_negative {
+    if low >= 0.0 || mean_b <= 0.0 || !is_non_negative {
         return Some(Interval {
             value,
             low,
@@ -300,8 +311,8 @@ pub fn ratio_of_means(reference: &[f64], other: &[f64], level: f64) -> Option<In
             level,
         });
     }
-    // Both solutions r of (b - r a)^2 = t^2 (r / value vb + r^2 va) are positive.
-    let half_sum = value + t * t * variance_b / (2.0 * a * b);
+    // Both solutions r of (mean_b - r mean_a)^2 = t^2 (r / value variance_b + r^2 variance_a) are positive.
+    let half_sum = value + t * t * variance_b / (2.0 * mean_a * mean_b);
     let root = (half_sum * half_sum - (1.0 - fieller_g) * value * value).sqrt();
     Some(Interval {
         value,
@@ -320,7 +331,10 @@ pub fn equivalence_p(reference: &[f64], other: &[f64], margin: f64) -> Option<f6
     }
     let above = Contrast::of(reference, other, 1.0 - margin)?;
     let below = Contrast::of(reference, other, 1.0 + margin)?;
-    let above = t_above(above.value / above.error, above.freedom)?;
-    let below = t_above(-below.value / below.error, below.freedom)?;
+    let above = t_above(above.value / above.standard_error, above.degrees_of_freedom)?;
+    let below = t_above(
+        -below.value / below.standard_error,
+        below.degrees_of_freedom,
+    )?;
     Some(above.max(below))
 }

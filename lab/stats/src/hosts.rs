@@ -1,7 +1,11 @@
-//! Arms on several hosts. All runs of a block were on one host, which cancels out of their ratio.
+//! Arms on several hosts. A block has one run of each arm, on the same host, whose effect cancels in
+//! their ratio.
 
 use crate::{
-    arms::{Arm, Comparison, Conclusion, Interval, LEVEL, RUNS_FOR_A_TEST, runs_needed},
+    arms::{
+        ArmSummary, CONFIDENCE_LEVEL, Comparison, Conclusion, Interval, RUNS_FOR_A_TEST,
+        runs_needed,
+    },
     distribution::{t_above, t_quantile},
     paired::{over_pairs, ratio_test},
     summary::{largest, mean, mean_and_variance, varies},
@@ -20,25 +24,27 @@ pub fn compare(blocks: &[(f64, f64)], margin: f64) -> Comparison {
     let differences: Vec<f64> = blocks.iter().map(|(a, b)| b - a).collect();
     let ratios = log_ratios(&blocks);
     let magnitude = largest(&a).max(largest(&b));
-    let of_ratios = ratios.as_deref().filter(|ratios| varies(ratios, 1.0));
-    let of_differences = Some(&*differences).filter(|values| varies(values, magnitude));
+    let varying_ratios = ratios.as_deref().filter(|ratios| varies(ratios, 1.0));
+    let varying_differences = Some(&*differences).filter(|values| varies(values, magnitude));
     let tested = if ratios.is_some() {
-        of_ratios
+        varying_ratios
     } else {
-        of_differences
+        varying_differences
     };
-    let test = tested.and_then(|values| ratio_test(values, LEVEL));
+    let test = tested.and_then(|values| ratio_test(values, CONFIDENCE_LEVEL));
     let comparison = Comparison {
-        reference: Arm::of(&a),
-        other: Arm::of(&b),
-        difference: of_differences.and_then(|values| over_pairs(values, LEVEL)),
-        ratio: test.filter(|_| of_ratios.is_some()).map(|test| test.ratio),
+        reference: ArmSummary::of(&a),
+        other: ArmSummary::of(&b),
+        difference: varying_differences.and_then(|values| over_pairs(values, CONFIDENCE_LEVEL)),
+        ratio: test
+            .filter(|_| varying_ratios.is_some())
+            .map(|test| test.ratio),
         shift: None,
         cliffs_delta: None,
         difference_p: test.and_then(|test| test.p),
         mann_whitney_p: None,
-        equivalence_p: of_ratios.and_then(|ratios| equivalence_p(ratios, margin)),
-        runs_needed: of_ratios
+        equivalence_p: varying_ratios.and_then(|ratios| equivalence_p(ratios, margin)),
+        runs_needed: varying_ratios
             .and_then(sd_of_runs)
             .and_then(|sd| runs_needed(sd, margin)),
         conclusion: Conclusion::NoValues,
@@ -46,23 +52,26 @@ pub fn compare(blocks: &[(f64, f64)], margin: f64) -> Comparison {
     comparison.concluded()
 }
 
-/// An arm's geometric mean on another host over that on the first. The interval is from the
-/// variation of single runs, estimated from ratios within `blocks`. `None` if a value is not
+/// An arm's geometric mean on another host over that on the first. The interval comes from how much
+/// single runs vary, as estimated from ratios within `blocks`. `None` if a value is not
 /// positive, with fewer than two blocks, or if their ratios are equal.
 pub fn host_ratio(first: &[f64], other: &[f64], blocks: &[(f64, f64)]) -> Option<Interval> {
-    let of_runs = |runs: &[f64]| mean(&logarithms(runs.iter().copied())?);
-    let value = of_runs(other)? - of_runs(first)?;
-    let runs = 1.0 / first.len() as f64 + 1.0 / other.len() as f64;
-    let within = log_ratios(blocks)?;
-    let standard_error = sd_of_runs(&within).filter(|_| varies(&within, 1.0))? * runs.sqrt();
-    let half_width =
-        t_quantile(f64::midpoint(1.0, LEVEL), blocks.len() as f64 - 1.0)? * standard_error;
+    let mean_logarithm = |runs: &[f64]| mean(&logarithms(runs.iter().copied())?);
+    let value = mean_logarithm(other)? - mean_logarithm(first)?;
+    let inverse_runs = 1.0 / first.len() as f64 + 1.0 / other.len() as f64;
+    let log_ratios = log_ratios(blocks)?;
+    let standard_error =
+        sd_of_runs(&log_ratios).filter(|_| varies(&log_ratios, 1.0))? * inverse_runs.sqrt();
+    let half_width = t_quantile(
+        f64::midpoint(1.0, CONFIDENCE_LEVEL),
+        blocks.len() as f64 - 1.0,
+    )? * standard_error;
     let [value, low, high] = [value, value - half_width, value + half_width].map(f64::exp);
     Some(Interval {
         value,
         low,
         high,
-        level: LEVEL,
+        level: CONFIDENCE_LEVEL,
     })
 }
 
@@ -71,8 +80,8 @@ fn equivalence_p(log_ratios: &[f64], margin: f64) -> Option<f64> {
     let (mean, variance) = mean_and_variance(log_ratios)?;
     let runs = log_ratios.len() as f64;
     let standard_error = (variance / runs).sqrt();
-    let p = |distance: f64| t_above(distance / standard_error, runs - 1.0);
-    let p = p(mean - (1.0 - margin).ln())?.max(p((1.0 + margin).ln() - mean)?);
+    let p_above = |distance: f64| t_above(distance / standard_error, runs - 1.0);
+    let p = p_above(mean - (1.0 - margin).ln())?.max(p_above((1.0 + margin).ln() - mean)?);
     let is_tested = log_ratios.len() >= RUNS_FOR_A_TEST && standard_error > 0.0 && margin > 0.0;
     is_tested.then_some(p)
 }

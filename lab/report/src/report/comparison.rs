@@ -175,7 +175,7 @@ fn primary_table(primary: &Metric, pairs: &[Pair], margin: f64) -> Block {
         note.push_str(&format!(
             " Difference and ratio of means with {:.0} % intervals (Welch, Fieller; where Fieller's would reach below 0, the variance \
              of the other's mean is taken to grow with it); the shift by Hodges and Lehmann.",
-            100.0 * arms::LEVEL
+            100.0 * arms::CONFIDENCE_LEVEL
         ));
     }
     if any(|comparison| comparison.difference_p.is_some() || comparison.equivalence_p.is_some()) {

@@ -8,9 +8,9 @@ use crate::{
 /// Maximum runs of both arms for the exact distribution.
 const MAX_EXACT_RUNS: usize = 60;
 
-/// Tests whether runs of one arm tend to be higher: twice the smaller tail, at most 1. Exact up to 60
-/// runs, from all assignments of runs to arms, ties included. Otherwise the normal approximation,
-/// corrected for ties and continuity. `None` if an arm has no run.
+/// Two-sided p-value of whether runs of one arm tend to be higher. Up to 60 runs it is exact, from all
+/// assignments of runs to arms, ties included. Otherwise it is the normal approximation, corrected
+/// for ties and continuity. `None` if an arm has no run.
 pub fn mann_whitney_p(reference: &[f64], other: &[f64]) -> Option<f64> {
     let m = other.len();
     if m == 0 || reference.is_empty() {
@@ -40,13 +40,13 @@ fn exact_p(ranks: &[f64], m: usize, rank_sum: f64) -> f64 {
 
 /// Number of choices of `m` ranks that give each sum.
 fn counts_of_sums(ranks: &[usize], m: usize) -> Vec<f64> {
-    let most: usize = ranks.iter().sum();
-    let mut counts = vec![vec![0.0_f64; most + 1]; m + 1];
+    let max_sum: usize = ranks.iter().sum();
+    let mut counts = vec![vec![0.0_f64; max_sum + 1]; m + 1];
     counts[0][0] = 1.0;
     for rank in ranks {
         for chosen in (1..=m).rev() {
             let (fewer, more) = counts.split_at_mut(chosen);
-            for sum in *rank..=most {
+            for sum in *rank..=max_sum {
                 more[0][sum] += fewer[chosen - 1][sum - rank];
             }
         }
@@ -91,7 +91,7 @@ pub fn cliffs_delta(reference: &[f64], other: &[f64]) -> Option<f64> {
 
 /// The median of all differences of a run of the other and one of the reference (Hodges and Lehmann
 /// 1963). The interval inverts the rank test without ties. Its level is the smallest possible one
-/// not below `level`, or else that of all differences. `None` if an arm has no run.
+/// not below `level`. If there is none, the interval spans all differences. `None` if an arm has no run.
 pub fn hodges_lehmann(reference: &[f64], other: &[f64], level: f64) -> Option<Interval> {
     let differences = ascending(
         reference
@@ -114,13 +114,13 @@ pub fn hodges_lehmann(reference: &[f64], other: &[f64], level: f64) -> Option<In
 /// Number of sorted differences to leave out at each end so that at most `alpha` is outside, and
 /// the resulting level.
 fn differences_outside(n: usize, m: usize, alpha: f64) -> (usize, f64) {
-    let below = |count: usize, tail: f64| (count, 1.0 - 2.0 * tail);
+    let with_level = |count: usize, tail: f64| (count, 1.0 - 2.0 * tail);
     if n + m > MAX_EXACT_RUNS {
         let n = n as f64;
         let m = m as f64;
-        let reach = normal_quantile(1.0 - alpha / 2.0) * (n * m * (n + m + 1.0) / 12.0).sqrt();
+        let half_width = normal_quantile(1.0 - alpha / 2.0) * (n * m * (n + m + 1.0) / 12.0).sqrt();
         return (
-            (n * m / 2.0 - reach - 0.5).max(0.0).floor() as usize,
+            (n * m / 2.0 - half_width - 0.5).max(0.0).floor() as usize,
             1.0 - alpha,
         );
     }
@@ -129,7 +129,7 @@ fn differences_outside(n: usize, m: usize, alpha: f64) -> (usize, f64) {
     let counts = counts_of_sums(&ranks, m).split_off(m * (m + 1) / 2);
     let all: f64 = counts.iter().sum();
     let mut tail = counts.first().copied().unwrap_or(0.0) / all;
-    let mut best = below(0, tail);
+    let mut best = with_level(0, tail);
     for (u, count) in counts
         .iter()
         .enumerate()
@@ -140,7 +140,7 @@ fn differences_outside(n: usize, m: usize, alpha: f64) -> (usize, f64) {
         if tail > alpha / 2.0 {
             break;
         }
-        best = below(u, tail);
+        best = with_level(u, tail);
     }
     best
 }
