@@ -10,19 +10,22 @@ use crate::{
     distribution::normal_quantile,
     summary::{ascending, finite_values, largest, quantile_sorted, sorted, total},
 };
-pub(crate) use halves::{CLEAR_SD, HalfMeans, Halves, block_length, drift, ends, sd_of_parts};
+pub(crate) use halves::{
+    CLEAR_SD, HalfMeans, RandomHalves, block_length, drift, outer_quantiles, sd_of_parts,
+};
 pub use reliability::Reliability;
 use resample::{Deviations, JointDeviations};
 use serde::Serialize;
 
 /// Results below this share of their inputs are rounding errors of zero.
-const ROUNDING: f64 = 1e-14;
+const ROUNDING_SHARE: f64 = 1e-14;
 
-/// Resamples that a tail needs to estimate its end.
+/// Resamples that must lie beyond an end of an interval.
 const MIN_RESAMPLES_PER_TAIL: f64 = 20.0;
-/// Limit for any number of comparisons.
+/// However many comparisons there are.
 const MAX_RESAMPLES: f64 = 1e6;
 
+/// How confidence intervals are computed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Plan {
     pub level: f64,
@@ -47,8 +50,8 @@ impl Plan {
     /// (Bonferroni).
     pub fn for_one_of(self, comparisons: usize) -> Plan {
         let level = 1.0 - (1.0 - self.level) / comparisons.max(1) as f64;
-        let of_tail = (MIN_RESAMPLES_PER_TAIL * 2.0 / (1.0 - level)).min(MAX_RESAMPLES);
-        let resamples = self.resamples.max(of_tail as usize);
+        let needed = (MIN_RESAMPLES_PER_TAIL * 2.0 / (1.0 - level)).min(MAX_RESAMPLES);
+        let resamples = self.resamples.max(needed as usize);
         Plan {
             level,
             resamples,
@@ -71,7 +74,8 @@ pub struct Estimate {
     pub n_eff: f64,
     /// In samples.
     pub block_length: usize,
-    pub reliable: Reliability,
+    #[serde(rename = "reliable")]
+    pub reliability: Reliability,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -79,15 +83,16 @@ pub struct Estimate {
 pub enum Method {
     /// Studentised circular block bootstrap.
     BlockBootstrapT,
-    /// An interval of the share of values up to the quantile, translated by the order statistics.
+    /// An interval of the share of values up to the quantile, translated to values by the sorted
+    /// sample.
     OrderStatistics,
     /// Percentile circular block bootstrap, where too few blocks are non-zero to studentise.
     BlockBootstrapPercentile,
     /// Student's t of the means of fewer than twelve blocks: too few to resample.
     BlockMeans,
-    /// A block method for an amount or a share, whose interval would have left its range (below
-    /// zero; for a share also above one). The standard error follows the root of the amount over
-    /// the interval (Wilson's score), so that no end leaves the range.
+    /// A block method whose interval would reach below zero, or above one for a share. The standard
+    /// error follows the root of the amount over the interval (Wilson's score). So no end leaves
+    /// the range.
     Score,
     /// Quantiles of the means of random halves of the blocks. For differences whose sign is random
     /// if there is no effect.
@@ -99,7 +104,7 @@ pub enum Method {
 /// The [`mean`] of amounts that cannot be negative (counts, times, bytes). If its interval would
 /// reach below zero, the ends are those of [`Method::Score`].
 pub fn amount(values: &[Option<f64>], plan: &Plan) -> Option<Estimate> {
-    Some(mean(values, plan)?.of_amount())
+    Some(mean(values, plan)?.non_negative())
 }
 
 /// The [`mean`] of values from 0 to 1. If its interval would leave that range, the ends are those
@@ -112,8 +117,8 @@ pub fn share(values: &[Option<f64>], plan: &Plan) -> Option<Estimate> {
     }
     let value = estimate.value;
     let method = Method::Score;
-    let low = score(value, estimate.low - value);
-    let high = score(value, estimate.high - value);
+    let low = wilson_share(value, estimate.low - value);
+    let high = wilson_share(value, estimate.high - value);
     Some(Estimate {
         low,
         high,
@@ -143,7 +148,7 @@ fn mean_and_deviations(values: &[Option<f64>], plan: &Plan) -> Option<(f64, usiz
     let deviations = Deviations::of(
         &influence,
         n as f64 / values.len() as f64,
-        ROUNDING * mean.abs(),
+        ROUNDING_SHARE * mean.abs(),
         plan,
     );
     Some((mean, n, deviations))
@@ -158,35 +163,35 @@ pub fn ratio_of_means(
     margin: f64,
     plan: &Plan,
 ) -> Option<Estimate> {
-    let both = [finite_values(before), finite_values(after)];
-    if both.iter().flatten().any(|value| *value < 0.0) {
+    let runs = [finite_values(before), finite_values(after)];
+    if runs.iter().flatten().any(|value| *value < 0.0) {
         return None;
     }
-    let (a, first, deviations_a) = mean_and_deviations(before, plan)?;
-    let (b, second, deviations_b) = mean_and_deviations(after, plan)?;
+    let (a, n_before, deviations_a) = mean_and_deviations(before, plan)?;
+    let (b, n_after, deviations_b) = mean_and_deviations(after, plan)?;
     let bound = if b < a { 1.0 - margin } else { 1.0 + margin };
     let a = deviations_a
         .relative_to_bound(a - b / bound)
-        .interval(a, first, plan)
-        .of_amount();
+        .interval(a, n_before, plan)
+        .non_negative();
     let b = deviations_b
         .relative_to_bound(b - a.value * bound)
-        .interval(b, second, plan)
-        .of_amount();
+        .interval(b, n_after, plan)
+        .non_negative();
     let [value, low, high] = ratio_of_intervals(a.ends(), b.ends(), 1)?;
-    let weaker = if a.reliable.is_reliable() { b } else { a };
-    let [parts_sd_before, parts_sd_after] = both.each_ref().map(|series| sd_of_parts(series));
+    let less_reliable = if a.reliability.is_reliable() { b } else { a };
+    let [parts_sd_before, parts_sd_after] = runs.each_ref().map(|series| sd_of_parts(series));
     let parts_sd = (parts_sd_before * bound).hypot(parts_sd_after);
-    let drift = both
+    let drift = runs
         .iter()
         .filter_map(|series| drift(series))
         .reduce(f64::max);
-    let reliable = if drift.is_some_and(|sd| (b.value - a.value * bound).abs() < sd * parts_sd) {
+    let reliability = if drift.is_some_and(|sd| (b.value - a.value * bound).abs() < sd * parts_sd) {
         Reliability::Drifts
     } else {
-        Reliability::of_ratio(a.reliable, b.reliable, [value, low, high], margin)
+        Reliability::of_ratio(a.reliability, b.reliability, [value, low, high], margin)
     };
-    let n = first.min(second);
+    let n = n_before.min(n_after);
     let n_eff = a.n_eff.min(b.n_eff);
     Some(Estimate {
         value,
@@ -194,14 +199,15 @@ pub fn ratio_of_means(
         high,
         n,
         n_eff,
-        reliable,
-        ..weaker
+        reliability,
+        ..less_reliable
     })
 }
 
-/// The ratio of two independent positive numbers, the later over the earlier, each as value, low
-/// and high end of 95 %, by logarithms (MOVER: Zou and Donner 2008). The ends are those for one of
-/// several comparisons. `None` if the ends of one are not around it, or not positive.
+/// The later of two independent positive numbers over the earlier, by logarithms (MOVER: Zou and
+/// Donner 2008). Each number, like the result, is the value, then the ends of its interval: 95 %
+/// going in, adjusted for `comparisons` (Bonferroni) coming out. `None` if the ends are not around
+/// the value, or not positive.
 pub fn ratio_of_intervals(
     before: [f64; 3],
     after: [f64; 3],
@@ -219,21 +225,21 @@ pub fn ratio_of_intervals(
     Some([b - a, low, high].map(f64::exp))
 }
 
-/// The ratio of two sums over the moments that have both, in the order of time. A mean of ratios
-/// would give short moments too much weight. If nothing above is negative, the interval does not
-/// reach below zero. `None` with fewer than two moments, different lengths, or a sum below that is
-/// not positive.
+/// The sum of numerators over the sum of denominators, of samples that have both, in the order of
+/// time. A mean of ratios would weight small denominators too much. If no numerator is negative, the
+/// interval does not reach below zero. `None` with fewer than two such samples, different lengths, or
+/// a sum of denominators that is not positive.
 pub fn ratio_of_sums(
-    above: &[Option<f64>],
-    below: &[Option<f64>],
+    numerators: &[Option<f64>],
+    denominators: &[Option<f64>],
     plan: &Plan,
 ) -> Option<Estimate> {
-    if above.len() != below.len() {
+    if numerators.len() != denominators.len() {
         return None;
     }
-    let pairs: Vec<Option<(f64, f64)>> = above
+    let pairs: Vec<Option<(f64, f64)>> = numerators
         .iter()
-        .zip(below)
+        .zip(denominators)
         .map(|(a, b)| Some(((*a)?, (*b)?)).filter(|(a, b)| a.is_finite() && b.is_finite()))
         .collect();
     let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().flatten().copied().unzip();
@@ -248,15 +254,15 @@ pub fn ratio_of_sums(
         .collect();
     let deviations = Deviations::of(
         &influence,
-        sum / above.len() as f64,
-        ROUNDING * largest(&a),
+        sum / numerators.len() as f64,
+        ROUNDING_SHARE * largest(&a),
         plan,
     );
     let estimate = deviations.interval(ratio, a.len(), plan);
     Some(if a.iter().any(|a| *a < 0.0) {
         estimate
     } else {
-        estimate.of_amount()
+        estimate.non_negative()
     })
 }
 
@@ -269,17 +275,17 @@ pub fn quantile(values: &[Option<f64>], p: f64, plan: &Plan) -> Option<Estimate>
         return None;
     }
     let value = quantile_sorted(&sorted, p)?;
-    let below = LowerShare::nearest(&sorted, value, p);
+    let lower_share = LowerShare::nearest(&sorted, value, p);
     let influence: Vec<f64> = values
         .iter()
         .map(|v| {
             v.filter(|v| v.is_finite())
-                .map_or(0.0, |v| below.influence(v))
+                .map_or(0.0, |v| lower_share.influence(v))
         })
         .collect();
     let deviations = Deviations::of(&influence, n as f64 / values.len() as f64, 0.0, plan);
-    let low = score(p, deviations.low);
-    let high = score(p, deviations.high);
+    let low = wilson_share(p, deviations.low);
+    let high = wilson_share(p, deviations.high);
     let outside = low * (n as f64) < 1.0 || (1.0 - high) * (n as f64) < 1.0;
     let mut estimate = deviations.interval(value, n, plan);
     estimate.low = quantile_sorted(&sorted, low)?.min(value);
@@ -287,8 +293,8 @@ pub fn quantile(values: &[Option<f64>], p: f64, plan: &Plan) -> Option<Estimate>
     if estimate.method != Method::None {
         estimate.method = Method::OrderStatistics;
     }
-    if outside && estimate.reliable.is_reliable() {
-        estimate.reliable = Reliability::TooShort {
+    if outside && estimate.reliability.is_reliable() {
+        estimate.reliability = Reliability::TooShort {
             n_eff: estimate.n_eff,
         };
     }
@@ -312,35 +318,39 @@ pub(crate) fn difference_of_quantiles(
     let [a, b] = &[reference, other].map(|series| ascending(series.to_vec()));
     let value_a = quantile_sorted(a, p)?;
     let value_b = quantile_sorted(b, p)?;
-    let below = [
+    let lower_shares = [
         LowerShare::nearest(a, value_a, p),
         LowerShare::nearest(b, value_b, p),
     ];
-    let influence = |series: &[f64], below: &LowerShare| -> Vec<f64> {
-        series.iter().map(|value| below.influence(*value)).collect()
+    let influence = |series: &[f64], lower_share: &LowerShare| -> Vec<f64> {
+        series
+            .iter()
+            .map(|value| lower_share.influence(*value))
+            .collect()
     };
-    // Few values are beyond a quantile. The ranks of all show better how long rounds depend on one
-    // another.
+    // Few values are beyond a quantile. The ranks of all values show better how long the dependence
+    // between samples lasts.
     let ranks = rank_difference(reference, other);
     let joint = JointDeviations::of(
         [
-            &influence(reference, &below[0]),
-            &influence(other, &below[1]),
+            &influence(reference, &lower_shares[0]),
+            &influence(other, &lower_shares[1]),
         ],
         block_length([ranks.as_slice()]),
         plan,
     );
     // As in a resample, the share at another quantile has that quantile's own error.
-    let at = |sorted: &[f64], deviation: f64| {
-        quantile_sorted(sorted, score(p, -deviation)).unwrap_or(f64::NAN)
+    let quantile_at = |sorted: &[f64], deviation: f64| {
+        quantile_sorted(sorted, wilson_share(p, -deviation)).unwrap_or(f64::NAN)
     };
     let [deviations_a, deviations_b] = &joint.deviations;
-    // If both deviate in the same direction, both order statistics change by chance, which is no
-    // error of the difference. That part follows straight lines.
-    let (common, reach) = common(deviations_a, deviations_b);
+    // A deviation that both series share is no error of the difference, but it moves both order
+    // statistics by chance. So the common part is translated by straight lines instead.
+    let (common, common_width) = common_part(deviations_a, deviations_b);
     let slope = |sorted: &[f64]| {
-        if reach > 0.0 {
-            (at(sorted, reach) - at(sorted, -reach)) / (2.0 * reach)
+        if common_width > 0.0 {
+            (quantile_at(sorted, common_width) - quantile_at(sorted, -common_width))
+                / (2.0 * common_width)
         } else {
             0.0
         }
@@ -349,7 +359,10 @@ pub(crate) fn difference_of_quantiles(
     let deviations = deviations_a.iter().zip(deviations_b).zip(&common);
     let differences = ascending(
         deviations
-            .map(|((da, db), both)| at(b, db - both) - at(a, da - both) + slope_difference * both)
+            .map(|((deviation_a, deviation_b), common)| {
+                quantile_at(b, deviation_b - common) - quantile_at(a, deviation_a - common)
+                    + slope_difference * common
+            })
             .collect(),
     );
     let value = value_b - value_a;
@@ -358,16 +371,16 @@ pub(crate) fn difference_of_quantiles(
 
     estimate.low = quantile_sorted(&differences, tail)?.min(value);
     estimate.high = quantile_sorted(&differences, 1.0 - tail)?.max(value);
-    if estimate.reliable == Reliability::Reliable {
+    if estimate.reliability == Reliability::Reliable {
         let n_eff = estimate.n_eff;
         if joint
             .deviations
             .iter()
-            .any(|of| exceeds_sample(of, p, n, tail))
+            .any(|deviations| exceeds_sample(deviations, p, n, tail))
         {
-            estimate.reliable = Reliability::TooShort { n_eff };
+            estimate.reliability = Reliability::TooShort { n_eff };
         } else if drift(&ranks).is_some_and(|sd| sd >= CLEAR_SD) {
-            estimate.reliable = Reliability::Drifts;
+            estimate.reliability = Reliability::Drifts;
         }
     }
     Some(estimate)
@@ -376,7 +389,7 @@ pub(crate) fn difference_of_quantiles(
 /// Whether an end of the interval of the share at the `p`-quantile lies beyond the lowest or
 /// highest of `n` values.
 fn exceeds_sample(deviations: &[f64], p: f64, n: usize, tail: f64) -> bool {
-    let (low, high) = ends(deviations, tail);
+    let (low, high) = outer_quantiles(deviations, tail);
     (p + low) * (n as f64) < 1.0 || (1.0 - p - high) * (n as f64) < 1.0
 }
 
@@ -387,7 +400,7 @@ fn rank_difference(reference: &[f64], other: &[f64]) -> Vec<f64> {
 
 /// The common part of two series of deviations, and twice its standard deviation. The common part
 /// is half of their correlation, if positive, times their sum.
-fn common(a: &[f64], b: &[f64]) -> (Vec<f64>, f64) {
+fn common_part(a: &[f64], b: &[f64]) -> (Vec<f64>, f64) {
     let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     let correlation = product(a, b) / (product(a, a) * product(b, b)).sqrt();
     let share = if correlation > 0.0 {
@@ -396,16 +409,16 @@ fn common(a: &[f64], b: &[f64]) -> (Vec<f64>, f64) {
         0.0
     };
     let common: Vec<f64> = a.iter().zip(b).map(|(a, b)| share * (a + b)).collect();
-    let reach = 2.0 * (product(&common, &common) / common.len() as f64).sqrt();
-    (common, reach)
+    let width = 2.0 * (product(&common, &common) / common.len() as f64).sqrt();
+    (common, width)
 }
 
 /// The share `f` at this deviation from `p`, with the standard error of `f` itself (Wilson 1927):
 /// `f - p = deviation sqrt(f (1 - f) / (p (1 - p)))`. Within 0 and 1.
-fn score(p: f64, deviation: f64) -> f64 {
-    let c = deviation * deviation / (p * (1.0 - p));
-    let reach = (c * (c + 4.0 * p * (1.0 - p))).sqrt();
-    (2.0 * p + c + reach.copysign(deviation)) / (2.0 * (1.0 + c))
+fn wilson_share(p: f64, deviation: f64) -> f64 {
+    let relative_square = deviation * deviation / (p * (1.0 - p));
+    let half_width = (relative_square * (relative_square + 4.0 * p * (1.0 - p))).sqrt();
+    (2.0 * p + relative_square + half_width.copysign(deviation)) / (2.0 * (1.0 + relative_square))
 }
 
 impl Estimate {
@@ -414,8 +427,8 @@ impl Estimate {
         [self.value, self.low, self.high]
     }
 
-    /// For something that cannot be negative: replaces an interval that reaches below zero.
-    fn of_amount(self) -> Estimate {
+    /// Replaces an interval that reaches below zero, for amounts that cannot be negative.
+    fn non_negative(self) -> Estimate {
         if self.low >= 0.0 || self.value <= 0.0 {
             return self;
         }
@@ -443,7 +456,7 @@ pub(crate) fn amount_ends(value: f64, below: f64, above: f64) -> (f64, f64) {
 /// Which values count as lower than a quantile. Values equal to it all count, or none does.
 pub(crate) struct LowerShare {
     value: f64,
-    equal: bool,
+    includes_equal: bool,
     share: f64,
 }
 
@@ -453,16 +466,18 @@ impl LowerShare {
         let share = |index: usize| index as f64 / sorted.len() as f64;
         let lower = share(sorted.partition_point(|v| *v < value));
         let up_to = share(sorted.partition_point(|v| *v <= value));
-        let equal = lower <= 0.0 || (up_to < 1.0 && (up_to - p).abs() <= (lower - p).abs());
+        let includes_equal =
+            lower <= 0.0 || (up_to < 1.0 && (up_to - p).abs() <= (lower - p).abs());
         LowerShare {
             value,
-            equal,
-            share: if equal { up_to } else { lower },
+            includes_equal,
+            share: if includes_equal { up_to } else { lower },
         }
     }
 
+    /// How much a value raises the share of lower values above its mean.
     pub fn influence(&self, value: f64) -> f64 {
-        let counts = if self.equal {
+        let counts = if self.includes_equal {
             value <= self.value
         } else {
             value < self.value

@@ -1,12 +1,12 @@
 //! The size from which the other arm is better than the reference, with an interval.
 //!
-//! The difference is positive where the reference is better, and taken as linear between
-//! neighbouring sizes. The interval follows from random halves of the blocks of rounds. All sizes
-//! use the same halves, because what disturbs one size in a round disturbs the others.
+//! The difference is positive where the reference is better. It is taken as linear between
+//! neighbouring sizes. The interval comes from random halves of the blocks of rounds. All sizes use
+//! the same halves, because a disturbance in a round affects all sizes.
 
 use crate::{
     arms::Direction,
-    block::{self, HalfMeans, Halves, Plan, drift},
+    block::{self, HalfMeans, Plan, RandomHalves, drift},
     decision::Decision,
     summary::ascending,
 };
@@ -17,12 +17,12 @@ pub struct Crossover {
     /// The size at which the mean difference of all rounds changes from positive to negative;
     /// `None` unless it does so exactly once and never the other way.
     pub at: Option<f64>,
-    /// Lower end of the interval. A half in which the other is better at every size counts as a
-    /// size below the smallest; one with unclear signs widens both ends. `None` if the end is below
-    /// the smallest size, or with too few blocks.
+    /// Lower end of the interval; `None` if it is below the smallest size, or with too few blocks. A
+    /// half in which the other is better at every size counts as below the smallest size. A half with
+    /// unclear signs widens both ends.
     pub low: Option<f64>,
-    /// Upper end. A half in which the reference is better at every size counts as a size above the
-    /// largest. `None` if the end is above the largest size, or with too few blocks.
+    /// Upper end; `None` if it is above the largest size, or with too few blocks. A half in which the
+    /// reference is better at every size counts as above the largest size.
     pub high: Option<f64>,
     pub level: f64,
     /// Share of halves with exactly one change from positive to negative.
@@ -41,58 +41,63 @@ pub const MIN_CROSSOVER_BLOCKS: usize = 12;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Crossing {
-    At(f64),
-    Never,
-    Always,
+    AtSize(f64),
+    ReferenceBetter,
+    OtherBetter,
     Unclear,
 }
 
 /// `sizes` ascend, each with its differences by round. Rounds with a value missing or not finite at
-/// any size are left out for all sizes. `None` with fewer than two sizes or 20 whole rounds, or a
+/// any size are left out for all sizes. `None` with fewer than two sizes or 20 complete rounds, or a
 /// level that is not between 0 and 1.
 pub fn crossover(
     sizes: &[f64],
     differences: &[Vec<Option<f64>>],
     plan: &Plan,
 ) -> Option<Crossover> {
-    let rounds = whole_rounds(sizes.len(), differences);
-    let count = rounds.first().map_or(0, Vec::len);
+    let rounds = complete_rounds(sizes.len(), differences);
+    let round_count = rounds.first().map_or(0, Vec::len);
     if sizes.len() < 2
         || differences.len() != sizes.len()
-        || count < 20
+        || round_count < 20
         || !(0.0..1.0).contains(&plan.level)
     {
         return None;
     }
-    let block = block::block_length(rounds.iter().map(Vec::as_slice));
-    let halves = Halves::new(count, block, plan);
-    let of_size = |series: &Vec<f64>| HalfMeans::of(series, &halves, drift(series), plan);
-    let found: Vec<HalfMeans> = rounds.iter().map(of_size).collect::<Option<_>>()?;
-    let means: Vec<f64> = found.iter().map(|of_size| of_size.estimate.value).collect();
+    let block_length = block::block_length(rounds.iter().map(Vec::as_slice));
+    let halves = RandomHalves::new(round_count, block_length, plan);
+    let means_of_size = |series: &Vec<f64>| HalfMeans::of(series, &halves, drift(series), plan);
+    let half_means: Vec<HalfMeans> = rounds.iter().map(means_of_size).collect::<Option<_>>()?;
+    let means: Vec<f64> = half_means.iter().map(|size| size.estimate.value).collect();
     let at = match crossing(sizes, &means) {
-        Crossing::At(size) => Some(size),
+        Crossing::AtSize(size) => Some(size),
         _ => None,
     };
-    let blocks = count / block.min(count);
-    let enough = blocks >= MIN_CROSSOVER_BLOCKS;
-    let crossings = of_halves(sizes, &found);
-    let end = |p: f64, unclear: f64| end(&crossings, p, unclear).filter(|_| enough);
-    let share = |is: &dyn Fn(&Crossing) -> bool| {
-        crossings.iter().filter(|crossing| is(crossing)).count() as f64 / crossings.len() as f64
+    let blocks = round_count / block_length.min(round_count);
+    let has_enough_blocks = blocks >= MIN_CROSSOVER_BLOCKS;
+    let crossings = crossings_of_halves(sizes, &half_means);
+    let interval_end =
+        |p: f64, unclear: f64| interval_end(&crossings, p, unclear).filter(|_| has_enough_blocks);
+    let share = |matches: &dyn Fn(&Crossing) -> bool| {
+        crossings
+            .iter()
+            .filter(|crossing| matches(crossing))
+            .count() as f64
+            / crossings.len() as f64
     };
     let tail = (1.0 - plan.level) / 2.0;
-    let decision = |of_size: &HalfMeans| of_size.estimate.decision(0.0..=0.0);
+    let decision = |size: &HalfMeans| size.estimate.decision(0.0..=0.0);
     Some(Crossover {
         at,
-        low: end(tail, f64::NEG_INFINITY),
-        high: end(1.0 - tail, f64::INFINITY),
+        low: interval_end(tail, f64::NEG_INFINITY),
+        high: interval_end(1.0 - tail, f64::INFINITY),
         level: plan.level,
-        once: share(&|crossing| matches!(crossing, Crossing::At(_))),
-        never: share(&|crossing| *crossing == Crossing::Never),
-        always: share(&|crossing| *crossing == Crossing::Always),
+        once: share(&|crossing| matches!(crossing, Crossing::AtSize(_))),
+        never: share(&|crossing| *crossing == Crossing::ReferenceBetter),
+        always: share(&|crossing| *crossing == Crossing::OtherBetter),
         blocks,
-        smallest: found.first().map(decision)?,
-        largest: found.last().map(decision)?,
+        smallest: half_means.first().map(decision)?,
+        largest: half_means.last().map(decision)?,
     })
 }
 
@@ -107,26 +112,27 @@ impl Crossover {
     }
 }
 
-fn of_halves(sizes: &[f64], found: &[HalfMeans]) -> Vec<Crossing> {
-    let halves = found.first().map_or(0, |of_size| of_size.means.len());
+/// The crossing of each half; `half_means` has an element for each size.
+fn crossings_of_halves(sizes: &[f64], half_means: &[HalfMeans]) -> Vec<Crossing> {
+    let halves = half_means.first().map_or(0, |size| size.means.len());
     (0..halves)
         .map(|half| {
-            let means: Vec<f64> = found
+            let means: Vec<f64> = half_means
                 .iter()
-                .filter_map(|of_size| of_size.means.get(half).copied())
+                .filter_map(|size| size.means.get(half).copied())
                 .collect();
             crossing(sizes, &means)
         })
         .collect()
 }
 
-/// The `p`-quantile of the sizes, with halves without a size at the ends; `None` if it is such a
-/// half.
-fn end(crossings: &[Crossing], p: f64, unclear: f64) -> Option<f64> {
+/// The `p`-quantile of the sizes at which halves cross. Halves that do not cross lie beyond all sizes,
+/// and those with unclear signs at `unclear`. `None` if the quantile is such a half.
+fn interval_end(crossings: &[Crossing], p: f64, unclear: f64) -> Option<f64> {
     let size = |crossing: &Crossing| match crossing {
-        Crossing::At(size) => *size,
-        Crossing::Never => f64::INFINITY,
-        Crossing::Always => f64::NEG_INFINITY,
+        Crossing::AtSize(size) => *size,
+        Crossing::ReferenceBetter => f64::INFINITY,
+        Crossing::OtherBetter => f64::NEG_INFINITY,
         Crossing::Unclear => unclear,
     };
     let sizes = ascending(crossings.iter().map(size).collect());
@@ -134,10 +140,10 @@ fn end(crossings: &[Crossing], p: f64, unclear: f64) -> Option<f64> {
     sizes.get(rank).copied().filter(|size| size.is_finite())
 }
 
-fn whole_rounds(sizes: usize, differences: &[Vec<Option<f64>>]) -> Vec<Vec<f64>> {
+fn complete_rounds(sizes: usize, differences: &[Vec<Option<f64>>]) -> Vec<Vec<f64>> {
     let mut rounds = vec![Vec::new(); sizes];
-    let most = differences.iter().map(Vec::len).max().unwrap_or(0);
-    for round in 0..most {
+    let round_count = differences.iter().map(Vec::len).max().unwrap_or(0);
+    for round in 0..round_count {
         let values: Option<Vec<f64>> = differences
             .iter()
             .map(|series| {
@@ -157,10 +163,10 @@ fn whole_rounds(sizes: usize, differences: &[Vec<Option<f64>>]) -> Vec<Vec<f64>>
 
 fn crossing(sizes: &[f64], differences: &[f64]) -> Crossing {
     if differences.iter().all(|difference| *difference > 0.0) {
-        return Crossing::Never;
+        return Crossing::ReferenceBetter;
     }
     if differences.iter().all(|difference| *difference < 0.0) {
-        return Crossing::Always;
+        return Crossing::OtherBetter;
     }
     let mut changes = (1..differences.len())
         .filter(|next| (differences[next - 1] > 0.0) != (differences[*next] > 0.0));
@@ -168,7 +174,7 @@ fn crossing(sizes: &[f64], differences: &[f64]) -> Crossing {
         (Some(next), None) if differences[next - 1] > 0.0 => {
             let before = differences[next - 1];
             let share = before / (before - differences[next]);
-            Crossing::At(sizes[next - 1] + share * (sizes[next] - sizes[next - 1]))
+            Crossing::AtSize(sizes[next - 1] + share * (sizes[next] - sizes[next - 1]))
         }
         _ => Crossing::Unclear,
     }

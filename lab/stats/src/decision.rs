@@ -21,7 +21,7 @@ impl Decision {
     pub fn of(
         (low, high): (f64, f64),
         no_difference: RangeInclusive<f64>,
-        reliable: Reliability,
+        reliability: Reliability,
     ) -> Decision {
         let direction = if low > *no_difference.end() {
             Direction::Higher
@@ -30,10 +30,10 @@ impl Decision {
         } else {
             return Decision::Inconclusive;
         };
-        if reliable.is_reliable() {
+        if reliability.is_reliable() {
             Decision::Shown(direction)
         } else {
-            Decision::Unreliable(reliable)
+            Decision::Unreliable(reliability)
         }
     }
 
@@ -47,6 +47,6 @@ impl Decision {
 
 impl Estimate {
     pub fn decision(&self, no_difference: RangeInclusive<f64>) -> Decision {
-        Decision::of((self.low, self.high), no_difference, self.reliable)
+        Decision::of((self.low, self.high), no_difference, self.reliability)
     }
 }

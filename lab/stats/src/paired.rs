@@ -5,7 +5,7 @@
 
 use crate::{
     arms::{Interval, RUNS_FOR_A_TEST},
-    block::{self, Estimate, HalfMeans, Halves, Plan, amount_ends},
+    block::{self, Estimate, HalfMeans, Plan, RandomHalves, amount_ends},
     decision::Decision,
     distribution::{t_above, t_quantile},
     summary::{finite, largest, mean_and_variance, total, varies},
@@ -36,7 +36,7 @@ pub struct Effect {
 /// 1969). It is exact for tails of any length if both differ only by a shift and their order is
 /// random.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Means {
+pub struct MeanDifference {
     pub difference: Estimate,
     /// The other's mean over the reference's; `None` if that is not clearly above 0.
     pub ratio: Option<Interval>,
@@ -76,11 +76,12 @@ pub fn over_pairs(values: &[f64], level: f64) -> Option<Interval> {
     let values = finite(values);
     let (value, variance) = mean_and_variance(&values)?;
     let count = values.len() as f64;
-    let reach = t_quantile(f64::midpoint(1.0, level), count - 1.0)? * (variance / count).sqrt();
+    let half_width =
+        t_quantile(f64::midpoint(1.0, level), count - 1.0)? * (variance / count).sqrt();
     Some(Interval {
         value,
-        low: value - reach,
-        high: value + reach,
+        low: value - half_width,
+        high: value + half_width,
         level,
     })
 }
@@ -170,43 +171,59 @@ impl Pairs {
     }
 
     /// `None` with fewer than two slots.
-    pub fn means(&self, plan: &Plan) -> Option<Means> {
+    pub fn means(&self, plan: &Plan) -> Option<MeanDifference> {
         let differences: Vec<f64> = self
             .reference
             .iter()
             .zip(&self.other)
             .map(|(a, b)| b - a)
             .collect();
-        let block = block::block_length([differences.as_slice()]);
-        let halves = Halves::new(differences.len(), block, plan);
+        let block_length = block::block_length([differences.as_slice()]);
+        let halves = RandomHalves::new(differences.len(), block_length, plan);
         // A common drift changes the difference, but not the difference relative to both.
-        let share = |(a, b): (&f64, &f64)| (b - a) / (a.abs() + b.abs()).max(f64::MIN_POSITIVE);
-        let shares: Vec<f64> = self.reference.iter().zip(&self.other).map(share).collect();
-        let found = HalfMeans::of(&differences, &halves, block::drift(&shares), plan)?;
-        Some(Means {
-            difference: found.estimate,
-            ratio: self.ratio(&halves, &found, plan),
-            p: found.p,
-            decision: found.estimate.decision(0.0..=0.0),
+        let relative_difference =
+            |(a, b): (&f64, &f64)| (b - a) / (a.abs() + b.abs()).max(f64::MIN_POSITIVE);
+        let relative_differences: Vec<f64> = self
+            .reference
+            .iter()
+            .zip(&self.other)
+            .map(relative_difference)
+            .collect();
+        let half_means = HalfMeans::of(
+            &differences,
+            &halves,
+            block::drift(&relative_differences),
+            plan,
+        )?;
+        Some(MeanDifference {
+            difference: half_means.estimate,
+            ratio: self.ratio(&halves, &half_means, plan),
+            p: half_means.p,
+            decision: half_means.estimate.decision(0.0..=0.0),
         })
     }
 
-    /// The other's mean over the reference's, by the halves of the difference: it contains 1 where
-    /// the interval of the difference contains 0.
-    fn ratio(&self, halves: &Halves, found: &HalfMeans, plan: &Plan) -> Option<Interval> {
+    /// The other's mean over the reference's, by the halves of the difference. The interval contains 1
+    /// if that of the difference contains 0.
+    fn ratio(
+        &self,
+        halves: &RandomHalves,
+        half_means: &HalfMeans,
+        plan: &Plan,
+    ) -> Option<Interval> {
         let mean = total(&self.reference) / self.reference.len() as f64;
         let ratios: Option<Vec<f64>> = halves
             .means(&self.reference)
             .into_iter()
-            .zip(&found.means)
+            .zip(&half_means.means)
             .map(|(reference, difference)| {
-                let reference = mean + found.stretch * (reference - mean);
+                let reference = mean + half_means.widening * (reference - mean);
                 (reference > 0.0).then(|| 1.0 + difference / reference)
             })
             .collect();
-        let (low, high) = block::ends(&ratios?, (1.0 - plan.level) / 2.0);
+        let (low, high) = block::outer_quantiles(&ratios?, (1.0 - plan.level) / 2.0);
         Some(Interval {
-            value: 1.0 + found.estimate.value / mean,
+            value: 1.0 + half_means.estimate.value / mean,
             low,
             high,
             level: plan.level,

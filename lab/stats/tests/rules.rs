@@ -217,7 +217,7 @@ fn a_constant_series_has_no_interval_and_states_why() {
     for value in [0.0, 0.1, 6e11] {
         let found = block::mean(&vec![Some(value); 1000], &Plan::default()).unwrap();
         assert_eq!(
-            (found.reliable, found.method),
+            (found.reliability, found.method),
             (Reliability::Constant, Method::None)
         );
         assert!((found.value - value).abs() <= 1e-15 * value && found.low == found.high);
@@ -225,14 +225,14 @@ fn a_constant_series_has_no_interval_and_states_why() {
     let below: Vec<Option<f64>> = (1..1000).map(|v| Some(f64::from(v))).collect();
     let above: Vec<Option<f64>> = below.iter().map(|v| v.map(|v| v / 3.0)).collect();
     let found = block::ratio_of_sums(&above, &below, &Plan::default()).unwrap();
-    assert_eq!(found.reliable, Reliability::Constant, "{found:?}");
+    assert_eq!(found.reliability, Reliability::Constant, "{found:?}");
 }
 
 #[test]
 fn a_ramp_is_reported_as_drifting() {
     let ramp: Vec<Option<f64>> = (0..43_200).map(|i| Some(f64::from(i))).collect();
     let found = block::mean(&ramp, &Plan::default()).unwrap();
-    assert_eq!(found.reliable, Reliability::Drifts);
+    assert_eq!(found.reliability, Reliability::Drifts);
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn a_single_burst_is_reported_as_too_rare() {
     counts[20_000] = Some(134.0);
     let found = block::mean(&counts, &Plan::default()).unwrap();
     assert_eq!(
-        (found.reliable, found.method),
+        (found.reliability, found.method),
         (Reliability::TooRare, Method::BlockBootstrapPercentile)
     );
     assert!(found.low.is_finite() && found.high.is_finite());
@@ -265,7 +265,7 @@ fn a_low_quantile_of_many_zeros_is_not_a_constant() {
         .collect();
     let found = block::quantile(&counts, 0.05, &Plan::default()).unwrap();
     assert_eq!((found.value, found.low, found.high), (0.0, 0.0, 0.0));
-    assert_ne!(found.reliable, Reliability::Constant, "{found:?}");
+    assert_ne!(found.reliability, Reliability::Constant, "{found:?}");
 }
 
 #[test]

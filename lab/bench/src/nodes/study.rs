@@ -372,7 +372,7 @@ mod tests {
                 compare_arms(&results, ["one", "two"], ("account of 1", None), 1).unwrap();
             let out = recommendations(&results);
             let sent = !out.contains("Send account of 1 to any: no difference is shown");
-            assert!(!sent || compared.mean.reliable.is_reliable(), "{out}");
+            assert!(!sent || compared.mean.reliability.is_reliable(), "{out}");
             if step == 0 {
                 wrong += u32::from(sent);
             } else {

@@ -296,7 +296,7 @@ fn row(names: &str, quantity: &Quantity, pairs: &Pairs, effect: &Effect, plan: &
 fn cell(estimate: Option<Estimate>, decimals: u8) -> Cell {
     match estimate {
         // Too low coverage could show a false difference.
-        Some(estimate) if !estimate.reliable.is_reliable() => known(estimate.value, decimals),
+        Some(estimate) if !estimate.reliability.is_reliable() => known(estimate.value, decimals),
         Some(estimate) => cells::estimate(estimate.ends(), decimals),
         None => missing("the reference's is 0"),
     }

@@ -17,35 +17,37 @@ use crate::{
 
 /// With fewer independent rounds, intervals cover less than they state: see the README's table.
 const MIN_INDEPENDENT_ROUNDS: f64 = 20.0;
-/// If fewer blocks carry the difference, the result depends on single blocks.
+/// If fewer blocks make up the difference, it depends on single blocks.
 const MIN_DECIDING_BLOCKS: f64 = 6.0;
-/// A mean this far from 0 is shown despite few rounds (in standard deviations of single rounds) or
-/// despite drift (in standard deviations of the means of [`PARTS`]).
+/// A mean this far from 0 is reliable despite few rounds, in standard deviations of single rounds, and
+/// despite drift, in units of [`sd_of_parts`].
 pub const CLEAR_SD: f64 = 5.0;
-/// A mean this many deviations of the means of [`PARTS`] from 0 is shown despite possible drift.
-const LIKELY_SD: f64 = 2.5;
-/// Parts of a run whose means show drift.
+/// A mean this far from 0 is reliable despite possible drift, in units of [`sd_of_parts`].
+const POSSIBLE_DRIFT_SD: f64 = 2.5;
+/// Parts of a run whose means are compared to find drift.
 const PARTS: usize = 8;
 /// A shorter series is not split into parts when its dependence is measured.
 const MIN_LENGTH_FOR_PARTS: usize = 100;
 /// Critical values of Anderson and Darling's statistic at 10 % and 25 %.
-const CRITICAL_10: f64 = 1.933;
-const CRITICAL_25: f64 = 1.248;
+const CRITICAL_AT_10_PERCENT: f64 = 1.933;
+const CRITICAL_AT_25_PERCENT: f64 = 1.248;
 
 /// Random halves of the blocks of a run. All series of the run use the same halves.
-pub struct Halves {
-    bounds: Vec<usize>,
-    selections: Vec<[u8; MAX_BLOCKS / 8]>,
+pub struct RandomHalves {
+    /// Index of the first sample of each block, then the number of samples.
+    block_bounds: Vec<usize>,
+    /// One bit for each block.
+    halves: Vec<[u8; MAX_BLOCKS / 8]>,
 }
 
-impl Halves {
-    pub fn new(n: usize, block: usize, plan: &Plan) -> Halves {
+impl RandomHalves {
+    pub fn new(n: usize, block_length: usize, plan: &Plan) -> RandomHalves {
         // With fewer blocks, signs say too little.
-        let block = block.clamp(1, (n / MIN_BLOCKS).max(1));
-        let blocks = (n / block).clamp(1, MAX_BLOCKS);
-        let bounds = (0..=blocks).map(|index| index * n / blocks).collect();
+        let block_length = block_length.clamp(1, (n / MIN_BLOCKS).max(1));
+        let blocks = (n / block_length).clamp(1, MAX_BLOCKS);
+        let block_bounds = (0..=blocks).map(|index| index * n / blocks).collect();
         let mut random = fastrand::Rng::with_seed(plan.seed);
-        let mut one = || {
+        let mut random_half = || {
             let mut half = [0; MAX_BLOCKS / 8];
             while half.iter().all(|bits| *bits == 0) {
                 random.fill(&mut half);
@@ -56,43 +58,50 @@ impl Halves {
             }
             half
         };
-        let selections = (0..plan.resamples.max(1000)).map(|_| one()).collect();
-        Halves { bounds, selections }
+        let halves = (0..plan.resamples.max(1000))
+            .map(|_| random_half())
+            .collect();
+        RandomHalves {
+            block_bounds,
+            halves,
+        }
     }
 
     pub fn blocks(&self) -> usize {
-        self.bounds.len() - 1
+        self.block_bounds.len() - 1
     }
 
+    /// The mean of each half.
     pub fn means(&self, series: &[f64]) -> Vec<f64> {
-        let sums = subset_sums(&self.sums(series));
+        let sums = subset_sums(&self.block_sums(series));
         let lengths: Vec<f64> = self
-            .bounds
+            .block_bounds
             .windows(2)
-            .map(|b| (b[1] - b[0]) as f64)
+            .map(|bounds| (bounds[1] - bounds[0]) as f64)
             .collect();
         let lengths = subset_sums(&lengths);
-        let add = |of: &[[f64; 256]], half: &[u8]| -> f64 {
-            of.iter()
+        let sum_of_half = |sums_by_group: &[[f64; 256]], half: &[u8]| -> f64 {
+            sums_by_group
+                .iter()
                 .zip(half)
                 .map(|(sums, bits)| sums[usize::from(*bits)])
                 .sum()
         };
-        self.selections
+        self.halves
             .iter()
-            .map(|half| add(&sums, half) / add(&lengths, half))
+            .map(|half| sum_of_half(&sums, half) / sum_of_half(&lengths, half))
             .collect()
     }
 
-    fn sums(&self, series: &[f64]) -> Vec<f64> {
-        self.bounds
+    fn block_sums(&self, series: &[f64]) -> Vec<f64> {
+        self.block_bounds
             .windows(2)
             .map(|bounds| series[bounds[0]..bounds[1]].iter().sum())
             .collect()
     }
 }
 
-/// For each eight values, the sum of every subset, by its bits.
+/// For each group of eight values, the sum of every subset. The index has a bit for each value.
 fn subset_sums(values: &[f64]) -> Vec<[f64; 256]> {
     values
         .chunks(8)
@@ -111,10 +120,10 @@ pub struct HalfMeans {
     pub estimate: Estimate,
     /// For the hypothesis that the mean is 0; `None` if all values are the same.
     pub p: Option<f64>,
-    /// One per half. Its distance from the mean is multiplied by `stretch`, because neighbouring
-    /// blocks depend on each other.
+    /// One for each half. Its distance from the mean of the series is multiplied by `widening`.
     pub means: Vec<f64>,
-    pub stretch: f64,
+    /// At least 1. It accounts for the dependence between neighbouring blocks.
+    pub widening: f64,
 }
 
 /// One block length for all series of a run, in samples: the longest that any of them needs, which
@@ -123,7 +132,7 @@ pub fn block_length<'a>(series: impl IntoIterator<Item = &'a [f64]>) -> usize {
     series
         .into_iter()
         .map(|series| {
-            let longer = 1.5 * dependence(&deviations(series).1).block;
+            let longer = 1.5 * dependence(&scaled_deviations(series).1).best_block_length;
             (longer as usize)
                 .max(series.len().div_ceil(MAX_BLOCKS))
                 .max(1)
@@ -134,7 +143,7 @@ pub fn block_length<'a>(series: impl IntoIterator<Item = &'a [f64]>) -> usize {
 
 /// The mean, the deviations divided by a scale, and that scale: the largest deviation, or infinity
 /// if the series is constant. Squares then neither overflow nor vanish.
-fn deviations(series: &[f64]) -> (f64, Vec<f64>, f64) {
+fn scaled_deviations(series: &[f64]) -> (f64, Vec<f64>, f64) {
     let mean = total(series) / series.len() as f64;
     let mut deviations: Vec<f64> = series.iter().map(|v| v - mean).collect();
     let unit = match largest(&deviations) {
@@ -146,47 +155,53 @@ fn deviations(series: &[f64]) -> (f64, Vec<f64>, f64) {
 }
 
 impl HalfMeans {
-    /// `None` with fewer than two values.
+    /// `required_sd` is the result of [`drift`]. `None` with fewer than two values.
     pub fn of(
         series: &[f64],
-        halves: &Halves,
-        drift: Option<f64>,
+        halves: &RandomHalves,
+        required_sd: Option<f64>,
         plan: &Plan,
     ) -> Option<HalfMeans> {
         let n = series.len();
         if n < 2 {
             return None;
         }
-        let (mean, deviations, unit) = deviations(series);
+        let (mean, deviations, unit) = scaled_deviations(series);
         let dependence = dependence(&deviations);
         let blocks = halves.blocks() as f64;
-        let squares: f64 = halves.sums(&deviations).iter().map(|sum| sum * sum).sum();
-        let of_blocks = squares / n as f64 * blocks / (blocks - 1.0);
+        let squares: f64 = halves
+            .block_sums(&deviations)
+            .iter()
+            .map(|sum| sum * sum)
+            .sum();
+        let block_variance = squares / n as f64 * blocks / (blocks - 1.0);
         let varies = unit.is_finite();
-        let long_run = dependence.long_run.max(of_blocks);
-        let stretch = if of_blocks > 0.0 {
-            (long_run / of_blocks).sqrt()
+        let long_run_variance = dependence.long_run_variance.max(block_variance);
+        let widening = if block_variance > 0.0 {
+            (long_run_variance / block_variance).sqrt()
         } else {
             1.0
         };
         let mut means = halves.means(series);
         means
             .iter_mut()
-            .for_each(|half| *half = mean + stretch * (*half - mean));
-        let (low, high) = ends(&means, (1.0 - plan.level) / 2.0);
-        let n_eff =
-            (n as f64 * dependence.variance / long_run.max(f64::MIN_POSITIVE)).clamp(1.0, n as f64);
-        let beyond = |sd: f64| mean.abs() > sd * unit;
-        let is_clear = beyond(CLEAR_SD * dependence.variance.sqrt());
-        // With fewer blocks, even equal signs show nothing.
+            .for_each(|half| *half = mean + widening * (*half - mean));
+        let (low, high) = outer_quantiles(&means, (1.0 - plan.level) / 2.0);
+        let n_eff = (n as f64 * dependence.variance / long_run_variance.max(f64::MIN_POSITIVE))
+            .clamp(1.0, n as f64);
+        let mean_exceeds = |sd: f64| mean.abs() > sd * unit;
+        let is_clear = mean_exceeds(CLEAR_SD * dependence.variance.sqrt());
+        // Even if all blocks had the same sign, so few would show nothing.
         let too_few_blocks = 0.5_f64.powf(blocks - 1.0) > 1.0 - plan.level;
-        let reliable = if !varies {
+        let reliability = if !varies {
             Reliability::Constant
         } else if too_few_blocks || (n_eff < MIN_INDEPENDENT_ROUNDS && !is_clear) {
             Reliability::TooShort { n_eff }
-        } else if drift.is_some_and(|sd| !beyond(sd * sd_of_parts(&deviations))) {
+        } else if required_sd.is_some_and(|sd| !mean_exceeds(sd * sd_of_parts(&deviations))) {
             Reliability::Drifts
-        } else if deciding_blocks(&halves.sums(series)) < MIN_DECIDING_BLOCKS.min(blocks / 4.0) {
+        } else if deciding_blocks(&halves.block_sums(series))
+            < MIN_DECIDING_BLOCKS.min(blocks / 4.0)
+        {
             Reliability::TooRare
         } else {
             Reliability::Reliable
@@ -204,31 +219,31 @@ impl HalfMeans {
             n,
             n_eff,
             block_length: n / halves.blocks(),
-            reliable,
+            reliability,
         };
-        let p = varies.then(|| p_of_zero(&means));
+        let p = varies.then(|| p_of_zero_mean(&means));
         Some(HalfMeans {
             estimate,
             p,
             means,
-            stretch,
+            widening,
         })
     }
 }
 
-/// Twice the share of halves on the rarer side of 0. Counts of one more keep it above 0.
-fn p_of_zero(means: &[f64]) -> f64 {
-    let beyond = |side: fn(&f64) -> bool| means.iter().filter(|half| side(half)).count();
-    let fewer = beyond(|half| *half <= 0.0).min(beyond(|half| *half >= 0.0));
-    (2.0 * (fewer + 1) as f64 / (means.len() + 1) as f64).min(1.0)
+/// Twice the share of halves on the rarer side of 0. One more of both counts keeps it above 0.
+fn p_of_zero_mean(means: &[f64]) -> f64 {
+    let count = |on_side: fn(&f64) -> bool| means.iter().filter(|mean| on_side(mean)).count();
+    let rarer = count(|mean| *mean <= 0.0).min(count(|mean| *mean >= 0.0));
+    (2.0 * (rarer + 1) as f64 / (means.len() + 1) as f64).min(1.0)
 }
 
-/// How far from 0 a mean must be so that drift cannot explain it, in standard deviations of the means
-/// of [`PARTS`]. `None` if the series shows no drift. A series drifts if its ranks change over
-/// time more than their dependence explains (rank KPSS: Pelagatti and Sen 2013; weights of Anderson
+/// How far from 0 a mean must be so that drift cannot explain it, in units of [`sd_of_parts`]. `None`
+/// if the series shows no drift. A series drifts if its ranks change over time more than their
+/// dependence explains (rank KPSS: Pelagatti and Sen 2013; weights of Anderson
 /// and Darling 1952).
 pub fn drift(series: &[f64]) -> Option<f64> {
-    let (_, deviations, unit) = deviations(&ranks(series));
+    let (_, deviations, unit) = scaled_deviations(&ranks(series));
     // The means of the parts are removed first, else the drift would count as dependence. A short
     // run is not split.
     let parts = if deviations.len() < MIN_LENGTH_FOR_PARTS {
@@ -236,10 +251,10 @@ pub fn drift(series: &[f64]) -> Option<f64> {
     } else {
         PARTS
     };
-    let part = deviations.len().div_ceil(parts).max(1);
+    let part_length = deviations.len().div_ceil(parts).max(1);
     let dependence = dependence(
         &deviations
-            .chunks(part)
+            .chunks(part_length)
             .flat_map(|part| {
                 let mean = part.iter().sum::<f64>() / part.len() as f64;
                 part.iter().map(move |value| value - mean)
@@ -253,15 +268,16 @@ pub fn drift(series: &[f64]) -> Option<f64> {
         sum += value;
         weighted_sum += sum * sum / (index * (n - index)) as f64;
     }
-    match weighted_sum / dependence.long_run {
+    match weighted_sum / dependence.long_run_variance {
         _ if !unit.is_finite() => None,
-        _ if dependence.beyond => Some(CLEAR_SD),
-        statistic if statistic > CRITICAL_10 => Some(CLEAR_SD),
-        statistic if statistic > CRITICAL_25 => Some(LIKELY_SD),
+        _ if dependence.exceeds_series => Some(CLEAR_SD),
+        statistic if statistic > CRITICAL_AT_10_PERCENT => Some(CLEAR_SD),
+        statistic if statistic > CRITICAL_AT_25_PERCENT => Some(POSSIBLE_DRIFT_SD),
         _ => None,
     }
 }
 
+/// Standard deviation of the means of [`PARTS`] equal parts of the series.
 pub fn sd_of_parts(series: &[f64]) -> f64 {
     let means: Vec<f64> = series
         .chunks(series.len().div_ceil(PARTS).max(1))
@@ -278,12 +294,12 @@ fn deciding_blocks(sums: &[f64]) -> f64 {
 }
 
 /// The quantiles of `tail` and `1 - tail`, each rounded outwards.
-pub fn ends(values: &[f64], tail: f64) -> (f64, f64) {
+pub fn outer_quantiles(values: &[f64], tail: f64) -> (f64, f64) {
     let sorted = ascending(values.to_vec());
     let rank = (tail * (sorted.len() + 1) as f64 + 1e-9) as usize;
     let rank = rank
         .saturating_sub(1)
         .min(sorted.len().saturating_sub(1) / 2);
-    let at = |index: usize| sorted.get(index).copied().unwrap_or(0.0);
-    (at(rank), at(sorted.len().saturating_sub(rank + 1)))
+    let value = |index: usize| sorted.get(index).copied().unwrap_or(0.0);
+    (value(rank), value(sorted.len().saturating_sub(rank + 1)))
 }

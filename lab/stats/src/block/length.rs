@@ -4,12 +4,12 @@ const MIN_COARSE_LENGTH: usize = 256;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Dependence {
     /// Best block length for the circular block bootstrap of the mean, in samples, at least 1.
-    pub block: f64,
+    pub best_block_length: f64,
     /// Whether the dependence is longer than the series can show.
-    pub beyond: bool,
+    pub exceeds_series: bool,
     pub variance: f64,
     /// Variance of the mean times the number of samples (flat-top lag window).
-    pub long_run: f64,
+    pub long_run_variance: f64,
 }
 
 /// Dependence of a series of mean 0. If it is longer than the examined lags, neighbours are added
@@ -17,20 +17,22 @@ pub struct Dependence {
 /// same.
 pub fn dependence(series: &[f64]) -> Dependence {
     let first = at_one_scale(series);
-    let mut found = first;
+    let mut newest = first;
     let mut scale = 1.0;
     let mut coarse = Vec::new();
-    while found.beyond && series.len().max(1) as f64 / (2.0 * scale) >= MIN_COARSE_LENGTH as f64 {
+    while newest.exceeds_series
+        && series.len().max(1) as f64 / (2.0 * scale) >= MIN_COARSE_LENGTH as f64
+    {
         let finer: &[f64] = if scale > 1.0 { &coarse } else { series };
         coarse = finer.chunks(2).map(|pair| pair.iter().sum()).collect();
         scale *= 2.0;
-        found = at_one_scale(&coarse);
+        newest = at_one_scale(&coarse);
     }
     Dependence {
-        block: found.block * scale,
-        long_run: found.long_run / scale,
+        best_block_length: newest.best_block_length * scale,
+        long_run_variance: newest.long_run_variance / scale,
         variance: first.variance,
-        ..found
+        ..newest
     }
 }
 
@@ -44,48 +46,53 @@ fn at_one_scale(series: &[f64]) -> Dependence {
     let insignificant_lags = (size.log10().sqrt().ceil() as usize).max(5);
     let max_lag = ((size.sqrt().ceil() as usize) + insignificant_lags).min(n.saturating_sub(1));
     let variance = covariance(series, 0);
-    let mut lags = vec![variance];
-    let mut run = 0;
-    let mut last = None;
+    let mut covariances = vec![variance];
+    let mut insignificant_run = 0;
+    let mut last_significant = None;
     for lag in 1..=max_lag {
-        lags.push(covariance(series, lag));
-        run = if lags[lag].abs() < significant * variance {
-            run + 1
+        covariances.push(covariance(series, lag));
+        insignificant_run = if covariances[lag].abs() < significant * variance {
+            insignificant_run + 1
         } else {
             0
         };
-        if run == insignificant_lags {
-            last = Some(lag - insignificant_lags);
+        if insignificant_run == insignificant_lags {
+            last_significant = Some(lag - insignificant_lags);
             break;
         }
     }
-    let window = last
-        .map_or(max_lag, |last| 2 * last.max(1))
+    let window = last_significant
+        .map_or(max_lag, |last_significant| 2 * last_significant.max(1))
         .min(n.saturating_sub(1));
-    for lag in lags.len()..=window {
-        lags.push(covariance(series, lag));
+    for lag in covariances.len()..=window {
+        covariances.push(covariance(series, lag));
     }
-    let mut long_run = variance;
-    let mut slope = 0.0;
-    for (lag, covariance) in lags.iter().enumerate().take(window + 1).skip(1) {
+    let mut long_run_variance = variance;
+    let mut lag_weighted_sum = 0.0;
+    for (lag, covariance) in covariances.iter().enumerate().take(window + 1).skip(1) {
         let share = lag as f64 / window as f64;
         let weight = if share <= 0.5 {
             1.0
         } else {
             2.0 * (1.0 - share)
         };
-        long_run += 2.0 * weight * covariance;
-        slope += 2.0 * weight * lag as f64 * covariance;
+        long_run_variance += 2.0 * weight * covariance;
+        lag_weighted_sum += 2.0 * weight * lag as f64 * covariance;
     }
-    let bound = (3.0 * size.sqrt()).min(size / 3.0).ceil().max(1.0);
-    let best = (1.5 * (slope / long_run).powi(2) * size).cbrt();
-    let block = if best.is_finite() { best } else { 1.0 };
-    let beyond = block > bound || (last.is_none() && n > 2 * insignificant_lags);
+    let max_length = (3.0 * size.sqrt()).min(size / 3.0).ceil().max(1.0);
+    let best_length = (1.5 * (lag_weighted_sum / long_run_variance).powi(2) * size).cbrt();
+    let best_length = if best_length.is_finite() {
+        best_length
+    } else {
+        1.0
+    };
+    let exceeds_series =
+        best_length > max_length || (last_significant.is_none() && n > 2 * insignificant_lags);
     Dependence {
-        block: block.clamp(1.0, bound),
-        beyond,
+        best_block_length: best_length.clamp(1.0, max_length),
+        exceeds_series,
         variance,
-        long_run: long_run.max(0.0),
+        long_run_variance: long_run_variance.max(0.0),
     }
 }
 

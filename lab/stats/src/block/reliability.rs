@@ -30,11 +30,11 @@ impl Reliability {
     ) -> Reliability {
         // Intervals of short runs are too narrow. A change counts if an interval twice as wide (in
         // logarithms) excludes the margin.
-        let clear = low * low / value > 1.0 + margin || high * high / value < 1.0 - margin;
-        let short = |one: &Reliability| matches!(one, Reliability::TooShort { .. });
+        let is_clear = low * low / value > 1.0 + margin || high * high / value < 1.0 - margin;
+        let is_short = |run: &Reliability| matches!(run, Reliability::TooShort { .. });
         let mut unreliable = [before, after]
             .into_iter()
-            .filter(|one| !(one.is_reliable() || clear && short(one)));
+            .filter(|run| !(run.is_reliable() || is_clear && is_short(run)));
         unreliable.next().unwrap_or(Reliability::Reliable)
     }
 }

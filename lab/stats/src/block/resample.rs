@@ -11,8 +11,8 @@ use crate::{
 
 /// Maximum number of blocks in a resample. More draws cost more; longer blocks do not harm a mean.
 pub const MAX_BLOCKS: usize = 256;
-/// Positions at which blocks begin, spread evenly. A shorter series uses the largest power of two
-/// that it has.
+/// Positions at which blocks begin, spread evenly. A shorter series has the largest power of two up to
+/// its length.
 const MAX_BLOCK_STARTS: usize = 1024;
 /// With fewer independent values, intervals cover less than they state: see the README's table.
 const MIN_INDEPENDENT_VALUES: f64 = 100.0;
@@ -22,7 +22,9 @@ pub const MIN_BLOCKS: usize = 12;
 /// If fewer blocks make up the variance, an interval depends on single ones.
 const MIN_CONTRIBUTING_BLOCKS: f64 = 10.0;
 
+/// How far resamples deviate from the value.
 pub struct Deviations {
+    /// Ends of the interval of the deviation, of the plan's level.
     pub low: f64,
     pub high: f64,
     spread: Spread,
@@ -32,14 +34,15 @@ pub struct Deviations {
     weight: f64,
 }
 
+/// What an [`Estimate`] says about the error.
 pub struct Spread {
     pub dependence: Dependence,
     /// Variance of the mean times the number of samples.
-    pub long_run: f64,
+    pub long_run_variance: f64,
     pub method: Method,
-    pub block: usize,
+    pub block_length: usize,
     pub n: usize,
-    pub rare: bool,
+    pub few_blocks_contribute: bool,
 }
 
 impl Deviations {
@@ -54,14 +57,14 @@ impl Deviations {
             .map(|v| if varies { v / unit } else { 0.0 })
             .collect();
         let dependence = dependence(&scaled);
-        let block = block_length(&dependence, influence.len());
+        let block_length = choose_block_length(&dependence, influence.len());
         let spread = Spread {
             dependence,
-            long_run: dependence.long_run,
+            long_run_variance: dependence.long_run_variance,
             method: Method::None,
-            block,
+            block_length,
             n: influence.len(),
-            rare: false,
+            few_blocks_contribute: false,
         };
         let mut deviations = Deviations {
             low: 0.0,
@@ -79,29 +82,33 @@ impl Deviations {
 
     fn resample(&mut self, influence: &[f64], plan: &Plan) {
         let spread = &mut self.spread;
-        let sums = block_sums(influence, spread.block);
-        let blocks = spread.n / spread.block;
-        let block = spread.block as f64;
+        let sums = block_sums(influence, spread.block_length);
+        let blocks = spread.n / spread.block_length;
+        let block_length = spread.block_length as f64;
         let tail = (1.0 - plan.level) / 2.0;
         self.moments = moments(&sums);
-        spread.rare = participation(blocks, self.moments, 0.0) < MIN_CONTRIBUTING_BLOCKS;
-        spread.long_run = spread.dependence.long_run.max(self.moments[0] / block);
-        let error = (spread.long_run / spread.n as f64).sqrt();
+        spread.few_blocks_contribute =
+            participation(blocks, self.moments, 0.0) < MIN_CONTRIBUTING_BLOCKS;
+        spread.long_run_variance = spread
+            .dependence
+            .long_run_variance
+            .max(self.moments[0] / block_length);
+        let error = (spread.long_run_variance / spread.n as f64).sqrt();
         let (low, high) = if blocks < MIN_BLOCKS {
             spread.method = Method::BlockMeans;
-            let reach = t_quantile(1.0 - tail, (blocks - 1) as f64).unwrap_or(0.0) * error;
-            (-reach, reach)
+            let half_width = t_quantile(1.0 - tail, (blocks - 1) as f64).unwrap_or(0.0) * error;
+            (-half_width, half_width)
         } else {
-            let (mut means, mut t_values) = draw(&sums, blocks, plan);
-            let infinite_ts = t_values.iter().filter(|t| t.is_infinite()).count();
-            if infinite_ts as f64 > tail / 2.0 * t_values.len() as f64 {
+            let (mut means, mut t_values) = draw_resamples(&sums, blocks, plan);
+            let infinite_t_values = t_values.iter().filter(|t| t.is_infinite()).count();
+            if infinite_t_values as f64 > tail / 2.0 * t_values.len() as f64 {
                 spread.method = Method::BlockBootstrapPercentile;
-                let scale = (blocks as f64 * block / spread.n as f64).sqrt() / block;
-                let (low, high) = ends(&mut means, tail);
+                let scale = (blocks as f64 * block_length / spread.n as f64).sqrt() / block_length;
+                let (low, high) = percentile_ends(&mut means, tail);
                 (low * scale, high * scale)
             } else {
                 spread.method = Method::BlockBootstrapT;
-                let (low, high) = ends(&mut t_values, tail);
+                let (low, high) = percentile_ends(&mut t_values, tail);
                 (low * error, high * error)
             }
         };
@@ -115,21 +122,22 @@ impl Deviations {
         estimate
     }
 
-    /// Computes `rare` relative to a bound at `distance` below the value. If every block is far
-    /// from the bound, the value does not depend on a few of them.
+    /// Computes `few_blocks_contribute` relative to a bound at `distance` below the value. Then blocks
+    /// that are all far from the bound contribute alike.
     pub fn relative_to_bound(mut self, distance: f64) -> Deviations {
         let spread = &mut self.spread;
         let distance = distance * self.weight / self.unit;
-        let shift = distance * spread.block as f64;
-        let blocks = spread.n / spread.block;
-        spread.rare = participation(blocks, self.moments, shift) < MIN_CONTRIBUTING_BLOCKS;
+        let shift = distance * spread.block_length as f64;
+        let blocks = spread.n / spread.block_length;
+        spread.few_blocks_contribute =
+            participation(blocks, self.moments, shift) < MIN_CONTRIBUTING_BLOCKS;
         self
     }
 }
 
 impl Spread {
     pub fn estimate(&self, value: f64, n: usize, plan: &Plan) -> Estimate {
-        let independent_values = self.n as f64 * self.dependence.variance / self.long_run;
+        let independent_values = self.n as f64 * self.dependence.variance / self.long_run_variance;
         let n_eff = if independent_values.is_finite() {
             independent_values.clamp(1.0, n as f64)
         } else {
@@ -143,19 +151,19 @@ impl Spread {
             method: self.method,
             n,
             n_eff,
-            block_length: self.block,
-            reliable: self.reliability(n_eff),
+            block_length: self.block_length,
+            reliability: self.reliability(n_eff),
         }
     }
 
     fn reliability(&self, n_eff: f64) -> Reliability {
         if self.method == Method::None {
             Reliability::Constant
-        } else if self.dependence.beyond && self.n >= MIN_VALUES_FOR_DRIFT {
+        } else if self.dependence.exceeds_series && self.n >= MIN_VALUES_FOR_DRIFT {
             Reliability::Drifts
         } else if n_eff < MIN_INDEPENDENT_VALUES {
             Reliability::TooShort { n_eff }
-        } else if self.rare {
+        } else if self.few_blocks_contribute {
             Reliability::TooRare
         } else {
             Reliability::Reliable
@@ -167,8 +175,8 @@ fn moments(sums: &[f64]) -> [f64; 3] {
     [2, 3, 4].map(|power| sums.iter().map(|s| s.powi(power)).sum::<f64>() / sums.len() as f64)
 }
 
-fn block_length(dependence: &Dependence, n: usize) -> usize {
-    (dependence.block.ceil() as usize)
+fn choose_block_length(dependence: &Dependence, n: usize) -> usize {
+    (dependence.best_block_length.ceil() as usize)
         .max(n.div_ceil(MAX_BLOCKS))
         .clamp(1, (n / 2).max(1))
 }
@@ -188,8 +196,8 @@ pub struct JointDeviations {
 }
 
 impl JointDeviations {
-    /// For series that sum to 0. Blocks have at least `min_block` samples.
-    pub fn of(series: [&[f64]; 2], min_block: usize, plan: &Plan) -> JointDeviations {
+    /// For series that sum to 0.
+    pub fn of(series: [&[f64]; 2], min_block_length: usize, plan: &Plan) -> JointDeviations {
         // Common parts cancel in the difference, so block and spread are those of the difference.
         let difference: Vec<f64> = series[1]
             .iter()
@@ -198,27 +206,29 @@ impl JointDeviations {
             .collect();
         let n = difference.len();
         let dependence = dependence(&difference);
-        let block = block_length(&dependence, n)
-            .max(min_block)
+        let block_length = choose_block_length(&dependence, n)
+            .max(min_block_length)
             .min((n / 2).max(1));
-        let blocks = n / block;
-        let sums = block_sums(&difference, block);
+        let blocks = n / block_length;
+        let sums = block_sums(&difference, block_length);
         let moments = moments(&sums);
         let varies = moments[0] > 0.0;
-        let long_run = dependence.long_run.max(moments[0] / block as f64);
+        let long_run_variance = dependence
+            .long_run_variance
+            .max(moments[0] / block_length as f64);
         // A variance of few blocks is uncertain, because dependence across their ends is lost.
         let tail = (1.0 - plan.level) / 2.0;
         let t_factor = t_quantile(1.0 - tail, (blocks - 1) as f64 / 2.0).unwrap_or(0.0)
             / normal_quantile(1.0 - tail);
-        let long_run = t_factor * t_factor * long_run;
-        let error = (long_run / n as f64).sqrt();
+        let long_run_variance = t_factor * t_factor * long_run_variance;
+        let error = (long_run_variance / n as f64).sqrt();
         let scale = if varies {
             error / (moments[0] / blocks as f64).sqrt()
         } else {
             0.0
         };
         let deviations = series.map(|series| {
-            let (mut means, _) = draw(&block_sums(series, block), blocks, plan);
+            let (mut means, _) = draw_resamples(&block_sums(series, block_length), blocks, plan);
             means.iter_mut().for_each(|mean| *mean *= scale);
             means
         });
@@ -227,22 +237,22 @@ impl JointDeviations {
         } else {
             Method::None
         };
-        let rare = participation(blocks, moments, 0.0) < MIN_CONTRIBUTING_BLOCKS;
+        let few_blocks_contribute = participation(blocks, moments, 0.0) < MIN_CONTRIBUTING_BLOCKS;
         let spread = Spread {
             dependence,
-            long_run,
+            long_run_variance,
             method,
-            block,
+            block_length,
             n,
-            rare,
+            few_blocks_contribute,
         };
         JointDeviations { deviations, spread }
     }
 }
 
-/// Blocks begin at positions spread evenly over the series, which is a circle. The sums have mean
-/// 0.
-fn block_sums(series: &[f64], block: usize) -> Vec<f64> {
+/// Sums of the blocks that begin at evenly spread positions. The series is a circle. Subtracts the
+/// mean of the sums.
+fn block_sums(series: &[f64], block_length: usize) -> Vec<f64> {
     let n = series.len();
     let mut running = Vec::with_capacity(n + 1);
     let mut sum = 0.0;
@@ -255,7 +265,7 @@ fn block_sums(series: &[f64], block: usize) -> Vec<f64> {
     let mut sums: Vec<f64> = (0..block_starts)
         .map(|index| {
             let from = index * n / block_starts;
-            let to = from + block;
+            let to = from + block_length;
             if to <= n {
                 running[to] - running[from]
             } else {
@@ -269,7 +279,7 @@ fn block_sums(series: &[f64], block: usize) -> Vec<f64> {
 }
 
 /// For each resample: the mean of its block sums, and that mean over its own standard error.
-fn draw(sums: &[f64], blocks: usize, plan: &Plan) -> (Vec<f64>, Vec<f64>) {
+fn draw_resamples(sums: &[f64], blocks: usize, plan: &Plan) -> (Vec<f64>, Vec<f64>) {
     let mut random = fastrand::Rng::with_seed(plan.seed);
     // There are 2^k block starts: k of 16 random bits choose one.
     let shift = 16 - sums.len().trailing_zeros().min(16);
@@ -305,8 +315,8 @@ fn draw(sums: &[f64], blocks: usize, plan: &Plan) -> (Vec<f64>, Vec<f64>) {
     (means, t_values)
 }
 
-fn ends(values: &mut [f64], tail: f64) -> (f64, f64) {
+fn percentile_ends(values: &mut [f64], tail: f64) -> (f64, f64) {
     values.sort_unstable_by(f64::total_cmp);
-    let at = |p| crate::summary::quantile_sorted(values, p).unwrap_or(0.0);
-    (at(tail), at(1.0 - tail))
+    let quantile = |p| crate::summary::quantile_sorted(values, p).unwrap_or(0.0);
+    (quantile(tail), quantile(1.0 - tail))
 }

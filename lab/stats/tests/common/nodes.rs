@@ -208,8 +208,8 @@ pub fn p95(latency: Latency, rounds: usize, factor: f64, effort: Effort) -> Shar
         };
         let covers = found.low <= truth && truth <= found.high;
         shares.covers.add(covers);
-        shares.reliable.add(found.reliable.is_reliable());
-        if found.reliable.is_reliable() {
+        shares.reliable.add(found.reliability.is_reliable());
+        if found.reliability.is_reliable() {
             shares.reliable_covers.add(covers);
         }
         shares.excludes.add(found.low > 0.0 || found.high < 0.0);

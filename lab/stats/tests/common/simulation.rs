@@ -150,7 +150,7 @@ pub fn coverage(case: &Case, replications: usize, seed: u64) -> Coverage {
         c.below += if estimate.high < truth { one } else { 0.0 };
         c.above += if estimate.low > truth { one } else { 0.0 };
         c.width += one * (estimate.high - estimate.low);
-        if estimate.reliable.is_reliable() {
+        if estimate.reliability.is_reliable() {
             c.reliable += one;
             c.covers_if_reliable += if covers { one } else { 0.0 };
         }

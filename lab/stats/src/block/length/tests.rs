@@ -22,30 +22,30 @@ fn centred(values: &Value) -> Vec<f64> {
 fn block_lengths_match_a_python_implementation_of_the_paper() {
     for case in cases() {
         let found = at_one_scale(&centred(&case["values"]));
-        let (length, long_run) = (
+        let (length, long_run_variance) = (
             case["length"].as_f64().unwrap(),
-            case["long_run"].as_f64().unwrap(),
+            case["long_run_variance"].as_f64().unwrap(),
         );
         assert!(
-            (found.block - length).abs() < 1e-8 * length,
+            (found.best_block_length - length).abs() < 1e-8 * length,
             "{}: {} {length}",
             case["name"],
-            found.block
+            found.best_block_length
         );
         assert!(
-            (found.long_run - long_run).abs() < 1e-8 * long_run,
+            (found.long_run_variance - long_run_variance).abs() < 1e-8 * long_run_variance,
             "{}: {}",
             case["name"],
-            found.long_run
+            found.long_run_variance
         );
-        assert!(!found.beyond);
+        assert!(!found.exceeds_series);
     }
 }
 
 #[test]
 fn block_lengths_are_near_those_of_the_package_arch() {
     for case in cases() {
-        let found = at_one_scale(&centred(&case["values"])).block;
+        let found = at_one_scale(&centred(&case["values"])).best_block_length;
         let arch = case["arch"].as_f64().unwrap();
         assert!(
             (found / arch - 1.0).abs() < 0.3,
@@ -69,25 +69,25 @@ fn coarser_blocks_find_the_same_long_run_variance() {
     let truth = 1.0 / 12.0 / (0.005 * 0.005);
     let found = dependence(&series);
     assert!(
-        at_one_scale(&series).beyond,
+        at_one_scale(&series).exceeds_series,
         "otherwise there is nothing to look at again"
     );
-    assert!(!found.beyond);
+    assert!(!found.exceeds_series);
     assert!(
-        (found.long_run / truth - 1.0).abs() < 0.35,
+        (found.long_run_variance / truth - 1.0).abs() < 0.35,
         "{} {truth}",
-        found.long_run
+        found.long_run_variance
     );
     let best = (1.5 * (2.0 * 0.995 / (1.0 - 0.995_f64.powi(2))).powi(2) * 65_536.0).cbrt();
     assert!(
-        (found.block / best - 1.0).abs() < 0.35,
+        (found.best_block_length / best - 1.0).abs() < 0.35,
         "{} {best}",
-        found.block
+        found.best_block_length
     );
 }
 
 #[test]
 fn the_autocorrelation_of_a_ramp_exceeds_the_measurable_length() {
     let ramp: Vec<f64> = (0..43_200).map(|i| f64::from(i) - 21_599.5).collect();
-    assert!(dependence(&ramp).beyond);
+    assert!(dependence(&ramp).exceeds_series);
 }
