@@ -42,7 +42,7 @@ const HAS_BYTES: u8 = 2;
 const HAS_CODE: u8 = 4;
 const LOADER_SHIFT: u32 = 3;
 
-/// The number of a value in the file is its index.
+/// A value's number in the file is its index here.
 const SOURCES: [Source; 4] = [
     Source::Validator,
     Source::Replay,
@@ -59,9 +59,10 @@ const LOADERS: [Option<Loader>; 5] = [
 const SLOT_KINDS: [SlotKind; 3] = [SlotKind::Replayed, SlotKind::Fork, SlotKind::Own];
 const CHANGE_KINDS: [ChangeKind; 2] = [ChangeKind::Deployed, ChangeKind::Closed];
 
-/// Items of one record. Damage then costs only a part.
+/// Maximum. Damage costs a whole record.
 const ITEMS_PER_RECORD: usize = 4_096;
 
+/// Appends the records of a growing trace. The numbers count what is written already.
 pub struct Writer<W> {
     out: W,
     programs: usize,
@@ -81,11 +82,11 @@ impl<W: Write> Writer<W> {
             push_varint(&mut content, text.len() as u64);
             content.extend_from_slice(text.as_bytes());
         }
-        writer.record(META, &content)?;
+        writer.write_record(META, &content)?;
         Ok(writer)
     }
 
-    /// Continues a file that ends with the trace's present records: see [`PartialRead::end`].
+    /// Continues a file that ends with the trace's records: see [`PartialRead::end`].
     pub fn append(out: W, trace: &Trace) -> Self {
         Writer {
             out,
@@ -97,9 +98,8 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Writes and flushes new records. A change belongs to the last slot: write before the next
-    /// slot begins, or all at once. After [`Error::Io`] the file may end within a record. Fails
-    /// beyond [`MAX_PROGRAMS`].
+    /// Writes and flushes new records. After [`Error::Io`] the file may end within a record. Fails beyond
+    /// [`MAX_PROGRAMS`].
     pub fn write(&mut self, trace: &Trace) -> Result<(), Error> {
         let programs = trace.programs().len();
         if programs > MAX_PROGRAMS {
@@ -113,7 +113,7 @@ impl<W: Write> Writer<W> {
             programs
                 .iter()
                 .for_each(|program| put_program(&mut content, program));
-            self.record(PROGRAMS, &content)?;
+            self.write_record(PROGRAMS, &content)?;
         }
         self.programs = trace.programs().len();
         while self.sets < trace.sets() {
@@ -126,16 +126,16 @@ impl<W: Write> Writer<W> {
                     .iter()
                     .for_each(|program| push_varint(&mut content, u64::from(*program)));
             }
-            self.record(SETS, &content)?;
+            self.write_record(SETS, &content)?;
             self.sets = end;
         }
         // Changes that came after their slot was written.
-        self.changes_of(trace, self.slots.checked_sub(1))?;
+        self.write_changes(trace, self.slots.checked_sub(1))?;
         for index in self.slots..trace.slots().len() {
             content.clear();
             put_slot(&mut content, trace, index);
-            self.record(SLOT, &content)?;
-            self.changes_of(trace, Some(index))?;
+            self.write_record(SLOT, &content)?;
+            self.write_changes(trace, Some(index))?;
         }
         self.slots = trace.slots().len();
         for loads in trace.loads()[self.loads..].chunks(ITEMS_PER_RECORD) {
@@ -145,14 +145,14 @@ impl<W: Write> Writer<W> {
                     .iter()
                     .for_each(|number| push_varint(&mut content, *number));
             }
-            self.record(LOADS, &content)?;
+            self.write_record(LOADS, &content)?;
         }
         self.loads = trace.loads().len();
         self.out.flush()?;
         Ok(())
     }
 
-    fn changes_of(&mut self, trace: &Trace, slot_index: Option<usize>) -> Result<(), Error> {
+    fn write_changes(&mut self, trace: &Trace, slot_index: Option<usize>) -> Result<(), Error> {
         while let Some(change) = trace.changes().get(self.changes) {
             if Some(change.slot_index as usize) != slot_index {
                 break;
@@ -161,16 +161,16 @@ impl<W: Write> Writer<W> {
             push_varint(&mut content, u64::from(change.position));
             push_varint(&mut content, u64::from(change.program));
             content.push(index_of(&CHANGE_KINDS, &change.kind));
-            self.record(CHANGE, &content)?;
+            self.write_record(CHANGE, &content)?;
             self.changes += 1;
         }
         Ok(())
     }
 
-    fn record(&mut self, kind: u8, content: &[u8]) -> Result<(), Error> {
-        let mut begin = vec![kind];
-        push_varint(&mut begin, content.len() as u64);
-        self.out.write_all(&begin)?;
+    fn write_record(&mut self, kind: u8, content: &[u8]) -> Result<(), Error> {
+        let mut header = vec![kind];
+        push_varint(&mut header, content.len() as u64);
+        self.out.write_all(&header)?;
         self.out.write_all(content)?;
         self.out.write_all(&checksum(kind, content).to_le_bytes())?;
         Ok(())
@@ -223,8 +223,11 @@ fn push_varint(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-fn index_of<T: PartialEq>(all: &[T], value: &T) -> u8 {
-    all.iter().position(|one| one == value).unwrap_or_default() as u8
+fn index_of<T: PartialEq>(values: &[T], value: &T) -> u8 {
+    values
+        .iter()
+        .position(|other| other == value)
+        .unwrap_or_default() as u8
 }
 
 /// Ethernet's CRC-32.

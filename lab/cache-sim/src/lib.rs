@@ -24,11 +24,11 @@ pub use trace::{Trace, with_attack};
 pub enum Error {
     #[error("the trace cannot be read or written: {0}")]
     Io(#[from] std::io::Error),
-    #[error("the trace file is damaged at byte {at}: {what}")]
+    #[error("the trace file is damaged at byte {offset}: {problem}")]
     Damaged {
-        /// Offset of the record.
-        at: u64,
-        what: String,
+        /// Of the record.
+        offset: u64,
+        problem: String,
     },
     #[error("the trace contradicts itself: {0}")]
     Contradiction(String),

@@ -16,14 +16,18 @@ pub const MAX_PROGRAMS: usize = 1 << 20;
 /// More than the lookups in a day of mainnet. The limit bounds the work: a call may take only one
 /// byte of the file, and has up to [`MAX_KEYS`] lookups.
 pub const MAX_LOOKUPS: u64 = 1 << 29;
-/// Set for fees-only transactions, next to the number of the set.
+/// Flag of fees-only transactions, next to the number of the set.
 const FEES_ONLY: u32 = 1 << 31;
 
+/// Where the lookups come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     Validator,
+    /// `agave-ledger-tool`.
     Replay,
+    /// Public blocks.
     Blocks,
+    /// Numbers without addresses, for tests.
     Plain,
 }
 
@@ -104,7 +108,6 @@ pub enum ChangeKind {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change {
-    /// Index of the slot in the trace.
     pub slot_index: u32,
     /// Calls of the slot up to and including the changing one.
     pub position: u32,
@@ -112,6 +115,7 @@ pub struct Change {
     pub kind: ChangeKind,
 }
 
+/// A measured compilation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
     pub slot: u64,
@@ -124,9 +128,11 @@ pub struct Load {
 pub struct Trace {
     meta: Meta,
     programs: Vec<Program>,
+    /// End of each set in `set_programs`.
     set_ends: Vec<u32>,
-    ids: Vec<u32>,
+    set_programs: Vec<u32>,
     slots: Vec<Slot>,
+    /// End of each slot in `calls`.
     slot_ends: Vec<usize>,
     calls: Vec<Call>,
     lookups: u64,
@@ -140,7 +146,7 @@ impl Trace {
             meta,
             programs: Vec::new(),
             set_ends: Vec::new(),
-            ids: Vec::new(),
+            set_programs: Vec::new(),
             slots: Vec::new(),
             slot_ends: Vec::new(),
             calls: Vec::new(),
@@ -155,7 +161,7 @@ impl Trace {
         Trace {
             programs: self.programs.clone(),
             set_ends: self.set_ends.clone(),
-            ids: self.ids.clone(),
+            set_programs: self.set_programs.clone(),
             loads: self.loads.clone(),
             ..Trace::new(self.meta.clone())
         }
@@ -178,19 +184,23 @@ impl Trace {
                 programs.len()
             )));
         }
-        for (at, program) in programs.iter().enumerate() {
+        for (index, program) in programs.iter().enumerate() {
             self.check_program(*program)?;
-            if programs.iter().take(at).any(|earlier| earlier == program) {
+            if programs
+                .iter()
+                .take(index)
+                .any(|earlier| earlier == program)
+            {
                 return Err(Error::Contradiction(format!(
                     "set {number} has program {program} twice"
                 )));
             }
         }
         self.set_ends.push(to_index(
-            self.ids.len() + programs.len(),
+            self.set_programs.len() + programs.len(),
             "programs in sets",
         )?);
-        self.ids.extend_from_slice(programs);
+        self.set_programs.extend_from_slice(programs);
         Ok(number)
     }
 
@@ -300,8 +310,10 @@ impl Trace {
     /// Empty for an unknown set.
     #[inline]
     pub fn set(&self, set: u32) -> &[u32] {
-        let (begin, end) = ends_of(&self.set_ends, set as usize);
-        self.ids.get(begin as usize..end as usize).unwrap_or(&[])
+        let (begin, end) = bounds_of(&self.set_ends, set as usize);
+        self.set_programs
+            .get(begin as usize..end as usize)
+            .unwrap_or(&[])
     }
 
     pub fn slots(&self) -> &[Slot] {
@@ -309,7 +321,7 @@ impl Trace {
     }
 
     pub fn calls_of(&self, slot_index: usize) -> &[Call] {
-        let (begin, end) = ends_of(&self.slot_ends, slot_index);
+        let (begin, end) = bounds_of(&self.slot_ends, slot_index);
         self.calls.get(begin..end).unwrap_or(&[])
     }
 
@@ -334,9 +346,9 @@ impl Trace {
     }
 }
 
-/// Begin and end of a part, from the ends of all parts; both equal for an unknown one.
+/// Begin and end of a part, from the ends of all parts. They are equal for an unknown part.
 #[inline]
-fn ends_of<T: Copy + Default>(ends: &[T], part: usize) -> (T, T) {
+fn bounds_of<T: Copy + Default>(ends: &[T], part: usize) -> (T, T) {
     let begin = part
         .checked_sub(1)
         .and_then(|before| ends.get(before))
@@ -345,19 +357,19 @@ fn ends_of<T: Copy + Default>(ends: &[T], part: usize) -> (T, T) {
     (begin, ends.get(part).copied().unwrap_or(begin))
 }
 
-fn check_value(number: u64, of: &str) -> Result<(), Error> {
+fn check_value(number: u64, unit: &str) -> Result<(), Error> {
     if number < VALUE_LIMIT {
         Ok(())
     } else {
-        Err(Error::Contradiction(format!("{number} {of}")))
+        Err(Error::Contradiction(format!("{number} {unit}")))
     }
 }
 
-fn to_index(number: usize, of: &str) -> Result<u32, Error> {
+fn to_index(number: usize, unit: &str) -> Result<u32, Error> {
     u32::try_from(number)
         .ok()
         .filter(|number| number & FEES_ONLY == 0)
-        .ok_or_else(|| Error::Contradiction(format!("more than {} {of}", FEES_ONLY)))
+        .ok_or_else(|| Error::Contradiction(format!("more than {} {unit}", FEES_ONLY)))
 }
 
 /// Numbers sets of programs, so that equal sets are stored once.

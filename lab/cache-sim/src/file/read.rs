@@ -26,7 +26,7 @@ pub fn read(input: impl BufRead) -> Result<Trace, Error> {
 pub fn read_whole_records(input: impl BufRead) -> Result<PartialRead, Error> {
     let mut file = RecordReader {
         input,
-        at: 0,
+        offset: 0,
         content: Vec::new(),
     };
     file.read_exactly(MAGIC.len() as u64)?;
@@ -35,7 +35,7 @@ pub fn read_whole_records(input: impl BufRead) -> Result<PartialRead, Error> {
     }
     let trace = match file.record()? {
         Some(META) => {
-            Trace::new(meta(&file.content).map_err(|what| damaged(MAGIC.len() as u64, what))?)
+            Trace::new(meta(&file.content).map_err(|problem| damaged(MAGIC.len() as u64, problem))?)
         }
         _ => {
             return Err(damaged(
@@ -46,14 +46,14 @@ pub fn read_whole_records(input: impl BufRead) -> Result<PartialRead, Error> {
     };
     let mut partial = PartialRead {
         trace,
-        end: file.at,
+        end: file.offset,
         damage: None,
     };
     loop {
         let result = match file.record() {
             Ok(None) => return Ok(partial),
             Ok(Some(kind)) => add_record(&mut partial.trace, kind, &file.content)
-                .map_err(|what| damaged(partial.end, what)),
+                .map_err(|problem| damaged(partial.end, problem)),
             Err(error @ Error::Io(_)) => return Err(error),
             Err(error) => Err(error),
         };
@@ -61,7 +61,7 @@ pub fn read_whole_records(input: impl BufRead) -> Result<PartialRead, Error> {
             partial.damage = Some(error);
             return Ok(partial);
         }
-        partial.end = file.at;
+        partial.end = file.offset;
     }
 }
 
@@ -85,11 +85,12 @@ impl<'a> RecordContent<'a> {
         self.take(1)?.first().copied().ok_or_else(String::new)
     }
 
-    fn one_of<T: Copy>(&mut self, all: &[T], what: &str) -> Result<T, String> {
+    fn one_of<T: Copy>(&mut self, values: &[T], name: &str) -> Result<T, String> {
         let index = self.byte()?;
-        all.get(usize::from(index))
+        values
+            .get(usize::from(index))
             .copied()
-            .ok_or_else(|| format!("{index} is no {what}"))
+            .ok_or_else(|| format!("{index} is no {name}"))
     }
 
     fn number(&mut self) -> Result<u64, String> {
@@ -118,16 +119,16 @@ impl<'a> RecordContent<'a> {
     }
 }
 
-fn damaged(at: u64, what: impl Into<String>) -> Error {
+fn damaged(offset: u64, problem: impl Into<String>) -> Error {
     Error::Damaged {
-        at,
-        what: what.into(),
+        offset,
+        problem: problem.into(),
     }
 }
 
 struct RecordReader<R> {
     input: R,
-    at: u64,
+    offset: u64,
     content: Vec<u8>,
 }
 
@@ -140,33 +141,33 @@ impl<R: BufRead> RecordReader<R> {
             .by_ref()
             .take(length)
             .read_to_end(&mut self.content)? as u64;
-        self.at += read;
+        self.offset += read;
         if read < length {
-            return Err(damaged(self.at, "it ends within a record"));
+            return Err(damaged(self.offset, "it ends within a record"));
         }
         Ok(())
     }
 
-    /// Returns the kind of the next record, with its content in `content`; `None` at the end.
+    /// Returns the kind of the next record, with its content in `content`; `None` offset the end.
     fn record(&mut self) -> Result<Option<u8>, Error> {
-        let begin = self.at;
+        let begin = self.offset;
         if self.input.fill_buf()?.is_empty() {
             return Ok(None);
         }
-        let at_record = |error| match error {
-            Error::Damaged { what, .. } => damaged(begin, what),
+        let at_begin = |error| match error {
+            Error::Damaged { problem, .. } => damaged(begin, problem),
             other => other,
         };
-        self.read_exactly(1).map_err(at_record)?;
+        self.read_exactly(1).map_err(at_begin)?;
         let kind = self.content.first().copied().unwrap_or(0);
-        let length = self.length().map_err(at_record)?;
+        let length = self.length().map_err(at_begin)?;
         if length > MAX_RECORD_BYTES {
             return Err(damaged(
                 begin,
                 format!("a record of {length} bytes, more than {MAX_RECORD_BYTES}"),
             ));
         }
-        self.read_exactly(length + 4).map_err(at_record)?;
+        self.read_exactly(length + 4).map_err(at_begin)?;
         let sum: Vec<u8> = self.content.split_off(length as usize);
         if sum != checksum(kind, &self.content).to_le_bytes() {
             return Err(damaged(begin, "the checksum of the record is wrong"));
@@ -183,7 +184,7 @@ impl<R: BufRead> RecordReader<R> {
             if is_last || bytes.len() == 10 {
                 return RecordContent(&bytes)
                     .number()
-                    .map_err(|what| damaged(self.at, what));
+                    .map_err(|problem| damaged(self.offset, problem));
             }
         }
     }
@@ -281,10 +282,10 @@ fn program(content: &mut RecordContent) -> Result<Program, String> {
 
 fn slot(trace: &mut Trace, content: &mut RecordContent) -> Result<(), String> {
     let slot = content.number()?;
-    let behind = content.number()?;
+    let parent_distance = content.number()?;
     let transactions = content.number()?;
     let parent = slot
-        .checked_sub(behind)
+        .checked_sub(parent_distance)
         .ok_or("a slot with a parent below 0")?;
     let kind = content.one_of(&SLOT_KINDS, "kind of a slot")?;
     let mut calls = Vec::new();

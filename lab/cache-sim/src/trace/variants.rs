@@ -15,43 +15,43 @@ impl Trace {
         self.slots.len().div_ceil(self.block_length())
     }
 
-    /// A random half of the blocks of neighbouring slots, in their order; blocks keep bursts
-    /// together. The slots get the numbers of the last slots, because ages count in slots. Each
-    /// block is drawn at most once: a repeated one would find its programs still cached.
+    /// A random half of the blocks of neighbouring slots, in order. Blocks keep bursts together. The slots
+    /// get the numbers of the last ones, without gaps, because ages count in slots. No block is drawn
+    /// twice, because the second time its programs would still be cached.
     pub fn half(&self, seed: u64) -> Result<Trace, Error> {
         let slots = self.slots.len();
-        let block = self.block_length();
+        let block_length = self.block_length();
         let mut blocks: Vec<usize> = (0..self.blocks()).collect();
         Rng::with_seed(seed).shuffle(&mut blocks);
         blocks.truncate(blocks.len().div_ceil(2));
         blocks.sort_unstable();
         let chosen: Vec<usize> = blocks
             .iter()
-            .flat_map(|at| at * block..((at + 1) * block).min(slots))
+            .flat_map(|block| block * block_length..((block + 1) * block_length).min(slots))
             .collect();
         let mut half = self.without_slots();
-        let numbers = self.slots.iter().skip(slots - chosen.len());
-        for ((index, slot), from) in (0..).zip(numbers).zip(chosen) {
+        let last_slots = self.slots.iter().skip(slots - chosen.len());
+        for ((slot_index, slot), source) in (0..).zip(last_slots).zip(chosen) {
             let Slot {
                 transactions, kind, ..
-            } = self.slots[from];
+            } = self.slots[source];
             half.add_slot(
                 Slot {
                     transactions,
                     kind,
                     ..*slot
                 },
-                self.calls_of(from),
+                self.calls_of(source),
             )?;
             let begin = self
                 .changes
-                .partition_point(|change| (change.slot_index as usize) < from);
+                .partition_point(|change| (change.slot_index as usize) < source);
             for change in self.changes[begin..]
                 .iter()
-                .take_while(|change| change.slot_index as usize == from)
+                .take_while(|change| change.slot_index as usize == source)
             {
                 half.add_change(Change {
-                    slot_index: index,
+                    slot_index,
                     ..*change
                 })?;
             }
@@ -75,18 +75,18 @@ pub fn with_attack(trace: &Trace, per_slot: usize) -> Result<Trace, Error> {
     for (index, slot) in trace.slots().iter().enumerate() {
         let calls = trace.calls_of(index);
         let mut all = Vec::with_capacity(calls.len() + per_slot);
-        let before = |index: usize| {
+        let attacks_before = |index: usize| {
             (index * per_slot)
                 .div_ceil(calls.len().max(1))
                 .min(per_slot)
         };
         for index in 0..=calls.len() {
-            let until = if index == calls.len() {
+            let attacks = if index == calls.len() {
                 per_slot
             } else {
-                before(index)
+                attacks_before(index)
             };
-            while all.len() < index + until {
+            while all.len() < index + attacks {
                 let program = attacked.add_program(attacker)?;
                 all.extend(Call::new(attacked.add_set(&[program])?, false));
             }
@@ -100,9 +100,13 @@ pub fn with_attack(trace: &Trace, per_slot: usize) -> Result<Trace, Error> {
             &all,
         )?;
         while let Some(change) = changes.next_if(|change| change.slot_index as usize == index) {
-            let own = change.position as usize;
+            let old = change.position as usize;
             // Directly after the call that made the change.
-            let position = if own == 0 { 0 } else { own + before(own - 1) };
+            let position = if old == 0 {
+                0
+            } else {
+                old + attacks_before(old - 1)
+            };
             attacked.add_change(Change {
                 position: position as u32,
                 ..*change
