@@ -199,7 +199,7 @@ impl Steps {
         let setting = Setting {
             policy,
             limit,
-            fill: u64::from(fill),
+            fill_percent: u64::from(fill),
             fees_only: true,
         };
         let simulation = Simulation {

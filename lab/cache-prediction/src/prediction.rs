@@ -1,15 +1,17 @@
 //! Predicts the program cache of a recorded run at other sizes, for the command and for reports.
 
 use crate::{
-    recorded::{Recorded, agave},
-    trace_file::{self, path_of},
+    recorded::{Recorded, agave_version},
+    trace_file::{self, trace_path},
 };
 use anyhow::{Context, Result};
 use clap::Args;
 use faultline_cache_sim::{
     Rule,
-    cost::{self, Fit, Model, Observed},
-    predict::{Coverage, Curve, Plan, RecordingStart, loaded, predict, self_test},
+    cost::{self, CostModel, Fit, RecordedSlot},
+    predict::{
+        Coverage, Curve, PredictionPlan, RecordingStart, mean_loads_by_slot, predict, self_test,
+    },
     trace::Trace,
 };
 pub use faultline_cache_sim::{
@@ -27,14 +29,14 @@ const SEED: u64 = 1;
 /// Slots of an epoch of the public clusters.
 const SLOTS_PER_EPOCH: u64 = 432_000;
 
-/// From the smallest default of any release to enough for all programs of a day.
+/// In entries: from the smallest default of any release to enough for all programs of a day.
 const SIZES: [u64; 11] = [
     256, 384, 512, 640, 768, 1_024, 1_536, 2_048, 3_072, 4_096, 8_192,
 ];
-/// Simulated runs of each size in a report. Long traces get fewer, so that a report takes some
-/// minutes at most.
+/// Simulated runs of each size in a report. Long traces get fewer, so that it takes minutes at most.
 const SEEDS: u64 = 64;
 const MIN_SEEDS: u64 = 8;
+/// Simulated lookups of all runs together.
 const LOOKUP_BUDGET: u64 = 10_000_000_000;
 
 /// What predictions are made from.
@@ -55,42 +57,46 @@ pub struct SourceArgs {
 }
 
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PredictionInput {
     pub recorded: Recorded,
     pub trace: Trace,
     pub coverage: Coverage,
     pub version: String,
     pub rule: Rule,
     pub entries: u64,
-    pub begin: RecordingStart,
+    pub start: RecordingStart,
+    /// Whether `entries` are those of a stock build.
     assumed_entries: bool,
     pub seeds: u64,
 }
 
 #[derive(Debug)]
-pub struct SelfTestRun {
+pub struct SelfTestResult {
     pub counters: Vec<Counter>,
     pub fit: Option<Fit>,
     pub compile_us: Vec<u64>,
 }
 
-impl SelfTestRun {
+impl SelfTestResult {
     pub fn passed(&self) -> bool {
         self.counters.iter().all(Counter::is_close)
     }
 }
 
-/// Mean time of a load over the slots that have it; all other costs are 0.
-pub fn mean_load(observed: &[Observed]) -> Model {
-    let (us, loads) = observed
+/// The mean time of a load over the slots that have it. All other costs are 0.
+pub fn mean_load_model(slots: &[RecordedSlot]) -> CostModel {
+    let (us, loads) = slots
         .iter()
-        .fold((0.0, 0.0), |(us, loads), o| match o.compile_us {
-            Some(more) => (us + more as f64, loads + (o.insertions + o.reloads) as f64),
+        .fold((0.0, 0.0), |(us, loads), slot| match slot.compile_us {
+            Some(compile_us) => (
+                us + compile_us as f64,
+                loads + (slot.insertions + slot.reloads) as f64,
+            ),
             None => (us, loads),
         });
-    Model {
-        a: if loads > 0.0 { us / loads } else { 0.0 },
-        ..Model::default()
+    CostModel {
+        per_load: if loads > 0.0 { us / loads } else { 0.0 },
+        ..CostModel::default()
     }
 }
 
@@ -98,16 +104,15 @@ pub fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// As many runs as [`LOOKUP_BUDGET`] allows. It uses no clock, so that the same files give the same
-/// report.
-fn seeds(lookups: u64, begin: RecordingStart) -> u64 {
-    (LOOKUP_BUDGET / (lookups.max(1) * runs(begin))).clamp(MIN_SEEDS, SEEDS)
+/// As many as [`LOOKUP_BUDGET`] allows. No clock is used, so that the same files give the same report.
+fn default_seeds(lookups: u64, start: RecordingStart) -> u64 {
+    (LOOKUP_BUDGET / (lookups.max(1) * simulations_per_seed(start))).clamp(MIN_SEEDS, SEEDS)
 }
 
-/// Simulated runs for one seed: those of each default size and of the recorded one, and two more of
-/// the recorded size in the self-test.
-fn runs(begin: RecordingStart) -> u64 {
-    let starts = if begin == RecordingStart::ValidatorStart {
+/// Those of each default size and of the recorded one, and two more of the recorded size in the
+/// self-test.
+fn simulations_per_seed(start: RecordingStart) -> u64 {
+    let starts = if start == RecordingStart::ValidatorStart {
         1
     } else {
         2
@@ -115,46 +120,51 @@ fn runs(begin: RecordingStart) -> u64 {
     starts * (SIZES.len() as u64 + 1) + 2
 }
 
-impl Prepared {
+impl PredictionInput {
     /// Fails if the files do not belong together, the version is unknown, or the trace covers too
     /// little.
     pub fn read(run: &Path, args: &SourceArgs) -> Result<Self> {
         let recorded = Recorded::read(run)?;
         recorded.require_public_blocks(run)?;
-        let given = args
+        let version = args
             .version
             .as_deref()
-            .map(agave)
-            .or_else(|| recorded.agave());
-        let version = given.with_context(|| {
+            .map(agave_version)
+            .or_else(|| recorded.agave_version());
+        let version = version.with_context(|| {
             format!(
                 "{} does not have the validator's version: set it with --version, as in --version 2.1.14",
                 run.display()
             )
         })?;
         let rule = Rule::of(&version)?;
-        let path = path_of(run, args.trace.as_deref());
+        let path = trace_path(run, args.trace.as_deref());
         let trace = trace_file::read(run, &path)?;
-        let coverage = Coverage::of(&trace, &recorded.slots);
+        let coverage = Coverage::of(&trace, &recorded.transactions_by_slot);
         coverage.require().at(&path)?;
-        let known = args.entries.or(recorded.entries);
-        let entries = known.unwrap_or(rule.capacity);
-        let assumed_entries = known.is_none();
-        let first = recorded.slots.first().map_or(0, |(slot, _)| *slot);
-        let begin = if recorded.from_start {
+        let known_entries = args.entries.or(recorded.entries);
+        let entries = known_entries.unwrap_or(rule.capacity);
+        let assumed_entries = known_entries.is_none();
+        let first = recorded
+            .transactions_by_slot
+            .first()
+            .map_or(0, |(slot, _)| *slot);
+        let start = if recorded.from_start {
             RecordingStart::ValidatorStart
         } else {
             RecordingStart::Slot(first)
         };
-        let seeds = args.seeds.unwrap_or_else(|| seeds(trace.lookups(), begin));
-        Ok(Prepared {
+        let seeds = args
+            .seeds
+            .unwrap_or_else(|| default_seeds(trace.lookups(), start));
+        Ok(PredictionInput {
             recorded,
             trace,
             coverage,
             version,
             rule,
             entries,
-            begin,
+            start,
             assumed_entries,
             seeds,
         })
@@ -165,44 +175,45 @@ impl Prepared {
         sizes: &'a [u64],
         compile_us: &'a [u64],
         fit: Option<&'a Fit>,
-    ) -> Plan<'a> {
-        Plan {
+    ) -> PredictionPlan<'a> {
+        PredictionPlan {
             trace: &self.trace,
             rule: self.rule,
             sizes,
             seeds: self.seeds,
             seed: SEED,
             threads: threads(),
-            begin: self.begin,
+            start: self.start,
             compile_us,
             fit,
         }
     }
 
-    pub fn test(&self) -> Result<SelfTestRun> {
-        let observed = &self.recorded.observed;
-        // Some rules evict by compile time, so the first simulation uses the mean of a load.
-        let first = cost::compile_times(&self.trace, &mean_load(observed));
+    pub fn self_test(&self) -> Result<SelfTestResult> {
+        let recorded = &self.recorded.counted_slots;
+        // Some rules evict by compile time. The first simulation takes the mean of all loads.
+        let mean_us = cost::compile_times(&self.trace, &mean_load_model(recorded));
         let fit = cost::fit(
-            observed,
-            &loaded(&self.plan(&[], &first, None), self.entries)?,
+            recorded,
+            &mean_loads_by_slot(&self.plan(&[], &mean_us, None), self.entries)?,
             COST_RESAMPLES,
             SEED,
         );
         let compile_us = fit
             .as_ref()
-            .map_or(first, |fit| cost::compile_times(&self.trace, &fit.model));
+            .map_or(mean_us, |fit| cost::compile_times(&self.trace, &fit.model));
         let plan = self.plan(&[], &compile_us, None);
-        Ok(SelfTestRun {
-            counters: self_test(&plan, self.entries, observed)?,
+        Ok(SelfTestResult {
+            counters: self_test(&plan, self.entries, recorded)?,
             fit,
             compile_us,
         })
     }
 
-    pub fn reasons(&self) -> Vec<String> {
+    /// Visible causes of wrong predictions.
+    fn reasons(&self) -> Vec<String> {
         let mut reasons = Vec::new();
-        let missing = self.coverage.missing.len();
+        let missing = self.coverage.missing_slots.len();
         if missing > 0 {
             let covered = self.coverage.percent().unwrap_or(0.0);
             reasons.push(format!(
@@ -210,11 +221,11 @@ impl Prepared {
                 counted(missing as f64, "slot")
             ));
         }
-        let own = self.recorded.own.len();
-        if own > 0 {
+        let own_slots = self.recorded.own_slots.len();
+        if own_slots > 0 {
             reasons.push(format!(
                 "the validator produced {} itself, and then looks programs up in another order",
-                counted(own as f64, "block")
+                counted(own_slots as f64, "block")
             ));
         }
         if self.recorded.serves_rpc {
@@ -223,8 +234,8 @@ impl Prepared {
                     .to_owned(),
             );
         }
-        let first = self.recorded.slots.first();
-        let last = self.recorded.slots.last();
+        let first = self.recorded.transactions_by_slot.first();
+        let last = self.recorded.transactions_by_slot.last();
         if let (Some((first, _)), Some((last, _))) = (first, last)
             && first / SLOTS_PER_EPOCH != last / SLOTS_PER_EPOCH
         {
@@ -233,19 +244,19 @@ impl Prepared {
                     .to_owned(),
             );
         }
-        if self.begin != RecordingStart::ValidatorStart {
-            let before = self
+        if self.start != RecordingStart::ValidatorStart {
+            let warmup_slots = self
                 .trace
                 .slots()
                 .iter()
-                .take_while(|slot| RecordingStart::Slot(slot.slot) != self.begin)
+                .take_while(|slot| RecordingStart::Slot(slot.slot) != self.start)
                 .count();
             reasons.push(format!(
                 "the recording began in the middle; the simulated cache is warmed by {} before it",
-                counted(before as f64, "slot")
+                counted(warmup_slots as f64, "slot")
             ));
         }
-        if let Some(recorded) = self.recorded.agave()
+        if let Some(recorded) = self.recorded.agave_version()
             && recorded != self.version
         {
             reasons.push(format!(
@@ -272,7 +283,6 @@ pub struct Prediction {
     pub self_test: Vec<Counter>,
     /// Whether each counter is predicted within 10 %. If not, `sizes` is empty.
     pub self_test_passed: bool,
-    /// Visible causes of wrong predictions.
     pub reasons: Vec<String>,
     /// Program cache time, summed over threads; `None` if a slot of the trace does not have it.
     pub recorded_seconds: Option<f64>,
@@ -285,10 +295,10 @@ pub struct Prediction {
     pub enough_entries: Option<u64>,
 }
 
-/// Predicts from the trace next to the recording; `None` if there is no trace. Reports progress and
-/// duration on standard error.
+/// Predicts from the trace next to the recording; `None` if there is none. Reports progress on standard
+/// error.
 pub fn predict_from_adjacent_trace(run: &Path) -> Option<Result<Prediction>> {
-    let trace = path_of(run, None);
+    let trace = trace_path(run, None);
     trace.symlink_metadata().ok()?;
     let args = SourceArgs {
         trace: Some(trace),
@@ -296,26 +306,27 @@ pub fn predict_from_adjacent_trace(run: &Path) -> Option<Result<Prediction>> {
         entries: None,
         seeds: None,
     };
-    Some(Prepared::read(run, &args).and_then(|prepared| {
-        let begun = clock::uptime();
-        let sizes = sizes(&[], prepared.entries);
+    Some(PredictionInput::read(run, &args).and_then(|input| {
+        let started = clock::uptime();
+        let sizes = sizes(&[], input.entries);
         say(&format!(
             "{}: predicting the program cache at {} sizes from its trace, {} simulated runs each",
             run.display(),
             sizes.len(),
-            prepared.seeds
+            input.seeds
         ));
-        let prediction = Prediction::of(&prepared, &sizes)?;
+        let prediction = Prediction::of(&input, &sizes)?;
         say(&format!(
             "{}: predicted in {}",
             run.display(),
-            time(clock::uptime().saturating_sub(begun))
+            time(clock::uptime().saturating_sub(started))
         ));
         Ok(prediction)
     }))
 }
 
-/// Always with the largest of [`SIZES`]: whether a size is enough depends on what larger ones save.
+/// In entries, ascending, each once. The largest of [`SIZES`] is always one, because whether a size is
+/// enough depends on what larger ones save.
 pub fn sizes(requested: &[u64], recorded: u64) -> Vec<u64> {
     let mut sizes = if requested.is_empty() {
         SIZES.to_vec()
@@ -332,14 +343,14 @@ pub fn sizes(requested: &[u64], recorded: u64) -> Vec<u64> {
 impl Prediction {
     /// `sizes` contain the recorded one. Fails if the recording began in the middle and no size can
     /// be predicted.
-    pub fn of(prepared: &Prepared, sizes: &[u64]) -> Result<Self> {
+    pub fn of(input: &PredictionInput, sizes: &[u64]) -> Result<Self> {
         // The recorded size is simulated first, and again with the others.
         let mut progress = Progress::new(sizes.len() as u64 + 1, "sizes");
-        let tested = prepared.test()?;
+        let tested = input.self_test()?;
         progress.at(1, "");
         let passed = tested.passed();
         let curve = if passed {
-            let plan = prepared.plan(sizes, &tested.compile_us, tested.fit.as_ref());
+            let plan = input.plan(sizes, &tested.compile_us, tested.fit.as_ref());
             let mut done = 1;
             predict(&plan, |entries| {
                 done += 1;
@@ -349,24 +360,24 @@ impl Prediction {
             Curve::default()
         };
         drop(progress);
-        let in_trace = |slot: u64| prepared.trace.slot_index(slot).is_some();
-        let observed = prepared.recorded.observed.iter();
-        let observed: Vec<_> = observed.filter(|o| in_trace(o.slot)).collect();
-        let recorded_seconds = { observed.iter() }
-            .map(|o| Some(o.cache_us? as f64 * 1e-6))
+        let slots: Vec<_> = (input.recorded.counted_slots.iter())
+            .filter(|slot| input.trace.slot_index(slot.slot).is_some())
+            .collect();
+        let recorded_seconds = (slots.iter())
+            .map(|slot| Some(slot.cache_us? as f64 * 1e-6))
             .sum();
-        let replay_us = prepared.recorded.replay_us;
+        let replay_us = input.recorded.replay_us;
         Ok(Prediction {
-            version: prepared.version.clone(),
-            recorded_entries: prepared.entries,
-            coverage_percent: prepared.coverage.percent(),
-            seeds: prepared.seeds,
+            version: input.version.clone(),
+            recorded_entries: input.entries,
+            coverage_percent: input.coverage.percent(),
+            seeds: input.seeds,
             self_test: tested.counters,
             self_test_passed: passed,
-            reasons: prepared.reasons(),
+            reasons: input.reasons(),
             recorded_seconds,
-            slots: observed.len() as u64,
-            enough_entries: replay_us.and_then(|us| curve.knee(prepared.entries, us)),
+            slots: slots.len() as u64,
+            enough_entries: replay_us.and_then(|us| curve.knee(input.entries, us)),
             sizes: curve.sizes,
             unknown: curve.unknown,
         })
@@ -380,7 +391,7 @@ mod tests {
 
     #[test]
     fn a_long_trace_has_fewer_runs_and_never_less_than_a_few() {
-        let of = |lookups: u64| seeds(lookups, RecordingStart::ValidatorStart);
+        let of = |lookups: u64| default_seeds(lookups, RecordingStart::ValidatorStart);
         let seeds = [of(0), of(18_000), of(20_000_000), of(500_000_000)];
         assert_eq!(seeds, [64, 64, 35, 8]);
     }
@@ -388,8 +399,8 @@ mod tests {
     #[test]
     fn the_longest_accepted_trace_needs_under_112_billion_lookups() {
         let lookups = |of_trace: u64| {
-            let begin = RecordingStart::Slot(7);
-            of_trace * runs(begin) * seeds(of_trace, begin)
+            let start = RecordingStart::Slot(7);
+            of_trace * simulations_per_seed(start) * default_seeds(of_trace, start)
         };
         let most = (0..=29).map(|bits| lookups(1 << bits)).max();
         assert_eq!(most, Some(lookups(MAX_LOOKUPS)));

@@ -1,34 +1,35 @@
 use anyhow::{Context, Result, bail};
 use faultline_agave::{identify::option_values, version::Version};
-use faultline_cache_sim::{cost::Observed, trace::SlotKind};
+use faultline_cache_sim::{cost::RecordedSlot, trace::SlotKind};
 use faultline_recording::{ProgramCachePoint, Recording, ReplaySlotPoint};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
 };
 
-/// Phases that follow the replay at the start: the cache is not empty any more.
+/// Phases after the replay at the start, in which the cache is not empty any more.
 const PHASES_AFTER_REPLAY: [&str; 4] = ["catching_up", "at_tip", "behind", "gone"];
-const ENTRIES: &str = "AGAVE_PROGRAM_CACHE_ENTRIES";
+const ENTRIES_VARIABLE: &str = "AGAVE_PROGRAM_CACHE_ENTRIES";
 
 #[derive(Debug)]
 pub struct Recorded {
     pub version: Option<String>,
-    /// `None` if the size was not set.
+    /// Size of the cache; `None` if it was not set.
     pub entries: Option<u64>,
     /// Whether the cache was empty when the recording began.
     pub from_start: bool,
-    /// Slots with counters of the cache and of the replay.
-    pub observed: Vec<Observed>,
-    /// Transactions of all replayed slots, in order.
-    pub slots: Vec<(u64, u64)>,
-    pub own: BTreeSet<u64>,
+    /// Slots with counters of the cache and of the replay, in order.
+    pub counted_slots: Vec<RecordedSlot>,
+    /// (slot, transactions) of all replayed slots, in order.
+    pub transactions_by_slot: Vec<(u64, u64)>,
+    /// Slots of blocks that the validator produced itself.
+    pub own_slots: BTreeSet<u64>,
     /// Replay time, summed over threads; `None` if a part is unknown.
     pub replay_us: Option<f64>,
     /// From `--expected-genesis-hash`; it identifies the cluster.
-    pub genesis: Option<String>,
+    pub genesis_hash: Option<String>,
     pub serves_rpc: bool,
-    /// Its slots are no slots of a cluster.
+    /// The slots of a demo are not those of a cluster.
     pub is_demo: bool,
 }
 
@@ -37,7 +38,7 @@ impl Recorded {
     pub fn read(path: &Path) -> Result<Self> {
         let recording = Recording::open(path)?;
         let shown = path.display();
-        let cache = by_slot(&recording.program_cache_points()?);
+        let cache = counters_by_slot(&recording.program_cache_points()?);
         let replay = recording.replay_slot_points()?;
         if cache.is_empty() || replay.is_empty() {
             let missing = if cache.is_empty() {
@@ -51,11 +52,11 @@ impl Recorded {
             );
         }
         let manifest = manifest(&recording, path)?;
-        let entries = manifest["environment"]["values"][ENTRIES]
+        let entries = manifest["environment"]["values"][ENTRIES_VARIABLE]
             .as_str()
             .map(|text| text.trim().parse())
             .transpose()
-            .with_context(|| format!("{shown}: {ENTRIES} of the validator"))?;
+            .with_context(|| format!("{shown}: {ENTRIES_VARIABLE} of the validator"))?;
         let sessions = recording.sessions()?;
         let ticks = recording.ticks()?;
         let phase = ticks
@@ -77,15 +78,15 @@ impl Recorded {
                 .map(ToOwned::to_owned),
             entries,
             from_start: phase.is_some_and(|phase| !PHASES_AFTER_REPLAY.contains(&phase)),
-            observed: observed(&cache, &replay),
-            slots: slots.into_iter().collect(),
-            own: recording
+            counted_slots: join_replays(&cache, &replay),
+            transactions_by_slot: slots.into_iter().collect(),
+            own_slots: recording
                 .cost_tracker_points()?
                 .iter()
                 .filter_map(|point| point.bank_slot.filter(|_| point.is_leader == Some(true)))
                 .collect(),
             replay_us: replay_us(&replay),
-            genesis: expected_genesis(&arguments),
+            genesis_hash: expected_genesis(&arguments),
             serves_rpc: arguments.contains(&"--full-rpc-api"),
             is_demo: { sessions.iter() }.any(|session| session.manifest["demo"] == true),
         })
@@ -101,7 +102,7 @@ impl Recorded {
     }
 
     pub fn slot_kind(&self, slot: u64) -> SlotKind {
-        if self.own.contains(&slot) {
+        if self.own_slots.contains(&slot) {
             SlotKind::Own
         } else {
             SlotKind::Replayed
@@ -109,8 +110,8 @@ impl Recorded {
     }
 
     /// The Agave version in the validator; for Frankendancer the embedded one.
-    pub fn agave(&self) -> Option<String> {
-        Some(agave(self.version.as_deref()?))
+    pub fn agave_version(&self) -> Option<String> {
+        Some(agave_version(self.version.as_deref()?))
     }
 }
 
@@ -138,12 +139,12 @@ fn manifest(recording: &Recording, path: &Path) -> Result<serde_json::Value> {
 }
 
 fn expected_genesis(arguments: &[&str]) -> Option<String> {
-    let given = option_values(arguments, &["--expected-genesis-hash"]);
-    Some(given.first()?.to_str()?.to_owned())
+    let values = option_values(arguments, &["--expected-genesis-hash"]);
+    Some(values.first()?.to_str()?.to_owned())
 }
 
 /// The Agave version that applies. An invalid text stays as it is, so that the error names it.
-pub fn agave(version: &str) -> String {
+pub fn agave_version(version: &str) -> String {
     match Version::parse(version) {
         Ok(parsed) => {
             let (major, minor, patch) = parsed.agave();
@@ -154,8 +155,8 @@ pub fn agave(version: &str) -> String {
 }
 
 /// Sums deltas of the same slot. Points without a slot or a counter are left out.
-fn by_slot(points: &[ProgramCachePoint]) -> BTreeMap<u64, Observed> {
-    let mut slots: BTreeMap<u64, Observed> = BTreeMap::new();
+fn counters_by_slot(points: &[ProgramCachePoint]) -> BTreeMap<u64, RecordedSlot> {
+    let mut slots: BTreeMap<u64, RecordedSlot> = BTreeMap::new();
     for point in points {
         let counters = || {
             Some((
@@ -178,11 +179,14 @@ fn by_slot(points: &[ProgramCachePoint]) -> BTreeMap<u64, Observed> {
     slots
 }
 
-/// Sums all replays of a slot, as the cache's counters have them all.
-fn observed(cache: &BTreeMap<u64, Observed>, replay: &[ReplaySlotPoint]) -> Vec<Observed> {
-    let mut slots: BTreeMap<u64, Observed> = BTreeMap::new();
+/// Adds the replays of each slot, all together, to its counters of the cache.
+fn join_replays(
+    cache: &BTreeMap<u64, RecordedSlot>,
+    replay: &[ReplaySlotPoint],
+) -> Vec<RecordedSlot> {
+    let mut slots: BTreeMap<u64, RecordedSlot> = BTreeMap::new();
     for point in replay {
-        let both = || {
+        let replayed_slot = || {
             let slot = point.slot?;
             let counters = cache.get(&slot)?;
             let parts = [
@@ -191,7 +195,7 @@ fn observed(cache: &BTreeMap<u64, Observed>, replay: &[ReplaySlotPoint]) -> Vec<
                 point.verify_code_us,
                 point.jit_compile_us,
             ];
-            Some(Observed {
+            Some(RecordedSlot {
                 slot,
                 transactions: point.total_transactions?,
                 compile_us: parts.into_iter().sum(),
@@ -199,17 +203,19 @@ fn observed(cache: &BTreeMap<u64, Observed>, replay: &[ReplaySlotPoint]) -> Vec<
                 ..*counters
             })
         };
-        let Some(observed) = both() else { continue };
-        let add_replay = |sum: &mut Observed| {
-            let add = |one: Option<u64>, more: Option<u64>| Some(one?.saturating_add(more?));
-            sum.transactions = sum.transactions.saturating_add(observed.transactions);
-            sum.compile_us = add(sum.compile_us, observed.compile_us);
-            sum.cache_us = add(sum.cache_us, observed.cache_us);
+        let Some(replayed) = replayed_slot() else {
+            continue;
+        };
+        let add_replay = |sum: &mut RecordedSlot| {
+            let add = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
+            sum.transactions = sum.transactions.saturating_add(replayed.transactions);
+            sum.compile_us = add(sum.compile_us, replayed.compile_us);
+            sum.cache_us = add(sum.cache_us, replayed.cache_us);
         };
         slots
-            .entry(observed.slot)
+            .entry(replayed.slot)
             .and_modify(add_replay)
-            .or_insert(observed);
+            .or_insert(replayed);
     }
     slots.into_values().collect()
 }
@@ -218,14 +224,14 @@ fn replay_us(replay: &[ReplaySlotPoint]) -> Option<f64> {
     replay
         .iter()
         .map(|point| {
-            let rest = point.filter_executable_us.unwrap_or(0);
+            let filter_us = point.filter_executable_us.unwrap_or(0);
             Some(
                 [
                     point.program_cache_us?,
                     point.load_us?,
                     point.execute_us?,
                     point.store_us?,
-                    rest,
+                    filter_us,
                 ]
                 .iter()
                 .map(|part| *part as f64)
@@ -259,9 +265,9 @@ mod tests {
             jit_compile_us: Some(4),
             ..ReplaySlotPoint::default()
         };
-        let cache = by_slot(&[cache.clone(), cache]);
-        let twice = observed(&cache, &[replay.clone(), replay]);
-        let expected = Observed {
+        let cache = counters_by_slot(&[cache.clone(), cache]);
+        let twice = join_replays(&cache, &[replay.clone(), replay]);
+        let expected = RecordedSlot {
             slot: 7,
             transactions: 1600,
             misses: 8,

@@ -13,14 +13,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Errors of a file system without space, for anyone or for this user or process.
+/// Errors of a full file system, or of a limit of this user or process.
 const DISK_FULL: [ErrorKind; 3] = [
     ErrorKind::StorageFull,
     ErrorKind::QuotaExceeded,
     ErrorKind::FileTooLarge,
 ];
 
-pub fn path_of(run: &Path, given: Option<&Path>) -> PathBuf {
+pub fn trace_path(run: &Path, given: Option<&Path>) -> PathBuf {
     given.map_or_else(|| run.with_extension("trace"), Path::to_owned)
 }
 
@@ -46,24 +46,23 @@ pub struct TraceFile {
 }
 
 impl TraceFile {
-    /// Continues or creates the file. Fails if it is not a trace, belongs to another cluster, or is
-    /// in use.
+    /// Continues or creates the file. Fails if it is no trace from blocks of this cluster, or in use.
     pub fn open(path: &Path, meta: Meta) -> Result<Self> {
         match OpenOptions::new().read(true).write(true).open(path) {
             Ok(file) => Self::resume(file, &meta, path).at(path),
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                Self::begun(path, Trace::new(meta))
+                Self::create(path, Trace::new(meta))
             }
             Err(error) => Err(error).at(path),
         }
     }
 
-    pub fn begun(path: &Path, trace: Trace) -> Result<Self> {
+    pub fn create(path: &Path, trace: Trace) -> Result<Self> {
         let file = File::create_new(path).at(path)?;
         lock(&file).at(path)?;
-        let begun = file::Writer::new(BufWriter::new(file), &trace)
+        let writer = file::Writer::new(BufWriter::new(file), &trace)
             .and_then(|mut writer| writer.write(&trace).map(|()| writer));
-        match begun {
+        match writer {
             Ok(writer) => Ok(TraceFile {
                 sets: SetNumbers::of(&trace),
                 trace,
@@ -114,14 +113,14 @@ impl TraceFile {
     }
 }
 
-/// Text with the size of the trace, the share of the recording that it covers, and `more` lines.
+/// Text with the size of the trace, its coverage of the recording, and `more` lines.
 pub fn summary(
     path: &str,
     trace: &Trace,
     recorded: &Recorded,
     more: impl IntoIterator<Item = String>,
 ) -> String {
-    let coverage = Coverage::of(trace, &recorded.slots);
+    let coverage = Coverage::of(trace, &recorded.transactions_by_slot);
     let percent = coverage.percent().map_or_else(
         || "nothing".to_owned(),
         |percent| format!("{} %", number(percent, 2)),
@@ -135,7 +134,7 @@ pub fn summary(
         ),
         format!(
             "covers {percent} of the recorded transactions; {} recorded slots are missing",
-            coverage.missing.len()
+            coverage.missing_slots.len()
         ),
     ];
     lines.extend(more);

@@ -120,7 +120,7 @@ fn run(trace: &Trace, compile_us: &[u64], policy: Policy, entries: u64) -> (f64,
     let setting = Setting {
         policy,
         limit: Limit::Entries(entries),
-        fill: 90,
+        fill_percent: 90,
         fees_only: true,
     };
     let simulation = Simulation {

@@ -1,5 +1,4 @@
-//! What each release of Agave does with its program cache, read from the published sources of 2.0
-//! to 4.5.
+//! Rules of the program cache of each release of Agave, from the published sources of 2.0 to 4.5.
 //!
 //! One transaction is one batch, as with the unified scheduler (the default since 2.1). Not
 //! simulated: recompilation ahead of an epoch with other features, and the order in which replay
@@ -11,7 +10,7 @@ use crate::Error;
 
 pub(crate) use cache::ProgramCache;
 
-const STALE_AFTER: u64 = 2_250;
+const STALE_AFTER_SLOTS: u64 = 2_250;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Eviction {
@@ -20,12 +19,12 @@ pub enum Eviction {
     TwoDraws,
     /// Evicts the program with the lowest score of two to four random draws. The score depends on
     /// last slot, compile time and uses. Since 4.1.
-    Score { clamp: Clamp },
+    Score { clamp: RootClamp },
 }
 
-/// What counts in the root's slot instead of the current one, so that it does not renew an entry.
+/// What is dated to the root's slot instead of the current one, so that it does not renew an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Clamp {
+pub enum RootClamp {
     /// Up to 4.3.
     Nothing,
     /// In 4.4.
@@ -52,17 +51,17 @@ pub struct Rule {
     pub capacity: u64,
     /// Whether fees-only transactions look programs up. Up to 2.3.
     pub fees_only: bool,
-    /// Uses that a load counts: 2 up to version 2.3, then 1.
-    pub uses_of_a_load: u32,
-    /// Whether a lookup in the slot of a deployment, which finds nothing usable, counts as a use.
-    /// Since 3.0.
-    pub uses_while_delayed: bool,
+    /// 2 up to version 2.3, then 1.
+    pub uses_per_load: u32,
+    /// Whether a lookup in the slot of the program's deployment, which finds nothing usable, counts as a
+    /// use. Since 3.0.
+    pub counts_delayed_uses: bool,
     pub eviction: Eviction,
     /// Whether accounts without code are looked up and leave tombstones. Up to 4.3.
     pub tombstones: bool,
     pub deployment: Deployment,
-    /// Unused entries without code are dropped after so many slots. Since 4.4.
-    pub stale_after: Option<u64>,
+    /// Slots after which unused entries without code are dropped. Since 4.4.
+    pub stale_after_slots: Option<u64>,
 }
 
 /// Rules with their first version, ascending. The last rule that is not newer applies.
@@ -71,60 +70,62 @@ const RULES: [((u32, u32, u32), Rule); 9] = [
         (2, 0, 0),
         Rule {
             capacity: 256,
-            ..TO_2_3
+            ..UP_TO_2_3
         },
     ),
-    ((2, 0, 16), TO_2_3),
+    ((2, 0, 16), UP_TO_2_3),
     (
         (2, 1, 0),
         Rule {
             capacity: 256,
-            ..TO_2_3
+            ..UP_TO_2_3
         },
     ),
-    ((2, 1, 1), TO_2_3),
-    ((3, 0, 0), TO_4_0),
-    ((4, 1, 0), TO_4_2),
+    ((2, 1, 1), UP_TO_2_3),
+    ((3, 0, 0), UP_TO_4_0),
+    ((4, 1, 0), UP_TO_4_2),
     ((4, 3, 0), IN_4_3),
     ((4, 4, 0), IN_4_4),
     ((4, 5, 0), IN_4_5),
 ];
-const TO_2_3: Rule = Rule {
+const UP_TO_2_3: Rule = Rule {
     capacity: 512,
     fees_only: true,
-    uses_of_a_load: 2,
-    uses_while_delayed: false,
+    uses_per_load: 2,
+    counts_delayed_uses: false,
     eviction: Eviction::TwoDraws,
     tombstones: true,
     deployment: Deployment::Loaded,
-    stale_after: None,
+    stale_after_slots: None,
 };
-const TO_4_0: Rule = Rule {
+const UP_TO_4_0: Rule = Rule {
     fees_only: false,
-    uses_of_a_load: 1,
-    uses_while_delayed: true,
-    ..TO_2_3
+    uses_per_load: 1,
+    counts_delayed_uses: true,
+    ..UP_TO_2_3
 };
-const TO_4_2: Rule = Rule {
+const UP_TO_4_2: Rule = Rule {
     eviction: Eviction::Score {
-        clamp: Clamp::Nothing,
+        clamp: RootClamp::Nothing,
     },
-    ..TO_4_0
+    ..UP_TO_4_0
 };
 const IN_4_3: Rule = Rule {
     capacity: 1_024,
     deployment: Deployment::Unloaded,
-    ..TO_4_2
+    ..UP_TO_4_2
 };
 const IN_4_4: Rule = Rule {
-    eviction: Eviction::Score { clamp: Clamp::Uses },
+    eviction: Eviction::Score {
+        clamp: RootClamp::Uses,
+    },
     tombstones: false,
-    stale_after: Some(STALE_AFTER),
+    stale_after_slots: Some(STALE_AFTER_SLOTS),
     ..IN_4_3
 };
 const IN_4_5: Rule = Rule {
     eviction: Eviction::Score {
-        clamp: Clamp::UsesAndLoads,
+        clamp: RootClamp::UsesAndLoads,
     },
     deployment: Deployment::Absent,
     ..IN_4_4
@@ -139,7 +140,7 @@ impl Rule {
         let unknown = || Error::UnknownVersion {
             version: Error::excerpt(version),
         };
-        let number = number(version).ok_or_else(unknown)?;
+        let number = parse_version(version).ok_or_else(unknown)?;
         let is_read = VERSIONS_READ
             .iter()
             .any(|(major, minor)| number.0 == *major && number.1 <= *minor);
@@ -155,7 +156,7 @@ impl Rule {
     }
 }
 
-fn number(version: &str) -> Option<(u32, u32, u32)> {
+fn parse_version(version: &str) -> Option<(u32, u32, u32)> {
     let version = version.trim();
     let version = version.strip_prefix('v').unwrap_or(version);
     let (major, rest) = version.split_once('.')?;

@@ -25,7 +25,7 @@ pub struct Counts {
 
 impl Counts {
     #[inline]
-    pub(crate) fn load(&mut self, program: u32, trace: &Trace, compile_us: &[u64]) {
+    pub(crate) fn add_load(&mut self, program: u32, trace: &Trace, compile_us: &[u64]) {
         self.loads += 1;
         self.loaded_bytes += trace
             .programs()
@@ -56,35 +56,39 @@ impl AddAssign for Counts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Limit {
     Entries(u64),
-    /// Bytes of their code.
+    /// Of their code.
     Bytes(u64),
 }
 
 /// Larger limits are cut to this, so that sums of weights do not overflow.
 const MAX_LIMIT: u64 = 1 << 60;
 
+/// How much of the limit an entry takes, and how much of it may be used.
 #[derive(Debug, Clone)]
 pub struct Budget {
     pub target: u64,
+    /// By entry: programs, then superseded versions.
     pub weights: Vec<u64>,
     programs: usize,
+    /// Program of each superseded version.
     superseded: Vec<u32>,
 }
 
 impl Budget {
-    pub fn new(trace: &Trace, limit: Limit, fill: u64) -> Result<Self, Error> {
-        if !(1..=100).contains(&fill) {
+    pub fn new(trace: &Trace, limit: Limit, fill_percent: u64) -> Result<Self, Error> {
+        if !(1..=100).contains(&fill_percent) {
             return Err(Error::Request(format!(
-                "a fill of {fill} % is not between 1 and 100"
+                "a fill of {fill_percent} % is not between 1 and 100"
             )));
         }
-        let of = |amount: u64| {
-            amount.min(MAX_LIMIT) / 100 * fill + amount.min(MAX_LIMIT) % 100 * fill / 100
+        let filled = |amount: u64| {
+            amount.min(MAX_LIMIT) / 100 * fill_percent
+                + amount.min(MAX_LIMIT) % 100 * fill_percent / 100
         };
         let programs = trace.programs().len();
         let (target, weights) = match limit {
-            Limit::Entries(entries) => (of(entries), vec![1; programs]),
-            Limit::Bytes(bytes) => (of(bytes), sizes(trace)?),
+            Limit::Entries(entries) => (filled(entries), vec![1; programs]),
+            Limit::Bytes(bytes) => (filled(bytes), sizes(trace)?),
         };
         if target == 0 {
             return Err(Error::Request(
@@ -112,11 +116,11 @@ impl Budget {
     pub fn program_of(&self, entry: u32) -> u32 {
         (entry as usize)
             .checked_sub(self.programs)
-            .map_or(entry, |at| self.superseded[at])
+            .map_or(entry, |index| self.superseded[index])
     }
 }
 
-/// By program; without code the value does not matter.
+/// In bytes, by program; without code the value does not matter.
 pub fn sizes(trace: &Trace) -> Result<Vec<u64>, Error> {
     let unknown = trace
         .programs()
@@ -140,8 +144,9 @@ pub struct SlotPosition {
 }
 
 pub trait Cache {
-    fn slot(&mut self, at: SlotPosition);
+    fn begin_slot(&mut self, position: SlotPosition);
     fn transaction(&mut self, programs: &[u32], counts: &mut Counts);
     fn change(&mut self, program: u32, kind: ChangeKind, counts: &mut Counts);
-    fn resident(&self, each: &mut dyn FnMut(u32));
+    /// Calls `each` with every program in the cache.
+    fn for_each_resident(&self, each: &mut dyn FnMut(u32));
 }

@@ -1,14 +1,15 @@
 //! Costs of transactions, misses and loads, fitted to the times that one run reported.
 //!
-//! A compilation costs `a + b x bytes`, or its measured time if the trace has it. The rest of the
-//! cache's time is `alpha` per transaction and `gamma` per miss. No cost is negative. A bootstrap
-//! over blocks of slots gives their uncertainty.
+//! The compile time of a load is linear in its bytes, unless the trace has the measured time. The rest
+//! of the cache's time is linear in transactions and misses. No cost is negative. A bootstrap over
+//! blocks of slots gives their uncertainty.
 
 use crate::{cache::Counts, trace::Trace};
 use fastrand::Rng;
 
+/// Counters and times of the program cache that the validator reported for a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Observed {
+pub struct RecordedSlot {
     pub slot: u64,
     pub transactions: u64,
     pub misses: u64,
@@ -20,35 +21,37 @@ pub struct Observed {
     pub cache_us: Option<u64>,
 }
 
-/// Costs in microseconds.
+/// In microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Model {
-    pub a: f64,
-    /// Per compiled byte.
-    pub b: f64,
-    /// Per transaction, with or without a miss.
-    pub alpha: f64,
-    /// Per miss, beyond compiling.
-    pub gamma: f64,
+pub struct CostModel {
+    pub per_load: f64,
+    /// Of compiled code, in addition to `per_load`.
+    pub per_byte: f64,
+    /// With or without a miss.
+    pub per_transaction: f64,
+    /// In addition to compiling.
+    pub per_miss: f64,
 }
 
-impl Model {
-    /// With measured loads, the compile time is the counted one, from [`compile_times`].
+impl CostModel {
+    /// Time of the cache. If the trace has measured loads, compile times are those in `counts`.
     pub fn time_us(&self, trace: &Trace, counts: &Counts) -> f64 {
         let compile_us = match trace.loads() {
-            [] => self.a * counts.loads as f64 + self.b * counts.loaded_bytes as f64,
+            [] => self.per_load * counts.loads as f64 + self.per_byte * counts.loaded_bytes as f64,
             _ => counts.compile_us as f64,
         };
-        self.alpha * counts.transactions as f64 + self.gamma * counts.misses as f64 + compile_us
+        self.per_transaction * counts.transactions as f64
+            + self.per_miss * counts.misses as f64
+            + compile_us
     }
 
     pub fn compile_us(&self, bytes: Option<u64>) -> u64 {
-        (self.a + self.b * bytes.unwrap_or(0) as f64).round() as u64
+        (self.per_load + self.per_byte * bytes.unwrap_or(0) as f64).round() as u64
     }
 }
 
-/// By program number: the mean of its measured loads, else the model's time.
-pub fn compile_times(trace: &Trace, model: &Model) -> Vec<u64> {
+/// In microseconds, by program number: the mean of its measured loads, or else the model's time.
+pub fn compile_times(trace: &Trace, model: &CostModel) -> Vec<u64> {
     let mut measured = vec![(0_u64, 0_u64); trace.programs().len()];
     for load in trace.loads() {
         if let Some((sum, loads)) = measured.get_mut(load.program as usize) {
@@ -68,13 +71,13 @@ pub fn compile_times(trace: &Trace, model: &Model) -> Vec<u64> {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fit {
-    pub model: Model,
-    pub resampled: Vec<Model>,
+    pub model: CostModel,
+    pub resampled: Vec<CostModel>,
 }
 
 impl Fit {
     /// The resampled model of a simulated run; the best one if there is none.
-    pub fn resample(&self, run: usize) -> &Model {
+    pub fn resampled_model(&self, run: usize) -> &CostModel {
         let index = run % self.resampled.len().max(1);
         self.resampled.get(index).unwrap_or(&self.model)
     }
@@ -84,7 +87,7 @@ impl Fit {
 const BLOCK_SLOTS: usize = 20;
 
 #[derive(Debug, Clone, Copy)]
-struct Row {
+struct SlotCosts {
     loads: f64,
     bytes: f64,
     compile_us: f64,
@@ -93,37 +96,38 @@ struct Row {
     rest_us: f64,
 }
 
-/// `loaded` has (slot, loads, bytes) of a mean simulated run at the recorded size, in order. Only
-/// its bytes per load are used, because the loads were recorded. `None` with fewer than two slots
-/// that have both times and are in `loaded`.
+/// `loads_by_slot` are (slot, loads, bytes) of a mean simulated run at the recorded size, in order.
+/// Only the bytes per load are used, because the loads were recorded. `None` with fewer than two slots
+/// that have both times and simulated loads.
 pub fn fit(
-    observed: &[Observed],
-    loaded: &[(u64, f64, f64)],
+    recorded: &[RecordedSlot],
+    loads_by_slot: &[(u64, f64, f64)],
     resamples: usize,
     seed: u64,
 ) -> Option<Fit> {
-    let mean = bytes_of_a_load(loaded);
-    let row = |o: &Observed| {
-        let at = loaded
-            .binary_search_by_key(&o.slot, |(slot, ..)| *slot)
+    let mean_bytes_per_load = bytes_per_load(loads_by_slot);
+    let costs_of = |slot: &RecordedSlot| {
+        let index = loads_by_slot
+            .binary_search_by_key(&slot.slot, |(number, ..)| *number)
             .ok()?;
-        let (_, loads, bytes) = loaded[at];
-        let compile_us = o.compile_us? as f64;
-        let cache_us = o.cache_us? as f64;
-        let recorded = o.insertions as f64 + o.reloads as f64;
-        let bytes = recorded * if loads > 0.0 { bytes / loads } else { mean };
-        let transactions = o.transactions as f64;
-        let misses = o.misses as f64;
-        Some(Row {
-            loads: recorded,
-            bytes,
+        let (_, simulated_loads, simulated_bytes) = loads_by_slot[index];
+        let bytes_per_load = if simulated_loads > 0.0 {
+            simulated_bytes / simulated_loads
+        } else {
+            mean_bytes_per_load
+        };
+        let compile_us = slot.compile_us? as f64;
+        let loads = slot.insertions as f64 + slot.reloads as f64;
+        Some(SlotCosts {
+            loads,
+            bytes: loads * bytes_per_load,
             compile_us,
-            transactions,
-            misses,
-            rest_us: cache_us - compile_us,
+            transactions: slot.transactions as f64,
+            misses: slot.misses as f64,
+            rest_us: slot.cache_us? as f64 - compile_us,
         })
     };
-    let rows: Vec<Row> = observed.iter().filter_map(row).collect();
+    let rows: Vec<SlotCosts> = recorded.iter().filter_map(costs_of).collect();
     if rows.len() < 2 {
         return None;
     }
@@ -133,59 +137,66 @@ pub fn fit(
         let mut drawn = Vec::with_capacity(blocks * BLOCK_SLOTS);
         for _ in 0..blocks {
             let begin = rng.usize(0..rows.len());
-            drawn.extend((begin..begin + BLOCK_SLOTS).map(|at| rows[at % rows.len()]));
+            drawn.extend((begin..begin + BLOCK_SLOTS).map(|index| rows[index % rows.len()]));
         }
         drawn.truncate(rows.len());
-        model(&drawn)
+        fit_model(&drawn)
     };
     let resampled = (0..resamples).map(|_| resample()).collect();
     Some(Fit {
-        model: model(&rows),
+        model: fit_model(&rows),
         resampled,
     })
 }
 
-fn bytes_of_a_load(loaded: &[(u64, f64, f64)]) -> f64 {
-    let (loads, bytes) = loaded
+fn bytes_per_load(loads_by_slot: &[(u64, f64, f64)]) -> f64 {
+    let (loads, bytes) = loads_by_slot
         .iter()
-        .fold((0.0, 0.0), |sum, (_, l, b)| (sum.0 + l, sum.1 + b));
+        .fold((0.0, 0.0), |sum, (_, loads, bytes)| {
+            (sum.0 + loads, sum.1 + bytes)
+        });
     if loads > 0.0 { bytes / loads } else { 0.0 }
 }
 
-fn model(rows: &[Row]) -> Model {
-    let of =
-        |number: fn(&Row) -> (f64, f64, f64)| costs(&rows.iter().map(number).collect::<Vec<_>>());
-    let (a, b) = of(|row| (row.loads, row.bytes, row.compile_us));
-    let (alpha, gamma) = of(|row| (row.transactions, row.misses, row.rest_us));
-    Model { a, b, alpha, gamma }
+fn fit_model(rows: &[SlotCosts]) -> CostModel {
+    let fit_costs = |terms: fn(&SlotCosts) -> (f64, f64, f64)| {
+        costs(&rows.iter().map(terms).collect::<Vec<_>>())
+    };
+    let (per_load, per_byte) = fit_costs(|row| (row.loads, row.bytes, row.compile_us));
+    let (per_transaction, per_miss) = fit_costs(|row| (row.transactions, row.misses, row.rest_us));
+    CostModel {
+        per_load,
+        per_byte,
+        per_transaction,
+        per_miss,
+    }
 }
 
 const REWEIGHTINGS: usize = 8;
 
 /// The two non-negative costs that bring `x * first + y * second` nearest to `z`, by iteratively
-/// reweighted least squares.
+/// reweighted least squares. Rows are (`x`, `y`, `z`).
 ///
 /// The weight of a row is 1 over its expected value, because the variance of a sum grows with the
-/// sum. So the fitted total equals the sum of `z`. Rows with an expected value of 0 are left out,
-/// with their time. Plain least squares would follow the slots with most loads, whose loads take
-/// longer or shorter than others.
+/// sum. So the fitted total equals the sum of `z`. Rows with an expected value of 0 are left out. Plain
+/// least squares would follow the slots with most loads, whose loads take longer or shorter.
 fn costs(rows: &[(f64, f64, f64)]) -> (f64, f64) {
-    let sum = |number: fn(&(f64, f64, f64)) -> f64| rows.iter().map(number).sum::<f64>();
+    let sum = |term: fn(&(f64, f64, f64)) -> f64| rows.iter().map(term).sum::<f64>();
     let [x, y] =
         [sum(|row| row.0), sum(|row| row.1)].map(|sum| if sum > 0.0 { 1.0 / sum } else { 0.0 });
-    let mut found = (x, y);
+    let mut costs = (x, y);
     for _ in 0..REWEIGHTINGS {
-        let (first, second) = found;
+        let (first, second) = costs;
         let weighted = rows.iter().filter_map(|(x, y, z)| {
             let expected = first * x + second * y;
             (expected > 0.0).then(|| (*x, *y, *z, 1.0 / expected))
         });
-        found = least_squares(weighted);
-        if found == (0.0, 0.0) {
+        costs = least_squares(weighted);
+        if costs == (0.0, 0.0) {
             break;
         }
     }
-    found
+    costs
 }
 
 /// Rows are (`x`, `y`, `z`, weight). Neither result is negative.
@@ -255,10 +266,10 @@ mod tests {
                 })
                 .unwrap()
         });
-        let model = Model {
-            a: 3.0,
-            b: 0.5,
-            ..Model::default()
+        let model = CostModel {
+            per_load: 3.0,
+            per_byte: 0.5,
+            ..CostModel::default()
         };
         assert_eq!(compile_times(&trace, &model), [6, 103, 3]);
         let counts = Counts {

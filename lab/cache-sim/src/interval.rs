@@ -2,7 +2,7 @@
 //!
 //! [`Range::of_runs`] covers a further run over the same blocks: only the random draws vary.
 //! [`Range::of_other_blocks`] covers a run over other blocks of the same load. It adds the
-//! variance by blocks, which [`Halves`] estimates by a delete-half jackknife.
+//! variance by blocks, which [`HalfRuns`] estimates by a delete-half jackknife.
 //! `docs/decisions/0022` has the method and how often the intervals cover.
 
 use serde::Serialize;
@@ -40,13 +40,13 @@ impl Range {
     }
 
     /// The interval for a run over other blocks of the same load, `size_ratio` times as many as the
-    /// known ones. `values` and `halves` belong to the known blocks, and the interval has their
-    /// scale: the caller multiplies it by `size_ratio`. `None` if a variance is missing.
+    /// known ones. `values` and `halves` are of the known blocks, and so is the scale of the interval:
+    /// the caller multiplies it by `size_ratio`. `None` if a variance is missing.
     ///
-    /// The variance is `C + D / size_ratio + B (1 + 1 / size_ratio)`: `C` by the uncertainty of the
-    /// costs, `D` by the random draws, `B` by the blocks ([`Halves::variance`]). `B` counts twice,
+    /// The variance is `C + D / size_ratio + B (1 + 1 / size_ratio)`: `C` is that of uncertain
+    /// costs, `D` of random draws, `B` of blocks ([`HalfRuns::variance`]). `B` counts twice,
     /// for the known blocks and for the other ones.
-    pub fn of_other_blocks(values: &[f64], halves: &Halves, size_ratio: f64) -> Option<Self> {
+    pub fn of_other_blocks(values: &[f64], halves: &HalfRuns, size_ratio: f64) -> Option<Self> {
         // Draws add up, so their variance grows with `size_ratio`, not with its square. The
         // uncertainty of costs is the same in all draws.
         let cost_variance = (variance(values)? - halves.draw_variance).max(0.0);
@@ -58,7 +58,7 @@ impl Range {
         Some(Self::from_moments(mean(values), variance, n.max(2.0)))
     }
 
-    /// The same width around another mean: that of the best model instead of the resampled models.
+    /// The same width around another mean.
     pub fn centred(self, mean: f64) -> Self {
         Self::of_half_width(mean, self.high - self.mean)
     }
@@ -85,51 +85,52 @@ impl Range {
     }
 }
 
-/// Simulated runs over random halves of the slots ([`crate::Trace::half`]). They show how much a
-/// number varies by blocks.
+/// A counter or time of simulated runs over random halves of the slots ([`crate::Trace::half`]). It
+/// shows how much the value varies by blocks.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Halves {
-    /// For each half: (mean number, mean lookups) of its runs.
+pub struct HalfRuns {
+    /// For each half: (mean value, mean lookups) of its runs.
     pub means: Vec<(f64, f64)>,
-    /// Simulated runs of each half.
-    pub runs: f64,
-    /// Blocks in all slots.
+    pub runs_per_half: f64,
+    /// Blocks of all slots.
     pub blocks: f64,
-    /// Variance of the number between runs over all slots.
+    /// Variance of the value between runs over all slots.
     pub draw_variance: f64,
-    /// Counted lookups of all slots.
+    /// Of all slots.
     pub counted_lookups: f64,
-    /// All lookups of all slots.
-    pub all: f64,
+    /// Of all slots, also those whose counters are not summed.
+    pub all_lookups: f64,
 }
 
-impl Halves {
-    /// Variance of the number by blocks, without that of the draws, by a delete-half jackknife.
+impl HalfRuns {
+    /// Variance of the value by blocks, without that of the draws, by a delete-half jackknife.
     /// `None` for fewer than three halves.
     ///
-    /// The number of each half is first corrected for its lookups by a linear regression. `V` is
-    /// the variance of the residuals. The result is `(r V - draw_variance / runs) / s`, at least 0.
-    /// Here `r` is [`Halves::counted_lookups`] over the mean lookups of a half, and `s` is the share of
-    /// [`Halves::all`] that a half leaves out.
+    /// The value of each half is first corrected for its lookups by a linear regression. `V` is
+    /// the variance of the residuals. The result is `(r V - draw_variance / runs_per_half) / s`, at least 0.
+    /// Here `r` is [`HalfRuns::counted_lookups`] over the mean lookups of a half, and `s` is the share of
+    /// [`HalfRuns::all_lookups`] that a half leaves out.
     fn variance(&self) -> Option<f64> {
         let n = self.means.len() as f64;
-        let sum = |of: &dyn Fn(&(f64, f64)) -> f64| self.means.iter().map(of).sum::<f64>();
-        let number = sum(&|half| half.0) / n;
+        let sum = |term: &dyn Fn(&(f64, f64)) -> f64| self.means.iter().map(term).sum::<f64>();
+        let mean = sum(&|half| half.0) / n;
         let lookups = sum(&|half| half.1) / n;
         if n < 3.0 || lookups <= 0.0 {
             return None;
         }
-        let product = sum(&|half| (half.0 - number) * (half.1 - lookups));
+        let product = sum(&|half| (half.0 - mean) * (half.1 - lookups));
         let square = sum(&|half| (half.1 - lookups).powi(2));
         // Regression on the lookups of a half. The slope is 0 if all programs are loaded already.
         let slope = if square > 0.0 { product / square } else { 0.0 };
         let residual_variance =
-            sum(&|half| (half.0 - number - slope * (half.1 - lookups)).powi(2)) / (n - 2.0);
+            sum(&|half| (half.0 - mean - slope * (half.1 - lookups)).powi(2)) / (n - 2.0);
         // The delete-half jackknife scales the spread of the halves to that of the whole.
         let size_ratio = self.counted_lookups / lookups;
-        let left_out = 1.0 - lookups / self.all;
-        Some(if left_out > 0.0 {
-            ((size_ratio * residual_variance - self.draw_variance / self.runs) / left_out).max(0.0)
+        let left_out_share = 1.0 - lookups / self.all_lookups;
+        Some(if left_out_share > 0.0 {
+            ((size_ratio * residual_variance - self.draw_variance / self.runs_per_half)
+                / left_out_share)
+                .max(0.0)
         } else {
             0.0
         })
@@ -138,20 +139,21 @@ impl Halves {
 
 /// Student's two-sided 95 % point. Exact for 1 and 2 degrees of freedom; from 3 on Cornish and
 /// Fisher's series in `1 / freedom`, which is within 1 %.
-fn student_t_95(freedom: f64) -> f64 {
-    if freedom < 1.5 {
+fn student_t_95(degrees_of_freedom: f64) -> f64 {
+    if degrees_of_freedom < 1.5 {
         return 12.706_204_736;
     }
-    if freedom < 2.5 {
+    if degrees_of_freedom < 2.5 {
         return 4.302_652_730;
     }
     let z3 = NORMAL_975.powi(3);
     let z5 = NORMAL_975.powi(5);
     let z7 = NORMAL_975.powi(7);
     NORMAL_975
-        + (z3 + NORMAL_975) / (4.0 * freedom)
-        + (5.0 * z5 + 16.0 * z3 + 3.0 * NORMAL_975) / (96.0 * freedom.powi(2))
-        + (3.0 * z7 + 19.0 * z5 + 17.0 * z3 - 15.0 * NORMAL_975) / (384.0 * freedom.powi(3))
+        + (z3 + NORMAL_975) / (4.0 * degrees_of_freedom)
+        + (5.0 * z5 + 16.0 * z3 + 3.0 * NORMAL_975) / (96.0 * degrees_of_freedom.powi(2))
+        + (3.0 * z7 + 19.0 * z5 + 17.0 * z3 - 15.0 * NORMAL_975)
+            / (384.0 * degrees_of_freedom.powi(3))
 }
 
 #[cfg(test)]
@@ -177,13 +179,13 @@ mod tests {
 
     #[test]
     fn draw_variance_grows_linearly_and_cost_variance_quadratically() {
-        let halves = |draw_variance| Halves {
+        let halves = |draw_variance| HalfRuns {
             means: vec![(6.0, 50.0); 4],
-            runs: 4.0,
+            runs_per_half: 4.0,
             blocks: 8.0,
             draw_variance,
             counted_lookups: 100.0,
-            all: 100.0,
+            all_lookups: 100.0,
         };
         for size_ratio in [0.25, 1.0, 4.0] {
             // Of the variance 4, that of the draws, and of how sure costs are.

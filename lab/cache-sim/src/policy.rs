@@ -78,7 +78,7 @@ pub struct Setting {
     pub policy: Policy,
     pub limit: Limit,
     /// Used share of the limit, in percent: 90 in Agave.
-    pub fill: u64,
+    pub fill_percent: u64,
     /// Whether fees-only transactions look programs up. Agave's rules have their own value.
     pub fees_only: bool,
 }
@@ -88,18 +88,17 @@ impl Setting {
         Setting {
             policy: Policy::Agave(rule),
             limit: Limit::Entries(entries),
-            fill: 90,
+            fill_percent: 90,
             fees_only: rule.fees_only,
         }
     }
 }
 
 pub(crate) trait Replacement {
-    /// Looks a program up, and on a miss evicts until it fits and admits it. Returns whether it was
-    /// a hit, and adds to `evictions`.
+    /// Looks a program up. On a miss, evicts until it fits and admits it. Returns whether it was a hit.
     fn access(&mut self, program: u32, evictions: &mut u64) -> bool;
     fn end_transaction(&mut self, _evictions: &mut u64) {}
-    fn has(&self, program: u32) -> bool;
+    fn contains(&self, program: u32) -> bool;
 }
 
 pub(crate) struct PolicyCache<'a> {
@@ -107,7 +106,7 @@ pub(crate) struct PolicyCache<'a> {
     trace: &'a Trace,
     budget: Budget,
     compile_us: &'a [u64],
-    known: Vec<bool>,
+    loaded_before: Vec<bool>,
 }
 
 impl<'a> PolicyCache<'a> {
@@ -122,13 +121,13 @@ impl<'a> PolicyCache<'a> {
             trace,
             budget,
             compile_us,
-            known: vec![false; trace.programs().len()],
+            loaded_before: vec![false; trace.programs().len()],
         }
     }
 }
 
 impl Cache for PolicyCache<'_> {
-    fn slot(&mut self, _: SlotPosition) {}
+    fn begin_slot(&mut self, _: SlotPosition) {}
 
     #[inline]
     fn transaction(&mut self, programs: &[u32], counts: &mut Counts) {
@@ -140,26 +139,26 @@ impl Cache for PolicyCache<'_> {
             if fits && self.policy.access(*program, &mut counts.evictions) {
                 continue;
             }
-            let known = &mut self.known[*program as usize];
+            let loaded_before = &mut self.loaded_before[*program as usize];
             counts.misses += 1;
-            *(if *known {
+            *(if *loaded_before {
                 &mut counts.reloads
             } else {
                 &mut counts.insertions
             }) += 1;
-            *known = true;
+            *loaded_before = true;
             counts.evictions += u64::from(!fits);
-            counts.load(*program, self.trace, self.compile_us);
+            counts.add_load(*program, self.trace, self.compile_us);
         }
         self.policy.end_transaction(&mut counts.evictions);
     }
 
     fn change(&mut self, _: u32, _: ChangeKind, _: &mut Counts) {}
 
-    fn resident(&self, each: &mut dyn FnMut(u32)) {
+    fn for_each_resident(&self, each: &mut dyn FnMut(u32)) {
         (0..)
-            .take(self.known.len())
-            .filter(|program| self.policy.has(*program))
+            .take(self.loaded_before.len())
+            .filter(|program| self.policy.contains(*program))
             .for_each(each);
     }
 }

@@ -2,10 +2,10 @@ use crate::{
     Error,
     agave::Rule,
     cache::Counts,
-    cost::{Fit, Observed},
+    cost::{Fit, RecordedSlot},
     interval::Range,
     policy::Setting,
-    run::{InitialContent, Outcome, Simulation, all},
+    run::{InitialContent, Outcome, Simulation, run_all},
     trace::Trace,
 };
 use serde::Serialize;
@@ -33,7 +33,7 @@ impl RecordingStart {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Plan<'a> {
+pub struct PredictionPlan<'a> {
     pub trace: &'a Trace,
     pub rule: Rule,
     pub sizes: &'a [u64],
@@ -41,12 +41,13 @@ pub struct Plan<'a> {
     pub seeds: u64,
     pub seed: u64,
     pub threads: usize,
-    pub begin: RecordingStart,
+    pub start: RecordingStart,
     /// By program number.
     pub compile_us: &'a [u64],
     pub fit: Option<&'a Fit>,
 }
 
+/// Counters and times of a run with a cache of this size.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Size {
     pub entries: u64,
@@ -64,11 +65,13 @@ pub struct Size {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Curve {
     pub sizes: Vec<Size>,
-    /// Sizes at which the cache's content at the start decides.
+    /// Sizes without a prediction, because the cache's unknown content at the start decides.
     pub unknown: Vec<u64>,
 }
 
-pub fn predict(plan: &Plan, mut done: impl FnMut(u64)) -> Result<Curve, Error> {
+/// Calls `size_done` with each size after its simulation. Fails with [`Error::StartUnknown`] if no size
+/// can be predicted.
+pub fn predict(plan: &PredictionPlan, mut size_done: impl FnMut(u64)) -> Result<Curve, Error> {
     if plan.seeds < 2 || plan.sizes.is_empty() {
         return Err(Error::Request(
             "a prediction needs a size and at least 2 seeds".to_owned(),
@@ -77,14 +80,14 @@ pub fn predict(plan: &Plan, mut done: impl FnMut(u64)) -> Result<Curve, Error> {
     let mut curve = Curve::default();
     let mut start_unknown = None;
     for entries in plan.sizes.iter().copied() {
-        let from_full = match plan.begin {
+        let from_full = match plan.start {
             RecordingStart::ValidatorStart => None,
             RecordingStart::Slot(_) => {
                 Some(mean_misses(&outcomes(plan, entries, InitialContent::Full)?))
             }
         };
         let from_empty = outcomes(plan, entries, InitialContent::Empty)?;
-        let Some(size) = size(plan, entries, &from_empty) else {
+        let Some(size) = predicted_size(plan, entries, &from_empty) else {
             continue;
         };
         let empty = size.misses.mean;
@@ -99,7 +102,7 @@ pub fn predict(plan: &Plan, mut done: impl FnMut(u64)) -> Result<Curve, Error> {
             }
             None => curve.sizes.push(size),
         }
-        done(entries);
+        size_done(entries);
     }
     match start_unknown {
         Some(error) if curve.sizes.is_empty() => Err(error),
@@ -108,7 +111,7 @@ pub fn predict(plan: &Plan, mut done: impl FnMut(u64)) -> Result<Curve, Error> {
 }
 
 /// The sum of all simulated runs for each slot.
-fn by_slot(plan: &Plan, entries: u64) -> Result<Vec<(u64, Counts)>, Error> {
+fn counts_by_slot(plan: &PredictionPlan, entries: u64) -> Result<Vec<(u64, Counts)>, Error> {
     let mut sums: Vec<(u64, Counts)> = Vec::new();
     for seed in 0..plan.seeds {
         let mut index = 0;
@@ -124,9 +127,12 @@ fn by_slot(plan: &Plan, entries: u64) -> Result<Vec<(u64, Counts)>, Error> {
 }
 
 /// (slot, mean loads, mean loaded bytes), for [`crate::cost::fit`].
-pub fn loaded(plan: &Plan, entries: u64) -> Result<Vec<(u64, f64, f64)>, Error> {
+pub fn mean_loads_by_slot(
+    plan: &PredictionPlan,
+    entries: u64,
+) -> Result<Vec<(u64, f64, f64)>, Error> {
     let runs = plan.seeds.max(1) as f64;
-    Ok(by_slot(plan, entries)?
+    Ok(counts_by_slot(plan, entries)?
         .into_iter()
         .map(|(slot, sum)| {
             (
@@ -139,7 +145,7 @@ pub fn loaded(plan: &Plan, entries: u64) -> Result<Vec<(u64, f64, f64)>, Error> 
 }
 
 fn simulation<'a>(
-    plan: &Plan<'a>,
+    plan: &PredictionPlan<'a>,
     entries: u64,
     seed: u64,
     start: InitialContent,
@@ -150,14 +156,18 @@ fn simulation<'a>(
         trace: plan.trace,
         setting,
         start,
-        first_slot: plan.begin.first_slot(),
+        first_slot: plan.start.first_slot(),
         compile_us: plan.compile_us,
         seed,
     }
 }
 
-fn outcomes(plan: &Plan, entries: u64, start: InitialContent) -> Result<Vec<Outcome>, Error> {
-    all(
+fn outcomes(
+    plan: &PredictionPlan,
+    entries: u64,
+    start: InitialContent,
+) -> Result<Vec<Outcome>, Error> {
+    run_all(
         &(0..plan.seeds)
             .map(|seed| simulation(plan, entries, seed, start))
             .collect::<Vec<_>>(),
@@ -169,37 +179,37 @@ fn mean_misses(runs: &[Outcome]) -> f64 {
     runs.iter().map(|run| run.counts.misses as f64).sum::<f64>() / runs.len().max(1) as f64
 }
 
-/// Whether the difference is too large; a difference of one miss is not.
+/// Whether mean misses from an empty and from a full cache differ too much. One miss is not too much.
 fn depends_on_start(empty: f64, full: f64) -> bool {
     (empty - full).abs() > (MAX_START_DIFFERENCE * empty.max(full)).max(1.0)
 }
 
-fn size(plan: &Plan, entries: u64, runs: &[Outcome]) -> Option<Size> {
-    let of = |number: fn(&Outcome) -> u64| {
-        let values: Vec<f64> = runs.iter().map(|run| number(run) as f64).collect();
+fn predicted_size(plan: &PredictionPlan, entries: u64, runs: &[Outcome]) -> Option<Size> {
+    let range = |counter: fn(&Outcome) -> u64| {
+        let values: Vec<f64> = runs.iter().map(|run| counter(run) as f64).collect();
         Range::of_runs(&values)
     };
     let time_us = plan.fit.and_then(|fit| {
         let times: Vec<f64> = runs
             .iter()
             .enumerate()
-            .map(|(at, run)| fit.resample(at).time_us(plan.trace, &run.counts))
+            .map(|(index, run)| fit.resampled_model(index).time_us(plan.trace, &run.counts))
             .collect();
-        let best: f64 = runs
+        let best_total: f64 = runs
             .iter()
             .map(|run| fit.model.time_us(plan.trace, &run.counts))
             .sum();
-        Range::of_runs(&times).map(|range| range.centred(best / times.len() as f64))
+        Range::of_runs(&times).map(|range| range.centred(best_total / times.len() as f64))
     });
     let mut programs = plan.trace.programs().iter();
     let code_bytes =
-        of(|run| run.bytes).filter(|_| programs.any(|program| program.bytes.is_some()));
+        range(|run| run.bytes).filter(|_| programs.any(|program| program.bytes.is_some()));
     Some(Size {
         entries,
-        misses: of(|run| run.counts.misses)?,
-        reloads: of(|run| run.counts.reloads)?,
-        evictions: of(|run| run.counts.evictions)?,
-        insertions: of(|run| run.counts.insertions)?,
+        misses: range(|run| run.counts.misses)?,
+        reloads: range(|run| run.counts.reloads)?,
+        evictions: range(|run| run.counts.evictions)?,
+        insertions: range(|run| run.counts.insertions)?,
         seconds: time_us.map(|time| time.scaled(1e-6)),
         code_bytes,
     })
@@ -212,33 +222,32 @@ impl Curve {
     pub fn knee(&self, recorded: u64, replay_us: f64) -> Option<u64> {
         let time = |size: &Size| Some(size.seconds?.mean);
         let at_recorded = time(self.sizes.iter().find(|size| size.entries == recorded)?)?;
-        let is_enough = |at: usize, size: &Size| {
-            let own = time(size)?;
-            let replay = replay_us * 1e-6 - at_recorded + own;
+        let is_enough = |index: usize, size: &Size| {
+            let cache_seconds = time(size)?;
+            let replay_seconds = replay_us * 1e-6 - at_recorded + cache_seconds;
             let best = self
                 .sizes
                 .iter()
-                .skip(at + 1)
+                .skip(index + 1)
                 .filter_map(time)
-                .fold(own, f64::min);
-            Some(own - best < MIN_SAVING * replay)
+                .fold(cache_seconds, f64::min);
+            Some(cache_seconds - best < MIN_SAVING * replay_seconds)
         };
         let mut sizes = self.sizes.iter().enumerate();
         sizes
-            .find(|(at, size)| is_enough(*at, size) == Some(true))
+            .find(|(index, size)| is_enough(*index, size) == Some(true))
             .map(|(_, size)| size.entries)
     }
 }
 
-/// A larger bias than this, in percent, forbids extrapolation.
+/// With a larger bias, other sizes are not predicted.
 const MAX_BIAS_PERCENT: f64 = 10.0;
-/// Below this number of recorded events, the difference counts instead of the percentage.
+/// Below this number of recorded events, [`MAX_DIFFERENCE`] applies instead of the percentage.
 const FEW_EVENTS: f64 = 100.0;
-/// Allowed difference of few events.
 const MAX_DIFFERENCE: f64 = 10.0;
 
 /// Name in the validator's datapoint, recorded value, simulated value.
-pub type CounterSpec = (&'static str, fn(&Observed) -> u64, fn(&Counts) -> u64);
+pub type CounterSpec = (&'static str, fn(&RecordedSlot) -> u64, fn(&Counts) -> u64);
 
 pub const COUNTERS: [CounterSpec; 4] = [
     ("misses", |o| o.misses, |c| c.misses),
@@ -263,7 +272,7 @@ impl Counter {
 }
 
 /// `None` if nothing was recorded.
-pub fn off_percent(recorded: f64, predicted: f64) -> Option<f64> {
+pub fn bias_percent(recorded: f64, predicted: f64) -> Option<f64> {
     (recorded > 0.0).then(|| 100.0 * (predicted - recorded) / recorded)
 }
 
@@ -273,21 +282,23 @@ pub fn is_close(recorded: f64, predicted: f64) -> bool {
     if recorded < FEW_EVENTS {
         return (predicted - recorded).abs() <= MAX_DIFFERENCE;
     }
-    off_percent(recorded, predicted).is_some_and(|percent| percent.abs() <= MAX_BIAS_PERCENT)
+    bias_percent(recorded, predicted).is_some_and(|percent| percent.abs() <= MAX_BIAS_PERCENT)
 }
 
-/// Simulates the recorded size and compares it with the recording, for the slots of both. The
-/// caller sums datapoints of the same slot.
-pub fn self_test(plan: &Plan, entries: u64, observed: &[Observed]) -> Result<Vec<Counter>, Error> {
-    let simulated = by_slot(plan, entries)?;
-    let found = |o: &Observed| {
-        simulated
-            .binary_search_by_key(&o.slot, |(slot, _)| *slot)
-            .ok()
-    };
-    let pairs: Vec<(&Observed, &Counts)> = observed
+/// Simulates the recorded size and compares its counters with those of the recording, over the slots
+/// that both have. `recorded` has each slot once.
+pub fn self_test(
+    plan: &PredictionPlan,
+    entries: u64,
+    recorded: &[RecordedSlot],
+) -> Result<Vec<Counter>, Error> {
+    let simulated = counts_by_slot(plan, entries)?;
+    let pairs: Vec<(&RecordedSlot, &Counts)> = recorded
         .iter()
-        .filter_map(|o| Some((o, &simulated[found(o)?].1)))
+        .filter_map(|slot| {
+            let index = simulated.binary_search_by_key(&slot.slot, |(number, _)| *number);
+            Some((slot, &simulated[index.ok()?].1))
+        })
         .collect();
     let runs = plan.seeds.max(1) as f64;
     let counter = |(name, recorded, predicted): CounterSpec| {
@@ -299,7 +310,7 @@ pub fn self_test(plan: &Plan, entries: u64, observed: &[Observed]) -> Result<Vec
             name,
             recorded,
             predicted,
-            bias_percent: off_percent(recorded as f64, predicted),
+            bias_percent: bias_percent(recorded as f64, predicted),
         }
     };
     Ok(COUNTERS.map(counter).to_vec())
@@ -308,11 +319,12 @@ pub fn self_test(plan: &Plan, entries: u64, observed: &[Observed]) -> Result<Vec
 /// Minimum for predictions, in percent.
 pub const MIN_COVERAGE_PERCENT: f64 = 98.0;
 
+/// How much of a recording a trace has, in transactions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Coverage {
     pub covered: u64,
     pub recorded: u64,
-    pub missing: Vec<u64>,
+    pub missing_slots: Vec<u64>,
 }
 
 impl Coverage {
@@ -321,17 +333,17 @@ impl Coverage {
         let mut coverage = Coverage {
             covered: 0,
             recorded: 0,
-            missing: Vec::new(),
+            missing_slots: Vec::new(),
         };
         for (slot, transactions) in recorded {
             coverage.recorded = coverage.recorded.saturating_add(*transactions);
             if trace.slot_index(*slot).is_some() {
                 coverage.covered = coverage.covered.saturating_add(*transactions);
             } else {
-                coverage.missing.push(*slot);
+                coverage.missing_slots.push(*slot);
             }
         }
-        coverage.missing.sort_unstable();
+        coverage.missing_slots.sort_unstable();
         coverage
     }
 
@@ -346,11 +358,11 @@ impl Coverage {
         if percent >= MIN_COVERAGE_PERCENT {
             return Ok(());
         }
-        let first = self.missing.first().copied().unwrap_or(0);
+        let first = self.missing_slots.first().copied().unwrap_or(0);
         Err(Error::Coverage {
             percent,
             least: MIN_COVERAGE_PERCENT,
-            missing: self.missing.len(),
+            missing: self.missing_slots.len(),
             first,
         })
     }

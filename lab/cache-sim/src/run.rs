@@ -35,14 +35,13 @@ pub struct Simulation<'a> {
 pub struct Outcome {
     pub counts: Counts,
     pub entries: u64,
-    /// Code of programs in the cache at the end, with a known size. Compiled code is several times
-    /// as large.
+    /// Uncompiled code of the programs in the cache at the end, as far as sizes are known.
     pub bytes: u64,
 }
 
 impl Simulation<'_> {
     pub fn run(&self, each_slot: impl FnMut(u64, Counts)) -> Result<Outcome, Error> {
-        let budget = Budget::new(self.trace, self.setting.limit, self.setting.fill)?;
+        let budget = Budget::new(self.trace, self.setting.limit, self.setting.fill_percent)?;
         let trace = self.trace;
         let compile_us = self.compile_us;
         let fees_only = self.setting.fees_only;
@@ -68,6 +67,7 @@ impl Simulation<'_> {
         Ok(self.drive(&mut cache, fees_only, each_slot))
     }
 
+    /// Runs the whole trace through the cache.
     pub(crate) fn drive<C: Cache>(
         &self,
         cache: &mut C,
@@ -81,7 +81,7 @@ impl Simulation<'_> {
             let root = index
                 .checked_sub(ROOT_DEPTH)
                 .map_or(0, |root| trace.slots()[root].slot);
-            cache.slot(SlotPosition {
+            cache.begin_slot(SlotPosition {
                 slot: slot.slot,
                 root,
             });
@@ -90,11 +90,11 @@ impl Simulation<'_> {
             let mut done = 0;
             while let Some(change) = changes.next_if(|change| change.slot_index as usize == index) {
                 let position = (change.position as usize).clamp(done, calls.len());
-                transactions(trace, &calls[done..position], fees_only, cache, &mut counts);
+                look_up(trace, &calls[done..position], fees_only, cache, &mut counts);
                 cache.change(change.program, change.kind, &mut counts);
                 done = position;
             }
-            transactions(trace, &calls[done..], fees_only, cache, &mut counts);
+            look_up(trace, &calls[done..], fees_only, cache, &mut counts);
             counts.transactions += slot.transactions;
             if slot.slot >= self.first_slot {
                 total += counts;
@@ -106,7 +106,7 @@ impl Simulation<'_> {
             entries: 0,
             bytes: 0,
         };
-        cache.resident(&mut |program| {
+        cache.for_each_resident(&mut |program| {
             outcome.entries += 1;
             outcome.bytes += trace
                 .programs()
@@ -118,7 +118,7 @@ impl Simulation<'_> {
     }
 }
 
-fn transactions<C: Cache>(
+fn look_up<C: Cache>(
     trace: &Trace,
     calls: &[Call],
     fees_only: bool,
@@ -136,23 +136,23 @@ fn transactions<C: Cache>(
 }
 
 /// Outcomes have the order of the simulations and do not depend on the threads.
-pub fn all(simulations: &[Simulation], threads: usize) -> Result<Vec<Outcome>, Error> {
+pub fn run_all(simulations: &[Simulation], threads: usize) -> Result<Vec<Outcome>, Error> {
     let next = AtomicUsize::new(0);
-    let work = || {
+    let worker = || {
         let mut done = Vec::new();
         loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(simulation) = simulations.get(at) else {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(simulation) = simulations.get(index) else {
                 return done;
             };
-            done.push((at, simulation.run(|_, _| {})));
+            done.push((index, simulation.run(|_, _| {})));
         }
     };
     let mut done = std::thread::scope(|scope| {
         let helpers: Vec<_> = (1..threads.min(simulations.len()))
-            .map(|_| scope.spawn(work))
+            .map(|_| scope.spawn(worker))
             .collect();
-        let mut done = work();
+        let mut done = worker();
         // A thread that panicked leaves fewer outcomes.
         done.extend(
             helpers
@@ -167,7 +167,7 @@ pub fn all(simulations: &[Simulation], threads: usize) -> Result<Vec<Outcome>, E
             "a simulation ended without an outcome".to_owned(),
         ));
     }
-    done.sort_by_key(|(at, _)| *at);
+    done.sort_by_key(|(index, _)| *index);
     done.into_iter().map(|(_, outcome)| outcome).collect()
 }
 

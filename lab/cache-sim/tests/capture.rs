@@ -9,22 +9,22 @@ mod common;
 use common::{load, observed};
 use faultline_cache_sim::{
     Counts, Rule, Setting, Trace, cost,
-    predict::{Counter, Plan, RecordingStart, loaded, predict, self_test},
+    predict::{Counter, PredictionPlan, RecordingStart, mean_loads_by_slot, predict, self_test},
     run::{InitialContent, Simulation},
 };
 
 const SEEDS: u64 = 64;
 
-fn plan<'a>(trace: &'a Trace, rule: &str, sizes: &'a [u64]) -> Plan<'a> {
+fn plan<'a>(trace: &'a Trace, rule: &str, sizes: &'a [u64]) -> PredictionPlan<'a> {
     let rule = Rule::of(rule).unwrap();
-    Plan {
+    PredictionPlan {
         trace,
         rule,
         sizes,
         seeds: SEEDS,
         seed: 1,
         threads: 2,
-        begin: RecordingStart::ValidatorStart,
+        start: RecordingStart::ValidatorStart,
         compile_us: &[],
         fit: None,
     }
@@ -145,7 +145,7 @@ fn cache_size_predictions_made_before_real_runs_are_confirmed() {
 #[test]
 fn costs_fitted_at_one_cache_size_predict_another() {
     let (trace, real) = (load(), observed("512.lp"));
-    let loaded = loaded(&plan(&trace, "2.1.14", &[]), 512).unwrap();
+    let loaded = mean_loads_by_slot(&plan(&trace, "2.1.14", &[]), 512).unwrap();
     let fit = cost::fit(&real, &loaded, 200, 1).unwrap();
     assert_eq!((loaded.len(), fit.resampled.len()), (133, 200));
     println!("{:?}", fit.model);
@@ -169,7 +169,7 @@ fn the_eviction_rule_of_another_version_fails_the_self_test() {
     let compile_us = vec![3_000; trace.programs().len()];
     for version in ["2.0.5", "4.3.0", "4.4.0"] {
         let rule = Rule::of(version).unwrap();
-        let wrong = Plan {
+        let wrong = PredictionPlan {
             compile_us: &compile_us,
             ..plan(&trace, version, &[])
         };

@@ -277,7 +277,7 @@ fn a_trace_missing_five_percent_of_slots_is_refused() {
         .collect();
     let coverage = Coverage::of(&trace, &recorded);
     assert_eq!(
-        (coverage.percent(), coverage.missing.len()),
+        (coverage.percent(), coverage.missing_slots.len()),
         (Some(100.0), 0)
     );
     coverage.require().unwrap();

@@ -10,7 +10,7 @@ use common::plain;
 use fastrand::Rng;
 use faultline_cache_sim::{
     Rule, Setting, Trace,
-    interval::{Halves, Range, variance},
+    interval::{HalfRuns, Range, variance},
     run::{InitialContent, Simulation},
 };
 
@@ -79,13 +79,13 @@ fn inside(bursts: f64) -> (u64, u64) {
         };
         let (means, all) = ((0..SEEDS).map(of_half).collect(), known.calls() as f64);
         let draw_variance = variance(&values).unwrap();
-        let halves = Halves {
+        let halves = HalfRuns {
             means,
-            runs: RUNS as f64,
+            runs_per_half: RUNS as f64,
             blocks: known.blocks() as f64,
             draw_variance,
             counted_lookups: all,
-            all,
+            all_lookups: all,
         };
         let holds = |range: Range| range.low <= missed && missed <= range.high;
         found.0 += u64::from(holds(Range::of_runs(&values).unwrap()));

@@ -27,14 +27,14 @@ fn all() -> Vec<(String, Policy)> {
         .collect()
 }
 
-fn run(trace: &Trace, policy: Policy, limit: Limit, fill: u64) -> Outcome {
+fn run(trace: &Trace, policy: Policy, limit: Limit, fill_percent: u64) -> Outcome {
     let compile_us: Vec<u64> = (0..trace.programs().len() as u64)
         .map(|program| 500 + program * 37 % 900)
         .collect();
     let setting = Setting {
         policy,
         limit,
-        fill,
+        fill_percent,
         fees_only: true,
     };
     let simulation = Simulation {
@@ -96,10 +96,10 @@ fn one_hit_programs_hurt_policies_without_admission_control_more() {
 #[test]
 fn invalid_simulation_settings_are_refused() {
     let trace = plain("1 2\n");
-    let setting = |limit, fill| Setting {
+    let setting = |limit, fill_percent| Setting {
         policy: Policy::Lru,
         limit,
-        fill,
+        fill_percent,
         fees_only: true,
     };
     let refused = |setting| {
@@ -152,7 +152,7 @@ fn the_largest_numbers_cause_no_overflow() {
             let setting = Setting {
                 policy,
                 limit,
-                fill: 100,
+                fill_percent: 100,
                 fees_only: true,
             };
             let start = if matches!(policy, Policy::Agave(_)) {
@@ -264,7 +264,7 @@ proptest! {
     fn no_policy_has_fewer_misses_by_bytes_than_the_relaxed_bound(trace in traces(), bytes in 1_u64..150, first_slot in 0_u64..40) {
         let least = least_misses_by_bytes(&trace, bytes, first_slot, true).unwrap();
         for (name, policy) in all() {
-            let setting = Setting { policy, limit: Limit::Bytes(bytes), fill: 100, fees_only: true };
+            let setting = Setting { policy, limit: Limit::Bytes(bytes), fill_percent: 100, fees_only: true };
             let simulation = Simulation { trace: &trace, setting, start: InitialContent::Empty, first_slot, compile_us: &[], seed: 1 };
             let misses = simulation.run(|_, _| {}).unwrap().counts.misses;
             prop_assert!(misses >= least, "{name}: {misses} < {least}");

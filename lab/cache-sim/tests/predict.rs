@@ -9,24 +9,24 @@ mod common;
 use common::{load, plain};
 use faultline_cache_sim::{
     Error, Rule, Trace,
-    cost::{Fit, Model},
-    predict::{self, Curve, Plan, RecordingStart},
+    cost::{CostModel, Fit},
+    predict::{self, Curve, PredictionPlan, RecordingStart},
 };
 
-fn predict(plan: &Plan) -> Result<Curve, Error> {
+fn predict(plan: &PredictionPlan) -> Result<Curve, Error> {
     predict::predict(plan, |_| {})
 }
 
-fn plan<'a>(trace: &'a Trace, sizes: &'a [u64], begin: RecordingStart) -> Plan<'a> {
+fn plan<'a>(trace: &'a Trace, sizes: &'a [u64], start: RecordingStart) -> PredictionPlan<'a> {
     let rule = Rule::of("2.1.14").unwrap();
-    Plan {
+    PredictionPlan {
         trace,
         rule,
         sizes,
         seeds: 8,
         seed: 1,
         threads: 2,
-        begin,
+        start,
         compile_us: &[],
         fit: None,
     }
@@ -51,7 +51,7 @@ fn a_recording_started_midway_is_refused_unless_earlier_blocks_are_given() {
         "{error}"
     );
     assert!(error.to_string().contains("began in the middle"));
-    let warmed = Plan {
+    let warmed = PredictionPlan {
         seeds: 64,
         ..plan(&trace, &sizes, RecordingStart::Slot(40))
     };
@@ -63,15 +63,15 @@ fn a_recording_started_midway_is_refused_unless_earlier_blocks_are_given() {
     );
     assert_eq!(curve.sizes[1].misses.mean, 0.0);
     // What is unknown at one size may be known at another: a few programs too few to keep any.
-    let curve = predict(&Plan {
+    let curve = predict(&PredictionPlan {
         sizes: &[2, 200],
         ..warmed
     })
     .unwrap();
     assert_eq!(curve.sizes.len(), 2);
-    let curve = predict(&Plan {
+    let curve = predict(&PredictionPlan {
         sizes: &[2, 200],
-        begin: RecordingStart::Slot(1),
+        start: RecordingStart::Slot(1),
         ..warmed
     })
     .unwrap();
@@ -87,17 +87,17 @@ fn a_recording_started_midway_is_refused_unless_earlier_blocks_are_given() {
 fn prediction_depends_on_the_seed_but_not_on_thread_count() {
     let trace = load();
     let sizes = [256, 512, 640];
-    let one = predict(&Plan {
+    let one = predict(&PredictionPlan {
         threads: 1,
         ..plan(&trace, &sizes, RecordingStart::ValidatorStart)
     })
     .unwrap();
-    let many = predict(&Plan {
+    let many = predict(&PredictionPlan {
         threads: 5,
         ..plan(&trace, &sizes, RecordingStart::ValidatorStart)
     })
     .unwrap();
-    let other = predict(&Plan {
+    let other = predict(&PredictionPlan {
         seed: 77,
         ..plan(&trace, &sizes, RecordingStart::ValidatorStart)
     })
@@ -110,15 +110,24 @@ fn prediction_depends_on_the_seed_but_not_on_thread_count() {
 fn the_knee_is_where_more_entries_save_under_1_percent_of_replay() {
     let trace = load();
     let sizes = [256, 384, 512, 640, 768, 1_024, 2_048];
-    let model = Model {
-        a: 290.0,
-        b: 0.0,
-        alpha: 4.0,
-        gamma: 16.0,
+    let model = CostModel {
+        per_load: 290.0,
+        per_byte: 0.0,
+        per_transaction: 4.0,
+        per_miss: 16.0,
     };
-    let resampled = vec![Model { a: 280.0, ..model }, Model { a: 300.0, ..model }];
+    let resampled = vec![
+        CostModel {
+            per_load: 280.0,
+            ..model
+        },
+        CostModel {
+            per_load: 300.0,
+            ..model
+        },
+    ];
     let fit = Fit { model, resampled };
-    let curve = predict(&Plan {
+    let curve = predict(&PredictionPlan {
         fit: Some(&fit),
         ..plan(&trace, &sizes, RecordingStart::ValidatorStart)
     })
@@ -149,7 +158,7 @@ fn an_impossible_simulation_plan_is_refused() {
     let trace = load();
     for plan in [
         plan(&trace, &[], RecordingStart::ValidatorStart),
-        Plan {
+        PredictionPlan {
             seeds: 1,
             ..plan(&trace, &[512], RecordingStart::ValidatorStart)
         },

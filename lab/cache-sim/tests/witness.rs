@@ -66,7 +66,7 @@ fn misses(trace: &Trace, policy: Policy, limit: Limit) -> u64 {
     let setting = Setting {
         policy,
         limit,
-        fill: 100,
+        fill_percent: 100,
         fees_only: true,
     };
     let simulation = Simulation {

@@ -13,12 +13,12 @@ pub(crate) const AGAVE: &str = "agave";
 pub struct CacheArgs {
     /// What to do.
     #[command(subcommand)]
-    pub what: Cache,
+    pub command: CacheCommand,
 }
 
 /// What can be done with a recording and the blocks of its slots.
 #[derive(Debug, Subcommand)]
-pub enum Cache {
+pub enum CacheCommand {
     /// Read the blocks of a recording's slots from a JSON-RPC node.
     Fetch(FetchArgs),
     /// Predict misses, reloads, evictions and time at other sizes.

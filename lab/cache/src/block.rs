@@ -53,9 +53,9 @@ pub struct Block {
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Transaction {
-    /// Keys that do not sign. The flag says that the account may be a program.
-    pub keys: Vec<(Address, bool)>,
-    /// Programs that it may have changed, including keys that sign for a new account.
+    /// Keys that do not sign, each with whether the account may be a program.
+    pub unsigned_keys: Vec<(Address, bool)>,
+    /// Programs that it may have changed. A key that signs may be a new account.
     pub changed: Vec<Address>,
     pub change: Option<ProgramChange>,
     pub fees_only: bool,
@@ -64,9 +64,9 @@ pub struct Transaction {
 /// What a transaction with the upgradeable loader may have done to a writable program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgramChange {
-    /// The transaction has the clock account, which deployments and upgrades need. The other
-    /// variant lacks it.
+    /// It has the clock account, which deployments and upgrades need.
     Deployed,
+    /// It lacks that account.
     ExtendedOrClosed,
 }
 
@@ -75,7 +75,7 @@ impl Block {
         let transactions = answer
             .transactions
             .into_iter()
-            .map(transaction)
+            .map(parse_transaction)
             .collect::<Result<_, _>>()?;
         Ok(Block {
             slot,
@@ -87,11 +87,11 @@ impl Block {
 
 impl Transaction {
     pub fn signs(&self, key: &Address) -> bool {
-        !self.keys.iter().any(|(other, _)| other == key)
+        !self.unsigned_keys.iter().any(|(other, _)| other == key)
     }
 }
 
-fn transaction(response: TransactionResponse) -> Result<Transaction, String> {
+fn parse_transaction(response: TransactionResponse) -> Result<Transaction, String> {
     let keys = response.transaction.account_keys;
     if keys.len() > MAX_KEYS {
         return Err(format!("a transaction with {} accounts", keys.len()));
@@ -106,30 +106,30 @@ fn transaction(response: TransactionResponse) -> Result<Transaction, String> {
     } else {
         ProgramChange::ExtendedOrClosed
     });
-    let mut resolved = Vec::with_capacity(keys.len());
+    let mut unsigned_keys = Vec::with_capacity(keys.len());
     let mut changed = Vec::new();
     for key in keys {
-        let named = || {
+        let not_a_key = || {
             format!(
                 "{:?} is no public key",
                 faultline_text::clean(&key.pubkey.chars().take(60).collect::<String>())
             )
         };
-        let address = address::parse(&key.pubkey).ok_or_else(named)?;
+        let address = address::parse(&key.pubkey).ok_or_else(not_a_key)?;
         // Programs are read-only unless they are deployed. A deployment that creates the account
         // also has its signature.
         if key.writable && has_loader {
             changed.push(address);
         }
         if !key.signer {
-            resolved.push((address, !key.writable || has_loader));
+            unsigned_keys.push((address, !key.writable || has_loader));
         }
     }
     if change.is_none() {
         changed.clear();
     }
     Ok(Transaction {
-        keys: resolved,
+        unsigned_keys,
         changed,
         change,
         fees_only: err.is_some_and(|err| !was_executed(&err)),
@@ -174,7 +174,7 @@ mod tests {
         let block = block(keys, Value::Null).unwrap();
         assert_eq!((block.slot, block.parent), (7, 6));
         assert_eq!(
-            block.transactions[0].keys,
+            block.transactions[0].unsigned_keys,
             [([2; 32], false), ([3; 32], true)]
         );
         assert_eq!(
@@ -203,7 +203,7 @@ mod tests {
             (upgraded.changed.as_slice(), upgraded.change),
             ([[1; 32], [2; 32]].as_slice(), Some(ProgramChange::Deployed))
         );
-        assert!(upgraded.keys.contains(&([2; 32], true)));
+        assert!(upgraded.unsigned_keys.contains(&([2; 32], true)));
         let extended = &block(keys(false), Value::Null).unwrap().transactions[0];
         assert_eq!(extended.change, Some(ProgramChange::ExtendedOrClosed));
         let failed = &block(keys(true), json!({"InstructionError": [0, "Custom"]}))

@@ -6,14 +6,14 @@ use crate::{
 };
 use anyhow::{Result, ensure};
 use faultline_cache_prediction::{
-    prediction::{Prepared, Range, SelfTestRun, mean_load},
+    prediction::{PredictionInput, Range, SelfTestResult, mean_load_model},
     recorded::Recorded,
-    trace_file::{self, path_of},
+    trace_file::{self, trace_path},
 };
 use faultline_cache_sim::{
     Setting, Simulation, Trace,
-    cost::{Fit, Observed, compile_times},
-    predict::{COUNTERS, CounterSpec, Coverage, is_close, off_percent},
+    cost::{Fit, RecordedSlot, compile_times},
+    predict::{COUNTERS, CounterSpec, Coverage, bias_percent, is_close},
     run::InitialContent,
 };
 use faultline_common::{files::AtPath, output::json};
@@ -24,8 +24,8 @@ use std::{collections::BTreeMap, ops::RangeInclusive, path::Path};
 /// If common slots have at least this percentage of the other run's transactions, only they are
 /// compared.
 const MIN_COMMON_PERCENT: f64 = 50.0;
-/// Another cluster has the same slot numbers and, by chance, many equal transaction counts. On one
-/// cluster at least this percentage of common slots are equal; forks differ.
+/// Two clusters may have the same slot numbers and, by chance, many equal transaction counts. On one
+/// cluster at least this percentage of common slots have equal counts; forks differ.
 const MIN_EQUAL_PERCENT: usize = 90;
 /// This value uses the mean load time of the other run itself, so it is shown but not judged.
 const OWN_COSTS: &str = "at its own costs, ms";
@@ -42,10 +42,13 @@ struct CheckReport {
     same_slots: bool,
     /// Whether the other run's lookups are simulated, from the trace next to it.
     own_blocks: bool,
-    /// For whole runs: transactions with programs of the other run, relative to the first.
-    times: Option<f64>,
+    /// For whole runs: transactions with programs of the other run over those of the first.
+    #[serde(rename = "times")]
+    scale: Option<f64>,
     slots: usize,
-    us_of_a_load: Option<(f64, f64)>,
+    /// In the first and in the other run.
+    #[serde(rename = "us_of_a_load")]
+    us_per_load: Option<(f64, f64)>,
     counters: Vec<CounterCheck>,
 }
 
@@ -54,20 +57,23 @@ struct CounterCheck {
     name: &'static str,
     recorded: f64,
     predicted: Range,
-    off_percent: Option<f64>,
-    inside: bool,
-    within: bool,
+    #[serde(rename = "off_percent")]
+    bias_percent: Option<f64>,
+    #[serde(rename = "inside")]
+    is_in_interval: bool,
+    #[serde(rename = "within")]
+    is_close: bool,
 }
 
 /// The exit code is 1 if a counter is off by too much.
 pub fn run(args: &CheckArgs) -> Result<(String, u8)> {
-    let prepared = Prepared::read(&args.run, &args.source)?;
-    let tested = prepared.test()?;
+    let input = PredictionInput::read(&args.run, &args.source)?;
+    let tested = input.self_test()?;
     let mut runs = Vec::new();
     for other in &args.others {
-        runs.push(compare(&prepared, &tested, other).at(other)?);
+        runs.push(compare(&input, &tested, other).at(other)?);
     }
-    let all = || {
+    let judged = || {
         runs.iter()
             .flat_map(|run| &run.counters)
             .filter(|counter| counter.name != OWN_COSTS)
@@ -75,60 +81,60 @@ pub fn run(args: &CheckArgs) -> Result<(String, u8)> {
     let text = if args.json {
         json(&runs)?
     } else {
-        let inside = all().filter(|counter| counter.inside).count();
-        let pages: Vec<String> = runs.iter().map(page).collect();
+        let inside = judged().filter(|counter| counter.is_in_interval).count();
+        let pages: Vec<String> = runs.iter().map(CheckReport::text).collect();
         format!(
             "{}\n{inside} of {} values are inside their interval.\n",
             pages.join("\n"),
-            all().count()
+            judged().count()
         )
     };
-    Ok((text, u8::from(!all().all(|counter| counter.within))))
+    Ok((text, u8::from(!judged().all(|counter| counter.is_close))))
 }
 
-fn compare(prepared: &Prepared, tested: &SelfTestRun, other: &Path) -> Result<CheckReport> {
+fn compare(input: &PredictionInput, tested: &SelfTestResult, other: &Path) -> Result<CheckReport> {
     let recorded = Recorded::read(other)?;
-    if let (Some(theirs), ours) = (recorded.agave(), &prepared.version) {
+    if let (Some(other_version), version) = (recorded.agave_version(), &input.version) {
         ensure!(
-            theirs == *ours,
-            "it is of version {theirs}, and predictions are for {ours}"
+            other_version == *version,
+            "it is of version {other_version}, and predictions are for {version}"
         );
     }
-    let entries = recorded.entries.unwrap_or(prepared.rule.capacity);
-    let (own, common) = comparison_basis(prepared, &recorded, other)?;
-    let trace = own.as_ref().unwrap_or(&prepared.trace);
+    let entries = recorded.entries.unwrap_or(input.rule.capacity);
+    let (own, common) = comparison_basis(input, &recorded, other)?;
+    let trace = own.as_ref().unwrap_or(&input.trace);
     // Without common slots and without a trace of the other run, whole runs are compared.
     let (compared_slots, simulated_slots) = match &common {
         Some(common) => (common, common),
-        None => (&recorded.observed, &prepared.recorded.observed),
+        None => (&recorded.counted_slots, &input.recorded.counted_slots),
     };
-    // Another trace numbers its programs differently.
+    // The other trace numbers programs differently, so it needs compile times of its own.
     let model = tested
         .fit
         .as_ref()
-        .map_or_else(|| mean_load(&recorded.observed), |fit| fit.model);
-    let own_us = own.as_ref().map(|own| compile_times(own, &model));
-    let times = common
+        .map_or_else(|| mean_load_model(&recorded.counted_slots), |fit| fit.model);
+    let own_compile_us = own.as_ref().map(|own| compile_times(own, &model));
+    let scale = common
         .is_none()
-        .then(|| calls(trace, compared_slots, simulated_slots));
+        .then(|| transaction_ratio(trace, compared_slots, simulated_slots));
     let simulation = Simulation {
         trace,
-        setting: Setting::agave(prepared.rule, entries),
+        setting: Setting::agave(input.rule, entries),
         start: InitialContent::Empty,
         first_slot: 0,
-        compile_us: own_us.as_ref().unwrap_or(&tested.compile_us),
+        compile_us: own_compile_us.as_ref().unwrap_or(&tested.compile_us),
         seed: 0,
     };
-    let slots = simulated_slots.iter().map(|o| o.slot).collect();
-    let predicted = PredictedRuns::of(&simulation, &slots, prepared.seeds, times)?;
-    let mut counters = counts(compared_slots, &predicted);
-    let us_of_a_load = us_of_a_load(&prepared.recorded.observed).zip(us_of_a_load(compared_slots));
+    let slots = simulated_slots.iter().map(|slot| slot.slot).collect();
+    let predicted = PredictedRuns::of(&simulation, &slots, input.seeds, scale)?;
+    let mut counters = check_counters(compared_slots, &predicted);
+    let us_per_load = us_per_load(&input.recorded.counted_slots).zip(us_per_load(compared_slots));
     if let Some(fit) = &tested.fit {
         counters.extend(cache_times(
             compared_slots,
             &predicted,
             (fit, trace),
-            us_of_a_load,
+            us_per_load,
         ));
     }
     Ok(CheckReport {
@@ -136,44 +142,48 @@ fn compare(prepared: &Prepared, tested: &SelfTestRun, other: &Path) -> Result<Ch
         entries,
         same_slots: own.is_none() && common.is_some(),
         own_blocks: own.is_some(),
-        times,
+        scale,
         slots: compared_slots.len(),
-        us_of_a_load,
+        us_per_load,
         counters,
     })
 }
 
-/// The other run's trace, if the slots differ; and the slots that the other run and the simulated
-/// trace have, or `None` if whole runs are compared.
+/// The other run's trace, if the slots differ. Then the slots of the other run that the simulated trace
+/// has, or `None` if whole runs are compared.
 fn comparison_basis(
-    prepared: &Prepared,
+    input: &PredictionInput,
     recorded: &Recorded,
     other: &Path,
-) -> Result<(Option<Trace>, Option<Vec<Observed>>)> {
-    let theirs = transactions(&recorded.observed);
+) -> Result<(Option<Trace>, Option<Vec<RecordedSlot>>)> {
+    let transactions = total_transactions(&recorded.counted_slots);
     ensure!(
-        theirs > 0.0,
+        transactions > 0.0,
         "it has no slot with counters of the program cache and of its replay"
     );
-    let common = common_slots(prepared, recorded);
-    if 100.0 * transactions(&common) / theirs >= MIN_COMMON_PERCENT {
+    let common = common_slots(input, recorded);
+    if 100.0 * total_transactions(&common) / transactions >= MIN_COMMON_PERCENT {
         return Ok((None, Some(common)));
     }
     let own = own_trace(recorded, other)?;
     let common = own
         .as_ref()
-        .map(|own| within(own, recorded.observed.iter()));
+        .map(|own| slots_in_trace(own, recorded.counted_slots.iter()));
     Ok((own, common))
 }
 
-fn counts(recorded: &[Observed], predicted: &PredictedRuns) -> Vec<CounterCheck> {
-    let counter = |(name, number, of): CounterSpec| {
-        let recorded = recorded.iter().map(|o| number(o) as f64).sum::<f64>();
-        let predicted = predicted.range(|counts, _| of(counts) as f64, 1.0)?;
-        let inside = predicted.low.round() <= recorded && recorded <= predicted.high.round();
+fn check_counters(recorded: &[RecordedSlot], predicted: &PredictedRuns) -> Vec<CounterCheck> {
+    let counter = |(name, recorded_value, simulated_value): CounterSpec| {
+        let recorded = recorded
+            .iter()
+            .map(|slot| recorded_value(slot) as f64)
+            .sum::<f64>();
+        let predicted = predicted.range(|counts, _| simulated_value(counts) as f64, 1.0)?;
+        let is_in_interval =
+            predicted.low.round() <= recorded && recorded <= predicted.high.round();
         Some(CounterCheck {
-            inside,
-            ..compared(name, recorded, predicted)
+            is_in_interval,
+            ..check_value(name, recorded, predicted)
         })
     };
     COUNTERS.into_iter().filter_map(counter).collect()
@@ -182,174 +192,194 @@ fn counts(recorded: &[Observed], predicted: &PredictedRuns) -> Vec<CounterCheck>
 /// The cache's time with the costs of the first run, and with these scaled to the other run's load
 /// times.
 fn cache_times(
-    recorded: &[Observed],
+    recorded: &[RecordedSlot],
     predicted: &PredictedRuns,
     (fit, trace): (&Fit, &Trace),
-    us_of_a_load: Option<(f64, f64)>,
+    us_per_load: Option<(f64, f64)>,
 ) -> Vec<CounterCheck> {
-    let Some(us) = recorded.iter().map(|o| o.cache_us).sum::<Option<u64>>() else {
+    let Some(us) = recorded
+        .iter()
+        .map(|slot| slot.cache_us)
+        .sum::<Option<u64>>()
+    else {
         return Vec::new();
     };
-    let model = |run: Option<usize>| run.map_or(&fit.model, |run| fit.resample(run));
+    let model = |run: Option<usize>| run.map_or(&fit.model, |run| fit.resampled_model(run));
     let time = |name, scale: f64| {
-        let range = predicted.range(|counts, at| model(at).time_us(trace, counts), scale * 1e-3)?;
-        Some(compared(name, us as f64 * 1e-3, range))
+        let range = predicted.range(
+            |counts, run| model(run).time_us(trace, counts),
+            scale * 1e-3,
+        )?;
+        Some(check_value(name, us as f64 * 1e-3, range))
     };
-    let slower = us_of_a_load
+    let slowdown = us_per_load
         .filter(|(first, _)| *first > 0.0)
         .map(|(first, other)| other / first);
-    let own = slower.and_then(|slower| time(OWN_COSTS, slower));
+    let own = slowdown.and_then(|slowdown| time(OWN_COSTS, slowdown));
     time("cache time, ms", 1.0).into_iter().chain(own).collect()
 }
 
-fn us_of_a_load(observed: &[Observed]) -> Option<f64> {
-    let us = observed
+fn us_per_load(slots: &[RecordedSlot]) -> Option<f64> {
+    let us = slots
         .iter()
-        .map(|o| o.compile_us.map(|us| us as f64))
+        .map(|slot| slot.compile_us.map(|us| us as f64))
         .sum::<Option<f64>>()?;
-    let loads: f64 = observed
+    let loads: f64 = slots
         .iter()
-        .map(|o| o.insertions as f64 + o.reloads as f64)
+        .map(|slot| slot.insertions as f64 + slot.reloads as f64)
         .sum();
     (loads > 0.0).then(|| us / loads)
 }
 
-/// Transactions with programs of the other run, relative to the first. Votes cannot be told apart,
-/// so each slot counts as many transactions without programs as a slot of the trace.
-fn calls(trace: &Trace, other: &[Observed], known: &[Observed]) -> f64 {
-    let in_trace = within(trace, known.iter());
+/// Transactions with programs of the other run over those of the first. Votes of the other run are
+/// unknown: each slot is taken to have as many as a mean slot of the trace.
+fn transaction_ratio(trace: &Trace, other: &[RecordedSlot], known: &[RecordedSlot]) -> f64 {
+    let in_trace = slots_in_trace(trace, known.iter());
     let calls: f64 = in_trace
         .iter()
-        .filter_map(|o| trace.slot_index(o.slot))
-        .map(|at| trace.calls_of(at).len() as f64)
+        .filter_map(|slot| trace.slot_index(slot.slot))
+        .map(|index| trace.calls_of(index).len() as f64)
         .sum();
-    let all = transactions(&in_trace);
-    let votes = (all - calls) / (in_trace.len() as f64).max(1.0);
-    let theirs = transactions(other) - votes * other.len() as f64;
-    if theirs > 0.0 && calls > 0.0 {
-        theirs / calls
+    let all = total_transactions(&in_trace);
+    let votes_per_slot = (all - calls) / (in_trace.len() as f64).max(1.0);
+    let other_calls = total_transactions(other) - votes_per_slot * other.len() as f64;
+    if other_calls > 0.0 && calls > 0.0 {
+        other_calls / calls
     } else {
-        transactions(other) / all.max(1.0)
+        total_transactions(other) / all.max(1.0)
     }
 }
 
 fn own_trace(recorded: &Recorded, other: &Path) -> Result<Option<Trace>> {
-    let path = path_of(other, None);
+    let path = trace_path(other, None);
     if !path.exists() {
         return Ok(None);
     }
     let trace = trace_file::read(other, &path)?;
-    Coverage::of(&trace, &recorded.slots).require().at(&path)?;
+    Coverage::of(&trace, &recorded.transactions_by_slot)
+        .require()
+        .at(&path)?;
     Ok(Some(trace))
 }
 
 /// Slots that both runs replayed; empty if the runs are of two clusters.
-fn common_slots(prepared: &Prepared, recorded: &Recorded) -> Vec<Observed> {
-    let ours: BTreeMap<u64, u64> = prepared.recorded.slots.iter().copied().collect();
-    let (shared, equal) = recorded
-        .slots
-        .iter()
-        .map(|(slot, transactions)| (ours.get(slot), transactions))
-        .fold((0, 0), |(shared, equal), (ours, transactions)| match ours {
-            Some(ours) => (shared + 1, equal + usize::from(ours == transactions)),
-            None => (shared, equal),
-        });
-    let other_genesis = prepared
+fn common_slots(input: &PredictionInput, recorded: &Recorded) -> Vec<RecordedSlot> {
+    let first_run: BTreeMap<u64, u64> = input
         .recorded
-        .genesis
+        .transactions_by_slot
+        .iter()
+        .copied()
+        .collect();
+    let (shared, equal) = recorded
+        .transactions_by_slot
+        .iter()
+        .filter_map(|(slot, transactions)| Some(first_run.get(slot)? == transactions))
+        .fold((0, 0), |(shared, equal), is_equal| {
+            (shared + 1, equal + usize::from(is_equal))
+        });
+    let other_genesis = input
+        .recorded
+        .genesis_hash
         .as_ref()
-        .zip(recorded.genesis.as_ref())
+        .zip(recorded.genesis_hash.as_ref())
         .is_some_and(|(a, b)| a != b);
     if other_genesis || 100 * equal < MIN_EQUAL_PERCENT * shared {
         return Vec::new();
     }
-    within(
-        &prepared.trace,
+    slots_in_trace(
+        &input.trace,
         recorded
-            .observed
+            .counted_slots
             .iter()
-            .filter(|o| ours.get(&o.slot) == Some(&o.transactions)),
+            .filter(|slot| first_run.get(&slot.slot) == Some(&slot.transactions)),
     )
 }
 
-fn within<'a>(trace: &Trace, observed: impl Iterator<Item = &'a Observed>) -> Vec<Observed> {
-    observed
-        .filter(|o| trace.slot_index(o.slot).is_some())
+fn slots_in_trace<'a>(
+    trace: &Trace,
+    slots: impl Iterator<Item = &'a RecordedSlot>,
+) -> Vec<RecordedSlot> {
+    slots
+        .filter(|slot| trace.slot_index(slot.slot).is_some())
         .copied()
         .collect()
 }
 
-fn transactions(observed: &[Observed]) -> f64 {
-    observed.iter().map(|o| o.transactions as f64).sum()
+fn total_transactions(slots: &[RecordedSlot]) -> f64 {
+    slots.iter().map(|slot| slot.transactions as f64).sum()
 }
 
-fn compared(name: &'static str, recorded: f64, predicted: Range) -> CounterCheck {
-    let off_percent = off_percent(recorded, predicted.mean);
-    let within = is_close(recorded, predicted.mean);
-    let inside = predicted.low <= recorded && recorded <= predicted.high;
+fn check_value(name: &'static str, recorded: f64, predicted: Range) -> CounterCheck {
     CounterCheck {
         name,
         recorded,
         predicted,
-        off_percent,
-        inside,
-        within,
+        bias_percent: bias_percent(recorded, predicted.mean),
+        is_in_interval: predicted.low <= recorded && recorded <= predicted.high,
+        is_close: is_close(recorded, predicted.mean),
     }
 }
 
-fn page(report: &CheckReport) -> String {
-    let row = |counter: &CounterCheck| {
-        vec![
-            counter.name.to_owned(),
-            number(counter.recorded, 0),
-            range_text(counter.predicted, 0),
-            counter
-                .off_percent
-                .map_or_else(|| "-".to_owned(), |off| number(off, 1)),
-            if counter.inside { "inside" } else { "outside" }.to_owned(),
-        ]
-    };
-    let load = report.us_of_a_load.map(|(first, here)| {
-        let slower = number(100.0 * (here / first.max(f64::MIN_POSITIVE) - 1.0), 1);
+impl CheckReport {
+    fn text(&self) -> String {
+        let row = |counter: &CounterCheck| {
+            vec![
+                counter.name.to_owned(),
+                number(counter.recorded, 0),
+                range_text(counter.predicted, 0),
+                counter
+                    .bias_percent
+                    .map_or_else(|| "-".to_owned(), |bias| number(bias, 1)),
+                if counter.is_in_interval {
+                    "inside"
+                } else {
+                    "outside"
+                }
+                .to_owned(),
+            ]
+        };
+        let load = self.us_per_load.map(|(first, other)| {
+            let slowdown = number(100.0 * (other / first.max(f64::MIN_POSITIVE) - 1.0), 1);
+            format!(
+                "a load took {} us in the first run and {} us in this one ({slowdown} %)\n",
+                number(first, 0),
+                number(other, 0)
+            )
+        });
         format!(
-            "a load took {} us in the first run and {} us in this one ({slower} %)\n",
-            number(first, 0),
-            number(here, 0)
+            "{}: {} entries, {} {}\n{}{}{}",
+            self.run,
+            count(self.entries),
+            counted(self.slots as f64, "slot"),
+            match (self.same_slots, self.own_blocks) {
+                (true, _) => "of both runs",
+                (false, true) => "of other blocks, by their own trace",
+                (false, false) =>
+                    "of other blocks; predictions scaled by the number of transactions; intervals cover how blocks differ",
+            },
+            table(
+                &["counter", "recorded", "predicted", "off by %", "interval"],
+                self.counters.iter().map(row).collect()
+            ),
+            self.scale.map(scale_text).unwrap_or_default(),
+            load.unwrap_or_default()
         )
-    });
-    format!(
-        "{}: {} entries, {} {}\n{}{}{}",
-        report.run,
-        count(report.entries),
-        counted(report.slots as f64, "slot"),
-        match (report.same_slots, report.own_blocks) {
-            (true, _) => "of both runs",
-            (false, true) => "of other blocks, by their own trace",
-            (false, false) =>
-                "of other blocks; predictions scaled by the number of transactions; intervals cover how blocks differ",
-        },
-        table(
-            &["counter", "recorded", "predicted", "off by %", "interval"],
-            report.counters.iter().map(row).collect()
-        ),
-        report.times.map(scaled).unwrap_or_default(),
-        load.unwrap_or_default()
-    )
+    }
 }
 
-fn scaled(times: f64) -> String {
-    let scaled = format!(
+fn scale_text(scale: f64) -> String {
+    let text = format!(
         "scaled by {}, the ratio of the transactions with programs\n",
-        number(times, 2)
+        number(scale, 2)
     );
-    if RELIABLE_SCALES.contains(&times) {
-        return scaled;
+    if RELIABLE_SCALES.contains(&scale) {
+        return text;
     }
-    let least_most = [RELIABLE_SCALES.start(), RELIABLE_SCALES.end()].map(|end| number(*end, 2));
+    let [lowest, highest] =
+        [RELIABLE_SCALES.start(), RELIABLE_SCALES.end()].map(|end| number(*end, 2));
     format!(
-        "{scaled}warning: predictions scaled by less than {} or more than {} are wrong, because first uses of programs do not grow \
-         with the load: compare runs of about the same length, or fetch the trace of the other run\n",
-        least_most[0], least_most[1]
+        "{text}warning: predictions scaled by less than {lowest} or more than {highest} are wrong, because first uses of programs do not grow \
+         with the load: compare runs of about the same length, or fetch the trace of the other run\n"
     )
 }
 
@@ -359,7 +389,8 @@ mod tests {
 
     #[test]
     fn a_run_of_different_length_gives_a_warning() {
-        let warned = [0.79, 0.8, 1.0, 1.25, 1.26].map(|times| scaled(times).contains("warning"));
+        let warned =
+            [0.79, 0.8, 1.0, 1.25, 1.26].map(|scale| scale_text(scale).contains("warning"));
         assert_eq!(warned, [true, false, false, false, true]);
     }
 }

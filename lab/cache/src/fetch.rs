@@ -3,12 +3,12 @@
 use crate::{
     args::FetchArgs,
     block::{Block, BlockResponse},
-    owners::Owners,
+    owners::ProgramIndex,
 };
 use anyhow::{Context, Result, bail};
 use faultline_cache_prediction::{
     recorded::Recorded,
-    trace_file::{self, TraceFile, path_of},
+    trace_file::{self, TraceFile, trace_path},
 };
 use faultline_cache_sim::trace::{Meta, Source};
 use faultline_client::rpc::{RetryPolicy, Rpc, RpcError};
@@ -51,7 +51,7 @@ pub fn fetch(args: &FetchArgs, retry_policy: RetryPolicy) -> Result<(String, u8)
     let finalized: u64 = rpc
         .ask("getSlot", &json!([{"commitment": "finalized"}]))?
         .context("getSlot: the result is null")?;
-    let path = path_of(&args.run, args.out.as_deref());
+    let path = trace_path(&args.run, args.out.as_deref());
     let version = recorded.version.clone().unwrap_or_default();
     let open_trace = TraceFile::open(
         &path,
@@ -62,16 +62,16 @@ pub fn fetch(args: &FetchArgs, retry_policy: RetryPolicy) -> Result<(String, u8)
         },
     )?;
     let mut slots = warmup_slots(args, &recorded, &rpc)?;
-    slots.extend(recorded.slots.iter().map(|(slot, _)| *slot));
+    slots.extend(recorded.transactions_by_slot.iter().map(|(slot, _)| *slot));
     let last = open_trace.trace.slots().last().map(|slot| slot.slot);
     slots.retain(|slot| last.is_none_or(|last| *slot > last));
-    let later = slots.iter().filter(|slot| **slot > finalized).count();
+    let unfinalized = slots.iter().filter(|slot| **slot > finalized).count();
     slots.retain(|slot| *slot <= finalized);
     let mut fetcher = Fetcher {
-        owners: Owners::of(&open_trace.trace),
+        program_index: ProgramIndex::of(&open_trace.trace),
         open_trace,
         rpc: &rpc,
-        transactions: recorded.slots.iter().copied().collect(),
+        transactions: recorded.transactions_by_slot.iter().copied().collect(),
         recorded: &recorded,
         skipped: 0,
         unavailable: 0,
@@ -79,7 +79,7 @@ pub fn fetch(args: &FetchArgs, retry_policy: RetryPolicy) -> Result<(String, u8)
         different: 0,
     };
     fetcher.fetch_all(&slots, usize::from(args.requests))?;
-    Ok((fetcher.summary(&path.display().to_string(), later), 0))
+    Ok((fetcher.summary(&path.display().to_string(), unfinalized), 0))
 }
 
 fn warmup_slots(args: &FetchArgs, recorded: &Recorded, rpc: &Rpc) -> Result<Vec<u64>> {
@@ -88,7 +88,7 @@ fn warmup_slots(args: &FetchArgs, recorded: &Recorded, rpc: &Rpc) -> Result<Vec<
     } else {
         DEFAULT_WARMUP_SLOTS
     });
-    let Some((first, _)) = recorded.slots.first().filter(|_| number > 0) else {
+    let Some((first, _)) = recorded.transactions_by_slot.first().filter(|_| number > 0) else {
         return Ok(Vec::new());
     };
     let from = first.saturating_sub(number);
@@ -105,23 +105,25 @@ struct Fetcher<'a> {
     rpc: &'a Rpc,
     recorded: &'a Recorded,
     open_trace: TraceFile,
-    owners: Owners,
+    program_index: ProgramIndex,
+    /// Recorded, by slot.
     transactions: BTreeMap<u64, u64>,
     skipped: u64,
     unavailable: u64,
+    /// Blocks whose number of transactions was compared, and those where it differs.
     compared: u64,
     different: u64,
 }
 
 impl Fetcher<'_> {
-    fn fetch_all(&mut self, slots: &[u64], at_once: usize) -> Result<()> {
+    fn fetch_all(&mut self, slots: &[u64], requests: usize) -> Result<()> {
         let mut progress = Progress::new(slots.len() as u64, "slots");
         let mut done = 0;
-        for chunk in slots.chunks(at_once.max(1)) {
+        for chunk in slots.chunks(requests.max(1)) {
             let fetched = std::thread::scope(|scope| {
                 let threads: Vec<_> = chunk
                     .iter()
-                    .map(|slot| scope.spawn(|| block(self.rpc, *slot)))
+                    .map(|slot| scope.spawn(|| fetch_block(self.rpc, *slot)))
                     .collect();
                 threads
                     .into_iter()
@@ -151,11 +153,11 @@ impl Fetcher<'_> {
     }
 
     fn add_blocks(&mut self, blocks: &[Block]) -> Result<()> {
-        self.owners
+        self.program_index
             .resolve_programs(self.rpc, blocks, &mut self.open_trace.trace)?;
         for block in blocks {
             self.compare(block)?;
-            self.owners.add_block(
+            self.program_index.add_block(
                 block,
                 self.recorded.slot_kind(block.slot),
                 &mut self.open_trace,
@@ -175,23 +177,23 @@ impl Fetcher<'_> {
         self.different += u64::from(*recorded != block.transactions.len() as u64);
         if self.compared == BLOCKS_TO_COMPARE && self.different * 2 > BLOCKS_TO_COMPARE {
             let slot = block.slot;
-            let here = block.transactions.len();
+            let fetched = block.transactions.len();
             bail!(
-                "slot {slot} has {here} transactions at this node and {recorded} in the recording: is it another cluster?"
+                "slot {slot} has {fetched} transactions at this node and {recorded} in the recording: is it another cluster?"
             );
         }
         Ok(())
     }
 
-    fn summary(&self, path: &str, later: usize) -> String {
+    fn summary(&self, path: &str, unfinalized: usize) -> String {
         let (requests, read) = self.rpc.spent();
         let mut lines = vec![format!(
             "this time: {} requests, {} read",
             count(requests),
             bytes(read)
         )];
-        let mut add_line = |number: u64, what: &str| {
-            lines.extend((number > 0).then(|| format!("{} {what}", count(number))))
+        let mut add_line = |number: u64, text: &str| {
+            lines.extend((number > 0).then(|| format!("{} {text}", count(number))))
         };
         add_line(
             self.skipped,
@@ -206,11 +208,11 @@ impl Fetcher<'_> {
             "slots have another number of transactions than recorded",
         );
         add_line(
-            self.owners.unresolved,
+            self.program_index.unresolved,
             "accounts no longer exist, so it is not known whether they were programs",
         );
         add_line(
-            later as u64,
+            unfinalized as u64,
             "slots are not finalized yet: run the same command again to continue",
         );
         trace_file::summary(path, &self.open_trace.trace, self.recorded, lines)
@@ -223,7 +225,7 @@ enum FetchedSlot {
     Unavailable,
 }
 
-fn block(rpc: &Rpc, slot: u64) -> Result<FetchedSlot, RpcError> {
+fn fetch_block(rpc: &Rpc, slot: u64) -> Result<FetchedSlot, RpcError> {
     let options = json!({
         "encoding": "json", "transactionDetails": "accounts", "maxSupportedTransactionVersion": 0, "rewards": false,
         "commitment": "finalized",

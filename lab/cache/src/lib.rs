@@ -13,18 +13,18 @@ mod validator_fetch;
 mod validator_trace;
 
 use anyhow::Result;
-use args::{Cache, CacheArgs};
+use args::{CacheArgs, CacheCommand};
 
 /// Returns the text for standard output and the exit code: 0, or 1 if it was refused.
 pub fn run(args: &CacheArgs) -> Result<(String, u8)> {
-    match &args.what {
-        Cache::Fetch(args) => match &args.validator_trace {
+    match &args.command {
+        CacheCommand::Fetch(args) => match &args.validator_trace {
             Some(from) => validator_fetch::run(args, from),
             None => fetch::fetch(args, fetch::RETRIES),
         },
-        Cache::Predict(args) => predict::run(args),
-        Cache::Policies(args) => policies::run(args),
-        Cache::Check(args) => check::run(args),
+        CacheCommand::Predict(args) => predict::run(args),
+        CacheCommand::Policies(args) => policies::run(args),
+        CacheCommand::Check(args) => check::run(args),
     }
 }
 

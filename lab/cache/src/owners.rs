@@ -1,4 +1,4 @@
-//! Finds which accounts are programs, by their present owners. Each account is requested once.
+//! Finds which accounts are programs: their owner is a loader. Each account is requested once.
 
 use crate::{
     address::{self, Address},
@@ -36,10 +36,11 @@ struct Account {
 }
 
 #[derive(Debug, Default)]
-pub struct Owners {
-    /// Number of the program; `None` if the account is not a program.
-    known: HashMap<Address, Option<u32>>,
-    code: HashMap<Address, Address>,
+pub struct ProgramIndex {
+    /// Numbers of programs; `None` if the account is not a program.
+    numbers: HashMap<Address, Option<u32>>,
+    /// Account with the code, by upgradeable program.
+    code_addresses: HashMap<Address, Address>,
     /// Programs that can be called, or could before they were closed.
     executable: HashSet<u32>,
     missing: HashSet<Address>,
@@ -47,16 +48,22 @@ pub struct Owners {
     pub unresolved: u64,
 }
 
-impl Owners {
+impl ProgramIndex {
     pub fn of(trace: &Trace) -> Self {
-        let mut owners = Owners::default();
+        let mut program_index = ProgramIndex::default();
         for (number, program) in (0..).zip(trace.programs()) {
-            owners
-                .known
+            program_index
+                .numbers
                 .extend(program.address.map(|address| (address, Some(number))));
-            owners.executable.extend(program.has_code.then_some(number));
+            program_index
+                .executable
+                .extend(program.has_code.then_some(number));
         }
-        owners
+        program_index
+    }
+
+    fn number(&self, key: &Address) -> Option<u32> {
+        self.numbers.get(key).copied().flatten()
     }
 
     pub fn resolve_programs(
@@ -70,40 +77,40 @@ impl Owners {
             .flat_map(|block| &block.transactions)
             .flat_map(|transaction| {
                 transaction
-                    .keys
+                    .unsigned_keys
                     .iter()
-                    .filter(|(_, ask)| *ask)
+                    .filter(|(_, may_be_program)| *may_be_program)
                     .map(|(key, _)| *key)
                     .chain(transaction.changed.iter().copied())
             });
         let mut seen = HashSet::new();
         let new: Vec<Address> = requested
-            .filter(|key| !self.known.contains_key(key) && seen.insert(*key))
+            .filter(|key| !self.numbers.contains_key(key) && seen.insert(*key))
             .collect();
         for batch in new.chunks(MAX_ACCOUNTS_PER_REQUEST) {
             let accounts = fetch_accounts(rpc, batch)?;
-            let code_address: Vec<Option<Address>> = accounts
+            let code_addresses: Vec<Option<Address>> = accounts
                 .iter()
                 .map(|account| account.as_ref().and_then(code_address))
                 .collect();
-            let requested: Vec<Address> = code_address.iter().flatten().copied().collect();
+            let requested: Vec<Address> = code_addresses.iter().flatten().copied().collect();
             let mut code = if requested.is_empty() {
                 Vec::new()
             } else {
                 fetch_accounts(rpc, &requested)?
             }
             .into_iter();
-            for ((key, account), code_address) in batch.iter().zip(accounts).zip(code_address) {
-                self.code
+            for ((key, account), code_address) in batch.iter().zip(accounts).zip(code_addresses) {
+                self.code_addresses
                     .extend(code_address.map(|code_address| (*key, code_address)));
                 let code = code_address.and_then(|_| code.next()).flatten();
-                self.add(*key, account, code, trace)?;
+                self.add_account(*key, account, code, trace)?;
             }
         }
         Ok(())
     }
 
-    fn add(
+    fn add_account(
         &mut self,
         key: Address,
         account: Option<Account>,
@@ -114,9 +121,9 @@ impl Owners {
             self.missing.insert(key);
             self.unresolved += 1;
         }
-        let found = account.and_then(|account| Some((address::loader(&account.owner)?, account)));
-        let Some((loader, account)) = found else {
-            self.known.insert(key, None);
+        let program = account.and_then(|account| Some((address::loader(&account.owner)?, account)));
+        let Some((loader, account)) = program else {
+            self.numbers.insert(key, None);
             return Ok(());
         };
         let bytes = match loader {
@@ -135,7 +142,7 @@ impl Owners {
             bytes,
             has_code,
         })?;
-        self.known.insert(key, Some(number));
+        self.numbers.insert(key, Some(number));
         self.executable.extend(account.executable.then_some(number));
         Ok(())
     }
@@ -152,12 +159,11 @@ impl Owners {
         let slot_index = u32::try_from(trace.slots().len())?;
         for transaction in &block.transactions {
             self.add_buffers(transaction, trace)?;
-            let created = self.created(transaction);
-            let program = |(key, _): &(Address, bool)| self.known.get(key).copied().flatten();
+            let created = self.created_code_account(transaction);
             let programs: Vec<u32> = transaction
-                .keys
+                .unsigned_keys
                 .iter()
-                .filter_map(program)
+                .filter_map(|(key, _)| self.number(key))
                 .filter(|program| Some(*program) != created)
                 .collect();
             if programs.is_empty() {
@@ -172,7 +178,7 @@ impl Owners {
             );
             let position = u32::try_from(calls.len())?;
             changes.extend(
-                self.changed(transaction, trace)
+                self.changed_programs(transaction, trace)
                     .map(|(program, kind)| Change {
                         slot_index,
                         position,
@@ -197,8 +203,8 @@ impl Owners {
         Ok(())
     }
 
-    /// Adds accounts of the loader that no longer exist: buffers with deployed code, and the code
-    /// of closed programs. A transaction with the loader may write them without their signature.
+    /// Adds accounts of the loader that no longer exist: buffers whose code was deployed, and the code
+    /// of closed programs. Transactions with the loader write them without their signature.
     fn add_buffers(&mut self, transaction: &Transaction, trace: &mut Trace) -> Result<()> {
         for key in transaction
             .changed
@@ -212,7 +218,7 @@ impl Owners {
                     bytes: None,
                     has_code: false,
                 };
-                self.known.insert(*key, Some(trace.add_program(buffer)?));
+                self.numbers.insert(*key, Some(trace.add_program(buffer)?));
                 self.unresolved = self.unresolved.saturating_sub(1);
             }
         }
@@ -221,20 +227,21 @@ impl Owners {
 
     /// The account that a first deployment creates for the code. It did not exist before, so it was
     /// not looked up.
-    fn created(&self, transaction: &Transaction) -> Option<u32> {
-        let number = |key: &Address| self.known.get(key).copied().flatten();
-        let is_program =
-            |key: &Address| number(key).is_some_and(|program| self.executable.contains(&program));
+    fn created_code_account(&self, transaction: &Transaction) -> Option<u32> {
+        let is_program = |key: &Address| {
+            self.number(key)
+                .is_some_and(|program| self.executable.contains(&program))
+        };
         let deployed = transaction
             .changed
             .iter()
             .find(|key| transaction.signs(key) && is_program(key))?;
-        number(self.code.get(deployed)?)
+        self.number(self.code_addresses.get(deployed)?)
             .filter(|_| transaction.change == Some(ProgramChange::Deployed))
     }
 
     /// Programs that a transaction deployed or closed. An extended program counts as deployed.
-    fn changed(
+    fn changed_programs(
         &self,
         transaction: &Transaction,
         trace: &Trace,
@@ -242,8 +249,8 @@ impl Owners {
         let programs = transaction
             .changed
             .iter()
-            .filter_map(|key| self.known.get(key).copied().flatten());
-        let kind = |program: u32| {
+            .filter_map(|key| self.number(key));
+        let kind = move |program: u32| {
             let has_code = trace
                 .programs()
                 .get(program as usize)
@@ -256,11 +263,9 @@ impl Owners {
                 ChangeKind::Deployed
             }
         };
-        let changed: Vec<(u32, ChangeKind)> = programs
+        programs
             .filter(|program| self.executable.contains(program))
-            .map(|program| (program, kind(program)))
-            .collect();
-        changed.into_iter()
+            .map(move |program| (program, kind(program)))
     }
 }
 
@@ -275,9 +280,9 @@ fn code_address(account: &Account) -> Option<Address> {
 }
 
 fn fetch_accounts(rpc: &Rpc, keys: &[Address]) -> Result<Vec<Option<Account>>> {
-    let names: Vec<String> = keys.iter().map(address::text).collect();
+    let texts: Vec<String> = keys.iter().map(address::text).collect();
     let slice = json!({"encoding": "base64", "dataSlice": {"offset": 4, "length": 32}, "commitment": "finalized"});
-    let answer: Option<Accounts> = rpc.ask("getMultipleAccounts", &json!([names, slice]))?;
+    let answer: Option<Accounts> = rpc.ask("getMultipleAccounts", &json!([texts, slice]))?;
     let accounts = answer
         .context("getMultipleAccounts: the result is null")?
         .value;

@@ -3,12 +3,12 @@ use crate::{
     predicted_run::mean,
 };
 use anyhow::Result;
-use faultline_cache_prediction::prediction::{Prepared, threads};
+use faultline_cache_prediction::prediction::{PredictionInput, threads};
 use faultline_cache_sim::{
     Counts, Limit, Policy, Setting, Simulation, Trace,
-    cost::{Model, compile_times},
+    cost::{CostModel, compile_times},
     policy::{NAMED_POLICIES, least_misses_by_bytes},
-    run::{InitialContent, all},
+    run::{InitialContent, run_all},
     with_attack,
 };
 use faultline_common::{output::json, progress::Progress};
@@ -18,7 +18,7 @@ use std::collections::{BTreeSet, HashMap};
 
 /// Default shares of the size that are used, in percent: Agave's, and all.
 const DEFAULT_FILLS: [u64; 2] = [90, 100];
-/// Default attack: one program that is called only once, for this many transactions.
+/// By default the attack has one transaction for this many others.
 const ATTACK_DIVISOR: usize = 10;
 const BOUND: &str = "bound";
 
@@ -26,16 +26,16 @@ const BOUND: &str = "bound";
 struct PolicyReport {
     version: String,
     self_test_passed: bool,
-    /// One of the two limits is set.
+    /// Either this or `bytes` is the limit.
     entries: Option<u64>,
     bytes: Option<u64>,
     attack: usize,
-    policies: Vec<Row>,
+    policies: Vec<PolicyRow>,
 }
 
 /// Means of one policy at one fill. The attack's values exclude the cost of its own programs.
 #[derive(Debug, Serialize)]
-struct Row {
+struct PolicyRow {
     policy: String,
     fill_percent: u64,
     misses: f64,
@@ -49,33 +49,33 @@ struct Row {
 }
 
 pub fn run(args: &PoliciesArgs) -> Result<(String, u8)> {
-    let prepared = Prepared::read(&args.run, &args.source)?;
-    let policies = selected_policies(&args.policy, &prepared)?;
+    let input = PredictionInput::read(&args.run, &args.source)?;
+    let policies = selected_policies(&args.policy, &input)?;
     let fills = fills(&args.fill);
     let limit = args.bytes.map_or(
-        Limit::Entries(args.size.unwrap_or(prepared.entries)),
+        Limit::Entries(args.size.unwrap_or(input.entries)),
         Limit::Bytes,
     );
     let mut progress = Progress::new(1 + (policies.len() * fills.len()) as u64, "simulations");
-    let tested = prepared.test()?;
+    let tested = input.self_test()?;
     progress.at(1, "");
     let default_attack =
-        (prepared.trace.calls() / prepared.trace.slots().len().max(1) / ATTACK_DIVISOR).max(1);
+        (input.trace.calls() / input.trace.slots().len().max(1) / ATTACK_DIVISOR).max(1);
     let attack = args.attack.map_or(Ok(default_attack), usize::try_from)?;
     let model = tested.fit.as_ref().map(|fit| fit.model);
-    let comparison = PolicyComparison::new(&prepared, attack, &tested.compile_us, model)?;
+    let comparison = PolicyComparison::new(&input, attack, &tested.compile_us, model)?;
     let mut rows = Vec::new();
     for (name, policy) in &policies {
         let seeds = match policy {
-            Policy::Agave(_) => prepared.seeds,
+            Policy::Agave(_) => input.seeds,
             _ => 1,
         };
         for fill in &fills {
             let setting = Setting {
                 policy: *policy,
                 limit,
-                fill: *fill,
-                fees_only: prepared.rule.fees_only,
+                fill_percent: *fill,
+                fees_only: input.rule.fees_only,
             };
             rows.push(comparison.row(name, setting, seeds)?);
             progress.at(1 + rows.len() as u64, "");
@@ -90,13 +90,13 @@ pub fn run(args: &PoliciesArgs) -> Result<(String, u8)> {
         rows.extend(
             fills
                 .iter()
-                .map(|fill| comparison.bound(bytes, *fill))
+                .map(|fill| comparison.bound_row(bytes, *fill))
                 .collect::<Result<Vec<_>>>()?,
         );
     }
     let self_test_passed = tested.passed();
     let report = PolicyReport {
-        version: prepared.version.clone(),
+        version: input.version.clone(),
         self_test_passed,
         entries,
         bytes,
@@ -106,7 +106,7 @@ pub fn run(args: &PoliciesArgs) -> Result<(String, u8)> {
     let text = match (args.json, args.csv) {
         (true, _) => json(&report)?,
         (_, true) => csv(&report),
-        _ => page(&report, &fills),
+        _ => text_table(&report, &fills),
     };
     Ok((text, u8::from(!self_test_passed)))
 }
@@ -123,11 +123,11 @@ fn fills(given: &[u64]) -> Vec<u64> {
         .collect()
 }
 
-fn selected_policies(names: &[String], prepared: &Prepared) -> Result<Vec<(String, Policy)>> {
+fn selected_policies(names: &[String], input: &PredictionInput) -> Result<Vec<(String, Policy)>> {
     let recorded = || {
         (
-            format!("agave {}", prepared.version),
-            Policy::Agave(prepared.rule),
+            format!("agave {}", input.version),
+            Policy::Agave(input.rule),
         )
     };
     if names.is_empty() {
@@ -155,26 +155,27 @@ struct PolicyComparison<'a> {
     fees_only: bool,
     compile_us: &'a [u64],
     attacked_compile_us: Vec<u64>,
-    model: Option<Model>,
+    model: Option<CostModel>,
+    /// Counts of the attack's own transactions.
     attack_counts: Counts,
 }
 
 impl<'a> PolicyComparison<'a> {
     fn new(
-        prepared: &'a Prepared,
+        input: &'a PredictionInput,
         attack: usize,
         times: &'a [u64],
-        model: Option<Model>,
+        model: Option<CostModel>,
     ) -> Result<Self> {
-        let trace = &prepared.trace;
+        let trace = &input.trace;
         let attacked = with_attack(trace, attack)?;
-        let first_slot = prepared.begin.first_slot();
-        let counted = trace
+        let first_slot = input.start.first_slot();
+        let counted_slots = trace
             .slots()
             .iter()
             .filter(|slot| slot.slot >= first_slot)
             .count();
-        let attack_count = (attack * counted) as u64;
+        let attack_count = (attack * counted_slots) as u64;
         let bytes = attacked
             .programs()
             .last()
@@ -200,7 +201,7 @@ impl<'a> PolicyComparison<'a> {
             compile_us,
             ..Counts::default()
         };
-        let fees_only = prepared.rule.fees_only;
+        let fees_only = input.rule.fees_only;
         Ok(PolicyComparison {
             trace,
             attacked,
@@ -213,7 +214,7 @@ impl<'a> PolicyComparison<'a> {
         })
     }
 
-    fn row(&self, name: &str, setting: Setting, seeds: u64) -> Result<Row> {
+    fn row(&self, name: &str, setting: Setting, seeds: u64) -> Result<PolicyRow> {
         let plain = self.runs(self.trace, self.compile_us, setting, seeds)?;
         let attacked = self.runs(&self.attacked, &self.attacked_compile_us, setting, seeds)?;
         let seconds = |trace: &Trace, runs: &[Counts], attack_counts: &Counts| {
@@ -224,9 +225,9 @@ impl<'a> PolicyComparison<'a> {
                     * 1e-6,
             )
         };
-        Ok(Row {
+        Ok(PolicyRow {
             policy: name.to_owned(),
-            fill_percent: setting.fill,
+            fill_percent: setting.fill_percent,
             misses: mean(&plain, |c| c.misses as f64),
             loads: Some(mean(&plain, |c| c.loads as f64)),
             seconds: seconds(self.trace, &plain, &Counts::default()),
@@ -254,17 +255,17 @@ impl<'a> PolicyComparison<'a> {
                 seed,
             })
             .collect();
-        Ok(all(&simulations, threads())?
+        Ok(run_all(&simulations, threads())?
             .into_iter()
             .map(|outcome| outcome.counts)
             .collect())
     }
 
-    fn bound(&self, bytes: u64, fill: u64) -> Result<Row> {
+    fn bound_row(&self, bytes: u64, fill: u64) -> Result<PolicyRow> {
         let capacity = bytes / 100 * fill + bytes % 100 * fill / 100;
         let min_misses =
             |trace: &Trace| least_misses_by_bytes(trace, capacity, self.first_slot, self.fees_only);
-        Ok(Row {
+        Ok(PolicyRow {
             policy: BOUND.to_owned(),
             fill_percent: fill,
             misses: min_misses(self.trace)? as f64,
@@ -278,14 +279,15 @@ impl<'a> PolicyComparison<'a> {
 }
 
 /// Policies by their misses at the first fill, most first; the bound last. Fills ascend.
-fn sorted(mut rows: Vec<Row>) -> Vec<Row> {
-    let first: HashMap<String, f64> = rows
+fn sorted(mut rows: Vec<PolicyRow>) -> Vec<PolicyRow> {
+    let misses_at_first_fill: HashMap<String, f64> = rows
         .iter()
         .rev()
         .map(|row| (row.policy.clone(), row.misses))
         .collect();
     rows.sort_by(|a, b| {
-        let most_first = first[&b.policy].total_cmp(&first[&a.policy]);
+        let most_first =
+            misses_at_first_fill[&b.policy].total_cmp(&misses_at_first_fill[&a.policy]);
         (a.policy == BOUND)
             .cmp(&(b.policy == BOUND))
             .then(most_first)
@@ -293,11 +295,11 @@ fn sorted(mut rows: Vec<Row>) -> Vec<Row> {
     rows
 }
 
-fn rows_of<'a>(report: &'a PolicyReport, name: &'a str) -> impl Iterator<Item = &'a Row> {
+fn rows_of<'a>(report: &'a PolicyReport, name: &'a str) -> impl Iterator<Item = &'a PolicyRow> {
     report.policies.iter().filter(move |row| row.policy == name)
 }
 
-fn page(report: &PolicyReport, fills: &[u64]) -> String {
+fn text_table(report: &PolicyReport, fills: &[u64]) -> String {
     let mut names: Vec<&str> = report
         .policies
         .iter()
@@ -309,8 +311,8 @@ fn page(report: &PolicyReport, fills: &[u64]) -> String {
         .map(|row| row.misses)
         .filter(|min_misses| *min_misses > 0.0);
     let rows = names.iter().map(|name| cells(report, name, min_misses));
-    let heads = heads(report.bytes.is_some(), fills);
-    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let column_heads = column_heads(report.bytes.is_some(), fills);
+    let column_heads: Vec<&str> = column_heads.iter().map(String::as_str).collect();
     let limit = match (report.entries, report.bytes) {
         (_, Some(bytes)) => format!("{} of code", size(bytes)),
         (entries, _) => format!("{} entries", count(entries.unwrap_or(0))),
@@ -321,7 +323,7 @@ fn page(report: &PolicyReport, fills: &[u64]) -> String {
          not counted\n\n{}",
         shares.join(" or "),
         count(report.attack as u64),
-        table(&heads, rows.collect()),
+        table(&column_heads, rows.collect()),
     );
     if report.bytes.is_some() {
         text += "\nNo policy has fewer misses than the bound; it is a relaxed one, which perhaps none can reach. At a limit in bytes \
@@ -340,22 +342,23 @@ fn cells(report: &PolicyReport, name: &str, min_misses: Option<f64>) -> Vec<Stri
     let mut cells = vec![name.to_owned()];
     cells.extend(rows_of(report, name).map(|row| number(row.misses, 0)));
     let first = rows_of(report, name).next();
-    let times = min_misses
+    let times_min = min_misses
         .zip(first)
         .map(|(min_misses, row)| row.misses / min_misses);
-    cells.push(or_dash(times));
+    cells.push(or_dash(times_min));
     cells.extend(rows_of(report, name).map(|row| or_dash(row.seconds)));
     cells.extend(rows_of(report, name).map(|row| number(row.attacked_misses, 0)));
     cells
 }
 
-fn heads(in_bytes: bool, fills: &[u64]) -> Vec<String> {
-    let at_each_fill = |what: &str| {
-        let mut heads: Vec<String> = fills.iter().map(|fill| format!("at {fill} %")).collect();
-        if let Some(first) = heads.first_mut() {
-            first.insert_str(0, what);
+fn column_heads(in_bytes: bool, fills: &[u64]) -> Vec<String> {
+    let at_each_fill = |prefix: &str| {
+        let mut column_heads: Vec<String> =
+            fills.iter().map(|fill| format!("at {fill} %")).collect();
+        if let Some(first) = column_heads.first_mut() {
+            first.insert_str(0, prefix);
         }
-        heads
+        column_heads
     };
     let times = if in_bytes { "times bound" } else { "times MIN" };
     [
@@ -371,11 +374,11 @@ fn heads(in_bytes: bool, fills: &[u64]) -> Vec<String> {
 fn csv(report: &PolicyReport) -> String {
     let mut text =
         "policy,fill_percent,misses,loads,seconds,attacked_misses,attacked_seconds\n".to_owned();
-    let known = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+    let or_empty = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
     for row in &report.policies {
-        let loads = known(row.loads);
-        let seconds = known(row.seconds);
-        let attacked = known(row.attacked_seconds);
+        let loads = or_empty(row.loads);
+        let seconds = or_empty(row.seconds);
+        let attacked = or_empty(row.attacked_seconds);
         let policy = &row.policy;
         let fill = row.fill_percent;
         let misses = row.misses;

@@ -1,6 +1,6 @@
 use crate::{args::PredictArgs, predicted_run::range_text};
 use anyhow::{Result, bail};
-use faultline_cache_prediction::prediction::{Counter, Prediction, Prepared, Size, sizes};
+use faultline_cache_prediction::prediction::{Counter, Prediction, PredictionInput, Size, sizes};
 use faultline_common::{
     evidence::{today, update},
     output::json,
@@ -11,15 +11,15 @@ use std::path::Path;
 
 /// The exit code is 1 if the self-test failed.
 pub fn run(args: &PredictArgs) -> Result<(String, u8)> {
-    let prepared = Prepared::read(&args.run, &args.source)?;
-    let prediction = Prediction::of(&prepared, &sizes(&args.sizes, prepared.entries))?;
+    let input = PredictionInput::read(&args.run, &args.source)?;
+    let prediction = Prediction::of(&input, &sizes(&args.sizes, input.entries))?;
     if let Some(path) = &args.evidence {
         write_evidence(path, &prediction)?;
     }
     let text = match (args.json, args.csv) {
         (true, _) => json(&prediction)?,
         (_, true) => csv(&prediction),
-        _ => page(&prediction),
+        _ => text_page(&prediction),
     };
     Ok((text, u8::from(!prediction.self_test_passed)))
 }
@@ -51,7 +51,7 @@ fn write_evidence(path: &Path, prediction: &Prediction) -> Result<()> {
     update(path, |evidence| evidence.program_cache = Some(cache))
 }
 
-fn page(prediction: &Prediction) -> String {
+fn text_page(prediction: &Prediction) -> String {
     let mut text = format!(
         "Agave {}, {} entries recorded; the trace covers {} % of the recorded transactions\n\nThe recorded size, predicted:\n",
         prediction.version,
@@ -102,7 +102,7 @@ fn other_sizes(prediction: &Prediction) -> String {
         "\nMean of {} simulated runs (one run is within the range with 95 %):\n",
         count(prediction.seeds)
     );
-    text += &curve(prediction);
+    text += &size_table(prediction);
     if !prediction.unknown.is_empty() {
         let sizes: Vec<String> = prediction
             .unknown
@@ -126,7 +126,7 @@ fn other_sizes(prediction: &Prediction) -> String {
     text
 }
 
-fn curve(prediction: &Prediction) -> String {
+fn size_table(prediction: &Prediction) -> String {
     let row = |size: &Size| {
         let mark = if size.entries == prediction.recorded_entries {
             " (recorded)"

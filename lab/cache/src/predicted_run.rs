@@ -1,6 +1,6 @@
 use faultline_cache_sim::{
     Counts, Error, Simulation, Trace,
-    interval::{Halves, Range, variance},
+    interval::{HalfRuns, Range, variance},
 };
 use faultline_text::number;
 use std::collections::BTreeSet;
@@ -16,6 +16,7 @@ pub struct PredictedRuns {
 struct OtherBlocks {
     /// Transactions with programs of the other blocks, relative to the known blocks.
     size_ratio: f64,
+    /// The runs of each half.
     halves: Vec<Vec<Counts>>,
     /// Lookups of all known blocks, including those outside of the counted slots.
     lookups: f64,
@@ -23,13 +24,13 @@ struct OtherBlocks {
 }
 
 impl PredictedRuns {
-    /// Counts `slots` in a run for each of `seeds`. `other_blocks`: the transactions with programs
-    /// of other blocks, relative to the known ones. `None`: the prediction is for the known blocks.
+    /// Counts `slots` in a run for each of `seeds`. `size_ratio` is [`OtherBlocks::size_ratio`]; `None` if
+    /// the prediction is for the known blocks.
     pub fn of(
         simulation: &Simulation,
         slots: &BTreeSet<u64>,
         seeds: u64,
-        other_blocks: Option<f64>,
+        size_ratio: Option<f64>,
     ) -> Result<Self, Error> {
         let known = simulation.trace;
         let run = |trace: &Trace, seed: u64| {
@@ -49,7 +50,7 @@ impl PredictedRuns {
         let runs_of_half = |seed: u64| {
             let half = known.half(seed)?;
             let runs = 0..RUNS_PER_HALF;
-            runs.map(|at| run(&half, RUNS_PER_HALF * seed + at))
+            runs.map(|index| run(&half, RUNS_PER_HALF * seed + index))
                 .collect()
         };
         // A variance needs some halves, even with few seeds.
@@ -58,7 +59,7 @@ impl PredictedRuns {
                 .map(runs_of_half)
                 .collect::<Result<_, Error>>()
         };
-        let of_other = |size_ratio| {
+        let other_blocks = |size_ratio| {
             Ok::<_, Error>(OtherBlocks {
                 size_ratio,
                 halves: halves()?,
@@ -70,39 +71,40 @@ impl PredictedRuns {
             runs: (1..=seeds)
                 .map(|seed| run(known, seed))
                 .collect::<Result<_, Error>>()?,
-            other_blocks: other_blocks.map(of_other).transpose()?,
+            other_blocks: size_ratio.map(other_blocks).transpose()?,
         })
     }
 
-    /// `number` gets the index of the run where costs vary with it. `None` for fewer than two runs.
+    /// `value` gets the index of the run, for costs that vary by run, or `None` for the best costs. `None`
+    /// for fewer than two runs.
     pub fn range(
         &self,
-        number: impl Fn(&Counts, Option<usize>) -> f64,
+        value: impl Fn(&Counts, Option<usize>) -> f64,
         scale: f64,
     ) -> Option<Range> {
         let values: Vec<f64> = self
             .runs
             .iter()
             .enumerate()
-            .map(|(at, run)| number(run, Some(at)))
+            .map(|(index, run)| value(run, Some(index)))
             .collect();
-        let best = |run: &Counts| number(run, None);
+        let best = |run: &Counts| value(run, None);
         let (range, size_ratio) = match &self.other_blocks {
             None => (Range::of_runs(&values)?, 1.0),
             Some(other) => {
                 let lookups = |run: &Counts| run.lookups as f64;
                 let draws: Vec<f64> = self.runs.iter().map(best).collect();
-                let halves = Halves {
+                let halves = HalfRuns {
                     means: other
                         .halves
                         .iter()
                         .map(|half| (mean(half, best), mean(half, lookups)))
                         .collect(),
-                    runs: RUNS_PER_HALF as f64,
+                    runs_per_half: RUNS_PER_HALF as f64,
                     blocks: other.blocks,
                     draw_variance: variance(&draws)?,
                     counted_lookups: mean(&self.runs, lookups),
-                    all: other.lookups,
+                    all_lookups: other.lookups,
                 };
                 let ratio = other.size_ratio;
                 (Range::of_other_blocks(&values, &halves, ratio)?, ratio)
@@ -116,8 +118,8 @@ impl PredictedRuns {
     }
 }
 
-pub fn mean(runs: &[Counts], number: impl Fn(&Counts) -> f64) -> f64 {
-    runs.iter().map(number).sum::<f64>() / runs.len().max(1) as f64
+pub fn mean(runs: &[Counts], value: impl Fn(&Counts) -> f64) -> f64 {
+    runs.iter().map(value).sum::<f64>() / runs.len().max(1) as f64
 }
 
 /// `3,580 (3,507 to 3,653)`.

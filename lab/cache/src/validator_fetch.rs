@@ -7,7 +7,7 @@ use crate::{
 use anyhow::{Context, Result, ensure};
 use faultline_cache_prediction::{
     recorded::Recorded,
-    trace_file::{self, TraceFile, path_of},
+    trace_file::{self, TraceFile, trace_path},
 };
 use faultline_cache_sim::{
     predict::MIN_COVERAGE_PERCENT,
@@ -17,22 +17,22 @@ use faultline_common::files::AtPath;
 use faultline_text::{count, counted};
 use std::{collections::BTreeMap, fs::File, io::BufReader, path::Path};
 
-const REPLAYS: &str = "agave-ledger-tool";
+const LEDGER_TOOL: &str = "agave-ledger-tool";
 
 /// Fails if a line is wrong or too many lines were dropped.
-pub fn run(args: &FetchArgs, from: &Path) -> Result<(String, u8)> {
+pub fn run(args: &FetchArgs, source: &Path) -> Result<(String, u8)> {
     let recorded = Recorded::read(&args.run)?;
-    let file = File::open(from).at(from)?;
-    let validator_trace = ValidatorTrace::read(BufReader::new(file)).at(from)?;
-    require_lines(&validator_trace).at(from)?;
+    let file = File::open(source).at(source)?;
+    let validator_trace = ValidatorTrace::read(BufReader::new(file)).at(source)?;
+    require_lines(&validator_trace).at(source)?;
     let trace = trace(&validator_trace, &recorded)?;
-    let path = path_of(&args.run, args.out.as_deref());
+    let path = trace_path(&args.run, args.out.as_deref());
     ensure!(
         !path.exists(),
         "{} is there already: remove it, or choose another file with --out",
         path.display()
     );
-    let mut file = TraceFile::begun(&path, trace)?;
+    let mut file = TraceFile::create(&path, trace)?;
     file.write()?;
     Ok((
         summary(
@@ -51,19 +51,19 @@ fn require_lines(validator_trace: &ValidatorTrace) -> Result<()> {
         .values()
         .map(|slot_lookups| slot_lookups.batches)
         .sum();
-    let percent =
-        100.0 * lookups as f64 / lookups.saturating_add(validator_trace.dropped).max(1) as f64;
+    let percent = 100.0 * lookups as f64
+        / lookups.saturating_add(validator_trace.dropped_lines).max(1) as f64;
     ensure!(
         percent >= MIN_COVERAGE_PERCENT,
         "the validator dropped {} lines, because it could not write them in time; it has {} lookups: is the disk busy or full?",
-        validator_trace.dropped,
+        validator_trace.dropped_lines,
         lookups
     );
     Ok(())
 }
 
 fn trace(validator_trace: &ValidatorTrace, recorded: &Recorded) -> Result<Trace> {
-    let source = if validator_trace.program == REPLAYS {
+    let source = if validator_trace.program == LEDGER_TOOL {
         Source::Replay
     } else {
         Source::Validator
@@ -76,7 +76,7 @@ fn trace(validator_trace: &ValidatorTrace, recorded: &Recorded) -> Result<Trace>
     for program in &validator_trace.programs {
         trace.add_program(*program)?;
     }
-    let transactions: BTreeMap<u64, u64> = recorded.slots.iter().copied().collect();
+    let transactions: BTreeMap<u64, u64> = recorded.transactions_by_slot.iter().copied().collect();
     let empty = SlotLookups::default();
     // Later slots would be predicted but not compared.
     let last = transactions.keys().next_back().copied().unwrap_or(u64::MAX);
@@ -85,7 +85,7 @@ fn trace(validator_trace: &ValidatorTrace, recorded: &Recorded) -> Result<Trace>
         .range(..=last)
         .map(|(slot, slot_lookups)| (*slot, slot_lookups))
         .collect();
-    for (slot, transactions) in &recorded.slots {
+    for (slot, transactions) in &recorded.transactions_by_slot {
         if *transactions == 0 {
             slots.entry(*slot).or_insert(&empty);
         }
@@ -162,13 +162,13 @@ fn summary(
         .values()
         .map(|slot_lookups| slot_lookups.misses)
         .sum();
-    let us: u64 = validator_trace
+    let load_us: u64 = validator_trace
         .loads
         .iter()
         .map(|(_, _, us)| us)
         .fold(0_u64, |sum, us| sum.saturating_add(*us));
     let pools = validator_trace
-        .by_pool
+        .lookups_by_pool
         .iter()
         .map(|(pool, lookups)| format!("{pool} {}", count(*lookups)));
     let mut lines = vec![
@@ -178,7 +178,7 @@ fn summary(
             faultline_text::clean(&validator_trace.version),
             count(misses),
             count(validator_trace.loads.len() as u64),
-            count(us / 1_000),
+            count(load_us / 1_000),
             count(validator_trace.evictions)
         ),
         format!(
@@ -186,10 +186,10 @@ fn summary(
             pools.collect::<Vec<_>>().join(", ")
         ),
     ];
-    lines.extend((validator_trace.dropped > 0).then(|| {
+    lines.extend((validator_trace.dropped_lines > 0).then(|| {
         format!(
             "dropped: {}",
-            counted(validator_trace.dropped as f64, "line")
+            counted(validator_trace.dropped_lines as f64, "line")
         )
     }));
     trace_file::summary(path, trace, recorded, lines)

@@ -17,7 +17,7 @@ type Words<'a> = Split<'a, char>;
 const MAX_LINE_BYTES: u64 = 1 << 18;
 /// Maximum transactions of a batch.
 const MAX_USES: u32 = 64;
-/// Size of a loader's account without its code.
+/// Bytes of a program's accounts without its code, by loader.
 const OVERHEAD_V3: u64 = 36 + 45;
 const OVERHEAD_V4: u64 = 48;
 
@@ -31,11 +31,13 @@ pub struct ValidatorTrace {
     /// (slot, program, microseconds), of programs with code.
     pub loads: Vec<(u64, u32, u64)>,
     /// By thread pool: the thread's name without its number.
-    pub by_pool: BTreeMap<String, u64>,
+    pub lookups_by_pool: BTreeMap<String, u64>,
     pub evictions: u64,
-    pub dropped: u64,
+    /// Lines that the validator could not write in time.
+    pub dropped_lines: u64,
+    /// By number of the thread.
     pools: Vec<String>,
-    /// For each program: seen with code, seen without code.
+    /// For each program: whether an entry with code was seen, and whether one without.
     seen: Vec<(bool, bool)>,
 }
 
@@ -43,6 +45,7 @@ pub struct ValidatorTrace {
 pub struct SlotLookups {
     /// For each batch with lookups: its programs, each with the number of transactions that use it.
     programs: Vec<Vec<(u32, u32)>>,
+    /// Number of [`SlotLookups::calls`].
     calls: u32,
     /// Including batches without programs.
     pub batches: u64,
@@ -56,9 +59,9 @@ impl SlotLookups {
     /// at least `n` uses. Calls are not stored, because a short line can contain many.
     pub fn calls(&self) -> impl Iterator<Item = Vec<u32>> {
         self.programs.iter().flat_map(|batch| {
-            let used = |least: u32| batch.iter().filter(move |(_, uses)| *uses >= least);
+            let used = |min_uses: u32| batch.iter().filter(move |(_, uses)| *uses >= min_uses);
             (1..=most_uses(batch))
-                .map(|least| used(least).map(|(program, _)| *program).collect())
+                .map(|min_uses| used(min_uses).map(|(program, _)| *program).collect())
                 .collect::<Vec<_>>()
         })
     }
@@ -93,7 +96,7 @@ impl ValidatorTrace {
             let shown =
                 || faultline_text::clean(&text.trim_end().chars().take(80).collect::<String>());
             trace
-                .line(text.trim_end(), number == 1)
+                .parse_line(text.trim_end(), number == 1)
                 .with_context(|| format!("line {number}, {:?}", shown()))?;
         }
         for (program, (with_code, without_code)) in trace.programs.iter_mut().zip(&trace.seen) {
@@ -102,7 +105,7 @@ impl ValidatorTrace {
         Ok(trace)
     }
 
-    fn line(&mut self, text: &str, is_first: bool) -> Result<()> {
+    fn parse_line(&mut self, text: &str, is_first: bool) -> Result<()> {
         let mut words = text.split(' ');
         let kind = words.next().unwrap_or_default();
         if is_first != (kind == "trace") {
@@ -115,8 +118,8 @@ impl ValidatorTrace {
             );
         }
         match kind {
-            "trace" => self.begin(&mut words)?,
-            "program" => self.program(&mut words)?,
+            "trace" => self.parse_header(&mut words)?,
+            "program" => self.parse_new_program(&mut words)?,
             "thread" => {
                 expect_number(&mut words, self.pools.len(), "the number of the thread")?;
                 let name = words.next().context("the thread has no name")?;
@@ -125,15 +128,17 @@ impl ValidatorTrace {
                 ));
             }
             "look" => self.parse_lookup(&mut words)?,
-            "load" => self.load(&mut words)?,
-            "change" => self.change(&mut words)?,
+            "load" => self.parse_load(&mut words)?,
+            "change" => self.parse_change(&mut words)?,
             "evict" => {
                 self.parse_slot_and_pool(&mut words)?;
                 self.parse_program(&mut words)?;
                 self.evictions += 1;
             }
             "dropped" => {
-                self.dropped = self.dropped.saturating_add(number(&mut words, "how many")?)
+                self.dropped_lines = self
+                    .dropped_lines
+                    .saturating_add(number(&mut words, "how many")?)
             }
             _ => bail!("no line of this kind is known"),
         }
@@ -144,7 +149,7 @@ impl ValidatorTrace {
         Ok(())
     }
 
-    fn begin(&mut self, words: &mut Words<'_>) -> Result<()> {
+    fn parse_header(&mut self, words: &mut Words<'_>) -> Result<()> {
         ensure!(
             words.next() == Some("1"),
             "the format has another version than 1"
@@ -160,7 +165,7 @@ impl ValidatorTrace {
         Ok(())
     }
 
-    fn program(&mut self, words: &mut Words<'_>) -> Result<()> {
+    fn parse_new_program(&mut self, words: &mut Words<'_>) -> Result<()> {
         expect_number(words, self.programs.len(), "the number of the program")?;
         let address: Address = words
             .next()
@@ -194,7 +199,7 @@ impl ValidatorTrace {
             programs.push((program, uses.max(1)));
             misses += u64::from(is_missing);
         }
-        *self.by_pool.entry(pool).or_default() += 1;
+        *self.lookups_by_pool.entry(pool).or_default() += 1;
         let lookups = self.slots.entry(slot).or_default();
         lookups.batches += 1;
         lookups.misses += misses;
@@ -207,7 +212,7 @@ impl ValidatorTrace {
         Ok(())
     }
 
-    fn load(&mut self, words: &mut Words<'_>) -> Result<()> {
+    fn parse_load(&mut self, words: &mut Words<'_>) -> Result<()> {
         let (slot, _) = self.parse_slot_and_pool(words)?;
         let program = self.parse_program(words)?;
         let us = number(words, "microseconds")?;
@@ -217,7 +222,7 @@ impl ValidatorTrace {
         Ok(())
     }
 
-    fn change(&mut self, words: &mut Words<'_>) -> Result<()> {
+    fn parse_change(&mut self, words: &mut Words<'_>) -> Result<()> {
         let (slot, _) = self.parse_slot_and_pool(words)?;
         let program = self.parse_program(words)?;
         let kind = if self.parse_entry(program, words)? {
@@ -230,6 +235,7 @@ impl ValidatorTrace {
         Ok(())
     }
 
+    /// Reads loader, size and kind of the program's entry. Returns whether it has code.
     fn parse_entry(&mut self, program: u32, words: &mut Words<'_>) -> Result<bool> {
         let loader = match words.next() {
             Some("native") => None,
@@ -292,18 +298,18 @@ impl ValidatorTrace {
     }
 }
 
-fn number(words: &mut Words<'_>, what: &str) -> Result<u64> {
+fn number(words: &mut Words<'_>, name: &str) -> Result<u64> {
     words
         .next()
         .and_then(|word| word.parse().ok())
-        .with_context(|| format!("{what}: no number"))
+        .with_context(|| format!("{name}: no number"))
 }
 
-fn expect_number(words: &mut Words<'_>, next: usize, what: &str) -> Result<()> {
-    let number = number(words, what)?;
+fn expect_number(words: &mut Words<'_>, next: usize, name: &str) -> Result<()> {
+    let number = number(words, name)?;
     ensure!(
         number == next as u64,
-        "{what} is {number}, and {next} is next"
+        "{name} is {number}, and {next} is next"
     );
     Ok(())
 }
@@ -363,7 +369,7 @@ mod tests {
                 (Some(Loader::V3), Some(1_000), true)
             ]
         );
-        let pools: Vec<_> = trace.by_pool.into_iter().collect();
+        let pools: Vec<_> = trace.lookups_by_pool.into_iter().collect();
         assert_eq!(
             pools,
             [("solRpcEl".to_owned(), 2), ("solScHandle".to_owned(), 2)]
@@ -381,7 +387,7 @@ mod tests {
     #[test]
     fn a_partial_last_line_is_skipped_and_dropped_lines_counted() {
         let trace = read("look 7 0 0\ndropped 3\ndropped 2\nlook 7 0 1").unwrap();
-        assert_eq!((trace.slots[&7].calls, trace.dropped), (1, 5));
+        assert_eq!((trace.slots[&7].calls, trace.dropped_lines), (1, 5));
     }
 
     #[test]

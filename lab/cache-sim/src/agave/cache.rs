@@ -1,33 +1,34 @@
-use super::{Clamp, Deployment, Eviction, Rule};
+use super::{Deployment, Eviction, RootClamp, Rule};
 use crate::{
     cache::{Budget, Cache, Counts, SlotPosition},
     trace::{ChangeKind, Trace},
 };
 use fastrand::Rng;
 
-/// Positions of entries that are not loaded; all others are indices of `loaded`.
+/// Positions of entries that are not loaded.
 const NEW: u32 = u32::MAX;
 const UNLOADED: u32 = u32::MAX - 1;
 const TOMBSTONE: u32 = u32::MAX - 2;
-/// No entry, and no lookup ever asks for one.
+/// No entry: the program is closed.
 const CLOSED: u32 = u32::MAX - 3;
 const LOADED_BELOW: u32 = u32::MAX - 4;
 
-/// Compile time in microseconds, and uses. The draws end at a score below that of an entry with
-/// these values that is used now.
+/// Compile time in microseconds and uses of an entry that is used now. The draws end at an entry with a
+/// lower score.
 const DRAW_THRESHOLD: (u64, u64) = (500, 500);
 /// Scores use compile times in thousandths of a microsecond.
 const COMPILE_TIME_SCALE: u64 = 1_000;
-/// The first slot of the trace. An unused entry has 0: so much older that neither halved uses nor a
-/// score compensate.
+/// Number of the trace's first slot. An entry without a use has 0: it is so old that it has the lowest
+/// score, and its uses are halved to 0.
 const FIRST_SLOT: u32 = 200;
 
 #[derive(Clone, Copy)]
 struct Entry {
     uses: u32,
-    /// Slot, counted from the first one of the trace. Small numbers keep all entries in the
-    /// processor's cache.
-    last: u32,
+    /// Counted from the first slot of the trace. Small numbers keep all entries in the processor's
+    /// cache.
+    last_slot: u32,
+    /// Index in `loaded`, or one of the constants above.
     position: u32,
 }
 
@@ -41,15 +42,17 @@ pub struct ProgramCache<'a> {
     loaded: Vec<u32>,
     budget: Budget,
     compile_us: &'a [u64],
+    /// Of all loaded entries.
     weight: u64,
-    /// Slot of each program's last deployment in this trace, counted like `Entry::last`, plus 1; 0
-    /// for none.
+    /// Slot of each program's last deployment in this trace, counted like `Entry::last_slot`, plus 1;
+    /// 0 for none.
     deployed: Vec<u32>,
     /// (superseded entry, slot of the deployment).
     superseded: Vec<(u32, u32)>,
     first_slot: u64,
-    now: u32,
+    current_slot: u32,
     root: u32,
+    /// Whether a program was deployed in the current slot.
     has_delayed: bool,
 }
 
@@ -69,7 +72,7 @@ impl<'a> ProgramCache<'a> {
             entries: vec![
                 Entry {
                     uses: 0,
-                    last: 0,
+                    last_slot: 0,
                     position: NEW
                 };
                 programs
@@ -81,13 +84,14 @@ impl<'a> ProgramCache<'a> {
             deployed: vec![0; programs],
             superseded: Vec::new(),
             first_slot: trace.slots().first().map_or(0, |slot| slot.slot),
-            now: FIRST_SLOT,
+            current_slot: FIRST_SLOT,
             root: FIRST_SLOT,
             has_delayed: false,
         }
     }
 
-    /// Gives all programs these uses and loads the first ones until the cache is full.
+    /// `most_used` are (program, uses). All get these uses, and the first ones are loaded until the cache
+    /// is full.
     pub fn fill(&mut self, most_used: &[(u32, u32)]) {
         let mut is_full = false;
         for (program, uses) in most_used {
@@ -95,7 +99,7 @@ impl<'a> ProgramCache<'a> {
             let entry = &mut self.entries[*program as usize];
             *entry = Entry {
                 uses: *uses,
-                last: FIRST_SLOT,
+                last_slot: FIRST_SLOT,
                 position: UNLOADED,
             };
             if !is_full {
@@ -104,7 +108,7 @@ impl<'a> ProgramCache<'a> {
         }
     }
 
-    fn offset(&self, slot: u64) -> u32 {
+    fn relative_slot(&self, slot: u64) -> u32 {
         u32::try_from(slot.saturating_sub(self.first_slot))
             .unwrap_or(u32::MAX)
             .saturating_add(FIRST_SLOT)
@@ -116,18 +120,18 @@ impl<'a> ProgramCache<'a> {
         match self.rule.eviction {
             Eviction::TwoDraws
             | Eviction::Score {
-                clamp: Clamp::Nothing,
-            } => self.now,
-            Eviction::Score { .. } => self.now.min(self.root),
+                clamp: RootClamp::Nothing,
+            } => self.current_slot,
+            Eviction::Score { .. } => self.current_slot.min(self.root),
         }
     }
 
     fn load_slot(&self) -> u32 {
         match self.rule.eviction {
             Eviction::Score {
-                clamp: Clamp::UsesAndLoads,
+                clamp: RootClamp::UsesAndLoads,
             } => self.use_slot(),
-            _ => self.now,
+            _ => self.current_slot,
         }
     }
 
@@ -150,26 +154,26 @@ impl<'a> ProgramCache<'a> {
     /// Handles a program that the first lookup found unusable. Returns whether an eviction pass
     /// follows.
     fn miss(&mut self, program: u32, counts: &mut Counts) -> bool {
-        let stale = self.rule.stale_after;
+        let stale_after = self.rule.stale_after_slots;
         let load_slot = self.load_slot();
         let entry = &mut self.entries[program as usize];
         if matches!(entry.position, TOMBSTONE | CLOSED) {
             entry.uses = entry.uses.saturating_add(1);
             return false;
         }
-        let too_old =
-            |last: u32| stale.is_some_and(|after| u64::from(last) + after < u64::from(self.root));
-        if too_old(entry.last) {
+        let is_stale = stale_after
+            .is_some_and(|slots| u64::from(entry.last_slot) + slots < u64::from(self.root));
+        if is_stale {
             *entry = Entry {
                 uses: 0,
-                last: 0,
+                last_slot: 0,
                 position: NEW,
             };
         }
         counts.misses += 1;
         let is_new = entry.position == NEW;
-        entry.uses = entry.uses.saturating_add(self.rule.uses_of_a_load);
-        entry.last = load_slot;
+        entry.uses = entry.uses.saturating_add(self.rule.uses_per_load);
+        entry.last_slot = load_slot;
         if !self.trace.programs()[program as usize].has_code && self.deployed[program as usize] == 0
         {
             entry.position = TOMBSTONE;
@@ -181,7 +185,7 @@ impl<'a> ProgramCache<'a> {
         } else {
             &mut counts.reloads
         }) += 1;
-        counts.load(program, self.trace, self.compile_us);
+        counts.add_load(program, self.trace, self.compile_us);
         self.load(program);
         true
     }
@@ -211,7 +215,7 @@ impl<'a> ProgramCache<'a> {
         let second = self.draw();
         let uses = |position: u32| {
             let entry = self.entry_at(position);
-            u64::from(entry.uses) >> self.now.saturating_sub(entry.last).min(63)
+            u64::from(entry.uses) >> self.current_slot.saturating_sub(entry.last_slot).min(63)
         };
         if uses(first) < uses(second) {
             first
@@ -221,7 +225,7 @@ impl<'a> ProgramCache<'a> {
     }
 
     fn least_score(&mut self) -> u32 {
-        let threshold = score(self.now, DRAW_THRESHOLD.0, DRAW_THRESHOLD.1);
+        let threshold = score(self.current_slot, DRAW_THRESHOLD.0, DRAW_THRESHOLD.1);
         let mut least = self.draw();
         let mut least_score = self.score_at(least);
         for _ in 0..3 {
@@ -241,7 +245,7 @@ impl<'a> ProgramCache<'a> {
         let entry = self.entry_at(position);
         let program = self.budget.program_of(self.loaded[position as usize]);
         score(
-            entry.last,
+            entry.last_slot,
             self.compile_us.get(program as usize).copied().unwrap_or(0),
             u64::from(entry.uses),
         )
@@ -252,24 +256,25 @@ impl<'a> ProgramCache<'a> {
     fn is_delayed(&mut self, program: u32) -> bool {
         let entry = &mut self.entries[program as usize];
         let is_delayed = self.has_delayed
-            && self.deployed[program as usize] == self.now + 1
+            && self.deployed[program as usize] == self.current_slot + 1
             && entry.position != NEW;
-        if is_delayed && self.rule.uses_while_delayed {
+        if is_delayed && self.rule.counts_delayed_uses {
             entry.uses = entry.uses.saturating_add(1);
         }
         is_delayed
     }
 
+    /// Unloads superseded versions that the root has passed.
     fn prune(&mut self) {
         let superseded = std::mem::take(&mut self.superseded);
-        for (at, (entry, slot)) in superseded.iter().enumerate() {
+        for (index, (entry, slot)) in superseded.iter().enumerate() {
             let position = self.entries[*entry as usize].position;
             if position >= LOADED_BELOW {
                 continue; // evicted
             }
             let program = self.budget.program_of(*entry);
             let has_newer = !matches!(self.entries[program as usize].position, NEW | CLOSED)
-                || superseded[at + 1..]
+                || superseded[index + 1..]
                     .iter()
                     .any(|(later, _)| self.budget.program_of(*later) == program);
             if *slot < self.root && has_newer {
@@ -283,31 +288,33 @@ impl<'a> ProgramCache<'a> {
     /// The old version becomes an entry of its own until there is a newer one and the root passes
     /// the deployment.
     fn supersede(&mut self, program: u32) {
-        let before = self.entries[program as usize];
-        if before.position >= LOADED_BELOW || self.deployed[program as usize] == self.now + 1 {
-            if before.position < LOADED_BELOW {
-                self.unload(before.position);
+        let old_version = self.entries[program as usize];
+        if old_version.position >= LOADED_BELOW
+            || self.deployed[program as usize] == self.current_slot + 1
+        {
+            if old_version.position < LOADED_BELOW {
+                self.unload(old_version.position);
             }
             return;
         }
         let number = self.entries.len() as u32;
         self.budget.supersede(program);
-        self.entries.push(before);
-        self.loaded[before.position as usize] = number;
-        self.superseded.push((number, self.now));
+        self.entries.push(old_version);
+        self.loaded[old_version.position as usize] = number;
+        self.superseded.push((number, self.current_slot));
     }
 }
 
 /// Score of Agave 4.1 and later: last slot plus the bit length of `compile time x uses`.
-fn score(last: u32, compile_us: u64, uses: u64) -> u64 {
+fn score(last_slot: u32, compile_us: u64, uses: u64) -> u64 {
     let weight = u128::from(compile_us) * u128::from(COMPILE_TIME_SCALE) * u128::from(uses);
-    u64::from(last) + u64::from(u128::BITS - weight.leading_zeros())
+    u64::from(last_slot) + u64::from(u128::BITS - weight.leading_zeros())
 }
 
 impl Cache for ProgramCache<'_> {
-    fn slot(&mut self, at: SlotPosition) {
-        self.now = self.offset(at.slot);
-        self.root = self.offset(at.root);
+    fn begin_slot(&mut self, position: SlotPosition) {
+        self.current_slot = self.relative_slot(position.slot);
+        self.root = self.relative_slot(position.root);
         self.has_delayed = false;
         if !self.superseded.is_empty() {
             self.prune();
@@ -325,7 +332,7 @@ impl Cache for ProgramCache<'_> {
             let entry = &mut self.entries[*program as usize];
             if entry.position < LOADED_BELOW {
                 entry.uses = entry.uses.saturating_add(1);
-                entry.last = entry.last.max(use_slot);
+                entry.last_slot = entry.last_slot.max(use_slot);
             } else if self.rule.tombstones || self.trace.programs()[*program as usize].has_code {
                 has_loaded |= self.miss(*program, counts);
             }
@@ -340,7 +347,7 @@ impl Cache for ProgramCache<'_> {
         self.evict(counts);
         self.supersede(program);
         let entry = &mut self.entries[program as usize];
-        self.deployed[program as usize] = self.now + 1;
+        self.deployed[program as usize] = self.current_slot + 1;
         self.has_delayed |= kind == ChangeKind::Deployed;
         let deployment = self.rule.deployment;
         if deployment == Deployment::Absent {
@@ -348,14 +355,14 @@ impl Cache for ProgramCache<'_> {
                 ChangeKind::Deployed => NEW,
                 ChangeKind::Closed => CLOSED,
             };
-            (entry.uses, entry.last, entry.position) = (0, 0, position);
+            (entry.uses, entry.last_slot, entry.position) = (0, 0, position);
             return;
         }
         counts.insertions += 1;
-        // A compiled program has no use yet. One that is not may be checked for its age.
-        entry.last = match deployment {
+        // A compiled entry has no use yet. The age of another one counts from here.
+        entry.last_slot = match deployment {
             Deployment::Loaded => 0,
-            _ => self.now,
+            _ => self.current_slot,
         };
         match kind {
             ChangeKind::Closed => entry.position = TOMBSTONE,
@@ -365,7 +372,7 @@ impl Cache for ProgramCache<'_> {
         }
     }
 
-    fn resident(&self, each: &mut dyn FnMut(u32)) {
+    fn for_each_resident(&self, each: &mut dyn FnMut(u32)) {
         self.loaded
             .iter()
             .for_each(|entry| each(self.budget.program_of(*entry)));

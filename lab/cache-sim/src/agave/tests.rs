@@ -68,7 +68,7 @@ fn run_with(trace: &Trace, version: &str, entries: u64, compile_us: &[u64], seed
     let setting = Setting {
         policy: Policy::Agave(rule),
         limit: Limit::Entries(entries),
-        fill: 100,
+        fill_percent: 100,
         fees_only: rule.fees_only,
     };
     Simulation {
@@ -93,10 +93,10 @@ fn resident(trace: &Trace, version: &str, entries: u64, compile_us: &[u64], seed
     let setting = Setting {
         policy: Policy::Agave(rule),
         limit: Limit::Entries(entries),
-        fill: 100,
+        fill_percent: 100,
         fees_only: true,
     };
-    let budget = Budget::new(trace, setting.limit, setting.fill).unwrap();
+    let budget = Budget::new(trace, setting.limit, setting.fill_percent).unwrap();
     let mut cache = ProgramCache::new(rule, trace, budget, compile_us, seed);
     let simulation = Simulation {
         trace,
@@ -108,7 +108,7 @@ fn resident(trace: &Trace, version: &str, entries: u64, compile_us: &[u64], seed
     };
     simulation.drive(&mut cache, true, |_, _| {});
     let mut left = Vec::new();
-    cache.resident(&mut |program| left.push(program));
+    cache.for_each_resident(&mut |program| left.push(program));
     left.sort_unstable();
     left
 }
@@ -139,12 +139,14 @@ fn each_version_has_its_eviction_rules_and_unknown_ones_are_refused() {
     assert_eq!(
         Rule::of("4.1.0").unwrap().eviction,
         Eviction::Score {
-            clamp: Clamp::Nothing
+            clamp: RootClamp::Nothing
         }
     );
     assert_eq!(
         Rule::of("4.4.0").unwrap().eviction,
-        Eviction::Score { clamp: Clamp::Uses }
+        Eviction::Score {
+            clamp: RootClamp::Uses
+        }
     );
     assert!(Rule::of("2.3.1").unwrap().fees_only && !Rule::of("3.0.0").unwrap().fees_only);
     assert!(

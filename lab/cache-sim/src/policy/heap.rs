@@ -7,9 +7,11 @@ use crate::{
 
 const NOT_IN_HEAP: u32 = u32::MAX;
 
-/// Programs of a cache by their priority, the lowest first.
+/// Programs of a cache, the one with the lowest priority first.
 struct Heap {
+    /// (priority, program). The second part of a priority decides between equal ones.
     items: Vec<((u64, u64), u32)>,
+    /// Index of each program in `items`.
     positions: Vec<u32>,
     weights: Vec<u64>,
     /// Of all programs in it.
@@ -28,28 +30,28 @@ impl Heap {
         }
     }
 
-    fn has(&self, program: u32) -> bool {
+    fn contains(&self, program: u32) -> bool {
         self.positions[program as usize] != NOT_IN_HEAP
     }
 
-    fn key(&self, program: u32) -> Option<(u64, u64)> {
+    fn priority(&self, program: u32) -> Option<(u64, u64)> {
         self.items
             .get(self.positions[program as usize] as usize)
-            .map(|(key, _)| *key)
+            .map(|(priority, _)| *priority)
     }
 
-    fn set(&mut self, program: u32, key: (u64, u64)) {
-        let index = if self.has(program) {
+    fn set(&mut self, program: u32, priority: (u64, u64)) {
+        let index = if self.contains(program) {
             self.positions[program as usize] as usize
         } else {
             self.items.len()
         };
         if index == self.items.len() {
-            self.items.push((key, program));
+            self.items.push((priority, program));
             self.weight += self.weights[program as usize];
             self.positions[program as usize] = index as u32;
         }
-        self.items[index].0 = key;
+        self.items[index].0 = priority;
         let index = self.up(index);
         self.down(index);
     }
@@ -112,7 +114,7 @@ impl Lfu {
 impl Replacement for Lfu {
     fn access(&mut self, program: u32, evictions: &mut u64) -> bool {
         self.clock += 1;
-        if let Some((uses, _)) = self.heap.key(program) {
+        if let Some((uses, _)) = self.heap.priority(program) {
             self.heap.set(program, (uses + 1, self.clock));
             return true;
         }
@@ -124,8 +126,8 @@ impl Replacement for Lfu {
         false
     }
 
-    fn has(&self, program: u32) -> bool {
-        self.heap.has(program)
+    fn contains(&self, program: u32) -> bool {
+        self.heap.contains(program)
     }
 }
 
@@ -153,10 +155,10 @@ impl<'a> Gdsf<'a> {
 
     fn update_priority(&mut self, program: u32) {
         self.clock += 1;
-        let at = program as usize;
-        let cost = self.compile_us.get(at).copied().unwrap_or(1).max(1);
+        let index = program as usize;
+        let cost = self.compile_us.get(index).copied().unwrap_or(1).max(1);
         let priority =
-            self.age + f64::from(self.uses[at]) * cost as f64 / self.heap.weights[at] as f64;
+            self.age + f64::from(self.uses[index]) * cost as f64 / self.heap.weights[index] as f64;
         // The bits of positive floats have the order of the numbers.
         self.heap.set(program, (priority.to_bits(), self.clock));
     }
@@ -164,7 +166,7 @@ impl<'a> Gdsf<'a> {
 
 impl Replacement for Gdsf<'_> {
     fn access(&mut self, program: u32, evictions: &mut u64) -> bool {
-        if self.heap.has(program) {
+        if self.heap.contains(program) {
             self.uses[program as usize] += 1;
             self.update_priority(program);
             return true;
@@ -180,8 +182,8 @@ impl Replacement for Gdsf<'_> {
         false
     }
 
-    fn has(&self, program: u32) -> bool {
-        self.heap.has(program)
+    fn contains(&self, program: u32) -> bool {
+        self.heap.contains(program)
     }
 }
 
@@ -192,7 +194,8 @@ const NEVER: u32 = u32::MAX;
 pub struct Min {
     heap: Heap,
     /// For each lookup, the transaction of the next lookup of the same program.
-    next: Vec<u32>,
+    next_uses: Vec<u32>,
+    /// Number of the current lookup.
     lookup: usize,
 }
 
@@ -200,7 +203,7 @@ impl Min {
     pub fn new(budget: &Budget, trace: &Trace, fees_only: bool) -> Self {
         Min {
             heap: Heap::new(budget),
-            next: next_uses(trace, fees_only, budget),
+            next_uses: next_uses(trace, fees_only, budget),
             lookup: 0,
         }
     }
@@ -208,11 +211,11 @@ impl Min {
 
 impl Replacement for Min {
     fn access(&mut self, program: u32, _: &mut u64) -> bool {
-        let next = self.next.get(self.lookup).copied().unwrap_or(NEVER);
+        let next_use = self.next_uses.get(self.lookup).copied().unwrap_or(NEVER);
         self.lookup += 1;
-        let was_there = self.heap.has(program);
-        self.heap.set(program, (u64::from(NEVER - next), 0));
-        was_there
+        let is_hit = self.heap.contains(program);
+        self.heap.set(program, (u64::from(NEVER - next_use), 0));
+        is_hit
     }
 
     fn end_transaction(&mut self, evictions: &mut u64) {
@@ -221,12 +224,13 @@ impl Replacement for Min {
         }
     }
 
-    fn has(&self, program: u32) -> bool {
-        self.heap.has(program)
+    fn contains(&self, program: u32) -> bool {
+        self.heap.contains(program)
     }
 }
 
-fn lookups(trace: &Trace, fees_only: bool, mut each: impl FnMut(u32, u32)) {
+/// Calls `each` with the numbers of the transaction and of the program.
+fn for_each_lookup(trace: &Trace, fees_only: bool, mut each: impl FnMut(u32, u32)) {
     let mut transaction = 0;
     for index in 0..trace.slots().len() {
         for call in trace
@@ -245,25 +249,25 @@ fn lookups(trace: &Trace, fees_only: bool, mut each: impl FnMut(u32, u32)) {
 }
 
 fn next_uses(trace: &Trace, fees_only: bool, budget: &Budget) -> Vec<u32> {
-    let mut next: Vec<u32> = Vec::new();
+    let mut next_uses: Vec<u32> = Vec::new();
     let mut last: Vec<Option<usize>> = vec![None; trace.programs().len()];
-    lookups(trace, fees_only, |transaction, program| {
+    for_each_lookup(trace, fees_only, |transaction, program| {
         // `access` is not called for a program that never fits.
         if budget.weight_of(program) > budget.target {
             return;
         }
-        if let Some(before) = last[program as usize].replace(next.len()) {
-            next[before] = transaction;
+        if let Some(before) = last[program as usize].replace(next_uses.len()) {
+            next_uses[before] = transaction;
         }
-        next.push(NEVER);
+        next_uses.push(NEVER);
     });
-    next
+    next_uses
 }
 
-/// Lower bound of the misses from a slot on, for all policies at a limit in bytes; the optimum
-/// takes too long to compute. A hit costs size times the transactions since the last use. The bound
-/// takes the cheapest hits while their sum is at most the capacity times the counted transactions
-/// (Berger, Beckmann and Harchol-Balter 2018). The bound may be too low, but never too high.
+/// Lower bound of the misses from a slot on, for all policies at a limit in bytes. The optimum takes too
+/// long to compute. A hit costs the program's size times the transactions since its last use. The
+/// bound counts the cheapest hits whose sum is at most the capacity times the counted transactions
+/// (Berger, Beckmann and Harchol-Balter 2018).
 pub fn least_misses_by_bytes(
     trace: &Trace,
     bytes: u64,
@@ -281,13 +285,13 @@ pub fn least_misses_by_bytes(
                 .count() as u32
         })
         .sum();
-    // The cache keeps its content from after the last transaction that is not counted.
+    // The last transaction before the counted ones leaves its content in the cache.
     let begin = first_counted.saturating_sub(1);
     let mut last: Vec<Option<u32>> = vec![None; trace.programs().len()];
     let mut costs: Vec<u128> = Vec::new();
-    let mut all = 0_u64;
+    let mut counted_lookups = 0_u64;
     let mut end = begin;
-    lookups(trace, fees_only, |transaction, program| {
+    for_each_lookup(trace, fees_only, |transaction, program| {
         end = end.max(transaction);
         let size = sizes[program as usize];
         let earlier = last[program as usize]
@@ -296,20 +300,20 @@ pub fn least_misses_by_bytes(
         if transaction < first_counted {
             return;
         }
-        all += 1;
+        counted_lookups += 1;
         costs.extend(
             earlier.map(|earlier| u128::from(size) * u128::from(transaction - earlier.max(begin))),
         );
     });
     costs.sort_unstable();
     let mut capacity = u128::from(bytes) * u128::from(end - begin);
-    Ok(all
+    Ok(counted_lookups
         - costs
             .iter()
             .take_while(|cost| {
-                let rest = capacity.checked_sub(**cost);
-                capacity = rest.unwrap_or(0);
-                rest.is_some()
+                let remaining = capacity.checked_sub(**cost);
+                capacity = remaining.unwrap_or(0);
+                remaining.is_some()
             })
             .count() as u64)
 }

@@ -3,16 +3,17 @@ use crate::cache::Budget;
 
 const NONE: u32 = u32::MAX;
 
-/// `N` queues of programs; each program is in at most one. New ones come to the front.
+/// `N` queues of programs, which enter at the front. Each program is in at most one.
 pub struct Queues<const N: usize> {
     nodes: Vec<Node>,
     fronts: [u32; N],
     backs: [u32; N],
-    weights: [u64; N],
-    weight_of: Vec<u64>,
+    queue_weights: [u64; N],
+    program_weights: Vec<u64>,
     pub capacity: u64,
 }
 
+/// A program's neighbours in its queue.
 #[derive(Clone, Copy)]
 struct Node {
     to_front: u32,
@@ -32,8 +33,8 @@ impl<const N: usize> Queues<N> {
             nodes: vec![node; budget.weights.len()],
             fronts: [NONE; N],
             backs: [NONE; N],
-            weights: [0; N],
-            weight_of: budget.weights.clone(),
+            queue_weights: [0; N],
+            program_weights: budget.weights.clone(),
             capacity: budget.target,
         }
     }
@@ -44,11 +45,11 @@ impl<const N: usize> Queues<N> {
     }
 
     pub fn weight(&self, queue: usize) -> u64 {
-        self.weights[queue]
+        self.queue_weights[queue]
     }
 
     pub fn weight_of(&self, program: u32) -> u64 {
-        self.weight_of[program as usize]
+        self.program_weights[program as usize]
     }
 
     pub fn back(&self, queue: usize) -> Option<u32> {
@@ -65,7 +66,7 @@ impl<const N: usize> Queues<N> {
             return;
         };
         match self.nodes.get_mut(node.to_front as usize) {
-            Some(before) => before.to_back = node.to_back,
+            Some(in_front) => in_front.to_back = node.to_back,
             None => self.fronts[queue] = node.to_back,
         }
         match self.nodes.get_mut(node.to_back as usize) {
@@ -73,7 +74,7 @@ impl<const N: usize> Queues<N> {
             None => self.backs[queue] = node.to_front,
         }
         self.nodes[program as usize].queue = 0;
-        self.weights[queue] -= self.weight_of(program);
+        self.queue_weights[queue] -= self.weight_of(program);
     }
 
     pub fn push(&mut self, queue: usize, program: u32) {
@@ -89,7 +90,7 @@ impl<const N: usize> Queues<N> {
             queue: queue as u8 + 1,
         };
         self.fronts[queue] = program;
-        self.weights[queue] += self.weight_of(program);
+        self.queue_weights[queue] += self.weight_of(program);
     }
 
     pub fn pop(&mut self, queue: usize) -> Option<u32> {
@@ -131,7 +132,7 @@ impl Replacement for QueuePolicy {
         false
     }
 
-    fn has(&self, program: u32) -> bool {
+    fn contains(&self, program: u32) -> bool {
         self.queue.queue_of(program).is_some()
     }
 }
@@ -172,7 +173,7 @@ impl Sieve {
 
 impl Replacement for Sieve {
     fn access(&mut self, program: u32, evictions: &mut u64) -> bool {
-        if self.has(program) {
+        if self.contains(program) {
             self.visited[program as usize] = true;
             return true;
         }
@@ -186,7 +187,7 @@ impl Replacement for Sieve {
         false
     }
 
-    fn has(&self, program: u32) -> bool {
+    fn contains(&self, program: u32) -> bool {
         self.queue.queue_of(program).is_some()
     }
 }

@@ -3,13 +3,14 @@
 use super::{Replacement, queues::Queues};
 use crate::cache::Budget;
 
+/// Queues of ARC. Ghosts are programs that were evicted from a queue.
 const ONCE: usize = 0;
 const AGAIN: usize = 1;
 const ONCE_GHOST: usize = 2;
 const AGAIN_GHOST: usize = 3;
 
-/// ARC: one list of programs used once, and one of programs used again. A hit in the list of
-/// programs that one of them evicted (its ghosts) gives it a larger share of the capacity.
+/// ARC: a queue of programs used once, and one of programs used again. A hit among the ghosts of a queue
+/// gives this queue a larger share of the capacity.
 pub struct Arc {
     queues: Queues<4>,
     once_target: f64,
@@ -28,9 +29,9 @@ impl Arc {
         while self.queues.weight(ONCE) + self.queues.weight(AGAIN) + needed > self.queues.capacity {
             let once = self.queues.weight(ONCE);
             let is_above = once as f64 > self.once_target;
-            let is_at = once as f64 >= self.once_target;
-            let is_once = once > 0 && (is_above || (is_again_ghost && is_at));
-            let from = if is_once || self.queues.back(AGAIN).is_none() {
+            let reaches = once as f64 >= self.once_target;
+            let takes_once = once > 0 && (is_above || (is_again_ghost && reaches));
+            let from = if takes_once || self.queues.back(AGAIN).is_none() {
                 ONCE
             } else {
                 AGAIN
@@ -69,7 +70,8 @@ impl Arc {
 
     fn cold_miss(&mut self, program: u32, evictions: &mut u64) {
         let weight = self.queues.weight_of(program);
-        let all = |queues: &Queues<4>| (0..4).map(|queue| queues.weight(queue)).sum::<u64>();
+        let total_weight =
+            |queues: &Queues<4>| (0..4).map(|queue| queues.weight(queue)).sum::<u64>();
         while self.queues.weight(ONCE) + self.queues.weight(ONCE_GHOST) + weight
             > self.queues.capacity
         {
@@ -81,7 +83,7 @@ impl Arc {
             }
             *evictions += 1;
         }
-        while all(&self.queues) + weight > 2 * self.queues.capacity
+        while total_weight(&self.queues) + weight > 2 * self.queues.capacity
             && self.queues.pop(AGAIN_GHOST).is_some()
         {}
         self.replace(program, false, evictions);
@@ -102,7 +104,7 @@ impl Replacement for Arc {
         false
     }
 
-    fn has(&self, program: u32) -> bool {
+    fn contains(&self, program: u32) -> bool {
         self.queues
             .queue_of(program)
             .is_some_and(|queue| queue <= AGAIN)
@@ -122,7 +124,7 @@ pub struct S3Fifo {
     /// Capacity of the main queue, and of the list of evicted programs.
     main_capacity: u64,
     uses: Vec<u8>,
-    /// Before the first eviction the main queue takes the overflow of the small one.
+    /// Until then, the main queue takes the overflow of the small one.
     has_evicted: bool,
 }
 
@@ -138,7 +140,7 @@ impl S3Fifo {
         }
     }
 
-    fn resident(&self) -> u64 {
+    fn resident_weight(&self) -> u64 {
         self.queues.weight(SMALL) + self.queues.weight(MAIN)
     }
 
@@ -182,22 +184,22 @@ impl S3Fifo {
 
 impl Replacement for S3Fifo {
     fn access(&mut self, program: u32, evictions: &mut u64) -> bool {
-        if self.has(program) {
+        if self.contains(program) {
             let uses = &mut self.uses[program as usize];
             *uses = (*uses + 1).min(S3_MAX_USES);
             return true;
         }
         let is_ghost = self.queues.queue_of(program) == Some(GHOST);
         self.queues.remove(program);
-        while self.resident() > 0
-            && self.resident() + self.queues.weight_of(program) > self.queues.capacity
+        while self.resident_weight() > 0
+            && self.resident_weight() + self.queues.weight_of(program) > self.queues.capacity
         {
             *evictions += self.evict();
         }
         self.uses[program as usize] = 0;
-        let is_main_short = !self.has_evicted && self.queues.weight(SMALL) >= self.small_capacity;
+        let small_is_full = !self.has_evicted && self.queues.weight(SMALL) >= self.small_capacity;
         self.queues.push(
-            if is_ghost || is_main_short {
+            if is_ghost || small_is_full {
                 MAIN
             } else {
                 SMALL
@@ -207,7 +209,7 @@ impl Replacement for S3Fifo {
         false
     }
 
-    fn has(&self, program: u32) -> bool {
+    fn contains(&self, program: u32) -> bool {
         self.queues
             .queue_of(program)
             .is_some_and(|queue| queue != GHOST)
@@ -239,7 +241,7 @@ impl WTinyLfu {
         let programs = budget.weights.len();
         let window_capacity = (budget.target / 100).max(1);
         let main_capacity = budget.target.saturating_sub(window_capacity);
-        let mean = (budget.weights.iter().sum::<u64>() / (programs as u64).max(1)).max(1);
+        let mean_weight = (budget.weights.iter().sum::<u64>() / (programs as u64).max(1)).max(1);
         WTinyLfu {
             queues: Queues::new(budget),
             window_capacity,
@@ -247,7 +249,7 @@ impl WTinyLfu {
             protected_capacity: main_capacity / 5 * 4 + main_capacity % 5 * 4 / 5,
             uses: vec![0; programs],
             uses_counted: 0,
-            halving_period: 10 * (budget.target / mean).max(1),
+            halving_period: 10 * (budget.target / mean_weight).max(1),
         }
     }
 
@@ -321,7 +323,7 @@ impl Replacement for WTinyLfu {
         true
     }
 
-    fn has(&self, program: u32) -> bool {
+    fn contains(&self, program: u32) -> bool {
         self.queues.queue_of(program).is_some()
     }
 }

@@ -13,7 +13,7 @@ use faultline_agave::{
 };
 use faultline_cache_sim::{
     Trace,
-    cost::Observed,
+    cost::RecordedSlot,
     file,
     trace::{Call, Meta, Program, SetNumbers, Slot, SlotKind, Source},
 };
@@ -33,8 +33,8 @@ pub fn load() -> Trace {
 }
 
 /// What a follower reported, by slot.
-pub fn observed(name: &str) -> Vec<Observed> {
-    let mut slots: BTreeMap<u64, Observed> = BTreeMap::new();
+pub fn observed(name: &str) -> Vec<RecordedSlot> {
+    let mut slots: BTreeMap<u64, RecordedSlot> = BTreeMap::new();
     let mut splitter = LineSplitter::new();
     splitter.feed(&fixture(name), |line| {
         match KnownPoint::parse(&Point::parse(line.unwrap()).unwrap())
@@ -65,7 +65,7 @@ pub fn observed(name: &str) -> Vec<Observed> {
     });
     slots
         .into_iter()
-        .map(|(slot, observed)| Observed { slot, ..observed })
+        .map(|(slot, observed)| RecordedSlot { slot, ..observed })
         .collect()
 }
 
