@@ -11,12 +11,12 @@ usage or a campaign with errors."
 pub struct CampaignArgs {
     /// What to do.
     #[command(subcommand)]
-    pub what: Campaign,
+    pub command: CampaignCommand,
 }
 
 /// What can be done with a campaign.
 #[derive(Debug, Subcommand)]
-pub enum Campaign {
+pub enum CampaignCommand {
     /// Run the plan for every version that has no result, and renew the pages.
     Run(RunArgs),
     /// Collect finished rounds and submit pending ones to Slurm: a task for each.

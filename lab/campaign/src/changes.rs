@@ -8,7 +8,7 @@ use faultline_experiments::folder::digest;
 use faultline_report::report::Scalar;
 use faultline_text::{number as grouped, p_value};
 
-/// A marked difference or shift of a metric, or a release with another consensus or slot time than
+/// A marked difference or shift of a metric. Or a release whose consensus or slot time is not that of
 /// its baseline.
 #[derive(Debug, Clone)]
 pub struct ReleaseChange {
@@ -18,7 +18,7 @@ pub struct ReleaseChange {
     /// Empty if the release is not comparable by slot.
     pub metric: &'static str,
     pub mark: Mark,
-    pub words: String,
+    pub sentence: String,
     /// Start of the newest run that shows it, in nanoseconds since 1970.
     pub unix_ns: i64,
     /// Path of the report, relative to the page.
@@ -28,7 +28,7 @@ pub struct ReleaseChange {
 #[derive(Debug, Clone, PartialEq)]
 pub struct FailedVersion {
     pub version: String,
-    pub why: String,
+    pub error: String,
     pub added_unix_ns: i64,
 }
 
@@ -37,15 +37,19 @@ pub fn release_changes(groups: &[Group]) -> Vec<ReleaseChange> {
     let mut all = Vec::new();
     for group in groups {
         for release in group.releases.iter().rev() {
-            for one in release.tests.iter().filter(|one| one.mark.is_difference()) {
-                let words = sentence(&release.version, one, &group.conditions.baseline);
-                let metric = Some(one.metric);
-                all.push(publish(
+            for test in release
+                .tests
+                .iter()
+                .filter(|test| test.mark.is_difference())
+            {
+                let sentence = test_sentence(&release.version, test, &group.conditions.baseline);
+                let metric = Some(test.metric);
+                all.push(release_change(
                     "release",
                     group,
                     release,
-                    (metric, one.mark),
-                    words,
+                    (metric, test.mark),
+                    sentence,
                 ));
             }
             for shift in group
@@ -53,7 +57,7 @@ pub fn release_changes(groups: &[Group]) -> Vec<ReleaseChange> {
                 .iter()
                 .filter(|shift| shift.version == release.version)
             {
-                let words = format!(
+                let sentence = format!(
                     "{} is {} from {} on: {} against the releases before.",
                     shift.metric.title,
                     shift.mark.word(),
@@ -62,8 +66,8 @@ pub fn release_changes(groups: &[Group]) -> Vec<ReleaseChange> {
                 );
                 let metric = Some(shift.metric);
                 all.push(ReleaseChange {
-                    unix_ns: newest(&group.releases),
-                    ..publish("change", group, release, (metric, shift.mark), words)
+                    unix_ns: newest_run_start(&group.releases),
+                    ..release_change("change", group, release, (metric, shift.mark), sentence)
                 });
             }
         }
@@ -72,15 +76,21 @@ pub fn release_changes(groups: &[Group]) -> Vec<ReleaseChange> {
 }
 
 pub fn incomparable_releases(groups: &[Group]) -> Vec<ReleaseChange> {
-    let mut all = Vec::new();
+    let mut changes = Vec::new();
     for group in groups {
-        all.extend(group.releases.iter().rev().filter_map(|release| {
-            let words = not_comparable(release)?;
+        changes.extend(group.releases.iter().rev().filter_map(|release| {
+            let sentence = not_comparable(release)?;
             let mark = (None, Mark::NotComparable);
-            Some(publish("incomparable", group, release, mark, words))
+            Some(release_change(
+                "incomparable",
+                group,
+                release,
+                mark,
+                sentence,
+            ))
         }));
     }
-    all
+    changes
 }
 
 pub fn not_comparable(release: &Release) -> Option<String> {
@@ -91,12 +101,12 @@ pub fn not_comparable(release: &Release) -> Option<String> {
     ))
 }
 
-fn publish(
+fn release_change(
     kind: &str,
     group: &Group,
     release: &Release,
     (metric, mark): (Option<&'static Scalar>, Mark),
-    words: String,
+    sentence: String,
 ) -> ReleaseChange {
     let conditions = &group.conditions;
     let version = release.version.clone();
@@ -107,7 +117,8 @@ fn publish(
         ),
         None => ("", format!("{version}: not comparable by slot")),
     };
-    let parts = [
+    // A change keeps its id while it is shown.
+    let identity = [
         kind,
         metric,
         &version,
@@ -116,18 +127,18 @@ fn publish(
         &group.machine,
     ];
     ReleaseChange {
-        id: digest(&parts.join("\n")),
+        id: digest(&identity.join("\n")),
         version,
         title,
         metric,
         mark,
-        words,
-        unix_ns: newest(std::slice::from_ref(release)),
+        sentence,
+        unix_ns: newest_run_start(std::slice::from_ref(release)),
         report: release.report(),
     }
 }
 
-fn newest(releases: &[Release]) -> i64 {
+fn newest_run_start(releases: &[Release]) -> i64 {
     releases
         .iter()
         .flat_map(|release| &release.runs)
@@ -136,12 +147,12 @@ fn newest(releases: &[Release]) -> i64 {
         .unwrap_or(0)
 }
 
-fn sentence(version: &str, one: &MetricTest, baseline: &str) -> String {
-    let ratio = one.test.ratio;
-    let title = one.metric.title;
-    let pairs = one.test.pairs;
-    let Some(p) = one.holm else {
-        let direction = if one.mark.is_worse() {
+fn test_sentence(version: &str, test: &MetricTest, baseline: &str) -> String {
+    let ratio = test.ratio_test.ratio;
+    let title = test.metric.title;
+    let pairs = test.ratio_test.pairs;
+    let Some(p) = test.adjusted_p else {
+        let direction = if test.mark.is_worse() {
             "worse"
         } else {
             "better"
@@ -154,7 +165,7 @@ fn sentence(version: &str, one: &MetricTest, baseline: &str) -> String {
     };
     format!(
         "{version}: {title} is {} than with {baseline}: {} [{}, {}] over {pairs} pairs of runs, {} (Holm).",
-        one.mark.word(),
+        test.mark.word(),
         signed_percent(ratio.value),
         signed_percent(ratio.low),
         signed_percent(ratio.high),

@@ -40,7 +40,8 @@ pub enum RoundOutcome {
 
 struct CollectedRun {
     row: RunRow,
-    started: bool,
+    /// See [`has_started`].
+    has_started: bool,
 }
 
 /// Fails also if a program file has changed since the round began.
@@ -50,7 +51,6 @@ pub fn collect_round(
     conditions: &Conditions,
     experiments: &[CampaignExperiment],
 ) -> Result<RoundOutcome> {
-    // What all runs of the round share.
     let shared = &RunRow {
         release: round.version.clone(),
         program_digest: round.program.digest.clone(),
@@ -58,12 +58,14 @@ pub fn collect_round(
         round: round.number,
         ..RunRow::default()
     };
-    let mut all = Vec::new();
+    let mut runs = Vec::new();
     for experiment in experiments {
-        all.extend(collect(campaign, shared, experiment)?);
+        runs.extend(collect_experiment(campaign, shared, experiment)?);
     }
     for program in [&round.baseline, &round.program] {
-        let mut folders = experiments.iter().map(|one| one.plan.folder.display());
+        let mut folders = experiments
+            .iter()
+            .map(|experiment| experiment.plan.folder.display());
         ensure!(
             sha256(&program.file)? == program.digest,
             "{}: another program than at the beginning of these runs: put the first one back, and remove what was run: {}",
@@ -71,9 +73,9 @@ pub fn collect_round(
             folders.join(", ")
         );
     }
-    let damaged: Vec<&RunRow> = all
+    let damaged: Vec<&RunRow> = runs
         .iter()
-        .map(|one| &one.row)
+        .map(|run| &run.row)
         .filter(|row| row.is_void())
         .collect();
     if let Some(first) = damaged.first() {
@@ -86,27 +88,27 @@ pub fn collect_round(
         })?;
         return Ok(RoundOutcome::Damaged(why));
     }
-    if let Some(why) = not_started(campaign, shared, &all) {
+    if let Some(why) = not_started(campaign, shared, &runs) {
         void_runs(experiments, &why, |_| true)?;
         return Ok(RoundOutcome::NotStarted(why));
     }
     Ok(RoundOutcome::Rows(
-        all.into_iter().map(|one| one.row).collect(),
+        runs.into_iter().map(|run| run.row).collect(),
     ))
 }
 
 /// Names the program that started in none of its runs, with its last line of output.
-fn not_started(campaign: &Campaign, shared: &RunRow, all: &[CollectedRun]) -> Option<String> {
+fn not_started(campaign: &Campaign, shared: &RunRow, runs: &[CollectedRun]) -> Option<String> {
     [
         (true, shared.conditions.baseline.as_str()),
         (false, shared.release.as_str()),
     ]
     .into_iter()
-    .find_map(|(of_baseline, version)| {
-        let runs_of_arm = || all.iter().filter(|one| one.row.of_baseline == of_baseline);
+    .find_map(|(is_baseline, version)| {
+        let runs_of_arm = || runs.iter().filter(|run| run.row.is_baseline == is_baseline);
         let last = runs_of_arm()
             .next_back()
-            .filter(|_| runs_of_arm().all(|one| !one.started))?;
+            .filter(|_| runs_of_arm().all(|run| !run.has_started))?;
         let output = campaign
             .folder
             .join(&last.row.recording)
@@ -138,7 +140,7 @@ fn last_line(path: &Path) -> Option<String> {
     ))
 }
 
-fn collect(
+fn collect_experiment(
     campaign: &Campaign,
     shared: &RunRow,
     experiment: &CampaignExperiment,
@@ -154,53 +156,59 @@ fn collect(
         "{}: no run counts",
         experiment.plan.folder.display()
     );
-    let mut all = Vec::new();
+    let mut collected = Vec::new();
     let mut measured = Vec::new();
-    for one in &counted {
-        let run = results.load(one);
-        let started = started(&one.ending.outcome, run.as_ref());
-        let mut row = row(campaign, shared, experiment, (&results, one, run.as_ref()));
-        let found = results
-            .searched(one)
+    for counted_run in &counted {
+        let run = results.load(counted_run);
+        let has_started = has_started(&counted_run.ending.outcome, run.as_ref());
+        let mut row = run_row(
+            campaign,
+            shared,
+            experiment,
+            (&results, counted_run, run.as_ref()),
+        );
+        let least_ram = results
+            .searched(counted_run)
             .filter(|_| row.is_complete())
             .and_then(least_ram);
         row.values
-            .extend(found.map(|gib| (releases::LEAST_RAM.to_owned(), gib)));
+            .extend(least_ram.map(|gib| (releases::LEAST_RAM.to_owned(), gib)));
         row.report.clone_from(&report);
         // A search changes the memory limit, so its other values are not comparable.
-        measured.extend(run.filter(|_| row.is_complete() && experiment.searches.is_none()));
-        all.push(CollectedRun { row, started });
+        measured.extend(run.filter(|_| row.is_complete() && experiment.search.is_none()));
+        collected.push(CollectedRun { row, has_started });
     }
-    // Only whole runs: the compared part of a run depends on all runs.
+    // Only complete runs, because the compared part of a run depends on all runs.
     let values = releases::values(measured);
-    let whole = all.iter_mut().map(|one| &mut one.row);
-    for (row, values) in whole.filter(|row| row.is_complete()).zip(values) {
-        let known = releases::metrics().zip(values);
+    let rows = collected.iter_mut().map(|run| &mut run.row);
+    for (row, values) in rows.filter(|row| row.is_complete()).zip(values) {
+        let values = releases::metrics().zip(values);
         row.values
-            .extend(known.filter_map(|(metric, value)| Some((metric.id.to_owned(), value?))));
+            .extend(values.filter_map(|(metric, value)| Some((metric.id.to_owned(), value?))));
     }
-    name_machine(&mut all);
-    Ok(all)
+    name_machine(&mut collected);
+    Ok(collected)
 }
 
-fn name_machine(all: &mut [CollectedRun]) {
-    let Some(machine) = all
+/// Fills in unknown machines: all runs of an experiment are on one host.
+fn name_machine(runs: &mut [CollectedRun]) {
+    let Some(machine) = runs
         .iter()
-        .map(|one| &one.row.machine)
+        .map(|run| &run.row.machine)
         .find(|name| *name != UNKNOWN)
         .cloned()
     else {
         return;
     };
-    for row in all.iter_mut().map(|one| &mut one.row) {
+    for row in runs.iter_mut().map(|run| &mut run.row) {
         if row.machine == UNKNOWN {
             row.machine.clone_from(&machine);
         }
     }
 }
 
-/// A program that exits before it reached the tip counts as not started.
-fn started(outcome: &RunOutcome, run: Option<&Run>) -> bool {
+/// False also for a program that exits before it reached the tip.
+fn has_started(outcome: &RunOutcome, run: Option<&Run>) -> bool {
     match outcome {
         RunOutcome::NeverExecuted => false,
         RunOutcome::Exited { .. } | RunOutcome::Killed { .. } => {
@@ -211,27 +219,27 @@ fn started(outcome: &RunOutcome, run: Option<&Run>) -> bool {
 }
 
 /// The row of a run, without its values. A completed run is void if its recording cannot be read.
-fn row(
+fn run_row(
     campaign: &Campaign,
     shared: &RunRow,
     experiment: &CampaignExperiment,
-    (results, one, run): (&Experiment, &CountedRun<'_>, Option<&Run>),
+    (results, counted, run): (&Experiment, &CountedRun<'_>, Option<&Run>),
 ) -> RunRow {
-    let recording = results.recording(one);
+    let recording = results.recording(counted);
     let baseline = results.plan.arms.first().map(|arm| arm.name.as_str());
-    let of_baseline = Some(one.scheduled.arm.as_str()) == baseline;
+    let is_baseline = Some(counted.scheduled.arm.as_str()) == baseline;
     let mut row = RunRow {
         machine: run.map_or_else(|| UNKNOWN.to_owned(), machine),
         kernel: run
             .and_then(|run| run.facts.kernel.clone())
             .unwrap_or_else(|| UNKNOWN.to_owned()),
-        of_baseline: experiment
-            .searches
-            .map_or(of_baseline, |search| search.of_baseline),
-        replicate: experiment.replicate(one),
-        began_unix_ns: began(results, run),
-        outcome: one.ending.outcome.to_string(),
-        validity: validity(&one.ending.validity).to_owned(),
+        is_baseline: experiment
+            .search
+            .map_or(is_baseline, |search| search.is_baseline),
+        replicate: experiment.replicate(counted),
+        began_unix_ns: start_unix_ns(results, run),
+        outcome: counted.ending.outcome.to_string(),
+        validity: validity(&counted.ending.validity).to_owned(),
         recording: recording
             .strip_prefix(&campaign.folder)
             .unwrap_or(&recording)
@@ -251,18 +259,19 @@ fn row(
 /// The smallest sufficient memory of a search, in GiB. A bound, or memory that may still have to
 /// grow, is no measurement.
 fn least_ram(answer: &Answer) -> Option<f64> {
-    let found = matches!(answer.outcome, Outcome::Found { .. }) && answer.settles == Some(true);
+    let is_measured =
+        matches!(answer.outcome, Outcome::Found { .. }) && answer.settles == Some(true);
     answer
         .memory
         .first()
-        .filter(|_| found)
+        .filter(|_| is_measured)
         .map(|memory| memory.bytes as f64 / GIB)
 }
 
 const UNKNOWN: &str = "not known";
 
-/// Start in nanoseconds since 1970: of the recording, else of the experiment.
-fn began(results: &Experiment, run: Option<&Run>) -> i64 {
+/// Of the recording, or else of the experiment.
+fn start_unix_ns(results: &Experiment, run: Option<&Run>) -> i64 {
     run.map(|run| run.origin_unix_ns)
         .filter(|began| *began > 0)
         .unwrap_or(results.journal_state.began_unix_ns)
@@ -289,7 +298,7 @@ fn machine(run: &Run) -> String {
         .facts
         .memory
         .map(|bytes| format!("{} GiB", (bytes as f64 / f64::from(1 << 30)).round()));
-    let parts = [
+    let description = [
         run.facts.cpu.clone(),
         fact("Threads").map(|threads| format!("{threads} threads")),
         memory,
@@ -297,9 +306,9 @@ fn machine(run: &Run) -> String {
     .into_iter()
     .flatten()
     .join(", ");
-    if parts.is_empty() {
+    if description.is_empty() {
         UNKNOWN.to_owned()
     } else {
-        parts
+        description
     }
 }

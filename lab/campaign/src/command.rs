@@ -1,11 +1,11 @@
 use crate::{
-    args::{AddArgs, Campaign as CampaignCommand, CampaignArgs, CheckArgs, RunArgs},
+    args::{AddArgs, CampaignArgs, CampaignCommand, CheckArgs, RunArgs},
     changes, comparability,
     compare::{Group, MetricTest, Release, WithoutRatio},
-    mark::{ALPHA, Mark},
+    mark::{Mark, SIGNIFICANCE_LEVEL},
     page, plan, programs,
     settings::{self, Campaign, Program},
-    shown,
+    status,
     store::{FROM_COMMAND, FROM_FILE, find},
     tasks::{self, open},
     verify, work,
@@ -24,7 +24,7 @@ use std::path::Path;
 
 /// Returns the exit code. Fails also if the campaign was stopped or has versions without a result.
 pub fn run(args: &CampaignArgs) -> Result<u8> {
-    match &args.what {
+    match &args.command {
         CampaignCommand::Run(args) => run_all(args),
         CampaignCommand::Slurm(args) => tasks::slurm(args),
         CampaignCommand::Round(args) => tasks::run(args),
@@ -36,12 +36,12 @@ pub fn run(args: &CampaignArgs) -> Result<u8> {
         CampaignCommand::Verify(args) => verify::run(args),
         CampaignCommand::Status { dir, json } => {
             let (campaign, store) = open(dir)?;
-            print(&shown::status(&campaign, &store, *json)?).map(|()| 0)
+            print(&status::status(&campaign, &store, *json)?).map(|()| 0)
         }
         CampaignCommand::Remove { dir, version } => remove(dir, version),
         CampaignCommand::Export { dir, out } => {
             let (campaign, store) = open(dir)?;
-            let rows = shown::export(&campaign, store, out)?;
+            let rows = status::export(&campaign, store, out)?;
             print(&format!(
                 "{}: {}\n",
                 out.display(),
@@ -65,11 +65,14 @@ fn add(args: &AddArgs) -> Result<u8> {
     let (campaign, store) = open(&args.dir)?;
     let version = settings::version(args.version.clone()).map_err(UsageError)?;
     if version == campaign.baseline.version
-        || campaign.programs.iter().any(|one| one.version == version)
+        || campaign
+            .programs
+            .iter()
+            .any(|program| program.version == version)
     {
         bail!("{version} is in campaign.toml already");
     }
-    if args.path.is_none() && campaign.get.is_none() {
+    if args.path.is_none() && campaign.build.is_none() {
         bail!(UsageError(format!(
             "{version}: say where it is with --path, or how versions are built in [get] of campaign.toml"
         )));
@@ -83,8 +86,8 @@ fn add(args: &AddArgs) -> Result<u8> {
         name: args.name.clone().unwrap_or_default(),
         path,
     };
-    if let Some(same) = find(&store.listed()?, &program.version) {
-        programs::check_unchanged(&campaign, &program, same)?;
+    if let Some(listed) = find(&store.listed()?, &program.version) {
+        programs::check_unchanged(&campaign, &program, listed)?;
     }
     store.add(&program, FROM_COMMAND, clock::unix_ns())?;
     say(&format!(
@@ -97,10 +100,10 @@ fn add(args: &AddArgs) -> Result<u8> {
 fn remove(folder: &Path, version: &str) -> Result<u8> {
     let (campaign, mut store) = open(folder)?;
     let listed = work::synchronized_list(&campaign, &store)?;
-    let Some(one) = find(&listed, version).filter(|one| !one.removed) else {
+    let Some(listed) = find(&listed, version).filter(|listed| !listed.removed) else {
         bail!("{version} is not on the list");
     };
-    if work::is_baseline(&campaign, one) || one.source == FROM_FILE {
+    if work::is_baseline(&campaign, listed) || listed.source == FROM_FILE {
         bail!("{version} is in campaign.toml: take it out there");
     }
     store.remove(version)?;
@@ -114,6 +117,7 @@ fn remove(folder: &Path, version: &str) -> Result<u8> {
 struct MetricComparison {
     metric: &'static Scalar,
     ratio: f64,
+    /// Adjusted by Holm.
     p: Option<f64>,
     mark: Mark,
 }
@@ -131,95 +135,97 @@ fn check(args: &CheckArgs) -> Result<u8> {
             .releases
             .iter()
             .rev()
-            .find(|one| one.version != args.against)
+            .find(|release| release.version != args.against)
             .context("no other release has a result")?,
     };
     let listed = store.listed()?;
-    let failed = find(&listed, &release.version);
-    if let Some(why) = failed.and_then(|one| one.error.as_ref()) {
+    let listed = find(&listed, &release.version);
+    if let Some(error) = listed.and_then(|listed| listed.error.as_ref()) {
         bail!(
-            "{} has no result that can be checked: {why}",
+            "{} has no result that can be checked: {error}",
             release.version
         );
     }
     let other = (args.against != group.conditions.baseline)
         .then(|| find_release(group, &args.against))
         .transpose()?;
-    let checked = match other {
-        None => against_baseline(release),
-        Some(other) => against(release, other, campaign.margin),
+    let comparisons = match other {
+        None => compare_with_baseline(release),
+        Some(other) => compare_with(release, other, campaign.margin),
     };
     let without_ratio: Vec<(&Scalar, WithoutRatio)> = releases::metrics()
         .filter_map(|metric| Some((metric, release.without_ratio(metric)?)))
         .collect();
     let baseline = &group.conditions.baseline;
-    let not_comparable = without_ratio.iter().map(|(metric, why)| {
-        let why = match why {
+    let not_comparable = without_ratio.iter().map(|(metric, reason)| {
+        let reason = match reason {
             WithoutRatio::Missing => format!("{} has no value", release.version),
             WithoutRatio::Zero { worse: true } => {
                 format!("a run has 0, and every pair is worse than with {baseline}")
             }
             WithoutRatio::Zero { worse: false } => "a run has 0".to_owned(),
         };
-        format!("not comparable: {}: {why}\n", metric.title)
+        format!("not comparable: {}: {reason}\n", metric.title)
     });
     print(&format!(
         "{}{} against {}: {}\n{}{}",
-        listing(&checked),
+        metric_table(&comparisons),
         release.version,
         args.against,
-        summary(&checked, campaign.margin),
+        summary(&comparisons, campaign.margin),
         pace_notes(release, other),
         not_comparable.collect::<String>()
     ))?;
-    if let Some(why) = inconclusive_reason(release, &checked) {
-        bail!("{}: {why}", release.version);
+    if let Some(reason) = inconclusive_reason(release, &comparisons) {
+        bail!("{}: {reason}", release.version);
     }
-    let is_worse = checked.iter().any(|one| one.mark.is_worse())
-        || without_ratio.iter().any(|(_, why)| why.is_worse());
+    let is_worse = comparisons
+        .iter()
+        .any(|comparison| comparison.mark.is_worse())
+        || without_ratio.iter().any(|(_, reason)| reason.is_worse());
     Ok(u8::from(is_worse))
 }
 
-/// A line for each release that is not compared by slot, or whose consensus is not known.
+/// A line for each release that is not compared by slot or whose consensus is unknown.
 fn pace_notes(release: &Release, other: Option<&Release>) -> String {
     let both = || std::iter::once(release).chain(other);
     let mut notes: Vec<String> = both().filter_map(changes::not_comparable).collect();
     if let (true, Some(other)) = (notes.is_empty(), other)
         && release.has_other_consensus(other)
     {
-        let words = |release: &Release| comparability::words(&release.comparability.pace);
-        let own = words(release);
-        let theirs = words(other);
+        let pace = |release: &Release| comparability::pace_text(&release.comparability.pace);
+        let own_pace = pace(release);
+        let other_pace = pace(other);
         let version = &release.version;
         let other = &other.version;
         notes.push(format!(
-            "{version} is not comparable by slot: {own}, {other} {theirs}."
+            "{version} is not comparable by slot: {own_pace}, {other} {other_pace}."
         ));
     }
-    notes.extend(both().filter_map(|one| {
-        let unknown = one.comparability.unknown.as_ref()?;
+    notes.extend(both().filter_map(|release| {
+        let unknown = release.comparability.unknown.as_ref()?;
         Some(format!(
             "{} is compared all the same: {unknown}.",
-            one.version
+            release.version
         ))
     }));
     notes.iter().map(|note| format!("{note}\n")).collect()
 }
 
-fn listing(checked: &[MetricComparison]) -> String {
-    let rows = checked.iter().map(|one| {
-        let word = match one.mark {
+fn metric_table(comparisons: &[MetricComparison]) -> String {
+    let rows = comparisons.iter().map(|comparison| {
+        let word = match comparison.mark {
             Mark::Nothing => "-",
             other => other.verdict(),
         };
-        let difference = match one.mark {
+        let difference = match comparison.mark {
             Mark::NotComparable => "-".to_owned(),
-            _ => format!("{:+.1} %", 100.0 * (one.ratio - 1.0)),
+            _ => format!("{:+.1} %", 100.0 * (comparison.ratio - 1.0)),
         };
         vec![
-            one.metric.title.to_owned(),
+            comparison.metric.title.to_owned(),
             difference,
-            one.p.map_or("-".to_owned(), p_value),
+            comparison.p.map_or("-".to_owned(), p_value),
             word.to_owned(),
         ]
     });
@@ -229,8 +235,13 @@ fn listing(checked: &[MetricComparison]) -> String {
     )
 }
 
-fn summary(checked: &[MetricComparison], margin: f64) -> String {
-    let count = |mark: Mark| checked.iter().filter(|one| one.mark == mark).count();
+fn summary(comparisons: &[MetricComparison], margin: f64) -> String {
+    let count = |mark: Mark| {
+        comparisons
+            .iter()
+            .filter(|comparison| comparison.mark == mark)
+            .count()
+    };
     let margin = grouped(100.0 * margin, 1);
     let worse = count(Mark::Worse);
     let mut text = format!(
@@ -245,37 +256,38 @@ fn summary(checked: &[MetricComparison], margin: f64) -> String {
 }
 
 /// Why these results do not prove that a release is no worse.
-fn inconclusive_reason(release: &Release, checked: &[MetricComparison]) -> Option<String> {
-    let complete_runs = |of_baseline| {
+fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> Option<String> {
+    let complete_runs = |is_baseline| {
         release
             .runs
             .iter()
-            .filter(|run| run.of_baseline == of_baseline)
+            .filter(|run| run.is_baseline == is_baseline)
             .filter(|run| run.is_complete())
             .count()
     };
-    let own = complete_runs(false);
-    let baseline = complete_runs(true);
-    let unrepeated = checked
+    let own_runs = complete_runs(false);
+    let baseline_runs = complete_runs(true);
+    let unrepeated = comparisons
         .iter()
-        .filter(|one| one.mark == Mark::Unrepeated)
-        .filter(|one| Mark::of(one.metric.better, one.ratio) == Mark::Worse)
-        .map(|one| one.metric.title)
+        .filter(|comparison| comparison.mark == Mark::Unrepeated)
+        .filter(|comparison| Mark::of(comparison.metric.better, comparison.ratio) == Mark::Worse)
+        .map(|comparison| comparison.metric.title)
         .join(", ");
-    if own < baseline {
+    if own_runs < baseline_runs {
         return Some(format!(
-            "{own} of its runs ran as planned, and {baseline} of the baseline's next to them"
+            "{own_runs} of its runs ran as planned, and {baseline_runs} of the baseline's next to them"
         ));
     }
-    let untested = |one: &MetricComparison| one.p.is_none() && !one.mark.is_worse();
-    if checked.iter().all(untested) {
+    let untested =
+        |comparison: &MetricComparison| comparison.p.is_none() && !comparison.mark.is_worse();
+    if comparisons.iter().all(untested) {
         return Some(
             "nothing could be tested: no metric has three pairs of runs with unlike values"
                 .to_owned(),
         );
     }
     (!unrepeated.is_empty()).then(|| {
-        format!("worse in one round of runs, and not repeated: {unrepeated}; `campaign run` repeats what is beyond the margin of campaign.toml")
+        format!("worse in comparison round of runs, and not repeated: {unrepeated}; `campaign run` repeats what is beyond the margin of campaign.toml")
     })
 }
 
@@ -287,43 +299,46 @@ fn find_release<'g>(group: &'g Group, version: &str) -> Result<&'g Release> {
         .with_context(|| format!("{version} has no result under the conditions of the newest one"))
 }
 
-fn against_baseline(release: &Release) -> Vec<MetricComparison> {
+fn compare_with_baseline(release: &Release) -> Vec<MetricComparison> {
     release
         .tests
         .iter()
-        .map(|one| MetricComparison {
-            metric: one.metric,
-            ratio: one.test.ratio.value,
-            p: one.holm,
-            mark: one.mark,
+        .map(|test| MetricComparison {
+            metric: test.metric,
+            ratio: test.ratio_test.ratio.value,
+            p: test.adjusted_p,
+            mark: test.mark,
         })
         .collect()
 }
 
 /// Compares two releases by their ratios to the baseline, because they did not run next to each
 /// other.
-fn against(release: &Release, other: &Release, margin: f64) -> Vec<MetricComparison> {
-    let known: Vec<_> = release
+fn compare_with(release: &Release, other: &Release, margin: f64) -> Vec<MetricComparison> {
+    let pairs: Vec<_> = release
         .tests
         .iter()
         .filter_map(|own| Some((own, other.test(own.metric)?)))
         .collect();
-    let is_comparable = |one: &MetricTest| release.is_comparable_with(other, one.metric);
-    let p = known.iter().map(|(own, other)| {
-        welch_p(other.rounds.all(), own.rounds.all()).filter(|_| is_comparable(own))
+    let is_comparable = |test: &MetricTest| release.is_comparable_with(other, test.metric);
+    let p = pairs.iter().map(|(own, other)| {
+        welch_p(&other.pair_ratios.logarithms, &own.pair_ratios.logarithms)
+            .filter(|_| is_comparable(own))
     });
     let adjusted = holm::adjust(&p.collect::<Vec<_>>());
-    known
+    pairs
         .into_iter()
         .zip(adjusted)
         .map(|((own, other), p)| {
-            let ratio = own.test.ratio.value / other.test.ratio.value;
+            let ratio = own.ratio_test.ratio.value / other.ratio_test.ratio.value;
             let direction = Mark::beyond(own.metric.better, ratio, margin);
             let mark = match p {
                 _ if !is_comparable(own) => Mark::NotComparable,
-                Some(p) if p < ALPHA => direction,
+                Some(p) if p < SIGNIFICANCE_LEVEL => direction,
                 Some(_) => Mark::Nothing,
-                None if is_disjoint(own.rounds.all(), other.rounds.all()) => direction.untested(),
+                None if is_disjoint(&own.pair_ratios.logarithms, &other.pair_ratios.logarithms) => {
+                    direction.untested()
+                }
                 None => Mark::Untested,
             };
             MetricComparison {
@@ -355,7 +370,10 @@ mod tests {
 
     fn message(rows: &[RunRow]) -> Option<String> {
         let group = groups(rows, 0.05).remove(0);
-        inconclusive_reason(&group.releases[0], &against_baseline(&group.releases[0]))
+        inconclusive_reason(
+            &group.releases[0],
+            &compare_with_baseline(&group.releases[0]),
+        )
     }
 
     fn release(rows: &[RunRow]) -> Release {
@@ -366,11 +384,11 @@ mod tests {
     fn a_release_of_another_consensus_is_named_and_passes_by_what_is_comparable() {
         let (tower, alpenglow) = (pace(&["tower"], Some(0.4)), pace(&["alpenglow"], Some(0.2)));
         let across = release(&with_paces("1.1.0", [&tower, &alpenglow]));
-        let checked = against_baseline(&across);
+        let checked = compare_with_baseline(&across);
         assert!(!checked.iter().any(|one| one.mark.is_worse()));
         let why = inconclusive_reason(&across, &checked).unwrap();
         assert!(why.contains("nothing could be tested"), "{why}");
-        assert!(listing(&checked).contains("-           -            not comparable"));
+        assert!(metric_table(&checked).contains("-           -            not comparable"));
         assert_eq!(
             pace_notes(&across, None),
             "1.1.0 is not comparable by slot: Alpenglow at 0.20 s, the baseline Tower at 0.40 s.\n"
@@ -381,7 +399,7 @@ mod tests {
             run.values.push(("rss-at-tip".to_owned(), gib));
         }
         let tested = release(&with_memory);
-        let checked = against_baseline(&tested);
+        let checked = compare_with_baseline(&tested);
         assert_eq!(inconclusive_reason(&tested, &checked), None);
         let unknown = release(&with_paces("1.2.0", [&tower, &pace(&[], None)]));
         assert_eq!(
@@ -416,7 +434,7 @@ mod tests {
         };
         let old = of("1.1.0", 1.0, "tower");
         let marks = |new: &Release| {
-            let checked = against(new, &old, 0.05);
+            let checked = compare_with(new, &old, 0.05);
             checked.iter().map(|one| one.mark).collect::<Vec<_>>()
         };
         let migrated = of("1.2.0", 1.2, "alpenglow");
@@ -435,7 +453,7 @@ mod tests {
         let fine = runs("1.1.0", 1.0, 1);
         assert_eq!(message(&fine), None);
         let killed = |mut rows: Vec<RunRow>, both: bool| {
-            for run in rows.iter_mut().filter(|run| both || !run.of_baseline) {
+            for run in rows.iter_mut().filter(|run| both || !run.is_baseline) {
                 (run.outcome, run.values) = ("oom".to_owned(), Vec::new());
             }
             message(&rows).unwrap()

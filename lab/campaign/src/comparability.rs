@@ -11,9 +11,9 @@ use itertools::Itertools;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Comparability {
-    /// With its words; `None` also if something is unknown.
+    /// With its text; `None` also if something is unknown.
     difference: Option<(Difference, String)>,
-    /// As in `its consensus is not known, the baseline's is Tower`; `None` with a difference.
+    /// Such as `its consensus is not known, the baseline's is Tower`; `None` with a difference.
     pub unknown: Option<String>,
     /// Of all completed runs, those of the baseline included.
     pub pace: Pace,
@@ -24,15 +24,15 @@ impl Comparability {
         let completed = || runs.iter().filter(|run| run.is_complete());
         let rounds: Vec<(u32, [Pace; 2])> = { by_key(completed().map(|run| (run.round, run))) }
             .into_iter()
-            .map(|(round, runs)| (round, arms(runs.into_iter())))
+            .map(|(round, runs)| (round, arm_paces(runs.into_iter())))
             .collect();
-        let arms = arms(completed());
+        let arms = arm_paces(completed());
         let pace: Pace = arms.iter().cloned().collect();
         let difference = consensus_difference(&rounds, &arms)
             .map(|reason| (Difference::Consensus, reason))
             .or_else(|| Some((Difference::SlotTime, slot_time_difference(runs)?)));
         let unknown = match difference {
-            None if !rounds.is_empty() => unknown(&arms),
+            None if !rounds.is_empty() => unknown_consensus(&arms),
             _ => None,
         };
         Comparability {
@@ -47,24 +47,24 @@ impl Comparability {
         !difference.any(|(difference, _)| metric.is_affected_by(*difference))
     }
 
-    /// As in `Alpenglow at 0.20 s, the baseline Tower at 0.40 s`.
+    /// Such as `Alpenglow at 0.20 s, the baseline Tower at 0.40 s`.
     pub fn difference(&self) -> Option<&str> {
-        self.difference.as_ref().map(|(_, words)| words.as_str())
+        self.difference.as_ref().map(|(_, text)| text.as_str())
     }
 
-    /// Text of the page's cell.
-    pub fn words(&self) -> String {
+    /// The difference, or what is unknown, or else the pace.
+    pub fn text(&self) -> String {
         self.difference()
             .or(self.unknown.as_deref())
-            .map_or_else(|| words(&self.pace), str::to_owned)
+            .map_or_else(|| pace_text(&self.pace), str::to_owned)
     }
 }
 
-/// Baseline, release.
-fn arms<'r>(runs: impl Iterator<Item = &'r RunRow> + Clone) -> [Pace; 2] {
-    [true, false].map(|of_baseline| {
+/// Of baseline and release.
+fn arm_paces<'r>(runs: impl Iterator<Item = &'r RunRow> + Clone) -> [Pace; 2] {
+    [true, false].map(|is_baseline| {
         runs.clone()
-            .filter(|run| run.of_baseline == of_baseline)
+            .filter(|run| run.is_baseline == is_baseline)
             .map(|run| run.pace.clone())
             .collect()
     })
@@ -74,7 +74,7 @@ fn consensus_difference(rounds: &[(u32, [Pace; 2])], arms: &[Pace; 2]) -> Option
     let has_changed = |arms: &[Pace; 2]| arms.iter().any(|pace| pace.consensus.len() > 1);
     let changed = |arms: &[Pace; 2], when: &str| {
         let pace: Pace = arms.iter().cloned().collect();
-        format!("the consensus changed {when}: {}", consensus(&pace))
+        format!("the consensus changed {when}: {}", protocol_names(&pace))
     };
     if let Some((round, arms)) = rounds.iter().find(|(_, arms)| has_changed(arms)) {
         return Some(changed(arms, &format!("in round {round}")));
@@ -85,44 +85,44 @@ fn consensus_difference(rounds: &[(u32, [Pace; 2])], arms: &[Pace; 2]) -> Option
     let differs =
         |[baseline, own]: &[Pace; 2]| own.difference(baseline) == Some(Difference::Consensus);
     let (_, arms) = rounds.iter().find(|(_, arms)| differs(arms))?;
-    Some(both(arms))
+    Some(paces_text(arms))
 }
 
-/// The runs of a pair follow one another: what drifts between pairs cancels in their ratios.
+/// Pairs are compared, because drift between pairs cancels in their ratios.
 fn slot_time_difference(runs: &[RunRow]) -> Option<String> {
     let completed = runs.iter().filter(|run| run.is_complete());
     let pair = by_key(completed.map(|run| ((run.round, run.replicate), run)))
         .into_iter()
-        .map(|(_, runs)| arms(runs.into_iter()))
+        .map(|(_, runs)| arm_paces(runs.into_iter()))
         .find(|[baseline, own]| own.difference(baseline) == Some(Difference::SlotTime))?;
-    Some(both(&pair))
+    Some(paces_text(&pair))
 }
 
-fn both([baseline, own]: &[Pace; 2]) -> String {
-    format!("{}, the baseline {}", words(own), words(baseline))
+fn paces_text([baseline, own]: &[Pace; 2]) -> String {
+    format!("{}, the baseline {}", pace_text(own), pace_text(baseline))
 }
 
-fn unknown([baseline, own]: &[Pace; 2]) -> Option<String> {
+fn unknown_consensus([baseline, own]: &[Pace; 2]) -> Option<String> {
     let is_known = [baseline, own].map(|pace| !pace.consensus.is_empty());
     match is_known {
         [true, true] => None,
         [false, false] => Some("the consensus is not known".to_owned()),
         [true, false] => Some(format!(
             "its consensus is not known, the baseline's is {}",
-            consensus(baseline)
+            protocol_names(baseline)
         )),
         [false, true] => Some(format!(
             "its consensus is {}, the baseline's is not known",
-            consensus(own)
+            protocol_names(own)
         )),
     }
 }
 
 /// `Tower at 0.40 s`.
-pub fn words(pace: &Pace) -> String {
+pub fn pace_text(pace: &Pace) -> String {
     let protocols = match pace.consensus.as_slice() {
         [] => "unknown consensus".to_owned(),
-        _ => consensus(pace),
+        _ => protocol_names(pace),
     };
     match pace.slot_time() {
         Some(seconds) => format!("{protocols} at {seconds}"),
@@ -130,7 +130,7 @@ pub fn words(pace: &Pace) -> String {
     }
 }
 
-fn consensus(pace: &Pace) -> String {
+fn protocol_names(pace: &Pace) -> String {
     let name = |protocol: &String| match protocol.as_str() {
         "tower" => "Tower".to_owned(),
         "alpenglow" => "Alpenglow".to_owned(),

@@ -15,12 +15,12 @@ use std::cmp::Ordering;
 #[derive(Debug, Clone)]
 pub struct MetricTest {
     pub metric: &'static Scalar,
-    pub test: RatioTest,
-    /// Adjusted over the metrics of the release.
-    pub holm: Option<f64>,
+    pub ratio_test: RatioTest,
+    /// By Holm, over the metrics of the release.
+    pub adjusted_p: Option<f64>,
     /// Baseline, release.
     pub means: [f64; 2],
-    pub rounds: PairRatios,
+    pub pair_ratios: PairRatios,
     pub mark: Mark,
 }
 
@@ -43,12 +43,12 @@ impl Release {
     }
 
     pub fn test(&self, metric: &Scalar) -> Option<&MetricTest> {
-        self.tests.iter().find(|one| one.metric.id == metric.id)
+        self.tests.iter().find(|test| test.metric.id == metric.id)
     }
 
     /// Numbers of the release's completed runs and of all its runs, without those of the baseline.
     pub fn completed(&self) -> (usize, usize) {
-        let own = || self.runs.iter().filter(|run| !run.of_baseline);
+        let own = || self.runs.iter().filter(|run| !run.is_baseline);
         (
             own().filter(|run| run.outcome == "completed").count(),
             own().count(),
@@ -74,15 +74,17 @@ impl Release {
     }
 }
 
+/// A change in the history of a metric.
 #[derive(Debug, Clone)]
 pub struct Shift {
     pub metric: &'static Scalar,
     pub version: String,
-    /// Mean ratio after the change by that before.
+    /// The geometric mean after the change over that before it.
     pub ratio: f64,
     pub mark: Mark,
 }
 
+/// Releases that were measured under the same conditions.
 #[derive(Debug, Clone)]
 pub struct Group {
     pub conditions: Conditions,
@@ -115,7 +117,7 @@ pub fn groups(runs: &[RunRow], margin: f64) -> Vec<Group> {
     groups.into_iter().map(group).collect()
 }
 
-/// Orders versions; texts that are no version come after them.
+/// Texts that are no version come after versions.
 pub fn compare_versions(a: &str, b: &str) -> Ordering {
     match (Version::parse(a), Version::parse(b)) {
         (Ok(a), Ok(b)) => a.cmp(&b),
@@ -128,16 +130,19 @@ pub fn compare_versions(a: &str, b: &str) -> Ordering {
 fn release(version: String, runs: Vec<RunRow>, margin: f64) -> Release {
     let comparability = Comparability::of(&runs);
     let mut tests: Vec<MetricTest> = releases::metrics()
-        .filter_map(|metric| test(metric, &runs))
+        .filter_map(|metric| metric_test(metric, &runs))
         .collect();
-    let p = tests
-        .iter()
-        .map(|one| one.test.p.filter(|_| comparability.allows(one.metric)));
+    let p = tests.iter().map(|test| {
+        test.ratio_test
+            .p
+            .filter(|_| comparability.allows(test.metric))
+    });
     let adjusted = holm::adjust(&p.collect::<Vec<_>>());
-    for (one, holm) in tests.iter_mut().zip(adjusted) {
-        one.holm = holm;
-        one.mark = if comparability.allows(one.metric) {
-            one.rounds.mark(one.metric.better, holm, margin)
+    for (test, adjusted_p) in tests.iter_mut().zip(adjusted) {
+        test.adjusted_p = adjusted_p;
+        test.mark = if comparability.allows(test.metric) {
+            test.pair_ratios
+                .mark(test.metric.better, adjusted_p, margin)
         } else {
             Mark::NotComparable
         };
@@ -162,18 +167,19 @@ fn pair_values(scalar: &Scalar, runs: &[RunRow]) -> Vec<PairValues> {
             .map(|(_, value)| *value)
     };
     runs.iter()
-        .filter(|run| !run.of_baseline)
+        .filter(|run| !run.is_baseline)
         .filter_map(|run| {
-            let is_its_pair = |one: &&RunRow| {
-                one.of_baseline
-                    && (one.round, one.replicate) == (run.round, run.replicate)
-                    && (&one.kernel, &one.machine) == (&run.kernel, &run.machine)
+            let is_its_pair = |other: &&RunRow| {
+                other.is_baseline
+                    && (other.round, other.replicate) == (run.round, run.replicate)
+                    && (&other.kernel, &other.machine) == (&run.kernel, &run.machine)
             };
             Some((run.round, value(runs.iter().find(is_its_pair)?), value(run)))
         })
         .collect()
 }
 
+/// Why a metric has no ratio to the baseline.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum WithoutRatio {
     /// One side of a pair is 0, the other is larger.
@@ -186,7 +192,7 @@ impl WithoutRatio {
     /// `None` if each pair that differs has a ratio.
     fn of(scalar: &Scalar, runs: &[RunRow]) -> Option<Self> {
         let values = pair_values(scalar, runs);
-        let has_run = runs.iter().any(|run| !run.of_baseline && run.is_complete());
+        let has_run = runs.iter().any(|run| !run.is_baseline && run.is_complete());
         let is_missing = |(_, baseline, own): &PairValues| baseline.is_some() && own.is_none();
         if has_run && !values.is_empty() && values.iter().all(is_missing) {
             return Some(WithoutRatio::Missing);
@@ -215,49 +221,56 @@ impl WithoutRatio {
     }
 }
 
-fn test(metric: &'static Scalar, runs: &[RunRow]) -> Option<MetricTest> {
-    let mut rounds = PairRatios::default();
+fn metric_test(metric: &'static Scalar, runs: &[RunRow]) -> Option<MetricTest> {
+    let mut pair_ratios = PairRatios::default();
     let mut baselines = Vec::new();
     let mut releases = Vec::new();
     for (round, baseline, own) in pair_values(metric, runs) {
         let pair = baseline.zip(own);
         if let Some((baseline, own)) = pair.filter(|(baseline, own)| *baseline > 0.0 && *own > 0.0)
         {
-            rounds.add(round, (own / baseline).ln());
+            pair_ratios.add(round, (own / baseline).ln());
             baselines.push(baseline);
             releases.push(own);
         }
     }
     Some(MetricTest {
         metric,
-        test: rounds.test()?,
-        holm: None,
+        ratio_test: pair_ratios.test()?,
+        adjusted_p: None,
         means: [mean(&baselines)?, mean(&releases)?],
-        rounds,
+        pair_ratios,
         mark: Mark::Nothing,
     })
 }
 
 /// A history has only releases with the consensus of the newest one.
-fn shifts(all: &[Release], margin: f64) -> Vec<Shift> {
+fn shifts(releases: &[Release], margin: f64) -> Vec<Shift> {
     let mut shifts = Vec::new();
     let mut detector = Detector::default();
     for metric in releases::metrics() {
-        let newest = all
+        let newest = releases
             .iter()
             .rev()
             .find(|release| release.comparability.allows(metric));
-        let known: Vec<(&Release, &[f64])> = all
+        let history: Vec<(&Release, &[f64])> = releases
             .iter()
             .filter(|release| {
                 newest.is_some_and(|newest| newest.is_comparable_with(release, metric))
             })
-            .filter_map(|release| Some((release, release.test(metric)?.rounds.all())))
+            .filter_map(|release| {
+                Some((
+                    release,
+                    release.test(metric)?.pair_ratios.logarithms.as_slice(),
+                ))
+            })
             .collect();
-        let values: Vec<&[f64]> = known.iter().map(|(_, values)| *values).collect();
-        for found in detector.changes(&values) {
-            let ratio = (found.after - found.before).exp();
-            let Some((release, _)) = known.get(found.at).filter(|_| (ratio - 1.0).abs() > margin)
+        let values: Vec<&[f64]> = history.iter().map(|(_, values)| *values).collect();
+        for change in detector.changes(&values) {
+            let ratio = (change.after - change.before).exp();
+            let Some((release, _)) = history
+                .get(change.at)
+                .filter(|_| (ratio - 1.0).abs() > margin)
             else {
                 continue;
             };
@@ -272,20 +285,20 @@ fn shifts(all: &[Release], margin: f64) -> Vec<Shift> {
     shifts
 }
 
-pub fn rows(groups: &[Group]) -> Vec<VerdictRow> {
+pub fn verdict_rows(groups: &[Group]) -> Vec<VerdictRow> {
     let mut rows = Vec::new();
     for group in groups {
         for release in &group.releases {
-            for one in &release.tests {
+            for test in &release.tests {
                 rows.push(VerdictRow {
                     conditions: group.conditions.clone(),
                     machine: group.machine.clone(),
                     release: release.version.clone(),
-                    metric: one.metric.id.to_owned(),
-                    pairs: one.test.pairs,
-                    ratio: one.test.ratio.ends(),
-                    p: [one.test.p, one.holm],
-                    verdict: one.mark.verdict().to_owned(),
+                    metric: test.metric.id.to_owned(),
+                    pairs: test.ratio_test.pairs,
+                    ratio: test.ratio_test.ratio.ends(),
+                    p: [test.ratio_test.p, test.adjusted_p],
+                    verdict: test.mark.verdict().to_owned(),
                 });
             }
         }

@@ -29,7 +29,7 @@ pub fn json(
     let changes: Vec<Value> = release_changes(groups).iter().map(change).collect();
     let failed: Vec<Value> = failed
         .iter()
-        .map(|one| json!({ "release": one.version, "why": one.why }))
+        .map(|failed_version| json!({ "release": failed_version.version, "why": failed_version.error }))
         .collect();
     let document = json!({
         "format": FORMAT,
@@ -49,7 +49,7 @@ fn change(change: &ReleaseChange) -> Value {
         "release": change.version,
         "metric": change.metric,
         "verdict": change.mark.word(),
-        "words": change.words,
+        "words": change.sentence,
         "at": time(change.unix_ns),
         "report": change.report,
     })
@@ -64,7 +64,7 @@ fn group(group: &Group) -> Value {
             let metrics: serde_json::Map<String, Value> = release
                 .tests
                 .iter()
-                .map(|one| (one.metric.id.to_owned(), metric_test(one)))
+                .map(|test| (test.metric.id.to_owned(), metric_test(test)))
                 .collect();
             json!({
                 "version": release.version,
@@ -86,19 +86,19 @@ fn group(group: &Group) -> Value {
     })
 }
 
-fn metric_test(one: &MetricTest) -> Value {
+fn metric_test(test: &MetricTest) -> Value {
     json!({
-        "baseline": one.means[0],
-        "release": one.means[1],
-        "ratio": one.test.ratio.value,
-        "low": one.test.ratio.low,
-        "high": one.test.ratio.high,
-        "pairs": one.test.pairs,
-        "p": one.test.p,
-        "holm_p": one.holm,
-        "verdict": one.mark.word(),
-        "to_be_repeated": one.mark == Mark::Unrepeated,
-        "tested": one.test.p.is_some(),
+        "baseline": test.means[0],
+        "release": test.means[1],
+        "ratio": test.ratio_test.ratio.value,
+        "low": test.ratio_test.ratio.low,
+        "high": test.ratio_test.ratio.high,
+        "pairs": test.ratio_test.pairs,
+        "p": test.ratio_test.p,
+        "holm_p": test.adjusted_p,
+        "verdict": test.mark.word(),
+        "to_be_repeated": test.mark == Mark::Unrepeated,
+        "tested": test.ratio_test.p.is_some(),
     })
 }
 
@@ -123,15 +123,15 @@ fn time(unix_ns: i64) -> String {
     DateTime::from_timestamp_nanos(unix_ns).to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
-/// A change keeps its id, and has the time of the newest run that shows it. A version without a
-/// result has an entry, dated when it was added to the list.
+/// A change has the time of the newest run that shows it. A version without a result has the time when it
+/// was added to the list.
 pub fn atom(campaign: &Campaign, groups: &[Group], failed: &[FailedVersion]) -> String {
     let times = groups
         .iter()
         .flat_map(|group| &group.releases)
         .flat_map(|release| &release.runs)
         .map(|run| run.began_unix_ns)
-        .chain(failed.iter().map(|one| one.added_unix_ns));
+        .chain(failed.iter().map(|failed| failed.added_unix_ns));
     let updated = time(times.max().unwrap_or(0));
     let name = escaped(&campaign.name);
     let mut out = format!(
@@ -139,25 +139,31 @@ pub fn atom(campaign: &Campaign, groups: &[Group], failed: &[FailedVersion]) -> 
          <title>{name}</title>\n<updated>{updated}</updated>\n<author><name>faultline</name></author>\n<link href=\"index.html\"/>\n",
         escaped(&faultline_pages::cells::slug(&campaign.name)),
     );
-    for one in release_changes(groups)
+    for change in release_changes(groups)
         .iter()
         .chain(&incomparable_releases(groups))
     {
-        let category = one.mark.word();
-        let words: [&str; 5] = [&one.id, &one.title, category, &one.report, &one.words];
-        out += &entry(words, one.unix_ns);
+        let category = change.mark.word();
+        let texts: [&str; 5] = [
+            &change.id,
+            &change.title,
+            category,
+            &change.report,
+            &change.sentence,
+        ];
+        out += &entry(texts, change.unix_ns);
     }
-    for one in failed {
-        let id = digest(&["failed", &campaign.plan_digest, &one.version].join("\n"));
-        let title = format!("{}: no result", one.version);
-        let words: [&str; 5] = [&id, &title, "no result", "index.html#failed", &one.why];
-        out += &entry(words, one.added_unix_ns);
+    for failed in failed {
+        let id = digest(&["failed", &campaign.plan_digest, &failed.version].join("\n"));
+        let title = format!("{}: no result", failed.version);
+        let texts: [&str; 5] = [&id, &title, "no result", "index.html#failed", &failed.error];
+        out += &entry(texts, failed.added_unix_ns);
     }
     out + "</feed>\n"
 }
 
-fn entry(words: [&str; 5], updated_unix_ns: i64) -> String {
-    let [id, title, category, link, summary] = words.map(escaped);
+fn entry(texts: [&str; 5], updated_unix_ns: i64) -> String {
+    let [id, title, category, link, summary] = texts.map(escaped);
     let updated = time(updated_unix_ns);
     format!(
         "<entry>\n<id>urn:faultline:change:{id}</id>\n<title>{title}</title>\n<updated>{updated}</updated>\n\
@@ -165,24 +171,24 @@ fn entry(words: [&str; 5], updated_unix_ns: i64) -> String {
     )
 }
 
-/// The result of the newest release; a newer version without a result is named instead.
+/// An SVG with the result of the newest release. If a newer version has no result, it is named instead.
 pub fn badge(metric: &Scalar, group: Option<&Group>, failed: &[FailedVersion]) -> String {
     let newest = group
         .into_iter()
         .flat_map(|group| group.releases.iter().rev())
         .find_map(|release| Some((&release.version, release.test(metric)?)));
-    let newer = |one: &&FailedVersion| {
-        newest.is_none_or(|(version, _)| compare_versions(&one.version, version).is_gt())
+    let is_newer = |failed: &&FailedVersion| {
+        newest.is_none_or(|(version, _)| compare_versions(&failed.version, version).is_gt())
     };
     let newest_failed = failed
         .iter()
-        .filter(newer)
+        .filter(is_newer)
         .max_by(|a, b| compare_versions(&a.version, &b.version));
     let (message, colour) = match (newest_failed, newest) {
-        (Some(one), _) => (format!("{}: no result", one.version), WORSE_COLOUR),
+        (Some(failed), _) => (format!("{}: no result", failed.version), WORSE_COLOUR),
         (None, None) => ("not measured".to_owned(), "#68717d"),
-        (None, Some((version, one))) => {
-            let mark = one.mark;
+        (None, Some((version, test))) => {
+            let mark = test.mark;
             let colour = match mark {
                 Mark::Worse | Mark::WorseUntested => WORSE_COLOUR,
                 Mark::Better | Mark::BetterUntested => "#00734f",
@@ -190,7 +196,7 @@ pub fn badge(metric: &Scalar, group: Option<&Group>, failed: &[FailedVersion]) -
                     "#5a6470"
                 }
             };
-            let percent = signed_percent(one.test.ratio.value);
+            let percent = signed_percent(test.ratio_test.ratio.value);
             let result = match mark {
                 Mark::NotComparable => mark.word().to_owned(),
                 _ => format!("{percent} {}", mark.word()).trim_end().to_owned(),
@@ -198,21 +204,21 @@ pub fn badge(metric: &Scalar, group: Option<&Group>, failed: &[FailedVersion]) -
             (format!("{version}: {result}"), colour)
         }
     };
-    // A digit of a usual font is 6.6 px wide at 11 px; the 10 px around the text allow for others.
+    // A digit of a usual font is 6.6 px wide at a size of 11 px. Other letters need the 10 px.
     let text_width = |text: &str| 10.0 + 6.6 * text.chars().count() as f64;
-    let left = text_width(metric.id);
-    let right = text_width(&message);
-    let all = left + right;
-    let middle = left + right / 2.0;
+    let id_width = text_width(metric.id);
+    let message_width = text_width(&message);
+    let width = id_width + message_width;
+    let message_middle = id_width + message_width / 2.0;
     let id = escaped(metric.id);
     let message = escaped(&message);
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{all:.0}\" height=\"20\" role=\"img\" aria-label=\"{id}: {message}\">\n\
-         <title>{id}: {message}</title>\n<rect width=\"{all:.0}\" height=\"20\" rx=\"3\" fill=\"#39414a\"/>\n\
-         <rect x=\"{left:.1}\" width=\"{right:.1}\" height=\"20\" rx=\"3\" fill=\"{colour}\"/>\n\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"20\" role=\"img\" aria-label=\"{id}: {message}\">\n\
+         <title>{id}: {message}</title>\n<rect width=\"{width:.0}\" height=\"20\" rx=\"3\" fill=\"#39414a\"/>\n\
+         <rect x=\"{id_width:.1}\" width=\"{message_width:.1}\" height=\"20\" rx=\"3\" fill=\"{colour}\"/>\n\
          <g fill=\"#ffffff\" text-anchor=\"middle\" font-family=\"Verdana, DejaVu Sans, sans-serif\" font-size=\"11\">\n\
-         <text x=\"{:.1}\" y=\"14\">{id}</text>\n<text x=\"{middle:.1}\" y=\"14\">{message}</text>\n</g>\n</svg>\n",
-        left / 2.0
+         <text x=\"{:.1}\" y=\"14\">{id}</text>\n<text x=\"{message_middle:.1}\" y=\"14\">{message}</text>\n</g>\n</svg>\n",
+        id_width / 2.0
     )
 }
 
@@ -309,7 +315,7 @@ mod tests {
         let groups = groups(&runs("1.1.0", 1.0, 1), 0.05);
         let failed = ["1.0.9", "1.2.0"].map(|version| FailedVersion {
             version: version.to_owned(),
-            why: "it <exits>".to_owned(),
+            error: "it <exits>".to_owned(),
             added_unix_ns: 1_800_000_000_000_000_000,
         });
         let feed = atom(&campaign(), &groups, &failed);

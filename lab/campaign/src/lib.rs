@@ -14,7 +14,7 @@ mod plan;
 mod programs;
 mod round;
 mod settings;
-mod shown;
+mod status;
 mod store;
 mod tasks;
 mod verify;

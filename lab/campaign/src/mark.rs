@@ -6,8 +6,8 @@
 //! * the first round showed it (p < 0.05 unadjusted);
 //! * the second round is beyond the margin in the same direction.
 //!
-//! No test is possible with fewer than three pairs or with equal ratios (as counts of the program
-//! cache are). Pairs that all have the same direction are then reported as such.
+//! No test is possible with fewer than three pairs, or with equal ratios, as those of program-cache
+//! counts are. If all pairs have the same direction then, that is reported.
 
 use faultline_report::report::Better;
 use faultline_stats::{
@@ -15,8 +15,8 @@ use faultline_stats::{
     summary::mean,
 };
 
-const LEVEL: f64 = 0.95;
-pub const ALPHA: f64 = 0.05;
+const CONFIDENCE_LEVEL: f64 = 0.95;
+pub const SIGNIFICANCE_LEVEL: f64 = 0.05;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Mark {
@@ -57,6 +57,7 @@ impl Mark {
         }
     }
 
+    /// The direction of a ratio to the baseline.
     pub fn of(better: Better, ratio: f64) -> Self {
         match (better, ratio > 1.0) {
             (Better::Lower, true) | (Better::Higher, false) => Mark::Worse,
@@ -104,48 +105,45 @@ impl Mark {
 /// Log ratios of a metric's pairs, those of the first round before those of the second.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PairRatios {
-    logarithms: Vec<f64>,
-    first: usize,
+    pub logarithms: Vec<f64>,
+    pairs_in_first_round: usize,
 }
 
 impl PairRatios {
     pub fn add(&mut self, round: u32, logarithm: f64) {
         if round == 1 {
-            self.logarithms.insert(self.first, logarithm);
-            self.first += 1;
+            self.logarithms.insert(self.pairs_in_first_round, logarithm);
+            self.pairs_in_first_round += 1;
         } else {
             self.logarithms.push(logarithm);
         }
     }
 
-    pub fn all(&self) -> &[f64] {
-        &self.logarithms
-    }
-
     /// Both rounds; `None` with fewer than two pairs.
     pub fn test(&self) -> Option<RatioTest> {
-        ratio_test(&self.logarithms, LEVEL)
+        ratio_test(&self.logarithms, CONFIDENCE_LEVEL)
     }
 
-    pub fn mark(&self, better: Better, holm: Option<f64>, margin: f64) -> Mark {
-        let (first, second) = self.logarithms.split_at(self.first);
-        let all = unadjusted_mark(&self.logarithms, better, margin);
+    pub fn mark(&self, better: Better, adjusted_p: Option<f64>, margin: f64) -> Mark {
+        let (first, second) = self.logarithms.split_at(self.pairs_in_first_round);
+        let unadjusted = unadjusted_mark(&self.logarithms, better, margin);
         if first.is_empty() || second.is_empty() {
-            return match all {
+            return match unadjusted {
                 Mark::Worse | Mark::Better => Mark::Unrepeated,
                 other => other,
             };
         }
-        if !matches!(all, Mark::Worse | Mark::Better) {
-            return all;
+        if !matches!(unadjusted, Mark::Worse | Mark::Better) {
+            return unadjusted;
         }
         // Another metric may have caused the second round: the first round of this one must show a
         // difference too.
         let first_mark = unadjusted_mark(first, better, margin);
         let second_mark = mean(second).map(|mean| Mark::beyond(better, mean.exp(), margin));
-        let confirmed = second_mark == Some(all) && holm.is_some_and(|p| p < ALPHA);
-        if confirmed && (first_mark == all || first_mark == all.untested()) {
-            all
+        let confirmed =
+            second_mark == Some(unadjusted) && adjusted_p.is_some_and(|p| p < SIGNIFICANCE_LEVEL);
+        if confirmed && (first_mark == unadjusted || first_mark == unadjusted.untested()) {
+            unadjusted
         } else {
             Mark::Nothing
         }
@@ -154,15 +152,15 @@ impl PairRatios {
 
 /// The mark by the test's unadjusted p.
 fn unadjusted_mark(logarithms: &[f64], better: Better, margin: f64) -> Mark {
-    let Some(test) = ratio_test(logarithms, LEVEL) else {
+    let Some(test) = ratio_test(logarithms, CONFIDENCE_LEVEL) else {
         return Mark::Untested;
     };
     let direction = Mark::beyond(better, test.ratio.value, margin);
-    let one_sided = |sign: f64| logarithms.iter().all(|value| value * sign > 0.0);
+    let is_one_sided = |sign: f64| logarithms.iter().all(|value| value * sign > 0.0);
     match test.p {
-        Some(p) if p < ALPHA => direction,
+        Some(p) if p < SIGNIFICANCE_LEVEL => direction,
         Some(_) => Mark::Nothing,
-        None if one_sided(1.0) || one_sided(-1.0) => direction.untested(),
+        None if is_one_sided(1.0) || is_one_sided(-1.0) => direction.untested(),
         None => Mark::Untested,
     }
 }

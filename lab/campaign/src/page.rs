@@ -39,7 +39,7 @@ pub fn report_name(name: &str, conditions: &Conditions) -> String {
 /// Rewrites the pages, and the verdicts in the database.
 pub fn rewrite_pages(campaign: &Campaign, store: &mut Store) -> Result<()> {
     let groups = groups(campaign, store)?;
-    store.replace_verdicts(&compare::rows(&groups))?;
+    store.replace_verdicts(&compare::verdict_rows(&groups))?;
     let out = campaign.folder.join(FOLDER);
     let write = |name: &str, text: &str| put(&out, &out.join(name), text, true);
     let failed = failed(store)?;
@@ -60,7 +60,7 @@ pub fn rewrite_pages(campaign: &Campaign, store: &mut Store) -> Result<()> {
 
 pub fn groups(campaign: &Campaign, store: &Store) -> Result<Vec<Group>> {
     let listed = store.listed()?;
-    let is_listed = |version: &str| find(&listed, version).is_none_or(|one| !one.removed);
+    let is_listed = |version: &str| find(&listed, version).is_none_or(|listed| !listed.removed);
     let runs: Vec<_> = store
         .runs()?
         .into_iter()
@@ -69,7 +69,7 @@ pub fn groups(campaign: &Campaign, store: &Store) -> Result<Vec<Group>> {
     let mut groups = compare::groups(&runs, campaign.margin);
     for release in groups.iter_mut().flat_map(|group| &mut group.releases) {
         release.name = find(&listed, &release.version)
-            .map(|one| one.program.name.clone())
+            .map(|listed| listed.program.name.clone())
             .unwrap_or_default();
     }
     Ok(groups)
@@ -79,12 +79,12 @@ fn failed(store: &Store) -> Result<Vec<FailedVersion>> {
     let failed = store
         .listed()?
         .into_iter()
-        .filter(|one| !one.removed)
-        .filter_map(|one| {
+        .filter(|listed| !listed.removed)
+        .filter_map(|listed| {
             Some(FailedVersion {
-                version: one.program.version,
-                why: one.error?,
-                added_unix_ns: one.added_unix_ns,
+                version: listed.program.version,
+                error: listed.error?,
+                added_unix_ns: listed.added_unix_ns,
             })
         });
     Ok(failed.collect())
@@ -92,9 +92,9 @@ fn failed(store: &Store) -> Result<Vec<FailedVersion>> {
 
 fn report(campaign: &Campaign, groups: &[Group], failed: &[FailedVersion]) -> Report {
     let changes = release_changes(groups);
-    let counted: usize = groups.iter().map(|group| group.releases.len()).sum();
+    let releases: usize = groups.iter().map(|group| group.releases.len()).sum();
     let margin = percent(campaign.margin);
-    let headline = match (counted, changes.len()) {
+    let headline = match (releases, changes.len()) {
         (0, _) => "No release has a result yet.".to_owned(),
         (_, 0) => format!("No difference beyond {margin} % is shown."),
         (_, 1) => format!("One difference beyond {margin} % is shown."),
@@ -105,7 +105,7 @@ fn report(campaign: &Campaign, groups: &[Group], failed: &[FailedVersion]) -> Re
         None => headline,
     };
     let worse = changes.iter().filter(|change| change.mark.is_worse());
-    let standing = match (counted, changes.len(), worse.count()) {
+    let standing = match (releases, changes.len(), worse.count()) {
         (0, ..) => VerdictKind::Described,
         (_, 0, _) => VerdictKind::Inconclusive,
         (_, _, 0) => VerdictKind::Better,
@@ -113,19 +113,19 @@ fn report(campaign: &Campaign, groups: &[Group], failed: &[FailedVersion]) -> Re
         _ => VerdictKind::Differs,
     };
     let incomparable = incomparable_releases(groups);
-    let versions = incomparable.iter().map(|one| one.version.as_str());
-    let not_comparable = about(versions, "not comparable by slot", ["is", "are"]);
+    let versions = incomparable.iter().map(|change| change.version.as_str());
+    let not_comparable = versions_sentence(versions, "not comparable by slot", ["is", "are"]);
     let points = changes
         .into_iter()
-        .map(|change| change.words)
-        .chain(incomparable.into_iter().map(|one| one.words));
+        .map(|change| change.sentence)
+        .chain(incomparable.into_iter().map(|change| change.sentence));
     let mut sections: Vec<Section> = groups
         .iter()
         .enumerate()
-        .map(|(index, group)| of_group(index, group))
+        .map(|(index, group)| group_section(index, group))
         .collect();
     sections.extend(groups.first().and_then(trends));
-    sections.extend((counted > 0).then(|| recordings(groups)));
+    sections.extend((releases > 0).then(|| recordings(groups)));
     sections.extend((!failed.is_empty()).then(|| without_a_result(failed)));
     sections.push(method(campaign));
     Report {
@@ -147,18 +147,22 @@ fn report(campaign: &Campaign, groups: &[Group], failed: &[FailedVersion]) -> Re
 }
 
 fn no_result(failed: &[FailedVersion]) -> String {
-    let versions = failed.iter().map(|one| one.version.as_str());
-    about(versions, "no result", ["has", "have"])
+    let versions = failed.iter().map(|failed| failed.version.as_str());
+    versions_sentence(versions, "no result", ["has", "have"])
 }
 
 /// ` 1.2.0, 1.3.0 have no result.`; empty without versions.
-fn about<'v>(versions: impl Iterator<Item = &'v str>, what: &str, verbs: [&str; 2]) -> String {
+fn versions_sentence<'v>(
+    versions: impl Iterator<Item = &'v str>,
+    predicate: &str,
+    verbs: [&str; 2],
+) -> String {
     let versions: Vec<&str> = versions.collect();
     let [singular, plural] = verbs;
     match versions.as_slice() {
         [] => String::new(),
-        [one] => format!(" {one} {singular} {what}."),
-        some => format!(" {} {plural} {what}.", some.join(", ")),
+        [version] => format!(" {version} {singular} {predicate}."),
+        versions => format!(" {} {plural} {predicate}.", versions.join(", ")),
     }
 }
 
@@ -169,8 +173,11 @@ fn ended_early(groups: &[Group]) -> String {
         .flat_map(|group| &group.releases)
         .map(Release::completed)
         .collect();
-    let early: usize = counts.iter().map(|(completed, of)| of - completed).sum();
-    let all: usize = counts.iter().map(|(_, of)| of).sum();
+    let early: usize = counts
+        .iter()
+        .map(|(completed, runs)| runs - completed)
+        .sum();
+    let all: usize = counts.iter().map(|(_, runs)| runs).sum();
     if early == 0 {
         String::new()
     } else {
@@ -178,7 +185,7 @@ fn ended_early(groups: &[Group]) -> String {
     }
 }
 
-fn of_group(index: usize, group: &Group) -> Section {
+fn group_section(index: usize, group: &Group) -> Section {
     let mut columns = vec![("Release", ""), ("What it is", ""), ("Runs completed", "")];
     columns.extend(releases::metrics().map(|metric| (metric.title, "% against the baseline")));
     columns.push(("Consensus and slot time", ""));
@@ -195,9 +202,9 @@ fn of_group(index: usize, group: &Group) -> Section {
             format!("Releases under other conditions ({index})"),
         ),
     };
-    let mut listed = table(&id, "Releases against metrics", &columns, &note);
+    let mut releases_table = table(&id, "Releases against metrics", &columns, &note);
     for release in group.releases.iter().rev() {
-        listed.rows.push(row(release));
+        releases_table.rows.push(release_row(release));
     }
     let conditions = format!(
         "Machine: {}. Baseline: {} (SHA-256 {}). Plan: SHA-256 {}. Rows of other machines, plans or baselines are not compared with these.",
@@ -208,28 +215,28 @@ fn of_group(index: usize, group: &Group) -> Section {
     );
     let blocks = vec![
         Block::Text(conditions),
-        Block::Table(without_missing(listed)),
+        Block::Table(without_missing(releases_table)),
     ];
     section(&id, &title, blocks)
 }
 
-fn row(release: &Release) -> Vec<Cell> {
-    let to = release.report();
+fn release_row(release: &Release) -> Vec<Cell> {
+    let report = release.report();
     let linked = |cell: Cell, mark: &str| Cell::Linked {
         cell: Box::new(cell),
-        to: to.clone(),
+        to: report.clone(),
         mark: mark.to_owned(),
     };
-    let (completed, of) = release.completed();
+    let (completed, runs) = release.completed();
     let mut cells = vec![
         linked(words(&release.version), ""),
         text(Some(release.name.as_str()), "not said"),
-        Cell::Text(format!("{completed} of {of}")),
+        Cell::Text(format!("{completed} of {runs}")),
     ];
     cells.extend(
         releases::metrics().map(|metric| match release.test(metric) {
-            Some(one) if one.mark == Mark::NotComparable => linked(words(one.mark.word()), ""),
-            Some(one) => linked(estimate(percents(one), 1), one.mark.word()),
+            Some(test) if test.mark == Mark::NotComparable => linked(words(test.mark.word()), ""),
+            Some(test) => linked(estimate(percents(test), 1), test.mark.word()),
             None => match release.without_ratio(metric) {
                 Some(WithoutRatio::Zero { .. }) => linked(words("was 0"), ""),
                 Some(WithoutRatio::Missing) => {
@@ -239,14 +246,17 @@ fn row(release: &Release) -> Vec<Cell> {
             },
         }),
     );
-    cells.push(words(&release.comparability.words()));
+    cells.push(words(&release.comparability.text()));
     let kernels = release.runs.iter().map(|run| &run.kernel);
     cells.push(Cell::Text(kernels.sorted().dedup().join(", ")));
     cells
 }
 
-fn percents(one: &MetricTest) -> [f64; 3] {
-    one.test.ratio.ends().map(|ratio| 100.0 * (ratio - 1.0))
+fn percents(test: &MetricTest) -> [f64; 3] {
+    test.ratio_test
+        .ratio
+        .ends()
+        .map(|ratio| 100.0 * (ratio - 1.0))
 }
 
 fn trends(group: &Group) -> Option<Section> {
@@ -257,17 +267,18 @@ fn trends(group: &Group) -> Option<Section> {
             continue;
         }
         let bar = |release: &Release| -> Option<Bar> {
-            let one = release.test(metric);
-            let [value, low, high] = percents(one.filter(|one| one.mark != Mark::NotComparable)?);
+            let test = release.test(metric);
+            let [value, low, high] =
+                percents(test.filter(|test| test.mark != Mark::NotComparable)?);
             Some((value, Some((low, high))))
         };
         let category = |release: &Release| {
             let mut shifts = group.shifts.iter();
-            let shift =
-                shifts.find(|one| one.metric.id == metric.id && one.version == release.version);
+            let shift = shifts
+                .find(|shift| shift.metric.id == metric.id && shift.version == release.version);
             let word = match (shift, release.test(metric)) {
                 (Some(shift), _) => format!("change: {}", shift.mark.word()),
-                (None, Some(one)) => one.mark.word().to_owned(),
+                (None, Some(test)) => test.mark.word().to_owned(),
                 (None, None) => String::new(),
             };
             format!("{} {word}", release.version).trim_end().to_owned()
@@ -309,18 +320,18 @@ fn recordings(groups: &[Group]) -> Section {
         ("Machine", ""),
     ];
     let note = "Each row of results.db. Plan: the first digits of its SHA-256.";
-    let mut listed: Table = table("recordings", "Runs and their recordings", &columns, note);
+    let mut recordings: Table = table("recordings", "Runs and their recordings", &columns, note);
     for run in groups
         .iter()
         .flat_map(|group| &group.releases)
         .flat_map(|release| &release.runs)
     {
-        let arm = if run.of_baseline {
+        let arm = if run.is_baseline {
             format!("{} for {}", run.conditions.baseline, run.release)
         } else {
             run.release.clone()
         };
-        listed.rows.push(vec![
+        recordings.rows.push(vec![
             Cell::Linked {
                 cell: Box::new(Cell::Text(arm)),
                 to: run.report.clone(),
@@ -339,23 +350,27 @@ fn recordings(groups: &[Group]) -> Section {
             words(&run.machine),
         ]);
     }
-    section("recordings", "Recordings", vec![Block::Table(listed)])
+    section("recordings", "Recordings", vec![Block::Table(recordings)])
 }
 
 fn without_a_result(failed: &[FailedVersion]) -> Section {
     let columns = [("Release", ""), ("Why", "")];
     let note = "The next run of the campaign tries again.";
-    let mut listed = table(
+    let mut failed_table = table(
         "failed",
         "Releases that could not be measured",
         &columns,
         note,
     );
-    listed.rows = failed
+    failed_table.rows = failed
         .iter()
-        .map(|one| vec![words(&one.version), words(&one.why)])
+        .map(|failed| vec![words(&failed.version), words(&failed.error)])
         .collect();
-    section("failed", "Without a result", vec![Block::Table(listed)])
+    section(
+        "failed",
+        "Without a result",
+        vec![Block::Table(failed_table)],
+    )
 }
 
 fn method(campaign: &Campaign) -> Section {
@@ -396,7 +411,7 @@ mod tests {
         };
         let mut all = runs("1.1.0", 1.0, 1);
         all.iter_mut()
-            .filter(|run| !run.of_baseline)
+            .filter(|run| !run.is_baseline)
             .for_each(|run| run.outcome = "oom".to_owned());
         let page_html = report(&campaign, &compare::groups(&all, 0.05), &[])
             .verdict
@@ -427,7 +442,7 @@ mod tests {
             report.verdict.points,
             ["1.2.0 is not comparable by slot: Alpenglow at 0.20 s, the baseline Tower at 0.40 s."]
         );
-        let cells = row(&groups[0].releases[0]);
+        let cells = release_row(&groups[0].releases[0]);
         let cells: Vec<String> = { cells.iter() }
             .filter_map(|cell| match cell.inner() {
                 Cell::Text(text) => Some(text.clone()),
@@ -457,7 +472,7 @@ mod tests {
             groups[0].releases[1].name = name.to_owned();
             let failed = [FailedVersion {
                 version: "1.3.0".to_owned(),
-                why: "it cannot be built".to_owned(),
+                error: "it cannot be built".to_owned(),
                 added_unix_ns: 0,
             }];
             let report = report(&campaign, &groups, &failed);

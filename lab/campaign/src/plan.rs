@@ -20,15 +20,15 @@ use std::{
     time::Duration,
 };
 
-/// Noise of a run as a fraction, for the table if nothing was measured.
+/// Noise of a run, as a fraction, if nothing was measured.
 const ASSUMED_NOISE: [f64; 3] = [0.01, 0.02, 0.05];
 
 pub fn page(campaign: &Campaign, store: &Store) -> Result<String> {
     let experiments = round::example(campaign)?;
     let runs = store.runs()?;
-    let rule = Rule {
-        pairs: pairs(&experiments),
-        metrics: metrics(&experiments),
+    let rule = MarkingRule {
+        pairs: pair_count(&experiments),
+        metrics: metric_count(&experiments),
         margin: campaign.margin,
     };
     let mut page = versions(campaign, store)?;
@@ -43,7 +43,7 @@ pub fn page(campaign: &Campaign, store: &Store) -> Result<String> {
         number(100.0 * rule.margin, 1),
         rule.metrics
     );
-    page += &changes(rule, &measured_noise(&runs));
+    page += &detectable_changes(rule, &measured_noise(&runs));
     Ok(page)
 }
 
@@ -51,16 +51,18 @@ fn versions(campaign: &Campaign, store: &Store) -> Result<String> {
     let listed = work::synchronized_list(campaign, store)?;
     let under_test = listed
         .iter()
-        .filter(|one| !one.removed && !work::is_baseline(campaign, one));
+        .filter(|version| !version.removed && !work::is_baseline(campaign, version));
     let mut waiting = Vec::new();
-    for one in under_test {
-        if one.error.is_some() || work::pending_round(campaign, store, one, &listed)?.is_some() {
-            waiting.push(one.program.version.as_str());
+    for version in under_test {
+        if version.error.is_some()
+            || work::pending_round(campaign, store, version, &listed)?.is_some()
+        {
+            waiting.push(version.program.version.as_str());
         }
     }
     let waiting = match waiting.as_slice() {
         [] => "none".to_owned(),
-        some => some.join(", "),
+        versions => versions.join(", "),
     };
     Ok(format!(
         "{}: against {}; still to run: {waiting}\n",
@@ -68,17 +70,18 @@ fn versions(campaign: &Campaign, store: &Store) -> Result<String> {
     ))
 }
 
-fn pairs(experiments: &[CampaignExperiment]) -> usize {
+/// Pairs of a round.
+fn pair_count(experiments: &[CampaignExperiment]) -> usize {
     match experiments {
-        [one] if one.searches.is_none() => one.plan.replicates as usize,
+        [experiment] if experiment.search.is_none() => experiment.plan.replicates as usize,
         searches => searches.len() / 2,
     }
 }
 
-fn metrics(experiments: &[CampaignExperiment]) -> usize {
+fn metric_count(experiments: &[CampaignExperiment]) -> usize {
     let searches = experiments
         .iter()
-        .any(|experiment| experiment.searches.is_some());
+        .any(|experiment| experiment.search.is_some());
     releases::metrics()
         .filter(|metric| (metric.id == releases::LEAST_RAM) == searches)
         .count()
@@ -90,28 +93,35 @@ fn duration_text(experiments: &[CampaignExperiment]) -> String {
         .map(|experiment| estimate(&experiment.plan, schedule(&experiment.plan).len()));
     let mut shortest = 0;
     let mut longest = Some(0);
-    for one in estimates {
-        shortest += one.shortest_seconds;
-        longest = longest.zip(one.longest_seconds).map(|(sum, own)| sum + own);
+    for estimate in estimates {
+        shortest += estimate.shortest_seconds;
+        longest = longest
+            .zip(estimate.longest_seconds)
+            .map(|(sum, seconds)| sum + seconds);
     }
-    let shown = |seconds| time(Duration::from_secs(seconds));
+    let text = |seconds| time(Duration::from_secs(seconds));
     match longest {
-        Some(longest) => format!("{} to {}", shown(shortest), shown(longest)),
-        None => format!("{} or longer", shown(shortest)),
+        Some(longest) => format!("{} to {}", text(shortest), text(longest)),
+        None => format!("{} or longer", text(shortest)),
     }
 }
 
-fn changes(rule: Rule, measured_noise: &[(&str, f64)]) -> String {
-    let twice = Rule {
+fn detectable_changes(rule: MarkingRule, measured_noise: &[(&str, f64)]) -> String {
+    let doubled = MarkingRule {
         pairs: 2 * rule.pairs,
         ..rule
     };
     let row = |name: String, noise: f64| {
-        let [now, more] = [rule, twice].map(|rule| match rule.detectable(noise) {
+        let [planned, doubled] = [rule, doubled].map(|rule| match rule.detectable(noise) {
             Some(change) => format!("{} %", number(100.0 * change, 1)),
             None => "above 100 %".to_owned(),
         });
-        vec![name, format!("{} %", number(100.0 * noise, 2)), now, more]
+        vec![
+            name,
+            format!("{} %", number(100.0 * noise, 2)),
+            planned,
+            doubled,
+        ]
     };
     let rows: Vec<_> = if measured_noise.is_empty() {
         ASSUMED_NOISE
@@ -124,8 +134,8 @@ fn changes(rule: Rule, measured_noise: &[(&str, f64)]) -> String {
             .map(|(title, noise)| row((*title).to_owned(), *noise))
             .collect()
     };
-    let [now, more] = [rule, twice].map(|rule| format!("WITH {} PAIRS", rule.pairs));
-    table(&["METRIC", "NOISE OF A RUN", &now, &more], rows)
+    let [planned, doubled] = [rule, doubled].map(|rule| format!("WITH {} PAIRS", rule.pairs));
+    table(&["METRIC", "NOISE OF A RUN", &planned, &doubled], rows)
 }
 
 /// Share of releases in which a detectable change is marked.
@@ -136,35 +146,37 @@ const SIMULATED_RELEASES: u32 = 1000;
 const BISECTIONS: u32 = 9;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rule {
+pub struct MarkingRule {
     pub pairs: usize,
     pub metrics: usize,
     pub margin: f64,
 }
 
-impl Rule {
+impl MarkingRule {
     /// Share of simulated releases that are marked if one metric is larger than the baseline by
-    /// `change`. `noise` is the standard deviation of a run; both are fractions. Holm takes this
-    /// metric's p as the smallest. Deterministic.
+    /// `change`, a fraction. `noise` is the standard deviation of a run, also a fraction. Holm's
+    /// adjustment takes this metric's p as the smallest.
     pub fn power(&self, change: f64, noise: f64) -> f64 {
         let mut random = Rng::with_seed(1);
         let marked = (0..SIMULATED_RELEASES).filter(|_| {
-            let mut rounds = PairRatios::default();
+            let mut ratios = PairRatios::default();
             for round in [1, 2] {
                 for _ in 0..self.pairs {
-                    let pair = change.ln_1p() + SQRT_2 * noise * normal(&mut random);
-                    rounds.add(round, pair);
+                    let logarithm = change.ln_1p() + SQRT_2 * noise * normal(&mut random);
+                    ratios.add(round, logarithm);
                 }
             }
-            self.is_marked(&rounds)
+            self.is_marked(&ratios)
         });
         marked.count() as f64 / f64::from(SIMULATED_RELEASES)
     }
 
-    fn is_marked(&self, rounds: &PairRatios) -> bool {
-        let p = rounds.test().and_then(|test| test.p);
-        let holm = p.map(|p| (p * self.metrics as f64).min(1.0));
-        rounds.mark(Better::Lower, holm, self.margin).is_worse()
+    fn is_marked(&self, ratios: &PairRatios) -> bool {
+        let p = ratios.test().and_then(|test| test.p);
+        let adjusted_p = p.map(|p| (p * self.metrics as f64).min(1.0));
+        ratios
+            .mark(Better::Lower, adjusted_p, self.margin)
+            .is_worse()
     }
 
     /// The smallest change with at least [`POWER`], as a fraction; `None` above [`LARGEST_CHANGE`].
@@ -187,8 +199,8 @@ impl Rule {
     }
 }
 
-/// Noise of a run by metric title: the standard deviation of each release's pairs around their own
-/// mean, divided by the square root of two. Needs a release with two pairs.
+/// (title of the metric, noise of a run). Noise is the standard deviation of log ratios around the mean of
+/// their release, divided by the square root of two. Needs a release with two pairs.
 pub fn measured_noise(runs: &[RunRow]) -> Vec<(&'static str, f64)> {
     let groups = compare::groups(runs, 0.0);
     let noise = |metric: &'static Scalar| {
@@ -198,10 +210,10 @@ pub fn measured_noise(runs: &[RunRow]) -> Vec<(&'static str, f64)> {
             .filter_map(|release| release.test(metric));
         let mut squares = 0.0;
         let mut degrees_of_freedom = 0.0;
-        for one in tests.filter(|one| one.mark != Mark::NotComparable) {
-            let pairs = one.rounds.all();
-            let (_, variance) = mean_and_variance(pairs)?;
-            let degrees = pairs.len() as f64 - 1.0;
+        for test in tests.filter(|test| test.mark != Mark::NotComparable) {
+            let logarithms = &test.pair_ratios.logarithms;
+            let (_, variance) = mean_and_variance(logarithms)?;
+            let degrees = logarithms.len() as f64 - 1.0;
             squares += variance * degrees;
             degrees_of_freedom += degrees;
         }
@@ -222,7 +234,7 @@ mod tests {
     use super::*;
     use crate::compare::tests::runs;
 
-    const RULE: Rule = Rule {
+    const RULE: MarkingRule = MarkingRule {
         pairs: 3,
         metrics: 11,
         margin: 0.05,
@@ -230,7 +242,7 @@ mod tests {
 
     #[test]
     fn marking_power_grows_with_pairs_and_less_noise_without_false_positives() {
-        let power = |pairs, noise| Rule { pairs, ..RULE }.power(0.08, noise);
+        let power = |pairs, noise| MarkingRule { pairs, ..RULE }.power(0.08, noise);
         assert!(power(3, 0.01) > power(3, 0.02) && power(3, 0.02) > power(3, 0.05));
         assert!(power(6, 0.02) > power(3, 0.02));
         assert!(RULE.power(0.0, 0.02) < 0.01);
@@ -263,7 +275,7 @@ mod tests {
     fn report_power_of_a_releases_mark() {
         for pairs in [3, 5, 8] {
             for noise in [0.01, 0.02, 0.05] {
-                let rule = Rule { pairs, ..RULE };
+                let rule = MarkingRule { pairs, ..RULE };
                 let detectable = rule.detectable(noise).map(|change| 100.0 * change);
                 let [eight, flat] = [0.08, 0.0].map(|change| 100.0 * rule.power(change, noise));
                 println!(

@@ -30,7 +30,7 @@ pub struct ResolvedProgram {
     pub digest: String,
 }
 
-/// Why no version can be run now.
+/// The reason why no version can be run now.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Stopped(pub String);
@@ -48,7 +48,7 @@ pub fn obtain(
     listed: Option<&ListedVersion>,
     signals: &mut Signals,
 ) -> Result<ResolvedProgram> {
-    let is_built = listed.is_some_and(|one| one.digest.is_some());
+    let is_built = listed.is_some_and(|listed| listed.digest.is_some());
     let file = match &program.path {
         Some(path) => path.clone(),
         None => build(campaign, &program.version, is_built, signals)?,
@@ -69,9 +69,9 @@ pub fn check_unchanged(
 ) -> Result<()> {
     let built_path = || {
         campaign
-            .get
+            .build
             .as_ref()
-            .map(|get| built_path(campaign, get, &program.version))
+            .map(|build| built_path(campaign, build, &program.version))
     };
     let file = program
         .path
@@ -93,10 +93,10 @@ impl ResolvedProgram {
     /// Fails if results exist for another digest. Before the first result a wrong program can be
     /// replaced.
     fn check_digest(&self, listed: &ListedVersion) -> Result<()> {
-        if let Some(known) = &listed.digest {
+        if let Some(measured) = &listed.digest {
             ensure!(
-                !listed.measured || *known == self.digest,
-                "{}: another program than the one that was measured as {} (SHA-256 {}, was {known}): put it back, or add it as \
+                !listed.measured || *measured == self.digest,
+                "{}: another program than the one that was measured as {} (SHA-256 {}, was {measured}): put it back, or add it as \
                  another version",
                 self.file.display(),
                 listed.program.version,
@@ -107,9 +107,9 @@ impl ResolvedProgram {
     }
 }
 
-fn built_path(campaign: &Campaign, get: &BuildCommand, version: &str) -> PathBuf {
+fn built_path(campaign: &Campaign, build: &BuildCommand, version: &str) -> PathBuf {
     let folder = campaign.folder.join(PROGRAMS_FOLDER).join(version);
-    folder.join(expand(&get.program, version, &folder))
+    folder.join(expand(&build.program, version, &folder))
 }
 
 fn expand(word: &str, version: &str, folder: &Path) -> String {
@@ -124,16 +124,16 @@ fn build(
     is_built: bool,
     signals: &mut Signals,
 ) -> Result<PathBuf> {
-    let get = campaign.get.as_ref().with_context(|| {
+    let build = campaign.build.as_ref().with_context(|| {
         format!("{version}: neither a path nor [get] in campaign.toml says where this version comes from")
     })?;
     let folder = campaign.folder.join(PROGRAMS_FOLDER).join(version);
-    let file = built_path(campaign, get, version);
+    let file = built_path(campaign, build, version);
     if is_built && file.is_file() {
         return Ok(file);
     }
     fs::create_dir_all(&folder).at(&folder)?;
-    let words: Vec<String> = get
+    let words: Vec<String> = build
         .command
         .iter()
         .map(|word| expand(word, version, &folder))
@@ -180,14 +180,17 @@ pub fn sha256(path: &Path) -> Result<String> {
 }
 
 const INDEX_TIMEOUT: Duration = Duration::from_secs(30);
-/// In bytes.
 const MAX_ANSWER_BYTES: u64 = 16 << 20;
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(600);
 const COMMAND_OUTPUT: &str = "watch.out";
 const WATCH_LOG: &str = "watch.log";
 
-/// Within the range, oldest first.
-pub fn published(campaign: &Campaign, watch: &Watch, signals: &mut Signals) -> Result<Vec<String>> {
+/// Those in the range, oldest first.
+pub fn published_versions(
+    campaign: &Campaign,
+    watch: &Watch,
+    signals: &mut Signals,
+) -> Result<Vec<String>> {
     let versions = match &watch.command {
         Some(command) => parse_versions(&command_output(campaign, command, signals)?),
         None => index_versions(&fetch_index(watch)?)?,
@@ -223,8 +226,10 @@ fn command_output(
     signals: &mut Signals,
 ) -> Result<String> {
     let [path, log] = [COMMAND_OUTPUT, WATCH_LOG].map(|name| campaign.folder.join(name));
-    let create_file = |path: &Path| File::create(path).at(path);
-    let outputs = (&create_file(&path)?, &create_file(&log)?);
+    let outputs = (
+        &File::create(&path).at(&path)?,
+        &File::create(&log).at(&log)?,
+    );
     let timeout = Some(COMMAND_TIMEOUT);
     let status = run_to_end(command, &campaign.folder, outputs, timeout, signals)?
         .ok_or_else(Stopped::by_signal)?;
@@ -265,7 +270,7 @@ struct IndexEntry {
     yanked: bool,
 }
 
-/// Versions that were not yanked.
+/// Versions that were not yanked, from the lines of an index.
 fn index_versions(text: &str) -> Result<Vec<String>> {
     let mut versions = Vec::new();
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
@@ -369,7 +374,8 @@ mod tests {
                 first
             });
             let (watch, campaign) = (watch(&address, None), Campaign::default());
-            let found = published(&campaign, &watch, &mut Signals::listen().unwrap()).unwrap();
+            let found =
+                published_versions(&campaign, &watch, &mut Signals::listen().unwrap()).unwrap();
             assert_eq!(found, ["2.1.14", "2.2.0"]);
             served.join().unwrap()
         });
@@ -381,7 +387,7 @@ mod tests {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", server.local_addr().unwrap());
         drop(server);
-        let published_lines = published(
+        let published_lines = published_versions(
             &Campaign::default(),
             &watch(&address, None),
             &mut Signals::listen().unwrap(),

@@ -1,5 +1,5 @@
-//! A round: the campaign's plan with each program, and its attempts. An attempt runs on one host and
-//! has all experiments of its round: `attempts/VERSION-ROUND/HOST-NUMBER`.
+//! A round runs the campaign's plan with two programs: release and baseline. An attempt runs on one host
+//! and has all experiments of its round: `attempts/VERSION-ROUND/HOST-NUMBER`.
 
 use crate::{
     args::RoundArgs,
@@ -27,8 +27,8 @@ use std::{
 
 const EXPERIMENTS: &str = "experiments";
 const CAMPAIGN_KEYS: [&str; 6] = ["folder", "arm", "factors", "concurrent", "lane", "order"];
-/// Default; fewer replicates allow no test.
-const REPLICATES: u32 = 3;
+/// Also the default. Fewer allow no test.
+const MIN_REPLICATES: u32 = 3;
 const WORKLOAD: &str = "[workload]";
 
 /// What a round of a version depends on.
@@ -58,51 +58,55 @@ impl Round {
         }
         let replicates = table.get("replicates").and_then(toml::Value::as_integer);
         if table.contains_key("search") {
-            let replicates = replicates.and_then(|many| u32::try_from(many).ok());
-            return self.searches(campaign, replicates.unwrap_or(REPLICATES));
+            let replicates = replicates.and_then(|number| u32::try_from(number).ok());
+            return self.search_experiments(campaign, replicates.unwrap_or(MIN_REPLICATES));
         }
-        if let Some(few) = replicates.filter(|many| (1..REPLICATES.into()).contains(many)) {
+        if let Some(few) = replicates.filter(|number| (1..MIN_REPLICATES.into()).contains(number)) {
             bail!(UsageError(format!(
-                "{file}: replicates: {few} are too few to test a difference: at least {REPLICATES}"
+                "{file}: replicates: {few} are too few to test a difference: at least {MIN_REPLICATES}"
             )));
         }
-        let more = match replicates {
+        let added_keys = match replicates {
             Some(_) => String::new(),
-            None => format!("replicates = {REPLICATES}\n"),
+            None => format!("replicates = {MIN_REPLICATES}\n"),
         };
         let baseline = format!("baseline {}", campaign.baseline.version);
         let text = [
             &campaign.plan_text,
             "\n",
-            &arm(&baseline, &self.baseline),
-            &arm(&self.version, &self.program),
+            &arm_table(&baseline, &self.baseline),
+            &arm_table(&self.version, &self.program),
         ];
         let folder = self.folder(campaign).join(self.name());
         Ok(vec![CampaignExperiment {
             name: self.name(),
-            plan: parse_plan(campaign, &folder, &more, &text.concat())?,
-            searches: None,
+            plan: parse_plan(campaign, &folder, &added_keys, &text.concat())?,
+            search: None,
         }])
     }
 
-    fn searches(&self, campaign: &Campaign, replicates: u32) -> Result<Vec<CampaignExperiment>> {
+    fn search_experiments(
+        &self,
+        campaign: &Campaign,
+        replicates: u32,
+    ) -> Result<Vec<CampaignExperiment>> {
         let mut experiments = Vec::new();
         for replicate in 1..=replicates {
             let baseline_first = replicate % 2 == 1;
-            for of_baseline in [baseline_first, !baseline_first] {
-                let (program, arm) = if of_baseline {
+            for is_baseline in [baseline_first, !baseline_first] {
+                let (program, arm) = if is_baseline {
                     (&self.baseline, "baseline")
                 } else {
                     (&self.program, "release")
                 };
                 let name = format!("{}-{replicate}-{arm}", self.name());
-                let text = searching(campaign, program)?;
+                let text = search_plan_text(campaign, program)?;
                 let folder = self.folder(campaign).join(&name);
                 experiments.push(CampaignExperiment {
                     plan: parse_plan(campaign, &folder, "replicates = 1\n", &text)?,
                     name,
-                    searches: Some(Search {
-                        of_baseline,
+                    search: Some(Search {
+                        is_baseline,
                         replicate,
                     }),
                 });
@@ -115,16 +119,18 @@ impl Round {
         format!("{}-{}", self.version, self.number)
     }
 
-    /// The folder's name contains the digests, so that an experiment with another program is not
-    /// continued.
+    /// Its name contains the digests, so that no experiment is continued with another program.
     pub fn folder(&self, campaign: &Campaign) -> PathBuf {
-        let short = [
+        let digest_prefixes = [
             &self.plan_digest,
             &self.baseline.digest,
             &self.program.digest,
         ]
         .map(|digest| digest.get(..8).unwrap_or_default());
-        campaign.folder.join(EXPERIMENTS).join(short.join("-"))
+        campaign
+            .folder
+            .join(EXPERIMENTS)
+            .join(digest_prefixes.join("-"))
     }
 }
 
@@ -132,42 +138,43 @@ impl Round {
 pub struct CampaignExperiment {
     pub name: String,
     pub plan: Plan,
-    pub searches: Option<Search>,
+    /// `None` for a plan with arms.
+    pub search: Option<Search>,
 }
 
 impl CampaignExperiment {
-    pub fn replicate(&self, one: &CountedRun<'_>) -> u32 {
-        self.searches
-            .map_or(one.scheduled.replicate, |search| search.replicate)
+    pub fn replicate(&self, run: &CountedRun<'_>) -> u32 {
+        self.search
+            .map_or(run.scheduled.replicate, |search| search.replicate)
     }
 }
 
 /// Voids all results of these replicates, because the runs of a pair are repeated together.
 pub fn void_runs(
     experiments: &[CampaignExperiment],
-    why: &str,
+    reason: &str,
     is_void: impl Fn(u32) -> bool,
 ) -> Result<()> {
     for experiment in experiments {
         let results = Experiment::read(&experiment.plan.folder)?;
         let counted = results.counted();
         let mut runs: Vec<_> = counted.iter().collect();
-        runs.retain(|one| is_void(experiment.replicate(one)));
-        void(&experiment.plan.folder, &runs, why)?;
+        runs.retain(|run| is_void(experiment.replicate(run)));
+        void(&experiment.plan.folder, &runs, reason)?;
     }
     Ok(())
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Search {
-    pub of_baseline: bool,
+    pub is_baseline: bool,
     /// From 1.
     pub replicate: u32,
 }
 
-/// The experiments of a round of no version, for what depends on the plan alone.
+/// The experiments of an imaginary version, for what depends on the plan alone.
 pub fn example(campaign: &Campaign) -> Result<Vec<CampaignExperiment>> {
-    let none = ResolvedProgram {
+    let program = ResolvedProgram {
         file: campaign.folder.join("program"),
         digest: String::new(),
     };
@@ -175,23 +182,23 @@ pub fn example(campaign: &Campaign) -> Result<Vec<CampaignExperiment>> {
         version: "0".to_owned(),
         number: 1,
         plan_digest: campaign.plan_digest.clone(),
-        baseline: none.clone(),
-        program: none,
+        baseline: program.clone(),
+        program,
     }
     .experiments(campaign)
 }
 
-fn arm(name: &str, program: &ResolvedProgram) -> String {
+fn arm_table(name: &str, program: &ResolvedProgram) -> String {
     let binary = quoted(&program.file.display().to_string());
     format!("[[arm]]\nname = {}\nbinary = {binary}\n", quoted(name))
 }
 
-fn searching(campaign: &Campaign, program: &ResolvedProgram) -> Result<String> {
-    let is_replicates = |line: &str| line.trim_start().starts_with("replicates");
+/// The plan's text with the program, and without `replicates`.
+fn search_plan_text(campaign: &Campaign, program: &ResolvedProgram) -> Result<String> {
     let mut lines: Vec<String> = campaign
         .plan_text
         .lines()
-        .filter(|line| !is_replicates(line))
+        .filter(|line| !line.trim_start().starts_with("replicates"))
         .map(str::to_owned)
         .collect();
     let Some(workload_line) = lines.iter().position(|line| line.trim() == WORKLOAD) else {
@@ -207,18 +214,18 @@ fn searching(campaign: &Campaign, program: &ResolvedProgram) -> Result<String> {
     Ok(lines.join("\n") + "\n")
 }
 
-fn parse_plan(campaign: &Campaign, folder: &Path, more: &str, text: &str) -> Result<Plan> {
+fn parse_plan(campaign: &Campaign, folder: &Path, added_keys: &str, text: &str) -> Result<Plan> {
     let text = format!(
-        "folder = {}\n{more}{text}",
+        "folder = {}\n{added_keys}{text}",
         quoted(&folder.display().to_string())
     );
-    let added = 1 + more.lines().count();
-    plan::parse(&text, &campaign.plan).map_err(|mut mistakes| {
+    let added_lines = 1 + added_keys.lines().count();
+    plan::parse(&text, &campaign.plan).map_err(|mut errors| {
         // Report line numbers of the plan's own file.
-        mistakes
-            .iter_mut()
-            .for_each(|one| one.line = one.line.and_then(|line| line.checked_sub(added)));
-        settings::all(&mistakes).into()
+        for error in &mut errors {
+            error.line = error.line.and_then(|line| line.checked_sub(added_lines));
+        }
+        settings::usage_error(&errors).into()
     })
 }
 
@@ -237,8 +244,8 @@ impl Round {
         attempt: &Path,
     ) -> Result<Vec<CampaignExperiment>> {
         let mut experiments = self.experiments(campaign)?;
-        for one in &mut experiments {
-            one.plan.folder = attempt.join(&one.name);
+        for experiment in &mut experiments {
+            experiment.plan.folder = attempt.join(&experiment.name);
         }
         Ok(experiments)
     }
@@ -261,8 +268,8 @@ impl Round {
         })
     }
 
-    /// The experiments of the first attempt that has all results. Those of `campaign run` come
-    /// before the attempts of tasks, which are in order of their numbers. Names the others.
+    /// The experiments of the first attempt that has all results. That of `campaign run` comes first,
+    /// then those of tasks by their numbers. Prints the names of the others.
     pub fn finished(&self, campaign: &Campaign) -> Result<Option<Vec<CampaignExperiment>>> {
         let folder = self.attempts(campaign);
         let mut candidates = vec![("campaign run".to_owned(), self.experiments(campaign)?)];
@@ -291,7 +298,7 @@ impl Round {
         Ok(counted.map(|(_, experiments)| experiments))
     }
 
-    /// Runs it in an attempt of this host, unless another attempt has all results.
+    /// Runs the round in an attempt of this host, unless another attempt has all results.
     pub fn run(&self, campaign: &Campaign, args: &RoundArgs) -> Result<ExperimentEnd> {
         ensure!(
             self.plan_digest == campaign.plan_digest,
@@ -304,13 +311,13 @@ impl Round {
         }
         self.check_programs()?;
         let experiments = self.experiments_in(campaign, &self.own_attempt(campaign)?)?;
-        for one in &experiments {
+        for experiment in &experiments {
             let folder = campaign.folder.display();
             let task = args.task;
             let block = BlockContext::all_replicates(format!(
                 "`faultline campaign round {folder} {task}` continues"
             ));
-            let plan = one.plan.clone();
+            let plan = experiment.plan.clone();
             match advance(plan, args.launcher, args.i_vote, Some(block))? {
                 ExperimentEnd::Finished => {}
                 end => return Ok(end),
@@ -323,7 +330,7 @@ impl Round {
         Ok(ExperimentEnd::Finished)
     }
 
-    /// The host's newest one if it can be continued, or a new one.
+    /// The host's newest attempt if it can be continued, or a new one.
     fn own_attempt(&self, campaign: &Campaign) -> Result<PathBuf> {
         let folder = self.attempts(campaign);
         let host = host_name();
@@ -358,14 +365,14 @@ impl Round {
 fn has_begun(experiments: &[CampaignExperiment]) -> bool {
     experiments
         .iter()
-        .map(|one| Folder::new(&one.plan.folder))
+        .map(|experiment| Folder::new(&experiment.plan.folder))
         .any(|folder| folder.journal().exists())
 }
 
 /// Whether all runs have their results.
 fn is_finished(experiments: &[CampaignExperiment]) -> Result<bool> {
-    for one in experiments {
-        let journal = Folder::new(&one.plan.folder).journal();
+    for experiment in experiments {
+        let journal = Folder::new(&experiment.plan.folder).journal();
         if !journal.try_exists().at(&journal)? {
             return Ok(false);
         }

@@ -10,7 +10,7 @@ use std::{
 };
 use toml::de::DeValue;
 
-pub const FILE: &str = "campaign.toml";
+pub const SETTINGS_FILE: &str = "campaign.toml";
 pub const RESULTS: &str = "results.db";
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -29,7 +29,7 @@ pub struct Campaign {
     pub results: PathBuf,
     pub baseline: Program,
     pub programs: Vec<Program>,
-    pub get: Option<BuildCommand>,
+    pub build: Option<BuildCommand>,
     pub watch: Option<Watch>,
 }
 
@@ -49,8 +49,10 @@ pub struct BuildCommand {
     pub program: String,
 }
 
+/// Where published versions come from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Watch {
+    /// Only these are added.
     pub range: VersionReq,
     /// Prints one version a line; `None`: use the index.
     pub command: Option<Vec<String>>,
@@ -61,25 +63,25 @@ pub struct Watch {
 impl Campaign {
     pub fn read(folder: &Path) -> Result<Self> {
         let folder = std::path::absolute(folder).at(folder)?;
-        let file = folder.join(FILE);
+        let file = folder.join(SETTINGS_FILE);
         let content = fs::read_to_string(&file).with_context(|| {
             format!("{}: a campaign is a folder with this file", file.display())
         })?;
-        let (campaign, mistakes) =
+        let (campaign, errors) =
             faultline_settings::read(&content, Some(&file), true, |mut top| {
                 let campaign = sections(&mut top, &folder);
                 top.finish();
                 campaign
             });
-        let Some(mut campaign) = campaign.filter(|_| mistakes.is_empty()) else {
-            bail!(all(&mistakes))
+        let Some(mut campaign) = campaign.filter(|_| errors.is_empty()) else {
+            bail!(usage_error(&errors))
         };
         campaign.plan_text = fs::read_to_string(&campaign.plan).at(&campaign.plan)?;
         campaign.plan_digest = digest(&campaign.plan_text);
         Ok(campaign)
     }
 
-    /// Held by the process that runs or collects rounds.
+    /// For the process that runs or collects rounds.
     pub fn lock(&self) -> Result<Lock> {
         let folder = self.folder.display();
         Lock::take_or(&self.folder.join("lock"), |process| {
@@ -88,8 +90,8 @@ impl Campaign {
     }
 }
 
-pub fn all(mistakes: &[ConfigError]) -> UsageError {
-    UsageError(mistakes.iter().join("\n"))
+pub fn usage_error(errors: &[ConfigError]) -> UsageError {
+    UsageError(errors.iter().join("\n"))
 }
 
 fn sections(top: &mut Table<'_>, folder: &Path) -> Campaign {
@@ -118,27 +120,32 @@ fn sections(top: &mut Table<'_>, folder: &Path) -> Campaign {
     }
     let mut versions = Unique::default();
     let mut new_program = |t: &mut Table<'_>| {
-        let new = program(t, &path);
-        let what = format!("version {}", new.version);
-        if !new.version.is_empty() {
-            versions.insert(new.version.clone(), t.line_of("version"), what, t.errors());
+        let program = program(t, &path);
+        let name = format!("version {}", program.version);
+        if !program.version.is_empty() {
+            versions.insert(
+                program.version.clone(),
+                t.line_of("version"),
+                name,
+                t.errors(),
+            );
         }
-        new
+        program
     };
     top.table("baseline", |t| campaign.baseline = new_program(t));
     top.tables("program", |t| campaign.programs.push(new_program(t)));
     top.table("get", |t| {
         let command = t.need("command", command).unwrap_or_default();
         let program = t.need("program", text).unwrap_or_default();
-        campaign.get = Some(BuildCommand { command, program });
+        campaign.build = Some(BuildCommand { command, program });
     });
     top.table("watch", |t| campaign.watch = Some(watch(t)));
     let needs_build = campaign
         .programs
         .iter()
         .chain([&campaign.baseline])
-        .any(|one| one.path.is_none());
-    if campaign.get.is_none()
+        .any(|program| program.path.is_none());
+    if campaign.build.is_none()
         && (needs_build || campaign.watch.is_some())
         && top.errors().is_empty()
     {
@@ -173,9 +180,9 @@ fn program(t: &mut Table<'_>, path: &impl Fn(&DeValue<'_>) -> Result<PathBuf, St
 
 /// A version becomes part of folder and arm names.
 pub fn version(text: String) -> Result<String, String> {
-    let fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '-' | '_');
-    let begins = text.starts_with(|c: char| c.is_ascii_alphanumeric());
-    if begins && text.len() <= 40 && text.chars().all(fit) {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '-' | '_');
+    let begins_well = text.starts_with(|c: char| c.is_ascii_alphanumeric());
+    if begins_well && text.len() <= 40 && text.chars().all(is_allowed) {
         return Ok(text);
     }
     Err(format!(
@@ -200,8 +207,8 @@ fn range(v: &DeValue<'_>) -> Result<VersionReq, String> {
 
 fn package(v: &DeValue<'_>) -> Result<String, String> {
     let text = text(v)?;
-    let fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    if text.len() > 3 && text.chars().all(fit) {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    if text.len() > 3 && text.chars().all(is_allowed) {
         Ok(text)
     } else {
         Err(format!("{text:?} is no name of a package"))
@@ -225,7 +232,7 @@ mod tests {
 
     fn read(content: &str) -> anyhow::Result<Campaign> {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join(FILE), content).unwrap();
+        std::fs::write(folder.path().join(SETTINGS_FILE), content).unwrap();
         std::fs::write(folder.path().join("plan.toml"), "name = \"x\"\n").unwrap();
         Campaign::read(folder.path())
     }

@@ -74,19 +74,24 @@ pub const VOID: &str = "void";
 
 pub struct Store(Connection);
 
+/// A row of the table `program`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ListedVersion {
     pub program: Program,
+    /// [`FROM_FILE`], [`FROM_COMMAND`], [`FROM_WATCH`], or `baseline`.
     pub source: String,
     pub added_unix_ns: i64,
     pub removed: bool,
+    /// Whether there are runs of it.
     pub measured: bool,
     pub digest: Option<String>,
     pub error: Option<String>,
 }
 
 pub fn find<'l>(listed: &'l [ListedVersion], version: &str) -> Option<&'l ListedVersion> {
-    listed.iter().find(|one| one.program.version == version)
+    listed
+        .iter()
+        .find(|listed| listed.program.version == version)
 }
 
 /// Rows are comparable if these and the machine are equal.
@@ -107,7 +112,7 @@ pub struct RunRow {
     pub kernel: String,
     /// From 1; round 2 confirms the findings of round 1.
     pub round: u32,
-    pub of_baseline: bool,
+    pub is_baseline: bool,
     /// From 1; the runs of one replicate are a pair.
     pub replicate: u32,
     pub began_unix_ns: i64,
@@ -126,7 +131,7 @@ pub struct RunRow {
 
 impl RunRow {
     pub fn arm(&self) -> &'static str {
-        if self.of_baseline {
+        if self.is_baseline {
             "baseline"
         } else {
             "release"
@@ -195,7 +200,7 @@ impl Store {
             ForeignDatabase::open_to_write(path, &KIND, &TABLES, &[FORMAT_1], MAX_VALUE_BYTES);
         let database = opened.map_err(|error| {
             match error.of_foreign_database("this is not the database of a campaign", REMEDY) {
-                Some(what) => anyhow!("{}: {what}", path.display()),
+                Some(text) => anyhow!("{}: {text}", path.display()),
                 None => error.into(),
             }
         })?;
@@ -208,7 +213,7 @@ impl Store {
         let text = "SELECT *, EXISTS (SELECT 1 FROM run WHERE program.version IN (release, baseline)) AS measured
                     FROM program ORDER BY added_unix_ns, program.rowid";
         let mut select = self.0.prepare(text)?;
-        let rows = select.query_map([], listed)?;
+        let rows = select.query_map([], listed_version)?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
@@ -245,7 +250,7 @@ impl Store {
         Ok(())
     }
 
-    /// Renames the baseline with this digest: rows are compared by digest.
+    /// Renames the baseline with this digest in all runs.
     pub fn name_baseline(&self, version: &str, digest: &str) -> Result<()> {
         self.0.execute(
             "UPDATE run SET baseline = ?1 WHERE baseline_digest = ?2",
@@ -254,11 +259,11 @@ impl Store {
         Ok(())
     }
 
-    /// Adds the runs of a round in one transaction. Existing runs stay, unless they are void. Fails
-    /// if none is new.
+    /// Adds the runs of a round in one transaction. They replace void runs, but no others. Fails if none
+    /// is new.
     pub fn add_runs(&mut self, runs: &[RunRow]) -> Result<()> {
         let transaction = self.0.transaction()?;
-        let mut new = 0;
+        let mut new_rows = 0;
         for row in runs {
             transaction.execute(
                 "DELETE FROM run WHERE validity = ?1 AND plan_digest = ?2 AND baseline_digest = ?3 AND release = ?4
@@ -296,7 +301,7 @@ impl Store {
                     row.slot_seconds(),
                 ],
             )?;
-            new += added;
+            new_rows += added;
             let run = transaction.last_insert_rowid();
             for (metric, value) in row.values.iter().filter(|_| added > 0) {
                 transaction.execute(
@@ -306,7 +311,7 @@ impl Store {
             }
         }
         ensure!(
-            new > 0,
+            new_rows > 0,
             "{RESULTS} has the runs of this round already, and yet the round was made"
         );
         Ok(transaction.commit()?)
@@ -329,14 +334,14 @@ impl Store {
 
     pub fn runs(&self) -> Result<Vec<RunRow>> {
         let mut select = self.0.prepare("SELECT * FROM run ORDER BY run")?;
-        let rows = select.query_map([], |row| Ok((row.get::<_, i64>("run")?, run(row)?)))?;
+        let rows = select.query_map([], |row| Ok((row.get::<_, i64>("run")?, run_row(row)?)))?;
         let mut runs = rows.collect::<Result<Vec<_>, _>>()?;
         let mut values = self
             .0
             .prepare("SELECT metric, value FROM value WHERE run = ? ORDER BY rowid")?;
         for (number, run) in &mut runs {
-            let of_run = values.query_map([*number], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            run.values = of_run.collect::<Result<_, _>>()?;
+            let rows = values.query_map([*number], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            run.values = rows.collect::<Result<_, _>>()?;
         }
         Ok(runs.into_iter().map(|(_, run)| run).collect())
     }
@@ -367,8 +372,8 @@ impl Store {
         Ok(transaction.commit()?)
     }
 
-    /// The number of rows, and their columns: a row for each run and metric. Does not change the
-    /// database: a temporary table hides the stored verdicts.
+    /// The number of rows, one for each run and metric, and their columns. `verdicts` replace the stored
+    /// ones in a temporary table.
     pub fn export(mut self, verdicts: &[VerdictRow]) -> Result<(usize, Columns)> {
         let temporary = VERDICT.replace("CREATE TABLE", "CREATE TEMP TABLE");
         self.0.execute(&temporary, [])?;
@@ -412,7 +417,7 @@ fn refuse_file_system(path: &Path, kind: FsWord) -> Result<()> {
     Ok(())
 }
 
-fn listed(row: &Row<'_>) -> rusqlite::Result<ListedVersion> {
+fn listed_version(row: &Row<'_>) -> rusqlite::Result<ListedVersion> {
     let path: Option<String> = row.get("path")?;
     Ok(ListedVersion {
         program: Program {
@@ -429,7 +434,7 @@ fn listed(row: &Row<'_>) -> rusqlite::Result<ListedVersion> {
     })
 }
 
-fn run(row: &Row<'_>) -> rusqlite::Result<RunRow> {
+fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
     let conditions = Conditions {
         plan_digest: row.get("plan_digest")?,
         baseline: row.get("baseline")?,
@@ -442,7 +447,7 @@ fn run(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         machine: row.get("machine")?,
         kernel: row.get("kernel")?,
         round: row.get("round")?,
-        of_baseline: row.get::<_, String>("arm")? == "baseline",
+        is_baseline: row.get::<_, String>("arm")? == "baseline",
         replicate: row.get("replicate")?,
         began_unix_ns: row.get("began_unix_ns")?,
         outcome: row.get("outcome")?,

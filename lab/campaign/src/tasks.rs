@@ -49,7 +49,7 @@ struct Submitted {
 
 impl Submitted {
     fn read(campaign: &Campaign) -> Result<Self> {
-        let path = file(campaign, ROUNDS);
+        let path = slurm_file(campaign, ROUNDS);
         match fs::read_to_string(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Submitted::default()),
             text => serde_json::from_str(&text.at(&path)?)
@@ -59,7 +59,10 @@ impl Submitted {
 
     /// The number of its task, from 1.
     fn number(&self, round: &Round) -> Option<u32> {
-        let index = self.rounds.iter().position(|one| one == round)?;
+        let index = self
+            .rounds
+            .iter()
+            .position(|submitted| submitted == round)?;
         u32::try_from(index + 1).ok()
     }
 
@@ -75,7 +78,7 @@ impl Submitted {
         campaign: &Campaign,
         pending: Vec<Round>,
         plan: &Plan,
-        [script, next]: [&str; 2],
+        [script, follow_up_command]: [&str; 2],
     ) -> Result<()> {
         let jobs = jobs(campaign);
         fs::create_dir_all(&jobs.output).at(&jobs.output)?;
@@ -85,11 +88,11 @@ impl Submitted {
             .map(|round| self.add(round))
             .collect::<Result<_>>()?;
         let text = serde_json::to_vec_pretty(self)?;
-        write_synced(&file(campaign, ROUNDS), &text)?;
-        let next = jobs.follow_up_script(plan, "follow-up.out", next)?;
-        let [array, follow_up] = [ARRAY, FOLLOW_UP].map(|name| file(campaign, name));
+        write_synced(&slurm_file(campaign, ROUNDS), &text)?;
+        let follow_up_script = jobs.follow_up_script(plan, "follow-up.out", follow_up_command)?;
+        let [array, follow_up] = [ARRAY, FOLLOW_UP].map(|name| slurm_file(campaign, name));
         write_script(&array, script)?;
-        write_script(&follow_up, &next)?;
+        write_script(&follow_up, &follow_up_script)?;
         let job = slurm::submit(&array, &tasks, &follow_up)?;
         say(&format!(
             "job {job} has {}; a job that collects the results follows it",
@@ -101,7 +104,8 @@ impl Submitted {
     /// The job may run on a host that does not have the database, and after a change of the plan.
     fn check_follow_up(&self, campaign: &Campaign) -> Result<()> {
         ensure!(
-            fs::metadata(&campaign.results).is_ok_and(|found| found.ino() == self.results_inode),
+            fs::metadata(&campaign.results)
+                .is_ok_and(|metadata| metadata.ino() == self.results_inode),
             "{}: this host does not have the file that `campaign slurm` opened: run `faultline campaign slurm {}` on the host that has it",
             campaign.results.display(),
             campaign.folder.display()
@@ -118,7 +122,7 @@ impl Submitted {
     }
 }
 
-fn file(campaign: &Campaign, name: &str) -> PathBuf {
+fn slurm_file(campaign: &Campaign, name: &str) -> PathBuf {
     campaign.folder.join(FOLDER).join(name)
 }
 
@@ -129,7 +133,8 @@ fn jobs(campaign: &Campaign) -> Jobs {
     }
 }
 
-/// An older `faultline` that runs this campaign writes its own format until it ends.
+/// The database is upgraded only if no other `faultline` runs this campaign: an older one would still
+/// write its own format.
 pub fn open(folder: &Path) -> Result<(Campaign, Store)> {
     let campaign = Campaign::read(folder)?;
     require_results(&campaign)?;
@@ -140,7 +145,7 @@ pub fn open(folder: &Path) -> Result<(Campaign, Store)> {
     Ok((campaign, store))
 }
 
-/// For the one process that runs or collects.
+/// For the process that runs or collects rounds.
 pub fn open_to_advance(campaign: &Campaign) -> Result<(Lock, Store)> {
     let lock = campaign.lock()?;
     require_results(campaign)?;
@@ -182,13 +187,13 @@ pub fn run(args: &RoundArgs) -> Result<u8> {
     let Some((_, round)) = rounds.find(|(number, _)| *number == args.task) else {
         bail!(UsageError(format!(
             "{}: it has {}, and no {}",
-            file(&campaign, ROUNDS).display(),
+            slurm_file(&campaign, ROUNDS).display(),
             counted(submitted.rounds.len() as f64, "round"),
             args.task
         )));
     };
-    let what = format!("round {} of {}", round.number, round.version);
-    task_exit(&what, round.run(&campaign, args))
+    let name = format!("round {} of {}", round.number, round.version);
+    task_exit(&name, round.run(&campaign, args))
 }
 
 /// `experiments` are those of a round.
@@ -198,7 +203,9 @@ fn array_script(
     plan: &Plan,
     i_vote: &str,
 ) -> Result<String> {
-    let runs = experiments.iter().map(|one| schedule(&one.plan).len());
+    let runs = experiments
+        .iter()
+        .map(|experiment| schedule(&experiment.plan).len());
     let folder = quoted(&campaign.folder);
     let comment = format!(
         "# `faultline campaign slurm` submits {FOLDER}/{ARRAY} of the campaign's folder as it is\n\
@@ -208,12 +215,12 @@ fn array_script(
     jobs(campaign).array_script(plan, runs.sum(), &comment, &command)
 }
 
-/// Keeps a file that is there.
+/// Keeps an existing file.
 fn write_script(path: &Path, text: &str) -> Result<()> {
     match fs::read_to_string(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => write_synced(path, text.as_bytes()),
-        found => {
-            if found.at(path)? != text {
+        existing => {
+            if existing.at(path)? != text {
                 say(&format!(
                     "{} is used as it is, and differs from what the plan and the options give; remove it to have it written again",
                     path.display()
@@ -264,24 +271,25 @@ pub fn slurm(args: &SlurmArgs) -> Result<u8> {
             },
         )
         .map_err(|error| match error.downcast::<Stopped>() {
-            Ok(why) => anyhow!("nothing was submitted: {why}"),
+            Ok(stopped) => anyhow!("nothing was submitted: {stopped}"),
             Err(error) => error,
         })?;
     let is_done = pending.is_empty() && failed.is_empty();
     if !pending.is_empty() {
-        let again = format!(
+        let follow_up_command = format!(
             "campaign slurm {} --follow-up{i_vote}",
             quoted(&campaign.folder)
         );
-        submitted.submit(&campaign, pending, plan, [&script, &again])?;
+        submitted.submit(&campaign, pending, plan, [&script, &follow_up_command])?;
     }
     ensure!(failed.is_empty(), work::without_result(&failed));
     if is_done {
-        let what = match args.follow_up {
-            true => "every submitted version",
-            false => "every version",
+        let versions = if args.follow_up {
+            "every submitted version"
+        } else {
+            "every version"
         };
-        work::say_done(&campaign, what);
+        work::say_done(&campaign, versions);
     }
     Ok(0)
 }
@@ -290,7 +298,7 @@ fn without_result(campaign: &Campaign, round: &Round, task: u32) -> VersionOutco
     VersionOutcome::Failed(format!(
         "round {} has no result: read {}; `faultline campaign slurm {}` submits it again",
         round.number,
-        file(campaign, &format!("{task:03}.out")).display(),
+        slurm_file(campaign, &format!("{task:03}.out")).display(),
         campaign.folder.display()
     ))
 }

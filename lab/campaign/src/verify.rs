@@ -16,9 +16,9 @@ use faultline_common::{
 use faultline_experiments::{command::void, folder::JOURNAL, report::Experiment};
 use std::path::Path;
 
-struct Damaged {
+struct DamagedRun {
     run: RunRow,
-    why: String,
+    error: String,
 }
 
 /// `campaign verify`.
@@ -26,8 +26,8 @@ pub fn run(args: &VerifyArgs) -> Result<u8> {
     let (campaign, mut store) = open(&args.dir)?;
     let (compared, damaged) = compare(&campaign, &store)?;
     let mut text = String::new();
-    for one in &damaged {
-        text += &format!("{}: {}\n", one.run.recording, one.why);
+    for damaged in &damaged {
+        text += &format!("{}: {}\n", damaged.run.recording, damaged.error);
     }
     text += &format!(
         "{} of {compared} recordings are as they were measured\n",
@@ -54,7 +54,7 @@ pub fn run(args: &VerifyArgs) -> Result<u8> {
 }
 
 /// Returns the number of compared recordings and the damaged ones. Void runs are skipped.
-fn compare(campaign: &Campaign, store: &Store) -> Result<(usize, Vec<Damaged>)> {
+fn compare(campaign: &Campaign, store: &Store) -> Result<(usize, Vec<DamagedRun>)> {
     let mut compared = 0;
     let mut damaged = Vec::new();
     for run in store.runs()?.into_iter().filter(|run| !run.is_void()) {
@@ -62,31 +62,31 @@ fn compare(campaign: &Campaign, store: &Store) -> Result<(usize, Vec<Damaged>)> 
             continue;
         };
         compared += 1;
-        let why = match sha256(&campaign.folder.join(&run.recording)) {
+        let error = match sha256(&campaign.folder.join(&run.recording)) {
             Ok(digest) if digest == expected => continue,
             Ok(digest) => format!("it changed: SHA-256 {digest}, was {expected}"),
             Err(error) => error.root_cause().to_string(),
         };
-        damaged.push(Damaged { run, why });
+        damaged.push(DamagedRun { run, error });
     }
     Ok((compared, damaged))
 }
 
 /// Voids these runs and their pairs, so that the next `campaign run` repeats them.
-fn repeat(campaign: &Campaign, store: &mut Store, damaged: &[Damaged]) -> Result<()> {
+fn repeat(campaign: &Campaign, store: &mut Store, damaged: &[DamagedRun]) -> Result<()> {
     let runs = store.runs()?;
-    for one in damaged {
-        let pair = runs.iter().filter(|run| run.is_pair_of(&one.run));
+    for damaged in damaged {
+        let pair = runs.iter().filter(|run| run.is_pair_of(&damaged.run));
         for run in pair {
-            void_in_journal(&campaign.folder.join(&run.recording), &one.why)?;
+            void_in_journal(&campaign.folder.join(&run.recording), &damaged.error)?;
         }
-        store.void(&one.run.recording)?;
+        store.void(&damaged.run.recording)?;
     }
     Ok(())
 }
 
-/// An experiment without a journal starts anew.
-fn void_in_journal(recording: &Path, why: &str) -> Result<()> {
+/// Does nothing without a journal: the experiment then starts anew.
+fn void_in_journal(recording: &Path, reason: &str) -> Result<()> {
     let Some(folder) = recording
         .ancestors()
         .skip(1)
@@ -98,9 +98,9 @@ fn void_in_journal(recording: &Path, why: &str) -> Result<()> {
     let counted = experiment.counted();
     let run = counted
         .iter()
-        .find(|one| experiment.recording(one) == recording);
+        .find(|run| experiment.recording(run) == recording);
     match run {
-        Some(one) => void(folder, &[one], why),
+        Some(run) => void(folder, &[run], reason),
         None => Ok(()),
     }
 }

@@ -20,7 +20,7 @@ use std::time::Duration;
 /// The second round confirms the findings of the first.
 const MAX_ROUNDS: u32 = 2;
 
-/// Limit of repetitions because of damaged recordings, per version and `campaign run`.
+/// Maximum repetitions because of damaged recordings, for a version in one `campaign run`.
 const MAX_REPEATS: u32 = 2;
 
 pub enum VersionOutcome {
@@ -47,18 +47,18 @@ impl From<anyhow::Error> for VersionOutcome {
 pub fn synchronized_list(campaign: &Campaign, store: &Store) -> Result<Vec<ListedVersion>> {
     let known = store.listed()?;
     for program in &campaign.programs {
-        let same = known.iter().find(|one| one.program == *program);
-        if !same.is_some_and(|one| one.source == FROM_FILE && !one.removed) {
+        let same = known.iter().find(|listed| listed.program == *program);
+        if !same.is_some_and(|listed| listed.source == FROM_FILE && !listed.removed) {
             store.add(program, FROM_FILE, clock::unix_ns())?;
         }
     }
-    for one in known
+    for listed in known
         .iter()
-        .filter(|one| one.source == FROM_FILE && !one.removed)
+        .filter(|listed| listed.source == FROM_FILE && !listed.removed)
     {
-        let mut named = campaign.programs.iter().chain([&campaign.baseline]);
-        if !named.any(|program| program.version == one.program.version) {
-            store.remove(&one.program.version)?;
+        let mut configured = campaign.programs.iter().chain([&campaign.baseline]);
+        if !configured.any(|program| program.version == listed.program.version) {
+            store.remove(&listed.program.version)?;
         }
     }
     store.listed()
@@ -88,8 +88,8 @@ pub fn without_result(failed: &[String]) -> String {
     format!("without a result: {}", failed.join(", "))
 }
 
-/// Takes every version as far as `run_round` does. Returns those that failed. With `only`, no
-/// published version is added, and these alone advance.
+/// Advances every version as far as `run_round` allows. Returns those that failed. With `only`, these
+/// alone advance, and no published version is added.
 pub fn advance(
     campaign: &Campaign,
     store: &mut Store,
@@ -105,22 +105,28 @@ pub fn advance(
     round::example(campaign)?;
     page::rewrite_pages(campaign, store)?;
     let mut failed = Vec::new();
-    for one in synchronized_list(campaign, store)?
+    for listed in synchronized_list(campaign, store)?
         .into_iter()
-        .filter(|one| !one.removed && !is_baseline(campaign, one))
+        .filter(|listed| !listed.removed && !is_baseline(campaign, listed))
     {
-        let version = one.program.version.clone();
+        let version = listed.program.version.clone();
         if only.is_some_and(|only| !only.contains(&version)) {
             continue;
         }
         check_signals(&mut signals)?;
-        match advance_version(campaign, store, (&one, &baseline), run_round, &mut signals)? {
+        match advance_version(
+            campaign,
+            store,
+            (&listed, &baseline),
+            run_round,
+            &mut signals,
+        )? {
             VersionOutcome::Done => store.set_digest_or_error(&version, None, None)?,
             VersionOutcome::Pending => {}
             VersionOutcome::Stopped(why) => bail!(Stopped(why)),
             VersionOutcome::Failed(why) => {
                 // The follow-up runs nothing, so an earlier error is still the cause.
-                let why = one.error.filter(|_| only.is_some()).unwrap_or(why);
+                let why = listed.error.filter(|_| only.is_some()).unwrap_or(why);
                 say(&format!("{version}: {why}"));
                 store.set_digest_or_error(&version, None, Some(&why))?;
                 failed.push(version);
@@ -159,14 +165,14 @@ fn run_on_this_host(
     Ok(experiments)
 }
 
-pub fn say_done(campaign: &Campaign, what: &str) {
+pub fn say_done(campaign: &Campaign, versions: &str) {
     let page = campaign.folder.join(page::FOLDER).join("index.html");
-    say(&format!("{what} has its result: {}", page.display()));
+    say(&format!("{versions} has its result: {}", page.display()));
 }
 
-/// Whether this version is a pinned baseline, which is not under test.
-pub fn is_baseline(campaign: &Campaign, one: &ListedVersion) -> bool {
-    one.source == BASELINE || one.program.version == campaign.baseline.version
+/// Whether this version is a baseline, now or earlier, which is not under test.
+pub fn is_baseline(campaign: &Campaign, listed: &ListedVersion) -> bool {
+    listed.source == BASELINE || listed.program.version == campaign.baseline.version
 }
 
 pub const BASELINE: &str = "baseline";
@@ -179,12 +185,12 @@ fn conditions(campaign: &Campaign, baseline_digest: &str) -> Conditions {
     }
 }
 
-/// Adds published versions to the list. Without network it only reports that.
+/// Adds published versions to the list. If they cannot be determined, it only reports that.
 fn add_published_versions(campaign: &Campaign, store: &Store, signals: &mut Signals) -> Result<()> {
     let Some(watched) = &campaign.watch else {
         return Ok(());
     };
-    let versions = match programs::published(campaign, watched, signals) {
+    let versions = match programs::published_versions(campaign, watched, signals) {
         Err(error) if !error.is::<Stopped>() => {
             say(&format!(
                 "new versions are not known: {error:#}; continuing with those of the list"
@@ -234,22 +240,22 @@ fn baseline(campaign: &Campaign, store: &Store, signals: &mut Signals) -> Result
 fn advance_version(
     campaign: &Campaign,
     store: &mut Store,
-    (one, baseline): (&ListedVersion, &ResolvedProgram),
+    (listed, baseline): (&ListedVersion, &ResolvedProgram),
     run_round: RunRound<'_>,
     signals: &mut Signals,
 ) -> Result<VersionOutcome> {
-    let version = &one.program.version;
+    let version = &listed.program.version;
     let conditions = conditions(campaign, &baseline.digest);
     // A finished version obtains no program, so its file may have changed.
-    if let Err(error) = programs::check_unchanged(campaign, &one.program, one) {
+    if let Err(error) = programs::check_unchanged(campaign, &listed.program, listed) {
         return Ok(error.into());
     }
     let mut repeats = 0;
     while let Some(number) = next_round(campaign, store, version, &conditions)? {
         // The first round makes the digest final.
-        let listed = store.listed()?;
-        let same = find(&listed, version);
-        let program = match programs::obtain(campaign, &one.program, same, signals) {
+        let current_list = store.listed()?;
+        let current = find(&current_list, version);
+        let program = match programs::obtain(campaign, &listed.program, current, signals) {
             Ok(program) => program,
             Err(error) => return Ok(error.into()),
         };
@@ -287,15 +293,15 @@ fn advance_version(
 pub fn pending_round(
     campaign: &Campaign,
     store: &Store,
-    one: &ListedVersion,
-    all: &[ListedVersion],
+    version: &ListedVersion,
+    listed: &[ListedVersion],
 ) -> Result<Option<u32>> {
-    let baseline = find(all, &campaign.baseline.version);
+    let baseline = find(listed, &campaign.baseline.version);
     let Some(digest) = baseline.and_then(|baseline| baseline.digest.as_ref()) else {
         return Ok(Some(1));
     };
     let conditions = conditions(campaign, digest);
-    next_round(campaign, store, &one.program.version, &conditions)
+    next_round(campaign, store, &version.program.version, &conditions)
 }
 
 /// A round with void runs, the first round, or a second one if the first found a difference. `None`
@@ -323,6 +329,6 @@ fn next_round(
         .take(1)
         .flat_map(|group| &group.releases)
         .flat_map(|release| &release.tests)
-        .any(|one| one.mark.needs_repetition());
+        .any(|test| test.mark.needs_repetition());
     Ok(needs_repetition.then_some(newest.round + 1))
 }

@@ -12,7 +12,7 @@ pub fn pace(consensus: &[&str], slot_seconds: Option<f64>) -> Pace {
 pub fn with_paces(version: &str, [baseline, own]: [&Pace; 2]) -> Vec<RunRow> {
     let mut all = runs(version, 1.08, 2);
     for run in &mut all {
-        run.pace = if run.of_baseline { baseline } else { own }.clone();
+        run.pace = if run.is_baseline { baseline } else { own }.clone();
     }
     all
 }
@@ -38,7 +38,7 @@ fn a_consensus_of_a_later_round_prevails_over_a_slot_time() {
     }
     for run in all
         .iter_mut()
-        .filter(|run| run.round == 2 && !run.of_baseline)
+        .filter(|run| run.round == 2 && !run.is_baseline)
     {
         run.pace = pace(&["alpenglow"], Some(0.4));
     }
@@ -123,7 +123,7 @@ fn a_consensus_that_changed_within_or_between_rounds_is_neither() {
 fn runs_without_values_do_not_count() {
     let alpenglow = pace(&["alpenglow"], Some(0.2));
     let mut all = with_paces("1.1.0", [&pace(&["tower"], None), &alpenglow]);
-    for run in all.iter_mut().filter(|run| !run.of_baseline) {
+    for run in all.iter_mut().filter(|run| !run.is_baseline) {
         run.outcome = "oom".to_owned();
     }
     assert_eq!(Comparability::of(&all).difference(), None);

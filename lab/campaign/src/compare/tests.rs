@@ -10,11 +10,11 @@ pub fn runs(version: &str, times: f64, rounds: u32) -> Vec<RunRow> {
     let mut rows = Vec::new();
     for round in 1..=rounds {
         for replicate in 1..=3 {
-            for of_baseline in [true, false] {
+            for is_baseline in [true, false] {
                 let drift = 1.0 + 0.1 * f64::from(replicate) + 0.3 * f64::from(round);
                 let noise = 1.0
                     + 0.004 * (f64::from(replicate + 2 * round + version.len() as u32) % 3.0 - 1.0);
-                let (own, same) = if of_baseline {
+                let (own, same) = if is_baseline {
                     (1.0, 1.0)
                 } else {
                     (times * noise, noise)
@@ -30,7 +30,7 @@ pub fn runs(version: &str, times: f64, rounds: u32) -> Vec<RunRow> {
                     machine: "a machine".to_owned(),
                     kernel: "6.1".to_owned(),
                     round,
-                    of_baseline,
+                    is_baseline,
                     replicate,
                     began_unix_ns: 1_790_000_000_000_000_000 + i64::from(round),
                     outcome: "completed".to_owned(),
@@ -63,7 +63,7 @@ fn without_ratio(pairs: [(Option<f64>, Option<f64>); 3]) -> Option<WithoutRatio>
     let mut runs = runs("1.1.0", 1.0, 1);
     for run in &mut runs {
         let (baseline, own) = pairs[run.replicate as usize - 1];
-        let value = if run.of_baseline { baseline } else { own };
+        let value = if run.is_baseline { baseline } else { own };
         let id = "replay-p95".to_owned();
         run.values = value.map(|value| (id, value)).into_iter().collect();
     }
@@ -118,15 +118,15 @@ fn only_a_repeated_difference_is_marked_and_host_drift_cancels() {
     );
     let one = groups[0].releases[0].test(metric("replay-p95")).unwrap();
     assert!(
-        (one.test.ratio.value - 1.08).abs() < 0.004 && one.test.pairs == 6,
+        (one.ratio_test.ratio.value - 1.08).abs() < 0.004 && one.ratio_test.pairs == 6,
         "{one:?}"
     );
-    assert!(one.holm.unwrap() > one.test.p.unwrap());
+    assert!(one.adjusted_p.unwrap() > one.ratio_test.p.unwrap());
     assert!(
         groups[0].releases[0].test(metric("rss-at-tip")).is_none(),
         "absent stays absent"
     );
-    let rows = rows(&groups);
+    let rows = verdict_rows(&groups);
     assert_eq!(rows.len(), 8);
     assert_eq!(rows.iter().filter(|row| row.verdict == "worse").count(), 1);
 }
@@ -156,14 +156,14 @@ fn a_repeat_round_does_not_mark_metrics_without_a_first_finding() {
     // Six pairs that differ by more than the margin, with p < 0.05, of which those of the first round scatter.
     for run in all
         .iter_mut()
-        .filter(|run| run.round == 1 && !run.of_baseline)
+        .filter(|run| run.round == 1 && !run.is_baseline)
     {
         run.values[0].1 *= [1.02, 1.12, 1.22][run.replicate as usize - 1];
     }
     let release = &groups(&all, 0.05)[0].releases[0];
     let one = release.test(metric("replay-p95")).unwrap();
     assert!(
-        one.holm.unwrap() < 0.05 && one.test.ratio.value > 1.05,
+        one.adjusted_p.unwrap() < 0.05 && one.ratio_test.ratio.value > 1.05,
         "{one:?}"
     );
     assert_eq!(marks(release), [Mark::Nothing; 2]);
@@ -182,7 +182,7 @@ fn a_round_on_another_machine_or_kernel_does_not_confirm() {
     assert_eq!(found, [[Mark::Unrepeated, Mark::Nothing]; 2]);
     let mut all = runs("1.1.0", 1.08, 1);
     all.iter_mut()
-        .filter(|run| run.of_baseline)
+        .filter(|run| run.is_baseline)
         .for_each(|run| run.kernel = "6.2".to_owned());
     assert!(groups(&all, 0.05)[0].releases[0].tests.is_empty());
 }
@@ -240,16 +240,20 @@ fn a_release_of_another_consensus_is_marked_only_by_what_does_not_depend_on_slot
     for run in &mut all {
         let (_, p95) = run.values[0];
         run.values.push(("rss-at-tip".to_owned(), p95));
-        let evictions = if run.of_baseline { 0.0 } else { 5.0 };
+        let evictions = if run.is_baseline { 0.0 } else { 5.0 };
         run.values.push(("cache-evictions".to_owned(), evictions));
     }
     let groups = groups(&all, 0.05);
     let release = &groups[0].releases[0];
     assert_eq!(marks(release), [Mark::NotComparable; 2]);
     let rss = release.test(metric("rss-at-tip")).unwrap();
-    assert_eq!((rss.mark, rss.holm), (Mark::Worse, rss.test.p), "one test");
+    assert_eq!(
+        (rss.mark, rss.adjusted_p),
+        (Mark::Worse, rss.ratio_test.p),
+        "one test"
+    );
     assert_eq!(release.without_ratio(metric("cache-evictions")), None);
-    let row = &rows(&groups)[1];
+    let row = &verdict_rows(&groups)[1];
     assert_eq!(
         (row.verdict.as_str(), row.p[1]),
         ("not comparable", None),
@@ -322,7 +326,7 @@ fn a_ratio_interval_uses_pairwise_ratios_despite_a_wide_baseline() {
     // One baseline of three took twenty times as long: the interval of the difference over its mean would reach below -100 %.
     for (_, value) in all
         .iter_mut()
-        .filter(|run| run.of_baseline && run.replicate == 2)
+        .filter(|run| run.is_baseline && run.replicate == 2)
         .flat_map(|run| &mut run.values)
     {
         *value *= 20.0;
@@ -330,19 +334,19 @@ fn a_ratio_interval_uses_pairwise_ratios_despite_a_wide_baseline() {
     let groups = groups(&all, 0.05);
     let one = groups[0].releases[0].test(metric("replay-p95")).unwrap();
     let mut pairs: Vec<f64> = Vec::new();
-    let value = |of_baseline: bool, replicate: u32| {
+    let value = |is_baseline: bool, replicate: u32| {
         let mut found = all.iter();
-        let found = found.find(|run| run.of_baseline == of_baseline && run.replicate == replicate);
+        let found = found.find(|run| run.is_baseline == is_baseline && run.replicate == replicate);
         found.unwrap().values[0].1
     };
     pairs.extend((1..=3).map(|replicate| value(false, replicate) - value(true, replicate)));
     let difference = faultline_stats::paired::over_pairs(&pairs, 0.95).unwrap();
     assert!(difference.low / one.means[0] < -1.0, "{difference:?}");
-    let ratio = one.test.ratio;
+    let ratio = one.ratio_test.ratio;
     assert!(
         0.0 < ratio.low && ratio.low < ratio.value && ratio.value < ratio.high,
         "{ratio:?}"
     );
-    let row = &rows(&groups)[0];
+    let row = &verdict_rows(&groups)[0];
     assert!(row.ratio.iter().all(|end| *end > 0.0), "{row:?}");
 }

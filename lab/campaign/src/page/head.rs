@@ -12,13 +12,16 @@ use faultline_pages::{
 /// A difference of the newest release that has one, a worse one first; `None` without differences.
 pub fn sentence(groups: &[Group]) -> Option<String> {
     groups.iter().find_map(|group| {
-        let (release, one) = group.releases.iter().rev().find_map(|release| {
-            let marked = release.tests.iter().filter(|one| one.mark.is_difference());
-            Some((release, marked.min_by_key(|one| !one.mark.is_worse())?))
+        let (release, test) = group.releases.iter().rev().find_map(|release| {
+            let marked = release
+                .tests
+                .iter()
+                .filter(|test| test.mark.is_difference());
+            Some((release, marked.min_by_key(|test| !test.mark.is_worse())?))
         })?;
-        let metric = one.metric;
-        let effect = effects::effect_text(one.test.ratio.ends());
-        let means = effects::means_text(one.means, metric.unit, metric.decimals, "instead of");
+        let metric = test.metric;
+        let effect = effects::effect_text(test.ratio_test.ratio.ends());
+        let means = effects::means_text(test.means, metric.unit, metric.decimals, "instead of");
         let arms = [&*release.version, &*group.conditions.baseline];
         Some(effects::sentence(metric.title, &effect, arms, &means))
     })
@@ -39,16 +42,16 @@ fn forest(group: &Group, release: &Release) -> Option<Block> {
     let mut rows: Vec<&MetricTest> = release
         .tests
         .iter()
-        .filter(|one| one.mark != Mark::NotComparable)
+        .filter(|test| test.mark != Mark::NotComparable)
         .collect();
-    rows.sort_by_key(|one| !one.mark.is_difference());
-    let rows = rows.into_iter().map(|one| {
-        let [value, low, high] = one.test.ratio.ends();
+    rows.sort_by_key(|test| !test.mark.is_difference());
+    let rows = rows.into_iter().map(|test| {
+        let [value, low, high] = test.ratio_test.ratio.ends();
         ForestRow {
-            name: one.metric.title.to_owned(),
+            name: test.metric.title.to_owned(),
             ratio: (value, Some((low, high))),
             text: effects::effect_text([value, low, high]),
-            tone: match one.mark {
+            tone: match test.mark {
                 mark if !mark.is_difference() => Tone::Neutral,
                 mark if mark.is_worse() => Tone::Worse,
                 _ => Tone::Better,

@@ -149,10 +149,10 @@ fn a_campaign_store_with_extra_tables_or_damage_is_refused() {
 fn a_void_run_loses_its_values_with_its_pair_and_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(&folder.path().join(RESULTS)).unwrap();
-    let row = |replicate, of_baseline| RunRow {
+    let row = |replicate, is_baseline| RunRow {
         replicate,
-        of_baseline,
-        recording: format!("{replicate}{of_baseline}"),
+        is_baseline,
+        recording: format!("{replicate}{is_baseline}"),
         outcome: "completed".into(),
         validity: "valid".into(),
         values: vec![("replay-p95".into(), 1.5)],

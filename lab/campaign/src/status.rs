@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::path::Path;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-struct Version {
+struct VersionStatus {
     version: String,
     name: String,
     source: String,
@@ -31,25 +31,25 @@ pub fn status(campaign: &Campaign, store: &Store, as_json: bool) -> Result<Strin
     let releases = || groups.iter().flat_map(|group| &group.releases);
     let runs = store.runs()?;
     let mut versions = Vec::new();
-    for one in &listed {
-        let version = &one.program.version;
+    for listed_version in &listed {
+        let version = &listed_version.program.version;
         let release = releases().find(|release| release.version == *version);
         let is_own = |run: &&RunRow| {
-            let own = if run.of_baseline {
+            let run_version = if run.is_baseline {
                 &run.conditions.baseline
             } else {
                 &run.release
             };
-            own == version
+            run_version == version
         };
-        versions.push(Version {
+        versions.push(VersionStatus {
             version: version.clone(),
-            name: one.program.name.clone(),
-            source: one.source.clone(),
-            digest: one.digest.clone(),
+            name: listed_version.program.name.clone(),
+            source: listed_version.source.clone(),
+            digest: listed_version.digest.clone(),
             runs: runs.iter().filter(is_own).count(),
-            state: state(campaign, store, one, &listed)?,
-            error: one.error.clone(),
+            state: state(campaign, store, listed_version, &listed)?,
+            error: listed_version.error.clone(),
             not_comparable: release.and_then(changes::not_comparable),
         });
     }
@@ -57,29 +57,29 @@ pub fn status(campaign: &Campaign, store: &Store, as_json: bool) -> Result<Strin
         return Ok(json(&versions)?);
     }
     let heads = ["VERSION", "STATE", "RUNS", "FROM", "PROGRAM", "NAME"];
-    let rows = versions.iter().map(|one| {
-        let digest = one
+    let rows = versions.iter().map(|version| {
+        let digest = version
             .digest
             .as_deref()
             .and_then(|digest| digest.get(..12))
             .unwrap_or("not there yet");
         vec![
-            one.version.clone(),
-            one.state.clone(),
-            one.runs.to_string(),
-            one.source.clone(),
+            version.version.clone(),
+            version.state.clone(),
+            version.runs.to_string(),
+            version.source.clone(),
             digest.to_owned(),
-            clean(&one.name),
+            clean(&version.name),
         ]
     });
     let mut lines = table(&heads, rows.collect());
-    for one in &versions {
-        if let Some(why) = &one.error {
-            lines += &format!("{}: {}\n", one.version, clean(why));
+    for version in &versions {
+        if let Some(error) = &version.error {
+            lines += &format!("{}: {}\n", version.version, clean(error));
         }
     }
-    for words in versions.iter().flat_map(|one| &one.not_comparable) {
-        lines += &format!("{}\n", clean(words));
+    for reason in versions.iter().flat_map(|version| &version.not_comparable) {
+        lines += &format!("{}\n", clean(reason));
     }
     Ok(lines)
 }
@@ -87,14 +87,14 @@ pub fn status(campaign: &Campaign, store: &Store, as_json: bool) -> Result<Strin
 fn state(
     campaign: &Campaign,
     store: &Store,
-    one: &ListedVersion,
-    all: &[ListedVersion],
+    version: &ListedVersion,
+    listed: &[ListedVersion],
 ) -> Result<String> {
-    let next = work::pending_round(campaign, store, one, all)?;
+    let next = work::pending_round(campaign, store, version, listed)?;
     Ok(match next {
-        _ if work::is_baseline(campaign, one) => "baseline".to_owned(),
-        _ if one.removed => "removed".to_owned(),
-        _ if one.error.is_some() => "failed".to_owned(),
+        _ if work::is_baseline(campaign, version) => "baseline".to_owned(),
+        _ if version.removed => "removed".to_owned(),
+        _ if version.error.is_some() => "failed".to_owned(),
         None => "done".to_owned(),
         Some(1) => "waits".to_owned(),
         Some(round) => format!("round {round} waits"),
@@ -108,7 +108,7 @@ pub fn export(campaign: &Campaign, store: Store, out: &Path) -> Result<usize> {
         "{}: exists already",
         out.display()
     );
-    let verdicts = compare::rows(&page::groups(campaign, &store)?);
+    let verdicts = compare::verdict_rows(&page::groups(campaign, &store)?);
     let (rows, columns) = store.export(&verdicts)?;
     write_columns(out, "result", columns)?;
     Ok(rows)
