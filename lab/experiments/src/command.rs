@@ -334,7 +334,7 @@ pub fn facts(kind: Launching) -> Result<LauncherFacts, String> {
 fn launcher_facts(launcher: &dyn Launcher) -> LauncherFacts {
     LauncherFacts {
         name: launcher.name().to_owned(),
-        can: launcher.can().clone(),
+        can: launcher.abilities().clone(),
     }
 }
 

@@ -9,7 +9,7 @@ use faultline_common::{
 use faultline_report::{args::ReportArgs, report_command};
 use faultline_runner::record::{
     self,
-    recorder::{self, Target, Task},
+    recorder::{self, RecordingTask, Target},
 };
 use std::{
     fs,
@@ -111,7 +111,7 @@ fn record_run(
         ("run", run.to_string()),
     ]
     .map(|(name, value)| (name.to_owned(), value));
-    let task = Task {
+    let task = RecordingTask {
         target: Target::Demo,
         out: &out,
         cache_entries: Some(entries),

@@ -10,7 +10,9 @@ pub use exec_shim::{doctor, gate, gate_text, open, output_of, run_to_end};
 
 use crate::record::{
     args::RecordArgs,
-    recorder::{Addresses, Target, Task, in_path, metrics_config, metrics_variables, progress},
+    recorder::{
+        Addresses, RecordingTask, Target, in_path, metrics_config, metrics_variables, progress,
+    },
 };
 use anyhow::{Context, Result, bail, ensure};
 use daemon::{Daemon, has_ended, summary};
@@ -47,12 +49,12 @@ pub fn run(args: &RecordArgs, now_ns: i64) -> Result<u8> {
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
     {
-        let words = format!(
+        let text = format!(
             "--out {}: there is no folder {}",
             out.display(),
             folder.display()
         );
-        return Err(UsageError(words).into());
+        return Err(UsageError(text).into());
     }
     if let Some(program) = args
         .command
@@ -115,7 +117,7 @@ impl RecordJob<'_> {
             }
             monitor.check(&mut daemon);
         };
-        match self.finish(daemon, monitor.daemon_ended) {
+        match self.end_after_exit(daemon, monitor.daemon_ended) {
             Ok(()) => Ok(code),
             Err(error) => {
                 say(&format!("{error:#}"));
@@ -143,8 +145,9 @@ impl RecordJob<'_> {
             ..Monitor::default()
         };
         loop {
-            let waited_for = Some(process.as_fd());
-            let is_stopped = self.signals.end_requested(waited_for, POLL_INTERVAL)?;
+            let is_stopped = self
+                .signals
+                .end_requested(Some(process.as_fd()), POLL_INTERVAL)?;
             if is_stopped || has_ended(&process) {
                 break;
             }
@@ -156,7 +159,7 @@ impl RecordJob<'_> {
             monitor.check(&mut daemon);
         }
         if has_ended(&process) {
-            self.finish(daemon, monitor.daemon_ended)?
+            self.end_after_exit(daemon, monitor.daemon_ended)?
         } else {
             self.end(daemon)?
         }
@@ -166,7 +169,7 @@ impl RecordJob<'_> {
     /// Returns the daemon, its addresses and the pid that it follows. After an error no recording
     /// stays.
     fn start_daemon(&mut self, pid: Pid, process: &OwnedFd) -> Result<(Daemon, Addresses, u32)> {
-        let task = Task {
+        let task = RecordingTask {
             target: Target::Pid(pid.as_raw_nonzero().get().unsigned_abs()),
             out: &self.out,
             cache_entries: None,
@@ -218,9 +221,9 @@ impl RecordJob<'_> {
     }
 
     /// Waits first until the recording has the process's exit.
-    fn finish(&mut self, mut daemon: Daemon, daemon_failed: bool) -> Result<()> {
+    fn end_after_exit(&mut self, mut daemon: Daemon, daemon_ended: bool) -> Result<()> {
         ensure!(
-            !daemon_failed,
+            !daemon_ended,
             "the recording {} has no end: faultlined ended before the command",
             self.out.display()
         );
@@ -235,8 +238,10 @@ impl RecordJob<'_> {
     }
 }
 
+/// Reports what happens to the daemon and its recording.
 #[derive(Default)]
 struct Monitor {
+    /// Pid.
     followed: u32,
     daemon_ended: bool,
     checks: u32,
@@ -248,7 +253,7 @@ impl Monitor {
     const CHECKS_PER_READ: u32 = 4;
     /// Bounded, because problem texts may change forever.
     const MAX_REPORTED: usize = 20;
-    /// Sources whose problems affect the recording; those of others are normal on some machines.
+    /// Problems of other sources are normal on some machines.
     const SOURCES: [&str; 2] = ["target", "datapoints"];
 
     fn check(&mut self, daemon: &mut Daemon) {
@@ -264,12 +269,12 @@ impl Monitor {
         }
         self.checks = self.checks.wrapping_add(1);
         if self.checks.is_multiple_of(Self::CHECKS_PER_READ) {
-            if let Some(now) = daemon.followed().filter(|now| *now != self.followed) {
+            if let Some(followed) = daemon.followed_pid().filter(|pid| *pid != self.followed) {
                 say(&format!(
-                    "recording process {now} instead of {}",
+                    "recording process {followed} instead of {}",
                     self.followed
                 ));
-                self.followed = now;
+                self.followed = followed;
             }
             self.report_problems(recorded_problems(&daemon.out));
         }
@@ -277,9 +282,9 @@ impl Monitor {
 
     /// Reports a problem once, if two successive reads have it.
     fn report_problems(&mut self, problems: Vec<String>) {
-        let before = std::mem::replace(&mut self.problems, problems);
+        let previous = std::mem::replace(&mut self.problems, problems);
         for problem in &self.problems {
-            if before.contains(problem)
+            if previous.contains(problem)
                 && !self.reported.contains(problem)
                 && self.reported.len() < Self::MAX_REPORTED
             {
@@ -311,7 +316,7 @@ fn program_exists(program: &OsStr) -> bool {
 
 /// `512G-20260131T235959Z.fltl` with the label `arm=512G`, else named after the command.
 fn default_name(args: &RecordArgs, now_ns: i64) -> PathBuf {
-    // What a shell would read as more than a name becomes `_`.
+    // Other characters have a meaning for shells.
     let is_plain = |letter: char| letter.is_alphanumeric() || "._+=-".contains(letter);
     let arm = args
         .labels

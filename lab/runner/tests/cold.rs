@@ -87,7 +87,7 @@ fn dropped_pages_are_uncached_and_inspection_does_not_reload_them() {
     let all = cold::Residency {
         files: FILES,
         pages: PAGES,
-        resident: PAGES,
+        resident_pages: PAGES,
     };
     eventually_ok(LEFT_ALONE_WITHIN, "what was read is in memory", || {
         read(folder.path());
@@ -100,11 +100,17 @@ fn dropped_pages_are_uncached_and_inspection_does_not_reload_them() {
     });
     let dropped = cold::drop_files(&[folder.path()]).unwrap();
     assert_eq!(
-        (dropped.files, dropped.bytes, dropped.left),
+        (dropped.files, dropped.bytes, dropped.skipped),
         (FILES, FILES * EACH, Vec::new())
     );
     for _ in 0..3 {
-        assert_eq!(look(), cold::Residency { resident: 0, ..all });
+        assert_eq!(
+            look(),
+            cold::Residency {
+                resident_pages: 0,
+                ..all
+            }
+        );
     }
     // Not yet written to disk: it is written first.
     fill(folder.path());
@@ -123,7 +129,7 @@ fn a_partly_cached_file_counts_only_its_cached_pages() {
             rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).unwrap();
             file.read_exact(&mut [0; 10 * 4096]).unwrap();
             let found = cold::residency(&[folder.path()]).unwrap();
-            if (10..64).contains(&found.resident) {
+            if (10..64).contains(&found.resident_pages) {
                 Ok(())
             } else {
                 Err(format!("{found:?}"))
@@ -157,9 +163,12 @@ fn a_mapped_page_in_use_stays_cached_and_is_reported() {
     let found = cold::residency(&[folder.path()]).unwrap();
     running.kill().unwrap();
     running.wait().unwrap();
-    assert!(found.resident > 0 && found.resident < 1000, "{found:?}");
+    assert!(
+        found.resident_pages > 0 && found.resident_pages < 1000,
+        "{found:?}"
+    );
     cold::drop_files(&[folder.path()]).unwrap();
-    assert_eq!(cold::residency(&[folder.path()]).unwrap().resident, 0);
+    assert_eq!(cold::residency(&[folder.path()]).unwrap().resident_pages, 0);
 }
 
 #[test]
@@ -171,7 +180,7 @@ fn only_top_level_links_are_followed_and_missing_paths_ignored() {
         read(folder.path());
         cold::drop_files(&[beside.path()]).unwrap();
         let found = cold::residency(&[folder.path()]).unwrap();
-        if found.resident == PAGES {
+        if found.resident_pages == PAGES {
             Ok(())
         } else {
             Err(format!("{found:?}"))
@@ -182,7 +191,7 @@ fn only_top_level_links_are_followed_and_missing_paths_ignored() {
         cold::Residency::default()
     );
     cold::drop_files(&[&beside.path().join("ledger")]).unwrap();
-    assert_eq!(cold::residency(&[folder.path()]).unwrap().resident, 0);
+    assert_eq!(cold::residency(&[folder.path()]).unwrap().resident_pages, 0);
     assert_eq!(
         cold::drop_files(&[Path::new("/no/such/folder")]).unwrap(),
         cold::Dropped::default()

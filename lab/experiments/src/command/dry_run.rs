@@ -4,7 +4,7 @@ use crate::{
 };
 use faultline_common::output::print;
 use faultline_kernel::HostRoot;
-use faultline_runner::isolation::folders::{self, Cleared, LISTED};
+use faultline_runner::isolation::folders::{self, Cleared, MAX_LISTED};
 use faultline_text::{bytes, count, counted};
 use std::path::Path;
 
@@ -42,10 +42,14 @@ fn page(folder: &Path, would: Cleared) -> String {
         .for_each(|path| page += &format!("  deleted: {}\n", path.display()));
     page += &more("deleted", files.saturating_sub(listed.len() as u64));
     retained.sort_unstable_by(|one, other| one.path.cmp(&other.path));
-    retained.iter().take(LISTED).for_each(|retained| {
-        page += &format!("  kept: {} ({})\n", retained.path.display(), retained.why)
+    retained.iter().take(MAX_LISTED).for_each(|retained| {
+        page += &format!(
+            "  kept: {} ({})\n",
+            retained.path.display(),
+            retained.reason
+        )
     });
-    page + &more("kept", retained.len().saturating_sub(LISTED) as u64)
+    page + &more("kept", retained.len().saturating_sub(MAX_LISTED) as u64)
 }
 
 fn more(what: &str, many: u64) -> String {
@@ -65,7 +69,7 @@ mod tests {
     fn a_dry_run_lists_files_up_to_a_stated_limit() {
         let retained = |name: &str| RetainedEntry {
             path: name.into(),
-            why: "a keypair",
+            reason: "a keypair",
         };
         let would = Cleared {
             files: 3,
@@ -77,11 +81,11 @@ mod tests {
                         kept: /l/w (a keypair)\n  kept: /l/x (a keypair)\n  kept: /l/y (a keypair)\n  kept: /l/z (a keypair)\n";
         assert_eq!(page(Path::new("/l"), would), expected);
         let many = Cleared {
-            retained: vec![retained("/l/k"); LISTED + 5],
+            retained: vec![retained("/l/k"); MAX_LISTED + 5],
             ..Cleared::default()
         };
         let page = page(Path::new("/l"), many);
         assert!(page.ends_with("  kept: 5 more, which are not listed\n"));
-        assert_eq!(page.lines().count(), 1 + LISTED + 1);
+        assert_eq!(page.lines().count(), 1 + MAX_LISTED + 1);
     }
 }

@@ -37,7 +37,7 @@ pub fn job(plan: &Plan, run: &Running, scope: &str, launcher: &dyn Launcher) -> 
         limits: run.arm.limits(&run.lane),
         open_files: plan.workload.open_files,
         gate: Some(gate),
-        longest: longest(plan),
+        max_duration: longest(plan),
         grace: plan.stop.grace,
     })
 }

@@ -158,7 +158,7 @@ impl System for RealSystem {
     fn restore(&mut self, plan: &Plan, lane: &Lane, from: &Path) -> Result<Vec<String>> {
         let owner = owner(plan.workload.user.as_deref())?;
         let restored = folders::restore(from, &lane.ledger, lane.snapshots.as_deref(), owner)?;
-        let not_copied = named("; not copied: ", &restored.left);
+        let not_copied = named("; not copied: ", &restored.skipped);
         Ok(vec![format!(
             "restored {}, {}{not_copied}",
             counted(restored.files as f64, "file"),
@@ -177,7 +177,7 @@ impl System for RealSystem {
             "dropped {}, {}, from the page cache{}",
             counted(dropped.files as f64, "file"),
             bytes(dropped.bytes),
-            named("; left alone: ", &dropped.left)
+            named("; left alone: ", &dropped.skipped)
         );
         let mut dropped = cooled(lines, cold::residency(&warm));
         // Otherwise only the first run is charged for reading the programs.
@@ -236,7 +236,7 @@ fn named(what: &str, all: &[folders::RetainedEntry]) -> String {
     let named = all
         .iter()
         .take(MAX_NAMED)
-        .map(|entry| format!("{} ({})", entry.path.display(), entry.why))
+        .map(|entry| format!("{} ({})", entry.path.display(), entry.reason))
         .join(", ");
     match (named.is_empty(), all.len().saturating_sub(MAX_NAMED)) {
         (true, _) => String::new(),
@@ -279,7 +279,7 @@ mod tests {
     fn skipped_files_are_named_with_reasons_up_to_a_few() {
         let retained_names = |name: &str| folders::RetainedEntry {
             path: name.into(),
-            why: "is a socket",
+            reason: "is a socket",
         };
         assert_eq!(named("; not copied: ", &[]), "");
         assert_eq!(
@@ -300,7 +300,7 @@ mod tests {
             Ok(Residency {
                 files: 1,
                 pages,
-                resident,
+                resident_pages: resident,
             }),
         )
     }

@@ -154,7 +154,7 @@ impl Runner<'_> {
         };
         let pid = run.launched.as_ref().context("it was never started")?.pid();
         let observer = self.system.observe(pid, &run.folder.join(RECORDING));
-        let is_hard_limit = !self.system.launcher().can().memory_high;
+        let is_hard_limit = !self.system.launcher().abilities().memory_high;
         run.search = Some(RunningSearch::begin(
             &self.plan,
             rules,

@@ -100,7 +100,7 @@ fn job(folder: &Path, program: PathBuf) -> Job {
         },
         open_files: None,
         gate: Some(gate),
-        longest: None,
+        max_duration: None,
         grace: PATIENCE,
     }
 }

@@ -4,7 +4,7 @@
 use crate::isolation::{
     folders::RetainedEntry,
     launch::path_error,
-    tree::{Folder, WalkEntry, allocated_bytes, files},
+    tree::{Folder, WalkEntry, allocated_bytes, walk_files},
 };
 use anyhow::{Result, anyhow};
 use faultline_kernel::HostRoot;
@@ -16,33 +16,34 @@ use std::{
     process::{Command, Stdio},
 };
 
-const PROGRAM: &str = "fincore";
+const FINCORE: &str = "fincore";
 
-/// Bytes of paths in one command line; the kernel allows about 2 MiB including the environment.
+/// In one command line; the kernel allows about 2 MiB with the environment.
 const MAX_PATH_BYTES: usize = 256 << 10;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Dropped {
     pub files: u64,
     pub bytes: u64,
-    pub left: Vec<RetainedEntry>,
+    pub skipped: Vec<RetainedEntry>,
 }
 
+/// How much of some files is in the page cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Residency {
     pub files: u64,
-    /// Pages of the files, without holes.
+    /// Without holes.
     pub pages: u64,
-    pub resident: u64,
+    pub resident_pages: u64,
 }
 
 impl Residency {
     pub fn share(&self) -> Option<f64> {
-        (self.pages > 0).then(|| self.resident as f64 / self.pages as f64)
+        (self.pages > 0).then(|| self.resident_pages as f64 / self.pages as f64)
     }
 
     pub fn resident_bytes(&self) -> u64 {
-        self.resident
+        self.resident_pages
             .saturating_mul(rustix::param::page_size() as u64)
     }
 }
@@ -57,7 +58,7 @@ pub fn drop_files(folders: &[&Path]) -> Result<Dropped> {
             continue;
         };
         syncfs(&folder.fd).map_err(path_error(&folder.path))?;
-        files(&folder, &mut |entry| {
+        walk_files(&folder, &mut |entry| {
             match entry {
                 WalkEntry::File(file, stat, path) => {
                     fadvise(file, 0, None, Advice::DontNeed).map_err(path_error(&path))?;
@@ -66,7 +67,9 @@ pub fn drop_files(folders: &[&Path]) -> Result<Dropped> {
                         .bytes
                         .saturating_add(u64::try_from(stat.st_size).unwrap_or(0));
                 }
-                WalkEntry::NotEntered(path, why) => dropped.left.push(RetainedEntry { path, why }),
+                WalkEntry::NotEntered(path, reason) => {
+                    dropped.skipped.push(RetainedEntry { path, reason })
+                }
             }
             Ok(())
         })?;
@@ -98,30 +101,30 @@ pub fn drop_all(root: &HostRoot) -> Result<()> {
 /// `fincore` is not installed, or a folder cannot be walked.
 pub fn residency(folders: &[&Path]) -> Result<Residency> {
     let page = rustix::param::page_size() as u64;
-    let mut found = Residency::default();
+    let mut residency = Residency::default();
     let mut batch = Batch::default();
     for folder in folders {
         let Some(folder) = open_top(folder)? else {
             continue;
         };
-        files(&folder, &mut |entry| {
+        walk_files(&folder, &mut |entry| {
             let WalkEntry::File(_, stat, path) = entry else {
                 return Ok(());
             };
             let length = u64::try_from(stat.st_size)
                 .unwrap_or(0)
                 .min(allocated_bytes(stat));
-            found.pages = found.pages.saturating_add(length.div_ceil(page));
+            residency.pages = residency.pages.saturating_add(length.div_ceil(page));
 
             if batch.add(path) {
-                batch.count(&mut found)
+                batch.count(&mut residency)
             } else {
                 Ok(())
             }
         })?;
     }
-    batch.count(&mut found)?;
-    Ok(found)
+    batch.count(&mut residency)?;
+    Ok(residency)
 }
 
 fn open_top(folder: &Path) -> Result<Option<Folder>> {
@@ -132,8 +135,7 @@ fn open_top(folder: &Path) -> Result<Option<Folder>> {
     }
 }
 
-/// Counts cached pages with `fincore` of util-linux, which uses `mmap` and `mincore` and loads
-/// nothing. Decision 14 explains why non-blocking reads are not used.
+/// Files whose cached pages `fincore` of util-linux counts together. It loads no pages (decision 14).
 #[derive(Default)]
 struct Batch {
     paths: Vec<PathBuf>,
@@ -147,26 +149,26 @@ impl Batch {
         self.bytes >= MAX_PATH_BYTES
     }
 
-    /// Adds the cached pages of the batch, and its files that still exist; empties it.
-    fn count(&mut self, found: &mut Residency) -> Result<()> {
+    /// Adds the cached pages and the files that still exist, and empties the batch.
+    fn count(&mut self, residency: &mut Residency) -> Result<()> {
         let paths = std::mem::take(self).paths;
         if paths.is_empty() {
             return Ok(());
         }
-        let printed = run(&paths).map_err(|error| {
+        let output = run_fincore(&paths).map_err(|error| {
             anyhow!(match error.kind() {
                 io::ErrorKind::NotFound => format!(
-                    "{PROGRAM} is not in PATH, and the page cache cannot be inspected without it: install util-linux-extra, \
+                    "{FINCORE} is not in PATH, and the page cache cannot be inspected without it: install util-linux-extra, \
                      on older systems util-linux"
                 ),
-                _ => format!("{PROGRAM}: {error}"),
+                _ => format!("{FINCORE}: {error}"),
             })
         })?;
-        let (resident, files) = parse(&printed).map_err(|line| {
-            anyhow!("{PROGRAM} says {line:?} where a number of pages was expected")
+        let (resident_pages, files) = parse_fincore(&output).map_err(|line| {
+            anyhow!("{FINCORE} says {line:?} where a number of pages was expected")
         })?;
-        found.resident = found.resident.saturating_add(resident);
-        found.files += files;
+        residency.resident_pages = residency.resident_pages.saturating_add(resident_pages);
+        residency.files += files;
         Ok(())
     }
 }
@@ -175,8 +177,8 @@ impl Batch {
     clippy::disallowed_methods,
     reason = "it reads and ends at once; it is none of the programs of a run"
 )]
-fn run(paths: &[PathBuf]) -> io::Result<String> {
-    let mut command = Command::new(PROGRAM);
+fn run_fincore(paths: &[PathBuf]) -> io::Result<String> {
+    let mut command = Command::new(FINCORE);
     command
         .args(["--raw", "--noheadings", "--output", "PAGES", "--"])
         .args(paths)
@@ -186,7 +188,8 @@ fn run(paths: &[PathBuf]) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&command.output()?.stdout).into_owned())
 }
 
-fn parse(text: &str) -> Result<(u64, u64), String> {
+/// The sum of the lines, and their number.
+fn parse_fincore(text: &str) -> Result<(u64, u64), String> {
     text.lines()
         .map(str::trim)
         .filter(|line| !line.is_empty())
@@ -204,9 +207,9 @@ mod tests {
 
     #[test]
     fn fincore_pages_are_summed_and_other_output_is_an_error() {
-        assert_eq!(parse("12\n0\n 7 \n"), Ok((19, 3)));
-        assert_eq!(parse(""), Ok((0, 0)));
-        assert_eq!(parse("12\nPAGES\n"), Err("PAGES".to_owned()));
+        assert_eq!(parse_fincore("12\n0\n 7 \n"), Ok((19, 3)));
+        assert_eq!(parse_fincore(""), Ok((0, 0)));
+        assert_eq!(parse_fincore("12\nPAGES\n"), Err("PAGES".to_owned()));
     }
 
     #[test]

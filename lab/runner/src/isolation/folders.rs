@@ -4,7 +4,7 @@
 mod clear;
 mod restore;
 
-pub use clear::{Cleared, LISTED, RetainedEntry, clear, would_clear};
+pub use clear::{Cleared, MAX_LISTED, RetainedEntry, clear, would_clear};
 pub use restore::{Owner, Restored, Source, measure, restore, set_folder_owner};
 
 use super::{
@@ -75,15 +75,15 @@ pub fn init(folder: &Path, now: Duration) -> Result<Init> {
         }
         Err(errno) => return Err(path_error(folder)(errno)),
     };
-    let open = Folder::open(folder)?;
-    if has_valid_marker(&open)? {
+    let opened = Folder::open(folder)?;
+    if has_valid_marker(&opened)? {
         return Ok(Init::AlreadyMarked);
     }
-    refuse_unless_empty(&open)?;
-    write_marker(&open, now)?;
+    refuse_unless_empty(&opened)?;
+    write_marker(&opened, now)?;
     // An entry may have been added meanwhile.
-    if let Err(error) = refuse_unless_empty(&open) {
-        let _ = unlinkat(&open.fd, MARKER_NAME, AtFlags::empty());
+    if let Err(error) = refuse_unless_empty(&opened) {
+        let _ = unlinkat(&opened.fd, MARKER_NAME, AtFlags::empty());
         return Err(error);
     }
     Ok(if created { Init::Created } else { Init::Marked })
@@ -99,9 +99,9 @@ pub fn check(folder: &Path) -> Result<()> {
 }
 
 fn open_marked(folder: &Path) -> Result<Folder> {
-    let open = Folder::open(folder)?;
-    if has_valid_marker(&open)? {
-        return Ok(open);
+    let opened = Folder::open(folder)?;
+    if has_valid_marker(&opened)? {
+        return Ok(opened);
     }
     let shown = folder.display();
     bail!(
@@ -114,7 +114,7 @@ fn has_marker(folder: &Folder) -> Result<bool> {
     Ok(folder.stat(MARKER_NAME)?.is_some())
 }
 
-/// Names of the entries that are deleted or copied. `depth` is 0 in the folder itself.
+/// Names of the entries that may be deleted or copied. `depth` is 0 in the marked folder itself.
 fn contents(folder: &Folder, depth: usize) -> Result<Vec<CString>> {
     let mut names = folder.names()?;
     names.retain(|name| {
@@ -129,9 +129,9 @@ fn has_valid_marker(folder: &Folder) -> Result<bool> {
         return Ok(false);
     }
     let path = folder.join(MARKER_NAME);
-    let invalid_marker = |why: &str| {
+    let invalid_marker = |reason: &str| {
         anyhow!(
-            "{} is no marker of this folder ({why}); remove it, then mark the folder",
+            "{} is no marker of this folder ({reason}); remove it, then mark the folder",
             path.display()
         )
     };
@@ -194,7 +194,7 @@ fn write_marker(folder: &Folder, now: Duration) -> Result<()> {
 /// A validator locks this file while it runs.
 const LEDGER_LOCK: &CStr = c"ledger.lock";
 
-const MAX_USERS: usize = 16;
+const MAX_LISTED_USERS: usize = 16;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FolderUser {
@@ -226,16 +226,16 @@ pub fn users(root: &HostRoot, folder: &Path) -> Vec<FolderUser> {
     pids.sort_unstable();
     pids.into_iter()
         .filter_map(|pid| folder_user(root, pid, &folder))
-        .take(MAX_USERS)
+        .take(MAX_LISTED_USERS)
         .collect()
 }
 
 fn folder_user(root: &HostRoot, pid: u32, folder: &Path) -> Option<FolderUser> {
     let process = root.procfs.join(pid.to_string());
-    let open = open_files(&process).map(|(_, path)| path);
+    let open_paths = open_files(&process).map(|(_, path)| path);
     let path = read_link(process.join("exe"))
         .into_iter()
-        .chain(open)
+        .chain(open_paths)
         .find(|path| path.starts_with(folder) && !path.is_dir())?;
     let name = root.read_proc(&format!("{pid}/comm"), only_line);
     Some(FolderUser {
@@ -300,17 +300,17 @@ pub fn lock_folder(folder: &Path, purpose: Purpose, root: &HostRoot) -> Result<F
     match flock_with_retries(&file, operation) {
         Ok(()) => Ok(FolderLock(file)),
         Err(Errno::WOULDBLOCK) => {
-            let who = holder(root, folder)
+            let holder = lock_holder(root, folder)
                 .unwrap_or_else(|| "a process that cannot be seen from here".to_owned());
             let folder = folder.display();
-            let what = format!("{folder} is in use by another experiment: {who}; wait for it");
-            Err(InUse(what).into())
+            let text = format!("{folder} is in use by another experiment: {holder}; wait for it");
+            Err(InUse(text).into())
         }
         Err(errno) => Err(path_error(folder)(errno)),
     }
 }
 
-fn holder(root: &HostRoot, folder: &Path) -> Option<String> {
+fn lock_holder(root: &HostRoot, folder: &Path) -> Option<String> {
     let folder = canonical_or_same(folder);
     let holds = |process: &Path| {
         open_files(process)
@@ -328,13 +328,17 @@ fn holder(root: &HostRoot, folder: &Path) -> Option<String> {
         .ok()?
         .into_iter()
         .find(|pid| holds(&root.procfs.join(pid.to_string())))?;
-    let words = fs::read(root.procfs.join(format!("{pid}/cmdline"))).unwrap_or_default();
-    let words =
-        String::from_utf8_lossy(words.trim_ascii_end().strip_suffix(b"\0").unwrap_or(&words))
-            .replace('\0', " ");
-    Some(if words.is_empty() {
+    let command = fs::read(root.procfs.join(format!("{pid}/cmdline"))).unwrap_or_default();
+    let command = String::from_utf8_lossy(
+        command
+            .trim_ascii_end()
+            .strip_suffix(b"\0")
+            .unwrap_or(&command),
+    )
+    .replace('\0', " ");
+    Some(if command.is_empty() {
         format!("process {pid}")
     } else {
-        format!("process {pid} (`{words}`)")
+        format!("process {pid} (`{command}`)")
     })
 }

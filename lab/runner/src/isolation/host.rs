@@ -21,7 +21,7 @@ pub struct HostState {
     pub huge_pages: Option<String>,
     pub governors: Vec<String>,
     pub disks: Vec<Disk>,
-    pub running: Vec<Running>,
+    pub running: Vec<RunningProcess>,
 }
 
 /// The disk that has, or will have, a path.
@@ -34,7 +34,7 @@ pub struct Disk {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Running {
+pub struct RunningProcess {
     pub pid: u32,
     pub name: String,
 }
@@ -44,7 +44,7 @@ pub struct CpuUse {
     busy: Duration,
 }
 
-/// The last argument selects the listed processes by `comm` (at most 15 bytes).
+/// `is_listed_name` selects the processes to list by `comm` (at most 15 bytes).
 pub fn inspect(
     root: &HostRoot,
     paths: &[&Path],
@@ -60,7 +60,7 @@ pub fn inspect(
         huge_pages: hardware.memory.huge_pages,
         governors: hardware.processors.governors,
         disks: paths.iter().map(|path| disk(path)).collect(),
-        running: running(root, is_listed_name),
+        running: running_processes(root, is_listed_name),
     }
 }
 
@@ -75,10 +75,10 @@ pub fn cpu_use(root: &HostRoot) -> Option<CpuUse> {
         .ok()?
         .clock_ticks_per_second
         .max(1);
-    let part =
+    let fraction =
         Duration::from_millis((ticks % ticks_per_second).saturating_mul(1000) / ticks_per_second);
     Some(CpuUse {
-        busy: Duration::from_secs(ticks / ticks_per_second) + part,
+        busy: Duration::from_secs(ticks / ticks_per_second) + fraction,
     })
 }
 
@@ -91,7 +91,10 @@ impl CpuUse {
     }
 }
 
-fn running(root: &HostRoot, is_listed_name: &dyn Fn(&str) -> bool) -> Vec<Running> {
+fn running_processes(
+    root: &HostRoot,
+    is_listed_name: &dyn Fn(&str) -> bool,
+) -> Vec<RunningProcess> {
     let mut pids = root.pids().unwrap_or_default();
     pids.sort_unstable();
     let inspect = |pid: u32| {
@@ -99,14 +102,14 @@ fn running(root: &HostRoot, is_listed_name: &dyn Fn(&str) -> bool) -> Vec<Runnin
             .read_proc(&format!("{pid}/stat"), pid_stat::parse)
             .ok()?;
         let name = stat.comm.to_str_lossy().into_owned();
-        (!stat.has_ended() && is_listed_name(&name)).then_some(Running { pid, name })
+        (!stat.has_ended() && is_listed_name(&name)).then_some(RunningProcess { pid, name })
     };
     pids.into_iter().filter_map(inspect).collect()
 }
 
 /// Uses the closest existing parent of the path.
 fn disk(path: &Path) -> Disk {
-    let existing = path.ancestors().find(|above| above.exists());
+    let existing = path.ancestors().find(|ancestor| ancestor.exists());
     let space = existing.and_then(|existing| rustix::fs::statvfs(existing).ok());
     Disk {
         path: path.to_owned(),

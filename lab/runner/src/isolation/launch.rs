@@ -27,7 +27,7 @@ pub trait Launcher {
     /// `systemd`, `cgroup v2` or `cgroup v1`.
     fn name(&self) -> &'static str;
 
-    fn can(&self) -> &Abilities;
+    fn abilities(&self) -> &Abilities;
 
     /// Whether launched programs are children of the calling thread, so that a holder can use the
     /// parent-death signal.
@@ -101,7 +101,7 @@ pub struct Abilities {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupName {
-    /// The experiment, `[a-z0-9_]+`: the argument of [`Launcher::sweep`].
+    /// The experiment, `[a-z0-9_]+`.
     pub scope: String,
     /// The run, `[a-z0-9_]+`, such as `r012_a1`. It owns the group and its limits.
     pub run: String,
@@ -128,7 +128,7 @@ pub struct Job {
     /// before the actual program starts: see [`Launched::go`].
     pub gate: Option<PathBuf>,
     /// Maximum run time; a safety net if the launcher can enforce it without this program.
-    pub longest: Option<Duration>,
+    pub max_duration: Option<Duration>,
     /// A launcher uses no force before this time after a request to end.
     pub grace: Duration,
 }
@@ -183,7 +183,7 @@ const NAME_PREFIX: &str = "faultline";
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Maps an error so that its text begins with this path.
+/// Puts this path before an error's text.
 pub fn path_error<E: Into<std::io::Error>>(path: &Path) -> impl FnOnce(E) -> anyhow::Error {
     move |error| {
         let error = error.into();
@@ -192,20 +192,19 @@ pub fn path_error<E: Into<std::io::Error>>(path: &Path) -> impl FnOnce(E) -> any
     }
 }
 
-/// Calls `poll` until it returns a value; `None` after about `timeout`. Only the pauses count, not
-/// the time of `poll`.
+/// Calls `poll` until it returns a value. `None` after pauses of `timeout` in all.
 fn wait<T>(timeout: Duration, mut poll: impl FnMut() -> Result<Option<T>>) -> Result<Option<T>> {
-    let mut left = timeout;
+    let mut remaining = timeout;
     loop {
-        if let Some(found) = poll()? {
-            return Ok(Some(found));
+        if let Some(value) = poll()? {
+            return Ok(Some(value));
         }
-        if left.is_zero() {
+        if remaining.is_zero() {
             return Ok(None);
         }
-        let pause = POLL_INTERVAL.min(left);
+        let pause = POLL_INTERVAL.min(remaining);
         std::thread::sleep(pause);
-        left -= pause;
+        remaining -= pause;
     }
 }
 
@@ -233,8 +232,8 @@ impl GroupName {
     }
 
     fn check_part(part: &str) -> Result<()> {
-        let fits = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_');
-        if part.is_empty() || !part.bytes().all(fits) {
+        let is_allowed = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_');
+        if part.is_empty() || !part.bytes().all(is_allowed) {
             bail!("{part:?} is no name of a group: write a-z, 0-9 and _");
         }
         Ok(())

@@ -57,12 +57,12 @@ impl Folder {
         {
             Ok(folder) => Ok(folder),
             Err(Errno::LOOP | Errno::NOTDIR) if is_link(path) => {
-                let leads = path
+                let advice = path
                     .canonicalize()
                     .map(|to| format!(": name {} instead", to.display()))
                     .unwrap_or_default();
                 bail!(
-                    "{} is a symbolic link, which is not followed{leads}",
+                    "{} is a symbolic link, which is not followed{advice}",
                     path.display()
                 )
             }
@@ -81,14 +81,14 @@ impl Folder {
     }
 
     pub fn join(&self, name: &CStr) -> PathBuf {
-        self.path.join(os(name))
+        self.path.join(os_str(name))
     }
 
     pub fn names(&self) -> Result<Vec<CString>> {
-        let wrong = |errno: Errno| path_error(&self.path)(errno);
+        let to_error = |errno: Errno| path_error(&self.path)(errno);
         let mut names = Vec::new();
-        for entry in Dir::read_from(&self.fd).map_err(wrong)? {
-            let entry = entry.map_err(wrong)?;
+        for entry in Dir::read_from(&self.fd).map_err(to_error)? {
+            let entry = entry.map_err(to_error)?;
             if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
                 names.push(entry.file_name().to_owned());
             }
@@ -145,7 +145,7 @@ impl Folder {
         &self,
         name: &CStr,
         flags: OFlags,
-        found: impl FnOnce(OwnedFd) -> Result<OpenResult<T>, Errno>,
+        inspect: impl FnOnce(OwnedFd) -> Result<OpenResult<T>, Errno>,
     ) -> Result<OpenResult<T>> {
         let resolve_flags =
             ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
@@ -155,7 +155,7 @@ impl Folder {
             Err(Errno::NOSYS | Errno::PERM) => openat(&self.fd, name, flags, Mode::empty()),
             opened => opened,
         };
-        match opened.and_then(found) {
+        match opened.and_then(inspect) {
             Ok(result) => Ok(result),
             Err(Errno::XDEV) => Ok(OpenResult::OtherMount),
             Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::NXIO) => {
@@ -166,18 +166,21 @@ impl Folder {
     }
 }
 
-/// Visits every regular file, opened, with its stat and path, and each entry that was not entered,
-/// with the reason.
-pub fn files(folder: &Folder, visit: &mut dyn FnMut(WalkEntry<'_>) -> Result<()>) -> Result<()> {
-    below(folder, 0, visit)
+/// Visits every regular file, and each folder that is not entered.
+pub fn walk_files(
+    folder: &Folder,
+    visit: &mut dyn FnMut(WalkEntry<'_>) -> Result<()>,
+) -> Result<()> {
+    walk(folder, 0, visit)
 }
 
 pub enum WalkEntry<'a> {
     File(&'a OwnedFd, &'a Stat, PathBuf),
+    /// With the reason.
     NotEntered(PathBuf, &'static str),
 }
 
-fn below(
+fn walk(
     folder: &Folder,
     depth: usize,
     visit: &mut dyn FnMut(WalkEntry<'_>) -> Result<()>,
@@ -191,7 +194,7 @@ fn below(
                 visit(WalkEntry::NotEntered(folder.join(&name), "nested too deep"))?
             }
             FileType::Directory => match folder.enter(&name)? {
-                OpenResult::Open(inside) => below(&inside, depth + 1, visit)?,
+                OpenResult::Open(inside) => walk(&inside, depth + 1, visit)?,
                 OpenResult::OtherMount => {
                     visit(WalkEntry::NotEntered(folder.join(&name), OTHER_MOUNT))?
                 }
@@ -223,7 +226,7 @@ pub fn disk_bytes(stat: &Stat) -> u64 {
     allocated_bytes(stat) / u64::from(stat.st_nlink as u32).max(1)
 }
 
-pub fn os(name: &CStr) -> &OsStr {
+pub fn os_str(name: &CStr) -> &OsStr {
     OsStr::from_bytes(name.to_bytes())
 }
 

@@ -1,7 +1,7 @@
 use super::exec_shim;
 use crate::record::recorder::{
     Addresses, DEFAULT_INTERVAL, Log, POLL_INTERVAL, POLLS_TO_END, POLLS_TO_START, PROGRAM,
-    ReadyFile, Task, USAGE_EXIT_CODE, polls_to_write, progress,
+    ReadyFile, RecordingTask, USAGE_EXIT_CODE, polls_to_write, progress,
 };
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use faultline_common::{args::UsageError, clock, files::AtPath, signals::Signals};
@@ -26,14 +26,14 @@ pub struct Daemon {
     pub log: Log,
     pub out: PathBuf,
     polls_to_write: u32,
-    ready: ReadyFile,
+    ready_file: ReadyFile,
     ended: Option<ExitStatus>,
 }
 
 impl Daemon {
-    pub fn start(program: &Path, task: &Task<'_>) -> Result<Daemon> {
+    pub fn start(program: &Path, task: &RecordingTask<'_>) -> Result<Daemon> {
         let log = Log::in_memory().context("no space for the daemon's log")?;
-        let ready = ReadyFile::of(task.out)?;
+        let ready_file = ReadyFile::of(task.out)?;
         let mut command = exec_shim::gated(program, task.arguments(), None)?;
         command
             .env("FAULTLINE_LOG", "info")
@@ -52,34 +52,34 @@ impl Daemon {
             log,
             out: task.out.to_owned(),
             polls_to_write: polls_to_write(task.interval.unwrap_or(DEFAULT_INTERVAL)),
-            ready,
+            ready_file,
             ended: None,
         })
     }
 
-    /// Waits until the daemon listens and follows `process` or a descendant. Returns its addresses
-    /// and the followed pid. Fails on a timeout, a stop signal, or the end of daemon or process
-    /// ([`UsageError`] if the daemon reports it). The demo's process is not known before: `None`.
+    /// Waits until the daemon listens and follows `process` (`None` in the demo) or a descendant. Returns
+    /// its addresses and the followed pid. Fails on a timeout, a stop signal, or the end of daemon or
+    /// process ([`UsageError`] if the daemon reports wrong usage).
     pub fn wait_until_following(
         &mut self,
         process: Option<&OwnedFd>,
         signals: &mut Signals,
     ) -> Result<(Addresses, u32)> {
         for _ in 0..POLLS_TO_START {
-            if let Some(ready) = self.ready.read()?
+            if let Some(ready) = self.ready_file.read()?
                 && let Some(pid) = ready.target()
             {
                 return Ok((ready.addresses(), pid));
             }
             if let Some(status) = self.ended()? {
-                let words = format!(
+                let text = format!(
                     "{PROGRAM} ended ({status}) before it recorded:\n{}",
                     self.log.tail()
                 );
                 return Err(if status.code() == Some(USAGE_EXIT_CODE) {
-                    UsageError(words).into()
+                    UsageError(text).into()
                 } else {
-                    anyhow!(words)
+                    anyhow!(text)
                 });
             }
             if process.is_some_and(has_ended) {
@@ -96,8 +96,8 @@ impl Daemon {
         )
     }
 
-    pub fn followed(&self) -> Option<u32> {
-        self.ready.read().ok()??.target()
+    pub fn followed_pid(&self) -> Option<u32> {
+        self.ready_file.read().ok()??.target()
     }
 
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
@@ -105,9 +105,8 @@ impl Daemon {
         Ok(self.ended)
     }
 
-    /// Waits until the recording has the process, so that even a short-lived command has its start
-    /// and end in it. Gives up after some intervals, because a partial recording is better than none.
-    /// Fails if a signal asks to end.
+    /// Waits until the recording has the process, so that it has start and end of even a short-lived
+    /// command. Gives up after some intervals. Fails if a signal asks to end.
     pub fn wait_for_process(&mut self, signals: &mut Signals) -> Result<()> {
         for _ in 0..self.polls_to_write {
             if self.progress().process || self.ended()?.is_some() {
@@ -121,8 +120,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Waits until the recording has the process's exit: the last tick precedes it, so the daemon may
-    /// be ended. Gives up after some intervals.
+    /// Waits until the recording has the process's exit. Gives up after some intervals.
     pub fn wait_for_exit(&mut self, signals: &mut Signals) -> Result<()> {
         for _ in 0..self.polls_to_write {
             if self.progress().ended || self.ended()?.is_some() {
@@ -176,7 +174,7 @@ impl Drop for Daemon {
 /// `on_started`. Returns a summary, or `None` after a stop signal.
 pub fn record_demo(
     program: &Path,
-    task: &Task<'_>,
+    task: &RecordingTask<'_>,
     duration: Duration,
     signals: &mut Signals,
     on_started: impl FnOnce(&str),
@@ -184,19 +182,19 @@ pub fn record_demo(
     let mut daemon = Daemon::start(program, task)?;
     let (addresses, _) = daemon.wait_until_following(None, signals)?;
     on_started(&addresses.metrics);
-    let began = clock::uptime();
-    let mut stopped = false;
-    while !stopped && clock::uptime().saturating_sub(began) < duration {
+    let start = clock::uptime();
+    let mut is_stopped = false;
+    while !is_stopped && clock::uptime().saturating_sub(start) < duration {
         ensure!(
             daemon.ended()?.is_none(),
             "{PROGRAM} has ended:\n{}",
             daemon.log.tail()
         );
-        stopped = signals.end_requested(None, POLL_INTERVAL)?;
+        is_stopped = signals.end_requested(None, POLL_INTERVAL)?;
     }
     let log = daemon.log.tail();
     daemon.end(signals)?;
-    if stopped {
+    if is_stopped {
         return Ok(None);
     }
     let path = task.out.display();

@@ -1,6 +1,5 @@
-//! A child between its start and its program. It can set a parent-death signal and wait at a gate,
-//! then it executes the program in place. So the program keeps the pid that was followed from the
-//! beginning.
+//! A child process that can set a parent-death signal and wait at a gate. Then it executes a program in
+//! place, which keeps the pid that the daemon follows.
 
 use super::{
     args::{DoctorArgs, GateArgs},
@@ -45,7 +44,7 @@ const GIVEN_UP: u8 = 125;
 const POLLS_FOR_EXIT: u32 = 200;
 const MAX_ANSWER_BYTES: u64 = 1 << 16;
 
-/// End marker of the gate's text; without it the parent died while writing.
+/// End of the gate's text. If it is missing, the parent died while writing.
 const GATE_END: &[u8] = b"open";
 
 pub fn gate_text(variables: &[(String, String)]) -> Vec<u8> {
@@ -62,7 +61,7 @@ pub fn gate_text(variables: &[(String, String)]) -> Vec<u8> {
     clippy::disallowed_methods,
     reason = "the function with which the lab starts programs"
 )]
-fn command(program: impl AsRef<OsStr>) -> Command {
+fn new_command(program: impl AsRef<OsStr>) -> Command {
     Command::new(program)
 }
 
@@ -72,8 +71,8 @@ pub fn gated(
     arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
     gate: Option<&Path>,
 ) -> Result<Command> {
-    let own = std::env::current_exe().context("this program's own file is not known")?;
-    let mut command = command(own);
+    let own_file = std::env::current_exe().context("this program's own file is not known")?;
+    let mut command = new_command(own_file);
     command.args(["hold", "--parent", &std::process::id().to_string()]);
     if let Some(gate) = gate {
         command.arg("--gate").arg(gate);
@@ -82,9 +81,9 @@ pub fn gated(
     Ok(command)
 }
 
-/// Standard error, and whether the exit status was 0. Kills the program after about ten seconds.
+/// Whether the exit status was 0, and standard error. Kills the program after about ten seconds.
 pub fn output_of(program: &Path, arguments: &[&OsStr]) -> io::Result<(bool, String)> {
-    let mut command = command(program);
+    let mut command = new_command(program);
     command
         .args(arguments)
         .stdin(Stdio::null())
@@ -93,13 +92,13 @@ pub fn output_of(program: &Path, arguments: &[&OsStr]) -> io::Result<(bool, Stri
     let mut child = command.spawn()?;
     for _ in 0..POLLS_FOR_EXIT {
         if let Some(status) = child.try_wait()? {
-            let mut words = Vec::new();
+            let mut text = Vec::new();
             if let Some(pipe) = &mut child.stderr {
-                pipe.take(MAX_ANSWER_BYTES).read_to_end(&mut words)?;
+                pipe.take(MAX_ANSWER_BYTES).read_to_end(&mut text)?;
             }
             return Ok((
                 status.success(),
-                String::from_utf8_lossy(&words).into_owned(),
+                String::from_utf8_lossy(&text).into_owned(),
             ));
         }
         std::thread::sleep(POLL_INTERVAL);
@@ -116,13 +115,15 @@ pub fn output_of(program: &Path, arguments: &[&OsStr]) -> io::Result<(bool, Stri
 /// go into these files. If a signal asks to stop, it kills the group and returns `None`. After
 /// `timeout`, it kills the program and fails.
 pub fn run_to_end(
-    words: &[String],
+    command: &[String],
     folder: &Path,
     (output, errors): (&fs::File, &fs::File),
     timeout: Option<Duration>,
     signals: &mut Signals,
 ) -> Result<Option<ExitStatus>> {
-    let (program, arguments) = words.split_first().context("a command without a program")?;
+    let (program, arguments) = command
+        .split_first()
+        .context("a command without a program")?;
     let mut command = gated(Path::new(program), arguments, None)?;
     command
         .current_dir(folder)
@@ -132,12 +133,12 @@ pub fn run_to_end(
         .stdout(output.try_clone()?)
         .stderr(errors.try_clone()?)
         .spawn()?;
-    let began = clock::uptime();
+    let start = clock::uptime();
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
-        let exceeded = timeout.filter(|timeout| clock::uptime().saturating_sub(began) > *timeout);
+        let exceeded = timeout.filter(|timeout| clock::uptime().saturating_sub(start) > *timeout);
         if exceeded.is_some()
             || signals
                 .wait(None, POLL_INTERVAL)?
@@ -201,10 +202,10 @@ fn die_with_parent(parent: i32) -> bool {
 /// Sets the CPU affinity, which children inherit.
 fn set_affinity(cpus: &crate::isolation::CpuSet) -> rustix::io::Result<()> {
     let mut set = CpuSet::new();
-    let known = |cpu: &usize| *cpu < CpuSet::MAX_CPU;
+    let is_possible = |cpu: &usize| *cpu < CpuSet::MAX_CPU;
     cpus.numbers()
         .iter()
-        .filter_map(|cpu| usize::try_from(*cpu).ok().filter(known))
+        .filter_map(|cpu| usize::try_from(*cpu).ok().filter(is_possible))
         .for_each(|cpu| set.set(cpu));
     sched_setaffinity(None, &set)
 }
@@ -226,11 +227,11 @@ fn read_gate(gate: &Path) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
         .collect()
 }
 
-fn exec_program(words: &[OsString], variables: Vec<(Vec<u8>, Vec<u8>)>) -> u8 {
-    let Some((program, arguments)) = words.split_first() else {
+fn exec_program(command: &[OsString], variables: Vec<(Vec<u8>, Vec<u8>)>) -> u8 {
+    let Some((program, arguments)) = command.split_first() else {
         return GIVEN_UP;
     };
-    let mut command = command(program);
+    let mut command = new_command(program);
     command.args(arguments);
     for (name, value) in &variables {
         command.env(OsStr::from_bytes(name), OsStr::from_bytes(value));
@@ -330,14 +331,14 @@ fn exit_code(status: ExitStatus) -> u8 {
 
 /// Replaces the value of `p=` in `host=...,db=...,u=...,p=...`.
 pub fn without_password(config: &str) -> String {
-    let hidden = config.split(',').map(|pair| {
+    let pairs = config.split(',').map(|pair| {
         if pair.starts_with("p=") {
             "p=..."
         } else {
             pair
         }
     });
-    hidden.collect::<Vec<_>>().join(",")
+    pairs.collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]

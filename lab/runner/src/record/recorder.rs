@@ -44,27 +44,25 @@ pub enum Target {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Task<'a> {
+pub struct RecordingTask<'a> {
     pub target: Target,
     pub out: &'a Path,
-    /// Capacity of the validator's program cache; `None`: from its version or the configuration
-    /// file.
+    /// `None`: from the validator's version or the configuration file.
     pub cache_entries: Option<u32>,
     pub labels: &'a [(String, String)],
-    /// Interval of ticks.
     pub interval: Option<Duration>,
     pub config: Option<&'a Path>,
     /// Use free ports, whatever the configuration file contains.
     pub free_ports: bool,
 }
 
-impl Task<'_> {
+impl RecordingTask<'_> {
     pub fn arguments(&self) -> Vec<OsString> {
-        let mut all: Vec<OsString> = vec!["run".into()];
+        let mut arguments: Vec<OsString> = vec!["run".into()];
         if self.target == Target::Demo {
-            all.push("--demo".into());
+            arguments.push("--demo".into());
         }
-        let mut option = |name: &str, value: OsString| all.extend([name.into(), value]);
+        let mut option = |name: &str, value: OsString| arguments.extend([name.into(), value]);
         if let Some(config) = self.config {
             option("--config", config.into());
         }
@@ -88,7 +86,7 @@ impl Task<'_> {
         for (key, value) in self.labels {
             option("--label", format!("{key}={value}").into());
         }
-        all
+        arguments
     }
 }
 
@@ -98,8 +96,8 @@ pub struct Addresses {
     pub ingest: Option<String>,
 }
 
-/// `given`, else beside this program, else in `PATH`. `option` names the command-line option in the
-/// error.
+/// The daemon's program: `given`, else in this program's folder, else in `PATH`. `option` is the
+/// command-line option, for the error.
 pub fn find(given: Option<&Path>, option: &str) -> Result<PathBuf> {
     if let Some(given) = given {
         ensure!(
@@ -110,12 +108,12 @@ pub fn find(given: Option<&Path>, option: &str) -> Result<PathBuf> {
         // A bare name would be searched in `PATH`.
         return std::path::absolute(given).at(given);
     }
-    let found = env::current_exe()
+    let program = env::current_exe()
         .ok()
-        .and_then(|own| Some(own.parent()?.join(PROGRAM)))
+        .and_then(|own_file| Some(own_file.parent()?.join(PROGRAM)))
         .filter(|file| file.is_file())
         .or_else(|| in_path(PROGRAM));
-    found.with_context(|| {
+    program.with_context(|| {
         format!("{PROGRAM} is neither in the folder of this program nor in PATH: set it with {option} FILE")
     })
 }
@@ -132,8 +130,8 @@ pub fn metrics_config(ingest: &str) -> String {
     format!("host=http://{ingest},db=faultline,u=any,p=any")
 }
 
-/// `SOLANA_METRICS_CONFIG` for a validator, and a proxy exception if its environment (`variable`)
-/// has a proxy. Empty if the variable is set already, or the daemon accepts no pushes.
+/// `SOLANA_METRICS_CONFIG` for a validator with the environment `variable`. If that has a proxy, an
+/// exception from it, too. Empty if the variable is set already, or the daemon accepts no pushes.
 pub fn metrics_variables(
     addresses: &Addresses,
     variable: impl Fn(&str) -> Option<String>,
@@ -145,37 +143,37 @@ pub fn metrics_variables(
     else {
         return Vec::new();
     };
-    let mut all = vec![(METRICS_CONFIG.to_owned(), metrics_config(ingest))];
+    let mut variables = vec![(METRICS_CONFIG.to_owned(), metrics_config(ingest))];
     if PROXY_VARIABLES.iter().any(|name| variable(name).is_some()) {
-        all.extend(
+        variables.extend(
             NO_PROXY_VARIABLES
                 .map(|name| (name.to_owned(), with_loopback(variable(name).as_deref()))),
         );
     }
-    all
+    variables
 }
 
-fn with_loopback(before: Option<&str>) -> String {
-    match before {
+fn with_loopback(hosts: Option<&str>) -> String {
+    match hosts {
         Some(hosts) if !hosts.is_empty() => format!("{hosts},127.0.0.1"),
         _ => "127.0.0.1".to_owned(),
     }
 }
 
-/// Appends how the daemon ended and its last complaint: `, by signal 9: REASON`.
+/// How the daemon ended, with its last warning: `, by signal 9: REASON`.
 pub fn describe_end(end: End, warning: &str) -> String {
-    let how = match end {
+    let end = match end {
         End::Code(code) => format!("with exit code {code}"),
         End::Signal(signal) => format!("by signal {signal}"),
     };
     if warning.is_empty() {
-        format!(", {how}")
+        format!(", {end}")
     } else {
-        format!(", {how}: {warning}")
+        format!(", {end}: {warning}")
     }
 }
 
-/// Progress of the recording. It is the default value if the file is no recording yet.
+/// The default value if the file is no recording yet.
 pub fn progress(out: &Path) -> Result<Progress, Error> {
     Recording::open(out)?.progress()
 }
@@ -192,8 +190,7 @@ fn ready_path(out: &Path) -> PathBuf {
     with_suffix(out, ".ready")
 }
 
-/// The file that the daemon writes when it is ready. Dropping this removes the file, which a killed
-/// daemon leaves behind. Drop it after the daemon has ended.
+/// The file that the daemon writes when it is ready. Dropping this removes what a killed daemon leaves.
 pub struct ReadyFile(PathBuf);
 
 impl ReadyFile {
@@ -245,11 +242,11 @@ impl Ready {
     pub fn addresses(&self) -> Addresses {
         Addresses {
             metrics: self.metrics.join(","),
-            ingest: self.ingest.as_ref().map(|all| all.join(",")),
+            ingest: self.ingest.as_ref().map(|addresses| addresses.join(",")),
         }
     }
 
-    /// Pid of the followed process: the one that the daemon was given, or a descendant of it.
+    /// Pid of the followed process: that of [`Target::Pid`] or a descendant.
     pub fn target(&self) -> Option<u32> {
         self.target.as_ref().map(|target| target.pid)
     }
@@ -318,7 +315,7 @@ mod tests {
         let interval = Some(Duration::from_millis(100));
         let target = Target::Ledger("/mnt/ledger".into());
         let cache_entries = Some(1024);
-        let task = Task {
+        let task = RecordingTask {
             target,
             out,
             cache_entries,

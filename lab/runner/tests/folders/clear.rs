@@ -24,7 +24,7 @@ fn retained(all: &[RetainedEntry]) -> Vec<(String, &'static str)> {
         .map(|one| {
             (
                 one.path.file_name().unwrap().to_str().unwrap().to_owned(),
-                one.why,
+                one.reason,
             )
         })
         .collect();

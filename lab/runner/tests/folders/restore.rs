@@ -57,7 +57,7 @@ fn a_restored_folder_equals_the_retained_one_with_archives_among_snapshots() {
     fs::write(from.join("ledger.lock"), "").unwrap();
     let _listener = UnixListener::bind(from.join("admin.rpc")).unwrap();
     let measured = folders::measure(&from).unwrap();
-    assert_eq!((measured.files, measured.left.len()), (6, 1));
+    assert_eq!((measured.files, measured.skipped.len()), (6, 1));
 
     let done = restore(
         &from,
@@ -66,7 +66,7 @@ fn a_restored_folder_equals_the_retained_one_with_archives_among_snapshots() {
         None,
     )
     .unwrap();
-    assert_eq!((done.files, done.left.len()), (6, 1));
+    assert_eq!((done.files, done.skipped.len()), (6, 1));
     let mut expected = seen(&from);
     for name in ["ledger.lock", "admin.rpc"] {
         expected.remove(name);
@@ -149,7 +149,10 @@ fn restore_keeps_tower_files_and_keypairs_and_rejects_other_existing_files() {
     scene.put("tower-1_9-abc.bin", "new votes");
     let done = restore(&from, &scene.path("ledger"), None, None).unwrap();
     assert_eq!(
-        done.left.iter().map(|one| one.why).collect::<Vec<_>>(),
+        done.skipped
+            .iter()
+            .map(|one| one.reason)
+            .collect::<Vec<_>>(),
         ["a tower file"]
     );
     assert_eq!(

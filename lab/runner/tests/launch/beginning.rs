@@ -235,7 +235,7 @@ pub fn too_many_files(scene: &Scene) {
     assert!(error.contains("open files"), "{error}");
     let most = scene
         .launcher
-        .can()
+        .abilities()
         .open_files
         .expect("it is known how many there can be");
     let mut launched = scene.launch(&Job {

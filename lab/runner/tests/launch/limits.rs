@@ -9,7 +9,7 @@ const MIB: u64 = 1 << 20;
 
 /// Everything that this host can limit, memory in no whole pages.
 fn all(scene: &Scene) -> Limits {
-    let can = scene.launcher.can();
+    let can = scene.launcher.abilities();
     assert!(can.memory_max, "without this limit there is no launcher");
     let root = IoLimit {
         device: PathBuf::from("/"),
@@ -67,7 +67,7 @@ pub fn none(scene: &Scene) {
 }
 
 pub fn cpus_hold(scene: &Scene) {
-    if !scene.launcher.can().cpus {
+    if !scene.launcher.abilities().cpus {
         return eprintln!("SKIPPED: CPUs cannot be limited here");
     }
     let limits = Limits {
@@ -89,7 +89,7 @@ pub fn refused(scene: &Scene) {
             ..scene.job(&["true"])
         }))
     };
-    if !scene.launcher.can().memory_high {
+    if !scene.launcher.abilities().memory_high {
         let error = refused(Limits {
             memory_high: Some(64 * MIB),
             ..Limits::default()
@@ -109,13 +109,13 @@ pub fn refused(scene: &Scene) {
         ..Limits::default()
     });
     assert!(
-        error.contains("/nonexistent/device") || !scene.launcher.can().io,
+        error.contains("/nonexistent/device") || !scene.launcher.abilities().io,
         "{error}"
     );
 }
 
 pub fn out_of_memory(scene: &Scene) {
-    let swap_max = scene.launcher.can().swap_max.then_some(0);
+    let swap_max = scene.launcher.abilities().swap_max.then_some(0);
     let limits = Limits {
         memory_max: Some(32 * MIB),
         swap_max,
@@ -213,7 +213,7 @@ pub fn evidence_after_the_end(scene: &Scene) {
             "{evidence:?}"
         );
         assert_eq!(
-            scene.launcher.can().pressure,
+            scene.launcher.abilities().pressure,
             evidence.pressure.contains_key("memory"),
             "{evidence:?}"
         );
@@ -221,7 +221,7 @@ pub fn evidence_after_the_end(scene: &Scene) {
 }
 
 pub fn slowed_down(scene: &Scene) {
-    if !scene.launcher.can().memory_high {
+    if !scene.launcher.abilities().memory_high {
         return eprintln!("SKIPPED: nothing is slowed down here, only killed");
     }
     // Page cache can be taken back, so that it ends; in memory alone it might not.
@@ -310,7 +310,7 @@ pub fn moved_without_a_kill(scene: &Scene) {
     let locked = launched
         .set_memory_limit(Some(24 * MIB))
         .expect("the limit is moved or stays");
-    let slows = scene.launcher.can().memory_high;
+    let slows = scene.launcher.abilities().memory_high;
     assert!(
         if slows {
             locked == Some(24 * MIB)

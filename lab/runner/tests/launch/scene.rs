@@ -92,7 +92,7 @@ impl<'a> Scene<'a> {
             limits: Limits::default(),
             open_files: None,
             gate: None,
-            longest: Some(Duration::from_secs(600)),
+            max_duration: Some(Duration::from_secs(600)),
             grace: PATIENCE,
         }
     }

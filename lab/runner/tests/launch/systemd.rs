@@ -20,7 +20,7 @@ fn units(scope: &str) -> String {
 pub fn longest(launcher: &Systemd) {
     let scene = Scene::new(launcher);
     let job = Job {
-        longest: Some(Duration::from_secs(1)),
+        max_duration: Some(Duration::from_secs(1)),
         ..scene.job(&["sleep", "1000"])
     };
     let mut launched = scene.launch(&job);

@@ -13,7 +13,7 @@ use faultline_runner::{
     isolation::{CpuSet, End, Job, Launched, Launcher, Limits},
     record::recorder::{
         self, Addresses, DEFAULT_INTERVAL, Log, POLL_INTERVAL, POLLS_TO_END, POLLS_TO_START,
-        PROGRAM, ReadyFile, Target, Task, describe_end, polls_to_write, progress,
+        PROGRAM, ReadyFile, RecordingTask, Target, describe_end, polls_to_write, progress,
     },
 };
 use faultline_text::time;
@@ -58,7 +58,7 @@ impl Daemon {
             || Target::Ledger(recorder_request.ledger.to_owned()),
             Target::Pid,
         );
-        let task = Task {
+        let task = RecordingTask {
             target: followed,
             out: &recording,
             cache_entries: recorder_request.cache_entries,
@@ -87,7 +87,7 @@ impl Daemon {
             limits: Limits::default(),
             open_files: None,
             gate: None,
-            longest: None,
+            max_duration: None,
             grace: POLL_INTERVAL * POLLS_TO_END,
         };
         let ready = ReadyFile::of(&recording)?;

@@ -430,7 +430,7 @@ impl Launcher for Pretender {
         "pretended"
     }
 
-    fn can(&self) -> &Abilities {
+    fn abilities(&self) -> &Abilities {
         &self.can
     }
 

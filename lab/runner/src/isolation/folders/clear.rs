@@ -16,9 +16,9 @@ use std::{
 };
 
 /// Limit of [`would_clear`]'s list: a ledger may have a million files.
-pub const LISTED: usize = 10_000;
+pub const MAX_LISTED: usize = 10_000;
 
-/// Larger than a keypair file with each of its 64 numbers on an indented line.
+/// A keypair file with each number on an indented line is smaller.
 const MAX_KEYPAIR_BYTES: u64 = 4096;
 
 const KEYPAIR_LENGTH: usize = 64;
@@ -29,46 +29,45 @@ pub struct Cleared {
     pub files: u64,
     /// Disk space in bytes.
     pub bytes: u64,
-    /// Only from [`would_clear`]: the first [`LISTED`] files.
+    /// Only from [`would_clear`]: the first [`MAX_LISTED`] files.
     pub listed: Vec<PathBuf>,
-    /// Entries that stayed, with the reason. Does not include the marker, the ledger's lock and
-    /// `lost+found`.
+    /// Entries that stayed, without the marker, the ledger's lock and `lost+found`.
     pub retained: Vec<RetainedEntry>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetainedEntry {
     pub path: PathBuf,
-    pub why: &'static str,
+    pub reason: &'static str,
 }
 
-/// Deletes the contents of a marked folder. Keypairs and tower files stay, with their folders; so
-/// do other mounts and folders with their own marker. Symbolic links are deleted, not their
-/// targets. Holds the ledger's lock meanwhile.
+/// Deletes the contents of a marked folder. These stay: keypairs and tower files with their folders,
+/// other mounts, and folders with their own marker. Symbolic links are deleted, not their targets.
+/// Holds the ledger's lock meanwhile.
 ///
 /// # Errors
 /// Nothing was deleted if the folder is not marked, a validator holds a ledger's lock in it, or a
 /// process has a file open in it. Some files may be deleted after an error of the file system.
 pub fn clear(folder: &Path, root: &HostRoot) -> Result<Cleared> {
     let top = open_unused(folder, root)?;
-    let mut inspection = Walk::default();
-    inspection.folder(&top, 0)?;
-    let mut walk = Walk {
+    let mut inspection = ClearWalk::default();
+    inspection.clear_folder(&top, 0)?;
+    let mut walk = ClearWalk {
         deletes: true,
         locks: inspection.locks,
-        ..Walk::default()
+        ..ClearWalk::default()
     };
-    walk.folder(&top, 0)?;
+    walk.clear_folder(&top, 0)?;
     Ok(walk.cleared)
 }
 
 pub fn would_clear(folder: &Path, root: &HostRoot) -> Result<Cleared> {
     let top = open_unused(folder, root)?;
-    let mut walk = Walk {
-        max_listed: LISTED,
-        ..Walk::default()
+    let mut walk = ClearWalk {
+        max_listed: MAX_LISTED,
+        ..ClearWalk::default()
     };
-    walk.folder(&top, 0)?;
+    walk.clear_folder(&top, 0)?;
     Ok(walk.cleared)
 }
 
@@ -89,15 +88,17 @@ fn open_unused(folder: &Path, root: &HostRoot) -> Result<Folder> {
 }
 
 #[derive(Default)]
-struct Walk {
+struct ClearWalk {
+    /// False in a dry run.
     deletes: bool,
     max_listed: usize,
     cleared: Cleared,
+    /// Locks of all ledgers in the folder.
     locks: Vec<OwnedFd>,
 }
 
-impl Walk {
-    fn folder(&mut self, folder: &Folder, depth: usize) -> Result<()> {
+impl ClearWalk {
+    fn clear_folder(&mut self, folder: &Folder, depth: usize) -> Result<()> {
         if !self.deletes {
             self.locks.extend(lock_ledger(folder)?);
         }
@@ -106,30 +107,30 @@ impl Walk {
                 continue;
             };
             match kind(&stat) {
-                FileType::Directory => self.below(folder, &name, depth + 1)?,
-                _ => self.file(folder, &name, &stat)?,
+                FileType::Directory => self.clear_subfolder(folder, &name, depth + 1)?,
+                _ => self.clear_file(folder, &name, &stat)?,
             }
         }
         Ok(())
     }
 
-    fn below(&mut self, folder: &Folder, name: &CStr, depth: usize) -> Result<()> {
+    fn clear_subfolder(&mut self, folder: &Folder, name: &CStr, depth: usize) -> Result<()> {
         if depth > MAX_DEPTH {
-            return self.keep(folder, name, "nested too deep");
+            return self.retain(folder, name, "nested too deep");
         }
-        let below = match folder.enter(name)? {
-            OpenResult::Open(below) => below,
-            OpenResult::OtherMount => return self.keep(folder, name, OTHER_MOUNT),
+        let subfolder = match folder.enter(name)? {
+            OpenResult::Open(subfolder) => subfolder,
+            OpenResult::OtherMount => return self.retain(folder, name, OTHER_MOUNT),
             OpenResult::Changed => {
-                return self.keep(folder, name, "it changed while it was inspected");
+                return self.retain(folder, name, "it changed while it was inspected");
             }
         };
-        if has_marker(&below)? {
-            return self.keep(folder, name, "a folder of experiments of its own");
+        if has_marker(&subfolder)? {
+            return self.retain(folder, name, "a folder of experiments of its own");
         }
-        let retained = self.cleared.retained.len();
-        let locked = below.stat(LEDGER_LOCK)?.is_some();
-        self.folder(&below, depth)?;
+        let retained_before = self.cleared.retained.len();
+        let has_lock = subfolder.stat(LEDGER_LOCK)?.is_some();
+        self.clear_folder(&subfolder, depth)?;
         if !self.deletes {
             return Ok(());
         }
@@ -137,30 +138,30 @@ impl Walk {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             // It contains retained entries, which are reported already.
             Err(Errno::NOTEMPTY | Errno::EXIST)
-                if locked || self.cleared.retained.len() > retained =>
+                if has_lock || self.cleared.retained.len() > retained_before =>
             {
                 Ok(())
             }
             Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => {
-                self.keep(folder, name, "a new entry appeared while it was cleared")
+                self.retain(folder, name, "a new entry appeared while it was cleared")
             }
-            Err(Errno::BUSY) => self.keep(folder, name, OTHER_MOUNT),
+            Err(Errno::BUSY) => self.retain(folder, name, OTHER_MOUNT),
             Err(errno) => Err(path_error(&folder.join(name))(errno)),
         }
     }
 
-    fn file(&mut self, folder: &Folder, name: &CStr, stat: &Stat) -> Result<()> {
-        if let Some(why) = protection(folder, name, stat)? {
-            return self.keep(folder, name, why);
+    fn clear_file(&mut self, folder: &Folder, name: &CStr, stat: &Stat) -> Result<()> {
+        if let Some(reason) = protection(folder, name, stat)? {
+            return self.retain(folder, name, reason);
         }
         if self.deletes {
             match unlinkat(&folder.fd, name, AtFlags::empty()) {
                 Ok(()) => {}
                 Err(Errno::NOENT) => return Ok(()),
                 Err(Errno::ISDIR) => {
-                    return self.keep(folder, name, "it changed while it was looked at");
+                    return self.retain(folder, name, "it changed while it was looked at");
                 }
-                Err(Errno::BUSY) => return self.keep(folder, name, OTHER_MOUNT),
+                Err(Errno::BUSY) => return self.retain(folder, name, OTHER_MOUNT),
                 Err(errno) => return Err(path_error(&folder.join(name))(errno)),
             }
         }
@@ -176,10 +177,10 @@ impl Walk {
         clippy::unnecessary_wraps,
         reason = "the end of functions that return it"
     )]
-    fn keep(&mut self, folder: &Folder, name: &CStr, why: &'static str) -> Result<()> {
+    fn retain(&mut self, folder: &Folder, name: &CStr, reason: &'static str) -> Result<()> {
         self.cleared.retained.push(RetainedEntry {
             path: folder.join(name),
-            why,
+            reason,
         });
         Ok(())
     }
@@ -188,12 +189,12 @@ impl Walk {
 /// Why a file is not deleted; `None` if it may be deleted. `stat` is of the entry itself. Fails if a small
 /// file cannot be read, because it may be a keypair.
 pub fn protection(folder: &Folder, name: &CStr, stat: &Stat) -> Result<Option<&'static str>> {
-    if let Some(why) = by_name(name.to_bytes()) {
-        return Ok(Some(why));
+    if let Some(reason) = protection_by_name(name.to_bytes()) {
+        return Ok(Some(reason));
     }
-    let small =
+    let is_small =
         u64::try_from(stat.st_size).is_ok_and(|size| (1..=MAX_KEYPAIR_BYTES).contains(&size));
-    if kind(stat) != FileType::RegularFile || !small {
+    if kind(stat) != FileType::RegularFile || !is_small {
         return Ok(None);
     }
     let text = folder.read(name, MAX_KEYPAIR_BYTES)?;
@@ -202,7 +203,7 @@ pub fn protection(folder: &Folder, name: &CStr, stat: &Stat) -> Result<Option<&'
         .then_some("a keypair"))
 }
 
-fn by_name(name: &[u8]) -> Option<&'static str> {
+fn protection_by_name(name: &[u8]) -> Option<&'static str> {
     let name = name.to_ascii_lowercase();
     let has = |part: &[u8]| name.windows(part.len()).any(|window| window == part);
     if name.starts_with(b"tower") {

@@ -4,7 +4,7 @@ use super::{
 };
 use crate::isolation::{
     launch::path_error,
-    tree::{Folder, MAX_DEPTH, OpenResult, canonical_or_same, disk_bytes, kind, os},
+    tree::{Folder, MAX_DEPTH, OpenResult, canonical_or_same, disk_bytes, kind, os_str},
 };
 use anyhow::{Result, anyhow, bail};
 use faultline_kernel::FileVersion;
@@ -35,15 +35,16 @@ impl Owner {
     }
 }
 
+/// Number and size of the files to copy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Source {
     pub files: u64,
     /// Disk space in bytes.
     pub bytes: u64,
-    /// Snapshot archives among them, which go to a separate snapshot folder if there is one.
-    pub archives: u64,
-    /// Not copied, with the reason: sockets and the like.
-    pub left: Vec<RetainedEntry>,
+    /// Of them, snapshot archives, which go to the snapshot folder if there is one.
+    pub archive_bytes: u64,
+    /// Not copied: sockets and the like.
+    pub skipped: Vec<RetainedEntry>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -51,9 +52,8 @@ pub struct Restored {
     pub files: u64,
     /// Sum of the file lengths.
     pub bytes: u64,
-    /// Entries that were not copied, with the reason: sockets and the like, and existing keypairs
-    /// and tower files.
-    pub left: Vec<RetainedEntry>,
+    /// Not copied: sockets and the like, and existing keypairs and tower files.
+    pub skipped: Vec<RetainedEntry>,
 }
 
 /// # Errors
@@ -91,7 +91,7 @@ pub fn restore(
         owner,
         restored: Restored::default(),
     };
-    restore_run.folder(&source, &ledger, 0)?;
+    restore_run.copy_folder(&source, &ledger, 0)?;
     for folder in [Some(&ledger), snapshots.as_ref()].into_iter().flatten() {
         if let Some(owner) = owner {
             change_owner(folder, owner)?;
@@ -117,19 +117,19 @@ fn check_not_nested(source: &Folder, ledger: &Folder) -> Result<()> {
 
 fn check_free_bytes(
     from: &Folder,
-    what: &Source,
+    source: &Source,
     ledger: &Folder,
     snapshots: Option<&Folder>,
 ) -> Result<()> {
     let other_disk = snapshots.filter(|folder| folder.device != ledger.device);
-    let archives = other_disk.map_or(0, |_| what.archives);
-    let needs = [(ledger, what.bytes - archives)];
-    let needs = needs
+    let archive_bytes = other_disk.map_or(0, |_| source.archive_bytes);
+    let needed = [(ledger, source.bytes - archive_bytes)];
+    let needed = needed
         .into_iter()
-        .chain(other_disk.map(|folder| (folder, archives)));
-    for (folder, bytes) in needs {
-        let output = fstatvfs(&folder.fd).map_err(path_error(&folder.path))?;
-        let free = output.f_bavail.saturating_mul(output.f_frsize);
+        .chain(other_disk.map(|folder| (folder, archive_bytes)));
+    for (folder, bytes) in needed {
+        let stats = fstatvfs(&folder.fd).map_err(path_error(&folder.path))?;
+        let free = stats.f_bavail.saturating_mul(stats.f_frsize);
         if free < bytes && !can_clone(from, folder) {
             let shown = folder.path.display();
             let from = from.path.display();
@@ -141,38 +141,38 @@ fn check_free_bytes(
 
 fn measure_source(folder: &Folder) -> Result<Source> {
     let mut source = Source::default();
-    count(folder, 0, &mut source)?;
+    add_folder(folder, 0, &mut source)?;
     Ok(source)
 }
 
-fn count(folder: &Folder, depth: usize, source: &mut Source) -> Result<()> {
+fn add_folder(folder: &Folder, depth: usize, source: &mut Source) -> Result<()> {
     for name in contents(folder, depth)? {
         let Some(stat) = folder.stat(&name)? else {
             continue;
         };
         match kind(&stat) {
-            FileType::Directory => count(&below(folder, &name, depth)?, depth + 1, source)?,
+            FileType::Directory => add_folder(&enter(folder, &name, depth)?, depth + 1, source)?,
             FileType::RegularFile => {
                 source.files += 1;
                 source.bytes = source.bytes.saturating_add(disk_bytes(&stat));
                 if depth == 0 && is_archive(&name) {
-                    source.archives = source.archives.saturating_add(disk_bytes(&stat));
+                    source.archive_bytes = source.archive_bytes.saturating_add(disk_bytes(&stat));
                 }
             }
-            FileType::Symlink => drop(link(folder, &name, depth)?),
-            _ => source.left.push(RetainedEntry {
+            FileType::Symlink => drop(link_target(folder, &name, depth)?),
+            _ => source.skipped.push(RetainedEntry {
                 path: folder.join(&name),
-                why: "neither file nor folder",
+                reason: "neither file nor folder",
             }),
         }
     }
     Ok(())
 }
 
-fn below(folder: &Folder, name: &CStr, depth: usize) -> Result<Folder> {
-    let refused = |why: &str| {
+fn enter(folder: &Folder, name: &CStr, depth: usize) -> Result<Folder> {
+    let refused = |reason: &str| {
         Err(anyhow!(
-            "{} cannot be copied: {why}",
+            "{} cannot be copied: {reason}",
             folder.join(name).display()
         ))
     };
@@ -180,7 +180,7 @@ fn below(folder: &Folder, name: &CStr, depth: usize) -> Result<Folder> {
         return refused("it is nested too deep");
     }
     match folder.enter(name)? {
-        OpenResult::Open(below) => Ok(below),
+        OpenResult::Open(subfolder) => Ok(subfolder),
         OpenResult::OtherMount => {
             refused("it is another file system, or mounted there; keep a plain folder")
         }
@@ -188,13 +188,12 @@ fn below(folder: &Folder, name: &CStr, depth: usize) -> Result<Folder> {
     }
 }
 
-/// The target of a link, which must be inside: a run could change a target outside, and the next
-/// run would differ.
-fn link(folder: &Folder, name: &CStr, depth: usize) -> Result<CString> {
+/// The target, which must be inside: a run could change a target outside, and the next run would differ.
+fn link_target(folder: &Folder, name: &CStr, depth: usize) -> Result<CString> {
     let path = folder.join(name);
     let target = readlinkat(&folder.fd, name, Vec::new()).map_err(path_error(&path))?;
     let mut level = Some(depth);
-    for part in Path::new(os(&target)).components() {
+    for part in Path::new(os_str(&target)).components() {
         level = match part {
             Component::Normal(_) => level.map(|level| level + 1),
             Component::ParentDir => level.and_then(|level| level.checked_sub(1)),
@@ -231,32 +230,32 @@ struct RestoreRun<'a> {
 }
 
 impl RestoreRun<'_> {
-    fn folder(&mut self, from: &Folder, to: &Folder, depth: usize) -> Result<()> {
+    fn copy_folder(&mut self, from: &Folder, to: &Folder, depth: usize) -> Result<()> {
         for name in contents(from, depth)? {
             let Some(stat) = from.stat(&name)? else {
                 continue;
             };
             match kind(&stat) {
-                FileType::Directory => self.below(from, to, &name, (&stat, depth))?,
+                FileType::Directory => self.copy_subfolder(from, to, &name, (&stat, depth))?,
                 FileType::RegularFile => {
-                    let archive = depth == 0 && is_archive(&name);
-                    self.file(
+                    let goes_to_snapshots = depth == 0 && is_archive(&name);
+                    self.restore_file(
                         from,
-                        self.snapshots.filter(|_| archive).unwrap_or(to),
+                        self.snapshots.filter(|_| goes_to_snapshots).unwrap_or(to),
                         &name,
                     )?;
                 }
-                FileType::Symlink => self.link(from, to, &name, depth)?,
-                _ => self.restored.left.push(RetainedEntry {
+                FileType::Symlink => self.copy_link(from, to, &name, depth)?,
+                _ => self.restored.skipped.push(RetainedEntry {
                     path: from.join(&name),
-                    why: "neither file nor folder",
+                    reason: "neither file nor folder",
                 }),
             }
         }
         Ok(())
     }
 
-    fn below(
+    fn copy_subfolder(
         &mut self,
         from: &Folder,
         to: &Folder,
@@ -274,14 +273,14 @@ impl RestoreRun<'_> {
                 path.display()
             );
         };
-        self.folder(&below(from, name, depth)?, &inside, depth + 1)?;
+        self.copy_folder(&enter(from, name, depth)?, &inside, depth + 1)?;
         if let Some(owner) = self.owner {
             change_owner(&inside, owner)?;
         }
         fchmod(&inside.fd, Mode::from_raw_mode(stat.st_mode)).map_err(path_error(&path))
     }
 
-    fn file(&mut self, from: &Folder, to: &Folder, name: &CStr) -> Result<()> {
+    fn restore_file(&mut self, from: &Folder, to: &Folder, name: &CStr) -> Result<()> {
         if let Some(existing) = to.stat(name)? {
             return self.keep_existing(to, name, &existing);
         }
@@ -291,11 +290,11 @@ impl RestoreRun<'_> {
         Ok(())
     }
 
-    fn link(&mut self, from: &Folder, to: &Folder, name: &CStr, depth: usize) -> Result<()> {
+    fn copy_link(&mut self, from: &Folder, to: &Folder, name: &CStr, depth: usize) -> Result<()> {
         if let Some(existing) = to.stat(name)? {
             return self.keep_existing(to, name, &existing);
         }
-        let target = link(from, name, depth)?;
+        let target = link_target(from, name, depth)?;
         symlinkat(&target, &to.fd, name).map_err(path_error(&to.join(name)))?;
         let Some((user, group)) = self.owner.map(Owner::ids) else {
             return Ok(());
@@ -309,8 +308,8 @@ impl RestoreRun<'_> {
     fn keep_existing(&mut self, to: &Folder, name: &CStr, existing: &Stat) -> Result<()> {
         let path = to.join(name);
         match protection(to, name, existing)? {
-            Some(why) => {
-                self.restored.left.push(RetainedEntry { path, why });
+            Some(reason) => {
+                self.restored.skipped.push(RetainedEntry { path, reason });
                 Ok(())
             }
             None => bail!(
@@ -343,8 +342,8 @@ fn copy_file(from: &Folder, to: &Folder, name: &CStr, owner: Option<Owner>) -> R
     let target = openat(&to.fd, name, flags, Mode::RUSR | Mode::WUSR);
     let target = File::from(target.map_err(to_error)?);
     let size = u64::try_from(stat.st_size).unwrap_or(0);
-    let cloned = size > 0 && ioctl_ficlone(&target, &source).is_ok();
-    if !cloned {
+    let is_cloned = size > 0 && ioctl_ficlone(&target, &source).is_ok();
+    if !is_cloned {
         copy_data(&source, &target, size).map_err(to_error)?;
     }
     set_owner_and_mode(&target, &stat, owner).map_err(to_error)?;
@@ -369,13 +368,13 @@ fn can_clone(from: &Folder, to: &Folder) -> bool {
 }
 
 fn copy_data(source: &File, target: &File, size: u64) -> Result<(), Errno> {
-    let mut at = 0;
-    while at < size {
-        let start = match seek(source, SeekFrom::Data(at)) {
+    let mut offset = 0;
+    while offset < size {
+        let start = match seek(source, SeekFrom::Data(offset)) {
             Ok(start) => start,
             Err(Errno::NXIO) => break,
             // The file system does not support holes.
-            Err(Errno::INVAL | Errno::OPNOTSUPP) => at,
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => offset,
             Err(errno) => return Err(errno),
         };
         let end = seek(source, SeekFrom::Hole(start))
@@ -386,7 +385,7 @@ fn copy_data(source: &File, target: &File, size: u64) -> Result<(), Errno> {
             break;
         }
         copy_range(source, target, start, end)?;
-        at = end;
+        offset = end;
     }
     ftruncate(target, size)
 }

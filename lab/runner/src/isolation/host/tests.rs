@@ -33,7 +33,7 @@ fn a_complete_host_is_described() {
     assert_eq!(state.governors, ["powersave"]);
     assert_eq!(
         state.running,
-        [Running {
+        [RunningProcess {
             pid: 12,
             name: "agave-validator".to_owned(),
         }]

@@ -50,7 +50,7 @@ impl Default for CgroupRoots {
 pub struct Direct {
     roots: CgroupRoots,
     parents: Cgroups,
-    can: Abilities,
+    abilities: Abilities,
 }
 
 impl Direct {
@@ -63,7 +63,7 @@ impl Direct {
         let parents = Cgroups::parents(roots)?;
         Ok(Direct {
             roots: roots.clone(),
-            can: parents.abilities(&roots.host),
+            abilities: parents.abilities(&roots.host),
             parents,
         })
     }
@@ -101,8 +101,8 @@ impl Launcher for Direct {
         }
     }
 
-    fn can(&self) -> &Abilities {
-        &self.can
+    fn abilities(&self) -> &Abilities {
+        &self.abilities
     }
 
     fn is_parent_process(&self) -> bool {
@@ -111,9 +111,9 @@ impl Launcher for Direct {
 
     fn launch(&self, job: &Job) -> Result<Box<dyn Launched>> {
         job.name.check()?;
-        refuse(job, &self.can)?;
-        program::check_open_files(job, &self.can)?;
-        let file = program::file(job)?;
+        refuse_unsupported(job, &self.abilities)?;
+        program::check_open_files(job, &self.abilities)?;
+        let file = program::executable(job)?;
         if file.as_os_str().as_bytes().contains(&b'=') {
             bail!(
                 "{}: a path with a = in it cannot be started",
@@ -123,8 +123,8 @@ impl Launcher for Direct {
         let user = User::of(job, &self.roots.etc)?;
         let switch_prefix = user.map_or(Ok(Vec::new()), switch_prefix)?;
         let disks = self.disks(&job.limits)?;
-        let group = Group::make(&self.parents, &job.name, &job.limits, disks)?;
-        group.limit(&job.limits)?;
+        let group = Group::create(&self.parents, &job.name, &job.limits, disks)?;
+        group.set_limits(&job.limits)?;
         let gate = Gate::make(job, user)?;
         Ok(Box::new(Child::start(
             job,
@@ -185,27 +185,35 @@ fn switch_prefix(user: User) -> Result<Vec<OsString>> {
     ])
 }
 
-fn refuse(job: &Job, can: &Abilities) -> Result<()> {
+fn refuse_unsupported(job: &Job, abilities: &Abilities) -> Result<()> {
     let limits = &job.limits;
     let requested = [
-        ("memory_max", limits.memory_max.is_some(), can.memory_max),
-        ("memory_high", limits.memory_high.is_some(), can.memory_high),
-        ("swap_max", limits.swap_max.is_some(), can.swap_max),
-        ("cpus", limits.cpus.is_some(), can.cpus),
-        ("io", !limits.io.is_empty(), can.io),
+        (
+            "memory_max",
+            limits.memory_max.is_some(),
+            abilities.memory_max,
+        ),
+        (
+            "memory_high",
+            limits.memory_high.is_some(),
+            abilities.memory_high,
+        ),
+        ("swap_max", limits.swap_max.is_some(), abilities.swap_max),
+        ("cpus", limits.cpus.is_some(), abilities.cpus),
+        ("io", !limits.io.is_empty(), abilities.io),
     ];
     if let Some((name, ..)) = requested
         .iter()
-        .find(|(_, requested, can)| *requested && !can)
+        .find(|(_, is_requested, is_possible)| *is_requested && !is_possible)
     {
-        let why = match *name {
+        let reason = match *name {
             "memory_high" => "it needs cgroup version 2",
             "swap_max" => {
                 "the kernel does not account for swap, see swapaccount= of its command line"
             }
             _ => "the cgroup controller is not here",
         };
-        bail!("{name} cannot be limited on this host: {why}");
+        bail!("{name} cannot be limited on this host: {reason}");
     }
     Ok(())
 }

@@ -64,15 +64,16 @@ impl IoLimit {
 }
 
 impl Limits {
-    /// Sentences about requested limits that `actual`, read back from the kernel, does not match.
-    /// The kernel rounds memory down to whole pages.
+    /// A text for each limit that differs from `actual`, which was read back from the kernel.
     pub fn differences(&self, actual: &Limits) -> Vec<String> {
         let amounts = [
             ("memory_max", self.memory_max, actual.memory_max),
             ("memory_high", self.memory_high, actual.memory_high),
             ("swap_max", self.swap_max, actual.swap_max),
         ]
-        .map(|(name, requested, effective)| difference(name, requested.map(in_pages), effective));
+        .map(|(name, requested, effective)| {
+            difference(name, requested.map(whole_pages), effective)
+        });
         let cpus = difference("cpus", self.cpus.as_ref(), actual.cpus.as_ref());
         amounts
             .into_iter()
@@ -83,47 +84,51 @@ impl Limits {
     }
 }
 
-pub fn in_pages(bytes: u64) -> u64 {
+/// Rounds down, like the kernel.
+pub fn whole_pages(bytes: u64) -> u64 {
     let page = rustix::param::page_size() as u64;
     bytes / page * page
 }
 
 fn difference<T: PartialEq + fmt::Display>(
-    what: &str,
+    name: &str,
     requested: Option<T>,
     effective: Option<T>,
 ) -> Option<String> {
-    let count = |value: &Option<T>| value.as_ref().map_or("no limit".to_owned(), T::to_string);
+    let text = |value: &Option<T>| value.as_ref().map_or("no limit".to_owned(), T::to_string);
     (requested != effective).then(|| {
         format!(
-            "{what}: asked for {}, the kernel says {}",
-            count(&requested),
-            count(&effective)
+            "{name}: asked for {}, the kernel says {}",
+            text(&requested),
+            text(&effective)
         )
     })
 }
 
 fn io_differences(requested: &[IoLimit], effective: &[IoLimit]) -> Vec<String> {
-    let of = |list: &[IoLimit], limit: &IoLimit| {
-        list.iter()
+    let amounts = |limits: &[IoLimit], limit: &IoLimit| {
+        limits
+            .iter()
             .find(|other| other.device == limit.device)
             .map_or([None; 4], IoLimit::amounts)
     };
-    let mut all = Vec::new();
+    let mut differences = Vec::new();
     let unrequested = effective
         .iter()
         .filter(|limit| !requested.iter().any(|other| other.device == limit.device));
     for limit in requested.iter().chain(unrequested) {
-        let pairs = of(requested, limit).into_iter().zip(of(effective, limit));
+        let pairs = amounts(requested, limit)
+            .into_iter()
+            .zip(amounts(effective, limit));
         for (name, (requested, effective)) in IO_LIMIT_NAMES.into_iter().zip(pairs) {
-            all.extend(difference(
+            differences.extend(difference(
                 &format!("{name} of {}", limit.device.display()),
                 requested,
                 effective,
             ));
         }
     }
-    all
+    differences
 }
 
 const IO_LIMIT_NAMES: [&str; 4] = [

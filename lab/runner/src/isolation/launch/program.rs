@@ -21,7 +21,7 @@ use std::{
 
 /// The executable: absolute, or the first match in the job's `PATH` (this program's own `PATH` if
 /// the job has none). A relative path with a folder is an error.
-pub fn file(job: &Job) -> Result<PathBuf> {
+pub fn executable(job: &Job) -> Result<PathBuf> {
     let Some(name) = job.command.first() else {
         bail!("no command to start");
     };
@@ -77,7 +77,7 @@ impl User {
     fn find(etc: &Path, name: &str) -> Result<User> {
         let path = etc.join("passwd");
         let bytes = std::fs::read(&path).map_err(path_error(&path))?;
-        let found = String::from_utf8_lossy(&bytes).lines().find_map(|line| {
+        let user = String::from_utf8_lossy(&bytes).lines().find_map(|line| {
             let mut fields = line.split(':');
             let numbers = (fields.next() == Some(name)).then(|| (fields.nth(1), fields.next()))?;
             Some(User {
@@ -85,23 +85,24 @@ impl User {
                 gid: numbers.1?.parse().ok()?,
             })
         });
-        found.ok_or_else(|| anyhow!("user {name:?}: not in {}", path.display()))
+        user.ok_or_else(|| anyhow!("user {name:?}: not in {}", path.display()))
     }
 }
 
+/// Number of `CAP_SYS_RESOURCE`.
 const SYS_RESOURCE: u32 = 24;
 
 /// Most open files that this program can set; `None` if unknown.
 pub fn max_open_files(host: &HostRoot) -> Option<u64> {
-    let system_max_open_files = system_max_open_files(host)?;
-    let current = fs::read_to_string(host.procfs.join("self/status"))
+    let system_max = system_max_open_files(host)?;
+    let capabilities = fs::read_to_string(host.procfs.join("self/status"))
         .ok()?
         .lines()
         .find_map(|line| u64::from_str_radix(line.strip_prefix("CapEff:")?.trim(), 16).ok())?;
-    let own = getrlimit(Resource::Nofile)
+    let own_max = getrlimit(Resource::Nofile)
         .maximum
-        .filter(|_| current >> SYS_RESOURCE & 1 == 0);
-    Some(own.map_or(system_max_open_files, |own| own.min(system_max_open_files)))
+        .filter(|_| capabilities >> SYS_RESOURCE & 1 == 0);
+    Some(own_max.map_or(system_max, |own_max| own_max.min(system_max)))
 }
 
 /// The kernel's maximum for any process: `fs.nr_open`.
@@ -113,10 +114,10 @@ pub fn system_max_open_files(host: &HostRoot) -> Option<u64> {
         .ok()
 }
 
-pub fn check_open_files(job: &Job, can: &Abilities) -> Result<()> {
-    match (job.open_files, can.open_files) {
-        (Some(requested), Some(most)) if requested > most => bail!(
-            "{requested} open files: at most {most} can be given here (the hard limit of this program, `ulimit -Hn`, without \
+pub fn check_open_files(job: &Job, abilities: &Abilities) -> Result<()> {
+    match (job.open_files, abilities.open_files) {
+        (Some(requested), Some(maximum)) if requested > maximum => bail!(
+            "{requested} open files: at most {maximum} can be given here (the hard limit of this program, `ulimit -Hn`, without \
              CAP_SYS_RESOURCE; in any case fs.nr_open)"
         ),
         _ => Ok(()),

@@ -32,7 +32,7 @@ const UNIT_TIMEOUT: Duration = Duration::from_secs(120);
 pub struct Systemd {
     bus: Bus,
     cgroup: PathBuf,
-    can: Abilities,
+    abilities: Abilities,
     has_exit_type: bool,
 }
 
@@ -54,7 +54,7 @@ impl Systemd {
                           systemd.unified_cgroup_hierarchy=1";
             bail!("{}: {advice}", path.display());
         }
-        let can = Abilities {
+        let abilities = Abilities {
             memory_max: true,
             memory_high: true,
             swap_max: true,
@@ -66,7 +66,7 @@ impl Systemd {
         Ok(Systemd {
             bus,
             cgroup: host.cgroup.clone(),
-            can,
+            abilities,
             has_exit_type,
         })
     }
@@ -77,12 +77,12 @@ impl Systemd {
         for limit in &job.limits.io {
             device_node(&limit.device)?;
         }
-        let global = self.bus.environment()?;
+        let manager_variables = self.bus.environment()?;
         let properties = service_properties(
             job,
             &format!("{}.slice", job.name),
             program,
-            &global,
+            &manager_variables,
             self.has_exit_type,
         )?;
         let slice_properties = slice_properties(
@@ -106,15 +106,15 @@ impl Launcher for Systemd {
         "systemd"
     }
 
-    fn can(&self) -> &Abilities {
-        &self.can
+    fn abilities(&self) -> &Abilities {
+        &self.abilities
     }
 
     fn launch(&self, job: &Job) -> Result<Box<dyn Launched>> {
         job.name.check()?;
         // systemd would silently set a lower value.
-        program::check_open_files(job, &self.can)?;
-        let file = program::file(job)?;
+        program::check_open_files(job, &self.abilities)?;
+        let file = program::executable(job)?;
         Ok(Box::new(self.start(job, &file)?))
     }
 
@@ -125,7 +125,7 @@ impl Launcher for Systemd {
             .bus
             .list(&format!("{NAME_PREFIX}.{scope}.*"))?
             .iter()
-            .map(|unit| group(unit).to_owned())
+            .map(|unit| group_of(unit).to_owned())
             .collect();
         Ok(groups.into_iter().collect())
     }
@@ -142,7 +142,7 @@ impl Launcher for Systemd {
         for service in &services {
             self.bus.kill(service, Signal::TERM)?;
         }
-        let all_down = || {
+        let are_down = || {
             for service in &services {
                 if self.bus.unit(service)?.is_some_and(|unit| !unit.is_down()) {
                     return Ok(None);
@@ -150,7 +150,7 @@ impl Launcher for Systemd {
             }
             Ok(Some(()))
         };
-        wait(grace, all_down)?;
+        wait(grace, are_down)?;
         for (group, service) in groups.iter().zip(&services) {
             service::remove(&self.bus, service, &format!("{group}.slice"))?;
         }
@@ -158,11 +158,11 @@ impl Launcher for Systemd {
     }
 }
 
-fn group(unit: &str) -> &str {
+fn group_of(unit: &str) -> &str {
     unit.rsplit_once('.').map_or(unit, |(group, _)| group)
 }
 
-const SET_BY_SYSTEMD: [&str; 16] = [
+const VARIABLES_SET_BY_SYSTEMD: [&str; 16] = [
     "HOME",
     "INVOCATION_ID",
     "JOURNAL_STREAM",
@@ -221,10 +221,10 @@ fn slice_properties(description: String, limits: &Limits) -> Result<Properties> 
         "IOReadIOPSMax",
         "IOWriteIOPSMax",
     ];
-    for (at, name) in kinds.into_iter().enumerate() {
+    for (index, name) in kinds.into_iter().enumerate() {
         let mut devices = Vec::new();
         for limit in &limits.io {
-            if let Some(amount) = limit.amounts()[at] {
+            if let Some(amount) = limit.amounts()[index] {
                 devices.push((utf8(limit.device.as_os_str())?, amount));
             }
         }
@@ -235,6 +235,7 @@ fn slice_properties(description: String, limits: &Limits) -> Result<Properties> 
     Ok(properties)
 }
 
+/// A bit for each CPU.
 fn mask(cpus: &[u32]) -> Vec<u8> {
     let mut mask = Vec::new();
     for cpu in cpus {
@@ -247,14 +248,12 @@ fn mask(cpus: &[u32]) -> Vec<u8> {
     mask
 }
 
-/// Properties of the service in `slice`. `global` are the variables that systemd gives to every
-/// service. `has_exit_type`: the service continues without its first process while another one runs.
-/// Fails on text that is not UTF-8, because systemd accepts only that.
+/// systemd gives `manager_variables` to every service. Fails on text that is not UTF-8.
 fn service_properties(
     job: &Job,
     slice: &str,
     program: &Path,
-    global: &[String],
+    manager_variables: &[String],
     has_exit_type: bool,
 ) -> Result<Properties> {
     let program = utf8(program.as_os_str())?;
@@ -296,12 +295,12 @@ fn service_properties(
     // Normally the caller kills; this applies if the caller is gone.
     let stop = u64::try_from((job.grace + KILL_MARGIN).as_micros()).unwrap_or(u64::MAX);
     properties.push(property("TimeoutStopUSec", stop));
-    let longest = job
-        .longest
-        .and_then(|longest| u64::try_from(longest.as_micros()).ok());
-    properties.extend(longest.map(|longest| property("RuntimeMaxUSec", longest)));
+    let max_duration = job
+        .max_duration
+        .and_then(|max_duration| u64::try_from(max_duration.as_micros()).ok());
+    properties.extend(max_duration.map(|max_duration| property("RuntimeMaxUSec", max_duration)));
     properties.extend(rlimits(job));
-    properties.extend(environment(job, global)?);
+    properties.extend(environment(job, manager_variables)?);
     Ok(properties)
 }
 
@@ -326,7 +325,7 @@ fn rlimits(job: &Job) -> Properties {
     ]
 }
 
-fn environment(job: &Job, global: &[String]) -> Result<Properties> {
+fn environment(job: &Job, manager_variables: &[String]) -> Result<Properties> {
     let mut set_variables = Vec::new();
     let mut names = Vec::new();
     for (name, value) in &job.environment {
@@ -334,12 +333,12 @@ fn environment(job: &Job, global: &[String]) -> Result<Properties> {
         set_variables.push(format!("{name}={}", utf8(value)?));
         names.push(name);
     }
-    let global = global
+    let manager_names = manager_variables
         .iter()
         .filter_map(|variable| variable.split('=').next());
-    let mut unset: Vec<String> = SET_BY_SYSTEMD
+    let mut unset: Vec<String> = VARIABLES_SET_BY_SYSTEMD
         .into_iter()
-        .chain(global)
+        .chain(manager_names)
         .map(str::to_owned)
         .collect();
     unset.retain(|name| !names.contains(name));

@@ -16,17 +16,17 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 pub fn limits(folder: &Path, requested: &[IoLimit]) -> Result<Limits> {
     check_exists(folder)?;
     Ok(Limits {
-        memory_max: bytes(folder, "memory.max")?,
-        memory_high: bytes(folder, "memory.high")?,
-        swap_max: bytes(folder, "memory.swap.max")?,
-        cpus: cpus(folder)?,
-        io: io(folder, requested)?,
+        memory_max: limit_bytes(folder, "memory.max")?,
+        memory_high: limit_bytes(folder, "memory.high")?,
+        swap_max: limit_bytes(folder, "memory.swap.max")?,
+        cpus: allowed_cpus(folder)?,
+        io: io_limits(folder, requested)?,
     })
 }
 
 pub fn memory_high(folder: &Path) -> Result<Option<u64>> {
     check_exists(folder)?;
-    bytes(folder, "memory.high")
+    limit_bytes(folder, "memory.high")
 }
 
 /// All evidence except how the process ended, which a cgroup's files do not say.
@@ -35,8 +35,8 @@ pub fn evidence(folder: &Path) -> Result<Evidence> {
     let stat = value(folder, "memory.stat", MemoryStat::parse)?.unwrap_or_default();
     Ok(Evidence {
         memory_events: counts(folder, "memory.events")?,
-        memory_peak: bytes(folder, "memory.peak")?,
-        memory_current: bytes(folder, "memory.current")?,
+        memory_peak: limit_bytes(folder, "memory.peak")?,
+        memory_current: limit_bytes(folder, "memory.current")?,
         file: stat.file,
         anon: stat.anon,
         pressure: stalls(folder)?,
@@ -63,11 +63,11 @@ pub fn stalls(folder: &Path) -> Result<BTreeMap<String, Pressure>> {
 /// Whether the cgroup and those below it have no process.
 pub fn is_empty(folder: &Path) -> Result<bool> {
     check_exists(folder)?;
-    let name = "cgroup.events";
-    let events = counts(folder, name)?;
+    let file = "cgroup.events";
+    let events = counts(folder, file)?;
     let populated = events
         .get("populated")
-        .ok_or_else(|| invalid_file(folder, name, "it does not say whether it is populated"))?;
+        .ok_or_else(|| invalid_file(folder, file, "it does not say whether it is populated"))?;
     Ok(*populated == 0)
 }
 
@@ -90,16 +90,17 @@ fn counts(folder: &Path, name: &str) -> Result<BTreeMap<String, u64>> {
         .collect())
 }
 
-fn invalid_file(folder: &Path, name: &str, what: impl std::fmt::Display) -> anyhow::Error {
-    anyhow!("{}: {what}", folder.join(name).display())
+fn invalid_file(folder: &Path, name: &str, reason: impl std::fmt::Display) -> anyhow::Error {
+    anyhow!("{}: {reason}", folder.join(name).display())
 }
 
-fn bytes(folder: &Path, name: &str) -> Result<Option<u64>> {
+/// `None` for `max`, and without the file.
+fn limit_bytes(folder: &Path, name: &str) -> Result<Option<u64>> {
     Ok(value(folder, name, Limit::parse)?.and_then(Limit::bytes))
 }
 
 /// The CPUs that the kernel allows. `cpuset.cpus` would return what was written, effective or not.
-fn cpus(folder: &Path) -> Result<Option<CpuSet>> {
+fn allowed_cpus(folder: &Path) -> Result<Option<CpuSet>> {
     if read_optional(folder, "cpuset.cpus")?.is_none_or(|text| text.trim().is_empty()) {
         return Ok(None);
     }
@@ -111,18 +112,18 @@ pub fn cpu_set(folder: &Path, name: &str) -> Result<CpuSet> {
     CpuSet::parse(&text).map_err(|error| invalid_file(folder, name, error))
 }
 
-fn io(folder: &Path, requested: &[IoLimit]) -> Result<Vec<IoLimit>> {
+fn io_limits(folder: &Path, requested: &[IoLimit]) -> Result<Vec<IoLimit>> {
     let text = read_optional(folder, "io.max")?.unwrap_or_default();
     let mut limits = Vec::new();
     for line in text.lines() {
-        let Some(mut limit) = io_line(line) else {
+        let Some(mut limit) = parse_io_limit(line) else {
             return Err(invalid_file(folder, "io.max", format!("{line:?}")));
         };
         // The caller's name for the device, so that both can be compared.
         let kernel_device = limit.device.clone();
         if let Some(same) = requested
             .iter()
-            .find(|one| device_node(&one.device).is_ok_and(|node| node == kernel_device))
+            .find(|other| device_node(&other.device).is_ok_and(|node| node == kernel_device))
         {
             limit.device.clone_from(&same.device);
         }
@@ -131,7 +132,7 @@ fn io(folder: &Path, requested: &[IoLimit]) -> Result<Vec<IoLimit>> {
     limits.sort_by_key(|limit| {
         requested
             .iter()
-            .position(|one| one.device == limit.device)
+            .position(|other| other.device == limit.device)
             .unwrap_or(usize::MAX)
     });
     Ok(limits)
@@ -140,7 +141,7 @@ fn io(folder: &Path, requested: &[IoLimit]) -> Result<Vec<IoLimit>> {
 /// In the order of [`IoLimit::amounts`].
 pub const IO_KEYS: [&str; 4] = ["rbps", "wbps", "riops", "wiops"];
 
-fn io_line(line: &str) -> Option<IoLimit> {
+fn parse_io_limit(line: &str) -> Option<IoLimit> {
     let mut words = line.split_whitespace();
     let (major, minor) = words.next()?.split_once(':')?;
     let device = device_path(major.parse().ok()?, minor.parse().ok()?);
@@ -152,14 +153,14 @@ fn io_line(line: &str) -> Option<IoLimit> {
         } else {
             Some(value.parse().ok()?)
         };
-        if let Some(at) = IO_KEYS.iter().position(|key| *key == name) {
-            amounts[at] = value;
+        if let Some(index) = IO_KEYS.iter().position(|key| *key == name) {
+            amounts[index] = value;
         }
     }
     Some(IoLimit::new(device, amounts))
 }
 
-pub fn limit(folder: &Path, limits: &Limits, io: &[(String, IoLimit)]) -> Result<()> {
+pub fn set_limits(folder: &Path, limits: &Limits, io: &[(String, IoLimit)]) -> Result<()> {
     let amounts = [
         ("memory.max", limits.memory_max),
         ("memory.high", limits.memory_high),
@@ -173,14 +174,14 @@ pub fn limit(folder: &Path, limits: &Limits, io: &[(String, IoLimit)]) -> Result
     if let Some(cpus) = &limits.cpus {
         write(folder, "cpuset.cpus", cpus)?;
     }
-    for (disk, limit) in io {
+    for (disk_number, limit) in io {
         let values: String = IO_KEYS
             .iter()
             .zip(limit.amounts())
             .filter_map(|(key, value)| Some(format!(" {key}={}", value?)))
             .collect();
         if !values.is_empty() {
-            write(folder, "io.max", format!("{disk}{values}"))?;
+            write(folder, "io.max", format!("{disk_number}{values}"))?;
         }
     }
     Ok(())
@@ -192,15 +193,15 @@ pub fn set_memory_high(folder: &Path, bytes: Option<u64>) -> Result<Option<u64>>
     memory_high(folder)
 }
 
-/// Limits of `folder`; of memory and swap, the strictest from `folder` up to `top`.
+/// Limits of `folder`; for memory and swap the strictest one from `folder` up to `top`.
 pub fn effective_limits(folder: &Path, top: &Path, requested: &[IoLimit]) -> Result<Limits> {
     let mut effective = limits(folder, requested)?;
-    for above in folder
+    for ancestor in folder
         .ancestors()
         .skip(1)
-        .take_while(|above| above.starts_with(top))
+        .take_while(|ancestor| ancestor.starts_with(top))
     {
-        let above = limits(above, &[])?;
+        let above = limits(ancestor, &[])?;
         effective.memory_max = stricter(effective.memory_max, above.memory_max);
         effective.memory_high = stricter(effective.memory_high, above.memory_high);
         effective.swap_max = stricter(effective.swap_max, above.swap_max);

@@ -15,7 +15,7 @@ const LEVELS: [&str; 5] = [" ERROR ", " WARN ", " INFO ", " DEBUG ", " TRACE "];
 /// while the daemon finishes the recording.
 pub struct Log {
     file: File,
-    read: u64,
+    read_position: u64,
     is_on_disk: bool,
 }
 
@@ -25,7 +25,7 @@ impl Log {
         fcntl_setfl(&file, fcntl_getfl(&file)? | OFlags::APPEND)?;
         Ok(Log {
             file: file.into(),
-            read: 0,
+            read_position: 0,
             is_on_disk: false,
         })
     }
@@ -33,7 +33,7 @@ impl Log {
     pub fn on_disk(path: &Path) -> io::Result<Self> {
         Ok(Log {
             file: File::open(path)?,
-            read: 0,
+            read_position: 0,
             is_on_disk: true,
         })
     }
@@ -43,12 +43,13 @@ impl Log {
     }
 
     fn new_lines(&mut self) -> Vec<String> {
-        let text = self.text(self.read);
+        let text = self.text(self.read_position);
         let complete_length = text.rfind('\n').map_or(0, |end| end + 1);
-        self.read += complete_length as u64;
+        self.read_position += complete_length as u64;
         let lines = text[..complete_length].lines().map(str::to_owned).collect();
-        if !self.is_on_disk && self.read > MAX_MEMORY_BYTES && self.file.set_len(0).is_ok() {
-            self.read = 0;
+        if !self.is_on_disk && self.read_position > MAX_MEMORY_BYTES && self.file.set_len(0).is_ok()
+        {
+            self.read_position = 0;
         }
         lines
     }

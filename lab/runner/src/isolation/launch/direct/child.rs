@@ -87,22 +87,24 @@ impl Child {
 
     fn prepare(&mut self, open_files: Option<u64>) -> Result<()> {
         let stdin = self.child.stdin.take();
-        let words = |what: &str| anyhow!("{}: {what}", self.name);
+        let name_error = |text: &str| anyhow!("{}: {text}", self.name);
         let pid = Pid::from_child(&self.child);
         self.group.enter(self.child.id())?;
-        if let Some(most) = open_files {
+        if let Some(number) = open_files {
             let limit = Rlimit {
-                current: Some(most),
-                maximum: Some(most),
+                current: Some(number),
+                maximum: Some(number),
             };
             // The child still has this program's user; the limits of another user need privilege.
             prlimit(Some(pid), Resource::Nofile, limit)
-                .map_err(|error| words(&format!("{most} open files: {error}")))?;
+                .map_err(|error| name_error(&format!("{number} open files: {error}")))?;
         }
         stdin
             .map(|mut stdin| stdin.write_all(RELEASE_WORD))
             .unwrap_or(Ok(()))
-            .map_err(|error| words(&format!("it was ended while it was being started: {error}")))
+            .map_err(|error| {
+                name_error(&format!("it was ended while it was being started: {error}"))
+            })
     }
 
     fn status(&mut self) -> Result<Option<ExitStatus>> {

@@ -29,7 +29,7 @@ pub struct Group {
 }
 
 impl Group {
-    pub fn make(
+    pub fn create(
         parents: &Cgroups,
         name: &GroupName,
         limits: &Limits,
@@ -52,15 +52,15 @@ impl Group {
             io: disks.into_iter().zip(limits.io.iter().cloned()).collect(),
             removed: true,
         };
-        let mut made = Vec::new();
+        let mut created = Vec::new();
         for folder in group.folders() {
-            if let Err(error) = make_folder(&folder) {
-                for folder in made {
+            if let Err(error) = create_folder(&folder) {
+                for folder in created {
                     let _ = fs::remove_dir(folder);
                 }
                 return Err(error);
             }
-            made.push(folder);
+            created.push(folder);
         }
         group.removed = false;
         // Pressure files are optional.
@@ -68,15 +68,15 @@ impl Group {
             && let Cgroups::V1 { stalls: parent, .. } = parents
         {
             let below = parent.as_ref().map(|parent| parent.below(&group.name));
-            *stalls = below.filter(|stalls| make_folder(&stalls.folder).is_ok());
+            *stalls = below.filter(|stalls| create_folder(&stalls.folder).is_ok());
         }
         Ok(group)
     }
 
-    pub fn limit(&self, limits: &Limits) -> Result<()> {
+    pub fn set_limits(&self, limits: &Limits) -> Result<()> {
         match &self.cgroups {
-            Cgroups::V1 { folders, .. } => v1::limit(folders, limits, &self.io),
-            Cgroups::V2(own) => v2::limit(&own.folder, limits, &self.io),
+            Cgroups::V1 { folders, .. } => v1::set_limits(folders, limits, &self.io),
+            Cgroups::V2(own) => v2::set_limits(&own.folder, limits, &self.io),
         }
     }
 
@@ -151,12 +151,12 @@ impl Drop for Group {
 /// Folders of the groups of this scope, by the group's name.
 pub fn find_by_scope(parents: &Cgroups, scope: &str) -> Result<BTreeMap<String, Vec<PathBuf>>> {
     let prefix = format!("{NAME_PREFIX}.{scope}.");
-    let mut found: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    let mut groups: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     let (controllers, unified) = parents.folders();
     for root in controllers {
         for folder in folders(&root)? {
             if let Some(name) = name_with_prefix(&folder, &prefix) {
-                found.entry(name).or_default().push(folder);
+                groups.entry(name).or_default().push(folder);
             }
         }
     }
@@ -172,12 +172,12 @@ pub fn find_by_scope(parents: &Cgroups, scope: &str) -> Result<BTreeMap<String, 
         }
         for inner in folders(&folder)? {
             match name_with_prefix(&inner, &prefix) {
-                Some(name) => found.entry(name).or_default().push(inner),
+                Some(name) => groups.entry(name).or_default().push(inner),
                 None => unvisited.push(inner),
             }
         }
     }
-    Ok(found)
+    Ok(groups)
 }
 
 fn name_with_prefix(folder: &Path, prefix: &str) -> Option<String> {
@@ -196,11 +196,11 @@ pub fn lift_memory_limits(folders: &[PathBuf]) {
     }
 }
 
-/// Sends SIGTERM once to each process: in version 1 a process is in a folder of every controller.
+/// Sends SIGTERM once to each process, which in version 1 is in a folder of every controller.
 pub fn terminate(folders: &[PathBuf]) -> Result<()> {
-    let mut requested = BTreeSet::new();
+    let mut signalled = BTreeSet::new();
     for folder in folders {
-        requested.extend(signal(folder, Signal::TERM, &requested)?);
+        signalled.extend(signal(folder, Signal::TERM, &signalled)?);
     }
     Ok(())
 }
@@ -243,7 +243,7 @@ pub fn remove(folders: &[PathBuf]) -> Result<()> {
     folders.iter().try_for_each(|folder| remove_folder(folder))
 }
 
-fn make_folder(folder: &Path) -> Result<()> {
+fn create_folder(folder: &Path) -> Result<()> {
     fs::create_dir(folder).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => anyhow!("{}: a group of this name is there already, from a run that is going on or was killed: stop that one first",
             folder.display()),

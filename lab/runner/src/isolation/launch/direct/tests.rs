@@ -55,7 +55,7 @@ fn on_a_hybrid_host_groups_use_the_memory_hierarchy() {
         ..Abilities::default()
     };
     assert_eq!(
-        direct.can(),
+        direct.abilities(),
         &expected,
         "without accounting for swap there is no file for it"
     );
@@ -83,10 +83,13 @@ fn cgroup_v2_uses_the_own_or_the_configured_parent() {
         cpus: true,
         ..Abilities::default()
     };
-    assert_eq!(direct.can(), &expected);
+    assert_eq!(direct.abilities(), &expected);
     roots.delegated = Some(folder.path().join("sys/fs/cgroup/given"));
     let direct = Direct::new(&roots).unwrap();
-    assert!(direct.can().io && !direct.can().cpus, "{direct:?}");
+    assert!(
+        direct.abilities().io && !direct.abilities().cpus,
+        "{direct:?}"
+    );
 }
 
 #[test]
@@ -249,7 +252,7 @@ fn a_v1_group_works_without_unavailable_pressure_files() {
             run: run.to_owned(),
             part: "validator".to_owned(),
         };
-        Group::make(&parents, &name, &Limits::default(), Vec::new()).unwrap()
+        Group::create(&parents, &name, &Limits::default(), Vec::new()).unwrap()
     };
     let entered =
         |run: &str| at(&format!("memory/faultline.x.{run}.validator/cgroup.procs")).exists();

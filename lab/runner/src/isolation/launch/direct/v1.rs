@@ -1,7 +1,7 @@
 use crate::isolation::launch::{
     Evidence, IoLimit, Limits,
     cgroup::{read, value, write},
-    limits::in_pages,
+    limits::whole_pages,
     path_error, v2,
 };
 use anyhow::{Result, bail};
@@ -47,7 +47,7 @@ const MEMORY_LIMIT: &str = "memory.limit_in_bytes";
 const MEMSW_LIMIT: &str = "memory.memsw.limit_in_bytes";
 const OOM_CONTROL: &str = "memory.oom_control";
 
-pub fn limit(folders: &Folders, limits: &Limits, io: &[(String, IoLimit)]) -> Result<()> {
+pub fn set_limits(folders: &Folders, limits: &Limits, io: &[(String, IoLimit)]) -> Result<()> {
     if let Some(bytes) = limits.memory_max {
         write(&folders.memory, MEMORY_LIMIT, bytes)?;
     }
@@ -55,8 +55,8 @@ pub fn limit(folders: &Folders, limits: &Limits, io: &[(String, IoLimit)]) -> Re
         let Some(memory) = limits.memory_max else {
             bail!("swap_max needs memory_max: cgroup version 1 limits both together");
         };
-        let both = in_pages(memory).saturating_add(in_pages(swap));
-        write(&folders.memory, MEMSW_LIMIT, both)?;
+        let sum = whole_pages(memory).saturating_add(whole_pages(swap));
+        write(&folders.memory, MEMSW_LIMIT, sum)?;
     }
     if let (Some(cpus), Some(folder)) = (&limits.cpus, &folders.cpuset) {
         write(folder, "cpuset.cpus", cpus)?;
@@ -92,7 +92,7 @@ pub fn set_memory_limit(memory: &Path, bytes: Option<u64>) -> Result<Option<u64>
         Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {}
         written => written.map_err(path_error(&path))?,
     }
-    bytes_of(&path, &read(memory, MEMORY_LIMIT)?)
+    parse_limit(&path, &read(memory, MEMORY_LIMIT)?)
 }
 
 pub fn waits_when_full(memory: &Path) -> bool {
@@ -109,7 +109,7 @@ const THROTTLES: [&str; 4] = [
     "blkio.throttle.write_iops_device",
 ];
 
-fn value_of<'t>(text: &'t str, key: &str) -> Option<&'t str> {
+fn value_after<'t>(text: &'t str, key: &str) -> Option<&'t str> {
     text.lines()
         .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))
 }
@@ -118,7 +118,7 @@ pub fn limits(folders: &Folders, requested: &[(String, IoLimit)]) -> Result<Limi
     // Includes the limits of the ancestors.
     let path = folders.memory.join("memory.stat");
     let text = read(&folders.memory, "memory.stat")?;
-    let limit = |key| value_of(&text, key).map_or(Ok(None), |value| bytes_of(&path, value));
+    let limit = |key| value_after(&text, key).map_or(Ok(None), |value| parse_limit(&path, value));
     let memory_max = limit("hierarchical_memory_limit")?;
     let memory_and_swap = limit("hierarchical_memsw_limit")?;
     let cpus = folders
@@ -132,7 +132,7 @@ pub fn limits(folders: &Folders, requested: &[(String, IoLimit)]) -> Result<Limi
             let mut amounts = [None; 4];
             for (file, amount) in THROTTLES.iter().zip(&mut amounts) {
                 let text = read(folder, file)?;
-                *amount = value_of(&text, disk).and_then(|value| value.trim().parse().ok());
+                *amount = value_after(&text, disk).and_then(|value| value.trim().parse().ok());
             }
             io.push(IoLimit::new(limit.device.clone(), amounts));
         }
@@ -149,7 +149,7 @@ pub fn limits(folders: &Folders, requested: &[(String, IoLimit)]) -> Result<Limi
     })
 }
 
-fn bytes_of(path: &Path, value: &str) -> Result<Option<u64>> {
+fn parse_limit(path: &Path, value: &str) -> Result<Option<u64>> {
     let limit = Limit::parse(value.as_bytes()).map_err(|error| error.at(path))?;
     Ok(limit.bytes())
 }
@@ -157,7 +157,7 @@ fn bytes_of(path: &Path, value: &str) -> Result<Option<u64>> {
 pub fn evidence(memory: &Path, stalls: Option<&Path>) -> Result<Evidence> {
     // Fails if the group is gone.
     let text = read(memory, OOM_CONTROL)?;
-    let count = |name| value_of(&text, name).and_then(|count| count.trim().parse().ok());
+    let count = |name| value_after(&text, name).and_then(|count| count.trim().parse().ok());
     let waits = count("under_oom").filter(|waits: &u64| *waits > 0);
     let [failures, memsw_failures] = failures(memory)?;
     let events = [

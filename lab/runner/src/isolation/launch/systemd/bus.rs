@@ -231,8 +231,8 @@ impl Unit {
     /// Whether the service's program was executed. A short-lived one may never have been active.
     /// Exit codes from 200 on mean that systemd could not execute it.
     pub fn was_executed(&self) -> bool {
-        let at = self.get::<u64>("ActiveEnterTimestampMonotonic");
-        at.is_some_and(|at| at > 0)
+        let active_since = self.get::<u64>("ActiveEnterTimestampMonotonic");
+        active_since.is_some_and(|time| time > 0)
             || matches!(self.ended(), Some(End::Code(..200) | End::Signal(_)))
     }
 

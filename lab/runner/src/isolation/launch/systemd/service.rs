@@ -5,7 +5,7 @@ use super::{
 };
 use crate::isolation::launch::{
     End, Evidence, IoLimit, Job, Launched, Limits,
-    limits::in_pages,
+    limits::whole_pages,
     program::{Gate, User},
     v2, wait,
 };
@@ -28,7 +28,7 @@ pub struct Service {
     name: String,
     root: PathBuf,
     folder: PathBuf,
-    requested: Vec<IoLimit>,
+    requested_io: Vec<IoLimit>,
     gate: Option<Gate>,
     pid: u32,
     removed: bool,
@@ -45,7 +45,7 @@ impl Service {
             name: format!("{}.service", job.name),
             root: root.to_owned(),
             folder: PathBuf::new(),
-            requested: job.limits.io.clone(),
+            requested_io: job.limits.io.clone(),
             gate: None,
             pid: 0,
             removed: false,
@@ -135,17 +135,17 @@ impl Launched for Service {
     }
 
     fn limits(&self) -> Result<Limits> {
-        let mut limits = v2::limits(&self.folder, &self.requested)?;
+        let mut limits = v2::limits(&self.folder, &self.requested_io)?;
         if let Some(folder) = self.service_folder()? {
-            let moved = v2::memory_high(&folder)?;
-            limits.memory_high = limits.memory_high.into_iter().chain(moved).min();
+            let service_high = v2::memory_high(&folder)?;
+            limits.memory_high = limits.memory_high.into_iter().chain(service_high).min();
         }
         Ok(limits)
     }
 
     fn set_memory_limit(&mut self, memory: Option<u64>) -> Result<Option<u64>> {
         // The kernel rounds down to pages.
-        let limit_bytes = memory.map(in_pages);
+        let limit_bytes = memory.map(whole_pages);
         if !set_memory_high(&self.bus, &self.name, limit_bytes)? {
             return match limit_bytes {
                 None => Ok(None),
@@ -206,10 +206,10 @@ pub fn remove(bus: &Bus, service: &str, slice: &str) -> Result<()> {
     for unit in [service, slice] {
         bus.stop(unit)?;
         let stopped = wait(UNIT_TIMEOUT, || {
-            let Some(found) = bus.unit(unit)? else {
+            let Some(state) = bus.unit(unit)? else {
                 return Ok(Some(()));
             };
-            if !found.is_down() || !found.is_settled() {
+            if !state.is_down() || !state.is_settled() {
                 return Ok(None);
             }
             bus.reset(unit).map(Some)
@@ -241,14 +241,14 @@ fn kill_all(bus: &Bus, service: &str) -> Result<()> {
             .is_none_or(|unit| unit.is_down())
             .then_some(()))
     };
-    let mut left = UNIT_TIMEOUT;
-    while !left.is_zero() {
+    let mut remaining = UNIT_TIMEOUT;
+    while !remaining.is_zero() {
         if is_down()?.is_some() {
             return Ok(());
         }
         bus.kill(service, Signal::KILL)?;
         wait(KILL_INTERVAL, is_down)?;
-        left = left.saturating_sub(KILL_INTERVAL);
+        remaining = remaining.saturating_sub(KILL_INTERVAL);
     }
     bail!("{service}: its processes do not end; see systemctl status {service}")
 }
@@ -256,10 +256,10 @@ fn kill_all(bus: &Bus, service: &str) -> Result<()> {
 /// The folder of a cgroup; `None` if it is not below `root`.
 fn cgroup_folder(root: &Path, cgroup: &str) -> Option<PathBuf> {
     let path = Path::new(cgroup.strip_prefix('/')?);
-    let plain = path
+    let is_plain = path
         .components()
         .all(|part| matches!(part, Component::Normal(_)));
-    (plain && path.components().next().is_some()).then(|| root.join(path))
+    (is_plain && path.components().next().is_some()).then(|| root.join(path))
 }
 
 /// systemd's own exit codes: systemd.exec(5).
@@ -271,7 +271,7 @@ fn not_started(job: &Job, unit: &Unit) -> anyhow::Error {
         .unwrap_or(Path::new(""))
         .display();
     let user = job.user.as_deref().unwrap_or("this user");
-    let why = match unit.ended() {
+    let reason = match unit.ended() {
         Some(End::Code(200)) => match &job.folder {
             Some(folder) => format!("{} cannot be entered by {user}", folder.display()),
             None => "the folder / cannot be entered".to_owned(),
@@ -289,7 +289,7 @@ fn not_started(job: &Job, unit: &Unit) -> anyhow::Error {
         ),
         None => format!("systemd says {}", unit.result().unwrap_or("nothing")),
     };
-    anyhow!("{program} cannot be started: {why}")
+    anyhow!("{program} cannot be started: {reason}")
 }
 
 #[cfg(test)]

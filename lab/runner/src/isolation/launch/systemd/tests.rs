@@ -16,7 +16,7 @@ fn job() -> Job {
         limits: Limits::default(),
         open_files: Some(1_000_000),
         gate: None,
-        longest: Some(Duration::from_secs(60)),
+        max_duration: Some(Duration::from_secs(60)),
         grace: Duration::from_secs(600),
     }
 }
