@@ -18,7 +18,7 @@ pub struct Address {
 }
 
 impl Address {
-    /// The daemon of this host: its socket if this user can connect to it, else the default port.
+    /// The daemon's socket if this user can connect to it, else the default port.
     pub fn of_this_host(socket: &Path) -> Self {
         match UnixStream::connect(socket) {
             Ok(_) => Address::of_socket(socket.to_owned()),
@@ -59,13 +59,15 @@ impl Address {
             format!("http://{text}")
         };
         // The part before an @ may be a password.
-        let shown = text.rsplit_once('@').map_or(text, |(_, host)| host);
+        let without_user = text.rsplit_once('@').map_or(text, |(_, host)| host);
         let uri: Uri = url_text
             .parse()
-            .map_err(|error| format!("{shown:?} is no address ({error}): {example}"))?;
+            .map_err(|error| format!("{without_user:?} is no address ({error}): {example}"))?;
         let (Some(scheme @ ("http" | "https")), Some(host)) = (uri.scheme_str(), uri.authority())
         else {
-            return Err(format!("{shown:?} is no address of a page: {example}"));
+            return Err(format!(
+                "{without_user:?} is no address of a page: {example}"
+            ));
         };
         if host.as_str().contains('@') {
             return Err("an address with a user in it: name the user with --user, and a file with the password with \

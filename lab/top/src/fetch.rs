@@ -16,7 +16,7 @@ use std::{
 };
 use ureq::{Agent, config::Config};
 
-/// A status, or a message why there is none.
+/// A status, or the reason why there is none.
 pub type Answer = Result<Box<Status>, String>;
 
 /// When it is dropped, the thread ends after its current request.
@@ -37,8 +37,8 @@ impl Fetcher {
                 if sender.send(client.fetch()).is_err() {
                     return;
                 }
-                let rest = interval.saturating_sub(clock::uptime().saturating_sub(started));
-                if stopped.recv_timeout(rest) == Err(RecvTimeoutError::Disconnected) {
+                let pause = interval.saturating_sub(clock::uptime().saturating_sub(started));
+                if stopped.recv_timeout(pause) == Err(RecvTimeoutError::Disconnected) {
                     return;
                 }
             }
@@ -57,7 +57,6 @@ impl Fetcher {
     }
 }
 
-/// Maximum bytes of an answer; a daemon's is far smaller.
 const MAX_ANSWER_BYTES: u64 = 16 << 20;
 /// Limit of a request, or one interval if that is longer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
@@ -122,12 +121,12 @@ impl Client {
             .limit(MAX_ANSWER_BYTES)
             .lossy_utf8(true)
             .read_to_string();
-        read(&text.map_err(|error| http::reason(&error))?)
+        parse_status(&text.map_err(|error| http::reason(&error))?)
     }
 }
 
 fn refusal(status: u16, is_authorized: bool) -> String {
-    let why = match status {
+    let reason = match status {
         401 if is_authorized => "it does not take this user and password",
         401 => "it wants --user and --password-file",
         403 => {
@@ -138,7 +137,7 @@ fn refusal(status: u16, is_authorized: bool) -> String {
         404 => &format!("it has no page /status. A proxy must pass it; else {OTHER_RELEASE}"),
         _ => return format!("it answers {status}, and no status"),
     };
-    format!("{status}: {why}")
+    format!("{status}: {reason}")
 }
 
 /// What to do about a daemon that this program does not understand.
@@ -148,7 +147,7 @@ const OTHER_RELEASE: &str = concat!(
     " needs a faultlined of the same release; install the same release of both"
 );
 
-fn read(text: &str) -> Answer {
+fn parse_status(text: &str) -> Answer {
     let json: Value = serde_json::from_str(text)
         .map_err(|_| "it answers, but not with the status of a faultlined".to_owned())?;
     let version = json.get("version").and_then(Value::as_u64);
@@ -191,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_status_of_another_release_is_refused_with_a_remedy() {
-        let refused = |text: &str| read(text).unwrap_err();
+        let refused = |text: &str| parse_status(text).unwrap_err();
         for text in ["", "# HELP agave_up x", "<html>"] {
             assert!(refused(text).contains("not with the status of a faultlined"));
         }

@@ -28,11 +28,10 @@ use state::State;
 use std::{io, path::Path, time::Duration};
 use view::{Scene, Theme};
 
-const COLUMNS: u16 = 80;
+const DEFAULT_COLUMNS: u16 = 80;
 
-/// Maximum requests before a single screen is printed: half a minute at the default interval. The
-/// validator pushes every 10 s.
-const MAX_PAGES: u32 = 30;
+/// Requests for a single screen: half a minute at the default interval.
+const MAX_REQUESTS: u32 = 30;
 const REPORT_AFTER: Duration = Duration::from_secs(2);
 
 /// Runs until a key or a signal ends it, or prints one screen. Fails with [`UsageError`] for an
@@ -60,7 +59,7 @@ pub fn run(args: &TopArgs) -> Result<u8> {
 }
 
 /// One screen from two samples of each source, because a rate needs both. A source without a second
-/// sample in [`MAX_PAGES`] pages shows dashes.
+/// sample shows dashes.
 fn once(
     client: &Client,
     mut session: Session,
@@ -68,44 +67,45 @@ fn once(
     theme: Theme,
     interval: Duration,
 ) -> Result<u8> {
-    let began = clock::uptime();
-    let mut first: Vec<(Source, f64)> = Vec::new();
-    let mut reported = false;
-    for page in 1..=MAX_PAGES {
+    let start = clock::uptime();
+    let mut first_samples: Vec<(Source, f64)> = Vec::new();
+    let mut is_reported = false;
+    for request in 1..=MAX_REQUESTS {
         match client.fetch() {
-            Ok(page) => session.take(Ok(page), live::moment()),
-            Err(_) if page > 2 => break,
-            Err(what) => anyhow::bail!("{address}: {what}"),
+            Ok(status) => session.add_answer(Ok(status), live::now()),
+            Err(_) if request > 2 => break,
+            Err(error) => anyhow::bail!("{address}: {error}"),
         }
         let times = sample_times(&session.state().status);
-        if page == 1 {
-            first = times;
+        if request == 1 {
+            first_samples = times;
         } else {
-            let names: Vec<&str> = first
+            let names: Vec<&str> = first_samples
                 .iter()
                 .filter(|sample| times.contains(sample))
                 .map(|(source, _)| source.name())
                 .collect();
-            if names.is_empty() || page == MAX_PAGES {
+            if names.is_empty() || request == MAX_REQUESTS {
                 break;
             }
-            let waited = clock::uptime().saturating_sub(began);
-            if !reported && waited >= REPORT_AFTER && isatty(io::stderr()) {
-                reported = true;
+            let waited = clock::uptime().saturating_sub(start);
+            if !is_reported && waited >= REPORT_AFTER && isatty(io::stderr()) {
+                is_reported = true;
                 let names = names.join(", ");
-                let most = (interval * MAX_PAGES).as_secs();
+                let max_seconds = (interval * MAX_REQUESTS).as_secs();
                 say(&format!(
-                    "waiting for the next sample of {names}, {most} s at most"
+                    "waiting for the next sample of {names}, {max_seconds} s at most"
                 ));
             }
         }
         std::thread::sleep(interval);
     }
-    let width = tcgetwinsize(io::stdout()).map_or(COLUMNS, |size| size.ws_col.max(COLUMNS));
+    let width =
+        tcgetwinsize(io::stdout()).map_or(DEFAULT_COLUMNS, |size| size.ws_col.max(DEFAULT_COLUMNS));
     let scene = Scene {
         session: &session,
         address,
-        now: live::moment(),
+        now: live::now(),
         theme: theme.without_colours(),
     };
     print(&view::render_as_text(&scene, width))?;

@@ -28,7 +28,7 @@ use std::{
 /// Poll interval of answers and of the terminal's size; keys and signals wake at once.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-pub fn moment() -> Moment {
+pub fn now() -> Moment {
     Moment {
         uptime: clock::uptime(),
         unix_ns: clock::unix_ns(),
@@ -42,15 +42,15 @@ pub fn run(fetcher: &Fetcher, mut session: Session, address: &str, theme: Theme)
     let mut terminal = Terminal::new(TermionBackend::new(stdout())).context("the terminal")?;
     let exit_code = loop {
         while let Some(answer) = fetcher.answer() {
-            session.take(answer, moment());
+            session.add_answer(answer, now());
         }
-        if mem::take(&mut session.suspend) {
+        if mem::take(&mut session.must_suspend) {
             drop(screen);
-            stop();
+            suspend();
             screen = Screen::enter(stdin(), stdout()).context("the terminal")?;
-            session.redraw = true;
+            session.must_redraw = true;
         }
-        if mem::take(&mut session.redraw) {
+        if mem::take(&mut session.must_redraw) {
             // `clear` would ask the terminal for its cursor, and wait for the answer among the
             // keys.
             let area = terminal.size().context("the terminal")?.into();
@@ -59,7 +59,7 @@ pub fn run(fetcher: &Fetcher, mut session: Session, address: &str, theme: Theme)
         let scene = Scene {
             session: &session,
             address,
-            now: moment(),
+            now: now(),
             theme,
         };
         terminal
@@ -75,8 +75,8 @@ pub fn run(fetcher: &Fetcher, mut session: Session, address: &str, theme: Theme)
             break u8::try_from(128 + signal.number).unwrap_or(u8::MAX);
         }
         match read_input(&stdin()).context("the terminal")? {
-            Some(read)
-                if keys(&read)
+            Some(bytes)
+                if keys(&bytes)
                     .into_iter()
                     .all(|key| handle_key(&mut session, key)) => {}
             _ => break 0,
@@ -90,24 +90,24 @@ pub fn run(fetcher: &Fetcher, mut session: Session, address: &str, theme: Theme)
 
 /// Suspends this program like ctrl-Z, until the shell continues it. Does nothing without job
 /// control.
-fn stop() {
+fn suspend() {
     let _ = signal_hook::low_level::raise(signal_hook::consts::SIGTSTP);
 }
 
 /// Input since the last poll, often empty; `None` at the end of the input.
 fn read_input(input: &Stdin) -> io::Result<Option<Vec<u8>>> {
     let mut polled = [PollFd::new(input, PollFlags::IN)];
-    let at_once = Timespec {
+    let no_timeout = Timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    if retry_on_intr(|| poll(&mut polled, Some(&at_once)))? == 0 {
+    if retry_on_intr(|| poll(&mut polled, Some(&no_timeout)))? == 0 {
         return Ok(Some(Vec::new()));
     }
-    let mut read = vec![0; 256];
-    let length = retry_on_intr(|| rustix::io::read(input, &mut read))?;
-    read.truncate(length);
-    Ok((length > 0).then_some(read))
+    let mut bytes = vec![0; 256];
+    let length = retry_on_intr(|| rustix::io::read(input, &mut bytes))?;
+    bytes.truncate(length);
+    Ok((length > 0).then_some(bytes))
 }
 
 /// Alternate screen, cleared, without a cursor.

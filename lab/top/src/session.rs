@@ -1,56 +1,56 @@
 use crate::{
     fetch::Answer,
-    state::{Moment, Order, State},
+    state::{Moment, PoolOrder, State},
 };
 
 #[derive(Debug)]
 pub struct Session {
-    live: State,
-    frozen: Option<Box<State>>,
-    pub order: Order,
+    live_state: State,
+    /// Copy of the live state while paused.
+    paused_state: Option<Box<State>>,
+    pub order: PoolOrder,
     pub first_pool: usize,
-    pub help: bool,
-    /// Whether the terminal's content may be wrong.
-    pub redraw: bool,
-    pub suspend: bool,
+    pub shows_help: bool,
+    pub must_redraw: bool,
+    pub must_suspend: bool,
 }
 
 impl Session {
     pub fn new(state: State) -> Self {
         Session {
-            live: state,
-            frozen: None,
-            order: Order::default(),
+            live_state: state,
+            paused_state: None,
+            order: PoolOrder::default(),
             first_pool: 0,
-            help: false,
-            redraw: false,
-            suspend: false,
+            shows_help: false,
+            must_redraw: false,
+            must_suspend: false,
         }
     }
 
-    pub fn take(&mut self, answer: Answer, at: Moment) {
-        self.live.take(answer, at);
+    pub fn add_answer(&mut self, answer: Answer, received_at: Moment) {
+        self.live_state.add_answer(answer, received_at);
     }
 
     pub fn state(&self) -> &State {
-        self.frozen.as_deref().unwrap_or(&self.live)
+        self.paused_state.as_deref().unwrap_or(&self.live_state)
     }
 
     pub fn is_paused(&self) -> bool {
-        self.frozen.is_some()
+        self.paused_state.is_some()
     }
 
     pub fn pause(&mut self, paused: bool) {
-        self.frozen = paused.then(|| Box::new(self.live.clone()));
+        self.paused_state = paused.then(|| Box::new(self.live_state.clone()));
     }
 
-    pub fn order_by(&mut self, order: Order) {
+    pub fn order_by(&mut self, order: PoolOrder) {
         (self.order, self.first_pool) = (order, 0);
     }
 
-    pub fn scroll(&mut self, by: isize) {
+    pub fn scroll(&mut self, pools: isize) {
         let last_index = self.state().pools(self.order).len().saturating_sub(1);
-        self.first_pool = self.first_pool.saturating_add_signed(by).min(last_index);
+        self.first_pool = self.first_pool.saturating_add_signed(pools).min(last_index);
     }
 }
 
@@ -66,15 +66,15 @@ pub enum Key {
     Home,
 }
 
-pub fn keys(mut read: &[u8]) -> Vec<Key> {
+pub fn keys(mut bytes: &[u8]) -> Vec<Key> {
     let mut keys = Vec::new();
-    while let [first, rest @ ..] = read {
-        read = rest;
+    while let [first, rest @ ..] = bytes {
+        bytes = rest;
         match first {
             0x1b => {
                 let (key, after) = escape_sequence(rest);
                 keys.extend(key);
-                read = after;
+                bytes = after;
             }
             0x01..=0x1a => keys.push(Key::Ctrl(char::from(first - 1 + b'a'))),
             b' '..=b'~' => keys.push(Key::Letter(char::from(*first))),
@@ -84,9 +84,9 @@ pub fn keys(mut read: &[u8]) -> Vec<Key> {
     keys
 }
 
-fn escape_sequence(read: &[u8]) -> (Option<Key>, &[u8]) {
-    let [b'[' | b'O', sequence @ ..] = read else {
-        return (Some(Key::Escape), read);
+fn escape_sequence(bytes: &[u8]) -> (Option<Key>, &[u8]) {
+    let [b'[' | b'O', sequence @ ..] = bytes else {
+        return (Some(Key::Escape), bytes);
     };
     // Parameters, then one letter or tilde. An incomplete sequence is ignored.
     let Some(end) = sequence
@@ -111,20 +111,20 @@ fn escape_sequence(read: &[u8]) -> (Option<Key>, &[u8]) {
 pub fn handle_key(session: &mut Session, key: Key) -> bool {
     match key {
         Key::Letter('q' | 'Q') | Key::Ctrl('c' | 'd') => return false,
-        Key::Letter('h' | 'H' | '?') => session.help = !session.help,
+        Key::Letter('h' | 'H' | '?') => session.shows_help = !session.shows_help,
         Key::Letter('s') => session.order_by(session.order.next()),
-        Key::Letter('f') => session.order_by(Order::Faults),
-        Key::Letter('c') => session.order_by(Order::Cpu),
-        Key::Letter('n') => session.order_by(Order::Name),
+        Key::Letter('f') => session.order_by(PoolOrder::Faults),
+        Key::Letter('c') => session.order_by(PoolOrder::Cpu),
+        Key::Letter('n') => session.order_by(PoolOrder::Name),
         Key::Letter('p' | ' ') => session.pause(!session.is_paused()),
         Key::Up | Key::Letter('k') => session.scroll(-1),
         Key::Down | Key::Letter('j') => session.scroll(1),
         Key::PageUp => session.scroll(-10),
         Key::PageDown => session.scroll(10),
         Key::Home | Key::Letter('g') => session.scroll(isize::MIN),
-        Key::Ctrl('l') => session.redraw = true,
-        Key::Ctrl('z') => session.suspend = true,
-        Key::Escape if session.help => session.help = false,
+        Key::Ctrl('l') => session.must_redraw = true,
+        Key::Ctrl('z') => session.must_suspend = true,
+        Key::Escape if session.shows_help => session.shows_help = false,
         Key::Escape => session.pause(false),
         _ => {}
     }

@@ -2,7 +2,7 @@
 
 mod rate;
 
-pub use rate::Order;
+pub use rate::PoolOrder;
 
 use crate::fetch::Answer;
 use faultline_metrics::Source;
@@ -17,7 +17,7 @@ use std::{
 /// A source without a sample for this long, or three intervals if that is longer, has no rate.
 const STALE_AFTER: Duration = Duration::from_secs(60);
 const MAX_EVENTS: usize = 20;
-const MAX_VALUES: usize = 600;
+const MAX_HISTORY: usize = 600;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Moment {
@@ -29,13 +29,13 @@ pub struct Moment {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScrapeError {
     pub since: Moment,
-    pub what: String,
+    pub text: String,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    pub at: Moment,
-    pub what: String,
+    pub time: Moment,
+    pub text: String,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -63,12 +63,15 @@ impl State {
         }
     }
 
-    pub fn take(&mut self, answer: Answer, at: Moment) {
+    pub fn add_answer(&mut self, answer: Answer, received_at: Moment) {
         match answer {
-            Ok(status) => self.take_status(*status, at),
-            Err(what) => {
-                let since = self.error.as_ref().map_or(at, |before| before.since);
-                self.error = Some(ScrapeError { since, what });
+            Ok(status) => self.add_status(*status, received_at),
+            Err(text) => {
+                let since = self
+                    .error
+                    .as_ref()
+                    .map_or(received_at, |previous| previous.since);
+                self.error = Some(ScrapeError { since, text });
                 for history in self.histories.values_mut() {
                     history.push(None);
                 }
@@ -76,7 +79,7 @@ impl State {
         }
     }
 
-    fn take_status(&mut self, status: Status, at: Moment) {
+    fn add_status(&mut self, status: Status, received_at: Moment) {
         let samples = Samples {
             status: &status,
             stale_after: STALE_AFTER.max(self.interval * 3).as_secs_f64(),
@@ -93,18 +96,21 @@ impl State {
         self.replay_time.take(&samples, slots.replay.as_ref());
         if self.received_at.is_some() {
             let failing_since = self.error.as_ref().map(|error| error.since);
-            for what in changes(&self.status, &status, failing_since, at) {
-                self.events.push_front(Event { at, what });
+            for text in changes(&self.status, &status, failing_since, received_at) {
+                self.events.push_front(Event {
+                    time: received_at,
+                    text,
+                });
             }
             self.events.truncate(MAX_EVENTS);
         }
         self.error = None;
-        self.received_at = Some(at);
+        self.received_at = Some(received_at);
         self.status = status;
     }
 
     /// A level, or a counter's rate per second.
-    pub fn now(&self, figure: Figure) -> Option<f64> {
+    pub fn value(&self, figure: Figure) -> Option<f64> {
         self.history(figure)?.newest
     }
 
@@ -112,7 +118,7 @@ impl State {
         self.histories.get(&figure)
     }
 
-    pub fn pools(&self, order: Order) -> Vec<Pool> {
+    pub fn pools(&self, order: PoolOrder) -> Vec<Pool> {
         self.pools.sorted(order)
     }
 }
@@ -134,8 +140,8 @@ impl History {
             let row = minute.ages.partition_point(|age| *age >= seconds);
             values?.get(row.checked_sub(1)?).copied()
         };
-        let requests = (1..MAX_VALUES as u32).map(|i| (interval * i).as_secs_f64());
-        let mut values: VecDeque<Option<f64>> = requests.map_while(value_before).collect();
+        let ages = (1..MAX_HISTORY as u32).map(|i| (interval * i).as_secs_f64());
+        let mut values: VecDeque<Option<f64>> = ages.map_while(value_before).collect();
         values.make_contiguous().reverse();
         let (last, rate) = samples
             .reading(figure.source(), samples.status.figure(figure))
@@ -162,7 +168,7 @@ impl History {
     /// `None` if no answer came. `newest` stays.
     fn push(&mut self, value: Option<f64>) {
         self.values.push_back(value);
-        if self.values.len() > MAX_VALUES {
+        if self.values.len() > MAX_HISTORY {
             self.values.pop_front();
         }
     }
@@ -185,9 +191,9 @@ pub struct Samples<'a> {
 }
 
 impl Samples<'_> {
-    /// A total with the time of its source's sample. `None` without a sample, or if no validator
-    /// is followed and the source is not the daemon. A source that is down repeats an old total,
-    /// so the reading then has no total.
+    /// A total with the time of its source's sample. `None` without a sample, or if no validator is
+    /// followed and the source is not the daemon. If the source is down, its total is an old one and is
+    /// left out.
     fn reading(&self, source: Source, total: Option<f64>) -> Option<Reading> {
         if source != Source::Daemon && self.status.target.is_followed == Some(false) {
             return None;
@@ -211,29 +217,29 @@ impl Samples<'_> {
     }
 }
 
-/// Events by the differences from the previous answer; the most important one is last.
+/// Events from differences to the previous answer, the most important one last.
 fn changes(
     before: &Status,
     status: &Status,
     silent_since: Option<Moment>,
-    at: Moment,
+    received_at: Moment,
 ) -> Vec<String> {
     let mut events = Vec::new();
     if let Some(since) = silent_since {
-        let silent = at.uptime.saturating_sub(since.uptime);
+        let silence = received_at.uptime.saturating_sub(since.uptime);
         events.push(format!(
             "faultlined is back after {}",
-            faultline_text::time(Duration::from_secs(silent.as_secs()))
+            faultline_text::time(Duration::from_secs(silence.as_secs()))
         ));
     }
-    let both = |figure| before.figure(figure).zip(status.figure(figure));
-    let differs = |figure| both(figure).is_some_and(|(was, is)| was != is);
+    let values = |figure| before.figure(figure).zip(status.figure(figure));
+    let differs = |figure| values(figure).is_some_and(|(old, new)| old != new);
     if differs(Figure::DaemonStart) {
         events.push("faultlined was started anew".to_owned());
     }
     match (&before.target.phase, &status.target.phase) {
-        (was, Some(is)) if was.as_ref() != Some(is) => {
-            events.push(format!("phase: {}", is.replace('_', " ")))
+        (old, Some(new)) if old.as_ref() != Some(new) => {
+            events.push(format!("phase: {}", new.replace('_', " ")))
         }
         (Some(_), None) => events.push("phase: not known".to_owned()),
         _ => {}
@@ -247,15 +253,15 @@ fn changes(
         _ => {}
     }
     for (reason, restarts) in &status.target.restarts {
-        let was = before.target.restarts.get(reason);
-        if was.is_some_and(|was| restarts > was) {
+        let old = before.target.restarts.get(reason);
+        if old.is_some_and(|old| restarts > old) {
             events.push(format!(
                 "restart of the validator: {}",
                 reason.replace('_', " ")
             ));
         }
     }
-    if both(Figure::OomKills).is_some_and(|(was, is)| is > was) {
+    if values(Figure::OomKills).is_some_and(|(old, new)| new > old) {
         events.push("OOM kill in the validator's cgroup".to_owned());
     }
     events

@@ -18,15 +18,14 @@ use ratatui::{
 
 const MIN_SIZE: (u16, u16) = (40, 8);
 /// From this width on, the pools are next to the figures.
-const WIDE_FROM: u16 = 137;
+const MIN_WIDE_WIDTH: u16 = 137;
 const POOLS_WIDTH: u16 = 67;
 const FOOT_HEIGHT: u16 = 2;
 const MIN_POOL_LINES: u16 = 4;
 const MAX_POOL_LINES: u16 = 30;
-/// Lines for events if the pools are next to the figures: a gap, a title, four events.
+/// If the pools are next to the figures: a gap, a title, four events.
 const EVENT_LINES: u16 = 6;
 
-/// Rows that a terminal too short for all rows does not have.
 const ROWS_HIDDEN_WHEN_SHORT: [&str; 3] = ["Votes", "Capacity", "TPS"];
 
 #[derive(Debug, Clone, Copy)]
@@ -44,19 +43,19 @@ impl Scene<'_> {
 }
 
 pub fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
-    fill(scene, area, row::MAX_PLOT_HEIGHT, buffer);
+    draw_with_plots(scene, area, row::MAX_PLOT_HEIGHT, buffer);
 }
 
-fn fill(scene: &Scene<'_>, area: Rect, max_plot_height: u16, buffer: &mut Buffer) {
+fn draw_with_plots(scene: &Scene<'_>, area: Rect, max_plot_height: u16, buffer: &mut Buffer) {
     if area.width < MIN_SIZE.0 || area.height < MIN_SIZE.1 {
-        let words = format!("{} by {} is too small for this", area.width, area.height);
-        Line::from(words).render(area, buffer);
+        let text = format!("{} by {} is too small for this", area.width, area.height);
+        Line::from(text).render(area, buffer);
         return;
     }
     let (head, rest) = split_top(area, 1);
     panels::head(scene, head, buffer);
     let (body, foot) = split_top(rest, rest.height.saturating_sub(FOOT_HEIGHT));
-    if scene.session.help {
+    if scene.session.shows_help {
         panels::help(scene, body, buffer);
     } else {
         figures_and_pools(scene, body, max_plot_height, buffer);
@@ -72,29 +71,29 @@ fn remove_control_characters(buffer: &mut Buffer) {
         .iter_mut()
         .filter(|cell| cell.symbol().contains(faultline_text::is_unsafe_char))
     {
-        let fit: String = cell
+        let safe: String = cell
             .symbol()
             .chars()
             .filter(|letter| !faultline_text::is_unsafe_char(*letter))
             .collect();
-        cell.set_symbol(if fit.is_empty() { " " } else { &fit });
+        cell.set_symbol(if safe.is_empty() { " " } else { &safe });
     }
 }
 
 fn figures_and_pools(scene: &Scene<'_>, body: Rect, max_plot_height: u16, buffer: &mut Buffer) {
-    let is_wide = body.width >= WIDE_FROM;
+    let is_wide = body.width >= MIN_WIDE_WIDTH;
     let pools =
         u16::try_from(scene.state().pools(scene.session.order).len() + 1).unwrap_or(MAX_POOL_LINES);
     let pools = pools.clamp(MIN_POOL_LINES, MAX_POOL_LINES);
-    let (below, min_below) = if is_wide {
+    let (lines_below, min_lines_below) = if is_wide {
         (EVENT_LINES, EVENT_LINES)
     } else {
         (pools, MIN_POOL_LINES)
     };
-    let available = body.height.saturating_sub(below);
+    let available = body.height.saturating_sub(lines_below);
     let width = width_of_figures(body.width);
     let mut rows = scene.rows(width, true);
-    if rows.len() > usize::from(body.height.saturating_sub(min_below)) {
+    if rows.len() > usize::from(body.height.saturating_sub(min_lines_below)) {
         rows = scene.rows(width, false);
     }
     if rows.len() > usize::from(body.height) {
@@ -106,14 +105,14 @@ fn figures_and_pools(scene: &Scene<'_>, body: Rect, max_plot_height: u16, buffer
     }
     let plot_height = row::height_of_plots(&rows, available, max_plot_height);
     let heights: u16 = rows.iter().map(|row| row.height(plot_height)).sum();
-    let (figures, below) = if is_wide {
+    let (figures_area, pools_area) = if is_wide {
         split_left(body, width)
     } else {
         split_top(body, heights.min(body.height))
     };
-    row::draw(&rows, plot_height, scene.theme, figures, buffer);
-    let below_pools = panels::pools(scene, below, buffer);
-    let (_, below_figures) = split_top(figures, heights);
+    row::draw(&rows, plot_height, scene.theme, figures_area, buffer);
+    let below_pools = panels::pools(scene, pools_area, buffer);
+    let (_, below_figures) = split_top(figures_area, heights);
     events(
         scene,
         if is_wide { below_figures } else { below_pools },
@@ -132,14 +131,14 @@ fn events(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     let title = format!("{:<width$}", " What happened");
     Span::styled(title, scene.theme.reversed()).render(head, buffer);
     let lines = events.iter().map(|event| {
-        let moment = faultline_text::moment(event.at.unix_ns);
-        format!(" {moment}  {}", event.what)
+        let moment = faultline_text::moment(event.time.unix_ns);
+        format!(" {moment}  {}", event.text)
     });
     Text::from_iter(lines).render(rest, buffer);
 }
 
 fn width_of_figures(width: u16) -> u16 {
-    if width >= WIDE_FROM {
+    if width >= MIN_WIDE_WIDTH {
         width - POOLS_WIDTH
     } else {
         width
@@ -174,7 +173,7 @@ pub fn render_as_text(scene: &Scene<'_>, width: u16) -> String {
     let width = width.clamp(MIN_SIZE.0, 400);
     let rows = scene.rows(width_of_figures(width), true).len() + scene.extra_rows().len();
     let rows = u16::try_from(rows).unwrap_or(u16::MAX);
-    let body = if width >= WIDE_FROM {
+    let body = if width >= MIN_WIDE_WIDTH {
         pools.max(rows.saturating_add(EVENT_LINES))
     } else {
         rows.saturating_add(pools)
@@ -182,7 +181,7 @@ pub fn render_as_text(scene: &Scene<'_>, width: u16) -> String {
     let height = body.saturating_add(1 + FOOT_HEIGHT).min(u16::MAX / width);
     let area = Rect::new(0, 0, width, height);
     let mut buffer = Buffer::empty(area);
-    fill(scene, area, 1, &mut buffer);
+    draw_with_plots(scene, area, 1, &mut buffer);
     text(&buffer)
 }
 

@@ -6,11 +6,11 @@ use faultline_stats::rate::{Reading, rates};
 use faultline_status::{Pool, TimeHistogram};
 use std::{cmp::Ordering, collections::BTreeMap};
 
-/// Limit for foreign answers; a daemon has at most 151 pools.
+/// A daemon reports at most 151 pools.
 const MAX_POOLS: usize = 1_000;
 
-/// Computes a rate by the time of the source's sample, not of the page. A source sampled every
-/// five seconds has one rate for five pages, and not a fivefold one after four zeros.
+/// Computes rates by the times of the source's samples, not of the answers. So a source that is sampled
+/// every five seconds has the same rate in five answers.
 #[derive(Debug, Clone, Default)]
 pub struct Meter {
     pub last: Option<Reading>,
@@ -81,43 +81,43 @@ impl TimePerSlot {
     }
 }
 
-/// A quantile of cumulative rates by finite upper bound. Values are evenly spread within a bucket,
-/// as in Prometheus; those above the last bound count as that bound. `None` without buckets.
+/// A quantile as in Prometheus. `buckets` are (upper bound, cumulative rate); values above the last bound
+/// count as that bound. `None` without buckets.
 fn quantile(buckets: &[(f64, f64)], total: f64, q: f64) -> Option<f64> {
     let rank = total * q;
     let mut low = 0.0;
-    let mut below = 0.0;
+    let mut count_below = 0.0;
     for (bound, count) in buckets {
-        if *count >= rank && *count > below {
-            return Some(low + (bound - low) * (rank - below) / (count - below));
+        if *count >= rank && *count > count_below {
+            return Some(low + (bound - low) * (rank - count_below) / (count - count_below));
         }
-        (low, below) = (*bound, *count);
+        (low, count_below) = (*bound, *count);
     }
     (total > 0.0 && !buckets.is_empty()).then_some(low)
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub enum Order {
+pub enum PoolOrder {
     #[default]
     Faults,
     Cpu,
     Name,
 }
 
-impl Order {
+impl PoolOrder {
     pub fn next(self) -> Self {
         match self {
-            Order::Faults => Order::Cpu,
-            Order::Cpu => Order::Name,
-            Order::Name => Order::Faults,
+            PoolOrder::Faults => PoolOrder::Cpu,
+            PoolOrder::Cpu => PoolOrder::Name,
+            PoolOrder::Name => PoolOrder::Faults,
         }
     }
 
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
-            Order::Faults => "faults",
-            Order::Cpu => "CPU",
-            Order::Name => "name",
+            PoolOrder::Faults => "faults",
+            PoolOrder::Cpu => "CPU",
+            PoolOrder::Name => "name",
         }
     }
 }
@@ -127,7 +127,7 @@ pub struct Pools {
     /// Of major and minor faults, CPU and waiting.
     meters: BTreeMap<String, [Meter; 4]>,
     /// The newest pools, with rates per second.
-    now: Vec<Pool>,
+    newest: Vec<Pool>,
 }
 
 impl Pools {
@@ -147,16 +147,16 @@ impl Pools {
                 waiting: rate(waiting, pool.waiting),
             }
         });
-        self.now = with_rates.collect();
+        self.newest = with_rates.collect();
     }
 
-    pub fn sorted(&self, order: Order) -> Vec<Pool> {
-        let mut pools = self.now.clone();
+    pub fn sorted(&self, order: PoolOrder) -> Vec<Pool> {
+        let mut pools = self.newest.clone();
         // The pools are in the order of names; a stable sort keeps it for equal ones.
         match order {
-            Order::Name => {}
-            Order::Cpu => pools.sort_by(|a, b| descending(a.cpu, b.cpu)),
-            Order::Faults => pools.sort_by(|a, b| {
+            PoolOrder::Name => {}
+            PoolOrder::Cpu => pools.sort_by(|a, b| descending(a.cpu, b.cpu)),
+            PoolOrder::Faults => pools.sort_by(|a, b| {
                 descending(a.major_faults, b.major_faults)
                     .then(descending(a.minor_faults, b.minor_faults))
             }),

@@ -16,7 +16,7 @@ fn at(seconds: u64) -> Moment {
 fn after(pages: &[&str]) -> State {
     let mut state = State::new(Duration::from_secs(1));
     for (i, page) in pages.iter().enumerate() {
-        state.take(Ok(status(page)), at(i as u64));
+        state.add_answer(Ok(status(page)), at(i as u64));
     }
     state
 }
@@ -45,15 +45,15 @@ fn rates_are_counter_differences_between_two_source_samples() {
     let process = (SUCCESS, &[("source", "process")][..]);
     let faults = "agave_process_page_faults_total";
     is_close(
-        state.now(Figure::MajorFaults),
+        state.value(Figure::MajorFaults),
         by_hand(faults, &[("type", "major")], process),
     );
     is_close(
-        state.now(Figure::MinorFaults),
+        state.value(Figure::MinorFaults),
         by_hand(faults, &[("type", "minor")], process),
     );
     is_close(
-        state.now(Figure::Transactions),
+        state.value(Figure::Transactions),
         by_hand(
             "agave_transactions_total",
             &[],
@@ -62,14 +62,14 @@ fn rates_are_counter_differences_between_two_source_samples() {
     );
     let push = ("faultline_last_push_timestamp_seconds", &[][..]);
     is_close(
-        state.now(Figure::CacheReloads),
+        state.value(Figure::CacheReloads),
         by_hand("agave_program_cache_reloads_total", &[], push),
     );
     is_close(
-        state.now(Figure::CacheEvictions),
+        state.value(Figure::CacheEvictions),
         by_hand("agave_program_cache_evictions_total", &[], push),
     );
-    let pools = state.pools(Order::Faults);
+    let pools = state.pools(PoolOrder::Faults);
     let replay = pools
         .iter()
         .find(|pool| pool.name == "solReplayStage")
@@ -128,8 +128,8 @@ fn a_missing_slot_or_decreasing_total_has_no_mean() {
             status
         };
         let mut state = after(&[]);
-        state.take(Ok(push(0.0, 1.0, 5.0)), at(0));
-        state.take(Ok(push(10.0, sum, count)), at(10));
+        state.add_answer(Ok(push(0.0, 1.0, 5.0)), at(0));
+        state.add_answer(Ok(push(10.0, sum, count)), at(10));
         state.cache_time.mean
     };
     assert_eq!(mean_after(2.0, 7.0), Some(0.5));
@@ -141,15 +141,15 @@ fn a_missing_slot_or_decreasing_total_has_no_mean() {
 fn a_repeated_scrape_keeps_rates_and_a_missing_one_leaves_a_gap() {
     let mut state = after(&[BEFORE, PAGE, PAGE]);
     assert_eq!(
-        state.now(Figure::CacheReloads),
-        after(&[BEFORE, PAGE]).now(Figure::CacheReloads)
+        state.value(Figure::CacheReloads),
+        after(&[BEFORE, PAGE]).value(Figure::CacheReloads)
     );
     let past = |state: &State| state.history(Figure::CacheReloads).unwrap().last(10);
     assert_eq!(past(&state).len(), 3);
-    state.take(Err("gone".to_owned()), at(3));
+    state.add_answer(Err("gone".to_owned()), at(3));
     assert_eq!(past(&state).last(), Some(&None));
     assert!(
-        state.now(Figure::CacheReloads).is_some(),
+        state.value(Figure::CacheReloads).is_some(),
         "what was told last stays until there is something newer"
     );
 }
@@ -168,7 +168,7 @@ fn with_last_minute(interval: Duration) -> State {
         ages,
     };
     let mut state = State::new(interval);
-    state.take(Ok(first), at(0));
+    state.add_answer(Ok(first), at(0));
     state
 }
 
@@ -178,7 +178,7 @@ fn the_recorded_minute_precedes_the_first_answer() {
         let state = with_last_minute(Duration::from_millis(millis));
         state.history(Figure::Anon).unwrap().last(most)
     };
-    let now = after(&[PAGE]).now(Figure::Anon);
+    let now = after(&[PAGE]).value(Figure::Anon);
     let ages = |ages: [f64; 2]| ages.map(Some);
     assert_eq!(values(1_000, 5)[..2], [Some(4.0), None]);
     assert_eq!(values(1_000, 3)[..2], ages([2.0, 1.0]));
@@ -195,22 +195,26 @@ fn the_recorded_minute_precedes_the_first_answer() {
 #[test]
 fn the_recorded_rate_is_shown_until_the_next_sample() {
     let mut state = with_last_minute(Duration::from_secs(1));
-    assert_eq!(state.now(Figure::CacheReloads), Some(7.0));
-    assert_eq!(state.now(Figure::MajorFaults), None);
+    assert_eq!(state.value(Figure::CacheReloads), Some(7.0));
+    assert_eq!(state.value(Figure::MajorFaults), None);
     let mut same = status(PAGE);
     let mut next = same.clone();
-    state.take(Ok(same.clone()), at(1));
-    assert_eq!(state.now(Figure::CacheReloads), Some(7.0));
+    state.add_answer(Ok(same.clone()), at(1));
+    assert_eq!(state.value(Figure::CacheReloads), Some(7.0));
     let source = { next.sources.iter_mut() }.find(|one| one.name == "datapoints");
     let time = &mut source.unwrap().values_from;
     *time = time.map(|time| time + 10.0);
     *next.figures.get_mut(&Figure::CacheReloads).unwrap() += 20.0;
-    state.take(Ok(next), at(2));
-    is_close(state.now(Figure::CacheReloads), 2.0);
+    state.add_answer(Ok(next), at(2));
+    is_close(state.value(Figure::CacheReloads), 2.0);
     same.time += 600.0;
     state = with_last_minute(Duration::from_secs(1));
-    state.take(Ok(same), at(3));
-    assert_eq!(state.now(Figure::CacheReloads), None, "pushes have stopped");
+    state.add_answer(Ok(same), at(3));
+    assert_eq!(
+        state.value(Figure::CacheReloads),
+        None,
+        "pushes have stopped"
+    );
 }
 
 #[test]
@@ -222,21 +226,21 @@ fn after_a_daemon_restart_no_rates_are_invented() {
     let state = after(&[BEFORE, &anew]);
     assert_eq!(
         (
-            state.now(Figure::Transactions),
-            state.now(Figure::CacheReloads)
+            state.value(Figure::Transactions),
+            state.value(Figure::CacheReloads)
         ),
         (None, None)
     );
     assert_eq!(state.cache_time.mean, None);
     assert!(
-        state.now(Figure::MajorFaults).is_some(),
+        state.value(Figure::MajorFaults).is_some(),
         "the kernel's counters are as old as the validator"
     );
     assert!(
         state
             .events
             .iter()
-            .any(|event| event.what == "faultlined was started anew")
+            .any(|event| event.text == "faultlined was started anew")
     );
 }
 
@@ -250,9 +254,9 @@ fn the_top_states_memory_is_bounded() {
             PAGE.to_owned()
         };
         if second < 100 {
-            state.take(Ok(status(&other)), at(second));
+            state.add_answer(Ok(status(&other)), at(second));
         } else {
-            state.take(Err("x".to_owned()), at(second));
+            state.add_answer(Err("x".to_owned()), at(second));
         }
     }
     assert_eq!(state.events.len(), MAX_EVENTS);

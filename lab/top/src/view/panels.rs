@@ -28,7 +28,7 @@ pub fn head(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
         ""
     };
     let moment = faultline_text::moment(scene.now.unix_ns);
-    let halves = |title: &str, time: &str| {
+    let left_and_right = |title: &str, time: &str| {
         (
             format!("{title} {}", scene.address),
             format!("  {demo}{paused}{time} "),
@@ -36,10 +36,10 @@ pub fn head(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     };
     // The title gives way first, then the date.
     let (left, right) = [(" faultline top ", &*moment), ("", &moment)]
-        .map(|(title, time)| halves(title, time))
+        .map(|(title, time)| left_and_right(title, time))
         .into_iter()
         .find(|(left, right)| left.chars().count() + right.len() <= width)
-        .unwrap_or_else(|| halves("", time_of_day(&moment)));
+        .unwrap_or_else(|| left_and_right("", time_of_day(&moment)));
     let available = width.saturating_sub(right.len());
     let left: String = left.chars().take(available).collect();
     Span::styled(format!("{left:<available$}{right}"), scene.theme.reversed()).render(area, buffer);
@@ -52,23 +52,23 @@ fn time_of_day(moment: &str) -> &str {
 
 pub fn foot(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     let (health_area, keys) = split_top(area, 1);
-    let (words, style) = health(scene, usize::from(area.width));
-    Span::styled(format!(" {words}"), style).render(health_area, buffer);
-    let last = scene.state().events.front().map(|event| {
-        let moment = faultline_text::moment(event.at.unix_ns);
-        format!("{} {} ", time_of_day(&moment), event.what)
+    let (text, style) = health(scene, usize::from(area.width));
+    Span::styled(format!(" {text}"), style).render(health_area, buffer);
+    let newest_event = scene.state().events.front().map(|event| {
+        let moment = faultline_text::moment(event.time.unix_ns);
+        format!("{} {} ", time_of_day(&moment), event.text)
     });
-    let last = last.unwrap_or_default();
+    let newest_event = newest_event.unwrap_or_default();
     let available = usize::from(area.width).saturating_sub(FOOT_KEYS.len() + 2);
-    let last: String = last.chars().take(available).collect();
-    let line = format!("{FOOT_KEYS}  {last:>available$}");
+    let newest_event: String = newest_event.chars().take(available).collect();
+    let line = format!("{FOOT_KEYS}  {newest_event:>available$}");
     Span::styled(line, scene.theme.reversed()).render(keys, buffer);
 }
 
 fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
     let state = scene.state();
     let theme = scene.theme;
-    let seconds = |since: Duration| {
+    let time_since = |since: Duration| {
         faultline_text::time(
             Duration::from_secs(scene.now.uptime.saturating_sub(since).as_secs())
                 .max(Duration::from_secs(1)),
@@ -77,14 +77,14 @@ fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
     let has_values = state.received_at.is_some();
     match (&state.error, &state.status.stale) {
         (Some(error), _) => {
-            let since = seconds(error.since.uptime);
+            let duration = time_since(error.since.uptime);
             let effect = if has_values {
                 "the values are older"
             } else {
                 "retrying"
             };
-            let words = format!("NO ANSWER for {since}, {effect}: {}", error.what);
-            (words, theme.bad())
+            let text = format!("NO ANSWER for {duration}, {effect}: {}", error.text);
+            (text, theme.bad())
         }
         (None, _) if !has_values => ("asking ..".to_owned(), theme.faint()),
         (None, Some(stale)) => (format!("faultlined HANGS: {stale}"), theme.bad()),
@@ -95,7 +95,7 @@ fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
 fn source_summary(scene: &Scene<'_>, width: usize) -> (String, Style) {
     let status = &scene.state().status;
     let (up, down): (Vec<_>, Vec<_>) = status.sources.iter().partition(|source| source.is_up);
-    let troubled: Vec<&SourceStatus> = up
+    let with_problems: Vec<&SourceStatus> = up
         .iter()
         .copied()
         .filter(|source| needs_attention(source))
@@ -103,31 +103,31 @@ fn source_summary(scene: &Scene<'_>, width: usize) -> (String, Style) {
     let cost = [
         scene
             .state()
-            .now(Figure::DaemonCpu)
+            .value(Figure::DaemonCpu)
             .map(|cpu| format!("CPU {}", percent(cpu))),
         status
             .figure(Figure::DaemonResident)
             .map(|resident| format!("RSS {}", bytes_f64(resident))),
     ];
-    let mut words = format!("faultlined {}: {} sources up", status.faultlined, up.len());
-    for (title, sources) in [("down", &down), ("problems", &troubled)] {
+    let mut text = format!("faultlined {}: {} sources up", status.faultlined, up.len());
+    for (title, sources) in [("down", &down), ("problems", &with_problems)] {
         if !sources.is_empty() {
-            words += &format!("; {title}: ");
-            words += &names(sources, width.saturating_sub(words.len()));
+            text += &format!("; {title}: ");
+            text += &names(sources, width.saturating_sub(text.len()));
         }
     }
     // A truncated figure would be a wrong one, so it is left out.
     for part in cost.into_iter().flatten() {
-        if words.len() + part.len() + 4 <= width {
-            words += &format!("; {part}");
+        if text.len() + part.len() + 4 <= width {
+            text += &format!("; {part}");
         }
     }
-    let style = if down.is_empty() && troubled.is_empty() {
+    let style = if down.is_empty() && with_problems.is_empty() {
         Style::new()
     } else {
         scene.theme.warn()
     };
-    (words, style)
+    (text, style)
 }
 
 /// A source that is up needs no attention if the kernel or validator merely lacks something.
@@ -178,7 +178,7 @@ const KEYS: [(&str, &str); 10] = [
     ("q  ctrl-C", "quit"),
 ];
 
-const FIGURES: [&str; 10] = [
+const HELP_ON_FIGURES: [&str; 10] = [
     "fine, look, act: verdicts of the last minutes, by the alerts' thresholds.",
     "Memory: bytes that cannot be dropped without swap, of the smallest limit.",
     "The lighter part of its bar is page cache, which may fill a limit.",
@@ -192,15 +192,17 @@ const FIGURES: [&str; 10] = [
 ];
 
 pub fn help(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
-    let keys = KEYS.iter().map(|(keys, what)| {
+    let keys = KEYS.iter().map(|(keys, effect)| {
         Line::from(vec![
             Span::styled(format!(" {keys:<10}"), scene.theme.label()),
-            Span::raw(*what),
+            Span::raw(*effect),
         ])
     });
-    let figures = FIGURES.iter().map(|line| Line::from(format!(" {line}")));
-    let all = keys.chain([Line::default()]).chain(figures);
-    Text::from_iter(all).render(area, buffer);
+    let figures = HELP_ON_FIGURES
+        .iter()
+        .map(|line| Line::from(format!(" {line}")));
+    let lines = keys.chain([Line::default()]).chain(figures);
+    Text::from_iter(lines).render(area, buffer);
 }
 
 const FIGURE_WIDTH: usize = 10;
@@ -210,18 +212,18 @@ const MIN_NAME_WIDTH: usize = 16;
 pub fn pools(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
     let (head, below) = split_top(area, 1);
     let width = usize::from(area.width);
-    let title = format!(" Pools by {}", scene.session.order.word());
+    let title = format!(" Pools by {}", scene.session.order.name());
     let titles = ["threads", "major/s", "minor/s", "CPU", "waiting"].map(str::to_owned);
     Span::styled(line(&title, &titles, width), scene.theme.reversed()).render(head, buffer);
     let pools = scene.state().pools(scene.session.order);
     if pools.is_empty() {
-        let why = match scene.state().status.source(Source::Threads) {
+        let reason = match scene.state().status.source(Source::Threads) {
             _ if scene.state().received_at.is_none() => "",
             None => " the source threads is disabled",
             Some(_) => " none reported",
         };
         let (line_area, after) = split_top(below, 1);
-        Line::from(why).render(line_area, buffer);
+        Line::from(reason).render(line_area, buffer);
         return after;
     }
     let lines = pools
@@ -245,13 +247,13 @@ fn figures(scene: &Scene<'_>, pool: &Pool) -> [String; 5] {
 }
 
 fn line(name: &str, figures: &[String], width: usize) -> String {
-    let shown = figures
+    let shown_figures = figures
         .len()
         .min(width.saturating_sub(MIN_NAME_WIDTH + 1) / FIGURE_WIDTH);
-    let available = width.saturating_sub(shown * FIGURE_WIDTH + 1);
+    let available = width.saturating_sub(shown_figures * FIGURE_WIDTH + 1);
     let name: String = clean(name).chars().take(available).collect();
     let mut line = format!("{name:<available$}");
-    for figure in figures.iter().take(shown) {
+    for figure in figures.iter().take(shown_figures) {
         line += &format!("{figure:>FIGURE_WIDTH$}");
     }
     line.push(' ');

@@ -7,9 +7,8 @@ use ratatui::{
 };
 
 pub const NAME_WIDTH: u16 = 10;
-/// Words have at least this width, if there is as much.
-const WORDS_WIDTH: u16 = 46;
-/// Minimum width of a bar; the words before it may take the rest.
+/// If the terminal is wide enough.
+const MIN_TEXT_WIDTH: u16 = 46;
 const MIN_BAR_WIDTH: u16 = 10;
 pub const MAX_PLOT_HEIGHT: u16 = 6;
 /// Plots take whole numbers; the highest value becomes this.
@@ -27,8 +26,8 @@ pub enum Graphic {
 pub struct Row {
     /// Its style is added to that of a label.
     pub name: Span<'static>,
-    /// The important ones first. Those that do not fit are left out, and all after them.
-    pub words: Vec<Span<'static>>,
+    /// Parts that do not fit are left out, from the end.
+    pub text: Vec<Span<'static>>,
     pub graphic: Graphic,
 }
 
@@ -42,12 +41,12 @@ impl Row {
     }
 }
 
-/// Height of plots with which all rows fit into `available` lines: from 1 to `max_plot_height`.
+/// The largest height with which all rows fit into `available` lines, from 1 to `max_plot_height`.
 pub fn height_of_plots(rows: &[Row], available: u16, max_plot_height: u16) -> u16 {
-    let all = |plot_height: u16| rows.iter().map(|row| row.height(plot_height)).sum::<u16>();
+    let total = |plot_height: u16| rows.iter().map(|row| row.height(plot_height)).sum::<u16>();
     (1..=max_plot_height)
         .rev()
-        .find(|plot_height| all(*plot_height) <= available)
+        .find(|plot_height| total(*plot_height) <= available)
         .unwrap_or(1)
 }
 
@@ -67,21 +66,20 @@ fn draw_row(row: &Row, theme: Theme, area: Rect, buffer: &mut Buffer) {
     let (name, right) = split_left(area, NAME_WIDTH);
     let style = theme.label().patch(row.name.style);
     Span::styled(format!(" {}", row.name.content), style).render(name, buffer);
-    let least = WORDS_WIDTH.min(right.width).max(right.width * 2 / 3);
-    let words_width = match row.graphic {
+    let min_width = MIN_TEXT_WIDTH.min(right.width).max(right.width * 2 / 3);
+    let text_width = match row.graphic {
         Graphic::Nothing => right.width,
-        Graphic::Plot(_) => least,
+        Graphic::Plot(_) => min_width,
         Graphic::Bar(..) => {
-            let wanted = row.words.iter().map(Span::width).sum::<usize>() + 1;
-            let wanted = u16::try_from(wanted).unwrap_or(u16::MAX);
-            let most = right.width.saturating_sub(MIN_BAR_WIDTH);
-            wanted.min(most).max(least)
+            let full_width = row.text.iter().map(Span::width).sum::<usize>() + 1;
+            let full_width = u16::try_from(full_width).unwrap_or(u16::MAX);
+            let max_width = right.width.saturating_sub(MIN_BAR_WIDTH);
+            full_width.min(max_width).max(min_width)
         }
     };
-    let (words, graphic) = split_left(right, words_width);
-    // A blank before what follows.
+    let (text, graphic) = split_left(right, text_width);
     let blank = u16::from(graphic.width > 0);
-    fitting(&row.words, words.width.saturating_sub(blank)).render(words, buffer);
+    fitting_parts(&row.text, text.width.saturating_sub(blank)).render(text, buffer);
     match &row.graphic {
         Graphic::Plot(values) => plot(values, theme, graphic, buffer),
         Graphic::Bar(filled, half) => bar(*filled, *half, theme, graphic, buffer),
@@ -89,7 +87,7 @@ fn draw_row(row: &Row, theme: Theme, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-fn fitting(words: &[Span<'static>], width: u16) -> Line<'static> {
+fn fitting_parts(parts: &[Span<'static>], width: u16) -> Line<'static> {
     let mut available = usize::from(width);
     let fits = |span: &&Span<'_>| {
         available.checked_sub(span.width()).is_some_and(|rest| {
@@ -97,8 +95,8 @@ fn fitting(words: &[Span<'static>], width: u16) -> Line<'static> {
             true
         })
     };
-    let mut fitting: Vec<Span<'static>> = words.iter().take_while(fits).cloned().collect();
-    if let (true, Some(first)) = (fitting.is_empty(), words.first()) {
+    let mut fitting: Vec<Span<'static>> = parts.iter().take_while(fits).cloned().collect();
+    if let (true, Some(first)) = (fitting.is_empty(), parts.first()) {
         let length = usize::from(width).saturating_sub(2);
         let start: String = first.content.chars().take(length).collect();
         fitting.push(Span::styled(start + "..", first.style));
@@ -106,18 +104,15 @@ fn fitting(words: &[Span<'static>], width: u16) -> Line<'static> {
     Line::from(fitting)
 }
 
-/// Text in parts that can be left out from the end: before commas, semicolons and brackets, except
-/// within brackets.
+/// Splits a text before commas, semicolons and brackets, but not within brackets.
 pub fn clauses(text: &str) -> Vec<Span<'static>> {
     let mut starts = vec![0];
     let mut depth = 0_usize;
-    for (i, letter) in text.char_indices() {
-        let after = text.get(i..).unwrap_or_default();
-        let is_start = [", ", "; ", " ("]
-            .iter()
-            .any(|mark| after.starts_with(mark));
-        if is_start && depth == 0 && i > 0 {
-            starts.push(i);
+    for (index, letter) in text.char_indices() {
+        let rest = text.get(index..).unwrap_or_default();
+        let is_start = [", ", "; ", " ("].iter().any(|mark| rest.starts_with(mark));
+        if is_start && depth == 0 && index > 0 {
+            starts.push(index);
         }
         match letter {
             '(' => depth += 1,
@@ -134,21 +129,21 @@ pub fn clauses(text: &str) -> Vec<Span<'static>> {
         .collect()
 }
 
-/// Lines of pieces with this separator between them, each line as long as it can be.
+/// As many pieces as fit in each line, with this separator between them.
 pub fn wrap(
     pieces: impl IntoIterator<Item = Span<'static>>,
     separator: &'static str,
     width: usize,
 ) -> Vec<Vec<Span<'static>>> {
     let mut lines: Vec<Vec<Span<'static>>> = Vec::new();
-    let mut left = 0;
+    let mut remaining = 0;
     for piece in pieces {
         let length = piece.width() + separator.len();
-        if lines.is_empty() || length > left {
+        if lines.is_empty() || length > remaining {
             lines.push(Vec::new());
-            left = width;
+            remaining = width;
         }
-        left = left.saturating_sub(length);
+        remaining = remaining.saturating_sub(length);
         if let Some(line) = lines.last_mut() {
             line.extend([piece, Span::raw(separator)]);
         }

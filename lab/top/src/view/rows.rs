@@ -10,15 +10,14 @@ use ratatui::{style::Style, text::Span};
 
 const MAX_PLOTTED: usize = 600;
 
-/// Lines of the reason that stands where figures of the cache would be.
-const REASON_LINES: usize = 3;
+/// Lines for the reason why the cache has no figures.
+const MAX_REASON_LINES: usize = 3;
 
-/// Slots behind the tip: above the first a warning, above the second an alarm. These are the
-/// daemon's thresholds.
+/// Slots behind the tip: a warning above the first, an alarm above the second, as in the daemon.
 const BEHIND_THRESHOLDS: (f64, f64) = (32.0, 128.0);
 
 impl Scene<'_> {
-    /// `wraps`: facts and answers take as many lines as they need, instead of one.
+    /// If `wraps`, answers and facts take as many lines as they need instead of one.
     pub fn rows(&self, width: u16, wraps: bool) -> Vec<Row> {
         let status = &self.state().status;
         let theme = self.theme;
@@ -30,21 +29,21 @@ impl Scene<'_> {
             .flat_map(|answer| answer_rows(answer, theme, wrap_at))
             .chain(self.validator_rows(width))
             .collect();
-        let named = [
-            ("Phase", &self.phase()),
+        let named_items = [
+            ("Phase", &self.phase_items()),
             ("Votes", &status.votes),
             ("Capacity", &status.capacity),
         ];
-        for (name, facts) in named {
-            let facts = facts
+        for (name, items) in named_items {
+            let spans = items
                 .iter()
-                .map(|fact| Span::styled(clean(&fact.text), theme.tone(fact.tone)));
-            let lines = wrap(facts, ", ", wrap_at.unwrap_or(usize::MAX));
+                .map(|item| Span::styled(clean(&item.text), theme.tone(item.tone)));
+            let lines = wrap(spans, ", ", wrap_at.unwrap_or(usize::MAX));
             rows.extend(wrapped_rows(name.into(), lines));
         }
-        rows.extend([self.behind(), self.tps()]);
+        rows.extend([self.behind_row(), self.tps_row()]);
         rows.extend(self.memory_rows());
-        rows.extend(self.faults());
+        rows.extend(self.fault_rows());
         rows.extend(self.cache_rows(width));
         rows
     }
@@ -54,8 +53,9 @@ impl Scene<'_> {
         let state = self.state();
         let status = &self.state().status;
         let cpu = self.value_or_reason(Figure::Cpu, percent);
-        let flow =
-            |figure| self.value_or_dash(state.now(figure), |rate| format!("{}/s", bytes_f64(rate)));
+        let flow = |figure| {
+            self.value_or_dash(state.value(figure), |rate| format!("{}/s", bytes_f64(rate)))
+        };
         let swap = status.figure(Figure::HostSwap);
         let swapped = swap.zip(status.figure(Figure::HostSwapFree));
         let host = format!(
@@ -84,16 +84,16 @@ impl Scene<'_> {
         Graphic::Plot(history.map_or_else(Vec::new, |history| history.last(MAX_PLOTTED)))
     }
 
-    /// A figure in words, or a dash and, where the daemon knows it, why it is missing.
-    fn value_or_reason(&self, figure: Figure, words: impl FnOnce(f64) -> String) -> String {
-        match self.state().now(figure) {
-            Some(value) => words(value),
-            None => self.absent(figure.source()),
+    /// A figure as text, or a dash with the reason if the daemon knows it.
+    fn value_or_reason(&self, figure: Figure, format: impl FnOnce(f64) -> String) -> String {
+        match self.state().value(figure) {
+            Some(value) => format(value),
+            None => self.missing_value(figure.source()),
         }
     }
 
-    fn absent(&self, source: Source) -> String {
-        let dash = self.theme.absent();
+    fn missing_value(&self, source: Source) -> String {
+        let dash = self.theme.dash();
         match self.state().status.source(source) {
             _ if self.state().received_at.is_none() => dash.to_owned(),
             None => format!("{dash} ({} is disabled)", source.name()),
@@ -102,9 +102,8 @@ impl Scene<'_> {
         }
     }
 
-    /// A value in words, or a dash without the reason, for lines with several values.
-    pub fn value_or_dash(&self, value: Option<f64>, words: impl FnOnce(f64) -> String) -> String {
-        value.map_or_else(|| self.theme.absent().to_owned(), words)
+    pub fn value_or_dash(&self, value: Option<f64>, format: impl FnOnce(f64) -> String) -> String {
+        value.map_or_else(|| self.theme.dash().to_owned(), format)
     }
 
     fn validator_rows(&self, width: usize) -> Vec<Row> {
@@ -112,20 +111,20 @@ impl Scene<'_> {
         let theme = self.theme;
         let target = &status.target;
         if target.is_followed == Some(false) {
-            let why = target
+            let problem = target
                 .search_problem
                 .as_ref()
-                .map(|why| format!(": {}", clean(why)));
-            let text = format!("no validator is followed{}", why.unwrap_or_default());
+                .map(|problem| format!(": {}", clean(problem)));
+            let text = format!("no validator is followed{}", problem.unwrap_or_default());
             return paragraph("Who", &text, theme.bad(), width);
         }
-        let mut words: Vec<Span<'static>> = status
+        let mut spans: Vec<Span<'static>> = status
             .is_demo
             .then(|| Span::styled("demo: no real numbers  ", theme.warn()))
             .into_iter()
             .collect();
         if target.is_followed.is_none() {
-            words.push(Span::raw(self.absent(Source::Target)));
+            spans.push(Span::raw(self.missing_value(Source::Target)));
         }
         let fact = |name: &str| target.fact(name).map(|value| truncated(value, 60));
         let program: Vec<String> = { [fact("Client"), fact("Version")].into_iter() }
@@ -142,47 +141,47 @@ impl Scene<'_> {
         let parts = [program, age, fact("Cluster"), identity]
             .into_iter()
             .flatten();
-        words.extend(parts.map(|part| Span::raw(part + "  ")));
-        vec![row("Who", words, Graphic::Nothing)]
+        spans.extend(parts.map(|part| Span::raw(part + "  ")));
+        vec![row("Who", spans, Graphic::Nothing)]
     }
 
-    fn phase(&self) -> Vec<StatusItem> {
+    fn phase_items(&self) -> Vec<StatusItem> {
         let status = &self.state().status;
         let is_known = status
             .source(Source::Conclusions)
             .is_some_and(|source| source.is_up);
         let unknown = (!is_known).then(|| StatusItem {
-            text: self.absent(Source::Conclusions),
+            text: self.missing_value(Source::Conclusions),
             tone: Tone::Plain,
         });
         let state = status.target.state.iter().cloned();
         unknown.into_iter().chain(state).collect()
     }
 
-    fn behind(&self) -> Row {
+    fn behind_row(&self) -> Row {
         let status = &self.state().status;
-        let words = self.value_or_reason(Figure::SlotsBehind, |slots| counted(slots, "slot"));
-        let tone = self.level(status.figure(Figure::SlotsBehind), BEHIND_THRESHOLDS);
-        let mut spans = vec![Span::styled(words, tone)];
-        let own = status.figure(Figure::Slot);
-        spans.extend(own.map(|slot| Span::raw(format!(", at {}", short(slot)))));
+        let text = self.value_or_reason(Figure::SlotsBehind, |slots| counted(slots, "slot"));
+        let style = self.threshold_style(status.figure(Figure::SlotsBehind), BEHIND_THRESHOLDS);
+        let mut spans = vec![Span::styled(text, style)];
+        let own_slot = status.figure(Figure::Slot);
+        spans.extend(own_slot.map(|slot| Span::raw(format!(", at {}", short(slot)))));
         row("Behind", spans, self.plot(Figure::SlotsBehind))
     }
 
-    fn tps(&self) -> Row {
+    fn tps_row(&self) -> Row {
         let state = self.state();
         let transactions = Figure::Transactions;
         let blocks = Figure::BlockTransactions;
         // Pushes are used only if JSON-RPC has no number.
-        let (figure, origin) = match (state.now(transactions), state.now(blocks)) {
+        let (figure, origin) = match (state.value(transactions), state.value(blocks)) {
             (None, Some(_)) => (blocks, " in frozen banks"),
             _ => (transactions, ""),
         };
-        let words = self.value_or_reason(figure, |tps| format!("{}/s{origin}", short(tps)));
-        text_row("TPS", &words, self.plot(figure))
+        let text = self.value_or_reason(figure, |tps| format!("{}/s{origin}", short(tps)));
+        text_row("TPS", &text, self.plot(figure))
     }
 
-    fn faults(&self) -> [Row; 2] {
+    fn fault_rows(&self) -> [Row; 2] {
         [
             ("Faults", "major", Figure::MajorFaults),
             ("", "minor", Figure::MinorFaults),
@@ -193,7 +192,7 @@ impl Scene<'_> {
         })
     }
 
-    fn level(&self, value: Option<f64>, (warn, bad): (f64, f64)) -> Style {
+    fn threshold_style(&self, value: Option<f64>, (warn, bad): (f64, f64)) -> Style {
         match value {
             Some(value) if value > bad => self.theme.bad(),
             Some(value) if value > warn => self.theme.warn(),
@@ -215,11 +214,11 @@ impl Scene<'_> {
         };
         let share = of_limit(Figure::Unreclaimable);
         let binding = status.memory.as_ref().and_then(|memory| memory.binding());
-        let used = used.map_or_else(|| self.absent(Source::Cgroup), bytes_f64);
-        let words = match (share, limit) {
+        let used = used.map_or_else(|| self.missing_value(Source::Cgroup), bytes_f64);
+        let parts = match (share, limit) {
             (Some(share), Some(limit)) => {
                 std::iter::once(format!("{used} of {}", bytes_f64(limit)))
-                    .chain(binding.map(owners).unwrap_or_default())
+                    .chain(binding.map(limit_owner).unwrap_or_default())
                     .chain([format!(", {}", percent(share)), " unreclaimable".to_owned()])
                     .collect()
             }
@@ -229,71 +228,71 @@ impl Scene<'_> {
             ],
         };
         let tone = binding.map_or(Tone::Plain, LevelStatus::tone);
-        let tone = self.theme.tone(tone);
-        let words = words.into_iter().map(|words| Span::styled(words, tone));
+        let style = self.theme.tone(tone);
+        let spans = parts.into_iter().map(|part| Span::styled(part, style));
         let cached = of_limit(Figure::PageCache).unwrap_or_default();
-        let full = share.map_or(Graphic::Nothing, |share| Graphic::Bar(share, cached));
+        let bar = share.map_or(Graphic::Nothing, |share| Graphic::Bar(share, cached));
         [
-            row("Memory", words.collect(), full),
-            self.resident(),
-            self.pressure(),
+            row("Memory", spans.collect(), bar),
+            self.resident_row(),
+            self.pressure_row(),
         ]
     }
 
-    fn resident(&self) -> Row {
+    fn resident_row(&self) -> Row {
         let anon = self.value_or_reason(Figure::Anon, bytes_f64);
         let [file, swap] = [Figure::File, Figure::Swap]
-            .map(|figure| self.value_or_dash(self.state().now(figure), bytes_f64));
-        let words = format!("anon {anon}, file {file}, swap {swap}");
-        text_row("RSS", &words, self.plot(Figure::Anon))
+            .map(|figure| self.value_or_dash(self.state().value(figure), bytes_f64));
+        let text = format!("anon {anon}, file {file}, swap {swap}");
+        text_row("RSS", &text, self.plot(Figure::Anon))
     }
 
-    fn pressure(&self) -> Row {
+    fn pressure_row(&self) -> Row {
         let state = self.state();
-        let refaults = self.value_or_dash(state.now(Figure::Refaults), per_second);
+        let refaults = self.value_or_dash(state.value(Figure::Refaults), per_second);
         let stalled = match (
-            state.now(Figure::StalledSome),
-            state.now(Figure::StalledFull),
+            state.value(Figure::StalledSome),
+            state.value(Figure::StalledFull),
         ) {
             (Some(some), Some(full)) => format!("{} some, {} full", percent(some), percent(full)),
-            _ => self.theme.absent().to_owned(),
+            _ => self.theme.dash().to_owned(),
         };
         let kills = state.status.figure(Figure::OomKills);
-        let mut words = clauses(&format!("stalled {stalled}; file refaults {refaults}"));
-        let killed = format!("OOM kills {}", self.value_or_dash(kills, short));
+        let mut parts = clauses(&format!("stalled {stalled}; file refaults {refaults}"));
+        let kills_text = format!("OOM kills {}", self.value_or_dash(kills, short));
         if kills.is_some_and(|kills| kills > 0.0) {
-            words.insert(0, Span::styled(killed + "; ", self.theme.bad()));
+            parts.insert(0, Span::styled(kills_text + "; ", self.theme.bad()));
         } else {
-            words.push(Span::raw(format!("; {killed}")));
+            parts.push(Span::raw(format!("; {kills_text}")));
         }
-        row("Pressure", words, Graphic::Nothing)
+        row("Pressure", parts, Graphic::Nothing)
     }
 
     fn cache_rows(&self, width: usize) -> Vec<Row> {
         let state = self.state();
         let cache = &self.state().status.cache;
-        if let Some(reason) = self.why_no_datapoints() {
+        if let Some(reason) = self.no_datapoints_reason() {
             let mut rows = paragraph("Cache", &reason, self.theme.warn(), width);
-            rows.truncate(REASON_LINES);
+            rows.truncate(MAX_REASON_LINES);
             return rows;
         }
         let warning = cache
             .warning
             .as_ref()
-            .map(|words| Span::styled(format!("{words}; "), self.theme.warn()));
-        let words = cache
+            .map(|warning| Span::styled(format!("{warning}; "), self.theme.warn()));
+        let summary = cache
             .summary()
-            .unwrap_or_else(|| self.absent(Source::Datapoints));
+            .unwrap_or_else(|| self.missing_value(Source::Datapoints));
         let [misses, reloads, evictions] = [
             Figure::CacheMisses,
             Figure::CacheReloads,
             Figure::CacheEvictions,
         ]
-        .map(|figure| self.value_or_dash(state.now(figure), per_second));
+        .map(|figure| self.value_or_dash(state.value(figure), per_second));
         vec![
             row(
                 "Cache",
-                warning.into_iter().chain(clauses(&words)).collect(),
+                warning.into_iter().chain(clauses(&summary)).collect(),
                 cache
                     .share()
                     .map_or(Graphic::Nothing, |share| Graphic::Bar(share, 0.0)),
@@ -303,27 +302,27 @@ impl Scene<'_> {
                 &format!("reload {reloads}, miss {misses}, evict {evictions}"),
                 self.plot(Figure::CacheReloads),
             ),
-            text_row("Per slot", &self.per_slot(), Graphic::Nothing),
+            text_row("Per slot", &self.per_slot_text(), Graphic::Nothing),
         ]
     }
 
-    /// Says why the daemon has received no datapoints, and for how long. `None` after the first datapoint.
-    fn why_no_datapoints(&self) -> Option<String> {
+    /// `None` after the first datapoint.
+    fn no_datapoints_reason(&self) -> Option<String> {
         let status = &self.state().status;
         let source = status.source(Source::Datapoints)?;
-        let waits = status
+        let warning = status
             .cache
             .warning
             .as_ref()
             .filter(|_| source.values_from.is_none())?;
-        let why = source
+        let problem = source
             .newest_problem
             .as_ref()
-            .map(|(_, what)| format!(": {what}"));
-        Some(clean(&format!("{waits}{}", why.unwrap_or_default())))
+            .map(|(_, text)| format!(": {text}"));
+        Some(clean(&format!("{warning}{}", problem.unwrap_or_default())))
     }
 
-    fn per_slot(&self) -> String {
+    fn per_slot_text(&self) -> String {
         let state = self.state();
         let recorded = state.status.per_slot;
         let cache = state.cache_time.mean.or(recorded.cache_seconds);
@@ -339,10 +338,10 @@ impl Scene<'_> {
     }
 }
 
-fn row(name: impl Into<Span<'static>>, words: Vec<Span<'static>>, graphic: Graphic) -> Row {
+fn row(name: impl Into<Span<'static>>, text: Vec<Span<'static>>, graphic: Graphic) -> Row {
     Row {
         name: name.into(),
-        words,
+        text,
         graphic,
     }
 }
@@ -351,7 +350,7 @@ fn text_row(name: &'static str, text: &str, graphic: Graphic) -> Row {
     row(name, clauses(text), graphic)
 }
 
-/// The verdict stands where other rows have a name.
+/// The verdict takes the place of the row's name.
 fn answer_rows(answer: &Answer, theme: Theme, width: Option<usize>) -> Vec<Row> {
     let verdict = Span::styled(answer.verdict.word(), theme.verdict(answer.verdict));
     let line = clean(&answer.line());
@@ -382,18 +381,18 @@ fn per_second(rate: f64) -> String {
     format!("{}/s", short(rate))
 }
 
-/// Foreign text without control characters, cut to `most` letters.
-fn truncated(text: &str, most: usize) -> String {
+/// Without control characters.
+fn truncated(text: &str, max_letters: usize) -> String {
     let text = clean(text);
-    let mut first: String = text.chars().take(most).collect();
+    let mut first: String = text.chars().take(max_letters).collect();
     if first.len() < text.len() {
         first += "..";
     }
     first
 }
 
-/// Whose the memory is: what has the limit, and how much of it others than the validator use.
-fn owners(level: &LevelStatus) -> Vec<String> {
+/// What has the limit, and how much others than the validator use of it.
+fn limit_owner(level: &LevelStatus) -> Vec<String> {
     let owner = match level.level.as_str() {
         "0" => "its cgroup".to_owned(),
         "numa" => "its NUMA nodes".to_owned(),

@@ -4,7 +4,7 @@ use ratatui::{
     symbols::bar,
 };
 
-const LETTERS: bar::Set<'static> = bar::Set {
+const ASCII_BARS: bar::Set<'static> = bar::Set {
     full: "#",
     seven_eighths: "#",
     three_quarters: "+",
@@ -18,8 +18,8 @@ const LETTERS: bar::Set<'static> = bar::Set {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Theme {
-    colour: bool,
-    unicode: bool,
+    has_colours: bool,
+    is_unicode: bool,
 }
 
 impl Theme {
@@ -32,39 +32,39 @@ impl Theme {
             .find_map(set)
             .unwrap_or_default()
             .to_lowercase();
-        let plain =
+        let is_plain =
             set("TERM").is_none_or(|terminal| terminal == "dumb" || terminal.starts_with("vt"));
         Theme {
-            colour: set("NO_COLOR").is_none() && !plain,
-            unicode: locale.contains("utf-8") || locale.contains("utf8"),
+            has_colours: set("NO_COLOR").is_none() && !is_plain,
+            is_unicode: locale.contains("utf-8") || locale.contains("utf8"),
         }
     }
 
     pub fn without_colours(self) -> Self {
         Theme {
-            colour: false,
+            has_colours: false,
             ..self
         }
     }
 
     pub fn bars(self) -> bar::Set<'static> {
-        if self.unicode {
+        if self.is_unicode {
             bar::NINE_LEVELS
         } else {
-            LETTERS
+            ASCII_BARS
         }
     }
 
     pub fn fills(self) -> [&'static str; 3] {
-        if self.unicode {
+        if self.is_unicode {
             ["█", "▒", "·"]
         } else {
             ["#", "=", "."]
         }
     }
 
-    pub fn absent(self) -> &'static str {
-        if self.unicode { "–" } else { "-" }
+    pub fn dash(self) -> &'static str {
+        if self.is_unicode { "–" } else { "-" }
     }
 
     pub fn tone(self, tone: Tone) -> Style {
@@ -90,7 +90,7 @@ impl Theme {
     }
 
     pub fn label(self) -> Style {
-        if self.colour {
+        if self.has_colours {
             Style::new().fg(Color::Blue).add_modifier(Modifier::BOLD)
         } else {
             Style::new()
@@ -118,7 +118,7 @@ impl Theme {
     }
 
     fn coloured(self, colour: Color) -> Style {
-        if self.colour {
+        if self.has_colours {
             Style::new().fg(colour)
         } else {
             Style::new()
@@ -141,12 +141,12 @@ mod tests {
     #[test]
     fn colours_and_letters_are_used_where_the_terminal_has_them() {
         let neither = Theme {
-            colour: false,
-            unicode: false,
+            has_colours: false,
+            is_unicode: false,
         };
         let both = Theme {
-            colour: true,
-            unicode: true,
+            has_colours: true,
+            is_unicode: true,
         };
         assert_eq!(
             of(&[("TERM", "xterm-256color"), ("LANG", "en_US.UTF-8")]),
