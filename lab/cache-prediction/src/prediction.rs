@@ -56,7 +56,6 @@ pub struct SourceArgs {
     pub seeds: Option<u64>,
 }
 
-#[derive(Debug)]
 pub struct PredictionInput {
     pub recorded: Recorded,
     pub trace: Trace,
@@ -70,7 +69,6 @@ pub struct PredictionInput {
     pub seeds: u64,
 }
 
-#[derive(Debug)]
 pub struct SelfTestResult {
     pub counters: Vec<Counter>,
     pub fit: Option<Fit>,
@@ -274,7 +272,7 @@ impl PredictionInput {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Prediction {
     pub version: String,
     pub recorded_entries: u64,

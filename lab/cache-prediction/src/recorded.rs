@@ -11,7 +11,6 @@ use std::{
 const PHASES_AFTER_REPLAY: [&str; 4] = ["catching_up", "at_tip", "behind", "gone"];
 const ENTRIES_VARIABLE: &str = "AGAVE_PROGRAM_CACHE_ENTRIES";
 
-#[derive(Debug)]
 pub struct Recorded {
     pub version: Option<String>,
     /// Size of the cache; `None` if it was not set.

@@ -64,7 +64,6 @@ pub enum Limit {
 const MAX_LIMIT: u64 = 1 << 60;
 
 /// How much of the limit an entry takes, and how much of it may be used.
-#[derive(Debug, Clone)]
 pub struct Budget {
     pub target: u64,
     /// By entry: programs, then superseded versions.
@@ -137,7 +136,7 @@ pub fn sizes(trace: &Trace) -> Result<Vec<u64>, Error> {
         .collect())
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct SlotPosition {
     pub slot: u64,
     pub root: u64,

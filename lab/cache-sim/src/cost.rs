@@ -8,7 +8,7 @@ use crate::{cache::Counts, trace::Trace};
 use fastrand::Rng;
 
 /// Counters and times of the program cache that the validator reported for a slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct RecordedSlot {
     pub slot: u64,
     pub transactions: u64,
@@ -22,7 +22,7 @@ pub struct RecordedSlot {
 }
 
 /// In microseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct CostModel {
     pub per_load: f64,
     /// Of compiled code, in addition to `per_load`.
@@ -69,7 +69,6 @@ pub fn compile_times(trace: &Trace, model: &CostModel) -> Vec<u64> {
         .collect()
 }
 
-#[derive(Debug, Clone, PartialEq)]
 pub struct Fit {
     pub model: CostModel,
     pub resampled: Vec<CostModel>,
@@ -86,7 +85,7 @@ impl Fit {
 /// Slots in a block of the bootstrap: neighbouring slots depend on one another.
 const BLOCK_SLOTS: usize = 20;
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 struct SlotCosts {
     loads: f64,
     bytes: f64,

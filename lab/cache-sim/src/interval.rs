@@ -87,7 +87,6 @@ impl Range {
 
 /// A counter or time of simulated runs over random halves of the slots ([`crate::Trace::half`]). It
 /// shows how much the value varies by blocks.
-#[derive(Debug, Clone, PartialEq)]
 pub struct HalfRuns {
     /// For each half: (mean value, mean lookups) of its runs.
     pub means: Vec<(f64, f64)>,

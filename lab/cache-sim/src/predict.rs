@@ -15,7 +15,7 @@ const MAX_START_DIFFERENCE: f64 = 0.01;
 /// The share of the replay time that a larger cache must save.
 const MIN_SAVING: f64 = 0.01;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 pub enum RecordingStart {
     /// At the validator's start, with an empty cache. The trace includes the replay of the start.
     ValidatorStart,
@@ -32,7 +32,7 @@ impl RecordingStart {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct PredictionPlan<'a> {
     pub trace: &'a Trace,
     pub rule: Rule,
@@ -62,7 +62,7 @@ pub struct Size {
     pub code_bytes: Option<Range>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Curve {
     pub sizes: Vec<Size>,
     /// Sizes without a prediction, because the cache's unknown content at the start decides.
@@ -256,7 +256,7 @@ pub const COUNTERS: [CounterSpec; 4] = [
     ("insertions", |o| o.insertions, |c| c.insertions),
 ];
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize)]
 pub struct Counter {
     pub name: &'static str,
     pub recorded: u64,
@@ -320,7 +320,6 @@ pub fn self_test(
 pub const MIN_COVERAGE_PERCENT: f64 = 98.0;
 
 /// How much of a recording a trace has, in transactions.
-#[derive(Debug, Clone, PartialEq)]
 pub struct Coverage {
     pub covered: u64,
     pub recorded: u64,

@@ -13,45 +13,45 @@ const EXECUTION_ERRORS: [&str; 3] = [
 ];
 
 /// The answer to `getBlock` with the details "accounts".
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BlockResponse {
     parent_slot: u64,
     transactions: Vec<TransactionResponse>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 struct TransactionResponse {
     meta: Option<Meta>,
     transaction: Accounts,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 struct Meta {
     err: Option<Value>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Accounts {
     account_keys: Vec<KeyResponse>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 struct KeyResponse {
     pubkey: String,
     signer: bool,
     writable: bool,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Block {
     pub slot: u64,
     pub parent: u64,
     pub transactions: Vec<Transaction>,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Transaction {
     /// Keys that do not sign, each with whether the account may be a program.
     pub unsigned_keys: Vec<(Address, bool)>,
@@ -62,7 +62,7 @@ pub struct Transaction {
 }
 
 /// What a transaction with the upgradeable loader may have done to a writable program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ProgramChange {
     /// It has the clock account, which deployments and upgrades need.
     Deployed,

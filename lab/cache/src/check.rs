@@ -33,7 +33,7 @@ const OWN_COSTS: &str = "at its own costs, ms";
 /// load.
 const RELIABLE_SCALES: RangeInclusive<f64> = 0.8..=1.25;
 
-#[derive(Debug, Serialize)]
+#[derive(Serialize)]
 struct CheckReport {
     run: String,
     entries: u64,
@@ -52,7 +52,7 @@ struct CheckReport {
     counters: Vec<CounterCheck>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Serialize)]
 struct CounterCheck {
     name: &'static str,
     recorded: f64,

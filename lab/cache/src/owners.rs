@@ -21,12 +21,12 @@ const MAX_ACCOUNTS_PER_REQUEST: usize = 100;
 const HEADER_V3: u64 = 45;
 const HEADER_V4: u64 = 48;
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 struct Accounts {
     value: Vec<Option<Account>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 struct Account {
     owner: String,
     executable: bool,
@@ -35,7 +35,7 @@ struct Account {
     data: (String, String),
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct ProgramIndex {
     /// Numbers of programs; `None` if the account is not a program.
     numbers: HashMap<Address, Option<u32>>,

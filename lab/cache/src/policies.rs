@@ -22,7 +22,7 @@ const DEFAULT_FILLS: [u64; 2] = [90, 100];
 const ATTACK_DIVISOR: usize = 10;
 const BOUND: &str = "bound";
 
-#[derive(Debug, Serialize)]
+#[derive(Serialize)]
 struct PolicyReport {
     version: String,
     self_test_passed: bool,
@@ -34,7 +34,7 @@ struct PolicyReport {
 }
 
 /// Means of one policy at one fill. The attack's values exclude the cost of its own programs.
-#[derive(Debug, Serialize)]
+#[derive(Serialize)]
 struct PolicyRow {
     policy: String,
     fill_percent: u64,

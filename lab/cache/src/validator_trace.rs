@@ -41,7 +41,7 @@ pub struct ValidatorTrace {
     seen: Vec<(bool, bool)>,
 }
 
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct SlotLookups {
     /// For each batch with lookups: its programs, each with the number of transactions that use it.
     programs: Vec<Vec<(u32, u32)>>,

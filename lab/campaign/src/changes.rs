@@ -10,7 +10,6 @@ use faultline_text::{number as grouped, p_value};
 
 /// A marked difference or shift of a metric. Or a release whose consensus or slot time is not that of
 /// its baseline.
-#[derive(Debug, Clone)]
 pub struct ReleaseChange {
     pub id: String,
     pub version: String,
@@ -25,7 +24,6 @@ pub struct ReleaseChange {
     pub report: String,
 }
 
-#[derive(Debug, Clone, PartialEq)]
 pub struct FailedVersion {
     pub version: String,
     pub error: String,

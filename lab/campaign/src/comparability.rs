@@ -9,7 +9,7 @@ use faultline_report::report::{
 };
 use itertools::Itertools;
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct Comparability {
     /// With its text; `None` also if something is unknown.
     difference: Option<(Difference, String)>,

@@ -75,7 +75,6 @@ impl Release {
 }
 
 /// A change in the history of a metric.
-#[derive(Debug, Clone)]
 pub struct Shift {
     pub metric: &'static Scalar,
     pub version: String,
@@ -85,7 +84,6 @@ pub struct Shift {
 }
 
 /// Releases that were measured under the same conditions.
-#[derive(Debug, Clone)]
 pub struct Group {
     pub conditions: Conditions,
     pub machine: String,

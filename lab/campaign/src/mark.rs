@@ -103,7 +103,7 @@ impl Mark {
 }
 
 /// Log ratios of a metric's pairs, those of the first round before those of the second.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct PairRatios {
     pub logarithms: Vec<f64>,
     pairs_in_first_round: usize,

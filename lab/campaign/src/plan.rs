@@ -145,7 +145,7 @@ const LARGEST_CHANGE: f64 = 1.0;
 const SIMULATED_RELEASES: u32 = 1000;
 const BISECTIONS: u32 = 9;
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 pub struct MarkingRule {
     pub pairs: usize,
     pub metrics: usize,

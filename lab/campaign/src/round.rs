@@ -134,7 +134,6 @@ impl Round {
     }
 }
 
-#[derive(Debug)]
 pub struct CampaignExperiment {
     pub name: String,
     pub plan: Plan,
@@ -165,7 +164,7 @@ pub fn void_runs(
     Ok(())
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 pub struct Search {
     pub is_baseline: bool,
     /// From 1.

@@ -13,7 +13,7 @@ use toml::de::DeValue;
 pub const SETTINGS_FILE: &str = "campaign.toml";
 pub const RESULTS: &str = "results.db";
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Default)]
 pub struct Campaign {
     /// Absolute.
     pub folder: PathBuf,
@@ -41,7 +41,7 @@ pub struct Program {
     pub path: Option<PathBuf>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Default)]
 pub struct BuildCommand {
     /// Program and arguments, with `{version}` and `{folder}`.
     pub command: Vec<String>,
@@ -50,7 +50,7 @@ pub struct BuildCommand {
 }
 
 /// Where published versions come from.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub struct Watch {
     /// Only these are added.
     pub range: VersionReq,

@@ -11,7 +11,7 @@ use faultline_text::{clean, table};
 use serde::Serialize;
 use std::path::Path;
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Serialize)]
 struct VersionStatus {
     version: String,
     name: String,

@@ -75,7 +75,7 @@ pub const VOID: &str = "void";
 pub struct Store(Connection);
 
 /// A row of the table `program`.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Default)]
 pub struct ListedVersion {
     pub program: Program,
     /// [`FROM_FILE`], [`FROM_COMMAND`], [`FROM_WATCH`], or `baseline`.
@@ -168,7 +168,7 @@ impl RunRow {
     }
 }
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct VerdictRow {
     pub conditions: Conditions,
     pub machine: String,

@@ -39,7 +39,7 @@ const ARRAY: &str = "array.sh";
 const FOLLOW_UP: &str = "follow-up.sh";
 
 /// `rounds.json`. It only grows, so that a task's number stays the same.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 struct Submitted {
     /// Of `results.db`: another host may have a different file at this path.
     results_inode: u64,

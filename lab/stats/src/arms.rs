@@ -68,7 +68,7 @@ pub struct Comparison {
     pub conclusion: Conclusion,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
     Lower,

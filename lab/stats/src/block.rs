@@ -78,7 +78,7 @@ pub struct Estimate {
     pub reliability: Reliability,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
     /// Studentised circular block bootstrap.

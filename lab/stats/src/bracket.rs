@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub struct Replicate {
     /// In bytes.
     pub limit: u64,
@@ -12,7 +12,7 @@ pub struct Replicate {
 }
 
 /// Numbers of replicates under one limit, which is in bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Default)]
 pub struct LimitResults {
     pub limit: u64,
     pub passed: usize,
@@ -22,7 +22,7 @@ pub struct LimitResults {
 
 /// A smaller limit was enough in every replicate, and a larger one was not in some. So the limit alone
 /// did not decide.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Contradiction {
     /// In bytes; every replicate kept up.
     pub passed: u64,
@@ -30,7 +30,7 @@ pub struct Contradiction {
     pub failed: u64,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Default)]
 pub struct Bracket {
     pub limits: Vec<LimitResults>,
     /// The smallest limit under which every replicate kept up; an unknown result does not count. `None`

@@ -32,7 +32,7 @@ pub struct Change {
     pub after: f64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Detector {
     /// Required gain of a change, in variances of a run, by the runs of each release.
     required_gain: BTreeMap<Vec<usize>, f64>,

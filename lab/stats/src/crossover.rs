@@ -39,7 +39,7 @@ pub struct Crossover {
 
 pub const MIN_CROSSOVER_BLOCKS: usize = 12;
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 enum Crossing {
     AtSize(f64),
     ReferenceBetter,

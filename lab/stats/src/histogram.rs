@@ -1,6 +1,6 @@
 use crate::summary::{finite_values, quantile_sorted, sorted};
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Default)]
 pub struct Histogram {
     /// Class `i` counts `edges[i] <= value < edges[i + 1]`. The last class includes its upper edge.
     pub counts: Vec<u64>,

@@ -12,7 +12,7 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Default)]
 pub struct Pairs {
     pub slots: Vec<u64>,
     pub reference: Vec<f64>,
@@ -21,7 +21,7 @@ pub struct Pairs {
     pub only_other: usize,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct Effect {
     pub slots: usize,
     pub mean_difference: Estimate,
@@ -35,7 +35,6 @@ pub struct Effect {
 /// Difference of the means on the same slots, by the means of random halves of the blocks (Hartigan
 /// 1969). It is exact for tails of any length if both differ only by a shift and their order is
 /// random.
-#[derive(Debug, Clone, PartialEq)]
 pub struct MeanDifference {
     pub difference: Estimate,
     /// The other's mean over the reference's; `None` if that is not clearly above 0.
@@ -104,7 +103,7 @@ pub fn over_pairs_of_amounts(values: &[f64], level: f64) -> Option<Interval> {
     })
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 pub struct RatioTest {
     pub pairs: usize,
     pub ratio: Interval,

@@ -1,6 +1,6 @@
 //! Rates of counters, which may be reset or be missing.
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 pub struct Reading {
     /// In seconds of a clock that does not jump within an epoch.
     pub at: f64,

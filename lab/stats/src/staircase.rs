@@ -27,7 +27,7 @@ const SAME_VALUE_SHARE: f64 = 0.001;
 /// floor may be higher.
 const FLOOR_MARGIN: f64 = 0.5;
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 pub struct SearchConfig {
     /// The first and largest value to try.
     pub from: f64,
@@ -44,7 +44,7 @@ pub struct Interval {
     pub high: f64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 pub enum Next {
     Try(f64),
     /// An end of the interval: the upper one if `high`.
@@ -258,7 +258,7 @@ const TRIALS_PER_END: u32 = 3;
 const MAX_ROUNDS: u32 = 2;
 
 /// Results of the trials at the two ends of an interval.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct EndTrials<Value = f64> {
     pub high: Value,
     pub low: Value,

@@ -9,7 +9,7 @@ pub const DEFAULT_URL: &str = "http://127.0.0.1:9912/status";
 /// The daemon's socket under the shipped unit. It exists even if the port was changed or needs TLS.
 pub const DEFAULT_SOCKET: &str = "/run/faultlined/metrics.sock";
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct Address {
     /// `http://HOST/status` or `https://...`; of a socket, `http://localhost/status`.
     pub url: String,

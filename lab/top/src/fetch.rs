@@ -20,7 +20,6 @@ use ureq::{Agent, config::Config};
 pub type Answer = Result<Box<Status>, String>;
 
 /// When it is dropped, the thread ends after its current request.
-#[derive(Debug)]
 pub struct Fetcher {
     answers: Receiver<Answer>,
     _stop: Sender<()>,
@@ -61,7 +60,6 @@ const MAX_ANSWER_BYTES: u64 = 16 << 20;
 /// Limit of a request, or one interval if that is longer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
-#[derive(Debug)]
 pub struct Client {
     agent: Agent,
     url: String,

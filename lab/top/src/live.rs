@@ -116,10 +116,8 @@ const ENTER_SEQUENCE: &[u8] = b"\x1b[?1049h\x1b[2J\x1b[?25l";
 const LEAVE_SEQUENCE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
 
 /// Until it is dropped: the alternate screen, and keys one by one without echo.
-#[derive(Debug)]
 struct Screen(Arc<SavedTerminal>);
 
-#[derive(Debug)]
 struct SavedTerminal {
     input: OwnedFd,
     output: OwnedFd,

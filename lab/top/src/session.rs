@@ -3,7 +3,6 @@ use crate::{
     state::{Moment, PoolOrder, State},
 };
 
-#[derive(Debug)]
 pub struct Session {
     live_state: State,
     /// Copy of the live state while paused.

@@ -19,26 +19,26 @@ const STALE_AFTER: Duration = Duration::from_secs(60);
 const MAX_EVENTS: usize = 20;
 const MAX_HISTORY: usize = 600;
 
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Clone, Copy, Default)]
 pub struct Moment {
     pub uptime: Duration,
     pub unix_ns: i64,
 }
 
 /// Why there is no new answer.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone)]
 pub struct ScrapeError {
     pub since: Moment,
     pub text: String,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone)]
 pub struct Event {
     pub time: Moment,
     pub text: String,
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct State {
     interval: Duration,
     /// Of the newest answer; empty before the first one.
@@ -124,7 +124,7 @@ impl State {
 }
 
 /// A figure's values, one for each request; `None` where nothing was reported.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct History {
     meter: Meter,
     values: VecDeque<Option<f64>>,
@@ -183,7 +183,7 @@ impl History {
 }
 
 /// The samples of one answer, for the meters.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Samples<'a> {
     status: &'a Status,
     /// Seconds without a sample after which there is no rate.

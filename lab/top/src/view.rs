@@ -28,7 +28,7 @@ const EVENT_LINES: u16 = 6;
 
 const ROWS_HIDDEN_WHEN_SHORT: [&str; 3] = ["Votes", "Capacity", "TPS"];
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Scene<'a> {
     pub session: &'a Session,
     pub address: &'a str,

@@ -21,7 +21,7 @@ const FINCORE: &str = "fincore";
 /// In one command line; the kernel allows about 2 MiB with the environment.
 const MAX_PATH_BYTES: usize = 256 << 10;
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Dropped {
     pub files: u64,
     pub bytes: u64,
@@ -29,7 +29,7 @@ pub struct Dropped {
 }
 
 /// How much of some files is in the page cache.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Residency {
     pub files: u64,
     /// Without holes.

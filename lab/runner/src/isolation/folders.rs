@@ -44,7 +44,7 @@ const MARKER_TEXT: &str = "faultline experiment deletes everything in this folde
 
 const MAX_MARKER_BYTES: u64 = 64 << 10;
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct Marker {
     kind: String,
     about: String,
@@ -52,7 +52,7 @@ struct Marker {
     inode: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Init {
     Created,
     Marked,
@@ -196,7 +196,6 @@ const LEDGER_LOCK: &CStr = c"ledger.lock";
 
 const MAX_LISTED_USERS: usize = 16;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FolderUser {
     pub pid: u32,
     pub name: String,
@@ -272,7 +271,7 @@ fn lock_ledger(folder: &Folder) -> Result<Option<OwnedFd>> {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub enum Purpose {
     /// Exclusive: to clear, fill and run in the folder.
     Work,

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub struct HostState {
     /// Bytes.
     pub memory_total: Option<u64>,
@@ -25,7 +25,7 @@ pub struct HostState {
 }
 
 /// The disk that has, or will have, a path.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct Disk {
     pub path: PathBuf,
     pub device: Option<u64>,
@@ -33,13 +33,13 @@ pub struct Disk {
     pub free: Option<u64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct RunningProcess {
     pub pid: u32,
     pub name: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CpuUse {
     busy: Duration,
 }

@@ -84,7 +84,7 @@ pub trait Launched {
     fn close(self: Box<Self>) -> Result<Evidence>;
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Abilities {
     /// Hard limit: the kernel kills above it.
     pub memory_max: bool,
@@ -99,7 +99,7 @@ pub struct Abilities {
     pub open_files: Option<u64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct GroupName {
     /// The experiment, `[a-z0-9_]+`.
     pub scope: String,
@@ -109,7 +109,7 @@ pub struct GroupName {
     pub part: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Job {
     pub name: GroupName,
     /// The program, absolute or from `PATH`, and its arguments.
@@ -133,7 +133,7 @@ pub struct Job {
     pub grace: Duration,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
     Code(i32),
@@ -169,7 +169,7 @@ pub struct Evidence {
     pub pressure: BTreeMap<String, Pressure>,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pressure {
     /// Time in which at least one task waited.
     pub some_us: u64,

@@ -41,7 +41,6 @@ pub struct Folder {
     pub inode: u64,
 }
 
-#[derive(Debug)]
 pub enum OpenResult<T> {
     Open(T),
     OtherMount,

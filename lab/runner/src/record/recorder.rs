@@ -34,7 +34,7 @@ pub const METRICS_CONFIG: &str = "SOLANA_METRICS_CONFIG";
 const PROXY_VARIABLES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
 const NO_PROXY_VARIABLES: [&str; 2] = ["no_proxy", "NO_PROXY"];
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(PartialEq)]
 pub enum Target {
     /// The validator among this process and its descendants, or the process itself.
     Pid(u32),
@@ -43,7 +43,6 @@ pub enum Target {
     Demo,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordingTask<'a> {
     pub target: Target,
     pub out: &'a Path,
@@ -90,7 +89,7 @@ impl RecordingTask<'_> {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(PartialEq)]
 pub struct Addresses {
     pub metrics: String,
     pub ingest: Option<String>,

@@ -1,7 +1,7 @@
 /// A series is added up in pairs only while the result has at least this many values.
 const MIN_COARSE_LENGTH: usize = 256;
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 pub struct Dependence {
     /// Best block length for the circular block bootstrap of the mean, in samples, at least 1.
     pub best_block_length: f64,

@@ -11,7 +11,7 @@ const MAX_POOLS: usize = 1_000;
 
 /// Computes rates by the times of the source's samples, not of the answers. So a source that is sampled
 /// every five seconds has the same rate in five answers.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Meter {
     pub last: Option<Reading>,
     pub rate: Option<f64>,
@@ -47,7 +47,7 @@ impl Meter {
 }
 
 /// A slot's program cache or replay time, between two pushes that have slots.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct TimePerSlot {
     sum: Meter,
     count: Meter,
@@ -96,7 +96,7 @@ fn quantile(buckets: &[(f64, f64)], total: f64, q: f64) -> Option<f64> {
     (total > 0.0 && !buckets.is_empty()).then_some(low)
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Clone, Copy, Default)]
 pub enum PoolOrder {
     #[default]
     Faults,
@@ -122,7 +122,7 @@ impl PoolOrder {
     }
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Pools {
     /// Of major and minor faults, CPU and waiting.
     meters: BTreeMap<String, [Meter; 4]>,

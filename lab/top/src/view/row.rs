@@ -14,7 +14,6 @@ pub const MAX_PLOT_HEIGHT: u16 = 6;
 /// Plots take whole numbers; the highest value becomes this.
 const PLOT_SCALE: f64 = 1000.0;
 
-#[derive(Debug, Clone, PartialEq)]
 pub enum Graphic {
     Nothing,
     Plot(Vec<Option<f64>>),
@@ -22,7 +21,6 @@ pub enum Graphic {
     Bar(f64, f64),
 }
 
-#[derive(Debug, Clone)]
 pub struct Row {
     /// Its style is added to that of a label.
     pub name: Span<'static>,

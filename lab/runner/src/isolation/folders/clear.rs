@@ -23,7 +23,7 @@ const MAX_KEYPAIR_BYTES: u64 = 4096;
 
 const KEYPAIR_LENGTH: usize = 64;
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Cleared {
     /// Includes links, sockets and the like, but not folders.
     pub files: u64,
@@ -35,7 +35,7 @@ pub struct Cleared {
     pub retained: Vec<RetainedEntry>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RetainedEntry {
     pub path: PathBuf,
     pub reason: &'static str,

@@ -36,7 +36,7 @@ impl Owner {
 }
 
 /// Number and size of the files to copy.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Default)]
 pub struct Source {
     pub files: u64,
     /// Disk space in bytes.
@@ -47,7 +47,7 @@ pub struct Source {
     pub skipped: Vec<RetainedEntry>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Restored {
     pub files: u64,
     /// Sum of the file lengths.

@@ -25,7 +25,7 @@ use std::{
     time::Duration,
 };
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct CgroupRoots {
     pub host: HostRoot,
     pub etc: PathBuf,

@@ -10,7 +10,7 @@ use std::{
 };
 
 /// `None`: no limit.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Limits {
     /// Bytes, without swap.
     pub memory_max: Option<u64>,
@@ -26,7 +26,7 @@ pub struct Limits {
 pub struct CpuSet(Vec<u32>);
 
 /// Limits of one block device; `None`: no limit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct IoLimit {
     /// Device node, such as `/dev/nvme0n1`, or a file on it.
     pub device: PathBuf,

@@ -61,7 +61,7 @@ fn missing_program(name: &OsStr) -> anyhow::Error {
     anyhow!("{}: there is no such program", Path::new(name).display())
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct User {
     pub uid: u32,
     pub gid: u32,
@@ -127,7 +127,6 @@ pub fn check_open_files(job: &Job, abilities: &Abilities) -> Result<()> {
 const GATE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Dropping it removes the FIFO; a program that still waits then waits forever.
-#[derive(Debug)]
 pub struct Gate(PathBuf);
 
 impl Gate {

@@ -28,7 +28,6 @@ use zbus::Variant;
 /// Time for systemd to start or to remove a unit.
 const UNIT_TIMEOUT: Duration = Duration::from_secs(120);
 
-#[derive(Debug)]
 pub struct Systemd {
     bus: Bus,
     cgroup: PathBuf,

@@ -20,7 +20,6 @@ use std::{
 /// Time for a killed process to exit: freeing a validator's memory takes time.
 const KILL_TIMEOUT: Duration = Duration::from_secs(120);
 
-#[derive(Debug)]
 pub struct Group {
     pub name: String,
     cgroups: Cgroups,

@@ -19,7 +19,7 @@ use std::{
 };
 
 /// The parents of groups, or the cgroups of one group.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Cgroups {
     V1 {
         folders: v1::Folders,
@@ -31,7 +31,7 @@ pub enum Cgroups {
     V2(Unified),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Unified {
     pub folder: PathBuf,
     /// The limits of all ancestors up to this one apply as well. Groups of an earlier program may

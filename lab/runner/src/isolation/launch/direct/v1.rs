@@ -15,7 +15,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Folders {
     pub memory: PathBuf,
     pub cpuset: Option<PathBuf>,

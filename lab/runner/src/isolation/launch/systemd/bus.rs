@@ -72,12 +72,11 @@ trait Values {
 }
 
 /// The connection to systemd. It also holds the references that keep units loaded.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Bus {
     manager: ManagerProxy<'static>,
 }
 
-#[derive(Debug, Clone)]
 pub struct Unit(HashMap<String, OwnedVariant>);
 
 impl Bus {
