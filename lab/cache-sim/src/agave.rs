@@ -66,21 +66,9 @@ pub struct Rule {
 
 /// Rules with their first version, ascending. The last rule that is not newer applies.
 const RULES: [((u32, u32, u32), Rule); 9] = [
-    (
-        (2, 0, 0),
-        Rule {
-            capacity: 256,
-            ..UP_TO_2_3
-        },
-    ),
+    ((2, 0, 0), SMALL_UP_TO_2_3),
     ((2, 0, 16), UP_TO_2_3),
-    (
-        (2, 1, 0),
-        Rule {
-            capacity: 256,
-            ..UP_TO_2_3
-        },
-    ),
+    ((2, 1, 0), SMALL_UP_TO_2_3),
     ((2, 1, 1), UP_TO_2_3),
     ((3, 0, 0), UP_TO_4_0),
     ((4, 1, 0), UP_TO_4_2),
@@ -97,6 +85,10 @@ const UP_TO_2_3: Rule = Rule {
     tombstones: true,
     deployment: Deployment::Loaded,
     stale_after_slots: None,
+};
+const SMALL_UP_TO_2_3: Rule = Rule {
+    capacity: 256,
+    ..UP_TO_2_3
 };
 const UP_TO_4_0: Rule = Rule {
     fees_only: false,

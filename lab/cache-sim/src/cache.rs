@@ -136,16 +136,9 @@ pub fn sizes(trace: &Trace) -> Result<Vec<u64>, Error> {
         .collect())
 }
 
-#[derive(Clone, Copy)]
-pub struct SlotPosition {
-    pub slot: u64,
-    pub root: u64,
-}
-
 pub trait Cache {
-    fn begin_slot(&mut self, position: SlotPosition);
+    fn begin_slot(&mut self, slot: u64, root: u64);
     fn transaction(&mut self, programs: &[u32], counts: &mut Counts);
     fn change(&mut self, program: u32, kind: ChangeKind, counts: &mut Counts);
-    /// Calls `each` with every program in the cache.
     fn for_each_resident(&self, each: &mut dyn FnMut(u32));
 }

@@ -85,15 +85,9 @@ impl Fit {
 /// Slots in a block of the bootstrap: neighbouring slots depend on one another.
 const BLOCK_SLOTS: usize = 20;
 
-#[derive(Clone, Copy)]
-struct SlotCosts {
-    loads: f64,
-    bytes: f64,
-    compile_us: f64,
-    transactions: f64,
-    misses: f64,
-    rest_us: f64,
-}
+/// Two equations of a slot, as for [`costs`]: compile time by loads and bytes, and the rest of the cache's
+/// time by transactions and misses.
+type SlotEquations = [(f64, f64, f64); 2];
 
 /// `loads_by_slot` are (slot, loads, bytes) of a mean simulated run at the recorded size, in order.
 /// Only the bytes per load are used, because the loads were recorded. `None` with fewer than two slots
@@ -105,7 +99,7 @@ pub fn fit(
     seed: u64,
 ) -> Option<Fit> {
     let mean_bytes_per_load = bytes_per_load(loads_by_slot);
-    let costs_of = |slot: &RecordedSlot| {
+    let equations = |slot: &RecordedSlot| {
         let index = loads_by_slot
             .binary_search_by_key(&slot.slot, |(number, ..)| *number)
             .ok()?;
@@ -116,17 +110,14 @@ pub fn fit(
             mean_bytes_per_load
         };
         let compile_us = slot.compile_us? as f64;
+        let rest_us = slot.cache_us? as f64 - compile_us;
         let loads = slot.insertions as f64 + slot.reloads as f64;
-        Some(SlotCosts {
-            loads,
-            bytes: loads * bytes_per_load,
-            compile_us,
-            transactions: slot.transactions as f64,
-            misses: slot.misses as f64,
-            rest_us: slot.cache_us? as f64 - compile_us,
-        })
+        Some([
+            (loads, loads * bytes_per_load, compile_us),
+            (slot.transactions as f64, slot.misses as f64, rest_us),
+        ])
     };
-    let rows: Vec<SlotCosts> = recorded.iter().filter_map(costs_of).collect();
+    let rows: Vec<SlotEquations> = recorded.iter().filter_map(equations).collect();
     if rows.len() < 2 {
         return None;
     }
@@ -157,12 +148,10 @@ fn bytes_per_load(loads_by_slot: &[(u64, f64, f64)]) -> f64 {
     if loads > 0.0 { bytes / loads } else { 0.0 }
 }
 
-fn fit_model(rows: &[SlotCosts]) -> CostModel {
-    let fit_costs = |terms: fn(&SlotCosts) -> (f64, f64, f64)| {
-        costs(&rows.iter().map(terms).collect::<Vec<_>>())
-    };
-    let (per_load, per_byte) = fit_costs(|row| (row.loads, row.bytes, row.compile_us));
-    let (per_transaction, per_miss) = fit_costs(|row| (row.transactions, row.misses, row.rest_us));
+fn fit_model(rows: &[SlotEquations]) -> CostModel {
+    let fit_costs = |index: usize| costs(&rows.iter().map(|row| row[index]).collect::<Vec<_>>());
+    let (per_load, per_byte) = fit_costs(0);
+    let (per_transaction, per_miss) = fit_costs(1);
     CostModel {
         per_load,
         per_byte,

@@ -10,7 +10,7 @@ mod segmented;
 use crate::{
     Error,
     agave::Rule,
-    cache::{Budget, Cache, Counts, Limit, SlotPosition},
+    cache::{Budget, Cache, Counts, Limit},
     trace::{ChangeKind, Trace},
 };
 use std::str::FromStr;
@@ -127,7 +127,7 @@ impl<'a> PolicyCache<'a> {
 }
 
 impl Cache for PolicyCache<'_> {
-    fn begin_slot(&mut self, _: SlotPosition) {}
+    fn begin_slot(&mut self, _: u64, _: u64) {}
 
     #[inline]
     fn transaction(&mut self, programs: &[u32], counts: &mut Counts) {

@@ -69,8 +69,7 @@ pub struct Curve {
     pub unknown: Vec<u64>,
 }
 
-/// Calls `size_done` with each size after its simulation. Fails with [`Error::StartUnknown`] if no size
-/// can be predicted.
+/// Fails with [`Error::StartUnknown`] if no size can be predicted.
 pub fn predict(plan: &PredictionPlan, mut size_done: impl FnMut(u64)) -> Result<Curve, Error> {
     if plan.seeds < 2 || plan.sizes.is_empty() {
         return Err(Error::Request(
@@ -179,7 +178,7 @@ fn mean_misses(runs: &[Outcome]) -> f64 {
     runs.iter().map(|run| run.counts.misses as f64).sum::<f64>() / runs.len().max(1) as f64
 }
 
-/// Whether mean misses from an empty and from a full cache differ too much. One miss is not too much.
+/// Whether mean misses from an empty and from a full cache differ too much; by one is not.
 fn depends_on_start(empty: f64, full: f64) -> bool {
     (empty - full).abs() > (MAX_START_DIFFERENCE * empty.max(full)).max(1.0)
 }
@@ -285,8 +284,8 @@ pub fn is_close(recorded: f64, predicted: f64) -> bool {
     bias_percent(recorded, predicted).is_some_and(|percent| percent.abs() <= MAX_BIAS_PERCENT)
 }
 
-/// Simulates the recorded size and compares its counters with those of the recording, over the slots
-/// that both have. `recorded` has each slot once.
+/// Compares counters of the simulated and the recorded run of the same size, over common slots.
+/// `recorded` has each slot once.
 pub fn self_test(
     plan: &PredictionPlan,
     entries: u64,
@@ -320,6 +319,7 @@ pub fn self_test(
 pub const MIN_COVERAGE_PERCENT: f64 = 98.0;
 
 /// How much of a recording a trace has, in transactions.
+#[derive(Default)]
 pub struct Coverage {
     pub covered: u64,
     pub recorded: u64,
@@ -329,11 +329,7 @@ pub struct Coverage {
 impl Coverage {
     /// `recorded` has (slot, transactions), in any order.
     pub fn of(trace: &Trace, recorded: &[(u64, u64)]) -> Self {
-        let mut coverage = Coverage {
-            covered: 0,
-            recorded: 0,
-            missing_slots: Vec::new(),
-        };
+        let mut coverage = Coverage::default();
         for (slot, transactions) in recorded {
             coverage.recorded = coverage.recorded.saturating_add(*transactions);
             if trace.slot_index(*slot).is_some() {

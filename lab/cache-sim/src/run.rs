@@ -1,7 +1,7 @@
 use crate::{
     Error,
     agave::ProgramCache,
-    cache::{Budget, Cache, Counts, SlotPosition},
+    cache::{Budget, Cache, Counts},
     policy::{self, Policy, PolicyCache, Replacement, Setting},
     trace::{Call, Trace},
 };
@@ -67,7 +67,6 @@ impl Simulation<'_> {
         Ok(self.drive(&mut cache, fees_only, each_slot))
     }
 
-    /// Runs the whole trace through the cache.
     pub(crate) fn drive<C: Cache>(
         &self,
         cache: &mut C,
@@ -81,10 +80,7 @@ impl Simulation<'_> {
             let root = index
                 .checked_sub(ROOT_DEPTH)
                 .map_or(0, |root| trace.slots()[root].slot);
-            cache.begin_slot(SlotPosition {
-                slot: slot.slot,
-                root,
-            });
+            cache.begin_slot(slot.slot, root);
             let calls = trace.calls_of(index);
             let mut counts = Counts::default();
             let mut done = 0;

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::{
     fs::{self, File},
-    io::Read,
+    io::{self, Read},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -164,7 +164,7 @@ fn build(
 }
 
 pub fn sha256(path: &Path) -> Result<String> {
-    let read = || -> std::io::Result<String> {
+    let read = || -> io::Result<String> {
         let mut file = File::open(path)?;
         let mut digest = Sha256::new();
         let mut buffer = vec![0; 1 << 20];

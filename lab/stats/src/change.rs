@@ -1,9 +1,8 @@
 //! Changes in a short history: the values of some runs for each release, in order.
 //!
-//! The segments of constant mean are those with the least squared distances plus a penalty for each
-//! change, as in PELT (Killick, Fearnhead and Eckley 2012). Noise is the spread of runs within a release. The
-//! penalty is set so that a share of [`FALSE_CHANGE_PROBABILITY`] of simulated flat histories, with as
-//! many runs, has a change.
+//! Segments of constant mean minimise squared distances plus a penalty for each change, as in PELT
+//! (Killick, Fearnhead and Eckley 2012). Noise is the spread of runs within a release. With the penalty, a
+//! share of [`FALSE_CHANGE_PROBABILITY`] of simulated flat histories with as many runs has a change.
 
 use crate::{distribution::normal_quantile, summary::total};
 use fastrand::Rng;
@@ -19,9 +18,7 @@ const MAX_CHANGES: usize = 8;
 
 /// Probability of a change in a flat history.
 const FALSE_CHANGE_PROBABILITY: f64 = 0.006;
-/// Simulated flat histories.
-const HISTORIES: u32 = 1999;
-/// The same history gives the same changes.
+const SIMULATED_HISTORIES: u32 = 1999;
 const SEED: u64 = 1;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,9 +36,8 @@ pub struct Detector {
 }
 
 impl Detector {
-    /// Changes in order, from the values of each release's runs. None with fewer than [`MIN_RELEASES`]
-    /// releases, a release without values, or a value that is not finite. Also none if every release
-    /// has a single run or equal runs, which show no noise.
+    /// In order, from the values of each release's runs. None with fewer than [`MIN_RELEASES`] releases, a
+    /// release without values, a value that is not finite, or runs that are all single or equal.
     pub fn changes(&mut self, releases: &[&[f64]]) -> Vec<Change> {
         let first = releases.len().saturating_sub(MAX_RELEASES);
         let newest = &releases[first..];
@@ -92,7 +88,7 @@ impl Detector {
 fn required_gain(counts: &[usize], degrees_of_freedom: usize) -> f64 {
     let mut random = Rng::with_seed(SEED);
     let mut normal = || normal_quantile(random.f64().clamp(f64::EPSILON, 1.0 - f64::EPSILON));
-    let mut gains: Vec<f64> = (0..HISTORIES)
+    let mut gains: Vec<f64> = (0..SIMULATED_HISTORIES)
         .map(|_| {
             let means: Vec<f64> = counts
                 .iter()

@@ -1,8 +1,8 @@
 //! Searches for the threshold below which something fails, in long and uncertain trials.
 //!
-//! The state is a distribution over thresholds, slopes and lapses. A lapse is a result that does not
-//! depend on the value tried. A trial at `h` fails with probability `l + (1 - 2 l) logistic((ln
-//! threshold - ln h) / s)`, averaged over the slope `s` and the probability of lapses `l`. The next trial is the one that should leave the least entropy of the threshold
+//! The state is a distribution over thresholds, slopes `s` and lapses. A lapse, of probability `l`, is a
+//! result that does not depend on the value tried. A trial at `h` fails with probability `l + (1 - 2 l)
+//! logistic((ln threshold - ln h) / s)`. The next trial should leave the least entropy of the threshold
 //! (Kontsevich and Tyler 1999; of the threshold alone: Prins 2013). Both ends of a narrow interval
 //! are tried again before it is reported.
 
@@ -58,8 +58,8 @@ pub enum Next {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Outcome {
     Found(Interval),
-    /// No interval would be reliable: results at the same value differ too much, there were too few
-    /// trials, or the ends of the interval were not confirmed.
+    /// Results at the same value differ too much, there were too few trials, or the ends of the interval
+    /// were not confirmed.
     Noisy,
     /// The threshold is above the first value.
     AboveStart,
@@ -73,7 +73,7 @@ pub struct Staircase {
     config: SearchConfig,
     grid: Grid,
     confirmation: Confirmation,
-    trials: usize,
+    pub trials: usize,
     lowest_sufficient: Option<f64>,
     failed: usize,
     last_trial: f64,
@@ -114,8 +114,8 @@ impl Staircase {
         self.trials += 1;
     }
 
-    /// Takes the result of a trial at an end of the interval: the upper one if `high`. An end at or below
-    /// the floor is not tried and counts as failed, without changing the posterior.
+    /// Takes the result of a trial at an end of the interval, the upper one if `high`. An end at or below
+    /// the floor counts as failed without a trial and does not change the posterior.
     pub fn confirm(&mut self, value: f64, high: bool, passed: bool) {
         self.confirmation.take(high, passed);
         if self.floor.is_none_or(|floor| value > floor) {
@@ -132,7 +132,7 @@ impl Staircase {
         }
     }
 
-    /// The lowest value to try; `None` without a floor.
+    /// `None` without a floor.
     fn lowest_trial(&self) -> Option<f64> {
         self.floor
             .map(|floor| floor * (1.0 + FLOOR_MARGIN * self.config.width))
@@ -190,11 +190,7 @@ impl Staircase {
         self.grid.probability_flatter_than(MAX_RELIABLE_SLOPE)
     }
 
-    pub fn trials(&self) -> usize {
-        self.trials
-    }
-
-    /// Results at the ends of the newest interval; `None` if none was tried.
+    /// `None` if no end was tried.
     pub fn confirmed(&self) -> Option<EndTrials> {
         self.confirmation.newest
     }
@@ -350,7 +346,6 @@ impl EndTrials {
 }
 
 impl<Value> EndTrials<Value> {
-    /// Most trials kept up at the upper end and failed at the lower one.
     pub fn agrees(&self) -> bool {
         self.high_kept_up > self.high_failed && self.low_failed > self.low_kept_up
     }

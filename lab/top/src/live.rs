@@ -15,7 +15,8 @@ use rustix::{
     termios::{OptionalActions, Termios, tcgetattr, tcsetattr},
 };
 use std::{
-    io::{self, Stdin, stdin, stdout},
+    fs::File,
+    io::{self, Stdin, Write, stdin, stdout},
     mem,
     os::fd::{AsFd, OwnedFd},
     sync::{
@@ -120,7 +121,7 @@ struct Screen(Arc<SavedTerminal>);
 
 struct SavedTerminal {
     input: OwnedFd,
-    output: OwnedFd,
+    output: File,
     settings: Termios,
     is_restored: AtomicBool,
 }
@@ -131,7 +132,7 @@ impl Screen {
     fn enter(input: impl AsFd, output: impl AsFd) -> io::Result<Self> {
         let settings = tcgetattr(&input)?;
         let input = input.as_fd().try_clone_to_owned()?;
-        let output = output.as_fd().try_clone_to_owned()?;
+        let output = File::from(output.as_fd().try_clone_to_owned()?);
         let mut raw = settings.clone();
         raw.make_raw();
         tcsetattr(&input, OptionalActions::Now, &raw)?;
@@ -149,7 +150,7 @@ impl Screen {
             }
             default_hook(panic);
         }));
-        write_all(&screen.0.output, ENTER_SEQUENCE)?;
+        (&screen.0.output).write_all(ENTER_SEQUENCE)?;
         Ok(screen)
     }
 }
@@ -157,7 +158,7 @@ impl Screen {
 impl SavedTerminal {
     fn restore(&self) {
         if !self.is_restored.swap(true, Ordering::Relaxed) {
-            let _ = write_all(&self.output, LEAVE_SEQUENCE);
+            let _ = (&self.output).write_all(LEAVE_SEQUENCE);
             let _ = tcsetattr(&self.input, OptionalActions::Flush, &self.settings);
         }
     }
@@ -167,14 +168,6 @@ impl Drop for Screen {
     fn drop(&mut self) {
         self.0.restore();
     }
-}
-
-fn write_all(output: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        let written = retry_on_intr(|| rustix::io::write(output, bytes))?;
-        bytes = bytes.get(written..).unwrap_or_default();
-    }
-    Ok(())
 }
 
 #[cfg(test)]

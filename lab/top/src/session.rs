@@ -3,6 +3,7 @@ use crate::{
     state::{Moment, PoolOrder, State},
 };
 
+#[derive(Default)]
 pub struct Session {
     live_state: State,
     /// Copy of the live state while paused.
@@ -18,12 +19,7 @@ impl Session {
     pub fn new(state: State) -> Self {
         Session {
             live_state: state,
-            paused_state: None,
-            order: PoolOrder::default(),
-            first_pool: 0,
-            shows_help: false,
-            must_redraw: false,
-            must_suspend: false,
+            ..Session::default()
         }
     }
 

@@ -1,6 +1,6 @@
 use super::{Deployment, Eviction, RootClamp, Rule};
 use crate::{
-    cache::{Budget, Cache, Counts, SlotPosition},
+    cache::{Budget, Cache, Counts},
     trace::{ChangeKind, Trace},
 };
 use fastrand::Rng;
@@ -18,8 +18,7 @@ const LOADED_BELOW: u32 = u32::MAX - 4;
 const DRAW_THRESHOLD: (u64, u64) = (500, 500);
 /// Scores use compile times in thousandths of a microsecond.
 const COMPILE_TIME_SCALE: u64 = 1_000;
-/// Number of the trace's first slot. An entry without a use has 0: it is so old that it has the lowest
-/// score, and its uses are halved to 0.
+/// Number of the trace's first slot. An unused entry has 0, which makes it by far the oldest.
 const FIRST_SLOT: u32 = 200;
 
 #[derive(Clone, Copy)]
@@ -90,8 +89,7 @@ impl<'a> ProgramCache<'a> {
         }
     }
 
-    /// `most_used` are (program, uses). All get these uses, and the first ones are loaded until the cache
-    /// is full.
+    /// Sets (program, uses) of all, and loads the first ones until the cache is full.
     pub fn fill(&mut self, most_used: &[(u32, u32)]) {
         let mut is_full = false;
         for (program, uses) in most_used {
@@ -312,9 +310,9 @@ fn score(last_slot: u32, compile_us: u64, uses: u64) -> u64 {
 }
 
 impl Cache for ProgramCache<'_> {
-    fn begin_slot(&mut self, position: SlotPosition) {
-        self.current_slot = self.relative_slot(position.slot);
-        self.root = self.relative_slot(position.root);
+    fn begin_slot(&mut self, slot: u64, root: u64) {
+        self.current_slot = self.relative_slot(slot);
+        self.root = self.relative_slot(root);
         self.has_delayed = false;
         if !self.superseded.is_empty() {
             self.prune();

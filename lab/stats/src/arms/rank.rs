@@ -8,9 +8,8 @@ use crate::{
 /// Maximum runs of both arms for the exact distribution.
 const MAX_EXACT_RUNS: usize = 60;
 
-/// Two-sided p-value of whether runs of one arm tend to be higher. Up to 60 runs it is exact, from all
-/// assignments of runs to arms, ties included. Otherwise it is the normal approximation, corrected
-/// for ties and continuity. `None` if an arm has no run.
+/// Two-sided: whether runs of one arm tend to be higher. Exact up to 60 runs, with ties; then the normal
+/// approximation, corrected for ties and continuity. `None` if an arm has no run.
 pub fn mann_whitney_p(reference: &[f64], other: &[f64]) -> Option<f64> {
     let m = other.len();
     if m == 0 || reference.is_empty() {
@@ -73,15 +72,8 @@ fn normal_p(ranks: &[f64], m: usize, rank_sum: f64) -> f64 {
 /// 1993). `None` if an arm has no run.
 pub fn cliffs_delta(reference: &[f64], other: &[f64]) -> Option<f64> {
     let pairs = reference.len() * other.len();
-    let score = |a: &f64, b: &f64| {
-        if b > a {
-            1.0
-        } else if b < a {
-            -1.0
-        } else {
-            0.0
-        }
-    };
+    // 1, 0 or -1.
+    let score = |a: &f64, b: &f64| b.partial_cmp(a).map_or(0.0, |order| f64::from(order as i8));
     let sum: f64 = reference
         .iter()
         .flat_map(|a| other.iter().map(move |b| score(a, b)))

@@ -108,7 +108,7 @@ fn searches_that_never_or_always_fail_have_no_interval() {
             Next::Confirm { .. } => panic!("nothing to confirm"),
         }
     };
-    assert_eq!(never.trials(), 40);
+    assert_eq!(never.trials, 40);
     let Outcome::NeverFailed { lowest } = outcome else {
         panic!("{outcome:?}")
     };
@@ -124,7 +124,7 @@ fn searches_that_never_or_always_fail_have_no_interval() {
         }
     };
     assert_eq!(outcome, Outcome::AboveStart);
-    assert!(always.trials() < 10, "{}", always.trials());
+    assert!(always.trials < 10, "{}", always.trials);
 }
 
 proptest! {
@@ -152,7 +152,7 @@ proptest! {
             prop_assert!(interval.low <= interval.middle && interval.middle <= interval.high, "{:?}", interval);
             prop_assert!(interval.low.is_finite() && interval.high.is_finite());
         }
-        prop_assert!(staircase.trials() <= 40);
+        prop_assert!(staircase.trials <= 40);
     }
 
     #[test]

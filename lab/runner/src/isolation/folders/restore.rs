@@ -10,15 +10,15 @@ use anyhow::{Result, anyhow, bail};
 use faultline_kernel::FileVersion;
 use rustix::{
     fs::{
-        Advice, AtFlags, FileType, Gid, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps, Uid,
-        chownat, fadvise, fchmod, fchown, fstat, fstatvfs, ftruncate, futimens, ioctl_ficlone,
-        mkdirat, openat, readlinkat, seek, symlinkat, syncfs,
+        Advice, AtFlags, FileType, Gid, Mode, OFlags, SeekFrom, Stat, Uid, chownat, fadvise,
+        fchmod, fchown, fstatvfs, ftruncate, ioctl_ficlone, mkdirat, openat, readlinkat, seek,
+        symlinkat, syncfs,
     },
     io::Errno,
 };
 use std::{
     ffi::{CStr, CString},
-    fs::File,
+    fs::{File, FileTimes, Metadata},
     io::{self, Read},
     path::{Component, Path},
 };
@@ -333,11 +333,8 @@ fn copy_file(from: &Folder, to: &Folder, name: &CStr, owner: Option<Owner>) -> R
         return Err(changed());
     };
     let source = File::from(source);
-    let version = || match source.metadata() {
-        Ok(metadata) => Ok(FileVersion::from(&metadata)),
-        Err(error) => Err(path_error(&from.join(name))(error)),
-    };
-    let before = version()?;
+    let metadata = || source.metadata().map_err(path_error(&from.join(name)));
+    let before = metadata()?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let target = openat(&to.fd, name, flags, Mode::RUSR | Mode::WUSR);
     let target = File::from(target.map_err(to_error)?);
@@ -346,9 +343,9 @@ fn copy_file(from: &Folder, to: &Folder, name: &CStr, owner: Option<Owner>) -> R
     if !is_cloned {
         copy_data(&source, &target, size).map_err(to_error)?;
     }
-    set_owner_and_mode(&target, &stat, owner).map_err(to_error)?;
-    let copied = fstat(&target).map_err(to_error)?;
-    if version()? != before || copied.st_size != stat.st_size {
+    set_metadata(&target, &before, owner).map_err(path_error(&path))?;
+    let copied = target.metadata().map_err(path_error(&path))?;
+    if FileVersion::from(&metadata()?) != FileVersion::from(&before) || copied.len() != size {
         return Err(changed());
     }
     // A copy of hundreds of gigabytes need not evict the rest of the page cache.
@@ -401,18 +398,14 @@ fn copy_range(source: &File, target: &File, start: u64, end: u64) -> Result<(), 
 }
 
 /// Sets the owner first, because `chown` clears mode bits.
-fn set_owner_and_mode(target: &File, stat: &Stat, owner: Option<Owner>) -> Result<(), Errno> {
+fn set_metadata(target: &File, source: &Metadata, owner: Option<Owner>) -> io::Result<()> {
     if let Some((user, group)) = owner.map(Owner::ids) {
         fchown(target, user, group)?;
     }
-    fchmod(target, Mode::from_raw_mode(stat.st_mode))?;
-    let time = |seconds: i64, nanoseconds: u64| Timespec {
-        tv_sec: seconds,
-        tv_nsec: nanoseconds as _,
-    };
-    let times = Timestamps {
-        last_access: time(stat.st_atime, stat.st_atime_nsec),
-        last_modification: time(stat.st_mtime, stat.st_mtime_nsec),
-    };
-    futimens(target, &times)
+    target.set_permissions(source.permissions())?;
+    target.set_times(
+        FileTimes::new()
+            .set_accessed(source.accessed()?)
+            .set_modified(source.modified()?),
+    )
 }
