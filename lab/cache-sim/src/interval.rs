@@ -97,7 +97,7 @@ pub struct HalfRuns {
     pub draw_variance: f64,
     /// Of all slots.
     pub counted_lookups: f64,
-    /// Of all slots, also those whose counters are not summed.
+    /// Also of slots whose counters are not summed.
     pub all_lookups: f64,
 }
 

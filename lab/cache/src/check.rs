@@ -149,8 +149,8 @@ fn compare(input: &PredictionInput, tested: &SelfTestResult, other: &Path) -> Re
     })
 }
 
-/// The other run's trace, if the slots differ. Then the slots of the other run that the simulated trace
-/// has, or `None` if whole runs are compared.
+/// The other run's trace, if the slots differ; and the other run's slots in the simulated trace, `None` if
+/// whole runs are compared.
 fn comparison_basis(
     input: &PredictionInput,
     recorded: &Recorded,
@@ -231,8 +231,8 @@ fn us_per_load(slots: &[RecordedSlot]) -> Option<f64> {
     (loads > 0.0).then(|| us / loads)
 }
 
-/// Transactions with programs of the other run over those of the first. Votes of the other run are
-/// unknown: each slot is taken to have as many as a mean slot of the trace.
+/// Transactions with programs of the other run over those of the first. The other run is taken to have as
+/// many votes in a slot as the trace.
 fn transaction_ratio(trace: &Trace, other: &[RecordedSlot], known: &[RecordedSlot]) -> f64 {
     let in_trace = slots_in_trace(trace, known.iter());
     let calls: f64 = in_trace

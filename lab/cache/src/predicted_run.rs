@@ -75,8 +75,8 @@ impl PredictedRuns {
         })
     }
 
-    /// `value` gets the index of the run, for costs that vary by run, or `None` for the best costs. `None`
-    /// for fewer than two runs.
+    /// `value` gets the run's index for its resampled costs, or `None` for the best costs. `None` for fewer
+    /// than two runs.
     pub fn range(
         &self,
         value: impl Fn(&Counts, Option<usize>) -> f64,

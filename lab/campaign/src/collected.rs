@@ -40,7 +40,6 @@ pub enum RoundOutcome {
 
 struct CollectedRun {
     row: RunRow,
-    /// See [`has_started`].
     has_started: bool,
 }
 

@@ -287,7 +287,7 @@ fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> O
         );
     }
     (!unrepeated.is_empty()).then(|| {
-        format!("worse in comparison round of runs, and not repeated: {unrepeated}; `campaign run` repeats what is beyond the margin of campaign.toml")
+        format!("worse in one round of runs, and not repeated: {unrepeated}; `campaign run` repeats what is beyond the margin of campaign.toml")
     })
 }
 

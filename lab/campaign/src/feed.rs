@@ -123,8 +123,7 @@ fn time(unix_ns: i64) -> String {
     DateTime::from_timestamp_nanos(unix_ns).to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
-/// A change has the time of the newest run that shows it. A version without a result has the time when it
-/// was added to the list.
+/// The time of a change is that of the newest run that shows it.
 pub fn atom(campaign: &Campaign, groups: &[Group], failed: &[FailedVersion]) -> String {
     let times = groups
         .iter()
@@ -171,7 +170,7 @@ fn entry(texts: [&str; 5], updated_unix_ns: i64) -> String {
     )
 }
 
-/// An SVG with the result of the newest release. If a newer version has no result, it is named instead.
+/// An SVG with the newest release's result, or the name of a newer version without a result.
 pub fn badge(metric: &Scalar, group: Option<&Group>, failed: &[FailedVersion]) -> String {
     let newest = group
         .into_iter()

@@ -199,8 +199,8 @@ impl MarkingRule {
     }
 }
 
-/// (title of the metric, noise of a run). Noise is the standard deviation of log ratios around the mean of
-/// their release, divided by the square root of two. Needs a release with two pairs.
+/// By metric title: the standard deviation of log ratios around the mean of their release, divided by the
+/// square root of two. Needs a release with two pairs.
 pub fn measured_noise(runs: &[RunRow]) -> Vec<(&'static str, f64)> {
     let groups = compare::groups(runs, 0.0);
     let noise = |metric: &'static Scalar| {

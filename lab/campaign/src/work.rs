@@ -170,7 +170,7 @@ pub fn say_done(campaign: &Campaign, versions: &str) {
     say(&format!("{versions} has its result: {}", page.display()));
 }
 
-/// Whether this version is a baseline, now or earlier, which is not under test.
+/// Whether this version is or was the baseline, which is not under test.
 pub fn is_baseline(campaign: &Campaign, listed: &ListedVersion) -> bool {
     listed.source == BASELINE || listed.program.version == campaign.baseline.version
 }

@@ -134,9 +134,8 @@ pub fn compare(reference: &[f64], other: &[f64], margin: f64) -> Comparison {
     comparison.concluded()
 }
 
-/// Sets the conclusions again for a family of metrics, from p-values that are adjusted by Holm's
-/// method, those of differences and of equivalences apart. The caller leaves out the primary metric,
-/// which was named before the runs.
+/// Concludes again from Holm-adjusted p-values; differences and equivalences are adjusted apart. The
+/// family is without the primary metric, which was named before the runs.
 pub fn conclude_family<'c>(family: impl IntoIterator<Item = &'c mut Comparison>) {
     let family: Vec<&mut Comparison> = family.into_iter().collect();
     let adjusted = |p: fn(&Comparison) -> Option<f64>| {
@@ -229,7 +228,7 @@ impl Comparison {
 
 // Welch, Fieller and two one-sided tests. Variances are never pooled.
 
-/// `other - factor * reference` of the means, with Satterthwaite's degrees of degrees_of_freedom.
+/// `other - factor * reference` of the means, with Satterthwaite's degrees of freedom.
 struct Contrast {
     value: f64,
     standard_error: f64,
@@ -278,7 +277,7 @@ pub fn mean_difference(reference: &[f64], other: &[f64], level: f64) -> Option<I
 }
 
 /// The other's mean over the reference's, with the interval of Fieller (1954). The degrees of
-/// degrees_of_freedom are Satterthwaite's at the ratio itself. If the interval would be below 0 and no run is,
+/// freedom are Satterthwaite's at the ratio itself. If the interval would be below 0 and no run is,
 /// the variance of the other's mean is taken to grow with that mean. `None` as for [`welch_p`],
 /// and if the reference's own interval reaches 0.
 pub fn ratio_of_means(reference: &[f64], other: &[f64], level: f64) -> Option<Interval> {

@@ -22,16 +22,13 @@ const ROUNDING_SHARE: f64 = 1e-14;
 
 /// Resamples that must lie beyond an end of an interval.
 const MIN_RESAMPLES_PER_TAIL: f64 = 20.0;
-/// However many comparisons there are.
 const MAX_RESAMPLES: f64 = 1e6;
 
-/// How confidence intervals are computed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Plan {
     pub level: f64,
-    /// At least 1,000, and 10,000 unless there is a reason.
+    /// At least 1,000.
     pub resamples: usize,
-    /// The same seed gives the same interval.
     pub seed: u64,
 }
 
@@ -60,8 +57,7 @@ impl Plan {
     }
 }
 
-/// A value with its confidence interval. The interval covers the value of this run if it continued.
-/// It does not cover how runs differ.
+/// The interval is for this run, if it continued. It does not cover how runs differ.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
     pub value: f64,
@@ -83,16 +79,14 @@ pub struct Estimate {
 pub enum Method {
     /// Studentised circular block bootstrap.
     BlockBootstrapT,
-    /// An interval of the share of values up to the quantile, translated to values by the sorted
-    /// sample.
+    /// An interval of the share of values up to the quantile, read from the sorted values.
     OrderStatistics,
     /// Percentile circular block bootstrap, where too few blocks are non-zero to studentise.
     BlockBootstrapPercentile,
     /// Student's t of the means of fewer than twelve blocks: too few to resample.
     BlockMeans,
     /// A block method whose interval would reach below zero, or above one for a share. The standard
-    /// error follows the root of the amount over the interval (Wilson's score). So no end leaves
-    /// the range.
+    /// error follows the root of the amount (Wilson's score), so no end leaves the range.
     Score,
     /// Quantiles of the means of random halves of the blocks. For differences whose sign is random
     /// if there is no effect.
@@ -101,14 +95,12 @@ pub enum Method {
     None,
 }
 
-/// The [`mean`] of amounts that cannot be negative (counts, times, bytes). If its interval would
-/// reach below zero, the ends are those of [`Method::Score`].
+/// The [`mean`] of amounts that cannot be negative, with [`Method::Score`] if its interval would be.
 pub fn amount(values: &[Option<f64>], plan: &Plan) -> Option<Estimate> {
     Some(mean(values, plan)?.non_negative())
 }
 
-/// The [`mean`] of values from 0 to 1. If its interval would leave that range, the ends are those
-/// of [`Method::Score`].
+/// The [`mean`] of values from 0 to 1, with [`Method::Score`] if its interval would leave that range.
 pub fn share(values: &[Option<f64>], plan: &Plan) -> Option<Estimate> {
     let estimate = mean(values, plan)?;
     let inside = estimate.low >= 0.0 && estimate.high <= 1.0;
@@ -127,8 +119,7 @@ pub fn share(values: &[Option<f64>], plan: &Plan) -> Option<Estimate> {
     })
 }
 
-/// The mean of a series in the order of time. Missing values keep their place. `None` with fewer
-/// than two values.
+/// Missing values keep their place in time. `None` with fewer than two values.
 pub fn mean(values: &[Option<f64>], plan: &Plan) -> Option<Estimate> {
     let (mean, n, deviations) = mean_and_deviations(values, plan)?;
     Some(deviations.interval(mean, n, plan))
@@ -204,10 +195,9 @@ pub fn ratio_of_means(
     })
 }
 
-/// The later of two independent positive numbers over the earlier, by logarithms (MOVER: Zou and
-/// Donner 2008). Each number, like the result, is the value, then the ends of its interval: 95 %
-/// going in, adjusted for `comparisons` (Bonferroni) coming out. `None` if the ends are not around
-/// the value, or not positive.
+/// The ratio of independent positive numbers, by logarithms (MOVER: Zou and Donner 2008). Each is a value
+/// and the ends of its 95 % interval. The result's ends are adjusted for `comparisons` (Bonferroni).
+/// `None` if the ends are not around the value, or not positive.
 pub fn ratio_of_intervals(
     before: [f64; 3],
     after: [f64; 3],
@@ -225,10 +215,9 @@ pub fn ratio_of_intervals(
     Some([b - a, low, high].map(f64::exp))
 }
 
-/// The sum of numerators over the sum of denominators, of samples that have both, in the order of
-/// time. A mean of ratios would weight small denominators too much. If no numerator is negative, the
-/// interval does not reach below zero. `None` with fewer than two such samples, different lengths, or
-/// a sum of denominators that is not positive.
+/// The sum of numerators over that of denominators, from samples that have both. A mean of ratios would
+/// weight small denominators too much. If no numerator is negative, the interval does not reach below
+/// zero. `None` with fewer than two such samples, different lengths, or a sum below or equal to 0.
 pub fn ratio_of_sums(
     numerators: &[Option<f64>],
     denominators: &[Option<f64>],
@@ -328,8 +317,7 @@ pub(crate) fn difference_of_quantiles(
             .map(|value| lower_share.influence(*value))
             .collect()
     };
-    // Few values are beyond a quantile. The ranks of all values show better how long the dependence
-    // between samples lasts.
+    // The ranks of all values show better how long dependence lasts than the few beyond a quantile.
     let ranks = rank_difference(reference, other);
     let joint = JointDeviations::of(
         [

@@ -2,8 +2,8 @@
 
 use crate::{block::Reliability, summary::quantile};
 
-/// The first two arms of which one began its last run before the other began its first. `runs` are
-/// (begin on any clock, arm). Arms with a single run do not count.
+/// Two arms of which one began all its runs before the other. `runs` are (begin on any clock, arm). Arms
+/// with a single run do not count.
 pub fn not_interleaved<'a>(runs: &[(f64, &'a str)]) -> Option<(&'a str, &'a str)> {
     // Name, first and last begin, number of runs.
     let mut arms: Vec<(&str, f64, f64, usize)> = Vec::new();

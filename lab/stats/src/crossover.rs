@@ -17,12 +17,11 @@ pub struct Crossover {
     /// The size at which the mean difference of all rounds changes from positive to negative;
     /// `None` unless it does so exactly once and never the other way.
     pub at: Option<f64>,
-    /// Lower end of the interval; `None` if it is below the smallest size, or with too few blocks. A
-    /// half in which the other is better at every size counts as below the smallest size. A half with
-    /// unclear signs widens both ends.
+    /// `None` if the end is below the smallest size, or with too few blocks. Halves in which the other is
+    /// better at every size count as below it. Halves with unclear signs widen both ends.
     pub low: Option<f64>,
-    /// Upper end; `None` if it is above the largest size, or with too few blocks. A half in which the
-    /// reference is better at every size counts as above the largest size.
+    /// `None` if the end is above the largest size, or with too few blocks. Halves in which the reference
+    /// is better at every size count as above it.
     pub high: Option<f64>,
     pub level: f64,
     /// Share of halves with exactly one change from positive to negative.
@@ -112,7 +111,7 @@ impl Crossover {
     }
 }
 
-/// The crossing of each half; `half_means` has an element for each size.
+/// `half_means` has an element for each size.
 fn crossings_of_halves(sizes: &[f64], half_means: &[HalfMeans]) -> Vec<Crossing> {
     let halves = half_means.first().map_or(0, |size| size.means.len());
     (0..halves)

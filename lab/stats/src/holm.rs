@@ -1,6 +1,5 @@
-/// Holm's (1979) adjusted p-values, in the given order. If only `p <= alpha` counts as a finding, the
-/// chance of any false one in the family is at most `alpha`, for any dependence. `None` is a test that
-/// could not be made: it stays `None` and does not count.
+/// Holm's (1979) adjusted p-values. With findings at `p <= alpha`, the chance of any false one is at most
+/// `alpha`, for any dependence. `None` is a test that could not be made; it does not count.
 pub fn adjust(p: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut known: Vec<(usize, f64)> = p
         .iter()

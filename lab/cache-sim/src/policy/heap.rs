@@ -229,7 +229,7 @@ impl Replacement for Min {
     }
 }
 
-/// Calls `each` with the numbers of the transaction and of the program.
+/// Calls `each` with (transaction, program).
 fn for_each_lookup(trace: &Trace, fees_only: bool, mut each: impl FnMut(u32, u32)) {
     let mut transaction = 0;
     for index in 0..trace.slots().len() {

@@ -39,7 +39,7 @@ pub trait Launcher {
     /// [`Job::gate`] if that is set. After an error nothing is left behind.
     fn launch(&self, job: &Job) -> Result<Box<dyn Launched>>;
 
-    /// Names of the existing groups of this scope, from this run of the program or a killed one.
+    /// Names of the existing groups of this scope, also of a killed program.
     fn leftovers(&self, scope: &str) -> Result<Vec<String>>;
 
     /// Ends all groups of this scope, by force after `grace`, and removes them. Returns their

@@ -1,6 +1,5 @@
-//! A confidence interval for a mean (Hartigan 1969). The run is cut into blocks, and means of random
-//! subsets of the blocks are taken, each block with probability 1/2. Quantiles of these means are the
-//! ends of the interval.
+//! A confidence interval for a mean (Hartigan 1969): quantiles of the means of random subsets of blocks,
+//! with each block in a subset with probability 1/2.
 //!
 //! If the order of two arms within a block is random, so is the sign of their difference. A random
 //! subset then amounts to random signs, so the test of a mean of 0 allows tails of any length.
@@ -19,8 +18,8 @@ use crate::{
 const MIN_INDEPENDENT_ROUNDS: f64 = 20.0;
 /// If fewer blocks make up the difference, it depends on single blocks.
 const MIN_DECIDING_BLOCKS: f64 = 6.0;
-/// A mean this far from 0 is reliable despite few rounds, in standard deviations of single rounds, and
-/// despite drift, in units of [`sd_of_parts`].
+/// A mean this far from 0 is reliable despite few rounds (in standard deviations of rounds) or despite
+/// drift (in units of [`sd_of_parts`]).
 pub const CLEAR_SD: f64 = 5.0;
 /// A mean this far from 0 is reliable despite possible drift, in units of [`sd_of_parts`].
 const POSSIBLE_DRIFT_SD: f64 = 2.5;
@@ -71,7 +70,6 @@ impl RandomHalves {
         self.block_bounds.len() - 1
     }
 
-    /// The mean of each half.
     pub fn means(&self, series: &[f64]) -> Vec<f64> {
         let sums = subset_sums(&self.block_sums(series));
         let lengths: Vec<f64> = self

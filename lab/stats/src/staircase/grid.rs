@@ -212,7 +212,6 @@ fn entropy(p: f64) -> f64 {
     part(p) + part(1.0 - p)
 }
 
-/// [`entropy`], interpolated linearly in the table.
 fn interpolated_entropy(p: f64) -> f64 {
     let position = p.clamp(0.0, 1.0) * ENTROPY_STEPS as f64;
     let below = position as usize;

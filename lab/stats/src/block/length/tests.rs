@@ -24,7 +24,7 @@ fn block_lengths_match_a_python_implementation_of_the_paper() {
         let found = at_one_scale(&centred(&case["values"]));
         let (length, long_run_variance) = (
             case["length"].as_f64().unwrap(),
-            case["long_run_variance"].as_f64().unwrap(),
+            case["long_run"].as_f64().unwrap(),
         );
         assert!(
             (found.best_block_length - length).abs() < 1e-8 * length,
