@@ -318,7 +318,7 @@ pub fn self_test(
 /// Minimum for predictions, in percent.
 pub const MIN_COVERAGE_PERCENT: f64 = 98.0;
 
-/// How much of a recording a trace has, in transactions.
+/// Of a recording by a trace, in transactions.
 #[derive(Default)]
 pub struct Coverage {
     pub covered: u64,

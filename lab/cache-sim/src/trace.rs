@@ -19,7 +19,6 @@ pub const MAX_LOOKUPS: u64 = 1 << 29;
 /// Flag of fees-only transactions, next to the number of the set.
 const FEES_ONLY: u32 = 1 << 31;
 
-/// Where the lookups come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     Validator,

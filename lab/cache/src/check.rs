@@ -37,12 +37,11 @@ const RELIABLE_SCALES: RangeInclusive<f64> = 0.8..=1.25;
 struct CheckReport {
     run: String,
     entries: u64,
-    /// Whether slots that both runs replayed are compared; otherwise whole runs, scaled by their
-    /// transactions.
+    /// Slots that both runs replayed are compared, else whole runs, scaled by their transactions.
     same_slots: bool,
     /// Whether the other run's lookups are simulated, from the trace next to it.
     own_blocks: bool,
-    /// For whole runs: transactions with programs of the other run over those of the first.
+    /// Of whole runs: transactions with programs, the other's over the first's.
     #[serde(rename = "times")]
     scale: Option<f64>,
     slots: usize,
@@ -189,8 +188,7 @@ fn check_counters(recorded: &[RecordedSlot], predicted: &PredictedRuns) -> Vec<C
     COUNTERS.into_iter().filter_map(counter).collect()
 }
 
-/// The cache's time with the costs of the first run, and with these scaled to the other run's load
-/// times.
+/// The cache's time with the first run's costs, and with these scaled to the other's load times.
 fn cache_times(
     recorded: &[RecordedSlot],
     predicted: &PredictedRuns,

@@ -18,7 +18,7 @@ struct OtherBlocks {
     size_ratio: f64,
     /// The runs of each half.
     halves: Vec<Vec<Counts>>,
-    /// Lookups of all known blocks, including those outside of the counted slots.
+    /// Of all known blocks, also outside of the counted slots.
     lookups: f64,
     blocks: f64,
 }

@@ -33,7 +33,7 @@ pub struct ValidatorTrace {
     /// By thread pool: the thread's name without its number.
     pub lookups_by_pool: BTreeMap<String, u64>,
     pub evictions: u64,
-    /// Lines that the validator could not write in time.
+    /// Lines not written in time.
     pub dropped_lines: u64,
     /// By number of the thread.
     pools: Vec<String>,

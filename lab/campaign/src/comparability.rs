@@ -52,7 +52,6 @@ impl Comparability {
         self.difference.as_ref().map(|(_, text)| text.as_str())
     }
 
-    /// The difference, or what is unknown, or else the pace.
     pub fn text(&self) -> String {
         self.difference()
             .or(self.unknown.as_deref())

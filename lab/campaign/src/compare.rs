@@ -177,7 +177,6 @@ fn pair_values(scalar: &Scalar, runs: &[RunRow]) -> Vec<PairValues> {
         .collect()
 }
 
-/// Why a metric has no ratio to the baseline.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum WithoutRatio {
     /// One side of a pair is 0, the other is larger.

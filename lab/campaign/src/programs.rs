@@ -30,7 +30,7 @@ pub struct ResolvedProgram {
     pub digest: String,
 }
 
-/// The reason why no version can be run now.
+/// Why no version can be run now.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Stopped(pub String);

@@ -25,7 +25,7 @@ pub struct Campaign {
     pub plan_digest: String,
     /// Smaller relative differences do not matter.
     pub margin: f64,
-    /// The database. Absolute.
+    /// The database, absolute.
     pub results: PathBuf,
     pub baseline: Program,
     pub programs: Vec<Program>,

@@ -90,7 +90,7 @@ impl RecordJob<'_> {
     fn record_command(mut self) -> Result<u8> {
         let mut command = GatedCommand::start(&self.args.command)?;
         let process = pidfd_open(command.pid(), PidfdFlags::empty()).context("the command")?;
-        let (mut daemon, addresses, followed) = self.start_daemon(command.pid(), &process)?;
+        let (mut daemon, addresses, followed_pid) = self.start_daemon(command.pid(), &process)?;
         self.announce(
             &addresses,
             &format!("{} (process {})", command.name, command.pid()),
@@ -105,7 +105,7 @@ impl RecordJob<'_> {
         daemon.wait_for_process(&mut self.signals)?;
         command.go(&variables)?;
         let mut monitor = Monitor {
-            followed,
+            followed_pid,
             ..Monitor::default()
         };
         let code = loop {
@@ -134,14 +134,14 @@ impl RecordJob<'_> {
             "process {pid} has ended and is a zombie until its parent waits for it: nothing to record",
             pid = pid.as_raw_nonzero()
         );
-        let (mut daemon, addresses, followed) = self.start_daemon(pid, &process)?;
-        let mut name = format!("process {followed}");
-        if followed != pid.as_raw_nonzero().get().unsigned_abs() {
+        let (mut daemon, addresses, followed_pid) = self.start_daemon(pid, &process)?;
+        let mut name = format!("process {followed_pid}");
+        if followed_pid != pid.as_raw_nonzero().get().unsigned_abs() {
             name.push_str(&format!(", a descendant of {},", pid.as_raw_nonzero()));
         }
         self.announce(&addresses, &name);
         let mut monitor = Monitor {
-            followed,
+            followed_pid,
             ..Monitor::default()
         };
         loop {
@@ -166,8 +166,7 @@ impl RecordJob<'_> {
         Ok(0)
     }
 
-    /// Returns the daemon, its addresses and the pid that it follows. After an error no recording
-    /// stays.
+    /// Returns also the pid that the daemon follows. After an error no recording stays.
     fn start_daemon(&mut self, pid: Pid, process: &OwnedFd) -> Result<(Daemon, Addresses, u32)> {
         let task = RecordingTask {
             target: Target::Pid(pid.as_raw_nonzero().get().unsigned_abs()),
@@ -181,7 +180,7 @@ impl RecordJob<'_> {
         };
         let mut daemon = Daemon::start(&self.program, &task)?;
         match daemon.wait_until_following(Some(process), &mut self.signals) {
-            Ok((addresses, followed)) => Ok((daemon, addresses, followed)),
+            Ok((addresses, followed_pid)) => Ok((daemon, addresses, followed_pid)),
             Err(error) => {
                 drop(daemon);
                 if progress(&self.out).is_ok_and(|progress| !progress.process) {
@@ -241,8 +240,7 @@ impl RecordJob<'_> {
 /// Reports what happens to the daemon and its recording.
 #[derive(Default)]
 struct Monitor {
-    /// Pid.
-    followed: u32,
+    followed_pid: u32,
     daemon_ended: bool,
     checks: u32,
     problems: Vec<String>,
@@ -269,12 +267,15 @@ impl Monitor {
         }
         self.checks = self.checks.wrapping_add(1);
         if self.checks.is_multiple_of(Self::CHECKS_PER_READ) {
-            if let Some(followed) = daemon.followed_pid().filter(|pid| *pid != self.followed) {
+            if let Some(followed_pid) = daemon
+                .followed_pid()
+                .filter(|pid| *pid != self.followed_pid)
+            {
                 say(&format!(
-                    "recording process {followed} instead of {}",
-                    self.followed
+                    "recording process {followed_pid} instead of {}",
+                    self.followed_pid
                 ));
-                self.followed = followed;
+                self.followed_pid = followed_pid;
             }
             self.report_problems(recorded_problems(&daemon.out));
         }

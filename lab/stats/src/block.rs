@@ -401,8 +401,7 @@ fn common_part(a: &[f64], b: &[f64]) -> (Vec<f64>, f64) {
     (common, width)
 }
 
-/// The share `f` at this deviation from `p`, with the standard error of `f` itself (Wilson 1927):
-/// `f - p = deviation sqrt(f (1 - f) / (p (1 - p)))`. Within 0 and 1.
+/// The share `f`, within 0 and 1, with `f - p = deviation sqrt(f (1 - f) / (p (1 - p)))` (Wilson 1927).
 fn wilson_share(p: f64, deviation: f64) -> f64 {
     let relative_square = deviation * deviation / (p * (1.0 - p));
     let half_width = (relative_square * (relative_square + 4.0 * p * (1.0 - p))).sqrt();

@@ -111,7 +111,6 @@ impl Crossover {
     }
 }
 
-/// `half_means` has an element for each size.
 fn crossings_of_halves(sizes: &[f64], half_means: &[HalfMeans]) -> Vec<Crossing> {
     let halves = half_means.first().map_or(0, |size| size.means.len());
     (0..halves)

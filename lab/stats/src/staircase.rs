@@ -132,13 +132,12 @@ impl Staircase {
         }
     }
 
-    /// `None` without a floor.
     fn lowest_trial(&self) -> Option<f64> {
         self.floor
             .map(|floor| floor * (1.0 + FLOOR_MARGIN * self.config.width))
     }
 
-    /// Takes the result of a trial that does not count towards `most`.
+    /// Takes a trial that does not count towards `most`.
     pub fn add_extra_trial(&mut self, value: f64, passed: bool) {
         if !value.is_normal() || value <= 0.0 {
             return;
@@ -253,7 +252,7 @@ const TRIALS_PER_END: u32 = 3;
 /// The search continues once if these trials contradict an interval.
 const MAX_ROUNDS: u32 = 2;
 
-/// Results of the trials at the two ends of an interval.
+/// Trials at the ends of an interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct EndTrials<Value = f64> {
     pub high: Value,
@@ -273,7 +272,7 @@ struct Confirmation {
 }
 
 impl Confirmation {
-    /// Does nothing if an interval was confirmed, or if no round is left.
+    /// Does nothing after a confirmed interval, or if no round is left.
     fn begin(&mut self, interval: &Interval) {
         if self.rounds < MAX_ROUNDS && !self.agrees() {
             self.rounds += 1;

@@ -16,7 +16,6 @@ use std::{
 };
 use ureq::{Agent, config::Config};
 
-/// A status, or the reason why there is none.
 pub type Answer = Result<Box<Status>, String>;
 
 /// When it is dropped, the thread ends after its current request.

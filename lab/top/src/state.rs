@@ -182,7 +182,7 @@ impl History {
     }
 }
 
-/// The samples of one answer, for the meters.
+/// Of one answer.
 #[derive(Clone, Copy)]
 pub struct Samples<'a> {
     status: &'a Status,

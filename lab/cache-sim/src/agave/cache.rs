@@ -262,7 +262,6 @@ impl<'a> ProgramCache<'a> {
         is_delayed
     }
 
-    /// Unloads superseded versions that the root has passed.
     fn prune(&mut self) {
         let superseded = std::mem::take(&mut self.superseded);
         for (index, (entry, slot)) in superseded.iter().enumerate() {

@@ -9,7 +9,7 @@ const NOT_IN_HEAP: u32 = u32::MAX;
 
 /// Programs of a cache, the one with the lowest priority first.
 struct Heap {
-    /// (priority, program). The second part of a priority decides between equal ones.
+    /// (priority, program); a priority's second part breaks ties.
     items: Vec<((u64, u64), u32)>,
     /// Index of each program in `items`.
     positions: Vec<u32>,

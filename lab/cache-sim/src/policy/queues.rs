@@ -13,7 +13,6 @@ pub struct Queues<const N: usize> {
     pub capacity: u64,
 }
 
-/// A program's neighbours in its queue.
 #[derive(Clone, Copy)]
 struct Node {
     to_front: u32,

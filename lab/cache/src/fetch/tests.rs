@@ -445,11 +445,11 @@ fn a_recording_without_cache_data_is_refused_with_the_reason() {
     );
 }
 
-/// A small file system in memory, unmounted when dropped.
-struct Small(std::path::PathBuf);
+/// Unmounted when dropped.
+struct SmallDisk(std::path::PathBuf);
 
-impl Small {
-    /// `None`, having said so, where this may not be made.
+impl SmallDisk {
+    /// `None` if this user cannot mount it.
     #[expect(clippy::disallowed_methods, reason = "a test mounts a disk of its own")]
     fn mount(at: std::path::PathBuf) -> Option<Self> {
         fs::create_dir(&at).unwrap();
@@ -459,13 +459,12 @@ impl Small {
             .arg(&at)
             .stderr(std::process::Stdio::null());
         if mount.status().is_ok_and(|status| status.success()) {
-            return Some(Small(at));
+            return Some(SmallDisk(at));
         }
         println!("SKIPPED: a tmpfs cannot be mounted here; root may");
         None
     }
 
-    /// Takes all the room.
     fn fill(&self) {
         assert!(
             fs::write(self.0.join("filler"), vec![1; 128 << 10]).is_err(),
@@ -478,7 +477,7 @@ impl Small {
     }
 }
 
-impl Drop for Small {
+impl Drop for SmallDisk {
     #[expect(clippy::disallowed_methods, reason = "a test unmounts its own disk")]
     fn drop(&mut self) {
         let _ = std::process::Command::new("umount")
@@ -491,7 +490,7 @@ impl Drop for Small {
 #[test]
 fn a_full_disk_ends_the_fetch_and_a_rerun_resumes() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(disk) = Small::mount(folder.path().join("small")) else {
+    let Some(disk) = SmallDisk::mount(folder.path().join("small")) else {
         return;
     };
     let run = recording(folder.path(), &[100, 101, 102]);

@@ -77,8 +77,7 @@ pub fn drop_files(folders: &[&Path]) -> Result<Dropped> {
     Ok(dropped)
 }
 
-/// Reads a file into the page cache, so that no run is charged for its pages. Returns its size in
-/// bytes.
+/// Reads a file into the page cache, so that no run is charged for its pages. Returns its size.
 pub fn warm_file(path: &Path) -> Result<u64> {
     let read = || io::copy(&mut fs::File::open(path)?, &mut io::sink());
     read().map_err(path_error(path))
@@ -95,10 +94,7 @@ pub fn drop_all(root: &HostRoot) -> Result<()> {
 }
 
 /// Counts the cached pages of the regular files below these folders without loading any. Follows
-/// links at the top only; skips missing folders.
-///
-/// # Errors
-/// `fincore` is not installed, or a folder cannot be walked.
+/// links at the top only; skips missing folders. Fails without `fincore`.
 pub fn residency(folders: &[&Path]) -> Result<Residency> {
     let page = rustix::param::page_size() as u64;
     let mut residency = Residency::default();

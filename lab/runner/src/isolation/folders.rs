@@ -60,11 +60,8 @@ pub enum Init {
 }
 
 /// Marks a folder for experiments. Creates it if its parent exists; an existing folder must be
-/// empty except for `lost+found`. `now` is the time since 1970.
-///
-/// # Errors
-/// The folder is not empty, is a symbolic link, or has the marker of another folder. Nothing was
-/// marked then.
+/// empty except for `lost+found`. `now` is the time since 1970. Fails also on a symbolic link, and if
+/// the folder has the marker of another one.
 pub fn init(folder: &Path, now: Duration) -> Result<Init> {
     let created = match mkdir(folder, Mode::from_raw_mode(0o755)) {
         Ok(()) => true,

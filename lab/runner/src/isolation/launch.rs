@@ -42,8 +42,7 @@ pub trait Launcher {
     /// Names of the existing groups of this scope, also of a killed program.
     fn leftovers(&self, scope: &str) -> Result<Vec<String>>;
 
-    /// Ends all groups of this scope, by force after `grace`, and removes them. Returns their
-    /// names.
+    /// Ends all groups of this scope, by force after `grace`, and removes them. Returns their names.
     fn sweep(&self, scope: &str, grace: Duration) -> Result<Vec<String>>;
 }
 
@@ -52,8 +51,7 @@ pub trait Launched {
     /// The first process of the group: the program, or the shell of a script.
     fn pid(&self) -> u32;
 
-    /// Releases the program at its gate and sends `word` to its holder. Without a gate it does
-    /// nothing.
+    /// Releases the program at its gate, if any, and sends `word` to its holder.
     fn go(&mut self, word: &[u8]) -> Result<()>;
 
     fn limits(&self) -> Result<Limits>;
@@ -66,21 +64,19 @@ pub trait Launched {
     /// caller, or systemd, reclaim memory before this returns, so use small steps.
     fn set_memory_limit(&mut self, memory: Option<u64>) -> Result<Option<u64>>;
 
-    /// How the first process ended; `None` while it runs. Its children may live on: see
-    /// [`is_empty`](Launched::is_empty). (systemd before version 250 asks them to end.)
+    /// How the first process ended; `None` while it runs. Its children may live on (systemd before
+    /// version 250 asks them to end).
     fn ended(&mut self) -> Result<Option<End>>;
 
     fn is_empty(&mut self) -> Result<bool>;
 
-    /// Sends SIGTERM to each process of the group and returns at once. Use
-    /// [`is_empty`](Launched::is_empty) to wait: a script ends before the validator that it
-    /// started. It is no error if the group has ended already.
+    /// Sends SIGTERM to each process of the group, if any, and returns at once. A script ends before
+    /// the validator that it started.
     fn terminate(&mut self) -> Result<()>;
 
     fn evidence(&mut self) -> Result<Evidence>;
 
-    /// Kills the rest of the group, waits for its end, reads the evidence a last time, and removes
-    /// the group.
+    /// Kills the group, waits for its end, reads the evidence a last time, and removes the group.
     fn close(self: Box<Self>) -> Result<Evidence>;
 }
 

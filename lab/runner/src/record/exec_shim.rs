@@ -177,7 +177,7 @@ pub fn gate(args: &GateArgs) -> u8 {
     exec_program(&args.command, variables)
 }
 
-/// Executes `faultlined once` with these arguments. Returns an exit code only on failure.
+/// Executes `faultlined once` with these arguments.
 pub fn doctor(args: &DoctorArgs) -> Result<u8> {
     let program = recorder::find(args.faultlined.as_deref(), "--faultlined")?;
     let command: Vec<OsString> = [program.into_os_string(), "once".into()]
@@ -187,7 +187,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8> {
     Ok(exec_program(&command, Vec::new()))
 }
 
-/// Executes a program that opens a file for its user. Returns an exit code only on failure.
+/// Executes a program that opens a file for its user.
 pub fn open(program: PathBuf, file: PathBuf) -> u8 {
     exec_program(&[program.into(), file.into()], Vec::new())
 }

@@ -95,8 +95,8 @@ pub struct Addresses {
     pub ingest: Option<String>,
 }
 
-/// The daemon's program: `given`, else in this program's folder, else in `PATH`. `option` is the
-/// command-line option, for the error.
+/// The daemon's program: `given`, else in this program's folder, else in `PATH`. `option` is for the
+/// error.
 pub fn find(given: Option<&Path>, option: &str) -> Result<PathBuf> {
     if let Some(given) = given {
         ensure!(
@@ -245,7 +245,7 @@ impl Ready {
         }
     }
 
-    /// Pid of the followed process: that of [`Target::Pid`] or a descendant.
+    /// That of [`Target::Pid`] or a descendant.
     pub fn target(&self) -> Option<u32> {
         self.target.as_ref().map(|target| target.pid)
     }

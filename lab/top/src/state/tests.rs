@@ -21,7 +21,7 @@ fn after(pages: &[&str]) -> State {
     state
 }
 
-/// A rate as somebody would work it out by hand from two captured pages.
+/// A rate by hand, from two captured pages.
 fn by_hand(name: &str, labels: &[(&str, &str)], looked: (&str, &[(&str, &str)])) -> f64 {
     let [before, page] = [BEFORE, PAGE].map(|page| expose::parse_text(page).unwrap());
     let rise = |name, labels| page.get(name, labels).unwrap() - before.get(name, labels).unwrap();

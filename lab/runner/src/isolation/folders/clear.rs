@@ -43,11 +43,8 @@ pub struct RetainedEntry {
 
 /// Deletes the contents of a marked folder. These stay: keypairs and tower files with their folders,
 /// other mounts, and folders with their own marker. Symbolic links are deleted, not their targets.
-/// Holds the ledger's lock meanwhile.
-///
-/// # Errors
-/// Nothing was deleted if the folder is not marked, a validator holds a ledger's lock in it, or a
-/// process has a file open in it. Some files may be deleted after an error of the file system.
+/// Holds the ledger's lock meanwhile. Deletes nothing if the folder is not marked, a validator holds a
+/// ledger's lock in it, or a process has a file open in it.
 pub fn clear(folder: &Path, root: &HostRoot) -> Result<Cleared> {
     let top = open_unused(folder, root)?;
     let mut inspection = ClearWalk::default();

@@ -56,8 +56,7 @@ pub struct Restored {
     pub skipped: Vec<RetainedEntry>,
 }
 
-/// # Errors
-/// A symbolic link leads out of the folder, or part of it is on another mount.
+/// Fails if a symbolic link leads out of the folder, or part of it is on another mount.
 pub fn measure(from: &Path) -> Result<Source> {
     measure_source(&Folder::open(from)?)
 }
@@ -69,11 +68,9 @@ pub fn set_folder_owner(folder: &Path, owner: Owner) -> Result<()> {
 
 /// Copies `from` into the marked folder `ledger`, and snapshot archives into the marked folder
 /// `snapshots` if given. Everything belongs to `owner`. Returns after a sync and a check of all
-/// lengths. Holes stay holes; reflinks are used where possible.
-///
-/// # Errors
-/// A folder is not marked, space is missing, or an entry exists that is neither keypair nor tower
-/// file. A link leads out of `from`, or a file changed meanwhile.
+/// lengths. Holes stay holes; reflinks are used where possible. Fails if a folder is not marked, space
+/// is missing, an entry exists that is neither keypair nor tower file, a link leads out of `from`, or
+/// a file changed meanwhile.
 pub fn restore(
     from: &Path,
     ledger: &Path,

@@ -44,8 +44,7 @@ impl Default for CgroupRoots {
     }
 }
 
-/// Creates cgroups itself. It cannot enforce [`Job::longest`]. Other users' programs need `setpriv`
-/// of util-linux.
+/// Creates cgroups itself. It cannot enforce [`Job::max_duration`]. Other users' programs need `setpriv`.
 #[derive(Debug)]
 pub struct Direct {
     roots: CgroupRoots,
@@ -54,11 +53,8 @@ pub struct Direct {
 }
 
 impl Direct {
-    /// Finds the parent of future groups; changes nothing before the first
-    /// [`launch`](Launcher::launch).
-    ///
-    /// # Errors
-    /// No cgroup version limits memory, the parent is not writable, or other processes are in it.
+    /// Changes nothing before the first [`launch`](Launcher::launch). Fails if no cgroup version limits
+    /// memory, the parent is not writable, or other processes are in it.
     pub fn new(roots: &CgroupRoots) -> Result<Direct> {
         let parents = Cgroups::parents(roots)?;
         Ok(Direct {

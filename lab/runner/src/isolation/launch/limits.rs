@@ -25,18 +25,14 @@ pub struct Limits {
 #[serde(into = "String")]
 pub struct CpuSet(Vec<u32>);
 
-/// Limits of one block device; `None`: no limit.
+/// Limits of one block device per second; `None`: no limit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct IoLimit {
     /// Device node, such as `/dev/nvme0n1`, or a file on it.
     pub device: PathBuf,
-    /// Per second.
     pub read_bytes: Option<u64>,
-    /// Per second.
     pub write_bytes: Option<u64>,
-    /// Per second.
     pub read_operations: Option<u64>,
-    /// Per second.
     pub write_operations: Option<u64>,
 }
 

@@ -112,7 +112,7 @@ impl Bus {
         Ok(version(&text))
     }
 
-    /// Creates a unit and queues its start.
+    /// Queues the start.
     pub fn start(&self, unit: &str, properties: &Properties) -> Result<()> {
         // Not retried: without an answer it is unknown whether the call was executed.
         let started =
@@ -244,7 +244,6 @@ impl Unit {
         self.text("Result")
     }
 
-    /// Current or last process of the service.
     pub fn main_pid(&self) -> Option<u32> {
         let pid = |name| self.get::<u32>(name).filter(|pid| *pid > 1);
         pid("MainPID").or_else(|| pid("ExecMainPID"))
