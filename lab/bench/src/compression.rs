@@ -46,7 +46,7 @@ impl Interval {
             value,
             low: end.min(other_end),
             high: end.max(other_end),
-            reliable: estimate.reliable,
+            reliable: estimate.reliability,
         }
     }
 

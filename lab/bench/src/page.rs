@@ -254,7 +254,7 @@ fn caveats(results: &Results, compared: &[Comparison]) -> Vec<Caveat> {
         .collect();
     let unreliable = compared
         .iter()
-        .filter(|comparison| !comparison.mean.reliable.is_reliable())
+        .filter(|comparison| !comparison.mean.reliability.is_reliable())
         .count();
     if unreliable > 0 {
         caveats.push(Caveat::new(

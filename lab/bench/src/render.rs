@@ -335,7 +335,7 @@ pub fn differences(results: &Results, compared: &[Comparison], id: &str) -> Tabl
             cell(comparison.median.as_ref()),
             cell(comparison.p95.as_ref()),
             known(comparison.rounds as f64, 0),
-            words(caveat(comparison.mean.reliable)),
+            words(caveat(comparison.mean.reliability)),
         ]);
     }
     out

@@ -271,7 +271,7 @@ mod tests {
             let mut outcome = outcome(30.0, 100.0);
             for row in &mut outcome.classes {
                 let estimate = block::amount(&passes(base), &bootstrap_plan()).unwrap();
-                assert!(!estimate.reliable.is_reliable(), "{estimate:?}");
+                assert!(!estimate.reliability.is_reliable(), "{estimate:?}");
                 row.compress = Some(Interval::from_estimate(&estimate, |speed| speed));
             }
             outcome

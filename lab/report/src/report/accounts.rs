@@ -167,7 +167,7 @@ pub fn section(subjects: &Subjects) -> Option<Section> {
 }
 
 fn increase(subject: &Subject, numbers: &Numbers, signal: Signal) -> Option<f64> {
-    growth(&subject.recording, signal, numbers.window).known()
+    growth(&subject.recording, signal, numbers.window).known_increase()
 }
 
 fn level(subject: &Subject, numbers: &Numbers, signal: Signal) -> Summary {

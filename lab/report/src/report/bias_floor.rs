@@ -428,11 +428,11 @@ impl BiasFloor {
 /// From [`RUNS_FOR_A_TEST`] turns on, the turns' own intervals are unused. If all slots are equal,
 /// the zero difference is reliable.
 fn why_unreliable(turns: &[Estimate]) -> Option<Reliability> {
-    let is_zero = |turn: &Estimate| turn.reliable == Reliability::Constant && turn.value == 0.0;
+    let is_zero = |turn: &Estimate| turn.reliability == Reliability::Constant && turn.value == 0.0;
     let first = turns
         .iter()
-        .find(|turn| !turn.reliable.is_reliable() && !is_zero(turn))?;
-    (turns.len() < RUNS_FOR_A_TEST).then_some(first.reliable)
+        .find(|turn| !turn.reliability.is_reliable() && !is_zero(turn))?;
+    (turns.len() < RUNS_FOR_A_TEST).then_some(first.reliability)
 }
 
 /// Mean and interval over turns. With fewer than [`RUNS_FOR_A_TEST`] turns, the interval spans

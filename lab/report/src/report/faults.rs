@@ -32,12 +32,16 @@ type PoolValue = fn(&PoolFaults) -> Option<f64>;
 type RunPools<'s> = (&'s Subject, Vec<PoolFaults>);
 
 const RATES: &[Quantity] = &[
-    ("Major faults", 0, |_, numbers| numbers.major.known()),
+    ("Major faults", 0, |_, numbers| {
+        numbers.major.known_increase()
+    }),
     ("Major mean [/s]", 3, |_, numbers| numbers.major.mean()),
     ("Major max [/s]", 1, |_, numbers| {
         summary(&numbers.major.per_second).max
     }),
-    ("Minor faults", 0, |_, numbers| numbers.minor.known()),
+    ("Minor faults", 0, |_, numbers| {
+        numbers.minor.known_increase()
+    }),
     ("Minor mean [/s]", 1, |_, numbers| numbers.minor.mean()),
     ("Minor max [/s]", 1, |_, numbers| {
         summary(&numbers.minor.per_second).max

@@ -245,7 +245,7 @@ impl Subject {
         ESTIMATED_METRICS
             .into_iter()
             .zip(&self.estimates)
-            .filter_map(|(metric, estimate)| Some((metric, estimate.as_ref()?.reliable)))
+            .filter_map(|(metric, estimate)| Some((metric, estimate.as_ref()?.reliability)))
             .filter(|(_, reliability)| !reliability.is_reliable())
     }
 
