@@ -1,18 +1,15 @@
 //! Checks a plan on this host: facts are gathered first, then judged.
 
 mod access;
-mod disk;
 mod environment;
 mod folders;
 mod gather;
 mod limits;
-mod options;
 mod programs;
 mod search;
-mod stake;
 mod vote;
 
-pub use disk::{SpaceNeed, needs};
+pub use folders::{SpaceNeed, space_needs};
 pub use gather::{gather, phase, program_files};
 pub use programs::TOOLS;
 
@@ -20,8 +17,10 @@ use super::plan::{Arm, Begin, Kind, Order, PageCache, Plan, Severity};
 use crate::host::HostFinding;
 use faultline_kernel::LevelMemory;
 use faultline_runner::isolation::{Abilities, CpuSet};
+use faultline_text::time;
 use serde::Serialize;
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     time::Duration,
@@ -36,25 +35,28 @@ pub struct HostFacts {
     /// An error if no cgroups can be made.
     pub launcher: Result<LauncherFacts, String>,
     pub ram: Option<u64>,
-    /// The cgroups above a run, and the machine.
+    /// Limits of the cgroups above a run, and of the machine.
     pub levels: Result<Vec<LevelMemory>, String>,
     pub swap: Option<u64>,
     pub cpus: Option<CpuSet>,
+    /// By first word of an arm's command.
     pub programs: BTreeMap<String, Result<PathBuf, String>>,
     pub options: Options,
     /// The folders of all runs and of the experiment.
     pub folders: BTreeMap<PathBuf, FolderFacts>,
     pub io_devices: BTreeMap<PathBuf, Result<u64, String>>,
-    /// `Err` if unusable.
+    /// Files and folders that the plan names.
     pub files: BTreeMap<PathBuf, Result<(), String>>,
     /// Unusable for the plan's user, with reasons.
     pub inaccessible: BTreeMap<PathBuf, String>,
+    /// Whether `workload.user` is a user of this host.
     pub user: Result<(), String>,
     /// Those of [`TOOLS`] that are in `PATH`.
     pub tools: BTreeSet<&'static str>,
-    pub other_user: bool,
+    pub switches_user: bool,
     pub recorder: Result<PathBuf, String>,
-    pub configuration: Option<Result<(), String>>,
+    /// The daemon's verdict on `recorder.config`.
+    pub recorder_config: Option<Result<(), String>>,
     /// Time near the tip before the daemon reports it.
     pub at_tip_for: Option<Duration>,
     /// By lane: stake of its identity.
@@ -73,8 +75,7 @@ impl HostFacts {
     }
 
     fn uses_systemd(&self) -> bool {
-        let launcher = self.launcher.as_ref();
-        launcher.is_ok_and(|launcher| launcher.name == "systemd")
+        self.launcher.as_ref().is_ok_and(LauncherFacts::is_systemd)
     }
 }
 
@@ -82,6 +83,12 @@ impl HostFacts {
 pub struct LauncherFacts {
     pub name: String,
     pub can: Abilities,
+}
+
+impl LauncherFacts {
+    fn is_systemd(&self) -> bool {
+        self.name == "systemd"
+    }
 }
 
 /// Whether the text of a program file has an option or variable.
@@ -98,21 +105,21 @@ pub enum OptionPresence {
 pub enum Stake {
     /// Lamports; 0 if the cluster does not know the identity.
     Known(u64),
-    /// No active stake yet, but the identity votes.
-    Votes,
+    /// The identity votes, but its stake is not active yet.
+    VotesUnstaked,
     Unknown(String),
 }
 
 #[derive(Debug, Clone, Default)]
 pub struct FolderFacts {
-    pub is_there: bool,
-    pub real: Option<PathBuf>,
+    pub exists: bool,
+    pub canonical_path: Option<PathBuf>,
     /// Why it may not be cleared, with a remedy.
     pub not_marked: Option<String>,
     /// The device that has or will have the folder.
     pub device: Option<u64>,
-    /// The path, or a parent, that is no folder.
-    pub blocked: Option<PathBuf>,
+    /// The path itself, or a parent, that is no folder.
+    pub blocked_by: Option<PathBuf>,
     /// Free bytes for unprivileged users.
     pub free: Option<u64>,
 }
@@ -130,11 +137,14 @@ struct Findings(Vec<Finding>);
 
 impl Findings {
     fn add(&mut self, severity: Severity, what: impl Into<String>, remedy: impl Into<String>) {
-        self.0.push(Finding {
+        let finding = Finding {
             severity,
             what: what.into(),
             remedy: remedy.into(),
-        });
+        };
+        if !self.0.contains(&finding) {
+            self.0.push(finding);
+        }
     }
 
     fn refuse(&mut self, what: impl Into<String>, remedy: impl Into<String>) {
@@ -152,38 +162,31 @@ impl Findings {
 
 /// Returns the worst first. `i_vote` drops objections against a voting validator.
 pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
-    let mut found = Findings::default();
-    limits::check(plan, facts, &mut found);
-    programs::check(plan, facts, &mut found);
-    options::check(plan, facts, &mut found);
-    vote::check(plan, facts, i_vote, &mut found);
-    environment::check(plan, &mut found);
-    folders::check(plan, facts, &mut found);
-    access::check(plan, facts, &mut found);
-    disk::check(plan, facts, &mut found);
-    search::check(plan, facts, &mut found);
-    host(facts, &mut found);
-    design(plan, &mut found);
-    tip(plan, facts, &mut found);
-    let mut all: Vec<Finding> = Vec::new();
-    for finding in found.0 {
-        if !all.contains(&finding) {
-            all.push(finding);
-        }
-    }
-    all.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-    all
+    let mut findings = Findings::default();
+    limits::check(plan, facts, &mut findings);
+    programs::check(plan, facts, &mut findings);
+    vote::check(plan, facts, i_vote, &mut findings);
+    environment::check(plan, &mut findings);
+    folders::check(plan, facts, &mut findings);
+    access::check(plan, facts, &mut findings);
+    folders::check_space(plan, facts, &mut findings);
+    search::check(plan, facts, &mut findings);
+    check_host(facts, &mut findings);
+    check_design(plan, &mut findings);
+    check_tip(plan, facts, &mut findings);
+    findings.0.sort_by_key(|finding| Reverse(finding.severity));
+    findings.0
 }
 
 /// Conditions that may pass before a run are only warnings.
-fn host(facts: &HostFacts, found: &mut Findings) {
+fn check_host(facts: &HostFacts, findings: &mut Findings) {
     for finding in &facts.host {
         let severity = if finding.is_temporary {
             finding.severity.min(Severity::Warn)
         } else {
             finding.severity
         };
-        found.add(
+        findings.add(
             severity,
             format!("the host, now: {}", finding.what),
             "it is looked at again before each run, by [host]",
@@ -193,27 +196,24 @@ fn host(facts: &HostFacts, found: &mut Findings) {
 
 /// Warns if `stop.at_tip_within` ends before the daemon can report the tip: it requires some time
 /// near the tip.
-fn tip(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
-    if let (Some(tip_deadline), Some(tip_delay)) = (plan.stop.at_tip_within, facts.at_tip_for)
+fn check_tip(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
+    if let (Some(deadline), Some(delay)) = (plan.stop.at_tip_within, facts.at_tip_for)
         && plan.workload.kind == Kind::Validator
-        && tip_deadline <= tip_delay
+        && deadline <= delay
     {
-        let (tip_deadline, tip_delay) = (
-            faultline_text::time(tip_deadline),
-            faultline_text::time(tip_delay),
-        );
-        found.warn(
+        let [deadline, delay] = [deadline, delay].map(time);
+        findings.warn(
             format!(
-                "stop.at_tip_within is {tip_deadline}, and a validator counts as at the tip after {tip_delay} near it: every run \
+                "stop.at_tip_within is {deadline}, and a validator counts as at the tip after {delay} near it: every run \
                  would end as one that was not at the tip in time"
             ),
-            format!("more than {tip_delay}, or \"never\"; [phase] at_tip_for of recorder.config says how long it waits"),
+            format!("more than {delay}, or \"never\"; [phase] at_tip_for of recorder.config says how long it waits"),
         );
     }
 }
 
-/// Arms that differ only in their names.
-fn duplicate_arms(plan: &Plan, found: &mut Findings) {
+/// Warns about arms that differ only in their names.
+fn check_duplicate_arms(plan: &Plan, findings: &mut Findings) {
     let texts = plan.workload.texts();
     if texts.iter().any(|text| text.contains("{arm}")) {
         return;
@@ -224,64 +224,58 @@ fn duplicate_arms(plan: &Plan, found: &mut Findings) {
         ..arm.clone()
     };
     for (index, arm) in plan.arms.iter().enumerate() {
-        if let Some(earlier_arm) = plan
-            .arms
-            .iter()
-            .take(index)
-            .find(|other| without_name(other) == without_name(arm))
-        {
-            found.warn(
-                format!("arms {:?} and {:?} set the same: what they differ by is chance", earlier_arm.name, arm.name),
+        let mut earlier = plan.arms.iter().take(index);
+        if let Some(twin) = earlier.find(|other| without_name(other) == without_name(arm)) {
+            findings.warn(
+                format!("arms {:?} and {:?} set the same: what they differ by is chance", twin.name, arm.name),
                 "leave one out, unless to see that chance, or a script that asks for FAULTLINE_ARM, is why both are there",
             );
         }
     }
 }
 
-fn design(plan: &Plan, found: &mut Findings) {
-    if plan.replicates < 3 && plan.search.is_none() {
-        let runs = if plan.replicates == 1 {
+fn check_design(plan: &Plan, findings: &mut Findings) {
+    let replicates = plan.replicates;
+    if replicates < 3 && plan.search.is_none() {
+        let runs = if replicates == 1 {
             "a single run".to_owned()
         } else {
-            format!("{} runs", plan.replicates)
+            format!("{replicates} runs")
         };
-        found.warn(
+        findings.warn(
             format!("{runs} of each arm can be described, but not tested against one another"),
             "replicates = 3 or more",
         );
     }
     if plan.begin == Begin::AsIs && plan.workload.kind == Kind::Validator {
-        found.warn(
+        findings.warn(
             "begin.how is \"as-is\": each run continues from the state that the previous one left, so the starts are not equal",
             "\"download\" or, better, \"restore\"",
         );
     }
     if plan.page_cache == PageCache::Leave {
-        found.warn(
+        findings.warn(
             "begin.page_cache is \"leave\": files that the previous run read are still in the page cache, and no limit accounts for them",
             "\"drop-files\"",
         );
     }
-    duplicate_arms(plan, found);
+    check_duplicate_arms(plan, findings);
     if plan.concurrent.is_some() || plan.search.is_some() {
         return;
     }
-    if plan.arms.len() < 2 {
-        found.ignore(
+    let arms = plan.arms.len() as u32;
+    match plan.order {
+        _ if arms < 2 => findings.ignore(
             "there is one arm, so nothing is compared",
             "name a second arm, or read it as a description",
-        );
-        return;
-    }
-    let arm_count = plan.arms.len() as u32;
-    match plan.order {
-        Order::Abba if plan.replicates % 2 == 1 => found.ignore(
-            "ABBA cancels a steady drift only with an even number of replicates",
-            format!("replicates = {}", plan.replicates + 1),
         ),
-        Order::LatinSquare if !plan.replicates.is_multiple_of(arm_count) => found.ignore(
-            format!("a Latin square of {arm_count} arms is whole after {arm_count} replicates, or a multiple of it"),
-            format!("replicates = {}", plan.replicates.next_multiple_of(arm_count)),
+        Order::Abba if replicates % 2 == 1 => findings.ignore(
+            "ABBA cancels a steady drift only with an even number of replicates",
+            format!("replicates = {}", replicates + 1),
+        ),
+        Order::LatinSquare if !replicates.is_multiple_of(arms) => findings.ignore(
+            format!("a Latin square of {arms} arms is whole after {arms} replicates, or a multiple of it"),
+            format!("replicates = {}", replicates.next_multiple_of(arms)),
         ),
         _ => {}
     }

@@ -119,7 +119,7 @@ impl PlanPreview {
             arms: plan.arms.iter().map(arm).collect(),
             estimate: estimate(plan, turns.len()),
             turns,
-            disk: check::needs(plan, facts),
+            disk: check::space_needs(plan, facts),
             findings,
         }
     }

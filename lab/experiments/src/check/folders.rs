@@ -1,64 +1,85 @@
-//! Folders must be distinct, clearable, and no homes.
+//! Folders must be distinct, clearable, and no homes, and their disks need space.
 
 use super::{Findings, HostFacts};
-use crate::plan::{Begin, Plan};
-use std::path::Path;
+use crate::plan::{Begin, Cluster, Kind, Plan};
+use faultline_runner::record::recorder::DEFAULT_INTERVAL;
+use faultline_text::{bytes, counted};
+use itertools::Itertools;
+use serde::Serialize;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
+/// One tick per second: 84 MiB in twelve hours (docs/PERFORMANCE.md), plus a margin.
+const RECORDING_BYTES_PER_HOUR: u64 = 8 << 20;
+/// A full and an incremental snapshot of mainnet-beta.
+const DOWNLOADED_SNAPSHOT_BYTES: u64 = 100 << 30;
+
+/// Keys and paths of the folders that runs work in.
 pub fn work_folders(plan: &Plan) -> Vec<(String, &Path)> {
-    plan.lanes
-        .iter()
-        .flat_map(|lane| plan.folders_of(lane))
-        .collect()
+    let lanes = plan.lanes.iter();
+    lanes.flat_map(|lane| plan.folders_of(lane)).collect()
 }
 
-/// Folders that are written to or provide the snapshot.
+/// With the experiment's folder and the source of the snapshot.
 pub fn named_folders(plan: &Plan) -> Vec<(String, &Path)> {
+    let mut all = written_folders(plan);
+    let source = plan.restored_from();
+    all.extend(source.map(|from| ("begin.from".to_owned(), from)));
+    all
+}
+
+fn written_folders(plan: &Plan) -> Vec<(String, &Path)> {
     let mut all = work_folders(plan);
     all.push(("folder".to_owned(), &plan.folder));
-    all.extend(
-        plan.restored_from()
-            .map(|from| ("begin.from".to_owned(), from)),
-    );
     all
 }
 
 pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
-    let cleared = plan.begin != Begin::AsIs;
-    for (what, path) in work_folders(plan) {
+    for (key, path) in work_folders(plan) {
         let Some(folder) = facts.folders.get(path) else {
             continue;
         };
-        let shown = path.display();
-        if folder.blocked.is_some() {
+        if folder.blocked_by.is_some() {
             continue;
         }
-        if !cleared && !folder.is_there {
-            findings.refuse(
-                format!("{what} {shown} is not there, and begin.how is \"as-is\""),
-                "make it, or let runs begin with \"download\" or \"restore\"",
-            );
-        }
-        if !cleared {
+        let shown = path.display();
+        if plan.begin == Begin::AsIs {
+            if !folder.exists {
+                findings.refuse(
+                    format!("{key} {shown} is not there, and begin.how is \"as-is\""),
+                    "make it, or let runs begin with \"download\" or \"restore\"",
+                );
+            }
             continue;
         }
         if let Some(why) = &folder.not_marked {
             findings.refuse(
-                format!("{what} cannot be cleared before a run: {why}"),
+                format!("{key} cannot be cleared before a run: {why}"),
                 format!("faultline experiment init {shown}"),
             );
         }
-        let real = folder.real.as_deref().unwrap_or(path);
+        let real = folder.canonical_path.as_deref().unwrap_or(path);
         if let Some(home) = facts.homes.iter().find(|home| home.starts_with(real)) {
             findings.refuse(
                 format!(
-                    "{what} {shown} is the home folder {}, or has it inside",
+                    "{key} {shown} is the home folder {}, or has it inside",
                     home.display()
                 ),
                 "give it a folder of its own",
             );
         }
     }
-    blocked(plan, facts, findings);
+    for (key, path) in written_folders(plan) {
+        if let Some(file) = facts.folder(path).blocked_by {
+            let (shown, file) = (path.display(), file.display());
+            findings.refuse(
+                format!("{key} {shown} is a folder that cannot be made: {file} is there and is no folder"),
+                "name another folder, or move that away",
+            );
+        }
+    }
     check_distinct(plan, facts, findings);
     check_shared_device(plan, facts, findings);
     if let Some(Err(why)) = &facts.snapshot_source {
@@ -69,31 +90,17 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     }
 }
 
-fn blocked(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
-    let mut all = work_folders(plan);
-    all.push(("folder".to_owned(), &plan.folder));
-    for (what, path) in all {
-        if let Some(file) = facts.folder(path).blocked {
-            let (shown, file) = (path.display(), file.display());
-            findings.refuse(
-                format!("{what} {shown} is a folder that cannot be made: {file} is there and is no folder"),
-                "name another folder, or move that away",
-            );
-        }
-    }
-}
-
-/// A recording competes for the validator's disk.
+/// Warns if recordings would take disk time from the validator.
 fn check_shared_device(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let Some(device) = facts.folder(&plan.folder).device else {
         return;
     };
-    if let Some((what, path)) = work_folders(plan)
+    if let Some((key, path)) = work_folders(plan)
         .into_iter()
         .find(|(_, path)| facts.folder(path).device == Some(device))
     {
         findings.warn(
-            format!("folder {} is on the same device as {what} {}", plan.folder.display(), path.display()),
+            format!("folder {} is on the same device as {key} {}", plan.folder.display(), path.display()),
             "put the experiment's folder on another disk, so that recordings take nothing from the runs",
         );
     }
@@ -101,26 +108,108 @@ fn check_shared_device(plan: &Plan, facts: &HostFacts, findings: &mut Findings) 
 
 /// Symbolic links can make two paths equal.
 fn check_distinct(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
-    let all = named_folders(plan);
-    for (index, (what, path)) in all.iter().enumerate() {
-        let Some(here) = facts.folder(path).real else {
-            continue;
-        };
-        for (other, there) in all.iter().take(index) {
-            if facts
-                .folder(there)
-                .real
-                .is_some_and(|there| here.starts_with(&there) || there.starts_with(&here))
-            {
+    let folders: Vec<(String, PathBuf)> = named_folders(plan)
+        .into_iter()
+        .filter_map(|(key, path)| {
+            let real = facts.folder(path).canonical_path?;
+            Some((format!("{key} {}", path.display()), real))
+        })
+        .collect();
+    for (index, (folder, real)) in folders.iter().enumerate() {
+        for (other, other_real) in folders.iter().take(index) {
+            if real.starts_with(other_real) || other_real.starts_with(real) {
                 findings.refuse(
                     format!(
-                        "{what} {} and {other} {} are in truth the same folder, or one inside the other",
-                        path.display(),
-                        there.display()
+                        "{folder} and {other} are in truth the same folder, or one inside the other"
                     ),
                     "keep them apart",
                 );
             }
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SpaceNeed {
+    pub folder: PathBuf,
+    pub bytes: u64,
+    /// The purpose, and how certain the number is.
+    pub what: String,
+    /// A lack is only a warning: the number is an estimate, or a run frees space first.
+    pub rough: bool,
+    /// `None` if unknown.
+    pub free: Option<u64>,
+}
+
+pub fn space_needs(plan: &Plan, facts: &HostFacts) -> Vec<SpaceNeed> {
+    let need = |folder: &Path, bytes: u64, what: String, rough: bool| SpaceNeed {
+        folder: folder.to_owned(),
+        bytes,
+        what,
+        rough,
+        free: facts.folder(folder).free,
+    };
+    let runs = plan.runs() as u64;
+    let interval = plan.recorder.interval.unwrap_or(DEFAULT_INTERVAL);
+    let bytes_per_hour = RECORDING_BYTES_PER_HOUR as f64 / interval.as_secs_f64().max(0.1);
+    let bytes_per_run = (bytes_per_hour * plan.stop.duration.as_secs_f64() / 3600.0) as u64;
+    let mut needs = vec![need(
+        &plan.folder,
+        bytes_per_run.max(1 << 20).saturating_mul(runs),
+        format!(
+            "recordings of {}; logs come on top",
+            counted(runs as f64, "run")
+        ),
+        false,
+    )];
+    let is_validator = plan.workload.kind == Kind::Validator;
+    let (bytes, what) = match (&plan.begin, &facts.snapshot_source, plan.workload.cluster) {
+        (Begin::Restore { .. }, Some(Ok(bytes)), _) => {
+            (*bytes, "the kept snapshot, before each run")
+        }
+        (Begin::Download, _, Some(Cluster::MainnetBeta)) if is_validator => (
+            DOWNLOADED_SNAPSHOT_BYTES,
+            "a snapshot of mainnet-beta, roughly; accounts and ledger come on top",
+        ),
+        _ => return needs,
+    };
+    for lane in &plan.lanes {
+        let folder = lane.snapshots.as_ref().unwrap_or(&lane.ledger);
+        needs.push(need(folder, bytes, what.to_owned(), true));
+    }
+    needs
+}
+
+pub fn check_space(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
+    let mut by_device: BTreeMap<u64, Vec<SpaceNeed>> = BTreeMap::new();
+    for need in space_needs(plan, facts) {
+        if let Some(device) = facts.folder(&need.folder).device {
+            by_device.entry(device).or_default().push(need);
+        }
+    }
+    for needs in by_device.values() {
+        let Some(free) = needs.iter().find_map(|need| need.free) else {
+            continue;
+        };
+        let (mut certain, mut all) = (0_u64, 0_u64);
+        for need in needs {
+            all = all.saturating_add(need.bytes);
+            if !need.rough {
+                certain = certain.saturating_add(need.bytes);
+            }
+        }
+        let folders = needs.iter().map(|need| need.folder.display()).join(", ");
+        let [certain_text, all_text, free_text] = [certain, all, free].map(bytes);
+        if certain > free {
+            findings.refuse(
+                format!("{folders}: {certain_text} are needed, and {free_text} are free"),
+                "free space, or use other disks",
+            );
+        } else if all > free {
+            findings.warn(
+                format!("{folders}: roughly {all_text} are needed, and {free_text} are free"),
+                "free space, or use other disks; what a run clears beforehand counts as free",
+            );
         }
     }
 }

@@ -1,6 +1,8 @@
 use super::{
-    FolderFacts, HostFacts, LauncherFacts, TOOLS, access, folders::named_folders, options,
-    programs::command_of, stake,
+    FolderFacts, HostFacts, LauncherFacts, TOOLS, access,
+    folders::named_folders,
+    programs::{command_of, search_programs},
+    vote,
 };
 use crate::{host::host_now, passwd, plan::Plan};
 use faultline_kernel::{
@@ -18,6 +20,7 @@ use faultline_runner::{
 };
 use faultline_text::{counted, parse_time};
 use itertools::Itertools;
+use rustix::process::geteuid;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,
@@ -30,21 +33,21 @@ use toml::{Table, Value};
 /// The daemon's default.
 const DEFAULT_AT_TIP_FOR: Duration = Duration::from_secs(60);
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
-const MAX_LINES: usize = 2;
+const MAX_MESSAGE_LINES: usize = 2;
 const MAX_LINE_CHARS: usize = 120;
 
 pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts {
-    let paths: Vec<&Path> = named_folders(plan)
-        .into_iter()
-        .map(|(_, path)| path)
-        .collect();
+    let folders = named_folders(plan);
+    let paths: Vec<&Path> = folders.iter().map(|(_, path)| *path).collect();
     let state = host::inspect(&HostRoot::default(), &paths, &|_| false);
     let online = fs::read_to_string("/sys/devices/system/cpu/online").ok();
     let recorder = recorder::find(plan.recorder.program.as_deref(), "recorder.program")
-        .map_err(|e| e.to_string());
+        .map_err(|error| error.to_string());
+    let user = plan.workload.user.as_deref();
+    let account = user.map(passwd::account).transpose();
     let mut facts = HostFacts {
         ram: state.memory_total,
-        levels: levels(&launcher),
+        levels: levels(&launcher).map_err(|error| error.to_string()),
         launcher,
         swap: state.swap_total,
         cpus: online.and_then(|text| CpuSet::parse(&text).ok()),
@@ -54,32 +57,43 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
         io_devices: io_devices(plan),
         files: files(plan),
         inaccessible: access::inaccessible(plan),
-        user: user(plan),
-        tools: TOOLS
-            .into_iter()
+        switches_user: account.as_ref().map_or(true, |account| {
+            let uid = geteuid().as_raw();
+            account
+                .as_ref()
+                .is_some_and(|account| account.owner.uid != uid)
+        }),
+        user: account
+            .map(drop)
+            .map_err(|error| format!("cannot be used: {error:#}")),
+        tools: { TOOLS.into_iter() }
             .filter(|tool| in_path(tool).is_some())
             .collect(),
-        other_user: other_user(plan),
-        configuration: daemon_verdict(plan, recorder.as_deref().ok()),
+        recorder_config: config_verdict(plan, recorder.as_deref().ok()),
         at_tip_for: at_tip_for(plan),
         recorder,
-        stakes: stake::ask(plan, stake::RETRY_POLICY),
-        snapshot_source: snapshot_source(plan),
+        stakes: vote::request_stakes(plan, vote::RETRY_POLICY),
+        snapshot_source: plan.restored_from().map(|from| {
+            let source = folders::measure(from).map_err(|error| error.to_string())?;
+            Ok(source.bytes)
+        }),
         host: host_now(plan),
         homes: homes(),
     };
-    facts.options = options::search_programs(plan, &facts);
+    facts.options = search_programs(plan, &facts);
     facts
 }
 
 fn folder(disk: Disk) -> (PathBuf, FolderFacts) {
     let path = disk.path;
+    let mut existing = path.ancestors();
+    let existing = existing.find(|path| path.symlink_metadata().is_ok());
     let facts = FolderFacts {
-        is_there: path.is_dir(),
-        real: fs::canonicalize(&path).ok(),
+        exists: path.is_dir(),
+        canonical_path: path.canonicalize().ok(),
         not_marked: folders::check(&path).err().map(|error| error.to_string()),
         device: disk.device,
-        blocked: blocked(&path),
+        blocked_by: existing.filter(|path| !path.is_dir()).map(Path::to_owned),
         free: disk.free,
     };
     (path, facts)
@@ -94,27 +108,21 @@ fn io_devices(plan: &Plan) -> BTreeMap<PathBuf, Result<u64, String>> {
 }
 
 /// systemd uses its own slices, other launchers this program's cgroup.
-fn levels(launcher: &Result<LauncherFacts, String>) -> Result<Vec<LevelMemory>, String> {
+fn levels(launcher: &Result<LauncherFacts, String>) -> Result<Vec<LevelMemory>, ReadError> {
     let root = HostRoot::default();
-    let by_systemd = launcher
-        .as_ref()
-        .is_ok_and(|launcher| launcher.name.starts_with("systemd"));
-    let in_words = |error: ReadError| error.to_string();
-    let mut found = CgroupLevels::default();
-    if !by_systemd {
-        let own = locate(&root, std::process::id()).map_err(in_words)?;
+    let mut cgroups = CgroupLevels::default();
+    if !launcher.as_ref().is_ok_and(LauncherFacts::is_systemd) {
+        let own = locate(&root, std::process::id())?;
         let (mut files, mut buffer) = (CgroupFiles::new(&own), Vec::new());
         let sample = files.sample(true, &mut buffer);
-        found = files.levels(&sample, &mut buffer).map_err(in_words)?;
+        cgroups = files.levels(&sample, &mut buffer)?;
     }
-    if let Some(error) = found.errors.into_iter().next() {
-        return Err(in_words(error));
+    if let Some(error) = cgroups.errors.into_iter().next() {
+        return Err(error);
     }
-    let machine = root
-        .read_proc("meminfo", Meminfo::parse)
-        .map_err(in_words)?;
-    let mut levels = found.limits;
-    levels.extend(LevelMemory::of_machine(&machine, found.protected));
+    let machine = root.read_proc("meminfo", Meminfo::parse)?;
+    let mut levels = cgroups.limits;
+    levels.extend(LevelMemory::of_machine(&machine, cgroups.protected));
     Ok(levels)
 }
 
@@ -135,110 +143,63 @@ fn programs(plan: &Plan) -> BTreeMap<String, Result<PathBuf, String>> {
         .collect()
 }
 
-fn program(program_name: &str) -> Result<PathBuf, String> {
-    if program_name.contains('/') {
-        return executable(Path::new(program_name)).map(|()| PathBuf::from(program_name));
+fn program(name: &str) -> Result<PathBuf, String> {
+    if name.contains('/') {
+        return executable(Path::new(name)).map(|()| name.into());
     }
-    in_path(program_name).ok_or_else(|| "there is no such program in PATH".to_owned())
+    in_path(name).ok_or_else(|| "there is no such program in PATH".to_owned())
 }
 
 fn executable(file: &Path) -> Result<(), String> {
-    let meta = fs::metadata(file).map_err(in_words)?;
+    let meta = fs::metadata(file).map_err(file_error)?;
     if !meta.is_file() {
-        return Err("is no file".to_owned());
-    }
-    if meta.permissions().mode() & 0o111 == 0 {
+        Err("is no file".to_owned())
+    } else if meta.permissions().mode() & 0o111 == 0 {
         Err("may not be executed (chmod +x)".to_owned())
     } else {
         Ok(())
     }
 }
 
+fn readable(path: &Path) -> Result<(), String> {
+    fs::File::open(path).map(drop).map_err(file_error)
+}
+
 fn files(plan: &Plan) -> BTreeMap<PathBuf, Result<(), String>> {
     let workload = &plan.workload;
-    let identities = plan
-        .lanes
-        .iter()
-        .filter_map(|lane| lane.identity.as_deref());
+    let identities = plan.lanes.iter().flat_map(|lane| &lane.identity);
     let targets = plan.recorder.targets.as_deref().and_then(Path::parent);
-    let folders = workload
-        .working_folder
-        .as_deref()
-        .into_iter()
-        .chain(targets);
-    let binaries = plan
-        .arms
-        .iter()
-        .map(|arm| &arm.binary)
-        .chain([&workload.binary])
-        .flatten();
-    let keypair = |path: &Path| readable(path).and_then(|()| stake::check_keypair(path));
-    let folder = |path: &Path| {
-        let is_folder = fs::metadata(path).map_err(in_words)?.is_dir();
-        is_folder.then_some(()).ok_or("is no folder".to_owned())
+    let folders = [workload.working_folder.as_deref(), targets];
+    let binaries = plan.arms.iter().flat_map(|arm| &arm.binary);
+    let keypair = |path: &PathBuf| readable(path).and_then(|()| vote::check_keypair(path));
+    let is_folder = |path: &Path| match fs::metadata(path).map_err(file_error)?.is_dir() {
+        true => Ok(()),
+        false => Err("is no folder".to_owned()),
     };
     identities
-        .map(|path| (path.to_owned(), keypair(path)))
+        .map(|path| (path.clone(), keypair(path)))
         .chain(
             plan.recorder
                 .config
                 .iter()
                 .map(|path| (path.clone(), readable(path))),
         )
-        .chain(folders.map(|path| (path.to_owned(), folder(path))))
-        .chain(binaries.map(|path| (path.clone(), executable(path))))
+        .chain({ folders.into_iter().flatten() }.map(|path| (path.to_owned(), is_folder(path))))
+        .chain({ binaries.chain(&workload.binary) }.map(|path| (path.clone(), executable(path))))
         .collect()
 }
 
-fn readable(path: &Path) -> Result<(), String> {
-    fs::File::open(path).map(drop).map_err(in_words)
-}
-
-fn user(plan: &Plan) -> Result<(), String> {
-    let Some(user) = &plan.workload.user else {
-        return Ok(());
-    };
-    passwd::account(user)
-        .map(drop)
-        .map_err(|error| format!("cannot be used: {error:#}"))
-}
-
-fn other_user(plan: &Plan) -> bool {
-    let own = rustix::process::geteuid().as_raw();
-    plan.workload
-        .user
-        .as_ref()
-        .is_some_and(|user| !passwd::account(user).is_ok_and(|account| account.owner.uid == own))
-}
-
 fn homes() -> Vec<PathBuf> {
-    passwd::read()
-        .into_iter()
-        .flatten()
+    let accounts = passwd::read().unwrap_or_default().into_iter();
+    accounts
         .map(|account| account.home)
         .filter(|home| home.is_absolute() && home.is_dir())
         .collect()
 }
 
-fn snapshot_source(plan: &Plan) -> Option<Result<u64, String>> {
-    let source = folders::measure(plan.restored_from()?);
-    Some(
-        source
-            .map(|source| source.bytes)
-            .map_err(|error| error.to_string()),
-    )
-}
-
-fn blocked(path: &Path) -> Option<PathBuf> {
-    let there = path
-        .ancestors()
-        .find(|path| path.symlink_metadata().is_ok())?;
-    (!there.is_dir()).then(|| there.to_owned())
-}
-
 /// Number of a block device, or of the device that has the file.
 fn device(path: &Path) -> Result<u64, String> {
-    let meta = fs::metadata(path).map_err(in_words)?;
+    let meta = fs::metadata(path).map_err(file_error)?;
     let number = if meta.file_type().is_block_device() {
         meta.rdev()
     } else {
@@ -252,7 +213,7 @@ fn device(path: &Path) -> Result<u64, String> {
     }
 }
 
-fn in_words(error: io::Error) -> String {
+fn file_error(error: io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "is not there".to_owned(),
         io::ErrorKind::PermissionDenied => "may not be read".to_owned(),
@@ -261,34 +222,17 @@ fn in_words(error: io::Error) -> String {
 }
 
 /// The daemon's verdict on `recorder.config`. `None` without a daemon or readable file.
-fn daemon_verdict(plan: &Plan, daemon: Option<&Path>) -> Option<Result<(), String>> {
+fn config_verdict(plan: &Plan, daemon: Option<&Path>) -> Option<Result<(), String>> {
     let (daemon, file) = (daemon?, plan.recorder.config.as_deref()?);
     fs::File::open(file).ok()?;
-    let output = output_of(
-        daemon,
-        &[
-            "check-config".as_ref(),
-            "--config".as_ref(),
-            file.as_os_str(),
-        ],
-    );
-    Some(match output {
+    let arguments = [
+        "check-config".as_ref(),
+        "--config".as_ref(),
+        file.as_os_str(),
+    ];
+    Some(match output_of(daemon, &arguments) {
         Ok((true, _)) => Ok(()),
-        Ok((false, messages)) => {
-            let lines: Vec<&str> = messages.lines().collect();
-            let first_lines = lines
-                .iter()
-                .take(MAX_LINES)
-                .map(|line| short(line))
-                .join("; ");
-            match lines.len().saturating_sub(MAX_LINES) {
-                0 => Err(first_lines),
-                more => Err(format!(
-                    "{first_lines}; and {}",
-                    counted(more as f64, "more line")
-                )),
-            }
-        }
+        Ok((false, messages)) => Err(first_lines(&messages)),
         Err(error) => Err(format!(
             "{} cannot be asked about it: {error}",
             daemon.display()
@@ -296,13 +240,24 @@ fn daemon_verdict(plan: &Plan, daemon: Option<&Path>) -> Option<Result<(), Strin
     })
 }
 
-fn short(line: &str) -> String {
+fn first_lines(messages: &str) -> String {
+    let mut lines = messages.lines();
+    let first_lines = lines
+        .by_ref()
+        .take(MAX_MESSAGE_LINES)
+        .map(shortened)
+        .join("; ");
+    match lines.count() {
+        0 => first_lines,
+        more => format!("{first_lines}; and {}", counted(more as f64, "more line")),
+    }
+}
+
+fn shortened(line: &str) -> String {
     let line = line.strip_prefix("configuration: ").unwrap_or(line);
-    let truncated: String = line.chars().take(MAX_LINE_CHARS).collect();
-    if truncated.len() < line.len() {
-        truncated + "..."
-    } else {
-        truncated
+    match line.char_indices().nth(MAX_LINE_CHARS) {
+        Some((end, _)) => format!("{}...", &line[..end]),
+        None => line.to_owned(),
     }
 }
 

@@ -1,21 +1,76 @@
-use super::{Findings, HostFacts, OptionPresence};
+//! Checks the files and programs that a run needs. Checks also that the validator of each arm knows
+//! the options and the variable that the arm sets: an unknown option ends a validator at once.
+
+use super::{Findings, HostFacts, OptionPresence, Options};
 use crate::plan::{Arm, Lane, PageCache, Plan, Severity, expand};
-use std::path::{Path, PathBuf};
+use memchr::memmem;
+use std::{
+    fs::{self, File},
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
 
 const FINCORE: &str = "fincore";
 const SETPRIV: &str = "setpriv";
 /// All of util-linux.
 pub const TOOLS: [&str; 2] = [FINCORE, SETPRIV];
 
-pub fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
-    for (named, program) in &facts.programs {
-        let reported = facts
-            .files
-            .get(Path::new(named))
-            .is_some_and(Result::is_err);
-        if let (Err(why), false) = (program, reported) {
-            found.refuse(
-                format!("the command begins with {named}: {why}"),
+/// Accounts option, releases from 2.0.25 to 4.4.0 that have it, remedy for other releases.
+const ACCOUNTS_OPTIONS: [(&str, &str, &str); 9] = [
+    (
+        "--accounts-db-read-cache-limit-mb",
+        "until 3.1",
+        "since 3.0 the option is --accounts-db-read-cache-limit LOW,HIGH (in bytes)",
+    ),
+    (
+        "--accounts-db-read-cache-limit",
+        "since 3.0",
+        "until 3.1 there is --accounts-db-read-cache-limit-mb LOW,HIGH (in MiB)",
+    ),
+    (
+        "--accounts-db-cache-limit-mb",
+        "in all, deprecated since 4.2",
+        "since 4.2 the option is --accounts-db-write-cache-limit",
+    ),
+    (
+        "--accounts-db-write-cache-limit",
+        "since 4.2",
+        "until 4.1 the option is --accounts-db-cache-limit-mb (in MB)",
+    ),
+    (
+        "--accounts-index-limit",
+        "since 4.0",
+        "3.1 has --enable-accounts-disk-index; until 3.0 the index is on disk",
+    ),
+    (
+        "--enable-accounts-disk-index",
+        "since 3.1, deprecated since 4.0",
+        "leave it out: until 3.0 the index is on disk",
+    ),
+    (
+        "--disable-accounts-disk-index",
+        "until 3.1",
+        "leave it out: since 3.1 the index is in memory",
+    ),
+    (
+        "--accounts-index-memory-limit-mb",
+        "until 2.3",
+        "since 4.0 the option is --accounts-index-limit",
+    ),
+    (
+        "--accounts-index-bins",
+        "in all",
+        "check that the binary is an agave-validator",
+    ),
+];
+
+pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
+    for (name, program) in &facts.programs {
+        if let Err(why) = program
+            && !is_unusable(facts, Path::new(name))
+        {
+            findings.refuse(
+                format!("the command begins with {name}: {why}"),
                 "name the program's file in workload.command",
             );
         }
@@ -28,110 +83,275 @@ pub fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
             Severity::Refuse
         };
         let remedy = "name a user of this host in workload.user, or make it (useradd)";
-        found.add(severity, format!("user {user:?}: {why}"), remedy);
+        findings.add(severity, format!("user {user:?}: {why}"), remedy);
     }
     if let Err(why) = &facts.recorder {
-        found.refuse(
+        findings.refuse(
             format!("there is no recorder: {why}"),
             "put faultlined into the folder of this program or into PATH, or set recorder.program",
         );
     }
-    if let (Some(config), Some(Err(why))) = (&plan.recorder.config, &facts.configuration) {
-        found.refuse(
+    if let (Some(config), Some(Err(why))) = (&plan.recorder.config, &facts.recorder_config) {
+        findings.refuse(
             format!("recorder.config {}: {why}", config.display()),
             "fix it: `faultlined check-config --config FILE` lists the errors",
         );
     }
     for (file, usable) in &facts.files {
         if let Err(why) = usable {
-            found.refuse(
+            findings.refuse(
                 format!("{}: {why}", file.display()),
                 "fix the plan, or create it",
             );
         }
     }
-    tools(plan, facts, found);
-    cache(plan, facts, found);
+    check_tools(plan, facts, findings);
+    check_cache_variable(plan, facts, findings);
+    check_accounts_options(plan, facts, findings);
 }
 
-fn tools(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
+fn is_unusable(facts: &HostFacts, file: &Path) -> bool {
+    facts.files.get(file).is_some_and(Result::is_err)
+}
+
+fn check_tools(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     if plan.page_cache != PageCache::Leave && !facts.tools.contains(FINCORE) {
-        found.warn(
+        findings.warn(
             "fincore is not in PATH: a cold start cannot be verified, and every run will be marked unproven",
             "install util-linux (Debian: util-linux-extra)",
         );
     }
-    if facts.other_user && !facts.uses_systemd() && !facts.tools.contains(SETPRIV) {
-        found.refuse(
+    if facts.switches_user && !facts.uses_systemd() && !facts.tools.contains(SETPRIV) {
+        findings.refuse(
             "workload.user is another user, and setpriv, which switches to that user, is not in PATH",
             "install util-linux",
         );
     }
-    let most = facts
-        .launcher
-        .as_ref()
-        .ok()
-        .and_then(|launcher| launcher.can.open_files);
-    if let (Some(wanted), Some(most)) = (plan.workload.open_files, most)
-        && wanted > most
+    if let (Some(requested), Ok(launcher)) = (plan.workload.open_files, &facts.launcher)
+        && let Some(max) = launcher.can.open_files
+        && requested > max
     {
-        found.refuse(
-            format!("workload.open_files is {wanted}, and at most {most} can be given here"),
+        findings.refuse(
+            format!("workload.open_files is {requested}, and at most {max} can be given here"),
             "raise the hard limit of the user who runs this (`ulimit -Hn`, LimitNOFILE=), or fs.nr_open, or ask for fewer",
         );
     }
 }
 
+fn check_cache_variable(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
+    let variable = &plan.workload.cache_variable;
+    for arm in plan.arms.iter().filter(|arm| arm.cache_entries.is_some()) {
+        let Some(file) = program_of(plan, arm, facts).filter(|file| !is_unusable(facts, file))
+        else {
+            continue;
+        };
+        let (name, shown) = (&arm.name, file.display());
+        let (what, remedy) = match facts.options.get(&(file.clone(), variable.clone())) {
+            Some(OptionPresence::Present) | None => continue,
+            Some(OptionPresence::Missing) => (
+                format!("but {variable} is not in {shown}: it would be ignored silently"),
+                "use a binary with the switch, as scripts/install-agave builds it",
+            ),
+            Some(OptionPresence::Script) => (
+                format!("and {shown} is a script: which program it starts is not known"),
+                "name the program that it starts with workload.binary (or binary of the arm), and start {binary} or \
+                 $FAULTLINE_BINARY in the script",
+            ),
+            Some(OptionPresence::Unreadable(why)) => (
+                format!("and {shown} cannot be looked at: {why}"),
+                "name a program file that can be read",
+            ),
+        };
+        findings.refuse(format!("arm {name:?} sets cache_entries, {what}"), remedy);
+    }
+}
+
+fn check_accounts_options(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
+    for arm in &plan.arms {
+        let Some(file) = program_of(plan, arm, facts) else {
+            continue;
+        };
+        let (name, shown) = (&arm.name, file.display());
+        for (option, releases, remedy) in accounts_options(plan, arm) {
+            match facts.options.get(&(file.clone(), option.to_owned())) {
+                Some(OptionPresence::Missing) => findings.refuse(
+                    format!(
+                        "arm {name:?} gives {option}, which {shown} does not have (Agave has it {releases}): it would not start"
+                    ),
+                    remedy,
+                ),
+                Some(OptionPresence::Script) => findings.warn(
+                    format!("arm {name:?} gives {option}, and {shown} is a script: whether its program has the option is not known"),
+                    "name the program that it starts with workload.binary (or binary of the arm)",
+                ),
+                Some(OptionPresence::Present | OptionPresence::Unreadable(_)) | None => {}
+            }
+        }
+    }
+}
+
+/// Those in the arm's command, as rows of [`ACCOUNTS_OPTIONS`].
+fn accounts_options(
+    plan: &Plan,
+    arm: &Arm,
+) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    let command = command_of(plan, arm);
+    ACCOUNTS_OPTIONS.into_iter().filter(move |(option, ..)| {
+        command
+            .iter()
+            .any(|word| word.split('=').next() == Some(option))
+    })
+}
+
 /// The arm's binary, the workload's, or the command's first word.
-pub fn program_of(plan: &Plan, arm: &Arm, facts: &HostFacts) -> Option<PathBuf> {
+fn program_of(plan: &Plan, arm: &Arm, facts: &HostFacts) -> Option<PathBuf> {
+    let of_command = || {
+        let program = facts.programs.get(command_of(plan, arm).first()?)?;
+        program.clone().ok()
+    };
     arm.binary
         .clone()
         .or_else(|| plan.workload.binary.clone())
-        .or_else(|| {
-            facts
-                .programs
-                .get(command_of(plan, arm).first()?)?
-                .clone()
-                .ok()
-        })
+        .or_else(of_command)
 }
 
 /// Empty if it has placeholders without a value.
 pub fn command_of(plan: &Plan, arm: &Arm) -> Vec<String> {
     let lane = Lane::default();
     let lane = plan.lanes.first().unwrap_or(&lane);
-    expand(plan, arm, lane, Path::new("/"), 1).map_or_else(|_| Vec::new(), |found| found.command)
+    expand(plan, arm, lane, Path::new("/"), 1)
+        .map_or_else(|_| Vec::new(), |expanded| expanded.command)
 }
 
-fn cache(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
-    let variable = &plan.workload.cache_variable;
-    for arm in plan.arms.iter().filter(|arm| arm.cache_entries.is_some()) {
+pub fn search_programs(plan: &Plan, facts: &HostFacts) -> Options {
+    let mut options = Options::new();
+    for arm in &plan.arms {
         let Some(file) = program_of(plan, arm, facts) else {
             continue;
         };
-        if matches!(facts.files.get(&file), Some(Err(_))) {
-            continue;
+        let mut search = |name: &str, excluded_suffix: &str| {
+            options
+                .entry((file.clone(), name.to_owned()))
+                .or_insert_with(|| presence(&file, name.trim_start_matches('-'), excluded_suffix));
+        };
+        for (option, ..) in accounts_options(plan, arm) {
+            // Another option begins with this one and continues with `-mb`.
+            search(option, "-mb");
         }
-        let (name, shown) = (&arm.name, file.display());
-        match facts.options.get(&(file.clone(), variable.clone())) {
-            Some(OptionPresence::Present) | None => {}
-            Some(OptionPresence::Missing) => found.refuse(
-                format!(
-                    "arm {name:?} sets cache_entries, but {variable} is not in {shown}: it would be ignored silently"
-                ),
-                "use a binary with the switch, as scripts/install-agave builds it",
-            ),
-            Some(OptionPresence::Script) => found.refuse(
-                format!(
-                    "arm {name:?} sets cache_entries, and {shown} is a script: which program it starts is not known"
-                ),
-                "name the program that it starts with workload.binary (or binary of the arm), and start {binary} or \
-                 $FAULTLINE_BINARY in the script",
-            ),
-            Some(OptionPresence::Unreadable(why)) => found.refuse(
-                format!("arm {name:?} sets cache_entries, and {shown} cannot be looked at: {why}"),
-                "name a program file that can be read",
-            ),
+        if arm.cache_entries.is_some() {
+            search(&plan.workload.cache_variable, "");
+        }
+    }
+    options
+}
+
+const ELF: &[u8] = b"\x7fELF";
+const CHUNK_BYTES: usize = 1 << 18;
+
+/// Searches a program file for `name`, which `excluded_suffix` must not follow.
+fn presence(file: &Path, name: &str, excluded_suffix: &str) -> OptionPresence {
+    let search = || {
+        if !fs::metadata(file)?.is_file() {
+            return Err(io::Error::other("is no file"));
+        }
+        let mut program = File::open(file)?;
+        let mut start = Vec::new();
+        program
+            .by_ref()
+            .take(ELF.len() as u64)
+            .read_to_end(&mut start)?;
+        Ok(if start != ELF {
+            OptionPresence::Script
+        } else if contains(&mut program, name.as_bytes(), excluded_suffix.as_bytes())? {
+            OptionPresence::Present
+        } else {
+            OptionPresence::Missing
+        })
+    };
+    search().unwrap_or_else(|error| OptionPresence::Unreadable(error.to_string()))
+}
+
+/// Reads the file in chunks, so that memory does not grow with it.
+fn contains(file: &mut impl Read, wanted: &[u8], excluded_suffix: &[u8]) -> io::Result<bool> {
+    let mut buffer = Vec::new();
+    loop {
+        let read = file
+            .by_ref()
+            .take(CHUNK_BYTES as u64)
+            .read_to_end(&mut buffer)?;
+        // A match at the end of this chunk is decided with the next one.
+        let is_last = read == 0;
+        let end = buffer
+            .len()
+            .saturating_sub(if is_last { 0 } else { excluded_suffix.len() });
+        if has_match(&buffer, end, wanted, excluded_suffix) {
+            return Ok(true);
+        }
+        if is_last {
+            return Ok(false);
+        }
+        buffer.drain(..end.saturating_sub(wanted.len()));
+    }
+}
+
+/// Whether a match ends in the first `end` bytes.
+fn has_match(text: &[u8], end: usize, wanted: &[u8], excluded_suffix: &[u8]) -> bool {
+    let searched = text.get(..end).unwrap_or_default();
+    memmem::find_iter(searched, wanted).any(|start| {
+        let rest = text.get(start + wanted.len()..).unwrap_or_default();
+        excluded_suffix.is_empty() || !rest.starts_with(excluded_suffix)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn scripts_and_programs_with_or_without_the_option_are_distinguished() {
+        let folder = tempfile::tempdir().unwrap();
+        let searched = |content: &[u8]| {
+            let file = folder.path().join("program");
+            std::fs::write(&file, content).unwrap();
+            presence(&file, "AGAVE_PROGRAM_CACHE_ENTRIES", "")
+        };
+        let mut program = b"\x7fELF".to_vec();
+        program.resize(CHUNK_BYTES * 2 - 10, b'A');
+        assert_eq!(searched(&program), OptionPresence::Missing);
+        // Over the border of two pieces.
+        program.extend(b"AGAVE_PROGRAM_CACHE_ENTRIES and more");
+        assert_eq!(searched(&program), OptionPresence::Present);
+        assert_eq!(
+            searched(b"#!/bin/sh\nAGAVE_PROGRAM_CACHE_ENTRIES=1 exec v"),
+            OptionPresence::Script
+        );
+        assert_eq!(searched(b""), OptionPresence::Script);
+        for unreadable in [folder.path().to_owned(), folder.path().join("none")] {
+            assert!(matches!(
+                presence(&unreadable, "A", ""),
+                OptionPresence::Unreadable(_)
+            ));
+        }
+    }
+
+    #[test]
+    fn an_option_is_not_matched_inside_a_longer_one_across_chunks() {
+        for before in CHUNK_BYTES - 40..CHUNK_BYTES + 4 {
+            let file = |text: &str| [vec![b'x'; before], text.into()].concat();
+            let there = |text: &str| {
+                contains(&mut file(text).as_slice(), b"read-cache-limit", b"-mb").unwrap()
+            };
+            assert!(!there("read-cache-limit-mb and more"), "{before}");
+            assert!(there("read-cache-limit-mbread-cache-limit"), "{before}");
+            assert!(there("read-cache-limit-m"), "{before}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_chunked_option_search_equals_a_substring_search(text in "[ab]{0,40}", wanted in "[ab]{1,6}") {
+            prop_assert_eq!(has_match(text.as_bytes(), text.len(), wanted.as_bytes(), b""), text.contains(&wanted));
         }
     }
 }

@@ -81,11 +81,11 @@ fn fit(plan: &Plan) -> HostFacts {
         .chain([(50, (String::new(), plan.folder.as_path()))])
     {
         let fact = FolderFacts {
-            is_there: true,
-            real: Some(path.to_owned()),
+            exists: true,
+            canonical_path: Some(path.to_owned()),
             not_marked: None,
             device: Some(number),
-            blocked: None,
+            blocked_by: None,
             free: Some(1000 * GIB),
         };
         folders.insert(path.to_owned(), fact);
@@ -107,9 +107,9 @@ fn fit(plan: &Plan) -> HostFacts {
         inaccessible: BTreeMap::new(),
         user: Ok(()),
         tools: super::TOOLS.into(),
-        other_user: false,
+        switches_user: false,
         recorder: Ok("/faultlined".into()),
-        configuration: None,
+        recorder_config: None,
         at_tip_for: Some(Duration::from_secs(60)),
         stakes: BTreeMap::from([("main".to_owned(), Stake::Known(0))]),
         snapshot_source: None,
@@ -361,7 +361,7 @@ fn an_unsupported_validator_option_is_refused_naming_supporting_releases() {
         )
     };
     let gathered = |plan: &Plan| HostFacts {
-        options: super::options::search_programs(plan, &fit(plan)),
+        options: super::programs::search_programs(plan, &fit(plan)),
         ..fit(plan)
     };
     let has =
@@ -425,11 +425,11 @@ fn a_voting_validator_is_refused_without_the_i_vote_option() {
     );
     only(
         &plan,
-        &staked(Stake::Votes),
+        &staked(Stake::VotesUnstaked),
         Refuse,
         "has a vote account that votes",
     );
-    for stake in [Stake::Known(1), Stake::Votes] {
+    for stake in [Stake::Known(1), Stake::VotesUnstaked] {
         assert_eq!(i_vote(&plan, &staked(stake)), 0);
     }
 }
@@ -584,7 +584,7 @@ fn a_file_where_a_folder_is_expected_is_refused() {
     }
     let plan = plan(TWO_ARMS);
     let mut facts = fit(&plan);
-    folder(&mut facts, "/mnt/ledger").blocked = Some("/mnt".into());
+    folder(&mut facts, "/mnt/ledger").blocked_by = Some("/mnt".into());
     folder(&mut facts, "/mnt/ledger").not_marked = Some("no mark".to_owned());
     only(
         &plan,
@@ -623,12 +623,12 @@ fn a_recorder_rejecting_its_configuration_is_reported_before_any_run() {
             folder.path().join("fine")
         );
         let plan = but(TWO_ARMS, "[stop]", &more);
-        let configuration = gather(&plan, Err(String::new())).configuration;
+        let configuration = gather(&plan, Err(String::new())).recorder_config;
         (
             shown_findings(
                 &plan,
                 &HostFacts {
-                    configuration: configuration.clone(),
+                    recorder_config: configuration.clone(),
                     ..fit(&plan)
                 },
             ),
@@ -769,7 +769,7 @@ fn folders_without_permission_to_clear_are_refused() {
     );
     let as_is = but(TWO_ARMS, "download", "as-is");
     only(&as_is, &facts, Warn, "the starts are not equal");
-    folder(&mut facts, "/mnt/accounts").is_there = false;
+    folder(&mut facts, "/mnt/accounts").exists = false;
     assert!(
         shown_findings(&as_is, &facts)[0]
             .1
@@ -803,7 +803,7 @@ fn a_recording_on_the_ledgers_device_gives_a_warning() {
 fn two_names_of_one_folder_are_refused() {
     let plan = plan(TWO_ARMS);
     let mut facts = fit(&plan);
-    folder(&mut facts, "/mnt/accounts").real = Some("/mnt/ledger/accounts".into());
+    folder(&mut facts, "/mnt/accounts").canonical_path = Some("/mnt/ledger/accounts".into());
     only(
         &plan,
         &facts,
@@ -817,7 +817,7 @@ fn recordings_require_free_space_and_downloads_an_estimate() {
     let plan = plan(TWO_ARMS);
     let mut facts = fit(&plan);
     // Two arms, four times, an hour each.
-    assert_eq!(needs(&plan, &facts)[0].bytes, 8 * (8 << 20));
+    assert_eq!(space_needs(&plan, &facts)[0].bytes, 8 * (8 << 20));
     folder(&mut facts, "/state").free = Some(63 << 20);
     only(
         &plan,
@@ -993,7 +993,7 @@ fn facts_of_this_host_can_be_gathered() {
     assert!(facts.user.is_err());
     let there = &facts.folders[&ledger];
     assert!(
-        !there.is_there
+        !there.exists
             && there.not_marked.is_some()
             && there.device.is_some()
             && there.free.is_some()
@@ -1014,7 +1014,7 @@ fn missing_host_requirements_are_reported_before_runs() {
             .collect();
         HostFacts {
             tools,
-            other_user: true,
+            switches_user: true,
             ..fit(&plan)
         }
     };
@@ -1024,7 +1024,7 @@ fn missing_host_requirements_are_reported_before_runs() {
         shown_findings(
             &plan,
             &HostFacts {
-                other_user: false,
+                switches_user: false,
                 ..without("setpriv")
             }
         ),

@@ -1,17 +1,33 @@
-//! Refuses voting validators: stopping one costs its owner and the cluster.
+//! Refuses validators that vote or have stake: stopping one costs its owner and the cluster.
 
 use super::{Findings, HostFacts, Stake};
-use crate::plan::{Cluster, Kind, Lane, Plan, Severity};
+use crate::plan::{Cluster, Kind, Lane, Plan, Severity, Workload};
+use faultline_client::rpc::{RetryPolicy, Rpc};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::json;
+use std::{collections::BTreeMap, fs, io, path::Path, time::Duration};
 
-const OPTIONS: [&str; 2] = ["--vote-account", "--authorized-voter"];
-const NO_STAKE: &str =
+/// Public nodes limit requests.
+pub const RETRY_POLICY: RetryPolicy = RetryPolicy {
+    most: 3,
+    first_wait: Duration::from_millis(500),
+    patience: Duration::from_secs(10),
+};
+
+/// Maximum size of a keypair file, which has 64 numbers in JSON.
+const MAX_KEYPAIR_BYTES: u64 = 4096;
+/// Secret and public key.
+const KEYPAIR_LENGTH: usize = 64;
+const VOTE_OPTIONS: [&str; 2] = ["--vote-account", "--authorized-voter"];
+const STAKE_REMEDY: &str =
     "use an identity without stake (solana-keygen new); if that is intended, pass --i-vote";
 
 pub fn check(plan: &Plan, facts: &HostFacts, i_vote: bool, findings: &mut Findings) {
     if plan.workload.kind != Kind::Validator || i_vote {
         return;
     }
-    for section in vote_accounts(plan) {
+    let votes = |word: &&String| VOTE_OPTIONS.iter().any(|option| has_option(word, option));
+    for section in sections(plan, |texts| texts.iter().any(votes)) {
         findings.refuse(
             format!(
                 "{section} sets a vote account, and each run stops and restarts this validator"
@@ -19,52 +35,55 @@ pub fn check(plan: &Plan, facts: &HostFacts, i_vote: bool, findings: &mut Findin
             "remove it, even if --no-voting is set; if the validator must vote, pass --i-vote",
         );
     }
-    let others = other_identities(plan);
-    for section in &others {
+    let unchecked = sections(plan, |texts| names_other_identity(plan, texts));
+    for section in &unchecked {
         findings.refuse(
             format!("{section} names another identity than the one whose stake is checked"),
             "set `identity` to that file, and pass \"{identity}\" to the command; if it may vote, pass --i-vote",
         );
     }
-    if !others.is_empty() {
+    if !unchecked.is_empty() {
         return;
     }
     for lane in &plan.lanes {
         // An invalid keypair is refused elsewhere.
-        let unusable = |file| matches!(facts.files.get(file), Some(Err(_)));
-        if !lane.identity.as_ref().is_some_and(unusable) {
-            stake(plan, lane, facts.stakes.get(&lane.name), findings);
+        let is_invalid = |file| matches!(facts.files.get(file), Some(Err(_)));
+        if let Some(stake) = facts.stakes.get(&lane.name)
+            && !lane.identity.as_ref().is_some_and(is_invalid)
+        {
+            check_stake(plan, lane, stake, findings);
         }
     }
 }
 
-fn stake(plan: &Plan, lane: &Lane, stake: Option<&Stake>, findings: &mut Findings) {
+fn check_stake(plan: &Plan, lane: &Lane, stake: &Stake, findings: &mut Findings) {
     let identity_name = plan.with_lane_name("the identity", lane);
     match stake {
-        None => {}
-        Some(Stake::Known(0)) if passes_identity(plan, lane) => {}
-        Some(Stake::Known(0)) => findings.warn(
+        Stake::Known(0) if passes_identity(plan, lane) => {}
+        Stake::Known(0) => findings.warn(
             format!("{identity_name} has no stake, but the command does not name it: the validator may use another one"),
             "pass \"{identity}\" to the command; a start script also finds it in FAULTLINE_IDENTITY",
         ),
-        Some(Stake::Votes) => findings.refuse(
+        Stake::VotesUnstaked => findings.refuse(
             format!("{identity_name} has a vote account that votes, without active stake yet"),
-            NO_STAKE,
+            STAKE_REMEDY,
         ),
-        Some(Stake::Known(lamports)) => {
+        Stake::Known(lamports) => {
             let sol = lamports / 1_000_000_000;
             findings.refuse(
                 format!("{identity_name} has a stake of {sol} SOL ({lamports} lamports): it votes for others"),
-                NO_STAKE,
+                STAKE_REMEDY,
             );
         }
-        Some(Stake::Unknown(why)) => {
-            // On a private cluster nothing is at stake, so an unknown stake is a warning. If the plan
-            // names a node, that node must answer.
+        Stake::Unknown(why) => {
             let workload = &plan.workload;
-            let own = workload.cluster == Some(Cluster::Localnet) && workload.cluster_rpc.is_none();
+            // On a private cluster nothing is at stake. But a node that the plan names must answer.
+            let severity = match (workload.cluster, &workload.cluster_rpc) {
+                (Some(Cluster::Localnet), None) => Severity::Warn,
+                _ => Severity::Refuse,
+            };
             findings.add(
-                if own { Severity::Warn } else { Severity::Refuse },
+                severity,
                 format!("cannot determine whether {identity_name} has stake: {why}"),
                 "set workload.identity, and workload.cluster_rpc to a node that answers, as in \"https://HOST\"; \
                  if you know what is at stake, pass --i-vote",
@@ -79,33 +98,28 @@ fn passes_identity(plan: &Plan, lane: &Lane) -> bool {
         return true;
     };
     let file = file.display().to_string();
-    let named = |texts: Vec<&String>| {
+    let passes = |texts: Vec<&String>| {
         let mut words = texts.into_iter().flat_map(|text| words(text));
         words.any(|word| word == "{identity}" || word == file)
     };
-    let every_arm = || plan.arms.iter().all(|arm| named(arm.texts()));
-    named(plan.workload.texts()) || (!plan.arms.is_empty() && every_arm())
+    let every_arm = || plan.arms.iter().all(|arm| passes(arm.texts()));
+    passes(plan.workload.texts()) || (!plan.arms.is_empty() && every_arm())
 }
 
-fn other_identities(plan: &Plan) -> Vec<String> {
-    let own = |word: &str| {
-        let files = plan.lanes.iter().filter_map(|lane| lane.identity.as_ref());
-        word == "{identity}"
-            || files
-                .into_iter()
-                .any(|file| file.display().to_string() == word)
+fn names_other_identity(plan: &Plan, texts: &[&String]) -> bool {
+    let is_checked = |word: &str| {
+        let mut files = plan.lanes.iter().filter_map(|lane| lane.identity.as_ref());
+        word == "{identity}" || files.any(|file| file.display().to_string() == word)
     };
-    sections(plan, |texts| {
-        let all: Vec<&str> = texts.iter().flat_map(|text| words(text)).collect();
-        { all.windows(2) }.any(|pair| matches!(pair[0], "--identity" | "-i") && !own(pair[1]))
-    })
+    let all: Vec<&str> = texts.iter().flat_map(|text| words(text)).collect();
+    all.windows(2)
+        .any(|pair| matches!(pair[0], "--identity" | "-i") && !is_checked(pair[1]))
 }
 
+/// Names of the workload and the arms whose command or variables match.
 fn sections(plan: &Plan, matches: impl Fn(&[&String]) -> bool) -> Vec<String> {
-    let arms = plan
-        .arms
-        .iter()
-        .map(|arm| (format!("arm {:?}", arm.name), arm.texts()));
+    let arms = plan.arms.iter();
+    let arms = arms.map(|arm| (format!("arm {:?}", arm.name), arm.texts()));
     std::iter::once(("workload".to_owned(), plan.workload.texts()))
         .chain(arms)
         .filter(|(_, texts)| matches(texts))
@@ -119,35 +133,127 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(is_end).filter(|word| !word.is_empty())
 }
 
-fn vote_accounts(plan: &Plan) -> Vec<String> {
-    let sets = |word: &&String| OPTIONS.iter().any(|option| has_option(word, option));
-    sections(plan, |texts| texts.iter().any(sets))
-}
-
 /// As a whole word: `--x`, `--x=1`, `"--x",`; not `--x-y`.
 fn has_option(text: &str, option: &str) -> bool {
     text.split(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_'))
         .any(|word| word == option)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// By lane; empty for a replay.
+pub fn request_stakes(plan: &Plan, retry_policy: RetryPolicy) -> BTreeMap<String, Stake> {
+    let workload = &plan.workload;
+    let mut stakes = BTreeMap::new();
+    if workload.kind != Kind::Validator {
+        return stakes;
+    }
+    let mut accounts = None;
+    for lane in &plan.lanes {
+        let mut request = || {
+            let file = { lane.identity.as_ref() }.ok_or("the plan names no identity")?;
+            let url = node_url(workload).ok_or("the plan names no workload.cluster_rpc")?;
+            let identity = public_key(file)?;
+            let genesis = workload
+                .cluster
+                .and_then(|cluster| cluster.nodes().genesis_hash);
+            match accounts.get_or_insert_with(|| vote_accounts(url, genesis, retry_policy)) {
+                Ok(accounts) => Ok(accounts.stake_of(&identity)),
+                Err(why) => Err(why.clone()),
+            }
+        };
+        let stake = request().unwrap_or_else(Stake::Unknown);
+        stakes.insert(lane.name.clone(), stake);
+    }
+    stakes
+}
 
-    #[test]
-    fn an_option_is_matched_only_as_a_separate_word() {
-        for text in [
-            "--x",
-            "a --x=1",
-            "[\"--x\", \"k\"]",
-            "(--x)",
-            "'--x'",
-            "é--x",
-        ] {
-            assert!(has_option(text, "--x"), "{text}");
-        }
-        for text in ["--x-y", "--xy", "--no--x", "---x", "x", ""] {
-            assert!(!has_option(text, "--x"), "{text}");
+fn node_url(workload: &Workload) -> Option<&str> {
+    workload
+        .cluster_rpc
+        .as_deref()
+        .or_else(|| workload.cluster?.nodes().rpc)
+}
+
+#[derive(Debug, Deserialize)]
+struct VoteAccounts {
+    current: Vec<VoteAccount>,
+    delinquent: Vec<VoteAccount>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct VoteAccount {
+    node_pubkey: String,
+    activated_stake: u64,
+}
+
+impl VoteAccounts {
+    /// Delegated stake becomes active with the next epoch. Until then the account votes with a stake of 0.
+    fn stake_of(&self, identity: &str) -> Stake {
+        let is_identity = |account: &&VoteAccount| account.node_pubkey == identity;
+        let stake = (self.current.iter().chain(&self.delinquent))
+            .filter(is_identity)
+            .fold(0_u64, |sum, account| {
+                sum.saturating_add(account.activated_stake)
+            });
+        match stake {
+            0 if self.current.iter().any(|account| is_identity(&account)) => Stake::VotesUnstaked,
+            stake => Stake::Known(stake),
         }
     }
 }
+
+/// Errors only include host and port: the rest of the address may be a key.
+fn vote_accounts(
+    url: &str,
+    genesis: Option<&str>,
+    retry_policy: RetryPolicy,
+) -> Result<VoteAccounts, String> {
+    let rpc = Rpc::new(url, None, retry_policy).map_err(|error| format!("{error:#}"))?;
+    if let Some(genesis) = genesis {
+        let other: String = result(&rpc, "getGenesisHash")?;
+        if other != genesis {
+            return Err(format!(
+                "the node is of another cluster: its genesis hash is {other}, not {genesis}"
+            ));
+        }
+    }
+    let accounts: VoteAccounts = result(&rpc, "getVoteAccounts")?;
+    if accounts.current.is_empty() && accounts.delinquent.is_empty() {
+        return Err("the node knows no vote account of its cluster".to_owned());
+    }
+    Ok(accounts)
+}
+
+fn result<T: DeserializeOwned>(rpc: &Rpc, method: &str) -> Result<T, String> {
+    let result = rpc
+        .ask(method, &json!([]))
+        .map_err(|error| error.to_string())?;
+    result.ok_or_else(|| format!("{method}: the result is null"))
+}
+
+pub fn check_keypair(file: &Path) -> Result<(), String> {
+    match public_key(file) {
+        Ok(_) => Ok(()),
+        Err(_) => Err("is no keypair as solana-keygen writes it".to_owned()),
+    }
+}
+
+/// Errors never include the file's content.
+fn public_key(file: &Path) -> Result<String, String> {
+    let path = file.display();
+    let read_error = |error: io::Error| format!("{path}: {error}");
+    let no_keypair = || format!("{path} is no keypair as solana-keygen writes it");
+    let meta = fs::metadata(file).map_err(read_error)?;
+    if !meta.is_file() || meta.len() > MAX_KEYPAIR_BYTES {
+        return Err(no_keypair());
+    }
+    let text = fs::read(file).map_err(read_error)?;
+    let keypair: Vec<u8> = serde_json::from_slice(&text).map_err(|_| no_keypair())?;
+    if keypair.len() != KEYPAIR_LENGTH {
+        return Err(no_keypair());
+    }
+    Ok(bs58::encode(&keypair[KEYPAIR_LENGTH / 2..]).into_string())
+}
+
+#[cfg(test)]
+mod tests;

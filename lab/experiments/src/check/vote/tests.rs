@@ -55,7 +55,9 @@ fn requests(answer: String) -> Stake {
     let identity = folder.path().join("id.json");
     fs::write(&identity, format!("{:?}", [0_u8; 64])).unwrap();
     let (url, node) = node(answer);
-    let stake = ask(&plan(&url, &identity), ONCE).remove("main").unwrap();
+    let stake = request_stakes(&plan(&url, &identity), ONCE)
+        .remove("main")
+        .unwrap();
     let question = node.join().unwrap();
     assert!(
         question.starts_with("POST / HTTP/1.1\r\n") && question.contains("getVoteAccounts"),
@@ -86,7 +88,7 @@ fn the_stake_of_all_vote_accounts_of_the_identity_is_added_up() {
         Stake::Known(0)
     );
     let activating = body(&account(&ours, 0)).replace(&account(&ours, 2), "");
-    assert_eq!(requests(json(&activating)), Stake::Votes);
+    assert_eq!(requests(json(&activating)), Stake::VotesUnstaked);
 }
 
 #[test]
@@ -128,7 +130,9 @@ fn a_missing_node_leaves_the_stake_unknown() {
     let folder = tempfile::tempdir().unwrap();
     let identity = folder.path().join("id.json");
     fs::write(&identity, format!("{:?}", [0_u8; 64])).unwrap();
-    let of = |url: &str, identity: &Path| match ask(&plan(url, identity), ONCE).remove("main") {
+    let of = |url: &str, identity: &Path| match request_stakes(&plan(url, identity), ONCE)
+        .remove("main")
+    {
         Some(Stake::Unknown(why)) => why,
         other => panic!("{other:?}"),
     };
@@ -185,4 +189,21 @@ fn the_public_key_of_a_keypair_is_read_without_revealing_the_secret() {
         );
     }
     assert!(public_key(&folder.path().join("none")).is_err());
+}
+
+#[test]
+fn an_option_is_matched_only_as_a_separate_word() {
+    for text in [
+        "--x",
+        "a --x=1",
+        "[\"--x\", \"k\"]",
+        "(--x)",
+        "'--x'",
+        "é--x",
+    ] {
+        assert!(has_option(text, "--x"), "{text}");
+    }
+    for text in ["--x-y", "--xy", "--no--x", "---x", "x", ""] {
+        assert!(!has_option(text, "--x"), "{text}");
+    }
 }
