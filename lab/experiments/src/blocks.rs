@@ -16,7 +16,6 @@ use itertools::Itertools;
 use std::{collections::BTreeSet, fs, io::ErrorKind, path::Path};
 
 /// What a runner does for a block, or for a round of a campaign.
-#[derive(Debug)]
 pub struct BlockContext {
     /// From 1 on: the replicate. `None` has all replicates.
     pub(crate) number: Option<u32>,
@@ -90,7 +89,6 @@ pub(crate) fn env_var(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|text| !text.is_empty())
 }
 
-#[derive(Debug)]
 pub(crate) struct BlockAttempt {
     pub folder: Folder,
     /// Last part of the folder: `n1-0`.

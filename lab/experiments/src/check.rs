@@ -30,7 +30,7 @@ use std::{
 pub type Options = BTreeMap<(PathBuf, String), OptionPresence>;
 
 /// Unknown facts are `None`, or `Err` with the reason.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct HostFacts {
     /// An error if no cgroups can be made.
     pub launcher: Result<LauncherFacts, String>,
@@ -79,7 +79,7 @@ impl HostFacts {
     }
 }
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct LauncherFacts {
     pub name: String,
     pub can: Abilities,
@@ -92,7 +92,7 @@ impl LauncherFacts {
 }
 
 /// Whether the text of a program file has an option or variable.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum OptionPresence {
     Present,
     Missing,
@@ -101,7 +101,7 @@ pub enum OptionPresence {
     Unreadable(String),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Stake {
     /// Lamports; 0 if the cluster does not know the identity.
     Known(u64),
@@ -110,7 +110,7 @@ pub enum Stake {
     Unknown(String),
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct FolderFacts {
     pub exists: bool,
     pub canonical_path: Option<PathBuf>,
@@ -124,7 +124,7 @@ pub struct FolderFacts {
     pub free: Option<u64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, PartialEq, Serialize)]
 pub struct Finding {
     /// [`Severity::Ignore`] marks a note that needs no action.
     pub severity: Severity,
@@ -132,7 +132,7 @@ pub struct Finding {
     pub remedy: String,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Findings(Vec<Finding>);
 
 impl Findings {

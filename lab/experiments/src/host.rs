@@ -8,7 +8,7 @@ use faultline_runner::isolation::{
 use faultline_text::bytes;
 use std::path::Path;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct HostFinding {
     pub severity: Severity,
     /// The condition may pass by itself, so the runner waits.

@@ -23,7 +23,7 @@ use std::{
 #[derive(Debug)]
 pub struct Lock(#[expect(dead_code, reason = "held, not used")] File);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Holder {
     Free,
     /// `None` if the pid is not written yet.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 const FILE: &str = "/etc/passwd";
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct Account {
     pub name: String,
     pub owner: Owner,

@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Plan {
     pub file: PathBuf,
     pub text: String,
@@ -86,7 +86,7 @@ impl Plan {
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Search {
     /// First headroom, in bytes.
     pub from: u64,
@@ -117,7 +117,7 @@ impl Search {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Concurrent {
     /// Index of the arm that runs twice: the A/A pair.
     pub twice: usize,
@@ -126,7 +126,7 @@ pub struct Concurrent {
 }
 
 /// Each arm runs once before any is repeated, except for [`Order::Sequential`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
 pub enum Order {
     /// ABC CBA ABC.
     Abba,
@@ -138,7 +138,7 @@ pub enum Order {
     Sequential,
 }
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct Workload {
     /// A validator, or a fixed range.
     pub kind: Kind,
@@ -163,7 +163,7 @@ pub struct Workload {
     pub known_validators: Vec<String>,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, ValueEnum)]
 pub enum Kind {
     #[default]
     /// Follows a cluster until stopped.
@@ -172,7 +172,7 @@ pub enum Kind {
     Replay,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
 pub enum Cluster {
     MainnetBeta,
     Testnet,
@@ -181,7 +181,7 @@ pub enum Cluster {
     Localnet,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Begin {
     /// Ledger, accounts and snapshots are cleared; the validator downloads a snapshot.
     Download,
@@ -193,7 +193,7 @@ pub enum Begin {
     AsIs,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
 pub enum PageCache {
     /// Drops the pages of ledger, accounts, snapshots and `begin.from`.
     DropFiles,
@@ -202,7 +202,7 @@ pub enum PageCache {
 }
 
 /// When a run ends. An exit and an OOM kill always end it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Stop {
     pub duration: Duration,
     /// Event from which `duration` counts.
@@ -218,14 +218,14 @@ pub struct Stop {
 }
 
 /// When the duration of a run starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
 pub enum CountedFrom {
     /// The first executed one.
     FirstTransaction,
     Start,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct HostRules {
     /// Between two runs.
     pub cool_down: Duration,
@@ -251,7 +251,7 @@ pub struct Rule<T> {
     pub severity: Severity,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
     /// Only recorded.
@@ -261,7 +261,7 @@ pub enum Severity {
     Refuse,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Recorder {
     pub program: Option<PathBuf>,
     pub config: Option<PathBuf>,
@@ -323,7 +323,7 @@ impl Arm {
     }
 }
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct Lane {
     pub name: String,
     /// `{ledger}`.
@@ -364,7 +364,7 @@ impl Lane {
 }
 
 /// Options of `sbatch`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Slurm {
     /// Bytes of a node. Default: the largest limits of a turn and a reserve.
     pub memory: Option<u64>,

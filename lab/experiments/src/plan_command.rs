@@ -43,7 +43,7 @@ pub fn plan(args: &PlanArgs, launcher: Result<LauncherFacts, String>) -> Result<
     Ok((printed, u8::from(!preview.may_run)))
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Serialize)]
 pub struct PlanPreview {
     pub name: String,
     pub plan: PathBuf,
@@ -61,7 +61,7 @@ pub struct PlanPreview {
     pub findings: Vec<Finding>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Serialize)]
 pub struct ArmPreview {
     pub name: String,
     /// Without the CPUs of lanes.
@@ -74,7 +74,7 @@ pub struct ArmPreview {
 }
 
 /// In bytes, seconds and percent.
-#[derive(Debug, Serialize)]
+#[derive(Serialize)]
 pub struct SearchPreview {
     pub from: u64,
     pub width_percent: f64,
@@ -126,7 +126,7 @@ impl PlanPreview {
 }
 
 /// Runs that end early make it shorter.
-#[derive(Debug, Serialize)]
+#[derive(Serialize)]
 pub struct Estimate {
     pub turns: usize,
     /// Each run executes transactions at once and takes its full time.

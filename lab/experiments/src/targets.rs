@@ -18,7 +18,7 @@ use std::{
 /// Prometheus may run as another user.
 const MODE: u32 = 0o644;
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Clone, Serialize)]
 pub struct Target {
     /// One `HOST:PORT`.
     targets: [String; 1],

@@ -129,7 +129,7 @@ fn check_distinct(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Serialize)]
 pub struct SpaceNeed {
     pub folder: PathBuf,
     pub bytes: u64,

@@ -2,7 +2,6 @@
 
 use super::Cluster;
 
-#[derive(Debug)]
 pub struct PublicNodes {
     pub rpc: Option<&'static str>,
     pub genesis_hash: Option<&'static str>,

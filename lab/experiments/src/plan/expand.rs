@@ -2,7 +2,6 @@ use super::{Arm, Lane, Plan};
 use itertools::Itertools;
 use std::{collections::BTreeMap, path::Path};
 
-#[derive(Debug, PartialEq, Eq)]
 pub struct Expanded {
     pub command: Vec<String>,
     /// With `FAULTLINE_LEDGER` etc. for scripts, without `PATH`, `HOME`, `LANG` and
@@ -10,7 +9,7 @@ pub struct Expanded {
     pub environment: BTreeMap<String, String>,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct UnknownPlaceholder {
     /// Whether it is in the arm, not in the workload.
     pub of_arm: bool,
