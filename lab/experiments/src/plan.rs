@@ -11,7 +11,7 @@ pub use load::{load, parse};
 
 use clap::ValueEnum;
 use faultline_runner::isolation::{CpuSet, IoLimit, Limits};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},

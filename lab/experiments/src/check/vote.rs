@@ -154,7 +154,8 @@ pub fn request_stakes(plan: &Plan, retry_policy: RetryPolicy) -> BTreeMap<String
             let identity = public_key(file)?;
             let genesis = workload
                 .cluster
-                .and_then(|cluster| cluster.nodes().genesis_hash);
+                .and_then(Cluster::nodes)
+                .map(|nodes| nodes.genesis_hash);
             match accounts.get_or_insert_with(|| vote_accounts(url, genesis, retry_policy)) {
                 Ok(accounts) => Ok(accounts.stake_of(&identity)),
                 Err(why) => Err(why.clone()),
@@ -170,7 +171,7 @@ fn node_url(workload: &Workload) -> Option<&str> {
     workload
         .cluster_rpc
         .as_deref()
-        .or_else(|| workload.cluster?.nodes().rpc)
+        .or_else(|| Some(workload.cluster?.nodes()?.rpc))
 }
 
 #[derive(Debug, Deserialize)]

@@ -3,27 +3,28 @@
 use super::Cluster;
 
 pub struct PublicNodes {
-    pub rpc: Option<&'static str>,
-    pub genesis_hash: Option<&'static str>,
+    pub rpc: &'static str,
+    pub genesis_hash: &'static str,
     pub entrypoints: &'static [&'static str],
     /// Their snapshots are trusted.
     pub known_validators: &'static [&'static str],
 }
 
 impl Cluster {
-    pub fn nodes(self) -> &'static PublicNodes {
-        match self {
+    /// `None` for a private cluster.
+    pub fn nodes(self) -> Option<&'static PublicNodes> {
+        Some(match self {
             Cluster::MainnetBeta => &MAINNET_BETA,
             Cluster::Testnet => &TESTNET,
             Cluster::Devnet => &DEVNET,
-            Cluster::Localnet => &LOCALNET,
-        }
+            Cluster::Localnet => return None,
+        })
     }
 }
 
-const MAINNET_BETA: PublicNodes = PublicNodes {
-    rpc: Some("https://api.mainnet-beta.solana.com"),
-    genesis_hash: Some("5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"),
+static MAINNET_BETA: PublicNodes = PublicNodes {
+    rpc: "https://api.mainnet-beta.solana.com",
+    genesis_hash: "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d",
     entrypoints: &[
         "entrypoint.mainnet-beta.solana.com:8001",
         "entrypoint2.mainnet-beta.solana.com:8001",
@@ -39,9 +40,9 @@ const MAINNET_BETA: PublicNodes = PublicNodes {
     ],
 };
 
-const TESTNET: PublicNodes = PublicNodes {
-    rpc: Some("https://api.testnet.solana.com"),
-    genesis_hash: Some("4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY"),
+static TESTNET: PublicNodes = PublicNodes {
+    rpc: "https://api.testnet.solana.com",
+    genesis_hash: "4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY",
     entrypoints: &[
         "entrypoint.testnet.solana.com:8001",
         "entrypoint2.testnet.solana.com:8001",
@@ -56,9 +57,9 @@ const TESTNET: PublicNodes = PublicNodes {
     ],
 };
 
-const DEVNET: PublicNodes = PublicNodes {
-    rpc: Some("https://api.devnet.solana.com"),
-    genesis_hash: Some("EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG"),
+static DEVNET: PublicNodes = PublicNodes {
+    rpc: "https://api.devnet.solana.com",
+    genesis_hash: "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG",
     entrypoints: &[
         "entrypoint.devnet.solana.com:8001",
         "entrypoint2.devnet.solana.com:8001",
@@ -72,11 +73,4 @@ const DEVNET: PublicNodes = PublicNodes {
         "dv4ACNkpYPcE3aKmYDqZm9G5EB3J4MRoeE7WNDRBVJB",
         "dv3qDFk1DTF36Z62bNvrCXe9sKATA6xvVy6A798xxAS",
     ],
-};
-
-const LOCALNET: PublicNodes = PublicNodes {
-    rpc: None,
-    genesis_hash: None,
-    entrypoints: &[],
-    known_validators: &[],
 };

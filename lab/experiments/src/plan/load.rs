@@ -1,12 +1,12 @@
 mod arms;
-mod search;
-mod whole;
+mod consistency;
 mod workload;
 
 use super::{
     Begin, Concurrent, CountedFrom, HostRules, Kind, Order, PageCache, Plan, Recorder, ReportRules,
     Rule, Severity, Slurm, Stop, Workload,
 };
+use anyhow::{bail, ensure};
 use clap::ValueEnum;
 use faultline_report::report::{SCALARS, scalar};
 use faultline_runner::isolation::CpuSet;
@@ -26,35 +26,36 @@ const MAX_PLAN_BYTES: u64 = 1 << 20;
 const EXAMPLE_PLANS_HINT: &str = "plans to copy and adapt are in experiments/ of the source, \
     /usr/share/doc/faultline/examples/ of the package and /usr/local/share/faultline/experiments/ of \
     the tarball";
+const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
 pub fn load(file: &Path) -> Result<Plan, Vec<ConfigError>> {
-    let file_error = |what: String| {
-        vec![ConfigError {
+    match read_text(file) {
+        Ok((text, absolute)) => parse(&text, &absolute),
+        Err(error) => Err(vec![ConfigError {
             file: Some(file.to_owned()),
-            ..ConfigError::new(what)
-        }]
-    };
-    let absolute = std::path::absolute(file).map_err(|error| file_error(error.to_string()))?;
-    match fs::metadata(file) {
-        Ok(meta) if !meta.is_file() => {
-            return Err(file_error(
-                "is no file: name the plan's own file".to_owned(),
-            ));
-        }
-        Ok(meta) if meta.len() > MAX_PLAN_BYTES => {
-            return Err(file_error(
-                "is larger than 1 MiB, so it is no plan".to_owned(),
-            ));
-        }
-        _ => {}
+            ..ConfigError::new(error.to_string())
+        }]),
     }
-    let text = fs::read_to_string(file).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => file_error(format!("is not there; {EXAMPLE_PLANS_HINT}")),
-        _ => file_error(error.to_string()),
-    })?;
-    parse(&text, &absolute)
+}
+
+/// The plan's text and the absolute path of `file`.
+fn read_text(file: &Path) -> anyhow::Result<(String, PathBuf)> {
+    let absolute = std::path::absolute(file)?;
+    if let Ok(meta) = fs::metadata(file) {
+        ensure!(meta.is_file(), "is no file: name the plan's own file");
+        ensure!(
+            meta.len() <= MAX_PLAN_BYTES,
+            "is larger than 1 MiB, so it is no plan"
+        );
+    }
+    match fs::read_to_string(file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            bail!("is not there; {EXAMPLE_PLANS_HINT}")
+        }
+        text => Ok((text?, absolute)),
+    }
 }
 
 /// Relative paths are relative to the folder of `file`, which is absolute and may not exist.
@@ -62,18 +63,14 @@ pub fn load(file: &Path) -> Result<Plan, Vec<ConfigError>> {
 pub fn parse(text: &str, file: &Path) -> Result<Plan, Vec<ConfigError>> {
     let plan_folder = PlanFolder(file.parent().unwrap_or(Path::new("/")).to_owned());
     let (plan, mistakes) = faultline_settings::read(text, Some(file), true, |mut top| {
-        let (plan, source_lines) = sections(&mut top, &plan_folder);
+        let (mut plan, source_lines) = sections(&mut top, &plan_folder);
         let errors = top.errors();
         top.finish();
-        let plan = Plan {
-            file: file.to_owned(),
-            text: text.to_owned(),
-            ..plan
-        };
+        plan.file = file.to_owned();
+        plan.text = text.to_owned();
         // Not after mistakes, which may cause further ones.
         if errors.is_empty() {
-            whole::check(&plan, &source_lines, errors);
-            search::check(&plan, source_lines.search, errors);
+            consistency::check(&plan, &source_lines, errors);
         }
         plan
     });
@@ -110,10 +107,11 @@ impl PlanFolder {
     }
 }
 
+/// Lines of sections and keys in the plan's file; `None` without them.
 #[derive(Default)]
 struct SourceLines {
     workload: Option<usize>,
-    how: Option<usize>,
+    begin_how: Option<usize>,
     counted_from: Option<usize>,
     first_transaction_within: Option<usize>,
     search: Option<usize>,
@@ -139,12 +137,12 @@ fn sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, SourceLines
     });
     plan.stop = default_stop(plan.workload.kind);
     workload::lanes(top, plan_folder, &mut plan.lanes);
-    source_lines.how = begin(top, &mut plan, plan_folder);
-    let searches = top.has("search");
+    source_lines.begin_how = begin(top, &mut plan, plan_folder);
+    let has_search = top.has("search");
     top.table("stop", |table| {
         source_lines.counted_from = table.line_of("counted_from");
         source_lines.first_transaction_within = table.line_of("first_transaction_within");
-        if searches && table.has("duration") {
+        if has_search && table.has("duration") {
             table.errors().push(
                 table.line_of("duration"),
                 "stop.duration: a search ends by itself; say search.most instead",
@@ -157,71 +155,45 @@ fn sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, SourceLines
         plan.recorder = recorder(table, plan_folder)
     });
     top.table("report", |table| {
-        plan.report.primary = table.take("primary", |v| metric(text(v)?));
-        plan.report.margin = table.take("margin", |v| percent(number(v)?));
+        plan.report.primary = table.take("primary", metric);
+        plan.report.margin = table.take("margin", percent);
     });
     top.table("slurm", |table| plan.slurm = workload::slurm(table));
     plan.arms = arms::arms(top, plan_folder);
     concurrent(top, &mut plan);
     source_lines.search = top.line_of("search");
-    search::search(top, &mut plan);
+    arms::search(top, &mut plan);
     (plan, source_lines)
 }
 
-/// Reads the keys before all sections.
+/// Reads the keys before all sections. The rest of the plan has its defaults.
 fn general(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Plan {
-    let mut plan = default_plan();
-    plan.name = top.need("name", |v| name(&text(v)?)).unwrap_or_default();
-    plan.folder = top
-        .need("folder", |v| plan_folder.path(v))
-        .unwrap_or_default();
+    let name = top.need("name", |v| name(&text(v)?)).unwrap_or_default();
+    let folder = top.need("folder", |v| plan_folder.path(v));
     let replicates = top.take("replicates", |v| within(v, 1..=1000));
-    top.set("attempts", &mut plan.attempts, |v| within(v, 1..=100));
-    top.set("seed", &mut plan.seed, |v| within(v, 0..=u64::MAX >> 1));
-    order(top, &mut plan);
-    let default_replicates = match plan.order {
+    let attempts = top.take("attempts", |v| within(v, 1..=100));
+    let seed = top.take("seed", |v| within(v, 0..=u64::MAX >> 1));
+    let order = order(top);
+    let default_replicates = match order {
         _ if top.has("search") => 1,
         // ABBA is balanced only with an even number of replicates.
         Order::Abba if !top.has("concurrent") => 4,
         _ => 3,
     };
-    plan.replicates = replicates.unwrap_or(default_replicates);
-    plan
-}
-
-fn default_plan() -> Plan {
     Plan {
         file: PathBuf::new(),
         text: String::new(),
-        name: String::new(),
-        folder: PathBuf::new(),
-        replicates: 3,
-        order: Order::Abba,
-        seed: 1,
-        attempts: 3,
-        workload: Workload {
-            cache_variable: "AGAVE_PROGRAM_CACHE_ENTRIES".to_owned(),
-            ..Workload::default()
-        },
+        name,
+        folder: folder.unwrap_or_default(),
+        replicates: replicates.unwrap_or(default_replicates),
+        order,
+        seed: seed.unwrap_or(1),
+        attempts: attempts.unwrap_or(3),
+        workload: Workload::default(),
         begin: Begin::AsIs,
         page_cache: PageCache::DropFiles,
         stop: default_stop(Kind::Validator),
-        host: HostRules {
-            cool_down: 5 * MINUTE,
-            patience: 30 * MINUTE,
-            busy_cpus: Rule {
-                bound: 2.0,
-                severity: Severity::Warn,
-            },
-            free_disk: Rule {
-                bound: 100 << 30,
-                severity: Severity::Refuse,
-            },
-            swap: Severity::Warn,
-            huge_pages: Severity::Warn,
-            governor: Severity::Warn,
-            leftovers: Severity::Refuse,
-        },
+        host: default_host_rules(),
         recorder: Recorder::default(),
         arms: Vec::new(),
         lanes: Vec::new(),
@@ -229,6 +201,25 @@ fn default_plan() -> Plan {
         report: ReportRules::default(),
         search: None,
         slurm: Slurm::default(),
+    }
+}
+
+fn default_host_rules() -> HostRules {
+    HostRules {
+        cool_down: 5 * MINUTE,
+        patience: 30 * MINUTE,
+        busy_cpus: Rule {
+            bound: 2.0,
+            severity: Severity::Warn,
+        },
+        free_disk: Rule {
+            bound: 100 << 30,
+            severity: Severity::Refuse,
+        },
+        swap: Severity::Warn,
+        huge_pages: Severity::Warn,
+        governor: Severity::Warn,
+        leftovers: Severity::Refuse,
     }
 }
 
@@ -258,16 +249,13 @@ fn name(text: &str) -> Result<String, String> {
     ))
 }
 
-fn order(top: &mut Table<'_>, plan: &mut Plan) {
-    let line = top.line_of("order");
-    top.set("order", &mut plan.order, word);
+fn order(top: &mut Table<'_>) -> Order {
+    let order = top.take("order", variant).unwrap_or(Order::Abba);
+    let forced = top.take("force_order", flag);
     // An invalid `force_order` counts as true: one mistake is reported once.
-    let forced = top
-        .take("force_order", flag)
-        .unwrap_or(top.has("force_order"));
-    if plan.order == Order::Sequential && !forced {
+    if order == Order::Sequential && !forced.unwrap_or(top.has("force_order")) {
         top.errors().push(
-            line,
+            top.line_of("order"),
             "order: with \"sequential\" whatever changes with time looks like a difference between arms; choose \
              another order, or say force_order = true",
         );
@@ -284,6 +272,7 @@ fn order(top: &mut Table<'_>, plan: &mut Plan) {
             }
         }
     }
+    order
 }
 
 /// Returns the line of `how`.
@@ -297,50 +286,47 @@ fn begin(top: &mut Table<'_>, plan: &mut Plan, plan_folder: &PlanFolder) -> Opti
     let mut line = None;
     top.table("begin", |table| {
         line = table.line_of("how");
-        let how = [("download", 0), ("restore", 1), ("as-is", 2)];
+        let how = ["download", "restore", "as-is"].map(|how| (how, how));
         let how = table.need("how", |v| choice(v, &how));
         let from = table.take("from", |v| plan_folder.path(v));
         plan.begin = match (how, from) {
-            (Some(1), Some(from)) => Begin::Restore { from },
-            (Some(1), None) if !table.has("from") => {
+            (Some("restore"), Some(from)) => Begin::Restore { from },
+            (Some("restore"), None) if !table.has("from") => {
                 table.lacks(
                     "from",
                     "begin: from is missing: the folder whose snapshots are copied before each run",
                 );
                 Begin::AsIs
             }
-            (Some(0 | 2), Some(_)) => {
+            (Some(_), Some(_)) => {
                 table.refuse("from is for how = \"restore\" only; leave it out");
                 Begin::AsIs
             }
-            (Some(0), None) => Begin::Download,
+            (Some("download"), None) => Begin::Download,
             _ => Begin::AsIs,
         };
-        table.set("page_cache", &mut plan.page_cache, word);
+        table.set("page_cache", &mut plan.page_cache, variant);
     });
     line
 }
 
 fn stop(table: &mut Table<'_>, stop: &mut Stop) {
-    table.set("duration", &mut stop.duration, |v| {
-        at_least(time(v)?, Duration::from_secs(1))
-    });
-    table.set("counted_from", &mut stop.counted_from, word);
-    table.set(
-        "first_transaction_within",
-        &mut stop.first_transaction_within,
-        time_or_never,
-    );
-    table.set("no_progress_for", &mut stop.no_progress_for, time_or_never);
-    table.set("at_tip_within", &mut stop.at_tip_within, time_or_never);
-    table.set("grace", &mut stop.grace, time);
-}
-
-fn time_or_never(value: &DeValue<'_>) -> Result<Option<Duration>, String> {
-    match value.as_str() {
-        Some("never") => Ok(None),
-        _ => at_least(time(value)?, Duration::from_secs(1)).map(Some),
+    table.set("duration", &mut stop.duration, |v| at_least(SECOND, v));
+    table.set("counted_from", &mut stop.counted_from, variant);
+    for (key, limit) in [
+        (
+            "first_transaction_within",
+            &mut stop.first_transaction_within,
+        ),
+        ("no_progress_for", &mut stop.no_progress_for),
+        ("at_tip_within", &mut stop.at_tip_within),
+    ] {
+        table.set(key, limit, |v| match v.as_str() {
+            Some("never") => Ok(None),
+            _ => at_least(SECOND, v).map(Some),
+        });
     }
+    table.set("grace", &mut stop.grace, time);
 }
 
 fn host(table: &mut Table<'_>, rules: &mut HostRules) {
@@ -348,64 +334,62 @@ fn host(table: &mut Table<'_>, rules: &mut HostRules) {
     table.set("patience", &mut rules.patience, time);
     table.table("busy_cpus", |table| {
         table.set("at_most", &mut rules.busy_cpus.bound, number);
-        table.set("otherwise", &mut rules.busy_cpus.severity, word);
+        table.set("otherwise", &mut rules.busy_cpus.severity, variant);
     });
     table.table("free_disk", |table| {
         table.set("at_least", &mut rules.free_disk.bound, size);
-        table.set("otherwise", &mut rules.free_disk.severity, word);
+        table.set("otherwise", &mut rules.free_disk.severity, variant);
     });
-    table.set("swap", &mut rules.swap, word);
-    table.set("huge_pages", &mut rules.huge_pages, word);
-    table.set("governor", &mut rules.governor, word);
-    table.set("leftovers", &mut rules.leftovers, word);
+    table.set("swap", &mut rules.swap, variant);
+    table.set("huge_pages", &mut rules.huge_pages, variant);
+    table.set("governor", &mut rules.governor, variant);
+    table.set("leftovers", &mut rules.leftovers, variant);
 }
 
 fn recorder(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Recorder {
     Recorder {
-        program: table.take("program", |v| {
-            text(v).map(|text| plan_folder.program(&text))
-        }),
+        program: table.take("program", |v| Ok(plan_folder.program(&text(v)?))),
         config: table.take("config", |v| plan_folder.path(v)),
-        interval: table.take("interval", |v| {
-            at_least(time(v)?, Duration::from_millis(100))
-        }),
-        cpus: table.take("cpus", |v| CpuSet::parse(&text(v)?)),
+        interval: table.take("interval", |v| at_least(Duration::from_millis(100), v)),
+        cpus: table.take("cpus", cpus),
         targets: table.take("targets", |v| targets(plan_folder.path(v)?)),
     }
 }
 
-fn word<T: ValueEnum>(value: &DeValue<'_>) -> Result<T, String> {
-    value
-        .as_str()
-        .and_then(|word| T::from_str(word, false).ok())
-        .ok_or_else(|| {
-            let words = T::value_variants()
-                .iter()
-                .filter_map(T::to_possible_value)
-                .map(|word| format!("{:?}", word.get_name()))
-                .join(", ");
-            wanted(&format!("one of {words}"), value)
-        })
+/// A variant of an enum, by its name in kebab-case.
+fn variant<T: ValueEnum>(value: &DeValue<'_>) -> Result<T, String> {
+    let variant = value.as_str().map(|name| T::from_str(name, false));
+    if let Some(Ok(variant)) = variant {
+        return Ok(variant);
+    }
+    let names = T::value_variants()
+        .iter()
+        .filter_map(T::to_possible_value)
+        .map(|variant| format!("{:?}", variant.get_name()))
+        .join(", ");
+    Err(wanted(&format!("one of {names}"), value))
+}
+
+fn cpus(value: &DeValue<'_>) -> Result<CpuSet, String> {
+    CpuSet::parse(&text(value)?)
 }
 
 fn concurrent(top: &mut Table<'_>, plan: &mut Plan) {
-    let arms: Vec<String> = plan.arms.iter().map(|arm| arm.name.clone()).collect();
+    let names: Vec<&String> = plan.arms.iter().map(|arm| &arm.name).collect();
     // After a mistake, an arm may lack its name: then `twice` is not checked.
     let is_valid = top.errors().is_empty();
     top.table("concurrent", |table| {
         let twice = table.take("twice", |v| {
             let wanted = text(v)?;
-            arms.iter()
-                .position(|arm| *arm == wanted)
-                .or_else(|| (!is_valid).then_some(0))
-                .ok_or_else(|| {
-                    format!(
-                        "{wanted:?} is no arm; name the one that runs twice in each turn: {}",
-                        arms.iter().map(|name| format!("{name:?}")).join(", ")
-                    )
-                })
+            match names.iter().position(|name| **name == wanted) {
+                None if is_valid => Err(format!(
+                    "{wanted:?} is no arm; name the one that runs twice in each turn: {}",
+                    names.iter().map(|name| format!("{name:?}")).join(", ")
+                )),
+                index => Ok(index.unwrap_or(0)),
+            }
         });
-        let shared_device = table.take("shared_device", word);
+        let shared_device = table.take("shared_device", variant);
         plan.concurrent = Some(Concurrent {
             twice: twice.unwrap_or(0),
             shared_device: shared_device.unwrap_or(Severity::Refuse),
@@ -413,7 +397,8 @@ fn concurrent(top: &mut Table<'_>, plan: &mut Plan) {
     });
 }
 
-fn at_least(time: Duration, minimum: Duration) -> Result<Duration, String> {
+fn at_least(minimum: Duration, value: &DeValue<'_>) -> Result<Duration, String> {
+    let time = time(value)?;
     if time < minimum {
         Err(format!("{time:?} is shorter than {minimum:?}"))
     } else {
@@ -421,7 +406,8 @@ fn at_least(time: Duration, minimum: Duration) -> Result<Duration, String> {
     }
 }
 
-fn metric(text: String) -> Result<String, String> {
+fn metric(value: &DeValue<'_>) -> Result<String, String> {
+    let text = text(value)?;
     if scalar(&text).is_some() {
         return Ok(text);
     }
@@ -430,17 +416,17 @@ fn metric(text: String) -> Result<String, String> {
 }
 
 fn targets(file: PathBuf) -> Result<PathBuf, String> {
-    let ending = file.extension().and_then(|ending| ending.to_str());
-    if ending.is_some_and(|ending| ["json", "yml", "yaml"].contains(&ending)) {
-        return Ok(file);
+    match file.extension().and_then(|ending| ending.to_str()) {
+        Some("json" | "yml" | "yaml") => Ok(file),
+        _ => Err(format!(
+            "{}: Prometheus reads targets only from files that end in .json, .yml or .yaml",
+            file.display()
+        )),
     }
-    Err(format!(
-        "{}: Prometheus reads targets only from files that end in .json, .yml or .yaml",
-        file.display()
-    ))
 }
 
-fn percent(number: f64) -> Result<f64, String> {
+fn percent(value: &DeValue<'_>) -> Result<f64, String> {
+    let number = number(value)?;
     if number > 0.0 && number < 100.0 {
         Ok(number / 100.0)
     } else {

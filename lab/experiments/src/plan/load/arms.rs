@@ -1,10 +1,13 @@
+//! What a plan tries: `[[arm]]`, `[factors]` or `[search]`.
+
 use super::{
-    super::Arm,
-    PlanFolder,
-    workload::{argument, environment, plain_name, variable},
+    super::{Arm, Plan, Search},
+    HOUR, MINUTE, PlanFolder, SECOND, at_least, cpus, percent,
+    workload::{argument, check_plain_name, environment, plain_name, variable},
 };
-use faultline_runner::isolation::{CpuSet, IoLimit};
-use faultline_settings::{Table, Unique, distinct, several, size, text, within};
+use faultline_runner::isolation::IoLimit;
+use faultline_settings::{Table, Unique, choice, distinct, several, size, within};
+use std::collections::BTreeMap;
 use toml::de::DeValue;
 
 const MAX_ARMS: usize = 100;
@@ -19,11 +22,20 @@ const VALUE_KEYS: [&str; 5] = [
     "cpus",
 ];
 
+const SEARCH_ARM: &str = "search";
+const NOT_WITH_SEARCH: [&str; 6] = [
+    "arm",
+    "factors",
+    "concurrent",
+    "order",
+    "force_order",
+    "seed",
+];
+
 /// The arms of `[[arm]]`, then the product of `[factors]`.
 pub fn arms(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Arm> {
     let mut arms = Vec::new();
-    let has_no_arms = !top.has("arm") && !top.has("factors") && !top.has("search");
-    if has_no_arms {
+    if !["arm", "factors", "search"].iter().any(|key| top.has(key)) {
         top.lacks(
             "arm",
             "there is no [[arm]], no [factors] and no [search]: nothing is tried",
@@ -32,11 +44,8 @@ pub fn arms(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Arm> {
     top.tables("arm", |table| arms.push(arm(table, plan_folder)));
     top.table("factors", |table| {
         let factors = factors(table, plan_folder);
-        let crossed_arms: usize = factors
-            .iter()
-            .map(|levels| levels.len().min(MAX_ARMS + 1))
-            .fold(1, usize::saturating_mul);
-        if crossed_arms > MAX_ARMS {
+        let lengths = factors.iter().map(Vec::len);
+        if lengths.fold(1, usize::saturating_mul) > MAX_ARMS {
             table.refuse(format!(
                 "their cross has more than {MAX_ARMS} arms; leave some levels out"
             ));
@@ -57,9 +66,7 @@ pub fn arms(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Arm> {
 
 fn arm(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Arm {
     let mut arm = Arm {
-        name: table
-            .need("name", |v| plain_name(text(v)?))
-            .unwrap_or_default(),
+        name: table.need("name", plain_name).unwrap_or_default(),
         line: table.line(),
         ..Arm::default()
     };
@@ -69,14 +76,18 @@ fn arm(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Arm {
     arm.environment = environment(table, "environment");
     let mut devices = Unique::default();
     table.tables("io", |table| {
+        let bytes = |v: &DeValue<'_>| match size(v)? {
+            0 => Err("0 would stop it; leave the key out for no limit".to_owned()),
+            bytes => Ok(bytes),
+        };
+        let operations = |v: &DeValue<'_>| within(v, 1..=u64::MAX >> 1);
+        let device = table.need("device", |v| plan_folder.path(v));
         let limit = IoLimit {
-            device: table
-                .need("device", |v| plan_folder.path(v))
-                .unwrap_or_default(),
-            read_bytes: table.take("read_bytes", |v| positive(size(v)?)),
-            write_bytes: table.take("write_bytes", |v| positive(size(v)?)),
-            read_operations: table.take("read_operations", |v| within(v, 1..=u64::MAX >> 1)),
-            write_operations: table.take("write_operations", |v| within(v, 1..=u64::MAX >> 1)),
+            device: device.unwrap_or_default(),
+            read_bytes: table.take("read_bytes", bytes),
+            write_bytes: table.take("write_bytes", bytes),
+            read_operations: table.take("read_operations", operations),
+            write_operations: table.take("write_operations", operations),
         };
         let limits = [
             "read_bytes",
@@ -84,15 +95,15 @@ fn arm(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Arm {
             "read_operations",
             "write_operations",
         ];
-        if table.missing(&limits).len() == limits.len() {
+        if !limits.iter().any(|key| table.has(key)) {
             table.refuse(
                 "limits nothing: give read_bytes, write_bytes, read_operations or write_operations",
             );
         }
-        if table.has("device") {
+        if let Some(line) = table.line_of("device") {
             let device = limit.device.clone();
             let what = format!("arm {:?}: device {}", arm.name, device.display());
-            devices.insert(device, table.line_of("device"), what, table.errors());
+            devices.insert(device, Some(line), what, table.errors());
         }
         arm.io.push(limit);
     });
@@ -110,11 +121,11 @@ fn setting(
     let mut name = String::new();
     match key {
         "memory_max" => {
-            arm.memory_max = Some(memory(size(value)?)?);
+            arm.memory_max = Some(memory(value)?);
             name = as_written.to_owned();
         }
         "memory_high" => {
-            arm.memory_high = Some(memory(size(value)?)?);
+            arm.memory_high = Some(memory(value)?);
             name = format!("high-{as_written}");
         }
         "swap_max" => {
@@ -127,7 +138,7 @@ fn setting(
             name = format!("cache-{entries}");
         }
         "cpus" => {
-            let cpus = CpuSet::parse(&text(value)?)?;
+            let cpus = cpus(value)?;
             name = format!("cpus-{cpus}");
             arm.cpus = Some(cpus);
         }
@@ -146,19 +157,10 @@ fn forbid_swap_under_limit(mut arm: Arm) -> Arm {
     arm
 }
 
-fn memory(bytes: u64) -> Result<u64, String> {
-    if bytes < 1 << 20 {
-        Err("is less than 1M, in which nothing runs".to_owned())
-    } else {
-        Ok(bytes / PAGE * PAGE)
-    }
-}
-
-fn positive(bytes: u64) -> Result<u64, String> {
-    if bytes == 0 {
-        Err("0 would stop it; leave the key out for no limit".to_owned())
-    } else {
-        Ok(bytes)
+fn memory(value: &DeValue<'_>) -> Result<u64, String> {
+    match size(value)? {
+        bytes if bytes < 1 << 20 => Err("is less than 1M, in which nothing runs".to_owned()),
+        bytes => Ok(bytes / PAGE * PAGE),
     }
 }
 
@@ -192,9 +194,9 @@ fn factors(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Vec<Level>> {
         }));
     }
     for key in ["binary", "arguments", "environment"] {
-        let before = table.errors().len();
+        let errors_before = table.errors().len();
         let levels = table.every(key, |name, value| {
-            let name = plain_name(name.to_owned())?;
+            let name = check_plain_name(name.to_owned())?;
             if name.is_empty() {
                 return Err("a level needs a name".to_owned());
             }
@@ -204,14 +206,14 @@ fn factors(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Vec<Level>> {
         });
         if !levels.is_empty() {
             all.push(levels);
-        } else if table.has(key) && table.errors().len() == before {
+        } else if table.has(key) && table.errors().len() == errors_before {
             table.refuse(format!("{key} is empty: name its levels"));
         }
     }
     all
 }
 
-fn variables(value: &DeValue<'_>) -> Result<std::collections::BTreeMap<String, String>, String> {
+fn variables(value: &DeValue<'_>) -> Result<BTreeMap<String, String>, String> {
     let table = value
         .as_table()
         .ok_or("a table of variables is wanted, as in { RUST_LOG = \"warn\" }")?;
@@ -254,4 +256,59 @@ fn with_level(arm: &Arm, level: &Level) -> Arm {
     merged.arguments.extend(settings.arguments);
     merged.environment.extend(settings.environment);
     merged
+}
+
+/// Reads `[search]`. A plan with a search has one arm without settings.
+pub fn search(top: &mut Table<'_>, plan: &mut Plan) {
+    top.table("search", |table| {
+        table.need("what", |v| choice(v, &[("memory", ())]));
+        let mut search = Search {
+            from: table.need("from", headroom).unwrap_or_default(),
+            settle: 2 * MINUTE,
+            dwell: 8 * MINUTE,
+            width: 0.1,
+            most: 8 * HOUR,
+            horizon: 24 * HOUR,
+        };
+        table.set("settle", &mut search.settle, |v| at_least(SECOND, v));
+        table.set("dwell", &mut search.dwell, |v| at_least(2 * SECOND, v));
+        table.set("width", &mut search.width, width);
+        table.set("most", &mut search.most, |v| at_least(MINUTE, v));
+        table.set("horizon", &mut search.horizon, |v| at_least(HOUR, v));
+        plan.stop.duration = search.most;
+        plan.search = Some(search);
+    });
+    if !top.has("search") {
+        return;
+    }
+    for key in NOT_WITH_SEARCH.into_iter().filter(|key| top.has(key)) {
+        let section = if key == "arm" { "[[arm]]" } else { key };
+        top.errors().push(
+            top.line_of(key),
+            format!(
+                "{section}: means nothing with [search], which has one run and one lane; leave it out"
+            ),
+        );
+    }
+    plan.arms = vec![Arm {
+        name: SEARCH_ARM.to_owned(),
+        line: top.line_of("search"),
+        ..Arm::default()
+    }];
+}
+
+fn headroom(value: &DeValue<'_>) -> Result<u64, String> {
+    match size(value)? {
+        bytes if bytes < 1 << 20 => Err("is less than 1M, in which nothing fits".to_owned()),
+        bytes => Ok(bytes),
+    }
+}
+
+fn width(value: &DeValue<'_>) -> Result<f64, String> {
+    let share = percent(value)?;
+    if (0.03..=0.5).contains(&share) {
+        Ok(share)
+    } else {
+        Err("a width from 3 to 50 percent is wanted".to_owned())
+    }
 }

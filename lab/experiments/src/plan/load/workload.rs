@@ -1,12 +1,14 @@
 use super::{
     super::{Cluster, Lane, Slurm, Workload},
-    PlanFolder, default_plan, word,
+    PlanFolder, cpus, variant,
 };
 use faultline_agave::PublicKey;
-use faultline_runner::isolation::CpuSet;
 use faultline_settings::{Table, distinct, several, size, text, within};
 use std::collections::BTreeMap;
 use toml::de::DeValue;
+
+/// Read by the validators that `scripts/install-agave` builds.
+const DEFAULT_CACHE_VARIABLE: &str = "AGAVE_PROGRAM_CACHE_ENTRIES";
 
 /// Allowed in `[workload]` if there is only one lane.
 const LANE_KEYS: [&str; 8] = [
@@ -21,36 +23,35 @@ const LANE_KEYS: [&str; 8] = [
 ];
 
 pub fn workload(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Workload {
-    let mut workload = default_plan().workload;
-    table.set("kind", &mut workload.kind, word);
-    workload.command = table
-        .need("command", |v| command(v, plan_folder))
-        .unwrap_or_default();
-    workload.user = table.take("user", text);
-    workload.working_folder = table.take("working_folder", |v| plan_folder.path(v));
-    workload.environment = environment(table, "environment");
-    workload.open_files = table.take("open_files", |v| within(v, 1..=u64::MAX >> 1));
-    workload.binary = table.take("binary", |v| plan_folder.path(v));
-    table.set("cache_variable", &mut workload.cache_variable, |v| {
-        variable(&text(v)?)
-    });
-    workload.cluster = table.take("cluster", word);
-    workload.cluster_rpc = table.take("cluster_rpc", |v| url(text(v)?));
-    let nodes = workload.cluster.map(Cluster::nodes);
-    let public = |list: Option<&[&str]>| {
-        list.into_iter()
-            .flatten()
-            .map(|text| (*text).to_owned())
-            .collect()
+    let path = |v: &DeValue<'_>| plan_folder.path(v);
+    let mut workload = Workload {
+        kind: table.take("kind", variant).unwrap_or_default(),
+        command: table
+            .need("command", |v| command(v, plan_folder))
+            .unwrap_or_default(),
+        user: table.take("user", text),
+        working_folder: table.take("working_folder", path),
+        environment: environment(table, "environment"),
+        open_files: table.take("open_files", |v| within(v, 1..=u64::MAX >> 1)),
+        binary: table.take("binary", path),
+        cache_variable: table
+            .take("cache_variable", |v| variable(&text(v)?))
+            .unwrap_or_else(|| DEFAULT_CACHE_VARIABLE.to_owned()),
+        cluster: table.take("cluster", variant),
+        cluster_rpc: table.take("cluster_rpc", url),
+        ..Workload::default()
     };
-    let entrypoints = table.take("entrypoints", |v| distinct(v, |v| host_and_port(text(v)?)));
-    workload.entrypoints =
-        entrypoints.unwrap_or_else(|| public(nodes.map(|nodes| nodes.entrypoints)));
-    let known = table.take("known_validators", |v| {
-        distinct(v, |v| public_key(text(v)?))
-    });
-    workload.known_validators =
-        known.unwrap_or_else(|| public(nodes.map(|nodes| nodes.known_validators)));
+    let nodes = workload.cluster.and_then(Cluster::nodes);
+    let public = |list: Option<&[&str]>| {
+        let list = list.unwrap_or_default().iter();
+        list.map(|text| (*text).to_owned()).collect()
+    };
+    workload.entrypoints = table
+        .take("entrypoints", |v| distinct(v, host_and_port))
+        .unwrap_or_else(|| public(nodes.map(|nodes| nodes.entrypoints)));
+    workload.known_validators = table
+        .take("known_validators", |v| distinct(v, public_key))
+        .unwrap_or_else(|| public(nodes.map(|nodes| nodes.known_validators)));
     workload
 }
 
@@ -96,28 +97,32 @@ pub fn variable(name: &str) -> Result<String, String> {
     ))
 }
 
-fn host_and_port(text: String) -> Result<String, String> {
-    let good = text.rsplit_once(':').is_some_and(|(host, port)| {
-        !host.is_empty() && !host.starts_with('-') && port.parse::<u16>().is_ok_and(|port| port > 0)
-    });
-    if good {
-        Ok(text)
-    } else {
-        Err(format!(
+fn host_and_port(value: &DeValue<'_>) -> Result<String, String> {
+    let text = text(value)?;
+    match text.rsplit_once(':') {
+        Some((host, port))
+            if !host.is_empty()
+                && !host.starts_with('-')
+                && port.parse::<u16>().is_ok_and(|port| port > 0) =>
+        {
+            Ok(text)
+        }
+        _ => Err(format!(
             "{text:?} is not HOST:PORT, as in \"127.0.0.1:8001\""
-        ))
+        )),
     }
 }
 
-fn public_key(text: String) -> Result<String, String> {
-    if text.parse::<PublicKey>().is_ok() {
-        Ok(text)
-    } else {
-        Err(format!("{text:?} is no public key of a validator"))
+fn public_key(value: &DeValue<'_>) -> Result<String, String> {
+    let text = text(value)?;
+    match text.parse::<PublicKey>() {
+        Ok(_) => Ok(text),
+        Err(_) => Err(format!("{text:?} is no public key of a validator")),
     }
 }
 
-fn url(text: String) -> Result<String, String> {
+fn url(value: &DeValue<'_>) -> Result<String, String> {
+    let text = text(value)?;
     let rest = text
         .strip_prefix("http://")
         .or_else(|| text.strip_prefix("https://"));
@@ -153,7 +158,7 @@ pub fn lanes(top: &mut Table<'_>, plan_folder: &PlanFolder, lanes: &mut Vec<Lane
         );
     }
     top.tables("lane", |table| {
-        let name = table.need("name", |v| plain_name(text(v)?));
+        let name = table.need("name", plain_name);
         lanes.push(Lane {
             name: name.unwrap_or_default(),
             line: table.line(),
@@ -164,30 +169,36 @@ pub fn lanes(top: &mut Table<'_>, plan_folder: &PlanFolder, lanes: &mut Vec<Lane
 
 fn lane(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Lane {
     let path = |v: &DeValue<'_>| plan_folder.path(v);
+    let port = |v: &DeValue<'_>| within(v, 1..=u16::MAX);
     Lane {
         ledger: table.need("ledger", path).unwrap_or_default(),
         accounts: table.take("accounts", path),
         snapshots: table.take("snapshots", path),
         identity: table.take("identity", path),
-        rpc_port: table.take("rpc_port", |v| within(v, 1..=u16::MAX)),
-        gossip_port: table.take("gossip_port", |v| within(v, 1..=u16::MAX)),
-        port_range: table.take("port_range", |v| port_range(&text(v)?)),
-        cpus: table.take("cpus", |v| CpuSet::parse(&text(v)?)),
+        rpc_port: table.take("rpc_port", port),
+        gossip_port: table.take("gossip_port", port),
+        port_range: table.take("port_range", port_range),
+        cpus: table.take("cpus", cpus),
         ..Lane::default()
     }
 }
 
 /// Used as a label and in file names.
-pub fn plain_name(text: String) -> Result<String, String> {
-    if text.len() <= 60 && !text.chars().any(char::is_control) && text.trim() == text {
-        return Ok(text);
+pub fn plain_name(value: &DeValue<'_>) -> Result<String, String> {
+    check_plain_name(text(value)?)
+}
+
+pub fn check_plain_name(name: String) -> Result<String, String> {
+    if name.len() <= 60 && !name.chars().any(char::is_control) && name.trim() == name {
+        return Ok(name);
     }
     Err(format!(
-        "{text:?}: a name has 1 to 60 bytes, on one line, without a blank at its ends"
+        "{name:?}: a name has 1 to 60 bytes, on one line, without a blank at its ends"
     ))
 }
 
-fn port_range(text: &str) -> Result<(u16, u16), String> {
+fn port_range(value: &DeValue<'_>) -> Result<(u16, u16), String> {
+    let text = text(value)?;
     let ports = text
         .split_once('-')
         .and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
@@ -202,16 +213,17 @@ const RESERVED_OPTIONS: [&str; 4] = ["--array", "--mem", "--job-name", "--no-req
 pub fn slurm(table: &mut Table<'_>) -> Slurm {
     Slurm {
         memory: table.take("memory", size),
-        constraint: table.take("constraint", |v| quotable(text(v)?)),
-        exclude: table.take("exclude", |v| quotable(text(v)?)),
+        constraint: table.take("constraint", quotable),
+        exclude: table.take("exclude", quotable),
         options: table
-            .take("options", |v| several(v, |v| option(text(v)?)))
+            .take("options", |v| several(v, sbatch_option))
             .unwrap_or_default(),
     }
 }
 
 /// For a quoted word in a line of a script.
-fn quotable(text: String) -> Result<String, String> {
+fn quotable(value: &DeValue<'_>) -> Result<String, String> {
+    let text = text(value)?;
     if text.contains(['"', '\n', '\\']) {
         return Err(format!(
             "{text:?} has a quote, a backslash or a line end; leave it out"
@@ -220,11 +232,10 @@ fn quotable(text: String) -> Result<String, String> {
     Ok(text)
 }
 
-fn option(text: String) -> Result<String, String> {
-    if RESERVED_OPTIONS
-        .iter()
-        .any(|reserved| text.starts_with(reserved))
-    {
+fn sbatch_option(value: &DeValue<'_>) -> Result<String, String> {
+    let text = text(value)?;
+    let mut reserved = RESERVED_OPTIONS.iter();
+    if reserved.any(|option| text.starts_with(option)) {
         return Err(format!(
             "{text:?} is the experiment's own option; leave it out"
         ));

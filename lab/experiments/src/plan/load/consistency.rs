@@ -1,0 +1,321 @@
+//! Checks that the sections of a plan agree with one another.
+
+use super::{
+    super::{
+        Begin, CountedFrom, Kind, Lane, Plan,
+        expand::{expand, is_set_by_the_runner},
+    },
+    SourceLines,
+};
+use faultline_settings::{ConfigErrors, Unique};
+use faultline_text::time;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
+
+const MAX_RUNS: usize = 10_000;
+const METRICS_CONFIG: &str = "SOLANA_METRICS_CONFIG";
+
+pub fn check(plan: &Plan, source_lines: &SourceLines, errors: &ConfigErrors<'_>) {
+    arms(plan, errors);
+    let line = source_lines.workload;
+    let workload = &plan.workload;
+    runner_variables(&workload.environment, "workload", line, errors);
+    let cache_variable = &workload.cache_variable;
+    if workload.environment.contains_key(cache_variable) {
+        let what =
+            format!("workload: {cache_variable} belongs to the arms: say cache_entries there");
+        errors.push(line, what);
+    }
+    let runs = plan.runs();
+    if runs > MAX_RUNS {
+        errors.push(
+            None,
+            format!("these are {runs} runs; {MAX_RUNS} at most: lower replicates"),
+        );
+    }
+    lanes(plan, errors);
+    folders(plan, errors);
+    stops(plan, source_lines, errors);
+    if errors.is_empty() {
+        placeholders(plan, line, errors);
+    }
+    search(plan, source_lines.search, errors);
+}
+
+fn arms(plan: &Plan, errors: &ConfigErrors<'_>) {
+    let workload = &plan.workload;
+    let mut names = Unique::default();
+    for arm in &plan.arms {
+        let owner = format!("arm {:?}", arm.name);
+        names.insert(&arm.name, arm.line, &owner, errors);
+        if let (Some(high), Some(max)) = (arm.memory_high, arm.memory_max)
+            && high > max
+        {
+            let what = format!("{owner}: memory_high is above memory_max, so it never acts");
+            errors.push(arm.line, what);
+        }
+        runner_variables(&arm.environment, &owner, arm.line, errors);
+        let cache_variable = &workload.cache_variable;
+        if arm.environment.contains_key(cache_variable) {
+            let what = format!(
+                "{owner}: {cache_variable} is set by the runner; say cache_entries instead"
+            );
+            errors.push(arm.line, what);
+        }
+        let mut environments = [&arm.environment, &workload.environment].into_iter();
+        if environments.any(|environment| environment.contains_key(METRICS_CONFIG)) {
+            errors.push(
+                arm.line,
+                format!(
+                    "{owner}: {METRICS_CONFIG} is set by the runner, so that the recorder hears the validator; \
+                     to report elsewhere too, say [forward] in the recorder's config"
+                ),
+            );
+        }
+    }
+}
+
+/// Refuses variables that the runner sets for scripts.
+fn runner_variables(
+    environment: &BTreeMap<String, String>,
+    owner: &str,
+    line: Option<usize>,
+    errors: &ConfigErrors<'_>,
+) {
+    for name in environment.keys().filter(|name| is_set_by_the_runner(name)) {
+        errors.push(
+            line,
+            format!("{owner}: {name} is set by the runner for scripts; name it otherwise"),
+        );
+    }
+}
+
+fn lanes(plan: &Plan, errors: &ConfigErrors<'_>) {
+    let arms = plan.arms.len();
+    let (required_lanes, why) = match plan.concurrent {
+        Some(_) => (
+            arms + 1,
+            format!(
+                "a concurrent plan needs one [[lane]] for each of its {arms} arms and one for the second run of the arm that \
+                 runs twice: {}",
+                arms + 1
+            ),
+        ),
+        None => (
+            1,
+            "runs that follow one another need one lane; for runs at the same time say [concurrent]".to_owned(),
+        ),
+    };
+    if plan.lanes.len() != required_lanes {
+        errors.push(
+            plan.lanes.first().and_then(|lane| lane.line),
+            format!("there are {} lanes; {why}", plan.lanes.len()),
+        );
+    }
+    let mut names = Unique::default();
+    for (index, lane) in plan.lanes.iter().enumerate() {
+        let owner = format!("lane {:?}", lane.name);
+        names.insert(&lane.name, lane.line, owner, errors);
+        check_ports(plan, lane, errors);
+        for other in plan.lanes.iter().take(index) {
+            check_separate_lanes(lane, other, errors);
+        }
+    }
+    if plan.concurrent.is_some() {
+        for arm in plan.arms.iter().filter(|arm| arm.cpus.is_some()) {
+            errors.push(
+                arm.line,
+                format!(
+                    "arm {:?}: at the same time, CPUs belong to lanes: say cpus there",
+                    arm.name
+                ),
+            );
+        }
+    }
+}
+
+fn check_separate_lanes(lane: &Lane, other: &Lane, errors: &ConfigErrors<'_>) {
+    let shared = |what: String| {
+        errors.push(
+            lane.line,
+            format!("lanes {:?} and {:?} {what}", other.name, lane.name),
+        )
+    };
+    if let (Some(identity), Some(other_identity)) = (&lane.identity, &other.identity)
+        && identity == other_identity
+    {
+        shared(format!(
+            "have the same identity {}, which a cluster takes for one node",
+            identity.display()
+        ));
+    }
+    if let (Some(cpus), Some(other_cpus)) = (&lane.cpus, &other.cpus)
+        && let Some(cpu) = { cpus.numbers().iter() }.find(|cpu| other_cpus.numbers().contains(cpu))
+    {
+        shared(format!("both have CPU {cpu}"));
+    }
+    for (key, range) in ports(lane) {
+        let mut others = ports(other).into_iter();
+        if let Some((other_key, _)) =
+            others.find(|(_, other)| first_shared(range, *other).is_some())
+        {
+            shared(format!(
+                "have ports in common: {other_key} of the one, {key} of the other"
+            ));
+        }
+    }
+}
+
+fn check_ports(plan: &Plan, lane: &Lane, errors: &ConfigErrors<'_>) {
+    let owner = if plan.lanes.len() > 1 {
+        format!("lane {:?}", lane.name)
+    } else {
+        "workload".to_owned()
+    };
+    let all = ports(lane);
+    for (index, (key, range)) in all.iter().enumerate() {
+        for (other, other_range) in all.iter().take(index) {
+            if let Some(port) = first_shared(*range, *other_range) {
+                errors.push(
+                    lane.line,
+                    format!("{owner}: {other} and {key} both have port {port}; keep them apart"),
+                );
+            }
+        }
+    }
+}
+
+/// The lowest port in both ranges, which include their ends.
+fn first_shared(one: (u16, u16), other: (u16, u16)) -> Option<u16> {
+    let first = one.0.max(other.0);
+    (first <= one.1.min(other.1)).then_some(first)
+}
+
+/// JSON-RPC also uses the next port, for subscriptions.
+fn ports(lane: &Lane) -> Vec<(&'static str, (u16, u16))> {
+    let rpc = lane.rpc_port.map(|port| {
+        (
+            "rpc_port (and the one above it)",
+            (port, port.saturating_add(1)),
+        )
+    });
+    let gossip = lane.gossip_port.map(|port| ("gossip_port", (port, port)));
+    let range = lane.port_range.map(|range| ("port_range", range));
+    [rpc, gossip, range].into_iter().flatten().collect()
+}
+
+/// Cleared folders must not contain anything else.
+fn folders(plan: &Plan, errors: &ConfigErrors<'_>) {
+    let mut all = vec![("folder".to_owned(), plan.folder.as_path(), None)];
+    let source = plan.restored_from();
+    all.extend(source.map(|from| ("begin.from".to_owned(), from, None)));
+    for lane in &plan.lanes {
+        let folders = plan.folders_of(lane);
+        all.extend(folders.map(|(key, path)| (key, path, lane.line)));
+    }
+    for (index, (key, path, line)) in all.iter().enumerate() {
+        if *path == Path::new("/") {
+            errors.push(*line, format!("{key} is /: give it a folder of its own"));
+        }
+        for (other, other_path, _) in all.iter().take(index) {
+            let (shown, other_shown) = (path.display(), other_path.display());
+            if path == other_path {
+                errors.push(
+                    *line,
+                    format!("{key} and {other} are the same folder {shown}"),
+                );
+            } else if path.starts_with(other_path) || other_path.starts_with(path) {
+                errors.push(
+                    *line,
+                    format!(
+                        "{key} ({shown}) and {other} ({other_shown}) are one inside the other; keep them apart"
+                    ),
+                );
+            }
+        }
+    }
+    for lane in &plan.lanes {
+        let files = [
+            ("identity", &lane.identity),
+            ("recorder.targets", &plan.recorder.targets),
+        ];
+        for folder in lane.folders() {
+            for (what, file) in &files {
+                if let Some(file) = file.as_ref().filter(|file| file.starts_with(folder)) {
+                    let (file, folder) = (file.display(), folder.display());
+                    errors.push(
+                        lane.line,
+                        format!(
+                            "{what} {file} is inside {folder}, which is cleared; keep it elsewhere"
+                        ),
+                    );
+                }
+            }
+        }
+    }
+}
+
+fn stops(plan: &Plan, source_lines: &SourceLines, errors: &ConfigErrors<'_>) {
+    let is_validator = plan.workload.kind == Kind::Validator;
+    if !is_validator && plan.stop.counted_from == CountedFrom::FirstTransaction {
+        errors.push(
+            source_lines.counted_from,
+            "stop.counted_from: a replay is counted from its start; leave it out",
+        );
+    }
+    if !is_validator && plan.begin == Begin::Download {
+        errors.push(
+            source_lines.begin_how,
+            "begin.how: a replay works on a ledger that is there: say \"as-is\" or \"restore\"",
+        );
+    }
+    let is_unbounded = plan.stop.counted_from == CountedFrom::FirstTransaction
+        && plan.stop.first_transaction_within.is_none();
+    if is_validator && is_unbounded {
+        errors.push(
+            source_lines.first_transaction_within,
+            "stop: a run that never executes a transaction would never end: give first_transaction_within a time, or \
+             say counted_from = \"start\"",
+        );
+    }
+}
+
+fn search(plan: &Plan, line: Option<usize>, errors: &ConfigErrors<'_>) {
+    let Some(search) = &plan.search else { return };
+    if plan.workload.kind == Kind::Replay {
+        errors.push(
+            line,
+            "search: a replay has no tip to keep up with; say workload.kind = \"validator\"",
+        );
+    }
+    let min_time = (search.settle + search.dwell) * 10;
+    if search.most < min_time {
+        let [most, min_time] = [search.most, min_time].map(time);
+        errors.push(
+            line,
+            format!("search.most is {most}, and ten dwells alone take {min_time}: give it more, or make dwells shorter"),
+        );
+    }
+}
+
+fn placeholders(plan: &Plan, workload_line: Option<usize>, errors: &ConfigErrors<'_>) {
+    // A placeholder of the workload is reported once.
+    let mut reported = BTreeSet::new();
+    for arm in &plan.arms {
+        for lane in &plan.lanes {
+            let expanded = expand(plan, arm, lane, Path::new("/"), 1);
+            for unknown in expanded.err().unwrap_or_default() {
+                let line = if unknown.of_arm {
+                    arm.line
+                } else {
+                    workload_line
+                };
+                if reported.insert((line, unknown.what.clone())) {
+                    errors.push(line, unknown.what);
+                }
+            }
+        }
+    }
+}
