@@ -1,5 +1,4 @@
 mod block;
-mod dry_run;
 
 use super::{
     blocks::{self, BlockContext},
@@ -15,7 +14,7 @@ use super::{
 use crate::{
     args::{Experiment, ExperimentArgs, InitArgs, Launching, ResumeArgs, RunArgs},
     check::{self, LauncherFacts},
-    plan::{Plan, Severity},
+    plan::{Begin, Plan, Severity},
 };
 use anyhow::{Context, Result, bail, ensure};
 pub use block::task_exit;
@@ -27,9 +26,9 @@ use faultline_common::{
 use faultline_kernel::HostRoot;
 use faultline_runner::isolation::{
     CgroupRoots, Direct, Launcher, Systemd,
-    folders::{self, Init, Purpose},
+    folders::{self, Cleared, Init, LISTED, Purpose},
 };
-use faultline_text::time;
+use faultline_text::{bytes, count, counted, time};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::{fs, io::Write, path::Path, time::Duration};
 
@@ -61,21 +60,18 @@ pub fn run(args: &ExperimentArgs) -> Result<u8> {
 
 fn init(args: &InitArgs) -> Result<u8> {
     for folder in &args.folders {
-        let _guard = if folder.is_dir() {
-            Some(folders::lock_folder(
-                folder,
-                Purpose::Work,
-                &HostRoot::default(),
-            )?)
-        } else {
-            None
-        };
-        let words = match folders::init(folder, clock::since_1970())? {
+        let root = HostRoot::default();
+        let lock = || folders::lock_folder(folder, Purpose::Work, &root);
+        let _lock = folder.is_dir().then(lock).transpose()?;
+        let result = match folders::init(folder, clock::since_1970())? {
             Init::Created => "made, and marked",
             Init::Marked => "marked",
             Init::AlreadyMarked => "was marked before",
         };
-        say(&format!("{}: {words}: runs may clear it", folder.display()));
+        say(&format!(
+            "{}: {result}: runs may clear it",
+            folder.display()
+        ));
     }
     Ok(0)
 }
@@ -83,27 +79,69 @@ fn init(args: &InitArgs) -> Result<u8> {
 fn run_plan(args: &RunArgs) -> Result<u8> {
     let plan = plan_command::read(&args.plan)?;
     if args.dry_run {
-        return dry_run::dry_run(&plan);
+        return dry_run(&plan);
     }
     exit_code(begin(plan, args.launcher, args.i_vote, None)?)
 }
 
+/// Lists what a run would delete first. Fails if a folder cannot be cleared now.
+fn dry_run(plan: &Plan) -> Result<u8> {
+    let _folders = lock::folders(plan)?;
+    let mut printed = String::new();
+    for folder in plan.work_folders() {
+        if plan.begin == Begin::AsIs {
+            printed += &format!("{}: stays as it is\n", folder.display());
+        } else {
+            let cleared = folders::would_clear(folder, &HostRoot::default())?;
+            printed += &clearing_page(folder, cleared);
+        }
+    }
+    print(&printed).map(|()| 0)
+}
+
+/// Files to delete, then those to keep, sorted by name.
+fn clearing_page(folder: &Path, mut cleared: Cleared) -> String {
+    let mut page = format!(
+        "{}: would be cleared: {}, {}\n",
+        folder.display(),
+        counted(cleared.files as f64, "file"),
+        bytes(cleared.bytes)
+    );
+    cleared.listed.sort_unstable();
+    for path in &cleared.listed {
+        page += &format!("  deleted: {}\n", path.display());
+    }
+    page += &omitted("deleted", cleared.files, cleared.listed.len());
+    let retained = &mut cleared.retained;
+    retained.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+    for entry in retained.iter().take(LISTED) {
+        page += &format!("  kept: {} ({})\n", entry.path.display(), entry.why);
+    }
+    page + &omitted("kept", retained.len() as u64, LISTED)
+}
+
+fn omitted(what: &str, all: u64, listed: usize) -> String {
+    match all.saturating_sub(listed as u64) {
+        0 => String::new(),
+        more => format!("  {what}: {} more, which are not listed\n", count(more)),
+    }
+}
+
 fn begin(
     plan: Plan,
-    which: Launching,
+    launching: Launching,
     i_vote: bool,
     block: Option<BlockContext>,
 ) -> Result<ExperimentEnd> {
     let folder = Folder::new(&plan.folder);
     let _lock = lock_new(&folder)?;
-    let launcher = launcher(which)?;
+    let launcher = launcher(launching)?;
     refuse_unfit(&plan, &*launcher, i_vote)?;
     let _folders = lock::folders(&plan)?;
     write_synced(&folder.plan(), plan.text.as_bytes())?;
-    let turns = match &block {
-        Some(block) => block.turns(&plan),
-        None => schedule(&plan),
-    };
+    let turns = block
+        .as_ref()
+        .map_or_else(|| schedule(&plan), |block| block.turns(&plan));
     let mut system = RealSystem::new(launcher)?;
     Runner::begin(plan, turns, &mut system)?
         .in_block(block)
@@ -113,13 +151,13 @@ fn begin(
 /// Runs a plan from its beginning, or continues it.
 pub fn advance(
     plan: Plan,
-    which: Launching,
+    launching: Launching,
     i_vote: bool,
     block: Option<BlockContext>,
 ) -> Result<ExperimentEnd> {
     let folder = Folder::new(&plan.folder);
     if !has_begun(&folder)? {
-        return begin(plan, which, i_vote, block);
+        return begin(plan, launching, i_vote, block);
     }
     let (plan, journal_state) = read_started(&folder)?;
     continue_run(plan, &journal_state, block)
@@ -196,8 +234,8 @@ fn continue_run(
     Runner::resume(plan, &mut system)?.in_block(block).run()
 }
 
-fn exit_code(over: ExperimentEnd) -> Result<u8> {
-    match over {
+fn exit_code(end: ExperimentEnd) -> Result<u8> {
+    match end {
         ExperimentEnd::Finished => {
             say("the experiment is finished");
             Ok(0)
@@ -227,9 +265,8 @@ fn stop(experiment: &Path) -> Result<u8> {
     stop_holder(&path)?;
     // A killed runner leaves its processes behind.
     let _lock = Lock::take(&path)?;
-    let ended_leftovers =
-        launcher_of(&journal_state)?.sweep(&folder.scope(&plan.name), SWEEP_GRACE)?;
-    for name in ended_leftovers {
+    let launcher = launcher_of(&journal_state)?;
+    for name in launcher.sweep(&folder.scope(&plan.name), SWEEP_GRACE)? {
         say(&format!("{name} was left behind, and has been ended"));
     }
     let targets = match &block {
@@ -254,24 +291,24 @@ fn stop(experiment: &Path) -> Result<u8> {
     Ok(0)
 }
 
+/// Stops the runner that has the lock, and waits until it ends.
 fn stop_holder(path: &Path) -> Result<()> {
-    if let Holder::Process(pid) = lock::holder(path)? {
-        let pid = pid
-            .and_then(|pid| Pid::from_raw(pid.cast_signed()))
-            .with_context(|| format!("{}: its holder has not said its number", path.display()))?;
-        let process = pidfd_open(pid, PidfdFlags::empty());
-        // Only a held lock guarantees that the pid is its holder's.
-        if let (Ok(process), Holder::Process(_)) = (process, lock::holder(path)?) {
-            pidfd_send_signal(&process, Signal::TERM)
-                .with_context(|| format!("process {}", pid.as_raw_nonzero()))?;
-            say(&format!(
-                "process {} was asked to stop; it ends what runs first",
-                pid.as_raw_nonzero()
-            ));
-        }
-        wait_for_release(path)?;
+    let Holder::Process(pid) = lock::holder(path)? else {
+        return Ok(());
+    };
+    let pid = pid
+        .and_then(|pid| Pid::from_raw(pid.cast_signed()))
+        .with_context(|| format!("{}: its holder has not said its number", path.display()))?;
+    let process = pidfd_open(pid, PidfdFlags::empty());
+    let number = pid.as_raw_nonzero();
+    // Only a held lock guarantees that the pid is its holder's.
+    if let (Ok(process), Holder::Process(_)) = (process, lock::holder(path)?) {
+        pidfd_send_signal(&process, Signal::TERM).with_context(|| format!("process {number}"))?;
+        say(&format!(
+            "process {number} was asked to stop; it ends what runs first"
+        ));
     }
-    Ok(())
+    wait_for_release(path)
 }
 
 /// Reports what to do if the holder hangs.
@@ -280,7 +317,16 @@ fn wait_for_release(path: &Path) -> Result<()> {
     let (mut waited, mut message_at) = (Duration::ZERO, REPORT_AFTER);
     while let Holder::Process(pid) = lock::holder(path)? {
         if waited >= message_at {
-            say(&waiting(pid, pid.is_some_and(lock::is_suspended), waited));
+            let holder = pid.map_or("the runner".to_owned(), |pid| format!("process {pid}"));
+            say(&match pid.filter(|pid| lock::is_suspended(*pid)) {
+                Some(pid) => format!(
+                    "{holder} is stopped (SIGSTOP, or Ctrl-Z in its terminal): `kill -CONT {pid}` lets it continue and stop its runs; after `kill -KILL {pid}` they are stopped from here"
+                ),
+                None => format!(
+                    "waiting for {holder} for {}: it stops its runs, which takes up to the plan's grace period",
+                    time(waited)
+                ),
+            });
             message_at += REPORT_INTERVAL;
         }
         std::thread::sleep(POLL_INTERVAL);
@@ -289,41 +335,21 @@ fn wait_for_release(path: &Path) -> Result<()> {
     Ok(())
 }
 
-fn waiting(pid: Option<u32>, suspended: bool, waited: Duration) -> String {
-    let who = pid.map_or("the runner".to_owned(), |pid| format!("process {pid}"));
-    match pid.filter(|_| suspended) {
-        Some(pid) => format!(
-            "{who} is stopped (SIGSTOP, or Ctrl-Z in its terminal): `kill -CONT {pid}` lets it continue and stop its runs; after `kill -KILL {pid}` they are stopped from here"
-        ),
-        None => format!(
-            "waiting for {who} for {}: it stops its runs, which takes up to the plan's grace period",
-            time(waited)
-        ),
-    }
-}
-
 /// Fails with a remedy if the launcher does not work on this host.
 pub fn launcher(kind: Launching) -> Result<Box<dyn Launcher>> {
     match kind {
-        Launching::Auto if !Path::new(SYSTEMD).is_dir() => direct(),
-        Launching::Auto | Launching::Systemd => systemd(),
-        Launching::Direct => direct(),
+        Launching::Auto if Path::new(SYSTEMD).is_dir() => launcher(Launching::Systemd),
+        Launching::Systemd => Ok(Box::new(Systemd::connect(&HostRoot::default())?)),
+        Launching::Auto | Launching::Direct => Ok(Box::new(Direct::new(&CgroupRoots::default())?)),
     }
 }
 
+/// The one that the experiment began with.
 fn launcher_of(journal_state: &JournalState) -> Result<Box<dyn Launcher>> {
-    match &journal_state.planned {
-        Some(begun) if begun.launcher == "systemd" => systemd(),
-        _ => direct(),
-    }
-}
-
-fn systemd() -> Result<Box<dyn Launcher>> {
-    Ok(Box::new(Systemd::connect(&HostRoot::default())?))
-}
-
-fn direct() -> Result<Box<dyn Launcher>> {
-    Ok(Box::new(Direct::new(&CgroupRoots::default())?))
+    launcher(match &journal_state.planned {
+        Some(planned) if planned.launcher == "systemd" => Launching::Systemd,
+        _ => Launching::Direct,
+    })
 }
 
 pub fn facts(kind: Launching) -> Result<LauncherFacts, String> {
@@ -360,15 +386,45 @@ pub fn void(folder: &Path, runs: &[&CountedRun<'_>], why: &str) -> Result<()> {
     let folder = Folder::new(folder);
     let _lock = Lock::take(&folder.lock())?;
     let (mut journal, _) = Journal::open(&folder.journal())?;
-    for one in runs {
+    for run in runs {
         journal.append(&Line {
             unix_ns: clock::unix_ns(),
             entry: Entry::Void {
-                run: one.scheduled.run,
-                attempt: one.attempt,
+                run: run.scheduled.run,
+                attempt: run.attempt,
                 why: why.to_owned(),
             },
         })?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faultline_runner::isolation::folders::RetainedEntry;
+
+    #[test]
+    fn a_dry_run_lists_files_up_to_a_stated_limit() {
+        let retained = |name: &str| RetainedEntry {
+            path: name.into(),
+            why: "a keypair",
+        };
+        let cleared = Cleared {
+            files: 3,
+            bytes: 6 << 10,
+            listed: vec!["/l/b".into(), "/l/a".into()],
+            retained: ["/l/z", "/l/y", "/l/x", "/l/w"].map(retained).to_vec(),
+        };
+        let expected = "/l: would be cleared: 3 files, 6.0 KiB\n  deleted: /l/a\n  deleted: /l/b\n  deleted: 1 more, which are not listed\n  \
+                        kept: /l/w (a keypair)\n  kept: /l/x (a keypair)\n  kept: /l/y (a keypair)\n  kept: /l/z (a keypair)\n";
+        assert_eq!(clearing_page(Path::new("/l"), cleared), expected);
+        let many = Cleared {
+            retained: vec![retained("/l/k"); LISTED + 5],
+            ..Cleared::default()
+        };
+        let page = clearing_page(Path::new("/l"), many);
+        assert!(page.ends_with("  kept: 5 more, which are not listed\n"));
+        assert_eq!(page.lines().count(), 1 + LISTED + 1);
+    }
 }

@@ -1,7 +1,5 @@
 //! `faultline experiment plan`: checks a plan before it runs.
 
-mod text;
-
 use super::{
     check::{self, Finding, HostFacts, LauncherFacts, SpaceNeed},
     plan::{self, Arm, CountedFrom, Kind, Plan, Severity},
@@ -11,14 +9,16 @@ use crate::args::PlanArgs;
 use anyhow::Result;
 use faultline_common::{args::UsageError, output::json};
 use faultline_runner::isolation::Limits;
-use faultline_text::{counted, time};
+use faultline_text::{bytes, counted, size, table, time};
 use itertools::Itertools;
 use serde::Serialize;
 use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
-pub use text::finding;
+
+/// `--json` has all rows.
+const MAX_ROWS: usize = 200;
 
 pub fn read(file: &Path) -> Result<Plan> {
     plan::load(file).map_err(|mistakes| {
@@ -38,7 +38,7 @@ pub fn plan(args: &PlanArgs, launcher: Result<LauncherFacts, String>) -> Result<
     let printed = if args.json {
         json(&preview)?
     } else {
-        text::page(&preview)
+        page(&preview)
     };
     Ok((printed, u8::from(!preview.may_run)))
 }
@@ -138,12 +138,9 @@ pub struct Estimate {
 
 pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
     let turn_count = u32::try_from(turns).unwrap_or(u32::MAX);
-    let stop = &plan.stop;
+    let (stop, cool_down) = (&plan.stop, plan.host.cool_down);
     let all_turns = |each: Duration| {
-        let cool_downs = plan
-            .host
-            .cool_down
-            .saturating_mul(turn_count.saturating_sub(1));
+        let cool_downs = cool_down.saturating_mul(turn_count.saturating_sub(1));
         each.saturating_mul(turn_count).saturating_add(cool_downs)
     };
     let each = plan.search.as_ref().map_or(stop.duration, |search| {
@@ -169,7 +166,7 @@ pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
     };
     let mut assumed = format!("{} of {length}", counted(turns as f64, "turn"));
     if turns > 1 {
-        assumed += &format!(", {} between them", time(plan.host.cool_down));
+        assumed += &format!(", {} between them", time(cool_down));
     }
     if plan.workload.kind == Kind::Replay {
         assumed += "; a replay ends with its work, and its turn with it";
@@ -192,6 +189,150 @@ pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
         longest_seconds: longest.map(|time| time.as_secs()),
         assumed,
     }
+}
+
+fn page(preview: &PlanPreview) -> String {
+    let estimate = &preview.estimate;
+    let shortest = seconds(estimate.shortest_seconds);
+    let takes = match estimate.longest_seconds {
+        Some(longest) => format!("{shortest} to {}", seconds(longest)),
+        None => format!("{shortest} at least"),
+    };
+    let mut out = format!(
+        "{}   {}\nfolder     {}\nlauncher   {}\ntakes      {takes}\n           {}\n",
+        preview.name,
+        preview.plan.display(),
+        preview.folder.display(),
+        preview.launcher.as_deref().unwrap_or("none"),
+        estimate.assumed
+    );
+    for (index, need) in preview.disk.iter().enumerate() {
+        let head = if index == 0 { "disk" } else { "" };
+        let free = need.free.map_or("unknown".to_owned(), bytes);
+        let (needed, folder) = (bytes(need.bytes), need.folder.display());
+        out += &format!(
+            "{head:<10} {needed} in {folder} ({free} free): {}\n",
+            need.what
+        );
+    }
+    let tried = match &preview.search {
+        Some(search) => search_steps(search),
+        None => {
+            let arms = preview.arms.iter();
+            let rows = arms.map(|arm| vec![arm.name.clone(), arm_settings(arm)]);
+            table(&["arm", "what it sets"], rows.collect())
+        }
+    };
+    let (turns, findings) = (turn_table(preview), findings(&preview.findings));
+    out + &format!("\n{tried}\n{turns}\n{findings}")
+}
+
+fn seconds(seconds: u64) -> String {
+    time(Duration::from_secs(seconds))
+}
+
+fn search_steps(search: &SearchPreview) -> String {
+    let (from, width) = (size(search.from), search.width_percent);
+    let [settle, dwell, most, horizon] = [
+        search.settle_seconds,
+        search.dwell_seconds,
+        search.most_seconds,
+        search.horizon_seconds,
+    ]
+    .map(seconds);
+    format!(
+        "Each run searches the least memory by moving its own limit: unreclaimable memory plus a headroom, set every second.\n\
+         1. Without a limit until it is at the tip, then twice {dwell} as the reference, and again after every third dwell.\n\
+         2. A headroom of {from}, then 8 % less each time until one fails. On the way to a limit at least {settle}, then {dwell} under it.\n\
+         3. Between what kept up and what failed, until the interval of 90 % is at most {width:.0} % wide, or after 50 dwells.\n\
+         4. Both ends of the interval three times each, twice as long.\n\
+         The limit is lifted after each failure, and at once if the validator is in danger. A search ends after {most} at the latest.\n\
+         If unreclaimable memory would grow by more than 5 % in {horizon}, the answer is the memory for 1, 12 and 24 h.\n"
+    )
+}
+
+fn arm_settings(arm: &ArmPreview) -> String {
+    let limits = &arm.limits;
+    let limit =
+        |name: &str, value: Option<u64>| value.map(|value| format!("{name} {}", size(value)));
+    let entries = arm.cache_entries;
+    let (cpus, binary) = (limits.cpus.as_ref(), arm.binary.as_ref());
+    let devices = limits.io.iter().map(|limit| limit.device.display());
+    let all = [
+        limit("memory_max", limits.memory_max),
+        limit("memory_high", limits.memory_high),
+        limit("swap_max", limits.swap_max),
+        entries.map(|entries| format!("cache_entries {entries}")),
+        cpus.map(|cpus| format!("cpus {cpus}")),
+        binary.map(|binary| format!("binary {}", binary.display())),
+    ]
+    .into_iter()
+    .flatten()
+    .chain(devices.map(|device| format!("io {device}")))
+    .chain((!arm.arguments.is_empty()).then(|| arm.arguments.join(" ")))
+    .chain(arm.variables.iter().map(|name| format!("{name}=...")))
+    .join(", ");
+    if all.is_empty() {
+        "nothing: as the workload is".to_owned()
+    } else {
+        all
+    }
+}
+
+fn turn_table(preview: &PlanPreview) -> String {
+    let lanes = preview.turns.iter().any(|turn| turn.runs.len() > 1);
+    let mut rows = Vec::new();
+    for turn in &preview.turns {
+        let mut number = turn.number.to_string();
+        for run in &turn.runs {
+            let mut row = vec![
+                // Only in the first row of a turn.
+                std::mem::take(&mut number),
+                run.run.to_string(),
+                run.arm_name("second"),
+                run.replicate.to_string(),
+            ];
+            row.extend(lanes.then(|| run.lane.clone()));
+            rows.push(row);
+        }
+    }
+    let omitted = rows.len().saturating_sub(MAX_ROWS);
+    rows.truncate(MAX_ROWS);
+    let mut heads = vec!["turn", "run", "arm", "replicate"];
+    heads.extend(lanes.then_some("lane"));
+    let mut out = table(&heads, rows);
+    if omitted > 0 {
+        out += &format!("... and {omitted} more; --json shows all\n");
+    }
+    out
+}
+
+fn findings(findings: &[Finding]) -> String {
+    let shown: String = findings.iter().map(|found| finding(found) + "\n").collect();
+    let count = |severity| {
+        findings
+            .iter()
+            .filter(|found| found.severity == severity)
+            .count()
+    };
+    let may_run = match (count(Severity::Refuse), count(Severity::Warn)) {
+        (0, 0) => "It may run.\n".to_owned(),
+        (0, warned) => format!("It may run, with {}.\n", counted(warned as f64, "warning")),
+        (refused, _) => format!(
+            "It cannot run: {} to fix.\n",
+            counted(refused as f64, "thing")
+        ),
+    };
+    shown + &may_run
+}
+
+pub fn finding(finding: &Finding) -> String {
+    let head = match finding.severity {
+        Severity::Ignore => "note",
+        Severity::Warn => "warning",
+        Severity::Refuse => "refused",
+    };
+    format!("{head:<8} {}\n         -> {}", finding.what, finding.remedy)
 }
 
 #[cfg(test)]

@@ -92,11 +92,11 @@ fn run_block(args: &BlockArgs) -> Result<ExperimentEnd> {
         return Ok(ExperimentEnd::Finished);
     }
     let host = blocks::host_name();
-    for one in attempts.iter().filter(|one| !one.is_on(&host)) {
-        one.warn_if_unreadable();
+    for attempt in attempts.iter().filter(|attempt| !attempt.is_on(&host)) {
+        attempt.warn_if_unreadable();
     }
-    let mut readable = attempts.iter().filter(|one| one.problem.is_none());
-    let own = readable.rfind(|one| one.is_on(&host));
+    let mut readable = attempts.iter().filter(|attempt| attempt.problem.is_none());
+    let own = readable.rfind(|attempt| attempt.is_on(&host));
     plan.folder = own.map_or_else(
         || path.join(blocks::attempt_name(&host, next_number(&attempts))),
         |own| own.folder.path().to_owned(),
@@ -121,81 +121,79 @@ fn next_number(attempts: &[BlockAttempt]) -> u32 {
         .max(restarts.unwrap_or(0))
 }
 
+/// Unix time in nanoseconds at which the host's last run of any block ended.
 fn last_end(folder: &Folder, plan: &Plan, host: &str) -> Option<i64> {
     let digest = digest(&plan.text);
-    let mut last = None;
+    let mut last_end = None;
     for number in 1..=plan.replicates {
-        let own = blocks::attempts(folder, &digest, number, Some(host)).unwrap_or_else(|error| {
-            blocks::warn_unreadable(&format!("block {number}: {error:#}"));
-            Vec::new()
-        });
-        for one in own {
-            one.warn_if_unreadable();
-            last = last.max(one.journal_state.last_end_unix_ns);
+        let attempts =
+            blocks::attempts(folder, &digest, number, Some(host)).unwrap_or_else(|error| {
+                blocks::warn_unreadable(&format!("block {number}: {error:#}"));
+                Vec::new()
+            });
+        for attempt in attempts {
+            attempt.warn_if_unreadable();
+            last_end = last_end.max(attempt.journal_state.last_end_unix_ns);
         }
     }
-    last
+    last_end
 }
 
 pub fn slurm(args: &SlurmArgs) -> Result<u8> {
     let plan = plan_command::read(&args.plan)?;
-    let folder = Folder::new(&plan.folder);
-    if !args.print {
-        let path = slurm::script_path(&folder);
-        ensure!(
-            !path.exists(),
-            "{} exists: `faultline experiment resume {folder}` submits it; remove it to have it written again",
-            path.display()
-        );
-        slurm::check(&plan)?;
-        // The name of the jobs is the one of an existing folder.
-        fs::create_dir_all(folder.path()).at(folder.path())?;
-    }
-    let script = slurm::script(&plan, args.i_vote)?;
     if args.print {
-        return print(&script).map(|()| 0);
+        return print(&slurm::script(&plan, args.i_vote)?).map(|()| 0);
     }
+    let folder = Folder::new(&plan.folder);
+    let path = slurm::script_path(&folder);
+    ensure!(
+        !path.exists(),
+        "{} exists: `faultline experiment resume {folder}` submits it; remove it to have it written again",
+        path.display()
+    );
+    slurm::check(&plan)?;
+    // The name of the jobs is the one of an existing folder.
+    fs::create_dir_all(folder.path()).at(folder.path())?;
+    let script = slurm::script(&plan, args.i_vote)?;
     if folder.has_blocks() && folder.journal().exists() {
         refuse_changed(&read_planned(&folder)?.0, &plan)?;
     } else {
         prepare(&plan)?;
     }
-    write_synced(&slurm::script_path(&folder), script.as_bytes())?;
+    write_synced(&path, script.as_bytes())?;
     submit(&folder)
 }
 
 /// Submits the blocks that lack results.
 pub fn submit(folder: &Folder) -> Result<u8> {
     let (plan, journal_state) = read_started(folder)?;
-    let open = journal_state
-        .turns
-        .iter()
-        .filter(|turn| !journal_state.is_done(turn));
-    let open = blocks::numbers(open);
+    let turns = journal_state.turns.iter();
+    let open = blocks::numbers(turns.filter(|turn| !journal_state.is_done(turn)));
     if open.is_empty() {
         say("this experiment is finished");
         return Ok(0);
     }
+    let script = slurm::script_path(folder);
     ensure!(
-        slurm::script_path(folder).exists(),
+        script.exists(),
         "{folder} was not submitted to Slurm: run `faultline experiment block {folder} N` for the blocks {}",
         open.iter().join(", ")
-    );
-    let jobs = slurm::jobs(&folder.scope(&plan.name))?;
-    ensure!(
-        jobs.is_empty(),
-        "{} of it still queued or running: `faultline experiment stop {folder}` ends this first",
-        counted(jobs.len() as f64, "job")
     );
     let jobs = Jobs {
         name: folder.scope(&plan.name),
         output: folder.blocks(),
     };
+    let queued = slurm::jobs(&jobs.name)?;
+    ensure!(
+        queued.is_empty(),
+        "{} of it still queued or running: `faultline experiment stop {folder}` ends this first",
+        counted(queued.len() as f64, "job")
+    );
     let command = format!("experiment report {}", slurm::quoted(folder.path()));
     let report = jobs.follow_up_script(&plan, "report.out", &command)?;
     let report_file = folder.path().join("slurm-report.sh");
     write_synced(&report_file, report.as_bytes())?;
-    let job = slurm::submit(&slurm::script_path(folder), &open, &report_file)?;
+    let job = slurm::submit(&script, &open, &report_file)?;
     say(&format!(
         "job {job} has {}; a job for the report follows it",
         counted(open.len() as f64, "block")
@@ -213,15 +211,13 @@ pub fn stop(folder: &Folder, plan: &Plan, journal_state: &JournalState) -> Resul
     let mut running = 0;
     let digest = digest(&plan.text);
     for number in blocks::numbers(&journal_state.turns) {
-        for one in blocks::attempts(folder, &digest, number, None)
-            .unwrap_or_default() // `read_started` has named the error.
-            .iter()
-            .filter(|one| one.is_running())
-        {
+        // `read_started` has named the error.
+        let attempts = blocks::attempts(folder, &digest, number, None).unwrap_or_default();
+        for attempt in attempts.iter().filter(|attempt| attempt.is_running()) {
             running += 1;
             say(&format!(
                 "block {number} runs: say `faultline experiment stop {}` on its host",
-                one.folder
+                attempt.folder
             ));
         }
     }
@@ -237,12 +233,12 @@ pub fn stop(folder: &Folder, plan: &Plan, journal_state: &JournalState) -> Resul
 
 /// Tries every step, even after a failure. Returns the errors.
 fn cancel(scope: &str, plan: &Plan) -> Vec<String> {
-    let longest = plan.stop.grace.saturating_add(STOP_MARGIN);
+    let timeout = plan.stop.grace.saturating_add(STOP_MARGIN);
     let waiting = slurm::cancel(scope, &["--state=PENDING"]);
     // No SIGKILL follows this signal.
     let running = slurm::cancel(scope, &["--state=RUNNING", "--signal=TERM", "--batch"]);
     // Some jobs may have the signal although the step failed.
-    let ended = wait_until_ended(longest, || slurm::jobs(scope));
+    let ended = wait_until_ended(timeout, || slurm::jobs(scope));
     let steps = [waiting, running, ended, slurm::cancel(scope, &[])];
     steps
         .into_iter()
@@ -254,21 +250,21 @@ fn cancel(scope: &str, plan: &Plan) -> Vec<String> {
 
 /// Fails if the jobs are not known at the end. A second SIGTERM would end the runs by force, so a
 /// controller that does not answer is no reason to wait less.
-fn wait_until_ended(longest: Duration, mut jobs: impl FnMut() -> Result<Vec<Job>>) -> Result<()> {
+fn wait_until_ended(timeout: Duration, mut jobs: impl FnMut() -> Result<Vec<Job>>) -> Result<()> {
     let (begun, mut announced) = (clock::uptime(), false);
     loop {
         let jobs = jobs();
         let waited = clock::uptime().saturating_sub(begun);
         match jobs {
             Ok(jobs) if jobs.is_empty() => return Ok(()),
-            jobs if waited >= longest => return jobs.map(drop),
+            jobs if waited >= timeout => return jobs.map(drop),
             _ => std::thread::sleep(POLL_INTERVAL),
         }
         if waited >= 3 * POLL_INTERVAL && !announced {
             announced = true;
             say(&format!(
                 "waiting for the jobs to end, for {} at most",
-                time(longest)
+                time(timeout)
             ));
         }
     }
