@@ -9,8 +9,6 @@ use std::{
 pub const PLAN: &str = "plan.toml";
 pub const JOURNAL: &str = "journal.jsonl";
 pub const LOCK: &str = "lock";
-/// Prometheus target file, unless the plan sets another path.
-pub const TARGETS: &str = "targets.json";
 pub const RECORDING: &str = "run.fltl";
 pub const OUTPUT: &str = "output.log";
 pub const RECORDER_LOG: &str = "recorder.log";
@@ -64,8 +62,9 @@ impl Folder {
         self.blocks().join(format!("{block:03}"))
     }
 
+    /// Prometheus target file, unless the plan sets another path.
     pub fn targets(&self) -> PathBuf {
-        self.0.join(TARGETS)
+        self.0.join("targets.json")
     }
 
     /// `runs/003-512G-r2/a1`.
@@ -81,11 +80,7 @@ impl Folder {
     pub fn scope(&self, name: &str) -> String {
         let path = self.0.canonicalize().unwrap_or_else(|_| self.0.clone());
         let digest = hexadecimal(&Sha256::digest(path.as_os_str().as_bytes()));
-        let name: String = name
-            .chars()
-            .map(|c| if c == '-' { '_' } else { c })
-            .collect();
-        format!("{name}_{}", digest.get(..8).unwrap_or(&digest))
+        format!("{}_{}", name.replace('-', "_"), &digest[..8])
     }
 }
 
@@ -116,12 +111,10 @@ pub fn hexadecimal(bytes: &[u8]) -> String {
 }
 
 pub(crate) fn path_safe(name: &str) -> String {
-    let safe = |c: char| {
-        if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') {
-            c
-        } else {
-            '_'
-        }
+    let safe = |c: char| match c {
+        '.' | '_' | '-' => c,
+        c if c.is_ascii_alphanumeric() => c,
+        _ => '_',
     };
     name.chars().map(safe).take(MAX_NAME_CHARS).collect()
 }

@@ -16,6 +16,16 @@ pub struct HostFinding {
     pub what: String,
 }
 
+impl HostFinding {
+    fn temporary(severity: Severity, what: String) -> Self {
+        HostFinding {
+            severity,
+            is_temporary: true,
+            what,
+        }
+    }
+}
+
 /// Name of a process that has no arguments to identify it by.
 const FIREDANCER: &str = "firedancer";
 
@@ -35,17 +45,24 @@ pub(crate) fn host_findings(
     paths.extend(plan.work_folders());
     let mut state = host::inspect(root, &paths, &is_validator);
     add_space_of_clearing(plan, root, &mut state.disks);
-    let users: Vec<String> = plan
-        .work_folders()
+    let folders = plan.work_folders();
+    let users: Vec<_> = folders
         .flat_map(|folder| folders::users(root, folder))
-        .map(|user| user.to_string())
         .collect();
+    let leftovers = plan.host.leftovers;
     let mut all = state_findings(&plan.host, busy, &state);
-    all.extend(leftovers(&plan.host, groups, &users));
+    for group in groups {
+        let what =
+            format!("{group} is left of an earlier run: `faultline experiment stop` ends it");
+        all.push(HostFinding::temporary(leftovers, what));
+    }
+    for user in &users {
+        all.push(HostFinding::temporary(leftovers, format!("{user}: end it")));
+    }
     if users.is_empty() {
         // May be intended, as in a private cluster.
         all.extend(state.running.iter().map(|other| HostFinding {
-            severity: plan.host.leftovers.min(Severity::Warn),
+            severity: leftovers.min(Severity::Warn),
             is_temporary: false,
             what: format!(
                 "another validator runs: process {} ({})",
@@ -59,26 +76,23 @@ pub(crate) fn host_findings(
 /// Adds the space that clearing will free. Only if a disk lacks space, because it reads all
 /// folders.
 fn add_space_of_clearing(plan: &Plan, root: &HostRoot, disks: &mut [Disk]) {
-    let is_short_of_space = |disk: &Disk| {
-        disk.free
-            .is_some_and(|free| free < plan.host.free_disk.bound)
-    };
-    let may_matter = plan.begin != Begin::AsIs && plan.host.free_disk.severity != Severity::Ignore;
-    if !may_matter || !disks.iter().any(is_short_of_space) {
+    let rule = &plan.host.free_disk;
+    let mut free_sizes = disks.iter().filter_map(|disk| disk.free);
+    if plan.begin == Begin::AsIs
+        || rule.severity == Severity::Ignore
+        || !free_sizes.any(|free| free < rule.bound)
+    {
         return;
     }
     for folder in plan.work_folders() {
-        let device = disks
-            .iter()
-            .find(|disk| disk.path == folder)
-            .and_then(|disk| disk.device);
+        let disk = disks.iter().find(|disk| disk.path == folder);
+        let Some(device) = disk.and_then(|disk| disk.device) else {
+            continue;
+        };
         let Ok(preview) = folders::would_clear(folder, root) else {
             continue;
         };
-        for disk in disks
-            .iter_mut()
-            .filter(|disk| device.is_some() && disk.device == device)
-        {
+        for disk in disks.iter_mut().filter(|disk| disk.device == Some(device)) {
             disk.free = disk.free.map(|free| free.saturating_add(preview.bytes));
         }
     }
@@ -93,11 +107,8 @@ fn is_validator(name: &str) -> bool {
 fn state_findings(rules: &HostRules, busy: Option<f64>, state: &HostState) -> Vec<HostFinding> {
     let mut all = Vec::new();
     if let Some(busy) = busy.filter(|busy| *busy > rules.busy_cpus.bound) {
-        all.push(HostFinding {
-            severity: rules.busy_cpus.severity,
-            is_temporary: true,
-            what: format!("{busy:.1} CPUs are busy with something else: end it"),
-        });
+        let what = format!("{busy:.1} CPUs are busy with something else: end it");
+        all.push(HostFinding::temporary(rules.busy_cpus.severity, what));
     }
     let mut add_finding = |severity: Severity, what: String| {
         all.push(HostFinding {
@@ -127,21 +138,6 @@ fn state_findings(rules: &HostRules, busy: Option<f64>, state: &HostState) -> Ve
         add_finding(rules.governor, what);
     }
     all
-}
-
-fn leftovers(rules: &HostRules, groups: &[String], users: &[String]) -> Vec<HostFinding> {
-    let groups = groups.iter().map(|group| {
-        format!("{group} is left of an earlier run: `faultline experiment stop` ends it")
-    });
-    let users = users.iter().map(|user| format!("{user}: end it"));
-    groups
-        .chain(users)
-        .map(|what| HostFinding {
-            severity: rules.leftovers,
-            is_temporary: true,
-            what,
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -34,32 +34,29 @@ impl Lock {
     /// Fails if another runner has it for longer than a second.
     pub fn take(path: &Path) -> Result<Self> {
         let folder = path.parent().unwrap_or(path).display();
-        let message = |process_text| {
+        Self::take_or(path, |process| {
             format!(
-                "this experiment is being run already{process_text}; `faultline experiment stop {folder}` stops it"
+                "this experiment is being run already{process}; `faultline experiment stop {folder}` stops it"
             )
-        };
-        Self::take_or(path, message)
+        })
     }
 
     /// `message` makes the error from ` (process N)`, which is empty if the pid is unknown.
     pub fn take_or(path: &Path, message: impl FnOnce(String) -> String) -> Result<Self> {
         // Until locked, the content belongs to its holder. No symbolic link is followed.
-        let flags = OFlags::NOFOLLOW.bits().cast_signed();
-        let open = OpenOptions::new()
+        let mut file = OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
-            .custom_flags(flags)
-            .open(path);
-        let mut file = open.at(path)?;
+            .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+            .open(path)
+            .at(path)?;
         match flock_with_retries(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
-                let process_text =
-                    read_pid(path).map_or(String::new(), |pid| format!(" (process {pid})"));
-                return Err(InUse(message(process_text)).into());
+                let process = read_pid(path).map(|pid| format!(" (process {pid})"));
+                return Err(InUse(message(process.unwrap_or_default())).into());
             }
             Err(error) => return Err(error).at(path),
         }
@@ -72,12 +69,12 @@ impl Lock {
 
 /// Locks all folders of the plan, so that no other experiment changes them between runs.
 pub fn folders(plan: &Plan) -> Result<Vec<FolderLock>> {
-    let root = HostRoot::default();
-    let work = plan.work_folders().map(|folder| (folder, Purpose::Work));
-    let source = plan.restored_from().map(|from| (from, Purpose::Source));
-    work.chain(source)
-        .map(|(folder, purpose)| lock_folder(folder, purpose, &root))
-        .collect()
+    let lock = |folder, purpose| lock_folder(folder, purpose, &HostRoot::default());
+    let work = plan
+        .work_folders()
+        .map(|folder| lock(folder, Purpose::Work));
+    let source = plan.restored_from().map(|from| lock(from, Purpose::Source));
+    work.chain(source).collect()
 }
 
 pub fn holder(path: &Path) -> Result<Holder> {
@@ -94,18 +91,13 @@ pub fn holder(path: &Path) -> Result<Holder> {
 
 /// Whether a signal or a debugger stopped the process; false if unknown.
 pub fn is_suspended(pid: u32) -> bool {
-    let state = |text: &[u8]| pid_stat::parse(text).map(|stat| stat.state);
-    let state = HostRoot::default().read_proc(&format!("{pid}/stat"), state);
-    matches!(state, Ok(State::Stopped | State::TracingStop))
+    let stat = HostRoot::default().read_proc(&format!("{pid}/stat"), pid_stat::parse);
+    stat.is_ok_and(|stat| matches!(stat.state, State::Stopped | State::TracingStop))
 }
 
 fn read_pid(path: &Path) -> Option<u32> {
-    std::fs::read_to_string(path)
-        .ok()?
-        .trim()
-        .parse()
-        .ok()
-        .filter(|pid| *pid > 0)
+    let text = std::fs::read_to_string(path).ok()?;
+    text.trim().parse().ok().filter(|pid| *pid > 0)
 }
 
 #[cfg(test)]

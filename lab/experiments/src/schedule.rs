@@ -3,7 +3,8 @@
 //! Default: ABBA with four replicates. With an even number, a steady drift adds equally to every
 //! arm. With three it does not, and two are too few for a test.
 
-use super::plan::{Order, Plan};
+use super::plan::{Lane, Order, Plan};
+use itertools::Itertools;
 use serde::{Deserialize, Serialize};
 
 /// Simultaneous runs: one, or one per arm and the second of the A/A pair.
@@ -38,66 +39,62 @@ impl Scheduled {
     }
 
     pub(crate) fn labels(&self, experiment: &str, turn: u32) -> Vec<(String, String)> {
-        let mut all = vec![
+        let labels = [
             ("experiment", experiment.to_owned()),
             ("arm", self.arm.clone()),
             ("run", self.replicate.to_string()),
             ("turn", turn.to_string()),
             ("lane", self.lane.clone()),
         ];
-        if self.second {
-            all.push(("second", "1".to_owned()));
-        }
-        all.into_iter()
-            .map(|(key, value)| (key.to_owned(), value))
-            .collect()
+        let second = self.second.then(|| ("second", "1".to_owned()));
+        let all = labels.into_iter().chain(second);
+        all.map(|(key, value)| (key.to_owned(), value)).collect()
     }
 }
 
 /// A plan must have the same schedule in all versions of this program.
 pub fn schedule(plan: &Plan) -> Vec<Turn> {
     let mut run = 0;
-    let mut scheduled = |(arm, second): (usize, bool), replicate: u32, lane: &str| {
+    let mut scheduled = |(arm, second): (usize, bool), replicate: u32, lane: &Lane| {
         let arm = plan.arms.get(arm)?.name.clone();
         run += 1;
         Some(Scheduled {
             run,
             arm,
             replicate: replicate + 1,
-            lane: lane.to_owned(),
+            lane: lane.name.clone(),
             second,
         })
     };
-    let turns: Vec<Vec<Scheduled>> = match plan.concurrent {
-        Some(concurrent) => (0..plan.replicates)
-            .map(|replicate| {
-                by_lane(plan, concurrent.twice, replicate)
-                    .into_iter()
-                    .zip(&plan.lanes)
-                    .filter_map(|(arm, lane)| scheduled(arm, replicate, &lane.name))
-                    .collect()
-            })
-            .collect(),
-        None => {
-            let lane = plan.lanes.first().map_or("", |lane| &lane.name);
-            let runs = one_by_one(plan).into_iter();
-            runs.map(|(arm, replicate)| Vec::from_iter(scheduled((arm, false), replicate, lane)))
-                .collect()
-        }
+    let mut turns = Vec::new();
+    let mut add_turn = |runs| {
+        let number = turns.len() as u32 + 1;
+        turns.push(Turn { number, runs });
     };
-    (1..)
-        .zip(turns)
-        .map(|(number, runs)| Turn { number, runs })
-        .collect()
+    if let Some(concurrent) = plan.concurrent {
+        for replicate in 0..plan.replicates {
+            let arms = by_lane(plan, concurrent.twice, replicate).into_iter();
+            let runs = arms.zip(&plan.lanes);
+            add_turn(
+                runs.filter_map(|(arm, lane)| scheduled(arm, replicate, lane))
+                    .collect(),
+            );
+        }
+    } else {
+        let no_lane = Lane::default();
+        let lane = plan.lanes.first().unwrap_or(&no_lane);
+        for (arm, replicate) in one_by_one(plan) {
+            add_turn(Vec::from_iter(scheduled((arm, false), replicate, lane)));
+        }
+    }
+    turns
 }
 
 /// Arm and replicate, both from 0.
 fn one_by_one(plan: &Plan) -> Vec<(usize, u32)> {
     let arms = plan.arms.len();
     if plan.order == Order::Sequential {
-        return (0..arms)
-            .flat_map(|arm| (0..plan.replicates).map(move |replicate| (arm, replicate)))
-            .collect();
+        return (0..arms).cartesian_product(0..plan.replicates).collect();
     }
     let mut random = SplitMix64(plan.seed);
     let mut all = Vec::new();
@@ -149,8 +146,7 @@ impl SplitMix64 {
 
     fn shuffle(&mut self, items: &mut [usize]) {
         for last in (1..items.len()).rev() {
-            let chosen = self.below(last as u64 + 1) as usize;
-            items.swap(last, chosen);
+            items.swap(last, self.below(last as u64 + 1) as usize);
         }
     }
 }

@@ -1,11 +1,6 @@
 //! Slurm's programs: one array task for each block or round, and a job that follows them.
 
-use crate::{
-    blocks::env_var,
-    folder::Folder,
-    plan::{Begin, Plan},
-    plan_command::estimate,
-};
+use crate::{blocks::env_var, folder::Folder, plan::Plan, plan_command::estimate};
 use anyhow::{Context, Result, bail, ensure};
 use faultline_common::output::say;
 use faultline_text::{bytes, time};
@@ -66,7 +61,7 @@ pub(crate) fn script(plan: &Plan, i_vote: bool) -> Result<String> {
         quoted(&plan.file),
         plan.replicates
     );
-    let runs = match plan.concurrent {
+    let turns = match plan.concurrent {
         Some(_) => 1,
         None => plan.arms.len(),
     };
@@ -75,7 +70,7 @@ pub(crate) fn script(plan: &Plan, i_vote: bool) -> Result<String> {
         "experiment block {} \"$SLURM_ARRAY_TASK_ID\"{i_vote}",
         quoted(folder.path())
     );
-    jobs.array_script(plan, runs, &comment, &command)
+    jobs.array_script(plan, turns, &comment, &command)
 }
 
 /// The jobs of an experiment or a campaign.
@@ -86,11 +81,11 @@ pub struct Jobs {
 }
 
 impl Jobs {
-    /// A task takes this many runs of the plan. `comment` follows the first line.
+    /// A task has this many turns of the plan. `comment` follows the first line.
     pub fn array_script(
         &self,
         plan: &Plan,
-        runs: usize,
+        turns: usize,
         comment: &str,
         command: &str,
     ) -> Result<String> {
@@ -100,16 +95,18 @@ impl Jobs {
             "--nodes=1".to_owned(),
             "--exclusive".to_owned(),
             format!("--mem={}M", memory(plan)?.div_ceil(1 << 20)),
-            format!("--time={}", minutes(plan, runs)),
+            format!("--time={}", minutes(plan, turns)),
             "--requeue".to_owned(),
             "--open-mode=append".to_owned(),
             self.output_option("%3a.out")?,
         ];
-        let constraint = slurm.constraint.iter();
-        options.extend(constraint.map(|nodes| format!("--constraint=\"{nodes}\"")));
-        let exclude = slurm.exclude.iter();
-        options.extend(exclude.map(|nodes| format!("--exclude=\"{nodes}\"")));
-        options.extend(slurm.options.iter().cloned());
+        for (option, nodes) in [
+            ("constraint", &slurm.constraint),
+            ("exclude", &slurm.exclude),
+        ] {
+            options.extend(nodes.iter().map(|nodes| format!("--{option}=\"{nodes}\"")));
+        }
+        options.extend_from_slice(&slurm.options);
         script_text(comment, &options, command)
     }
 
@@ -131,13 +128,12 @@ impl Jobs {
 }
 
 fn script_text(comment: &str, options: &[String], command: &str) -> Result<String> {
-    let own = std::env::current_exe().context("this program's own file is not known")?;
+    let program = std::env::current_exe().context("this program's own file is not known")?;
     // Slurm reads quotes in these lines as a shell does.
     let lines = options.iter().map(|option| format!("#SBATCH {option}\n"));
-    let options: String = lines.collect();
+    let (options, program): (String, _) = (lines.collect(), quoted(&program));
     Ok(format!(
-        "#!/bin/sh\n{comment}{options}exec {} {command}\n",
-        quoted(&own)
+        "#!/bin/sh\n{comment}{options}exec {program} {command}\n"
     ))
 }
 
@@ -148,18 +144,18 @@ pub fn quoted(path: &Path) -> String {
 
 /// 0 is all memory of a node. Slurm only reserves it: a run's group is not Slurm's.
 fn memory(plan: &Plan) -> Result<u64> {
-    let limits: Option<Vec<u64>> = plan
+    let limits = plan
         .arms
         .iter()
-        .map(|arm| arm.memory_max.or(arm.memory_high))
-        .collect();
-    let limits = limits
-        .filter(|_| plan.search.is_none())
-        .map(|limits| match plan.concurrent {
+        .map(|arm| arm.memory_max.or(arm.memory_high));
+    let limits = limits.collect::<Option<Vec<u64>>>();
+    let needed = limits.filter(|_| plan.search.is_none()).map(|limits| {
+        let limit: u64 = match plan.concurrent {
             Some(concurrent) => limits.iter().chain(limits.get(concurrent.twice)).sum(),
-            None => limits.iter().copied().max().unwrap_or_default(),
-        });
-    let needed = limits.map(|limits: u64| limits.saturating_add(RESERVED_BYTES));
+            None => limits.into_iter().max().unwrap_or_default(),
+        };
+        limit.saturating_add(RESERVED_BYTES)
+    });
     match (plan.slurm.memory, needed) {
         (Some(given), Some(needed)) if given < needed => bail!(
             "slurm.memory is {}; set at least {}: the limits of the runs, and {} for the recorder",
@@ -173,20 +169,15 @@ fn memory(plan: &Plan) -> Result<u64> {
 }
 
 /// 0 is no limit: a copy may take any time.
-fn minutes(plan: &Plan, runs: usize) -> u64 {
-    if matches!(plan.begin, Begin::Restore { .. }) {
-        return 0;
-    }
-    let longest = estimate(plan, runs)
-        .longest_seconds
-        .map(Duration::from_secs);
-    longest.map_or(0, |longest| {
-        longest
+fn minutes(plan: &Plan, turns: usize) -> u64 {
+    match estimate(plan, turns).longest_seconds {
+        Some(longest) if plan.restored_from().is_none() => Duration::from_secs(longest)
             .saturating_add(plan.host.cool_down)
             .saturating_add(TIME_MARGIN)
             .as_secs()
-            .div_ceil(60)
-    })
+            .div_ceil(60),
+        _ => 0,
+    }
 }
 
 /// Fails without Slurm, and if Slurm would kill a run within its grace period.
@@ -195,9 +186,8 @@ pub fn check(plan: &Plan) -> Result<()> {
     let config = call("scontrol", &["show", "config"])?;
     let value = |key: &str| {
         let mut pairs = config.lines().filter_map(|line| line.split_once('='));
-        pairs
-            .find(|(name, _)| name.trim() == key)
-            .map(|(_, value)| value.trim())
+        let (_, value) = pairs.find(|(name, _)| name.trim() == key)?;
+        Some(value.trim())
     };
     let kill_wait = value("KillWait").and_then(|text| text.split(' ').next()?.parse().ok());
     if let Some(kill_wait) = kill_wait.map(Duration::from_secs)
@@ -209,8 +199,7 @@ pub fn check(plan: &Plan) -> Result<()> {
             time(kill_wait)
         );
     }
-    let requeues = value("RequeueExit").is_some_and(|codes| codes.split(',').contains(&"75"));
-    if !requeues {
+    if !value("RequeueExit").is_some_and(|codes| codes.split(',').contains(&"75")) {
         say(
             "warning: RequeueExit of slurm.conf lacks 75, so a task that has to wait fails; submit it again",
         );
@@ -248,15 +237,16 @@ pub fn jobs(scope: &str) -> Result<Vec<Job>> {
             reason: reason.to_owned(),
         })
     };
-    let own = env_var("SLURM_JOB_ID");
-    let others = answer.lines().filter_map(job);
-    Ok(others.filter(|job| own.as_ref() != Some(&job.id)).collect())
+    let own_id = env_var("SLURM_JOB_ID");
+    let jobs = answer.lines().filter_map(job);
+    Ok(jobs
+        .filter(|job| own_id.as_ref() != Some(&job.id))
+        .collect())
 }
 
 pub(crate) fn cancel(scope: &str, options: &[&str]) -> Result<()> {
     let name = format!("--name={scope}");
-    let options = options.iter().copied().chain([name.as_str()]).collect_vec();
-    call("scancel", &options).map(drop)
+    call("scancel", &[options, &[&name]].concat()).map(drop)
 }
 
 fn call(program: &str, arguments: &[&str]) -> Result<String> {
@@ -322,18 +312,18 @@ fn wait(child: &mut Child, timeout: Duration) -> io::Result<Option<ExitStatus>> 
     // The sum of the sleeps is a little less than the elapsed time.
     let mut waited = Duration::ZERO;
     loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
+        let status = child.try_wait()?;
+        if status.is_some() {
+            return Ok(status);
         }
         if waited >= timeout {
-            break;
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
         }
         std::thread::sleep(POLL_INTERVAL);
         waited += POLL_INTERVAL;
     }
-    child.kill()?;
-    child.wait()?;
-    Ok(None)
 }
 
 #[cfg(test)]

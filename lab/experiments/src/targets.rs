@@ -30,24 +30,22 @@ impl Target {
     /// `instance` is unique to the attempt, because ports are reused. `run` is unique within an
     /// arm; otherwise sums would mix runs.
     pub fn new(experiment: &str, run: &Scheduled, attempt: u32, address: String) -> Self {
-        let second = if run.second { ", second" } else { "" };
-        let again = if attempt > 1 {
-            format!(", attempt {attempt}")
-        } else {
-            String::new()
-        };
-        let labels = BTreeMap::from([
-            (
-                "instance",
-                format!("{experiment}/{}", folder::name_of(run, attempt)),
-            ),
-            ("experiment", experiment.to_owned()),
-            ("arm", run.arm.clone()),
-            ("run", format!("{}{second}{again}", run.replicate)),
-        ]);
+        let mut run_label = run.replicate.to_string();
+        if run.second {
+            run_label += ", second";
+        }
+        if attempt > 1 {
+            run_label += &format!(", attempt {attempt}");
+        }
+        let instance = format!("{experiment}/{}", folder::name_of(run, attempt));
         Target {
             targets: [address],
-            labels,
+            labels: BTreeMap::from([
+                ("instance", instance),
+                ("experiment", experiment.to_owned()),
+                ("arm", run.arm.clone()),
+                ("run", run_label),
+            ]),
         }
     }
 }
@@ -58,22 +56,20 @@ pub fn write(file: &Path, targets: &[Target]) -> anyhow::Result<()> {
         return Ok(());
     }
     let text = serde_json::to_string_pretty(targets)? + "\n";
-    let put = || {
+    let replace = || {
         // Prometheus does not match the name of the temporary file.
-        let new = TempFile::create(file)?;
-        new.file()
+        let part = TempFile::create(file)?;
+        part.file()
             .set_permissions(fs::Permissions::from_mode(MODE))?;
-        new.file().write_all(text.as_bytes())?;
-        new.finish(file)
+        part.file().write_all(text.as_bytes())?;
+        part.finish(file)
     };
-    put().at(file)
+    replace().at(file)
 }
 
 pub fn file(plan: &Plan, folder: &Folder) -> PathBuf {
-    plan.recorder
-        .targets
-        .clone()
-        .unwrap_or_else(|| folder.targets())
+    let file = plan.recorder.targets.clone();
+    file.unwrap_or_else(|| folder.targets())
 }
 
 #[cfg(test)]

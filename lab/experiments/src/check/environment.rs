@@ -37,18 +37,16 @@ pub fn check(plan: &Plan, findings: &mut Findings) {
             "solana=info,agave=info,solana_metrics=warn",
         ),
     };
-    let arms = plan
-        .arms
-        .iter()
-        .map(|arm| (format!("arm {:?}", arm.name), &arm.environment));
-    let workload = ("the workload".to_owned(), &plan.workload.environment);
-    for (whose, variables) in [workload].into_iter().chain(arms) {
+    let mut owners = vec![("the workload".to_owned(), &plan.workload.environment)];
+    let arms = plan.arms.iter();
+    owners.extend(arms.map(|arm| (format!("arm {:?}", arm.name), &arm.environment)));
+    for (owner, variables) in owners {
         if let Some(filter) = variables.get(LOG_VARIABLE)
             && let Some(module) = modules.iter().find(|module| !passes_info(filter, module))
         {
             findings.warn(
                 format!(
-                    "{LOG_VARIABLE} of {whose} is {filter:?}, which keeps {module} from logging at info: {harm}"
+                    "{LOG_VARIABLE} of {owner} is {filter:?}, which keeps {module} from logging at info: {harm}"
                 ),
                 format!("{LOG_VARIABLE}={value}, or leave it out"),
             );
@@ -77,18 +75,16 @@ fn passes_info(filter: &str, module: &str) -> bool {
 /// Name, and whether `info` passes. An empty name means all modules.
 fn directive(text: &str) -> Option<(&str, bool)> {
     let text = text.trim();
-    let (name, level) = match text.split_once('=') {
-        Some((name, level)) => (name, level.trim()),
-        None if text.is_empty() => return None,
-        None => allows_info(text).map_or((text, ""), |_| ("", text)),
-    };
-    // A name without a level allows everything.
-    let allows_info = if level.is_empty() {
-        Some(true)
-    } else {
-        allows_info(level)
-    };
-    allows_info.map(|allows_info| (name, allows_info))
+    match text
+        .split_once('=')
+        .map(|(name, level)| (name, level.trim()))
+    {
+        // A name without a level allows everything.
+        Some((name, "")) => Some((name, true)),
+        Some((name, level)) => Some((name, allows_info(level)?)),
+        None if text.is_empty() => None,
+        None => Some(allows_info(text).map_or((text, true), |allows_info| ("", allows_info))),
+    }
 }
 
 fn allows_info(level: &str) -> Option<bool> {

@@ -66,7 +66,8 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
         user: account
             .map(drop)
             .map_err(|error| format!("cannot be used: {error:#}")),
-        tools: { TOOLS.into_iter() }
+        tools: TOOLS
+            .into_iter()
             .filter(|tool| in_path(tool).is_some())
             .collect(),
         recorder_config: config_verdict(plan, recorder.as_deref().ok()),
@@ -184,8 +185,17 @@ fn files(plan: &Plan) -> BTreeMap<PathBuf, Result<(), String>> {
                 .iter()
                 .map(|path| (path.clone(), readable(path))),
         )
-        .chain({ folders.into_iter().flatten() }.map(|path| (path.to_owned(), is_folder(path))))
-        .chain({ binaries.chain(&workload.binary) }.map(|path| (path.clone(), executable(path))))
+        .chain(
+            folders
+                .into_iter()
+                .flatten()
+                .map(|path| (path.to_owned(), is_folder(path))),
+        )
+        .chain(
+            binaries
+                .chain(&workload.binary)
+                .map(|path| (path.clone(), executable(path))),
+        )
         .collect()
 }
 

@@ -33,14 +33,11 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
 fn check_abilities(
     plan: &Plan,
     arm: &Arm,
-    LauncherFacts {
-        name: launcher,
-        can,
-    }: &LauncherFacts,
+    launcher: &LauncherFacts,
     facts: &HostFacts,
     findings: &mut Findings,
 ) {
-    let name = &arm.name;
+    let (name, can, launcher) = (&arm.name, &launcher.can, &launcher.name);
     if arm.memory_high.is_some() && !can.memory_high {
         findings.refuse(
             format!("arm {name:?} sets memory_high, which {launcher} does not have"),
@@ -95,29 +92,22 @@ fn check_abilities(
 }
 
 /// Reports each outer limit that takes effect before `max`.
-fn outer_levels(what: &str, max: u64, facts: &HostFacts, findings: &mut Findings) {
-    let levels = match &facts.levels {
-        Ok(levels) => levels,
-        Err(why) => {
-            let what = format!("{what} {}", size(max));
-            findings.warn(
-                format!("{what}, and a limit around it cannot be read: {why}"),
-                "see to it that no cgroup above has less",
-            );
-            return;
-        }
-    };
-    for level in levels.iter().filter(|level| level.headroom() < max) {
+fn outer_levels(subject: &str, max: u64, facts: &HostFacts, findings: &mut Findings) {
+    let shown = size(max);
+    if let Err(why) = &facts.levels {
+        findings.warn(
+            format!("{subject} {shown}, and a limit around it cannot be read: {why}"),
+            "see to it that no cgroup above has less",
+        );
+    }
+    let levels = facts.levels.iter().flatten();
+    for level in levels.filter(|level| level.headroom() < max) {
         let (name, severity) = match level.level {
             Level::Machine => ("this machine".to_owned(), Severity::Warn),
-            _ => {
-                let name = format!("cgroup {} around it", level.path);
-                (name, Severity::Refuse)
-            }
+            _ => (format!("cgroup {} around it", level.path), Severity::Refuse),
         };
         let what = format!(
-            "{what} {}, and {name} has {} of {} left",
-            size(max),
+            "{subject} {shown}, and {name} has {} of {} left",
             bytes(level.headroom()),
             bytes(level.limit),
         );
@@ -128,26 +118,19 @@ fn outer_levels(what: &str, max: u64, facts: &HostFacts, findings: &mut Findings
 
 fn check_memory_max(arm: &Arm, facts: &HostFacts, findings: &mut Findings) {
     let Some(max) = arm.memory_max else { return };
-    let (name, shown) = (&arm.name, size(max));
-    outer_levels(
-        &format!("memory_max of arm {name:?} is"),
-        max,
-        facts,
-        findings,
-    );
+    let subject = format!("memory_max of arm {:?}", arm.name);
+    outer_levels(&format!("{subject} is"), max, facts, findings);
     let Some(ram) = facts.ram else { return };
-    let all = size(ram);
+    let (shown, all) = (size(max), size(ram));
     // The kernel reserves part of the installed memory.
     if max > ram / 100 * 105 {
         findings.refuse(
-            format!(
-                "memory_max of arm {name:?} is {shown}, and this host has {all}: it would be another arm than it says"
-            ),
+            format!("{subject} is {shown}, and this host has {all}: it would be another arm than it says"),
             "leave the arm out, or leave memory_max out and call the arm by what the host has",
         );
     } else if max >= ram / 100 * 95 {
         findings.warn(
-            format!("memory_max of arm {name:?}, {shown}, is 95 % or more of the host's {all}"),
+            format!("{subject}, {shown}, is 95 % or more of the host's {all}"),
             "the host itself runs short before the limit acts: lower it, or read the arm as one without a limit",
         );
     }
@@ -155,20 +138,16 @@ fn check_memory_max(arm: &Arm, facts: &HostFacts, findings: &mut Findings) {
 
 fn cpus(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let Some(host_cpus) = &facts.cpus else { return };
-    let lanes = plan
-        .lanes
-        .iter()
-        .map(|lane| (format!("lane {:?}", lane.name), &lane.cpus));
-    let arms = plan
-        .arms
-        .iter()
-        .map(|arm| (format!("arm {:?}", arm.name), &arm.cpus));
+    let lanes = plan.lanes.iter();
+    let lanes = lanes.map(|lane| (format!("lane {:?}", lane.name), &lane.cpus));
+    let arms = plan.arms.iter();
+    let arms = arms.map(|arm| (format!("arm {:?}", arm.name), &arm.cpus));
     let recorder = ("the recorder".to_owned(), &plan.recorder.cpus);
-    for (whose, wanted) in lanes.chain(arms).chain([recorder]) {
-        let mut wanted = wanted.iter().flat_map(CpuSet::numbers);
-        if let Some(cpu) = wanted.find(|cpu| !host_cpus.numbers().contains(cpu)) {
+    for (owner, cpus) in lanes.chain(arms).chain([recorder]) {
+        let mut cpus = cpus.iter().flat_map(CpuSet::numbers);
+        if let Some(cpu) = cpus.find(|cpu| !host_cpus.numbers().contains(cpu)) {
             findings.refuse(
-                format!("{whose} wants CPU {cpu}, and this host has {host_cpus}"),
+                format!("{owner} wants CPU {cpu}, and this host has {host_cpus}"),
                 "name CPUs that are there",
             );
         }
@@ -180,9 +159,8 @@ fn check_concurrent(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let twice = plan
         .concurrent
         .and_then(|concurrent| plan.arms.get(concurrent.twice));
-    let all = || plan.arms.iter().chain(twice);
     let mut sum = 0_u64;
-    for arm in all() {
+    for arm in plan.arms.iter().chain(twice) {
         match arm.memory_max {
             Some(max) => sum = sum.saturating_add(max),
             None => findings.refuse(
@@ -226,25 +204,21 @@ fn check_concurrent(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
 fn shared_devices(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let devices = |lane: &Lane| -> BTreeSet<u64> {
         let folders = lane.folders();
-        { folders }
+        folders
             .filter_map(|folder| facts.folder(folder).device)
             .collect()
     };
-    let limited = plan.arms.iter().all(|arm| !arm.io.is_empty());
+    let is_limited = plan.arms.iter().all(|arm| !arm.io.is_empty());
     let severity = plan
         .concurrent
-        .map_or(Severity::Ignore, |concurrent| concurrent.shared_device);
-    if limited || severity == Severity::Ignore {
+        .map_or(Severity::Ignore, |rule| rule.shared_device);
+    if is_limited || severity == Severity::Ignore {
         return;
     }
     for (index, lane) in plan.lanes.iter().enumerate() {
         let lane_devices = devices(lane);
-        for other in plan
-            .lanes
-            .iter()
-            .take(index)
-            .filter(|other| !devices(other).is_disjoint(&lane_devices))
-        {
+        let earlier = plan.lanes.iter().take(index);
+        for other in earlier.filter(|other| !devices(other).is_disjoint(&lane_devices)) {
             let what = format!(
                 "lanes {:?} and {:?} are on the same device, and not every arm has an io limit",
                 other.name, lane.name

@@ -149,7 +149,7 @@ pub fn request_stakes(plan: &Plan, retry_policy: RetryPolicy) -> BTreeMap<String
     let mut accounts = None;
     for lane in &plan.lanes {
         let mut request = || {
-            let file = { lane.identity.as_ref() }.ok_or("the plan names no identity")?;
+            let file = lane.identity.as_ref().ok_or("the plan names no identity")?;
             let url = node_url(workload).ok_or("the plan names no workload.cluster_rpc")?;
             let identity = public_key(file)?;
             let genesis = workload

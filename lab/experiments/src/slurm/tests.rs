@@ -1,4 +1,5 @@
 use super::*;
+use crate::plan::Begin;
 use std::{fs, path::Path};
 
 fn plan(more: &str) -> Plan {

@@ -152,7 +152,10 @@ fn check_separate_lanes(lane: &Lane, other: &Lane, errors: &ConfigErrors<'_>) {
         ));
     }
     if let (Some(cpus), Some(other_cpus)) = (&lane.cpus, &other.cpus)
-        && let Some(cpu) = { cpus.numbers().iter() }.find(|cpu| other_cpus.numbers().contains(cpu))
+        && let Some(cpu) = cpus
+            .numbers()
+            .iter()
+            .find(|cpu| other_cpus.numbers().contains(cpu))
     {
         shared(format!("both have CPU {cpu}"));
     }
