@@ -75,14 +75,12 @@ pub(crate) fn ran_here(journal_state: &JournalState) -> bool {
 
 /// The node's name under Slurm.
 pub fn host_name() -> String {
-    let read = |text: &[u8]| Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned());
-    env_var("SLURMD_NODENAME")
-        .or_else(|| {
-            HostRoot::default()
-                .read_proc("sys/kernel/hostname", read)
-                .ok()
-        })
-        .unwrap_or_else(|| "unknown".to_owned())
+    if let Some(name) = env_var("SLURMD_NODENAME") {
+        return name;
+    }
+    let parse = |text: &[u8]| Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned());
+    let name = HostRoot::default().read_proc("sys/kernel/hostname", parse);
+    name.unwrap_or_else(|_| "unknown".to_owned())
 }
 
 pub(crate) fn env_var(name: &str) -> Option<String> {
@@ -141,13 +139,11 @@ pub(crate) fn attempts(
     let mut all = Vec::new();
     for (number, name) in names {
         let folder = Folder::new(&path.join(&name));
-        let (journal_state, problem) = match read_journal(&folder.journal(), plan_digest) {
-            Ok(journal_state) => (journal_state, None),
-            Err(error) => {
-                let problem = format!("block {block}: {error:#}");
-                (JournalState::default(), Some(problem))
-            }
-        };
+        let mut problem = None;
+        let journal_state = read_journal(&folder.journal(), plan_digest).unwrap_or_else(|error| {
+            problem = Some(format!("block {block}: {error:#}"));
+            JournalState::default()
+        });
         all.push(BlockAttempt {
             folder,
             name,
@@ -156,7 +152,7 @@ pub(crate) fn attempts(
             problem,
         });
     }
-    all.sort_by_key(|one| (one.number, one.journal_state.began_unix_ns));
+    all.sort_by_key(|attempt| (attempt.number, attempt.journal_state.began_unix_ns));
     Ok(all)
 }
 
@@ -170,9 +166,7 @@ pub fn attempt_names(path: &Path) -> Result<Vec<(u32, String)>> {
     for entry in entries {
         let name = entry.at(path)?.file_name().to_string_lossy().into_owned();
         let number = name.rsplit_once('-').map(|(_, number)| number.parse());
-        if let Some(Ok(number)) = number {
-            names.push((number, name));
-        }
+        names.extend(number.and_then(Result::ok).map(|number| (number, name)));
     }
     names.sort();
     Ok(names)
@@ -205,32 +199,34 @@ pub(crate) fn merge_blocks(folder: &Folder, merged: &mut JournalState) {
         return;
     }
     let planned = merged.planned.as_ref();
-    let digest = planned.map_or_else(String::new, |planned| planned.plan.clone());
+    let digest = planned.map(|planned| planned.plan.clone());
+    let digest = digest.unwrap_or_default();
     for block in numbers(&merged.turns) {
         let mut all = attempts(folder, &digest, block, None).unwrap_or_else(|error| {
             merged.unreadable.push(format!("block {block}: {error:#}"));
             Vec::new()
         });
-        let problems = all.iter().filter_map(|one| one.problem.clone());
+        let problems = all.iter().filter_map(|attempt| attempt.problem.clone());
         merged.unreadable.extend(problems);
-        all.retain(|one| one.journal_state.planned.is_some());
-        let counted = all
-            .iter()
-            .position(BlockAttempt::is_done)
-            .or_else(|| all.iter().position(BlockAttempt::is_running))
+        all.retain(|attempt| attempt.journal_state.planned.is_some());
+        let index_of = |condition: fn(&BlockAttempt) -> bool| all.iter().position(condition);
+        let counted = index_of(BlockAttempt::is_done)
+            .or_else(|| index_of(BlockAttempt::is_running))
             .or_else(|| {
-                let began = |one: &BlockAttempt| one.journal_state.runner_began_unix_ns;
-                all.iter().map(began).position_max()
+                let states = all.iter().map(|attempt| &attempt.journal_state);
+                states
+                    .map(|state| state.runner_began_unix_ns)
+                    .position_max()
             });
-        let Some(counted) = counted.map(|counted| all.remove(counted)) else {
+        let Some(counted) = counted.map(|index| all.remove(index)) else {
             continue;
         };
-        for one in all {
+        for unused in all {
             let why = format!(
                 "attempt {} has the results of this block that count; {} is not used",
-                counted.name, one.name
+                counted.name, unused.name
             );
-            merge_attempt(merged, one, Some(why));
+            merge_attempt(merged, unused, Some(why));
         }
         // The newest attempt of a turn counts.
         merge_attempt(merged, counted, None);
@@ -264,23 +260,24 @@ fn merge_attempt(merged: &mut JournalState, block: BlockAttempt, void_reason: Op
     if void_reason.is_none() {
         merged.stopped = state.stopped.or(merged.stopped.take());
     }
-    if let (Some(top), Some(own)) = (&mut merged.planned, state.planned) {
-        top.launcher = own.launcher;
+    if let (Some(experiment), Some(block)) = (&mut merged.planned, state.planned) {
+        experiment.launcher = block.launcher;
     }
     for (turn, attempts) in state.attempts {
         let earlier = merged.attempts.entry(turn).or_default();
-        for mut one in attempts {
-            for run in one.runs.values_mut() {
+        for mut attempt in attempts {
+            for run in attempt.runs.values_mut() {
                 if !is_running {
-                    let last = run.steps.last().map_or(one.unix_ns, |(_, at)| *at);
-                    let cut_off = || (Ending::new(Outcome::cut_off()), last);
+                    let last_step = run.steps.last();
+                    let ended = last_step.map_or(attempt.unix_ns, |(_, unix_ns)| *unix_ns);
+                    let cut_off = || (Ending::new(Outcome::cut_off()), ended);
                     run.ended.get_or_insert_with(cut_off);
                 }
                 run.void_reason = void_reason.clone().or(run.void_reason.take());
             }
-            one.origin = Some((block.folder.path().to_owned(), one.number));
-            one.number = u32::try_from(earlier.len() + 1).unwrap_or(u32::MAX);
-            earlier.push(one);
+            attempt.origin = Some((block.folder.path().to_owned(), attempt.number));
+            attempt.number = u32::try_from(earlier.len() + 1).unwrap_or(u32::MAX);
+            earlier.push(attempt);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 pub mod args;
 pub mod blocks;
-pub mod check;
+mod check;
 pub mod command;
 pub mod folder;
 pub mod host;
@@ -16,7 +16,7 @@ pub mod plan_command;
 pub mod replay;
 pub mod report;
 pub mod runner;
-pub mod saved;
+mod saved;
 pub mod schedule;
 pub mod search;
 pub mod slurm;

@@ -15,7 +15,8 @@ pub struct Account {
 }
 
 pub fn read() -> Result<Vec<Account>> {
-    Ok(parse(&std::fs::read_to_string(FILE).at(Path::new(FILE))?))
+    let text = std::fs::read_to_string(FILE).at(Path::new(FILE))?;
+    Ok(parse(&text))
 }
 
 pub fn account(name: &str) -> Result<Account> {

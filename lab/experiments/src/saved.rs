@@ -32,7 +32,7 @@ pub fn read_started(folder: &Folder) -> Result<(Plan, JournalState)> {
 }
 
 /// As [`read_started`], without blocks.
-pub(crate) fn read_planned(folder: &Folder) -> Result<(Plan, JournalState)> {
+pub fn read_planned(folder: &Folder) -> Result<(Plan, JournalState)> {
     let journal_state = JournalState::of(&journal::read(&folder.journal())?);
     let planned = journal_state.planned.as_ref().with_context(|| {
         format!("{folder}: nothing was begun here: use `faultline experiment run`")
@@ -51,7 +51,7 @@ pub(crate) fn read_planned(folder: &Folder) -> Result<(Plan, JournalState)> {
 
 /// As [`read_started`]. Without blocks, the plan may have been changed, and the journal may have
 /// no line yet.
-pub(crate) fn read_for_report(folder: &Folder) -> Result<(Plan, JournalState)> {
+pub fn read_for_report(folder: &Folder) -> Result<(Plan, JournalState)> {
     if folder.has_blocks() {
         return read_started(folder);
     }
@@ -75,7 +75,7 @@ fn parse_copy(folder: &Folder, text: &str, file: &Path) -> Result<Plan> {
 }
 
 /// Fails if the text has changed. The error names the changed keys.
-pub(crate) fn refuse_changed(begun: &Plan, now: &Plan) -> Result<()> {
+pub fn refuse_changed(begun: &Plan, now: &Plan) -> Result<()> {
     if begun.text == now.text {
         return Ok(());
     }

@@ -6,7 +6,6 @@ use crate::{
     passwd,
     plan::{Begin, Plan},
 };
-use faultline_runner::isolation::folders::Owner;
 use rustix::fs::{Access, access};
 use std::{
     collections::BTreeMap,
@@ -28,26 +27,24 @@ struct UserIds {
 /// Paths that the plan's user certainly cannot use, with reasons. Paths with an ACL, missing paths
 /// and missing users are left out.
 pub fn inaccessible(plan: &Plan) -> BTreeMap<PathBuf, String> {
-    let required_access = required_access(plan);
-    let Some(name) = &plan.workload.user else {
-        let required_folders = required_access
-            .into_iter()
-            .filter(|(_, path, bits)| bits & WRITE != 0 && path.is_dir());
-        let unwritable = required_folders.filter_map(|(_, path, _)| {
-            let error = access(path, Access::WRITE_OK | Access::EXEC_OK).err()?;
-            let why = format!("may not be written by this program's user: {error}");
-            Some((path.to_owned(), why))
-        });
-        return unwritable.collect();
-    };
     let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
-    let Some(user_ids) = UserIds::find(&read("/etc/passwd"), &read("/etc/group"), name) else {
-        return BTreeMap::new();
-    };
-    required_access
-        .into_iter()
-        .filter_map(|(_, path, bits)| Some((path.to_owned(), user_ids.access_error(path, bits)?)))
-        .collect()
+    let user = plan.workload.user.as_deref();
+    let user_ids =
+        user.and_then(|name| UserIds::find(&read("/etc/passwd"), &read("/etc/group"), name));
+    let mut inaccessible = BTreeMap::new();
+    for (_, path, bits) in required_access(plan) {
+        let error = match (user, &user_ids) {
+            (_, Some(user_ids)) => user_ids.access_error(path, bits),
+            (None, None) if bits & WRITE != 0 && path.is_dir() => {
+                let result = access(path, Access::WRITE_OK | Access::EXEC_OK);
+                let error = result.err();
+                error.map(|error| format!("may not be written by this program's user: {error}"))
+            }
+            _ => None,
+        };
+        inaccessible.extend(error.map(|error| (path.to_owned(), error)));
+    }
+    inaccessible
 }
 
 /// Name, path and needed access bits. A run gives a cleared folder to the user first; all others
@@ -59,24 +56,22 @@ fn required_access(plan: &Plan) -> Vec<(String, &Path, u32)> {
         0
     };
     let folders = work_folders(plan).into_iter();
-    let identities = plan
-        .lanes
-        .iter()
-        .filter_map(|lane| lane.identity.as_deref());
-    let initial = plan.workload.working_folder.as_deref();
-    folders
-        .map(|(what, path)| (what, path, bits))
-        .chain(identities.map(|path| ("identity".to_owned(), path, READ)))
-        .chain(initial.map(|path| ("workload.working_folder".to_owned(), path, EXECUTE)))
-        .collect()
+    let mut all: Vec<_> = folders.map(|(key, path)| (key, path, bits)).collect();
+    for path in plan.lanes.iter().flat_map(|lane| &lane.identity) {
+        all.push(("identity".to_owned(), path, READ));
+    }
+    if let Some(path) = &plan.workload.working_folder {
+        all.push(("workload.working_folder".to_owned(), path, EXECUTE));
+    }
+    all
 }
 
 pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
-    for (what, path, _) in required_access(plan) {
+    for (key, path, _) in required_access(plan) {
         if let Some(why) = facts.inaccessible.get(path) {
             findings.refuse(
                 format!(
-                    "{what} {} {why}: every run would exit immediately, and that would count as a result",
+                    "{key} {} {why}: every run would exit immediately, and that would count as a result",
                     path.display()
                 ),
                 "give it to this user (chown), or let him in (chmod); or name another workload.user",
@@ -87,24 +82,21 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
 
 impl UserIds {
     fn find(passwd: &str, group: &str, name: &str) -> Option<UserIds> {
-        let Owner { uid, gid } = passwd::parse(passwd)
-            .into_iter()
-            .find(|account| account.name == name)?
-            .owner;
-        let more = group.lines().filter_map(|group| {
-            let (before, members) = group.rsplit_once(':')?;
-            let is_member = members.split(',').any(|member| member.trim() == name);
-            before
-                .rsplit(':')
-                .next()
-                .filter(|_| is_member)?
-                .parse()
-                .ok()
-        });
+        let mut accounts = passwd::parse(passwd).into_iter();
+        let owner = accounts.find(|account| account.name == name)?.owner;
+        let mut groups = vec![owner.gid];
+        for line in group.lines() {
+            if let Some((before, members)) = line.rsplit_once(':')
+                && members.split(',').any(|member| member.trim() == name)
+                && let Some(Ok(gid)) = before.rsplit(':').next().map(str::parse)
+            {
+                groups.push(gid);
+            }
+        }
         Some(UserIds {
             name: name.to_owned(),
-            uid,
-            groups: std::iter::once(gid).chain(more).collect(),
+            uid: owner.uid,
+            groups,
         })
     }
 
@@ -112,35 +104,39 @@ impl UserIds {
         if self.uid == 0 {
             return None;
         }
-        let canonical_path = path.canonicalize().ok()?;
-        let mut steps: Vec<&Path> = canonical_path.ancestors().collect();
-        steps.reverse();
-        steps.into_iter().find_map(|step| {
-            let is_last = step == canonical_path;
-            let bits = if is_last { bits } else { EXECUTE };
-            let meta = step.metadata().ok().filter(|_| !has_access_list(step))?;
+        let path = path.canonicalize().ok()?;
+        let mut ancestors: Vec<&Path> = path.ancestors().collect();
+        ancestors.reverse();
+        ancestors.into_iter().find_map(|ancestor| {
+            let (bits, behind) = if ancestor == path {
+                (bits, String::new())
+            } else {
+                (EXECUTE, format!(" behind {}", ancestor.display()))
+            };
+            let meta = ancestor
+                .metadata()
+                .ok()
+                .filter(|_| !has_access_list(ancestor))?;
             let (mode, uid, gid) = (meta.mode(), meta.uid(), meta.gid());
             if self.bits(mode, uid, gid) & bits == bits {
                 return None;
             }
-            let access_path = if is_last {
-                String::new()
-            } else {
-                format!(" behind {}", step.display())
-            };
-            let mode = mode & 0o7777;
-            let name = &self.name;
             Some(format!(
-                "is not open to user {name:?}{access_path} (mode {mode:o}, of user {uid} and group {gid})"
+                "is not open to user {:?}{behind} (mode {:o}, of user {uid} and group {gid})",
+                self.name,
+                mode & 0o7777
             ))
         })
     }
 
+    /// Permission bits of the user's class for a file with this mode and owner.
     fn bits(&self, mode: u32, uid: u32, gid: u32) -> u32 {
-        let shift = match () {
-            () if uid == self.uid => 6,
-            () if self.groups.contains(&gid) => 3,
-            () => 0,
+        let shift = if uid == self.uid {
+            6
+        } else if self.groups.contains(&gid) {
+            3
+        } else {
+            0
         };
         (mode >> shift) & 7
     }

@@ -23,7 +23,9 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
             "switch swap off (swapoff -a)",
         );
     }
-    if let Some(ram) = facts.ram.filter(|ram| search.from >= *ram) {
+    if let Some(ram) = facts.ram
+        && search.from >= ram
+    {
         let (from, ram) = (size(search.from), size(ram));
         findings.refuse(
             format!("search.from is {from}, and this host has {ram}: the first limit would be none"),
@@ -63,52 +65,37 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
 }
 
 fn check_launcher(launcher: &LauncherFacts, findings: &mut Findings) {
-    if !launcher.can.memory_high && !launcher.can.memory_max {
+    let LauncherFacts { name, can } = launcher;
+    if !can.memory_high && !can.memory_max {
         findings.refuse(
-            format!("{} cannot limit memory here", launcher.name),
+            format!("{name} cannot limit memory here"),
             "enable the memory controller",
         );
     }
-    if !launcher.can.memory_high && launcher.can.memory_max {
+    if !can.memory_high && can.memory_max {
         findings.warn(
             format!(
-                "{} has no limit that only slows down: nothing is killed, but a write into a full group fails with ENOMEM, and \
-                 a validator ends itself then",
-                launcher.name
+                "{name} has no limit that only slows down: nothing is killed, but a write into a full group fails with ENOMEM, and \
+                 a validator ends itself then"
             ),
             "use a host with cgroup version 2; here no headroom is tried that a rise of unreclaimable memory seen before would fill",
         );
     }
-    if !launcher.can.pressure {
+    if !can.pressure {
         findings.warn(
-            format!(
-                "{} does not report how long a group waits for memory, so that cannot end a dwell early",
-                launcher.name
-            ),
+            format!("{name} does not report how long a group waits for memory, so that cannot end a dwell early"),
             "use a host with cgroup version 2 mounted, and pressure (psi=1)",
         );
     }
 }
 
 fn check_api(plan: &Plan, findings: &mut Findings) {
-    let arguments = plan.arms.iter().flat_map(|arm| &arm.arguments);
+    let command = &plan.workload.command;
     // A script may set it itself.
-    if plan.workload.binary.is_none()
-        && !plan
-            .workload
-            .command
-            .iter()
-            .any(|word| word.starts_with("--"))
-    {
-        return;
-    }
-    if !plan
-        .workload
-        .command
-        .iter()
-        .chain(arguments)
-        .any(|word| word == FULL_API)
-    {
+    let is_script =
+        plan.workload.binary.is_none() && !command.iter().any(|word| word.starts_with("--"));
+    let arguments = plan.arms.iter().flat_map(|arm| &arm.arguments);
+    if !is_script && !command.iter().chain(arguments).any(|word| word == FULL_API) {
         findings.warn(
             format!("the command has no {FULL_API}: only pushes report the distance to the tip, up to 25 s late"),
             format!("add {FULL_API} to workload.command, and keep --private-rpc"),
@@ -117,10 +104,8 @@ fn check_api(plan: &Plan, findings: &mut Findings) {
 }
 
 fn check_interval(plan: &Plan, findings: &mut Findings) {
-    if let Some(interval) = plan
-        .recorder
-        .interval
-        .filter(|interval| *interval > MAX_INTERVAL)
+    if let Some(interval) = plan.recorder.interval
+        && interval > MAX_INTERVAL
     {
         let interval = time(interval);
         findings.refuse(

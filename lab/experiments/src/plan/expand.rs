@@ -33,18 +33,15 @@ const VALUE_PLACEHOLDERS: [&str; 12] = [
     "run",
     "run_folder",
 ];
-const VARIABLE_PREFIX: &str = "FAULTLINE_";
 
 pub fn is_set_by_the_runner(variable: &str) -> bool {
-    let named = |name: &&str| {
-        variable
-            .strip_prefix(VARIABLE_PREFIX)
-            .is_some_and(|rest| rest == name.to_uppercase())
-    };
-    VALUE_PLACEHOLDERS
-        .iter()
-        .chain(&LIST_PLACEHOLDERS)
-        .any(named)
+    let mut names = VALUE_PLACEHOLDERS.iter().chain(&LIST_PLACEHOLDERS);
+    names.any(|name| variable == variable_of(name))
+}
+
+/// `FAULTLINE_LEDGER` for `ledger`.
+fn variable_of(placeholder: &str) -> String {
+    format!("FAULTLINE_{}", placeholder.to_uppercase())
 }
 
 /// Returns all placeholders without a value as errors.
@@ -59,26 +56,26 @@ pub fn expand(
         values: values(plan, arm, lane, run_folder, replicate),
         unknown: Vec::new(),
     };
-    let of_arm = format!("arguments of arm {:?}", arm.name);
-    let arguments: Vec<String> = arm
-        .arguments
-        .iter()
-        .map(|text| placeholders.fill(text, true, &of_arm))
-        .collect();
+    let workload = &plan.workload;
+    let location = format!("arguments of arm {:?}", arm.name);
+    let arguments = arm.arguments.iter();
     let lists = [
-        options("--entrypoint", &plan.workload.entrypoints),
-        options("--known-validator", &plan.workload.known_validators),
-        arguments,
+        options("--entrypoint", &workload.entrypoints),
+        options("--known-validator", &workload.known_validators),
+        arguments
+            .map(|text| placeholders.fill(text, true, &location))
+            .collect(),
     ];
-    let command = command(&plan.workload.command, &lists, &mut placeholders);
+    let command = command(&workload.command, &lists, &mut placeholders);
     let mut environment = BTreeMap::new();
-    for (name, text) in &plan.workload.environment {
-        let text = placeholders.fill(text, false, "workload.environment");
-        environment.insert(name.clone(), text);
-    }
-    let of_arm = format!("environment of arm {:?}", arm.name);
-    for (name, text) in &arm.environment {
-        environment.insert(name.clone(), placeholders.fill(text, true, &of_arm));
+    let location = format!("environment of arm {:?}", arm.name);
+    for (variables, of_arm, location) in [
+        (&workload.environment, false, "workload.environment"),
+        (&arm.environment, true, &location),
+    ] {
+        for (name, text) in variables {
+            environment.insert(name.clone(), placeholders.fill(text, of_arm, location));
+        }
     }
     if !placeholders.unknown.is_empty() {
         return Err(placeholders.unknown);
@@ -89,10 +86,10 @@ pub fn expand(
         .filter_map(|(name, value)| Some((name, value?)));
     let lists = lists.map(|words| words.join(" "));
     for (name, value) in values.chain(LIST_PLACEHOLDERS.into_iter().zip(lists)) {
-        environment.insert(format!("{VARIABLE_PREFIX}{}", name.to_uppercase()), value);
+        environment.insert(variable_of(name), value);
     }
     if let Some(entries) = arm.cache_entries {
-        environment.insert(plan.workload.cache_variable.clone(), entries.to_string());
+        environment.insert(workload.cache_variable.clone(), entries.to_string());
     }
     Ok(Expanded {
         command,
@@ -100,8 +97,11 @@ pub fn expand(
     })
 }
 
+/// By placeholder; `None` if the plan gives no value.
+type Values = BTreeMap<&'static str, Option<String>>;
+
 struct Placeholders {
-    values: BTreeMap<&'static str, Option<String>>,
+    values: Values,
     unknown: Vec<UnknownPlaceholder>,
 }
 
@@ -124,9 +124,9 @@ fn command(
 ) -> Vec<String> {
     let mut command = Vec::new();
     for word in words {
-        let mut lists = LIST_PLACEHOLDERS.iter().zip(lists);
-        match lists.find(|(name, _)| *word == format!("{{{name}}}")) {
-            Some((_, list)) => command.extend_from_slice(list),
+        let mut names = LIST_PLACEHOLDERS.iter();
+        match names.position(|name| *word == format!("{{{name}}}")) {
+            Some(index) => command.extend_from_slice(&lists[index]),
             None => command.push(placeholders.fill(word, false, "workload.command")),
         }
     }
@@ -137,37 +137,24 @@ fn command(
     command
 }
 
-fn values(
-    plan: &Plan,
-    arm: &Arm,
-    lane: &Lane,
-    run_folder: &Path,
-    replicate: u32,
-) -> BTreeMap<&'static str, Option<String>> {
+fn values(plan: &Plan, arm: &Arm, lane: &Lane, run_folder: &Path, replicate: u32) -> Values {
     let path = |path: &Path| path.to_string_lossy().into_owned();
+    let port = |port: u16| port.to_string();
+    let ports = lane
+        .port_range
+        .map(|(first, last)| format!("{first}-{last}"));
+    let binary = arm.binary.as_ref().or(plan.workload.binary.as_ref());
+    let entries = arm.cache_entries.map(|entries| entries.to_string());
     BTreeMap::from([
         ("ledger", Some(path(&lane.ledger))),
         ("accounts", lane.accounts.as_deref().map(path)),
         ("snapshots", lane.snapshots.as_deref().map(path)),
         ("identity", lane.identity.as_deref().map(path)),
-        ("rpc_port", lane.rpc_port.map(|port| port.to_string())),
-        ("gossip_port", lane.gossip_port.map(|port| port.to_string())),
-        (
-            "port_range",
-            lane.port_range
-                .map(|(first, last)| format!("{first}-{last}")),
-        ),
-        (
-            "binary",
-            arm.binary
-                .as_deref()
-                .or(plan.workload.binary.as_deref())
-                .map(path),
-        ),
-        (
-            "cache_entries",
-            arm.cache_entries.map(|entries| entries.to_string()),
-        ),
+        ("rpc_port", lane.rpc_port.map(port)),
+        ("gossip_port", lane.gossip_port.map(port)),
+        ("port_range", ports),
+        ("binary", binary.map(|binary| path(binary))),
+        ("cache_entries", entries),
         ("arm", Some(arm.name.clone())),
         ("run", Some(replicate.to_string())),
         ("run_folder", Some(path(run_folder))),
@@ -182,36 +169,31 @@ fn options(name: &str, values: &[String]) -> Vec<String> {
 }
 
 /// `{{` and `}}` are literal braces.
-fn fill(text: &str, values: &BTreeMap<&'static str, Option<String>>) -> Result<String, String> {
+fn fill(text: &str, values: &Values) -> Result<String, String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find(['{', '}']) {
-        let (before, from) = rest.split_at(at);
+    while let Some(brace) = rest.find(['{', '}']) {
+        let (before, from_brace) = rest.split_at(brace);
         out += before;
-        if let Some(after) = from.strip_prefix("{{") {
+        if let Some(after) = from_brace.strip_prefix("{{") {
             out.push('{');
             rest = after;
-        } else if let Some(after) = from.strip_prefix('}') {
+        } else if let Some(after) = from_brace.strip_prefix('}') {
             out.push('}');
             rest = after.strip_prefix('}').unwrap_or(after);
-        } else {
-            let (name, after) = from
-                .strip_prefix('{')
-                .and_then(|inside| inside.split_once('}'))
-                .ok_or_else(|| {
-                    format!("{text:?} has a {{ that is not closed; write {{{{ for a brace")
-                })?;
+        } else if let Some((name, after)) = from_brace[1..].split_once('}') {
             out += value(name, values)?;
             rest = after;
+        } else {
+            return Err(format!(
+                "{text:?} has a {{ that is not closed; write {{{{ for a brace"
+            ));
         }
     }
     Ok(out + rest)
 }
 
-fn value<'v>(
-    name: &str,
-    values: &'v BTreeMap<&'static str, Option<String>>,
-) -> Result<&'v str, String> {
+fn value<'v>(name: &str, values: &'v Values) -> Result<&'v str, String> {
     if LIST_PLACEHOLDERS.contains(&name) {
         return Err(format!(
             "{{{name}}} becomes several words: let it be a word of the command by itself"
