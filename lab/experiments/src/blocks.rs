@@ -25,7 +25,6 @@ pub struct BlockContext {
 }
 
 impl BlockContext {
-    /// All runs of a plan, on this host.
     pub fn all_replicates(how_to_resume: String) -> Self {
         BlockContext {
             number: None,
@@ -156,7 +155,7 @@ pub(crate) fn attempts(
     Ok(all)
 }
 
-/// Numbers and names of the attempts in this folder, by number.
+/// Sorted by number.
 pub fn attempt_names(path: &Path) -> Result<Vec<(u32, String)>> {
     let entries = match fs::read_dir(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),

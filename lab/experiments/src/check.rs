@@ -32,7 +32,6 @@ pub type Options = BTreeMap<(PathBuf, String), OptionPresence>;
 /// Unknown facts are `None`, or `Err` with the reason.
 #[derive(Clone)]
 pub struct HostFacts {
-    /// An error if no cgroups can be made.
     pub launcher: Result<LauncherFacts, String>,
     pub ram: Option<u64>,
     /// Limits of the cgroups above a run, and of the machine.
@@ -194,8 +193,7 @@ fn check_host(facts: &HostFacts, findings: &mut Findings) {
     }
 }
 
-/// Warns if `stop.at_tip_within` ends before the daemon can report the tip: it requires some time
-/// near the tip.
+/// The daemon reports the tip only after some time near it.
 fn check_tip(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     if let (Some(deadline), Some(delay)) = (plan.stop.at_tip_within, facts.at_tip_for)
         && plan.workload.kind == Kind::Validator
@@ -212,7 +210,6 @@ fn check_tip(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     }
 }
 
-/// Warns about arms that differ only in their names.
 fn check_duplicate_arms(plan: &Plan, findings: &mut Findings) {
     let texts = plan.workload.texts();
     if texts.iter().any(|text| text.contains("{arm}")) {

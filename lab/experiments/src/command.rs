@@ -84,7 +84,7 @@ fn run_plan(args: &RunArgs) -> Result<u8> {
     exit_code(begin(plan, args.launcher, args.i_vote, None)?)
 }
 
-/// Lists what a run would delete first. Fails if a folder cannot be cleared now.
+/// Fails if a folder cannot be cleared now.
 fn dry_run(plan: &Plan) -> Result<u8> {
     let _folders = lock::folders(plan)?;
     let mut printed = String::new();
@@ -210,7 +210,7 @@ fn resume(args: &ResumeArgs) -> Result<u8> {
         refuse_changed(&plan, &plan_command::read(&args.experiment)?)?;
     }
     if folder.has_blocks() {
-        return block::submit(&folder);
+        return block::submit_unfinished(&folder);
     }
     if journal_state.finished {
         let _lock = Lock::take(&folder.lock())?;
@@ -291,7 +291,6 @@ fn stop(experiment: &Path) -> Result<u8> {
     Ok(0)
 }
 
-/// Stops the runner that has the lock, and waits until it ends.
 fn stop_holder(path: &Path) -> Result<()> {
     let Holder::Process(pid) = lock::holder(path)? else {
         return Ok(());
@@ -313,7 +312,6 @@ fn stop_holder(path: &Path) -> Result<()> {
 
 /// Reports what to do if the holder hangs.
 fn wait_for_release(path: &Path) -> Result<()> {
-    // Sum of sleeps: less than the elapsed time.
     let (mut waited, mut message_at) = (Duration::ZERO, REPORT_AFTER);
     while let Holder::Process(pid) = lock::holder(path)? {
         if waited >= message_at {
@@ -344,7 +342,6 @@ pub fn launcher(kind: Launching) -> Result<Box<dyn Launcher>> {
     }
 }
 
-/// The one that the experiment began with.
 fn launcher_of(journal_state: &JournalState) -> Result<Box<dyn Launcher>> {
     launcher(match &journal_state.planned {
         Some(planned) if planned.launcher == "systemd" => Launching::Systemd,

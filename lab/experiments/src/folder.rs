@@ -67,7 +67,6 @@ impl Folder {
         self.0.join("targets.json")
     }
 
-    /// `runs/003-512G-r2/a1`.
     pub fn run(&self, run: &Scheduled, attempt: u32) -> PathBuf {
         self.0.join("runs").join(name_of(run, attempt))
     }

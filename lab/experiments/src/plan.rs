@@ -29,7 +29,7 @@ pub struct Plan {
     /// Default: 4 for [`Order::Abba`] without `concurrent`, 1 for a search, else 3.
     pub replicates: u32,
     pub order: Order,
-    /// Seed of the random order; default 1.
+    /// Of the random order.
     pub seed: u64,
     /// Attempts at a run before the experiment gives up.
     pub attempts: u32,
@@ -45,7 +45,6 @@ pub struct Plan {
     pub lanes: Vec<Lane>,
     pub concurrent: Option<Concurrent>,
     pub report: ReportRules,
-    /// A plan with a search has one arm without settings.
     pub search: Option<Search>,
     pub slurm: Slurm,
 }
@@ -140,7 +139,6 @@ pub enum Order {
 
 #[derive(Debug, Clone, Default)]
 pub struct Workload {
-    /// A validator, or a fixed range.
     pub kind: Kind,
     /// With placeholders.
     pub command: Vec<String>,
@@ -157,9 +155,7 @@ pub struct Workload {
     pub cluster: Option<Cluster>,
     /// For stake queries; default: the public node of `cluster`.
     pub cluster_rpc: Option<String>,
-    /// `{entrypoints}`.
     pub entrypoints: Vec<String>,
-    /// `{known_validators}`.
     pub known_validators: Vec<String>,
 }
 
@@ -177,7 +173,6 @@ pub enum Cluster {
     MainnetBeta,
     Testnet,
     Devnet,
-    /// A private cluster.
     Localnet,
 }
 
@@ -217,10 +212,8 @@ pub struct Stop {
     pub grace: Duration,
 }
 
-/// When the duration of a run starts.
 #[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
 pub enum CountedFrom {
-    /// The first executed one.
     FirstTransaction,
     Start,
 }
@@ -323,22 +316,18 @@ impl Arm {
     }
 }
 
+/// The placeholder `{ledger}` has the value of `ledger`, and so on.
 #[derive(Debug, Clone, Default)]
 pub struct Lane {
     pub name: String,
-    /// `{ledger}`.
     pub ledger: PathBuf,
-    /// `{accounts}`.
     pub accounts: Option<PathBuf>,
-    /// `{snapshots}`.
     pub snapshots: Option<PathBuf>,
-    /// `{identity}`: a keypair file, which is never changed.
+    /// A keypair file, which is never changed.
     pub identity: Option<PathBuf>,
-    /// `{rpc_port}`.
     pub rpc_port: Option<u16>,
-    /// `{gossip_port}`.
     pub gossip_port: Option<u16>,
-    /// `{port_range}`, as in `18110-18150`.
+    /// First and last.
     pub port_range: Option<(u16, u16)>,
     pub cpus: Option<CpuSet>,
     /// In the plan's file.

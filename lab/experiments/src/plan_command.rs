@@ -73,7 +73,6 @@ pub struct ArmPreview {
     pub variables: Vec<String>,
 }
 
-/// In bytes, seconds and percent.
 #[derive(Serialize)]
 pub struct SearchPreview {
     pub from: u64,
@@ -286,7 +285,6 @@ fn turn_table(preview: &PlanPreview) -> String {
         let mut number = turn.number.to_string();
         for run in &turn.runs {
             let mut row = vec![
-                // Only in the first row of a turn.
                 std::mem::take(&mut number),
                 run.run.to_string(),
                 run.arm_name("second"),

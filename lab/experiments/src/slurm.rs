@@ -35,11 +35,9 @@ pub struct Job {
     pub id: String,
     /// `None` for the job that follows the tasks.
     pub block: Option<u32>,
-    /// As in `RUNNING`.
     pub state: String,
     /// Empty while it waits.
     pub host: String,
-    /// Why it waits.
     pub reason: String,
 }
 
@@ -207,7 +205,7 @@ pub fn check(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// Submits these tasks of the script, and what follows them. Returns the job of the tasks.
+/// Returns the job of the tasks.
 pub fn submit(script: &Path, tasks: &BTreeSet<u32>, follow_up: &Path) -> Result<String> {
     let array = format!("--array={}", tasks.iter().join(","));
     let job = call("sbatch", &["--parsable", &array, &script.to_string_lossy()])?;
@@ -309,7 +307,6 @@ fn read_from_start(mut file: File) -> Result<String> {
 
 /// `None` if it had to be killed.
 fn wait(child: &mut Child, timeout: Duration) -> io::Result<Option<ExitStatus>> {
-    // The sum of the sleeps is a little less than the elapsed time.
     let mut waited = Duration::ZERO;
     loop {
         let status = child.try_wait()?;

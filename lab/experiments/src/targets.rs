@@ -22,7 +22,6 @@ const MODE: u32 = 0o644;
 pub struct Target {
     /// One `HOST:PORT`.
     targets: [String; 1],
-    /// Added to every scraped series.
     labels: BTreeMap<&'static str, String>,
 }
 

@@ -129,7 +129,6 @@ impl UserIds {
         })
     }
 
-    /// Permission bits of the user's class for a file with this mode and owner.
     fn bits(&self, mode: u32, uid: u32, gid: u32) -> u32 {
         let shift = if uid == self.uid {
             6

@@ -16,7 +16,6 @@ const RECORDING_BYTES_PER_HOUR: u64 = 8 << 20;
 /// A full and an incremental snapshot of mainnet-beta.
 const DOWNLOADED_SNAPSHOT_BYTES: u64 = 100 << 30;
 
-/// Keys and paths of the folders that runs work in.
 pub fn work_folders(plan: &Plan) -> Vec<(String, &Path)> {
     let lanes = plan.lanes.iter();
     lanes.flat_map(|lane| plan.folders_of(lane)).collect()
@@ -137,7 +136,6 @@ pub struct SpaceNeed {
     pub what: String,
     /// A lack is only a warning: the number is an estimate, or a run frees space first.
     pub rough: bool,
-    /// `None` if unknown.
     pub free: Option<u64>,
 }
 

@@ -154,7 +154,6 @@ fn cpus(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     }
 }
 
-/// Concurrent runs share one host.
 fn check_concurrent(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let twice = plan
         .concurrent

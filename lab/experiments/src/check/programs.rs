@@ -1,5 +1,5 @@
-//! Checks the files and programs that a run needs. Checks also that the validator of each arm knows
-//! the options and the variable that the arm sets: an unknown option ends a validator at once.
+//! Files, programs and options that a run needs. A validator ends at once if it does not know an
+//! option.
 
 use super::{Findings, HostFacts, OptionPresence, Options};
 use crate::plan::{Arm, Lane, PageCache, Plan, Severity, expand};

@@ -102,7 +102,7 @@ fn run_block(args: &BlockArgs) -> Result<ExperimentEnd> {
         |own| own.folder.path().to_owned(),
     );
     let block = BlockContext {
-        last_end_unix_ns: last_end(&folder, &plan, &host),
+        last_end_unix_ns: last_end_unix_ns(&folder, &plan, &host),
         how_to_resume: blocks::how_to_resume(&folder, number),
         number: Some(number),
     };
@@ -121,8 +121,7 @@ fn next_number(attempts: &[BlockAttempt]) -> u32 {
         .max(restarts.unwrap_or(0))
 }
 
-/// Unix time in nanoseconds at which the host's last run of any block ended.
-fn last_end(folder: &Folder, plan: &Plan, host: &str) -> Option<i64> {
+fn last_end_unix_ns(folder: &Folder, plan: &Plan, host: &str) -> Option<i64> {
     let digest = digest(&plan.text);
     let mut last_end = None;
     for number in 1..=plan.replicates {
@@ -161,11 +160,10 @@ pub fn slurm(args: &SlurmArgs) -> Result<u8> {
         prepare(&plan)?;
     }
     write_synced(&path, script.as_bytes())?;
-    submit(&folder)
+    submit_unfinished(&folder)
 }
 
-/// Submits the blocks that lack results.
-pub fn submit(folder: &Folder) -> Result<u8> {
+pub fn submit_unfinished(folder: &Folder) -> Result<u8> {
     let (plan, journal_state) = read_started(folder)?;
     let turns = journal_state.turns.iter();
     let open = blocks::numbers(turns.filter(|turn| !journal_state.is_done(turn)));

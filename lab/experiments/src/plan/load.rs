@@ -40,7 +40,6 @@ pub fn load(file: &Path) -> Result<Plan, Vec<ConfigError>> {
     }
 }
 
-/// The plan's text and the absolute path of `file`.
 fn read_text(file: &Path) -> anyhow::Result<(String, PathBuf)> {
     let absolute = std::path::absolute(file)?;
     if let Ok(meta) = fs::metadata(file) {

@@ -21,7 +21,7 @@ pub fn check(plan: &Plan, source_lines: &SourceLines, errors: &ConfigErrors<'_>)
     arms(plan, errors);
     let line = source_lines.workload;
     let workload = &plan.workload;
-    runner_variables(&workload.environment, "workload", line, errors);
+    refuse_runner_variables(&workload.environment, "workload", line, errors);
     let cache_variable = &workload.cache_variable;
     if workload.environment.contains_key(cache_variable) {
         let what =
@@ -56,7 +56,7 @@ fn arms(plan: &Plan, errors: &ConfigErrors<'_>) {
             let what = format!("{owner}: memory_high is above memory_max, so it never acts");
             errors.push(arm.line, what);
         }
-        runner_variables(&arm.environment, &owner, arm.line, errors);
+        refuse_runner_variables(&arm.environment, &owner, arm.line, errors);
         let cache_variable = &workload.cache_variable;
         if arm.environment.contains_key(cache_variable) {
             let what = format!(
@@ -77,8 +77,7 @@ fn arms(plan: &Plan, errors: &ConfigErrors<'_>) {
     }
 }
 
-/// Refuses variables that the runner sets for scripts.
-fn runner_variables(
+fn refuse_runner_variables(
     environment: &BTreeMap<String, String>,
     owner: &str,
     line: Option<usize>,
