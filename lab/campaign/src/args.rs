@@ -1,5 +1,5 @@
 use clap::{Args, Subcommand};
-use faultline_experiments::args::Launching;
+use faultline_experiments::args::LauncherKind;
 use std::path::PathBuf;
 
 /// `campaign`.
@@ -72,7 +72,7 @@ pub struct RunArgs {
     pub i_vote: bool,
     /// How cgroups are created.
     #[arg(long, value_enum, default_value = "auto")]
-    pub launcher: Launching,
+    pub launcher: LauncherKind,
 }
 
 /// `campaign slurm`.
@@ -111,7 +111,7 @@ pub struct RoundArgs {
     pub i_vote: bool,
     /// How cgroups are created.
     #[arg(long, value_enum, default_value = "auto")]
-    pub launcher: Launching,
+    pub launcher: LauncherKind,
 }
 
 /// `campaign add`.

@@ -9,12 +9,12 @@ use std::path::PathBuf;
 pub struct ExperimentArgs {
     /// What to do.
     #[command(subcommand)]
-    pub what: Experiment,
+    pub command: ExperimentCommand,
 }
 
 /// What can be done with an experiment.
 #[derive(Debug, Subcommand)]
-pub enum Experiment {
+pub enum ExperimentCommand {
     /// Mark new or empty folders as folders that runs may clear.
     Init(InitArgs),
     /// Check a plan: schedule, duration, disk space, and every problem.
@@ -47,7 +47,7 @@ pub enum Experiment {
 
 /// How cgroups are created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum Launching {
+pub enum LauncherKind {
     /// systemd if it runs, else direct.
     #[default]
     Auto,
@@ -84,7 +84,7 @@ pub struct PlanArgs {
     pub i_vote: bool,
     /// How cgroups would be created.
     #[arg(long, value_enum, default_value = "auto")]
-    pub launcher: Launching,
+    pub launcher: LauncherKind,
 }
 
 /// `experiment run`.
@@ -107,7 +107,7 @@ pub struct RunArgs {
     pub i_vote: bool,
     /// How cgroups are created.
     #[arg(long, value_enum, default_value = "auto")]
-    pub launcher: Launching,
+    pub launcher: LauncherKind,
 }
 
 /// `experiment block`.
@@ -128,7 +128,7 @@ pub struct BlockArgs {
     pub i_vote: bool,
     /// How cgroups are created.
     #[arg(long, value_enum, default_value = "auto")]
-    pub launcher: Launching,
+    pub launcher: LauncherKind,
 }
 
 /// `experiment slurm`.

@@ -59,7 +59,7 @@ pub(crate) fn how_to_resume(folder: &Folder, block: u32) -> String {
 }
 
 /// The experiment and the block of an attempt's folder.
-pub(crate) fn of_attempt(folder: &Folder) -> Option<(Folder, u32)> {
+pub(crate) fn block_of_attempt(folder: &Folder) -> Option<(Folder, u32)> {
     let path = folder.path().parent()?;
     let experiment = Folder::new(path.parent()?.parent()?);
     let block = path.file_name()?.to_str()?.parse().ok()?;
@@ -68,7 +68,7 @@ pub(crate) fn of_attempt(folder: &Folder) -> Option<(Folder, u32)> {
 }
 
 /// Whether the last runner was on this host. True if older journals do not say.
-pub(crate) fn ran_here(journal_state: &JournalState) -> bool {
+pub(crate) fn ran_on_this_host(journal_state: &JournalState) -> bool {
     journal_state.host.is_empty() || journal_state.host == host_name()
 }
 
@@ -200,7 +200,7 @@ pub(crate) fn merge_blocks(folder: &Folder, merged: &mut JournalState) {
     let planned = merged.planned.as_ref();
     let digest = planned.map(|planned| planned.plan.clone());
     let digest = digest.unwrap_or_default();
-    for block in numbers(&merged.turns) {
+    for block in block_numbers(&merged.turns) {
         let mut all = attempts(folder, &digest, block, None).unwrap_or_else(|error| {
             merged.unreadable.push(format!("block {block}: {error:#}"));
             Vec::new()
@@ -242,7 +242,7 @@ pub(crate) fn warn_unreadable(problem: &str) {
     ));
 }
 
-pub(crate) fn numbers<'t>(turns: impl IntoIterator<Item = &'t Turn>) -> BTreeSet<u32> {
+pub(crate) fn block_numbers<'t>(turns: impl IntoIterator<Item = &'t Turn>) -> BTreeSet<u32> {
     turns
         .into_iter()
         .flat_map(|turn| &turn.runs)

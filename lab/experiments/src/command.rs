@@ -12,7 +12,7 @@ use super::{
     status, targets,
 };
 use crate::{
-    args::{Experiment, ExperimentArgs, InitArgs, Launching, ResumeArgs, RunArgs},
+    args::{ExperimentArgs, ExperimentCommand, InitArgs, LauncherKind, ResumeArgs, RunArgs},
     check::{self, LauncherFacts},
     plan::{Begin, Plan, Severity},
 };
@@ -41,20 +41,22 @@ const REPORT_AFTER: Duration = Duration::from_secs(3);
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
 pub fn run(args: &ExperimentArgs) -> Result<u8> {
-    match &args.what {
-        Experiment::Init(args) => init(args),
-        Experiment::Plan(args) => {
+    match &args.command {
+        ExperimentCommand::Init(args) => init(args),
+        ExperimentCommand::Plan(args) => {
             let (printed, code) = plan_command::plan(args, facts(args.launcher))?;
             print(&printed).map(|()| code)
         }
-        Experiment::Run(args) => run_plan(args),
-        Experiment::Prepare { plan } => block::prepare(&plan_command::read(plan)?).map(|_| 0),
-        Experiment::Block(args) => block::block(args),
-        Experiment::Slurm(args) => block::slurm(args),
-        Experiment::Status(args) => print(&status::status(args)?).map(|()| 0),
-        Experiment::Resume(args) => resume(args),
-        Experiment::Stop { experiment } => stop(experiment),
-        Experiment::Report(args) => print(&report::report_command(args)?).map(|()| 0),
+        ExperimentCommand::Run(args) => run_plan(args),
+        ExperimentCommand::Prepare { plan } => {
+            block::prepare(&plan_command::read(plan)?).map(|_| 0)
+        }
+        ExperimentCommand::Block(args) => block::block(args),
+        ExperimentCommand::Slurm(args) => block::slurm(args),
+        ExperimentCommand::Status(args) => print(&status::status(args)?).map(|()| 0),
+        ExperimentCommand::Resume(args) => resume(args),
+        ExperimentCommand::Stop { experiment } => stop(experiment),
+        ExperimentCommand::Report(args) => print(&report::report_command(args)?).map(|()| 0),
     }
 }
 
@@ -86,7 +88,7 @@ fn run_plan(args: &RunArgs) -> Result<u8> {
 
 /// Fails if a folder cannot be cleared now.
 fn dry_run(plan: &Plan) -> Result<u8> {
-    let _folders = lock::folders(plan)?;
+    let _folders = lock::lock_folders(plan)?;
     let mut printed = String::new();
     for folder in plan.work_folders() {
         if plan.begin == Begin::AsIs {
@@ -129,15 +131,15 @@ fn omitted(what: &str, all: u64, listed: usize) -> String {
 
 fn begin(
     plan: Plan,
-    launching: Launching,
+    launcher_kind: LauncherKind,
     i_vote: bool,
     block: Option<BlockContext>,
 ) -> Result<ExperimentEnd> {
     let folder = Folder::new(&plan.folder);
     let _lock = lock_new(&folder)?;
-    let launcher = launcher(launching)?;
+    let launcher = launcher(launcher_kind)?;
     refuse_unfit(&plan, &*launcher, i_vote)?;
-    let _folders = lock::folders(&plan)?;
+    let _folders = lock::lock_folders(&plan)?;
     write_synced(&folder.plan(), plan.text.as_bytes())?;
     let turns = block
         .as_ref()
@@ -149,15 +151,15 @@ fn begin(
 }
 
 /// Runs a plan from its beginning, or continues it.
-pub fn advance(
+pub fn begin_or_continue(
     plan: Plan,
-    launching: Launching,
+    launcher_kind: LauncherKind,
     i_vote: bool,
     block: Option<BlockContext>,
 ) -> Result<ExperimentEnd> {
     let folder = Folder::new(&plan.folder);
     if !has_begun(&folder)? {
-        return begin(plan, launching, i_vote, block);
+        return begin(plan, launcher_kind, i_vote, block);
     }
     let (plan, journal_state) = read_started(&folder)?;
     continue_run(plan, &journal_state, block)
@@ -199,7 +201,7 @@ pub fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
 
 fn resume(args: &ResumeArgs) -> Result<u8> {
     let folder = find_folder(&args.experiment)?;
-    if let Some((experiment, block)) = blocks::of_attempt(&folder) {
+    if let Some((experiment, block)) = blocks::block_of_attempt(&folder) {
         bail!(
             "{folder}: this is an attempt at a block: {} on its host",
             blocks::how_to_resume(&experiment, block)
@@ -229,7 +231,7 @@ fn continue_run(
     if journal_state.finished {
         return Ok(ExperimentEnd::Finished);
     }
-    let _folders = lock::folders(&plan)?;
+    let _folders = lock::lock_folders(&plan)?;
     let mut system = RealSystem::new(launcher_of(journal_state)?)?;
     Runner::resume(plan, &mut system)?.in_block(block).run()
 }
@@ -252,10 +254,10 @@ fn stop(experiment: &Path) -> Result<u8> {
     if folder.has_blocks() {
         return block::stop(&folder, &plan, &journal_state);
     }
-    let block = blocks::of_attempt(&folder);
+    let block = blocks::block_of_attempt(&folder);
     let path = folder.lock();
     let is_locked = lock::holder(&path)? != Holder::Free;
-    if (is_locked || block.is_some()) && !blocks::ran_here(&journal_state) {
+    if (is_locked || block.is_some()) && !blocks::ran_on_this_host(&journal_state) {
         let host = &journal_state.host;
         bail!(
             "{folder} ran on {host}, and this is {}: stop it there. If this is {host}, set SLURMD_NODENAME={host}",
@@ -271,7 +273,7 @@ fn stop(experiment: &Path) -> Result<u8> {
     }
     let targets = match &block {
         Some(_) => folder.targets(),
-        None => targets::file(&plan, &folder),
+        None => targets::path(&plan, &folder),
     };
     if let Err(error) = targets::write(&targets, &[]) {
         say(&format!(
@@ -334,22 +336,24 @@ fn wait_for_release(path: &Path) -> Result<()> {
 }
 
 /// Fails with a remedy if the launcher does not work on this host.
-pub fn launcher(kind: Launching) -> Result<Box<dyn Launcher>> {
+pub fn launcher(kind: LauncherKind) -> Result<Box<dyn Launcher>> {
     match kind {
-        Launching::Auto if Path::new(SYSTEMD).is_dir() => launcher(Launching::Systemd),
-        Launching::Systemd => Ok(Box::new(Systemd::connect(&HostRoot::default())?)),
-        Launching::Auto | Launching::Direct => Ok(Box::new(Direct::new(&CgroupRoots::default())?)),
+        LauncherKind::Auto if Path::new(SYSTEMD).is_dir() => launcher(LauncherKind::Systemd),
+        LauncherKind::Systemd => Ok(Box::new(Systemd::connect(&HostRoot::default())?)),
+        LauncherKind::Auto | LauncherKind::Direct => {
+            Ok(Box::new(Direct::new(&CgroupRoots::default())?))
+        }
     }
 }
 
 fn launcher_of(journal_state: &JournalState) -> Result<Box<dyn Launcher>> {
     launcher(match &journal_state.planned {
-        Some(planned) if planned.launcher == "systemd" => Launching::Systemd,
-        _ => Launching::Direct,
+        Some(planned) if planned.launcher == "systemd" => LauncherKind::Systemd,
+        _ => LauncherKind::Direct,
     })
 }
 
-pub fn facts(kind: Launching) -> Result<LauncherFacts, String> {
+pub fn facts(kind: LauncherKind) -> Result<LauncherFacts, String> {
     let launcher = launcher(kind).map_err(|error| format!("{error:#}"))?;
     Ok(launcher_facts(&*launcher))
 }
@@ -378,7 +382,7 @@ fn refuse_unfit(plan: &Plan, launcher: &dyn Launcher, i_vote: bool) -> Result<()
     Ok(())
 }
 
-/// Voids the results of these runs, so that [`advance`] repeats their turns.
+/// Voids the results of these runs, so that [`begin_or_continue`] repeats their turns.
 pub fn void(folder: &Path, runs: &[&CountedRun<'_>], why: &str) -> Result<()> {
     let folder = Folder::new(folder);
     let _lock = Lock::take(&folder.lock())?;

@@ -68,7 +68,7 @@ impl Folder {
     }
 
     pub fn run(&self, run: &Scheduled, attempt: u32) -> PathBuf {
-        self.0.join("runs").join(name_of(run, attempt))
+        self.0.join("runs").join(run_folder(run, attempt))
     }
 
     pub fn recording(&self, run: &Scheduled, attempt: u32) -> PathBuf {
@@ -84,7 +84,7 @@ impl Folder {
 }
 
 /// `003-512G-r2/a1`.
-pub fn name_of(run: &Scheduled, attempt: u32) -> String {
+pub fn run_folder(run: &Scheduled, attempt: u32) -> String {
     format!(
         "{:03}-{}-r{}/a{attempt}",
         run.run,

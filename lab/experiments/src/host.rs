@@ -30,7 +30,7 @@ impl HostFinding {
 const FIREDANCER: &str = "firedancer";
 
 /// Findings about the host now. Other load and leftovers of earlier runs are not checked.
-pub(crate) fn host_now(plan: &Plan) -> Vec<HostFinding> {
+pub(crate) fn current_findings(plan: &Plan) -> Vec<HostFinding> {
     host_findings(plan, &HostRoot::default(), None, &[])
 }
 

@@ -68,7 +68,7 @@ impl Lock {
 }
 
 /// Locks all folders of the plan, so that no other experiment changes them between runs.
-pub fn folders(plan: &Plan) -> Result<Vec<FolderLock>> {
+pub fn lock_folders(plan: &Plan) -> Result<Vec<FolderLock>> {
     let lock = |folder, purpose| lock_folder(folder, purpose, &HostRoot::default());
     let work = plan
         .work_folders()

@@ -210,7 +210,7 @@ impl<'w> Runner<'w> {
 
     /// Failures of the Prometheus target file do not end a run.
     fn announce(&mut self) {
-        let file = targets::file(&self.plan, &self.folder);
+        let file = targets::path(&self.plan, &self.folder);
         let all: Vec<Target> = self.scrape_targets.values().cloned().collect();
         if let Err(error) = self.system.announce(&file, &all) {
             self.system.print(&format!(

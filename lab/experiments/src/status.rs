@@ -102,7 +102,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<String> {
     let mut status = Status::of(&plan, &journal_state, &folder, holder, now);
     status.jobs = jobs;
     if let State::Running { pid: Some(pid) } = status.state
-        && blocks::ran_here(&journal_state)
+        && blocks::ran_on_this_host(&journal_state)
         && lock::is_suspended(pid)
     {
         (status.state, status.seconds_left) = (State::Suspended { pid }, None);

@@ -36,7 +36,7 @@ impl Target {
         if attempt > 1 {
             run_label += &format!(", attempt {attempt}");
         }
-        let instance = format!("{experiment}/{}", folder::name_of(run, attempt));
+        let instance = format!("{experiment}/{}", folder::run_folder(run, attempt));
         Target {
             targets: [address],
             labels: BTreeMap::from([
@@ -66,7 +66,7 @@ pub fn write(file: &Path, targets: &[Target]) -> anyhow::Result<()> {
     replace().at(file)
 }
 
-pub fn file(plan: &Plan, folder: &Folder) -> PathBuf {
+pub fn path(plan: &Plan, folder: &Folder) -> PathBuf {
     let file = plan.recorder.targets.clone();
     file.unwrap_or_else(|| folder.targets())
 }

@@ -4,7 +4,7 @@ use super::{
     programs::{command_of, search_programs},
     vote,
 };
-use crate::{host::host_now, passwd, plan::Plan};
+use crate::{host::current_findings, passwd, plan::Plan};
 use faultline_kernel::{
     CgroupFiles, CgroupLevels, HostRoot, LevelMemory, ReadError, locate, parse::memory::Meminfo,
 };
@@ -78,7 +78,7 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
             let source = folders::measure(from).map_err(|error| error.to_string())?;
             Ok(source.bytes)
         }),
-        host: host_now(plan),
+        host: current_findings(plan),
         homes: homes(),
     };
     facts.options = search_programs(plan, &facts);

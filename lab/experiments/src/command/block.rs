@@ -166,7 +166,7 @@ pub fn slurm(args: &SlurmArgs) -> Result<u8> {
 pub fn submit_unfinished(folder: &Folder) -> Result<u8> {
     let (plan, journal_state) = read_started(folder)?;
     let turns = journal_state.turns.iter();
-    let open = blocks::numbers(turns.filter(|turn| !journal_state.is_done(turn)));
+    let open = blocks::block_numbers(turns.filter(|turn| !journal_state.is_done(turn)));
     if open.is_empty() {
         say("this experiment is finished");
         return Ok(0);
@@ -208,7 +208,7 @@ pub fn stop(folder: &Folder, plan: &Plan, journal_state: &JournalState) -> Resul
     // A runner may outlive its job, and blocks may be run by hand.
     let mut running = 0;
     let digest = digest(&plan.text);
-    for number in blocks::numbers(&journal_state.turns) {
+    for number in blocks::block_numbers(&journal_state.turns) {
         // `read_started` has named the error.
         let attempts = blocks::attempts(folder, &digest, number, None).unwrap_or_default();
         for attempt in attempts.iter().filter(|attempt| attempt.is_running()) {

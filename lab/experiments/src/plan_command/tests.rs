@@ -75,7 +75,7 @@ fn plan_command_reports_every_error_of_an_invalid_plan() {
         plan: file,
         json: false,
         i_vote: false,
-        launcher: crate::args::Launching::Auto,
+        launcher: crate::args::LauncherKind::Auto,
     };
     let error = super::plan(&args, Err(String::new())).unwrap_err();
     let message = error.downcast_ref::<UsageError>().unwrap().to_string();

@@ -165,26 +165,26 @@ fn memory(value: &DeValue<'_>) -> Result<u64, String> {
 }
 
 #[derive(Clone)]
-struct Level {
+struct FactorLevel {
     name: String,
     settings: Arm,
 }
 
 /// Levels are equal if their settings are, such as 1G and 1024M.
-impl PartialEq for Level {
+impl PartialEq for FactorLevel {
     fn eq(&self, other: &Self) -> bool {
         self.settings == other.settings
     }
 }
 
-fn factors(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Vec<Level>> {
+fn factors(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Vec<FactorLevel>> {
     let mut all = Vec::new();
     for key in VALUE_KEYS {
         all.extend(table.take(key, |value| {
             let levels = distinct(value, |value| {
                 let mut settings = Arm::default();
                 let name = setting(key, value, plan_folder, &mut settings)?;
-                Ok(Level { name, settings })
+                Ok(FactorLevel { name, settings })
             })?;
             if levels.is_empty() {
                 Err("is empty: name its levels".to_owned())
@@ -202,7 +202,7 @@ fn factors(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Vec<Level>> {
             }
             let mut settings = Arm::default();
             setting(key, value, plan_folder, &mut settings)?;
-            Ok(Level { name, settings })
+            Ok(FactorLevel { name, settings })
         });
         if !levels.is_empty() {
             all.push(levels);
@@ -224,7 +224,7 @@ fn variables(value: &DeValue<'_>) -> Result<BTreeMap<String, String>, String> {
 }
 
 /// The last factor changes fastest.
-fn cross(line: Option<usize>, factors: &[Vec<Level>]) -> Vec<Arm> {
+fn cross(line: Option<usize>, factors: &[Vec<FactorLevel>]) -> Vec<Arm> {
     let mut arms = vec![Arm {
         line,
         ..Arm::default()
@@ -238,8 +238,8 @@ fn cross(line: Option<usize>, factors: &[Vec<Level>]) -> Vec<Arm> {
     arms.into_iter().map(forbid_swap_under_limit).collect()
 }
 
-fn with_level(arm: &Arm, level: &Level) -> Arm {
-    let (arm, Level { name, settings }) = (arm.clone(), level.clone());
+fn with_level(arm: &Arm, level: &FactorLevel) -> Arm {
+    let (arm, FactorLevel { name, settings }) = (arm.clone(), level.clone());
     let mut merged = Arm {
         name: match arm.name.as_str() {
             "" => name,

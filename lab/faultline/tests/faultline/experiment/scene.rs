@@ -38,7 +38,7 @@ impl Scene {
             return None;
         }
         let launcher = faultline_experiments::command::launcher(
-            faultline_experiments::args::Launching::Direct,
+            faultline_experiments::args::LauncherKind::Direct,
         );
         if let Err(why) = launcher {
             eprintln!("SKIPPED: {why:#}");
