@@ -16,24 +16,17 @@ use itertools::Itertools;
 use std::{collections::BTreeSet, fs, io::ErrorKind, path::Path};
 
 /// What a runner does for a block, or for a round of a campaign.
+#[derive(Default)]
 pub struct BlockContext {
     /// From 1 on: the replicate. `None` has all replicates.
-    pub(crate) number: Option<u32>,
-    pub(crate) how_to_resume: String,
+    pub number: Option<u32>,
+    pub how_to_resume: String,
     /// End of the host's last run in any block.
-    pub(crate) last_end_unix_ns: Option<i64>,
+    pub last_end_unix_ns: Option<i64>,
 }
 
 impl BlockContext {
-    pub fn all_replicates(how_to_resume: String) -> Self {
-        BlockContext {
-            number: None,
-            how_to_resume,
-            last_end_unix_ns: None,
-        }
-    }
-
-    pub(crate) fn turns(&self, plan: &Plan) -> Vec<Turn> {
+    pub fn turns(&self, plan: &Plan) -> Vec<Turn> {
         let mut turns = schedule(plan);
         if let Some(number) = self.number {
             turns.retain(|turn| turn.runs.iter().all(|run| run.replicate == number));
@@ -41,7 +34,7 @@ impl BlockContext {
         turns
     }
 
-    pub(crate) fn labels(&self) -> Vec<(String, String)> {
+    pub fn labels(&self) -> Vec<(String, String)> {
         let block = self.number.map(|number| number.to_string());
         let array = env_var("SLURM_ARRAY_JOB_ID").zip(env_var("SLURM_ARRAY_TASK_ID"));
         let job = array
@@ -54,12 +47,12 @@ impl BlockContext {
     }
 }
 
-pub(crate) fn how_to_resume(folder: &Folder, block: u32) -> String {
+pub fn how_to_resume(folder: &Folder, block: u32) -> String {
     format!("`faultline experiment block {folder} {block}` continues")
 }
 
 /// The experiment and the block of an attempt's folder.
-pub(crate) fn block_of_attempt(folder: &Folder) -> Option<(Folder, u32)> {
+pub fn block_of_attempt(folder: &Folder) -> Option<(Folder, u32)> {
     let path = folder.path().parent()?;
     let experiment = Folder::new(path.parent()?.parent()?);
     let block = path.file_name()?.to_str()?.parse().ok()?;
@@ -68,7 +61,7 @@ pub(crate) fn block_of_attempt(folder: &Folder) -> Option<(Folder, u32)> {
 }
 
 /// Whether the last runner was on this host. True if older journals do not say.
-pub(crate) fn ran_on_this_host(journal_state: &JournalState) -> bool {
+pub fn ran_on_this_host(journal_state: &JournalState) -> bool {
     journal_state.host.is_empty() || journal_state.host == host_name()
 }
 
@@ -82,11 +75,11 @@ pub fn host_name() -> String {
     name.unwrap_or_else(|_| "unknown".to_owned())
 }
 
-pub(crate) fn env_var(name: &str) -> Option<String> {
+pub fn env_var(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|text| !text.is_empty())
 }
 
-pub(crate) struct BlockAttempt {
+pub struct BlockAttempt {
     pub folder: Folder,
     /// Last part of the folder: `n1-0`.
     pub name: String,
@@ -124,7 +117,7 @@ pub fn attempt_name(host: &str, number: u32) -> String {
 
 /// By number. Those of one number, from hosts without a common file system, by their begin. With
 /// `only_host`, journals of other hosts are not read.
-pub(crate) fn attempts(
+pub fn attempts(
     folder: &Folder,
     plan_digest: &str,
     block: u32,
@@ -193,7 +186,7 @@ fn read_journal(path: &Path, plan_digest: &str) -> Result<JournalState> {
 
 /// Adds the attempts of all blocks. The first one with all results counts, else the one that runs,
 /// else the one that ran last: a block may return to a host.
-pub(crate) fn merge_blocks(folder: &Folder, merged: &mut JournalState) {
+pub fn merge_blocks(folder: &Folder, merged: &mut JournalState) {
     if !folder.has_blocks() {
         return;
     }
@@ -236,13 +229,13 @@ pub(crate) fn merge_blocks(folder: &Folder, merged: &mut JournalState) {
     }
 }
 
-pub(crate) fn warn_unreadable(problem: &str) {
+pub fn warn_unreadable(problem: &str) {
     say(&format!(
         "warning: {problem}: this does not count; put the journal back, or move its folder away"
     ));
 }
 
-pub(crate) fn block_numbers<'t>(turns: impl IntoIterator<Item = &'t Turn>) -> BTreeSet<u32> {
+pub fn block_numbers<'t>(turns: impl IntoIterator<Item = &'t Turn>) -> BTreeSet<u32> {
     turns
         .into_iter()
         .flat_map(|turn| &turn.runs)

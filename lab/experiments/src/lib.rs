@@ -1,7 +1,7 @@
 //! `faultline experiment`: runs a plan unattended.
 
 pub mod args;
-pub mod blocks;
+mod blocks;
 mod check;
 pub mod command;
 pub mod folder;
@@ -23,3 +23,5 @@ pub mod slurm;
 pub mod status;
 pub mod targets;
 pub mod watch;
+
+pub use blocks::{BlockContext, attempt_name, attempt_names, host_name};

@@ -289,6 +289,7 @@ pub struct Arm {
 }
 
 impl Workload {
+    /// Texts that may have placeholders.
     pub(crate) fn texts(&self) -> Vec<&String> {
         self.command
             .iter()

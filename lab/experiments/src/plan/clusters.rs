@@ -14,63 +14,57 @@ impl Cluster {
     /// `None` for a private cluster.
     pub fn nodes(self) -> Option<&'static PublicNodes> {
         Some(match self {
-            Cluster::MainnetBeta => &MAINNET_BETA,
-            Cluster::Testnet => &TESTNET,
-            Cluster::Devnet => &DEVNET,
+            Cluster::MainnetBeta => &PublicNodes {
+                rpc: "https://api.mainnet-beta.solana.com",
+                genesis_hash: "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d",
+                entrypoints: &[
+                    "entrypoint.mainnet-beta.solana.com:8001",
+                    "entrypoint2.mainnet-beta.solana.com:8001",
+                    "entrypoint3.mainnet-beta.solana.com:8001",
+                    "entrypoint4.mainnet-beta.solana.com:8001",
+                    "entrypoint5.mainnet-beta.solana.com:8001",
+                ],
+                known_validators: &[
+                    "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                    "GdnSyH3YtwcxFvQrVVJMm1JhTS4QVX7MFsX56uJLUfiZ",
+                    "DE1bawNcRJB9rVm3buyMVfr8mBEoyyu73NBovf2oXJsJ",
+                    "CakcnaRDHka2gXyfbEd2d3xsvkJkqsLw2akB3zsN1D2S",
+                ],
+            },
+            Cluster::Testnet => &PublicNodes {
+                rpc: "https://api.testnet.solana.com",
+                genesis_hash: "4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY",
+                entrypoints: &[
+                    "entrypoint.testnet.solana.com:8001",
+                    "entrypoint2.testnet.solana.com:8001",
+                    "entrypoint3.testnet.solana.com:8001",
+                ],
+                known_validators: &[
+                    "5D1fNXzvv5NjV1ysLjirC4WY92RNsVH18vjmcszZd8on",
+                    "dDzy5SR3AXdYWVqbDEkVFdvSPCtS9ihF5kJkHCtXoFs",
+                    "Ft5fbkqNa76vnsjYNwjDZUXoTWpP7VYm3mtsaQckQADN",
+                    "eoKpUABi59aT4rR9HGS3LcMecfut9x7zJyodWWP43YQ",
+                    "9QxCLckBiJc783jnMvXZubK4wH86Eqqvashtrwvcsgkv",
+                ],
+            },
+            Cluster::Devnet => &PublicNodes {
+                rpc: "https://api.devnet.solana.com",
+                genesis_hash: "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG",
+                entrypoints: &[
+                    "entrypoint.devnet.solana.com:8001",
+                    "entrypoint2.devnet.solana.com:8001",
+                    "entrypoint3.devnet.solana.com:8001",
+                    "entrypoint4.devnet.solana.com:8001",
+                    "entrypoint5.devnet.solana.com:8001",
+                ],
+                known_validators: &[
+                    "dv1ZAGvdsz5hHLwWXsVnM94hWf1pjbKVau1QVkaMJ92",
+                    "dv2eQHeP4RFrJZ6UeiZWoc3XTtmtZCUKxxCApCDcRNV",
+                    "dv4ACNkpYPcE3aKmYDqZm9G5EB3J4MRoeE7WNDRBVJB",
+                    "dv3qDFk1DTF36Z62bNvrCXe9sKATA6xvVy6A798xxAS",
+                ],
+            },
             Cluster::Localnet => return None,
         })
     }
 }
-
-static MAINNET_BETA: PublicNodes = PublicNodes {
-    rpc: "https://api.mainnet-beta.solana.com",
-    genesis_hash: "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d",
-    entrypoints: &[
-        "entrypoint.mainnet-beta.solana.com:8001",
-        "entrypoint2.mainnet-beta.solana.com:8001",
-        "entrypoint3.mainnet-beta.solana.com:8001",
-        "entrypoint4.mainnet-beta.solana.com:8001",
-        "entrypoint5.mainnet-beta.solana.com:8001",
-    ],
-    known_validators: &[
-        "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
-        "GdnSyH3YtwcxFvQrVVJMm1JhTS4QVX7MFsX56uJLUfiZ",
-        "DE1bawNcRJB9rVm3buyMVfr8mBEoyyu73NBovf2oXJsJ",
-        "CakcnaRDHka2gXyfbEd2d3xsvkJkqsLw2akB3zsN1D2S",
-    ],
-};
-
-static TESTNET: PublicNodes = PublicNodes {
-    rpc: "https://api.testnet.solana.com",
-    genesis_hash: "4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY",
-    entrypoints: &[
-        "entrypoint.testnet.solana.com:8001",
-        "entrypoint2.testnet.solana.com:8001",
-        "entrypoint3.testnet.solana.com:8001",
-    ],
-    known_validators: &[
-        "5D1fNXzvv5NjV1ysLjirC4WY92RNsVH18vjmcszZd8on",
-        "dDzy5SR3AXdYWVqbDEkVFdvSPCtS9ihF5kJkHCtXoFs",
-        "Ft5fbkqNa76vnsjYNwjDZUXoTWpP7VYm3mtsaQckQADN",
-        "eoKpUABi59aT4rR9HGS3LcMecfut9x7zJyodWWP43YQ",
-        "9QxCLckBiJc783jnMvXZubK4wH86Eqqvashtrwvcsgkv",
-    ],
-};
-
-static DEVNET: PublicNodes = PublicNodes {
-    rpc: "https://api.devnet.solana.com",
-    genesis_hash: "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG",
-    entrypoints: &[
-        "entrypoint.devnet.solana.com:8001",
-        "entrypoint2.devnet.solana.com:8001",
-        "entrypoint3.devnet.solana.com:8001",
-        "entrypoint4.devnet.solana.com:8001",
-        "entrypoint5.devnet.solana.com:8001",
-    ],
-    known_validators: &[
-        "dv1ZAGvdsz5hHLwWXsVnM94hWf1pjbKVau1QVkaMJ92",
-        "dv2eQHeP4RFrJZ6UeiZWoc3XTtmtZCUKxxCApCDcRNV",
-        "dv4ACNkpYPcE3aKmYDqZm9G5EB3J4MRoeE7WNDRBVJB",
-        "dv3qDFk1DTF36Z62bNvrCXe9sKATA6xvVy6A798xxAS",
-    ],
-};
