@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use faultline_common::{args::UsageError, files::AtPath};
 use itertools::Itertools;
 use std::{collections::BTreeSet, fs, path::Path};
+use toml::{Table, Value};
 
 /// `path` is the experiment's folder, or its plan.
 pub fn find_folder(path: &Path) -> Result<Folder> {
@@ -37,15 +38,7 @@ pub fn read_planned(folder: &Folder) -> Result<(Plan, JournalState)> {
     let planned = journal_state.planned.as_ref().with_context(|| {
         format!("{folder}: nothing was begun here: use `faultline experiment run`")
     })?;
-    let copy = folder.plan();
-    let text = fs::read_to_string(&copy).at(&copy)?;
-    if folder::digest(&text) != planned.plan {
-        bail!(
-            "{}: this is not the plan that the experiment was begun with any more: put it back",
-            copy.display()
-        );
-    }
-    let plan = parse_copy(folder, &text, &planned.file)?;
+    let plan = read_copy(folder, &planned.file, Some(&planned.plan))?;
     Ok((plan, journal_state))
 }
 
@@ -56,17 +49,24 @@ pub fn read_for_report(folder: &Folder) -> Result<(Plan, JournalState)> {
         return read_started(folder);
     }
     let journal_state = JournalState::of(&journal::read(&folder.journal())?);
-    let copy = folder.plan();
-    let text = fs::read_to_string(&copy).at(&copy)?;
     let planned = journal_state.planned.as_ref();
-    let file = planned.map_or(&copy, |planned| &planned.file);
-    let plan = parse_copy(folder, &text, file)?;
+    let file = planned.map_or_else(|| folder.plan(), |planned| planned.file.clone());
+    let plan = read_copy(folder, &file, None)?;
     Ok((plan, journal_state))
 }
 
-fn parse_copy(folder: &Folder, text: &str, file: &Path) -> Result<Plan> {
+/// `file` is the plan's path when the experiment began.
+fn read_copy(folder: &Folder, file: &Path, expected_digest: Option<&str>) -> Result<Plan> {
+    let copy = folder.plan();
+    let text = fs::read_to_string(&copy).at(&copy)?;
+    if expected_digest.is_some_and(|expected| folder::digest(&text) != expected) {
+        bail!(
+            "{}: this is not the plan that the experiment was begun with any more: put it back",
+            copy.display()
+        );
+    }
     let plan =
-        plan::parse(text, file).map_err(|mistakes| UsageError(mistakes.iter().join("\n")))?;
+        plan::parse(&text, file).map_err(|mistakes| UsageError(mistakes.iter().join("\n")))?;
     // The folder may have been moved.
     Ok(Plan {
         folder: folder.path().to_owned(),
@@ -94,25 +94,25 @@ pub fn refuse_changed(begun: &Plan, now: &Plan) -> Result<()> {
 }
 
 fn differences(before: &str, after: &str) -> Vec<String> {
-    let [before, after] =
-        [before, after].map(|text| text.parse::<toml::Table>().unwrap_or_default());
-    let mut found = Vec::new();
-    compare("", &before, &after, &mut found);
-    found
+    let [before, after] = [before, after].map(|text| text.parse().unwrap_or_default());
+    changed_keys("", &before, &after)
 }
 
-fn compare(prefix: &str, before: &toml::Table, after: &toml::Table, found: &mut Vec<String>) {
+/// With dots, as in `host.swap`.
+fn changed_keys(prefix: &str, before: &Table, after: &Table) -> Vec<String> {
+    let mut changed = Vec::new();
     let keys: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     for key in keys {
         let name = format!("{prefix}{key}");
         match (before.get(key), after.get(key)) {
             (a, b) if a == b => {}
-            (Some(toml::Value::Table(a)), Some(toml::Value::Table(b))) => {
-                compare(&format!("{name}."), a, b, found)
+            (Some(Value::Table(a)), Some(Value::Table(b))) => {
+                changed.extend(changed_keys(&format!("{name}."), a, b));
             }
-            _ => found.push(name),
+            _ => changed.push(name),
         }
     }
+    changed
 }
 
 #[cfg(test)]
