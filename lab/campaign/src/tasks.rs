@@ -81,7 +81,7 @@ impl Submitted {
         [script, follow_up_command]: [&str; 2],
     ) -> Result<()> {
         let jobs = jobs(campaign);
-        fs::create_dir_all(&jobs.output).at(&jobs.output)?;
+        fs::create_dir_all(&jobs.output_folder).at(&jobs.output_folder)?;
         self.results_inode = fs::metadata(&campaign.results).at(&campaign.results)?.ino();
         let tasks: BTreeSet<u32> = pending
             .into_iter()
@@ -129,7 +129,7 @@ fn slurm_file(campaign: &Campaign, name: &str) -> PathBuf {
 fn jobs(campaign: &Campaign) -> Jobs {
     Jobs {
         name: Folder::new(&campaign.folder).scope("campaign"),
-        output: campaign.folder.join(FOLDER),
+        output_folder: campaign.folder.join(FOLDER),
     }
 }
 

@@ -18,10 +18,10 @@ use std::{collections::BTreeSet, fs, io::ErrorKind, path::Path};
 /// What a runner does for a block, or for a round of a campaign.
 #[derive(Default)]
 pub struct BlockContext {
-    /// From 1 on: the replicate. `None` has all replicates.
+    /// The replicate, from 1 on; `None`: all.
     pub number: Option<u32>,
     pub how_to_resume: String,
-    /// End of the host's last run in any block.
+    /// Of the host's last run in any block.
     pub last_end_unix_ns: Option<i64>,
 }
 

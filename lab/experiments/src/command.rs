@@ -44,14 +44,18 @@ pub fn run(args: &ExperimentArgs) -> Result<u8> {
     match &args.command {
         ExperimentCommand::Init(args) => init(args),
         ExperimentCommand::Plan(args) => {
-            let (printed, code) = plan_command::plan(args, facts(args.launcher))?;
+            let launcher = launcher(args.launcher).map(|launcher| launcher_facts(&*launcher));
+            let launcher = launcher.map_err(|error| format!("{error:#}"));
+            let (printed, code) = plan_command::plan(args, launcher)?;
             print(&printed).map(|()| code)
         }
         ExperimentCommand::Run(args) => run_plan(args),
         ExperimentCommand::Prepare { plan } => {
             block::prepare(&plan_command::read(plan)?).map(|_| 0)
         }
-        ExperimentCommand::Block(args) => block::block(args),
+        ExperimentCommand::Block(args) => {
+            task_exit(&format!("block {}", args.block), block::run(args))
+        }
         ExperimentCommand::Slurm(args) => block::slurm(args),
         ExperimentCommand::Status(args) => print(&status::status(args)?).map(|()| 0),
         ExperimentCommand::Resume(args) => resume(args),
@@ -101,7 +105,6 @@ fn dry_run(plan: &Plan) -> Result<u8> {
     print(&printed).map(|()| 0)
 }
 
-/// Files to delete, then those to keep, sorted by name.
 fn clearing_page(folder: &Path, mut cleared: Cleared) -> String {
     let mut page = format!(
         "{}: would be cleared: {}, {}\n",
@@ -351,11 +354,6 @@ fn launcher_of(journal_state: &JournalState) -> Result<Box<dyn Launcher>> {
         Some(planned) if planned.launcher == "systemd" => LauncherKind::Systemd,
         _ => LauncherKind::Direct,
     })
-}
-
-pub fn facts(kind: LauncherKind) -> Result<LauncherFacts, String> {
-    let launcher = launcher(kind).map_err(|error| format!("{error:#}"))?;
-    Ok(launcher_facts(&*launcher))
 }
 
 fn launcher_facts(launcher: &dyn Launcher) -> LauncherFacts {

@@ -1,5 +1,3 @@
-//! The users of this host.
-
 use anyhow::{Context, Result};
 use faultline_common::files::AtPath;
 use faultline_runner::isolation::folders::Owner;

@@ -98,7 +98,6 @@ fn differences(before: &str, after: &str) -> Vec<String> {
     changed_keys("", &before, &after)
 }
 
-/// With dots, as in `host.swap`.
 fn changed_keys(prefix: &str, before: &Table, after: &Table) -> Vec<String> {
     let mut changed = Vec::new();
     let keys: BTreeSet<&String> = before.keys().chain(after.keys()).collect();

@@ -49,7 +49,7 @@ pub(crate) fn script(plan: &Plan, i_vote: bool) -> Result<String> {
     let folder = Folder::new(&plan.folder);
     let jobs = Jobs {
         name: folder.scope(&plan.name),
-        output: folder.blocks(),
+        output_folder: folder.blocks(),
     };
     let comment = format!(
         "# 1. faultline experiment prepare {}\n\
@@ -74,8 +74,7 @@ pub(crate) fn script(plan: &Plan, i_vote: bool) -> Result<String> {
 /// The jobs of an experiment or a campaign.
 pub struct Jobs {
     pub name: String,
-    /// The folder of their output.
-    pub output: PathBuf,
+    pub output_folder: PathBuf,
 }
 
 impl Jobs {
@@ -116,7 +115,7 @@ impl Jobs {
     }
 
     fn output_option(&self, file: &str) -> Result<String> {
-        let path = self.output.display().to_string();
+        let path = self.output_folder.display().to_string();
         ensure!(
             !path.contains(['"', '\\', '\n']),
             "{path:?} has a quote, a backslash or a line end, which sbatch misreads: choose another folder"

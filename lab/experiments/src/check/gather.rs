@@ -43,6 +43,7 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
     let online = fs::read_to_string("/sys/devices/system/cpu/online").ok();
     let recorder = recorder::find(plan.recorder.program.as_deref(), "recorder.program")
         .map_err(|error| error.to_string());
+    let own_uid = geteuid().as_raw();
     let user = plan.workload.user.as_deref();
     let account = user.map(passwd::account).transpose();
     let mut facts = HostFacts {
@@ -57,12 +58,10 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
         io_devices: io_devices(plan),
         files: files(plan),
         inaccessible: access::inaccessible(plan),
-        switches_user: account.as_ref().map_or(true, |account| {
-            let uid = geteuid().as_raw();
-            account
-                .as_ref()
-                .is_some_and(|account| account.owner.uid != uid)
-        }),
+        switches_user: match &account {
+            Ok(account) => account.iter().any(|account| account.owner.uid != own_uid),
+            Err(_) => true,
+        },
         user: account
             .map(drop)
             .map_err(|error| format!("cannot be used: {error:#}")),
@@ -166,37 +165,41 @@ fn readable(path: &Path) -> Result<(), String> {
     fs::File::open(path).map(drop).map_err(file_error)
 }
 
-fn files(plan: &Plan) -> BTreeMap<PathBuf, Result<(), String>> {
-    let workload = &plan.workload;
-    let identities = plan.lanes.iter().flat_map(|lane| &lane.identity);
-    let targets = plan.recorder.targets.as_deref().and_then(Path::parent);
-    let folders = [workload.working_folder.as_deref(), targets];
-    let binaries = plan.arms.iter().flat_map(|arm| &arm.binary);
-    let keypair = |path: &PathBuf| readable(path).and_then(|()| vote::check_keypair(path));
-    let is_folder = |path: &Path| match fs::metadata(path).map_err(file_error)?.is_dir() {
+fn is_keypair(path: &Path) -> Result<(), String> {
+    readable(path)?;
+    vote::check_keypair(path)
+}
+
+fn is_folder(path: &Path) -> Result<(), String> {
+    match fs::metadata(path).map_err(file_error)?.is_dir() {
         true => Ok(()),
         false => Err("is no folder".to_owned()),
+    }
+}
+
+fn files(plan: &Plan) -> BTreeMap<PathBuf, Result<(), String>> {
+    let mut files = BTreeMap::new();
+    let mut add = |path: &Path, check: fn(&Path) -> Result<(), String>| {
+        files.insert(path.to_owned(), check(path));
     };
-    identities
-        .map(|path| (path.clone(), keypair(path)))
-        .chain(
-            plan.recorder
-                .config
-                .iter()
-                .map(|path| (path.clone(), readable(path))),
-        )
-        .chain(
-            folders
-                .into_iter()
-                .flatten()
-                .map(|path| (path.to_owned(), is_folder(path))),
-        )
-        .chain(
-            binaries
-                .chain(&workload.binary)
-                .map(|path| (path.clone(), executable(path))),
-        )
-        .collect()
+    let (workload, recorder) = (&plan.workload, &plan.recorder);
+    for path in plan.lanes.iter().flat_map(|lane| &lane.identity) {
+        add(path, is_keypair);
+    }
+    if let Some(path) = &recorder.config {
+        add(path, readable);
+    }
+    if let Some(path) = &workload.working_folder {
+        add(path, is_folder);
+    }
+    if let Some(folder) = recorder.targets.as_deref().and_then(Path::parent) {
+        add(folder, is_folder);
+    }
+    let binaries = plan.arms.iter().flat_map(|arm| &arm.binary);
+    for path in binaries.chain(&workload.binary) {
+        add(path, executable);
+    }
+    files
 }
 
 fn homes() -> Vec<PathBuf> {

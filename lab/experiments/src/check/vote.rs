@@ -16,7 +16,6 @@ pub const RETRY_POLICY: RetryPolicy = RetryPolicy {
 
 /// Maximum size of a keypair file, which has 64 numbers in JSON.
 const MAX_KEYPAIR_BYTES: u64 = 4096;
-/// Secret and public key.
 const KEYPAIR_LENGTH: usize = 64;
 const VOTE_OPTIONS: [&str; 2] = ["--vote-account", "--authorized-voter"];
 const STAKE_REMEDY: &str =
@@ -27,7 +26,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, i_vote: bool, findings: &mut Findin
         return;
     }
     let votes = |word: &&String| VOTE_OPTIONS.iter().any(|option| has_option(word, option));
-    for section in sections(plan, |texts| texts.iter().any(votes)) {
+    for section in matching_sections(plan, |texts| texts.iter().any(votes)) {
         findings.refuse(
             format!(
                 "{section} sets a vote account, and each run stops and restarts this validator"
@@ -35,7 +34,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, i_vote: bool, findings: &mut Findin
             "remove it, even if --no-voting is set; if the validator must vote, pass --i-vote",
         );
     }
-    let unchecked = sections(plan, |texts| names_other_identity(plan, texts));
+    let unchecked = matching_sections(plan, |texts| names_other_identity(plan, texts));
     for section in &unchecked {
         findings.refuse(
             format!("{section} names another identity than the one whose stake is checked"),
@@ -116,8 +115,7 @@ fn names_other_identity(plan: &Plan, texts: &[&String]) -> bool {
         .any(|pair| matches!(pair[0], "--identity" | "-i") && !is_checked(pair[1]))
 }
 
-/// Names of the workload and the arms whose command or variables match.
-fn sections(plan: &Plan, matches: impl Fn(&[&String]) -> bool) -> Vec<String> {
+fn matching_sections(plan: &Plan, matches: impl Fn(&[&String]) -> bool) -> Vec<String> {
     let arms = plan.arms.iter();
     let arms = arms.map(|arm| (format!("arm {:?}", arm.name), arm.texts()));
     std::iter::once(("workload".to_owned(), plan.workload.texts()))

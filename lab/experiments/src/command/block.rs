@@ -64,11 +64,7 @@ pub fn task_exit(what: &str, end: Result<ExperimentEnd>) -> Result<u8> {
     }
 }
 
-pub fn block(args: &BlockArgs) -> Result<u8> {
-    task_exit(&format!("block {}", args.block), run_block(args))
-}
-
-fn run_block(args: &BlockArgs) -> Result<ExperimentEnd> {
+pub fn run(args: &BlockArgs) -> Result<ExperimentEnd> {
     let number = args.block;
     let folder = find_folder(&args.experiment)?;
     // Not merged: that looks at locks, which other blocks take now.
@@ -151,7 +147,7 @@ pub fn slurm(args: &SlurmArgs) -> Result<u8> {
         path.display()
     );
     slurm::check(&plan)?;
-    // The name of the jobs is the one of an existing folder.
+    // The jobs' name depends on its canonical path.
     fs::create_dir_all(folder.path()).at(folder.path())?;
     let script = slurm::script(&plan, args.i_vote)?;
     if folder.has_blocks() && folder.journal().exists() {
@@ -179,7 +175,7 @@ pub fn submit_unfinished(folder: &Folder) -> Result<u8> {
     );
     let jobs = Jobs {
         name: folder.scope(&plan.name),
-        output: folder.blocks(),
+        output_folder: folder.blocks(),
     };
     let queued = slurm::jobs(&jobs.name)?;
     ensure!(

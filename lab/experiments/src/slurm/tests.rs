@@ -41,7 +41,7 @@ fn the_report_has_the_options_of_the_plan_as_its_script_says_them() {
     let mut plan = plan("[slurm]\noptions = [\"--comment=\\\"two words\\\"\"]");
     let jobs = Jobs {
         name: "s".to_owned(),
-        output: "/f 50%/blocks".into(),
+        output_folder: "/f 50%/blocks".into(),
     };
     let script = jobs.follow_up_script(&plan, "report.out", "x").unwrap();
     for line in [

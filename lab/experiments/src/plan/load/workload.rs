@@ -76,7 +76,6 @@ pub fn argument(value: &DeValue<'_>) -> Result<String, String> {
     }
 }
 
-/// Values may be empty.
 pub fn environment(table: &mut Table<'_>, key: &'static str) -> BTreeMap<String, String> {
     table
         .every(key, |name, value| Ok((variable(name)?, argument(value)?)))
