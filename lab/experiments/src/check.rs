@@ -154,7 +154,7 @@ impl Findings {
         self.add(Severity::Warn, what, remedy);
     }
 
-    fn ignore(&mut self, what: impl Into<String>, remedy: impl Into<String>) {
+    fn note(&mut self, what: impl Into<String>, remedy: impl Into<String>) {
         self.add(Severity::Ignore, what, remedy);
     }
 }
@@ -262,15 +262,15 @@ fn check_design(plan: &Plan, findings: &mut Findings) {
     }
     let arms = plan.arms.len() as u32;
     match plan.order {
-        _ if arms < 2 => findings.ignore(
+        _ if arms < 2 => findings.note(
             "there is one arm, so nothing is compared",
             "name a second arm, or read it as a description",
         ),
-        Order::Abba if replicates % 2 == 1 => findings.ignore(
+        Order::Abba if replicates % 2 == 1 => findings.note(
             "ABBA cancels a steady drift only with an even number of replicates",
             format!("replicates = {}", replicates + 1),
         ),
-        Order::LatinSquare if !replicates.is_multiple_of(arms) => findings.ignore(
+        Order::LatinSquare if !replicates.is_multiple_of(arms) => findings.note(
             format!("a Latin square of {arms} arms is whole after {arms} replicates, or a multiple of it"),
             format!("replicates = {}", replicates.next_multiple_of(arms)),
         ),

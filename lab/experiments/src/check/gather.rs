@@ -54,7 +54,7 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
         cpus: online.and_then(|text| CpuSet::parse(&text).ok()),
         programs: programs(plan),
         options: BTreeMap::new(),
-        folders: state.disks.into_iter().map(folder).collect(),
+        folders: state.disks.into_iter().map(folder_facts).collect(),
         io_devices: io_devices(plan),
         files: files(plan),
         inaccessible: access::inaccessible(plan),
@@ -84,7 +84,7 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
     facts
 }
 
-fn folder(disk: Disk) -> (PathBuf, FolderFacts) {
+fn folder_facts(disk: Disk) -> (PathBuf, FolderFacts) {
     let path = disk.path;
     let mut existing = path.ancestors();
     let existing = existing.find(|path| path.symlink_metadata().is_ok());
@@ -103,7 +103,7 @@ fn io_devices(plan: &Plan) -> BTreeMap<PathBuf, Result<u64, String>> {
     plan.arms
         .iter()
         .flat_map(|arm| &arm.io)
-        .map(|limit| (limit.device.clone(), device(&limit.device)))
+        .map(|limit| (limit.device.clone(), block_device(&limit.device)))
         .collect()
 }
 
@@ -211,7 +211,7 @@ fn homes() -> Vec<PathBuf> {
 }
 
 /// Number of a block device, or of the device that has the file.
-fn device(path: &Path) -> Result<u64, String> {
+fn block_device(path: &Path) -> Result<u64, String> {
     let meta = fs::metadata(path).map_err(file_error)?;
     let number = if meta.file_type().is_block_device() {
         meta.rdev()

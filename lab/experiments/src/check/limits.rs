@@ -24,7 +24,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     for arm in &plan.arms {
         check_memory_max(arm, facts, findings);
     }
-    cpus(plan, facts, findings);
+    check_cpus(plan, facts, findings);
     if plan.concurrent.is_some() {
         check_concurrent(plan, facts, findings);
     }
@@ -92,7 +92,7 @@ fn check_abilities(
 }
 
 /// Reports each outer limit that takes effect before `max`.
-fn outer_levels(subject: &str, max: u64, facts: &HostFacts, findings: &mut Findings) {
+fn check_outer_limits(subject: &str, max: u64, facts: &HostFacts, findings: &mut Findings) {
     let shown = size(max);
     if let Err(why) = &facts.levels {
         findings.warn(
@@ -119,7 +119,7 @@ fn outer_levels(subject: &str, max: u64, facts: &HostFacts, findings: &mut Findi
 fn check_memory_max(arm: &Arm, facts: &HostFacts, findings: &mut Findings) {
     let Some(max) = arm.memory_max else { return };
     let subject = format!("memory_max of arm {:?}", arm.name);
-    outer_levels(&format!("{subject} is"), max, facts, findings);
+    check_outer_limits(&format!("{subject} is"), max, facts, findings);
     let Some(ram) = facts.ram else { return };
     let (shown, all) = (size(max), size(ram));
     // The kernel reserves part of the installed memory.
@@ -136,7 +136,7 @@ fn check_memory_max(arm: &Arm, facts: &HostFacts, findings: &mut Findings) {
     }
 }
 
-fn cpus(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
+fn check_cpus(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let Some(host_cpus) = &facts.cpus else { return };
     let lanes = plan.lanes.iter();
     let lanes = lanes.map(|lane| (format!("lane {:?}", lane.name), &lane.cpus));
@@ -171,7 +171,7 @@ fn check_concurrent(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
             ),
         }
     }
-    outer_levels("the limits of all arms together are", sum, facts, findings);
+    check_outer_limits("the limits of all arms together are", sum, facts, findings);
     if let Some(ram) = facts.ram {
         let reserve = (ram / 20).clamp(RESERVE_BOUNDS.0, RESERVE_BOUNDS.1);
         if sum.saturating_add(reserve) > ram {
@@ -197,10 +197,10 @@ fn check_concurrent(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
             "give each lane rpc_port, gossip_port and port_range, and the command {rpc_port} and so on",
         );
     }
-    shared_devices(plan, facts, findings);
+    check_shared_devices(plan, facts, findings);
 }
 
-fn shared_devices(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
+fn check_shared_devices(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let devices = |lane: &Lane| -> BTreeSet<u64> {
         let folders = lane.folders();
         folders

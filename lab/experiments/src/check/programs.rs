@@ -271,7 +271,7 @@ fn presence(file: &Path, name: &str, excluded_suffix: &str) -> OptionPresence {
     search().unwrap_or_else(|error| OptionPresence::Unreadable(error.to_string()))
 }
 
-/// Reads the file in chunks, so that memory does not grow with it.
+/// Reads in chunks: memory does not grow with the file.
 fn contains(file: &mut impl Read, wanted: &[u8], excluded_suffix: &[u8]) -> io::Result<bool> {
     let mut buffer = Vec::new();
     loop {

@@ -53,12 +53,12 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
             "a longer most, or a shorter dwell or settle",
         );
     }
-    findings.ignore(
+    findings.note(
         "a run starts once, so the least memory of the start is not searched: the answer names the highest unreclaimable memory \
          before the tip, and a start needs at least that",
         "confirm the answer with an arm that has it as memory_max from the beginning",
     );
-    findings.ignore(
+    findings.note(
         "what does not happen during the search is not in its answer, such as a full snapshot, an epoch boundary or another day's load",
         "search again on another day, or with replicates = 3",
     );

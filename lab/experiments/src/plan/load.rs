@@ -117,7 +117,7 @@ struct SourceLines {
 }
 
 fn sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, SourceLines) {
-    let mut plan = general(top, plan_folder);
+    let mut plan = keys_before_sections(top, plan_folder);
     let mut source_lines = SourceLines::default();
     if !top.has("workload") {
         top.lacks("workload", "[workload] is missing: what is run");
@@ -149,7 +149,7 @@ fn sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, SourceLines
         }
         stop(table, &mut plan.stop);
     });
-    top.table("host", |table| host(table, &mut plan.host));
+    top.table("host", |table| host_rules(table, &mut plan.host));
     top.table("recorder", |table| {
         plan.recorder = recorder(table, plan_folder)
     });
@@ -165,8 +165,8 @@ fn sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, SourceLines
     (plan, source_lines)
 }
 
-/// Reads the keys before all sections. The rest of the plan has its defaults.
-fn general(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Plan {
+/// Other sections have their defaults.
+fn keys_before_sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Plan {
     let name = top.need("name", |v| name(&text(v)?)).unwrap_or_default();
     let folder = top.need("folder", |v| plan_folder.path(v));
     let replicates = top.take("replicates", |v| within(v, 1..=1000));
@@ -328,7 +328,7 @@ fn stop(table: &mut Table<'_>, stop: &mut Stop) {
     table.set("grace", &mut stop.grace, time);
 }
 
-fn host(table: &mut Table<'_>, rules: &mut HostRules) {
+fn host_rules(table: &mut Table<'_>, rules: &mut HostRules) {
     table.set("cool_down", &mut rules.cool_down, time);
     table.set("patience", &mut rules.patience, time);
     table.table("busy_cpus", |table| {

@@ -71,7 +71,7 @@ fn arm(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Arm {
         ..Arm::default()
     };
     for key in VALUE_KEYS.into_iter().chain(["binary", "arguments"]) {
-        table.take(key, |v| setting(key, v, plan_folder, &mut arm));
+        table.take(key, |v| set_value(key, v, plan_folder, &mut arm));
     }
     arm.environment = environment(table, "environment");
     let mut devices = Unique::default();
@@ -110,8 +110,8 @@ fn arm(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Arm {
     forbid_swap_under_limit(arm)
 }
 
-/// Returns the name of a level with this value; empty if the plan names its levels.
-fn setting(
+/// Returns the name of a factor's level with this value; empty if the plan names its levels.
+fn set_value(
     key: &str,
     value: &DeValue<'_>,
     plan_folder: &PlanFolder,
@@ -121,11 +121,11 @@ fn setting(
     let mut name = String::new();
     match key {
         "memory_max" => {
-            arm.memory_max = Some(memory(value)?);
+            arm.memory_max = Some(memory_limit(value)?);
             name = as_written.to_owned();
         }
         "memory_high" => {
-            arm.memory_high = Some(memory(value)?);
+            arm.memory_high = Some(memory_limit(value)?);
             name = format!("high-{as_written}");
         }
         "swap_max" => {
@@ -157,7 +157,7 @@ fn forbid_swap_under_limit(mut arm: Arm) -> Arm {
     arm
 }
 
-fn memory(value: &DeValue<'_>) -> Result<u64, String> {
+fn memory_limit(value: &DeValue<'_>) -> Result<u64, String> {
     match size(value)? {
         bytes if bytes < 1 << 20 => Err("is less than 1M, in which nothing runs".to_owned()),
         bytes => Ok(bytes / PAGE * PAGE),
@@ -183,7 +183,7 @@ fn factors(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Vec<FactorLev
         all.extend(table.take(key, |value| {
             let levels = distinct(value, |value| {
                 let mut settings = Arm::default();
-                let name = setting(key, value, plan_folder, &mut settings)?;
+                let name = set_value(key, value, plan_folder, &mut settings)?;
                 Ok(FactorLevel { name, settings })
             })?;
             if levels.is_empty() {
@@ -201,7 +201,7 @@ fn factors(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Vec<FactorLev
                 return Err("a level needs a name".to_owned());
             }
             let mut settings = Arm::default();
-            setting(key, value, plan_folder, &mut settings)?;
+            set_value(key, value, plan_folder, &mut settings)?;
             Ok(FactorLevel { name, settings })
         });
         if !levels.is_empty() {

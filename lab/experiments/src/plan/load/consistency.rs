@@ -18,7 +18,7 @@ const MAX_RUNS: usize = 10_000;
 const METRICS_CONFIG: &str = "SOLANA_METRICS_CONFIG";
 
 pub fn check(plan: &Plan, source_lines: &SourceLines, errors: &ConfigErrors<'_>) {
-    arms(plan, errors);
+    check_arms(plan, errors);
     let line = source_lines.workload;
     let workload = &plan.workload;
     refuse_runner_variables(&workload.environment, "workload", line, errors);
@@ -35,16 +35,16 @@ pub fn check(plan: &Plan, source_lines: &SourceLines, errors: &ConfigErrors<'_>)
             format!("these are {runs} runs; {MAX_RUNS} at most: lower replicates"),
         );
     }
-    lanes(plan, errors);
-    folders(plan, errors);
-    stops(plan, source_lines, errors);
+    check_lanes(plan, errors);
+    check_folders(plan, errors);
+    check_stops(plan, source_lines, errors);
     if errors.is_empty() {
-        placeholders(plan, line, errors);
+        check_placeholders(plan, line, errors);
     }
-    search(plan, source_lines.search, errors);
+    check_search(plan, source_lines.search, errors);
 }
 
-fn arms(plan: &Plan, errors: &ConfigErrors<'_>) {
+fn check_arms(plan: &Plan, errors: &ConfigErrors<'_>) {
     let workload = &plan.workload;
     let mut names = Unique::default();
     for arm in &plan.arms {
@@ -91,7 +91,7 @@ fn refuse_runner_variables(
     }
 }
 
-fn lanes(plan: &Plan, errors: &ConfigErrors<'_>) {
+fn check_lanes(plan: &Plan, errors: &ConfigErrors<'_>) {
     let arms = plan.arms.len();
     let (required_lanes, why) = match plan.concurrent {
         Some(_) => (
@@ -209,7 +209,7 @@ fn ports(lane: &Lane) -> Vec<(&'static str, (u16, u16))> {
 }
 
 /// Cleared folders must not contain anything else.
-fn folders(plan: &Plan, errors: &ConfigErrors<'_>) {
+fn check_folders(plan: &Plan, errors: &ConfigErrors<'_>) {
     let mut all = vec![("folder".to_owned(), plan.folder.as_path(), None)];
     let source = plan.restored_from();
     all.extend(source.map(|from| ("begin.from".to_owned(), from, None)));
@@ -259,7 +259,7 @@ fn folders(plan: &Plan, errors: &ConfigErrors<'_>) {
     }
 }
 
-fn stops(plan: &Plan, source_lines: &SourceLines, errors: &ConfigErrors<'_>) {
+fn check_stops(plan: &Plan, source_lines: &SourceLines, errors: &ConfigErrors<'_>) {
     let is_validator = plan.workload.kind == Kind::Validator;
     if !is_validator && plan.stop.counted_from == CountedFrom::FirstTransaction {
         errors.push(
@@ -284,7 +284,7 @@ fn stops(plan: &Plan, source_lines: &SourceLines, errors: &ConfigErrors<'_>) {
     }
 }
 
-fn search(plan: &Plan, line: Option<usize>, errors: &ConfigErrors<'_>) {
+fn check_search(plan: &Plan, line: Option<usize>, errors: &ConfigErrors<'_>) {
     let Some(search) = &plan.search else { return };
     if plan.workload.kind == Kind::Replay {
         errors.push(
@@ -302,7 +302,7 @@ fn search(plan: &Plan, line: Option<usize>, errors: &ConfigErrors<'_>) {
     }
 }
 
-fn placeholders(plan: &Plan, workload_line: Option<usize>, errors: &ConfigErrors<'_>) {
+fn check_placeholders(plan: &Plan, workload_line: Option<usize>, errors: &ConfigErrors<'_>) {
     // A placeholder of the workload is reported once.
     let mut reported = BTreeSet::new();
     for arm in &plan.arms {
