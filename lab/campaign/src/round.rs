@@ -9,9 +9,10 @@ use crate::{
 use anyhow::{Result, bail, ensure};
 use faultline_common::{args::UsageError, files::AtPath, output::say};
 use faultline_experiments::{
-    blocks::{BlockContext, attempt_name, attempt_names, host_name},
-    command::{advance, void},
+    BlockContext, attempt_name, attempt_names,
+    command::{begin_or_continue, void},
     folder::Folder,
+    host_name,
     journal::{self, JournalState},
     lock::Lock,
     plan::{self, Plan},
@@ -313,11 +314,12 @@ impl Round {
         for experiment in &experiments {
             let folder = campaign.folder.display();
             let task = args.task;
-            let block = BlockContext::all_replicates(format!(
-                "`faultline campaign round {folder} {task}` continues"
-            ));
+            let block = BlockContext {
+                how_to_resume: format!("`faultline campaign round {folder} {task}` continues"),
+                ..BlockContext::default()
+            };
             let plan = experiment.plan.clone();
-            match advance(plan, args.launcher, args.i_vote, Some(block))? {
+            match begin_or_continue(plan, args.launcher, args.i_vote, Some(block))? {
                 ExperimentEnd::Finished => {}
                 end => return Ok(end),
             }

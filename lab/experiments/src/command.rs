@@ -26,7 +26,7 @@ use faultline_common::{
 use faultline_kernel::HostRoot;
 use faultline_runner::isolation::{
     CgroupRoots, Direct, Launcher, Systemd,
-    folders::{self, Cleared, Init, LISTED, Purpose},
+    folders::{self, Cleared, Init, MAX_LISTED, Purpose},
 };
 use faultline_text::{bytes, count, counted, time};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -119,10 +119,10 @@ fn clearing_page(folder: &Path, mut cleared: Cleared) -> String {
     page += &omitted("deleted", cleared.files, cleared.listed.len());
     let retained = &mut cleared.retained;
     retained.sort_unstable_by(|one, other| one.path.cmp(&other.path));
-    for entry in retained.iter().take(LISTED) {
-        page += &format!("  kept: {} ({})\n", entry.path.display(), entry.why);
+    for entry in retained.iter().take(MAX_LISTED) {
+        page += &format!("  kept: {} ({})\n", entry.path.display(), entry.reason);
     }
-    page + &omitted("kept", retained.len() as u64, LISTED)
+    page + &omitted("kept", retained.len() as u64, MAX_LISTED)
 }
 
 fn omitted(what: &str, all: u64, listed: usize) -> String {
@@ -407,7 +407,7 @@ mod tests {
     fn a_dry_run_lists_files_up_to_a_stated_limit() {
         let retained = |name: &str| RetainedEntry {
             path: name.into(),
-            why: "a keypair",
+            reason: "a keypair",
         };
         let cleared = Cleared {
             files: 3,
@@ -419,11 +419,11 @@ mod tests {
                         kept: /l/w (a keypair)\n  kept: /l/x (a keypair)\n  kept: /l/y (a keypair)\n  kept: /l/z (a keypair)\n";
         assert_eq!(clearing_page(Path::new("/l"), cleared), expected);
         let many = Cleared {
-            retained: vec![retained("/l/k"); LISTED + 5],
+            retained: vec![retained("/l/k"); MAX_LISTED + 5],
             ..Cleared::default()
         };
         let page = clearing_page(Path::new("/l"), many);
         assert!(page.ends_with("  kept: 5 more, which are not listed\n"));
-        assert_eq!(page.lines().count(), 1 + LISTED + 1);
+        assert_eq!(page.lines().count(), 1 + MAX_LISTED + 1);
     }
 }
