@@ -79,7 +79,7 @@ pub struct RunStatus {
     pub host: Option<String>,
     pub step: Option<Step>,
     #[serde(rename = "course")]
-    pub phase_words: Option<String>,
+    pub progress_text: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub search: Option<SearchStatus>,
     pub outcome: Option<Outcome>,
@@ -187,14 +187,14 @@ fn run(
     let now = alive
         .filter(|_| ended.is_none() && run_attempt.is_none_or(|one| one.void_reason.is_none()));
     let watched = steps.iter().find(|(step, _)| *step == Step::Watch);
-    let phase_words = now
+    let progress_text = now
         .zip(newest)
         .zip(watched)
         .map(|((now, newest), (_, began))| {
             let recording = journal_state
                 .run_folder(folder, scheduled, newest.number)
                 .join(RECORDING);
-            phase_words(plan, &recording, (*began, now))
+            progress_text(plan, &recording, (*began, now))
         });
     RunStatus {
         scheduled: scheduled.clone(),
@@ -202,7 +202,7 @@ fn run(
         attempts: newest.map_or(0, |newest| newest.number),
         host: newest.and_then(|newest| newest.origin.as_ref().map(|_| newest.host.clone())),
         step: now.and(steps.last()).map(|(step, _)| *step),
-        phase_words,
+        progress_text,
         search: plan
             .search
             .as_ref()
@@ -222,7 +222,7 @@ fn run(
     }
 }
 
-fn phase_words(plan: &Plan, recording: &Path, (began_unix_ns, now): (i64, Duration)) -> String {
+fn progress_text(plan: &Plan, recording: &Path, (began_unix_ns, now): (i64, Duration)) -> String {
     // Jumps of the wall clock do not matter.
     let at = |unix_ns: i64| Now {
         uptime: from_nanoseconds(unix_ns),
@@ -235,7 +235,7 @@ fn phase_words(plan: &Plan, recording: &Path, (began_unix_ns, now): (i64, Durati
     );
     let seen = progress(recording).ok();
     watch.sample(at(nanoseconds(now)), seen.as_ref());
-    watch.phase_words()
+    watch.progress_text()
 }
 
 fn open_turns(journal_state: &JournalState) -> impl Iterator<Item = &Turn> {

@@ -9,7 +9,7 @@ use faultline_recording::Progress;
 use std::{mem, time::Duration};
 
 /// Older points have a wrong time: pushes come every ten seconds.
-const LATE_POINT: Duration = Duration::from_secs(60);
+const MAX_POINT_AGE: Duration = Duration::from_secs(60);
 /// If nothing was recorded for this long, or for this many intervals, rules about missing progress
 /// do not apply: a busy disk can delay a recorder.
 const MIN_STALE: Duration = Duration::from_secs(10);
@@ -27,25 +27,26 @@ pub struct Now {
     pub unix_ns: i64,
 }
 
+/// Progress of a running run. Times are uptimes.
 #[derive(Debug)]
 pub struct Watch {
     kind: Kind,
     rules: Stop,
     is_search: bool,
-    stale: Duration,
+    stale_after: Duration,
     pub(crate) began: Now,
     first_executed: Option<Duration>,
-    slot: Option<(u64, Duration)>,
-    at_tip: bool,
+    /// With the time when it was first seen.
+    newest_slot: Option<(u64, Duration)>,
+    was_at_tip: bool,
     phase: Option<String>,
     /// Uptime in nanoseconds of the newest tick, and when it was first seen.
-    tick: Option<(i64, Duration)>,
+    newest_tick: Option<(i64, Duration)>,
     last_sampled: Duration,
     /// Delay of the poll that saw the end of its time, from that end or from the previous poll,
     /// whichever is later.
     end_delay: Duration,
-    /// A stalled recording was reported.
-    reported: bool,
+    silence_reported: bool,
 }
 
 impl Watch {
@@ -55,25 +56,25 @@ impl Watch {
             kind: plan.workload.kind,
             rules: plan.stop.clone(),
             is_search: plan.search.is_some(),
-            stale: MIN_STALE.max(interval * STALE_INTERVALS),
+            stale_after: MIN_STALE.max(interval * STALE_INTERVALS),
             began: now,
             first_executed: None,
-            slot: None,
-            at_tip: false,
+            newest_slot: None,
+            was_at_tip: false,
             phase: None,
-            tick: None,
+            newest_tick: None,
             last_sampled: now.uptime,
             end_delay: Duration::ZERO,
-            reported: false,
+            silence_reported: false,
         }
     }
 
-    /// Returns why the runner has to end the run: [`Outcome::Completed`] if its time is up. `seen` is
-    /// `None` if the recording is unreadable.
-    pub fn sample(&mut self, now: Now, seen: Option<&Progress>) -> Option<Outcome> {
+    /// Returns why the runner has to end the run: [`Outcome::Completed`] if its time is up.
+    /// `progress` is `None` if the recording is unreadable.
+    pub fn sample(&mut self, now: Now, progress: Option<&Progress>) -> Option<Outcome> {
         let before = mem::replace(&mut self.last_sampled, now.uptime);
-        if let Some(seen) = seen {
-            self.take(now, seen);
+        if let Some(progress) = progress {
+            self.update(now, progress);
         }
         // A finished run may wait for others of its turn.
         if let Some(due) = self
@@ -89,61 +90,61 @@ impl Watch {
 
     /// The delay of the end, if it is so long that the runner itself was stalled.
     pub fn excessive_delay(&self) -> Option<Duration> {
-        Some(self.end_delay)
-            .filter(|end_delay| *end_delay > MAX_LATE.max(self.rules.duration / LATE_SHARE))
+        let max_delay = MAX_LATE.max(self.rules.duration / LATE_SHARE);
+        (self.end_delay > max_delay).then_some(self.end_delay)
     }
 
-    fn take(&mut self, now: Now, seen: &Progress) {
-        if let (None, Some(first)) = (self.first_executed, seen.first_transaction_unix_ns) {
+    fn update(&mut self, now: Now, progress: &Progress) {
+        if let (None, Some(first)) = (self.first_executed, progress.first_transaction_unix_ns) {
             let age = from_nanoseconds(now.unix_ns.saturating_sub(first));
-            let age = if age > LATE_POINT {
+            let age = if age > MAX_POINT_AGE {
                 Duration::ZERO
             } else {
                 age
             };
             self.first_executed = Some(now.uptime.saturating_sub(age).max(self.began.uptime));
         }
-        if let Some(slot) = seen
-            .newest_slot
-            .filter(|slot| self.slot.is_none_or(|(newest, _)| *slot > newest))
-        {
-            self.slot = Some((slot, now.uptime));
+        if progress.newest_slot > self.newest_slot.map(|(slot, _)| slot) {
+            self.newest_slot = progress.newest_slot.map(|slot| (slot, now.uptime));
         }
-        self.at_tip |= seen.at_tip;
-        if let Some(tick) = &seen.last_tick {
+        self.was_at_tip |= progress.at_tip;
+        if let Some(tick) = &progress.last_tick {
             self.phase = tick.phase.as_deref().map(str::to_owned);
-            if self.tick.is_none_or(|(last, _)| last != tick.uptime_ns) {
-                self.tick = Some((tick.uptime_ns, now.uptime));
+            if self
+                .newest_tick
+                .is_none_or(|(newest, _)| newest != tick.uptime_ns)
+            {
+                self.newest_tick = Some((tick.uptime_ns, now.uptime));
             }
         }
     }
 
     fn decide(&self, now: Duration) -> Option<Outcome> {
-        let since = |from: Duration| now.saturating_sub(from);
-        let over =
-            |from: Duration, most: Option<Duration>| most.is_some_and(|most| since(from) >= most);
-        if !self.is_search
-            && self
-                .counted_from()
-                .is_some_and(|from| since(from) >= self.rules.duration)
+        let is_over = |from: Duration, limit: Option<Duration>| {
+            limit.is_some_and(|limit| now.saturating_sub(from) >= limit)
+        };
+        let rules = &self.rules;
+        if let Some(from) = self.counted_from()
+            && !self.is_search
+            && is_over(from, Some(rules.duration))
         {
             return Some(Outcome::Completed);
         }
-        if self.kind == Kind::Replay || self.time_since_growth() >= self.stale {
+        if self.kind == Kind::Replay || self.time_since_growth() >= self.stale_after {
             return None;
         }
-        match self.first_executed {
-            None if over(self.began.uptime, self.rules.first_transaction_within) => {
-                return Some(Outcome::NeverExecuted);
+        match (self.first_executed, self.newest_slot) {
+            (None, _) if is_over(self.began.uptime, rules.first_transaction_within) => {
+                Some(Outcome::NeverExecuted)
             }
-            Some(first) if !self.at_tip && over(first, self.rules.at_tip_within) => {
-                return Some(Outcome::NotAtTip);
+            (Some(first), _) if !self.was_at_tip && is_over(first, rules.at_tip_within) => {
+                Some(Outcome::NotAtTip)
             }
-            _ => {}
+            (_, Some((_, seen_at))) if is_over(seen_at, rules.no_progress_for) => {
+                Some(Outcome::NoProgress)
+            }
+            _ => None,
         }
-        self.slot
-            .filter(|(_, at)| over(*at, self.rules.no_progress_for))
-            .map(|_| Outcome::NoProgress)
     }
 
     fn counted_from(&self) -> Option<Duration> {
@@ -153,43 +154,45 @@ impl Watch {
         }
     }
 
-    /// Time without growth, if it has just become too long; once per silence.
+    /// Time without growth of the recording, if it has just become too long; once per silence.
     pub fn newly_silent(&mut self) -> Option<Duration> {
-        let time_since_growth = self.time_since_growth();
-        let reported = mem::replace(&mut self.reported, time_since_growth >= self.stale);
-        (self.reported && !reported).then_some(time_since_growth)
+        let silence = self.time_since_growth();
+        let is_stale = silence >= self.stale_after;
+        let was_reported = mem::replace(&mut self.silence_reported, is_stale);
+        (is_stale && !was_reported).then_some(silence)
     }
 
-    /// Time without growth of the recording.
+    /// Time without growth of the recording, if the recorder is dead.
     pub fn silent(&self) -> Option<Duration> {
-        Some(self.time_since_growth())
-            .filter(|time_since_growth| *time_since_growth >= self.stale * SILENT_FACTOR)
+        let silence = self.time_since_growth();
+        (silence >= self.stale_after * SILENT_FACTOR).then_some(silence)
     }
 
     fn time_since_growth(&self) -> Duration {
-        self.last_sampled
-            .saturating_sub(self.tick.map_or(self.began.uptime, |(_, at)| at))
+        self.last_sampled.saturating_sub(
+            self.newest_tick
+                .map_or(self.began.uptime, |(_, seen_at)| seen_at),
+        )
     }
 
     /// `42 % of 12 h, at_tip, slot 1234`.
-    pub fn phase_words(&self) -> String {
-        let share = self
-            .counted_from()
-            .map(|from| self.last_sampled.saturating_sub(from).as_secs_f64());
-        let whole = self.rules.duration.as_secs_f64().max(f64::MIN_POSITIVE);
-        let counted = match share {
-            Some(seconds) => {
+    pub fn progress_text(&self) -> String {
+        let mut text = match self.counted_from() {
+            Some(from) => {
+                let seconds = self.last_sampled.saturating_sub(from).as_secs_f64();
+                let duration = self.rules.duration;
+                let planned = duration.as_secs_f64().max(f64::MIN_POSITIVE);
                 format!(
                     "{:.0} % of {}",
-                    (100.0 * seconds / whole).min(100.0),
-                    faultline_text::time(self.rules.duration)
+                    (100.0 * seconds / planned).min(100.0),
+                    faultline_text::time(duration)
                 )
             }
             None => "no transaction executed yet".to_owned(),
         };
-        let phase = self.phase.as_ref().map(|phase| format!(", {phase}"));
-        let slot = self.slot.map(|(slot, _)| format!(", slot {slot}"));
-        counted + &phase.unwrap_or_default() + &slot.unwrap_or_default()
+        text.extend(self.phase.as_ref().map(|phase| format!(", {phase}")));
+        text.extend(self.newest_slot.map(|(slot, _)| format!(", slot {slot}")));
+        text
     }
 }
 

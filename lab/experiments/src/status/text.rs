@@ -115,7 +115,7 @@ fn what(run: &RunStatus, next: &mut Option<&'static str>) -> String {
         }
         (None, Some(step)) => {
             *next = None;
-            let phase = run.phase_words.as_ref().map(|phase| format!(", {phase}"));
+            let phase = run.progress_text.as_ref().map(|phase| format!(", {phase}"));
             format!(
                 "now: {}{}{searched}",
                 step.in_words(),

@@ -167,12 +167,12 @@ fn run_progress_is_printed_as_a_sentence() {
     let mut watch = watch(&plan);
     watch.sample(at(5), Some(&seen(5)));
     assert_eq!(
-        watch.phase_words(),
+        watch.progress_text(),
         "no transaction executed yet, catching_up"
     );
     watch.sample(at(60), Some(&executing(60, 10, 1234)));
     assert_eq!(
-        watch.phase_words(),
+        watch.progress_text(),
         "25 % of 3 min 20 s, catching_up, slot 1234"
     );
 }
