@@ -174,30 +174,26 @@ impl Journal {
             .and_then(|()| file.sync_all())
             .at(path)?;
         file.seek(SeekFrom::Start(length)).at(path)?;
-        Ok((
-            Journal {
-                file,
-                path: path.to_owned(),
-                length,
-            },
-            lines,
-        ))
+        let journal = Journal {
+            file,
+            path: path.to_owned(),
+            length,
+        };
+        Ok((journal, lines))
     }
 
     /// Durable on return. On failure, a partial line is removed if possible.
     pub fn append(&mut self, line: &Line) -> Result<()> {
         let mut text = serde_json::to_vec(line).context("a line of the journal")?;
         text.push(b'\n');
-        let written = self
-            .file
-            .write_all(&text)
-            .and_then(|()| self.file.sync_data());
-        if written.is_err() {
+        let written = self.file.write_all(&text);
+        let written = written.and_then(|()| self.file.sync_data());
+        if written.is_ok() {
+            self.length += text.len() as u64;
+        } else {
             // A partial line is only tolerated at the end.
             let _ = self.file.set_len(self.length);
             let _ = self.file.seek(SeekFrom::Start(self.length));
-        } else {
-            self.length += text.len() as u64;
         }
         written.at(&self.path)
     }
@@ -208,40 +204,36 @@ pub fn read(path: &Path) -> Result<Vec<Line>> {
     read_lines(path).map(|(lines, _)| lines)
 }
 
+/// The lines and their length in bytes, without an incomplete end.
 fn read_lines(path: &Path) -> Result<(Vec<Line>, u64)> {
     let bytes = match std::fs::read(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let folder = path.parent().unwrap_or(path);
             anyhow::bail!(
-                "{}: no experiment was begun here (there is no {}): `faultline experiment run PLAN` begins it",
-                folder.display(),
-                JOURNAL
+                "{}: no experiment was begun here (there is no {JOURNAL}): `faultline experiment run PLAN` begins it",
+                folder.display()
             )
         }
         read => read.at(path)?,
     };
-    let mut lines = Vec::new();
-    let (mut end, mut at) = (0, 0);
-    let mut first_invalid: Option<(usize, String)> = None;
-    for (number, text) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
-        at += text.len();
-        match parse(text) {
-            // A power cut damages only the end: a valid line behind an invalid one is an error.
-            Ok(line) if first_invalid.is_none() => {
+    let (mut lines, mut length) = (Vec::new(), 0);
+    let mut first_invalid = None;
+    for (number, text) in (1..).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
+        match (parse(text), &first_invalid) {
+            (Ok(line), None) => {
                 lines.push(line);
-                end = at;
+                length += text.len() as u64;
             }
-            Ok(_) => {
-                let (number, why) = first_invalid.unwrap_or_default();
-                anyhow::bail!(
-                    "{}:{number}: this is no line of a journal: {why}",
-                    path.display()
-                );
-            }
-            Err(why) => first_invalid = first_invalid.or(Some((number + 1, why))),
+            // A power cut damages only the end: a valid line behind an invalid one is an error.
+            (Ok(_), Some((number, why))) => anyhow::bail!(
+                "{}:{number}: this is no line of a journal: {why}",
+                path.display()
+            ),
+            (Err(why), None) => first_invalid = Some((number, why)),
+            (Err(_), Some(_)) => {}
         }
     }
-    Ok((lines, end as u64))
+    Ok((lines, length))
 }
 
 fn parse(text: &[u8]) -> Result<Line, String> {

@@ -226,7 +226,7 @@ impl<'w> Runner<'w> {
             entry,
         };
         self.journal.append(&line)?;
-        self.journal_state.take(&line);
+        self.journal_state.add(line);
         Ok(())
     }
 

@@ -87,65 +87,63 @@ pub struct Next<'a> {
 impl JournalState {
     pub fn of(lines: &[Line]) -> Self {
         let mut journal_state = JournalState::default();
-        lines.iter().for_each(|line| journal_state.take(line));
+        for line in lines {
+            journal_state.add(line.clone());
+        }
         journal_state
     }
 
     /// A line about a run that never began is ignored.
-    pub fn take(&mut self, line: &Line) {
+    pub fn add(&mut self, line: Line) {
         let unix_ns = line.unix_ns;
-        match &line.entry {
+        match line.entry {
             Entry::Planned(planned) => {
                 self.turns.clone_from(&planned.turns);
-                self.planned = Some(planned.clone());
+                self.planned = Some(planned);
                 self.began_unix_ns = unix_ns;
             }
             Entry::Runner { host, .. } => {
-                self.host.clone_from(host);
+                self.host = host;
                 self.runner_began_unix_ns = unix_ns;
                 self.runner_starts += 1;
                 self.stopped = None;
             }
             Entry::TurnBegun { turn, attempt } => {
-                let begun = Attempt {
-                    number: *attempt,
+                self.attempts.entry(turn).or_default().push(Attempt {
+                    number: attempt,
                     runner_start: self.runner_starts,
                     unix_ns,
                     host: self.host.clone(),
                     ..Attempt::default()
-                };
-                self.attempts.entry(*turn).or_default().push(begun);
+                });
             }
             Entry::Step { run, attempt, step } => {
-                self.update_run(*run, *attempt, |run| run.steps.push((*step, unix_ns)));
+                self.update_run(run, attempt, |run| run.steps.push((step, unix_ns)));
             }
             Entry::Search { run, attempt, line } => {
-                let line = (line.clone(), unix_ns);
-                self.update_run(*run, *attempt, |run| run.searched.lines.push(line));
+                self.update_run(run, attempt, |run| run.searched.lines.push((line, unix_ns)));
             }
             Entry::SearchAnswer {
                 run,
                 attempt,
                 answer,
             } => {
-                let answer = Some((**answer).clone());
-                self.update_run(*run, *attempt, |run| run.searched.answer = answer);
+                self.update_run(run, attempt, |run| run.searched.answer = Some(*answer));
             }
             Entry::RunEnded {
                 run,
                 attempt,
                 ending,
             } => {
-                let ended = Some(((**ending).clone(), unix_ns));
                 self.last_end_unix_ns = Some(unix_ns);
-                self.update_run(*run, *attempt, |run| run.ended = ended);
+                self.update_run(run, attempt, |run| run.ended = Some((*ending, unix_ns)));
             }
             Entry::Void { run, attempt, why } => {
-                if self.update_run(*run, *attempt, |run| run.void_reason = Some(why.clone())) {
+                if self.update_run(run, attempt, |run| run.void_reason = Some(why)) {
                     self.finished = false;
                 }
             }
-            Entry::Stopped { why } => self.stopped = Some(why.clone()),
+            Entry::Stopped { why } => self.stopped = Some(why),
             Entry::Finished => self.finished = true,
         }
     }
@@ -155,7 +153,7 @@ impl JournalState {
         let turn = self.turn_of(run).map(|turn| turn.number);
         let begun = turn
             .and_then(|turn| self.attempts.get_mut(&turn))
-            .and_then(|all| all.iter_mut().find(|begun| begun.number == attempt));
+            .and_then(|attempts| attempts.iter_mut().find(|begun| begun.number == attempt));
         let Some(begun) = begun else { return false };
         change(begun.runs.entry(run).or_default());
         true
@@ -163,15 +161,9 @@ impl JournalState {
 
     /// Searches of earlier attempts that were cut off.
     pub fn searches_cut_off(&self, run: u32) -> usize {
-        let attempts = self
-            .turn_of(run)
-            .map_or(&[][..], |turn| self.attempts_of(turn));
-        let runs = attempts
-            .iter()
-            .rev()
-            .skip(1)
-            .filter_map(|attempt| attempt.runs.get(&run));
-        runs.map(|run| &run.searched)
+        let earlier_attempts = self.attempts_of_run(run).rev().skip(1);
+        earlier_attempts
+            .filter_map(|attempt| Some(&attempt.runs.get(&run)?.searched))
             .filter(|search| !search.lines.is_empty() && search.answer.is_none())
             .count()
     }
@@ -186,6 +178,11 @@ impl JournalState {
         self.attempts.get(&turn.number).map_or(&[], Vec::as_slice)
     }
 
+    fn attempts_of_run(&self, run: u32) -> impl DoubleEndedIterator<Item = &Attempt> {
+        let turn = self.turn_of(run);
+        turn.into_iter().flat_map(|turn| self.attempts_of(turn))
+    }
+
     pub fn turn_of(&self, run: u32) -> Option<&Turn> {
         self.turns
             .iter()
@@ -194,11 +191,10 @@ impl JournalState {
 
     /// Folder of a run in an attempt, which may be at a block.
     pub fn run_folder(&self, folder: &Folder, run: &Scheduled, attempt: u32) -> PathBuf {
-        let attempts = self.turn_of(run.run).map(|turn| self.attempts_of(turn));
-        let mut attempts = attempts.into_iter().flatten();
-        let origin = attempts
-            .find(|one| one.number == attempt)
-            .and_then(|one| one.origin.as_ref());
+        let origin = self
+            .attempts_of_run(run.run)
+            .find(|begun| begun.number == attempt)
+            .and_then(|begun| begun.origin.as_ref());
         match origin {
             Some((block, number)) => Folder::new(block).run(run, *number),
             None => folder.run(run, attempt),
@@ -212,47 +208,40 @@ impl JournalState {
 
     /// The run in its newest attempt; `None` if no line is about it.
     pub fn newest_run(&self, run: u32) -> Option<&RunAttempt> {
-        self.newest(self.turn_of(run)?)?.runs.get(&run)
+        self.attempts_of_run(run).next_back()?.runs.get(&run)
     }
 
     /// Whether every run has its result from the same attempt.
     pub fn is_done(&self, turn: &Turn) -> bool {
-        self.newest(turn).is_some_and(|newest| {
-            turn.runs
-                .iter()
-                .all(|scheduled| newest.result(scheduled.run).is_some())
-        })
+        self.newest(turn).is_some_and(|newest| newest.counts(turn))
     }
 
     /// `None` if all turns have their results.
     pub fn next(&self) -> Option<Next<'_>> {
         let turn = self.turns.iter().find(|turn| !self.is_done(turn))?;
-        let earlier_attempts = self.attempts_of(turn);
+        let earlier_attempts = self.attempts_of(turn).iter();
         let failed = earlier_attempts
-            .iter()
             .filter(|attempt| attempt.runner_start == self.runner_starts)
             .count();
-        let attempt = earlier_attempts
-            .last()
-            .map_or(1, |last| last.number.saturating_add(1));
         Some(Next {
             turn,
-            attempt,
+            attempt: self
+                .newest(turn)
+                .map_or(1, |newest| newest.number.saturating_add(1)),
             failed: u32::try_from(failed).unwrap_or(u32::MAX),
         })
     }
 
     /// Run and attempt of runs that began and have no end: their runner was killed, or still works.
     pub fn unfinished_attempts(&self) -> Vec<(u32, u32)> {
-        let open = self.scheduled().filter_map(|(turn, scheduled)| {
-            let newest = self.newest(turn)?;
-            let ended = newest
-                .runs
-                .get(&scheduled.run)
-                .is_some_and(|run| run.ended.is_some());
-            (!ended).then_some((scheduled.run, newest.number))
-        });
-        open.collect()
+        self.scheduled()
+            .filter_map(|(turn, scheduled)| {
+                let newest = self.newest(turn)?;
+                let run = newest.runs.get(&scheduled.run);
+                run.is_none_or(|run| run.ended.is_none())
+                    .then_some((scheduled.run, newest.number))
+            })
+            .collect()
     }
 
     /// Only of complete turns.
@@ -284,13 +273,17 @@ impl CountedRun<'_> {
 }
 
 impl Attempt {
+    /// `None` if the run has no result, or one that does not count.
     pub fn result(&self, run: u32) -> Option<&Ending> {
-        let run = self
-            .runs
-            .get(&run)
-            .filter(|run| run.void_reason.is_none())?;
+        let run = self.runs.get(&run)?;
         let (ending, _) = run.ended.as_ref()?;
-        ending.outcome.is_result().then_some(ending)
+        (run.void_reason.is_none() && ending.outcome.is_result()).then_some(ending)
+    }
+
+    /// Whether all runs of its turn have a result.
+    pub fn counts(&self, turn: &Turn) -> bool {
+        let mut runs = turn.runs.iter();
+        runs.all(|scheduled| self.result(scheduled.run).is_some())
     }
 }
 
