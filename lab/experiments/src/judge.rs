@@ -1,95 +1,264 @@
-//! Derives outcomes from evidence, without access to the host.
-
-pub mod cache;
-pub mod gaps;
+//! Derives a run's outcome and validity from evidence, without access to the host.
 
 use super::{
-    outcome::Outcome,
+    outcome::{Outcome, Validity},
     plan::{Kind, Stop},
 };
+use faultline_common::clock::{from_nanoseconds, nanoseconds};
+use faultline_recording::{ProgramCachePoint, TickRow};
 use faultline_runner::isolation::{End, Evidence};
-use faultline_text::time;
+use faultline_text::{count, time};
+use itertools::{Itertools, chain};
+use std::time::Duration;
 
 /// A shell returns 128 plus the signal of its child.
 const SHELL_SIGNAL_BASE: i32 = 128;
-const TIMEOUT: &str = "timeout";
-const OOM_KILL: &str = "oom-kill";
+/// A pass evicts down to this percentage of the capacity.
+const EVICTION_TARGET_PERCENT: u64 = 90;
+/// Concurrent batches can exceed the target by this many entries.
+const BATCH_OVERSHOOT: u64 = 32;
+/// Tolerated share of missing ticks.
+const MAX_MISSING_SHARE: f64 = 0.05;
+/// With a larger share missing, a recording proves nothing.
+const USELESS_SHARE: f64 = 0.5;
+/// Less missing time is normal: a busy host delays any process this long.
+const MIN_MISSING_TIME: Duration = Duration::from_secs(2);
+/// Maximum gap, or this many intervals if longer.
+const MAX_GAP: Duration = Duration::from_secs(10);
+const GAP_INTERVALS: u32 = 3;
 
 #[derive(Debug, Default)]
 pub struct EndFacts {
     /// Why the runner stopped it: [`Outcome::Completed`] if its time was up. `None` if the run
     /// ended by itself.
-    pub why: Option<Outcome>,
-    pub before: Evidence,
-    pub after: Evidence,
+    pub stop_reason: Option<Outcome>,
+    pub evidence_at_stop: Evidence,
+    pub final_evidence: Evidence,
     /// Its first process exited and left others in the cgroup.
-    pub left: bool,
+    pub has_survivors: bool,
 }
-
-const DAEMONISED: &str = "its command ended with exit code 0 while what it had started was still running: a start-up \
-                          script has to stay until the validator ends (`exec` it, or `wait` for it)";
 
 /// Also reads the events of the cgroup: a shell may survive its OOM-killed child.
 pub fn killed_for_memory(evidence: &Evidence) -> bool {
-    evidence
-        .memory_events
-        .get("oom_kill")
-        .is_some_and(|kills| *kills > 0)
-        || evidence.result.as_deref() == Some(OOM_KILL)
+    let kills = evidence.memory_events.get("oom_kill");
+    kills.is_some_and(|kills| *kills > 0) || evidence.result.as_deref() == Some("oom-kill")
 }
 
+/// Returns the outcome with notes for the run's ending.
 pub fn outcome(kind: Kind, stop: &Stop, facts: &EndFacts) -> (Outcome, Vec<String>) {
+    let failed = |why: &str| Outcome::Failed {
+        why: why.to_owned(),
+    };
     let mut notes = Vec::new();
-    if killed_for_memory(&facts.before) {
-        return (Outcome::OutOfMemory, notes);
-    }
-    if let Some(why) = &facts.why {
-        if killed_for_memory(&facts.after) {
-            notes.push("it was OOM-killed while it was being ended".to_owned());
-        }
-        if (why, kind) == (&Outcome::Completed, Kind::Replay) {
-            let why = format!(
-                "its work was not done within {}: give it a longer `stop.duration`",
-                time(stop.duration)
-            );
-            return (Outcome::Failed { why }, notes);
-        }
-        return (why.clone(), notes);
-    }
-    if killed_for_memory(&facts.after) {
-        return (Outcome::OutOfMemory, notes);
-    }
-    if facts.after.result.as_deref() == Some(TIMEOUT) {
-        let why = "systemd ended it: it has lived longer than any run of this plan may".to_owned();
-        return (Outcome::Failed { why }, notes);
-    }
-    // The exit code is probably that of a start script.
-    if facts.left && kind == Kind::Validator && facts.after.end == Some(End::Code(0)) {
-        let why = DAEMONISED.to_owned();
-        return (Outcome::Failed { why }, notes);
-    }
-    if facts.left {
-        notes.push(
-            "its first process ended and left others running, which were ended as well".to_owned(),
-        );
-    }
-    let outcome = match facts.after.end {
-        Some(End::Code(0)) if kind == Kind::Replay => Outcome::Completed,
-        Some(End::Code(code)) => {
-            if code > SHELL_SIGNAL_BASE {
-                let signal = code - SHELL_SIGNAL_BASE;
-                notes.push(format!(
-                    "a shell says {code} when signal {signal} has ended its child"
-                ));
+    let evidence = &facts.final_evidence;
+    let is_oom_killed = killed_for_memory(evidence);
+    let outcome = match (&facts.stop_reason, evidence.end) {
+        _ if killed_for_memory(&facts.evidence_at_stop) => Outcome::OutOfMemory,
+        (Some(reason), _) => {
+            if is_oom_killed {
+                notes.push("it was OOM-killed while it was being ended".to_owned());
             }
-            Outcome::Exited { code }
+            if (reason, kind) == (&Outcome::Completed, Kind::Replay) {
+                failed(&format!(
+                    "its work was not done within {}: give it a longer `stop.duration`",
+                    time(stop.duration)
+                ))
+            } else {
+                reason.clone()
+            }
         }
-        Some(End::Signal(signal)) => Outcome::Killed { signal },
-        None => Outcome::Failed {
-            why: "it is gone, and the system does not say how it ended".to_owned(),
-        },
+        _ if is_oom_killed => Outcome::OutOfMemory,
+        _ if evidence.result.as_deref() == Some("timeout") => {
+            failed("systemd ended it: it has lived longer than any run of this plan may")
+        }
+        // The exit code is probably that of a start script.
+        (None, Some(End::Code(0))) if facts.has_survivors && kind == Kind::Validator => failed(
+            "its command ended with exit code 0 while what it had started was still running: a start-up \
+             script has to stay until the validator ends (`exec` it, or `wait` for it)",
+        ),
+        (None, end) => {
+            if facts.has_survivors {
+                notes.push(
+                    "its first process ended and left others running, which were ended as well"
+                        .to_owned(),
+                );
+            }
+            match end {
+                Some(End::Code(0)) if kind == Kind::Replay => Outcome::Completed,
+                Some(End::Code(code)) => {
+                    if code > SHELL_SIGNAL_BASE {
+                        let signal = code - SHELL_SIGNAL_BASE;
+                        notes.push(format!(
+                            "a shell says {code} when signal {signal} has ended its child"
+                        ));
+                    }
+                    Outcome::Exited { code }
+                }
+                Some(End::Signal(signal)) => Outcome::Killed { signal },
+                None => failed("it is gone, and the system does not say how it ended"),
+            }
+        }
     };
     (outcome, notes)
+}
+
+/// Sums of the program cache over a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CacheTotals {
+    pub points: u64,
+    /// Most compiled entries at the start of an eviction pass. A pass follows each load of a
+    /// program, even if nothing is evicted.
+    pub water_level: u64,
+    /// Like `water_level`, but only of points with evictions.
+    pub water_level_evicting: u64,
+    pub insertions: u64,
+    /// By eviction passes.
+    pub evictions: u64,
+}
+
+impl CacheTotals {
+    pub fn of(points: &[ProgramCachePoint]) -> Self {
+        let mut totals = CacheTotals::default();
+        for point in points {
+            totals.add(point.water_level, point.insertions, point.evictions);
+        }
+        totals
+    }
+
+    pub(crate) fn add(
+        &mut self,
+        water_level: Option<u64>,
+        insertions: Option<u64>,
+        evictions: Option<u64>,
+    ) {
+        let [level, insertions, evictions] =
+            [water_level, insertions, evictions].map(Option::unwrap_or_default);
+        self.points += 1;
+        self.water_level = self.water_level.max(level);
+        if evictions > 0 {
+            self.water_level_evicting = self.water_level_evicting.max(level);
+        }
+        self.insertions = self.insertions.saturating_add(insertions);
+        self.evictions = self.evictions.saturating_add(evictions);
+    }
+}
+
+/// Whether the run behaved like a cache of `entries`: a stock binary ignores the variable silently.
+/// A pass that evicts begins at nine tenths of the capacity or slightly above. Without evictions,
+/// all sufficient capacities behave alike.
+pub fn cache_validity(entries: u32, totals: &CacheTotals) -> Validity {
+    let CacheTotals {
+        points,
+        water_level,
+        water_level_evicting,
+        insertions,
+        evictions,
+    } = *totals;
+    let capacity = u64::from(entries);
+    let target = capacity * EVICTION_TARGET_PERCENT / 100;
+    let with_counts = |finding: &str| {
+        format!(
+            "{finding}: the highest water level is {water_level}, with {insertions} insertions and {evictions} evictions"
+        )
+    };
+    if points == 0 {
+        Validity::Unproven("nothing was recorded of the program cache".to_owned())
+    } else if water_level > capacity.max(target + BATCH_OVERSHOOT) {
+        Validity::Invalid(with_counts(&format!(
+            "the program cache was larger than {entries} entries"
+        )))
+    } else if evictions > 0 && water_level_evicting == 0
+        || evictions == 0 && water_level == 0 && insertions > target
+    {
+        Validity::Unproven(with_counts("the program cache's capacity is unknown"))
+    } else if evictions > 0 && water_level_evicting < target {
+        Validity::Invalid(with_counts(&format!(
+            "the program cache was smaller than {entries} entries"
+        )))
+    } else {
+        Validity::Valid
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct RunPeriod {
+    pub from_unix_ns: i64,
+    /// By the monotonic clock.
+    pub length: Duration,
+}
+
+/// Missing ticks of a run's recording: that of a stalled daemon looks complete.
+#[derive(Debug)]
+pub struct TickCoverage {
+    pub due_ticks: u64,
+    pub missing_ticks: u64,
+    pub longest_gap: Duration,
+    pub interval: Duration,
+}
+
+impl TickCoverage {
+    /// Ticks of one daemon, in order. The wall clock may jump, so only the beginning uses it.
+    pub fn of(ticks: &[TickRow], run_period: RunPeriod, interval: Duration) -> Self {
+        let interval = interval.max(Duration::from_millis(1));
+        let due_ticks =
+            u64::try_from(run_period.length.as_nanos() / interval.as_nanos()).unwrap_or(u64::MAX);
+        // The wall clock may jump back later.
+        let first = ticks
+            .iter()
+            .position(|tick| tick.unix_ns > run_period.from_unix_ns)
+            .unwrap_or(ticks.len());
+        let from = ticks.get(first.saturating_sub(1)).map_or(0, |before| {
+            before
+                .uptime_ns
+                .saturating_add(run_period.from_unix_ns.saturating_sub(before.unix_ns))
+        });
+        let to = from.saturating_add(nanoseconds(run_period.length));
+        let recorded = ticks
+            .iter()
+            .map(|tick| tick.uptime_ns)
+            .filter(|uptime_ns| *uptime_ns > from && *uptime_ns <= to);
+        let gaps = chain!([from], recorded.clone(), [to])
+            .tuple_windows()
+            .map(|(last, next)| next - last);
+        TickCoverage {
+            due_ticks,
+            // The first tick is due within an interval after the beginning.
+            missing_ticks: due_ticks.saturating_sub(recorded.count() as u64),
+            longest_gap: from_nanoseconds(gaps.max().unwrap_or(0)),
+            interval,
+        }
+    }
+
+    /// `None` if too little is missing to matter.
+    pub fn coverage_doubt(&self) -> Option<String> {
+        let is_long = self.longest_gap > MAX_GAP.max(self.interval * GAP_INTERVALS);
+        (is_long || self.misses_more_than(MAX_MISSING_SHARE)).then(|| {
+            format!(
+                "its recorder stood still: {} of {} ticks are missing, the longest gap is {}",
+                count(self.missing_ticks),
+                count(self.due_ticks),
+                time(self.longest_gap)
+            )
+        })
+    }
+
+    fn misses_more_than(&self, share: f64) -> bool {
+        let time = self
+            .interval
+            .saturating_mul(u32::try_from(self.missing_ticks).unwrap_or(u32::MAX));
+        time >= MIN_MISSING_TIME && self.missing_ticks as f64 > share * self.due_ticks as f64
+    }
+
+    /// A completed run fails, and is repeated, if most of its recording is missing. Any other end
+    /// has its own evidence.
+    pub fn checked_outcome(&self, outcome: Outcome) -> Outcome {
+        match self.coverage_doubt() {
+            Some(why) if outcome == Outcome::Completed && self.misses_more_than(USELESS_SHARE) => {
+                Outcome::Failed { why }
+            }
+            _ => outcome,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -176,7 +176,7 @@ impl Experiment {
         if self.plan.workload.kind == Kind::Replay {
             let log = self.run_folder(counted_run).join(OUTPUT);
             match replay::read(&log) {
-                Ok(replayed) => run.replayed = replayed,
+                Ok(log) => run.replayed = log.replayed,
                 Err(error) => unread.push(format!(
                     "run {}: {}: {error}",
                     counted_run.scheduled.run,

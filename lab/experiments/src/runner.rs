@@ -11,7 +11,7 @@ use super::{
     blocks::BlockContext,
     folder::Folder,
     journal::{Entry, Journal, JournalState, Line, Planned},
-    judge::gaps::RunPeriod,
+    judge::RunPeriod,
     outcome::{Ending, Outcome},
     plan::{Arm, Lane, Plan},
     schedule::{Scheduled, Turn},

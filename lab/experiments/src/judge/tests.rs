@@ -1,5 +1,8 @@
 use super::*;
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+
+mod cache;
+mod gaps;
 
 fn stop() -> Stop {
     Stop {
@@ -25,10 +28,10 @@ fn of(kind: Kind, why: Option<Outcome>, before: Evidence, after: Evidence) -> Ou
         kind,
         &stop(),
         &EndFacts {
-            why,
-            before,
-            after,
-            left: false,
+            stop_reason: why,
+            evidence_at_stop: before,
+            final_evidence: after,
+            has_survivors: false,
         },
     )
     .0
@@ -62,10 +65,10 @@ fn an_oom_kill_is_the_outcome_regardless_of_the_exit_status() {
 fn an_oom_kill_after_the_stop_decision_is_only_a_note() {
     let after = evidence(Some(End::Signal(9)), 1);
     let facts = EndFacts {
-        why: Some(Outcome::Completed),
-        before: evidence(None, 0),
-        after,
-        left: false,
+        stop_reason: Some(Outcome::Completed),
+        evidence_at_stop: evidence(None, 0),
+        final_evidence: after,
+        has_survivors: false,
     };
     let (outcome, notes) = outcome(Kind::Validator, &stop(), &facts);
     assert_eq!((outcome, notes.len()), (Outcome::Completed, 1));
@@ -130,7 +133,7 @@ fn a_shell_exit_code_above_128_is_explained_as_a_signal() {
         Kind::Validator,
         &stop(),
         &EndFacts {
-            after,
+            final_evidence: after,
             ..EndFacts::default()
         },
     );
@@ -146,8 +149,8 @@ fn a_script_exiting_before_its_validator_gives_no_valid_outcome() {
             kind,
             &stop(),
             &EndFacts {
-                after,
-                left: true,
+                final_evidence: after,
+                has_survivors: true,
                 ..EndFacts::default()
             },
         )

@@ -1,12 +1,12 @@
 use super::*;
-use crate::{judge::cache, outcome::Validity};
+use crate::{judge::cache_validity, outcome::Validity};
 use proptest::prelude::*;
 use std::io::Write as _;
 
 fn read_text(text: &[u8]) -> Replayed {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(text).unwrap();
-    read(file.path()).unwrap()
+    read(file.path()).unwrap().replayed
 }
 
 fn at(ms: u64, message: &str) -> String {
@@ -90,7 +90,8 @@ fn real_replay_logs_have_every_slot_and_independently_counted_sums() {
                 .join("../faultline/tests/fixtures")
                 .join(name),
         )
-        .unwrap();
+        .unwrap()
+        .replayed;
         let sum = |of: fn(&ReplayedSlot) -> Option<u64>| {
             replayed.slots.iter().filter_map(of).sum::<u64>()
         };
@@ -124,24 +125,25 @@ fn real_replay_logs_have_every_slot_and_independently_counted_sums() {
     // Both replayed the same.
     assert_eq!(small.2, large.2);
     let cache_totals = |name: &str| {
-        cache_totals(
+        read(
             &Path::new(env!("CARGO_MANIFEST_DIR"))
                 .join("../faultline/tests/fixtures")
                 .join(name),
         )
         .unwrap()
+        .cache_totals
     };
     let (small, large) = (
         cache_totals("replay-512.log"),
         cache_totals("replay-1024.log"),
     );
-    assert_eq!(cache::validity(512, &small), Validity::Valid, "{small:?}");
+    assert_eq!(cache_validity(512, &small), Validity::Valid, "{small:?}");
     assert!(
-        matches!(cache::validity(1024, &small), Validity::Invalid(_)),
+        matches!(cache_validity(1024, &small), Validity::Invalid(_)),
         "{small:?}"
     );
     assert!(
-        !matches!(cache::validity(1024, &large), Validity::Invalid(_)),
+        !matches!(cache_validity(1024, &large), Validity::Invalid(_)),
         "{large:?}"
     );
 }

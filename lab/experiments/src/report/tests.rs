@@ -433,7 +433,7 @@ fn two_real_replays_are_paired_slot_by_slot() {
             labels: labels
                 .map(|(key, value)| (key.to_owned(), value.to_owned()))
                 .to_vec(),
-            replayed: replay::read(&log).unwrap(),
+            replayed: replay::read(&log).unwrap().replayed,
             ..Run::default()
         }
     };

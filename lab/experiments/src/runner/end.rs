@@ -2,14 +2,12 @@ use super::{Runner, Running, TurnError, search};
 use crate::{
     folder::RECORDING,
     journal::{Entry, Step},
-    judge::{
-        self, EndFacts, cache,
-        gaps::{RunPeriod, TickCoverage},
-    },
+    judge::{self, CacheTotals, EndFacts, RunPeriod, TickCoverage},
     outcome::{Ending, Outcome, Validity},
     watch::Watch,
 };
 use anyhow::{Context, Result};
+use faultline_common::clock::nanoseconds;
 use faultline_runner::{isolation::Evidence, record::recorder::DEFAULT_INTERVAL};
 use faultline_text::time;
 use itertools::Itertools;
@@ -178,10 +176,10 @@ impl Runner<'_> {
     fn judge(&mut self, run: &mut Running, after: Evidence) -> Ending {
         let (why, before) = run.why.take().unzip();
         let facts = EndFacts {
-            why,
-            before: before.unwrap_or_default(),
-            after,
-            left: run.has_survivors,
+            stop_reason: why,
+            evidence_at_stop: before.unwrap_or_default(),
+            final_evidence: after,
+            has_survivors: run.has_survivors,
         };
         let (outcome, remarks) = judge::outcome(self.plan.workload.kind, &self.plan.stop, &facts);
         run.notes.extend(remarks);
@@ -190,7 +188,7 @@ impl Runner<'_> {
                 let cache = run
                     .arm
                     .cache_entries
-                    .map(|entries| cache::validity(entries, &seen))
+                    .map(|entries| judge::cache_validity(entries, &seen))
                     .unwrap_or_default();
                 let outcome = recorded.checked_outcome(outcome);
                 let doubt = recorded.coverage_doubt().filter(|_| outcome.is_result());
@@ -215,17 +213,21 @@ impl Runner<'_> {
                 time(delay)
             )
         }));
-        let stopped_unix_ns = run.run_period.map(RunPeriod::until_unix_ns);
+        let stopped_unix_ns = run.run_period.map(|period| {
+            period
+                .from_unix_ns
+                .saturating_add(nanoseconds(period.length))
+        });
         Ending {
             outcome,
             validity,
-            evidence: facts.after,
+            evidence: facts.final_evidence,
             notes: mem::take(&mut run.notes),
             stopped_unix_ns,
         }
     }
 
-    fn recorded(&mut self, run: &Running) -> Result<(cache::CacheTotals, TickCoverage)> {
+    fn recorded(&mut self, run: &Running) -> Result<(CacheTotals, TickCoverage)> {
         let recording = run.folder.join(RECORDING);
         let seen = self.system.cache(&recording)?;
         let interval = self.plan.recorder.interval.unwrap_or(DEFAULT_INTERVAL);

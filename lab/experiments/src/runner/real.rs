@@ -10,7 +10,7 @@ use crate::{
     check::program_files,
     folder::OUTPUT,
     host::{HostFinding, host_findings},
-    judge::cache,
+    judge::CacheTotals,
     plan::{Lane, PageCache, Plan, Severity},
     replay,
     targets::{self, Target},
@@ -212,14 +212,14 @@ impl System for RealSystem {
         progress(recording).ok()
     }
 
-    fn cache(&mut self, recording: &Path) -> Result<cache::CacheTotals> {
-        let cache_totals =
-            cache::CacheTotals::of(&Recording::open(recording)?.program_cache_points()?);
+    fn cache(&mut self, recording: &Path) -> Result<CacheTotals> {
+        let cache_totals = CacheTotals::of(&Recording::open(recording)?.program_cache_points()?);
         if cache_totals.points > 0 {
             return Ok(cache_totals);
         }
         // A replay exits before it has pushed its points; its log has them too.
-        Ok(replay::cache_totals(&recording.with_file_name(OUTPUT)).unwrap_or(cache_totals))
+        Ok(replay::read(&recording.with_file_name(OUTPUT))
+            .map_or(cache_totals, |log| log.cache_totals))
     }
 
     fn ticks(&mut self, recording: &Path) -> Result<Vec<TickRow>> {

@@ -2,7 +2,7 @@
 
 use crate::{
     host::HostFinding,
-    judge::cache,
+    judge::CacheTotals,
     plan::{Lane, Plan},
     search::Reading,
     targets::Target,
@@ -52,7 +52,7 @@ pub trait System {
     /// `None` if the recording cannot be read now.
     fn progress(&mut self, recording: &Path) -> Option<Progress>;
 
-    fn cache(&mut self, recording: &Path) -> Result<cache::CacheTotals>;
+    fn cache(&mut self, recording: &Path) -> Result<CacheTotals>;
 
     fn ticks(&mut self, recording: &Path) -> Result<Vec<TickRow>>;
 

@@ -6,7 +6,7 @@ use faultline_experiments::{
     folder::Folder,
     host::HostFinding,
     journal::{Entry, Line, Planned},
-    judge::cache,
+    judge::CacheTotals,
     plan::{Lane, Plan, Severity},
     runner::system::{CacheDropped, Observer, Recorder, RecorderRequest, StopRequest, System},
     search::{self, Reading, Replayed},
@@ -390,8 +390,8 @@ impl System for Pretended {
         })
     }
 
-    fn cache(&mut self, _recording: &Path) -> Result<cache::CacheTotals> {
-        Ok(cache::CacheTotals {
+    fn cache(&mut self, _recording: &Path) -> Result<CacheTotals> {
+        Ok(CacheTotals {
             points: 10,
             water_level: 462,
             water_level_evicting: 462,
