@@ -33,6 +33,14 @@ impl Outcome {
         Outcome::Interrupted { why }
     }
 
+    /// Why the run failed; `None` for every other outcome.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        match self {
+            Outcome::Failed { why } => Some(why),
+            _ => None,
+        }
+    }
+
     pub fn is_result(&self) -> bool {
         !matches!(self, Outcome::Failed { .. } | Outcome::Interrupted { .. })
     }

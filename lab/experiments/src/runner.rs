@@ -4,28 +4,37 @@ mod end;
 mod job;
 mod real;
 mod search;
-pub mod system;
 mod turn;
 
 use super::{
     blocks::BlockContext,
     folder::Folder,
-    journal::{Entry, Journal, JournalState, Line, Planned},
-    judge::RunPeriod,
+    host::HostFinding,
+    journal::{Entry, Journal, JournalState, Line, Next, Planned},
+    judge::{CacheTotals, RunPeriod},
     outcome::{Ending, Outcome},
     plan::{Arm, Lane, Plan},
     schedule::{Scheduled, Turn},
+    search::Reading,
     targets::{self, Target},
-    watch::Watch,
+    watch::{Now, Watch},
 };
 use anyhow::Result;
 use faultline_common::{clock::from_nanoseconds, files::is_disk_full};
-use faultline_runner::isolation::{Evidence, Launched};
+use faultline_recording::{Progress, TickRow};
+use faultline_runner::{
+    isolation::{End, Evidence, GroupName, Launched, Launcher},
+    record::recorder::Addresses,
+};
 use itertools::Itertools;
 pub use real::RealSystem;
 use search::{FailureTimer, RunningSearch};
-use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
-use system::{Recorder, System};
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// From SIGTERM to SIGKILL for leftovers of an earlier runner.
 const SWEEP_GRACE: Duration = Duration::from_secs(30);
@@ -58,6 +67,7 @@ enum TurnError {
     Journal(anyhow::Error),
 }
 
+/// A run of the current turn.
 #[derive(Default)]
 struct Running {
     scheduled: Scheduled,
@@ -72,9 +82,9 @@ struct Running {
     watch: Option<Watch>,
     search: Option<RunningSearch>,
     /// Errors of reading its cgroup.
-    error: FailureTimer,
+    poll_failures: FailureTimer,
     /// Why the runner ends it, with the evidence at that decision.
-    why: Option<(Outcome, Evidence)>,
+    stop_decision: Option<(Outcome, Evidence)>,
     /// At the last poll, its first process had exited, but others in its cgroup had not.
     has_survivors: bool,
     /// Why its page cache may not be cold.
@@ -83,14 +93,110 @@ struct Running {
     end_journaled: bool,
 }
 
+/// The environment of the runner, kept small for fakes in tests.
+pub trait System {
+    fn now(&self) -> Now;
+
+    fn boot(&self) -> String;
+
+    fn host_name(&self) -> String;
+
+    /// Returns earlier on an event.
+    fn wait(&mut self, at_most: Duration);
+
+    fn stop_request(&self) -> Option<StopRequest>;
+
+    fn print(&mut self, message: &str);
+
+    fn launcher(&self) -> &dyn Launcher;
+
+    fn host_findings(&mut self, plan: &Plan, scope: &str) -> Result<Vec<HostFinding>>;
+
+    fn clear_folders(&mut self, plan: &Plan, lane: &Lane) -> Result<Vec<String>>;
+
+    fn restore_folders(&mut self, plan: &Plan, lane: &Lane, from: &Path) -> Result<Vec<String>>;
+
+    /// Drops the page cache and checks what is left.
+    fn drop_page_cache(&mut self, plan: &Plan, lane: &Lane) -> Result<CacheDropped>;
+
+    /// On return the recorder listens and follows the `pid`, if given.
+    fn start_recorder(&mut self, request: &RecorderRequest<'_>) -> Result<Box<dyn Recorder>>;
+
+    /// Observes the cgroup of this process.
+    fn observe(&mut self, pid: u32, recording: &Path) -> Box<dyn Observer>;
+
+    fn write_targets(&mut self, file: &Path, targets: &[Target]) -> Result<()>;
+
+    /// `None` if the recording cannot be read now.
+    fn progress(&mut self, recording: &Path) -> Option<Progress>;
+
+    fn cache_totals(&mut self, recording: &Path) -> Result<CacheTotals>;
+
+    fn ticks(&mut self, recording: &Path) -> Result<Vec<TickRow>>;
+
+    fn free_bytes(&self, folder: &Path) -> Option<u64>;
+}
+
+pub trait Observer {
+    /// The reading lacks the out-of-memory state.
+    fn read(&mut self, at: Duration) -> Reading;
+}
+
+#[derive(Debug, Default)]
+pub struct CacheDropped {
+    pub notes: Vec<String>,
+    /// Why the page cache may not be cold.
+    pub not_cold: Option<String>,
+}
+
+#[derive(Debug, Clone)]
+pub struct StopRequest {
+    pub by: String,
+    /// The request was repeated: do not wait.
+    pub force: bool,
+}
+
+#[derive(Debug)]
+pub struct RecorderRequest<'a> {
+    pub name: GroupName,
+    pub plan: &'a Plan,
+    pub folder: &'a Path,
+    pub labels: Vec<(String, String)>,
+    pub cache_entries: Option<u32>,
+    /// `None`: follow the validator with the `ledger`.
+    pub pid: Option<u32>,
+    pub ledger: &'a Path,
+}
+
+/// A recorder that records a run. Dropping it kills the recorder.
+pub trait Recorder {
+    fn addresses(&self) -> &Addresses;
+
+    /// How it ended, with its last warning or error (may be empty).
+    fn ended(&mut self) -> Result<Option<(End, String)>>;
+
+    fn warnings(&mut self) -> Vec<String>;
+
+    /// A failure loses no mark: the journal has it.
+    fn mark(&mut self, name: &str, kind: &str) -> Result<()>;
+
+    /// Waits briefly until the recording shows the end.
+    fn wait_for_end_event(&mut self);
+
+    /// Fails if it did not end in order.
+    fn finish(self: Box<Self>) -> Result<()>;
+}
+
 /// The caller holds the lock of the experiment.
 pub struct Runner<'w> {
     plan: Plan,
     folder: Folder,
+    /// Names the cgroups of this experiment.
     scope: String,
     journal: Journal,
     journal_state: JournalState,
     system: &'w mut dyn System,
+    /// Uptime.
     last_run_ended: Option<Duration>,
     block: Option<BlockContext>,
     /// Entries of the Prometheus target file, by run.
@@ -160,14 +266,13 @@ impl<'w> Runner<'w> {
             host: self.system.host_name(),
         })?;
         self.end_leftovers()?;
-        self.announce();
+        self.write_targets();
         while let Some(next) = self.journal_state.next() {
-            let (turn, attempt, failed) = (next.turn.clone(), next.attempt, next.failed);
-            if failed >= self.plan.attempts {
-                return self
-                    .stop(gave_up(&turn, failed, &self.journal_state))
-                    .map(ExperimentEnd::GaveUp);
+            if next.failed >= self.plan.attempts {
+                let why = gave_up(&next, &self.journal_state);
+                return self.stop(why).map(ExperimentEnd::GaveUp);
             }
+            let (turn, attempt) = (next.turn.clone(), next.attempt);
             match self.turn(&turn, attempt) {
                 Err(TurnError::Unfit { why, .. }) if self.block.is_some() => {
                     return self.stop(why).map(ExperimentEnd::Unfit);
@@ -193,26 +298,25 @@ impl<'w> Runner<'w> {
                 .iter()
                 .map(|name| format!("left behind and ended: {name}"))
                 .collect();
-            let ending = Ending {
-                notes,
-                ..Ending::new(Outcome::cut_off())
-            };
             self.system
                 .print(&format!("run {run} was cut off and will be repeated"));
             self.write(Entry::RunEnded {
                 run,
                 attempt,
-                ending: Box::new(ending),
+                ending: Box::new(Ending {
+                    notes,
+                    ..Ending::new(Outcome::cut_off())
+                }),
             })?;
         }
         Ok(())
     }
 
     /// Failures of the Prometheus target file do not end a run.
-    fn announce(&mut self) {
-        let file = targets::path(&self.plan, &self.folder);
-        let all: Vec<Target> = self.scrape_targets.values().cloned().collect();
-        if let Err(error) = self.system.announce(&file, &all) {
+    fn write_targets(&mut self) {
+        let file = targets::file(&self.plan, &self.folder);
+        let targets: Vec<Target> = self.scrape_targets.values().cloned().collect();
+        if let Err(error) = self.system.write_targets(&file, &targets) {
             self.system.print(&format!(
                 "warning: the targets file for Prometheus cannot be written: {error:#}"
             ));
@@ -260,24 +364,21 @@ impl<'w> Runner<'w> {
     }
 }
 
-fn gave_up(turn: &Turn, failed: u32, journal_state: &JournalState) -> String {
-    let newest = journal_state.newest(turn);
-    let mut ends = newest
+fn gave_up(next: &Next<'_>, journal_state: &JournalState) -> String {
+    let newest = journal_state.newest(next.turn);
+    let why = newest
         .into_iter()
         .flat_map(|newest| newest.runs.values())
-        .filter_map(|run| run.ended.as_ref());
-    let why = ends.find_map(|(ending, _)| match &ending.outcome {
-        Outcome::Failed { why } => Some(why.as_str()),
-        _ => None,
-    });
-    let mut runs = turn
+        .filter_map(|run| run.ended.as_ref())
+        .find_map(|(ending, _)| ending.outcome.failure());
+    let mut runs = next
+        .turn
         .runs
         .iter()
         .map(|run| format!("{} ({})", run.run, run.arm));
-    let times = if failed == 1 {
-        "once".to_owned()
-    } else {
-        format!("{failed} times")
+    let times = match next.failed {
+        1 => "once".to_owned(),
+        failed => format!("{failed} times"),
     };
     format!(
         "run {} failed {times}, the last time because {}",

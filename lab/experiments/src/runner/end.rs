@@ -2,7 +2,7 @@ use super::{Runner, Running, TurnError, search};
 use crate::{
     folder::RECORDING,
     journal::{Entry, Step},
-    judge::{self, CacheTotals, EndFacts, RunPeriod, TickCoverage},
+    judge::{self, EndFacts, RunPeriod, TickCoverage},
     outcome::{Ending, Outcome, Validity},
     watch::Watch,
 };
@@ -18,32 +18,24 @@ const REPORT_AFTER: Duration = Duration::from_secs(2);
 
 impl Runner<'_> {
     /// Ends these runs and journals their results.
-    pub(super) fn conclude(
-        &mut self,
-        runs: &mut [Running],
-        indices: &[usize],
-    ) -> Result<(), TurnError> {
-        let mut concluded: Vec<&mut Running> = (0..)
-            .zip(runs)
-            .filter_map(|(index, run)| indices.contains(&index).then_some(run))
-            .collect();
-        for run in &concluded {
+    pub(super) fn conclude(&mut self, runs: &mut [&mut Running]) -> Result<(), TurnError> {
+        for run in &*runs {
             self.step(run, Step::End)?;
         }
         let now = self.system.now();
-        for run in &mut concluded {
+        for run in &mut *runs {
             run.run_period = run.watch.as_ref().map(|watch| RunPeriod {
                 from_unix_ns: watch.began.unix_ns,
                 length: now.uptime.saturating_sub(watch.began.uptime),
             });
         }
-        self.terminate(&mut concluded);
-        for run in concluded {
-            let after = self
+        self.terminate(runs);
+        for run in runs {
+            let evidence = self
                 .close(run)
                 .map_err(|error| self.turn_error(run.scheduled.run, &error))?;
             self.step(run, Step::Judge)?;
-            let ending = self.judge(run, after);
+            let ending = self.judge(run, evidence);
             self.write_end(run, ending)?;
         }
         Ok(())
@@ -51,18 +43,18 @@ impl Runner<'_> {
 
     /// Ends all runs of a turn after an error. Returns that error, or a worse one.
     pub(super) fn abandon(&mut self, runs: &mut [Running], turn_error: TurnError) -> TurnError {
-        let mut left: Vec<&mut Running> =
+        let mut open: Vec<&mut Running> =
             runs.iter_mut().filter(|run| !run.end_journaled).collect();
         let mut worse = None;
         if !matches!(turn_error, TurnError::Journal(_)) {
-            for run in &left {
+            for run in &open {
                 worse = worse.or(self.step(run, Step::End).err());
             }
         }
-        self.terminate(&mut left);
-        for run in left {
-            let after = self.close(run);
-            if let Err(error) = &after {
+        self.terminate(&mut open);
+        for run in open {
+            let evidence = self.close(run);
+            if let Err(error) = &evidence {
                 run.notes
                     .push(format!("it could not be ended in order: {error:#}"));
             }
@@ -72,32 +64,27 @@ impl Runner<'_> {
                 TurnError::StoppedBy(why) | TurnError::DiskFull(why) => {
                     Outcome::Interrupted { why: why.clone() }
                 }
-                TurnError::Failed { run, why } | TurnError::Unfit { run, why }
-                    if *run == number =>
-                {
-                    Outcome::Failed { why: why.clone() }
-                }
-                TurnError::Failed { run, .. } | TurnError::Unfit { run, .. } => {
-                    Outcome::Interrupted {
-                        why: format!("run {run} of the same turn failed"),
+                TurnError::Failed { run, why } | TurnError::Unfit { run, why } => {
+                    if *run == number {
+                        Outcome::Failed { why: why.clone() }
+                    } else {
+                        let why = format!("run {run} of the same turn failed");
+                        Outcome::Interrupted { why }
                     }
                 }
                 TurnError::Journal(_) => continue,
             };
             let ending = Ending {
-                evidence: after.unwrap_or_default(),
+                evidence: evidence.unwrap_or_default(),
                 notes: mem::take(&mut run.notes),
                 ..Ending::new(outcome)
             };
             worse = worse.or(self.write_end(run, ending).err());
         }
-        // A full disk explains a failed write.
-        match (turn_error, worse) {
-            (
-                TurnError::StoppedBy(_) | TurnError::Failed { .. } | TurnError::Unfit { .. },
-                Some(worse),
-            ) => worse,
-            (turn_error, _) => turn_error,
+        match turn_error {
+            // A full disk explains a failed write.
+            TurnError::DiskFull(_) | TurnError::Journal(_) => turn_error,
+            _ => worse.unwrap_or(turn_error),
         }
     }
 
@@ -115,22 +102,23 @@ impl Runner<'_> {
         let since = self.system.now().uptime;
         let mut printed = false;
         loop {
-            let ended = |run: &mut &mut Running| {
-                run.launched
-                    .as_mut()
-                    .is_none_or(|launched| !matches!(launched.is_empty(), Ok(false)))
+            // If its state is unknown, waiting is of no use.
+            let is_open = |run: &mut &mut Running| {
+                let launched = run.launched.as_mut();
+                launched.is_some_and(|launched| matches!(launched.is_empty(), Ok(false)))
             };
-            let all = runs.iter_mut().all(ended);
-            let stop_request = self.system.stop_request();
-            let is_forced = stop_request.is_some_and(|request| request.force);
             let waited = self.system.now().uptime.saturating_sub(since);
-            if all || is_forced || waited >= self.plan.stop.grace {
+            let request = self.system.stop_request();
+            if request.is_some_and(|request| request.force)
+                || waited >= self.plan.stop.grace
+                || !runs.iter_mut().any(is_open)
+            {
                 return;
             }
             if waited >= REPORT_AFTER && !mem::replace(&mut printed, true) {
                 let open = runs
                     .iter_mut()
-                    .filter_map(|run| (!ended(run)).then_some(run.scheduled.run))
+                    .filter_map(|run| is_open(run).then_some(run.scheduled.run))
                     .join(", ");
                 let grace = time(self.plan.stop.grace);
                 self.system.print(&format!(
@@ -143,25 +131,28 @@ impl Runner<'_> {
 
     /// Returns the cgroup's final evidence.
     fn close(&mut self, run: &mut Running) -> Result<Evidence> {
-        let begun = run.watch.is_some();
+        let has_begun = run.watch.is_some();
         // The recorder reads the cgroup's files until it ends.
-        let ended = run
+        let has_ended = run
             .launched
             .as_mut()
             .is_some_and(|launched| matches!(launched.is_empty(), Ok(true)));
-        if let (true, true, Some(recorder)) = (begun, ended, &mut run.recorder) {
+        if has_begun
+            && has_ended
+            && let Some(recorder) = &mut run.recorder
+        {
             recorder.wait_for_end_event();
         }
         // Removed first, so that Prometheus reports no target as down.
         if self.scrape_targets.remove(&run.scheduled.run).is_some() {
-            self.announce();
+            self.write_targets();
         }
         let evidence = match run.launched.take() {
             Some(launched) => launched.close()?,
             None => Evidence::default(),
         };
         if let Some(mut recorder) = run.recorder.take() {
-            if begun && !ended {
+            if has_begun && !has_ended {
                 recorder.wait_for_end_event();
             }
             if let Err(error) = recorder.finish() {
@@ -173,77 +164,67 @@ impl Runner<'_> {
         Ok(evidence)
     }
 
-    fn judge(&mut self, run: &mut Running, after: Evidence) -> Ending {
-        let (why, before) = run.why.take().unzip();
+    fn judge(&mut self, run: &mut Running, final_evidence: Evidence) -> Ending {
+        let (stop_reason, evidence_at_stop) = run.stop_decision.take().unzip();
         let facts = EndFacts {
-            stop_reason: why,
-            evidence_at_stop: before.unwrap_or_default(),
-            final_evidence: after,
+            stop_reason,
+            evidence_at_stop: evidence_at_stop.unwrap_or_default(),
+            final_evidence,
             has_survivors: run.has_survivors,
         };
-        let (outcome, remarks) = judge::outcome(self.plan.workload.kind, &self.plan.stop, &facts);
-        run.notes.extend(remarks);
-        let (outcome, validity) = match self.recorded(run) {
-            Ok((seen, recorded)) => {
-                let cache = run
-                    .arm
-                    .cache_entries
-                    .map(|entries| judge::cache_validity(entries, &seen))
-                    .unwrap_or_default();
-                let outcome = recorded.checked_outcome(outcome);
-                let doubt = recorded.coverage_doubt().filter(|_| outcome.is_result());
-                (outcome, cache.with_doubt(doubt))
+        let (mut outcome, notes) = judge::outcome(self.plan.workload.kind, &self.plan.stop, &facts);
+        run.notes.extend(notes);
+        let mut validity = Validity::Valid;
+        match self.check_recording(run) {
+            Ok((cache_validity, coverage)) => {
+                outcome = coverage.checked_outcome(outcome);
+                let doubt = coverage.coverage_doubt();
+                validity = cache_validity.with_doubt(doubt.filter(|_| outcome.is_result()));
             }
-            Err(error) => (
-                Outcome::Failed {
-                    why: format!("its recording cannot be read: {error:#}"),
-                },
-                Validity::Valid,
-            ),
-        };
-        let validity = validity.with_doubt(run.not_cold.take().filter(|_| outcome.is_result()));
-        let delay = run
-            .watch
-            .as_ref()
-            .and_then(Watch::excessive_delay)
-            .filter(|_| outcome == Outcome::Completed);
-        let validity = validity.with_doubt(delay.map(|delay| {
+            Err(error) => {
+                let why = format!("its recording cannot be read: {error:#}");
+                outcome = Outcome::Failed { why };
+            }
+        }
+        let delay = run.watch.as_ref().and_then(Watch::excessive_delay);
+        let too_long = delay.map(|delay| {
             format!(
                 "it lasted {} longer than planned: this program or the host was suspended",
                 time(delay)
             )
-        }));
-        let stopped_unix_ns = run.run_period.map(|period| {
-            period
-                .from_unix_ns
-                .saturating_add(nanoseconds(period.length))
         });
         Ending {
+            validity: validity
+                .with_doubt(run.not_cold.take().filter(|_| outcome.is_result()))
+                .with_doubt(too_long.filter(|_| outcome == Outcome::Completed)),
             outcome,
-            validity,
             evidence: facts.final_evidence,
             notes: mem::take(&mut run.notes),
-            stopped_unix_ns,
+            stopped_unix_ns: run.run_period.map(|period| {
+                period
+                    .from_unix_ns
+                    .saturating_add(nanoseconds(period.length))
+            }),
         }
     }
 
-    fn recorded(&mut self, run: &Running) -> Result<(CacheTotals, TickCoverage)> {
+    fn check_recording(&mut self, run: &Running) -> Result<(Validity, TickCoverage)> {
         let recording = run.folder.join(RECORDING);
-        let seen = self.system.cache(&recording)?;
+        let cache_totals = self.system.cache_totals(&recording)?;
+        let cache_validity = run
+            .arm
+            .cache_entries
+            .map(|entries| judge::cache_validity(entries, &cache_totals));
         let interval = self.plan.recorder.interval.unwrap_or(DEFAULT_INTERVAL);
         let run_period = run.run_period.context("it was never begun")?;
-        Ok((
-            seen,
-            TickCoverage::of(&self.system.ticks(&recording)?, run_period, interval),
-        ))
+        let ticks = self.system.ticks(&recording)?;
+        let coverage = TickCoverage::of(&ticks, run_period, interval);
+        Ok((cache_validity.unwrap_or_default(), coverage))
     }
 
     fn write_end(&mut self, run: &mut Running, ending: Ending) -> Result<(), TurnError> {
         let (number, attempt) = (run.scheduled.run, run.attempt);
-        let failed = match &ending.outcome {
-            Outcome::Failed { why } => Some(why.clone()),
-            _ => None,
-        };
+        let failure = ending.outcome.failure().map(str::to_owned);
         self.system
             .print(&format!("run {number}: {}", ending.in_words()));
         self.journal(Entry::RunEnded {
@@ -253,9 +234,14 @@ impl Runner<'_> {
         })?;
         run.end_journaled = true;
         self.last_run_ended = Some(self.system.now().uptime);
-        match failed {
+        match failure {
             // The turn is repeated, so its other runs can stop.
-            Some(why) if !matches!(self.journal_state.turn_of(number), Some(turn) if turn.runs.len() == 1) => {
+            Some(why)
+                if self
+                    .journal_state
+                    .turn_of(number)
+                    .is_none_or(|turn| turn.runs.len() != 1) =>
+            {
                 Err(TurnError::Failed { run: number, why })
             }
             _ => Ok(()),

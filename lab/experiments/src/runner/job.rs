@@ -14,16 +14,12 @@ use std::{collections::BTreeMap, env, ffi::OsString, path::Path, time::Duration}
 const KILL_MARGIN: Duration = Duration::from_secs(3600);
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The job of a run, which waits at a gate in its folder.
+/// The job of a run. Its program waits at the pipe `GATE` in the run's folder.
 pub fn job(plan: &Plan, run: &Running, scope: &str, launcher: &dyn Launcher) -> Result<Job> {
-    let expanded = expand(
-        plan,
-        &run.arm,
-        &run.lane,
-        &run.folder.join(PROGRAM_FOLDER),
-        run.scheduled.replicate,
-    )
-    .map_err(|unknown| anyhow::anyhow!(unknown.iter().map(|one| &one.what).join("; ")))?;
+    let own_folder = run.folder.join(PROGRAM_FOLDER);
+    let replicate = run.scheduled.replicate;
+    let expanded = expand(plan, &run.arm, &run.lane, &own_folder, replicate)
+        .map_err(|errors| anyhow::anyhow!(errors.iter().map(|error| &error.what).join("; ")))?;
     let gate = run.folder.join(GATE);
     let mut command = gated(launcher, Some(&gate), None)?;
     command.extend(expanded.command.into_iter().map(OsString::from));
@@ -37,7 +33,7 @@ pub fn job(plan: &Plan, run: &Running, scope: &str, launcher: &dyn Launcher) -> 
         limits: run.arm.limits(&run.lane),
         open_files: plan.workload.open_files,
         gate: Some(gate),
-        max_duration: longest(plan),
+        longest: max_run_time(plan),
         grace: plan.stop.grace,
     })
 }
@@ -51,25 +47,21 @@ pub fn gated(
     let own = env::current_exe().context("this program's own file is not known")?;
     let mut command: Vec<OsString> = vec![own.into(), "hold".into()];
     if launcher.is_parent_process() {
-        command.extend([
-            "--parent".into(),
-            OsString::from(std::process::id().to_string()),
-        ]);
+        let pid = std::process::id().to_string();
+        command.extend(["--parent".into(), pid.into()]);
     }
     if let Some(gate) = gate {
         command.extend(["--gate".into(), gate.into()]);
     }
     if let Some(cpus) = cpus {
-        command.extend(["--cpus".into(), OsString::from(cpus.to_string())]);
+        command.extend(["--cpus".into(), cpus.to_string().into()]);
     }
     command.push("--".into());
     Ok(command)
 }
 
-pub fn environment(
-    user: Option<&str>,
-    given: BTreeMap<String, String>,
-) -> Vec<(OsString, OsString)> {
+/// The variables that every program of `user` has, and `given` ones, which override them.
+fn environment(user: Option<&str>, given: BTreeMap<String, String>) -> Vec<(OsString, OsString)> {
     let path = env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
     let home = match user {
         Some(user) => passwd::account(user)
@@ -86,13 +78,16 @@ pub fn environment(
         ("LOGNAME", user),
         ("HOME", home),
     ];
-    let own = own.into_iter();
-    let mut all: BTreeMap<OsString, OsString> = own
+    let mut variables: BTreeMap<OsString, OsString> = own
+        .into_iter()
         .filter_map(|(name, value)| Some((name.into(), value?)))
         .collect();
-    let given = given.into_iter();
-    all.extend(given.map(|(name, value)| (name.into(), value.into())));
-    all.into_iter().collect()
+    variables.extend(
+        given
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into())),
+    );
+    variables.into_iter().collect()
 }
 
 pub fn owner(user: Option<&str>) -> Result<Option<Owner>> {
@@ -111,7 +106,7 @@ pub fn make_folder(folder: &Path, user: Option<&str>) -> Result<()> {
 }
 
 /// Maximum run time; `None` if the wait for the first transaction is unlimited.
-fn longest(plan: &Plan) -> Option<Duration> {
+fn max_run_time(plan: &Plan) -> Option<Duration> {
     let stop = &plan.stop;
     let before = match (plan.workload.kind, stop.counted_from) {
         (Kind::Validator, CountedFrom::FirstTransaction) => stop.first_transaction_within?,
@@ -137,7 +132,7 @@ mod tests {
                     [search]\nwhat = \"memory\"\nfrom = \"1G\"\nmost = \"20h\"\n";
         let plan = crate::plan::parse(text, Path::new("/plan.toml")).unwrap();
         assert_eq!(
-            longest(&plan),
+            max_run_time(&plan),
             Some(Duration::from_secs(40 * 3600 + 60) + KILL_MARGIN)
         );
     }

@@ -1,10 +1,7 @@
 mod observer;
 mod recorder;
 
-use super::{
-    job::owner,
-    system::{CacheDropped, Observer, Recorder, RecorderRequest, StopRequest, System},
-};
+use super::{CacheDropped, Observer, Recorder, RecorderRequest, StopRequest, System, job::owner};
 use crate::{
     blocks,
     check::program_files,
@@ -79,9 +76,9 @@ impl System for RealSystem {
     }
 
     fn wait(&mut self, at_most: Duration) {
-        let Ok(received) = self.signals.wait(None, at_most.min(MAX_WAIT)) else {
-            std::thread::sleep(at_most.min(MAX_WAIT));
-            return;
+        let timeout = at_most.min(MAX_WAIT);
+        let Ok(received) = self.signals.wait(None, timeout) else {
+            return std::thread::sleep(timeout);
         };
         for signal in received {
             // A closed terminal does not stop an experiment.
@@ -104,36 +101,34 @@ impl System for RealSystem {
         self.stop_request.clone()
     }
 
-    fn print(&mut self, words: &str) {
-        say(words);
+    fn print(&mut self, message: &str) {
+        say(message);
     }
 
     fn launcher(&self) -> &dyn Launcher {
         &*self.launcher
     }
 
-    fn host(&mut self, plan: &Plan, scope: &str) -> Result<Vec<HostFinding>> {
-        let checks_load = plan.host.busy_cpus.severity != Severity::Ignore;
-        let used = cpu_use(&self.root).filter(|_| checks_load);
-        let before = used.map(|used| (used, clock::uptime()));
-        while before
-            .as_ref()
-            .is_some_and(|(_, at)| clock::uptime() < *at + MAX_WAIT)
-            && self.stop_request.is_none()
+    fn host_findings(&mut self, plan: &Plan, scope: &str) -> Result<Vec<HostFinding>> {
+        let mut busy_cpus = None;
+        if plan.host.busy_cpus.severity != Severity::Ignore
+            && let Some(before) = cpu_use(&self.root)
         {
-            self.wait(MAX_WAIT);
+            let started = clock::uptime();
+            while clock::uptime() < started + MAX_WAIT && self.stop_request.is_none() {
+                self.wait(MAX_WAIT);
+            }
+            busy_cpus = cpu_use(&self.root).and_then(|after| {
+                before.busy_until(&after, clock::uptime().saturating_sub(started))
+            });
         }
-        let busy = before.and_then(|(before, at)| {
-            let after = cpu_use(&self.root)?;
-            before.busy_until(&after, clock::uptime().saturating_sub(at))
-        });
         let groups = self.launcher.leftovers(scope)?;
-        Ok(host_findings(plan, &self.root, busy, &groups))
+        Ok(host_findings(plan, &self.root, busy_cpus, &groups))
     }
 
-    fn clear(&mut self, plan: &Plan, lane: &Lane) -> Result<Vec<String>> {
+    fn clear_folders(&mut self, plan: &Plan, lane: &Lane) -> Result<Vec<String>> {
         let owner = owner(plan.workload.user.as_deref())?;
-        let mut lines = Vec::new();
+        let mut notes = Vec::new();
         for folder in lane.folders() {
             let shown = folder.display();
             anyhow::ensure!(
@@ -145,46 +140,46 @@ impl System for RealSystem {
             if let Some(owner) = owner {
                 folders::set_folder_owner(folder, owner)?;
             }
-            lines.push(format!(
+            notes.push(format!(
                 "cleared {shown}: {}, {}{}",
                 counted(cleared.files as f64, "file"),
                 bytes(cleared.bytes),
-                named("; kept ", &cleared.retained)
+                listed("; kept ", &cleared.retained)
             ));
         }
-        Ok(lines)
+        Ok(notes)
     }
 
-    fn restore(&mut self, plan: &Plan, lane: &Lane, from: &Path) -> Result<Vec<String>> {
+    fn restore_folders(&mut self, plan: &Plan, lane: &Lane, from: &Path) -> Result<Vec<String>> {
         let owner = owner(plan.workload.user.as_deref())?;
         let restored = folders::restore(from, &lane.ledger, lane.snapshots.as_deref(), owner)?;
-        let not_copied = named("; not copied: ", &restored.skipped);
         Ok(vec![format!(
-            "restored {}, {}{not_copied}",
+            "restored {}, {}{}",
             counted(restored.files as f64, "file"),
-            bytes(restored.bytes)
+            bytes(restored.bytes),
+            listed("; not copied: ", &restored.left)
         )])
     }
 
-    fn cool(&mut self, plan: &Plan, lane: &Lane) -> Result<CacheDropped> {
-        let mut warm: Vec<&Path> = lane.folders().collect();
-        warm.extend(plan.restored_from());
+    fn drop_page_cache(&mut self, plan: &Plan, lane: &Lane) -> Result<CacheDropped> {
+        let mut paths: Vec<&Path> = lane.folders().collect();
+        paths.extend(plan.restored_from());
         if plan.page_cache == PageCache::DropAll {
             cold::drop_all(&self.root)?;
         }
-        let dropped = cold::drop_files(&warm)?;
-        let lines = format!(
+        let dropped = cold::drop_files(&paths)?;
+        let note = format!(
             "dropped {}, {}, from the page cache{}",
             counted(dropped.files as f64, "file"),
             bytes(dropped.bytes),
-            named("; left alone: ", &dropped.skipped)
+            listed("; left alone: ", &dropped.left)
         );
-        let mut dropped = cooled(lines, cold::residency(&warm));
+        let mut dropped = with_residency(note, cold::residency(&paths));
         // Otherwise only the first run is charged for reading the programs.
         if plan.page_cache == PageCache::DropFiles {
             for file in program_files(plan) {
                 if let Err(error) = cold::warm_file(&file) {
-                    dropped.lines.push(format!(
+                    dropped.notes.push(format!(
                         "{}: whether it is charged to this run is not known: {error}",
                         file.display()
                     ));
@@ -194,9 +189,8 @@ impl System for RealSystem {
         Ok(dropped)
     }
 
-    fn record(&mut self, recorder_request: &RecorderRequest<'_>) -> Result<Box<dyn Recorder>> {
-        let daemon = Daemon::start(&*self.launcher, recorder_request)?;
-        Ok(Box::new(daemon))
+    fn start_recorder(&mut self, request: &RecorderRequest<'_>) -> Result<Box<dyn Recorder>> {
+        Ok(Box::new(Daemon::start(&*self.launcher, request)?))
     }
 
     fn observe(&mut self, pid: u32, recording: &Path) -> Box<dyn Observer> {
@@ -204,7 +198,7 @@ impl System for RealSystem {
         Box::new(RunObserver::new(root, pid, recording.to_owned()))
     }
 
-    fn announce(&mut self, file: &Path, targets: &[Target]) -> Result<()> {
+    fn write_targets(&mut self, file: &Path, targets: &[Target]) -> Result<()> {
         targets::write(file, targets)
     }
 
@@ -212,14 +206,14 @@ impl System for RealSystem {
         progress(recording).ok()
     }
 
-    fn cache(&mut self, recording: &Path) -> Result<CacheTotals> {
-        let cache_totals = CacheTotals::of(&Recording::open(recording)?.program_cache_points()?);
-        if cache_totals.points > 0 {
-            return Ok(cache_totals);
+    fn cache_totals(&mut self, recording: &Path) -> Result<CacheTotals> {
+        let points = Recording::open(recording)?.program_cache_points()?;
+        if !points.is_empty() {
+            return Ok(CacheTotals::of(&points));
         }
         // A replay exits before it has pushed its points; its log has them too.
-        Ok(replay::read(&recording.with_file_name(OUTPUT))
-            .map_or(cache_totals, |log| log.cache_totals))
+        let log = replay::read(&recording.with_file_name(OUTPUT));
+        Ok(log.map(|log| log.cache_totals).unwrap_or_default())
     }
 
     fn ticks(&mut self, recording: &Path) -> Result<Vec<TickRow>> {
@@ -232,42 +226,40 @@ impl System for RealSystem {
     }
 }
 
-fn named(what: &str, all: &[folders::RetainedEntry]) -> String {
-    let named = all
+/// `; kept a (is a socket) and 2 more`: empty without entries.
+fn listed(label: &str, entries: &[folders::RetainedEntry]) -> String {
+    let named = entries
         .iter()
         .take(MAX_NAMED)
-        .map(|entry| format!("{} ({})", entry.path.display(), entry.reason))
+        .map(|entry| format!("{} ({})", entry.path.display(), entry.why))
         .join(", ");
-    match (named.is_empty(), all.len().saturating_sub(MAX_NAMED)) {
-        (true, _) => String::new(),
-        (false, 0) => format!("{what}{named}"),
-        (false, more) => format!("{what}{named} and {more} more"),
+    match entries.len() {
+        0 => named,
+        ..=MAX_NAMED => format!("{label}{named}"),
+        count => format!("{label}{named} and {} more", count - MAX_NAMED),
     }
 }
 
-fn cooled(dropped: String, found: Result<Residency>) -> CacheDropped {
-    let mut cooled = CacheDropped {
-        lines: vec![dropped],
-        not_cold: None,
-    };
-    match found.map(|found| (found.share(), found.resident_bytes())) {
-        Ok((None, _)) => cooled.lines.push("the folders hold no pages".to_owned()),
+/// Adds what is still in the page cache.
+fn with_residency(dropped: String, residency: Result<Residency>) -> CacheDropped {
+    let mut notes = vec![dropped];
+    let mut not_cold = None;
+    match residency.map(|residency| (residency.share(), residency.resident_bytes())) {
+        Ok((None, _)) => notes.push("the folders hold no pages".to_owned()),
         Ok((Some(share), resident)) if share >= WARM_SHARE && resident >= NEGLIGIBLE_BYTES => {
-            cooled.not_cold = Some(format!(
+            not_cold = Some(format!(
                 "it did not begin cold: {:.1} % of the files' pages ({}) were in memory",
                 100.0 * share,
                 bytes(resident)
             ));
         }
-        Ok((Some(share), _)) => cooled.lines.push(format!(
+        Ok((Some(share), _)) => notes.push(format!(
             "{:.2} % of the files' pages are in memory",
             100.0 * share
         )),
-        Err(error) => {
-            cooled.not_cold = Some(format!("the cold start could not be verified: {error}"));
-        }
+        Err(error) => not_cold = Some(format!("the cold start could not be verified: {error}")),
     }
-    cooled
+    CacheDropped { notes, not_cold }
 }
 
 #[cfg(test)]
@@ -279,28 +271,28 @@ mod tests {
     fn skipped_files_are_named_with_reasons_up_to_a_few() {
         let retained_names = |name: &str| folders::RetainedEntry {
             path: name.into(),
-            reason: "is a socket",
+            why: "is a socket",
         };
-        assert_eq!(named("; not copied: ", &[]), "");
+        assert_eq!(listed("; not copied: ", &[]), "");
         assert_eq!(
-            named("; not copied: ", &[retained_names("a")]),
+            listed("; not copied: ", &[retained_names("a")]),
             "; not copied: a (is a socket)"
         );
         let all = ["a", "b", "c", "d", "e"].map(retained_names);
         assert!(
-            named("; kept ", &all).ends_with("c (is a socket) and 2 more"),
+            listed("; kept ", &all).ends_with("c (is a socket) and 2 more"),
             "{}",
-            named("; kept ", &all)
+            listed("; kept ", &all)
         );
     }
 
     fn of(pages: u64, resident: u64) -> CacheDropped {
-        cooled(
+        with_residency(
             "dropped".to_owned(),
             Ok(Residency {
                 files: 1,
                 pages,
-                resident_pages: resident,
+                resident,
             }),
         )
     }
@@ -311,7 +303,7 @@ mod tests {
         let warm = of(1_000_000, 10_000);
         assert!(warm.not_cold.is_some_and(|why| why.contains("1.0 %")));
         assert_eq!(
-            warm.lines,
+            warm.notes,
             ["dropped"],
             "it is said once, with the run's validity"
         );
@@ -327,7 +319,7 @@ mod tests {
     #[test]
     fn uninspected_files_are_not_called_cold() {
         let error = anyhow::anyhow!("fincore is not installed");
-        let cooled = cooled("dropped".to_owned(), Err(error));
+        let cooled = with_residency("dropped".to_owned(), Err(error));
         assert!(cooled.not_cold.is_some_and(|why| why.contains("fincore")));
     }
 

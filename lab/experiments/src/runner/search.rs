@@ -1,6 +1,6 @@
 //! Feeds readings to a memory search, sets limits and journals its lines.
 
-use super::{Runner, Running, TurnError, system::Observer};
+use super::{Observer, Runner, Running, TurnError};
 use crate::{
     check::phase,
     folder::RECORDING,
@@ -23,27 +23,25 @@ const FAILURE_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_PAGE_BYTES: u64 = 64 << 10;
 const NO_MARK: &str = "warning: the recorder took no mark of a dwell";
 
-/// Since when operations have failed; `None` if the last one succeeded.
+/// Uptime since when operations have failed; `None` if the last one succeeded.
 #[derive(Debug, Default)]
 pub struct FailureTimer(Option<Duration>);
 
 impl FailureTimer {
     /// `None` for a recent failure. Fails if errors last too long.
     pub fn tolerate<T>(&mut self, now: Duration, result: Result<T>) -> Result<Option<T>> {
-        match result {
-            Ok(result) => {
+        let error = match result {
+            Ok(value) => {
                 self.0 = None;
-                Ok(Some(result))
+                return Ok(Some(value));
             }
-            Err(error) => {
-                let lasted = now.saturating_sub(*self.0.get_or_insert(now));
-                if lasted < FAILURE_TIMEOUT {
-                    Ok(None)
-                } else {
-                    Err(error.context(format!("this has failed for {}", time(lasted))))
-                }
-            }
+            Err(error) => error,
+        };
+        let lasted = now.saturating_sub(*self.0.get_or_insert(now));
+        if lasted < FAILURE_TIMEOUT {
+            return Ok(None);
         }
+        Err(error.context(format!("this has failed for {}", time(lasted))))
     }
 }
 
@@ -51,11 +49,10 @@ pub struct RunningSearch {
     machine: SearchMachine,
     observer: Box<dyn Observer>,
     is_over: bool,
-    /// OOM events so far.
-    out_of_memory: u64,
-    /// A limit still to be set.
+    oom_events: u64,
+    /// A limit still to be set; `Some(None)` to lift it.
     pending_limit: Option<Option<u64>>,
-    error: FailureTimer,
+    failures: FailureTimer,
 }
 
 impl RunningSearch {
@@ -72,17 +69,21 @@ impl RunningSearch {
             machine,
             observer,
             is_over: false,
-            out_of_memory: 0,
+            oom_events: 0,
             pending_limit: None,
-            error: FailureTimer::default(),
+            failures: FailureTimer::default(),
         })
     }
 
     /// While the limit is not as requested, the reading is empty, so no dwell is judged by it.
-    fn read(&mut self, now: Duration, launched: &mut dyn Launched) -> Result<(Reading, Evidence)> {
+    fn poll(
+        &mut self,
+        now: Duration,
+        launched: &mut dyn Launched,
+    ) -> Result<(Vec<Action>, Evidence)> {
         let applied = self
             .pending_limit
-            .map_or(Ok(()), |bytes| set_memory_limit(launched, bytes));
+            .map_or(Ok(()), |limit| set_memory_limit(launched, limit));
         // If the launcher does not answer, files and recording are still readable.
         let mut reading = if applied.is_ok() {
             self.pending_limit = None;
@@ -94,30 +95,20 @@ impl RunningSearch {
             }
         };
         let evidence = applied.and_then(|()| launched.evidence());
-        let evidence = self.error.tolerate(now, evidence)?;
+        let evidence = self.failures.tolerate(now, evidence)?;
         reading.out_of_memory = evidence
             .as_ref()
             .is_some_and(|evidence| self.is_out_of_memory(evidence));
-        Ok((reading, evidence.unwrap_or_default()))
-    }
-
-    /// The next poll retries a failure.
-    fn set_memory_limit(&mut self, launched: &mut dyn Launched, bytes: Option<u64>) {
-        self.pending_limit = set_memory_limit(launched, bytes).err().map(|_| bytes);
+        let actions = self.machine.poll(&reading);
+        Ok((actions, evidence.unwrap_or_default()))
     }
 
     /// Whether it waits while full, or had an OOM event since the last poll.
     fn is_out_of_memory(&mut self, evidence: &Evidence) -> bool {
         let count = |name: &str| evidence.memory_events.get(name).copied().unwrap_or(0);
         let now = count("oom").saturating_add(count("oom_kill"));
-        let before = std::mem::replace(&mut self.out_of_memory, now);
+        let before = std::mem::replace(&mut self.oom_events, now);
         count("under_oom") > 0 || now > before
-    }
-
-    /// Whether a limit may be in effect: during the search, and if the last one could not be
-    /// lifted.
-    fn may_reach_limit(&self) -> bool {
-        !self.is_over || self.pending_limit.is_some()
     }
 }
 
@@ -133,16 +124,14 @@ fn at_tip_slots(plan: &Plan) -> u64 {
 fn set_memory_limit(launched: &mut dyn Launched, requested: Option<u64>) -> Result<()> {
     let applied = launched.set_memory_limit(requested)?;
     let is_effective = match (requested, applied) {
-        (None, applied) => applied.is_none(),
         (Some(requested), Some(applied)) => applied.saturating_add(MAX_PAGE_BYTES) > requested,
-        (Some(_), None) => true,
+        (_, applied) => applied.is_none(),
     };
-    let shown = |limit: Option<u64>| limit.map_or("none".to_owned(), bytes);
+    let [applied, requested] =
+        [applied, requested].map(|limit| limit.map_or("none".to_owned(), bytes));
     anyhow::ensure!(
         is_effective,
-        "its limit of memory is {} and not {}",
-        shown(applied),
-        shown(requested)
+        "its limit of memory is {applied} and not {requested}"
     );
     Ok(())
 }
@@ -172,39 +161,32 @@ impl Runner<'_> {
 
     /// Polls the search. Does nothing without a search, or after its end.
     pub(super) fn search(&mut self, run: &mut Running) -> Result<(), TurnError> {
-        let Some(mut running_search) = run.search.take() else {
+        let Some(search) = run.search.as_mut().filter(|search| !search.is_over) else {
             return Ok(());
         };
-        let polled = if running_search.is_over {
-            Ok(())
-        } else {
-            self.poll_search(run, &mut running_search)
-        };
-        run.search = Some(running_search);
-        polled
-    }
-
-    fn poll_search(
-        &mut self,
-        run: &mut Running,
-        running_search: &mut RunningSearch,
-    ) -> Result<(), TurnError> {
         let (number, attempt) = (run.scheduled.run, run.attempt);
         let now = self.system.now().uptime;
         let launched = run.launched.as_deref_mut().context("it was never started");
-        let seen = launched.and_then(|launched| running_search.read(now, launched));
-        let (reading, evidence) = seen.map_err(|error| self.turn_error(number, &error))?;
-        for action in running_search.machine.poll(&reading) {
+        let (actions, evidence) = launched
+            .and_then(|launched| search.poll(now, launched))
+            .map_err(|error| self.turn_error(number, &error))?;
+        for action in actions {
             match action {
                 Action::Limit(limit) => {
-                    if let Some(launched) = run.launched.as_deref_mut() {
-                        running_search.set_memory_limit(launched, limit);
+                    if let Some(launched) = run.launched.as_deref_mut()
+                        && let Some(search) = &mut run.search
+                    {
+                        // The next poll retries a failure.
+                        let failed = set_memory_limit(launched, limit).is_err();
+                        search.pending_limit = failed.then_some(limit);
                     }
                 }
                 Action::Line(line) => self.journal_line(run, line)?,
                 Action::Over(answer) => {
-                    running_search.is_over = true;
-                    run.why = Some((Outcome::Completed, evidence.clone()));
+                    if let Some(search) = &mut run.search {
+                        search.is_over = true;
+                    }
+                    run.stop_decision = Some((Outcome::Completed, evidence.clone()));
                     self.journal(Entry::SearchAnswer {
                         run: number,
                         attempt,
@@ -218,14 +200,12 @@ impl Runner<'_> {
 
     /// Journals the dwell in which the validator ended, if it was under a limit.
     pub(super) fn journal_validator_end(&mut self, run: &mut Running) -> Result<(), TurnError> {
-        let running_search = run
+        let line = run
             .search
             .as_mut()
-            .filter(|search| !search.is_over && run.why.is_none());
-        match running_search.and_then(|running_search| running_search.machine.validator_ended()) {
-            Some(line) => self.journal_line(run, line),
-            None => Ok(()),
-        }
+            .filter(|search| !search.is_over && run.stop_decision.is_none())
+            .and_then(|search| search.machine.validator_ended());
+        line.map_or(Ok(()), |line| self.journal_line(run, line))
     }
 
     fn journal_line(&mut self, run: &mut Running, line: Line) -> Result<(), TurnError> {
@@ -238,13 +218,11 @@ impl Runner<'_> {
             attempt,
             line,
         })?;
-        if let (Some((name, kind)), Some(recorder)) = (mark, &mut run.recorder) {
-            let refused = recorder
-                .mark(&name, kind)
-                .err()
-                .filter(|_| !run.notes.iter().any(|note| note.starts_with(NO_MARK)));
-            run.notes
-                .extend(refused.map(|error| format!("{NO_MARK}: {error:#}")));
+        if let (Some((name, kind)), Some(recorder)) = (mark, &mut run.recorder)
+            && let Err(error) = recorder.mark(&name, kind)
+            && !run.notes.iter().any(|note| note.starts_with(NO_MARK))
+        {
+            run.notes.push(format!("{NO_MARK}: {error:#}"));
         }
         Ok(())
     }
@@ -253,14 +231,12 @@ impl Runner<'_> {
 /// Lifts the limit before the end: under pressure, a process hardly reacts to signals. A failure is
 /// noted.
 pub fn lift_memory_limit(run: &mut Running) {
-    let may_reach_limit = run
-        .search
-        .as_ref()
-        .is_some_and(RunningSearch::may_reach_limit);
-    let Some(launched) = run.launched.as_mut().filter(|_| may_reach_limit) else {
-        return;
-    };
-    if let Err(error) = set_memory_limit(&mut **launched, None) {
+    // After the search, only a limit that could not be lifted is in effect.
+    if let Some(search) = &run.search
+        && (!search.is_over || search.pending_limit.is_some())
+        && let Some(launched) = &mut run.launched
+        && let Err(error) = set_memory_limit(&mut **launched, None)
+    {
         run.notes.push(format!(
             "warning: its limit of memory could not be lifted: {error:#}"
         ));
@@ -272,10 +248,8 @@ fn mark(line: &Line) -> Option<(String, &'static str)> {
     let Line::Dwell(dwell) = line else {
         return None;
     };
-    if dwell.evidence.seconds <= 0.0 {
-        return None;
-    }
     let kind = match (dwell.verdict, dwell.headroom) {
+        _ if dwell.evidence.seconds <= 0.0 => return None,
         (Verdict::KeptUp, None) => "reference",
         (Verdict::KeptUp, Some(_)) => "kept_up",
         (Verdict::Failed, _) => "failed",

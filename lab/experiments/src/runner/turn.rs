@@ -1,4 +1,4 @@
-use super::{Runner, Running, TurnError, job, search, system::RecorderRequest};
+use super::{RecorderRequest, Runner, Running, TurnError, job, search};
 use crate::{
     blocks::BlockContext,
     folder::{RECORDING, group_name},
@@ -39,31 +39,27 @@ enum RunPoll {
 struct JobState {
     ended: Option<End>,
     evidence: Evidence,
-    killed: bool,
+    is_oom_killed: bool,
     /// With its last output.
     recorder_ended: Option<(End, String)>,
     /// Whether its cgroup is empty. Not checked while its first process runs.
-    empty: bool,
+    is_empty: bool,
 }
 
 fn poll_job(run: &mut Running) -> Result<JobState> {
     let launched = run.launched.as_mut().context("it was never begun")?;
     let ended = launched.ended()?;
     let evidence = launched.evidence()?;
-    let killed = killed_for_memory(&evidence);
-    let empty = ended.is_some() && !killed && launched.is_empty()?;
-    let recorder_ended = run
-        .recorder
-        .as_mut()
-        .map(|recorder| recorder.ended())
-        .transpose()?
-        .flatten();
+    let is_oom_killed = killed_for_memory(&evidence);
     Ok(JobState {
+        is_empty: ended.is_some() && !is_oom_killed && launched.is_empty()?,
+        recorder_ended: match &mut run.recorder {
+            Some(recorder) => recorder.ended()?,
+            None => None,
+        },
         ended,
         evidence,
-        killed,
-        recorder_ended,
-        empty,
+        is_oom_killed,
     })
 }
 
@@ -73,11 +69,11 @@ impl Runner<'_> {
             turn: turn.number,
             attempt,
         })?;
-        let runs = turn
+        let runs: Result<Vec<Running>> = turn
             .runs
             .iter()
-            .map(|scheduled| self.running(scheduled, attempt));
-        let runs: Result<Vec<Running>> = runs.collect();
+            .map(|scheduled| self.running(scheduled, attempt))
+            .collect();
         let mut runs = runs.map_err(TurnError::Journal)?;
         self.prepare(turn.number, &mut runs)
             .and_then(|()| self.watch(&mut runs))
@@ -85,16 +81,14 @@ impl Runner<'_> {
     }
 
     fn running(&self, scheduled: &Scheduled, attempt: u32) -> Result<Running> {
-        let arm = self.plan.arm(&scheduled.arm);
-        let lane = self
-            .plan
-            .lanes
-            .iter()
-            .find(|lane| lane.name == scheduled.lane);
+        let mut lanes = self.plan.lanes.iter();
+        let lane = lanes.find(|lane| lane.name == scheduled.lane);
         Ok(Running {
             scheduled: scheduled.clone(),
             attempt,
-            arm: arm
+            arm: self
+                .plan
+                .arm(&scheduled.arm)
                 .with_context(|| format!("the plan has no arm {:?}", scheduled.arm))?
                 .clone(),
             lane: lane
@@ -127,26 +121,25 @@ impl Runner<'_> {
         for run in &*runs {
             self.step(run, Step::Host)?;
         }
-        let found = self.wait_for_host(runs)?;
+        let warnings = self.wait_for_host(runs)?;
         for run in &mut *runs {
-            run.notes.extend(found.iter().cloned());
+            run.notes.extend_from_slice(&warnings);
         }
-        let steps = [
+        for step in [
             Step::Clear,
             Step::Restore,
             Step::Cool,
             Step::Launch,
             Step::Record,
             Step::Begin,
-        ];
-        for step in steps {
+        ] {
             if !self.is_planned(step) {
                 continue;
             }
             for run in &mut *runs {
                 self.check_stop_request()?;
                 self.step(run, step)?;
-                self.take(step, turn, run)
+                self.take_step(step, turn, run)
                     .map_err(|error| self.turn_error(run.scheduled.run, &error))?;
             }
         }
@@ -165,23 +158,22 @@ impl Runner<'_> {
         }
     }
 
-    fn take(&mut self, step: Step, turn: u32, run: &mut Running) -> Result<()> {
+    fn take_step(&mut self, step: Step, turn: u32, run: &mut Running) -> Result<()> {
         let (system, plan) = (&mut self.system, &self.plan);
-        match step {
-            Step::Clear => run.notes.extend(system.clear(plan, &run.lane)?),
-            Step::Restore => {
-                if let Some(from) = plan.restored_from() {
-                    run.notes.extend(system.restore(plan, &run.lane, from)?);
-                }
+        match (step, plan.restored_from()) {
+            (Step::Clear, _) => run.notes.extend(system.clear_folders(plan, &run.lane)?),
+            (Step::Restore, Some(from)) => {
+                run.notes
+                    .extend(system.restore_folders(plan, &run.lane, from)?);
             }
-            Step::Cool => {
-                let cooled = system.cool(plan, &run.lane)?;
-                run.not_cold = cooled.not_cold;
-                run.notes.extend(cooled.lines);
+            (Step::Cool, _) => {
+                let dropped = system.drop_page_cache(plan, &run.lane)?;
+                run.not_cold = dropped.not_cold;
+                run.notes.extend(dropped.notes);
             }
-            Step::Launch => self.launch(run)?,
-            Step::Record => self.record(turn, run)?,
-            Step::Begin => self.go(run)?,
+            (Step::Launch, _) => self.launch(run)?,
+            (Step::Record, _) => self.record(turn, run)?,
+            (Step::Begin, _) => self.begin_run(run)?,
             _ => {}
         }
         Ok(())
@@ -204,17 +196,18 @@ impl Runner<'_> {
     }
 
     fn record(&mut self, turn: u32, run: &mut Running) -> Result<()> {
+        let mut labels = run.scheduled.labels(&self.plan.name, turn);
+        labels.extend(self.block.iter().flat_map(BlockContext::labels));
         let pid = run.launched.as_ref().map(|launched| launched.pid());
-        let recorder_request = RecorderRequest {
+        let recorder = self.system.start_recorder(&RecorderRequest {
             name: group_name(&self.scope, run.scheduled.run, run.attempt, "recorder"),
             plan: &self.plan,
             folder: &run.folder,
-            labels: self.labels(&run.scheduled, turn),
+            labels,
             cache_entries: run.arm.cache_entries,
             pid: pid.filter(|_| self.plan.workload.kind == Kind::Replay),
             ledger: &run.lane.ledger,
-        };
-        let recorder = self.system.record(&recorder_request)?;
+        })?;
         let target = Target::new(
             &self.plan.name,
             &run.scheduled,
@@ -223,21 +216,17 @@ impl Runner<'_> {
         );
         run.recorder = Some(recorder);
         self.scrape_targets.insert(run.scheduled.run, target);
-        self.announce();
+        self.write_targets();
         Ok(())
     }
 
-    fn labels(&self, scheduled: &Scheduled, turn: u32) -> Vec<(String, String)> {
-        let mut labels = scheduled.labels(&self.plan.name, turn);
-        labels.extend(self.block.iter().flat_map(BlockContext::labels));
-        labels
-    }
-
-    fn go(&mut self, run: &mut Running) -> Result<()> {
+    /// Opens the gate at which the run's program waits.
+    fn begin_run(&mut self, run: &mut Running) -> Result<()> {
         let recorder = run.recorder.as_ref().context("it is not recorded")?;
-        let given = |name: &str| run.environment.iter().find(|(set, _)| set == name);
         let variables = metrics_variables(recorder.addresses(), |name| {
-            Some(given(name)?.1.to_string_lossy().into_owned())
+            let mut environment = run.environment.iter();
+            let (_, value) = environment.find(|(variable, _)| variable == name)?;
+            Some(value.to_string_lossy().into_owned())
         });
         let launched = run.launched.as_mut().context("it was never started")?;
         let began = self.system.now();
@@ -245,14 +234,10 @@ impl Runner<'_> {
         let interval = self.plan.recorder.interval.unwrap_or(DEFAULT_INTERVAL);
         run.watch = Some(Watch::begin(&self.plan, interval, began));
         self.begin_search(run)?;
-        let Scheduled {
-            run: number,
-            arm,
-            replicate,
-            ..
-        } = &run.scheduled;
+        let scheduled = &run.scheduled;
         self.system.print(&format!(
-            "run {number}: {arm}, replicate {replicate}, has begun"
+            "run {}: {}, replicate {}, has begun",
+            scheduled.run, scheduled.arm, scheduled.replicate
         ));
         Ok(())
     }
@@ -260,38 +245,35 @@ impl Runner<'_> {
     /// Waits for the cool-down and a fit host. Returns its warnings.
     fn wait_for_host(&mut self, runs: &[Running]) -> Result<Vec<String>, TurnError> {
         while let Some(last_run_ended) = self.last_run_ended {
-            let left = self
-                .plan
-                .host
-                .cool_down
-                .saturating_sub(self.system.now().uptime.saturating_sub(last_run_ended));
-            if left.is_zero() {
+            let waited = self.system.now().uptime.saturating_sub(last_run_ended);
+            let remaining = self.plan.host.cool_down.saturating_sub(waited);
+            if remaining.is_zero() {
                 break;
             }
             self.check_stop_request()?;
-            self.system.wait(left.min(WAIT_INTERVAL));
+            self.system.wait(remaining.min(WAIT_INTERVAL));
         }
         let first = runs.first().map_or(0, |run| run.scheduled.run);
         let since = self.system.now().uptime;
         loop {
             self.check_stop_request()?;
-            let found = self
+            let findings = self
                 .system
-                .host(&self.plan, &self.scope)
+                .host_findings(&self.plan, &self.scope)
                 .map_err(|error| self.turn_error(first, &error))?;
             let may_wait = self.system.now().uptime.saturating_sub(since) < self.plan.host.patience;
             let is_passing = |finding: &HostFinding| {
                 finding.is_temporary && finding.severity != Severity::Ignore
             };
-            if may_wait && found.iter().any(is_passing) {
+            if may_wait && findings.iter().any(is_passing) {
                 self.system.wait(WAIT_INTERVAL);
                 continue;
             }
             let messages = |severity: Severity| {
-                found
+                findings
                     .iter()
-                    .filter(move |one| one.severity == severity)
-                    .map(|one| one.what.as_str())
+                    .filter(move |finding| finding.severity == severity)
+                    .map(|finding| &finding.what)
             };
             let refused = messages(Severity::Refuse).join("; ");
             if refused.is_empty() {
@@ -331,46 +313,44 @@ impl Runner<'_> {
             if is_due {
                 observed_at = now;
             }
-            let mut time_is_up = Vec::new();
-            for index in 0..runs.len() {
-                let Some(run) = runs.get_mut(index).filter(|run| !run.end_journaled) else {
-                    continue;
-                };
+            let mut time_is_up: Vec<&mut Running> = Vec::new();
+            let mut continues = false;
+            for run in runs.iter_mut().filter(|run| !run.end_journaled) {
                 self.search(run)?;
-                if !is_due && run.why.is_none() {
+                if !is_due && run.stop_decision.is_none() {
+                    continues = true;
                     continue;
                 }
                 match self
                     .observe(run)
                     .map_err(|error| self.turn_error(run.scheduled.run, &error))?
                 {
-                    RunPoll::Runs => {}
-                    RunPoll::TimeUp => time_is_up.push(index),
+                    RunPoll::Runs => continues = true,
+                    RunPoll::TimeUp => time_is_up.push(run),
                     RunPoll::Over => {
                         self.journal_validator_end(run)?;
-                        self.conclude(runs, &[index])?;
+                        self.conclude(&mut [run])?;
                     }
                 }
             }
-            let left = runs.iter().filter(|run| !run.end_journaled).count();
-            if !time_is_up.is_empty() && time_is_up.len() == left {
-                self.conclude(runs, &time_is_up)?;
-            }
-            if runs.iter().all(|run| run.end_journaled) {
-                return Ok(());
+            if !continues {
+                return self.conclude(&mut time_is_up);
             }
         }
     }
 
     fn observe(&mut self, run: &mut Running) -> Result<RunPoll> {
-        let state = poll_job(run);
+        let polled = poll_job(run);
         let state = match run.search {
             // Hours of work must survive a short error.
-            Some(_) => match run.error.tolerate(self.system.now().uptime, state)? {
-                Some(seen) => seen,
-                None => return Ok(RunPoll::Runs),
-            },
-            None => state?,
+            Some(_) => {
+                let now = self.system.now().uptime;
+                match run.poll_failures.tolerate(now, polled)? {
+                    Some(state) => state,
+                    None => return Ok(RunPoll::Runs),
+                }
+            }
+            None => polled?,
         };
         let watch = run.watch.as_mut().context("it was never begun")?;
         let number = run.scheduled.run;
@@ -387,51 +367,50 @@ impl Runner<'_> {
                 describe_end(end, &words)
             );
         }
-        if has_ended && !state.killed {
+        if has_ended && !state.is_oom_killed {
             // A log writer may need a moment to exit.
-            let had_survivors = std::mem::replace(&mut run.has_survivors, !state.empty);
+            let had_survivors = std::mem::replace(&mut run.has_survivors, !state.is_empty);
             if run.has_survivors && !had_survivors {
                 return Ok(RunPoll::Runs);
             }
         }
-        if has_ended || state.killed {
+        if has_ended || state.is_oom_killed {
             // The evidence already has what the recording lacks.
             return Ok(RunPoll::Over);
         }
-        let why = self.sample_recording(watch, number, &run.folder)?;
-        if run.why.is_none() {
-            run.why = why.map(|why| (why, state.evidence));
+        let stop_reason = self.sample_recording(watch, number, &run.folder)?;
+        if run.stop_decision.is_none() {
+            run.stop_decision = stop_reason.map(|reason| (reason, state.evidence));
         }
-        Ok(match &run.why {
+        Ok(match &run.stop_decision {
             None => RunPoll::Runs,
             Some((Outcome::Completed, _)) => RunPoll::TimeUp,
             Some(_) => RunPoll::Over,
         })
     }
 
-    /// Fails if nothing is recorded any more.
+    /// Returns why the run has to end. Fails if nothing is recorded any more.
     fn sample_recording(
         &mut self,
         watch: &mut Watch,
         run: u32,
         folder: &Path,
     ) -> Result<Option<Outcome>> {
-        let seen = self.system.progress(&folder.join(RECORDING));
-        let now = self.system.now();
-        let why = watch.sample(now, seen.as_ref());
+        let progress = self.system.progress(&folder.join(RECORDING));
+        let stop_reason = watch.sample(self.system.now(), progress.as_ref());
         let free_bytes = self.system.free_bytes(self.folder.path());
         anyhow::ensure!(
             free_bytes.is_none_or(|free| free >= MIN_FREE_BYTES),
             "the recording cannot be written"
         );
-        if let Some(silent) = watch.newly_silent() {
-            let silent = time(silent);
-            let message = format!("run {run}: faultlined has recorded nothing for {silent}");
+        if let Some(silence) = watch.newly_silent() {
+            let silence = time(silence);
+            let message = format!("run {run}: faultlined has recorded nothing for {silence}");
             self.system.print(&message);
         }
-        if let Some(silent) = watch.silent() {
-            anyhow::bail!("nothing was recorded for {}", time(silent));
+        if let Some(silence) = watch.silent() {
+            anyhow::bail!("nothing was recorded for {}", time(silence));
         }
-        Ok(why)
+        Ok(stop_reason)
     }
 }

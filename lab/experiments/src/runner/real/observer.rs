@@ -1,7 +1,7 @@
 //! Reads memory and threads from the kernel, and the distance to the tip from the recording.
 
 use crate::{
-    runner::system::Observer,
+    runner::Observer,
     search::{Reading, Replayed},
 };
 use faultline_agave::threads::{pool, purpose};
@@ -10,7 +10,12 @@ use faultline_kernel::{
     CgroupFiles, HostRoot, Limit, headroom::CgroupUsage, locate, parse::pid::Schedstat,
 };
 use faultline_recording::{Live, Recording};
-use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// Interval of reads of the recording, which is opened each time.
 const READ_INTERVAL: Duration = Duration::from_millis(500);
@@ -26,7 +31,7 @@ pub struct RunObserver {
     root: HostRoot,
     pid: u32,
     recording: PathBuf,
-    /// Its files, and whether their pressure is of this cgroup alone.
+    /// Files of the process's cgroup, and whether their pressure is of this cgroup alone.
     cgroup: Option<(CgroupFiles, bool)>,
     buffer: Vec<u8>,
     threads: ReplayThreads,
@@ -36,15 +41,15 @@ pub struct RunObserver {
 #[derive(Default)]
 struct RecordedState {
     sampled_at: Option<Duration>,
-    /// The newest tick, and when it was first seen.
-    tick: Option<(i64, Duration)>,
+    /// Number of the newest tick, and when it was first seen.
+    newest_tick: Option<(i64, Duration)>,
     live: Live,
 }
 
 #[derive(Default)]
 struct ReplayThreads {
     pid: u32,
-    listed: Option<Duration>,
+    listed_at: Option<Duration>,
     /// By thread: time waited and time run.
     by_thread: BTreeMap<u32, (Duration, Duration)>,
     /// Includes ended threads.
@@ -61,24 +66,24 @@ impl RunObserver {
         }
     }
 
-    fn memory(&mut self, reading: &mut Reading) {
+    fn read_memory(&mut self, reading: &mut Reading) {
         if self.cgroup.is_none() {
-            let found = locate(&self.root, self.pid)
+            let location = locate(&self.root, self.pid)
                 .ok()
-                .filter(|found| found.memory.is_ok());
+                .filter(|location| location.memory.is_ok());
             // On cgroup v1, its v2 group may be shared with this program.
-            let shared = locate(&self.root, std::process::id())
+            let own_group = locate(&self.root, std::process::id())
                 .ok()
                 .and_then(|own| own.unified.ok());
-            self.cgroup = found.map(|found| {
-                let own = found
+            self.cgroup = location.map(|location| {
+                let has_own_pressure = location
                     .unified
                     .as_ref()
-                    .is_ok_and(|unified| shared.is_none_or(|shared| shared != *unified));
-                (CgroupFiles::new(&found), own)
+                    .is_ok_and(|group| own_group.as_ref() != Some(group));
+                (CgroupFiles::new(&location), has_own_pressure)
             });
         }
-        let Some((files, own)) = &mut self.cgroup else {
+        let Some((files, has_own_pressure)) = &mut self.cgroup else {
             return;
         };
         let sample = files.sample(true, &mut self.buffer);
@@ -95,43 +100,41 @@ impl RunObserver {
             .and_then(|(usage, stat)| CgroupUsage::new(usage, stat))
             .map(|usage| usage.unreclaimable());
         reading.refaults = stat.and_then(|stat| stat.workingset_refault_file);
-        reading.stalled = sample
-            .memory_pressure
-            .ok()
-            .filter(|_| *own)
-            .and_then(|pressure| pressure.full);
+        if *has_own_pressure && let Ok(pressure) = sample.memory_pressure {
+            reading.stalled = pressure.full;
+        }
     }
 
-    fn recording(&mut self, at: Duration, reading: &mut Reading) {
-        let newest = &mut self.recorded;
-        if newest
+    fn read_recording(&mut self, at: Duration, reading: &mut Reading) {
+        let recorded = &mut self.recorded;
+        if recorded
             .sampled_at
             .is_none_or(|sampled_at| at.saturating_sub(sampled_at) >= READ_INTERVAL)
         {
-            newest.sampled_at = Some(at);
+            recorded.sampled_at = Some(at);
             // If unreadable, the last data stays valid until it is too old.
             if let Ok(live) = Recording::open(&self.recording)
-                .and_then(|recording| recording.live(newest.live.last_point))
+                .and_then(|recording| recording.live(recorded.live.last_point))
             {
                 let tick = live.tick.as_ref().map(|tick| tick.id);
-                if tick.is_some_and(|tick| newest.tick.is_none_or(|(last, _)| tick > last)) {
-                    newest.tick = tick.map(|tick| (tick, at));
+                if tick > recorded.newest_tick.map(|(newest, _)| newest) {
+                    recorded.newest_tick = tick.map(|tick| (tick, at));
                 }
-                let replays = live
+                reading.replays = live
                     .replays
                     .iter()
-                    .map(|(unix_ns, us)| replayed(at, *unix_ns, *us));
-                reading.replays = replays.collect();
-                newest.live = live;
+                    .map(|(unix_ns, us)| replayed(at, *unix_ns, *us))
+                    .collect();
+                recorded.live = live;
             }
         }
-        if newest
-            .tick
-            .is_some_and(|(_, seen)| at.saturating_sub(seen) <= MAX_TICK_AGE)
+        if recorded
+            .newest_tick
+            .is_some_and(|(_, seen_at)| at.saturating_sub(seen_at) <= MAX_TICK_AGE)
         {
             reading.is_fresh = true;
-            reading.behind = newest.live.slots_behind;
-            reading.tip = newest.live.tip;
+            reading.behind = recorded.live.slots_behind;
+            reading.tip = recorded.live.tip;
         }
     }
 }
@@ -151,36 +154,34 @@ impl Observer for RunObserver {
             at,
             ..Reading::default()
         };
-        self.memory(&mut reading);
-        self.recording(at, &mut reading);
+        self.read_memory(&mut reading);
+        self.read_recording(at, &mut reading);
         let pid = self.recorded.live.pid.unwrap_or(self.pid);
-        reading.replay_cpu = self.threads.read(&self.root, pid, at);
+        reading.replay_cpu = self.threads.sample(&self.root, pid, at);
         reading
     }
 }
 
 impl ReplayThreads {
     /// Total time waited for a CPU, and run.
-    fn read(&mut self, root: &HostRoot, pid: u32, at: Duration) -> Option<(Duration, Duration)> {
+    fn sample(&mut self, root: &HostRoot, pid: u32, at: Duration) -> Option<(Duration, Duration)> {
         let folder = root.procfs.join(pid.to_string()).join("task");
         if self.pid != pid
             || self
-                .listed
-                .is_none_or(|listed| at.saturating_sub(listed) >= LIST_INTERVAL)
+                .listed_at
+                .is_none_or(|listed_at| at.saturating_sub(listed_at) >= LIST_INTERVAL)
         {
-            (self.pid, self.listed) = (pid, Some(at));
+            (self.pid, self.listed_at) = (pid, Some(at));
             let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
-            let listed: Vec<u32> = entries
+            let tids: Vec<u32> = entries
                 .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
                 .collect();
-            self.by_thread.retain(|tid, _| listed.contains(tid));
-            for tid in listed {
-                let replays = |comm: Vec<u8>| {
-                    purpose(&pool(&comm))
-                        .is_some_and(|purpose_text| purpose_text.starts_with(REPLAY_PURPOSE))
-                };
+            self.by_thread.retain(|tid, _| tids.contains(tid));
+            for tid in tids {
                 if !self.by_thread.contains_key(&tid)
-                    && fs::read(folder.join(tid.to_string()).join("comm")).is_ok_and(replays)
+                    && let Ok(comm) = fs::read(folder.join(tid.to_string()).join("comm"))
+                    && purpose(&pool(&comm))
+                        .is_some_and(|purpose| purpose.starts_with(REPLAY_PURPOSE))
                     && let Some(first) = schedstat(&folder, tid)
                 {
                     self.by_thread.insert(tid, first);
@@ -200,7 +201,8 @@ impl ReplayThreads {
     }
 }
 
-fn schedstat(folder: &std::path::Path, tid: u32) -> Option<(Duration, Duration)> {
+/// Time that the thread waited for a CPU, and ran.
+fn schedstat(folder: &Path, tid: u32) -> Option<(Duration, Duration)> {
     let text = fs::read(folder.join(tid.to_string()).join("schedstat")).ok()?;
     let stat = Schedstat::parse(&text).ok()?;
     Some((stat.run_queue_delay?, stat.on_cpu?))

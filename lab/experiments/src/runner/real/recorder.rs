@@ -1,10 +1,7 @@
 use crate::{
     folder::{RECORDER_LOG, RECORDING},
     plan::{Arm, Kind, Lane, Plan, expand},
-    runner::{
-        job::gated,
-        system::{Recorder, RecorderRequest},
-    },
+    runner::{Recorder, RecorderRequest, job::gated},
 };
 use anyhow::{Result, anyhow, bail};
 use faultline_client::http;
@@ -13,7 +10,7 @@ use faultline_runner::{
     isolation::{CpuSet, End, Job, Launched, Launcher, Limits},
     record::recorder::{
         self, Addresses, DEFAULT_INTERVAL, Log, POLL_INTERVAL, POLLS_TO_END, POLLS_TO_START,
-        PROGRAM, ReadyFile, RecordingTask, Target, describe_end, polls_to_write, progress,
+        PROGRAM, ReadyFile, Target, Task, describe_end, polls_to_write, progress,
     },
 };
 use faultline_text::time;
@@ -40,7 +37,6 @@ const DEFAULT_POH_CORE: u32 = 0;
 pub struct Daemon {
     launched: Box<dyn Launched>,
     log: Log,
-    ready: ReadyFile,
     recording: PathBuf,
     interval: Duration,
     addresses: Addresses,
@@ -48,37 +44,34 @@ pub struct Daemon {
 
 impl Daemon {
     /// On return the daemon listens and follows its target. Fails if it has exited.
-    pub fn start(launcher: &dyn Launcher, recorder_request: &RecorderRequest<'_>) -> Result<Self> {
-        let settings = &recorder_request.plan.recorder;
+    pub fn start(launcher: &dyn Launcher, request: &RecorderRequest<'_>) -> Result<Self> {
+        let settings = &request.plan.recorder;
         let program = recorder::find(settings.program.as_deref(), "`recorder.program`")?;
-        let output = recorder_request.folder.join(RECORDER_LOG);
-        let recording = recorder_request.folder.join(RECORDING);
+        let output = request.folder.join(RECORDER_LOG);
+        let recording = request.folder.join(RECORDING);
         let interval = settings.interval.unwrap_or(DEFAULT_INTERVAL);
-        let followed = recorder_request.pid.map_or_else(
-            || Target::Ledger(recorder_request.ledger.to_owned()),
-            Target::Pid,
-        );
-        let task = RecordingTask {
-            target: followed,
+        let task = Task {
+            target: match request.pid {
+                Some(pid) => Target::Pid(pid),
+                None => Target::Ledger(request.ledger.to_owned()),
+            },
             out: &recording,
-            cache_entries: recorder_request.cache_entries,
-            labels: &recorder_request.labels,
+            cache_entries: request.cache_entries,
+            labels: &request.labels,
             interval: Some(interval),
             config: settings.config.as_deref(),
             free_ports: true,
         };
         // Sets the affinity, because not every launcher can limit CPUs.
-        let mut command = gated(
-            launcher,
-            None,
-            recorder_cpus(recorder_request.plan, &allowed_cpus()).as_ref(),
-        )?;
+        let cpus = recorder_cpus(request.plan, &allowed_cpus());
+        let mut command = gated(launcher, None, cpus.as_ref())?;
         command.push(program.into());
         command.extend(task.arguments());
         let path = std::env::var_os("PATH").map(|path| ("PATH".into(), path));
         let level = ("FAULTLINE_LOG".into(), "info".into());
-        let job = Job {
-            name: recorder_request.name.clone(),
+        let ready_file = ReadyFile::of(&recording)?;
+        let launched = launcher.launch(&Job {
+            name: request.name.clone(),
             command,
             environment: [level].into_iter().chain(path).collect(),
             user: None,
@@ -87,35 +80,30 @@ impl Daemon {
             limits: Limits::default(),
             open_files: None,
             gate: None,
-            max_duration: None,
+            longest: None,
             grace: POLL_INTERVAL * POLLS_TO_END,
-        };
-        let ready = ReadyFile::of(&recording)?;
-        let launched = launcher.launch(&job)?;
-        let log = Log::on_disk(&output).at(&output)?;
-        let addresses = Addresses {
-            metrics: String::new(),
-            ingest: None,
-        };
+        })?;
         let mut daemon = Daemon {
             launched,
-            log,
-            ready,
+            log: Log::on_disk(&output).at(&output)?,
             recording,
             interval,
-            addresses,
+            addresses: Addresses {
+                metrics: String::new(),
+                ingest: None,
+            },
         };
-        daemon.wait_until_ready(recorder_request.pid.is_some())?;
+        daemon.wait_until_ready(&ready_file, request.pid.is_some())?;
         Ok(daemon)
     }
 
-    fn wait_until_ready(&mut self, follows: bool) -> Result<()> {
+    fn wait_until_ready(&mut self, ready_file: &ReadyFile, needs_process: bool) -> Result<()> {
         for _ in 0..POLLS_TO_START {
-            let ready = self.ready.read()?;
-            let seen = progress(&self.recording).ok();
-            let recorded =
-                seen.is_some_and(|seen| seen.last_tick.is_some() && (seen.process || !follows));
-            if let (Some(ready), true) = (ready, recorded) {
+            let ready = ready_file.read()?;
+            let is_recording = progress(&self.recording).is_ok_and(|progress| {
+                progress.last_tick.is_some() && (progress.process || !needs_process)
+            });
+            if is_recording && let Some(ready) = ready {
                 self.addresses = ready.addresses();
                 return Ok(());
             }
@@ -137,17 +125,17 @@ impl Daemon {
     fn wait(
         &mut self,
         polls: u32,
-        what: &str,
+        purpose: &str,
         mut until: impl FnMut(&mut Self) -> Result<bool>,
     ) -> Result<bool> {
-        for attempt in 0..polls {
+        for poll in 0..polls {
             if until(self)? {
                 return Ok(true);
             }
-            if attempt == POLLS_BEFORE_MESSAGE {
-                let longest = time(POLL_INTERVAL * polls);
+            if poll == POLLS_BEFORE_MESSAGE {
+                let timeout = time(POLL_INTERVAL * polls);
                 say(&format!(
-                    "waiting for {PROGRAM} {what}, for {longest} at most"
+                    "waiting for {PROGRAM} {purpose}, for {timeout} at most"
                 ));
             }
             std::thread::sleep(POLL_INTERVAL);
@@ -178,65 +166,54 @@ fn recorder_cpus(plan: &Plan, allowed: &[u32]) -> Option<CpuSet> {
         return None;
     }
     let poh_cpus = poh_cpus(plan, allowed);
-    let other_cpus: Vec<&u32> = allowed
-        .iter()
-        .filter(|cpu| !poh_cpus.contains(cpu))
-        .collect();
+    let mut other_cpus = allowed.to_vec();
+    other_cpus.retain(|cpu| !poh_cpus.contains(cpu));
     if other_cpus.is_empty() || other_cpus.len() == allowed.len() {
-        None
-    } else {
-        CpuSet::parse(&other_cpus.iter().join(",")).ok()
+        return None;
     }
+    CpuSet::parse(&other_cpus.iter().join(",")).ok()
 }
 
 fn poh_cpus(plan: &Plan, allowed: &[u32]) -> BTreeSet<u32> {
     let mut poh_cpus = BTreeSet::new();
-    for arm in &plan.arms {
-        for lane in &plan.lanes {
-            let mut numbers = cores_of_command(plan, arm, lane);
-            if numbers.is_empty() {
-                numbers.insert(DEFAULT_POH_CORE);
-            }
-            let run_cpus = arm.limits(lane).cpus;
-            let group_cpus = run_cpus.as_ref().map_or(allowed, CpuSet::numbers);
-            for number in numbers {
-                // The version is not known, so both are left out.
-                poh_cpus.insert(number);
-                poh_cpus.extend(
-                    usize::try_from(number)
-                        .ok()
-                        .and_then(|number| group_cpus.get(number)),
-                );
-            }
+    for (arm, lane) in plan.arms.iter().cartesian_product(&plan.lanes) {
+        let mut numbers = cores_of_command(plan, arm, lane);
+        if numbers.is_empty() {
+            numbers.insert(DEFAULT_POH_CORE);
+        }
+        let run_cpus = arm.limits(lane).cpus;
+        let group_cpus = run_cpus.as_ref().map_or(allowed, CpuSet::numbers);
+        for number in numbers {
+            // The version is not known, so both are left out.
+            poh_cpus.insert(number);
+            poh_cpus.extend(group_cpus.get(number as usize));
         }
     }
     poh_cpus
 }
 
+/// Values of `POH_OPTIONS` in the command and in its environment.
 fn cores_of_command(plan: &Plan, arm: &Arm, lane: &Lane) -> BTreeSet<u32> {
     let Ok(expanded) = expand(plan, arm, lane, &plan.folder, 1) else {
         return BTreeSet::new();
     };
     expanded
         .environment
-        .values()
-        .map(|value| cores_named_in(value))
-        .chain([cores_named_in(&expanded.command.join(" "))])
-        .flatten()
+        .into_values()
+        .chain([expanded.command.join(" ")])
+        .flat_map(|text| cores_named_in(&text))
         .collect()
 }
 
 /// The text may be shell code.
 fn cores_named_in(text: &str) -> BTreeSet<u32> {
     let separates = |c: char| c.is_whitespace() || "\"'=;,()[]".contains(c);
-    let mut words = text.split(separates).filter(|word| !word.is_empty());
-    let mut found = BTreeSet::new();
-    while let Some(word) = words.next() {
-        if POH_OPTIONS.contains(&word) {
-            found.extend(words.next().and_then(|value| value.parse::<u32>().ok()));
-        }
-    }
-    found
+    let words = text.split(separates).filter(|word| !word.is_empty());
+    words
+        .tuple_windows()
+        .filter(|(option, _)| POH_OPTIONS.contains(option))
+        .filter_map(|(_, value)| value.parse().ok())
+        .collect()
 }
 
 fn warning_suffix(warning: &str) -> String {
@@ -253,16 +230,14 @@ impl Recorder for Daemon {
     }
 
     fn ended(&mut self) -> Result<Option<(End, String)>> {
-        Ok(self
-            .launched
-            .ended()?
-            .map(|end| (end, self.log.last_warning())))
+        let end = self.launched.ended()?;
+        Ok(end.map(|end| (end, self.log.last_warning())))
     }
 
     fn warnings(&mut self) -> Vec<String> {
-        let mut all = self.log.warnings();
-        all.retain(|warning| !warning.ends_with(KNOWN_WARNING));
-        all
+        let mut warnings = self.log.warnings();
+        warnings.retain(|warning| !warning.ends_with(KNOWN_WARNING));
+        warnings
     }
 
     fn mark(&mut self, name: &str, kind: &str) -> Result<()> {
@@ -284,9 +259,12 @@ impl Recorder for Daemon {
         let polls = polls_to_write(self.interval);
         // A recording without this event is better than none.
         let _ = self.wait(polls, "to write the end of the run", |daemon| {
-            let seen = progress(&daemon.recording).ok();
+            let progress = progress(&daemon.recording).ok();
             // Without a process, no end can be seen.
-            Ok(seen.is_none_or(|seen| seen.ended || !seen.process) || daemon.ended()?.is_some())
+            Ok(
+                progress.is_none_or(|progress| progress.ended || !progress.process)
+                    || daemon.ended()?.is_some(),
+            )
         });
     }
 

@@ -8,7 +8,7 @@ use faultline_experiments::{
     journal::{Entry, Line, Planned},
     judge::CacheTotals,
     plan::{Lane, Plan, Severity},
-    runner::system::{CacheDropped, Observer, Recorder, RecorderRequest, StopRequest, System},
+    runner::{CacheDropped, Observer, Recorder, RecorderRequest, StopRequest, System},
     search::{self, Reading, Replayed},
     targets::Target,
     watch::Now,
@@ -273,7 +273,7 @@ impl System for Pretended {
         &self.launcher
     }
 
-    fn host(&mut self, _plan: &Plan, _scope: &str) -> Result<Vec<HostFinding>> {
+    fn host_findings(&mut self, _plan: &Plan, _scope: &str) -> Result<Vec<HostFinding>> {
         let state = self.state.borrow();
         let mut found = Vec::new();
         if state
@@ -298,26 +298,26 @@ impl System for Pretended {
         Ok(found)
     }
 
-    fn clear(&mut self, _plan: &Plan, lane: &Lane) -> Result<Vec<String>> {
+    fn clear_folders(&mut self, _plan: &Plan, lane: &Lane) -> Result<Vec<String>> {
         self.log(&format!("clear lane {}", lane.name));
         Ok(Vec::new())
     }
 
-    fn restore(&mut self, _plan: &Plan, lane: &Lane, _from: &Path) -> Result<Vec<String>> {
+    fn restore_folders(&mut self, _plan: &Plan, lane: &Lane, _from: &Path) -> Result<Vec<String>> {
         self.log(&format!("restore lane {}", lane.name));
         Ok(Vec::new())
     }
 
-    fn cool(&mut self, plan: &Plan, lane: &Lane) -> Result<CacheDropped> {
+    fn drop_page_cache(&mut self, plan: &Plan, lane: &Lane) -> Result<CacheDropped> {
         self.log(&format!("cool lane {} ({:?})", lane.name, plan.page_cache));
         let warm = self.state.borrow().script.all("warm").is_some();
         Ok(CacheDropped {
-            lines: Vec::new(),
+            notes: Vec::new(),
             not_cold: warm.then(|| "it did not begin cold".to_owned()),
         })
     }
 
-    fn record(&mut self, order: &RecorderRequest<'_>) -> Result<Box<dyn Recorder>> {
+    fn start_recorder(&mut self, order: &RecorderRequest<'_>) -> Result<Box<dyn Recorder>> {
         let labels: Vec<String> = order
             .labels
             .iter()
@@ -344,7 +344,7 @@ impl System for Pretended {
         })
     }
 
-    fn announce(&mut self, _file: &Path, targets: &[Target]) -> Result<()> {
+    fn write_targets(&mut self, _file: &Path, targets: &[Target]) -> Result<()> {
         let text = |target| {
             serde_json::to_value(target).unwrap()["labels"]["instance"]
                 .as_str()
@@ -390,7 +390,7 @@ impl System for Pretended {
         })
     }
 
-    fn cache(&mut self, _recording: &Path) -> Result<CacheTotals> {
+    fn cache_totals(&mut self, _recording: &Path) -> Result<CacheTotals> {
         Ok(CacheTotals {
             points: 10,
             water_level: 462,
