@@ -6,20 +6,21 @@
 //! down to the first failure, then by [`faultline_stats::staircase`]. Finally, both ends are tried
 //! three times each at double length.
 
-mod answer;
 mod approach;
 mod dwell;
 mod messages;
 
-pub(crate) use answer::median;
-pub use answer::{Answer, EndTrials, Memory, Outcome};
-pub use messages::{Action, DwellResult, Evidence, Line, Reading, Replayed, Verdict};
+pub(crate) use messages::median;
+pub use messages::{
+    Action, Answer, DwellResult, EndTrials, Evidence, HeadroomInterval, Line, Memory, Outcome,
+    Reading, Replayed, Verdict,
+};
 
 use crate::plan::Search;
-use answer::Growth;
 use approach::{Approach, page};
 use dwell::{Dwell, References};
 use faultline_stats::staircase::{self, Next, SearchConfig, Staircase};
+use messages::Growth;
 use std::{mem, time::Duration};
 
 /// With more slots behind, the limit is lifted.
@@ -80,7 +81,7 @@ enum Stage {
     Starting(Option<Duration>),
     /// Without a limit, until refaults and distance to the tip are normal.
     Recovering(Duration),
-    Approaching(DwellPurpose, Duration, Dwell),
+    Approaching(DwellPurpose, Dwell),
     Dwelling(DwellPurpose, Dwell),
     Over,
 }
@@ -143,10 +144,10 @@ impl SearchMachine {
             _ if is_overdue => self.end(self.out_of_time()),
             Stage::Starting(since) => self.starting(since, reading),
             Stage::Recovering(since) => self.recovering(since, reading),
-            Stage::Approaching(purpose, since, mut dwell) => {
+            Stage::Approaching(purpose, mut dwell) => {
                 dwell.take(reading);
                 dwell.record_stall(self.approach.stalled());
-                self.approaching((purpose, since, dwell), danger, reading);
+                self.approaching(purpose, dwell, danger, reading);
             }
             Stage::Dwelling(purpose, mut dwell) => {
                 dwell.take(reading);
@@ -160,16 +161,15 @@ impl SearchMachine {
 
     /// Returns the line of the interrupted dwell, if it was under a limit.
     pub fn validator_ended(&mut self) -> Option<Line> {
-        let (Stage::Approaching(purpose, _, dwell) | Stage::Dwelling(purpose, dwell)) =
+        let (Stage::Approaching(purpose, mut dwell) | Stage::Dwelling(purpose, mut dwell)) =
             mem::replace(&mut self.stage, Stage::Over)
         else {
             return None;
         };
         purpose.headroom().and(self.approach.limit)?;
-        let (_, evidence) = dwell.verdict(self.at_tip, &self.references, Some(VALIDATOR_ENDED));
         let evidence = Evidence {
             why: vec![VALIDATOR_ENDED.to_owned()],
-            ..evidence
+            ..dwell.evidence()
         };
         Some(dwell_line(purpose, Verdict::Failed, evidence))
     }
@@ -201,61 +201,54 @@ impl SearchMachine {
             });
         if waited >= self.rules.settle && self.is_near(reading) && refaults_are_low {
             self.next(reading);
-        } else if waited > timeout && self.is_near(reading) {
+        } else if waited <= timeout {
+            self.stage = Stage::Recovering(since);
+        } else if self.is_near(reading) {
             // Disk reads rose independently of the limit, so a new reference is needed.
             self.repeat_next = Some(DwellPurpose::Reference);
             self.next(reading);
-        } else if waited > timeout {
-            let why = format!(
-                "it has not recovered without a limit for {}",
-                faultline_text::time(waited)
-            );
-            self.end(Outcome::Inconclusive { why });
         } else {
-            self.stage = Stage::Recovering(since);
+            let waited = faultline_text::time(waited);
+            let why = format!("it has not recovered without a limit for {waited}");
+            self.end(Outcome::Inconclusive { why });
         }
     }
 
     fn approaching(
         &mut self,
-        (purpose, since, dwell): (DwellPurpose, Duration, Dwell),
+        purpose: DwellPurpose,
+        dwell: Dwell,
         danger: Option<&'static str>,
         reading: &Reading,
     ) {
-        if purpose.headroom().is_some() && danger.is_some() {
+        if danger.is_some() {
             return self.conclude(purpose, dwell, danger, reading);
         }
         let at_target = self
             .approach
             .step(purpose.headroom(), reading, &mut self.actions);
-        let waited = reading.at.saturating_sub(since);
-        let full = match (self.approach.limit, reading.memory) {
-            (None, _) => true,
-            (Some(limit), Some(memory)) => {
-                memory as f64 >= FULL_SHARE * limit as f64 && !self.approach.is_exceeded(reading)
-            }
-            (Some(_), None) => false,
-        };
-        let settled = waited >= self.rules.settle;
+        let is_full = self
+            .approach
+            .limit
+            .zip(reading.memory)
+            .is_some_and(|(limit, memory)| memory as f64 >= FULL_SHARE * limit as f64)
+            && !self.approach.is_exceeded(reading);
+        let settle = self.rules.settle;
+        let is_settled = reading.at.saturating_sub(dwell.began) >= settle;
         // While the limit is being lowered, the timeout counts from the last step.
-        let since_lowered = reading
-            .at
-            .saturating_sub(self.approach.lowered_at.unwrap_or(since).max(since));
-        let within_timeout = since_lowered < self.rules.settle * TIMEOUT_FACTOR;
-        if settled && at_target && full && self.is_near(reading) {
+        let since = self.approach.lowered_at.max(Some(dwell.began));
+        let within_timeout =
+            since.is_some_and(|since| reading.at.saturating_sub(since) < settle * TIMEOUT_FACTOR);
+        if is_settled && at_target && is_full && self.is_near(reading) {
             self.dwell(purpose, reading);
         } else if within_timeout || reading.behind.is_none() {
-            self.stage = Stage::Approaching(purpose, since, dwell);
-        } else if reading.behind.is_some_and(|behind| behind <= self.at_tip) {
+            self.stage = Stage::Approaching(purpose, dwell);
+        } else if reading.behind <= Some(self.at_tip) {
             // The cgroup never fills, or the whole cluster is behind.
             self.dwell(purpose, reading);
         } else {
-            self.conclude(
-                purpose,
-                dwell,
-                Some("it fell behind on the way to its limit"),
-                reading,
-            );
+            let danger = Some("it fell behind on the way to its limit");
+            self.conclude(purpose, dwell, danger, reading);
         }
     }
 
@@ -343,45 +336,34 @@ impl SearchMachine {
 
     fn next(&mut self, reading: &Reading) {
         let floor = self.floor();
-        let purpose = match self
+        let repeated = self
             .repeat_next
             .take()
-            .filter(|purpose| purpose.headroom().is_none_or(|headroom| headroom > floor))
-        {
-            Some(purpose) => purpose,
-            None => match self.next_purpose(reading) {
-                Err(outcome) => return self.end(outcome),
-                Ok(_)
-                    if self.references.len() < MIN_REFERENCES
-                        || self.dwells_since_reference >= REFERENCE_INTERVAL =>
-                {
-                    DwellPurpose::Reference
-                }
-                Ok(purpose) => purpose,
-            },
+            .filter(|purpose| purpose.headroom().is_none_or(|headroom| headroom > floor));
+        let purpose = match repeated.map_or_else(|| self.next_purpose(reading), Ok) {
+            Ok(purpose) => purpose,
+            Err(outcome) => return self.end(outcome),
         };
-        match purpose.headroom() {
-            None if self.approach.limit.is_some() => {
-                // The page cache has to recover first.
-                self.lift("for a reference");
-                self.repeat_next = Some(purpose);
-                self.stage = Stage::Recovering(reading.at);
-                return;
+        let Some(headroom) = purpose.headroom() else {
+            if self.approach.limit.is_none() {
+                return self.dwell(purpose, reading);
             }
-            None => return self.dwell(purpose, reading),
-            headroom => {
-                let why = if purpose.confirms() {
-                    "to confirm"
-                } else {
-                    "to try"
-                };
-                self.journal_limit(headroom, why);
-            }
-        }
-        self.stage =
-            Stage::Approaching(purpose, reading.at, Dwell::begin(reading, self.rules.dwell));
+            // The page cache has to recover first.
+            self.lift("for a reference");
+            self.repeat_next = Some(purpose);
+            self.stage = Stage::Recovering(reading.at);
+            return;
+        };
+        let why = if purpose.confirms() {
+            "to confirm"
+        } else {
+            "to try"
+        };
+        self.journal_limit(Some(headroom), why);
+        self.stage = Stage::Approaching(purpose, Dwell::begin(reading, self.rules.dwell));
     }
 
+    /// Fails with the outcome when the search is over.
     fn next_purpose(&mut self, reading: &Reading) -> Result<DwellPurpose, Outcome> {
         let floor = self.floor();
         self.staircase.raise_floor(floor as f64);
@@ -392,27 +374,26 @@ impl SearchMachine {
                     headroom: page(h as u64),
                     high,
                 },
-                Next::Over(staircase::Outcome::Found(interval)) => {
-                    let [low, middle, high] = answer::ends(&interval);
-                    return Err(Outcome::Found { low, middle, high });
-                }
-                Next::Over(staircase::Outcome::Noisy) => return Err(Outcome::Noisy),
-                Next::Over(staircase::Outcome::AboveStart) => return Err(Outcome::AboveStart),
-                Next::Over(staircase::Outcome::NeverFailed { lowest }) => {
-                    return Err(Outcome::NeverFailed {
-                        lowest: page(lowest as u64),
+                Next::Over(outcome) => {
+                    return Err(match outcome {
+                        staircase::Outcome::Found(interval) => Outcome::Found(interval.into()),
+                        staircase::Outcome::Noisy => Outcome::Noisy,
+                        staircase::Outcome::AboveStart => Outcome::AboveStart,
+                        staircase::Outcome::NeverFailed { lowest } => Outcome::NeverFailed {
+                            lowest: page(lowest as u64),
+                        },
                     });
                 }
             };
-            let DwellPurpose::Confirm {
-                headroom,
-                high: false,
-            } = purpose
-            else {
-                return Ok(purpose);
-            };
-            if headroom > floor {
-                return Ok(purpose);
+            if !matches!(purpose, DwellPurpose::Confirm { headroom, high: false } if headroom <= floor)
+            {
+                let reference_is_due = self.references.len() < MIN_REFERENCES
+                    || self.dwells_since_reference >= REFERENCE_INTERVAL;
+                return Ok(if reference_is_due {
+                    DwellPurpose::Reference
+                } else {
+                    purpose
+                });
             }
             let why = format!(
                 "not tried: unreclaimable memory has risen by {} within a second, half of it or more",
@@ -446,13 +427,11 @@ impl SearchMachine {
     }
 
     fn out_of_time(&self) -> Outcome {
-        match self.staircase.narrow_interval() {
-            Some(interval) => {
-                let [low, middle, high] = answer::ends(&interval);
-                Outcome::Unconfirmed { low, middle, high }
-            }
-            None => Outcome::OutOfTime,
-        }
+        self.staircase
+            .narrow_interval()
+            .map_or(Outcome::OutOfTime, |interval| {
+                Outcome::Unconfirmed(interval.into())
+            })
     }
 
     fn journal_limit(&mut self, headroom: Option<u64>, why: &str) {

@@ -5,7 +5,7 @@ use crate::{
     journal::SearchLog,
     plan::{self, Cluster},
     schedule::{Scheduled, Turn},
-    search::{DwellResult, Evidence, Line, Outcome, Verdict, median},
+    search::{DwellResult, Evidence, HeadroomInterval, Line, Outcome, Verdict, median},
 };
 use faultline_pages::{
     cells::{self, figure, known, number, table, text, without_missing, words},
@@ -92,7 +92,7 @@ impl<'e> Search<'e> {
     fn evidence(&self) -> Result<RamEvidence, String> {
         let no_size = "the search has no confirmed size; see its report";
         let answer = self.searched.answer.as_ref().ok_or(no_size)?;
-        let Outcome::Found { low, high, .. } = answer.outcome else {
+        let Outcome::Found(HeadroomInterval { low, high, .. }) = answer.outcome else {
             return Err(no_size.to_owned());
         };
         if answer.settles != Some(true) {

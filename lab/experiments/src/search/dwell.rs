@@ -70,7 +70,7 @@ impl References {
 
 #[derive(Debug, Default)]
 pub struct Dwell {
-    began: Duration,
+    pub began: Duration,
     length: Duration,
     first: Reading,
     last: Reading,
@@ -232,7 +232,7 @@ impl Dwell {
         self.last.at.saturating_sub(self.began)
     }
 
-    fn evidence(&mut self) -> Evidence {
+    pub fn evidence(&mut self) -> Evidence {
         let seconds = self.elapsed().as_secs_f64();
         let rate = |first: Option<u64>, last: Option<u64>| {
             let grown = last?.checked_sub(first?)? as f64;

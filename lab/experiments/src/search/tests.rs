@@ -53,7 +53,7 @@ fn dwells(lines: &[Line]) -> Vec<(Option<u64>, Verdict, &Evidence)> {
 
 #[track_caller]
 fn holds(answer: &Answer, knee: u64) {
-    let Outcome::Found { low, middle, high } = answer.outcome else {
+    let Outcome::Found(HeadroomInterval { low, middle, high }) = answer.outcome else {
         panic!("{answer:#?}")
     };
     assert!(
@@ -103,7 +103,7 @@ fn leaking_memory_never_settles_but_the_headroom_is_found() {
     plant.leak = 5 * MIB;
     let (answer, _) = search(&mut plant);
     // The limit is set once a second, and is late by what leaks in between.
-    let Outcome::Found { middle, .. } = answer.outcome else {
+    let Outcome::Found(HeadroomInterval { middle, .. }) = answer.outcome else {
         panic!("{answer:#?}")
     };
     assert!(middle > 190 * MIB && middle < 215 * MIB, "{middle}");
@@ -258,7 +258,7 @@ fn a_search_timing_out_in_confirmation_reports_an_unconfirmed_range() {
         })
     });
     let answer = answer.expect("an end");
-    let Outcome::Unconfirmed { low, middle, high } = answer.outcome else {
+    let Outcome::Unconfirmed(HeadroomInterval { low, middle, high }) = answer.outcome else {
         panic!("{answer:?}")
     };
     assert!(low < middle && middle < high, "{answer:?}");
@@ -625,7 +625,7 @@ fn a_hard_limit_leaves_space_for_the_largest_previous_rise() {
         None
     });
     let Some(Answer {
-        outcome: Outcome::Found { low, high, .. },
+        outcome: Outcome::Found(HeadroomInterval { low, high, .. }),
         ..
     }) = over
     else {

@@ -1,7 +1,7 @@
 use crate::{
     journal::SearchLog,
     plan::Search,
-    search::{Answer, Line, Outcome, Verdict},
+    search::{Answer, HeadroomInterval, Line, Outcome, Verdict},
 };
 use faultline_common::clock::from_nanoseconds;
 use faultline_stats::staircase::{SearchConfig, Staircase};
@@ -130,10 +130,10 @@ impl SearchStatus {
 
 fn outcome(outcome: &Outcome) -> String {
     match outcome {
-        Outcome::Found { low, high, .. } => {
+        Outcome::Found(HeadroomInterval { low, high, .. }) => {
             format!("the least headroom is {} to {}", bytes(*low), bytes(*high))
         }
-        Outcome::Unconfirmed { low, high, .. } => format!(
+        Outcome::Unconfirmed(HeadroomInterval { low, high, .. }) => format!(
             "out of time: the least headroom is {} to {}, not confirmed",
             bytes(*low),
             bytes(*high)

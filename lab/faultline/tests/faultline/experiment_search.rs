@@ -11,7 +11,7 @@ use crate::support::simulated::{Scene, said};
 use faultline_experiments::{
     folder::Folder,
     journal::{self, Entry, JournalState, SearchLog},
-    search::{Answer, DwellResult, Line, Outcome, Verdict},
+    search::{Answer, DwellResult, HeadroomInterval, Line, Outcome, Verdict},
 };
 use faultline_recording::EventKind;
 use faultline_testkit::{
@@ -87,7 +87,7 @@ fn searched(scene: &Scene) -> SearchLog {
 
 fn found(answer: &Answer) -> (u64, u64) {
     match answer.outcome {
-        Outcome::Found { low, high, .. } => (low, high),
+        Outcome::Found(HeadroomInterval { low, high, .. }) => (low, high),
         _ => panic!("{answer:#?}"),
     }
 }
@@ -102,7 +102,7 @@ fn holds_the_knee(searched: &SearchLog) {
         .collect();
     let said = said.join("\n");
     assert!(
-        matches!(answer.outcome, Outcome::Found { .. }),
+        matches!(answer.outcome, Outcome::Found(_)),
         "{answer:#?}\n{said}"
     );
     let (low, high) = found(answer);

@@ -2,7 +2,10 @@ use super::*;
 use crate::{
     journal::{self, Journal},
     outcome::{Outcome, Validity},
-    search::{Answer, DwellResult, EndTrials, Evidence, Line as Searching, Memory, Verdict},
+    search::{
+        Answer, DwellResult, EndTrials, Evidence, HeadroomInterval, Line as Searching, Memory,
+        Verdict,
+    },
 };
 use std::path::PathBuf;
 
@@ -44,11 +47,11 @@ fn lines_of_a_search() -> Vec<Searching> {
 
 fn answer() -> Answer {
     Answer {
-        outcome: crate::search::Outcome::Found {
+        outcome: crate::search::Outcome::Found(HeadroomInterval {
             low: 23 * GIB,
             middle: 24 * GIB,
             high: 25 * GIB,
-        },
+        }),
         confirmed: Some(EndTrials {
             high: 25 * GIB,
             low: 23 * GIB,

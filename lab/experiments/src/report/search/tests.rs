@@ -4,7 +4,7 @@ use crate::{
     journal::{Entry, JournalState, Line as Written, Planned},
     outcome::{Ending, Outcome as Ended, Validity},
     schedule::Turn,
-    search::{Answer, EndTrials, Memory, Outcome},
+    search::{Answer, EndTrials, HeadroomInterval, Memory, Outcome},
 };
 use faultline_pages::render;
 use faultline_runner::isolation::Evidence as Kernel;
@@ -99,11 +99,11 @@ fn answer(outcome: Outcome) -> Answer {
 }
 
 fn found() -> Outcome {
-    Outcome::Found {
+    Outcome::Found(HeadroomInterval {
         low: 24 * GIB,
         middle: 25 * GIB,
         high: 26 * GIB,
-    }
+    })
 }
 
 /// An experiment whose search wrote this, `before` of it in an attempt that was cut off.
@@ -234,11 +234,11 @@ fn any_search_outcome_is_reported_as_one_sentence() {
         first(found()),
         "Keeps up with 422 to 424 GiB after 5.7 h; needs 1.9 GiB more each hour; its start alone needs 388 GiB."
     );
-    let Outcome::Found { low, middle, high } = found() else {
+    let Outcome::Found(HeadroomInterval { low, middle, high }) = found() else {
         panic!("an interval")
     };
     assert_eq!(
-        first(Outcome::Unconfirmed { low, middle, high }),
+        first(Outcome::Unconfirmed(HeadroomInterval { low, middle, high })),
         "Keeps up with 422 to 424 GiB after 5.7 h; needs 1.9 GiB more each hour; its start alone needs 388 GiB. \
          Not confirmed: 8 h were over before both ends of the range had been tried again."
     );

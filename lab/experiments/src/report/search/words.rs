@@ -1,7 +1,7 @@
 use super::{SLOTS_PER_EPOCH, Search, is_reference};
 use crate::{
     plan::Cluster,
-    search::{Answer, DwellResult, EndTrials, Outcome, VALIDATOR_ENDED, Verdict},
+    search::{Answer, DwellResult, EndTrials, HeadroomInterval, Outcome, VALIDATOR_ENDED, Verdict},
 };
 use faultline_text::{bytes, counted, number, time};
 use itertools::Itertools;
@@ -29,9 +29,9 @@ impl Search<'_> {
         };
         let most = time(self.rules.most);
         let words = match &answer.outcome {
-            Outcome::Found { low, high, .. } => return self.found(answer, *low, *high),
-            Outcome::Unconfirmed { low, high, .. } => {
-                let found = self.found(answer, *low, *high);
+            Outcome::Found(interval) => return self.found(answer, interval),
+            Outcome::Unconfirmed(interval) => {
+                let found = self.found(answer, interval);
                 return format!(
                     "{found} Not confirmed: {most} were over before both ends of the range had been tried again."
                 );
@@ -78,7 +78,8 @@ impl Search<'_> {
     }
 
     /// `Keeps up with 412 to 430 GiB after 6 h; needs 1.9 GiB more each hour; its start alone needs 388 GiB.`
-    fn found(&self, answer: &Answer, low: u64, high: u64) -> String {
+    fn found(&self, answer: &Answer, interval: &HeadroomInterval) -> String {
+        let HeadroomInterval { low, high, .. } = *interval;
         let Some(unreclaimable) = answer.highest.or(answer.unreclaimable) else {
             return format!(
                 "Keeps up with {} over what cannot be reclaimed.",
@@ -123,7 +124,7 @@ impl Search<'_> {
     }
 
     fn headroom_paragraph(&self, answer: &Answer) -> Option<String> {
-        let [low, middle, high] = answer.outcome.interval()?;
+        let HeadroomInterval { low, middle, high } = answer.outcome.interval()?;
         let ends = answer
             .confirmed
             .as_ref()
