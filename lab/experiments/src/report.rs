@@ -1,7 +1,6 @@
 //! Combines the journal with the recordings of the runs that count. Works at any time and changes
 //! nothing.
 
-mod context;
 mod headline;
 mod search;
 mod section;
@@ -10,7 +9,8 @@ pub use super::journal::CountedRun;
 use super::{
     folder::{Folder, OUTPUT, RECORDING},
     journal::JournalState,
-    outcome::Validity,
+    lock::{self, Holder},
+    outcome::{Outcome, Validity},
     plan::{Kind, Plan},
     replay,
     saved::{find_folder, read_for_report},
@@ -19,19 +19,33 @@ use super::{
 use crate::args::ExperimentReportArgs;
 use anyhow::{Result, anyhow};
 use faultline_common::{evidence::update, files::put};
-use faultline_pages::{model, render};
+use faultline_pages::{
+    groups::by_key,
+    model::{self, Caveat},
+    render,
+};
 use faultline_report::{
-    report::{self, Options},
+    report::{self, Options, ReportContext},
     run::{self, Run},
 };
 use faultline_status::RamEvidence;
 use faultline_text::clean;
+use headline::{ArmTally, invalid, listed, runs};
+use itertools::Itertools;
+use search::Search;
 use std::path::{Path, PathBuf};
 
 pub const REPORT: &str = "report";
 
 /// Folder for the slots of each replay.
 const SLOTS: &str = "slots";
+
+const MAX_NAMED: usize = 8;
+const INVALID_REMEDY: &str = "Fix the cause, and run these again in a new experiment.";
+const UNPROVEN_REMEDY: &str = "No datapoints of the program cache: check that the pushes arrive. \
+     Files in memory at the beginning: end what else uses them, or `begin.page_cache = \"drop-all\"`. \
+     A recorder that stalled: a separate disk for the experiment's folder, and CPU time to spare. \
+     A run that lasted too long: neither stop the runner nor suspend the host.";
 
 #[derive(Debug)]
 pub struct Experiment {
@@ -58,22 +72,16 @@ pub fn report_command(args: &ExperimentReportArgs) -> Result<String> {
     }
     // The default folder contains nothing else.
     let force = args.force || args.out.is_none();
-    let out: PathBuf = args
-        .out
-        .clone()
-        .unwrap_or_else(|| experiment.folder.path().join(REPORT));
-    let written = render::write(&report, &out, force)?;
+    let default = experiment.folder.path().join(REPORT);
+    let out = args.out.as_ref().unwrap_or(&default);
+    let written = render::write(&report, out, force)?;
     if !out
         .extension()
         .is_some_and(|ending| ending.eq_ignore_ascii_case("html"))
     {
         for (name, text) in slots {
-            put(
-                &out,
-                &out.join(SLOTS).join(format!("{name}.csv")),
-                &text,
-                force,
-            )?;
+            let path = out.join(SLOTS).join(format!("{name}.csv"));
+            put(out, &path, &text, force)?;
         }
     }
     Ok(format!(
@@ -99,12 +107,11 @@ impl Experiment {
     }
 
     pub fn report(&self) -> Result<ExperimentReport> {
-        let options = self.options();
         let counted = self.counted();
         let mut unread = Vec::new();
         let (mut runs, mut slots) = (Vec::new(), Vec::new());
         for counted_run in &counted {
-            if matches!(counted_run.ending.validity, Validity::Invalid(_)) {
+            if invalid(counted_run) {
                 continue;
             }
             let run = self.run(counted_run, &mut unread);
@@ -114,9 +121,9 @@ impl Experiment {
             runs.push(run);
         }
         let searches = search::searches(self, &runs);
-        let context = context::context(self, &counted, &searches, unread);
+        let context = context(self, &counted, &searches, &unread);
         Ok(ExperimentReport {
-            report: report::build_with_context(runs, &options, context),
+            report: report::build_with_context(runs, &self.options(), context),
             slots,
             ram: search::evidence(&searches),
         })
@@ -137,11 +144,8 @@ impl Experiment {
     }
 
     fn run_folder(&self, counted_run: &CountedRun<'_>) -> PathBuf {
-        let CountedRun {
-            scheduled, attempt, ..
-        } = *counted_run;
         self.journal_state
-            .run_folder(&self.folder, scheduled, attempt)
+            .run_folder(&self.folder, counted_run.scheduled, counted_run.attempt)
     }
 
     pub fn searched(&self, counted_run: &CountedRun<'_>) -> Option<&Answer> {
@@ -199,13 +203,143 @@ impl Experiment {
         labels.append(&mut run.labels);
         run.labels = labels;
         let arm = self.plan.arm(&counted_run.scheduled.arm);
-        run.from_experiment = Some(headline::of_ending(
-            counted_run.ending,
-            arm,
-            self.plan.workload.kind,
-        ));
+        let kind = self.plan.workload.kind;
+        run.from_experiment = Some(headline::of_ending(counted_run.ending, arm, kind));
         run
     }
+}
+
+fn context<'e>(
+    experiment: &'e Experiment,
+    counted: &[CountedRun<'e>],
+    searches: &[Search<'e>],
+    unread: &[String],
+) -> ReportContext {
+    let plan = &experiment.plan;
+    let (tallies, kind) = (headline::tallies(experiment, counted), plan.workload.kind);
+    let headline = search::headline(searches)
+        .into_iter()
+        .chain(headline::outcomes(&tallies, kind))
+        .join(" ");
+    ReportContext {
+        title: format!("Experiment {}", plan.name),
+        headline_prefix: headline::unfinished(&tallies),
+        headline: Some(headline).filter(|text| !text.is_empty()),
+        points: headline::points(&tallies, kind),
+        caveats: caveats(experiment, &tallies, counted, unread),
+        sections: search::section(searches)
+            .into_iter()
+            .chain([section::section(experiment, counted)])
+            .collect(),
+        arms: plan.arms.iter().map(|arm| arm.name.clone()).collect(),
+    }
+}
+
+fn caveats(
+    experiment: &Experiment,
+    tallies: &[ArmTally<'_>],
+    counted: &[CountedRun<'_>],
+    unread: &[String],
+) -> Vec<Caveat> {
+    let mut caveats = Vec::from_iter(unfinished(experiment, tallies));
+    let unreadable = experiment.journal_state.unreadable.join("; ");
+    if !unreadable.is_empty() {
+        caveats.push(Caveat::new(
+            format!("Attempts at blocks that do not count, as their journals cannot be used: {unreadable}."),
+            "Put the journals back, or move the folders away, and report again.",
+        ));
+    }
+    if !unread.is_empty() {
+        let unread = unread.join("; ");
+        caveats.push(Caveat::new(
+            format!("Recordings or logs that cannot be read: {unread}. Of these runs only the outcome is known."),
+            "Try sqlite3 FILE .recover, or repeat the experiment.",
+        ));
+    }
+    caveats.extend(invalid_or_unproven(counted));
+    let early: Vec<String> = counted
+        .iter()
+        .filter(|run| run.ending.outcome != Outcome::Completed && !invalid(run))
+        .map(CountedRun::name)
+        .collect();
+    if !early.is_empty() && early.len() < counted.len() {
+        let early = listed(&early, "; ", MAX_NAMED);
+        caveats.push(Caveat::new(
+            format!(
+                "Ended before their time: {early}. Their averages are over the time until then."
+            ),
+            "Read the averages of these runs together with their outcome.",
+        ));
+    }
+    let warnings = counted.iter().flat_map(|run| {
+        let notes = run.ending.notes.iter();
+        notes.filter_map(|note| Some((note.strip_prefix("warning: ")?, run.name())))
+    });
+    for (warning, runs) in by_key(warnings) {
+        caveats.push(Caveat::new(
+            format!("{}: {warning}", listed(&runs, "; ", MAX_NAMED)),
+            "Fix the cause of the warnings, and run again.",
+        ));
+    }
+    caveats
+}
+
+fn invalid_or_unproven(counted: &[CountedRun<'_>]) -> Vec<Caveat> {
+    let (mut invalid, mut unproven) = (Vec::new(), Vec::new());
+    for run in counted {
+        match &run.ending.validity {
+            Validity::Valid => {}
+            Validity::Invalid(why) => invalid.push((why, run.name())),
+            Validity::Unproven(why) => unproven.push((why, run.name())),
+        }
+    }
+    let mut caveats = Vec::new();
+    for (runs, finding, remedy) in [
+        (
+            invalid,
+            "Left out, since it did not try what its arm says",
+            INVALID_REMEDY,
+        ),
+        (
+            unproven,
+            "Not proven to be what its arm says",
+            UNPROVEN_REMEDY,
+        ),
+    ] {
+        for (why, runs) in by_key(runs) {
+            let runs = listed(&runs, "; ", MAX_NAMED);
+            caveats.push(Caveat::new(format!("{finding}: {runs}: {why}."), remedy));
+        }
+    }
+    caveats
+}
+
+fn unfinished(experiment: &Experiment, tallies: &[ArmTally<'_>]) -> Option<Caveat> {
+    let (counted, planned) = headline::progress(tallies);
+    if counted >= planned {
+        return None;
+    }
+    let journal_state = &experiment.journal_state;
+    let arms = tallies
+        .iter()
+        .filter(|tally| tally.counted() < tally.planned)
+        .map(|tally| format!("{} {} of {}", tally.arm, tally.counted(), tally.planned))
+        .join(", ");
+    let mut text = format!(
+        "The experiment is not finished: {counted} of {} count so far ({arms}).",
+        runs(planned)
+    );
+    let stopped = journal_state.stopped.as_ref();
+    text.extend(stopped.map(|why| format!(" It was stopped: {why}.")));
+    // In any other state, nothing runs.
+    let holder = lock::holder(&experiment.folder.lock());
+    let is_running = matches!(holder, Ok(Holder::Process(_)));
+    let remedy = if is_running || journal_state.running_blocks > 0 {
+        "It is being run: report again later."
+    } else {
+        "Go on with faultline experiment resume, and report again."
+    };
+    Some(Caveat::new(text, remedy))
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
 mod search;
-mod text;
 
 pub use search::{Dwells, SearchStatus};
 
@@ -22,11 +21,10 @@ use faultline_common::{
     output::{json, say},
 };
 use faultline_runner::record::recorder::{DEFAULT_INTERVAL, progress};
+use faultline_text::{counted, moment, table, time};
+use itertools::Itertools;
 use serde::Serialize;
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{mem, path::PathBuf, time::Duration};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
@@ -110,7 +108,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<String> {
     if args.json {
         Ok(json(&status)?)
     } else {
-        Ok(text::page(&status, now))
+        Ok(page(&status, now))
     }
 }
 
@@ -138,20 +136,22 @@ impl Status {
             (Holder::Free, Some(why)) => State::Stopped { why: why.clone() },
             (Holder::Free, None) => State::CutOff,
         };
-        let alive = matches!(state, State::Running { .. });
+        let is_running = matches!(state, State::Running { .. });
         let blocks = journal_state.running_blocks.max(1) as u64;
+        let running_at = is_running.then_some(now);
         let runs: Vec<RunStatus> = journal_state
             .scheduled()
-            .map(|scheduled| run(plan, journal_state, folder, scheduled, alive.then_some(now)))
+            .map(|scheduled| run_status(plan, journal_state, folder, scheduled, running_at))
             .collect();
-        let turns = journal_state.turns.len();
-        let open_turns = open_turns(journal_state).count();
+        let turns = &journal_state.turns;
+        let is_open = |turn: &&Turn| !journal_state.is_done(turn);
+        let open_turns = turns.iter().filter(is_open).count();
         let turn_length = turn_length(plan, journal_state);
-        let age = current_age(journal_state, now)
-            .filter(|_| alive)
+        let age = running_at
+            .and_then(|now| current_age(journal_state, now))
             .unwrap_or_default();
         let current = age.as_secs_f64() / turn_length.as_secs_f64().max(f64::MIN_POSITIVE);
-        let done = (turns - open_turns) as f64 + current.min(0.99);
+        let done = (turns.len() - open_turns) as f64 + current.min(0.99);
         let remaining = turn_length
             .saturating_mul(u32::try_from(open_turns).unwrap_or(u32::MAX))
             .saturating_sub(age);
@@ -161,9 +161,9 @@ impl Status {
             state,
             done: journal_state.counted().len(),
             of: runs.len(),
-            percent: 100.0 * done / (turns as f64).max(1.0),
+            percent: 100.0 * done / (turns.len() as f64).max(1.0),
             // Blocks run at the same time.
-            seconds_left: alive.then_some(remaining.as_secs() / blocks),
+            seconds_left: is_running.then_some(remaining.as_secs() / blocks),
             jobs: Vec::new(),
             unreadable: journal_state.unreadable.clone(),
             runs,
@@ -171,30 +171,45 @@ impl Status {
     }
 }
 
-fn run(
+fn run_status(
     plan: &Plan,
     journal_state: &JournalState,
     folder: &Folder,
     (turn, scheduled): (&Turn, &Scheduled),
-    alive: Option<Duration>,
+    now: Option<Duration>,
 ) -> RunStatus {
     let newest = journal_state.newest(turn);
     let run_attempt = newest.and_then(|newest| newest.runs.get(&scheduled.run));
+    let is_void = run_attempt.is_some_and(|run_attempt| run_attempt.void_reason.is_some());
     let ended = run_attempt
-        .filter(|run_attempt| run_attempt.void_reason.is_none())
-        .and_then(|run_attempt| run_attempt.ended.as_ref());
+        .and_then(|run_attempt| run_attempt.ended.as_ref())
+        .filter(|_| !is_void);
     let steps = run_attempt.map_or(&[][..], |run_attempt| &run_attempt.steps);
-    let now = alive
-        .filter(|_| ended.is_none() && run_attempt.is_none_or(|one| one.void_reason.is_none()));
-    let watched = steps.iter().find(|(step, _)| *step == Step::Watch);
-    let progress_text = now
-        .zip(newest)
-        .zip(watched)
-        .map(|((now, newest), (_, began))| {
-            let recording = journal_state
-                .run_folder(folder, scheduled, newest.number)
-                .join(RECORDING);
-            progress_text(plan, &recording, (*began, now))
+    let now = now.filter(|_| ended.is_none() && !is_void);
+    let mut progress_text = None;
+    if let (Some(now), Some(newest)) = (now, newest)
+        && let Some((_, began)) = steps.iter().find(|(step, _)| *step == Step::Watch)
+    {
+        let recording = journal_state
+            .run_folder(folder, scheduled, newest.number)
+            .join(RECORDING);
+        // Jumps of the wall clock do not matter.
+        let at = |unix_ns: i64| Now {
+            uptime: from_nanoseconds(unix_ns),
+            unix_ns,
+        };
+        let interval = plan.recorder.interval.unwrap_or(DEFAULT_INTERVAL);
+        let mut watch = Watch::begin(plan, interval, at(*began));
+        watch.sample(at(nanoseconds(now)), progress(&recording).ok().as_ref());
+        progress_text = Some(watch.progress_text());
+    }
+    let search = plan
+        .search
+        .as_ref()
+        .zip(run_attempt)
+        .map(|(rules, run_attempt)| {
+            let cut_off = journal_state.searches_cut_off(scheduled.run);
+            SearchStatus::of(rules, &run_attempt.searched, cut_off, now)
         });
     RunStatus {
         scheduled: scheduled.clone(),
@@ -203,18 +218,7 @@ fn run(
         host: newest.and_then(|newest| newest.origin.as_ref().map(|_| newest.host.clone())),
         step: now.and(steps.last()).map(|(step, _)| *step),
         progress_text,
-        search: plan
-            .search
-            .as_ref()
-            .zip(run_attempt)
-            .map(|(rules, run_attempt)| {
-                SearchStatus::of(
-                    rules,
-                    &run_attempt.searched,
-                    journal_state.searches_cut_off(scheduled.run),
-                    now,
-                )
-            }),
+        search,
         outcome: ended.map(|(ending, _)| ending.outcome.clone()),
         validity: ended.map(|(ending, _)| ending.validity.clone()),
         began_unix_ns: steps.first().map(|(_, at)| *at),
@@ -222,52 +226,139 @@ fn run(
     }
 }
 
-fn progress_text(plan: &Plan, recording: &Path, (began_unix_ns, now): (i64, Duration)) -> String {
-    // Jumps of the wall clock do not matter.
-    let at = |unix_ns: i64| Now {
-        uptime: from_nanoseconds(unix_ns),
-        unix_ns,
-    };
-    let mut watch = Watch::begin(
-        plan,
-        plan.recorder.interval.unwrap_or(DEFAULT_INTERVAL),
-        at(began_unix_ns),
-    );
-    let seen = progress(recording).ok();
-    watch.sample(at(nanoseconds(now)), seen.as_ref());
-    watch.progress_text()
-}
-
-fn open_turns(journal_state: &JournalState) -> impl Iterator<Item = &Turn> {
-    journal_state
-        .turns
-        .iter()
-        .filter(|turn| !journal_state.is_done(turn))
-}
-
+/// Time since the current turn began; `None` between turns.
 fn current_age(journal_state: &JournalState, now: Duration) -> Option<Duration> {
-    let turn = open_turns(journal_state).next()?;
+    let mut turns = journal_state.turns.iter();
+    let turn = turns.find(|turn| !journal_state.is_done(turn))?;
     let newest = journal_state.newest(turn)?;
-    let over =
+    let is_over =
         newest.runs.len() == turn.runs.len() && newest.runs.values().all(|run| run.ended.is_some());
-    (!over).then(|| now.saturating_sub(from_nanoseconds(newest.unix_ns)))
+    (!is_over).then(|| now.saturating_sub(from_nanoseconds(newest.unix_ns)))
 }
 
 /// The average length of a finished turn; without any, the plan's cool-down and duration.
 fn turn_length(plan: &Plan, journal_state: &JournalState) -> Duration {
-    let done = journal_state
+    let lengths: Vec<Duration> = journal_state
         .turns
         .iter()
-        .filter(|turn| journal_state.is_done(turn));
-    let length = |turn: &Turn| {
-        let newest = journal_state.newest(turn)?;
-        let ends = newest.runs.values();
-        let end = ends.filter_map(|run| Some(run.ended.as_ref()?.1)).max()?;
-        Some(from_nanoseconds(end).saturating_sub(from_nanoseconds(newest.unix_ns)))
-    };
-    let lengths: Vec<Duration> = done.filter_map(length).collect();
+        .filter(|turn| journal_state.is_done(turn))
+        .filter_map(|turn| {
+            let newest = journal_state.newest(turn)?;
+            let runs = newest.runs.values();
+            let end = runs.filter_map(|run| Some(run.ended.as_ref()?.1)).max()?;
+            Some(from_nanoseconds(end).saturating_sub(from_nanoseconds(newest.unix_ns)))
+        })
+        .collect();
     match u32::try_from(lengths.len()) {
-        Ok(many) if many > 0 => lengths.iter().sum::<Duration>() / many,
+        Ok(count) if count > 0 => lengths.iter().sum::<Duration>() / count,
         _ => plan.host.cool_down.saturating_add(plan.stop.duration),
+    }
+}
+
+fn page(status: &Status, now: Duration) -> String {
+    let left = status.seconds_left.map(Duration::from_secs).map(|left| {
+        let end = moment(nanoseconds(now + left));
+        format!(", about {} left (until {end})", time(left))
+    });
+    let jobs: String = status.jobs.iter().map(job_line).collect();
+    let page = format!(
+        "{}   {}\nstate      {}\n{jobs}progress   {} of {}, {:.0} %{}\n\n",
+        status.name,
+        status.folder.display(),
+        state_text(&status.state),
+        status.done,
+        counted(status.of as f64, "run"),
+        status.percent,
+        left.unwrap_or_default()
+    );
+    let mut run_lanes = status.runs.iter().map(|run| &run.scheduled.lane);
+    let has_lanes = !run_lanes.all_equal();
+    let has_hosts = status.runs.iter().any(|run| run.host.is_some());
+    let mut columns = vec!["turn", "run", "arm", "replicate"];
+    columns.extend(has_lanes.then_some("lane"));
+    columns.extend(has_hosts.then_some("host"));
+    columns.extend(["attempts", "what"]);
+    let mut next = "next";
+    let mut rows = Vec::new();
+    for run in &status.runs {
+        let scheduled = &run.scheduled;
+        let mut row = vec![
+            run.turn.to_string(),
+            scheduled.run.to_string(),
+            scheduled.arm_name("second"),
+            scheduled.replicate.to_string(),
+        ];
+        row.extend(has_lanes.then(|| scheduled.lane.clone()));
+        row.extend(has_hosts.then(|| run.host.clone().unwrap_or_default()));
+        row.push(match run.attempts {
+            0 => String::new(),
+            attempts => attempts.to_string(),
+        });
+        row.push(run_text(run, &mut next));
+        rows.push(row);
+    }
+    page + &table(&columns, rows)
+}
+
+fn state_text(state: &State) -> String {
+    match state {
+        State::Running { pid: Some(pid) } => format!("running (process {pid})"),
+        State::Running { pid: None } => "running".to_owned(),
+        State::Suspended { pid } => {
+            format!(
+                "process {pid} is stopped (SIGSTOP, or Ctrl-Z in its terminal); `kill -CONT {pid}` lets it continue"
+            )
+        }
+        State::Stopped { why } => format!("stopped: {why}"),
+        State::CutOff => {
+            "interrupted: its runner was killed, or the host went down; `resume` continues"
+                .to_owned()
+        }
+        State::Finished => "finished".to_owned(),
+    }
+}
+
+fn job_line(job: &Job) -> String {
+    let block = job
+        .block
+        .map_or("report".to_owned(), |block| format!("block {block}"));
+    let location = if job.host.is_empty() {
+        &job.reason
+    } else {
+        &job.host
+    };
+    let hint = if job.reason.contains("held") {
+        format!(": `scontrol release {}` lets it continue", job.id)
+    } else {
+        String::new()
+    };
+    format!(
+        "job        {} ({block}) {}, {location}{hint}\n",
+        job.id, job.state
+    )
+}
+
+/// What a run does, or how it ended. Takes `next` for the first run that has not begun.
+fn run_text(run: &RunStatus, next: &mut &'static str) -> String {
+    let search = run.search.as_ref();
+    let search = search.map_or_else(String::new, |search| format!("; {}", search.in_words()));
+    match (&run.outcome, run.step) {
+        (Some(outcome), _) => {
+            let ended = run.validity.clone().unwrap_or_default().qualified(outcome);
+            let repeated = if outcome.is_result() {
+                ""
+            } else {
+                "; to be repeated"
+            };
+            format!("{ended}{repeated}{search}")
+        }
+        (None, Some(step)) => {
+            *next = "";
+            let mut text = format!("now: {}", step.in_words());
+            text.extend(run.progress_text.as_ref().map(|text| format!(", {text}")));
+            text + &search
+        }
+        (None, None) if run.attempts > 0 => "cut off; to be repeated".to_owned(),
+        (None, None) => mem::take(next).to_owned(),
     }
 }

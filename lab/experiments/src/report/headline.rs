@@ -23,9 +23,10 @@ pub struct ArmTally<'e> {
 
 pub fn tallies<'e>(experiment: &'e Experiment, counted: &[CountedRun<'e>]) -> Vec<ArmTally<'e>> {
     let journal_state = &experiment.journal_state;
-    let of = |arm: &'e str| {
+    let tally = |arm: &'e str| {
         let scheduled = || journal_state.scheduled().filter(|(_, run)| run.arm == arm);
-        let runs = || counted.iter().filter(|one| one.scheduled.arm == arm);
+        let runs = || counted.iter().filter(|run| run.scheduled.arm == arm);
+        let compared = runs().filter(|run| !invalid(run));
         ArmTally {
             arm,
             planned: scheduled().count(),
@@ -33,23 +34,20 @@ pub fn tallies<'e>(experiment: &'e Experiment, counted: &[CountedRun<'e>]) -> Ve
                 let mut attempts = journal_state.attempts_of(turn).iter();
                 attempts.any(|attempt| attempt.runs.contains_key(&run.run))
             }),
-            outcomes: runs()
-                .filter(|one| !invalid(one))
-                .map(|one| &one.ending.outcome)
-                .collect(),
-            left_out: runs().filter(|one| invalid(one)).count(),
+            outcomes: compared.map(|run| &run.ending.outcome).collect(),
+            left_out: runs().filter(|run| invalid(run)).count(),
         }
     };
     experiment
         .plan
         .arms
         .iter()
-        .map(|arm| of(&arm.name))
+        .map(|arm| tally(&arm.name))
         .collect()
 }
 
-pub fn invalid(one: &CountedRun<'_>) -> bool {
-    matches!(one.ending.validity, Validity::Invalid(_))
+pub fn invalid(run: &CountedRun<'_>) -> bool {
+    matches!(run.ending.validity, Validity::Invalid(_))
 }
 
 /// The number of runs that count, and of all runs.
@@ -70,20 +68,27 @@ pub fn unfinished(tallies: &[ArmTally<'_>]) -> Option<String> {
 
 /// `None` if nothing ended early.
 pub fn outcomes(tallies: &[ArmTally<'_>], kind: Kind) -> Option<String> {
-    let ends: [(&str, Matches); 4] = [
-        ("OOM-killed", |outcome| *outcome == Outcome::OutOfMemory),
-        ("Ended by itself", |outcome| {
-            matches!(outcome, Outcome::Exited { .. })
-        }),
-        ("Ended by a rule of the plan", ended_by_rule),
-        ("Ended by a foreign signal", |outcome| {
-            matches!(outcome, Outcome::Killed { .. })
-        }),
-    ];
-    let early: Vec<String> = ends
-        .into_iter()
-        .filter_map(|(what, matches)| sentence(what, &arms_with(tallies, matches)))
-        .collect();
+    let early: Vec<String> = [
+        (
+            "OOM-killed",
+            arms_with(tallies, |outcome| *outcome == Outcome::OutOfMemory),
+        ),
+        (
+            "Ended by itself",
+            arms_with(tallies, |outcome| matches!(outcome, Outcome::Exited { .. })),
+        ),
+        (
+            "Ended by a rule of the plan",
+            arms_with(tallies, ended_by_rule),
+        ),
+        (
+            "Ended by a foreign signal",
+            arms_with(tallies, |outcome| matches!(outcome, Outcome::Killed { .. })),
+        ),
+    ]
+    .iter()
+    .filter_map(|(label, arms)| sentence(label, arms))
+    .collect();
     if early.is_empty() {
         return None;
     }
@@ -93,27 +98,27 @@ pub fn outcomes(tallies: &[ArmTally<'_>], kind: Kind) -> Option<String> {
     };
     let completed = arms_with(tallies, |outcome| *outcome == Outcome::Completed);
     let completed = sentence(done, &completed);
-    let left_out: Vec<String> = tallies
+    let invalid_runs: Vec<String> = tallies
         .iter()
         .filter(|tally| tally.left_out > 0)
         .map(|tally| {
-            format!(
-                "{} ({} of {})",
-                tally.arm,
-                tally.left_out,
-                runs(tally.counted())
-            )
+            let all = runs(tally.counted());
+            format!("{} ({} of {all})", tally.arm, tally.left_out)
         })
         .collect();
-    let all_are_known = unfinished(tallies).is_none() && left_out.is_empty();
-    let none = (completed.is_none() && all_are_known).then(|| format!("No run {did}."));
-    let without = tallies
+    let is_complete = unfinished(tallies).is_none() && invalid_runs.is_empty();
+    let no_success = (completed.is_none() && is_complete).then(|| format!("No run {did}."));
+    let without_runs: Vec<String> = tallies
         .iter()
         .filter(|tally| tally.counted() == 0)
-        .map(|tally| tally.arm.to_owned());
-    let without = sentence("Without a run that counts", &without.collect::<Vec<_>>());
-    let left_out = sentence("Left out as invalid", &left_out);
-    let rest = [completed, none, left_out, without];
+        .map(|tally| tally.arm.to_owned())
+        .collect();
+    let rest = [
+        completed,
+        no_success,
+        sentence("Left out as invalid", &invalid_runs),
+        sentence("Without a run that counts", &without_runs),
+    ];
     Some(
         early
             .into_iter()
@@ -122,10 +127,8 @@ pub fn outcomes(tallies: &[ArmTally<'_>], kind: Kind) -> Option<String> {
     )
 }
 
-type Matches = fn(&Outcome) -> bool;
-
 /// Arms with the number of their runs that `matches`.
-fn arms_with(tallies: &[ArmTally<'_>], matches: Matches) -> Vec<String> {
+fn arms_with(tallies: &[ArmTally<'_>], matches: fn(&Outcome) -> bool) -> Vec<String> {
     let arms = tallies.iter().filter_map(|tally| {
         let outcomes = &tally.outcomes;
         let count = outcomes.iter().filter(|outcome| matches(outcome)).count();
@@ -134,13 +137,17 @@ fn arms_with(tallies: &[ArmTally<'_>], matches: Matches) -> Vec<String> {
     arms.collect()
 }
 
-fn sentence(what: &str, arms: &[String]) -> Option<String> {
-    let more = arms.len().saturating_sub(MAX_NAMED);
-    let named = arms.get(..MAX_NAMED).unwrap_or(arms).join(", ");
-    match (arms.is_empty(), more) {
-        (true, _) => None,
-        (false, 0) => Some(format!("{what}: {named}.")),
-        (false, more) => Some(format!("{what}: {named} and {more} more.")),
+/// `None` without arms.
+fn sentence(label: &str, arms: &[String]) -> Option<String> {
+    (!arms.is_empty()).then(|| format!("{label}: {}.", listed(arms, ", ", MAX_NAMED)))
+}
+
+/// `a; b and 2 more`.
+pub fn listed(items: &[String], separator: &str, max: usize) -> String {
+    let named = items.iter().take(max).join(separator);
+    match items.len().saturating_sub(max) {
+        0 => named,
+        more => format!("{named} and {more} more"),
     }
 }
 
@@ -178,18 +185,20 @@ fn point(tally: &ArmTally<'_>, kind: Kind) -> Option<String> {
         return None;
     }
     let outcomes = tally.outcomes.iter();
-    let mut how = outcomes.map(|outcome| words(outcome, kind)).unique();
-    let whole = if kind == Kind::Replay {
+    let mut ends = outcomes.map(|outcome| words(outcome, kind)).unique();
+    let success = if kind == Kind::Replay {
         "do all of its work"
     } else {
         "run its whole time"
     };
-    let of = if tally.outcomes.len() == 1 {
-        String::new()
-    } else {
-        format!(" in any of its {}", runs(tally.outcomes.len()))
+    let in_any = match tally.outcomes.len() {
+        1 => String::new(),
+        count => format!(" in any of its {}", runs(count)),
     };
-    Some(format!("{arm} did not {whole}{of}: {}.", how.join("; ")))
+    Some(format!(
+        "{arm} did not {success}{in_any}: {}.",
+        ends.join("; ")
+    ))
 }
 
 impl ArmTally<'_> {
@@ -207,7 +216,7 @@ pub fn runs(count: usize) -> String {
     }
 }
 
-/// Overrides what the recording shows.
+/// The outcome by the journal, which overrides what the recording shows.
 pub fn of_ending(ending: &Ending, arm: Option<&Arm>, kind: Kind) -> ExperimentOutcome {
     let why = why(&ending.outcome, kind);
     ExperimentOutcome {
@@ -269,7 +278,7 @@ fn evidence(evidence: &Evidence) -> String {
         End::Code(code) => format!("exit code {code}"),
         End::Signal(signal) => format!("signal {signal}"),
     });
-    let result = evidence.result.iter();
+    let result = evidence.result.as_ref();
     let events = evidence.memory_events.iter();
     end.into_iter()
         .chain(result.map(|result| format!("systemd says {result}")))

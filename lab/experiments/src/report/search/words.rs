@@ -11,15 +11,16 @@ const MIB: u64 = 1 << 20;
 /// From here on, GiB are precise enough.
 const MIN_GIB_BYTES: u64 = 10 << 30;
 
+/// The answer of each search; `None` without one.
 pub fn headline(searches: &[Search<'_>]) -> Option<String> {
-    let mut text = searches.iter().map(|search| {
+    let mut answers = searches.iter().map(|search| {
         if search.is_only_search {
             search.answer()
         } else {
             format!("Search {}: {}", search.scheduled.replicate, search.answer())
         }
     });
-    Some(text.join(" ")).filter(|text| !text.is_empty())
+    Some(answers.join(" ")).filter(|text| !text.is_empty())
 }
 
 impl Search<'_> {
