@@ -185,7 +185,7 @@ fn point(tally: &ArmTally<'_>, kind: Kind) -> Option<String> {
         return None;
     }
     let outcomes = tally.outcomes.iter();
-    let mut ends = outcomes.map(|outcome| words(outcome, kind)).unique();
+    let mut ends = outcomes.map(|outcome| outcome_text(outcome, kind)).unique();
     let success = if kind == Kind::Replay {
         "do all of its work"
     } else {
@@ -223,7 +223,7 @@ pub fn of_ending(ending: &Ending, arm: Option<&Arm>, kind: Kind) -> ExperimentOu
         replay: kind == Kind::Replay,
         success: (!why.is_empty()).then_some(ending.outcome == Outcome::Completed),
         why,
-        end: words(&ending.outcome, kind),
+        end: outcome_text(&ending.outcome, kind),
         evidence: evidence(&ending.evidence),
         stopped_unix_ns: ending.stopped_unix_ns,
         oom: ending.outcome == Outcome::OutOfMemory,
@@ -256,7 +256,7 @@ fn why(outcome: &Outcome, kind: Kind) -> String {
     why.to_owned()
 }
 
-pub fn words(outcome: &Outcome, kind: Kind) -> String {
+pub fn outcome_text(outcome: &Outcome, kind: Kind) -> String {
     match outcome {
         Outcome::Completed if kind == Kind::Replay => "all of its work was done".to_owned(),
         Outcome::Completed => "ran its whole time".to_owned(),

@@ -1,6 +1,6 @@
 use super::{
     CountedRun, Experiment,
-    headline::{ended_by_rule, invalid, of_ending, words},
+    headline::{ended_by_rule, invalid, of_ending, outcome_text},
 };
 use crate::{
     journal::{Attempt, JournalState, RunAttempt},
@@ -9,31 +9,31 @@ use crate::{
     schedule::{Scheduled, Turn},
 };
 use faultline_pages::{
-    cells::{self, GIB, count, known, missing, number, table, text, without_missing},
+    cells::{self, GIB, count, number, table, text, without_missing, words},
     model::{Block, Cell, Section, Table},
 };
-use faultline_text::{counted, moment};
+use faultline_text::{counted, moment, seconds};
 use itertools::Itertools;
 
 const MAX_ROWS: usize = 1000;
+const NO_LIMIT: &str = "no limit in the plan";
+const NOT_REPORTED: &str = "not reported by the kernel";
 const NO_END: &str = "no end is written down";
 const CUT_OFF: &str = "no end is written down: it runs, or was cut off";
 
 pub fn section(experiment: &Experiment, counted: &[CountedRun<'_>]) -> Section {
-    let mut blocks = vec![
-        Block::Text(origin(experiment)),
-        Block::Table(arms(&experiment.plan, counted)),
-    ];
-    if experiment.plan.search.is_some() {
-        // A search has one arm without settings, so there is no table of arms.
-        blocks.truncate(1);
+    let mut blocks = vec![Block::Text(origin(experiment))];
+    // A search has one arm without settings, so there is no table of arms.
+    if experiment.plan.search.is_none() {
+        blocks.push(Block::Table(arms(&experiment.plan, counted)));
     }
     if !counted.is_empty() {
         blocks.push(Block::Table(by_run(experiment, counted)));
     }
     blocks.push(Block::Table(schedule(experiment)));
-    blocks.extend(attempts(experiment).map(Block::Table));
-    blocks.extend(notes(counted).map(Block::Table));
+    let tables = [attempts(experiment), notes(counted)];
+    let with_rows = tables.into_iter().filter(|table| !table.rows.is_empty());
+    blocks.extend(with_rows.map(Block::Table));
     cells::section("experiment", "The experiment", blocks)
 }
 
@@ -54,7 +54,7 @@ fn origin(experiment: &Experiment) -> String {
             "one arm after the other, as the plan forces: whatever changed meanwhile looks like an effect".to_owned()
         }
     };
-    let mut sentences = match (&plan.search, runs) {
+    let mut text = match (&plan.search, runs) {
         (None, _) => format!(
             "The plan has {} of {}, order: {order}.",
             counted(runs as f64, "run"),
@@ -69,48 +69,49 @@ fn origin(experiment: &Experiment) -> String {
         .concurrent
         .and_then(|concurrent| plan.arms.get(concurrent.twice))
     {
-        sentences.push_str(&format!(
+        text += &format!(
             " The runs of a turn are made at the same time; {} runs twice in each.",
             twice.name
-        ));
-    }
-    if let Some(begun) = &journal_state.planned {
-        sentences.push_str(&format!(
-            " Groups were made by {}; the plan's SHA-256 is {}.",
-            begun.launcher, begun.plan
-        ));
-    }
-    sentences.push_str(&blocks(journal_state));
-    if journal_state.runner_starts > 1 {
-        sentences.push_str(&format!(
-            " The runner was started {} times.",
-            journal_state.runner_starts
-        ));
-    }
-    if plan.workload.kind == Kind::Replay {
-        sentences.push_str(
-            " The folder slots next to this page has what each run's log says about every slot.",
         );
     }
-    sentences.push_str(if journal_state.finished {
+    if let Some(begun) = &journal_state.planned {
+        text += &format!(
+            " Groups were made by {}; the plan's SHA-256 is {}.",
+            begun.launcher, begun.plan
+        );
+    }
+    text += &blocks(journal_state);
+    if journal_state.runner_starts > 1 {
+        text += &format!(
+            " The runner was started {} times.",
+            journal_state.runner_starts
+        );
+    }
+    if plan.workload.kind == Kind::Replay {
+        text +=
+            " The folder slots next to this page has what each run's log says about every slot.";
+    }
+    text + if journal_state.finished {
         " It is finished."
     } else {
         " It is not finished."
-    });
-    sentences
+    }
 }
 
 /// Empty without blocks.
 fn blocks(journal_state: &JournalState) -> String {
-    let attempts = journal_state
-        .attempts
-        .values()
-        .flatten()
-        .filter(|one| one.origin.is_some());
-    match attempts.map(|one| &one.host).sorted().dedup().join(", ") {
+    let attempts = journal_state.attempts.values().flatten();
+    let hosts = attempts
+        .filter(|attempt| attempt.origin.is_some())
+        .map(|attempt| &attempt.host);
+    match hosts.sorted().dedup().join(", ") {
         hosts if hosts.is_empty() => hosts,
         hosts => format!(" Each replicate ran on one host as a block: {hosts}."),
     }
+}
+
+fn gib(bytes: Option<u64>, why_missing: &str) -> Cell {
+    number(bytes.map(|bytes| bytes as f64 / GIB), 3, why_missing)
 }
 
 fn arms(plan: &Plan, counted: &[CountedRun<'_>]) -> Table {
@@ -131,25 +132,21 @@ fn arms(plan: &Plan, counted: &[CountedRun<'_>]) -> Table {
                 result and not repeated.";
     let mut listed = table("arms", "What became of each arm", &columns, note);
     for arm in &plan.arms {
-        let of = |which: fn(&CountedRun<'_>) -> bool| {
-            let runs = counted.iter().filter(|one| one.scheduled.arm == arm.name);
-            count(runs.filter(|one| which(one)).count())
+        let runs = || counted.iter().filter(|run| run.scheduled.arm == arm.name);
+        let ended = |matches: fn(&Outcome) -> bool| {
+            count(runs().filter(|run| matches(&run.ending.outcome)).count())
         };
         listed.rows.push(vec![
-            Cell::Text(arm.name.clone()),
-            number(
-                arm.memory_max.map(|limit| limit as f64 / GIB),
-                3,
-                "no limit in the plan",
-            ),
+            words(&arm.name),
+            gib(arm.memory_max, NO_LIMIT),
             number(arm.cache_entries.map(f64::from), 0, "not set by the plan"),
-            of(|_| true),
-            of(|one| one.ending.outcome == Outcome::Completed),
-            of(|one| one.ending.outcome == Outcome::OutOfMemory),
-            of(|one| matches!(one.ending.outcome, Outcome::Exited { .. })),
-            of(|one| matches!(one.ending.outcome, Outcome::Killed { .. })),
-            of(|one| ended_by_rule(&one.ending.outcome)),
-            of(invalid),
+            count(runs().count()),
+            ended(|outcome| *outcome == Outcome::Completed),
+            ended(|outcome| *outcome == Outcome::OutOfMemory),
+            ended(|outcome| matches!(outcome, Outcome::Exited { .. })),
+            ended(|outcome| matches!(outcome, Outcome::Killed { .. })),
+            ended(ended_by_rule),
+            count(runs().filter(|run| invalid(run)).count()),
         ]);
     }
     without_missing(listed)
@@ -176,64 +173,47 @@ fn by_run(experiment: &Experiment, counted: &[CountedRun<'_>]) -> Table {
                 then. Waited for I/O: some task of the group, by the \
                 kernel's pressure stall information. GiB is 2^30 bytes.";
     let mut listed = table("runs", "Outcome and evidence of each run", &columns, note);
-    listed.rows = counted.iter().map(|one| run_row(experiment, one)).collect();
+    listed.rows = counted.iter().map(|run| run_row(experiment, run)).collect();
     without_missing(listed)
 }
 
-fn run_row(experiment: &Experiment, one: &CountedRun<'_>) -> Vec<Cell> {
-    let evidence = &one.ending.evidence;
-    let gib = |bytes: Option<u64>| {
-        number(
-            bytes.map(|bytes| bytes as f64 / GIB),
-            3,
-            "not reported by the kernel",
-        )
-    };
-    let arm = experiment.plan.arm(&one.scheduled.arm);
-    let limit = arm.and_then(|arm| arm.memory_max);
-    let validity = match &one.ending.validity {
+fn run_row(experiment: &Experiment, run: &CountedRun<'_>) -> Vec<Cell> {
+    let evidence = &run.ending.evidence;
+    let arm = experiment.plan.arm(&run.scheduled.arm);
+    let validity = match &run.ending.validity {
         Validity::Valid => "yes".to_owned(),
         Validity::Unproven(why) => format!("not proven: {why}"),
         Validity::Invalid(why) => format!("no, left out: {why}"),
     };
-    let kills = evidence
-        .memory_events
-        .get("oom_kill")
-        .map(|count| *count as f64);
-    let from_experiment = of_ending(one.ending, None, experiment.plan.workload.kind);
+    let kills = evidence.memory_events.get("oom_kill");
+    let outcome = of_ending(run.ending, None, experiment.plan.workload.kind);
     vec![
-        Cell::Text(one.name()),
-        known(f64::from(one.scheduled.run), 0),
-        known(f64::from(one.turn), 0),
-        known(f64::from(one.attempt), 0),
-        Cell::Text(one.scheduled.lane.clone()),
-        Cell::Text(words(&one.ending.outcome, experiment.plan.workload.kind)),
+        Cell::Text(run.name()),
+        count(run.scheduled.run as usize),
+        count(run.turn as usize),
+        count(run.attempt as usize),
+        words(&run.scheduled.lane),
+        Cell::Text(outcome.end),
         Cell::Text(validity),
-        gib(evidence.memory_peak),
-        number(
-            limit.map(|limit| limit as f64 / GIB),
-            3,
-            "no limit in the plan",
-        ),
-        number(kills, 0, "not reported by the kernel"),
-        gib(evidence.file),
-        number(from_experiment.io_some, 1, "not reported by the kernel"),
-        text(Some(&from_experiment.evidence), "none"),
+        gib(evidence.memory_peak, NOT_REPORTED),
+        gib(arm.and_then(|arm| arm.memory_max), NO_LIMIT),
+        number(kills.map(|kills| *kills as f64), 0, NOT_REPORTED),
+        gib(evidence.file, NOT_REPORTED),
+        number(outcome.io_some, 1, NOT_REPORTED),
+        text(Some(&outcome.evidence), "none"),
     ]
 }
 
-fn notes(counted: &[CountedRun<'_>]) -> Option<Table> {
+fn notes(counted: &[CountedRun<'_>]) -> Table {
     let note = "In the runner's words: the host, what was cleared and restored, how much of the files was left in the page cache.";
     let mut listed = table("notes", "What the runner noted", &["Run", "Note"], note);
-    for one in counted {
-        listed.rows.extend(
-            one.ending
-                .notes
-                .iter()
-                .map(|note| vec![Cell::Text(one.name()), Cell::Text(note.clone())]),
-        );
+    for run in counted {
+        let notes = run.ending.notes.iter();
+        listed
+            .rows
+            .extend(notes.map(|note| vec![Cell::Text(run.name()), words(note)]));
     }
-    (!listed.rows.is_empty()).then_some(listed)
+    listed
 }
 
 /// With the attempt that counts, or the newest.
@@ -253,9 +233,8 @@ fn schedule(experiment: &Experiment) -> Table {
     let note = "In the order that was decided before the first run. Begun and ended: of the newest attempt, from the first step (host, \
                 clearing, restoring, cooling) to the last line about it.";
     let mut listed = table("schedule", "The schedule as it happened", &columns, note);
-    let all = experiment.journal_state.scheduled();
-    listed.rows = all
-        .take(MAX_ROWS)
+    let scheduled = experiment.journal_state.scheduled().take(MAX_ROWS);
+    listed.rows = scheduled
         .map(|(turn, scheduled)| schedule_row(experiment, turn, scheduled))
         .collect();
     listed
@@ -268,30 +247,32 @@ fn schedule_row(experiment: &Experiment, turn: &Turn, scheduled: &Scheduled) -> 
     let begun = newest.map(|newest| begun(newest, run_attempt));
     let ended = run_attempt.and_then(|run_attempt| run_attempt.ended.as_ref());
     let outcome = match (newest, ended) {
-        (_, Some((ending, _))) => words(&ending.outcome, experiment.plan.workload.kind),
+        (_, Some((ending, _))) => outcome_text(&ending.outcome, experiment.plan.workload.kind),
         (Some(_), None) => CUT_OFF.to_owned(),
         (None, _) => "not begun".to_owned(),
     };
-    let not_begun = || missing("not begun");
-    let no_end = || missing(NO_END);
+    let took = begun
+        .zip(ended)
+        .map(|(begun, (_, ended))| seconds(ended.saturating_sub(begun) as f64 / 1e9));
     vec![
-        known(f64::from(scheduled.run), 0),
-        known(f64::from(turn.number), 0),
+        count(scheduled.run as usize),
+        count(turn.number as usize),
         Cell::Text(scheduled.arm_name("A/A")),
-        known(f64::from(scheduled.replicate), 0),
-        Cell::Text(scheduled.lane.clone()),
-        begun.map_or_else(not_begun, |begun| Cell::Text(moment(begun))),
-        ended.map_or_else(no_end, |(_, ended)| Cell::Text(moment(*ended))),
-        begun.zip(ended).map_or_else(no_end, |(begun, (_, ended))| {
-            Cell::Text(faultline_text::seconds(
-                ended.saturating_sub(begun) as f64 / 1e9,
-            ))
-        }),
+        count(scheduled.replicate as usize),
+        words(&scheduled.lane),
+        text(begun.map(moment).as_deref(), "not begun"),
+        ended_cell(ended.map(|(_, ended)| *ended)),
+        text(took.as_deref(), NO_END),
         count(attempts.len()),
         Cell::Text(outcome),
     ]
 }
 
+fn ended_cell(unix_ns: Option<i64>) -> Cell {
+    text(unix_ns.map(moment).as_deref(), NO_END)
+}
+
+/// In nanoseconds since 1970.
 fn begun(attempt: &Attempt, run_attempt: Option<&RunAttempt>) -> i64 {
     run_attempt
         .and_then(|run_attempt| run_attempt.steps.first())
@@ -299,62 +280,50 @@ fn begun(attempt: &Attempt, run_attempt: Option<&RunAttempt>) -> i64 {
 }
 
 /// Attempts that do not count.
-fn attempts(experiment: &Experiment) -> Option<Table> {
+fn attempts(experiment: &Experiment) -> Table {
     let columns = ["Run", "Attempt", "Begun", "Ended", "Why it does not count"];
     let note = "These were repeated, with all runs of their turn. An attempt without an end was cut off with its runner.";
     let mut listed = table("attempts", "Attempts that do not count", &columns, note);
+    let kind = experiment.plan.workload.kind;
     for turn in &experiment.journal_state.turns {
-        for attempt in experiment.journal_state.attempts_of(turn) {
-            let counts = turn
-                .runs
-                .iter()
-                .all(|scheduled| attempt.result(scheduled.run).is_some());
-            if counts {
-                continue;
-            }
+        let attempts = experiment.journal_state.attempts_of(turn).iter();
+        for attempt in attempts.filter(|attempt| !attempt.counts(turn)) {
             for scheduled in &turn.runs {
-                listed.rows.extend(
-                    attempt.runs.get(&scheduled.run).map(|run_attempt| {
-                        attempt_row(experiment, scheduled, attempt, run_attempt)
-                    }),
-                );
+                if let Some(run_attempt) = attempt.runs.get(&scheduled.run) {
+                    let row = attempt_row(kind, scheduled, attempt, run_attempt);
+                    listed.rows.push(row);
+                }
             }
         }
     }
     listed.rows.truncate(MAX_ROWS);
-    (!listed.rows.is_empty()).then_some(listed)
+    listed
 }
 
 fn attempt_row(
-    experiment: &Experiment,
+    kind: Kind,
     scheduled: &Scheduled,
     attempt: &Attempt,
     run_attempt: &RunAttempt,
 ) -> Vec<Cell> {
-    let kind = experiment.plan.workload.kind;
-    let why = match (&run_attempt.ended, &run_attempt.void_reason) {
-        (Some((ending, _)), Some(why)) => {
-            format!("{why}; this one {}", words(&ending.outcome, kind))
+    let ended = run_attempt.ended.as_ref();
+    let mut why = CUT_OFF.to_owned();
+    if let Some((ending, _)) = ended {
+        why = outcome_text(&ending.outcome, kind);
+        if let Some(void_reason) = &run_attempt.void_reason {
+            why = format!("{void_reason}; this one {why}");
+        } else if ending.outcome.is_result() {
+            why = format!("another run of the turn has no result; this one {why}");
         }
-        (Some((ending, _)), None) if ending.outcome.is_result() => format!(
-            "another run of the turn has no result; this one {}",
-            words(&ending.outcome, kind)
-        ),
-        (Some((ending, _)), None) => words(&ending.outcome, kind),
-        (None, _) => CUT_OFF.to_owned(),
-    };
-    let ended = run_attempt
-        .ended
-        .as_ref()
-        .map(|(_, ended)| Cell::Text(moment(*ended)));
+    }
     vec![
         Cell::Text(format!(
             "{} ({}, run {})",
             scheduled.run, scheduled.arm, scheduled.replicate
         )),
-        known(f64::from(attempt.number), 0),
+        count(attempt.number as usize),
         Cell::Text(moment(begun(attempt, Some(run_attempt)))),
-        ended.unwrap_or_else(|| missing(NO_END)),
+        ended_cell(ended.map(|(_, ended)| *ended)),
         Cell::Text(why),
     ]
 }
