@@ -125,7 +125,7 @@ impl Experiment {
         Ok(ExperimentReport {
             report: report::build_with_context(runs, &self.options(), context),
             slots,
-            ram: search::evidence(&searches),
+            ram: search::ram_evidence(&searches),
         })
     }
 

@@ -387,7 +387,7 @@ impl SearchMachine {
             };
             if !matches!(purpose, DwellPurpose::Confirm { headroom, high: false } if headroom <= floor)
             {
-                let reference_is_due = self.references.len() < MIN_REFERENCES
+                let reference_is_due = self.references.0.len() < MIN_REFERENCES
                     || self.dwells_since_reference >= REFERENCE_INTERVAL;
                 return Ok(if reference_is_due {
                     DwellPurpose::Reference

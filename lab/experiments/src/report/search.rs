@@ -1,4 +1,4 @@
-mod words;
+mod sentences;
 
 use super::Experiment;
 use crate::{
@@ -8,19 +8,20 @@ use crate::{
     search::{DwellResult, Evidence, HeadroomInterval, Line, Outcome, Verdict, median},
 };
 use faultline_pages::{
-    cells::{self, figure, known, number, table, text, without_missing, words},
+    cells::{self, count, figure, number, table, text, without_missing, words},
     model::{Block, Cell, Chart, Curve, Curves, Section, Table},
 };
 use faultline_report::run::{Run, Signal};
 use faultline_stats::summary::mean;
 use faultline_status::RamEvidence;
 use faultline_text::{day, moment};
+pub use sentences::headline;
 use std::collections::BTreeMap;
-pub use words::headline;
 
 const MAX_ROWS: usize = 1000;
 const MIB: f64 = 1_048_576.0;
-type Value = fn(&Evidence) -> Option<f64>;
+/// One measurement of a dwell; `None` if it was not read.
+type Measurement = fn(&Evidence) -> Option<f64>;
 
 /// Slots per epoch of the public clusters.
 const SLOTS_PER_EPOCH: u64 = 432_000;
@@ -29,7 +30,7 @@ const SLOTS_PER_EPOCH: u64 = 432_000;
 pub struct Search<'e> {
     scheduled: &'e Scheduled,
     rules: &'e plan::Search,
-    searched: &'e SearchLog,
+    search_log: &'e SearchLog,
     /// Earlier searches that were cut off.
     cut_off: usize,
     cluster: Option<Cluster>,
@@ -46,41 +47,39 @@ pub fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<Search<'e>>
         return Vec::new();
     };
     let is_only_search = journal_state.scheduled().count() == 1;
-    let of = |(_, one): (&Turn, &'e Scheduled)| {
-        let searched = &journal_state.newest_run(one.run)?.searched;
-        let run = runs
-            .iter()
-            .find(|run| run.label("run") == Some(one.replicate.to_string().as_str()));
+    let search = |(_, scheduled): (&Turn, &'e Scheduled)| {
+        let search_log = &journal_state.newest_run(scheduled.run)?.searched;
+        let replicate = scheduled.replicate.to_string();
+        let run = runs.iter().find(|run| run.label("run") == Some(&replicate));
         Some(Search {
-            scheduled: one,
+            scheduled,
             rules,
-            searched,
-            cut_off: journal_state.searches_cut_off(one.run),
+            search_log,
+            cut_off: journal_state.searches_cut_off(scheduled.run),
             cluster: plan.workload.cluster,
             slots: run.and_then(slots),
             release: run.and_then(|run| run.facts.versions.last().cloned()),
             is_only_search,
         })
     };
-    journal_state.scheduled().filter_map(of).collect()
+    journal_state.scheduled().filter_map(search).collect()
 }
 
+/// The first and the last slot that the run processed.
 fn slots(run: &Run) -> Option<(u64, u64)> {
-    let mut known = run.signal(Signal::Processed).iter().flatten();
-    let first = *known.next()?;
-    Some((
-        first as u64,
-        known.next_back().copied().unwrap_or(first) as u64,
-    ))
+    let slots = run.signal(Signal::Processed).iter().flatten();
+    let last = *slots.clone().next_back()?;
+    Some((*slots.clone().next()? as u64, last as u64))
 }
 
-/// The evidence of the newest search that has any; without one, why the newest has none.
-pub fn evidence(searches: &[Search<'_>]) -> Result<RamEvidence, String> {
-    let mut proven = searches.iter().rev().map(Search::evidence);
-    proven
-        .next()
-        .unwrap_or_else(|| Err("the experiment has no search".to_owned()))
-        .or_else(|why| proven.find_map(Result::ok).ok_or(why))
+/// The memory that the newest search with a confirmed size proved to be enough. Without one, why
+/// the newest search proved none.
+pub fn ram_evidence(searches: &[Search<'_>]) -> Result<RamEvidence, String> {
+    let mut results = searches.iter().rev().map(Search::ram_evidence);
+    match results.next() {
+        None => Err("the experiment has no search".to_owned()),
+        Some(newest) => newest.or_else(|why| results.find_map(Result::ok).ok_or(why)),
+    }
 }
 
 pub fn section(searches: &[Search<'_>]) -> Option<Section> {
@@ -89,9 +88,9 @@ pub fn section(searches: &[Search<'_>]) -> Option<Section> {
 }
 
 impl<'e> Search<'e> {
-    fn evidence(&self) -> Result<RamEvidence, String> {
+    fn ram_evidence(&self) -> Result<RamEvidence, String> {
         let no_size = "the search has no confirmed size; see its report";
-        let answer = self.searched.answer.as_ref().ok_or(no_size)?;
+        let answer = self.search_log.answer.as_ref().ok_or(no_size)?;
         let Outcome::Found(HeadroomInterval { low, high, .. }) = answer.outcome else {
             return Err(no_size.to_owned());
         };
@@ -99,14 +98,13 @@ impl<'e> Search<'e> {
             let grows = "memory still grew when the search ended, so no size is enough for longer than it lasted";
             return Err(grows.to_owned());
         }
-        let unreclaimable = answer.highest.or(answer.unreclaimable).ok_or(no_size)?;
-        let least = unreclaimable.max(answer.start);
-        let (_, last) = self.searched.lines.last().ok_or(no_size)?;
+        let base = answer.base_memory().ok_or(no_size)?;
+        let (_, last_unix_ns) = self.search_log.lines.last().ok_or(no_size)?;
         Ok(RamEvidence {
-            proven_bytes: least.saturating_add(high),
-            interval_bytes: [low, high].map(|headroom| least.saturating_add(headroom)),
+            proven_bytes: base.saturating_add(high),
+            interval_bytes: [low, high].map(|headroom| base.saturating_add(headroom)),
             release: self.release.clone(),
-            measured: day(*last),
+            measured: day(*last_unix_ns),
         })
     }
 
@@ -114,20 +112,19 @@ impl<'e> Search<'e> {
         self.timed_dwells().map(|(dwell, _)| dwell)
     }
 
+    /// With the ends in nanoseconds since 1970.
     fn timed_dwells(&self) -> impl Iterator<Item = (&'e DwellResult, i64)> {
-        self.searched
-            .lines
-            .iter()
-            .filter_map(|(line, unix_ns)| match line {
-                Line::Limit { .. } => None,
-                Line::Dwell(dwell) => Some((dwell, *unix_ns)),
-            })
+        let lines = self.search_log.lines.iter();
+        lines.filter_map(|(line, unix_ns)| match line {
+            Line::Limit { .. } => None,
+            Line::Dwell(dwell) => Some((dwell, *unix_ns)),
+        })
     }
 
     /// From the start of the first dwell to the last line of the log.
     fn hours(&self) -> Option<f64> {
         let (first, ended) = self.timed_dwells().next()?;
-        let (_, last) = self.searched.lines.last()?;
+        let (_, last) = self.search_log.lines.last()?;
         Some((last.saturating_sub(ended) as f64 / 1e9 + first.evidence.seconds) / 3600.0)
     }
 
@@ -150,64 +147,75 @@ impl<'e> Search<'e> {
 
     fn blocks(&self) -> Vec<Block> {
         let mut blocks: Vec<Block> = self.paragraphs().into_iter().map(Block::Text).collect();
-        blocks.extend(self.figures());
-        blocks.extend((self.dwells().next().is_some()).then(|| Block::Table(self.table())));
+        let figures: [(&str, &str, &str, Measurement); 3] = [
+            ("behind", "slots behind", "Most slots behind", |evidence| {
+                evidence.behind_most.map(|slots| slots as f64)
+            }),
+            ("refaults", "refaults", "Refaults (/s)", |evidence| {
+                evidence.refaults
+            }),
+            (
+                "replay",
+                "replay time",
+                "Replay time, p95 (ms)",
+                |evidence| evidence.replay_p95_us.map(|us| us / 1e3),
+            ),
+        ];
+        blocks.extend(
+            figures
+                .into_iter()
+                .filter_map(|(id, subject, label, measurement)| {
+                    let title = format!("Headroom against {subject}");
+                    self.curve(&format!("search-{id}"), &title, label, measurement)
+                }),
+        );
+        if self.dwells().next().is_some() {
+            blocks.push(Block::Table(self.table()));
+        }
         blocks
     }
 
-    fn figures(&self) -> Vec<Block> {
-        let behind = |evidence: &Evidence| evidence.behind_most.map(|slots| slots as f64);
-        let refaults = |evidence: &Evidence| evidence.refaults;
-        let replay = |evidence: &Evidence| evidence.replay_p95_us.map(|us| us / 1e3);
-        let figures: [(&str, &str, &str, Value); 3] = [
-            ("behind", "slots behind", "Most slots behind", behind),
-            ("refaults", "refaults", "Refaults (/s)", refaults),
-            ("replay", "replay time", "Replay time, p95 (ms)", replay),
-        ];
-        figures
-            .into_iter()
-            .filter_map(|(id, what, label, of)| {
-                let title = format!("Headroom against {what}");
-                self.curve(&format!("search-{id}"), &title, label, of)
-            })
-            .collect()
+    /// Dwells without a limit that kept up.
+    fn references(&self) -> impl Iterator<Item = &'e DwellResult> {
+        self.dwells()
+            .filter(|dwell| dwell.headroom.is_none() && dwell.verdict == Verdict::KeptUp)
     }
 
-    fn curve(&self, id: &str, title: &str, label: &str, of: Value) -> Option<Block> {
-        let line = |verdict: Verdict| {
+    fn curve(&self, id: &str, title: &str, label: &str, measurement: Measurement) -> Option<Block> {
+        let curve = |verdict: Verdict| {
             let mut by_headroom: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
             for dwell in self.dwells().filter(|dwell| dwell.verdict == verdict) {
-                if let Some((headroom, value)) = dwell.headroom.zip(of(&dwell.evidence)) {
+                if let Some((headroom, value)) = dwell.headroom.zip(measurement(&dwell.evidence)) {
                     by_headroom.entry(headroom).or_default().push(value);
                 }
             }
-            let point = |(headroom, values): (u64, Vec<f64>)| {
+            let points = by_headroom.into_iter().map(|(headroom, values)| {
                 let mean = mean(&values).unwrap_or_default();
-                let ends = values.iter().fold((mean, mean), |(low, high), one| {
-                    (low.min(*one), high.max(*one))
-                });
-                (headroom as f64 / MIB, (mean, Some(ends)))
-            };
-            let points: Vec<_> = by_headroom.into_iter().map(point).collect();
+                let low = values.iter().copied().fold(mean, f64::min);
+                let high = values.into_iter().fold(mean, f64::max);
+                (headroom as f64 / MIB, (mean, Some((low, high))))
+            });
             Curve {
                 name: verdict.in_words().to_owned(),
-                points,
+                points: points.collect(),
                 ..Curve::default()
             }
         };
-        let mut series = vec![line(Verdict::KeptUp), line(Verdict::Failed)];
+        let mut series = vec![curve(Verdict::KeptUp), curve(Verdict::Failed)];
         series.retain(|curve| !curve.points.is_empty());
         if series.is_empty() {
             return None;
         }
-        let references = self.dwells().filter(|dwell| is_reference(dwell));
-        let reference_text = median(references.filter_map(|dwell| of(&dwell.evidence)).collect())
-            .map_or_else(String::new, |value| {
-                format!(
-                    " Without a limit it was {} (median of the references).",
-                    faultline_text::number(value, 1)
-                )
-            });
+        let references = self.references();
+        let reference = median(
+            references
+                .filter_map(|dwell| measurement(&dwell.evidence))
+                .collect(),
+        );
+        let reference_text = reference.map_or_else(String::new, |value| {
+            let value = faultline_text::number(value, 1);
+            format!(" Without a limit it was {value} (median of the references).")
+        });
         let caption = format!(
             "A point is a headroom that was tried: the mean of its dwells, the band from the least to the most. Void dwells are left out.{reference_text}"
         );
@@ -255,24 +263,20 @@ impl<'e> Search<'e> {
     }
 }
 
-fn is_reference(dwell: &DwellResult) -> bool {
-    dwell.headroom.is_none() && dwell.verdict == Verdict::KeptUp
-}
-
-fn row(row_number: u32, dwell: &DwellResult, ended_unix_ns: i64) -> Vec<Cell> {
+fn row(number_in_order: usize, dwell: &DwellResult, ended_unix_ns: i64) -> Vec<Cell> {
     let evidence = &dwell.evidence;
     let read = |value: Option<f64>, decimals| number(value, decimals, "not read");
-    let mib = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64 / MIB);
-    let what = match (dwell.headroom, dwell.confirms) {
+    let mib = |bytes: u64| bytes as f64 / MIB;
+    let purpose = match (dwell.headroom, dwell.confirms) {
         (None, _) => "reference",
         (Some(_), false) => "to try",
         (Some(_), true) => "to confirm",
     };
     vec![
-        known(f64::from(row_number), 0),
+        count(number_in_order),
         Cell::Text(moment(ended_unix_ns)),
-        words(what),
-        number(mib(dwell.headroom), 1, "no limit"),
+        words(purpose),
+        number(dwell.headroom.map(mib), 1, "no limit"),
         words(dwell.verdict.in_words()),
         text(Some(&evidence.why.join("; ")), "all held"),
         read(Some(evidence.seconds), 1),
@@ -284,8 +288,8 @@ fn row(row_number: u32, dwell: &DwellResult, ended_unix_ns: i64) -> Vec<Cell> {
         read(evidence.waited.map(|share| 100.0 * share), 1),
         read(evidence.cluster, 2),
         read(evidence.memory_full, 1),
-        read(mib(evidence.unreclaimable), 1),
-        read(mib(evidence.memory), 1),
+        read(evidence.unreclaimable.map(mib), 1),
+        read(evidence.memory.map(mib), 1),
     ]
 }
 

@@ -57,67 +57,47 @@ impl Approach {
     }
 
     fn record(&mut self, reading: &Reading) {
-        push_recent(
-            &mut self.unreclaimable,
-            SECOND,
-            reading.at,
-            reading.unreclaimable,
-        );
-        push_recent(
-            &mut self.refaults,
-            self.window,
-            reading.at,
-            reading.refaults,
-        );
+        let at = reading.at;
+        push_recent(&mut self.unreclaimable, SECOND, at, reading.unreclaimable);
+        push_recent(&mut self.refaults, self.window, at, reading.refaults);
         self.stalls
-            .extend(reading.stalled.map(|stalled| (reading.at, stalled)));
-        while self
-            .stalls
-            .get(1)
-            .is_some_and(|(then, _)| reading.at.saturating_sub(*then) >= STALL_WINDOW)
+            .extend(reading.stalled.map(|stalled| (at, stalled)));
+        while let Some((second, _)) = self.stalls.get(1)
+            && at.saturating_sub(*second) >= STALL_WINDOW
         {
             self.stalls.pop_front();
         }
         if reading.unreclaimable.is_some() && reading.behind.is_some()
             || self.last_complete.is_none()
         {
-            self.last_complete = Some(reading.at);
+            self.last_complete = Some(at);
         }
         if !reading.is_silent() {
-            self.last_answer = reading.at;
+            self.last_answer = at;
         }
     }
 
     /// Returns the danger, if the limit must be lifted.
     pub fn detect_danger(&mut self, reading: &Reading) -> Option<&'static str> {
         self.record(reading);
-        let least = self.unreclaimable.iter().map(|(_, bytes)| *bytes).min();
+        let lowest = self.unreclaimable.iter().map(|(_, bytes)| *bytes).min();
         let rise = reading
             .unreclaimable
-            .zip(least)
-            .map(|(now, least)| now.saturating_sub(least));
-        self.max_rise = self.max_rise.max(rise.unwrap_or(0));
+            .zip(lowest)
+            .map_or(0, |(now, lowest)| now.saturating_sub(lowest));
+        self.max_rise = self.max_rise.max(rise);
         self.limit?;
+        let is_late = |since: Duration| reading.at.saturating_sub(since) > MAX_DATA_AGE;
         if reading.out_of_memory {
             Some("the group is out of memory")
-        } else if reading
-            .behind
-            .is_some_and(|behind| behind > MAX_SLOTS_BEHIND)
-        {
+        } else if reading.behind > Some(MAX_SLOTS_BEHIND) {
             Some("it is too far behind")
-        } else if self.stalled().is_some_and(|full| full > MAX_STALL_PERCENT) {
+        } else if self.stalled() > Some(MAX_STALL_PERCENT) {
             Some("it waits for memory too long")
-        } else if rise
-            .zip(self.headroom)
-            .is_some_and(|(rise, headroom)| rise > headroom / 2)
-        {
+        } else if self.headroom.is_some_and(|headroom| rise > headroom / 2) {
             Some("unreclaimable memory rose by half of the headroom within a second")
-        } else if self
-            .last_complete
-            .is_some_and(|last_complete| reading.at.saturating_sub(last_complete) > MAX_DATA_AGE)
-        {
-            let silent = reading.at.saturating_sub(self.last_answer) > MAX_DATA_AGE;
-            Some(if silent {
+        } else if self.last_complete.is_some_and(is_late) {
+            Some(if is_late(self.last_answer) {
                 VALIDATOR_SILENT
             } else {
                 "its memory or its distance to the tip could not be read"
@@ -189,13 +169,13 @@ impl Approach {
 
     /// Whether memory exceeds the target, because the limit is still moving or was refused.
     pub fn is_exceeded(&self, reading: &Reading) -> bool {
-        let target = reading
-            .unreclaimable
-            .zip(self.headroom)
-            .map(|(unreclaimable, headroom)| unreclaimable.saturating_add(headroom));
-        target
-            .zip(reading.memory)
-            .is_some_and(|(target, memory)| memory as f64 > EXCEEDED_RATIO * target as f64)
+        if let (Some(unreclaimable), Some(headroom), Some(memory)) =
+            (reading.unreclaimable, self.headroom, reading.memory)
+        {
+            memory as f64 > EXCEEDED_RATIO * unreclaimable.saturating_add(headroom) as f64
+        } else {
+            false
+        }
     }
 
     pub fn lift(&mut self, actions: &mut Vec<Action>) {
@@ -230,9 +210,8 @@ pub fn push_recent(
     value: Option<u64>,
 ) {
     values.extend(value.map(|value| (at, value)));
-    while values
-        .front()
-        .is_some_and(|(then, _)| at.saturating_sub(*then) > window)
+    while let Some((oldest, _)) = values.front()
+        && at.saturating_sub(*oldest) > window
     {
         values.pop_front();
     }

@@ -33,24 +33,20 @@ const MAX_READING_GAP: Duration = Duration::from_secs(2);
 const MEDIAN_OF_NEWEST: usize = 3;
 
 #[derive(Debug, Default)]
-pub struct References(Vec<Evidence>);
+pub struct References(pub Vec<Evidence>);
 
 impl References {
     pub fn take(&mut self, evidence: &Evidence) {
         self.0.push(evidence.clone());
     }
 
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    pub fn replay(&self) -> Option<f64> {
+    pub fn replay_us(&self) -> Option<f64> {
         self.median(|evidence| evidence.replay_p95_us)
     }
 
     /// Replayed slots per second.
-    pub fn replayed(&self) -> Option<f64> {
-        self.replay()?;
+    pub fn replay_rate(&self) -> Option<f64> {
+        self.replay_us()?;
         self.median(|evidence| {
             (evidence.seconds > 0.0).then(|| evidence.replayed as f64 / evidence.seconds)
         })
@@ -62,9 +58,9 @@ impl References {
             .map(|behind| behind.ceil() as u64)
     }
 
-    pub fn median(&self, of: impl Fn(&Evidence) -> Option<f64>) -> Option<f64> {
+    pub fn median(&self, measurement: impl Fn(&Evidence) -> Option<f64>) -> Option<f64> {
         let newest = self.0.iter().rev().take(MEDIAN_OF_NEWEST);
-        median(newest.filter_map(of).collect())
+        median(newest.filter_map(measurement).collect())
     }
 }
 
@@ -80,24 +76,24 @@ pub struct Dwell {
     last_answer: Duration,
     /// The longest time between two readings, or without slots behind or memory. Silence of the
     /// validator does not count.
-    gap: Duration,
+    longest_gap: Duration,
     /// The validator was silent while its recorder worked.
-    silent: bool,
-    /// The most slots behind.
-    most: Option<u64>,
+    was_silent: bool,
+    max_behind: Option<u64>,
     /// Sum and number of slots behind in the first part.
     behind_at_start: (u64, u64),
     /// Times and slots behind in the last part.
-    end: VecDeque<(Duration, u64)>,
-    /// Replay times in µs.
-    replay: Vec<f64>,
+    behind_at_end: VecDeque<(Duration, u64)>,
+    replay_us: Vec<f64>,
     /// The highest PSI `full` of memory, in percent.
     max_stall_percent: Option<f64>,
     /// Times of readings, with the total times that replay threads waited and ran, over one part.
     replay_cpu: VecDeque<(Duration, Duration, Duration)>,
-    waited: Option<f64>,
-    /// Polls, and those above the limit.
-    polls: (u32, u32),
+    /// In the busiest part.
+    waited_share: Option<f64>,
+    polls: u32,
+    /// Polls with memory above the limit.
+    polls_above_limit: u32,
 }
 
 impl Dwell {
@@ -121,33 +117,32 @@ impl Dwell {
     }
 
     pub fn take(&mut self, reading: &Reading) {
-        let at = reading.at;
-        self.gap = self.gap.max(at.saturating_sub(self.last.at));
+        let (at, part) = (reading.at, self.part());
+        self.longest_gap = self.longest_gap.max(at.saturating_sub(self.last.at));
         if !reading.is_silent() {
             self.last_answer = at;
         }
         if reading.behind.is_some() && reading.unreclaimable.is_some() {
             self.last_complete = at;
         } else if at.saturating_sub(self.last_answer) > MAX_DATA_AGE {
-            self.silent = true;
+            self.was_silent = true;
         } else if at.saturating_sub(self.last_complete) > MAX_DATA_AGE {
-            self.gap = self.gap.max(at.saturating_sub(self.last_complete));
+            self.longest_gap = self.longest_gap.max(at.saturating_sub(self.last_complete));
         }
         if let Some(behind) = reading.behind {
-            self.most = self.most.max(Some(behind));
-            if at.saturating_sub(self.began) <= self.part() {
-                self.behind_at_start =
-                    (self.behind_at_start.0 + behind, self.behind_at_start.1 + 1);
+            self.max_behind = self.max_behind.max(Some(behind));
+            if at.saturating_sub(self.began) <= part {
+                self.behind_at_start.0 += behind;
+                self.behind_at_start.1 += 1;
             }
         }
-        let part = self.part();
-        push_recent(&mut self.end, part, at, reading.behind);
+        push_recent(&mut self.behind_at_end, part, at, reading.behind);
         // Earlier slots were under another limit.
         let dwell_replays = reading
             .replays
             .iter()
             .filter(|slot| slot.at >= self.began && slot.us.is_finite());
-        self.replay.extend(dwell_replays.map(|slot| slot.us));
+        self.replay_us.extend(dwell_replays.map(|slot| slot.us));
         self.sample_cpus(reading, part);
         self.last = without_replays(reading);
     }
@@ -156,8 +151,9 @@ impl Dwell {
         self.max_stall_percent = most(self.max_stall_percent, percent);
     }
 
-    pub fn record_excess(&mut self, limit: bool) {
-        self.polls = (self.polls.0 + 1, self.polls.1 + u32::from(limit));
+    pub fn record_excess(&mut self, is_exceeded: bool) {
+        self.polls += 1;
+        self.polls_above_limit += u32::from(is_exceeded);
     }
 
     fn sample_cpus(&mut self, reading: &Reading, part: Duration) {
@@ -174,31 +170,27 @@ impl Dwell {
             self.replay_cpu.pop_front();
         }
         // A shorter range than a part says little.
-        let first = self
-            .replay_cpu
-            .front()
-            .map(|(then, ..)| reading.at.saturating_sub(*then));
-        if first.is_some_and(|span| span >= part) {
-            self.waited = most(self.waited, self.share());
+        if let Some((first, ..)) = self.replay_cpu.front()
+            && reading.at.saturating_sub(*first) >= part
+        {
+            self.waited_share = most(self.waited_share, self.newest_waited_share());
         }
     }
 
     /// Share that replay threads waited in the newest part: of runnable time, or of elapsed time if
     /// they hardly ran. A late wake-up of an idle thread delays nothing.
-    fn share(&self) -> Option<f64> {
+    fn newest_waited_share(&self) -> Option<f64> {
         let ((then, waited_before, ran_before), (now, waited, ran)) =
             (self.replay_cpu.front()?, self.replay_cpu.back()?);
-        let (waited, ran) = (
-            waited.saturating_sub(*waited_before),
-            ran.saturating_sub(*ran_before),
-        );
+        let waited = waited.saturating_sub(*waited_before);
+        let ran = ran.saturating_sub(*ran_before);
         let all = (waited + ran).max(now.saturating_sub(*then)).as_secs_f64();
         (all > 0.0).then(|| waited.as_secs_f64() / all)
     }
 
     /// The share in the busiest part; in a shorter dwell, of all its time.
     fn waited(&self) -> Option<f64> {
-        self.waited.or_else(|| self.share())
+        self.waited_share.or_else(|| self.newest_waited_share())
     }
 
     pub fn is_over(&self) -> bool {
@@ -207,25 +199,22 @@ impl Dwell {
 
     /// Whether more slots were slow already than a whole dwell allows. The rest would only prolong
     /// the recovery. On a busy host the dwell continues, because the host may become quiet.
-    pub fn has_failed(&self, reference: &References) -> bool {
-        let (Some(time), Some(rate)) = (reference.replay(), reference.replayed()) else {
+    pub fn has_failed(&self, references: &References) -> bool {
+        let (Some(us), Some(rate)) = (references.replay_us(), references.replay_rate()) else {
             return false;
         };
-        let least = if self.length >= MIN_COUNTING_TIME {
+        let min_elapsed = if self.length >= MIN_COUNTING_TIME {
             MIN_COUNTING_TIME
         } else {
             self.part()
         };
-        if self.elapsed() < least || busy(self.waited(), reference).is_some() {
+        if self.elapsed() < min_elapsed || busy(self.waited(), references).is_some() {
             return false;
         }
-        let slow = self
-            .replay
-            .iter()
-            .filter(|us| **us > MAX_REPLAY_RATIO * time)
-            .count() as f64;
-        let all = (rate * self.length.as_secs_f64()).max(self.replay.len() as f64);
-        slow > (1.0 - REPLAY_QUANTILE) * all + 1.0
+        let is_slow = |slot_us: &&f64| **slot_us > MAX_REPLAY_RATIO * us;
+        let slow = self.replay_us.iter().filter(is_slow).count() as f64;
+        let expected = (rate * self.length.as_secs_f64()).max(self.replay_us.len() as f64);
+        slow > (1.0 - REPLAY_QUANTILE) * expected + 1.0
     }
 
     fn elapsed(&self) -> Duration {
@@ -239,21 +228,21 @@ impl Dwell {
             (seconds > 0.0).then_some(grown / seconds)
         };
         let mean = |sum: u64, count: u64| (count > 0).then(|| sum as f64 / count as f64);
-        self.replay.sort_unstable_by(f64::total_cmp);
+        self.replay_us.sort_unstable_by(f64::total_cmp);
         // Nearest-rank method.
-        let rank = (REPLAY_QUANTILE * self.replay.len() as f64).ceil() as usize;
+        let rank = (REPLAY_QUANTILE * self.replay_us.len() as f64).ceil() as usize;
         Evidence {
             seconds,
-            replayed: self.replay.len(),
-            behind_most: self.most,
+            replayed: self.replay_us.len(),
+            behind_most: self.max_behind,
             behind_first: mean(self.behind_at_start.0, self.behind_at_start.1),
             behind_last: mean(
-                self.end.iter().map(|(_, behind)| behind).sum(),
-                self.end.len() as u64,
+                self.behind_at_end.iter().map(|(_, behind)| behind).sum(),
+                self.behind_at_end.len() as u64,
             ),
             replay_p95_us: rank
                 .checked_sub(1)
-                .and_then(|rank| self.replay.get(rank))
+                .and_then(|rank| self.replay_us.get(rank))
                 .copied(),
             refaults: rate(self.first.refaults, self.last.refaults),
             waited: self.waited(),
@@ -269,16 +258,16 @@ impl Dwell {
     pub fn verdict(
         mut self,
         at_tip: u64,
-        reference: &References,
+        references: &References,
         danger: Option<&str>,
     ) -> (Verdict, Evidence) {
-        let mut evidence = self.evidence();
-        let mut failures: Vec<String> = danger.map(str::to_owned).into_iter().collect();
-        if self.silent && danger != Some(VALIDATOR_SILENT) {
+        let evidence = self.evidence();
+        let mut failures = Vec::from_iter(danger.map(str::to_owned));
+        if self.was_silent && danger != Some(VALIDATOR_SILENT) {
             failures.push(VALIDATOR_SILENT.to_owned());
         }
         failures.extend(behind(&evidence, at_tip));
-        if let (Some(now), Some(reference)) = (evidence.replay_p95_us, reference.replay())
+        if let (Some(now), Some(reference)) = (evidence.replay_p95_us, references.replay_us())
             && now > MAX_REPLAY_RATIO * reference
         {
             failures.push(format!(
@@ -286,12 +275,12 @@ impl Dwell {
             ));
         }
         let mut void = self.missing_data(&evidence);
-        let long = self.elapsed() >= MIN_COUNTING_TIME;
-        if let (Some(now), Some(reference), true) = (
+        let is_long = self.elapsed() >= MIN_COUNTING_TIME;
+        if let (Some(now), Some(reference)) = (
             evidence.cluster,
-            reference.median(|evidence| evidence.cluster),
-            long,
-        ) && now < SLOW_CLUSTER_SHARE * reference
+            references.median(|evidence| evidence.cluster),
+        ) && is_long
+            && now < SLOW_CLUSTER_SHARE * reference
         {
             void.push(format!(
                 "the cluster made {now:.2} slots a second, in the references {reference:.2}"
@@ -300,56 +289,52 @@ impl Dwell {
         // Only a failure is void on a busy host: a dwell that kept up there keeps up on a quiet
         // one.
         if !failures.is_empty() {
-            void.extend(busy(evidence.waited, reference));
-        } else if long
-            && reference.replayed().is_some_and(|reference| {
-                (evidence.replayed as f64) < MIN_REPLAY_SHARE * reference * evidence.seconds
+            void.extend(busy(evidence.waited, references));
+        } else if is_long
+            && references.replay_rate().is_some_and(|rate| {
+                (evidence.replayed as f64) < MIN_REPLAY_SHARE * rate * evidence.seconds
             })
         {
             void.push(format!(
                 "the replay of only {} slots became known",
                 evidence.replayed
             ));
-        } else if f64::from(self.polls.1) > MAX_EXCEEDED_SHARE * f64::from(self.polls.0) {
+        } else if f64::from(self.polls_above_limit) > MAX_EXCEEDED_SHARE * f64::from(self.polls) {
             void.push(
                 "its memory was above the limit, which the kernel could not reclaim".to_owned(),
             );
         }
-        let verdict = match (void.is_empty(), failures.is_empty()) {
-            (false, _) => Verdict::Void,
-            (true, true) => Verdict::KeptUp,
-            (true, false) => Verdict::Failed,
-        };
-        evidence.why = if verdict == Verdict::Void {
-            void
+        let (verdict, why) = if !void.is_empty() {
+            (Verdict::Void, void)
+        } else if failures.is_empty() {
+            (Verdict::KeptUp, failures)
         } else {
-            failures
+            (Verdict::Failed, failures)
         };
-        (verdict, evidence)
+        (verdict, Evidence { why, ..evidence })
     }
 
     /// The verdict of a dwell without a limit: kept up or void.
-    pub fn reference(mut self, at_tip: u64, reference: &References) -> (Verdict, Evidence) {
-        let mut evidence = self.evidence();
-        let mut void = self.missing_data(&evidence);
-        void.extend(self.silent.then(|| VALIDATOR_SILENT.to_owned()));
-        void.extend(behind(&evidence, at_tip));
-        void.extend(busy(evidence.waited, reference));
-        let verdict = if void.is_empty() {
+    pub fn reference(mut self, at_tip: u64, references: &References) -> (Verdict, Evidence) {
+        let evidence = self.evidence();
+        let mut why = self.missing_data(&evidence);
+        why.extend(self.was_silent.then(|| VALIDATOR_SILENT.to_owned()));
+        why.extend(behind(&evidence, at_tip));
+        why.extend(busy(evidence.waited, references));
+        let verdict = if why.is_empty() {
             Verdict::KeptUp
         } else {
             Verdict::Void
         };
-        evidence.why = void;
-        (verdict, evidence)
+        (verdict, Evidence { why, ..evidence })
     }
 
     fn missing_data(&self, evidence: &Evidence) -> Vec<String> {
         let mut why = Vec::new();
-        if self.gap > MAX_READING_GAP {
+        if self.longest_gap > MAX_READING_GAP {
             why.push(format!(
                 "nothing was read for {:.1} s",
-                self.gap.as_secs_f64()
+                self.longest_gap.as_secs_f64()
             ));
         }
         if evidence.behind_most.is_none() {
@@ -381,9 +366,9 @@ fn behind(evidence: &Evidence, at_tip: u64) -> Vec<String> {
     why
 }
 
-fn busy(waited: Option<f64>, reference: &References) -> Option<String> {
+fn busy(waited: Option<f64>, references: &References) -> Option<String> {
     let waited = waited.filter(|waited| *waited > BUSY_SHARE)?;
-    let reference = reference.median(|evidence| evidence.waited)?;
+    let reference = references.median(|evidence| evidence.waited)?;
     (waiting_per_running(waited) > BUSY_RATIO * waiting_per_running(reference)).then(|| {
         format!(
             "threads of replay waited for a CPU for {:.0} % of their time, in the references {:.0} %",

@@ -219,6 +219,12 @@ impl Outcome {
 }
 
 impl Answer {
+    /// Memory without headroom, in bytes: the peak of unreclaimable memory, or what the start needs
+    /// if that is more. `None` if nothing was read in a dwell.
+    pub(crate) fn base_memory(&self) -> Option<u64> {
+        Some(self.highest.or(self.unreclaimable)?.max(self.start))
+    }
+
     pub(super) fn new(
         outcome: Outcome,
         confirmed: Option<EndTrials>,

@@ -206,7 +206,7 @@ fn only_a_confirmed_size_that_does_not_grow_is_evidence() {
     let folder = tempfile::tempdir().expect("a folder");
     let of = |answer: Answer| {
         let experiment = experiment(folder.path(), 0, Some(answer));
-        evidence(&searches(&experiment, &[]))
+        ram_evidence(&searches(&experiment, &[]))
     };
     let settled = Answer {
         settles: Some(true),
@@ -223,7 +223,7 @@ fn only_a_confirmed_size_that_does_not_grow_is_evidence() {
     };
     assert!(of(noisy).is_err_and(|why| why.contains("no confirmed size")));
     assert_eq!(
-        evidence(&[]),
+        ram_evidence(&[]),
         Err("the experiment has no search".to_owned())
     );
 }

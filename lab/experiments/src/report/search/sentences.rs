@@ -1,4 +1,4 @@
-use super::{SLOTS_PER_EPOCH, Search, is_reference};
+use super::{SLOTS_PER_EPOCH, Search};
 use crate::{
     plan::Cluster,
     search::{Answer, DwellResult, EndTrials, HeadroomInterval, Outcome, VALIDATOR_ENDED, Verdict},
@@ -8,6 +8,8 @@ use itertools::Itertools;
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
+/// The search rounds limits down to pages.
+const PAGE: u64 = 4096;
 /// From here on, GiB are precise enough.
 const MIN_GIB_BYTES: u64 = 10 << 30;
 
@@ -25,7 +27,7 @@ pub fn headline(searches: &[Search<'_>]) -> Option<String> {
 
 impl Search<'_> {
     fn answer(&self) -> String {
-        let Some(answer) = &self.searched.answer else {
+        let Some(answer) = &self.search_log.answer else {
             return self.without_answer();
         };
         let most = time(self.rules.most);
@@ -60,41 +62,32 @@ impl Search<'_> {
     }
 
     fn without_answer(&self) -> String {
-        let ended =
-            |dwell: &&DwellResult| dwell.evidence.why.iter().any(|why| why == VALIDATOR_ENDED);
-        match self
-            .dwells()
-            .last()
-            .filter(ended)
-            .and_then(|dwell| dwell.headroom)
+        if let Some(dwell) = self.dwells().last()
+            && let Some(headroom) = dwell.headroom
+            && dwell.evidence.why.iter().any(|why| why == VALIDATOR_ENDED)
         {
-            Some(headroom) => format!(
+            return format!(
                 "The validator ended by itself in a dwell with a headroom of {}, before the search was over: there is no answer.",
                 bytes(headroom)
-            ),
-            None => {
-                "The search has come to no end yet, or was cut off: there is no answer.".to_owned()
-            }
+            );
         }
+        "The search has come to no end yet, or was cut off: there is no answer.".to_owned()
     }
 
     /// `Keeps up with 412 to 430 GiB after 6 h; needs 1.9 GiB more each hour; its start alone needs 388 GiB.`
     fn found(&self, answer: &Answer, interval: &HeadroomInterval) -> String {
         let HeadroomInterval { low, high, .. } = *interval;
-        let Some(unreclaimable) = answer.highest.or(answer.unreclaimable) else {
+        let Some(base) = answer.base_memory() else {
             return format!(
                 "Keeps up with {} over what cannot be reclaimed.",
                 range(low, high)
             );
         };
-        let least = unreclaimable.max(answer.start);
         let after = self.hours().map_or_else(String::new, |hours| {
             format!(" after {}", duration_words(hours))
         });
-        let mut text = vec![format!(
-            "Keeps up with {}{after}",
-            range(least.saturating_add(low), least.saturating_add(high))
-        )];
+        let memory = range(base.saturating_add(low), base.saturating_add(high));
+        let mut text = vec![format!("Keeps up with {memory}{after}")];
         text.extend(match (answer.settles, answer.grows) {
             (Some(false), Some(grows)) => Some(format!(
                 "needs {} more each hour",
@@ -109,7 +102,7 @@ impl Search<'_> {
 
     pub fn paragraphs(&self) -> Vec<String> {
         let mut all = vec![self.answer()];
-        if let Some(answer) = &self.searched.answer {
+        if let Some(answer) = &self.search_log.answer {
             all.extend(self.headroom_paragraph(answer));
             all.extend(self.growth_paragraph(answer));
         }
@@ -140,81 +133,65 @@ impl Search<'_> {
 
     fn confirmed(&self, ends: &EndTrials) -> String {
         let untried = |end: u64| {
-            let of = |dwell: &&DwellResult| {
-                dwell.confirms && dwell.headroom == Some(end) && dwell.evidence.seconds <= 0.0
-            };
-            u32::try_from(self.dwells().filter(of).count()).unwrap_or(u32::MAX)
+            self.dwells()
+                .filter(|dwell| dwell.confirms && dwell.headroom == Some(end))
+                .filter(|dwell| dwell.evidence.seconds <= 0.0)
+                .count() as u32
         };
         let (high_untried, low_untried) = (untried(ends.high), untried(ends.low));
         let high = ends.high_kept_up + ends.high_failed.saturating_sub(high_untried);
         let low_failed = ends.low_failed.saturating_sub(low_untried);
         let low = ends.low_kept_up + low_failed;
+        let (high_end, low_end) = (bytes(ends.high), bytes(ends.low));
         let tried = [
-            (high > 0).then(|| {
-                format!(
-                    "{} kept up {} of {high} times",
-                    bytes(ends.high),
-                    ends.high_kept_up
-                )
-            }),
-            (low > 0).then(|| format!("{} failed {low_failed} of {low} times", bytes(ends.low))),
+            (high > 0).then(|| format!("{high_end} kept up {} of {high} times", ends.high_kept_up)),
+            (low > 0).then(|| format!("{low_end} failed {low_failed} of {low} times")),
         ];
         let tried = tried.into_iter().flatten().join(", and ");
         let mut text = String::new();
         if !tried.is_empty() {
             text = format!(" Tried again at double length, {tried}.");
         }
-        for (end, untried) in [(ends.high, high_untried), (ends.low, low_untried)] {
+        for (end, untried) in [(high_end, high_untried), (low_end, low_untried)] {
             if untried > 0 {
-                text.push_str(&format!(
-                    " {} was not tried then, and counts as too small: unreclaimable memory had risen by half of it or more within a second. What is \
-                     really needed may be less.",
-                    bytes(end)
-                ));
+                text += &format!(
+                    " {end} was not tried then, and counts as too small: unreclaimable memory had risen by half of it or more within a second. What is \
+                     really needed may be less."
+                );
             }
         }
         text
     }
 
+    /// Failures with the upper end of the interval or more.
     fn failures(&self, high: u64) -> String {
-        let enough = |dwell: &&DwellResult| {
-            dwell
-                .headroom
-                .is_some_and(|headroom| headroom >= high / 4096 * 4096)
-        };
-        let (mut hours, mut failed) = (0.0, 0_u32);
-        for dwell in self.dwells().filter(enough) {
-            match dwell.verdict {
-                Verdict::Void => continue,
-                Verdict::KeptUp => {}
-                Verdict::Failed => failed += 1,
-            }
-            hours += dwell.evidence.seconds / 3600.0;
-        }
-        match failed {
+        let is_enough = |headroom: u64| headroom >= high / PAGE * PAGE;
+        let dwells: Vec<&DwellResult> = self
+            .dwells()
+            .filter(|dwell| dwell.headroom.is_some_and(is_enough))
+            .filter(|dwell| dwell.verdict != Verdict::Void)
+            .collect();
+        let hours = dwells
+            .iter()
+            .fold(0.0, |hours, dwell| hours + dwell.evidence.seconds / 3600.0);
+        let is_failed = |dwell: &&&DwellResult| dwell.verdict == Verdict::Failed;
+        let time = duration_words(hours);
+        match dwells.iter().filter(is_failed).count() {
             _ if hours <= 0.0 => "No dwell had its upper end or more.".to_owned(),
             0 => format!(
-                "With its upper end or more there was no failure in {}: at most {} an hour, with 95 % confidence.",
-                duration_words(hours),
+                "With its upper end or more there was no failure in {time}: at most {} an hour, with 95 % confidence.",
                 number(3.0 / hours, if hours > 3.0 { 2 } else { 1 })
             ),
-            1 => format!(
-                "With its upper end or more it failed once in {}.",
-                duration_words(hours)
-            ),
-            many => format!(
-                "With its upper end or more it failed {many} times in {}.",
-                duration_words(hours)
-            ),
+            1 => format!("With its upper end or more it failed once in {time}."),
+            count => format!("With its upper end or more it failed {count} times in {time}."),
         }
     }
 
     fn growth_paragraph(&self, answer: &Answer) -> Option<String> {
         let horizon = time(self.rules.horizon);
-        let memory = |hours: f64| answer.memory.iter().find(|memory| memory.hours >= hours);
         match answer.settles {
             None => Some("Too little was read to say whether what cannot be reclaimed grows.".to_owned()),
-            Some(true) => memory(0.0).map(|memory| {
+            Some(true) => answer.memory.iter().find(|memory| memory.hours >= 0.0).map(|memory| {
                 format!(
                     "What cannot be reclaimed settles: by its growth it rises by less than 5 % in {horizon}. {} are enough for that \
                      long, with the upper end.",
@@ -222,12 +199,15 @@ impl Search<'_> {
                 )
             }),
             Some(false) => {
-                let each = answer.memory.iter().map(|one| format!("{} after {}", size(one.bytes), duration_words(one.hours)));
-                let each = { each }.join(", ");
-                let enough = if each.is_empty() {
-                    String::new()
+                let sizes = answer
+                    .memory
+                    .iter()
+                    .map(|memory| format!("{} after {}", size(memory.bytes), duration_words(memory.hours)))
+                    .join(", ");
+                let enough = if sizes.is_empty() {
+                    sizes
                 } else {
-                    format!(" If it continues like this, with the upper end {} are enough.", each)
+                    format!(" If it continues like this, with the upper end {sizes} are enough.")
                 };
                 Some(format!("What cannot be reclaimed does not settle: it grows by more than 5 % in {horizon}.{enough}"))
             }
@@ -235,21 +215,21 @@ impl Search<'_> {
     }
 
     fn time_paragraph(&self) -> String {
-        let count = |is: fn(&DwellResult) -> bool| self.dwells().filter(|dwell| is(dwell)).count();
-        let void = count(|dwell| dwell.verdict == Verdict::Void);
-        let limited = count(|dwell| {
-            dwell.headroom.is_some()
-                && dwell.verdict != Verdict::Void
-                && dwell.evidence.seconds > 0.0
-        });
+        let is_void = |dwell: &&DwellResult| dwell.verdict == Verdict::Void;
+        let void = self.dwells().filter(is_void).count();
+        let limited = self
+            .dwells()
+            .filter(|dwell| !is_void(dwell) && dwell.headroom.is_some())
+            .filter(|dwell| dwell.evidence.seconds > 0.0)
+            .count();
         let took = self.hours().map_or_else(
             || "No dwell is over".to_owned(),
             |hours| format!("It took {} at the tip", duration_words(hours)),
         );
-        let mut text = format!(
+        let text = format!(
             "{took}: {} with a limit, {} without, {void} void.",
             counted(limited as f64, "dwell"),
-            counted(count(is_reference) as f64, "reference")
+            counted(self.references().count() as f64, "reference")
         );
         let Some((first, last)) = self.slots else {
             return format!(
@@ -257,22 +237,19 @@ impl Search<'_> {
             );
         };
         let passed = counted(last.saturating_sub(first) as f64, "slot");
-        text.push_str(&format!(" {passed} passed, from {first} to {last}:"));
-        text.push_str(match self.cluster {
-            Some(Cluster::MainnetBeta | Cluster::Testnet | Cluster::Devnet)
-                if first / SLOTS_PER_EPOCH != last / SLOTS_PER_EPOCH =>
-            {
-                " an epoch boundary is among them;"
-            }
+        let epochs = match self.cluster {
             Some(Cluster::MainnetBeta | Cluster::Testnet | Cluster::Devnet) => {
-                " no epoch boundary is among them;"
+                if first / SLOTS_PER_EPOCH == last / SLOTS_PER_EPOCH {
+                    "no epoch boundary is among them"
+                } else {
+                    "an epoch boundary is among them"
+                }
             }
-            _ => " how long an epoch of this cluster is, and so whether one ended, is not known;",
-        });
-        text.push_str(
-            " a full snapshot was written if its interval (--full-snapshot-interval-slots) is shorter than that.",
-        );
-        text
+            _ => "how long an epoch of this cluster is, and so whether one ended, is not known",
+        };
+        format!(
+            "{text} {passed} passed, from {first} to {last}: {epochs}; a full snapshot was written if its interval (--full-snapshot-interval-slots) is shorter than that."
+        )
     }
 }
 
