@@ -204,7 +204,7 @@ pub fn read(path: &Path) -> Result<Vec<Line>> {
     read_lines(path).map(|(lines, _)| lines)
 }
 
-/// The lines and their length in bytes, without an incomplete end.
+/// With the length of the valid lines in bytes.
 fn read_lines(path: &Path) -> Result<(Vec<Line>, u64)> {
     let bytes = match std::fs::read(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {

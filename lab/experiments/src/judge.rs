@@ -17,7 +17,6 @@ const SHELL_SIGNAL_BASE: i32 = 128;
 const EVICTION_TARGET_PERCENT: u64 = 90;
 /// Concurrent batches can exceed the target by this many entries.
 const BATCH_OVERSHOOT: u64 = 32;
-/// Tolerated share of missing ticks.
 const MAX_MISSING_SHARE: f64 = 0.05;
 /// With a larger share missing, a recording proves nothing.
 const USELESS_SHARE: f64 = 0.5;
@@ -44,7 +43,6 @@ pub fn killed_for_memory(evidence: &Evidence) -> bool {
     kills.is_some_and(|kills| *kills > 0) || evidence.result.as_deref() == Some("oom-kill")
 }
 
-/// Returns the outcome with notes for the run's ending.
 pub fn outcome(kind: Kind, stop: &Stop, facts: &EndFacts) -> (Outcome, Vec<String>) {
     let failed = |why: &str| Outcome::Failed {
         why: why.to_owned(),
@@ -102,7 +100,6 @@ pub fn outcome(kind: Kind, stop: &Stop, facts: &EndFacts) -> (Outcome, Vec<Strin
     (outcome, notes)
 }
 
-/// Sums of the program cache over a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CacheTotals {
     pub points: u64,
@@ -187,7 +184,7 @@ pub struct RunPeriod {
     pub length: Duration,
 }
 
-/// Missing ticks of a run's recording: that of a stalled daemon looks complete.
+/// The recording of a stalled daemon looks complete.
 #[derive(Debug)]
 pub struct TickCoverage {
     pub due_ticks: u64,
@@ -229,7 +226,6 @@ impl TickCoverage {
         }
     }
 
-    /// `None` if too little is missing to matter.
     pub fn coverage_doubt(&self) -> Option<String> {
         let is_long = self.longest_gap > MAX_GAP.max(self.interval * GAP_INTERVALS);
         (is_long || self.misses_more_than(MAX_MISSING_SHARE)).then(|| {

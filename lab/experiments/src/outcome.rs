@@ -33,7 +33,6 @@ impl Outcome {
         Outcome::Interrupted { why }
     }
 
-    /// Why the run failed; `None` for every other outcome.
     pub(crate) fn failure(&self) -> Option<&str> {
         match self {
             Outcome::Failed { why } => Some(why),

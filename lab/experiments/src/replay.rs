@@ -50,7 +50,7 @@ pub struct ReplayLog {
     /// Cache counts of a program that exits before it has pushed its points.
     pub cache_totals: CacheTotals,
     index_of_slot: HashMap<u64, usize>,
-    /// Freezing of the previous bank, or start of the replay, in nanoseconds since 1970.
+    /// Freezing of the previous bank, or start of the replay.
     last_frozen_ns: Option<i64>,
 }
 

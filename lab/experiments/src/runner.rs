@@ -58,7 +58,6 @@ enum TurnError {
         run: u32,
         why: String,
     },
-    /// The host is not fit for the run.
     Unfit {
         run: u32,
         why: String,
@@ -122,7 +121,6 @@ pub trait System {
     /// On return the recorder listens and follows the `pid`, if given.
     fn start_recorder(&mut self, request: &RecorderRequest<'_>) -> Result<Box<dyn Recorder>>;
 
-    /// Observes the cgroup of this process.
     fn observe(&mut self, pid: u32, recording: &Path) -> Box<dyn Observer>;
 
     fn write_targets(&mut self, file: &Path, targets: &[Target]) -> Result<()>;
@@ -145,7 +143,6 @@ pub trait Observer {
 #[derive(Debug, Default)]
 pub struct CacheDropped {
     pub notes: Vec<String>,
-    /// Why the page cache may not be cold.
     pub not_cold: Option<String>,
 }
 
@@ -168,7 +165,7 @@ pub struct RecorderRequest<'a> {
     pub ledger: &'a Path,
 }
 
-/// A recorder that records a run. Dropping it kills the recorder.
+/// Dropping it kills the recorder.
 pub trait Recorder {
     fn addresses(&self) -> &Addresses;
 
@@ -323,7 +320,6 @@ impl<'w> Runner<'w> {
         }
     }
 
-    /// Appends to the journal and updates the state.
     fn write(&mut self, entry: Entry) -> Result<()> {
         let line = Line {
             unix_ns: self.system.now().unix_ns,

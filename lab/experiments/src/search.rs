@@ -31,7 +31,6 @@ const MAX_STALL_PERCENT: f64 = 20.0;
 const MAX_DATA_AGE: Duration = Duration::from_secs(5);
 /// Reason of a failure: the validator is silent while its recorder works.
 const VALIDATOR_SILENT: &str = "the validator has stopped answering";
-/// Reason of a failure: the validator ended during a dwell.
 pub(crate) const VALIDATOR_ENDED: &str = "the validator ended";
 /// References before the first trial.
 const MIN_REFERENCES: usize = 2;
@@ -39,8 +38,7 @@ const MIN_REFERENCES: usize = 2;
 const REFERENCE_INTERVAL: usize = 3;
 /// This many void dwells in a row end the search.
 const MAX_VOIDS: usize = 5;
-/// Maximum number of trials.
-const MAX_DWELLS: usize = 50;
+const MAX_TRIALS: usize = 50;
 /// An approach may take this multiple of `settle`, a recovery this multiple of `settle` plus
 /// `dwell`.
 const TIMEOUT_FACTOR: u32 = 4;
@@ -114,7 +112,7 @@ impl SearchMachine {
         let config = SearchConfig {
             from: rules.from as f64,
             width: rules.width,
-            most: MAX_DWELLS,
+            most: MAX_TRIALS,
         };
         Some(SearchMachine {
             staircase: Staircase::new(config)?,

@@ -226,7 +226,6 @@ fn run_status(
     }
 }
 
-/// Time since the current turn began; `None` between turns.
 fn current_age(journal_state: &JournalState, now: Duration) -> Option<Duration> {
     let mut turns = journal_state.turns.iter();
     let turn = turns.find(|turn| !journal_state.is_done(turn))?;
@@ -338,7 +337,7 @@ fn job_line(job: &Job) -> String {
     )
 }
 
-/// What a run does, or how it ended. Takes `next` for the first run that has not begun.
+/// Takes `next` for the first run that has not begun.
 fn run_text(run: &RunStatus, next: &mut &'static str) -> String {
     let search = run.search.as_ref();
     let search = search.map_or_else(String::new, |search| format!("; {}", search.in_words()));

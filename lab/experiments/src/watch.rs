@@ -27,7 +27,7 @@ pub struct Now {
     pub unix_ns: i64,
 }
 
-/// Progress of a running run. Times are uptimes.
+/// Times are uptimes.
 #[derive(Debug)]
 pub struct Watch {
     kind: Kind,
@@ -50,13 +50,12 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// `interval` is the tick interval of its recording.
-    pub fn begin(plan: &Plan, interval: Duration, now: Now) -> Self {
+    pub fn begin(plan: &Plan, tick_interval: Duration, now: Now) -> Self {
         Watch {
             kind: plan.workload.kind,
             rules: plan.stop.clone(),
             is_search: plan.search.is_some(),
-            stale_after: MIN_STALE.max(interval * STALE_INTERVALS),
+            stale_after: MIN_STALE.max(tick_interval * STALE_INTERVALS),
             began: now,
             first_executed: None,
             newest_slot: None,
@@ -154,7 +153,7 @@ impl Watch {
         }
     }
 
-    /// Time without growth of the recording, if it has just become too long; once per silence.
+    /// Time without growth, if it has just become too long; once per silence.
     pub fn newly_silent(&mut self) -> Option<Duration> {
         let silence = self.time_since_growth();
         let is_stale = silence >= self.stale_after;
@@ -162,7 +161,7 @@ impl Watch {
         (is_stale && !was_reported).then_some(silence)
     }
 
-    /// Time without growth of the recording, if the recorder is dead.
+    /// Time without growth, if the recorder is dead.
     pub fn silent(&self) -> Option<Duration> {
         let silence = self.time_since_growth();
         (silence >= self.stale_after * SILENT_FACTOR).then_some(silence)

@@ -148,7 +148,6 @@ impl JournalState {
         }
     }
 
-    /// False if this attempt never began.
     fn update_run(&mut self, run: u32, attempt: u32, change: impl FnOnce(&mut RunAttempt)) -> bool {
         let turn = self.turn_of(run).map(|turn| turn.number);
         let begun = turn
@@ -206,7 +205,7 @@ impl JournalState {
         self.attempts_of(turn).last()
     }
 
-    /// The run in its newest attempt; `None` if no line is about it.
+    /// `None` if no line is about it.
     pub fn newest_run(&self, run: u32) -> Option<&RunAttempt> {
         self.attempts_of_run(run).next_back()?.runs.get(&run)
     }
@@ -273,7 +272,6 @@ impl CountedRun<'_> {
 }
 
 impl Attempt {
-    /// `None` if the run has no result, or one that does not count.
     pub fn result(&self, run: u32) -> Option<&Ending> {
         let run = self.runs.get(&run)?;
         let (ending, _) = run.ended.as_ref()?;

@@ -50,7 +50,6 @@ pub fn invalid(run: &CountedRun<'_>) -> bool {
     matches!(run.ending.validity, Validity::Invalid(_))
 }
 
-/// The number of runs that count, and of all runs.
 pub fn progress(tallies: &[ArmTally<'_>]) -> (usize, usize) {
     let planned = tallies.iter().map(|tally| tally.planned).sum();
     (tallies.iter().map(ArmTally::counted).sum(), planned)
@@ -137,7 +136,6 @@ fn arms_with(tallies: &[ArmTally<'_>], matches: fn(&Outcome) -> bool) -> Vec<Str
     arms.collect()
 }
 
-/// `None` without arms.
 fn sentence(label: &str, arms: &[String]) -> Option<String> {
     (!arms.is_empty()).then(|| format!("{label}: {}.", listed(arms, ", ", MAX_NAMED)))
 }
@@ -216,7 +214,7 @@ pub fn runs(count: usize) -> String {
     }
 }
 
-/// The outcome by the journal, which overrides what the recording shows.
+/// Overrides what the recording shows.
 pub fn of_ending(ending: &Ending, arm: Option<&Arm>, kind: Kind) -> ExperimentOutcome {
     let why = why(&ending.outcome, kind);
     ExperimentOutcome {

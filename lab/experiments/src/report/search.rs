@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 
 const MAX_ROWS: usize = 1000;
 const MIB: f64 = 1_048_576.0;
-/// One measurement of a dwell; `None` if it was not read.
+/// `None` if it was not read.
 type Measurement = fn(&Evidence) -> Option<f64>;
 
 /// Slots per epoch of the public clusters.
@@ -65,15 +65,13 @@ pub fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<Search<'e>>
     journal_state.scheduled().filter_map(search).collect()
 }
 
-/// The first and the last slot that the run processed.
 fn slots(run: &Run) -> Option<(u64, u64)> {
     let slots = run.signal(Signal::Processed).iter().flatten();
     let last = *slots.clone().next_back()?;
     Some((*slots.clone().next()? as u64, last as u64))
 }
 
-/// The memory that the newest search with a confirmed size proved to be enough. Without one, why
-/// the newest search proved none.
+/// Of the newest search with a confirmed size. Without one, why the newest has none.
 pub fn ram_evidence(searches: &[Search<'_>]) -> Result<RamEvidence, String> {
     let mut results = searches.iter().rev().map(Search::ram_evidence);
     match results.next() {

@@ -17,7 +17,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const REPORT_AFTER: Duration = Duration::from_secs(2);
 
 impl Runner<'_> {
-    /// Ends these runs and journals their results.
     pub(super) fn conclude(&mut self, runs: &mut [&mut Running]) -> Result<(), TurnError> {
         for run in &*runs {
             self.step(run, Step::End)?;
@@ -102,7 +101,6 @@ impl Runner<'_> {
         let since = self.system.now().uptime;
         let mut printed = false;
         loop {
-            // If its state is unknown, waiting is of no use.
             let is_open = |run: &mut &mut Running| {
                 let launched = run.launched.as_mut();
                 launched.is_some_and(|launched| matches!(launched.is_empty(), Ok(false)))

@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, env, ffi::OsString, path::Path, time::Duration}
 const KILL_MARGIN: Duration = Duration::from_secs(3600);
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The job of a run. Its program waits at the pipe `GATE` in the run's folder.
+/// The program waits at the pipe `GATE` in the run's folder.
 pub fn job(plan: &Plan, run: &Running, scope: &str, launcher: &dyn Launcher) -> Result<Job> {
     let own_folder = run.folder.join(PROGRAM_FOLDER);
     let replicate = run.scheduled.replicate;
@@ -60,7 +60,6 @@ pub fn gated(
     Ok(command)
 }
 
-/// The variables that every program of `user` has, and `given` ones, which override them.
 fn environment(user: Option<&str>, given: BTreeMap<String, String>) -> Vec<(OsString, OsString)> {
     let path = env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
     let home = match user {

@@ -226,7 +226,6 @@ impl System for RealSystem {
     }
 }
 
-/// `; kept a (is a socket) and 2 more`: empty without entries.
 fn listed(label: &str, entries: &[folders::RetainedEntry]) -> String {
     let named = entries
         .iter()
@@ -240,7 +239,6 @@ fn listed(label: &str, entries: &[folders::RetainedEntry]) -> String {
     }
 }
 
-/// Adds what is still in the page cache.
 fn with_residency(dropped: String, residency: Result<Residency>) -> CacheDropped {
     let mut notes = vec![dropped];
     let mut not_cold = None;

@@ -306,8 +306,7 @@ impl Runner<'_> {
             self.system.wait(poll_interval);
             // The signal may have ended the run, too. Such a run has no result.
             self.check_stop_request()?;
-            // A search polls more often: under systemd each check for the end is a request to PID
-            // 1.
+            // Under systemd, each check for the end is a request to PID 1.
             let now = self.system.now().uptime;
             let is_due = now.saturating_sub(observed_at) >= POLL_INTERVAL;
             if is_due {
@@ -389,7 +388,7 @@ impl Runner<'_> {
         })
     }
 
-    /// Returns why the run has to end. Fails if nothing is recorded any more.
+    /// Fails if nothing is recorded any more.
     fn sample_recording(
         &mut self,
         watch: &mut Watch,

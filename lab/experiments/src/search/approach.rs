@@ -21,7 +21,6 @@ const EXCEEDED_RATIO: f64 = 1.02;
 const MAX_STEP_BYTES: u64 = 1 << 30;
 /// Stalls are averaged over this time.
 const STALL_WINDOW: Duration = Duration::from_secs(10);
-/// Stalls are averaged over at least this time.
 const MIN_STALL_WINDOW: Duration = Duration::from_secs(2);
 /// Refaults are counted over this time, or over `settle` if that is less.
 const REFAULT_WINDOW: Duration = Duration::from_secs(10);

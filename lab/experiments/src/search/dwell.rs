@@ -92,7 +92,6 @@ pub struct Dwell {
     /// In the busiest part.
     waited_share: Option<f64>,
     polls: u32,
-    /// Polls with memory above the limit.
     polls_above_limit: u32,
 }
 

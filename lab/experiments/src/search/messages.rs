@@ -103,7 +103,6 @@ impl Verdict {
     }
 }
 
-/// Unread values are absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
     pub seconds: f64,
@@ -177,11 +176,14 @@ pub enum Outcome {
     /// The first headroom is too small.
     AboveStart,
     /// Even the smallest headroom is enough.
-    NeverFailed { lowest: u64 },
+    NeverFailed {
+        lowest: u64,
+    },
     /// The time ended before the interval was narrow enough.
     OutOfTime,
-    /// No conclusion is possible.
-    Inconclusive { why: String },
+    Inconclusive {
+        why: String,
+    },
 }
 
 /// In bytes.
@@ -219,8 +221,7 @@ impl Outcome {
 }
 
 impl Answer {
-    /// Memory without headroom, in bytes: the peak of unreclaimable memory, or what the start needs
-    /// if that is more. `None` if nothing was read in a dwell.
+    /// The peak of unreclaimable memory, in dwells and before the tip.
     pub(crate) fn base_memory(&self) -> Option<u64> {
         Some(self.highest.or(self.unreclaimable)?.max(self.start))
     }

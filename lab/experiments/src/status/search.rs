@@ -27,7 +27,6 @@ pub struct SearchStatus {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Dwells {
-    /// Dwells without a limit.
     pub references: u32,
     pub kept_up: u32,
     pub failed: u32,
@@ -87,8 +86,8 @@ impl SearchStatus {
         }
     }
 
-    /// `headroom 24.0 GiB for 3 min, between 22.0 GiB and 26.0 GiB so far; 9 kept up, 4 failed, 1
-    /// void, 4 references`.
+    /// `headroom 24.0 GiB for 3 min; the least is between 22.0 GiB and 26.0 GiB so far; 9 kept up,
+    /// 4 failed, 1 void, 4 references`.
     pub(super) fn in_words(&self) -> String {
         let mut all = Vec::new();
         if let Some(answer) = &self.answer {

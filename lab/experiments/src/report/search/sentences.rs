@@ -13,7 +13,6 @@ const PAGE: u64 = 4096;
 /// From here on, GiB are precise enough.
 const MIN_GIB_BYTES: u64 = 10 << 30;
 
-/// The answer of each search; `None` without one.
 pub fn headline(searches: &[Search<'_>]) -> Option<String> {
     let mut answers = searches.iter().map(|search| {
         if search.is_only_search {

@@ -21,9 +21,7 @@ use std::{
 const READ_INTERVAL: Duration = Duration::from_millis(500);
 /// A tick that was first seen longer ago is too old.
 const MAX_TICK_AGE: Duration = Duration::from_secs(3);
-/// Interval of listing the threads.
 const LIST_INTERVAL: Duration = Duration::from_secs(5);
-/// Prefix of the purpose of replay pools.
 const REPLAY_PURPOSE: &str = "replay";
 
 #[derive(Default)]
@@ -41,7 +39,7 @@ pub struct RunObserver {
 #[derive(Default)]
 struct RecordedState {
     sampled_at: Option<Duration>,
-    /// Number of the newest tick, and when it was first seen.
+    /// Id of the newest tick, and when it was first seen.
     newest_tick: Option<(i64, Duration)>,
     live: Live,
 }
@@ -201,7 +199,6 @@ impl ReplayThreads {
     }
 }
 
-/// Time that the thread waited for a CPU, and ran.
 fn schedstat(folder: &Path, tid: u32) -> Option<(Duration, Duration)> {
     let text = fs::read(folder.join(tid.to_string()).join("schedstat")).ok()?;
     let stat = Schedstat::parse(&text).ok()?;

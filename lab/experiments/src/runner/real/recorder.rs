@@ -192,7 +192,6 @@ fn poh_cpus(plan: &Plan, allowed: &[u32]) -> BTreeSet<u32> {
     poh_cpus
 }
 
-/// Values of `POH_OPTIONS` in the command and in its environment.
 fn cores_of_command(plan: &Plan, arm: &Arm, lane: &Lane) -> BTreeSet<u32> {
     let Ok(expanded) = expand(plan, arm, lane, &plan.folder, 1) else {
         return BTreeSet::new();
