@@ -157,7 +157,7 @@ pub fn void_runs(
 ) -> Result<()> {
     for experiment in experiments {
         let results = Experiment::read(&experiment.plan.folder)?;
-        let counted = results.counted();
+        let counted = results.journal_state.counted();
         let mut runs: Vec<_> = counted.iter().collect();
         runs.retain(|run| is_void(experiment.replicate(run)));
         void(&experiment.plan.folder, &runs, reason)?;

@@ -102,12 +102,8 @@ impl Experiment {
         })
     }
 
-    pub fn counted(&self) -> Vec<CountedRun<'_>> {
-        self.journal_state.counted()
-    }
-
     pub fn report(&self) -> Result<ExperimentReport> {
-        let counted = self.counted();
+        let counted = self.journal_state.counted();
         let mut unread = Vec::new();
         let (mut runs, mut slots) = (Vec::new(), Vec::new());
         for counted_run in &counted {
@@ -148,9 +144,9 @@ impl Experiment {
             .run_folder(&self.folder, counted_run.scheduled, counted_run.attempt)
     }
 
-    pub fn searched(&self, counted_run: &CountedRun<'_>) -> Option<&Answer> {
+    pub fn search_answer(&self, counted_run: &CountedRun<'_>) -> Option<&Answer> {
         let newest = self.journal_state.newest_run(counted_run.scheduled.run)?;
-        newest.searched.answer.as_ref()
+        newest.search_log.answer.as_ref()
     }
 
     /// `None` if the recording cannot be read.

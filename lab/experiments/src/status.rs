@@ -52,7 +52,8 @@ pub struct Status {
     pub folder: PathBuf,
     pub state: State,
     pub done: usize,
-    pub of: usize,
+    #[serde(rename = "of")]
+    pub run_count: usize,
     /// Share of the turns, including the current one's progress.
     pub percent: f64,
     /// `None` without a runner.
@@ -160,7 +161,7 @@ impl Status {
             folder: folder.path().to_owned(),
             state,
             done: journal_state.counted().len(),
-            of: runs.len(),
+            run_count: runs.len(),
             percent: 100.0 * done / (turns.len() as f64).max(1.0),
             // Blocks run at the same time.
             seconds_left: is_running.then_some(remaining.as_secs() / blocks),
@@ -209,7 +210,7 @@ fn run_status(
         .zip(run_attempt)
         .map(|(rules, run_attempt)| {
             let cut_off = journal_state.searches_cut_off(scheduled.run);
-            SearchStatus::of(rules, &run_attempt.searched, cut_off, now)
+            SearchStatus::of(rules, &run_attempt.search_log, cut_off, now)
         });
     RunStatus {
         scheduled: scheduled.clone(),
@@ -266,7 +267,7 @@ fn page(status: &Status, now: Duration) -> String {
         status.folder.display(),
         state_text(&status.state),
         status.done,
-        counted(status.of as f64, "run"),
+        counted(status.run_count as f64, "run"),
         status.percent,
         left.unwrap_or_default()
     );

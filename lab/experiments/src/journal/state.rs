@@ -53,7 +53,7 @@ pub struct RunAttempt {
     /// `None` while it runs, and if it was cut off.
     pub ended: Option<(Ending, i64)>,
     /// Empty without a search.
-    pub searched: SearchLog,
+    pub search_log: SearchLog,
     /// Why its result does not count.
     pub void_reason: Option<String>,
 }
@@ -121,14 +121,16 @@ impl JournalState {
                 self.update_run(run, attempt, |run| run.steps.push((step, unix_ns)));
             }
             Entry::Search { run, attempt, line } => {
-                self.update_run(run, attempt, |run| run.searched.lines.push((line, unix_ns)));
+                self.update_run(run, attempt, |run| {
+                    run.search_log.lines.push((line, unix_ns))
+                });
             }
             Entry::SearchAnswer {
                 run,
                 attempt,
                 answer,
             } => {
-                self.update_run(run, attempt, |run| run.searched.answer = Some(*answer));
+                self.update_run(run, attempt, |run| run.search_log.answer = Some(*answer));
             }
             Entry::RunEnded {
                 run,
@@ -162,7 +164,7 @@ impl JournalState {
     pub fn searches_cut_off(&self, run: u32) -> usize {
         let earlier_attempts = self.attempts_of_run(run).rev().skip(1);
         earlier_attempts
-            .filter_map(|attempt| Some(&attempt.runs.get(&run)?.searched))
+            .filter_map(|attempt| Some(&attempt.runs.get(&run)?.search_log))
             .filter(|search| !search.lines.is_empty() && search.answer.is_none())
             .count()
     }

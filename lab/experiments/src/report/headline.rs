@@ -67,36 +67,26 @@ pub fn unfinished(tallies: &[ArmTally<'_>]) -> Option<String> {
 
 /// `None` if nothing ended early.
 pub fn outcomes(tallies: &[ArmTally<'_>], kind: Kind) -> Option<String> {
-    let early: Vec<String> = [
-        (
-            "OOM-killed",
-            arms_with(tallies, |outcome| *outcome == Outcome::OutOfMemory),
-        ),
-        (
-            "Ended by itself",
-            arms_with(tallies, |outcome| matches!(outcome, Outcome::Exited { .. })),
-        ),
-        (
-            "Ended by a rule of the plan",
-            arms_with(tallies, ended_by_rule),
-        ),
-        (
-            "Ended by a foreign signal",
-            arms_with(tallies, |outcome| matches!(outcome, Outcome::Killed { .. })),
-        ),
-    ]
-    .iter()
-    .filter_map(|(label, arms)| sentence(label, arms))
-    .collect();
-    if early.is_empty() {
+    let ended =
+        |label: &str, matches: fn(&Outcome) -> bool| sentence(label, &arms_with(tallies, matches));
+    let early = [
+        ended("OOM-killed", |outcome| *outcome == Outcome::OutOfMemory),
+        ended("Ended by itself", |outcome| {
+            matches!(outcome, Outcome::Exited { .. })
+        }),
+        ended("Ended by a rule of the plan", ended_by_rule),
+        ended("Ended by a foreign signal", |outcome| {
+            matches!(outcome, Outcome::Killed { .. })
+        }),
+    ];
+    if early.iter().all(Option::is_none) {
         return None;
     }
     let (done, did) = match kind {
         Kind::Replay => ("Did all of its work", "did all of its work"),
         Kind::Validator => ("Ran its whole time", "ran its whole time"),
     };
-    let completed = arms_with(tallies, |outcome| *outcome == Outcome::Completed);
-    let completed = sentence(done, &completed);
+    let completed = ended(done, |outcome| *outcome == Outcome::Completed);
     let invalid_runs: Vec<String> = tallies
         .iter()
         .filter(|tally| tally.left_out > 0)
@@ -118,12 +108,7 @@ pub fn outcomes(tallies: &[ArmTally<'_>], kind: Kind) -> Option<String> {
         sentence("Left out as invalid", &invalid_runs),
         sentence("Without a run that counts", &without_runs),
     ];
-    Some(
-        early
-            .into_iter()
-            .chain(rest.into_iter().flatten())
-            .join(" "),
-    )
+    Some(early.into_iter().chain(rest).flatten().join(" "))
 }
 
 /// Arms with the number of their runs that `matches`.

@@ -48,7 +48,7 @@ pub fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<Search<'e>>
     };
     let is_only_search = journal_state.scheduled().count() == 1;
     let search = |(_, scheduled): (&Turn, &'e Scheduled)| {
-        let search_log = &journal_state.newest_run(scheduled.run)?.searched;
+        let search_log = &journal_state.newest_run(scheduled.run)?.search_log;
         let replicate = scheduled.replicate.to_string();
         let run = runs.iter().find(|run| run.label("run") == Some(&replicate));
         Some(Search {
@@ -126,21 +126,12 @@ impl<'e> Search<'e> {
         Some((last.saturating_sub(ended) as f64 / 1e9 + first.evidence.seconds) / 3600.0)
     }
 
-    /// Includes the replicate if there are several.
-    fn id(&self, id: &str) -> String {
+    /// `text` with the replicate, if there are several.
+    fn with_replicate(&self, text: &str, separator: &str) -> String {
         if self.is_only_search {
-            id.to_owned()
-        } else {
-            format!("{id}-{}", self.scheduled.replicate)
+            return text.to_owned();
         }
-    }
-
-    fn title(&self, title: &str) -> String {
-        if self.is_only_search {
-            title.to_owned()
-        } else {
-            format!("{title}: search {}", self.scheduled.replicate)
-        }
+        format!("{text}{separator}{}", self.scheduled.replicate)
     }
 
     fn blocks(&self) -> Vec<Block> {
@@ -223,7 +214,12 @@ impl<'e> Search<'e> {
             series,
             ..Curves::default()
         });
-        Some(figure(&self.id(id), &self.title(title), &caption, chart))
+        Some(figure(
+            &self.with_replicate(id, "-"),
+            &self.with_replicate(title, ": search "),
+            &caption,
+            chart,
+        ))
     }
 
     fn table(&self) -> Table {
@@ -250,7 +246,12 @@ impl<'e> Search<'e> {
                     all through, no farther behind at its end, and replay at most 1.2 times as slow as in the references. Void: it \
                     shows nothing, and is repeated. Replay waited for a CPU: in the busiest eighth. Stalled: all tasks, the most in \
                     10 s. Unreclaimable and memory: at its end. MiB is 2^20 bytes.";
-        let mut listed = table(&self.id("dwells"), &self.title("Dwells"), &columns, note);
+        let mut listed = table(
+            &self.with_replicate("dwells", "-"),
+            &self.with_replicate("Dwells", ": search "),
+            &columns,
+            note,
+        );
         listed.rows = self
             .timed_dwells()
             .take(MAX_ROWS)

@@ -496,13 +496,20 @@ fn every_journal_prefix_can_be_reported_without_counting_runs_twice() {
         let listed = table(&report, "runs").map_or(0, |runs| runs.rows.len());
         assert_eq!(
             (report.runs.len(), listed),
-            (experiment.counted().len(), experiment.counted().len()),
+            (
+                experiment.journal_state.counted().len(),
+                experiment.journal_state.counted().len()
+            ),
             "{end}"
         );
         let missing = report
             .caveats
             .iter()
             .any(|caveat| caveat.what.starts_with("The experiment is not finished"));
-        assert_eq!(missing, experiment.counted().len() < 4, "{end}");
+        assert_eq!(
+            missing,
+            experiment.journal_state.counted().len() < 4,
+            "{end}"
+        );
     }
 }

@@ -97,7 +97,10 @@ pub struct Dwell {
 
 impl Dwell {
     pub fn begin(reading: &Reading, length: Duration) -> Self {
-        let first = without_replays(reading);
+        let first = Reading {
+            replays: Vec::new(),
+            ..reading.clone()
+        };
         let mut dwell = Dwell {
             began: reading.at,
             length,
@@ -143,7 +146,7 @@ impl Dwell {
             .filter(|slot| slot.at >= self.began && slot.us.is_finite());
         self.replay_us.extend(dwell_replays.map(|slot| slot.us));
         self.sample_cpus(reading, part);
-        self.last = without_replays(reading);
+        self.last = reading.clone();
     }
 
     pub fn record_stall(&mut self, percent: Option<f64>) {
@@ -340,13 +343,6 @@ impl Dwell {
             why.push("it is not known how far behind it was".to_owned());
         }
         why
-    }
-}
-
-fn without_replays(reading: &Reading) -> Reading {
-    Reading {
-        replays: Vec::new(),
-        ..reading.clone()
     }
 }
 

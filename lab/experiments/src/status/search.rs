@@ -37,7 +37,7 @@ pub struct Dwells {
 impl SearchStatus {
     pub(super) fn of(
         rules: &Search,
-        searched: &SearchLog,
+        search_log: &SearchLog,
         cut_off: usize,
         now: Option<Duration>,
     ) -> Self {
@@ -49,18 +49,19 @@ impl SearchStatus {
         };
         let mut staircase = Staircase::new(config);
         let mut limit = (None, None);
-        for (line, unix_ns) in &searched.lines {
+        for (line, unix_ns) in &search_log.lines {
             match line {
                 Line::Limit { headroom, .. } => limit = (*headroom, Some(*unix_ns)),
                 Line::Dwell(dwell) if dwell.verdict == Verdict::Void => dwells.void += 1,
                 Line::Dwell(dwell) => {
+                    let Some(headroom) = dwell.headroom else {
+                        dwells.references += 1;
+                        continue;
+                    };
                     let kept_up = dwell.verdict == Verdict::KeptUp;
-                    match (dwell.headroom, kept_up) {
-                        (None, _) => dwells.references += 1,
-                        (Some(_), true) => dwells.kept_up += 1,
-                        (Some(_), false) => dwells.failed += 1,
-                    }
-                    if let (Some(headroom), Some(staircase)) = (dwell.headroom, &mut staircase) {
+                    dwells.kept_up += u32::from(kept_up);
+                    dwells.failed += u32::from(!kept_up);
+                    if let Some(staircase) = &mut staircase {
                         if dwell.confirms {
                             staircase.add_extra_trial(headroom as f64, kept_up);
                         } else {
@@ -73,7 +74,7 @@ impl SearchStatus {
         let interval = staircase
             .filter(|_| dwells.failed > 0)
             .map(|staircase| staircase.interval());
-        let now = now.filter(|_| searched.answer.is_none());
+        let now = now.filter(|_| search_log.answer.is_none());
         SearchStatus {
             dwells,
             bracket: interval.map(|interval| (interval.low as u64, interval.high as u64)),
@@ -82,7 +83,7 @@ impl SearchStatus {
                 .zip(limit.1)
                 .map(|(now, since)| now.saturating_sub(from_nanoseconds(since)).as_secs()),
             cut_off,
-            answer: searched.answer.clone(),
+            answer: search_log.answer.clone(),
         }
     }
 
@@ -91,7 +92,7 @@ impl SearchStatus {
     pub(super) fn in_words(&self) -> String {
         let mut all = Vec::new();
         if let Some(answer) = &self.answer {
-            all.push(outcome(&answer.outcome));
+            all.push(outcome_text(&answer.outcome));
         } else if let Some(seconds) = self.seconds {
             let time = time(Duration::from_secs(seconds));
             all.push(match self.headroom {
@@ -100,11 +101,8 @@ impl SearchStatus {
             });
         }
         if let (Some((low, high)), None) = (self.bracket, &self.answer) {
-            all.push(format!(
-                "the least is between {} and {} so far",
-                bytes(low),
-                bytes(high)
-            ));
+            let (low, high) = (bytes(low), bytes(high));
+            all.push(format!("the least is between {low} and {high} so far"));
         }
         let Dwells {
             references,
@@ -127,16 +125,17 @@ impl SearchStatus {
     }
 }
 
-fn outcome(outcome: &Outcome) -> String {
+fn least_headroom(interval: &HeadroomInterval) -> String {
+    let [low, high] = [interval.low, interval.high].map(bytes);
+    format!("the least headroom is {low} to {high}")
+}
+
+fn outcome_text(outcome: &Outcome) -> String {
     match outcome {
-        Outcome::Found(HeadroomInterval { low, high, .. }) => {
-            format!("the least headroom is {} to {}", bytes(*low), bytes(*high))
+        Outcome::Found(interval) => least_headroom(interval),
+        Outcome::Unconfirmed(interval) => {
+            format!("out of time: {}, not confirmed", least_headroom(interval))
         }
-        Outcome::Unconfirmed(HeadroomInterval { low, high, .. }) => format!(
-            "out of time: the least headroom is {} to {}, not confirmed",
-            bytes(*low),
-            bytes(*high)
-        ),
         Outcome::Noisy => "noisy: equal dwells ended too differently for an interval".to_owned(),
         Outcome::AboveStart => "the first headroom was too small: give search.from more".to_owned(),
         Outcome::NeverFailed { lowest } => {
@@ -190,7 +189,7 @@ mod tests {
             dwell(Some(24 * GIB), Verdict::KeptUp),
             limit(Some(20 * GIB)),
         ];
-        let mut searched = SearchLog {
+        let mut search_log = SearchLog {
             lines: lines
                 .into_iter()
                 .map(|line| (line, 1_000_000_000))
@@ -198,14 +197,14 @@ mod tests {
             answer: None,
         };
         let now = Some(Duration::from_secs(121));
-        let status = SearchStatus::of(&rules(), &searched, 1, now);
+        let status = SearchStatus::of(&rules(), &search_log, 1, now);
         let expected = "headroom 20.0 GiB for 2 min; 1 kept up, 0 failed, 1 void, 1 reference; the search before was cut \
                         off, and this one began anew";
         assert_eq!(status.in_words(), expected);
-        searched
+        search_log
             .lines
             .push((dwell(Some(20 * GIB), Verdict::Failed), 2_000_000_000));
-        let status = SearchStatus::of(&rules(), &searched, 0, now);
+        let status = SearchStatus::of(&rules(), &search_log, 0, now);
         let (low, high) = status.bracket.unwrap();
         assert!(low < 22 * GIB && high > 20 * GIB, "{low} {high}");
         assert!(
@@ -214,7 +213,7 @@ mod tests {
             status.in_words()
         );
         assert_eq!(
-            SearchStatus::of(&rules(), &searched, 0, None).seconds,
+            SearchStatus::of(&rules(), &search_log, 0, None).seconds,
             None,
             "nobody works on it"
         );

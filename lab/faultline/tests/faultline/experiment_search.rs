@@ -81,7 +81,7 @@ fn searched(scene: &Scene) -> SearchLog {
         .and_then(|attempts| attempts.last());
     newest
         .and_then(|newest| newest.runs.get(&1))
-        .map(|run| run.searched.clone())
+        .map(|run| run.search_log.clone())
         .unwrap_or_default()
 }
 

@@ -177,7 +177,7 @@ fn search_journal_lines_round_trip() {
 fn an_interrupted_searchs_journal_lines_stay_separate_from_its_restart() {
     let lines = whole();
     let journal_state = JournalState::of(&lines);
-    let searched = |attempt: usize| &journal_state.attempts[&1][attempt].runs[&1].searched;
+    let searched = |attempt: usize| &journal_state.attempts[&1][attempt].runs[&1].search_log;
     assert_eq!(searched(0).lines.len(), 2);
     assert_eq!(searched(0).answer, None);
     let second: Vec<Searching> = searched(1)
@@ -235,7 +235,7 @@ fn a_journal_written_before_searches_existed_is_read() {
     let journal_state = JournalState::of(&lines);
     assert!(journal_state.next().is_none());
     assert_eq!(
-        journal_state.attempts[&1][0].runs[&1].searched,
+        journal_state.attempts[&1][0].runs[&1].search_log,
         SearchLog::default()
     );
 }
