@@ -26,7 +26,7 @@ const MIN_MISSING_TIME: Duration = Duration::from_secs(2);
 const MAX_GAP: Duration = Duration::from_secs(10);
 const GAP_INTERVALS: u32 = 3;
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct EndFacts {
     /// Why the runner stopped it: [`Outcome::Completed`] if its time was up. `None` if the run
     /// ended by itself.
@@ -185,7 +185,6 @@ pub struct RunPeriod {
 }
 
 /// The recording of a stalled daemon looks complete.
-#[derive(Debug)]
 pub struct TickCoverage {
     pub due_ticks: u64,
     pub missing_ticks: u64,

@@ -47,14 +47,12 @@ const UNPROVEN_REMEDY: &str = "No datapoints of the program cache: check that th
      A recorder that stalled: a separate disk for the experiment's folder, and CPU time to spare. \
      A run that lasted too long: neither stop the runner nor suspend the host.";
 
-#[derive(Debug)]
 pub struct Experiment {
     pub folder: Folder,
     pub plan: Plan,
     pub journal_state: JournalState,
 }
 
-#[derive(Debug)]
 pub struct ExperimentReport {
     pub report: model::Report,
     /// The slots of each replay as CSV, by name.

@@ -50,7 +50,6 @@ pub enum ExperimentEnd {
     Unfit(String),
 }
 
-#[derive(Debug)]
 enum TurnError {
     StoppedBy(String),
     DiskFull(String),
@@ -140,20 +139,18 @@ pub trait Observer {
     fn read(&mut self, at: Duration) -> Reading;
 }
 
-#[derive(Debug, Default)]
 pub struct CacheDropped {
     pub notes: Vec<String>,
     pub not_cold: Option<String>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct StopRequest {
     pub by: String,
     /// The request was repeated: do not wait.
     pub force: bool,
 }
 
-#[derive(Debug)]
 pub struct RecorderRequest<'a> {
     pub name: GroupName,
     pub plan: &'a Plan,

@@ -50,7 +50,7 @@ const FULL_SHARE: f64 = 0.97;
 const MAX_REFAULT_RATIO: f64 = 1.2;
 const REFAULT_MARGIN: f64 = 10.0;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum DwellPurpose {
     Reference,
     Probe(u64),
@@ -73,7 +73,6 @@ impl DwellPurpose {
     }
 }
 
-#[derive(Debug)]
 enum Stage {
     /// Since when the validator has been near the tip.
     Starting(Option<Duration>),
@@ -84,7 +83,6 @@ enum Stage {
     Over,
 }
 
-#[derive(Debug)]
 pub struct SearchMachine {
     rules: Search,
     at_tip: u64,

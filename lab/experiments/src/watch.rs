@@ -28,7 +28,6 @@ pub struct Now {
 }
 
 /// Times are uptimes.
-#[derive(Debug)]
 pub struct Watch {
     kind: Kind,
     rules: Stop,

@@ -75,7 +75,6 @@ pub struct CountedRun<'e> {
     pub ending: &'e Ending,
 }
 
-#[derive(Debug)]
 pub struct Next<'a> {
     pub turn: &'a Turn,
     /// From 1 on.

@@ -24,7 +24,7 @@ const MAX_PAGE_BYTES: u64 = 64 << 10;
 const NO_MARK: &str = "warning: the recorder took no mark of a dwell";
 
 /// Uptime since when operations have failed; `None` if the last one succeeded.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct FailureTimer(Option<Duration>);
 
 impl FailureTimer {

@@ -2,7 +2,6 @@ use super::{RecorderRequest, Runner, Running, TurnError, job, search};
 use crate::{
     blocks::BlockContext,
     folder::{RECORDING, group_name},
-    host::HostFinding,
     journal::{Entry, Step},
     judge::killed_for_memory,
     outcome::Outcome,
@@ -262,10 +261,10 @@ impl Runner<'_> {
                 .host_findings(&self.plan, &self.scope)
                 .map_err(|error| self.turn_error(first, &error))?;
             let may_wait = self.system.now().uptime.saturating_sub(since) < self.plan.host.patience;
-            let is_passing = |finding: &HostFinding| {
-                finding.is_temporary && finding.severity != Severity::Ignore
-            };
-            if may_wait && findings.iter().any(is_passing) {
+            let may_pass = findings
+                .iter()
+                .any(|finding| finding.is_temporary && finding.severity != Severity::Ignore);
+            if may_wait && may_pass {
                 self.system.wait(WAIT_INTERVAL);
                 continue;
             }

@@ -27,7 +27,7 @@ const REFAULT_WINDOW: Duration = Duration::from_secs(10);
 /// The kernel rounds memory limits down to pages.
 const PAGE: u64 = 4096;
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Approach {
     window: Duration,
     pub limit: Option<u64>,

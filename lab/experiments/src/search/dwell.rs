@@ -32,7 +32,7 @@ const MAX_READING_GAP: Duration = Duration::from_secs(2);
 /// Number of newest references in a median: a cluster's load changes over hours.
 const MEDIAN_OF_NEWEST: usize = 3;
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct References(pub Vec<Evidence>);
 
 impl References {
@@ -64,7 +64,7 @@ impl References {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Dwell {
     pub began: Duration,
     length: Duration,

@@ -211,13 +211,6 @@ impl Outcome {
             _ => None,
         }
     }
-
-    fn sufficient_headroom(&self) -> Option<u64> {
-        match self {
-            Outcome::NeverFailed { lowest } => Some(*lowest),
-            _ => self.interval().map(|interval| interval.high),
-        }
-    }
 }
 
 impl Answer {
@@ -237,6 +230,10 @@ impl Answer {
         let settles = line.zip(newest).map(|(line, (now, _))| {
             line.slope * horizon.as_secs_f64() <= MAX_RELATIVE_GROWTH * now as f64
         });
+        let sufficient_headroom = match outcome {
+            Outcome::NeverFailed { lowest } => Some(lowest),
+            _ => outcome.interval().map(|interval| interval.high),
+        };
         let after = |hours: f64| -> Option<Memory> {
             let (line, (_, highest)) = (line?, newest?);
             let unreclaimable = if settles? {
@@ -248,7 +245,7 @@ impl Answer {
                 hours,
                 bytes: start
                     .max(unreclaimable)
-                    .saturating_add(outcome.sufficient_headroom()?),
+                    .saturating_add(sufficient_headroom?),
             })
         };
         let memory = match settles {
@@ -272,7 +269,7 @@ const MAX_GROWTH_SAMPLES: usize = 256;
 const GROWTH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Estimates growth: if unreclaimable memory does not settle, no limit is enough forever.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Growth {
     began: Option<Duration>,
     /// How often samples were thinned. Each time, the interval doubles.
