@@ -177,7 +177,7 @@ pub fn cache_validity(entries: u32, totals: &CacheTotals) -> Validity {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct RunPeriod {
     pub from_unix_ns: i64,
     /// By the monotonic clock.

@@ -26,7 +26,7 @@ use itertools::Itertools;
 use serde::Serialize;
 use std::{mem, path::PathBuf, time::Duration};
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Serialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum State {
     Running {
@@ -46,7 +46,7 @@ pub enum State {
     Finished,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Serialize)]
 pub struct Status {
     pub name: String,
     pub folder: PathBuf,
@@ -67,7 +67,7 @@ pub struct Status {
     pub runs: Vec<RunStatus>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Serialize)]
 pub struct RunStatus {
     #[serde(flatten)]
     pub scheduled: Scheduled,

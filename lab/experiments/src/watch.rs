@@ -20,7 +20,7 @@ const LATE_SHARE: u32 = 20;
 /// A recorder without output for this multiple of the stale time is dead.
 const SILENT_FACTOR: u32 = 12;
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub struct Now {
     /// By the monotonic clock.
     pub uptime: Duration,

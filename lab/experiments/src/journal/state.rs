@@ -67,7 +67,7 @@ pub struct SearchLog {
 }
 
 /// A run with a result, in a complete turn.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct CountedRun<'e> {
     pub scheduled: &'e Scheduled,
     pub turn: u32,

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Only the interval is used here, so trials are not limited.
 const NO_TRIAL_LIMIT: usize = usize::MAX;
 
-#[derive(Debug, Serialize)]
+#[derive(Serialize)]
 pub struct SearchStatus {
     pub dwells: Dwells,
     /// 90 % confidence interval, in bytes; `None` until a dwell failed.
@@ -25,7 +25,7 @@ pub struct SearchStatus {
     pub answer: Option<Answer>,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Default, Serialize)]
 pub struct Dwells {
     pub references: u32,
     pub kept_up: u32,
@@ -71,13 +71,14 @@ impl SearchStatus {
                 }
             }
         }
-        let interval = staircase
-            .filter(|_| dwells.failed > 0)
-            .map(|staircase| staircase.interval());
+        let staircase = staircase.filter(|_| dwells.failed > 0);
         let now = now.filter(|_| search_log.answer.is_none());
         SearchStatus {
             dwells,
-            bracket: interval.map(|interval| (interval.low as u64, interval.high as u64)),
+            bracket: staircase.map(|staircase| {
+                let interval = staircase.interval();
+                (interval.low as u64, interval.high as u64)
+            }),
             headroom: limit.0.filter(|_| now.is_some()),
             seconds: now
                 .zip(limit.1)
