@@ -174,20 +174,18 @@ impl Journal {
             .and_then(|()| file.sync_all())
             .at(path)?;
         file.seek(SeekFrom::Start(length)).at(path)?;
-        let journal = Journal {
-            file,
-            path: path.to_owned(),
-            length,
-        };
-        Ok((journal, lines))
+        let path = path.to_owned();
+        Ok((Journal { file, path, length }, lines))
     }
 
     /// Durable on return. On failure, a partial line is removed if possible.
     pub fn append(&mut self, line: &Line) -> Result<()> {
         let mut text = serde_json::to_vec(line).context("a line of the journal")?;
         text.push(b'\n');
-        let written = self.file.write_all(&text);
-        let written = written.and_then(|()| self.file.sync_data());
+        let written = self
+            .file
+            .write_all(&text)
+            .and_then(|()| self.file.sync_data());
         if written.is_ok() {
             self.length += text.len() as u64;
         } else {

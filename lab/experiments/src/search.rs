@@ -137,7 +137,10 @@ impl SearchMachine {
         let is_overdue = reading.at.saturating_sub(began) >= self.rules.most;
         match mem::replace(&mut self.stage, Stage::Over) {
             Stage::Over => {}
-            _ if is_overdue => self.end(self.out_of_time()),
+            _ if is_overdue => self.end(match self.staircase.narrow_interval() {
+                Some(interval) => Outcome::Unconfirmed(interval.into()),
+                None => Outcome::OutOfTime,
+            }),
             Stage::Starting(since) => self.starting(since, reading),
             Stage::Recovering(since) => self.recovering(since, reading),
             Stage::Approaching(purpose, mut dwell) => {
@@ -178,7 +181,8 @@ impl SearchMachine {
         self.stage = Stage::Starting(since);
         if since.is_some_and(|since| reading.at.saturating_sub(since) >= self.rules.settle) {
             self.began = Some(reading.at);
-            self.approach.begin();
+            self.approach.max_rise = 0;
+            self.approach.unreclaimable.clear();
             self.next(reading);
         }
     }
@@ -420,14 +424,6 @@ impl SearchMachine {
         reading
             .behind
             .is_some_and(|behind| behind <= self.references.behind().unwrap_or(self.at_tip))
-    }
-
-    fn out_of_time(&self) -> Outcome {
-        self.staircase
-            .narrow_interval()
-            .map_or(Outcome::OutOfTime, |interval| {
-                Outcome::Unconfirmed(interval.into())
-            })
     }
 
     fn journal_limit(&mut self, headroom: Option<u64>, why: &str) {

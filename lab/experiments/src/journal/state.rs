@@ -179,8 +179,9 @@ impl JournalState {
     }
 
     fn attempts_of_run(&self, run: u32) -> impl DoubleEndedIterator<Item = &Attempt> {
-        let turn = self.turn_of(run);
-        turn.into_iter().flat_map(|turn| self.attempts_of(turn))
+        self.turn_of(run)
+            .into_iter()
+            .flat_map(|turn| self.attempts_of(turn))
     }
 
     pub fn turn_of(&self, run: u32) -> Option<&Turn> {

@@ -195,12 +195,10 @@ impl<'e> Search<'e> {
         if series.is_empty() {
             return None;
         }
-        let references = self.references();
-        let reference = median(
-            references
-                .filter_map(|dwell| measurement(&dwell.evidence))
-                .collect(),
-        );
+        let references = self
+            .references()
+            .filter_map(|dwell| measurement(&dwell.evidence));
+        let reference = median(references.collect());
         let reference_text = reference.map_or_else(String::new, |value| {
             let value = faultline_text::number(value, 1);
             format!(" Without a limit it was {value} (median of the references).")

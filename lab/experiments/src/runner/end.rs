@@ -145,10 +145,8 @@ impl Runner<'_> {
         if self.scrape_targets.remove(&run.scheduled.run).is_some() {
             self.write_targets();
         }
-        let evidence = match run.launched.take() {
-            Some(launched) => launched.close()?,
-            None => Evidence::default(),
-        };
+        let closed = run.launched.take().map(|launched| launched.close());
+        let evidence = closed.transpose()?.unwrap_or_default();
         if let Some(mut recorder) = run.recorder.take() {
             if has_begun && !has_ended {
                 recorder.wait_for_end_event();

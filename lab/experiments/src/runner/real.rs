@@ -83,9 +83,9 @@ impl System for RealSystem {
         for signal in received {
             // A closed terminal does not stop an experiment.
             if let Some(name) = signal.stop_signal_name() {
-                if let Some(stop_request) = &mut self.stop_request {
+                if let Some(request) = &mut self.stop_request {
                     say("ending by force");
-                    stop_request.force = true;
+                    request.force = true;
                 } else {
                     say("ending what runs; once more, and it is ended by force");
                     self.stop_request = Some(StopRequest {

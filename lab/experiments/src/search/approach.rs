@@ -39,7 +39,7 @@ pub struct Approach {
     last_complete: Option<Duration>,
     /// The last reading that was not silent.
     last_answer: Duration,
-    unreclaimable: VecDeque<(Duration, u64)>,
+    pub unreclaimable: VecDeque<(Duration, u64)>,
     /// Largest rise within a second, at the tip.
     pub max_rise: u64,
     refaults: VecDeque<(Duration, u64)>,
@@ -104,10 +104,6 @@ impl Approach {
         } else {
             None
         }
-    }
-
-    pub fn begin(&mut self) {
-        (self.max_rise, self.unreclaimable) = (0, VecDeque::new());
     }
 
     /// Lowers the limit once a second and raises it at once. Returns whether it is at its target.

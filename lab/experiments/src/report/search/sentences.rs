@@ -190,7 +190,7 @@ impl Search<'_> {
         let horizon = time(self.rules.horizon);
         match answer.settles {
             None => Some("Too little was read to say whether what cannot be reclaimed grows.".to_owned()),
-            Some(true) => answer.memory.iter().find(|memory| memory.hours >= 0.0).map(|memory| {
+            Some(true) => answer.memory.first().map(|memory| {
                 format!(
                     "What cannot be reclaimed settles: by its growth it rises by less than 5 % in {horizon}. {} are enough for that \
                      long, with the upper end.",

@@ -118,11 +118,13 @@ impl RunObserver {
                 if tick > recorded.newest_tick.map(|(newest, _)| newest) {
                     recorded.newest_tick = tick.map(|tick| (tick, at));
                 }
-                reading.replays = live
-                    .replays
-                    .iter()
-                    .map(|(unix_ns, us)| replayed(at, *unix_ns, *us))
-                    .collect();
+                // Converts to the clock of the readings, which shows `at` now.
+                let now = clock::since_1970();
+                let replays = live.replays.iter().map(|(unix_ns, us)| Replayed {
+                    at: at.saturating_sub(now.saturating_sub(clock::from_nanoseconds(*unix_ns))),
+                    us: *us,
+                });
+                reading.replays = replays.collect();
                 recorded.live = live;
             }
         }
@@ -134,15 +136,6 @@ impl RunObserver {
             reading.behind = recorded.live.slots_behind;
             reading.tip = recorded.live.tip;
         }
-    }
-}
-
-/// Converts to the clock of the readings, which shows `at` now.
-fn replayed(at: Duration, unix_ns: i64, us: f64) -> Replayed {
-    let ago = clock::since_1970().saturating_sub(clock::from_nanoseconds(unix_ns));
-    Replayed {
-        at: at.saturating_sub(ago),
-        us,
     }
 }
 
