@@ -149,7 +149,7 @@ fn collect_experiment(
     let out = campaign.folder.join(page::FOLDER).join(&report);
     fs::create_dir_all(out.parent().unwrap_or(&campaign.folder)).at(&out)?;
     render::write(&results.report()?.report, &out, true)?;
-    let counted = results.counted();
+    let counted = results.journal_state.counted();
     ensure!(
         !counted.is_empty(),
         "{}: no run counts",
@@ -167,7 +167,7 @@ fn collect_experiment(
             (&results, counted_run, run.as_ref()),
         );
         let least_ram = results
-            .searched(counted_run)
+            .search_answer(counted_run)
             .filter(|_| row.is_complete())
             .and_then(least_ram);
         row.values
@@ -259,7 +259,7 @@ fn run_row(
 /// grow, is no measurement.
 fn least_ram(answer: &Answer) -> Option<f64> {
     let is_measured =
-        matches!(answer.outcome, Outcome::Found { .. }) && answer.settles == Some(true);
+        matches!(answer.outcome, Outcome::Found(_)) && answer.settles == Some(true);
     answer
         .memory
         .first()

@@ -308,7 +308,7 @@ impl<'w> Runner<'w> {
 
     /// Failures of the Prometheus target file do not end a run.
     fn write_targets(&mut self) {
-        let file = targets::file(&self.plan, &self.folder);
+        let file = targets::path(&self.plan, &self.folder);
         let targets: Vec<Target> = self.scrape_targets.values().cloned().collect();
         if let Err(error) = self.system.write_targets(&file, &targets) {
             self.system.print(&format!(

@@ -33,7 +33,7 @@ pub fn job(plan: &Plan, run: &Running, scope: &str, launcher: &dyn Launcher) -> 
         limits: run.arm.limits(&run.lane),
         open_files: plan.workload.open_files,
         gate: Some(gate),
-        longest: max_run_time(plan),
+        max_duration: max_run_time(plan),
         grace: plan.stop.grace,
     })
 }

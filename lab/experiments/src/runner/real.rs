@@ -157,7 +157,7 @@ impl System for RealSystem {
             "restored {}, {}{}",
             counted(restored.files as f64, "file"),
             bytes(restored.bytes),
-            listed("; not copied: ", &restored.left)
+            listed("; not copied: ", &restored.skipped)
         )])
     }
 
@@ -172,7 +172,7 @@ impl System for RealSystem {
             "dropped {}, {}, from the page cache{}",
             counted(dropped.files as f64, "file"),
             bytes(dropped.bytes),
-            listed("; left alone: ", &dropped.left)
+            listed("; left alone: ", &dropped.skipped)
         );
         let mut dropped = with_residency(note, cold::residency(&paths));
         // Otherwise only the first run is charged for reading the programs.
@@ -230,7 +230,7 @@ fn listed(label: &str, entries: &[folders::RetainedEntry]) -> String {
     let named = entries
         .iter()
         .take(MAX_NAMED)
-        .map(|entry| format!("{} ({})", entry.path.display(), entry.why))
+        .map(|entry| format!("{} ({})", entry.path.display(), entry.reason))
         .join(", ");
     match entries.len() {
         0 => named,
@@ -269,7 +269,7 @@ mod tests {
     fn skipped_files_are_named_with_reasons_up_to_a_few() {
         let retained_names = |name: &str| folders::RetainedEntry {
             path: name.into(),
-            why: "is a socket",
+            reason: "is a socket",
         };
         assert_eq!(listed("; not copied: ", &[]), "");
         assert_eq!(
@@ -290,7 +290,7 @@ mod tests {
             Ok(Residency {
                 files: 1,
                 pages,
-                resident,
+                resident_pages: resident,
             }),
         )
     }

@@ -10,7 +10,7 @@ use faultline_runner::{
     isolation::{CpuSet, End, Job, Launched, Launcher, Limits},
     record::recorder::{
         self, Addresses, DEFAULT_INTERVAL, Log, POLL_INTERVAL, POLLS_TO_END, POLLS_TO_START,
-        PROGRAM, ReadyFile, Target, Task, describe_end, polls_to_write, progress,
+        PROGRAM, ReadyFile, RecordingTask, Target, describe_end, polls_to_write, progress,
     },
 };
 use faultline_text::time;
@@ -50,7 +50,7 @@ impl Daemon {
         let output = request.folder.join(RECORDER_LOG);
         let recording = request.folder.join(RECORDING);
         let interval = settings.interval.unwrap_or(DEFAULT_INTERVAL);
-        let task = Task {
+        let task = RecordingTask {
             target: match request.pid {
                 Some(pid) => Target::Pid(pid),
                 None => Target::Ledger(request.ledger.to_owned()),
@@ -80,7 +80,7 @@ impl Daemon {
             limits: Limits::default(),
             open_files: None,
             gate: None,
-            longest: None,
+            max_duration: None,
             grace: POLL_INTERVAL * POLLS_TO_END,
         })?;
         let mut daemon = Daemon {
