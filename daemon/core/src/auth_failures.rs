@@ -15,6 +15,7 @@ pub struct AuthFailures {
 #[derive(Debug)]
 struct Counts {
     total: u64,
+    /// The part of `total` that log lines have reported.
     logged: u64,
     log_limit: RateLimit,
 }

@@ -65,10 +65,10 @@ fn read_both<A, B>(first: impl Fn() -> A, second: impl Fn() -> B) -> (A, B) {
     const MAX_READ_TIME: Duration = Duration::from_millis(50);
     let mut attempts = 0;
     loop {
-        let began = Instant::now();
+        let started = Instant::now();
         let read = (first(), second());
         attempts += 1;
-        if began.elapsed() < MAX_READ_TIME || attempts == 10 {
+        if started.elapsed() < MAX_READ_TIME || attempts == 10 {
             return read;
         }
     }
@@ -78,7 +78,7 @@ fn read_both<A, B>(first: impl Fn() -> A, second: impl Fn() -> B) -> (A, B) {
 /// that passed. Slewing and suspension do not count.
 #[derive(Debug, Default)]
 pub struct ClockStepDetector {
-    last: Option<(Stamp, Duration)>,
+    last_call: Option<(Stamp, Duration)>,
 }
 
 impl ClockStepDetector {
@@ -87,7 +87,7 @@ impl ClockStepDetector {
     pub fn detect(&mut self, now: Stamp, suspended: Duration) -> Option<f64> {
         /// Seconds of slew per second: time services slew by at most a tenth.
         const MAX_SLEW: f64 = 0.1;
-        let (before, suspended_before) = self.last.replace((now, suspended))?;
+        let (before, suspended_before) = self.last_call.replace((now, suspended))?;
         let passed = now.since(before).as_secs_f64();
         let step = now.unix.as_secs_f64() - before.unix.as_secs_f64() - passed;
         let step = step - suspended.saturating_sub(suspended_before).as_secs_f64();
@@ -100,7 +100,7 @@ impl ClockStepDetector {
 #[derive(Debug)]
 pub struct Schedule {
     interval: Duration,
-    last: u64,
+    last_tick: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,27 +124,27 @@ impl Schedule {
     pub fn every(interval: Duration) -> Self {
         Schedule {
             interval: interval.max(Duration::from_millis(1)),
-            last: 0,
+            last_tick: 0,
         }
     }
 
-    pub fn next(&self) -> Duration {
-        tick_time(self.interval, self.last + 1)
+    pub fn next_due(&self) -> Duration {
+        tick_time(self.interval, self.last_tick + 1)
     }
 
     /// `None` if no tick is due yet.
     pub fn due_tick(&mut self, uptime: Duration) -> Option<DueTick> {
         let number =
             u64::try_from(uptime.as_nanos() / self.interval.as_nanos()).unwrap_or(u64::MAX);
-        if number <= self.last {
+        if number <= self.last_tick {
             return None;
         }
         let due = DueTick {
             number,
             lateness: uptime.saturating_sub(tick_time(self.interval, number)),
-            missed: number - self.last - 1,
+            missed: number - self.last_tick - 1,
         };
-        self.last = number;
+        self.last_tick = number;
         Some(due)
     }
 }
@@ -174,7 +174,7 @@ mod tests {
                 missed: 0
             })
         );
-        assert_eq!(schedule.next(), ms(200));
+        assert_eq!(schedule.next_due(), ms(200));
         assert_eq!(
             schedule.due_tick(ms(200)),
             Some(DueTick {
@@ -241,6 +241,6 @@ mod tests {
             })
         );
         assert_eq!(schedule.due_tick(ms(460)), None);
-        assert_eq!(schedule.next(), ms(500));
+        assert_eq!(schedule.next_due(), ms(500));
     }
 }

@@ -10,7 +10,7 @@ pub mod values;
 pub use datapoints::{AllowedDatapoint, DatapointKind, Datapoints, label_name};
 pub use faultline_settings::ConfigError;
 pub use flight::Flight;
-pub use ingest::VARIABLE as INGEST_VARIABLE;
+pub use ingest::ENV_VARIABLE as INGEST_ENV_VARIABLE;
 pub use load::{load, parse, rpc_url};
 
 use faultline_agave::{PublicKey, config::MetricsConfig};

@@ -17,19 +17,18 @@ use tokio::{
     time::Instant,
 };
 
-/// A phase that lasts longer counts as slow: a scraper's head or a validator's push takes
-/// milliseconds.
+/// A longer phase counts as slow: a scraper's request or a validator's push takes milliseconds.
 const SLOW_AFTER: Duration = Duration::from_secs(2);
 
 const LOG_INTERVAL: Duration = Duration::from_secs(600);
 
 /// Maximum connections that were asked to close and have not ended yet.
-pub const MAX_CLOSING: usize = 16;
+pub const MAX_CLOSING_CONNECTIONS: usize = 16;
 
 /// Maximum aborted connections that have not ended yet. An aborted task ends at its next poll.
-const MAX_ABORTING: usize = 64;
+const MAX_ABORTED_CONNECTIONS: usize = 64;
 /// Time for requests in progress after the stop signal: a validator does not repeat its pushes.
-const GRACE: Duration = Duration::from_secs(2);
+const STOP_GRACE: Duration = Duration::from_secs(2);
 /// Maximum queued connections of our own sockets that are still accepted after the stop signal.
 const MAX_QUEUED_AFTER_STOP: usize = 64;
 /// Pause after a failed accept. The usual cause is a lack of descriptors, which a retry does not
@@ -37,9 +36,9 @@ const MAX_QUEUED_AFTER_STOP: usize = 64;
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum ConnectionPhase {
     Idle,
-    Head,
+    ReceivingHead,
     Serving,
 }
 
@@ -52,10 +51,11 @@ pub struct Timeouts {
 
 #[derive(Clone, Copy)]
 struct ConnectionState {
-    phase: Phase,
-    since: Duration,
+    phase: ConnectionPhase,
+    /// Uptime.
+    phase_since: Duration,
     /// True if one of its pushes or requests was accepted.
-    useful: bool,
+    has_accepted_request: bool,
 }
 
 /// The state of a connection. Its task and the listener share it.
@@ -63,61 +63,61 @@ pub struct Connection {
     clock: Clock,
     pub peer: Peer,
     state: Mutex<ConnectionState>,
-    close: Notify,
+    close_request: Notify,
 }
 
 impl Connection {
     pub fn new(clock: Clock, peer: Peer) -> Self {
         let state = ConnectionState {
-            phase: Phase::Idle,
-            since: clock.now().uptime,
-            useful: false,
+            phase: ConnectionPhase::Idle,
+            phase_since: clock.now().uptime,
+            has_accepted_request: false,
         };
         Connection {
             clock,
             peer,
             state: Mutex::new(state),
-            close: Notify::new(),
+            close_request: Notify::new(),
         }
     }
 
     pub fn is_idle(&self) -> bool {
-        self.state().phase == Phase::Idle
+        self.state().phase == ConnectionPhase::Idle
     }
 
-    pub fn is_useful(&self) -> bool {
-        self.state().useful
+    pub fn has_accepted_request(&self) -> bool {
+        self.state().has_accepted_request
     }
 
     /// The first bytes begin a request. Later bytes do not extend its timeout.
-    pub fn received(&self, bytes: &[u8]) {
+    pub fn bytes_received(&self, bytes: &[u8]) {
         if !bytes.is_empty() && self.is_idle() {
-            self.head_begins();
+            self.begin_head();
         }
     }
 
-    pub fn head_begins(&self) {
-        self.update_state(|state| state.phase = Phase::Head);
+    pub fn begin_head(&self) {
+        self.update_state(|state| state.phase = ConnectionPhase::ReceivingHead);
     }
 
-    pub fn serving(&self) {
-        self.update_state(|state| state.phase = Phase::Serving);
+    pub fn begin_serving(&self) {
+        self.update_state(|state| state.phase = ConnectionPhase::Serving);
     }
 
-    pub fn answered(&self, useful: bool) {
+    pub fn finish_request(&self, is_accepted: bool) {
         self.update_state(|state| {
-            state.phase = Phase::Idle;
-            state.useful |= useful;
+            state.phase = ConnectionPhase::Idle;
+            state.has_accepted_request |= is_accepted;
         });
     }
 
     pub async fn close_requested(&self) {
-        self.close.notified().await;
+        self.close_request.notified().await;
     }
 
-    /// Resolves when a phase has lasted too long. A phase change does not wake the timer, so the
-    /// task that polls it must itself make the change.
-    pub async fn expired(&self, timeouts: Timeouts) {
+    /// Resolves when a phase has lasted too long. A phase change does not wake the timer: the task
+    /// that polls this future must make the change itself.
+    pub async fn phase_timeout(&self, timeouts: Timeouts) {
         let mut timer = pin!(tokio::time::sleep_until(self.deadline(timeouts)));
         poll_fn(|context| {
             let deadline = self.deadline(timeouts);
@@ -130,11 +130,15 @@ impl Connection {
     }
 
     fn deadline(&self, timeouts: Timeouts) -> Instant {
-        let ConnectionState { phase, since, .. } = self.state();
+        let ConnectionState {
+            phase,
+            phase_since: since,
+            ..
+        } = self.state();
         let limit = match phase {
-            Phase::Idle => timeouts.idle,
-            Phase::Head => timeouts.head,
-            Phase::Serving => timeouts.serving,
+            ConnectionPhase::Idle => timeouts.idle,
+            ConnectionPhase::ReceivingHead => timeouts.head,
+            ConnectionPhase::Serving => timeouts.serving,
         };
         Instant::from_std(self.clock.instant(since + limit))
     }
@@ -143,15 +147,15 @@ impl Connection {
         *self.state.lock()
     }
 
-    fn update_state(&self, to: impl FnOnce(&mut ConnectionState)) {
+    fn update_state(&self, change: impl FnOnce(&mut ConnectionState)) {
         let mut state = self.state.lock();
-        state.since = self.clock.now().uptime;
-        to(&mut state);
+        state.phase_since = self.clock.now().uptime;
+        change(&mut state);
     }
 }
 
-/// The open connections of one listener. File system sockets have their own limit, so that network
-/// clients cannot crowd them out.
+/// The open connections of one listener. File system sockets have a limit of their own, so that
+/// network clients cannot take all.
 pub struct Connections {
     listener: &'static str,
     network: ConnectionPool,
@@ -162,7 +166,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// `network` and `file_system` are the limits; `listener` is for the log.
+    /// `network` and `file_system` are limits; `listener` is for the log.
     pub fn new(listener: &'static str, network: usize, file_system: usize) -> Self {
         let pool = |max| ConnectionPool {
             max,
@@ -178,8 +182,8 @@ impl Connections {
     }
 
     /// Maximum number of connections, including those that were asked to close.
-    fn max(&self) -> usize {
-        self.network.max + self.file_system.max + MAX_CLOSING
+    fn max_open(&self) -> usize {
+        self.network.max + self.file_system.max + MAX_CLOSING_CONNECTIONS
     }
 
     /// Adds a connection and its task. Closes another connection if the limit is reached.
@@ -203,10 +207,10 @@ impl Connections {
             return evicted.task.abort();
         }
         // Asks an idle connection to close instead of aborting it: a request may be in transit.
-        evicted.connection.close.notify_one();
+        evicted.connection.close_request.notify_one();
         self.closing.retain(|task| !task.is_finished());
         self.closing.push_back(evicted.task);
-        if self.closing.len() > MAX_CLOSING
+        if self.closing.len() > MAX_CLOSING_CONNECTIONS
             && let Some(first) = self.closing.pop_front()
         {
             first.abort();
@@ -237,8 +241,8 @@ impl ConnectionPool {
         evicted
     }
 
-    /// The connection to close. Prefers, in this order: at least two seconds in its phase, not
-    /// useful, peer with the most connections, longest in its phase.
+    /// The connection to close. Prefers, in this order: at least two seconds in its phase, without an
+    /// accepted request, of the peer with the most connections, longest in its phase.
     fn index_to_evict(&self, now: Duration) -> Option<usize> {
         let connections_of = |peer| {
             let peers = self.open.iter().map(|open| open.connection.peer);
@@ -246,7 +250,11 @@ impl ConnectionPool {
         };
         (0..self.open.len()).min_by_key(|index| {
             let connection = &self.open[*index].connection;
-            let ConnectionState { since, useful, .. } = connection.state();
+            let ConnectionState {
+                phase_since: since,
+                has_accepted_request: useful,
+                ..
+            } = connection.state();
             let is_recent = now.saturating_sub(since) < SLOW_AFTER;
             (
                 is_recent,
@@ -285,7 +293,7 @@ pub async fn accept<F: Future<Output = ()> + Send + 'static>(
             Some(ended) = tasks.join_next() => if let Err(error) = ended && error.is_panic() {
                 tracing::error!(listener, %error, "a connection's task failed");
             },
-            accepted = sockets.accept(), if tasks.len() < connections.max() + MAX_ABORTING => match accepted {
+            accepted = sockets.accept(), if tasks.len() < connections.max_open() + MAX_ABORTED_CONNECTIONS => match accepted {
                 Ok(stream) => {
                     let (connection, task) = start(&mut tasks, stream);
                     connections.admit(connection, task, clock.now().uptime);
@@ -306,7 +314,7 @@ pub async fn accept<F: Future<Output = ()> + Send + 'static>(
         start(&mut tasks, stream);
     }
     let all_ended = async { while tasks.join_next().await.is_some() {} };
-    if tokio::time::timeout(GRACE, all_ended).await.is_err() {
+    if tokio::time::timeout(STOP_GRACE, all_ended).await.is_err() {
         tracing::warn!(listener, "stopped during a request");
     }
 }
@@ -321,12 +329,12 @@ mod tests {
 
     /// At the address 192.0.2.`last`, in its phase for so many seconds.
     fn connection(last: u8, age: u64, useful: bool) -> Arc<Connection> {
-        let peer = Peer::at([192, 0, 2, last].into());
+        let peer = Peer::from_address([192, 0, 2, last].into());
         let connection = Connection::new(Clock::start(), peer);
         *connection.state.lock() = ConnectionState {
-            phase: Phase::Head,
-            since: NOW - Duration::from_secs(age),
-            useful,
+            phase: ConnectionPhase::ReceivingHead,
+            phase_since: NOW - Duration::from_secs(age),
+            has_accepted_request: useful,
         };
         Arc::new(connection)
     }
@@ -417,7 +425,7 @@ mod tests {
                 Some(peer) => Arc::new(Connection::new(Clock::start(), peer)),
                 None => connection(1, 0, false),
             };
-            connection.head_begins();
+            connection.begin_head();
             let task = tasks.spawn();
             connections.admit(connection, task.clone(), NOW);
             tasks.poll();
@@ -436,8 +444,8 @@ mod tests {
         let mut tasks = Tasks::new();
         let mut connections = Connections::new("test", 1, 0);
         let mut admitted = Vec::new();
-        for _ in 0..MAX_CLOSING + 2 {
-            let peer = Peer::at([192, 0, 2, 1].into());
+        for _ in 0..MAX_CLOSING_CONNECTIONS + 2 {
+            let peer = Peer::from_address([192, 0, 2, 1].into());
             let connection = Arc::new(Connection::new(Clock::start(), peer));
             let task = tasks.spawn();
             connections.admit(Arc::clone(&connection), task.clone(), NOW);
@@ -450,7 +458,10 @@ mod tests {
         let asked = |(connection, _): &&(Arc<Connection>, AbortHandle)| {
             connection.close_requested().now_or_never().is_some()
         };
-        assert_eq!(admitted.iter().filter(asked).count(), MAX_CLOSING + 1);
+        assert_eq!(
+            admitted.iter().filter(asked).count(),
+            MAX_CLOSING_CONNECTIONS + 1
+        );
     }
 
     #[test]
@@ -458,7 +469,7 @@ mod tests {
         let mut tasks = Tasks::new();
         let mut connections = Connections::new("test", 1, 0);
         let mut admit = || {
-            let peer = Peer::at([192, 0, 2, 1].into());
+            let peer = Peer::from_address([192, 0, 2, 1].into());
             let connection = Arc::new(Connection::new(Clock::start(), peer));
             let task = tasks.spawn();
             connections.admit(connection, task.clone(), NOW);
@@ -466,7 +477,7 @@ mod tests {
             task
         };
         let closing = admit();
-        for _ in 0..2 * MAX_CLOSING {
+        for _ in 0..2 * MAX_CLOSING_CONNECTIONS {
             admit().abort();
         }
         tasks.poll();
@@ -476,17 +487,17 @@ mod tests {
     #[test]
     fn only_the_first_bytes_of_a_request_start_its_clock() {
         let connection = connection(1, 9, false);
-        connection.received(b"G");
+        connection.bytes_received(b"G");
         assert_eq!(
-            connection.state().since,
+            connection.state().phase_since,
             NOW - Duration::from_secs(9),
             "more bytes of the same request gain nothing"
         );
-        connection.answered(true);
-        connection.answered(false);
-        assert!(connection.is_idle() && connection.is_useful());
-        connection.received(b"G");
-        assert_eq!(connection.state().phase, Phase::Head);
+        connection.finish_request(true);
+        connection.finish_request(false);
+        assert!(connection.is_idle() && connection.has_accepted_request());
+        connection.bytes_received(b"G");
+        assert_eq!(connection.state().phase, ConnectionPhase::ReceivingHead);
     }
 
     #[tokio::test]
@@ -494,25 +505,25 @@ mod tests {
         let long = Duration::from_secs(3600);
         let connection = Connection::new(Clock::start(), Peer::LOCAL);
         connection
-            .expired(Timeouts {
+            .phase_timeout(Timeouts {
                 idle: Duration::ZERO,
                 head: long,
                 serving: long,
             })
             .await;
-        connection.received(b"");
+        connection.bytes_received(b"");
         assert!(connection.is_idle(), "the end of the stream is no request");
-        connection.received(b"G");
+        connection.bytes_received(b"G");
         connection
-            .expired(Timeouts {
+            .phase_timeout(Timeouts {
                 idle: long,
                 head: Duration::from_millis(10),
                 serving: long,
             })
             .await;
-        connection.serving();
+        connection.begin_serving();
         connection
-            .expired(Timeouts {
+            .phase_timeout(Timeouts {
                 idle: long,
                 head: long,
                 serving: Duration::ZERO,

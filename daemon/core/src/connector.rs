@@ -13,7 +13,7 @@ use tower_service::Service;
 
 #[derive(Clone)]
 pub struct Connector {
-    pub limit: Duration,
+    pub timeout: Duration,
 }
 
 impl Service<Uri> for Connector {
@@ -26,7 +26,7 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let limit = self.limit;
+        let timeout = self.timeout;
         Box::pin(async move {
             let default_port = if uri.scheme_str() == Some("https") {
                 443
@@ -37,7 +37,7 @@ impl Service<Uri> for Connector {
                 uri.host().unwrap_or_default(),
                 uri.port_u16().unwrap_or(default_port),
             );
-            let stream = faultline_net::connect(host, port, limit).await?;
+            let stream = faultline_net::connect(host, port, timeout).await?;
             Ok(TokioIo::new(stream))
         })
     }

@@ -20,10 +20,10 @@
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-pub const PUSH_BYTES: u32 = 8 * 1024 * 1024;
-pub const DECODER_BYTES: u32 = 2 * 1024 * 1024;
+pub const PUSH_SHARE_BYTES: u32 = 8 * 1024 * 1024;
+pub const DECODER_SHARE_BYTES: u32 = 2 * 1024 * 1024;
 /// The configuration allows a queue of 24,000,000 bytes, which fits.
-pub const COPY_BYTES: u32 = 24 * 1024 * 1024;
+pub const COPY_SHARE_BYTES: u32 = 24 * 1024 * 1024;
 
 #[derive(Clone)]
 pub struct PushMemory {
@@ -43,38 +43,38 @@ struct Share {
 
 impl Default for PushMemory {
     fn default() -> Self {
-        Self::new(PUSH_BYTES, COPY_BYTES)
+        Self::new(PUSH_SHARE_BYTES, COPY_SHARE_BYTES)
     }
 }
 
 impl PushMemory {
-    /// Shares of these sizes, and the default share for decoders.
+    /// Shares of these sizes. The share of decoders has its default size.
     pub fn new(pushes: u32, copies: u32) -> Self {
         PushMemory {
             pushes: Share::new(pushes),
-            decoders: Share::new(DECODER_BYTES),
+            decoders: Share::new(DECODER_SHARE_BYTES),
             copies: Share::new(copies),
         }
     }
 
     /// Waits for free bytes. A request above the share's size gets the whole share.
-    pub async fn push(&self, bytes: u32) -> Option<Permit> {
+    pub async fn acquire_push(&self, bytes: u32) -> Option<Permit> {
         self.pushes.acquire(bytes).await
     }
 
-    /// The same for a gzip decoder. Call it before [`PushMemory::push`].
-    pub async fn decoder(&self, bytes: u32) -> Option<Permit> {
+    /// The same for a gzip decoder. Call it before [`PushMemory::acquire_push`].
+    pub async fn acquire_decoder(&self, bytes: u32) -> Option<Permit> {
         self.decoders.acquire(bytes).await
     }
 
     /// `None` if the bytes are not free now.
-    pub fn copy(&self, bytes: u32) -> Option<Permit> {
+    pub fn try_acquire_copy(&self, bytes: u32) -> Option<Permit> {
         Arc::clone(&self.copies.free)
             .try_acquire_many_owned(bytes)
             .ok()
     }
 
-    pub fn in_use(&self) -> u64 {
+    pub fn used_bytes(&self) -> u64 {
         self.pushes.used_bytes() + self.decoders.used_bytes() + self.copies.used_bytes()
     }
 }
@@ -106,39 +106,39 @@ mod tests {
     #[test]
     fn a_push_waits_for_another_push_but_not_for_copies() {
         let budget = PushMemory::new(100, 50);
-        let copy = budget.copy(50);
-        let first = budget.push(80).now_or_never();
+        let copy = budget.try_acquire_copy(50);
+        let first = budget.acquire_push(80).now_or_never();
         assert!(first.is_some());
-        assert!(budget.push(80).now_or_never().is_none());
+        assert!(budget.acquire_push(80).now_or_never().is_none());
         drop(first);
-        assert!(budget.push(80).now_or_never().is_some());
+        assert!(budget.acquire_push(80).now_or_never().is_some());
         drop(copy);
-        assert_eq!(budget.in_use(), 0);
+        assert_eq!(budget.used_bytes(), 0);
     }
 
     #[test]
     fn gzip_pushes_wait_only_for_other_gzip_pushes() {
         let budget = PushMemory::new(100, 50);
-        let all = budget.decoder(DECODER_BYTES).now_or_never();
-        assert!(all.is_some() && budget.decoder(1).now_or_never().is_none());
-        assert!(budget.push(100).now_or_never().is_some());
+        let all = budget.acquire_decoder(DECODER_SHARE_BYTES).now_or_never();
+        assert!(all.is_some() && budget.acquire_decoder(1).now_or_never().is_none());
+        assert!(budget.acquire_push(100).now_or_never().is_some());
         drop(all);
-        assert_eq!(budget.in_use(), 0);
+        assert_eq!(budget.used_bytes(), 0);
     }
 
     #[test]
     fn a_push_copy_beyond_its_memory_share_is_refused_immediately() {
         let budget = PushMemory::new(100, 50);
-        let held = budget.copy(40);
-        assert!(budget.copy(11).is_none());
+        let held = budget.try_acquire_copy(40);
+        assert!(budget.try_acquire_copy(11).is_none());
         drop(held);
-        assert!(budget.copy(11).is_some());
+        assert!(budget.try_acquire_copy(11).is_some());
     }
 
     #[test]
     fn a_request_above_the_memory_budget_gets_all_of_it() {
         let budget = PushMemory::new(100, 50);
-        let permit = budget.push(101).now_or_never().flatten();
+        let permit = budget.acquire_push(101).now_or_never().flatten();
         assert_eq!(permit.unwrap().num_permits(), 100);
     }
 }

@@ -5,7 +5,7 @@ mod inherited;
 mod owner;
 
 pub use inherited::{InheritError, InheritedSockets};
-pub use owner::{OwnerError, owner};
+pub use owner::{PeerUserError, owner};
 
 use rustix::{
     io::Errno,
@@ -124,7 +124,7 @@ impl BoundSocket {
     }
 }
 
-pub fn first_tcp(sockets: &[BoundSocket]) -> Option<SocketAddr> {
+pub fn first_tcp_address(sockets: &[BoundSocket]) -> Option<SocketAddr> {
     sockets
         .iter()
         .find_map(|socket| socket.listen_address.tcp())
@@ -217,7 +217,7 @@ impl Peer {
     /// The peer of a file system socket.
     pub const LOCAL: Peer = Peer(None);
 
-    pub fn at(address: IpAddr) -> Self {
+    pub fn from_address(address: IpAddr) -> Self {
         Peer(Some(match address.to_canonical() {
             IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX))),
             v4 @ IpAddr::V4(_) => v4,
@@ -233,7 +233,7 @@ impl Peer {
     pub fn is_same_host(self) -> bool {
         self.0.is_none_or(|address| match address {
             IpAddr::V4(address) => address.is_loopback(),
-            // [`Peer::at`] keeps the first 64 bits. Those of ::1 are all zero.
+            // [`Peer::from_address`] keeps the first 64 bits. Those of ::1 are all zero.
             IpAddr::V6(network) => network.is_unspecified(),
         })
     }
@@ -252,11 +252,10 @@ impl fmt::Display for Peer {
 pub fn peer(stream: &Stream) -> Peer {
     match stream {
         // A closed socket has no peer address.
-        Either::Left(stream) => stream
-            .peer_addr()
-            .map_or(Peer::at(Ipv6Addr::UNSPECIFIED.into()), |at| {
-                Peer::at(at.ip())
-            }),
+        Either::Left(stream) => stream.peer_addr().map_or(
+            Peer::from_address(Ipv6Addr::UNSPECIFIED.into()),
+            |address| Peer::from_address(address.ip()),
+        ),
         Either::Right(_) => Peer::LOCAL,
     }
 }
@@ -273,7 +272,7 @@ pub fn set_nodelay(stream: &Stream) -> io::Result<()> {
 pub struct WriteShutdown(OwnedFd);
 
 impl WriteShutdown {
-    pub fn of(stream: &Stream) -> io::Result<WriteShutdown> {
+    pub fn new(stream: &Stream) -> io::Result<WriteShutdown> {
         let descriptor = match stream {
             Either::Left(stream) => stream.as_fd(),
             Either::Right(stream) => stream.as_fd(),
@@ -293,7 +292,7 @@ mod tests {
 
     #[test]
     fn one_machine_with_many_addresses_is_one_peer() {
-        let peer = |address: &str| Peer::at(address.parse().unwrap());
+        let peer = |address: &str| Peer::from_address(address.parse().unwrap());
         assert_eq!(peer("2001:db8::1"), peer("2001:db8::ffff:1"));
         assert_ne!(peer("2001:db8::1"), peer("2001:db8:0:1::1"));
         assert_eq!(peer("::ffff:192.0.2.1"), peer("192.0.2.1"));

@@ -280,7 +280,7 @@ pub fn program(name: &str) -> tokio::process::Command {
 }
 
 /// For callers on a thread, which must reap the child themselves.
-pub fn program_sync(name: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
+pub fn sync_command(name: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
     std::process::Command::new(name)
 }
 

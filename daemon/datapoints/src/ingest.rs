@@ -38,9 +38,9 @@ use faultline_agave::config::MetricsConfig;
 use faultline_core::{
     clock::Clock,
     config::{self, Credentials},
-    connection_limit::{Connections, MAX_CLOSING, accept},
+    connection_limit::{Connections, MAX_CLOSING_CONNECTIONS, accept},
     push_memory::PushMemory,
-    socket::{self, BoundSocket, ListenAddress, OwnerError, Stream},
+    socket::{self, BoundSocket, ListenAddress, PeerUserError, Stream},
     supervisor::Stop,
 };
 use faultline_metrics::Stamp;
@@ -79,7 +79,7 @@ pub enum PeerUser {
     Allowed,
     /// Another user: its pushes count only if the validator runs as this user.
     User(u32),
-    Unknown(OwnerError),
+    Unknown(PeerUserError),
 }
 
 impl PeerUser {
@@ -184,7 +184,7 @@ struct Limits {
 const LIMITS: Limits = Limits {
     // Agave's own limit of 40,000 points per push makes 20 MiB.
     body: 64 * 1024 * 1024,
-    connections: MAX_CONNECTIONS - MAX_UNIX_CONNECTIONS - MAX_CLOSING,
+    connections: MAX_CONNECTIONS - MAX_UNIX_CONNECTIONS - MAX_CLOSING_CONNECTIONS,
     // Well above Agave's 10 s: a connection that closes at the moment of a push loses it.
     idle: Duration::from_secs(75),
     head: Duration::from_secs(10),
@@ -251,7 +251,7 @@ impl<I: Intake> Listener<I> {
     }
 
     pub fn local_addr(&self) -> Option<SocketAddr> {
-        socket::first_tcp(&self.sockets)
+        socket::first_tcp_address(&self.sockets)
     }
 
     pub fn meter(&self) -> Meter {

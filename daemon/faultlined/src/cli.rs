@@ -211,7 +211,7 @@ impl RunArgs {
         }
         if let Err(what) = config
             .ingest
-            .set_default_credentials(env::var_os(config::INGEST_VARIABLE).as_deref())
+            .set_default_credentials(env::var_os(config::INGEST_ENV_VARIABLE).as_deref())
         {
             config_errors.push(ConfigError::new(what));
         }

@@ -67,7 +67,7 @@ pub fn start_program(
 ) -> Result<Demo> {
     let folder = new_folder()?;
     let (socket, port) = reserve_port().context("no port for the demo's JSON-RPC")?;
-    let child = supervisor::program_sync(program)
+    let child = supervisor::sync_command(program)
         .arg0(NAME)
         .arg("--ledger")
         .arg(folder.path())

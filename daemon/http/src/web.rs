@@ -255,7 +255,7 @@ impl Server {
     }
 
     pub fn local_addr(&self) -> Option<SocketAddr> {
-        socket::first_tcp(&self.sockets)
+        socket::first_tcp_address(&self.sockets)
     }
 
     pub fn page(&self) -> Option<String> {

@@ -227,7 +227,7 @@ pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
                 latest.set(Some(Arc::new(result)));
                 let now = clock.now().uptime;
                 schedule.due_tick(now);
-                stop.sleep(schedule.next().saturating_sub(now));
+                stop.sleep(schedule.next_due().saturating_sub(now));
             }
         })
     });

@@ -71,7 +71,7 @@ impl PollTimer {
 
     /// Waits for the next poll; false on the stop signal. Skips missed polls. Cancel-safe.
     pub async fn next(&mut self) -> bool {
-        let due = tokio::time::Instant::from_std(self.clock.instant(self.schedule.next()));
+        let due = tokio::time::Instant::from_std(self.clock.instant(self.schedule.next_due()));
         tokio::select! {
             biased;
             () = self.stop.wait() => return false,

@@ -75,7 +75,7 @@ impl Ticker {
     pub fn run(mut self, stop: Stop) {
         let until_next = |ticker: &Self| {
             let now = ticker.clock.now().uptime;
-            ticker.schedule.next().saturating_sub(now)
+            ticker.schedule.next_due().saturating_sub(now)
         };
         let timeout = until_next(&self).min(MAX_FIRST_TICK_DELAY);
         self.following.wait_for_first_search(timeout);

@@ -36,7 +36,7 @@ impl Default for Flight {
 }
 
 impl Flight {
-    pub fn on(&self) -> Option<&Path> {
+    pub fn enabled_folder(&self) -> Option<&Path> {
         self.folder
             .as_deref()
             .filter(|_| self.enabled != Some(false))
@@ -59,18 +59,21 @@ mod tests {
     #[test]
     fn the_flight_recorder_is_on_if_a_folder_exists_and_not_disabled() {
         let mut flight = Flight::default();
-        assert_eq!(flight.on(), None);
+        assert_eq!(flight.enabled_folder(), None);
         flight.set_default_folder(Some(OsStr::new("")));
-        assert_eq!(flight.on(), None);
+        assert_eq!(flight.enabled_folder(), None);
         flight.set_default_folder(Some(OsStr::new("/var/lib/faultlined:/var/lib/other")));
-        assert_eq!(flight.on(), Some(Path::new("/var/lib/faultlined/flight")));
+        assert_eq!(
+            flight.enabled_folder(),
+            Some(Path::new("/var/lib/faultlined/flight"))
+        );
         flight.enabled = Some(false);
-        assert_eq!(flight.on(), None);
+        assert_eq!(flight.enabled_folder(), None);
         let mut own = Flight {
             folder: Some("/flight".into()),
             ..Flight::default()
         };
         own.set_default_folder(Some(OsStr::new("/var/lib/faultlined")));
-        assert_eq!(own.on(), Some(Path::new("/flight")));
+        assert_eq!(own.enabled_folder(), Some(Path::new("/flight")));
     }
 }

@@ -3,7 +3,7 @@ use faultline_agave::config::MetricsConfig;
 use std::ffi::OsStr;
 
 /// Set by the service unit, in the format of the validator's `SOLANA_METRICS_CONFIG`.
-pub const VARIABLE: &str = "FAULTLINE_INGEST_CONFIG";
+pub const ENV_VARIABLE: &str = "FAULTLINE_INGEST_CONFIG";
 
 impl Ingest {
     /// Uses credentials from the environment if none are configured. The packages generate them.
@@ -16,9 +16,9 @@ impl Ingest {
         };
         let config = value
             .to_str()
-            .ok_or_else(|| format!("{VARIABLE}: not UTF-8; see /etc/faultline/ingest.env"))?;
+            .ok_or_else(|| format!("{ENV_VARIABLE}: not UTF-8; see /etc/faultline/ingest.env"))?;
         let config = MetricsConfig::parse(config)
-            .map_err(|error| format!("{VARIABLE}: {error}; see /etc/faultline/ingest.env"))?;
+            .map_err(|error| format!("{ENV_VARIABLE}: {error}; see /etc/faultline/ingest.env"))?;
         self.credentials = Some(config.into());
         Ok(())
     }
@@ -53,7 +53,7 @@ mod tests {
         for bad in ["", "p=secret", "host=x,db=d,u=u,p=secret=", "secret"] {
             let refused = settled(Ingest::default(), bad).unwrap_err();
             assert!(
-                refused.contains(VARIABLE) && !refused.contains("secret"),
+                refused.contains(ENV_VARIABLE) && !refused.contains("secret"),
                 "{refused}"
             );
         }

@@ -128,8 +128,8 @@ fn admin(table: &mut Table<'_>, config: &mut Admin) {
 }
 
 fn timeout(table: &mut Table<'_>, config: &mut Duration) {
-    let least = Duration::from_millis(10);
-    table.set("timeout", config, duration_at_least(least));
+    let min_timeout = Duration::from_millis(10);
+    table.set("timeout", config, duration_at_least(min_timeout));
 }
 
 fn paths(table: &mut Table<'_>, config: &mut HostRoot) {
@@ -401,9 +401,10 @@ fn secret(value: &DeValue<'_>, files: &mut Vec<PathBuf>) -> Result<String, Strin
     let content = read(&path);
     // The value may be the secret itself instead of a path, so the error does not repeat it.
     if content.is_err() && !parent_folder_exists(&path) {
-        let what =
-            "the path of a file with the secret is wanted, such as \"/etc/faultline/password\"";
-        return Err(what.to_owned());
+        return Err(
+            "the path of a file with the secret is wanted, such as \"/etc/faultline/password\""
+                .to_owned(),
+        );
     }
     let content = content?;
     files.push(path);

@@ -21,10 +21,10 @@ use std::{io, net::SocketAddr};
 const NO_COOKIE: [u8; 8] = [0xff; 8];
 const MAX_RESPONSE_BYTES: usize = 2048;
 /// The user id that a user namespace shows for unmapped users.
-const UNMAPPED: u32 = 65534;
+const UNMAPPED_USER_ID: u32 = 65534;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum OwnerError {
+pub enum PeerUserError {
     #[error(
         "the lookup of the sender's socket failed ({0}); it needs AF_NETLINK and the kernel's tcp_diag"
     )]
@@ -39,35 +39,35 @@ pub enum OwnerError {
     Unmapped,
 }
 
-impl From<Errno> for OwnerError {
+impl From<Errno> for PeerUserError {
     fn from(errno: Errno) -> Self {
         match errno {
-            Errno::NOENT => OwnerError::Gone,
-            other => OwnerError::Refused(other),
+            Errno::NOENT => PeerUserError::Gone,
+            other => PeerUserError::Refused(other),
         }
     }
 }
 
-impl From<io::Error> for OwnerError {
+impl From<io::Error> for PeerUserError {
     fn from(error: io::Error) -> Self {
-        Errno::from_io_error(&error).map_or(OwnerError::Gone, OwnerError::from)
+        Errno::from_io_error(&error).map_or(PeerUserError::Gone, PeerUserError::from)
     }
 }
 
 /// For TCP the peer's socket must be open: the kernel reports user 0 for a closed one, which is
 /// rejected.
-pub fn owner(stream: &Stream) -> Result<u32, OwnerError> {
+pub fn owner(stream: &Stream) -> Result<u32, PeerUserError> {
     let user = match stream {
         Stream::Left(tcp) => tcp_socket_owner(tcp.peer_addr()?, tcp.local_addr()?)?,
         Stream::Right(unix) => unix.peer_cred()?.uid(),
     };
-    if user == UNMAPPED && !maps_all_users() {
-        return Err(OwnerError::Unmapped);
+    if user == UNMAPPED_USER_ID && !maps_all_users() {
+        return Err(PeerUserError::Unmapped);
     }
     Ok(user)
 }
 
-fn tcp_socket_owner(local: SocketAddr, remote: SocketAddr) -> Result<u32, OwnerError> {
+fn tcp_socket_owner(local: SocketAddr, remote: SocketAddr) -> Result<u32, PeerUserError> {
     let (source, destination) = (local.ip().to_canonical(), remote.ip().to_canonical());
     let request = InetRequest {
         family: if source.is_ipv4() { AF_INET } else { AF_INET6 },
@@ -86,7 +86,7 @@ fn tcp_socket_owner(local: SocketAddr, remote: SocketAddr) -> Result<u32, OwnerE
     let NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(response)) =
         query_sock_diag(request)?
     else {
-        return Err(OwnerError::Malformed);
+        return Err(PeerUserError::Malformed);
     };
     let id = &response.header.socket_id;
     // If the connection does not exist, the kernel may return the listening socket of the port.
@@ -94,15 +94,15 @@ fn tcp_socket_owner(local: SocketAddr, remote: SocketAddr) -> Result<u32, OwnerE
         && id.source_address.to_canonical() == source
         && id.destination_address.to_canonical() == destination;
     match (is_same, response.header.inode) {
-        (false, _) => Err(OwnerError::Malformed),
+        (false, _) => Err(PeerUserError::Malformed),
         // A closed socket has inode 0 and shows root as its owner.
-        (true, 0) => Err(OwnerError::Gone),
+        (true, 0) => Err(PeerUserError::Gone),
         (true, _) => Ok(response.header.uid),
     }
 }
 
 /// Does not wait: the kernel's response is ready once the request is sent.
-fn query_sock_diag(request: InetRequest) -> Result<NetlinkPayload<SockDiagMessage>, OwnerError> {
+fn query_sock_diag(request: InetRequest) -> Result<NetlinkPayload<SockDiagMessage>, PeerUserError> {
     let mut header = NetlinkHeader::default();
     header.flags = NLM_F_REQUEST;
     let mut message = NetlinkMessage::new(header, SockDiagMessage::InetRequest(request).into());
@@ -120,8 +120,8 @@ fn query_sock_diag(request: InetRequest) -> Result<NetlinkPayload<SockDiagMessag
     let mut buffer = vec![0; MAX_RESPONSE_BYTES];
     let (length, _) = rustix::net::recv(&socket, &mut *buffer, RecvFlags::DONTWAIT)?;
     let bytes = buffer.get(..length).unwrap_or_default();
-    let response =
-        NetlinkMessage::<SockDiagMessage>::deserialize(bytes).map_err(|_| OwnerError::Malformed)?;
+    let response = NetlinkMessage::<SockDiagMessage>::deserialize(bytes)
+        .map_err(|_| PeerUserError::Malformed)?;
     match response.payload {
         NetlinkPayload::Error(error) => Err(error.to_io().into()),
         payload => Ok(payload),

@@ -279,7 +279,7 @@ fn connector(tls: bool) -> Result<HttpsConnector<Connector>, Error> {
         .https_or_http()
         .enable_http1()
         .wrap_connector(Connector {
-            limit: CONNECT_TIMEOUT,
+            timeout: CONNECT_TIMEOUT,
         }))
 }
 

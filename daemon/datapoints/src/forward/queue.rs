@@ -139,7 +139,7 @@ impl Queue {
     /// Charges bytes for a growing copy. Drops older items if necessary.
     fn reserve(&self, bytes: u32) -> Option<Permit> {
         loop {
-            if let Some(permit) = self.push_memory.copy(bytes) {
+            if let Some(permit) = self.push_memory.try_acquire_copy(bytes) {
                 return Some(permit);
             }
             if !self.state.lock().drop_oldest(Outcome::Lost) {

@@ -72,7 +72,7 @@ impl Forwarding {
     async fn end(self) -> [u64; 4] {
         assert!(self.stage.end(PATIENCE).await.is_empty());
         until("all memory is given back", || {
-            self.push_memory.in_use() == 0
+            self.push_memory.used_bytes() == 0
         })
         .await;
         bytes(&self.handle)
@@ -399,9 +399,9 @@ fn an_incomplete_push_copy_releases_its_memory() {
     let handle = queued(1_000_000, &push_memory);
     let mut copy = handle.copy(Precision::Nanoseconds, false);
     copy.add(&body(0, 500_000));
-    assert!(push_memory.in_use() >= 500_000);
+    assert!(push_memory.used_bytes() >= 500_000);
     drop(copy);
-    assert_eq!((push_memory.in_use(), bytes(&handle)), (0, [0; 4]));
+    assert_eq!((push_memory.used_bytes(), bytes(&handle)), (0, [0; 4]));
 }
 
 #[test]
@@ -431,7 +431,7 @@ fn a_push_copy_without_memory_drops_the_oldest_then_itself() {
     large.complete();
     other.complete();
     assert_eq!(bytes(&handle), [0, 131_074, 0, 196_609]);
-    assert_eq!(push_memory.in_use(), 196_609);
+    assert_eq!(push_memory.used_bytes(), 196_609);
 }
 
 #[test]
@@ -490,11 +490,11 @@ proptest! {
             }
             prop_assert_eq!(bytes(&handle).iter().sum::<u64>(), received);
             prop_assert!(queue.bytes() <= 300_000);
-            prop_assert_eq!(push_memory.in_use(), queue.bytes());
+            prop_assert_eq!(push_memory.used_bytes(), queue.bytes());
         }
         queue.clear();
         drop(sending);
-        prop_assert_eq!(push_memory.in_use(), 0);
+        prop_assert_eq!(push_memory.used_bytes(), 0);
     }
 }
 

@@ -30,7 +30,7 @@ const LINGER_TIME: Duration = Duration::from_millis(200);
 /// resolves, and that request is the connection's last one.
 async fn stop_grace_expired(connection: &Connection, stop: &Stop) {
     stop.wait().await;
-    tokio::time::sleep(if connection.is_useful() {
+    tokio::time::sleep(if connection.has_accepted_request() {
         NEXT_REQUEST_GRACE
     } else {
         FIRST_REQUEST_GRACE
@@ -57,7 +57,7 @@ pub async fn serve<I: Intake>(
         serving: limits.body_timeout + RESPONSE_TIMEOUT,
     };
     let service = service_fn(|request| async move {
-        connection.serving();
+        connection.begin_serving();
         let (mut response, accepted) =
             reception::respond(shared, request, (connection.peer, user)).await;
         if stop.is_set() {
@@ -66,12 +66,12 @@ pub async fn serve<I: Intake>(
                 .headers_mut()
                 .insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        connection.answered(accepted);
+        connection.finish_request(accepted);
         Ok::<_, Infallible>(response)
     });
-    let shutdown = WriteShutdown::of(&stream).ok();
+    let shutdown = WriteShutdown::new(&stream).ok();
     let io = TokioIo::new(InspectReader::new(stream, |bytes: &[u8]| {
-        connection.received(bytes)
+        connection.bytes_received(bytes)
     }));
     // hyper's header timeout would also run while the connection idles.
     let mut http = http1::Builder::new();
@@ -80,7 +80,7 @@ pub async fn serve<I: Intake>(
             .max_buf_size(READ_BUFFER_BYTES)
             .serve_connection(io, service)
     );
-    let mut expired = pin!(connection.expired(timeouts));
+    let mut expired = pin!(connection.phase_timeout(timeouts));
     let mut stop_grace_expired = pin!(stop_grace_expired(connection, stop));
     loop {
         tokio::select! {
@@ -98,7 +98,7 @@ pub async fn serve<I: Intake>(
     let read_request = async {
         tokio::time::sleep(LINGER_TIME).await;
         if !connection.is_idle() {
-            connection.expired(timeouts).await;
+            connection.phase_timeout(timeouts).await;
         }
     };
     tokio::select! {

@@ -102,10 +102,10 @@ async fn push<I: Intake>(
     let read = async {
         let push_memory = &shared.parts.push_memory;
         let decoder = match coding {
-            Coding::Gzip => push_memory.decoder(DECODER_MEMORY).await,
+            Coding::Gzip => push_memory.acquire_decoder(DECODER_MEMORY).await,
             Coding::Plain => None,
         };
-        let permit = push_memory.push(PUSH_MEMORY).await;
+        let permit = push_memory.acquire_push(PUSH_MEMORY).await;
         let code = reader.read(&mut body).await;
         drop((permit, decoder));
         code

@@ -168,7 +168,7 @@ impl Sink {
 
     async fn all_given_back(&self) {
         until("all memory is given back", || {
-            self.push_memory.in_use() == 0
+            self.push_memory.used_bytes() == 0
         })
         .await;
     }
@@ -518,7 +518,7 @@ async fn slow_writers_do_not_delay_a_normal_push() {
         slow.push(client);
     }
     until("all of them are being read", || {
-        sink.push_memory.in_use() >= 64 * 64 * 1024
+        sink.push_memory.used_bytes() >= 64 * 64 * 1024
     })
     .await;
     let normal =
@@ -572,7 +572,7 @@ async fn a_push_in_progress_is_completed_after_the_stop_signal() {
     let request = post("", &lines(10));
     let (mut idle, mut busy) = (sink.client().await, sink.client().await);
     busy.write(&request[..1000]).await;
-    until("it is being read", || sink.push_memory.in_use() > 0).await;
+    until("it is being read", || sink.push_memory.used_bytes() > 0).await;
     sink.stage.stop().set();
     assert_eq!(idle.status().await, None);
     busy.write(&request[1000..]).await;

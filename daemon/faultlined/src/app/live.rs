@@ -95,7 +95,7 @@ fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
     next.target.identity = loaded.target.identity;
     next.target.program_cache_entries = loaded.target.program_cache_entries;
     // A recording keeps the labels that it started with.
-    let recorded = (current.record.file.is_some() || current.flight.on().is_some())
+    let recorded = (current.record.file.is_some() || current.flight.enabled_folder().is_some())
         && current.labels != next.labels;
     let changes = [
         ("labels of the recording", recorded),

@@ -40,7 +40,10 @@ pub struct Recording {
 pub fn prepare(config: &Config, clock: Clock) -> Option<PreparedRecorder> {
     let root = config.paths.clone();
     let statuses = ["record", "flight"].map(RecorderStatus::new);
-    let on = [config.record.file.is_some(), config.flight.on().is_some()];
+    let on = [
+        config.record.file.is_some(),
+        config.flight.enabled_folder().is_some(),
+    ];
     let enabled: Vec<Arc<RecorderStatus>> = statuses
         .iter()
         .zip(on)
@@ -73,7 +76,10 @@ pub fn prepare(config: &Config, clock: Clock) -> Option<PreparedRecorder> {
     };
     let (handle, recorder) = Recorder::new(clock, enabled, describe);
     let recorder = recorder.with_completed_manifests(describer.completed());
-    let flight = config.flight.on().map(|_| flight::Handle::default());
+    let flight = config
+        .flight
+        .enabled_folder()
+        .map(|_| flight::Handle::default());
     Some(PreparedRecorder {
         handle,
         flight,
@@ -92,7 +98,7 @@ fn files(config: &Config) -> Vec<PathBuf> {
             folder.to_owned()
         }
     };
-    let ring = config.flight.on().map(ring);
+    let ring = config.flight.enabled_folder().map(ring);
     config.record.file.clone().into_iter().chain(ring).collect()
 }
 
@@ -130,7 +136,7 @@ impl PreparedRecorder {
             tracing::info!(file = %file.display(), "recording");
             recorder = recorder.with(Box::new(recording_file));
         }
-        if let (Some(folder), Some(handle)) = (config.flight.on(), &self.flight) {
+        if let (Some(folder), Some(handle)) = (config.flight.enabled_folder(), &self.flight) {
             let parts = flight::FlightContext {
                 clock,
                 folder: folder.to_owned(),
@@ -237,7 +243,7 @@ fn labels(config: &Config) -> Vec<(String, String)> {
 pub fn config_errors(config: &Config) -> Vec<ConfigError> {
     let flight = config
         .flight
-        .on()
+        .enabled_folder()
         .and_then(|folder| flight::check(folder).err())
         .map(|what| ConfigError::new(format!("flight.folder: {what}")));
     file_error(config).into_iter().chain(flight).collect()

@@ -290,7 +290,7 @@ mod tests {
     #[tokio::test]
     async fn a_guessing_address_is_throttled_and_authenticated_or_other_clients_pass() {
         let users = users();
-        let guesser = Peer::at([192, 0, 2, 1].into());
+        let guesser = Peer::from_address([192, 0, 2, 1].into());
         assert_eq!(
             users.authenticate(Some(GOOD), guesser, NOW).await,
             AuthResult::Admitted
@@ -333,7 +333,7 @@ mod tests {
             users.authenticate(Some(GOOD), guesser, NOW).await,
             AuthResult::TooMany(_)
         ));
-        let elsewhere = Peer::at([192, 0, 2, 2].into());
+        let elsewhere = Peer::from_address([192, 0, 2, 2].into());
         assert_eq!(
             users.authenticate(Some(GOOD), elsewhere, NOW).await,
             AuthResult::Admitted
@@ -365,7 +365,7 @@ mod tests {
     async fn password_guessing_from_one_address_delays_others_by_one_check() {
         let users = users();
         let queue = |last: u8, second: u64| {
-            let peer = Peer::at([192, 0, 2, last].into());
+            let peer = Peer::from_address([192, 0, 2, last].into());
             let now = Duration::from_secs(second);
             users.guesses.lock().begin(peer, now).unwrap()
         };
@@ -455,7 +455,7 @@ mod tests {
     }
 
     fn peer(last: u8) -> Peer {
-        Peer::at([192, 0, 2, last].into())
+        Peer::from_address([192, 0, 2, last].into())
     }
 
     fn s(seconds: u64) -> Duration {

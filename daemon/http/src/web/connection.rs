@@ -34,7 +34,7 @@ pub async fn serve(
     stop: Stop,
 ) {
     // The client begins with the TLS handshake, which counts as part of the head.
-    connection.head_begins();
+    connection.begin_head();
     tokio::select! {
         biased;
         served_result = serve_http(stream, tls, &router, &connection, &stop) => {
@@ -43,7 +43,7 @@ pub async fn serve(
                 tracing::debug!(error, "a web connection ended early");
             }
         }
-        () = connection.expired(TIMEOUTS) => tracing::debug!("a web connection was too slow or idle and was closed"),
+        () = connection.phase_timeout(TIMEOUTS) => tracing::debug!("a web connection was too slow or idle and was closed"),
         () = connection.close_requested() => tracing::debug!("connection limit: a web connection was closed"),
     }
 }
@@ -63,12 +63,12 @@ async fn serve_http(
         Some(acceptor) => Either::Right(acceptor.accept(stream).await?),
     };
     let io = TokioIo::new(InspectReader::new(stream, |bytes: &[u8]| {
-        connection.received(bytes)
+        connection.bytes_received(bytes)
     }));
     let service = service_fn(|request: Request<Incoming>| async move {
-        connection.serving();
+        connection.begin_serving();
         let response: Response<Body> = router.respond(request.map(|_| ()), connection.peer).await;
-        connection.answered(!response.status().is_client_error());
+        connection.finish_request(!response.status().is_client_error());
         Ok::<_, Infallible>(response)
     });
     let mut http = hyper::server::conn::http1::Builder::new();

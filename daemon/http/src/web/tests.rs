@@ -227,7 +227,7 @@ fn only_responses_to_other_hosts_are_compressed() {
         .header("accept-encoding", "gzip")
         .body(())
         .unwrap();
-    let other_host = socket::Peer::at([192, 0, 2, 1].into());
+    let other_host = socket::Peer::from_address([192, 0, 2, 1].into());
     let answer = server.runtime.block_on(site.respond(request, other_host));
     assert_eq!(answer.headers()["content-encoding"], "gzip");
     let packed = server.runtime.block_on(answer.into_body().collect());

@@ -9,7 +9,7 @@ use super::{
     candidates::{Choice, ambiguous, candidates, choose, hidden},
     process,
 };
-use faultline_core::supervisor::program_sync;
+use faultline_core::supervisor::sync_command;
 use faultline_kernel::HostRoot;
 use faultline_metrics::{Problem, Stamp};
 use std::{
@@ -214,7 +214,7 @@ struct UnitStatus {
 }
 
 fn show(systemctl: &OsStr, unit: &str, context: &SearchContext<'_>) -> Result<UnitStatus, String> {
-    let spawned = program_sync(systemctl)
+    let spawned = sync_command(systemctl)
         .args(["show", "--property=MainPID,ControlGroup", "--", unit])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

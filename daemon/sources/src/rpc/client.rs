@@ -119,7 +119,7 @@ impl Client {
             .pool_max_idle_per_host(1);
         Client {
             http: builder.build(Connector {
-                limit: CONNECT_TIMEOUT,
+                timeout: CONNECT_TIMEOUT,
             }),
             limit,
         }

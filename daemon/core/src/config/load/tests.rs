@@ -296,7 +296,7 @@ fn a_command_line_label_has_a_name_and_a_value() {
 #[test]
 fn flight_delays_longer_than_the_ring_or_zero_limits_are_refused() {
     let config = parse("[flight]\nfolder = \"/f\"\nkeep = \"1h\"\nmax_saved = 3\n").unwrap();
-    assert_eq!(config.flight.on(), Some(Path::new("/f")));
+    assert_eq!(config.flight.enabled_folder(), Some(Path::new("/f")));
     assert_eq!(
         (config.flight.keep, config.flight.max_saved),
         (Duration::from_secs(3600), 3)
@@ -305,7 +305,7 @@ fn flight_delays_longer_than_the_ring_or_zero_limits_are_refused() {
         parse("[flight]\nfolder = \"/f\"\nenabled = false\n")
             .unwrap()
             .flight
-            .on(),
+            .enabled_folder(),
         None
     );
     for (wrong, word) in [

@@ -50,7 +50,7 @@ async fn a_closed_socket_is_not_attributed_to_root() {
             .await
             .unwrap(),
     );
-    assert_eq!(owner(&accept(&listener).await), Err(OwnerError::Gone));
+    assert_eq!(owner(&accept(&listener).await), Err(PeerUserError::Gone));
 }
 
 #[tokio::test]
@@ -58,7 +58,7 @@ async fn a_listening_socket_without_a_connection_gives_no_owner() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let nobody = "127.0.0.1:1".parse().unwrap();
     let told = tcp_socket_owner(listener.local_addr().unwrap(), nobody);
-    assert_eq!(told, Err(OwnerError::Malformed));
+    assert_eq!(told, Err(PeerUserError::Malformed));
 }
 
 /// A process of another user that connects and waits.
@@ -110,7 +110,7 @@ async fn a_reused_port_is_identified_by_its_new_socket() {
     // Who closes first keeps the addresses for a while.
     drop(first);
     drop(accepted);
-    assert_eq!(tcp_socket_owner(address, server), Err(OwnerError::Gone));
+    assert_eq!(tcp_socket_owner(address, server), Err(PeerUserError::Gone));
     let deadline = crate::clock::Clock::start();
     let again = loop {
         match socket(address).connect(server).await {

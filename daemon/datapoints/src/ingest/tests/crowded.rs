@@ -71,7 +71,7 @@ async fn slow_gzip_bodies_do_not_block_other_pushes_memory() {
         crowd.push(client);
     }
     until("they hold all they can get", || {
-        sink.push_memory.in_use() > u64::from(faultline_core::push_memory::DECODER_BYTES)
+        sink.push_memory.used_bytes() > u64::from(faultline_core::push_memory::DECODER_SHARE_BYTES)
     })
     .await;
     assert_eq!(within(sink.send(&post("", &lines(10)))).await, 204);
@@ -88,7 +88,7 @@ async fn lines_of_a_cut_connection_count_and_its_memory_is_released() {
     let request = post("", &lines(10));
     let mut slow = sink.client().await;
     slow.write(&request[..request.len() - 10]).await;
-    until("it is being read", || sink.push_memory.in_use() > 0).await;
+    until("it is being read", || sink.push_memory.used_bytes() > 0).await;
     assert_eq!(within(sink.send(&post("", &lines(1)))).await, 204);
     assert_eq!(slow.status().await, None);
     until("it is committed", || sink.seen().pushes == 2).await;

@@ -1,5 +1,5 @@
 use super::{super::unit::UnitSearch, *};
-use faultline_core::supervisor::program_sync;
+use faultline_core::supervisor::sync_command;
 use faultline_testkit::eventually::eventually;
 use std::{fs, os::unix::fs::PermissionsExt};
 
@@ -156,7 +156,7 @@ fn systemctl(host: &FakeHost, says: &str) -> std::ffi::OsString {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     // While another test starts a program, its child may still hold the script open for writing.
     eventually(Duration::from_secs(60), "the script runs", || {
-        program_sync(&path).output().ok()
+        sync_command(&path).output().ok()
     });
     path.into()
 }
