@@ -208,7 +208,7 @@ fn sender(body: &[u8]) -> String {
 /// An intake that knows whose lines count.
 fn intake(case: &Case) -> Intake {
     let intake = Intake::new(&case.datapoints);
-    intake.restart(None);
+    intake.follow_validator(None);
     intake.set_reported_identity(&sender(&case.body), Clock::start().now());
     intake
 }

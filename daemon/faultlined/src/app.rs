@@ -111,7 +111,7 @@ impl App {
         let (ticks, flight) = (state.ticks.clone(), state.flight.clone());
         let web = servers::exporter(&config.metrics, options.inherited.metrics, state)?;
         if let Some(last) = recording::last_push(&config, clock) {
-            intake.resume(last);
+            intake.set_last_push(last);
         }
         let facts = ProcessFacts { rpc, admin };
         let recording = recording

@@ -152,7 +152,7 @@ impl Conclusions {
                 self.tracker.restart();
             }
             if process != validator {
-                self.intake.wait();
+                self.intake.wait_for_validator();
             }
         }
         if validator == self.validator {
@@ -160,10 +160,10 @@ impl Conclusions {
         }
         self.validator = validator;
         if let Some(process) = validator {
-            self.intake.restart(startup_id(context.root));
-            self.intake.follows(process);
+            self.intake.follow_validator(startup_id(context.root));
+            self.intake.resume_after_last_push(process);
         } else {
-            self.intake.gone();
+            self.intake.validator_ended();
         }
     }
 

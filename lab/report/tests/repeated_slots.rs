@@ -84,7 +84,7 @@ fn lines_of(second: u64, with_costs: bool) -> Vec<String> {
 fn live(path: &Path, with_costs: bool) -> Vec<Reading> {
     let (sender, receiver) = channel();
     let intake = Intake::new(&Datapoints::default());
-    intake.record_to(PointRecorder::new(move |what| sender.send(what).unwrap()));
+    intake.set_recorder(PointRecorder::new(move |what| sender.send(what).unwrap()));
     let session = NewSession {
         started: stamp(0),
         interval: Duration::from_secs(1),
@@ -104,7 +104,7 @@ fn live(path: &Path, with_costs: bool) -> Vec<Reading> {
             intake.commit(push, stamp(second));
         }
         if second.is_multiple_of(RESTART) {
-            intake.restart(None);
+            intake.follow_validator(None);
             intake.set_reported_identity("A", stamp(second));
             let process = NewProcess {
                 pid: if second == 0 { 7 } else { 8 },

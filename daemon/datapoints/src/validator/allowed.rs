@@ -16,31 +16,33 @@ use std::sync::{
 pub struct AllowList {
     by_name: HashMap<Box<[u8]>, AllowedFields>,
     pub max_series: usize,
-    groups: usize,
-    /// Unique for each list; 0 for the empty default list.
+    group_count: usize,
+    /// Unique for each list; 0 for the default list.
     id: u64,
 }
 
+/// The allowed fields of one datapoint.
 pub struct AllowedFields {
     name: Arc<str>,
-    /// Each field once, with its index.
-    fields: [Vec<(Box<str>, usize)>; BUCKETS],
-    fields_len: usize,
-    groups: Vec<Group>,
+    /// Each field once, with its index, by [`bucket`].
+    buckets: [Vec<(Box<str>, usize)>; BUCKETS],
+    field_count: usize,
+    groups: Vec<TagGroup>,
 }
 
-/// Fields of one datapoint that have the same allowed tags.
-struct Group {
+/// Fields of one datapoint with the same allowed tags.
+struct TagGroup {
     tags: Arc<[Arc<str>]>,
-    number: usize,
-    entries: Vec<Entry>,
+    /// Among the groups of all datapoints.
+    index: usize,
+    fields: Vec<AllowedField>,
 }
 
 #[derive(Clone)]
-struct Entry {
+struct AllowedField {
     field: Arc<str>,
     kind: DatapointKind,
-    /// The index of its field in [`AllowedFields::fields`].
+    /// Its index among the fields of the datapoint.
     field_index: usize,
 }
 
@@ -58,7 +60,7 @@ impl AllowList {
     pub fn new(config: &Datapoints) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let mut by_name: HashMap<Box<[u8]>, AllowedFields> = HashMap::default();
-        let mut groups = 0;
+        let mut group_count = 0;
         for allowed in &config.allow {
             let name = allowed.name.as_str();
             let allowed_fields = by_name
@@ -69,13 +71,13 @@ impl AllowList {
                 .iter()
                 .map(|tag| label_name(tag).collect::<String>().into())
                 .collect();
-            allowed_fields.add(&allowed.field, allowed.kind, tags, &mut groups);
+            allowed_fields.add(&allowed.field, allowed.kind, tags, &mut group_count);
         }
         let max_series = usize::try_from(config.max_series).unwrap_or(usize::MAX);
         AllowList {
             by_name,
             max_series,
-            groups,
+            group_count,
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
         }
     }
@@ -93,52 +95,58 @@ impl AllowedFields {
     fn new(name: &str) -> Self {
         AllowedFields {
             name: name.into(),
-            fields: std::array::from_fn(|_| Vec::new()),
-            fields_len: 0,
+            buckets: std::array::from_fn(|_| Vec::new()),
+            field_count: 0,
             groups: Vec::new(),
         }
     }
 
-    fn add(&mut self, field: &str, kind: DatapointKind, tags: Arc<[Arc<str>]>, groups: &mut usize) {
+    fn add(
+        &mut self,
+        field: &str,
+        kind: DatapointKind,
+        tags: Arc<[Arc<str>]>,
+        group_count: &mut usize,
+    ) {
         let field_index = self.field_index(field).unwrap_or_else(|| {
-            if let Some(bucket) = self.fields.get_mut(bucket(field)) {
-                bucket.push((field.into(), self.fields_len));
+            if let Some(bucket) = self.buckets.get_mut(bucket(field)) {
+                bucket.push((field.into(), self.field_count));
             }
-            self.fields_len += 1;
-            self.fields_len - 1
+            self.field_count += 1;
+            self.field_count - 1
         });
-        let entry = Entry {
+        let allowed_field = AllowedField {
             field: field.into(),
             kind,
             field_index,
         };
         match self.groups.iter_mut().find(|group| group.tags == tags) {
-            Some(group) => group.entries.push(entry),
+            Some(group) => group.fields.push(allowed_field),
             None => {
-                self.groups.push(Group {
+                self.groups.push(TagGroup {
                     tags,
-                    number: *groups,
-                    entries: vec![entry],
+                    index: *group_count,
+                    fields: vec![allowed_field],
                 });
-                *groups += 1;
+                *group_count += 1;
             }
         }
     }
 
     fn field_index(&self, key: &str) -> Option<usize> {
-        self.fields
+        self.buckets
             .get(bucket(key))?
             .iter()
             .find(|(name, _)| **name == *key)
             .map(|(_, index)| *index)
     }
 
-    /// Reads the allowed fields in one pass, until a malformed field. The first of repeated keys
-    /// counts. Returns true if a field is a number.
+    /// Reads the allowed fields in one pass, up to a malformed field. The first of repeated keys
+    /// counts. True if a field is a number.
     fn read(&self, point: &Point<'_>, field_values: &mut Vec<FieldValue>) -> bool {
         field_values.clear();
-        field_values.resize(self.fields_len, FieldValue::Missing);
-        let (mut missing, mut any) = (self.fields_len, false);
+        field_values.resize(self.field_count, FieldValue::Missing);
+        let (mut missing, mut has_number) = (self.field_count, false);
         for field in point.fields().map_while(Result::ok) {
             let cell = self
                 .field_index(field.key)
@@ -149,15 +157,15 @@ impl AllowedFields {
             *cell = field
                 .value()
                 .ok()
-                .and_then(number)
+                .and_then(as_number)
                 .map_or(FieldValue::NotANumber, FieldValue::Number);
-            any |= matches!(cell, FieldValue::Number(_));
+            has_number |= matches!(cell, FieldValue::Number(_));
             missing -= 1;
             if missing == 0 {
                 break;
             }
         }
-        any
+        has_number
     }
 }
 
@@ -177,7 +185,7 @@ fn tag_value<'p>(point: &Point<'p>, label: &str) -> &'p str {
     tag.map_or("", |tag| tag.value)
 }
 
-fn number(value: Value<'_>) -> Option<f64> {
+fn as_number(value: Value<'_>) -> Option<f64> {
     match value {
         Value::Int(n) => Some(n as f64),
         Value::Float(x) => Some(x).filter(|x| x.is_finite()),

@@ -18,7 +18,7 @@ const SECOND: i128 = 1_000_000_000;
 const SETTLE_SECONDS: i128 = 2;
 
 /// In nanoseconds. A gap that exceeds the reported age by more than this is a missed push. The
-/// agent reports whole seconds and wakes irregularly.
+/// validator reports whole seconds, and does not push exactly every ten.
 const MAX_INTERVAL_ERROR: i128 = 3 * SECOND;
 
 /// Maximum delay of a push in nanoseconds. The validator gives up a push that takes longer.
@@ -26,7 +26,7 @@ const MAX_PUSH_DELAY: i128 = 5 * SECOND;
 
 const PUSH_INTERVAL: i128 = 10 * SECOND;
 
-/// The wall clock may drift from the monotonic clock by one part in this many without being set.
+/// The wall clock may drift from the monotonic clock by one second in this many.
 const MAX_DRIFT_DIVISOR: i128 = 100;
 
 /// Maximum unsettled seconds (over an hour).
@@ -49,59 +49,60 @@ impl PushTimes {
     }
 }
 
-/// The last push that an earlier run of the daemon received.
+/// The last push that an earlier run of the daemon received, and its sender.
 #[derive(Clone, Copy)]
 pub struct LastPush {
     pub process: ProcessId,
-    pub at: PushTimes,
+    pub times: PushTimes,
 }
 
+/// The last point of a push.
 #[derive(Clone, Copy)]
 pub struct PushEnd {
-    pub at: PushTimes,
-    /// Seconds since the validator's previous push, by its own monotonic clock.
-    pub since: u64,
-    /// False if the push cannot show transactions, because they are filtered out.
+    pub times: PushTimes,
+    /// By the validator's monotonic clock.
+    pub seconds_since_previous: u64,
+    /// False if the validator's log filter may have removed the transactions.
     pub unfiltered: bool,
 }
 
 #[derive(Clone, Default)]
 pub struct Coverage {
     /// `None` before the first push of this process.
-    first: Option<PushEnd>,
-    newest: Option<PushTimes>,
+    first_push: Option<PushEnd>,
+    newest_push: Option<PushTimes>,
     /// Minimum of arrival minus creation, in nanoseconds. A much smaller value means that the wall
     /// clock was set.
     min_delay: Option<i128>,
     /// Transactions by unsettled second.
     unsettled: BTreeMap<i128, u64>,
-    /// The next second to settle; `None` before the first execution.
-    next: Option<i128>,
-    /// Seconds without transactions, counted from the first execution on.
+    /// The next second to settle; `None` before the first transaction.
+    next_second: Option<i128>,
+    /// Seconds without transactions, counted from the first transaction on.
     pub zero_seconds: u64,
-    /// Seconds without data, counted from the first execution on.
+    /// Seconds without data, counted from the first transaction on.
     pub unknown_seconds: u64,
     pub pushes_missed: u64,
 }
 
 impl Coverage {
     /// A point created at `time`, in Unix nanoseconds.
-    pub fn point(&mut self, known: &KnownPoint, time: i64) {
+    pub fn add_point(&mut self, known: &KnownPoint, time: i64) {
         match known {
             KnownPoint::CostTracker(cost) => {
-                self.transactions(time.into(), delta(cost.transaction_count))
+                self.add_transactions(time.into(), delta(cost.transaction_count))
             }
             KnownPoint::ReplaySlot(replay) => {
-                self.transactions(time.into(), delta(replay.total_transactions))
+                self.add_transactions(time.into(), delta(replay.total_transactions))
             }
             _ => {}
         }
     }
 
-    pub fn transactions(&mut self, time: i128, count: u64) {
+    pub fn add_transactions(&mut self, time: i128, count: u64) {
         let second = time.div_euclid(SECOND);
-        // Settled seconds never change. Before the first execution no second is settled.
-        if count == 0 || self.next.is_some_and(|next| second < next) {
+        // Settled seconds never change. Before the first transaction no second is settled.
+        if count == 0 || self.next_second.is_some_and(|next| second < next) {
             return;
         }
         if self.unsettled.len() < MAX_UNSETTLED_SECONDS || self.unsettled.contains_key(&second) {
@@ -109,11 +110,11 @@ impl Coverage {
         }
     }
 
-    /// Counts a push. Returns true if the validator's clock was set since the previous one.
-    pub fn push(&mut self, push: PushEnd) -> bool {
-        self.first.get_or_insert(push);
-        let (at, since) = (push.at, i128::from(push.since) * SECOND);
-        let Some(before) = self.newest else {
+    /// Counts a push. True if the validator's clock was set since the previous one.
+    pub fn add_push(&mut self, push: PushEnd) -> bool {
+        self.first_push.get_or_insert(push);
+        let (at, since) = (push.times, i128::from(push.seconds_since_previous) * SECOND);
+        let Some(before) = self.newest_push else {
             self.advance_to(at);
             self.settle_seconds(at.created, at.created, push.unfiltered);
             return false;
@@ -143,25 +144,28 @@ impl Coverage {
         false
     }
 
-    /// Call it when the log was read up to `at`. The log has no gaps, because the follower reports
-    /// lost text. Returns true if the validator's clock was set since the previous lines.
-    pub fn log_reached(&mut self, at: PushTimes) -> bool {
+    /// The log was read up to `at`. It has no gaps, because the log's reader reports lost text. True
+    /// if the validator's clock was set since the previous lines.
+    pub fn add_log_time(&mut self, at: PushTimes) -> bool {
         if self
-            .newest
+            .newest_push
             .is_some_and(|before| self.clock_was_set(before, at, 0))
         {
             self.restart_counting(at);
             return true;
         }
-        if self.newest.is_none_or(|newest| at.created > newest.created) {
+        if self
+            .newest_push
+            .is_none_or(|newest| at.created > newest.created)
+        {
             self.advance_to(at);
             self.settle_seconds(at.created, at.created, true);
         }
         false
     }
 
-    /// Starts a new process but keeps the counts. Seconds before its first execution do not count.
-    pub fn restart(&mut self) {
+    /// Starts a new process but keeps the counts. Seconds before its first transaction do not count.
+    pub fn restart_process(&mut self) {
         let Coverage {
             zero_seconds,
             unknown_seconds,
@@ -182,28 +186,28 @@ impl Coverage {
         self.advance_to(last);
     }
 
-    /// Merges data of the time before the sender was known to be the followed process. Seconds
-    /// without execution between the two do not count.
+    /// Merges data from before the sender was known to be the followed process. Seconds without
+    /// transactions between the two do not count.
     pub fn merge_pending(&mut self, pending: Coverage) {
         let follows = |first: &PushEnd| {
-            self.newest
-                .is_none_or(|newest| newest.created < first.at.created)
+            self.newest_push
+                .is_none_or(|newest| newest.created < first.times.created)
         };
-        let Some(first) = pending.first.filter(follows) else {
+        let Some(first) = pending.first_push.filter(follows) else {
             return;
         };
         // Advances only to the first pending push, to count the pushes missing before it. The
-        // pending data already has the earlier executions.
+        // pending data has the transactions since then.
         self.unsettled.clear();
-        let next = self.next.take();
-        self.push(first);
+        let next = self.next_second.take();
+        self.add_push(first);
         let sum = |mine: u64, theirs: u64| mine.saturating_add(theirs);
         *self = Coverage {
             zero_seconds: sum(self.zero_seconds, pending.zero_seconds),
             unknown_seconds: sum(self.unknown_seconds, pending.unknown_seconds),
             pushes_missed: sum(self.pushes_missed, pending.pushes_missed),
-            first: self.first,
-            next: pending.next.or(next),
+            first_push: self.first_push,
+            next_second: pending.next_second.or(next),
             ..pending
         };
     }
@@ -213,13 +217,13 @@ impl Coverage {
         let passed = at.created - before.created - since;
         // Two pushes that are read together, as after a stall, may be read in the wrong order.
         let in_order = at.arrived - before.arrived + MAX_PUSH_DELAY >= since;
-        let back = passed < -MAX_INTERVAL_ERROR && in_order;
+        let set_back = passed < -MAX_INTERVAL_ERROR && in_order;
         let delay = at.arrived - at.created;
-        let forward = passed > MAX_INTERVAL_ERROR
+        let set_forward = passed > MAX_INTERVAL_ERROR
             && self
                 .min_delay
-                .is_some_and(|least| delay - least < -MAX_INTERVAL_ERROR);
-        back || forward
+                .is_some_and(|min_delay| delay - min_delay < -MAX_INTERVAL_ERROR);
+        set_back || set_forward
     }
 
     fn count_missed_pushes(&mut self, gap: i128) {
@@ -230,35 +234,34 @@ impl Coverage {
     fn advance_to(&mut self, at: PushTimes) {
         let delay = at.arrived - at.created;
         let waited = self
-            .newest
+            .newest_push
             .map_or(0, |before| (at.arrived - before.arrived).max(0));
         // The minimum may grow slowly, because the wall clock may be slewed.
-        self.min_delay = Some(
-            self.min_delay
-                .map_or(delay, |least| delay.min(least + waited / MAX_DRIFT_DIVISOR)),
-        );
-        self.newest = Some(at);
+        self.min_delay = Some(self.min_delay.map_or(delay, |min_delay| {
+            delay.min(min_delay + waited / MAX_DRIFT_DIVISOR)
+        }));
+        self.newest_push = Some(at);
     }
 
     /// Restarts counting after the clock was set: skipped seconds may not have existed, and others
     /// may come twice.
     fn restart_counting(&mut self, at: PushTimes) {
-        let executed = self.next.is_some() || !self.unsettled.is_empty();
+        let has_transactions = self.next_second.is_some() || !self.unsettled.is_empty();
         self.unsettled.clear();
-        self.next = executed.then(|| at.created.div_euclid(SECOND) + 1);
-        (self.newest, self.min_delay) = (None, None);
+        self.next_second = has_transactions.then(|| at.created.div_euclid(SECOND) + 1);
+        (self.newest_push, self.min_delay) = (None, None);
         self.advance_to(at);
     }
 
-    /// Settles the seconds that end before `until`. The first execution may not be later than
+    /// Settles the seconds that end before `until`. The first transaction may not be later than
     /// `now`. Both are Unix nanoseconds.
     fn settle_seconds(&mut self, until: i128, now: i128, unfiltered: bool) {
         let end = until.div_euclid(SECOND) - SETTLE_SECONDS;
-        if self.next.is_none() {
+        if self.next_second.is_none() {
             let first = self.unsettled.keys().next().copied();
-            self.next = first.filter(|first| *first <= now.div_euclid(SECOND));
+            self.next_second = first.filter(|first| *first <= now.div_euclid(SECOND));
         }
-        let Some(next) = self.next else { return };
+        let Some(next) = self.next_second else { return };
         if end <= next {
             return;
         }
@@ -271,7 +274,7 @@ impl Coverage {
             &mut self.unknown_seconds
         };
         add(idle_seconds, idle);
-        self.next = Some(end);
+        self.next_second = Some(end);
     }
 }
 

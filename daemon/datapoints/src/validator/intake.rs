@@ -25,9 +25,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 #[derive(Clone)]
 pub struct Intake {
     state: Arc<Mutex<State>>,
-    allow: Latest<AllowList>,
+    allow_list: Latest<AllowList>,
     recorder: Arc<OnceLock<PointRecorder>>,
-    users: Arc<OnceLock<push::UserLookup>>,
+    user_lookup: Arc<OnceLock<push::UserLookup>>,
 }
 
 #[derive(Default)]
@@ -35,24 +35,25 @@ struct State {
     senders: Senders,
     /// All sums of the followed validator's processes since the daemon's start.
     total: Tally,
-    values: AllowedValues,
-    lines: LineCounts,
+    allowed_values: AllowedValues,
+    line_counts: LineCounts,
     coverage: Coverage,
-    reported: ValidatorReports,
+    reports: ValidatorReports,
     last_push: Option<Stamp>,
-    /// No validator is followed: levels are not exported.
-    gone: bool,
+    /// No validator is followed, so levels are not exported.
+    validator_is_gone: bool,
     newest_slots: Option<(Stamp, Slots)>,
     slot_filter: SlotFilter,
     /// JSON-RPC's slot at the end of the last push.
     rpc_slot_at_push: Option<u64>,
     rpc_slot: Option<u64>,
     rpc_response_times: Option<(Stamp, Stamp)>,
+    /// Consecutive pushes without program cache points while slots advanced.
     empty_pushes: u32,
-    log_recent: RecentLines,
+    recent_log_lines: RecentLines,
     identity_revisions: u64,
-    /// A validator is or was followed.
-    followed: bool,
+    /// A validator is followed, or was before another one.
+    was_followed: bool,
     previous_run_push: Option<LastPush>,
     user_read_at: Option<Stamp>,
     last_refusal: Option<(String, Stamp)>,
@@ -73,9 +74,9 @@ impl Intake {
     pub fn new(datapoints: &Datapoints) -> Self {
         let intake = Intake {
             state: Arc::default(),
-            allow: Latest::default(),
+            allow_list: Latest::default(),
             recorder: Arc::default(),
-            users: Arc::default(),
+            user_lookup: Arc::default(),
         };
         intake.reconfigure(datapoints);
         intake
@@ -83,16 +84,17 @@ impl Intake {
 
     /// Replaces the allow-list from the next push on. Sums of removed fields stay, as counters do.
     pub fn reconfigure(&self, datapoints: &Datapoints) {
-        self.allow.set(Some(Arc::new(AllowList::new(datapoints))));
+        self.allow_list
+            .set(Some(Arc::new(AllowList::new(datapoints))));
     }
 
-    /// Records the followed validator's points too. Only the first call counts.
-    pub fn record_to(&self, points: PointRecorder) {
+    /// `points` gets the followed validator's points. Only the first call counts.
+    pub fn set_recorder(&self, points: PointRecorder) {
         let _ = self.recorder.set(points);
     }
 
     fn allow(&self) -> Arc<AllowList> {
-        self.allow.get().unwrap_or_default()
+        self.allow_list.get().unwrap_or_default()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -118,11 +120,11 @@ impl Intake {
     pub fn commit(&self, mut push: Push, at: Stamp) {
         push.flush_ignored();
         let mut state = self.lock();
-        state.lines.bad += push.bad_lines;
+        state.line_counts.bad += push.bad_lines;
         if let Some(created) = push.newest_log_time
-            && state.coverage.log_reached(PushTimes::new(created, at))
+            && state.coverage.add_log_time(PushTimes::new(created, at))
         {
-            state.values.forget_levels();
+            state.allowed_values.forget_levels();
         }
         if !push.is_followed {
             return;
@@ -136,42 +138,41 @@ impl Intake {
         }
     }
 
-    /// The last push of an earlier run: pushes of the same process that are missing since then
-    /// count as missed.
-    pub fn resume(&self, last: LastPush) {
+    /// Sets the last push of an earlier run. Pushes that its process sent since then count as missed.
+    pub fn set_last_push(&self, last: LastPush) {
         self.lock().previous_run_push = Some(last);
     }
 
-    /// Resumes after the last push of an earlier run if `process` sent it.
-    pub fn follows(&self, process: ProcessId) {
+    /// Resumes after the last push of an earlier run, if `process` sent it.
+    pub fn resume_after_last_push(&self, process: ProcessId) {
         let mut state = self.lock();
         if let Some(last) = state
             .previous_run_push
             .take_if(|last| last.process == process)
         {
-            state.coverage.resume(last.at);
+            state.coverage.resume(last.times);
         }
     }
 
-    /// Call it when another validator is followed. `startup_id` is its host id until it has read
-    /// its identity.
-    pub fn restart(&self, startup_id: Option<String>) {
+    /// Call it when another validator is followed. `startup_id` is its host id until it has read its
+    /// identity.
+    pub fn follow_validator(&self, startup_id: Option<String>) {
         let user = self.find_user();
         let mut state = self.lock();
         state.set_validator_user(user);
         state.senders.restart(startup_id);
         state.total.forget_levels();
-        state.values.forget_levels();
-        state.coverage.restart();
-        if std::mem::replace(&mut state.followed, true) {
+        state.allowed_values.forget_levels();
+        state.coverage.restart_process();
+        if std::mem::replace(&mut state.was_followed, true) {
             // Only the first validator may have sent pushes before it was found.
             state.senders.forget_pushes();
         }
         state.newest_slots = None;
-        state.reported.version = None;
+        state.reports.version = None;
         state.last_push = None;
-        state.gone = false;
-        state.reported.migration = MigrationReports::default();
+        state.validator_is_gone = false;
+        state.reports.migration = MigrationReports::default();
         state.slot_filter = SlotFilter::default();
         state.rpc_slot = None;
         state.rpc_slot_at_push = None;
@@ -181,15 +182,15 @@ impl Intake {
 
     /// Call it when a non-validator is followed. Pushes stay pending until a validator is found
     /// among its descendants.
-    pub fn wait(&self) {
+    pub fn wait_for_validator(&self) {
         let mut state = self.lock();
-        state.senders.wait();
-        (state.followed, state.gone) = (false, true);
+        state.senders.wait_for_validator();
+        (state.was_followed, state.validator_is_gone) = (false, true);
     }
 
     /// The validator has ended without a successor: its levels are not exported any more.
-    pub fn gone(&self) {
-        self.lock().gone = true;
+    pub fn validator_ended(&self) {
+        self.lock().validator_is_gone = true;
     }
 
     /// Adds another host id of the followed validator.
@@ -213,11 +214,11 @@ impl Intake {
         state.apply(outcome, self.allow().max_series, self.recorder.get());
     }
 
-    /// For a validator whose identity is unavailable: after a while, assumes that the only sender,
-    /// or its successor, is the validator. Returns `None` without a change.
+    /// For a validator whose identity is unavailable. After a while, assumes that the only sender, or
+    /// its successor, is the validator. `None` without a change.
     pub fn assume_identity(&self, now: Stamp) -> Option<Assumption> {
         let mut state = self.lock();
-        let (assumption, outcome) = state.senders.assume(now);
+        let (assumption, outcome) = state.senders.assume_identity(now);
         if matches!(assumption, Some(Assumption::Revised { .. })) {
             state.identity_revisions += 1;
         }
@@ -243,10 +244,10 @@ impl Intake {
         let state = self.lock();
         PushFacts {
             slots: state.newest_slots,
-            version: state.reported.version.clone(),
+            version: state.reports.version.clone(),
             identity: state.senders.identity().map(str::to_owned),
             last_push: state.last_push,
-            migration: state.reported.migration,
+            migration: state.reports.migration,
         }
     }
 }
@@ -257,8 +258,8 @@ struct Destination<'a> {
     tally: &'a mut Tally,
     values: &'a mut AllowedValues,
     lines: &'a mut LineCounts,
-    /// The newest slots of a sender that is not known yet.
-    pending: Option<&'a mut Option<(Stamp, Slots)>>,
+    /// The newest slots of a pending sender.
+    pending_slots: Option<&'a mut Option<(Stamp, Slots)>>,
     recent: &'a mut RecentLines,
     slot_filter: &'a mut SlotFilter,
 }
@@ -270,86 +271,95 @@ impl State {
         max_series: usize,
         recorder: Option<&PointRecorder>,
     ) {
-        for sums in outcome.ours {
+        for sums in outcome.merge_sums {
             self.newest_slots = self.newest_slots.or(sums.slots);
             self.total.merge(&sums.tally);
-            self.values.merge(max_series, sums.values);
-            self.lines.add(sums.lines);
+            self.allowed_values.merge(max_series, sums.allowed_values);
+            self.line_counts.add(sums.line_counts);
             self.coverage.merge_pending(sums.coverage);
-            self.reported.merge(sums.reported);
+            self.reports.merge(sums.reports);
             if let Some(recorder) = recorder {
-                recorder.add_retained(sums.retained);
+                recorder.add_pending(sums.points);
             }
         }
-        self.lines.foreign += outcome.foreign;
+        self.line_counts.foreign += outcome.foreign_lines;
     }
 
-    /// `end.readable` is true if the push has program cache points.
+    /// `end.unfiltered` is true if the push has program cache points.
     fn end_push(&mut self, end: PushEnd) {
-        let advanced =
+        let slots_advanced =
             matches!((self.rpc_slot_at_push, self.rpc_slot), (Some(then), Some(now)) if now > then);
         self.rpc_slot_at_push = self.rpc_slot;
         if end.unfiltered {
             self.empty_pushes = 0;
-        } else if advanced {
+        } else if slots_advanced {
             self.empty_pushes = self.empty_pushes.saturating_add(1);
         }
-        if self.coverage.push(PushEnd {
-            unfiltered: end.unfiltered || !advanced,
+        if self.coverage.add_push(PushEnd {
+            unfiltered: end.unfiltered || !slots_advanced,
             ..end
         }) {
             // The validator's clock was set, so the order of its points is unknown.
-            self.values.forget_levels();
+            self.allowed_values.forget_levels();
         }
     }
 
     /// Counts a foreign line and returns `None` for it.
     fn destination(
         &mut self,
-        host: Option<&str>,
+        host_id: Option<&str>,
         user: Option<u32>,
         now: Stamp,
     ) -> Option<Destination<'_>> {
-        let (sender_state, sums, recent) = match host {
-            None => (SenderState::Ours, None, &mut self.log_recent),
-            Some(host) => match self.senders.find(host, user, now) {
-                Some(sender) => (sender.state, Some(&mut sender.sums), &mut sender.recent),
+        let (sender_state, sums, recent) = match host_id {
+            None => (SenderState::Ours, None, &mut self.recent_log_lines),
+            Some(host_id) => match self.senders.find(host_id, user, now) {
+                Some(sender) => (
+                    sender.state,
+                    Some(&mut sender.sums),
+                    &mut sender.recent_lines,
+                ),
                 None => {
-                    self.lines.foreign += 1;
+                    self.line_counts.foreign += 1;
                     return None;
                 }
             },
         };
-        let (tally, values, lines, pending) = match (sender_state, sums) {
+        let (tally, values, lines, pending_slots) = match (sender_state, sums) {
             (SenderState::Foreign, _) => {
-                self.lines.foreign += 1;
+                self.line_counts.foreign += 1;
                 return None;
             }
             (SenderState::Pending, Some(sums)) => (
                 &mut sums.tally,
-                &mut sums.values,
-                &mut sums.lines,
+                &mut sums.allowed_values,
+                &mut sums.line_counts,
                 Some(&mut sums.slots),
             ),
-            _ => (&mut self.total, &mut self.values, &mut self.lines, None),
+            _ => (
+                &mut self.total,
+                &mut self.allowed_values,
+                &mut self.line_counts,
+                None,
+            ),
         };
         Some(Destination {
             sender_state,
             tally,
             values,
             lines,
-            pending,
+            pending_slots,
             recent,
             slot_filter: &mut self.slot_filter,
         })
     }
 
-    /// Adds a known point or allowed fields of the sender `host`. `None` is the log, which is
-    /// trusted. Returns `None` for a line that does not count.
+    /// Adds a known point or allowed fields of the sender `host_id`. Without a `host_id`, the line is
+    /// of the log. Returns `None` for a line that does not count.
     fn add(
         &mut self,
         allow: &AllowList,
-        (host, user): (Option<&str>, Option<u32>),
+        (host_id, user): (Option<&str>, Option<u32>),
         line: &[u8],
         point: &Point<'_>,
         now: Stamp,
@@ -359,10 +369,10 @@ impl State {
             tally,
             values,
             lines,
-            pending,
+            pending_slots,
             recent,
             slot_filter,
-        } = self.destination(host, user, now)?;
+        } = self.destination(host_id, user, now)?;
         let is_summed = has_fields(point.name().as_bytes());
         let known = match KnownPoint::parse(point) {
             Some(Ok(known)) => Some(known),
@@ -373,7 +383,7 @@ impl State {
             }
         };
         // Only pushes can repeat a line. Equal log lines are different points without timestamps.
-        if host.is_some() && !recent.insert(line) {
+        if host_id.is_some() && !recent.insert(line) {
             lines.duplicate += 1;
             return None;
         }
@@ -381,7 +391,7 @@ impl State {
             .timestamp()
             .unwrap_or_else(|| i64::try_from(now.unix.as_nanos()).unwrap_or(i64::MAX));
         if let Some(known) = &known {
-            let is_plausible = match pending {
+            let is_plausible = match pending_slots {
                 None => slot_filter.accepts(known, now),
                 Some(slots) => slots::accepts_pending(slots, known, now),
             };
@@ -410,25 +420,30 @@ impl State {
     }
 
     /// Sums of a sender that is not yet known to be the validator.
-    fn pending(&mut self, host: &str, user: Option<u32>, now: Stamp) -> Option<&mut PendingSums> {
+    fn pending(
+        &mut self,
+        host_id: &str,
+        user: Option<u32>,
+        now: Stamp,
+    ) -> Option<&mut PendingSums> {
         let sender = self
             .senders
-            .find(host, user, now)
+            .find(host_id, user, now)
             .filter(|sender| sender.state == SenderState::Pending)?;
         Some(&mut sender.sums)
     }
 
-    /// Returns true if the sender is the followed validator.
-    fn count_ignored(&mut self, host: &str, user: Option<u32>, count: u64, now: Stamp) -> bool {
-        match self.senders.find(host, user, now) {
+    /// True if the sender is the followed validator.
+    fn count_ignored(&mut self, host_id: &str, user: Option<u32>, count: u64, now: Stamp) -> bool {
+        match self.senders.find(host_id, user, now) {
             Some(sender) if sender.state == SenderState::Ours => {
-                self.lines.ignored += count;
+                self.line_counts.ignored += count;
                 return true;
             }
             Some(sender) if sender.state == SenderState::Pending => {
-                sender.sums.lines.ignored += count
+                sender.sums.line_counts.ignored += count
             }
-            _ => self.lines.foreign += count,
+            _ => self.line_counts.foreign += count,
         }
         false
     }

@@ -4,10 +4,11 @@ use faultline_recording::Point;
 use std::sync::Arc;
 
 /// Maximum stored points of a pending sender: enough for some minutes of normal load.
-const MAX_RETAINED: usize = 1024;
+const MAX_PENDING_POINTS: usize = 1024;
 
 pub enum PointMessage {
     Point(Box<Point>),
+    /// The number of points that were dropped.
     Dropped(u64),
 }
 
@@ -23,12 +24,12 @@ impl PointRecorder {
         (self.0)(PointMessage::Point(point));
     }
 
-    pub fn add_retained(&self, retained: PendingPoints) {
-        retained
+    pub fn add_pending(&self, pending: PendingPoints) {
+        pending
             .points
             .into_iter()
             .for_each(|point| self.add(Box::new(point)));
-        (self.0)(PointMessage::Dropped(retained.lost));
+        (self.0)(PointMessage::Dropped(pending.dropped));
     }
 }
 
@@ -36,16 +37,16 @@ impl PointRecorder {
 #[derive(Default)]
 pub struct PendingPoints {
     points: Vec<Point>,
-    lost: u64,
+    dropped: u64,
 }
 
 impl PendingPoints {
     /// Only counts points beyond the limit.
     pub fn add(&mut self, point: Box<Point>) {
-        if self.points.len() < MAX_RETAINED {
+        if self.points.len() < MAX_PENDING_POINTS {
             self.points.push(*point);
         } else {
-            self.lost += 1;
+            self.dropped += 1;
         }
     }
 }
@@ -87,15 +88,15 @@ mod tests {
     fn pending_points_are_bounded_and_overflow_is_counted() {
         let ((points, receiver), mut retained) = (receiver(), PendingPoints::default());
         let point = || Box::new(Point::SetRoot(SetRootPoint::default()));
-        (0..MAX_RETAINED + 3).for_each(|_| retained.add(point()));
-        points.add_retained(retained);
+        (0..MAX_PENDING_POINTS + 3).for_each(|_| retained.add(point()));
+        points.add_pending(retained);
         let dropped = receiver
             .try_iter()
             .fold((0, 0), |(points, dropped), what| match what {
                 PointMessage::Point(_) => (points + 1, dropped),
                 PointMessage::Dropped(count) => (points, dropped + count),
             });
-        assert_eq!(dropped, (MAX_RETAINED, 3));
+        assert_eq!(dropped, (MAX_PENDING_POINTS, 3));
     }
 
     #[test]
@@ -113,8 +114,8 @@ mod tests {
             receiver(),
             Intake::new(&faultline_core::config::Datapoints::default()),
         );
-        intake.record_to(points);
-        intake.restart(None);
+        intake.set_recorder(points);
+        intake.follow_validator(None);
         let push = |host: &str, time: u64| {
             let mut push = intake.begin(Stamp::default());
             push.line(format!("bank-forks_set_root,host_id={host} slot={time}i {time}").as_bytes());

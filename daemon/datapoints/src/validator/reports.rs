@@ -45,6 +45,7 @@ pub struct MigrationReports {
     pub genesis_slot: Option<u64>,
     /// From this slot on blocks hold only votes.
     pub migration_slot: Option<u64>,
+    /// When the last optimistically confirmed slot was reported. Alpenglow reports none.
     pub optimistic_at: Option<Stamp>,
 }
 

@@ -72,11 +72,11 @@ pub enum SenderState {
 pub struct PendingSums {
     pub tally: Tally,
     pub slots: Option<(Stamp, Slots)>,
-    pub values: AllowedValues,
-    pub lines: LineCounts,
-    pub retained: PendingPoints,
+    pub allowed_values: AllowedValues,
+    pub line_counts: LineCounts,
+    pub points: PendingPoints,
     pub coverage: Coverage,
-    pub reported: ValidatorReports,
+    pub reports: ValidatorReports,
 }
 
 pub struct Sender {
@@ -84,26 +84,27 @@ pub struct Sender {
     /// The sender's user, if no password decides.
     user: Option<u32>,
     pub state: SenderState,
-    first: Stamp,
-    newest: Stamp,
-    /// Sums of a pending sender; boxed, because pending senders are rare.
+    first_push: Stamp,
+    newest_push: Stamp,
+    /// Empty unless the sender is pending; boxed, because pending senders are rare.
     pub sums: Box<PendingSums>,
-    pub recent: RecentLines,
+    pub recent_lines: RecentLines,
 }
 
 #[derive(Default)]
 pub struct Senders {
-    all: Vec<Sender>,
+    senders: Vec<Sender>,
     /// Identities of the followed process since its start.
     identities: Vec<String>,
     /// The `host_id` of the followed process until it has read its identity.
     startup_id: Option<String>,
-    /// The identity is assumed, because it is unavailable.
-    assumed: bool,
-    /// An identity change reported by its sender: the old identity, if reported, and the new one.
-    announced: Option<(Option<String>, String)>,
+    /// The validator does not report its identity.
+    identity_is_assumed: bool,
+    /// The identity change that its sender reported last: the old identity, if reported, and the new
+    /// one.
+    announced_change: Option<(Option<String>, String)>,
     /// The user of the current or last validator.
-    pub user: Option<u32>,
+    pub validator_user: Option<u32>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -114,52 +115,53 @@ pub enum Assumption {
     Revised { from: String, to: String },
 }
 
-/// Result of a decision about senders: sums to merge into the total, and the number of lines that
-/// turned out to be foreign.
+/// Result of a decision about senders: sums that are ours, to merge into the total, and the number
+/// of lines that turned out to be foreign.
 #[derive(Default)]
 pub struct SenderOutcome {
-    pub ours: Vec<PendingSums>,
-    pub foreign: u64,
+    pub merge_sums: Vec<PendingSums>,
+    pub foreign_lines: u64,
 }
 
 impl Sender {
     fn become_foreign(&mut self, outcome: &mut SenderOutcome) {
         self.state = SenderState::Foreign;
-        outcome.foreign += mem::take(&mut *self.sums).lines.total();
-        self.recent = RecentLines::default();
+        outcome.foreign_lines += mem::take(&mut *self.sums).line_counts.total();
+        self.recent_lines = RecentLines::default();
     }
 }
 
 /// False if either user is unknown.
-fn is_other_user(user: Option<u32>, validators: Option<u32>) -> bool {
-    user.is_some_and(|user| validators.is_some_and(|expected| expected != user))
+fn is_other_user(user: Option<u32>, validator_user: Option<u32>) -> bool {
+    user.is_some_and(|user| validator_user.is_some_and(|expected| expected != user))
 }
 
 impl Senders {
     /// The sender `id` of `user`, created if necessary; `None` at the limit.
     pub fn find(&mut self, id: &str, user: Option<u32>, now: Stamp) -> Option<&mut Sender> {
-        let fits = id.len() <= MAX_ID_LENGTH && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        let id = if fits { id } else { NO_ID };
+        let is_valid_id =
+            id.len() <= MAX_ID_LENGTH && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let id = if is_valid_id { id } else { NO_ID };
         let is_same = |sender: &Sender| (sender.id.as_str(), sender.user) == (id, user);
-        if let Some(index) = self.all.iter().position(is_same) {
-            let sender = self.all.get_mut(index)?;
-            sender.newest = now;
+        if let Some(index) = self.senders.iter().position(is_same) {
+            let sender = self.senders.get_mut(index)?;
+            sender.newest_push = now;
             return Some(sender);
         }
-        if self.all.len() >= MAX_SENDERS {
+        if self.senders.len() >= MAX_SENDERS {
             let foreign_senders = self
-                .all
+                .senders
                 .iter()
                 .enumerate()
                 .filter(|(_, s)| s.state == SenderState::Foreign);
             let index = foreign_senders
-                .min_by_key(|(_, sender)| sender.newest)
+                .min_by_key(|(_, sender)| sender.newest_push)
                 .map(|(index, _)| index)?;
-            self.all.swap_remove(index);
+            self.senders.swap_remove(index);
         }
         let sender_state = match id {
             NO_ID => SenderState::Foreign,
-            _ if is_other_user(user, self.user) => SenderState::Foreign,
+            _ if is_other_user(user, self.validator_user) => SenderState::Foreign,
             id if self.identities.iter().any(|known| known == id) => SenderState::Ours,
             _ if self.has_candidate() => SenderState::Foreign,
             _ => SenderState::Pending,
@@ -168,13 +170,13 @@ impl Senders {
             id: id.to_owned(),
             user,
             state: sender_state,
-            first: now,
-            newest: now,
+            first_push: now,
+            newest_push: now,
             sums: Box::default(),
-            recent: RecentLines::default(),
+            recent_lines: RecentLines::default(),
         };
-        self.all.push(sender);
-        self.all.last_mut()
+        self.senders.push(sender);
+        self.senders.last_mut()
     }
 
     /// True if any sender that appeared after the identity was known may still be the validator.
@@ -182,35 +184,35 @@ impl Senders {
         let is_candidate = |sender: &Sender| {
             sender.state == SenderState::Pending && self.startup_id.as_ref() != Some(&sender.id)
         };
-        !self.identities.is_empty() && self.all.iter().any(is_candidate)
+        !self.identities.is_empty() && self.senders.iter().any(is_candidate)
     }
 
     /// Forgets the identity, as another process or none is followed. Every sender is pending again.
     /// Pending sums stay: the new process may have sent them before it was found.
     pub fn restart(&mut self, startup_id: Option<String>) {
         self.identities.clear();
-        self.assumed = false;
-        self.announced = None;
+        self.identity_is_assumed = false;
+        self.announced_change = None;
         self.startup_id = startup_id;
-        let user = self.user;
+        let user = self.validator_user;
         let may_be_ours = |s: &&mut Sender| s.id != NO_ID && !is_other_user(s.user, user);
-        for sender in self.all.iter_mut().filter(may_be_ours) {
+        for sender in self.senders.iter_mut().filter(may_be_ours) {
             sender.state = SenderState::Pending;
         }
     }
 
     /// No validator is known: no pushes count, and none are foreign.
-    pub fn wait(&mut self) {
-        self.user = None;
+    pub fn wait_for_validator(&mut self) {
+        self.validator_user = None;
         self.restart(None);
     }
 
     /// Sets the validator's user: senders of other users become foreign.
     pub fn set_validator_user(&mut self, user: u32) -> SenderOutcome {
         let mut outcome = SenderOutcome::default();
-        self.user = Some(user);
+        self.validator_user = Some(user);
         let others = |sender: &&mut Sender| is_other_user(sender.user, Some(user));
-        for sender in self.all.iter_mut().filter(others) {
+        for sender in self.senders.iter_mut().filter(others) {
             sender.become_foreign(&mut outcome);
         }
         outcome
@@ -227,7 +229,7 @@ impl Senders {
 
     /// Forgets push times, levels and slots of pending senders: they belong to another process.
     pub fn forget_pushes(&mut self) {
-        for sender in &mut self.all {
+        for sender in &mut self.senders {
             sender.sums.coverage = Coverage::default();
             sender.sums.tally.forget_levels();
         }
@@ -241,7 +243,7 @@ impl Senders {
     /// The identity that the validator reports. The first report makes all earlier senders foreign;
     /// later ones only senders that have pushed for a while.
     pub fn set_reported_identity(&mut self, id: &str, now: Stamp) -> SenderOutcome {
-        let observation_time = if self.assumed {
+        let observation_time = if self.identity_is_assumed {
             Duration::ZERO
         } else {
             self.observation_time()
@@ -250,9 +252,9 @@ impl Senders {
     }
 
     fn set_identity(&mut self, id: &str, observation_time: Duration, now: Stamp) -> SenderOutcome {
-        if self.assumed {
+        if self.identity_is_assumed {
             self.identities.clear();
-            self.assumed = false;
+            self.identity_is_assumed = false;
         }
         if self.identities.last().is_none_or(|newest| newest != id) {
             self.identities.retain(|known| known != id);
@@ -272,9 +274,9 @@ impl Senders {
 
     /// The state of the start-up id, now that the identity is known.
     fn startup_id_state(&self, now: Stamp) -> SenderState {
-        let of_user = |sender: &&Sender| !is_other_user(sender.user, self.user);
+        let of_user = |sender: &&Sender| !is_other_user(sender.user, self.validator_user);
         let sender = |id: &String| {
-            let mut all = self.all.iter().filter(of_user);
+            let mut all = self.senders.iter().filter(of_user);
             all.find(|sender| sender.id == *id)
         };
         let Some(startup) = self.startup_id.as_ref().and_then(sender) else {
@@ -284,27 +286,27 @@ impl Senders {
             .identities
             .iter()
             .filter_map(sender)
-            .map(|sender| sender.first)
+            .map(|sender| sender.first_push)
             .min();
         match first {
-            Some(first) if startup.newest > first => SenderState::Foreign,
+            Some(first) if startup.newest_push > first => SenderState::Foreign,
             Some(first) if now.since(first) >= STOPPED_AFTER => SenderState::Ours,
             _ => SenderState::Pending,
         }
     }
 
-    pub fn announce(&mut self, id: &str, set: &SetIdentity) {
+    pub fn announce_change(&mut self, id: &str, set: &SetIdentity) {
         if set.new_id.as_deref() == Some(id) {
-            self.announced = Some((set.old_id.clone(), id.to_owned()));
+            self.announced_change = Some((set.old_id.clone(), id.to_owned()));
         }
     }
 
     /// If the identity is unavailable, assumes a sole sender after a while. If that one has
     /// stopped, assumes its successor.
-    pub fn assume(&mut self, now: Stamp) -> (Option<Assumption>, SenderOutcome) {
+    pub fn assume_identity(&mut self, now: Stamp) -> (Option<Assumption>, SenderOutcome) {
         let assumption = match self.identities.last() {
             None => self.sole_pending_id(now).map(Assumption::Sole),
-            Some(_) if !self.assumed => None,
+            Some(_) if !self.identity_is_assumed => None,
             Some(current) => {
                 let from = current.clone();
                 self.successor(&from, now)
@@ -312,8 +314,8 @@ impl Senders {
             }
         };
         if let Some(Assumption::Sole(id) | Assumption::Revised { to: id, .. }) = &assumption {
-            self.assumed = true;
-            self.announced = None;
+            self.identity_is_assumed = true;
+            self.announced_change = None;
             self.identities.retain(|known| known != id);
             self.identities.push(id.clone());
             return (assumption, self.reclassify(None, now));
@@ -323,36 +325,37 @@ impl Senders {
 
     fn sole_pending_id(&self, now: Stamp) -> Option<String> {
         let mut pending = self
-            .all
+            .senders
             .iter()
             .filter(|sender| sender.state == SenderState::Pending);
         let sole = pending
             .next()
-            .filter(|sender| now.since(sender.first) >= OBSERVATION_TIME)?;
+            .filter(|sender| now.since(sender.first_push) >= OBSERVATION_TIME)?;
         pending.next().is_none().then(|| sole.id.clone())
     }
 
     fn last_received_from(&self, id: &str) -> Option<Stamp> {
-        let senders = self.all.iter().filter(|sender| sender.id == id);
-        senders.map(|sender| sender.newest).max()
+        let senders = self.senders.iter().filter(|sender| sender.id == id);
+        senders.map(|sender| sender.newest_push).max()
     }
 
-    /// The successor of a sender that has stopped; `None` if several are possible. A validator
-    /// stops to push under its old identity before it uses the new one: a sender that pushed in
-    /// parallel is another one.
+    /// The successor of a sender that has stopped; `None` if several are possible. A validator stops
+    /// to push under its old identity before it uses the new one. So a sender that pushed in parallel
+    /// is another validator.
     fn successor(&self, current: &str, now: Stamp) -> Option<String> {
         let last = self.last_received_from(current);
         let is_silent = |time| last.is_none_or(|at| now.since(at) >= time);
-        let mut others = self.all.iter().filter(|sender| {
-            let is_possible = sender.id != NO_ID && !is_other_user(sender.user, self.user);
-            let took_over =
-                self.identities.contains(&sender.id) || last.is_none_or(|at| sender.first >= at);
+        let mut others = self.senders.iter().filter(|sender| {
+            let is_possible =
+                sender.id != NO_ID && !is_other_user(sender.user, self.validator_user);
+            let took_over = self.identities.contains(&sender.id)
+                || last.is_none_or(|at| sender.first_push >= at);
             sender.id != current
                 && is_possible
                 && took_over
-                && now.since(sender.newest) < OBSERVATION_TIME
+                && now.since(sender.newest_push) < OBSERVATION_TIME
         });
-        if let Some((old, new)) = &self.announced
+        if let Some((old, new)) = &self.announced_change
             && new != current
             && old
                 .as_ref()
@@ -361,21 +364,22 @@ impl Senders {
             return others.any(|sender| sender.id == *new).then(|| new.clone());
         }
         let sole = others.next()?;
-        let is_established =
-            now.since(sole.first) >= OBSERVATION_TIME && now.since(sole.newest) < STOPPED_AFTER;
+        let is_established = now.since(sole.first_push) >= OBSERVATION_TIME
+            && now.since(sole.newest_push) < STOPPED_AFTER;
         (others.next().is_none() && is_silent(OBSERVATION_TIME) && is_established)
             .then(|| sole.id.clone())
     }
 
-    /// While an identity is assumed, senders that have pushed in parallel for a while are foreign.
+    /// While an identity is assumed, senders that pushed in parallel for a while are foreign.
     fn reject_parallel_senders(&mut self, now: Stamp) -> SenderOutcome {
         let mut outcome = SenderOutcome::default();
-        let current = self.identities.last().filter(|_| self.assumed);
+        let current = self.identities.last().filter(|_| self.identity_is_assumed);
         let Some(last) = current.and_then(|current| self.last_received_from(current)) else {
             return outcome;
         };
-        for sender in &mut self.all {
-            let is_parallel = sender.first < last && now.since(sender.first) >= OBSERVATION_TIME;
+        for sender in &mut self.senders {
+            let is_parallel =
+                sender.first_push < last && now.since(sender.first_push) >= OBSERVATION_TIME;
             if sender.state == SenderState::Pending && is_parallel {
                 sender.become_foreign(&mut outcome);
             }
@@ -384,30 +388,30 @@ impl Senders {
     }
 
     /// Updates the state of every sender. `reported_state` is set if the validator reported its
-    /// identity: the state of the start-up id, and the age at which others become foreign.
+    /// identity: the state of the start-up id, and the age at which other senders become foreign.
     fn reclassify(
         &mut self,
         reported_state: Option<(SenderState, Duration)>,
         now: Stamp,
     ) -> SenderOutcome {
         let mut outcome = SenderOutcome::default();
-        for sender in &mut self.all {
-            if is_other_user(sender.user, self.user) {
+        for sender in &mut self.senders {
+            if is_other_user(sender.user, self.validator_user) {
                 continue;
             }
             let sender_state = if self.identities.contains(&sender.id) {
                 SenderState::Ours
             } else if self.startup_id.as_ref() == Some(&sender.id) {
                 reported_state.map_or(SenderState::Pending, |(startup, _)| startup)
-            } else if reported_state
-                .is_some_and(|(_, observation_time)| now.since(sender.first) >= observation_time)
-            {
+            } else if reported_state.is_some_and(|(_, observation_time)| {
+                now.since(sender.first_push) >= observation_time
+            }) {
                 SenderState::Foreign
             } else {
                 sender.state
             };
             if sender.state == SenderState::Pending && sender_state == SenderState::Ours {
-                outcome.ours.push(mem::take(&mut *sender.sums));
+                outcome.merge_sums.push(mem::take(&mut *sender.sums));
             }
             if sender.state == SenderState::Pending && sender_state == SenderState::Foreign {
                 sender.become_foreign(&mut outcome);
@@ -421,8 +425,12 @@ impl Senders {
     }
 
     /// The identity if it is only assumed.
-    pub fn assumed(&self) -> Option<&str> {
-        if self.assumed { self.identity() } else { None }
+    pub fn assumed_identity(&self) -> Option<&str> {
+        if self.identity_is_assumed {
+            self.identity()
+        } else {
+            None
+        }
     }
 
     pub fn identity(&self) -> Option<&str> {
@@ -430,9 +438,9 @@ impl Senders {
     }
 
     pub fn pending_lines(&self) -> u64 {
-        self.all
+        self.senders
             .iter()
-            .map(|sender| sender.sums.lines.total())
+            .map(|sender| sender.sums.line_counts.total())
             .sum()
     }
 
@@ -442,11 +450,12 @@ impl Senders {
         now: Stamp,
         age: Duration,
     ) -> impl Iterator<Item = &str> {
-        let last_received =
-            move |sender: &&Sender| sender.state == sender_state && now.since(sender.newest) < age;
-        self.all
+        let is_recent = move |sender: &&Sender| {
+            sender.state == sender_state && now.since(sender.newest_push) < age
+        };
+        self.senders
             .iter()
-            .filter(last_received)
+            .filter(is_recent)
             .map(|sender| sender.id.as_str())
     }
 }

@@ -20,19 +20,19 @@ const MAX_JUMP: u64 = 512;
 const MAX_REFERENCE_AGE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum SlotKind {
     Frozen,
     Root,
     Optimistic,
     Shred,
 }
 
-fn slot_of(known: &KnownPoint) -> Option<(Kind, u64)> {
+fn slot_of(known: &KnownPoint) -> Option<(SlotKind, u64)> {
     let (kind, slot) = match known {
-        KnownPoint::BankFrozen(bank) => (Kind::Frozen, bank.slot),
-        KnownPoint::SetRoot(root) => (Kind::Root, root.slot),
-        KnownPoint::OptimisticSlot(slot) => (Kind::Optimistic, slot.slot),
-        KnownPoint::ShredInsertIsFull(slot) => (Kind::Shred, slot.slot),
+        KnownPoint::BankFrozen(bank) => (SlotKind::Frozen, bank.slot),
+        KnownPoint::SetRoot(root) => (SlotKind::Root, root.slot),
+        KnownPoint::OptimisticSlot(slot) => (SlotKind::Optimistic, slot.slot),
+        KnownPoint::ShredInsertIsFull(slot) => (SlotKind::Shred, slot.slot),
         _ => return None,
     };
     slot.map(|slot| (kind, slot))
@@ -40,11 +40,12 @@ fn slot_of(known: &KnownPoint) -> Option<(Kind, u64)> {
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Slots {
+    /// The newest slot that the validator replayed.
     pub frozen: Option<u64>,
     pub root: Option<u64>,
-    /// Newest slot the cluster confirmed.
+    /// The newest slot that the cluster confirmed.
     pub optimistic: Option<u64>,
-    /// Newest slot received completely.
+    /// The newest slot that was received completely.
     pub shred: Option<u64>,
     /// The validator itself sent all of them: with a password, as the owner of the socket, or in
     /// its log.
@@ -68,10 +69,10 @@ impl Slots {
             return;
         };
         let current = match kind {
-            Kind::Frozen => &mut self.frozen,
-            Kind::Root => &mut self.root,
-            Kind::Optimistic => &mut self.optimistic,
-            Kind::Shred => &mut self.shred,
+            SlotKind::Frozen => &mut self.frozen,
+            SlotKind::Root => &mut self.root,
+            SlotKind::Optimistic => &mut self.optimistic,
+            SlotKind::Shred => &mut self.shred,
         };
         *current = (*current).max(Some(slot));
     }
@@ -95,7 +96,9 @@ impl Slots {
 
 #[derive(Default)]
 pub struct SlotFilter {
+    /// By [`SlotKind`].
     last_accepted: [Option<(u64, Stamp)>; 4],
+    /// As JSON-RPC reported them.
     processed: Option<(u64, Stamp)>,
     received: Option<(u64, Stamp)>,
 }
@@ -111,9 +114,11 @@ impl SlotFilter {
         let Some((kind, slot)) = slot_of(known) else {
             return true;
         };
-        let lowest = self.processed.and_then(|reported| lowest(reported, now));
+        let lowest = self
+            .processed
+            .and_then(|reported| lowest_successor(reported, now));
         let is_plausible = slot <= max_possible_slot(now)
-            && (kind != Kind::Frozen || lowest.is_none_or(|lowest| slot >= lowest))
+            && (kind != SlotKind::Frozen || lowest.is_none_or(|lowest| slot >= lowest))
             && self.is_near_earlier(kind, slot, now);
         if is_plausible && let Some(last) = self.last_accepted.get_mut(kind as usize) {
             *last = Some((slot, now));
@@ -123,10 +128,10 @@ impl SlotFilter {
 
     /// False for a slot far ahead of earlier ones. The first slot of a kind may be far ahead: a
     /// starting validator receives the tip at once.
-    fn is_near_earlier(&self, kind: Kind, slot: u64, now: Stamp) -> bool {
+    fn is_near_earlier(&self, kind: SlotKind, slot: u64, now: Stamp) -> bool {
         let of_kind = self.last_accepted.get(kind as usize).copied().flatten();
         if of_kind
-            .and_then(|reported| highest(reported, now))
+            .and_then(|reported| highest_successor(reported, now))
             .is_none()
         {
             return true;
@@ -137,7 +142,7 @@ impl SlotFilter {
             .chain([self.processed, self.received])
             .flatten();
         reported
-            .filter_map(|reported| highest(reported, now))
+            .filter_map(|reported| highest_successor(reported, now))
             .max()
             .is_none_or(|highest| slot <= highest)
     }
@@ -157,8 +162,8 @@ pub fn accepts_pending(slots: &mut Option<(Stamp, Slots)>, known: &KnownPoint, n
     is_plausible
 }
 
-/// The highest slot that may follow an earlier one; `None` if that is too old.
-fn highest((slot, at): (u64, Stamp), now: Stamp) -> Option<u64> {
+/// The highest slot that may follow an earlier slot; `None` if that is too old.
+fn highest_successor((slot, at): (u64, Stamp), now: Stamp) -> Option<u64> {
     let passed = now.since(at);
     let max_advance = passed
         .as_secs()
@@ -167,8 +172,8 @@ fn highest((slot, at): (u64, Stamp), now: Stamp) -> Option<u64> {
     (passed < MAX_REFERENCE_AGE).then(|| slot.saturating_add(max_advance))
 }
 
-/// The lowest own slot compatible with an earlier one; `None` if that is too old.
-fn lowest((slot, at): (u64, Stamp), now: Stamp) -> Option<u64> {
+/// The lowest own slot that may follow an earlier one; `None` if that is too old.
+fn lowest_successor((slot, at): (u64, Stamp), now: Stamp) -> Option<u64> {
     (now.since(at) < MAX_REFERENCE_AGE).then(|| slot.saturating_sub(4 * MAX_JUMP))
 }
 

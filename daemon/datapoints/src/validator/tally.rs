@@ -15,13 +15,13 @@ use faultline_metrics::{
     Histogram, Metric, Reading, ReadingList, TIME_BOUNDS, Text, Value, metrics::validator as v,
 };
 use jobs::Jobs;
-use series::Series;
+use series::SeriesList;
 use std::{collections::VecDeque, sync::Arc};
 use votor::Votor;
 
 /// Maximum delta of a push: a larger one is not a count, and larger sums would lose precision as
 /// floats.
-const MAX_DELTA: u64 = 1 << 53;
+pub(super) const MAX_DELTA: u64 = 1 << 53;
 
 pub(super) fn delta(field: Option<u64>) -> u64 {
     field.filter(|count| *count <= MAX_DELTA).unwrap_or(0)
@@ -67,14 +67,14 @@ impl OptionalHistogram {
 
 #[derive(Default)]
 pub struct Tally {
-    series: Series,
+    series: SeriesList,
     pub jobs: Jobs,
     votor: Votor,
     /// Cache entries at the last evictions. The lowest is one above the shrink target.
     eviction_levels: VecDeque<u64>,
     loaded_entries: Option<u64>,
     /// Only an instrumented build reports it.
-    prune: OptionalHistogram,
+    prune_times: OptionalHistogram,
     own_slots: u64,
 }
 
@@ -109,7 +109,7 @@ impl Tally {
     /// The cache is pruned once for each root.
     fn add_prune(&mut self, times: &CacheTimes) {
         if let (Some(1..), Some(us @ ..=MAX_DELTA)) = (times.prunes, times.prune_us) {
-            self.prune.observe_us(us, &TIME_BOUNDS);
+            self.prune_times.observe_us(us, &TIME_BOUNDS);
         }
     }
 
@@ -122,7 +122,7 @@ impl Tally {
         self.eviction_levels
             .extend(other.eviction_levels.iter().take(free));
         self.loaded_entries = self.loaded_entries.or(other.loaded_entries);
-        self.prune.merge(&other.prune);
+        self.prune_times.merge(&other.prune_times);
         self.own_slots += other.own_slots;
     }
 
@@ -140,7 +140,7 @@ impl Tally {
         self.series.readings(fresh, out);
         self.jobs.readings(fresh, out);
         self.votor.readings(fresh, out);
-        out.extend(self.prune.reading(&v::CACHE_PRUNE, None));
+        out.extend(self.prune_times.reading(&v::CACHE_PRUNE, None));
         out.counter(&v::OWN_SLOTS, [], self.own_slots);
         if !fresh {
             return;

@@ -184,7 +184,7 @@ pub fn last_push(config: &Config, clock: Clock) -> Option<LastPush> {
                 None
             }
         })
-        .max_by_key(|push| push.at.arrived)
+        .max_by_key(|push| push.times.arrived)
 }
 
 fn last_push_of(file: &Path, clock: Clock) -> Result<Option<LastPush>, Error> {
@@ -224,7 +224,7 @@ fn last_push_of(file: &Path, clock: Clock) -> Result<Option<LastPush>, Error> {
             pid: process.pid,
             start_ticks,
         },
-        at: PushTimes {
+        times: PushTimes {
             created: nanos(push).into(),
             arrived: clock.uptime_from_monotonic_ns(arrived).into(),
         },

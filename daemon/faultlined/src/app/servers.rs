@@ -135,7 +135,7 @@ pub fn register(
     demo: bool,
 ) {
     if let Some(recorder) = &state.recorder {
-        intake.record_to(recorder.points());
+        intake.set_recorder(recorder.points());
         let following = context.following.clone();
         let flight = state.flight.clone();
         let report = move |output: &mut _| flight.iter().for_each(|flight| flight.report(output));

@@ -66,7 +66,7 @@ fn model(entries: &[AllowedDatapoint], most: usize, lines: &[String]) -> Model {
             let value = point
                 .field(&entry.field)
                 .and_then(|field| field.value().ok())
-                .and_then(number);
+                .and_then(as_number);
             let is_sum = entry.kind == DatapointKind::Delta;
             let Some(value) = value.filter(|value| !is_sum || *value >= 0.0) else {
                 continue;

@@ -1,4 +1,5 @@
-use super::{AllowList, AllowedFields, Entry, FieldValue, Group, tag_value};
+use super::{AllowList, AllowedField, AllowedFields, FieldValue, TagGroup, tag_value};
+use crate::validator::tally::MAX_DELTA;
 use faultline_agave::line::Point;
 use faultline_core::config::DatapointKind;
 use faultline_metrics::{
@@ -7,32 +8,29 @@ use faultline_metrics::{
 };
 use std::{collections::BTreeMap, mem, sync::Arc};
 
-/// The maximum delta, see [`crate::validator::tally`].
-const MAX_DELTA: f64 = 9_007_199_254_740_992.0;
-
 /// Identifies a series; levels sort before sums.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
+struct SeriesKey {
     is_sum: bool,
     name: Arc<str>,
     field: Arc<str>,
-    /// Names and values, sorted by name. Prometheus treats an empty label as absent. Empty values
-    /// are left out, so that equal keys mean equal series.
+    /// Names and values, sorted by name. Empty values are left out, because Prometheus treats an
+    /// empty label as absent: so equal keys mean equal series.
     tags: Box<[(Arc<str>, Arc<str>)]>,
 }
 
-impl Key {
-    fn new(name: &Arc<str>, group: &Group, entry: &Entry, tags: &[&str]) -> Self {
+impl SeriesKey {
+    fn new(name: &Arc<str>, group: &TagGroup, allowed_field: &AllowedField, tags: &[&str]) -> Self {
         let names = group.tags.iter().cloned();
         let mut tags: Vec<(Arc<str>, Arc<str>)> = names
             .zip(tags.iter().map(|value| Arc::<str>::from(*value)))
             .filter(|(_, value)| !value.is_empty())
             .collect();
         tags.sort();
-        Key {
-            is_sum: entry.kind == DatapointKind::Delta,
+        SeriesKey {
+            is_sum: allowed_field.kind == DatapointKind::Delta,
             name: Arc::clone(name),
-            field: Arc::clone(&entry.field),
+            field: Arc::clone(&allowed_field.field),
             tags: tags.into(),
         }
     }
@@ -40,7 +38,7 @@ impl Key {
 
 #[derive(Clone)]
 struct Series {
-    key: Key,
+    key: SeriesKey,
     value: f64,
 }
 
@@ -48,16 +46,16 @@ struct Series {
 #[derive(Default)]
 pub struct AllowedValues {
     series: Vec<Series>,
-    by_key: BTreeMap<Key, usize>,
+    by_key: BTreeMap<SeriesKey, usize>,
     overflow: u64,
-    /// Cached rows of each group of the list with the id `list`, so that a line of known series
-    /// needs no lookup by key.
+    /// Cached rows of each group of the list `list_id`, so that a line of known series needs no
+    /// lookup by key.
     rows: Vec<Vec<CachedRow>>,
-    list: u64,
+    list_id: u64,
     field_values: Vec<FieldValue>,
 }
 
-/// The series of a group's entries with these tags. Rows are sorted by their tags.
+/// The series of a group's fields with these tag values, by which rows are sorted.
 #[derive(Clone)]
 struct CachedRow {
     tag_values: Box<[Arc<str>]>,
@@ -65,6 +63,7 @@ struct CachedRow {
 }
 
 impl AllowedValues {
+    /// True if the point has a number in an allowed field.
     pub fn add(
         &mut self,
         list: &AllowList,
@@ -72,12 +71,12 @@ impl AllowedValues {
         point: &Point<'_>,
     ) -> bool {
         let mut field_values = mem::take(&mut self.field_values);
-        let used = allowed_fields.read(point, &mut field_values);
-        if used {
-            if self.list != list.id {
-                (self.list, self.rows) = (list.id, Vec::new());
+        let has_number = allowed_fields.read(point, &mut field_values);
+        if has_number {
+            if self.list_id != list.id {
+                (self.list_id, self.rows) = (list.id, Vec::new());
             }
-            self.rows.resize(list.groups, Vec::new());
+            self.rows.resize(list.group_count, Vec::new());
             for group in &allowed_fields.groups {
                 self.add_group(
                     list.max_series,
@@ -89,14 +88,14 @@ impl AllowedValues {
             }
         }
         self.field_values = field_values;
-        used
+        has_number
     }
 
     fn add_group(
         &mut self,
         max_series: usize,
         name: &Arc<str>,
-        group: &Group,
+        group: &TagGroup,
         point: &Point<'_>,
         field_values: &[FieldValue],
     ) {
@@ -105,7 +104,7 @@ impl AllowedValues {
             .iter()
             .map(|label| tag_value(point, label))
             .collect();
-        let Some(rows) = self.rows.get_mut(group.number) else {
+        let Some(rows) = self.rows.get_mut(group.index) else {
             return;
         };
         let row = rows.binary_search_by(|row| {
@@ -114,22 +113,22 @@ impl AllowedValues {
                 .map(|v| &**v)
                 .cmp(tags.iter().copied())
         });
-        let known = row
+        let cached = row
             .ok()
             .and_then(|index| rows.get_mut(index))
             .map(|row| mem::take(&mut row.series_indices));
-        let mut series_indices = known.unwrap_or_else(|| vec![None; group.entries.len()]);
-        for (entry, cell) in group.entries.iter().zip(&mut series_indices) {
-            let Some(FieldValue::Number(value)) = field_values.get(entry.field_index) else {
+        let mut series_indices = cached.unwrap_or_else(|| vec![None; group.fields.len()]);
+        for (field, cell) in group.fields.iter().zip(&mut series_indices) {
+            let Some(FieldValue::Number(value)) = field_values.get(field.field_index) else {
                 continue;
             };
-            // A negative delta comes from a wrapped cast. It is skipped because a sum never falls.
-            // A too large one is skipped because a sum never becomes infinite.
-            if entry.kind == DatapointKind::Delta && !(0.0..=MAX_DELTA).contains(value) {
+            // A negative delta comes from a wrapped cast: a sum never falls. With a too large one
+            // the sum could become infinite.
+            if field.kind == DatapointKind::Delta && !(0.0..=MAX_DELTA as f64).contains(value) {
                 continue;
             }
             if cell.is_none() {
-                *cell = self.find_or_create(max_series, Key::new(name, group, entry, &tags));
+                *cell = self.find_or_create(max_series, SeriesKey::new(name, group, field, &tags));
             }
             match cell.and_then(|index| self.series.get_mut(index)) {
                 Some(series) => series.update(*value),
@@ -143,12 +142,12 @@ impl AllowedValues {
     /// cached.
     fn cache_row(
         &mut self,
-        group: &Group,
+        group: &TagGroup,
         row: Result<usize, usize>,
         tags: &[&str],
         series_indices: Vec<Option<usize>>,
     ) {
-        let Some(rows) = self.rows.get_mut(group.number) else {
+        let Some(rows) = self.rows.get_mut(group.index) else {
             return;
         };
         match row {
@@ -172,7 +171,7 @@ impl AllowedValues {
     }
 
     /// Creates the series if necessary; `None` if the limit is reached.
-    fn find_or_create(&mut self, max_series: usize, key: Key) -> Option<usize> {
+    fn find_or_create(&mut self, max_series: usize, key: SeriesKey) -> Option<usize> {
         if let Some(index) = self.by_key.get(&key) {
             return Some(*index);
         }
@@ -189,7 +188,7 @@ impl AllowedValues {
         for series in other.series {
             let index = self.find_or_create(max_series, series.key);
             match index.and_then(|index| self.series.get_mut(index)) {
-                Some(own) => own.update(series.value),
+                Some(merged) => merged.update(series.value),
                 None => self.overflow += 1,
             }
         }
@@ -234,7 +233,7 @@ impl Series {
     }
 
     fn reading(&self) -> Reading {
-        let Key {
+        let SeriesKey {
             name, field, tags, ..
         } = &self.key;
         let text = |text: &Arc<str>| Text::Shared(Arc::clone(text));

@@ -11,9 +11,9 @@ fn push(coverage: &mut Coverage, second: i64, since: u64, unfiltered: bool) {
         created: at(second),
         arrived: at(second),
     };
-    assert!(!coverage.push(PushEnd {
-        at,
-        since,
+    assert!(!coverage.add_push(PushEnd {
+        times: at,
+        seconds_since_previous: since,
         unfiltered
     }));
 }
@@ -22,8 +22,8 @@ fn push(coverage: &mut Coverage, second: i64, since: u64, unfiltered: bool) {
 fn seconds_without_transactions_count_from_the_first_executed_transaction() {
     let mut coverage = Coverage::default();
     push(&mut coverage, 100, 10, true);
-    coverage.transactions(at(104), 5);
-    coverage.transactions(at(106), 5);
+    coverage.add_transactions(at(104), 5);
+    coverage.add_transactions(at(106), 5);
     push(&mut coverage, 110, 10, true);
     assert_eq!(
         coverage.zero_seconds, 2,
@@ -38,7 +38,7 @@ fn seconds_without_transactions_count_from_the_first_executed_transaction() {
 fn seconds_of_a_missed_push_are_unknown_not_zero() {
     let mut coverage = Coverage::default();
     push(&mut coverage, 100, 10, true);
-    coverage.transactions(at(100), 1);
+    coverage.add_transactions(at(100), 1);
     push(&mut coverage, 110, 10, true);
     let zero = coverage.zero_seconds;
     push(&mut coverage, 140, 10, true);
@@ -50,7 +50,7 @@ fn seconds_of_a_missed_push_are_unknown_not_zero() {
 #[test]
 fn pushes_without_transaction_counts_make_seconds_unknown() {
     let mut coverage = Coverage::default();
-    coverage.transactions(at(100), 1);
+    coverage.add_transactions(at(100), 1);
     push(&mut coverage, 110, 10, true);
     push(&mut coverage, 120, 10, false);
     assert_eq!((coverage.zero_seconds, coverage.unknown_seconds), (7, 10));
@@ -59,11 +59,11 @@ fn pushes_without_transaction_counts_make_seconds_unknown() {
 #[test]
 fn after_a_restart_coverage_begins_at_the_next_executed_transaction() {
     let mut coverage = Coverage::default();
-    coverage.transactions(at(100), 1);
+    coverage.add_transactions(at(100), 1);
     push(&mut coverage, 110, 10, true);
-    coverage.restart();
+    coverage.restart_process();
     push(&mut coverage, 500, 10, true);
-    coverage.transactions(at(505), 1);
+    coverage.add_transactions(at(505), 1);
     push(&mut coverage, 510, 10, true);
     assert_eq!(
         (
@@ -83,17 +83,17 @@ fn pushes_missing_since_an_earlier_daemon_count_without_their_seconds() {
         arrived: at(-40),
     });
     let end = |second| PushEnd {
-        at: PushTimes {
+        times: PushTimes {
             created: at(second),
             arrived: at(second - 140),
         },
-        since: 10,
+        seconds_since_previous: 10,
         unfiltered: true,
     };
-    coverage.transactions(at(145), 1);
-    coverage.push(end(150));
-    coverage.transactions(at(155), 1);
-    coverage.push(end(160));
+    coverage.add_transactions(at(145), 1);
+    coverage.add_push(end(150));
+    coverage.add_transactions(at(155), 1);
+    coverage.add_push(end(160));
     assert_eq!(
         (coverage.pushes_missed, coverage.unknown_seconds),
         (4, 0),
@@ -114,9 +114,9 @@ fn a_clock_step_during_downtime_does_not_inflate_missed_pushes() {
             created: at(10_150 + step),
             arrived: at(10),
         };
-        assert!(coverage.push(PushEnd {
-            at,
-            since: 10,
+        assert!(coverage.add_push(PushEnd {
+            times: at,
+            seconds_since_previous: 10,
             unfiltered: true
         }));
         assert_eq!(coverage.pushes_missed, 4, "{step}");
@@ -127,7 +127,7 @@ fn a_clock_step_during_downtime_does_not_inflate_missed_pushes() {
 fn coverage_of_a_pending_sender_is_merged_once() {
     let mut pending = Coverage::default();
     push(&mut pending, 150, 10, true);
-    pending.transactions(at(155), 1);
+    pending.add_transactions(at(155), 1);
     push(&mut pending, 160, 10, true);
     let mut coverage = Coverage {
         zero_seconds: 7,
@@ -157,7 +157,7 @@ fn pushes_under_a_new_identity_continue_the_coverage() {
         } else {
             &mut pending
         };
-        pushes.transactions(at(second), 1);
+        pushes.add_transactions(at(second), 1);
         if second % 10 == 0 {
             push(pushes, second, 10, true);
         }
@@ -185,12 +185,12 @@ fn log_lines_jumping_in_time_do_not_count_skipped_seconds() {
             created: at(10_000 + second + step),
             arrived: at(second),
         };
-        coverage.log_reached(line(1, 0));
-        coverage.transactions(at(10_001), 1);
-        coverage.log_reached(line(9, 0));
+        coverage.add_log_time(line(1, 0));
+        coverage.add_transactions(at(10_001), 1);
+        coverage.add_log_time(line(9, 0));
         assert_eq!(coverage.zero_seconds, 5, "10,002 to 10,006");
-        assert!(coverage.log_reached(line(10, step)));
-        coverage.log_reached(line(20, step));
+        assert!(coverage.add_log_time(line(10, step)));
+        coverage.add_log_time(line(20, step));
         assert_eq!(
             (coverage.zero_seconds, coverage.unknown_seconds),
             (12, 0),
@@ -212,11 +212,11 @@ fn a_slewed_clock_is_not_a_clock_step() {
             } else {
                 at(100) - arrived / 2000
             };
-        coverage.transactions(created, 1);
+        coverage.add_transactions(created, 1);
         assert!(
-            !coverage.push(PushEnd {
-                at: PushTimes { created, arrived },
-                since: 10,
+            !coverage.add_push(PushEnd {
+                times: PushTimes { created, arrived },
+                seconds_since_previous: 10,
                 unfiltered: true
             }),
             "{n}"
@@ -235,10 +235,10 @@ proptest! {
         let count = pushes.len() as i64;
         for (set, since, waited, points) in pushes {
             for (second, count) in points {
-                coverage.transactions(at(second), count);
+                coverage.add_transactions(at(second), count);
             }
             arrived += waited;
-            coverage.push(PushEnd { at: PushTimes { created: at(2000 + arrived + set), arrived: at(arrived) }, since, unfiltered: true });
+            coverage.add_push(PushEnd { times: PushTimes { created: at(2000 + arrived + set), arrived: at(arrived) }, seconds_since_previous: since, unfiltered: true });
             prop_assert!(coverage.zero_seconds >= zero && coverage.unknown_seconds >= unknown && coverage.pushes_missed >= missed);
             (zero, unknown, missed) = (coverage.zero_seconds, coverage.unknown_seconds, coverage.pushes_missed);
         }

@@ -13,12 +13,12 @@ const USER_READ_INTERVAL: Duration = Duration::from_secs(1);
 
 pub type UserLookup = Box<dyn Fn() -> Option<u32> + Send + Sync>;
 
-/// One body being parsed, or a section of the log. Holds no lock between lines.
+/// A body being parsed, or a section of the log. Holds no lock between lines.
 pub struct Push {
     intake: Intake,
-    allow: Arc<AllowList>,
+    allow_list: Arc<AllowList>,
     now: Stamp,
-    host: String,
+    host_id: String,
     user: Option<u32>,
     pub(super) bad_lines: u64,
     /// From the `metrics` point of the followed validator, the last point of a push.
@@ -26,8 +26,9 @@ pub struct Push {
     has_cache_points: bool,
     pub(super) is_followed: bool,
     pub(super) slots: Slots,
+    /// Unix nanoseconds, by the validator's clock.
     pub(super) newest_log_time: Option<i64>,
-    ignored: u64,
+    ignored_lines: u64,
 }
 
 impl Push {
@@ -43,9 +44,9 @@ impl Push {
         };
         Push {
             intake,
-            allow,
+            allow_list: allow,
             now,
-            host: String::new(),
+            host_id: String::new(),
             user,
             bad_lines: 0,
             end: None,
@@ -53,7 +54,7 @@ impl Push {
             is_followed: false,
             slots,
             newest_log_time: None,
-            ignored: 0,
+            ignored_lines: 0,
         }
     }
 
@@ -62,17 +63,17 @@ impl Push {
             self.bad_lines += 1;
             return;
         };
-        let wanted = KnownPoint::is_known(name)
+        let is_used = KnownPoint::is_known(name)
             || has_fields(name)
-            || self.allow.allowed_fields(name).is_some();
+            || self.allow_list.allowed_fields(name).is_some();
         // Agave always writes host_id first. A line without it comes from another tool.
-        let host = host_id_of(line).unwrap_or_default();
-        if host != self.host.as_bytes() {
+        let host_id = host_id_of(line).unwrap_or_default();
+        if host_id != self.host_id.as_bytes() {
             self.flush_ignored();
-            self.host = String::from_utf8_lossy(host).into_owned();
+            self.host_id = String::from_utf8_lossy(host_id).into_owned();
         }
-        if !wanted {
-            self.ignored += 1;
+        if !is_used {
+            self.ignored_lines += 1;
             return;
         }
         match Point::parse(line) {
@@ -92,7 +93,7 @@ impl Push {
             Some(Err(_)) => self.bad_line(),
             None => {
                 if let Some(step) = parsed.migration() {
-                    self.intake.lock().reported.migration.add_logged(step);
+                    self.intake.lock().reports.migration.add_logged(step);
                 }
             }
         }
@@ -102,15 +103,21 @@ impl Push {
         self.bad_lines += 1;
     }
 
-    fn add(&mut self, line: &[u8], point: &Point<'_>, pushed: bool) {
-        let host = pushed.then_some(self.host.as_str());
+    fn add(&mut self, line: &[u8], point: &Point<'_>, is_pushed: bool) {
+        let host_id = is_pushed.then_some(self.host_id.as_str());
         let mut state = self.intake.lock();
-        let added = state.add(&self.allow, (host, self.user), line, point, self.now);
+        let added = state.add(
+            &self.allow_list,
+            (host_id, self.user),
+            line,
+            point,
+            self.now,
+        );
         let Some(added) = added else { return };
         self.is_followed |= added.is_followed;
         let Some(known) = added.known else { return };
         if let KnownPoint::SetIdentity(set) = &known {
-            state.senders.announce(&self.host, set);
+            state.senders.announce_change(&self.host_id, set);
         }
         let recorder = self.intake.recorder.get();
         let recorded = recorder.and_then(|to| {
@@ -120,25 +127,25 @@ impl Push {
         self.has_cache_points |= matches!(known, KnownPoint::ProgramCache(_));
         let end = self.end_at(&known, added.time);
         if !added.is_followed {
-            let Some(sums) = state.pending(&self.host, self.user, self.now) else {
+            let Some(sums) = state.pending(&self.host_id, self.user, self.now) else {
                 return;
             };
             if let Some((_, slots)) = &mut sums.slots {
                 slots.is_proven = self.slots.is_proven;
             }
-            sums.coverage.point(&known, added.time);
-            sums.reported.add(&known, self.now);
+            sums.coverage.add_point(&known, added.time);
+            sums.reports.add(&known, self.now);
             if let Some(end) = end {
-                sums.coverage.push(end);
+                sums.coverage.add_push(end);
             }
             if let Some((_, point)) = recorded {
-                sums.retained.add(point);
+                sums.points.add(point);
             }
             return;
         }
         self.slots.raise(&known);
-        state.coverage.point(&known, added.time);
-        state.reported.add(&known, self.now);
+        state.coverage.add_point(&known, added.time);
+        state.reports.add(&known, self.now);
         drop(state);
         if let Some((recorder, point)) = recorded {
             recorder.add(point);
@@ -153,19 +160,19 @@ impl Push {
         };
         let at = PushTimes::new(created, self.now);
         Some(PushEnd {
-            at,
-            since: agent.secs_since_last_write.unwrap_or(10),
+            times: at,
+            seconds_since_previous: agent.secs_since_last_write.unwrap_or(10),
             unfiltered: self.has_cache_points,
         })
     }
 
     pub(super) fn flush_ignored(&mut self) {
-        if self.ignored > 0 {
-            let count = std::mem::take(&mut self.ignored);
-            self.is_followed |= self
-                .intake
-                .lock()
-                .count_ignored(&self.host, self.user, count, self.now);
+        if self.ignored_lines > 0 {
+            let count = std::mem::take(&mut self.ignored_lines);
+            self.is_followed |=
+                self.intake
+                    .lock()
+                    .count_ignored(&self.host_id, self.user, count, self.now);
         }
     }
 }
@@ -173,11 +180,11 @@ impl Push {
 impl Intake {
     /// Only the first call counts.
     pub fn set_user_lookup(&self, find: impl Fn() -> Option<u32> + Send + Sync + 'static) {
-        let _ = self.users.set(Box::new(find));
+        let _ = self.user_lookup.set(Box::new(find));
     }
 
     pub fn find_user(&self) -> Option<u32> {
-        self.users.get().and_then(|find| find())
+        self.user_lookup.get().and_then(|find| find())
     }
 
     /// True if pushes of `user` are accepted. Until a validator is found, all of them are pending.
@@ -190,7 +197,7 @@ impl Intake {
             state.user_read_at = Some(now);
             state.set_validator_user(user);
         }
-        let expected = self.lock().senders.user;
+        let expected = self.lock().senders.validator_user;
         let Some(expected) = expected.filter(|expected| *expected != user) else {
             return true;
         };
@@ -209,7 +216,7 @@ impl Intake {
 impl State {
     pub fn set_validator_user(&mut self, user: Option<u32>) {
         if let Some(user) = user {
-            self.lines.foreign += self.senders.set_validator_user(user).foreign;
+            self.line_counts.foreign += self.senders.set_validator_user(user).foreign_lines;
         }
     }
 }

@@ -20,19 +20,19 @@ const PUSHES_STOPPED: &str = "no datapoints for a minute although the validator 
 impl Intake {
     pub fn readings(&self, now: Stamp, out: &mut Vec<Reading>) {
         let state = self.lock();
-        let fresh = !state.gone && state.has_recent_push(now);
+        let fresh = !state.validator_is_gone && state.has_recent_push(now);
         state.total.readings(fresh, out);
-        state.values.readings(fresh, out);
+        state.allowed_values.readings(fresh, out);
         out.counter(&v::ZERO_TPS, [], state.coverage.zero_seconds);
         out.counter(&v::TPS_UNKNOWN, [], state.coverage.unknown_seconds);
         out.counter(&d::PUSHES_MISSED, [], state.coverage.pushes_missed);
-        out.counter(&d::POINTS_LOST, [], state.reported.points_lost);
+        out.counter(&d::POINTS_LOST, [], state.reports.points_lost);
         out.flag(
             &d::PUSHES_FILTERED,
             [],
             state.empty_pushes >= FILTERED_AFTER,
         );
-        let lines = state.lines;
+        let lines = state.line_counts;
         for (result, count) in [
             ("used", lines.used),
             ("ignored", lines.ignored),
@@ -67,7 +67,7 @@ impl Intake {
                 format!("waiting for the validator's identity; points are kept apart: {pending}");
             problems.push(Problem::new(Status::Absent, text));
         }
-        if let Some(identity) = state.senders.assumed() {
+        if let Some(identity) = state.senders.assumed_identity() {
             let text = format!(
                 "the validator does not report its identity; the only sender of pushes is assumed to be it: {identity}. Set target.identity to be sure"
             );

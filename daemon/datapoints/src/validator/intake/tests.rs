@@ -14,7 +14,7 @@ fn at(seconds: u64) -> Stamp {
 
 fn intake() -> Intake {
     let intake = Intake::new(&Datapoints::default());
-    intake.restart(None);
+    intake.follow_validator(None);
     intake
 }
 
@@ -154,7 +154,7 @@ fn gauges_end_with_process_or_silence_while_counters_stay() {
         "no push for a minute"
     );
     push(&intake, 101, &[cache("A", 3, 20)]);
-    intake.restart(None);
+    intake.follow_validator(None);
     assert_eq!(
         value(&intake, 101, "agave_program_cache_loaded_entries", None),
         None
@@ -217,7 +217,7 @@ fn gauges_end_immediately_with_the_process() {
     let intake = intake();
     intake.set_reported_identity("A", at(1));
     push(&intake, 1, &[cache("A", 3, 10)]);
-    intake.gone();
+    intake.validator_ended();
     assert_eq!(
         value(&intake, 2, "agave_program_cache_loaded_entries", None),
         None
@@ -308,7 +308,7 @@ fn a_responding_validator_without_pushes_for_a_minute_is_reported() {
         stopped.contains("pushed before") && !stopped.contains("SOLANA_METRICS_CONFIG"),
         "{stopped}"
     );
-    intake.restart(None);
+    intake.follow_validator(None);
     intake.set_rpc_slots(7, None, at(201));
     assert!(!silent(201), "another process has its own minute");
 }
@@ -385,7 +385,7 @@ fn allowed_datapoints_become_gauges_and_counters_with_a_series_limit() {
         allow: vec![allowed("size", Level), allowed("hits", Delta)],
         max_series: 4,
     });
-    intake.restart(None);
+    intake.follow_validator(None);
     intake.set_reported_identity("A", at(1));
     for n in 0..3 {
         let line =
@@ -448,7 +448,7 @@ proptest! {
                     push(&intake, second as u64, &last_batch);
                 }
                 Event::Again => push(&intake, second as u64, &last_batch),
-                Event::Restart => intake.restart(None),
+                Event::Restart => intake.follow_validator(None),
                 Event::Carries(host) => intake.set_reported_identity(["A", "B", "C"][host as usize], at(second as u64)),
             }
             let mut readings = Vec::new();
@@ -606,13 +606,13 @@ fn pushes_missed_during_downtime_count_for_the_same_process() {
                 created: seconds(10_000),
                 arrived: seconds(-40),
             };
-            intake.resume(LastPush {
+            intake.set_last_push(LastPush {
                 process: process(start_ticks),
-                at,
+                times: at,
             });
         }
-        intake.restart(None);
-        intake.follows(process(1));
+        intake.follow_validator(None);
+        intake.resume_after_last_push(process(1));
         // Its identity is not known yet.
         busy_push(&intake, 10, 10_050, 1);
         assert_eq!(covered(&intake, 10), [0.0; 3]);
@@ -624,8 +624,8 @@ fn pushes_missed_during_downtime_count_for_the_same_process() {
             "{last_followed:?}"
         );
         busy_push(&intake, 30, 10_070, 1);
-        intake.restart(None);
-        intake.follows(process(1));
+        intake.follow_validator(None);
+        intake.resume_after_last_push(process(1));
         intake.set_reported_identity("A", at(31));
         busy_push(&intake, 500, 10_540, 1);
         assert_eq!(covered(&intake, 500), [missed, 0.0, 0.0], "only once");
@@ -636,7 +636,7 @@ fn pushes_missed_during_downtime_count_for_the_same_process() {
 fn pushes_of_an_exited_process_are_not_attributed_to_its_successor() {
     let intake = intake();
     busy_push(&intake, 10, 10_010, 1);
-    intake.restart(None);
+    intake.follow_validator(None);
     busy_push(&intake, 100, 10_100, 1);
     intake.set_reported_identity("A", at(101));
     busy_push(&intake, 110, 10_110, 1);
@@ -692,7 +692,7 @@ fn a_set_identity_datapoint_switches_identity_without_losing_lines() {
 fn the_migration_is_detected_from_points_or_log_until_exit() {
     use crate::validator::reports::MigrationReports;
     let intake = Intake::new(&Datapoints::default());
-    intake.restart(None);
+    intake.follow_validator(None);
     intake.set_reported_identity("A", Stamp::default());
     let mut push = intake.begin(Stamp::default());
     for line in [
@@ -713,7 +713,7 @@ fn the_migration_is_detected_from_points_or_log_until_exit() {
         optimistic_at: Some(Stamp::default()),
     };
     assert_eq!(intake.facts().migration, expected);
-    intake.restart(None);
+    intake.follow_validator(None);
     assert_eq!(intake.facts().migration, MigrationReports::default());
     let mut log = intake.begin(Stamp::default());
     log.log_line("[2026-10-21T12:00:00.1Z INFO  solana_metrics::metrics] datapoint: migration-started migration_slot=900i");
@@ -732,7 +732,7 @@ fn the_migration_is_detected_from_points_or_log_until_exit() {
 #[test]
 fn migration_points_of_a_pending_sender_count_once_it_is_ours() {
     let intake = Intake::new(&Datapoints::default());
-    intake.restart(None);
+    intake.follow_validator(None);
     let mut push = intake.begin(Stamp::default());
     push.line(b"event_handler_stats,host_id=A ignored=0i 1");
     intake.commit(push, Stamp::default());

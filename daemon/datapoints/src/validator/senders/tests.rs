@@ -9,7 +9,7 @@ fn at(seconds: u64) -> Stamp {
 
 fn send(senders: &mut Senders, id: &str, now: u64) -> SenderState {
     let sender = senders.find(id, None, at(now)).expect("room");
-    sender.sums.lines.used += u64::from(sender.state == SenderState::Pending);
+    sender.sums.line_counts.used += u64::from(sender.state == SenderState::Pending);
     sender.state
 }
 
@@ -20,8 +20,15 @@ fn points_are_pending_until_the_identity_is_known() {
     assert_eq!(send(&mut senders, "ours", 1), SenderState::Pending);
     assert_eq!(send(&mut senders, "other", 1), SenderState::Pending);
     let settled = senders.set_reported_identity("ours", at(1));
-    assert_eq!(settled.ours.iter().map(|s| s.lines.used).sum::<u64>(), 1);
-    assert_eq!(settled.foreign, 1);
+    assert_eq!(
+        settled
+            .merge_sums
+            .iter()
+            .map(|s| s.line_counts.used)
+            .sum::<u64>(),
+        1
+    );
+    assert_eq!(settled.foreign_lines, 1);
     assert_eq!(send(&mut senders, "ours", 2), SenderState::Ours);
     assert_eq!(send(&mut senders, "other", 2), SenderState::Foreign);
 }
@@ -33,13 +40,20 @@ fn the_startup_host_id_is_accepted_if_silent_once_identity_appears() {
     assert_eq!(send(&mut senders, "hash", 1), SenderState::Pending);
     send(&mut senders, "ours", 11);
     assert_eq!(
-        senders.set_reported_identity("ours", at(12)).ours.len(),
+        senders
+            .set_reported_identity("ours", at(12))
+            .merge_sums
+            .len(),
         1,
         "the identity's own sums"
     );
     let settled = senders.set_reported_identity("ours", at(26));
     assert_eq!(
-        settled.ours.iter().map(|s| s.lines.used).sum::<u64>(),
+        settled
+            .merge_sums
+            .iter()
+            .map(|s| s.line_counts.used)
+            .sum::<u64>(),
         1,
         "the start-up name's"
     );
@@ -54,7 +68,7 @@ fn a_startup_host_id_that_keeps_sending_is_foreign() {
         send(&mut senders, "ours", second + 4);
     }
     let settled = senders.set_reported_identity("ours", at(30));
-    assert_eq!((settled.ours.len(), settled.foreign), (1, 3));
+    assert_eq!((settled.merge_sums.len(), settled.foreign_lines), (1, 3));
     assert_eq!(send(&mut senders, "hash", 31), SenderState::Foreign);
 }
 
@@ -65,13 +79,16 @@ fn an_identity_set_at_run_time_is_accepted_next_to_the_previous() {
     senders.set_reported_identity("first", at(1));
     assert_eq!(send(&mut senders, "second", 1), SenderState::Pending);
     // The validator has not been asked since.
-    assert_eq!(senders.set_reported_identity("first", at(2)).foreign, 0);
+    assert_eq!(
+        senders.set_reported_identity("first", at(2)).foreign_lines,
+        0
+    );
     assert_eq!(
         senders
             .set_reported_identity("second", at(12))
-            .ours
+            .merge_sums
             .iter()
-            .map(|s| s.lines.used)
+            .map(|s| s.line_counts.used)
             .sum::<u64>(),
         1
     );
@@ -87,8 +104,14 @@ fn a_later_sender_without_confirmation_becomes_foreign() {
     senders.restart(None);
     senders.set_reported_identity("ours", at(1));
     send(&mut senders, "late", 10);
-    assert_eq!(senders.set_reported_identity("ours", at(69)).foreign, 0);
-    assert_eq!(senders.set_reported_identity("ours", at(70)).foreign, 1);
+    assert_eq!(
+        senders.set_reported_identity("ours", at(69)).foreign_lines,
+        0
+    );
+    assert_eq!(
+        senders.set_reported_identity("ours", at(70)).foreign_lines,
+        1
+    );
     assert_eq!(send(&mut senders, "late", 71), SenderState::Foreign);
 }
 
@@ -109,16 +132,16 @@ fn a_sole_sender_is_assumed_ours_only_after_a_delay() {
     let mut senders = Senders::default();
     senders.restart(None);
     send(&mut senders, "sole", 1);
-    assert_eq!(senders.assume(at(30)).0, None);
-    let (assumption, settled) = senders.assume(at(70));
+    assert_eq!(senders.assume_identity(at(30)).0, None);
+    let (assumption, settled) = senders.assume_identity(at(70));
     assert_eq!(assumption, Some(Assumption::Sole("sole".to_owned())));
-    assert_eq!(settled.ours.len(), 1);
-    assert_eq!(senders.assumed(), Some("sole"));
+    assert_eq!(settled.merge_sums.len(), 1);
+    assert_eq!(senders.assumed_identity(), Some("sole"));
     let mut crowd = Senders::default();
     crowd.restart(None);
     send(&mut crowd, "one", 1);
     send(&mut crowd, "two", 1);
-    assert_eq!(crowd.assume(at(500)).0, None);
+    assert_eq!(crowd.assume_identity(at(500)).0, None);
 }
 
 /// Senders of which the first one is assumed to be the validator, at second 70.
@@ -128,7 +151,7 @@ fn assumed(id: &str) -> Senders {
     for second in (0..=70).step_by(10) {
         send(&mut senders, id, second);
     }
-    assert!(senders.assume(at(70)).0.is_some());
+    assert!(senders.assume_identity(at(70)).0.is_some());
     senders
 }
 
@@ -142,9 +165,13 @@ fn push_on(
         for id in ids {
             send(senders, id, second);
         }
-        let (assumption, settled) = senders.assume(at(second));
+        let (assumption, settled) = senders.assume_identity(at(second));
         if let Some(assumption) = assumption {
-            let lines = settled.ours.iter().map(|sums| sums.lines.used).sum();
+            let lines = settled
+                .merge_sums
+                .iter()
+                .map(|sums| sums.line_counts.used)
+                .sum();
             return Some((second, assumption, lines));
         }
     }
@@ -161,7 +188,7 @@ fn a_sole_successor_of_a_silent_assumed_sender_replaces_it() {
     let mut senders = assumed("first");
     let found = push_on(&mut senders, &["second"], 80..=300);
     assert_eq!(found, Some((140, revised("first", "second"), 7)));
-    assert_eq!(senders.assumed(), Some("second"));
+    assert_eq!(senders.assumed_identity(), Some("second"));
     assert_eq!(send(&mut senders, "second", 141), SenderState::Ours);
     // And back.
     let found = push_on(&mut senders, &["first"], 150..=400);
@@ -174,7 +201,7 @@ fn a_sender_concurrent_with_the_assumed_one_is_foreign() {
     assert_eq!(push_on(&mut senders, &["first", "beside"], 80..=130), None);
     assert_eq!(senders.pending_lines(), 6);
     send(&mut senders, "first", 140);
-    assert_eq!(senders.assume(at(140)).1.foreign, 6);
+    assert_eq!(senders.assume_identity(at(140)).1.foreign_lines, 6);
     assert_eq!(senders.pending_lines(), 0);
     assert_eq!(push_on(&mut senders, &["beside"], 150..=500), None);
     let found = push_on(&mut senders, &["beside", "second"], 510..=900);
@@ -205,10 +232,10 @@ fn an_announced_identity_following_the_assumed_one_is_accepted_immediately() {
     };
     let mut senders = assumed("first");
     send(&mut senders, "second", 80);
-    senders.announce("second", &set(Some("first"), "second"));
-    let (assumption, settled) = senders.assume(at(81));
+    senders.announce_change("second", &set(Some("first"), "second"));
+    let (assumption, settled) = senders.assume_identity(at(81));
     assert_eq!(assumption, Some(revised("first", "second")));
-    assert_eq!(settled.ours.len(), 1);
+    assert_eq!(settled.merge_sums.len(), 1);
     // Another validator's, or of somebody else's name.
     for (id, set) in [
         ("second", set(Some("x"), "second")),
@@ -216,22 +243,25 @@ fn an_announced_identity_following_the_assumed_one_is_accepted_immediately() {
     ] {
         let mut senders = assumed("first");
         send(&mut senders, "second", 80);
-        senders.announce(id, &set);
-        assert_eq!(senders.assume(at(81)).0, None);
+        senders.announce_change(id, &set);
+        assert_eq!(senders.assume_identity(at(81)).0, None);
     }
     // Before 4.2 it does not tell the old one: silence has to.
     let mut senders = assumed("first");
     send(&mut senders, "second", 80);
-    senders.announce("second", &set(None, "second"));
-    assert_eq!(senders.assume(at(84)).0, None);
-    assert_eq!(senders.assume(at(85)).0, Some(revised("first", "second")));
+    senders.announce_change("second", &set(None, "second"));
+    assert_eq!(senders.assume_identity(at(84)).0, None);
+    assert_eq!(
+        senders.assume_identity(at(85)).0,
+        Some(revised("first", "second"))
+    );
     // What the validator itself tells needs no assumption.
     let mut senders = Senders::default();
     senders.restart(None);
     senders.set_reported_identity("first", at(1));
     send(&mut senders, "second", 2);
-    senders.announce("second", &set(Some("first"), "second"));
-    assert_eq!(senders.assume(at(90)).0, None);
+    senders.announce_change("second", &set(Some("first"), "second"));
+    assert_eq!(senders.assume_identity(at(90)).0, None);
 }
 
 #[test]
@@ -259,6 +289,6 @@ fn unknown_senders_use_bounded_memory() {
         let _ = senders.find(&format!("stranger{i}"), None, at(i));
         senders.set_reported_identity("ours", at(1));
     }
-    assert!(senders.all.len() <= MAX_SENDERS);
+    assert!(senders.senders.len() <= MAX_SENDERS);
     assert_eq!(send(&mut senders, "ours", 2000), SenderState::Ours);
 }

@@ -4,10 +4,10 @@ use faultline_agave::points::AccountsActive;
 use faultline_metrics::{Reading, ReadingList, metrics::validator as v};
 use std::time::Duration;
 
-/// A field of `accounts_db_active`.
-type Field = fn(&AccountsActive) -> Option<u64>;
+/// Reads a field of `accounts_db_active`: the number of running jobs.
+type RunningCount = fn(&AccountsActive) -> Option<u64>;
 
-const JOBS: [(&str, Field); 5] = [
+const JOB_KINDS: [(&str, RunningCount); 5] = [
     ("clean", |a| a.clean),
     ("shrink", |a| a.shrink),
     ("squash_ancient", |a| a.squash_ancient),
@@ -16,8 +16,8 @@ const JOBS: [(&str, Field); 5] = [
 ];
 
 /// Maximum difference between a job's duration by the validator's clock and by ours. Two points of
-/// one moment may arrive this far apart (push interval plus delay). A larger difference means that
-/// the clock was set.
+/// the same time may arrive this far apart (push interval plus delay). A larger difference means
+/// that the clock was set.
 const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Copy, Default)]
@@ -41,7 +41,7 @@ impl Job {
             self.started = started.filter(|_| continues).or(Some((time, received_at)));
             return;
         }
-        let Some((started, first)) = started else {
+        let Some((started, first_received_at)) = started else {
             return;
         };
         let run_time = time
@@ -50,21 +50,21 @@ impl Job {
             .map(Duration::from_nanos);
         // The validator's clock may have been set meanwhile.
         let run_time = run_time.filter(|run_time| {
-            run_time.abs_diff(received_at.saturating_sub(first)) <= MAX_CLOCK_DIFFERENCE
+            run_time.abs_diff(received_at.saturating_sub(first_received_at)) <= MAX_CLOCK_DIFFERENCE
         });
         self.run_time = self.run_time.saturating_add(run_time.unwrap_or_default());
     }
 }
 
-/// Every kind of job, in the order of [`JOBS`].
+/// Every kind of job, in the order of [`JOB_KINDS`].
 #[derive(Default)]
-pub struct Jobs([Job; JOBS.len()]);
+pub struct Jobs([Job; JOB_KINDS.len()]);
 
 impl Jobs {
     /// A background job began or ended at `time` (Unix nanoseconds). The report arrived at the
     /// uptime `received_at`.
     pub fn add(&mut self, active: &AccountsActive, time: i64, received_at: Duration) {
-        for (job, (_, count)) in self.0.iter_mut().zip(JOBS) {
+        for (job, (_, count)) in self.0.iter_mut().zip(JOB_KINDS) {
             if let Some(count) = count(active) {
                 job.update(count, time, received_at);
             }
@@ -89,7 +89,7 @@ impl Jobs {
 
     /// The total time of each kind of job and, if `fresh`, the number of running jobs.
     pub fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
-        for (job, (name, _)) in self.0.iter().zip(JOBS) {
+        for (job, (name, _)) in self.0.iter().zip(JOB_KINDS) {
             let Some(count) = job.count else { continue };
             if fresh {
                 out.whole(&v::ACCOUNTS_JOBS, [name.into()], count);

@@ -17,7 +17,7 @@ use std::{
 };
 
 #[derive(Clone)]
-struct OneSeries {
+struct CatalogSeries {
     metric: &'static Metric,
     labels: &'static [&'static str],
     /// Times are whole nanoseconds.
@@ -27,19 +27,19 @@ struct OneSeries {
 
 /// Every declared series.
 #[derive(Clone)]
-pub struct Series(Vec<OneSeries>);
+pub struct SeriesList(Vec<CatalogSeries>);
 
-/// All series of the metric catalog that are made of datapoints.
+/// The series of the metric catalog that are made of datapoints.
 struct Catalog {
-    /// The series before the first point.
-    series: Series,
-    /// The fields of each datapoint, with the index of their series.
+    /// Before the first point.
+    series: SeriesList,
+    /// The fields of each datapoint, with the indices of their series.
     fields: HashMap<&'static [u8], Vec<(usize, &'static Datapoint, &'static Field)>>,
 }
 
 static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
     let mut catalog = Catalog {
-        series: Series(Vec::new()),
+        series: SeriesList(Vec::new()),
         fields: HashMap::default(),
     };
     for metric in metrics::all() {
@@ -63,13 +63,13 @@ pub fn has_fields(name: &[u8]) -> bool {
     CATALOG.fields.contains_key(name)
 }
 
-impl Default for Series {
+impl Default for SeriesList {
     fn default() -> Self {
         CATALOG.series.clone()
     }
 }
 
-impl Series {
+impl SeriesList {
     /// The index of a series, which is added if it is new.
     fn index(
         &mut self,
@@ -78,10 +78,10 @@ impl Series {
         initial: Option<u64>,
     ) -> usize {
         let is_same =
-            |series: &OneSeries| std::ptr::eq(series.metric, metric) && series.labels == labels;
+            |series: &CatalogSeries| std::ptr::eq(series.metric, metric) && series.labels == labels;
         self.0.iter().position(is_same).unwrap_or_else(|| {
             let value = initial.map(|count| initial_value(metric, count));
-            self.0.push(OneSeries {
+            self.0.push(CatalogSeries {
                 metric,
                 labels,
                 value,
@@ -94,7 +94,7 @@ impl Series {
     pub fn add(&mut self, point: &Point<'_>) {
         let fields = CATALOG.fields.get(point.name().as_bytes());
         for (index, datapoint, field) in fields.into_iter().flatten() {
-            let has = |(key, value): &(&str, &str)| text(point, key) == *value;
+            let has_value = |(key, value): &(&str, &str)| text(point, key) == *value;
             let amount = match field.amount {
                 Amount::Points(count) => Some((count, 1)),
                 Amount::Field { key, factor } => count(point, key).map(|count| (count, factor)),
@@ -102,7 +102,7 @@ impl Series {
             };
             let slot = datapoint.slot.and_then(|key| count(point, key));
             if let (Some(series), Some((count, factor))) = (self.0.get_mut(*index), amount)
-                && field.only.iter().all(has)
+                && field.only.iter().all(has_value)
             {
                 series.add(slot, count, factor);
             }
@@ -110,7 +110,7 @@ impl Series {
     }
 
     /// Adds the values of the same validator's series.
-    pub fn merge(&mut self, other: &Series) {
+    pub fn merge(&mut self, other: &SeriesList) {
         for (series, other) in self.0.iter_mut().zip(&other.0) {
             let counted_twice = series.peaks.merge(&other.peaks);
             match (&mut series.value, &other.value) {
@@ -140,7 +140,7 @@ impl Series {
 
     /// Exports sums always, and levels only while `fresh`.
     pub fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
-        let is_exported = |series: &&OneSeries| fresh || series.metric.kind != Kind::Gauge;
+        let is_exported = |series: &&CatalogSeries| fresh || series.metric.kind != Kind::Gauge;
         for series in self.0.iter().filter(is_exported) {
             let value = match &series.value {
                 Some(Value::Whole(ns)) if series.metric.unit == Unit::Seconds => {
@@ -163,7 +163,7 @@ impl Series {
     }
 }
 
-impl OneSeries {
+impl CatalogSeries {
     fn add(&mut self, slot: Option<u64>, count: u64, factor: u64) {
         let count = match slot {
             Some(slot) if count <= MAX_DELTA => self.peaks.add(slot, count),

@@ -5,19 +5,19 @@ use super::OptionalHistogram;
 use faultline_agave::points::{KnownPoint, SlotTracking};
 use faultline_metrics::{Reading, ReadingList, SLOT_BOUNDS, metrics::consensus as m};
 
-/// A later point of a reported slot is ignored: its times count from another start. A slot further
-/// back than this shows that the newest slot was wrong.
+/// A later point of a reported slot is ignored: its times count from another start. A slot that is
+/// further back than this shows that the newest slot was wrong.
 const MAX_SLOTS_BACK: u64 = 4096;
 
 #[derive(Default)]
 pub struct Votor {
-    /// The event loop has reported, so the migration is over.
+    /// Votor's event loop has reported, so the migration is over.
     is_running: bool,
     newest_slot: u64,
-    lateness: OptionalHistogram,
-    fast: OptionalHistogram,
-    slow: OptionalHistogram,
-    missed: MissedVotes,
+    vote_lateness: OptionalHistogram,
+    fast_finalizations: OptionalHistogram,
+    slow_finalizations: OptionalHistogram,
+    missed_votes: MissedVotes,
     in_standstill: Option<bool>,
 }
 
@@ -53,30 +53,30 @@ impl Votor {
             return;
         };
         match point.is_fast_finalization {
-            Some(true) => self.fast.observe_us(finalized, &SLOT_BOUNDS),
-            Some(false) => self.slow.observe_us(finalized, &SLOT_BOUNDS),
+            Some(true) => self.fast_finalizations.observe_us(finalized, &SLOT_BOUNDS),
+            Some(false) => self.slow_finalizations.observe_us(finalized, &SLOT_BOUNDS),
             None => {}
         }
         match (point.vote_notarize_us, point.vote_skip_us) {
             (Some(vote), _) => {
                 let lateness = vote.saturating_sub(finalized);
-                self.lateness.observe_us(lateness, &SLOT_BOUNDS);
-                self.missed.late += u64::from(vote > finalized);
+                self.vote_lateness.observe_us(lateness, &SLOT_BOUNDS);
+                self.missed_votes.late += u64::from(vote > finalized);
             }
-            (None, Some(_)) => self.missed.skipped += 1,
-            (None, None) => self.missed.none += 1,
+            (None, Some(_)) => self.missed_votes.skipped += 1,
+            (None, None) => self.missed_votes.none += 1,
         }
     }
 
     pub fn merge(&mut self, other: &Votor) {
         self.is_running |= other.is_running;
         self.newest_slot = self.newest_slot.max(other.newest_slot);
-        self.lateness.merge(&other.lateness);
-        self.fast.merge(&other.fast);
-        self.slow.merge(&other.slow);
-        self.missed.late += other.missed.late;
-        self.missed.skipped += other.missed.skipped;
-        self.missed.none += other.missed.none;
+        self.vote_lateness.merge(&other.vote_lateness);
+        self.fast_finalizations.merge(&other.fast_finalizations);
+        self.slow_finalizations.merge(&other.slow_finalizations);
+        self.missed_votes.late += other.missed_votes.late;
+        self.missed_votes.skipped += other.missed_votes.skipped;
+        self.missed_votes.none += other.missed_votes.none;
         self.in_standstill = self.in_standstill.or(other.in_standstill);
     }
 
@@ -87,15 +87,23 @@ impl Votor {
     }
 
     pub fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
-        out.extend(self.lateness.reading(&m::VOTE_LATENESS, None));
-        out.extend(self.fast.reading(&m::FINALIZATION, Some("fast")));
-        out.extend(self.slow.reading(&m::FINALIZATION, Some("slow")));
-        if self.fast != OptionalHistogram::default() || self.slow != OptionalHistogram::default() {
+        out.extend(self.vote_lateness.reading(&m::VOTE_LATENESS, None));
+        out.extend(
+            self.fast_finalizations
+                .reading(&m::FINALIZATION, Some("fast")),
+        );
+        out.extend(
+            self.slow_finalizations
+                .reading(&m::FINALIZATION, Some("slow")),
+        );
+        if self.fast_finalizations != OptionalHistogram::default()
+            || self.slow_finalizations != OptionalHistogram::default()
+        {
             let MissedVotes {
                 late,
                 skipped,
                 none,
-            } = self.missed;
+            } = self.missed_votes;
             for (reason, count) in [("late", late), ("skipped", skipped), ("none", none)] {
                 out.counter(&m::VOTES_MISSED, [reason.into()], count);
             }
@@ -171,8 +179,8 @@ mod tests {
             &format!("{SLOT} slot=6i,finalized=0i,is_fast_finalization=true 2"),
             &format!("{SLOT} slot=7i,finalized=0i,is_fast_finalization=true 2"),
         ]);
-        assert_eq!(votor.missed, MissedVotes::default());
-        assert_eq!(votor.fast, OptionalHistogram::default());
+        assert_eq!(votor.missed_votes, MissedVotes::default());
+        assert_eq!(votor.fast_finalizations, OptionalHistogram::default());
     }
 
     #[test]
@@ -180,7 +188,7 @@ mod tests {
         let wrong = format!("{SLOT} slot=9000000000i 1");
         let point = |slot| format!("{SLOT} slot={slot}i,finalized=9i,is_fast_finalization=true 2");
         let votor = votor(&[&wrong, &point(7), &point(8), &point(7)]);
-        assert_eq!(votor.missed.none, 2);
+        assert_eq!(votor.missed_votes.none, 2);
     }
 
     #[test]

@@ -71,7 +71,7 @@ fn pushes_are_pending_until_discovery_then_other_users_are_dropped() {
             .any(|problem| problem.what.contains("kept apart"))
     );
     user.store(VALIDATOR, Ordering::Relaxed);
-    intake.restart(None);
+    intake.follow_validator(None);
     intake.set_reported_identity("A", at(2));
     assert_eq!(
         number(&intake, 2, "faultline_points_lost_total", ""),
@@ -99,7 +99,7 @@ fn a_body_begun_before_discovery_counts_only_for_the_validators_user() {
     let mut slow = intake.begin_from_user(OTHER, at(1));
     slow.line(lost(1).as_bytes());
     user.store(VALIDATOR, Ordering::Relaxed);
-    intake.restart(None);
+    intake.follow_validator(None);
     intake.set_reported_identity("A", at(2));
     slow.line(lost(7).as_bytes());
     intake.commit(slow, at(3));
@@ -120,7 +120,7 @@ fn slots_are_proven_by_password_or_the_validators_user_not_a_relay() {
     };
     let (intake, user) = intake();
     user.store(VALIDATOR, Ordering::Relaxed);
-    intake.restart(None);
+    intake.follow_validator(None);
     // Before the identity is known they wait, and stay what they are.
     let mut early = intake.begin_from_user(VALIDATOR, at(1));
     early.line(b"bank_frozen,host_id=A slot=9i,hash=\"x\" 1");
@@ -152,7 +152,7 @@ fn slots_are_proven_by_password_or_the_validators_user_not_a_relay() {
 fn pushes_of_another_user_are_refused_with_the_reason() {
     let (intake, user) = intake();
     user.store(VALIDATOR, Ordering::Relaxed);
-    intake.restart(None);
+    intake.follow_validator(None);
     intake.set_reported_identity("A", at(1));
     assert!(!push(&intake, OTHER, 2, &[&lost(5)]));
     assert!(push(&intake, VALIDATOR, 2, &[&lost(2)]));
@@ -178,13 +178,13 @@ fn pushes_of_another_user_are_refused_with_the_reason() {
 fn pushes_are_accepted_after_the_validator_drops_privileges_but_not_from_others() {
     let (intake, user) = intake();
     user.store(OTHER, Ordering::Relaxed);
-    intake.restart(None);
+    intake.follow_validator(None);
     intake.set_reported_identity("A", at(1));
     assert!(!push(&intake, VALIDATOR, 2, &[&lost(1)]));
     user.store(VALIDATOR, Ordering::Relaxed);
     assert!(push(&intake, VALIDATOR, 4, &[&lost(2)]));
     user.store(0, Ordering::Relaxed);
-    intake.gone();
+    intake.validator_ended();
     assert!(!push(&intake, OTHER, 6, &[&lost(4)]));
     assert_eq!(
         number(&intake, 6, "faultline_points_lost_total", ""),
@@ -196,10 +196,10 @@ fn pushes_are_accepted_after_the_validator_drops_privileges_but_not_from_others(
 fn pushes_are_pending_again_while_only_the_wrapper_is_followed() {
     let (intake, user) = intake();
     user.store(VALIDATOR, Ordering::Relaxed);
-    intake.restart(None);
+    intake.follow_validator(None);
     intake.set_reported_identity("A", at(1));
     user.store(0, Ordering::Relaxed);
-    intake.wait();
+    intake.wait_for_validator();
     let version = "validator-new,host_id=B version=\"2.3.1\" 1";
     let of_b = |count: u32| format!("metrics,host_id=B points_lost={count}i {count}");
     assert!(push(&intake, OTHER, 3, &[&of_b(4), version]));
@@ -207,7 +207,7 @@ fn pushes_are_pending_again_while_only_the_wrapper_is_followed() {
     let lost_points = |now| number(&intake, now, "faultline_points_lost_total", "");
     assert_eq!(lost_points(3), Some(0.0));
     user.store(OTHER, Ordering::Relaxed);
-    intake.restart(None);
+    intake.follow_validator(None);
     intake.set_reported_identity("B", at(4));
     assert_eq!(lost_points(4), Some(4.0));
     assert_eq!(intake.facts().version.as_deref(), Some("2.3.1"));

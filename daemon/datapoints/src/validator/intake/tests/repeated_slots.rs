@@ -302,7 +302,7 @@ fn another_process_may_replay_the_same_slots() {
     for is_pending in [false, true] {
         let intake = if is_pending { intake() } else { validator() };
         push(&intake, 1, &story(&SWITCH));
-        intake.restart(None);
+        intake.follow_validator(None);
         if !is_pending {
             intake.set_reported_identity("A", at(2));
         }

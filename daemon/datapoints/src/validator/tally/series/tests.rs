@@ -6,7 +6,7 @@ fn point(line: &str) -> Point<'_> {
 }
 
 /// Name, label and value of the series that are not there from the start.
-fn sums(series: &Series) -> Vec<(&'static str, String, f64)> {
+fn sums(series: &SeriesList) -> Vec<(&'static str, String, f64)> {
     let mut readings = Vec::new();
     series.readings(false, &mut readings);
     let label = |reading: &Reading| {
@@ -36,7 +36,7 @@ fn read_cache_times_use_the_unit_in_their_field_name() {
         "accounts_db_store_timings,host_id=A read_only_accounts_cache_load_us=1500000i,read_only_accounts_cache_store_us=250i,read_only_accounts_cache_evict_us=40i 1",
         "accounts_db_store_timings,host_id=A read_only_accounts_cache_load_ns=1500000000i,read_only_accounts_cache_store_ns=250000i,read_only_accounts_cache_evict_us=40i 1",
     ] {
-        let mut series = Series::default();
+        let mut series = SeriesList::default();
         series.add(&point(line));
         let read_cache =
             |label: &str, seconds| ("agave_read_cache_seconds_total", label.to_owned(), seconds);
@@ -53,7 +53,7 @@ fn read_cache_times_use_the_unit_in_their_field_name() {
 
 #[test]
 fn a_total_is_absent_before_its_datapoint_and_zero_without_repairs() {
-    let mut series = Series::default();
+    let mut series = SeriesList::default();
     assert!(sums(&series).is_empty());
     // 2.1 does not say how many bytes a flush wrote.
     series.add(&point(
@@ -83,7 +83,7 @@ fn a_total_is_absent_before_its_datapoint_and_zero_without_repairs() {
 
 #[test]
 fn an_in_memory_index_has_no_disk_lookups() {
-    let mut series = Series::default();
+    let mut series = SeriesList::default();
     series.add(&point(
         "accounts_index,host_id=A count=9i,gets_from_mem=7i,gets_missing=2i 1",
     ));
@@ -113,7 +113,7 @@ fn an_in_memory_index_has_no_disk_lookups() {
 
 #[test]
 fn both_field_names_of_flushed_bytes_feed_one_series() {
-    let mut series = Series::default();
+    let mut series = SeriesList::default();
     series.add(&point(
         "accounts_db-flush_accounts_cache,host_id=A account_bytes_flushed=4i 1",
     ));
@@ -132,7 +132,7 @@ fn both_field_names_of_flushed_bytes_feed_one_series() {
 
 #[test]
 fn deltas_add_up_and_tallies_can_be_merged() {
-    let mut series = Series::default();
+    let mut series = SeriesList::default();
     let requests = point(
         "repair_service-my_requests,host_id=A repair-total=9i,shred-count=7i,highest-shred-count=1i,orphan-count=1i 1",
     );
@@ -165,7 +165,7 @@ fn sums_over_real_traffic_agree_with_an_independent_count() {
     let mut compared = 0;
     for file in ["follower.lp", "leader.lp"] {
         let lines = fs::read(folder.join("fixtures").join(file)).unwrap();
-        let mut series = Series::default();
+        let mut series = SeriesList::default();
         for line in lines
             .split(|byte| *byte == b'\n')
             .filter(|line| !line.is_empty())
@@ -195,7 +195,7 @@ fn sums_over_real_traffic_agree_with_an_independent_count() {
 
 #[test]
 fn a_series_may_require_a_tag_or_text_or_its_absence() {
-    let mut series = Series::default();
+    let mut series = SeriesList::default();
     for line in [
         "cost_tracker_stats,host_id=A,is_leader=true transaction_count=3i 1",
         "cost_tracker_stats,host_id=A,is_leader=false transaction_count=4i 2",
@@ -216,7 +216,7 @@ fn a_series_may_require_a_tag_or_text_or_its_absence() {
 
 #[test]
 fn impossible_counts_are_ignored_and_gauges_keep_the_newest() {
-    let mut series = Series::default();
+    let mut series = SeriesList::default();
     for line in [
         "jemalloc_stats,host_id=A active_bytes=7i,dirty_bytes=-1i 1",
         "jemalloc_stats,host_id=A active_bytes=5i 2",
