@@ -1,8 +1,9 @@
-//! The validator's log as the second input: a file followed over rotation, or a unit's journal.
+//! The validator's log, an input in place of pushes: a file followed over rotation, or a unit's
+//! journal.
 //!
-//! The log contains the same datapoints as the pushes, so one input is enough. Reading starts at
-//! the log's end. Then every line counts once, over rotations and restarts of `journalctl`.
-//! `faultline_log_tail` and `journal` list the exceptions.
+//! The log contains the same datapoints as the pushes. Reading starts at the log's end. Then every
+//! line counts once, over rotations and restarts of `journalctl`. `faultline_log_tail` and
+//! `journal` list the exceptions.
 
 mod journal;
 #[cfg(test)]
@@ -32,8 +33,8 @@ pub enum LogTail {
 }
 
 impl LogTail {
-    /// An unreadable file is no error, because the validator may create it later. The status
-    /// reports it. The existing content of the log never counts.
+    /// An unreadable file is no error, because the validator may create it later: the status
+    /// reports it. Existing content of the log never counts.
     pub fn build(config: &Log, intake: Intake, clock: Clock) -> Self {
         match config {
             Log::File(path) => LogTail::File(FileTail::open(path, intake, clock)),
@@ -76,7 +77,7 @@ impl RecordSink for IntakeSink {
         }
     }
 
-    fn bad(&mut self) {
+    fn bad_record(&mut self) {
         if let Some(push) = &mut self.push {
             push.bad_line();
         }
@@ -97,6 +98,7 @@ fn record_writer(intake: Intake) -> RecordWriter {
 pub struct FileTail {
     /// `None` while its file system has not responded.
     follower: Option<Follower>,
+    /// Delivers the follower once the file is open.
     opening: Receiver<Follower>,
     path: PathBuf,
     status: StatusHandle,
@@ -108,7 +110,7 @@ impl FileTail {
     pub fn open(path: &Path, intake: Intake, clock: Clock) -> Self {
         let (now, writer) = (clock.now(), record_writer(intake));
         let (status, path_to_open) = (writer.status.clone(), path.to_owned());
-        status.begin(&path.into(), now);
+        status.begin_poll(&path.into(), now);
         let opening = PathThread::new("log-open")
             .start(move || Follower::open(&path_to_open, writer, now))
             .unwrap_or_else(|_| channel().1);

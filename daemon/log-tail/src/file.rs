@@ -76,7 +76,7 @@ impl Follower {
     /// the file system does.
     pub fn open(path: &Path, writer: RecordWriter, now: Stamp) -> Self {
         let path: Arc<Path> = path.into();
-        writer.status.begin(&path, now);
+        writer.status.begin_poll(&path, now);
         let mut follower = Follower {
             path: Arc::clone(&path),
             writer,
@@ -104,10 +104,10 @@ impl Follower {
     }
 
     /// Finds the file at the path, reads a limited amount of new data, and closes finished files.
-    /// Returns true if there is more data: then the caller polls again at once, else after
+    /// True if there is more data: the caller then polls again at once, else after
     /// [`POLL_INTERVAL`].
     pub fn poll(&mut self, now: Stamp) -> bool {
-        self.writer.status.begin(&self.path, now);
+        self.writer.status.begin_poll(&self.path, now);
         let mut problem = self.update_current(now, false);
         let mut has_more = false;
         let mut failed = Vec::new();
@@ -139,17 +139,17 @@ impl Follower {
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.current_id = None;
-                let since = *self.missing_since.get_or_insert(now.uptime);
-                let (status, what) =
+                let missing_since = *self.missing_since.get_or_insert(now.uptime);
+                let (status, state) =
                     if self.open_files.is_empty() && self.closed_positions.is_empty() {
                         (Status::Absent, "does not exist yet")
-                    } else if now.uptime.saturating_sub(since) >= MISSING_GRACE {
+                    } else if now.uptime.saturating_sub(missing_since) >= MISSING_GRACE {
                         (Status::Gone, "was there and is no more")
                     } else {
                         return None;
                     };
                 let path = faultline_text::path(&self.path);
-                Some(Problem::new(status, format!("{path} {what}")))
+                Some(Problem::new(status, format!("{path} {state}")))
             }
             Err(error) => {
                 self.current_id = None;
@@ -265,7 +265,7 @@ impl Follower {
         };
         let mut file = self.open_files.remove(index);
         let mut batch = self.writer.begin(now);
-        batch.cut(&mut file.splitter);
+        batch.end_text(&mut file.splitter);
         batch.commit();
         self.closed_positions.push_back(file.position);
         if self.closed_positions.len() > MAX_FILES {
@@ -278,12 +278,12 @@ fn require_regular_file(metadata: Metadata) -> io::Result<Metadata> {
     if metadata.is_file() {
         return Ok(metadata);
     }
-    let what = if metadata.is_dir() {
+    let kind = if metadata.is_dir() {
         "a directory"
     } else {
         "a pipe, socket or device"
     };
-    Err(io::Error::other(format!("{what}, not a file")))
+    Err(io::Error::other(format!("{kind}, not a file")))
 }
 
 fn problem(path: &Path, error: &io::Error) -> Problem {

@@ -6,14 +6,14 @@ use std::{
     time::Duration,
 };
 
-/// A poll that takes longer is reported as a problem. It normally takes milliseconds.
+/// A poll that takes longer is a problem: it normally takes milliseconds.
 const POLL_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub trait RecordSink: Send {
     fn begin(&mut self, now: Stamp);
     /// A line, or a datapoint joined from several lines.
     fn record(&mut self, record: &str);
-    fn bad(&mut self);
+    fn bad_record(&mut self);
     fn commit(&mut self, at: Stamp);
 }
 
@@ -30,7 +30,7 @@ impl RecordWriter {
         }
     }
 
-    /// The sink gets each record at once. The status is updated by [`RecordBatch::commit`].
+    /// The sink gets each record at once. [`RecordBatch::commit`] updates the status.
     pub fn begin(&mut self, now: Stamp) -> RecordBatch<'_> {
         self.sink.begin(now);
         RecordBatch {
@@ -38,7 +38,7 @@ impl RecordWriter {
             now,
             bytes: 0,
             records: 0,
-            bad: 0,
+            bad_record: 0,
             progress: None,
         }
     }
@@ -50,12 +50,12 @@ pub struct RecordBatch<'a> {
     now: Stamp,
     bytes: u64,
     records: u64,
-    bad: u64,
+    bad_record: u64,
     progress: Option<StartStep>,
 }
 
 impl RecordBatch<'_> {
-    pub fn text(&mut self, splitter: &mut LogSplitter, bytes: &[u8]) {
+    pub fn add_text(&mut self, splitter: &mut LogSplitter, bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
         splitter.feed(bytes, |record| match record {
             Ok(record) => self.record(record),
@@ -64,13 +64,13 @@ impl RecordBatch<'_> {
     }
 
     /// Ends the text. A last line without newline counts as bad, as its last number may be cut.
-    pub fn cut(&mut self, splitter: &mut LogSplitter) {
+    pub fn end_text(&mut self, splitter: &mut LogSplitter) {
         splitter.finish(|_| self.bad());
     }
 
     pub fn bad(&mut self) {
-        self.bad += 1;
-        self.writer.sink.bad();
+        self.bad_record += 1;
+        self.writer.sink.bad_record();
     }
 
     fn record(&mut self, record: &[u8]) {
@@ -88,7 +88,7 @@ impl RecordBatch<'_> {
         let mut status = self.writer.status.lock();
         status.bytes += self.bytes;
         status.records += self.records;
-        status.bad += self.bad;
+        status.bad += self.bad_record;
         if self.records > 0 {
             status.last_line = Some(self.now);
         }
@@ -98,7 +98,7 @@ impl RecordBatch<'_> {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StartStep {
-    /// The time when the line was read, at most one poll interval after it was written.
+    /// When the line was read, at most one poll interval after it was written.
     pub at: Stamp,
     pub progress: Progress,
 }
@@ -116,17 +116,18 @@ pub struct LogStatus {
     pub last_line: Option<Stamp>,
     /// The last reported step of a start; `None` if there was none since the daemon started.
     pub progress: Option<StartStep>,
+    /// The file being polled, and the start of the poll.
     polling: Option<(Arc<Path>, Stamp)>,
 }
 
 impl LogStatus {
     /// A problem if the current poll takes too long: the file system may never answer.
-    pub fn unanswered(&self, now: Stamp) -> Option<Problem> {
+    pub fn poll_timeout_problem(&self, now: Stamp) -> Option<Problem> {
         let (path, since) = self.polling.as_ref()?;
         (now.since(*since) > POLL_TIMEOUT).then(|| {
             let path = faultline_text::path(path);
-            let what = format!("{path}: its file system does not answer; is its mount dead?");
-            Problem::new(Status::Broken, what)
+            let message = format!("{path}: its file system does not answer; is its mount dead?");
+            Problem::new(Status::Broken, message)
         })
     }
 }
@@ -139,11 +140,11 @@ impl StatusHandle {
         self.lock().clone()
     }
 
-    pub fn begin(&self, path: &Arc<Path>, now: Stamp) {
+    pub fn begin_poll(&self, path: &Arc<Path>, now: Stamp) {
         self.lock().polling = Some((Arc::clone(path), now));
     }
 
-    /// Ends a poll. `None`: the log is being read. Logs a change.
+    /// Ends the poll. `None`: the log is readable. Logs a change.
     pub fn set_problem(&self, problem: Option<Problem>) {
         let mut status = self.lock();
         let is_up = problem.is_none();

@@ -72,7 +72,7 @@ struct Log(StatusHandle);
 impl Poll for Log {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let status = self.0.snapshot();
-        let unanswered = status.unanswered(context.now);
+        let unanswered = status.poll_timeout_problem(context.now);
         SourceOutput {
             up: status.up && unanswered.is_none(),
             problems: unanswered.or(status.problem).into_iter().collect(),

@@ -37,29 +37,29 @@ use tokio_util::{
     codec::{AnyDelimiterCodec, Decoder},
 };
 
-/// Longer JSON lines are skipped. The longest message (48 KiB, every byte as a number) takes
-/// 240 KiB.
+/// Longer JSON lines are skipped. The longest message has 48 KiB, and each byte may be written as a
+/// number: 240 KiB.
 const MAX_LINE_BYTES: usize = 1024 * 1024;
 
 const CHUNK_BYTES: usize = 64 * 1024;
 
 const MAX_STDERR_BYTES: usize = 400;
 
-/// Maximum wait for journalctl and its error output after its output ended.
+/// Maximum wait for the error output and the exit of journalctl after its output has ended.
 const STDERR_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy)]
 struct RestartTimes {
     /// Pause before the first restart. It doubles each time journalctl ends without an entry.
-    first: Duration,
-    max: Duration,
+    first_pause: Duration,
+    max_pause: Duration,
     /// journalctl that runs this long without an error is working.
     working_after: Duration,
 }
 
 const RESTART_TIMES: RestartTimes = RestartTimes {
-    first: Duration::from_secs(1),
-    max: Duration::from_secs(30),
+    first_pause: Duration::from_secs(1),
+    max_pause: Duration::from_secs(30),
     working_after: Duration::from_secs(2),
 };
 
@@ -69,7 +69,8 @@ pub struct JournalTail {
     clock: Clock,
     writer: RecordWriter,
     splitter: LogSplitter,
-    since: Duration,
+    /// Wall clock at the start: where the journal is read from before the first cursor.
+    started_at_unix: Duration,
     cursor: Option<String>,
     restart_times: RestartTimes,
 }
@@ -99,7 +100,7 @@ impl JournalTail {
             clock,
             writer,
             splitter: LogSplitter::new(),
-            since: clock.now().unix,
+            started_at_unix: clock.now().unix,
             cursor: None,
             restart_times,
         }
@@ -110,32 +111,32 @@ impl JournalTail {
     }
 
     pub async fn run(mut self, stop: Stop) {
-        let mut pause = self.restart_times.first;
+        let mut pause = self.restart_times.first_pause;
         loop {
-            let before = self.cursor.clone();
+            let previous_cursor = self.cursor.clone();
             let problem = tokio::select! {
-                problem = self.follow() => problem,
+                problem = self.run_journalctl() => problem,
                 () = stop.wait() => return,
             };
             self.writer.status.set_problem(Some(problem));
-            if self.cursor != before {
-                pause = self.restart_times.first;
+            if self.cursor != previous_cursor {
+                pause = self.restart_times.first_pause;
             }
             tokio::select! {
                 () = sleep(pause) => {}
                 () = stop.wait() => return,
             }
-            pause = (pause * 2).min(self.restart_times.max);
+            pause = (pause * 2).min(self.restart_times.max_pause);
         }
     }
 
     fn arguments(&self) -> Vec<String> {
-        let from = match &self.cursor {
+        let start_option = match &self.cursor {
             Some(cursor) => format!("--cursor={cursor}"),
             None => format!(
                 "--since=@{}.{:06}",
-                self.since.as_secs(),
-                self.since.subsec_micros()
+                self.started_at_unix.as_secs(),
+                self.started_at_unix.subsec_micros()
             ),
         };
         // Without --all, a message of more than 4 KiB is null. Without --no-tail, only the last ten
@@ -150,7 +151,7 @@ impl JournalTail {
         ]
         .into_iter()
         .map(str::to_owned)
-        .chain([format!("--unit={}", self.unit), from])
+        .chain([format!("--unit={}", self.unit), start_option])
         .collect()
     }
 
@@ -168,12 +169,12 @@ impl JournalTail {
     }
 
     /// One run of journalctl; returns why it ended.
-    async fn follow(&mut self) -> Problem {
+    async fn run_journalctl(&mut self) -> Problem {
         let mut child = match self.start() {
             Ok(child) => child,
             Err(error) => return self.not_started(&error),
         };
-        let (Some(mut output), Some(mut errors)) = (child.stdout.take(), child.stderr.take())
+        let (Some(mut output), Some(mut stderr)) = (child.stdout.take(), child.stderr.take())
         else {
             return Problem::new(Status::Broken, format!("{} has no output", self.program));
         };
@@ -182,7 +183,7 @@ impl JournalTail {
             AnyDelimiterCodec::new_with_max_length(b"\n".to_vec(), Vec::new(), MAX_LINE_BYTES);
         let mut buffer = BytesMut::with_capacity(CHUNK_BYTES);
         let mut stderr_chunk = [0; MAX_STDERR_BYTES];
-        let (mut errors_open, mut is_working) = (true, false);
+        let (mut stderr_open, mut is_working) = (true, false);
         let working_timer = sleep(self.restart_times.working_after);
         tokio::pin!(working_timer);
         loop {
@@ -194,9 +195,9 @@ impl JournalTail {
                     }
                     Ok(_) | Err(_) => break,
                 },
-                count = errors.read(&mut stderr_chunk), if errors_open => {
+                count = stderr.read(&mut stderr_chunk), if stderr_open => {
                     let count = count.unwrap_or(0);
-                    errors_open = count > 0;
+                    stderr_open = count > 0;
                     stderr_tail.append(stderr_chunk.get(..count).unwrap_or_default());
                 }
                 () = &mut working_timer, if !is_working => {
@@ -205,7 +206,7 @@ impl JournalTail {
                 }
             }
         }
-        stderr_tail.append_rest(&mut errors).await;
+        stderr_tail.append_rest(&mut stderr).await;
         let status = timeout(STDERR_TIMEOUT, child.wait())
             .await
             .ok()
@@ -223,7 +224,7 @@ impl JournalTail {
             clock,
             ..
         } = self;
-        let mut entries = false;
+        let mut has_entries = false;
         let mut batch = writer.begin(clock.now());
         while let Some(line) = lines.decode(output).transpose() {
             // The line is too long. The decoder skips its rest.
@@ -237,33 +238,33 @@ impl JournalTail {
             }
             match Entry::parse(&line) {
                 None => batch.bad(),
-                Some(entry) if cursor.as_ref() == Some(&entry.cursor) => entries = true,
+                Some(entry) if cursor.as_ref() == Some(&entry.cursor) => has_entries = true,
                 Some(entry) => {
                     for message in entry.messages() {
-                        batch.text(splitter, message);
-                        batch.text(splitter, b"\n");
+                        batch.add_text(splitter, message);
+                        batch.add_text(splitter, b"\n");
                     }
                     *cursor = Some(entry.cursor);
-                    entries = true;
+                    has_entries = true;
                 }
             }
         }
         batch.commit();
-        if entries {
+        if has_entries {
             writer.status.set_problem(None);
         }
-        entries
+        has_entries
     }
 
     fn not_started(&self, error: &io::Error) -> Problem {
-        let (status, what) = match error.kind() {
+        let (status, reason) = match error.kind() {
             ErrorKind::NotFound => (Status::Absent, "is not installed here".to_owned()),
             ErrorKind::PermissionDenied => {
                 (Status::Forbidden, format!("may not be started: {error}"))
             }
             _ => (Status::Broken, format!("cannot be started: {error}")),
         };
-        Problem::new(status, format!("{} {what}", self.program))
+        Problem::new(status, format!("{} {reason}", self.program))
     }
 
     fn problem_at_exit(&self, status: Option<ExitStatus>, stderr_tail: &StderrTail) -> Problem {
@@ -297,9 +298,9 @@ impl StderrTail {
         self.0.drain(..surplus);
     }
 
-    async fn append_rest(&mut self, errors: &mut (impl AsyncRead + Unpin)) {
+    async fn append_rest(&mut self, stderr: &mut (impl AsyncRead + Unpin)) {
         let mut stderr_chunk = [0; MAX_STDERR_BYTES];
-        while let Ok(Ok(count)) = timeout(STDERR_TIMEOUT, errors.read(&mut stderr_chunk)).await
+        while let Ok(Ok(count)) = timeout(STDERR_TIMEOUT, stderr.read(&mut stderr_chunk)).await
             && count > 0
         {
             self.append(stderr_chunk.get(..count).unwrap_or_default());

@@ -143,13 +143,13 @@ impl FollowedFile {
                 .and_then(|newline| bytes.get(newline + 1..))
                 .unwrap_or_default();
         }
-        batch.text(&mut self.splitter, text);
+        batch.add_text(&mut self.splitter, text);
         batch.commit();
     }
 
     /// Continues at the beginning of a truncated file. Its incomplete last line is discarded.
     fn restart(&mut self, mut batch: RecordBatch<'_>, now: Duration) {
-        batch.cut(&mut self.splitter);
+        batch.end_text(&mut self.splitter);
         batch.commit();
         (self.position.offset, self.skip_line, self.last_active) = (0, false, now);
         self.position.fingerprint.clear();

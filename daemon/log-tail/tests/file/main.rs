@@ -288,8 +288,13 @@ fn a_path_that_is_not_utf_8_is_escaped_in_every_message() {
     tail.poll(minutes(1));
     tail.poll(minutes(2));
     messages.push(problem());
-    view.begin(&path.as_path().into(), at);
-    messages.push(view.snapshot().unanswered(minutes(3)).unwrap().what);
+    view.begin_poll(&path.as_path().into(), at);
+    messages.push(
+        view.snapshot()
+            .poll_timeout_problem(minutes(3))
+            .unwrap()
+            .what,
+    );
     for (message, words) in messages.iter().zip([
         "log-\\xff\\xfe does not exist yet",
         "log-\\xff\\xfe: a directory, not a file",

@@ -81,7 +81,7 @@ impl RecordSink for Probe {
             .push(record.to_owned());
     }
 
-    fn bad(&mut self) {
+    fn bad_record(&mut self) {
         self.0.lock().unwrap().bad += 1;
     }
 

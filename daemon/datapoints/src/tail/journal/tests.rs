@@ -9,8 +9,8 @@ use tokio::runtime::Handle;
 const DEADLINE: Duration = Duration::from_secs(60);
 
 const QUICK: RestartTimes = RestartTimes {
-    first: Duration::from_millis(5),
-    max: Duration::from_millis(20),
+    first_pause: Duration::from_millis(5),
+    max_pause: Duration::from_millis(20),
     working_after: Duration::from_millis(50),
 };
 
