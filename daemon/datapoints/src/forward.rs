@@ -18,9 +18,9 @@ mod client;
 mod queue;
 
 pub use client::Error;
-pub use queue::Copy;
+pub use queue::PushCopy;
 
-use client::{Attempt, Upstream};
+use client::{AttemptResult, Upstream};
 use faultline_core::{clock::Clock, config, push_memory::PushMemory, supervisor::Stop};
 use faultline_metrics::{
     Reading, ReadingList, Status,
@@ -61,39 +61,41 @@ impl Precision {
     }
 }
 
-/// The sending half of the queue, with its state. Clones share it.
+/// Adds pushes to the queue, and reports the forwarder's state. Clones share both.
 #[derive(Clone)]
 pub struct Handle(Arc<Shared>);
 
 struct Shared {
     queue: Queue,
     /// `None` before the first one.
-    last_attempt: Mutex<Option<Attempt>>,
-    /// Scheme, host and port: the part of the URL that may be shown.
-    upstream: String,
+    last_result: Mutex<Option<AttemptResult>>,
+    /// Scheme, host and port of the URL, without its secrets.
+    upstream_origin: String,
     give_up_after: Duration,
 }
 
 impl Shared {
-    /// Logs the attempt if its kind or HTTP status differs from the last one's. The reason may
-    /// differ between attempts.
-    fn record(&self, attempt: &Attempt) {
-        let upstream = &self.upstream;
-        let last = self.last_attempt.lock().replace(attempt.clone());
-        match (last, attempt) {
-            (Some(Attempt::Sent), Attempt::Sent)
-            | (Some(Attempt::Failed { .. }), Attempt::Failed { .. }) => {}
-            (Some(Attempt::Refused { code: old, .. }), Attempt::Refused { code, .. })
-                if old == *code => {}
-            (_, Attempt::Sent) => tracing::info!(upstream, "upstream accepts pushes"),
-            (_, Attempt::Failed { reason, .. }) => {
+    /// Logs the result if its kind or HTTP status differs from the last one's. Another reason alone
+    /// is not logged.
+    fn record_result(&self, result: &AttemptResult) {
+        let upstream = &self.upstream_origin;
+        let last = self.last_result.lock().replace(result.clone());
+        match (last, result) {
+            (Some(AttemptResult::Sent), AttemptResult::Sent)
+            | (Some(AttemptResult::Failed { .. }), AttemptResult::Failed { .. }) => {}
+            (
+                Some(AttemptResult::Refused { code: old, .. }),
+                AttemptResult::Refused { code, .. },
+            ) if old == *code => {}
+            (_, AttemptResult::Sent) => tracing::info!(upstream, "upstream accepts pushes"),
+            (_, AttemptResult::Failed { reason, .. }) => {
                 tracing::warn!(
                     upstream,
                     reason,
                     "upstream unreachable; pushes are queued and retried with backoff"
                 );
             }
-            (_, Attempt::Refused { code, excerpt }) => {
+            (_, AttemptResult::Refused { code, excerpt }) => {
                 tracing::warn!(
                     upstream,
                     status = code,
@@ -121,8 +123,8 @@ pub fn build(
     let upstream = Upstream::new(config)?;
     let shared = Arc::new(Shared {
         queue: Queue::new(config.queue_bytes, clock, push_memory.clone()),
-        last_attempt: Mutex::default(),
-        upstream: upstream.name.clone(),
+        last_result: Mutex::default(),
+        upstream_origin: upstream.origin.clone(),
         give_up_after: config.give_up_after,
     });
     let handle = Handle(Arc::clone(&shared));
@@ -137,27 +139,27 @@ pub fn build(
 impl Handle {
     pub fn readings(&self, out: &mut Vec<Reading>) {
         let queue = &self.0.queue;
-        for result in Outcome::ALL {
-            let (requests, bytes) = queue.count_of(result);
-            out.counter(&FORWARD_BYTES, [result.name().into()], bytes);
-            out.counter(&FORWARD_REQUESTS, [result.name().into()], requests);
+        for outcome in Outcome::ALL {
+            let (requests, bytes) = queue.totals(outcome);
+            out.counter(&FORWARD_BYTES, [outcome.name().into()], bytes);
+            out.counter(&FORWARD_REQUESTS, [outcome.name().into()], requests);
         }
         out.whole(&FORWARD_QUEUE, [], queue.bytes());
     }
 
     pub fn problems(&self) -> Vec<(Status, String)> {
-        let attempt = self.0.last_attempt.lock().clone();
-        match attempt {
-            None | Some(Attempt::Sent) => Vec::new(),
-            Some(Attempt::Failed { reason, .. }) => vec![(
+        let result = self.0.last_result.lock().clone();
+        match result {
+            None | Some(AttemptResult::Sent) => Vec::new(),
+            Some(AttemptResult::Failed { reason, .. }) => vec![(
                 Status::Broken,
                 format!(
                     "upstream {} is unreachable: {reason}; pushes are queued for at most {} s",
-                    self.0.upstream,
+                    self.0.upstream_origin,
                     self.0.give_up_after.as_secs()
                 ),
             )],
-            Some(Attempt::Refused { code, excerpt }) => {
+            Some(AttemptResult::Refused { code, excerpt }) => {
                 let (status, remedy) = match code {
                     401 | 403 => (
                         Status::Forbidden,
@@ -170,7 +172,7 @@ impl Handle {
                     status,
                     format!(
                         "upstream {} rejects pushes with {code}: {excerpt}{remedy}",
-                        self.0.upstream
+                        self.0.upstream_origin
                     ),
                 )]
             }
@@ -181,19 +183,19 @@ impl Handle {
 #[derive(Clone, Copy)]
 pub struct RetryTimes {
     /// Pause after the first failure. It doubles with each further failure, up to the maximum.
-    pub first: Duration,
+    pub first_pause: Duration,
     pub max_pause: Duration,
     /// Timeout of one attempt: connect, send and response.
-    pub attempt: Duration,
+    pub attempt_timeout: Duration,
     /// Maximum time to empty the queue after the stop signal.
-    pub drain: Duration,
+    pub drain_timeout: Duration,
 }
 
 const RETRY_TIMES: RetryTimes = RetryTimes {
-    first: Duration::from_millis(500),
+    first_pause: Duration::from_millis(500),
     max_pause: Duration::from_secs(30),
-    attempt: Duration::from_secs(30),
-    drain: Duration::from_secs(5),
+    attempt_timeout: Duration::from_secs(30),
+    drain_timeout: Duration::from_secs(5),
 };
 
 pub struct Forwarder {
@@ -204,7 +206,7 @@ pub struct Forwarder {
 
 impl Forwarder {
     #[cfg(test)]
-    fn at(self, retry_times: RetryTimes) -> Self {
+    fn with_retry_times(self, retry_times: RetryTimes) -> Self {
         Forwarder {
             retry_times,
             ..self
@@ -216,7 +218,7 @@ impl Forwarder {
     pub async fn run(self, stop: Stop) {
         let grace = async {
             stop.wait().await;
-            tokio::time::sleep(self.retry_times.drain).await;
+            tokio::time::sleep(self.retry_times.drain_timeout).await;
         };
         tokio::select! {
             () = self.send_all(&stop) => {}
@@ -224,7 +226,7 @@ impl Forwarder {
         }
         let (pushes, bytes) = self.shared.queue.clear();
         if pushes > 0 {
-            let upstream = &self.shared.upstream;
+            let upstream = &self.shared.upstream_origin;
             tracing::warn!(
                 upstream,
                 pushes,
@@ -237,8 +239,8 @@ impl Forwarder {
     async fn send_all(&self, stop: &Stop) {
         let mut failures = 0;
         let mut stopping = false;
-        while let Some(push) = self.next(stop).await {
-            let Some(wait) = self.attempt(&push, failures).await else {
+        while let Some(push) = self.next_push(stop).await {
+            let Some(wait) = self.send_once(&push, failures).await else {
                 failures = 0;
                 continue;
             };
@@ -255,7 +257,7 @@ impl Forwarder {
         }
     }
 
-    async fn next(&self, stop: &Stop) -> Option<Arc<QueuedPush>> {
+    async fn next_push(&self, stop: &Stop) -> Option<Arc<QueuedPush>> {
         tokio::select! {
             biased;
             push = self.shared.queue.first() => Some(push),
@@ -264,21 +266,24 @@ impl Forwarder {
     }
 
     /// Returns the pause before the next attempt; `None` if the push is done.
-    async fn attempt(&self, push: &Arc<QueuedPush>, failures: u32) -> Option<Duration> {
+    async fn send_once(&self, push: &Arc<QueuedPush>, failures: u32) -> Option<Duration> {
         let queue = &self.shared.queue;
-        let attempt = self.upstream.send(push, self.retry_times.attempt).await;
-        self.shared.record(&attempt);
-        match attempt {
-            Attempt::Sent => {
+        let result = self
+            .upstream
+            .send(push, self.retry_times.attempt_timeout)
+            .await;
+        self.shared.record_result(&result);
+        match result {
+            AttemptResult::Sent => {
                 queue.finish_first(Outcome::Sent);
                 None
             }
-            Attempt::Refused { .. } => {
+            AttemptResult::Refused { .. } => {
                 queue.finish_first(Outcome::Refused);
                 None
             }
-            Attempt::Failed { retry_after, .. } => {
-                queue.failed(self.shared.give_up_after);
+            AttemptResult::Failed { retry_after, .. } => {
+                queue.keep_first_for_retry(self.shared.give_up_after);
                 let backoff = pause(self.retry_times, failures, fastrand::f64());
                 Some(retry_after.unwrap_or_default().max(backoff))
             }
@@ -289,7 +294,7 @@ impl Forwarder {
 /// The pause after `failures` earlier failures, less up to half of it: `random` is from 0 to 1.
 fn pause(retry_times: RetryTimes, failures: u32, random: f64) -> Duration {
     let doubled = retry_times
-        .first
+        .first_pause
         .saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX))
         .min(retry_times.max_pause);
     doubled.mul_f64(1.0 - random.clamp(0.0, 1.0) / 2.0)

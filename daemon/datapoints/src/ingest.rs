@@ -14,7 +14,7 @@
 //! its precision.
 //!
 //! Agave 4 keeps its connection and pushes every 10 s, Agave 2 and 3 open one per push. [`LIMITS`]
-//! says how long a connection may be idle, and how long a head and a body may take. At
+//! has the timeouts of an idle connection, a head and a body. At
 //! [`MAX_CONNECTIONS`] a new connection closes another, slow ones first (`connection_limit`). If
 //! the closed connection is idle, it gets a short grace time. In a request it is cut at once, and
 //! its complete lines are kept.
@@ -26,12 +26,11 @@
 //! the pushes.
 
 mod connection;
-mod decode;
-mod meter;
-mod reception;
+mod counters;
+mod handler;
 mod request;
 
-pub use meter::Meter;
+pub use counters::IngestCounters;
 
 use crate::{forward, validator::intake};
 use faultline_agave::config::MetricsConfig;
@@ -47,7 +46,7 @@ use faultline_metrics::Stamp;
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 pub const HEALTH_RESPONSE: &str = "{\"status\":\"pass\"}\n";
-/// Limited because each may need memory for a push ([`faultline_core::push_memory`]).
+/// Limited, because each connection may need memory for a push ([`faultline_core::push_memory`]).
 const MAX_CONNECTIONS: usize = 128;
 /// Share of [`MAX_CONNECTIONS`] for Unix sockets.
 const MAX_UNIX_CONNECTIONS: usize = 16;
@@ -70,57 +69,57 @@ pub enum Error {
     },
 }
 
-/// What is known of the peer's user. It decides whether its pushes are accepted.
+/// The user of a connection's peer. It decides whether the pushes are accepted.
 #[derive(Clone, Copy)]
 pub enum PeerUser {
-    /// The user does not matter: a password decides.
-    Trusted,
-    /// A user of `allow_users`, who may relay pushes of others.
+    /// Not looked up: a password decides.
+    Unchecked,
+    /// A user of `allow_users`, who may relay pushes of other users.
     Allowed,
-    /// Another user: its pushes count only if the validator runs as this user.
-    User(u32),
+    /// Pushes of this user count only if the validator runs as it.
+    Other(u32),
     Unknown(PeerUserError),
 }
 
 impl PeerUser {
-    /// Looks the user up, unless a password decides.
-    fn of(stream: &Stream, config: &config::Ingest) -> Self {
+    fn lookup(stream: &Stream, config: &config::Ingest) -> Self {
         if config.credentials.is_some() {
-            return PeerUser::Trusted;
+            return PeerUser::Unchecked;
         }
         match socket::owner(stream) {
             Ok(user) if config.allow_users.contains(&user) => PeerUser::Allowed,
-            Ok(user) => PeerUser::User(user),
+            Ok(user) => PeerUser::Other(user),
             Err(error) => PeerUser::Unknown(error),
         }
     }
 }
 
-pub trait Intake: Clone + Send + Sync + 'static {
-    type Push: Push;
+/// Receives pushes. Implemented by [`intake::Intake`], and by tests.
+pub trait PushSink: Clone + Send + Sync + 'static {
+    type Push: LineSink;
 
     fn admits(&self, user: PeerUser, now: Stamp) -> bool;
 
     fn begin(&self, user: PeerUser, now: Stamp) -> Self::Push;
 
-    /// Called exactly once for every [`Intake::begin`], complete or not.
+    /// Called exactly once for every [`PushSink::begin`], complete or not.
     fn commit(&self, push: Self::Push, at: Stamp);
 }
 
-pub trait Push: Send + 'static {
+pub trait LineSink: Send + 'static {
     fn line(&mut self, line: &[u8]);
 
     /// An incomplete line, or one with invalid content.
     fn bad_line(&mut self);
 }
 
-impl Intake for intake::Intake {
+impl PushSink for intake::Intake {
     type Push = intake::Push;
 
     fn admits(&self, user: PeerUser, now: Stamp) -> bool {
         match user {
-            PeerUser::Trusted | PeerUser::Allowed => true,
-            PeerUser::User(user) => self.admits(user, now),
+            PeerUser::Unchecked | PeerUser::Allowed => true,
+            PeerUser::Other(user) => self.admits(user, now),
             PeerUser::Unknown(error) => {
                 self.record_refusal(error.to_string(), now);
                 false
@@ -130,8 +129,8 @@ impl Intake for intake::Intake {
 
     fn begin(&self, user: PeerUser, now: Stamp) -> intake::Push {
         match user {
-            PeerUser::Trusted => self.begin(now),
-            PeerUser::User(user) => self.begin_from_user(user, now),
+            PeerUser::Unchecked => self.begin(now),
+            PeerUser::Other(user) => self.begin_from_user(user, now),
             PeerUser::Allowed | PeerUser::Unknown(_) => self.begin_relayed(now),
         }
     }
@@ -141,7 +140,7 @@ impl Intake for intake::Intake {
     }
 }
 
-impl Push for intake::Push {
+impl LineSink for intake::Push {
     fn line(&mut self, line: &[u8]) {
         self.line(line);
     }
@@ -166,28 +165,28 @@ pub struct Listener<I> {
 struct Shared<I> {
     parts: IngestParts<I>,
     config: config::Ingest,
-    meter: Meter,
+    counters: IngestCounters,
     limits: Limits,
 }
 
 #[derive(Clone, Copy)]
 struct Limits {
     /// Decoded bytes.
-    body: u64,
-    connections: usize,
-    idle: Duration,
+    body_bytes: u64,
+    tcp_connections: usize,
+    idle_timeout: Duration,
     /// From the first byte of a request to the end of its head.
-    head: Duration,
+    head_timeout: Duration,
     body_timeout: Duration,
 }
 
 const LIMITS: Limits = Limits {
     // Agave's own limit of 40,000 points per push makes 20 MiB.
-    body: 64 * 1024 * 1024,
-    connections: MAX_CONNECTIONS - MAX_UNIX_CONNECTIONS - MAX_CLOSING_CONNECTIONS,
+    body_bytes: 64 * 1024 * 1024,
+    tcp_connections: MAX_CONNECTIONS - MAX_UNIX_CONNECTIONS - MAX_CLOSING_CONNECTIONS,
     // Well above Agave's 10 s: a connection that closes at the moment of a push loses it.
-    idle: Duration::from_secs(75),
-    head: Duration::from_secs(10),
+    idle_timeout: Duration::from_secs(75),
+    head_timeout: Duration::from_secs(10),
     // Agave itself gives up after 5 s.
     body_timeout: Duration::from_secs(60),
 };
@@ -215,7 +214,7 @@ fn check_address(config: &config::Ingest, listen_address: &ListenAddress) -> Res
     }
 }
 
-impl<I: Intake> Listener<I> {
+impl<I: PushSink> Listener<I> {
     /// Binds the configured address without `sockets`.
     ///
     /// # Errors
@@ -240,7 +239,7 @@ impl<I: Intake> Listener<I> {
         let shared = Arc::new(Shared {
             parts,
             config: config.clone(),
-            meter: Meter::default(),
+            counters: IngestCounters::default(),
             limits: LIMITS,
         });
         Ok(Listener { sockets, shared })
@@ -254,18 +253,21 @@ impl<I: Intake> Listener<I> {
         socket::first_tcp_address(&self.sockets)
     }
 
-    pub fn meter(&self) -> Meter {
-        self.shared.meter.clone()
+    pub fn counters(&self) -> IngestCounters {
+        self.shared.counters.clone()
     }
 
     /// Serves until `stop`. Connections are tasks that end with this one.
     pub async fn run(self, stop: Stop) {
         let Listener { sockets, shared } = self;
-        let connections =
-            Connections::new("ingest", shared.limits.connections, MAX_UNIX_CONNECTIONS);
+        let connections = Connections::new(
+            "ingest",
+            shared.limits.tcp_connections,
+            MAX_UNIX_CONNECTIONS,
+        );
         let serve = |stream: Stream, connection| {
             // Looked up at once, because a closed socket has no user.
-            let user = PeerUser::of(&stream, &shared.config);
+            let user = PeerUser::lookup(&stream, &shared.config);
             connection::serve(
                 (stream, user),
                 connection,
@@ -278,7 +280,7 @@ impl<I: Intake> Listener<I> {
 }
 
 #[cfg(test)]
-impl<I: Intake> Listener<I> {
+impl<I: PushSink> Listener<I> {
     fn with_limits(mut self, limits: Limits) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
             shared.limits = limits;

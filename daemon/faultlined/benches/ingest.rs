@@ -24,7 +24,7 @@ use faultline_core::{
     supervisor::Stage,
 };
 use faultline_datapoints::{
-    ingest::{IngestParts, Listener, Meter},
+    ingest::{IngestCounters, IngestParts, Listener},
     validator::intake::Intake,
 };
 use faultline_metrics::metrics::daemon::INGEST_BYTES;
@@ -310,7 +310,7 @@ fn connections(case: &Case) {
 struct Server {
     runtime: tokio::runtime::Runtime,
     stage: Stage,
-    meter: Meter,
+    meter: IngestCounters,
     address: std::net::SocketAddr,
 }
 
@@ -333,7 +333,10 @@ impl Server {
             forward: None,
         };
         let listener = Listener::build(&config, Vec::new(), parts).expect("a free port");
-        let (address, meter) = (listener.local_addr().expect("an address"), listener.meter());
+        let (address, meter) = (
+            listener.local_addr().expect("an address"),
+            listener.counters(),
+        );
         let mut stage = Stage::new("ingest", runtime.handle());
         stage.task("ingest", |stop| listener.run(stop));
         Server {

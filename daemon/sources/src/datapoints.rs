@@ -6,7 +6,7 @@ use crate::{
 };
 use faultline_datapoints::{
     forward,
-    ingest::{Listener, Meter},
+    ingest::{IngestCounters, Listener},
     tail::{LogTail, StatusHandle},
     validator::intake::Intake,
 };
@@ -14,7 +14,7 @@ use faultline_metrics::{Problem, Source};
 
 struct Datapoints {
     intake: Intake,
-    meter: Option<Meter>,
+    counters: Option<IngestCounters>,
     forward: Option<forward::Handle>,
 }
 
@@ -28,8 +28,8 @@ impl Poll for Datapoints {
         };
         self.intake.readings(context.now, &mut output.readings);
         output.problems = self.intake.problems(context.now);
-        if let Some(meter) = &self.meter {
-            meter.readings(&mut output.readings);
+        if let Some(counters) = &self.counters {
+            counters.readings(&mut output.readings);
         }
         if let Some(forward) = &self.forward {
             forward.readings(&mut output.readings);
@@ -54,7 +54,7 @@ pub fn register(
             Source::Datapoints,
             Datapoints {
                 intake: intake.clone(),
-                meter: listener.as_ref().map(Listener::meter),
+                counters: listener.as_ref().map(Listener::counters),
                 forward,
             },
         );

@@ -52,7 +52,7 @@ pub enum Error {
 }
 
 #[derive(Clone)]
-pub enum Attempt {
+pub enum AttemptResult {
     Sent,
     Refused {
         /// The HTTP status.
@@ -69,9 +69,11 @@ pub enum Attempt {
 
 pub struct Upstream {
     client: Client<HttpsConnector<Connector>, PushBody>,
-    target: String,
-    pub name: String,
-    /// Encodings of the password in a response, the longest first.
+    /// Ends in `precision=`: the value is added for each push.
+    write_url: String,
+    /// Scheme, host and port.
+    pub origin: String,
+    /// The password in all encodings that a response may have, the longest first.
     secrets: Vec<String>,
 }
 
@@ -89,16 +91,16 @@ impl Upstream {
             return Err(Error::Url);
         }
         let escaped = |text| utf8_percent_encode(text, QUERY_ESCAPES);
-        let c = &config.credentials;
-        let name = format!("{scheme}://{authority}");
-        let target = format!(
-            "{name}{}/write?db={}&u={}&p={}&precision=",
+        let credentials = &config.credentials;
+        let origin = format!("{scheme}://{authority}");
+        let write_url = format!(
+            "{origin}{}/write?db={}&u={}&p={}&precision=",
             base.path().trim_end_matches('/'),
-            escaped(&c.db),
-            escaped(&c.user),
-            escaped(&c.password)
+            escaped(&credentials.db),
+            escaped(&credentials.user),
+            escaped(&credentials.password)
         );
-        target.parse::<Uri>().map_err(|_| Error::Url)?;
+        write_url.parse::<Uri>().map_err(|_| Error::Url)?;
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
@@ -106,14 +108,14 @@ impl Upstream {
             .build(connector(scheme == "https")?);
         Ok(Upstream {
             client,
-            target,
-            name,
-            secrets: password_encodings(&c.password),
+            write_url,
+            origin,
+            secrets: password_encodings(&credentials.password),
         })
     }
 
     /// Sends the push once. `timeout` covers connecting, sending and the response.
-    pub async fn send(&self, queued_push: &Arc<QueuedPush>, timeout: Duration) -> Attempt {
+    pub async fn send(&self, queued_push: &Arc<QueuedPush>, timeout: Duration) -> AttemptResult {
         let attempt = async {
             let request = self.request(queued_push);
             let request = request.map_err(|error| error.to_string())?;
@@ -123,7 +125,7 @@ impl Upstream {
         };
         let attempt = tokio::time::timeout(timeout, attempt).await;
         let too_late = |_| Err(format!("no answer within {} s", timeout.as_secs_f64()));
-        let failed = |reason| Attempt::Failed {
+        let failed = |reason| AttemptResult::Failed {
             reason,
             retry_after: None,
         };
@@ -134,36 +136,40 @@ impl Upstream {
         &self,
         queued_push: &Arc<QueuedPush>,
     ) -> Result<Request<PushBody>, hyper::http::Error> {
-        let mut request = Request::post(format!("{}{}", self.target, queued_push.precision.name()));
+        let mut request = Request::post(format!(
+            "{}{}",
+            self.write_url,
+            queued_push.precision.name()
+        ));
         if queued_push.gzip {
             request = request.header(CONTENT_ENCODING, "gzip");
         }
         request.body(PushBody {
             queued_push: Arc::clone(queued_push),
-            next: 0,
-            remaining: queued_push.bytes,
+            next_piece: 0,
+            remaining_bytes: queued_push.bytes,
         })
     }
 
-    async fn attempt_result(&self, response: Response<Incoming>) -> Attempt {
+    async fn attempt_result(&self, response: Response<Incoming>) -> AttemptResult {
         let status = response.status();
         let now = UNIX_EPOCH + Clock::start().now().unix;
         let retry_after = retry_after(response.headers(), now);
         // Always read the body: otherwise the connection cannot be reused.
         let body = read_beginning(response.into_body()).await;
         if status.is_success() {
-            return Attempt::Sent;
+            return AttemptResult::Sent;
         }
         let excerpt = self.excerpt(&body);
         let retryable = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
         if status.is_server_error() || retryable.contains(&status) {
             let reason = format!("it answers {status} {excerpt}");
-            return Attempt::Failed {
+            return AttemptResult::Failed {
                 reason: format!("{}{}", reason.trim_end(), retry_after_note(retry_after)),
                 retry_after: retry_after.map(|delay| delay.min(MAX_RETRY_AFTER)),
             };
         }
-        Attempt::Refused {
+        AttemptResult::Refused {
             code: status.as_u16(),
             excerpt,
         }
@@ -173,13 +179,13 @@ impl Upstream {
     fn excerpt(&self, body: &[u8]) -> String {
         // A password cut at the end would not be recognized.
         let longest = self.secrets.first().map_or(0, String::len);
-        let whole = if body.len() < MAX_RESPONSE_BYTES {
+        let without_cut_password = if body.len() < MAX_RESPONSE_BYTES {
             body
         } else {
             body.get(..MAX_RESPONSE_BYTES - longest.min(MAX_RESPONSE_BYTES))
                 .unwrap_or_default()
         };
-        let text = without_queries(&String::from_utf8_lossy(whole));
+        let text = without_queries(&String::from_utf8_lossy(without_cut_password));
         let text = self
             .secrets
             .iter()
@@ -192,7 +198,6 @@ impl Upstream {
     }
 }
 
-/// Possible encodings of a password in a response, the longest first.
 fn password_encodings(password: &str) -> Vec<String> {
     let escaped = utf8_percent_encode(password, QUERY_ESCAPES).to_string();
     let html = |quote: &str| {
@@ -234,25 +239,25 @@ fn with_lowercase_escapes(escaped: &str) -> String {
     lowercase + rest
 }
 
-/// Removes text from a question mark to the next space or quote if it looks like a push's query.
+/// Hides each query with a `p=`, from its question mark to the next space, quote or angle bracket.
 fn without_queries(text: &str) -> String {
-    let mut retained = String::new();
+    let mut redacted = String::new();
     let mut rest = text;
     while let Some((before, query)) = rest.split_once('?') {
         let end = query
             .find(|c: char| c.is_whitespace() || matches!(c, '"' | '<' | '>'))
             .unwrap_or(query.len());
         let (query, after) = query.split_at(end);
-        retained += before;
-        retained += "?";
-        retained += if query.contains("p=") {
+        redacted += before;
+        redacted += "?";
+        redacted += if query.contains("p=") {
             "(hidden)"
         } else {
             query
         };
         rest = after;
     }
-    retained + rest
+    redacted + rest
 }
 
 fn connector(tls: bool) -> Result<HttpsConnector<Connector>, Error> {
@@ -261,11 +266,11 @@ fn connector(tls: bool) -> Result<HttpsConnector<Connector>, Error> {
         let loaded = rustls_native_certs::load_native_certs();
         roots.add_parsable_certificates(loaded.certs);
         if roots.is_empty() {
-            let why = loaded
+            let reason = loaded
                 .errors
                 .first()
                 .map_or_else(|| "none were found".to_owned(), ToString::to_string);
-            return Err(Error::Roots(why));
+            return Err(Error::Roots(reason));
         }
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -311,8 +316,8 @@ fn with_causes(error: &dyn std::error::Error) -> String {
 
 struct PushBody {
     queued_push: Arc<QueuedPush>,
-    next: usize,
-    remaining: u64,
+    next_piece: usize,
+    remaining_bytes: u64,
 }
 
 impl Body for PushBody {
@@ -323,21 +328,21 @@ impl Body for PushBody {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let piece = self.queued_push.pieces.get(self.next).cloned();
-        self.next += 1;
-        self.remaining -= piece
+        let piece = self.queued_push.pieces.get(self.next_piece).cloned();
+        self.next_piece += 1;
+        self.remaining_bytes -= piece
             .as_ref()
             .map_or(0, |piece| piece.len() as u64)
-            .min(self.remaining);
+            .min(self.remaining_bytes);
         Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.remaining == 0
+        self.remaining_bytes == 0
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.remaining)
+        SizeHint::with_exact(self.remaining_bytes)
     }
 }
 
@@ -367,10 +372,10 @@ mod tests {
             .ok()
             .unwrap();
         assert_eq!(
-            upstream.target,
+            upstream.write_url,
             "http://influx:8086/prefix/write?db=d%20b&u=u%26u&p=p%3D%2B%25%C3%A9&precision="
         );
-        assert_eq!(upstream.name, "http://influx:8086");
+        assert_eq!(upstream.origin, "http://influx:8086");
     }
 
     #[test]

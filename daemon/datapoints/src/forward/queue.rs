@@ -12,8 +12,8 @@ use tokio::sync::Notify;
 /// A copy grows by pieces of this size: no reallocation moves megabytes, and the used memory equals
 /// the charged memory.
 ///
-/// Each piece is its own mapping, which returns to the kernel with the copy. An allocator would
-/// keep megabytes of holes between longer-lived allocations.
+/// Each piece is a memory mapping of its own, unmapped with the copy. An allocator would keep
+/// megabytes of holes between longer-lived allocations.
 const PIECE_BYTES: u32 = 64 * 1024;
 /// A shorter last piece is copied to the heap: the number of mappings is limited, and there may be
 /// many small pushes.
@@ -35,36 +35,36 @@ pub struct QueuedPush {
     pub precision: Precision,
     pub gzip: bool,
     /// Uptime of its last byte.
-    pub arrived: Duration,
+    pub arrived_at: Duration,
     _permit: Option<Permit>,
 }
 
 pub struct Queue {
-    limit: u64,
+    max_bytes: u64,
     clock: Clock,
     push_memory: PushMemory,
     state: Mutex<QueueState>,
-    arrived: Notify,
+    push_added: Notify,
 }
 
 #[derive(Default)]
 struct QueueState {
     queued_pushes: VecDeque<Arc<QueuedPush>>,
     bytes: u64,
-    /// The first item is being sent. It may arrive, so it must not be counted as lost.
-    sending: bool,
-    /// Requests and bytes with each outcome since the start.
-    tally: [(u64, u64); Outcome::ALL.len()],
+    /// The first item is being sent. It may still arrive, so it must not count as lost.
+    is_sending_first: bool,
+    /// Requests and bytes by outcome, since the start.
+    totals: [(u64, u64); Outcome::ALL.len()],
 }
 
 impl Queue {
     pub fn new(limit: u64, clock: Clock, push_memory: PushMemory) -> Self {
         Queue {
-            limit,
+            max_bytes: limit,
             clock,
             push_memory,
             state: Mutex::default(),
-            arrived: Notify::new(),
+            push_added: Notify::new(),
         }
     }
 
@@ -73,8 +73,9 @@ impl Queue {
         self.state.lock().bytes
     }
 
-    pub fn count_of(&self, outcome: Outcome) -> (u64, u64) {
-        self.state.lock().tally[outcome as usize]
+    /// Requests and bytes.
+    pub fn totals(&self, outcome: Outcome) -> (u64, u64) {
+        self.state.lock().totals[outcome as usize]
     }
 
     /// Waits for the oldest item and marks it as being sent.
@@ -83,32 +84,33 @@ impl Queue {
             if let Some(queued_push) = self.try_first() {
                 return queued_push;
             }
-            self.arrived.notified().await;
+            self.push_added.notified().await;
         }
     }
 
     pub fn try_first(&self) -> Option<Arc<QueuedPush>> {
         let mut state = self.state.lock();
         let queued_push = state.queued_pushes.front().cloned();
-        state.sending = queued_push.is_some();
+        state.is_sending_first = queued_push.is_some();
         queued_push
     }
 
     pub fn finish_first(&self, outcome: Outcome) {
         let mut state = self.state.lock();
-        state.sending = false;
+        state.is_sending_first = false;
         state.drop_oldest(outcome);
     }
 
-    /// The first item could not be sent and stays queued. Drops items older than `give_up_after`.
-    pub fn failed(&self, give_up_after: Duration) {
+    /// Keeps the first item, which could not be sent, for a retry. Drops items that are
+    /// `give_up_after` old, also the first.
+    pub fn keep_first_for_retry(&self, give_up_after: Duration) {
         let now = self.clock.now().uptime;
         let mut state = self.state.lock();
-        state.sending = false;
+        state.is_sending_first = false;
         while state
             .queued_pushes
             .front()
-            .is_some_and(|queued_push| now.saturating_sub(queued_push.arrived) >= give_up_after)
+            .is_some_and(|queued_push| now.saturating_sub(queued_push.arrived_at) >= give_up_after)
         {
             state.drop_oldest(Outcome::Lost);
         }
@@ -117,7 +119,7 @@ impl Queue {
     /// Drops all items as lost and returns their count and bytes.
     pub fn clear(&self) -> (u64, u64) {
         let mut state = self.state.lock();
-        state.sending = false;
+        state.is_sending_first = false;
         let dropped = (state.queued_pushes.len() as u64, state.bytes);
         while state.drop_oldest(Outcome::Lost) {}
         dropped
@@ -125,7 +127,7 @@ impl Queue {
 
     fn add(&self, queued_push: QueuedPush) {
         let mut state = self.state.lock();
-        while state.bytes.saturating_add(queued_push.bytes) > self.limit {
+        while state.bytes.saturating_add(queued_push.bytes) > self.max_bytes {
             if !state.drop_oldest(Outcome::Lost) {
                 return state.count(Outcome::Lost, queued_push.bytes);
             }
@@ -133,7 +135,7 @@ impl Queue {
         state.bytes += queued_push.bytes;
         state.queued_pushes.push_back(Arc::new(queued_push));
         drop(state);
-        self.arrived.notify_one();
+        self.push_added.notify_one();
     }
 
     /// Charges bytes for a growing copy. Drops older items if necessary.
@@ -152,7 +154,10 @@ impl Queue {
 impl QueueState {
     /// Drops and counts the oldest item that is not being sent; false if there is none.
     fn drop_oldest(&mut self, outcome: Outcome) -> bool {
-        let Some(queued_push) = self.queued_pushes.remove(usize::from(self.sending)) else {
+        let Some(queued_push) = self
+            .queued_pushes
+            .remove(usize::from(self.is_sending_first))
+        else {
             return false;
         };
         self.bytes = self.bytes.saturating_sub(queued_push.bytes);
@@ -161,19 +166,19 @@ impl QueueState {
     }
 
     fn count(&mut self, outcome: Outcome, bytes: u64) {
-        let (requests, total) = &mut self.tally[outcome as usize];
+        let (requests, total) = &mut self.totals[outcome as usize];
         *requests += 1;
         *total += bytes;
     }
 }
 
-pub struct Copy {
+pub struct PushCopy {
     handle: Handle,
     precision: Precision,
     gzip: bool,
     pieces: Vec<Bytes>,
-    last: Option<MmapMut>,
-    filled: usize,
+    open_piece: Option<MmapMut>,
+    open_piece_bytes: usize,
     bytes: u64,
     permit: Option<Permit>,
     given_up: bool,
@@ -181,14 +186,14 @@ pub struct Copy {
 
 impl Handle {
     /// Starts to copy a body. A complete copy is queued; dropping it earlier discards it.
-    pub fn copy(&self, precision: Precision, gzip: bool) -> Copy {
-        Copy {
+    pub fn copy(&self, precision: Precision, gzip: bool) -> PushCopy {
+        PushCopy {
             handle: self.clone(),
             precision,
             gzip,
             pieces: Vec::new(),
-            last: None,
-            filled: 0,
+            open_piece: None,
+            open_piece_bytes: 0,
             bytes: 0,
             permit: None,
             given_up: false,
@@ -196,35 +201,35 @@ impl Handle {
     }
 }
 
-impl Copy {
-    /// Never blocks: without memory it gives up the copy.
-    pub fn add(&mut self, mut chunk: &[u8]) {
+impl PushCopy {
+    /// Never blocks: gives up the copy if memory is short.
+    pub fn append(&mut self, mut chunk: &[u8]) {
         self.bytes = self.bytes.saturating_add(chunk.len() as u64);
-        if self.bytes > self.handle.0.queue.limit {
+        if self.bytes > self.handle.0.queue.max_bytes {
             self.give_up();
         }
         while !self.given_up && !chunk.is_empty() {
             let free = self
-                .last
+                .open_piece
                 .as_mut()
-                .and_then(|last| last.get_mut(self.filled..))
+                .and_then(|last| last.get_mut(self.open_piece_bytes..))
                 .unwrap_or_default();
             if free.is_empty() {
                 self.next_piece();
                 continue;
             }
-            let (now, later) = chunk.split_at(free.len().min(chunk.len()));
-            if let Some(target) = free.get_mut(..now.len()) {
-                target.copy_from_slice(now);
+            let (fitting, later) = chunk.split_at(free.len().min(chunk.len()));
+            if let Some(target) = free.get_mut(..fitting.len()) {
+                target.copy_from_slice(fitting);
             }
-            self.filled += now.len();
+            self.open_piece_bytes += fitting.len();
             chunk = later;
         }
     }
 
     /// Queues the complete body, or counts it as lost if it was given up. An empty one is
     /// discarded.
-    pub fn complete(mut self) {
+    pub fn finish(mut self) {
         if self.given_up {
             let mut state = self.handle.0.queue.state.lock();
             return state.count(Outcome::Lost, self.bytes);
@@ -243,7 +248,7 @@ impl Copy {
             bytes: self.bytes,
             precision: self.precision,
             gzip: self.gzip,
-            arrived: queue.clock.now().uptime,
+            arrived_at: queue.clock.now().uptime,
             _permit: self.permit.take(),
         });
     }
@@ -258,15 +263,17 @@ impl Copy {
         }
         self.store_last_piece();
         match MmapMut::map_anon(PIECE_BYTES as usize) {
-            Ok(map) => self.last = Some(map),
+            Ok(map) => self.open_piece = Some(map),
             Err(_) => self.give_up(),
         }
     }
 
     /// Stores the filled part of the last piece. Its untouched pages use no memory.
     fn store_last_piece(&mut self) {
-        let Some(last) = self.last.take() else { return };
-        let filled = mem::take(&mut self.filled);
+        let Some(last) = self.open_piece.take() else {
+            return;
+        };
+        let filled = mem::take(&mut self.open_piece_bytes);
         self.pieces.push(match last.get(..filled) {
             Some(short) if filled < MIN_MAPPED_BYTES => Bytes::copy_from_slice(short),
             _ => Bytes::from_owner(last).slice(..filled),
@@ -276,7 +283,7 @@ impl Copy {
     fn give_up(&mut self) {
         self.given_up = true;
         self.pieces = Vec::new();
-        self.last = None;
+        self.open_piece = None;
         self.permit = None;
     }
 }

@@ -9,10 +9,10 @@ pub(crate) use upstream::{Reply, Server};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const QUICK: RetryTimes = RetryTimes {
-    first: Duration::from_millis(10),
+    first_pause: Duration::from_millis(10),
     max_pause: Duration::from_millis(50),
-    attempt: Duration::from_secs(20),
-    drain: Duration::from_secs(20),
+    attempt_timeout: Duration::from_secs(20),
+    drain_timeout: Duration::from_secs(20),
 };
 
 pub(crate) fn config(url: String, queue_bytes: u64) -> config::Forward {
@@ -52,7 +52,9 @@ impl Forwarding {
         let push_memory = PushMemory::default();
         let (handle, forwarder) = build(config, Clock::start(), &push_memory).unwrap();
         let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
-        stage.task("forward", |stop| forwarder.at(retry_times).run(stop));
+        stage.task("forward", |stop| {
+            forwarder.with_retry_times(retry_times).run(stop)
+        });
         Forwarding {
             handle,
             push_memory,
@@ -81,13 +83,13 @@ impl Forwarding {
 
 fn add(handle: &Handle, body: &[u8]) {
     let mut copy = handle.copy(Precision::Nanoseconds, false);
-    copy.add(body);
-    copy.complete();
+    copy.append(body);
+    copy.finish();
 }
 
 fn bytes(handle: &Handle) -> [u64; 4] {
     let queue = &handle.0.queue;
-    let of = |outcome| queue.count_of(outcome).1;
+    let of = |outcome| queue.totals(outcome).1;
     [
         of(Outcome::Sent),
         of(Outcome::Lost),
@@ -117,8 +119,8 @@ async fn forwarded_bodies_arrive_unchanged_in_order_with_upstream_credentials() 
     ];
     bodies.iter().for_each(|body| forwarding.add(body));
     let mut packed = forwarding.handle.copy(Precision::Milliseconds, true);
-    packed.add(b"\x1f\x8b...");
-    packed.complete();
+    packed.append(b"\x1f\x8b...");
+    packed.finish();
     until("all have arrived", || server.arrivals().len() == 5).await;
     let arrivals = server.arrivals();
     assert!(
@@ -276,7 +278,7 @@ async fn an_upstream_with_zero_retry_after_is_not_retried_in_a_loop() {
         server.reply(Reply::Answer(503, Some("0"), "busy".into()));
     }
     let retry_times = RetryTimes {
-        first: Duration::from_secs(1),
+        first_pause: Duration::from_secs(1),
         max_pause: Duration::from_secs(1),
         ..QUICK
     };
@@ -296,7 +298,7 @@ async fn a_push_to_a_hanging_upstream_is_retried() {
     let server = Server::start();
     server.reply(Reply::Hang);
     let retry_times = RetryTimes {
-        attempt: Duration::from_millis(200),
+        attempt_timeout: Duration::from_millis(200),
         ..QUICK
     };
     let forwarding = Forwarding::start(&config(server.url(), 100_000), retry_times);
@@ -366,7 +368,7 @@ async fn pushes_unsent_at_shutdown_are_dropped_and_counted() {
     let forwarding = Forwarding::start(
         &config(down.url(), 100_000),
         RetryTimes {
-            drain: Duration::from_millis(50),
+            drain_timeout: Duration::from_millis(50),
             ..QUICK
         },
     );
@@ -398,7 +400,7 @@ fn an_incomplete_push_copy_releases_its_memory() {
     let push_memory = PushMemory::default();
     let handle = queued(1_000_000, &push_memory);
     let mut copy = handle.copy(Precision::Nanoseconds, false);
-    copy.add(&body(0, 500_000));
+    copy.append(&body(0, 500_000));
     assert!(push_memory.used_bytes() >= 500_000);
     drop(copy);
     assert_eq!((push_memory.used_bytes(), bytes(&handle)), (0, [0; 4]));
@@ -411,25 +413,25 @@ fn a_push_copy_without_memory_drops_the_oldest_then_itself() {
     add(&handle, &body(0, 64 * 1024));
     add(&handle, &body(1, 64 * 1024));
     let mut large = handle.copy(Precision::Nanoseconds, false);
-    large.add(&[b'x'; 3 * 64 * 1024]);
+    large.append(&[b'x'; 3 * 64 * 1024]);
     assert_eq!(
         bytes(&handle),
         [0, 65_536, 0, 65_536],
         "the oldest gave way"
     );
     let mut other = handle.copy(Precision::Nanoseconds, false);
-    other.add(b"x");
+    other.append(b"x");
     assert_eq!(bytes(&handle), [0, 131_072, 0, 0], "the next one too");
     let mut third = handle.copy(Precision::Nanoseconds, false);
-    third.add(b"yy");
-    third.complete();
+    third.append(b"yy");
+    third.finish();
     assert_eq!(
         bytes(&handle),
         [0, 131_074, 0, 0],
         "nothing was left to give way"
     );
-    large.complete();
-    other.complete();
+    large.finish();
+    other.finish();
     assert_eq!(bytes(&handle), [0, 131_074, 0, 196_609]);
     assert_eq!(push_memory.used_bytes(), 196_609);
 }
@@ -481,11 +483,11 @@ proptest! {
                     add(&handle, &vec![b'x'; bytes]);
                     received += bytes as u64;
                 }
-                Step::Drop(bytes) => handle.copy(Precision::Nanoseconds, false).add(&vec![b'x'; bytes]),
+                Step::Drop(bytes) => handle.copy(Precision::Nanoseconds, false).append(&vec![b'x'; bytes]),
                 Step::Begin if sending.is_none() => sending = queue.try_first(),
                 Step::Done if sending.take().is_some() => queue.finish_first(Outcome::Sent),
                 Step::Refused if sending.take().is_some() => queue.finish_first(Outcome::Refused),
-                Step::Failed if sending.take().is_some() => queue.failed(Duration::from_secs(60)),
+                Step::Failed if sending.take().is_some() => queue.keep_first_for_retry(Duration::from_secs(60)),
                 _ => {}
             }
             prop_assert_eq!(bytes(&handle).iter().sum::<u64>(), received);

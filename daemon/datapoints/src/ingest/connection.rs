@@ -1,4 +1,4 @@
-use super::{Intake, PeerUser, Shared, reception};
+use super::{PeerUser, PushSink, Shared, handler};
 use faultline_core::{
     connection_limit::{Connection, Timeouts},
     socket::{Stream, WriteShutdown},
@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 use tokio_util::io::InspectReader;
 
-/// hyper's buffer: limits a request's head and the bytes parsed before other tasks run.
+/// Size of hyper's buffer. It limits a request's head, and the bytes parsed before other tasks run.
 const READ_BUFFER_BYTES: usize = 16 * 1024;
 /// Time to discard a rejected body and to respond, in addition to the body timeout.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -21,9 +21,9 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for a new connection to send its first request after the stop signal. A sender that opens
 /// a connection for one push writes it at once.
 const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
-/// The same for a connection whose earlier pushes were accepted; it may be idle for long.
+/// The same for a connection whose earlier pushes were accepted. It may be idle for long.
 const NEXT_REQUEST_GRACE: Duration = Duration::from_millis(300);
-/// Time to read on after our side has shut down writing: a push may be in transit.
+/// Time to read on after our side has stopped writing, because a push may be in transit.
 const LINGER_TIME: Duration = Duration::from_millis(200);
 
 /// Resolves if no request arrives within the grace time after the stop signal. Otherwise it never
@@ -42,24 +42,24 @@ async fn stop_grace_expired(connection: &Connection, stop: &Stop) {
 }
 
 /// Serves requests until the peer, a timeout, the connection limit or `stop` ends it.
-pub async fn serve<I: Intake>(
+pub async fn serve<I: PushSink>(
     (stream, user): (Stream, PeerUser),
     connection: Arc<Connection>,
     shared: Arc<Shared<I>>,
     stop: Stop,
 ) {
-    let _open = shared.meter.connection();
+    let _counted = shared.counters.count_connection();
     let (connection, shared, stop) = (&*connection, &*shared, &stop);
     let limits = shared.limits;
     let timeouts = Timeouts {
-        idle: limits.idle,
-        head: limits.head,
+        idle: limits.idle_timeout,
+        head: limits.head_timeout,
         serving: limits.body_timeout + RESPONSE_TIMEOUT,
     };
     let service = service_fn(|request| async move {
         connection.begin_serving();
         let (mut response, accepted) =
-            reception::respond(shared, request, (connection.peer, user)).await;
+            handler::respond(shared, request, (connection.peer, user)).await;
         if stop.is_set() {
             // hyper closes after this response: its own shutdown would cut off an arriving request.
             response

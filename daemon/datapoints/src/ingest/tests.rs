@@ -4,7 +4,7 @@ mod client;
 mod crowded;
 mod ending;
 
-use super::{meter::ResultCode, *};
+use super::{counters::ResultCode, *};
 use crate::forward::tests::{Server, config as forward_config, until};
 use client::{Client, chunked, gzip, post};
 use faultline_core::{config::Forward, supervisor::Stage};
@@ -30,7 +30,7 @@ struct Seen {
     refuses: bool,
 }
 
-impl Intake for Kept {
+impl PushSink for Kept {
     type Push = Seen;
 
     fn admits(&self, user: PeerUser, _: Stamp) -> bool {
@@ -49,7 +49,7 @@ impl Intake for Kept {
     }
 }
 
-impl Push for Seen {
+impl LineSink for Seen {
     fn line(&mut self, line: &[u8]) {
         self.lines.push(line.to_vec());
     }
@@ -62,7 +62,7 @@ impl Push for Seen {
 struct Sink {
     address: SocketAddr,
     kept: Kept,
-    meter: Meter,
+    counters: IngestCounters,
     push_memory: PushMemory,
     forward: Option<forward::Handle>,
     places: usize,
@@ -119,15 +119,15 @@ impl Sink {
             .ok()
             .unwrap()
             .with_limits(limits);
-        let (address, meter) = (listener.local_addr().unwrap(), listener.meter());
+        let (address, counters) = (listener.local_addr().unwrap(), listener.counters());
         stage.task("ingest", |stop| listener.run(stop));
         Sink {
             address,
             kept,
-            meter,
+            counters,
             push_memory,
             forward: handle,
-            places: limits.connections,
+            places: limits.tcp_connections,
             stage,
         }
     }
@@ -156,7 +156,7 @@ impl Sink {
     /// A reading's number by metric and label.
     fn number(&self, name: &str, label: &str) -> f64 {
         let mut readings = Vec::new();
-        self.meter.readings(&mut readings);
+        self.counters.readings(&mut readings);
         self.forward
             .iter()
             .for_each(|forward| forward.readings(&mut readings));
@@ -318,7 +318,7 @@ async fn an_unauthorized_sender_is_refused_before_its_body_is_read() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_oversized_body_is_refused_with_any_encoding() {
     let sink = Sink::limited(Limits {
-        body: 1_000_000,
+        body_bytes: 1_000_000,
         ..LIMITS
     });
     let large = lines(3000);
@@ -465,7 +465,7 @@ async fn a_sender_expecting_100_continue_gets_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_may_idle_but_a_slow_request_head_closes_it() {
     let sink = Sink::limited(Limits {
-        head: Duration::from_millis(200),
+        head_timeout: Duration::from_millis(200),
         ..LIMITS
     });
     let mut client = sink.client().await;
@@ -487,7 +487,7 @@ async fn a_connection_may_idle_but_a_slow_request_head_closes_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_idles_too_long_is_closed() {
     let sink = Sink::limited(Limits {
-        idle: Duration::from_millis(100),
+        idle_timeout: Duration::from_millis(100),
         ..LIMITS
     });
     assert_eq!(sink.client().await.status().await, None);
@@ -535,7 +535,7 @@ async fn slow_writers_do_not_delay_a_normal_push() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn at_the_limit_the_longest_idle_connection_is_closed() {
     let sink = Sink::limited(Limits {
-        connections: 2,
+        tcp_connections: 2,
         ..LIMITS
     });
     let (mut first, mut second) = (sink.client().await, sink.client().await);

@@ -32,7 +32,7 @@ async fn other_clients_using_all_connections_do_not_block_a_push() {
         &push[..push.len() - 5],
     ] {
         let sink = Sink::limited(Limits {
-            connections: 16,
+            tcp_connections: 16,
             ..LIMITS
         });
         let mut kept = sink.client().await;
@@ -82,7 +82,7 @@ async fn slow_gzip_bodies_do_not_block_other_pushes_memory() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lines_of_a_cut_connection_count_and_its_memory_is_released() {
     let sink = Sink::limited(Limits {
-        connections: 1,
+        tcp_connections: 1,
         ..LIMITS
     });
     let request = post("", &lines(10));

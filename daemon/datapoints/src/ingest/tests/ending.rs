@@ -43,7 +43,7 @@ async fn a_client_connected_before_shutdown_may_still_push() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_push_sent_while_its_idle_connection_closes_counts() {
     let sink = Sink::limited(Limits {
-        idle: Duration::from_millis(50),
+        idle_timeout: Duration::from_millis(50),
         ..LIMITS
     });
     let mut stream = tokio::net::TcpStream::connect(sink.address).await.unwrap();

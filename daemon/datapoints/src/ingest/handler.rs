@@ -1,41 +1,45 @@
-//! Receives a push: splits the stream into lines and copies it for the upstream.
+//! Answers the requests of the listener. Splits the stream of a push into lines, and copies it for
+//! the upstream.
 
 use super::{
-    HEALTH_RESPONSE, Intake, PeerUser, Push, Shared,
-    decode::Gunzip,
-    meter::ResultCode,
+    HEALTH_RESPONSE, LineSink, PeerUser, PushSink, Shared,
+    counters::ResultCode,
     request::{Coding, Query, Route, coding, is_from_browser, route},
 };
-use crate::forward::{Copy, Precision};
+use crate::forward::{Precision, PushCopy};
 use faultline_agave::line::LineSplitter;
 use faultline_core::socket::Peer;
+use flate2::write::MultiGzDecoder;
 use http_body_util::{BodyExt, Full};
 use hyper::{
     Request, Response, StatusCode,
     body::{Body, Bytes, Incoming},
     header::EXPECT,
 };
-use std::time::Duration;
+use std::{
+    io::{self, Write},
+    time::Duration,
+};
 
 /// Maximum bytes of a rejected body to read and discard. A sender reads the response only after it
 /// has written its body.
 const MAX_DISCARD_BYTES: usize = 32 * 1024 * 1024;
 /// Maximum time to discard a rejected body. Then the connection closes.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
-/// Bytes parsed before other tasks run: about 100 microseconds.
+/// Bytes parsed before other tasks run. They take about 100 microseconds.
 const YIELD_BYTES: usize = 64 * 1024;
 const TYPICAL_PUSH_BYTES: u64 = 2 * 1024 * 1024;
-/// Memory charged for a push: one incomplete line of maximum length. The share is enough for every
-/// connection, so slow plain pushes do not block others.
-const PUSH_MEMORY: u32 = 64 * 1024;
-/// Memory charged for a gzip decoder, from a separate share: gzip pushes wait only for each other,
+/// Memory charged for a push: one incomplete line of maximum length. `push_memory` has enough for
+/// all connections, so slow plain pushes do not block others.
+const PUSH_BYTES: u32 = 64 * 1024;
+/// Memory charged for a gzip decoder, from a share of its own: gzip pushes wait only for each other,
 /// and plain pushes never wait for them.
-const DECODER_MEMORY: u32 = 128 * 1024;
+const DECODER_BYTES: u32 = 128 * 1024;
 
 type PushResponse = Response<Full<Bytes>>;
 
 /// Handles the body, then returns the response and whether a push was accepted.
-pub async fn respond<I: Intake>(
+pub async fn respond<I: PushSink>(
     shared: &Shared<I>,
     request: Request<Incoming>,
     (peer, user): (Peer, PeerUser),
@@ -48,22 +52,23 @@ pub async fn respond<I: Intake>(
         Route::Push => match check_head(shared, &request, user) {
             Err(code) => code,
             Ok((coding, precision)) => {
-                let code = push(shared, request.into_body(), (user, coding, precision)).await;
+                let code =
+                    receive_push(shared, request.into_body(), (user, coding, precision)).await;
                 return (response_for(code), code == ResultCode::Accepted);
             }
         },
     };
-    shared.meter.request(rejection);
+    shared.counters.count_request(rejection);
     if rejection == ResultCode::Unauthorized {
         let now = shared.parts.clock.now().uptime;
-        shared.meter.auth_failures.record_failure(peer, now);
+        shared.counters.auth_failures.record_failure(peer, now);
     }
     discard(request).await;
     (response_for(rejection), false)
 }
 
 /// Checks the head of a push before its body is read.
-fn check_head<I: Intake>(
+fn check_head<I: PushSink>(
     shared: &Shared<I>,
     request: &Request<Incoming>,
     user: PeerUser,
@@ -87,13 +92,13 @@ fn check_head<I: Intake>(
     let precision = query.precision().ok_or(ResultCode::Bad)?;
     let coding = coding(request.headers()).ok_or(ResultCode::UnknownCoding)?;
     // For gzip this is the compressed size; the decoded body is even larger.
-    if request.body().size_hint().lower() > shared.limits.body {
+    if request.body().size_hint().lower() > shared.limits.body_bytes {
         return Err(ResultCode::TooLarge);
     }
     Ok((coding, precision))
 }
 
-async fn push<I: Intake>(
+async fn receive_push<I: PushSink>(
     shared: &Shared<I>,
     mut body: Incoming,
     (user, coding, precision): (PeerUser, Coding, Precision),
@@ -102,18 +107,18 @@ async fn push<I: Intake>(
     let read = async {
         let push_memory = &shared.parts.push_memory;
         let decoder = match coding {
-            Coding::Gzip => push_memory.acquire_decoder(DECODER_MEMORY).await,
+            Coding::Gzip => push_memory.acquire_decoder(DECODER_BYTES).await,
             Coding::Plain => None,
         };
-        let permit = push_memory.acquire_push(PUSH_MEMORY).await;
+        let permit = push_memory.acquire_push(PUSH_BYTES).await;
         let code = reader.read(&mut body).await;
         drop((permit, decoder));
         code
     };
     let code = tokio::time::timeout(shared.limits.body_timeout, read)
         .await
-        .unwrap_or(ResultCode::Late);
-    reader.end(code);
+        .unwrap_or(ResultCode::TimedOut);
+    reader.finish(code);
     if code == ResultCode::TooLarge {
         discard_body(body).await;
     }
@@ -121,19 +126,19 @@ async fn push<I: Intake>(
 }
 
 /// A body being read. Commits its lines once and counts the request once, however it ends.
-struct BodyReader<'s, I: Intake> {
+struct BodyReader<'s, I: PushSink> {
     shared: &'s Shared<I>,
     splitter: LineSplitter,
     gunzip: Option<Gunzip>,
-    copy: Option<Copy>,
+    copy: Option<PushCopy>,
     push: Option<I::Push>,
     is_nanoseconds: bool,
-    decoded: u64,
-    since_yield: usize,
+    decoded_bytes: u64,
+    bytes_since_yield: usize,
     code: ResultCode,
 }
 
-impl<'s, I: Intake> BodyReader<'s, I> {
+impl<'s, I: PushSink> BodyReader<'s, I> {
     fn new(shared: &'s Shared<I>, user: PeerUser, coding: Coding, precision: Precision) -> Self {
         let gzip = coding == Coding::Gzip;
         BodyReader {
@@ -147,8 +152,8 @@ impl<'s, I: Intake> BodyReader<'s, I> {
                 .map(|forward| forward.copy(precision, gzip)),
             push: Some(shared.parts.intake.begin(user, shared.parts.clock.now())),
             is_nanoseconds: precision == Precision::Nanoseconds,
-            decoded: 0,
-            since_yield: 0,
+            decoded_bytes: 0,
+            bytes_since_yield: 0,
             code: ResultCode::Cut,
         }
     }
@@ -162,7 +167,7 @@ impl<'s, I: Intake> BodyReader<'s, I> {
                 continue;
             };
             if let Some(copy) = &mut self.copy {
-                copy.add(data);
+                copy.append(data);
             }
             let result = match self.gunzip.take() {
                 None => self.read_plain(data).await,
@@ -172,7 +177,7 @@ impl<'s, I: Intake> BodyReader<'s, I> {
                 return code;
             }
         }
-        self.finish().err().unwrap_or(ResultCode::Accepted)
+        self.finish_lines().err().unwrap_or(ResultCode::Accepted)
     }
 
     async fn read_plain(&mut self, data: &[u8]) -> Result<(), ResultCode> {
@@ -195,7 +200,7 @@ impl<'s, I: Intake> BodyReader<'s, I> {
         Ok(())
     }
 
-    fn finish(&mut self) -> Result<(), ResultCode> {
+    fn finish_lines(&mut self) -> Result<(), ResultCode> {
         if let Some(mut gunzip) = self.gunzip.take() {
             let checksum_result = gunzip.finish();
             self.parse(&gunzip.output())?;
@@ -208,12 +213,12 @@ impl<'s, I: Intake> BodyReader<'s, I> {
     }
 
     fn parse(&mut self, decoded: &[u8]) -> Result<(), ResultCode> {
-        self.decoded += decoded.len() as u64;
-        if self.decoded > self.shared.limits.body {
+        self.decoded_bytes += decoded.len() as u64;
+        if self.decoded_bytes > self.shared.limits.body_bytes {
             return Err(ResultCode::TooLarge);
         }
-        self.shared.meter.bytes(decoded.len());
-        self.since_yield += decoded.len();
+        self.shared.counters.count_bytes(decoded.len());
+        self.bytes_since_yield += decoded.len();
         let (push, is_nanoseconds) = (&mut self.push, self.is_nanoseconds);
         self.splitter.feed(decoded, |line| {
             pass_line(push.as_mut(), is_nanoseconds, line.ok())
@@ -222,27 +227,27 @@ impl<'s, I: Intake> BodyReader<'s, I> {
     }
 
     async fn yield_if_due(&mut self) {
-        if self.since_yield >= YIELD_BYTES {
-            self.since_yield = 0;
-            // Yields more often for a larger body. A validator's push has one or two megabytes.
-            for _ in 0..=self.decoded / TYPICAL_PUSH_BYTES {
+        if self.bytes_since_yield >= YIELD_BYTES {
+            self.bytes_since_yield = 0;
+            // A body above the typical size yields several times.
+            for _ in 0..=self.decoded_bytes / TYPICAL_PUSH_BYTES {
                 tokio::task::yield_now().await;
             }
         }
     }
 
     /// Forwards only an accepted body.
-    fn end(mut self, code: ResultCode) {
+    fn finish(mut self, code: ResultCode) {
         self.code = code;
         if let Some(copy) = self.copy.take()
             && code == ResultCode::Accepted
         {
-            copy.complete();
+            copy.finish();
         }
     }
 }
 
-impl<I: Intake> Drop for BodyReader<'_, I> {
+impl<I: PushSink> Drop for BodyReader<'_, I> {
     /// Also runs if the connection breaks off: then the future of the read is dropped.
     fn drop(&mut self) {
         let Some(mut push) = self.push.take() else {
@@ -255,11 +260,11 @@ impl<I: Intake> Drop for BodyReader<'_, I> {
             .parts
             .intake
             .commit(push, self.shared.parts.clock.now());
-        self.shared.meter.request(self.code);
+        self.shared.counters.count_request(self.code);
     }
 }
 
-fn pass_line<P: Push>(push: Option<&mut P>, is_nanoseconds: bool, line: Option<&[u8]>) {
+fn pass_line<P: LineSink>(push: Option<&mut P>, is_nanoseconds: bool, line: Option<&[u8]>) {
     let Some(push) = push else { return };
     match line {
         Some(line) if is_nanoseconds => push.line(line),
@@ -298,4 +303,112 @@ fn response(status: StatusCode, text: &'static str) -> PushResponse {
     let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
     *response.status_mut() = status;
     response
+}
+
+/// Accepts one or more gzip members. One step outputs at most 32 KiB, whatever the stream expands
+/// to, and uses about 110 KiB.
+pub struct Gunzip(MultiGzDecoder<Vec<u8>>);
+
+impl Gunzip {
+    pub fn new() -> Self {
+        Gunzip(MultiGzDecoder::new(Vec::new()))
+    }
+
+    /// Decodes a part of `input` and returns the rest; the result is in [`Gunzip::output`].
+    pub fn step<'i>(&mut self, input: &'i [u8]) -> io::Result<&'i [u8]> {
+        match self.0.write(input)? {
+            0 if !input.is_empty() => Err(io::Error::from(io::ErrorKind::InvalidData)),
+            used => Ok(input.get(used..).unwrap_or_default()),
+        }
+    }
+
+    /// Checks the length and checksum at the end of the stream.
+    pub fn finish(&mut self) -> io::Result<()> {
+        self.0.try_finish()
+    }
+
+    /// Takes the decoded bytes; return the emptied buffer with [`Gunzip::reuse`].
+    pub fn output(&mut self) -> Vec<u8> {
+        std::mem::take(self.0.get_mut())
+    }
+
+    pub fn reuse(&mut self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        *self.0.get_mut() = buffer;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::{Compression, write::GzEncoder};
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    /// Everything decoded, and the largest step.
+    fn gunzip(bytes: &[u8], chunk: usize) -> io::Result<(Vec<u8>, usize)> {
+        let mut decoder = Gunzip::new();
+        let (mut all, mut largest) = (Vec::new(), 0);
+        for mut rest in bytes.chunks(chunk) {
+            while !rest.is_empty() {
+                rest = decoder.step(rest)?;
+                let out = decoder.output();
+                largest = largest.max(out.len());
+                all.extend_from_slice(&out);
+                decoder.reuse(out);
+            }
+        }
+        decoder.finish()?;
+        all.extend_from_slice(&decoder.output());
+        Ok((all, largest))
+    }
+
+    #[test]
+    fn any_chunking_gives_the_same_bytes() {
+        let text: Vec<u8> = (0..200_000_u32)
+            .flat_map(|n| n.to_string().into_bytes())
+            .collect();
+        let packed = gzip(&text);
+        for chunk in [1, 7, 1000, usize::MAX] {
+            assert!(
+                gunzip(&packed, chunk).unwrap().0 == text,
+                "chunks of {chunk}"
+            );
+        }
+    }
+
+    #[test]
+    fn concatenated_gzip_members_are_one_stream() {
+        let packed = [gzip(b"one\n"), gzip(b""), gzip(b"two\n")].concat();
+        assert_eq!(gunzip(&packed, 5).unwrap().0, b"one\ntwo\n");
+    }
+
+    #[test]
+    fn a_gzip_bomb_is_decompressed_in_small_chunks() {
+        let (all, largest) = gunzip(&gzip(&vec![0; 20_000_000]), usize::MAX).unwrap();
+        assert_eq!(all.len(), 20_000_000);
+        assert!(largest <= 64 * 1024, "{largest}");
+    }
+
+    #[test]
+    fn a_truncated_damaged_or_non_gzip_stream_is_an_error() {
+        let packed = gzip(b"some text that is long enough");
+        let mut damaged = packed.clone();
+        let last = damaged.len() - 8;
+        damaged[last] ^= 1;
+        for bad in [
+            &packed[..packed.len() - 1],
+            &packed[..12],
+            &damaged,
+            b"plain text",
+            b"",
+            &[&packed[..], b"tail"].concat(),
+        ] {
+            assert!(gunzip(bad, 9).is_err());
+        }
+    }
 }

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 
 named_enum! {
-    /// With the value of the label `code`.
+    /// The result of a request, with its value of the label `code`.
     pub enum ResultCode {
         Accepted = "204",
         Bad = "400",
@@ -18,7 +18,7 @@ named_enum! {
         WrongUser = "user",
         UnknownPath = "404",
         NotPost = "405",
-        Late = "408",
+        TimedOut = "408",
         TooLarge = "413",
         UnknownCoding = "415",
         /// The body broke off, so no response is sent.
@@ -53,7 +53,7 @@ impl ResultCode {
                 StatusCode::METHOD_NOT_ALLOWED,
                 "faultlined takes POST here\n",
             ),
-            ResultCode::Late => (StatusCode::REQUEST_TIMEOUT, "the body took too long\n"),
+            ResultCode::TimedOut => (StatusCode::REQUEST_TIMEOUT, "the body took too long\n"),
             ResultCode::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large\n"),
             ResultCode::UnknownCoding => (
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -65,7 +65,7 @@ impl ResultCode {
 }
 
 #[derive(Clone)]
-pub struct Meter {
+pub struct IngestCounters {
     pub(super) auth_failures: AuthFailures,
     counts: Arc<Mutex<Counts>>,
 }
@@ -77,16 +77,16 @@ struct Counts {
     connections: u64,
 }
 
-impl Default for Meter {
+impl Default for IngestCounters {
     fn default() -> Self {
-        Meter {
+        IngestCounters {
             auth_failures: AuthFailures::new("ingest"),
             counts: Arc::default(),
         }
     }
 }
 
-impl Meter {
+impl IngestCounters {
     /// Probes (`/ping`, `/health`) do not count as requests.
     pub fn readings(&self, out: &mut Vec<Reading>) {
         let counts = self.counts.lock();
@@ -100,23 +100,23 @@ impl Meter {
         out.push(self.auth_failures.reading());
     }
 
-    pub(super) fn request(&self, code: ResultCode) {
+    pub(super) fn count_request(&self, code: ResultCode) {
         self.counts.lock().requests[code as usize] += 1;
     }
 
-    pub(super) fn bytes(&self, bytes: usize) {
+    pub(super) fn count_bytes(&self, bytes: usize) {
         self.counts.lock().bytes += bytes as u64;
     }
 
-    pub(super) fn connection(&self) -> OpenConnection {
+    pub(super) fn count_connection(&self) -> CountedConnection {
         self.counts.lock().connections += 1;
-        OpenConnection(Arc::clone(&self.counts))
+        CountedConnection(Arc::clone(&self.counts))
     }
 }
 
-pub struct OpenConnection(Arc<Mutex<Counts>>);
+pub struct CountedConnection(Arc<Mutex<Counts>>);
 
-impl Drop for OpenConnection {
+impl Drop for CountedConnection {
     fn drop(&mut self) {
         self.0.lock().connections -= 1;
     }
