@@ -24,7 +24,7 @@ use faultline_metrics::{Stamp, Tick};
 use faultline_recording::{Event, EventKind, Point};
 use faultline_sources::{
     discovery::{EndReason, Target, TargetHandle},
-    tick::{Poll, SourceOutput},
+    tick::{Sampler, SourceOutput},
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -192,7 +192,7 @@ impl Handle {
         &self,
         following: TargetHandle,
         more: impl Fn(&mut SourceOutput) + Send + 'static,
-    ) -> Box<dyn Poll> {
+    ) -> Box<dyn Sampler> {
         Box::new(RecorderSource {
             handle: self.clone(),
             following,

@@ -12,7 +12,7 @@ pub use poller::Poller;
 use crate::{
     Registry,
     discovery::{Target, TargetHandle},
-    tick::{BuildContext, Poll, SampleContext, SourceOutput},
+    tick::{BuildContext, SampleContext, Sampler, SourceOutput},
 };
 use faultline_agave::{
     PublicKey,
@@ -37,7 +37,7 @@ pub fn target_lookup(following: &TargetHandle) -> TargetLookup {
 pub struct AdminFacts {
     /// Facts of another process than the followed one are out of date.
     pub process: ProcessId,
-    pub at: Stamp,
+    pub polled_at: Stamp,
     /// `None` before the first response, and after it is older than three polls and 10 s.
     pub progress: Option<StartProgress>,
     /// Requested after the start. `None` like `progress`, and always with solana-test-validator.
@@ -80,19 +80,24 @@ impl AdminFacts {
     }
 }
 
-struct Admin {
+struct AdminSampler {
     facts: Latest<AdminFacts>,
     last_reported: Option<Stamp>,
 }
 
-impl Poll for Admin {
+impl Sampler for AdminSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut output = SourceOutput::default();
         let process = context.process();
         let facts = self.facts.get();
         if let Some(facts) = facts.filter(|facts| Some(facts.process) == process) {
             facts.readings(&mut output);
-            output.received(&mut self.last_reported, facts.at, facts.up, &facts.problems);
+            output.set_poll_result(
+                &mut self.last_reported,
+                facts.polled_at,
+                facts.up,
+                &facts.problems,
+            );
         }
         output
     }
@@ -106,10 +111,10 @@ pub fn register(registry: &mut Registry, context: &BuildContext<'_>, facts: &Lat
     }
     let lookup = target_lookup(context.following);
     let poller = Poller::new(config, context.clock, lookup, facts.clone());
-    registry.validator_poller(|stop| poller.run(stop));
-    registry.sampler(
+    registry.add_validator_poller(|stop| poller.run(stop));
+    registry.add_sampler(
         Source::AdminRpc,
-        Admin {
+        AdminSampler {
             facts: facts.clone(),
             last_reported: None,
         },

@@ -6,7 +6,7 @@ use crate::{
     Registry,
     discovery::{FoundCgroup, TargetHandle},
     host::{SharedMeminfo, minor_faults, pressure},
-    tick::{BuildContext, LIMITS_INTERVAL, Poll, SampleContext, SourceOutput, Throttle},
+    tick::{BuildContext, LIMITS_INTERVAL, SampleContext, Sampler, SourceOutput, Throttle},
 };
 use faultline_kernel::{
     CgroupFiles, CgroupLevels, CgroupLocator, CgroupSample, ErrorKind, HostRoot, Limit,
@@ -22,7 +22,7 @@ use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 /// Interval of locating the cgroups of a process that has not moved: mounts may change.
 const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
-struct Cgroup {
+struct CgroupSampler {
     following: TargetHandle,
     process: Option<ProcessId>,
     locator: Option<CgroupLocator>,
@@ -30,19 +30,19 @@ struct Cgroup {
     followed: Option<(Stamp, ProcessCgroups, CgroupFiles)>,
     /// False in the root cgroup of version 2, whose pressure is the whole machine's. A hybrid host
     /// may have the process there.
-    own_pressure: bool,
+    has_own_pressure: bool,
     path: Option<Arc<str>>,
-    memory: SharedMeminfo,
+    meminfo: SharedMeminfo,
     headroom: Headroom,
-    limits: Throttle,
+    limits_throttle: Throttle,
     devices: HashMap<Device, Text>,
     buffer: Vec<u8>,
-    counters: Counters,
+    counters: ContinuedCounters,
     /// The cgroups of the last values in `counters`.
     counters_cgroup: Option<ProcessCgroups>,
 }
 
-impl Cgroup {
+impl CgroupSampler {
     /// True if the files changed since the last tick.
     fn locate_cgroups(
         &mut self,
@@ -57,7 +57,7 @@ impl Cgroup {
         if self.followed.as_ref().is_some_and(is_recent) && !locator.has_moved() {
             return false;
         }
-        let Some(cgroups) = output.take(locator.locate()) else {
+        let Some(cgroups) = output.value_or_problem(locator.locate()) else {
             self.followed = None;
             return false;
         };
@@ -79,7 +79,7 @@ impl Cgroup {
             self.followed = None;
             return false;
         }
-        self.own_pressure = cgroups
+        self.has_own_pressure = cgroups
             .unified
             .as_ref()
             .is_ok_and(|unified| unified.folder != unified.top);
@@ -105,7 +105,7 @@ impl Cgroup {
         output: &mut SourceOutput,
     ) -> Option<CgroupLevels> {
         let (_, cgroups, files) = self.followed.as_mut()?;
-        let sample = files.sample(self.limits.is_due(context.now), &mut self.buffer);
+        let sample = files.sample(self.limits_throttle.is_due(context.now), &mut self.buffer);
         let levels = files.levels(&sample, &mut self.buffer);
         output.up = sample.memory_usage.is_ok() || sample.memory_stat.is_ok();
         let moved = changed && self.counters_cgroup.as_ref() != Some(cgroups);
@@ -121,12 +121,12 @@ impl Cgroup {
                 oom_kills: events.and_then(|events| events.oom_kill),
             });
         }
-        let frozen = output.take(sample.frozen.clone()).flatten();
+        let frozen = output.value_or_problem(sample.frozen.clone()).flatten();
         context.process_state.frozen.set(frozen);
         output.flag(&c::FROZEN, [], frozen);
         let io = sample.io.clone();
-        add_readings(sample, self.own_pressure, output);
-        for device in output.take(io).unwrap_or_default() {
+        add_readings(sample, self.has_own_pressure, output);
+        for device in output.value_or_problem(io).unwrap_or_default() {
             let name = self
                 .devices
                 .entry(device.device)
@@ -140,7 +140,7 @@ impl Cgroup {
             self.counters.rebase(&output.readings);
         }
         self.counters.continue_counts(&mut output.readings);
-        output.take(levels)
+        output.value_or_problem(levels)
     }
 }
 
@@ -152,7 +152,7 @@ fn device_name(root: &HostRoot, device: &Device) -> Text {
     name.unwrap_or(number).into()
 }
 
-impl Poll for Cgroup {
+impl Sampler for CgroupSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut output = SourceOutput::with_capacity(96);
         let process = context.process();
@@ -162,8 +162,8 @@ impl Poll for Cgroup {
             self.followed = None;
             self.path = None;
             self.devices.clear();
-            self.headroom = Headroom::new(self.memory.clone());
-            self.limits = Throttle::every(LIMITS_INTERVAL);
+            self.headroom = Headroom::new(self.meminfo.clone());
+            self.limits_throttle = Throttle::every(LIMITS_INTERVAL);
         }
         let Some(process) = process else {
             return output;
@@ -175,7 +175,7 @@ impl Poll for Cgroup {
         }
         let levels = self.sample(context, changed, &mut output);
         self.headroom
-            .read(context, process.pid, levels, &mut output);
+            .add_readings(context, process.pid, levels, &mut output);
         output
     }
 }
@@ -191,7 +191,9 @@ fn add_readings(sample: CgroupSample, own_pressure: bool, output: &mut SourceOut
     }
     output.try_whole(&c::USAGE, [], sample.memory_usage);
     output.try_whole(&c::PEAK, [], sample.memory_peak);
-    let max = output.take(sample.memory_max).and_then(Limit::bytes);
+    let max = output
+        .value_or_problem(sample.memory_max)
+        .and_then(Limit::bytes);
     output.whole(&c::LIMIT, ["max"], max);
     output.try_whole(&c::LIMIT, ["high"], sample.memory_high.map(Limit::bytes));
     let swap_max = match (sample.swap_max, sample.memory_and_swap_max) {
@@ -204,16 +206,16 @@ fn add_readings(sample: CgroupSample, own_pressure: bool, output: &mut SourceOut
         // Each version lacks the file of the other one. The error of its own file is the reason.
         (Err(error), Err(other)) => {
             let is_absent = error.kind() == ErrorKind::Absent;
-            output.problem(if is_absent { &other } else { &error });
+            output.add_problem(if is_absent { &other } else { &error });
             None
         }
     };
     output.whole(&c::LIMIT, ["swap_max"], swap_max);
     output.try_whole(&c::SWAP, [], sample.swap_usage);
-    if let Some(stat) = output.take(sample.memory_stat) {
+    if let Some(stat) = output.value_or_problem(sample.memory_stat) {
         read_stat(&stat, output);
     }
-    if let Some(events) = output.take(sample.memory_events) {
+    if let Some(events) = output.value_or_problem(sample.memory_events) {
         for (event, count) in [
             ("low", events.low),
             ("high", events.high),
@@ -224,7 +226,9 @@ fn add_readings(sample: CgroupSample, own_pressure: bool, output: &mut SourceOut
             output.whole(&c::EVENTS, [event], count);
         }
     }
-    let throttled = output.take(sample.cpu).and_then(|cpu| cpu.throttled);
+    let throttled = output
+        .value_or_problem(sample.cpu)
+        .and_then(|cpu| cpu.throttled);
     output.seconds(&c::CPU_THROTTLED, [], throttled);
 }
 
@@ -268,27 +272,27 @@ fn read_stat(stat: &MemoryStat, output: &mut SourceOutput) {
 /// Excludes what the new cgroup had counted before the move. An exported counter falls only if a
 /// cgroup is recreated.
 #[derive(Default)]
-struct Counters {
+struct ContinuedCounters {
     reported: Vec<Reading>,
     offsets: Vec<Offset>,
 }
 
 struct Offset {
     /// The last value reported for the earlier cgroup.
-    before: Reading,
+    earlier: Reading,
     /// The new cgroup's value at the move, and at the last tick.
-    first: Value,
-    last: Value,
+    first_value: Value,
+    last_value: Value,
 }
 
-impl Counters {
+impl ContinuedCounters {
     fn rebase(&mut self, readings: &[Reading]) {
         let offset = |before: Reading| {
             let first = readings.iter().find(|one| is_same_series(one, &before))?;
             Some(Offset {
-                before,
-                first: first.value.clone(),
-                last: first.value.clone(),
+                earlier: before,
+                first_value: first.value.clone(),
+                last_value: first.value.clone(),
             })
         };
         self.offsets = self.reported.drain(..).filter_map(offset).collect();
@@ -299,15 +303,15 @@ impl Counters {
         self.reported.clear();
         let is_counter = |reading: &&mut Reading| reading.metric.kind == Kind::Counter;
         for reading in readings.iter_mut().filter(is_counter) {
-            let same_series = |offset: &&mut Offset| is_same_series(reading, &offset.before);
+            let same_series = |offset: &&mut Offset| is_same_series(reading, &offset.earlier);
             if let Some(offset) = self.offsets.iter_mut().find(same_series) {
-                let before = std::mem::replace(&mut offset.last, reading.value.clone());
+                let before = std::mem::replace(&mut offset.last_value, reading.value.clone());
                 if before.number() <= reading.value.number() {
-                    reading.value = sum(&offset.before.value, &offset.first, &reading.value);
+                    reading.value = sum(&offset.earlier.value, &offset.first_value, &reading.value);
                 } else {
                     // A cgroup that was recreated under its path counts from zero.
                     self.offsets
-                        .retain(|offset| !is_same_series(reading, &offset.before));
+                        .retain(|offset| !is_same_series(reading, &offset.earlier));
                 }
             }
             self.reported.push(reading.clone());
@@ -333,21 +337,21 @@ fn sum(before: &Value, first: &Value, now: &Value) -> Value {
 }
 
 pub fn register(registry: &mut Registry, context: &BuildContext<'_>, memory: &SharedMeminfo) {
-    registry.sampler(
+    registry.add_sampler(
         Source::Cgroup,
-        Cgroup {
+        CgroupSampler {
             following: context.following.clone(),
             process: None,
             locator: None,
             followed: None,
-            own_pressure: false,
+            has_own_pressure: false,
             path: None,
-            memory: memory.clone(),
+            meminfo: memory.clone(),
             headroom: Headroom::new(memory.clone()),
-            limits: Throttle::every(LIMITS_INTERVAL),
+            limits_throttle: Throttle::every(LIMITS_INTERVAL),
             devices: HashMap::new(),
             buffer: Vec::new(),
-            counters: Counters::default(),
+            counters: ContinuedCounters::default(),
             counters_cgroup: None,
         },
     );

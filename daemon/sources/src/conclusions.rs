@@ -9,7 +9,7 @@ use crate::{
     discovery::Target,
     distance::DistanceEvidence,
     rpc::{self, RpcFacts, identity_of},
-    tick::{Poll, SampleContext, SourceOutput},
+    tick::{SampleContext, Sampler, SourceOutput},
     votes::{self, VoteFacts},
 };
 use faultline_core::{config, hub::Latest};
@@ -47,14 +47,14 @@ pub struct Conclusions {
     rpc: rpc::Handle,
     votes: votes::Handle,
     admin: Latest<AdminFacts>,
-    log: Option<tail::StatusHandle>,
+    log_status: Option<tail::StatusHandle>,
     tracker: Tracker,
     slots: SlotTracker,
     consensus: ConsensusState,
-    followed: Option<ProcessId>,
+    followed_process: Option<ProcessId>,
     followed_at: Stamp,
     /// The followed process if it is a validator; a wrapper is not.
-    validator: Option<ProcessId>,
+    followed_validator: Option<ProcessId>,
 }
 
 /// The pollers' facts about the current process.
@@ -79,12 +79,12 @@ impl SourceFacts {
         Some(self.rpc.as_ref()?.epoch_info?.absolute_slot)
     }
 
-    fn slot_at(&self) -> Option<Stamp> {
-        self.rpc.as_ref()?.slot_at
+    fn slot_received_at(&self) -> Option<Stamp> {
+        self.rpc.as_ref()?.slot_received_at
     }
 
     /// The highest slot with stored shreds.
-    fn shred(&self) -> Option<u64> {
+    fn max_shred(&self) -> Option<u64> {
         self.rpc.as_ref()?.max_shred
     }
 
@@ -113,12 +113,12 @@ impl Conclusions {
             rpc,
             votes,
             admin,
-            log,
+            log_status: log,
             slots: SlotTracker::default(),
             consensus: ConsensusState::default(),
-            followed: None,
+            followed_process: None,
             followed_at: Stamp::default(),
-            validator: None,
+            followed_validator: None,
         }
     }
 
@@ -140,11 +140,11 @@ impl Conclusions {
 
     /// Resets the state for a new process. The intake holds pushes until the process is a
     /// validator.
-    fn follow(&mut self, context: &SampleContext<'_>) {
+    fn update_followed(&mut self, context: &SampleContext<'_>) {
         let process = context.process();
         let validator = process.filter(|_| !is_other_program(context));
-        if process != self.followed {
-            self.followed = process;
+        if process != self.followed_process {
+            self.followed_process = process;
             self.followed_at = context.now;
             self.slots = SlotTracker::default();
             self.consensus = ConsensusState::default();
@@ -155,10 +155,10 @@ impl Conclusions {
                 self.intake.wait_for_validator();
             }
         }
-        if validator == self.validator {
+        if validator == self.followed_validator {
             return;
         }
-        self.validator = validator;
+        self.followed_validator = validator;
         if let Some(process) = validator {
             self.intake.follow_validator(startup_id(context.root));
             self.intake.resume_after_last_push(process);
@@ -168,12 +168,12 @@ impl Conclusions {
     }
 
     fn source_facts(&self, context: &SampleContext<'_>) -> SourceFacts {
-        let process = self.followed;
+        let process = self.followed_process;
         SourceFacts {
             now: context.now,
-            rpc: self.rpc.of(process),
+            rpc: self.rpc.facts_of(process),
             admin: { self.admin.get() }.filter(|facts| Some(facts.process) == process),
-            votes: process.and_then(|process| self.votes.of(process)),
+            votes: process.and_then(|process| self.votes.facts_of(process)),
             datapoints: self.intake.facts(),
             health_distance: context
                 .target
@@ -181,7 +181,7 @@ impl Conclusions {
         }
     }
 
-    fn identify(&self, context: &SampleContext<'_>, target: &Target, facts: &SourceFacts) {
+    fn update_identity(&self, context: &SampleContext<'_>, target: &Target, facts: &SourceFacts) {
         let (intake, config, now) = (&self.intake, &self.config, context.now);
         let validator = target.validator.as_ref();
         if validator.is_some_and(|validator| validator.program == Program::TestValidator)
@@ -202,8 +202,8 @@ impl Conclusions {
         if !has_rpc_poller {
             log_assumption(intake.assume_identity(now));
         }
-        if let Some((slot, at)) = facts.processed_slot().zip(facts.slot_at()) {
-            intake.set_rpc_slots(slot, facts.shred(), at);
+        if let Some((slot, at)) = facts.processed_slot().zip(facts.slot_received_at()) {
+            intake.set_rpc_slots(slot, facts.max_shred(), at);
         }
     }
 
@@ -226,7 +226,7 @@ impl Conclusions {
 
     fn evidence(&self, context: &SampleContext<'_>, facts: &SourceFacts) -> Evidence {
         let (rpc, admin) = (facts.rpc.as_ref(), facts.admin.as_ref());
-        let log = self.log.as_ref().map(tail::StatusHandle::snapshot);
+        let log = self.log_status.as_ref().map(tail::StatusHandle::snapshot);
         let log = log.unwrap_or_default();
         let last_line = log.last_line.filter(|at| *at >= self.followed_at);
         let step = log.progress.filter(|step| step.at >= self.followed_at);
@@ -234,7 +234,7 @@ impl Conclusions {
         let start = match progress {
             Some(progress) => from_start_progress(progress),
             // The log reports a start, but not its end.
-            None if facts.slot_at().is_none() => {
+            None if facts.slot_received_at().is_none() => {
                 step.and_then(|step| from_log_progress(step.progress))
             }
             None => None,
@@ -243,8 +243,12 @@ impl Conclusions {
             || progress.is_some_and(|progress| progress.name() == "Running");
         let reported_at = { facts.datapoints.last_push }
             .max(last_line)
-            .max(admin.filter(|_| progress.is_some()).map(|facts| facts.at))
-            .max(facts.slot_at());
+            .max(
+                admin
+                    .filter(|_| progress.is_some())
+                    .map(|facts| facts.polled_at),
+            )
+            .max(facts.slot_received_at());
         let stage = start
             .map(Stage::Reported)
             .or(running.then_some(Stage::Running))
@@ -261,7 +265,12 @@ impl Conclusions {
         }
     }
 
-    fn info(&self, context: &SampleContext<'_>, target: &Target, facts: &SourceFacts) -> Reading {
+    fn target_info(
+        &self,
+        context: &SampleContext<'_>,
+        target: &Target,
+        facts: &SourceFacts,
+    ) -> Reading {
         let text = |text: Option<&str>| Text::from(text.unwrap_or_default().to_owned());
         let labels = &self.config.labels;
         let configured = self.config.target.identity.map(|key| key.to_string());
@@ -289,21 +298,23 @@ impl Conclusions {
     }
 }
 
-impl Poll for Conclusions {
+impl Sampler for Conclusions {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut output = SourceOutput {
             up: true,
             ..SourceOutput::with_capacity(48)
         };
         self.reconfigure();
-        self.follow(context);
+        self.update_followed(context);
         let facts = self.source_facts(context);
         let mut evidence = self.evidence(context, &facts);
         output.flag(&p::UP, [], context.target.is_some());
         if let Some(target) = context.target {
-            output.readings.push(self.info(context, target, &facts));
+            output
+                .readings
+                .push(self.target_info(context, target, &facts));
             if target.validator.is_some() {
-                self.identify(context, target, &facts);
+                self.update_identity(context, target, &facts);
                 let configured = self.config.target.program_cache_entries;
                 cache_capacity(facts.version(), configured, &mut output);
                 let protocol = self.consensus(target.process, &facts, &mut output);

@@ -2,7 +2,7 @@
 
 use crate::{
     Registry,
-    tick::{BuildContext, Poll, SampleContext, SourceOutput},
+    tick::{BuildContext, SampleContext, Sampler, SourceOutput},
 };
 use faultline_datapoints::{
     forward,
@@ -12,13 +12,13 @@ use faultline_datapoints::{
 };
 use faultline_metrics::{Problem, Source};
 
-struct Datapoints {
+struct DatapointsSampler {
     intake: Intake,
     counters: Option<IngestCounters>,
     forward: Option<forward::Handle>,
 }
 
-impl Poll for Datapoints {
+impl Sampler for DatapointsSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         // Problems of pushes are states, so every tick reports them.
         let mut output = SourceOutput {
@@ -50,9 +50,9 @@ pub fn register(
     forward: Option<forward::Handle>,
 ) {
     if context.config.ingest.enabled || context.config.log.is_some() {
-        registry.sampler(
+        registry.add_sampler(
             Source::Datapoints,
-            Datapoints {
+            DatapointsSampler {
                 intake: intake.clone(),
                 counters: listener.as_ref().map(Listener::counters),
                 forward,
@@ -67,9 +67,9 @@ pub fn register(
     }
 }
 
-struct Log(StatusHandle);
+struct LogSampler(StatusHandle);
 
-impl Poll for Log {
+impl Sampler for LogSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let status = self.0.snapshot();
         let unanswered = status.poll_timeout_problem(context.now);
@@ -92,6 +92,6 @@ pub fn register_log(
     let tail = LogTail::build(log, intake.clone(), context.clock);
     let status = tail.status();
     registry.on_start(|stage| tail.start(stage));
-    registry.sampler(Source::Log, Log(status.clone()));
+    registry.add_sampler(Source::Log, LogSampler(status.clone()));
     Some(status)
 }

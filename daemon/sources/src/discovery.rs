@@ -16,7 +16,7 @@ mod unit;
 
 pub use candidates::{user, validator_user};
 use descendants::{Descendants, InspectionTimer};
-use end::{OomKillWatch, Watch};
+use end::{EndWatch, OomKillWatch};
 use faultline_agave::identify::{HEALTH_DISTANCE, Validator};
 use faultline_core::{
     clock::Clock,
@@ -25,7 +25,7 @@ use faultline_core::{
 };
 use faultline_kernel::{HostRoot, ProcessId};
 use faultline_metrics::{Problem, Stamp, Status};
-pub use following::{EndReason, FoundCgroup, Report, TargetHandle};
+pub use following::{EndReason, FoundCgroup, SearchReport, TargetHandle};
 use method::Method;
 pub use process::same_program;
 use process::{ExecDetector, InspectedProcess};
@@ -74,14 +74,14 @@ struct SearchContext<'a> {
     root: &'a HostRoot,
     clock: Clock,
     now: Stamp,
-    before: Option<&'a Target>,
+    previous_target: Option<&'a Target>,
     /// False if `procfs` belongs to another pid namespace: its pids are then invalid for system
     /// calls.
     shares_pid_namespace: bool,
     /// False if there will be no further search.
     will_retry: bool,
     stop: &'a Stop,
-    paths: &'a PathThread,
+    path_thread: &'a PathThread,
 }
 
 type SearchResult = Result<Target, Vec<Problem>>;
@@ -92,11 +92,11 @@ pub struct Finder {
     method: Method,
     following: TargetHandle,
     shares_pid_namespace: bool,
-    ended: Option<(Arc<Target>, EndReason)>,
+    last_end: Option<(Arc<Target>, EndReason)>,
     /// The first unsuccessful search since a process was followed.
     searching_since: Option<Stamp>,
     last_logged: String,
-    paths: PathThread,
+    path_thread: PathThread,
 }
 
 impl Finder {
@@ -111,10 +111,10 @@ impl Finder {
             method,
             following: TargetHandle::new(looking_for),
             shares_pid_namespace,
-            ended: None,
+            last_end: None,
             searching_since: None,
             last_logged: String::new(),
-            paths: PathThread::new("target-path"),
+            path_thread: PathThread::new("target-path"),
         }
     }
 
@@ -150,17 +150,17 @@ impl Finder {
             root: &self.root,
             clock: self.clock,
             now,
-            before: self.ended.as_ref().map(|(target, _)| &**target),
+            previous_target: self.last_end.as_ref().map(|(target, _)| &**target),
             shares_pid_namespace: self.shares_pid_namespace,
             will_retry,
             stop,
-            paths: &self.paths,
+            path_thread: &self.path_thread,
         };
         let mut problems = Vec::new();
         let found = self.method.find(&context);
         let found = found.map_err(|reasons| problems = reasons).ok();
         if found.is_none() {
-            if let Some((target, reason)) = &self.ended {
+            if let Some((target, reason)) = &self.last_end {
                 let (pid, comm, reason) = (target.process.pid, &target.comm, reason.name());
                 let message =
                     format!("process {pid} ({comm}) exited ({reason}); waiting for a new one");
@@ -180,13 +180,13 @@ impl Finder {
     /// Follows a process until its end or `stop`; false if it ended before.
     fn follow(&mut self, found: Target, stop: &Stop) -> bool {
         let id = found.process;
-        let Some(watch) = Watch::begin(&self.root, id, self.shares_pid_namespace) else {
+        let Some(watch) = EndWatch::begin(&self.root, id, self.shares_pid_namespace) else {
             let message = format!("process {} ended before it could be followed", id.pid);
             self.following.state().report.problems = vec![Problem::new(Status::Gone, message)];
             return false;
         };
         let mut kills = OomKillWatch::begin(&self.root, id);
-        let mut exec_detector = ExecDetector::of(&self.root, id);
+        let mut exec_detector = ExecDetector::new(&self.root, id);
         let mut current = self.publish(found);
         let mut searched_at = self.clock.now();
         let mut inspection_timer = InspectionTimer::new(searched_at);
@@ -209,7 +209,7 @@ impl Finder {
             }
             searched_at = now;
             let oom_counts = self.following.state().oom_kills.clone();
-            kills.count(&oom_counts, now);
+            kills.update(&oom_counts, now);
             let Some(target) = self.check_exec(&current, &mut exec_detector, now) else {
                 break EndReason::Unknown;
             };
@@ -224,8 +224,8 @@ impl Finder {
         let now = self.clock.now();
         // Reads the host's count again, because the last tick may be older than the kill.
         let mut oom_counts = self.following.state().oom_kills.clone();
-        oom_counts.host = end::on_host(&self.root);
-        kills.count(&oom_counts, now);
+        oom_counts.host = end::host_oom_kills(&self.root);
+        kills.update(&oom_counts, now);
         let is_oom_kill = kills.has_recent_kill(now);
         self.end(current, if is_oom_kill { EndReason::OomKill } else { end });
         true
@@ -244,7 +244,7 @@ impl Finder {
         let same = exec_detector
             .inspect(&self.root)
             .is_none_or(|(comm, exe)| comm.to_str_lossy() == current.comm && same_exe(exe));
-        let again = exec_detector.inspect_again && current.validator.is_none();
+        let again = exec_detector.inspection_due && current.validator.is_none();
         let inspected = if same && !again {
             None
         } else {
@@ -253,7 +253,7 @@ impl Finder {
         self.following.state().report.searched_at = Some(now);
         let has_no_arguments = |process: &InspectedProcess| process.program.is_none();
         let is_unread = inspected.as_ref().is_none_or(has_no_arguments);
-        exec_detector.inspect_again = !same || (again && is_unread);
+        exec_detector.inspection_due = !same || (again && is_unread);
         let inspected = inspected.map(|inspected| inspected.target);
         match inspected.filter(|target| !same || target.validator.is_some()) {
             // The watch reports a reused pid.
@@ -275,16 +275,16 @@ impl Finder {
         {
             return false;
         }
-        let Some(descendants) = Descendants::of(&self.root, current.process.pid) else {
+        let Some(descendants) = Descendants::read(&self.root, current.process.pid) else {
             return false;
         };
         if descendants.validator(&self.root).is_some() {
             return true;
         }
-        if !inspection_timer.reported
+        if !inspection_timer.is_memory_reported
             && let Some(problem) = descendants.memory_problem(&self.root)
         {
-            inspection_timer.reported = true;
+            inspection_timer.is_memory_reported = true;
             self.following.state().report.problems.push(problem);
         }
         false
@@ -302,7 +302,7 @@ impl Finder {
         self.last_logged.clear();
         self.searching_since = None;
         let mut state = self.following.state();
-        if let Some((before, reason)) = self.ended.take()
+        if let Some((before, reason)) = self.last_end.take()
             && before.process != target.process
         {
             state.report.restarts[reason as usize] += 1;
@@ -324,11 +324,11 @@ impl Finder {
         {
             let mut state = self.following.state();
             state.current = None;
-            state.report.ended = Some((target.process, reason));
+            state.report.last_end = Some((target.process, reason));
             state.process.send_replace(None);
             state.report.ends[reason as usize] += 1;
         }
-        self.ended = Some((target, reason));
+        self.last_end = Some((target, reason));
     }
 
     /// Ends a followed wrapper if the search did not find the validator below it.

@@ -34,7 +34,7 @@ impl DistanceEvidence {
         pushed: Option<(Stamp, Slots)>,
         health_distance: u64,
     ) -> Self {
-        let measured_at = rpc.and_then(|facts| facts.distance_at);
+        let measured_at = rpc.and_then(|facts| facts.distance_received_at);
         let fresh = pushed.filter(|(at, _)| now.since(*at) < PUSH_MAX_AGE);
         let health = rpc.and_then(|facts| facts.health.as_ref()?.is_ok());
         DistanceEvidence {
@@ -56,7 +56,7 @@ impl DistanceEvidence {
     }
 
     /// Slots; `None` without trusted evidence.
-    pub fn behind(&self) -> Option<u64> {
+    pub fn slots_behind(&self) -> Option<u64> {
         let by_pushes = || self.by_pushes().filter(|_| !self.has_recent_measurement);
         self.measured.or_else(by_pushes)
     }
@@ -64,7 +64,7 @@ impl DistanceEvidence {
     /// Decided by the distance, else by `getHealth`; `None` if both are unknown.
     pub fn is_near_tip(&self) -> Option<bool> {
         let by_health = self.health.map(|(healthy, _)| healthy);
-        self.behind()
+        self.slots_behind()
             .map(|slots| slots <= MAX_NEAR_TIP_SLOTS)
             .or(by_health)
     }
@@ -106,7 +106,10 @@ mod tests {
             (all(None, None, None), None, None),
         ] {
             assert_eq!(
-                (distance_evidence.behind(), distance_evidence.is_near_tip()),
+                (
+                    distance_evidence.slots_behind(),
+                    distance_evidence.is_near_tip()
+                ),
                 (behind, near),
                 "{distance_evidence:?}"
             );

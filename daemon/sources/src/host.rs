@@ -1,7 +1,7 @@
 use crate::{
     Registry,
     discovery::TargetHandle,
-    tick::{BuildContext, LIMITS_INTERVAL, Poll, SampleContext, SourceOutput, Throttle},
+    tick::{BuildContext, LIMITS_INTERVAL, SampleContext, Sampler, SourceOutput, Throttle},
 };
 use faultline_kernel::{
     HostFiles, HostRoot, OpenFile, ReadError,
@@ -27,7 +27,7 @@ impl SharedMeminfo {
     ///
     /// # Errors
     /// The read failed. All callers of a tick get the same error.
-    pub fn at(&self, context: &SampleContext<'_>) -> Result<Meminfo, ReadError> {
+    pub fn read(&self, context: &SampleContext<'_>) -> Result<Meminfo, ReadError> {
         let CachedMeminfo { file, buffer, read } = &mut *self.0.lock();
         if let Some((at, read)) = read
             && *at == context.now
@@ -44,7 +44,7 @@ impl SharedMeminfo {
     }
 }
 
-pub struct Host {
+pub struct HostSampler {
     files: HostFiles,
     memory: SharedMeminfo,
     following: TargetHandle,
@@ -52,9 +52,9 @@ pub struct Host {
     buffer: Vec<u8>,
 }
 
-impl Host {
+impl HostSampler {
     pub fn new(root: &HostRoot, memory: SharedMeminfo, following: TargetHandle) -> Self {
-        Host {
+        HostSampler {
             files: HostFiles::new(root),
             memory,
             following,
@@ -64,14 +64,14 @@ impl Host {
     }
 }
 
-impl Poll for Host {
+impl Sampler for HostSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut output = SourceOutput::with_capacity(24);
-        let memory = self.memory.at(context);
+        let memory = self.memory.read(context);
         let read_limits = self.limits.is_due(context.now);
         let sample = self.files.sample(read_limits, &mut self.buffer);
         output.up = memory.is_ok();
-        if let Some(memory) = output.take(memory) {
+        if let Some(memory) = output.value_or_problem(memory) {
             for (kind, bytes) in [
                 ("total", memory.total),
                 ("available", memory.available),
@@ -84,7 +84,7 @@ impl Poll for Host {
                 output.whole(&h::MEMORY, [kind], bytes);
             }
         }
-        let vmstat = output.take(sample.vmstat);
+        let vmstat = output.value_or_problem(sample.vmstat);
         let oom_kills = vmstat.as_ref().and_then(|vmstat| vmstat.oom_kill);
         self.following.set_host_oom_kills(oom_kills);
         if let Some(vmstat) = vmstat {
@@ -114,15 +114,15 @@ pub(super) fn pressure(
     result: Result<Pressure, ReadError>,
     output: &mut SourceOutput,
 ) {
-    if let Some(pressure) = output.take(result) {
+    if let Some(pressure) = output.value_or_problem(result) {
         output.seconds(metric, [resource, "some"], pressure.some);
         output.seconds(metric, [resource, "full"], pressure.full);
     }
 }
 
 pub fn register(registry: &mut Registry, context: &BuildContext<'_>, memory: SharedMeminfo) {
-    registry.sampler(
+    registry.add_sampler(
         Source::Host,
-        Host::new(context.root, memory, context.following.clone()),
+        HostSampler::new(context.root, memory, context.following.clone()),
     );
 }

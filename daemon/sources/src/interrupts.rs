@@ -6,7 +6,7 @@ use crate::{
     Registry,
     discovery::thread_named,
     polling::{PollResult, PolledSource},
-    tick::{BuildContext, Poll, SampleContext, SourceOutput},
+    tick::{BuildContext, SampleContext, Sampler, SourceOutput},
 };
 use faultline_core::{clock::Schedule, hub::Latest};
 use faultline_kernel::{
@@ -32,18 +32,18 @@ const MAX_FIRST_READ_DELAY: Duration = Duration::from_secs(1);
 /// The thread's name in all versions that have proof-of-history ticks.
 const POH_THREAD: &str = "solPohTickProd";
 
-struct Interrupts {
+struct InterruptsSampler {
     /// `None` once the thread has taken it. Without the thread, as in `once`, the tick reads.
-    reader: Arc<Mutex<Option<Reader>>>,
+    reader: Arc<Mutex<Option<InterruptReader>>>,
     latest: Latest<PollResult>,
     polled: PolledSource,
 }
 
-impl Poll for Interrupts {
-    fn every(&self) -> Option<Duration> {
+impl Sampler for InterruptsSampler {
+    fn interval(&self) -> Option<Duration> {
         match *self.reader.lock() {
             Some(_) => Some(INTERVAL),
-            None => self.polled.every(),
+            None => self.polled.interval(),
         }
     }
 
@@ -58,14 +58,14 @@ impl Poll for Interrupts {
 }
 
 #[derive(Default)]
-struct Reader {
-    interrupts: Totals,
-    softirqs: Totals,
+struct InterruptReader {
+    interrupts: CpuTotals,
+    softirqs: CpuTotals,
     /// The process, and the path of its proof-of-history thread below `procfs`.
     poh_thread: Option<(ProcessId, String)>,
 }
 
-impl Reader {
+impl InterruptReader {
     fn read(&mut self, root: &HostRoot, at: Stamp, process: Option<ProcessId>) -> PollResult {
         let mut output = SourceOutput::default();
         if let Some(table) = read(root, "interrupts", &mut output) {
@@ -97,9 +97,9 @@ impl Reader {
         });
         output.up = output.problems.is_empty();
         PollResult {
-            at,
+            polled_at: at,
             output,
-            of_process,
+            process_readings: of_process,
         }
     }
 
@@ -120,7 +120,7 @@ impl Reader {
 }
 
 fn read(root: &HostRoot, file: &str, output: &mut SourceOutput) -> Option<CpuTable> {
-    let table = output.take(root.read_proc(file, interrupts::parse))?;
+    let table = output.value_or_problem(root.read_proc(file, interrupts::parse))?;
     if table.is_none() {
         let what = format!("/proc/{file} is empty, as in a container that hides it");
         output.problems.push(Problem::absent(what));
@@ -130,13 +130,13 @@ fn read(root: &HostRoot, file: &str, output: &mut SourceOutput) -> Option<CpuTab
 
 /// Counts since the first sample.
 #[derive(Default)]
-struct Totals {
-    cpus: BTreeMap<u32, [Counter; 2]>,
-    rows: BTreeMap<String, Counter>,
+struct CpuTotals {
+    cpus: BTreeMap<u32, [WrappingCounter; 2]>,
+    rows: BTreeMap<String, WrappingCounter>,
 }
 
 #[derive(Clone, Copy)]
-struct Counter {
+struct WrappingCounter {
     last: u32,
     total: u64,
 }
@@ -144,9 +144,9 @@ struct Counter {
 /// A fall from at least this to below 2^31 is a wrap. Any other fall is a reset.
 const MIN_BEFORE_WRAP: u32 = u32::MAX - (1 << 28);
 
-impl Counter {
+impl WrappingCounter {
     fn starting_at(now: u32) -> Self {
-        Counter {
+        WrappingCounter {
             last: now,
             total: 0,
         }
@@ -166,24 +166,25 @@ impl Counter {
     }
 }
 
-impl Totals {
+impl CpuTotals {
     /// A removed line takes its counts out of the sums. Such a sample is only the start of the next
     /// interval.
     fn add(&mut self, table: &CpuTable) {
         let rows = table.rows.iter().map(|row| (row.name.as_str(), row.sum));
         let rows: HashMap<&str, u32> = rows.collect();
-        let grows = |(name, row): (&String, &Counter)| row.growth(*rows.get(name.as_str())?);
+        let grows =
+            |(name, row): (&String, &WrappingCounter)| row.growth(*rows.get(name.as_str())?);
         let is_continuous = self.rows.iter().all(|row| grows(row).is_some());
         self.rows.retain(|name, _| rows.contains_key(name.as_str()));
         for (name, now) in rows {
             let row = self.rows.entry(name.to_owned());
-            row.or_insert(Counter::starting_at(now))
+            row.or_insert(WrappingCounter::starting_at(now))
                 .advance(now, is_continuous);
         }
         let sums = table.devices.iter().zip(&table.others);
         for (cpu, (&devices, &others)) in table.cpus.iter().zip(sums) {
             let counters = self.cpus.entry(*cpu);
-            let counters = counters.or_insert([devices, others].map(Counter::starting_at));
+            let counters = counters.or_insert([devices, others].map(WrappingCounter::starting_at));
             counters[0].advance(devices, is_continuous);
             counters[1].advance(others, is_continuous);
         }
@@ -205,10 +206,10 @@ pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
         return;
     }
     let latest = Latest::default();
-    let reader = Arc::new(Mutex::new(Some(Reader::default())));
-    registry.sampler(
+    let reader = Arc::new(Mutex::new(Some(InterruptReader::default())));
+    registry.add_sampler(
         Source::Interrupts,
-        Interrupts {
+        InterruptsSampler {
             reader: Arc::clone(&reader),
             latest: latest.clone(),
             polled: PolledSource::new(INTERVAL, latest.clone()),
@@ -244,7 +245,7 @@ mod tests {
 
     /// Of each CPU by devices and others.
     fn totals(samples: &[&str]) -> Vec<(u32, u64, u64)> {
-        let mut totals = Totals::default();
+        let mut totals = CpuTotals::default();
         let mut last = CpuTable::default();
         for text in samples {
             last = interrupts::parse(text.as_bytes()).unwrap().unwrap();

@@ -38,7 +38,7 @@ use futures_util::{
     future::{BoxFuture, join_all},
 };
 use std::io;
-use tick::{BuildContext, Poll};
+use tick::{BuildContext, Sampler};
 
 type StartHook = Box<dyn FnOnce(&mut Stage) -> io::Result<()> + Send>;
 type Task = Box<dyn FnOnce(Stop) -> BoxFuture<'static, ()> + Send>;
@@ -46,13 +46,13 @@ type Task = Box<dyn FnOnce(Stop) -> BoxFuture<'static, ()> + Send>;
 #[derive(Default)]
 pub struct Registry {
     /// In polling order.
-    pub samplers: Vec<(Source, Box<dyn Poll>)>,
+    pub samplers: Vec<(Source, Box<dyn Sampler>)>,
     start_hooks: Vec<StartHook>,
     validator_pollers: Vec<Task>,
 }
 
 impl Registry {
-    pub(crate) fn sampler(&mut self, source: Source, sampler: impl Poll + 'static) {
+    pub(crate) fn add_sampler(&mut self, source: Source, sampler: impl Sampler + 'static) {
         self.samplers.push((source, Box::new(sampler)));
     }
 
@@ -63,7 +63,7 @@ impl Registry {
 
     /// Adds a task to the thread `rpc`. All polls of the validator are due at the same times, so
     /// one thread wakes for all of them.
-    fn validator_poller<F: Future<Output = ()> + Send + 'static>(
+    fn add_validator_poller<F: Future<Output = ()> + Send + 'static>(
         &mut self,
         run: impl FnOnce(Stop) -> F + Send + 'static,
     ) {
@@ -117,7 +117,7 @@ pub fn register(
     let rpc = rpc::register(registry, context, &admin);
     let votes = votes::register(registry, context, intake, &rpc, &admin);
     admin::register(registry, context, &admin);
-    registry.sampler(
+    registry.add_sampler(
         Source::Conclusions,
         Conclusions::new(
             latest_config,

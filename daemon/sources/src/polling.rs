@@ -1,7 +1,7 @@
 //! Shared parts of the pollers: the schedule, the lifetime of responses, the sampler of the host's
 //! pollers, and logs of changes.
 
-use crate::tick::{Poll, SampleContext, SourceOutput};
+use crate::tick::{SampleContext, Sampler, SourceOutput};
 use faultline_core::{
     clock::{Clock, Schedule},
     hub::Latest,
@@ -42,7 +42,7 @@ impl<T: Clone> Timestamped<T> {
         self.0 = Some((value, at));
     }
 
-    pub fn at(&self) -> Option<Stamp> {
+    pub fn received_at(&self) -> Option<Stamp> {
         self.0.as_ref().map(|(_, at)| *at)
     }
 
@@ -99,12 +99,12 @@ impl PollTimer {
 }
 
 pub struct PollResult {
-    pub at: Stamp,
+    pub polled_at: Stamp,
     /// Readings of the machine. Exported after the process's end too, because a full disk may have
     /// caused it.
     pub output: SourceOutput,
     /// Of this process only.
-    pub of_process: Option<(ProcessId, Vec<Reading>)>,
+    pub process_readings: Option<(ProcessId, Vec<Reading>)>,
 }
 
 /// The tick checks for new results at least this often.
@@ -127,30 +127,29 @@ impl PolledSource {
     }
 }
 
-impl Poll for PolledSource {
-    fn every(&self) -> Option<Duration> {
+impl Sampler for PolledSource {
+    fn interval(&self) -> Option<Duration> {
         Some(self.poll_interval.min(MAX_SAMPLE_INTERVAL))
     }
 
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut output = SourceOutput::default();
-        let result = self
-            .latest
-            .get()
-            .filter(|result| context.now.since(result.at) <= response_ttl(self.poll_interval));
+        let result = self.latest.get().filter(|result| {
+            context.now.since(result.polled_at) <= response_ttl(self.poll_interval)
+        });
         let Some(result) = result else { return output };
         output.readings.clone_from(&result.output.readings);
         let process = context.process();
         if let Some((_, readings)) = result
-            .of_process
+            .process_readings
             .as_ref()
             .filter(|(of, _)| Some(*of) == process)
         {
             output.readings.extend_from_slice(readings);
         }
-        output.received(
+        output.set_poll_result(
             &mut self.last_reported,
-            result.at,
+            result.polled_at,
             result.output.up,
             &result.output.problems,
         );

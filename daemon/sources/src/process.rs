@@ -2,7 +2,7 @@
 
 use crate::{
     Registry,
-    tick::{CpuTime, Poll, SampleContext, SourceOutput, Throttle},
+    tick::{CpuTime, SampleContext, Sampler, SourceOutput, Throttle},
 };
 use faultline_kernel::{HostConstants, ProcessFiles, ProcessSample, parse::pid_stat::State};
 use faultline_metrics::{Source, metrics::process as p};
@@ -10,13 +10,13 @@ use std::time::Duration;
 
 const LIMIT_SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 
-struct Process {
+struct ProcessSampler {
     files: Option<ProcessFiles>,
     limits: Throttle,
     buffer: Vec<u8>,
 }
 
-impl Poll for Process {
+impl Sampler for ProcessSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut output = SourceOutput::with_capacity(32);
         let Some(target) = context.target else {
@@ -28,14 +28,14 @@ impl Poll for Process {
         self.files.take_if(|files| files.id() != target.process);
         if self.files.is_none() {
             self.files = output
-                .take(ProcessFiles::open(context.root, target.process.pid))
+                .value_or_problem(ProcessFiles::open(context.root, target.process.pid))
                 .filter(|files| files.id() == target.process);
         }
         let buffer = &mut self.buffer;
         if let Some(files) = &mut self.files {
             let sample = files.sample(limits, buffer);
             if let Err(error) = context.boot_time {
-                output.problem(error);
+                output.add_problem(error);
             }
             let start = context.start_time(target.process);
             output.real(&p::START_TIME, [], start);
@@ -75,7 +75,7 @@ fn read(sample: ProcessSample, host: &HostConstants, output: &mut SourceOutput) 
     output.up = sample.stat.is_ok() && sample.status.is_ok();
     let ticks = |n: u64| n as f64 / host.clock_ticks_per_second as f64;
     // A zombie still has `stat`, but no other file.
-    if let Some(stat) = output.take(sample.stat) {
+    if let Some(stat) = output.value_or_problem(sample.stat) {
         output.whole(&p::VIRTUAL, [], stat.vsize);
         output.whole(&p::PAGE_FAULTS, ["major"], stat.majflt);
         output.whole(&p::PAGE_FAULTS, ["minor"], stat.minflt);
@@ -84,19 +84,19 @@ fn read(sample: ProcessSample, host: &HostConstants, output: &mut SourceOutput) 
         }
         output.whole(&p::THREADS, [], stat.num_threads);
     }
-    if let Some(status) = output.take(sample.status) {
+    if let Some(status) = output.value_or_problem(sample.status) {
         output.whole(&p::RESIDENT, ["anon"], status.rss_anon);
         output.whole(&p::RESIDENT, ["file"], status.rss_file);
         output.whole(&p::RESIDENT, ["shmem"], status.rss_shmem);
         output.whole(&p::SWAP, [], status.vm_swap);
         output.whole(&p::PAGE_TABLES, [], status.vm_pte);
     }
-    if let Some(io) = output.take(sample.io) {
+    if let Some(io) = output.value_or_problem(sample.io) {
         output.whole(&p::IO_BYTES, ["read"], io.read_bytes);
         output.whole(&p::IO_BYTES, ["write"], io.write_bytes);
     }
     output.try_whole(&p::OOM_SCORE, [], sample.limits.oom_score);
-    if let Some(adj) = output.take(sample.limits.oom_score_adj) {
+    if let Some(adj) = output.value_or_problem(sample.limits.oom_score_adj) {
         output.real(&p::OOM_SCORE_ADJ, [], adj as f64);
     }
     output.try_whole(&p::OPEN_FDS, [], sample.limits.open_fds);
@@ -104,9 +104,9 @@ fn read(sample: ProcessSample, host: &HostConstants, output: &mut SourceOutput) 
 }
 
 pub fn register(registry: &mut Registry) {
-    registry.sampler(
+    registry.add_sampler(
         Source::Process,
-        Process {
+        ProcessSampler {
             files: None,
             limits: Throttle::every(LIMIT_SAMPLE_INTERVAL),
             buffer: Vec::new(),

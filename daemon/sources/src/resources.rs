@@ -36,7 +36,7 @@ pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
         return;
     }
     let latest = Latest::default();
-    registry.sampler(
+    registry.add_sampler(
         Source::Resources,
         PolledSource::new(config.interval, latest.clone()),
     );
@@ -58,9 +58,9 @@ struct Poller {
     folder_paths: FolderPaths,
     mount_cache: MountCache,
     file_systems: FileSystems,
-    busy: BusyTimes,
+    busy_times: BusyTimes,
     network: Network,
-    processors: Vec<Reading>,
+    cpu_readings: Vec<Reading>,
 }
 
 impl Poller {
@@ -76,9 +76,9 @@ impl Poller {
             folder_paths: FolderPaths::default(),
             mount_cache: MountCache::default(),
             file_systems: FileSystems::default(),
-            busy: BusyTimes::default(),
+            busy_times: BusyTimes::default(),
             network: Network::default(),
-            processors: Vec::new(),
+            cpu_readings: Vec::new(),
         }
     }
 
@@ -103,18 +103,18 @@ impl Poller {
         // An exec in place makes a new target.
         if let Some(target) = &target
             && known.is_none_or(|known| !Arc::ptr_eq(known, target))
-            && let Some(folder_paths) = output.take(FolderPaths::of(&self.root, target))
+            && let Some(folder_paths) = output.value_or_problem(FolderPaths::of(&self.root, target))
         {
             self.target = Some(Arc::clone(target));
-            self.file_systems.take(folder_paths.folders.clone());
+            self.file_systems.set_folders(folder_paths.folders.clone());
             self.folder_paths = folder_paths;
         }
         self.file_systems(target.as_deref(), &mut output).await;
         if self.polls.is_multiple_of(POLLS_PER_CPU_SAMPLE) {
-            self.processors = processors(&CpuSpeeds::read(&self.root));
+            self.cpu_readings = processors(&CpuSpeeds::read(&self.root));
         }
         self.polls += 1;
-        output.readings.extend_from_slice(&self.processors);
+        output.readings.extend_from_slice(&self.cpu_readings);
         let readings = std::mem::take(&mut output.readings);
         if let Some(target) = &target {
             let ports = self.folder_paths.udp_ports.as_deref();
@@ -122,9 +122,9 @@ impl Poller {
         }
         let network = std::mem::replace(&mut output.readings, readings);
         let result = PollResult {
-            at: self.clock.now(),
+            polled_at: self.clock.now(),
             output,
-            of_process: target.map(|target| (target.process, network)),
+            process_readings: target.map(|target| (target.process, network)),
         };
         self.latest.set(Some(Arc::new(result)));
     }
@@ -133,7 +133,7 @@ impl Poller {
     async fn file_systems(&mut self, target: Option<&Target>, output: &mut SourceOutput) {
         let process = target.map(|target| target.process);
         let mounts = self.mount_cache.read(&self.root, process);
-        let Some(mounts) = output.take(mounts) else {
+        let Some(mounts) = output.value_or_problem(mounts) else {
             return;
         };
         let pid = process.map(|process| process.pid);
@@ -141,7 +141,7 @@ impl Poller {
             .poll_folders(&self.root, pid, &Arc::new(mounts), self.clock)
             .await;
         let usages = self.file_systems.usages();
-        let mounts = usages.iter().map(|usage| &usage.system.mount);
+        let mounts = usages.iter().map(|usage| &usage.file_system.mount);
         let disks: Vec<_> = mounts
             .map(|mount| block::under(&self.root, mount, disks::MAX_DISKS))
             .collect();
@@ -149,7 +149,7 @@ impl Poller {
         self.file_systems
             .readings(&usages, &disks, when, &mut output.readings);
         output.problems.extend(self.file_systems.problems());
-        let busy = (&mut self.busy, self.clock);
+        let busy = (&mut self.busy_times, self.clock);
         disks::readings(&self.root, &disks, busy, output);
         let is_broken = |problem: &Problem| problem.status == Status::Broken;
         output.up = self.file_systems.is_up() && !output.problems.iter().any(is_broken);

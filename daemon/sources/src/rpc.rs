@@ -16,7 +16,7 @@ pub use probe::Probe;
 use crate::{
     Registry,
     admin::{AdminFacts, TargetLookup, target_lookup},
-    tick::{BuildContext, Poll, SampleContext, SourceOutput},
+    tick::{BuildContext, SampleContext, Sampler, SourceOutput},
 };
 use faultline_agave::{
     PublicKey,
@@ -40,7 +40,7 @@ pub(super) const MAX_BLOCKING_CALLS: usize = 4;
 #[derive(Debug, Clone, Default)]
 pub struct RpcFacts {
     pub process: ProcessId,
-    pub at: Stamp,
+    pub polled_at: Stamp,
     /// Of the processed bank: its slot is the processed slot.
     pub epoch_info: Option<EpochInfo>,
     /// The newest optimistically confirmed slot.
@@ -55,9 +55,9 @@ pub struct RpcFacts {
     /// as on a leader.
     pub slots_behind: Option<u64>,
     /// The last response with a processed slot in this process's lifetime, however old.
-    pub slot_at: Option<Stamp>,
+    pub slot_received_at: Option<Stamp>,
     /// The last response with `slots_behind`, however old.
-    pub distance_at: Option<Stamp>,
+    pub distance_received_at: Option<Stamp>,
     pub identity: Option<PublicKey>,
     pub version: Option<NodeVersion>,
     pub problems: Vec<Problem>,
@@ -77,7 +77,7 @@ impl Handle {
         self.facts.get()
     }
 
-    pub(crate) fn of(&self, process: Option<ProcessId>) -> Option<Arc<RpcFacts>> {
+    pub(crate) fn facts_of(&self, process: Option<ProcessId>) -> Option<Arc<RpcFacts>> {
         self.facts().filter(|facts| Some(facts.process) == process)
     }
 
@@ -89,7 +89,7 @@ impl Handle {
             counters.readings(out);
         }
         out.counter(&TRANSACTIONS, [], self.transactions.lock().total);
-        let Some(facts) = self.of(process) else {
+        let Some(facts) = self.facts_of(process) else {
             return;
         };
         let count = facts.epoch_info.and_then(|info| info.transaction_count);
@@ -112,19 +112,23 @@ const MAX_PROCESSES: usize = 16;
 struct TransactionCounter {
     /// Transactions since the first count. `None` before that count, 0 with it. Never falls.
     total: Option<u64>,
-    highest: VecDeque<(ProcessId, u64)>,
+    highest_counts: VecDeque<(ProcessId, u64)>,
 }
 
 impl TransactionCounter {
     fn record(&mut self, process: ProcessId, count: u64) {
         let mut growth = 0;
-        if let Some((_, highest)) = self.highest.iter_mut().find(|(known, _)| *known == process) {
+        if let Some((_, highest)) = self
+            .highest_counts
+            .iter_mut()
+            .find(|(known, _)| *known == process)
+        {
             growth = count.saturating_sub(*highest);
             *highest += growth;
         } else {
-            self.highest.push_back((process, count));
-            if self.highest.len() > MAX_PROCESSES {
-                self.highest.pop_front();
+            self.highest_counts.push_back((process, count));
+            if self.highest_counts.len() > MAX_PROCESSES {
+                self.highest_counts.pop_front();
             }
         }
         self.total = Some(self.total.unwrap_or(0).saturating_add(growth));
@@ -157,7 +161,7 @@ impl Endpoint {
     /// `None` before JSON-RPC first responded to the poller, so a validator's start is no failure.
     pub fn current(&self) -> Option<(ProcessId, Uri)> {
         let target = (self.target)()?;
-        self.facts(target.process)?.slot_at?;
+        self.facts(target.process)?.slot_received_at?;
         let url = address(self.url.as_deref(), &target, self.admin.get().as_deref()).ok()?;
         Some((target.process, url))
     }
@@ -173,7 +177,7 @@ impl Endpoint {
     }
 
     pub fn facts(&self, process: ProcessId) -> Option<Arc<RpcFacts>> {
-        self.handle.of(Some(process))
+        self.handle.facts_of(Some(process))
     }
 }
 
@@ -191,19 +195,24 @@ pub fn identity_of(
         .or_else(|| rpc.and_then(|facts| facts.identity))
 }
 
-struct Rpc {
+struct RpcSampler {
     handle: Handle,
     /// Arrival of the response that was reported last.
     last_reported: Option<Stamp>,
 }
 
-impl Poll for Rpc {
+impl Sampler for RpcSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut output = SourceOutput::default();
         let process = context.process();
         self.handle.readings(process, &mut output.readings);
-        if let Some(facts) = self.handle.of(process) {
-            output.received(&mut self.last_reported, facts.at, facts.up, &facts.problems);
+        if let Some(facts) = self.handle.facts_of(process) {
+            output.set_poll_result(
+                &mut self.last_reported,
+                facts.polled_at,
+                facts.up,
+                &facts.problems,
+            );
         }
         output
     }
@@ -221,16 +230,16 @@ pub fn register(
     let lookup = target_lookup(context.following);
     let poller = Poller::new(&config.rpc, clock, lookup, admin.clone());
     let handle = poller.handle();
-    registry.validator_poller(|stop| poller.run(stop));
+    registry.add_validator_poller(|stop| poller.run(stop));
     if config.probe.enabled {
         let lookup = target_lookup(context.following);
         let endpoint = Endpoint::new(&config.rpc, lookup, admin.clone(), handle.clone());
         let probe = Probe::new(&config.probe, clock, endpoint);
-        registry.validator_poller(|stop| probe.run(stop));
+        registry.add_validator_poller(|stop| probe.run(stop));
     }
-    registry.sampler(
+    registry.add_sampler(
         Source::Rpc,
-        Rpc {
+        RpcSampler {
             handle: handle.clone(),
             last_reported: None,
         },

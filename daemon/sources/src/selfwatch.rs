@@ -2,7 +2,7 @@
 
 use crate::{
     Registry,
-    tick::{Poll, SampleContext, SourceOutput},
+    tick::{SampleContext, Sampler, SourceOutput},
 };
 use faultline_kernel::{HostRoot, ProcessFiles, ReadError};
 use faultline_metrics::{Reading, Source, metrics::daemon as d};
@@ -12,7 +12,7 @@ const INTERVAL: Duration = Duration::from_secs(5);
 
 type ExtraReadings = Box<dyn Fn(&mut Vec<Reading>) + Send>;
 
-struct Selfwatch {
+struct DaemonSampler {
     files: Result<ProcessFiles, ReadError>,
     version: &'static str,
     demo: bool,
@@ -20,8 +20,8 @@ struct Selfwatch {
     buffer: Vec<u8>,
 }
 
-impl Poll for Selfwatch {
-    fn every(&self) -> Option<Duration> {
+impl Sampler for DaemonSampler {
+    fn interval(&self) -> Option<Duration> {
         Some(INTERVAL)
     }
 
@@ -38,14 +38,14 @@ impl Poll for Selfwatch {
         let files = match &mut self.files {
             Ok(files) => files,
             Err(error) => {
-                output.problem(error);
+                output.add_problem(error);
                 return output;
             }
         };
         let hertz = context.host.clock_ticks_per_second as f64;
         let start = context.start_time(files.id());
         output.real(&d::SELF_START_TIME, [], start);
-        if let Some(stat) = output.take(files.stat(&mut self.buffer)) {
+        if let Some(stat) = output.value_or_problem(files.stat(&mut self.buffer)) {
             let cpu = stat.utime_ticks.zip(stat.stime_ticks);
             let cpu = cpu.map(|(user, system)| user.saturating_add(system) as f64 / hertz);
             output.real(&d::SELF_CPU, [], cpu);
@@ -69,9 +69,9 @@ pub fn register(
     demo: bool,
     extra_readings: impl Fn(&mut Vec<Reading>) + Send + 'static,
 ) {
-    registry.sampler(
+    registry.add_sampler(
         Source::Daemon,
-        Selfwatch {
+        DaemonSampler {
             files: ProcessFiles::open(root, std::process::id()),
             version,
             demo,

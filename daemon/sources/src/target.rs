@@ -3,7 +3,7 @@
 use crate::{
     Registry,
     discovery::TargetHandle,
-    tick::{BuildContext, Poll, SampleContext, SourceOutput},
+    tick::{BuildContext, SampleContext, Sampler, SourceOutput},
 };
 use faultline_metrics::{Source, Stamp};
 
@@ -12,7 +12,7 @@ struct SearchSampler {
     last_reported: Option<Stamp>,
 }
 
-impl Poll for SearchSampler {
+impl Sampler for SearchSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut readings = Vec::new();
         self.following.readings(&mut readings);
@@ -29,7 +29,7 @@ impl Poll for SearchSampler {
 }
 
 pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
-    registry.sampler(
+    registry.add_sampler(
         Source::Target,
         SearchSampler {
             following: context.following.clone(),

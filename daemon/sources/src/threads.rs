@@ -5,17 +5,17 @@ mod pools;
 
 use crate::{
     Registry,
-    tick::{BuildContext, CpuTime, Poll, SampleContext, SourceOutput},
+    tick::{BuildContext, CpuTime, SampleContext, Sampler, SourceOutput},
 };
 use faultline_core::config;
 use faultline_kernel::{
-    HostConstants, HostRoot, ProcessFiles, ProcessId, ReadDepth, ReadError, Threads as Reader,
+    HostConstants, HostRoot, ProcessFiles, ProcessId, ReadDepth, ReadError, Threads as ThreadReader,
 };
 use faultline_metrics::{
     Problem, ReadingList, Source, Stamp, Text,
     metrics::{daemon as d, pools as pool_metrics, process as p},
 };
-use pools::{Pool, Pools, Totals};
+use pools::{Pool, Pools, ThreadTotals};
 use std::{sync::Arc, time::Duration};
 
 /// Maximum open thread files.
@@ -28,24 +28,24 @@ const RESERVED_DESCRIPTORS: u64 = 128;
 /// found.
 const COMPLETE_INTERVAL: Duration = Duration::from_secs(60);
 
-/// In the order of [`Totals::faults`].
+/// In the order of [`ThreadTotals::faults`].
 const FAULT_KINDS: [&str; 2] = ["major", "minor"];
 
-struct Threads {
+struct ThreadsSampler {
     config: config::Threads,
     descriptors: usize,
-    followed: Option<FollowedProcess>,
+    followed: Option<FollowedThreads>,
     buffer: Vec<u8>,
 }
 
-struct FollowedProcess {
+struct FollowedThreads {
     process: ProcessId,
     /// `None` before the first read and after a failed one: it is reopened, and the sums stay.
-    reader: Option<Reader>,
+    reader: Option<ThreadReader>,
     /// The last read of the context switches.
-    switches_at: Option<Stamp>,
+    switches_read_at: Option<Stamp>,
     /// The last read of all threads that ran, and the process's major faults then.
-    complete_at: Option<Stamp>,
+    complete_read_at: Option<Stamp>,
     major_faults: Option<u64>,
     /// Whether the kernel counts block I/O delay, at `complete_at`.
     delayacct: Result<bool, ReadError>,
@@ -53,13 +53,13 @@ struct FollowedProcess {
     pools: Pools,
 }
 
-impl FollowedProcess {
+impl FollowedThreads {
     fn open(root: &HostRoot, process: ProcessId) -> Result<Self, ReadError> {
-        Ok(FollowedProcess {
+        Ok(FollowedThreads {
             process,
             reader: None,
-            switches_at: None,
-            complete_at: None,
+            switches_read_at: None,
+            complete_read_at: None,
             major_faults: None,
             delayacct: Ok(false),
             files: ProcessFiles::open(root, process.pid)?,
@@ -71,9 +71,9 @@ impl FollowedProcess {
         let is_due = |last: Option<Stamp>, interval| {
             last.is_none_or(|last| context.now.since(last) >= interval)
         };
-        if is_due(self.switches_at, switches_interval) {
+        if is_due(self.switches_read_at, switches_interval) {
             ReadDepth::Switches
-        } else if is_due(self.complete_at, COMPLETE_INTERVAL)
+        } else if is_due(self.complete_read_at, COMPLETE_INTERVAL)
             || context.process_state.major_faults.get() != self.major_faults
         {
             ReadDepth::Ran
@@ -91,7 +91,7 @@ impl FollowedProcess {
     ) -> Result<(), ReadError> {
         let mut reader = match self.reader.take() {
             Some(reader) => reader,
-            None => Reader::open(context.root, self.process.pid, descriptors)?,
+            None => ThreadReader::open(context.root, self.process.pid, descriptors)?,
         };
         let (process, host) = (context.process_state.cpu.get(), context.host);
         self.pools.add(reader.sample(depth)?, process, host);
@@ -109,10 +109,10 @@ impl FollowedProcess {
             self.pools.distribute_faults(minor, major, complete);
         }
         if depth == ReadDepth::Switches {
-            self.switches_at = Some(context.now);
+            self.switches_read_at = Some(context.now);
         }
         if complete {
-            self.complete_at = Some(context.now);
+            self.complete_read_at = Some(context.now);
             self.major_faults = stat.majflt;
             self.delayacct = context.root.task_delayacct();
         }
@@ -121,11 +121,11 @@ impl FollowedProcess {
     }
 }
 
-impl Threads {
+impl ThreadsSampler {
     /// `descriptors` is the process's limit of open files.
     fn new(config: config::Threads, descriptors: u64) -> Self {
         let descriptors = thread_descriptors(descriptors);
-        Threads {
+        ThreadsSampler {
             config,
             descriptors,
             followed: None,
@@ -143,7 +143,7 @@ impl Threads {
             .take_if(|followed| followed.process != process);
         let followed = match &mut self.followed {
             Some(followed) => followed,
-            None => { &mut self.followed }.insert(FollowedProcess::open(context.root, process)?),
+            None => { &mut self.followed }.insert(FollowedThreads::open(context.root, process)?),
         };
         let depth = followed.depth(context, self.config.switches_interval);
         followed.read(context, self.descriptors, depth, &mut self.buffer)?;
@@ -160,8 +160,8 @@ fn thread_descriptors(all: u64) -> usize {
         .min(MAX_DESCRIPTORS)
 }
 
-impl Poll for Threads {
-    fn every(&self) -> Option<Duration> {
+impl Sampler for ThreadsSampler {
+    fn interval(&self) -> Option<Duration> {
         Some(self.config.interval)
     }
 
@@ -172,11 +172,11 @@ impl Poll for Threads {
             return output;
         };
         if let Err(error) = self.read(context, target.process, &mut output) {
-            output.problem(&error);
+            output.add_problem(&error);
             return output;
         }
         if let Some(followed) = &self.followed {
-            let delayacct = output.take(followed.delayacct.clone()) == Some(true);
+            let delayacct = output.value_or_problem(followed.delayacct.clone()) == Some(true);
             readings(&followed.pools, context.host, delayacct, &mut output);
         }
         output
@@ -184,7 +184,7 @@ impl Poll for Threads {
 }
 
 fn readings(pools: &Pools, host: &HostConstants, delayacct: bool, output: &mut SourceOutput) {
-    let mut all = Totals::default();
+    let mut all = ThreadTotals::default();
     for pool in &pools.pools {
         all.add(&pool.totals);
         pool_readings(pool, output);
@@ -194,13 +194,13 @@ fn readings(pools: &Pools, host: &HostConstants, delayacct: bool, output: &mut S
             "run-queue delay: this kernel has no schedstat",
         ));
     }
-    for (kind, faults) in FAULT_KINDS.into_iter().zip(pools.exited) {
+    for (kind, faults) in FAULT_KINDS.into_iter().zip(pools.exited_faults) {
         output.whole(&pool_metrics::PAGE_FAULTS, ["exited", kind], faults);
     }
     if let Some(cpu) = pools.exited_cpu {
         cpu_time("exited".into(), cpu, output);
     }
-    output.whole(&d::POOLS_FOLDED, [], pools.folded);
+    output.whole(&d::POOLS_FOLDED, [], pools.folded_names);
     output.whole(&p::CONTEXT_SWITCHES, ["voluntary"], all.voluntary_switches);
     output.whole(
         &p::CONTEXT_SWITCHES,
@@ -268,7 +268,10 @@ pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
     let config = &context.config.threads;
     if config.enabled {
         let descriptors = faultline_core::limits::raise_open_file_limit();
-        registry.sampler(Source::Threads, Threads::new(config.clone(), descriptors));
+        registry.add_sampler(
+            Source::Threads,
+            ThreadsSampler::new(config.clone(), descriptors),
+        );
     }
 }
 

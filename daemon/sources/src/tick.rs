@@ -4,7 +4,7 @@ mod source;
 mod statistics;
 
 pub use source::{
-    BuildContext, CpuTime, LIMITS_INTERVAL, Poll, ProcessState, SampleContext, SourceOutput,
+    BuildContext, CpuTime, LIMITS_INTERVAL, ProcessState, SampleContext, Sampler, SourceOutput,
     Throttle,
 };
 use statistics::Statistics;
@@ -25,9 +25,9 @@ const MAX_FIRST_TICK_DELAY: Duration = Duration::from_secs(1);
 
 struct SourceEntry {
     source: Source,
-    sampler: Box<dyn Poll>,
-    due: Duration,
-    last: Arc<Batch>,
+    sampler: Box<dyn Sampler>,
+    due_at: Duration,
+    newest_batch: Arc<Batch>,
 }
 
 pub struct Ticker {
@@ -39,7 +39,7 @@ pub struct Ticker {
     entries: Vec<SourceEntry>,
     statistics: Statistics,
     hub: Hub,
-    followed: Option<ProcessId>,
+    followed_process: Option<ProcessId>,
     /// Cached: `/proc/stat` is slow to read on a machine with many processors.
     boot_time: Option<Result<u64, ReadError>>,
 }
@@ -48,14 +48,14 @@ impl Ticker {
     pub fn new(
         context: &BuildContext<'_>,
         host: HostConstants,
-        samplers: Vec<(Source, Box<dyn Poll>)>,
+        samplers: Vec<(Source, Box<dyn Sampler>)>,
         hub: Hub,
     ) -> Self {
         let entry = |(source, sampler)| SourceEntry {
-            last: Arc::new(Batch::empty(source, Stamp::default())),
+            newest_batch: Arc::new(Batch::empty(source, Stamp::default())),
             source,
             sampler,
-            due: Duration::ZERO,
+            due_at: Duration::ZERO,
         };
         Ticker {
             clock: context.clock,
@@ -66,7 +66,7 @@ impl Ticker {
             entries: samplers.into_iter().map(entry).collect(),
             statistics: Statistics::default(),
             hub,
-            followed: None,
+            followed_process: None,
             boot_time: None,
         }
     }
@@ -98,8 +98,8 @@ impl Ticker {
 
     /// One tick at `at` for `target`. Only the measured durations of the sources use the clock.
     pub fn tick_at(&mut self, at: Stamp, due: DueTick, target: Option<&Target>) -> Arc<Tick> {
-        self.statistics.tick(due);
-        let clock_was_set = self.statistics.clock(at, Clock::suspended());
+        self.statistics.count_tick(due);
+        let clock_was_set = self.statistics.detect_clock_step(at, Clock::suspended());
         let known = self.boot_time.take();
         let boot_time = known
             .filter(|known| known.is_ok() && !clock_was_set)
@@ -107,7 +107,7 @@ impl Ticker {
         let followed = target.map(|target| target.process);
         // After a change of process every source is polled at once, so that no series outlives its
         // process.
-        let changed = std::mem::replace(&mut self.followed, followed) != followed;
+        let changed = std::mem::replace(&mut self.followed_process, followed) != followed;
         let context = SampleContext {
             now: at,
             target,
@@ -121,10 +121,10 @@ impl Ticker {
             // To open hundreds of thread files would delay the first page, so the next tick does
             // it.
             let is_deferred = due == DueTick::START && entry.source == Source::Threads;
-            if !is_deferred && (changed || entry.due <= at.uptime) {
+            if !is_deferred && (changed || entry.due_at <= at.uptime) {
                 entry.sample(&context, &self.clock, &mut self.statistics);
             }
-            batches.push(Arc::clone(&entry.last));
+            batches.push(Arc::clone(&entry.newest_batch));
         }
         self.boot_time = Some(boot_time);
         batches.push(Arc::new(self.statistics.batch(at)));
@@ -145,13 +145,13 @@ impl SourceEntry {
         // Two ticks and the HTTP page hold the readings, so they keep no excess capacity.
         output.readings.shrink_to_fit();
         let took = clock.now().since(began);
-        if let Some(every) = self.sampler.every() {
+        if let Some(every) = self.sampler.interval() {
             // An absolute schedule: a late poll does not shift the next one, missed ones are
             // skipped.
             let intervals = at.uptime.as_nanos() / every.as_nanos().max(1) + 1;
-            self.due = every * u32::try_from(intervals).unwrap_or(u32::MAX);
+            self.due_at = every * u32::try_from(intervals).unwrap_or(u32::MAX);
         }
-        self.last = Arc::new(Batch {
+        self.newest_batch = Arc::new(Batch {
             source: self.source,
             at,
             took,
@@ -160,6 +160,6 @@ impl SourceEntry {
             up: output.up,
         });
         let received_at = output.received_at.unwrap_or(at);
-        statistics.record(&self.last, output.repeated, received_at);
+        statistics.record(&self.newest_batch, output.repeated, received_at);
     }
 }

@@ -18,7 +18,7 @@ use crate::{
     distance::DistanceEvidence,
     polling::Timestamped,
     rpc,
-    tick::{BuildContext, Poll, SampleContext, SourceOutput},
+    tick::{BuildContext, SampleContext, Sampler, SourceOutput},
 };
 use cluster::VersionShares;
 use faultline_agave::{
@@ -55,7 +55,7 @@ impl Handle {
         self.facts.get()
     }
 
-    pub(crate) fn of(&self, process: ProcessId) -> Option<Arc<VoteFacts>> {
+    pub(crate) fn facts_of(&self, process: ProcessId) -> Option<Arc<VoteFacts>> {
         self.facts().filter(|facts| facts.process == process)
     }
 
@@ -90,7 +90,7 @@ pub struct VoteFacts {
     identity: PublicKey,
     /// Of rounds.
     interval: Duration,
-    pub at: Stamp,
+    pub polled_at: Stamp,
     /// The round at `at` returned the own vote account, or proved that none exists.
     up: bool,
     /// The round has ended. Only the first round is published before its end.
@@ -101,9 +101,9 @@ pub struct VoteFacts {
     /// The configured account, or the identity's; `None` if the identity has none.
     pub vote_account: Option<PublicKey>,
     genesis_hash: Option<Arc<str>>,
-    schedule: Option<Arc<OwnLeaderSchedule>>,
+    own_schedule: Option<Arc<OwnLeaderSchedule>>,
     epoch: Timestamped<EpochInfo>,
-    own: Timestamped<Option<OwnVoteAccount>>,
+    own_account: Timestamped<Option<OwnVoteAccount>>,
     identity_balance: Timestamped<u64>,
     vote_balance: Timestamped<u64>,
     ranking: Timestamped<VoteRanking>,
@@ -113,7 +113,7 @@ pub struct VoteFacts {
     certificate_slot: Option<u64>,
     /// Alpenglow's feature gate. If it is active, only while the node also responds that no
     /// certificate exists yet: otherwise it proves nothing.
-    gate: Timestamped<FeatureGate>,
+    feature_gate: Timestamped<FeatureGate>,
     /// The epoch's first slot, own leader slots, and the cluster's.
     production: Timestamped<(u64, Option<LeaderSlots>, LeaderSlots)>,
     /// The epoch of the scan, and the stake that changes at its end.
@@ -126,7 +126,7 @@ pub struct VoteFacts {
 #[derive(Clone, Copy, Default)]
 struct ReadingContext {
     /// A processed bank newer than the last round's, if known.
-    newest: Option<EpochInfo>,
+    newest_bank: Option<EpochInfo>,
     /// The slot time converts slots to seconds only near the tip, where the node's slots take as
     /// long as the cluster's.
     is_near_tip: bool,
@@ -136,7 +136,7 @@ struct ReadingContext {
     answered_far_behind: bool,
 }
 
-struct Votes {
+struct VotesSampler {
     handle: Handle,
     rpc: rpc::Handle,
     intake: Intake,
@@ -147,11 +147,11 @@ struct Votes {
     round_requested_for: Option<Stamp>,
 }
 
-impl Votes {
+impl VotesSampler {
     /// True if the node was far behind when it returned the own votes, which are then of an old
     /// bank. Requests another round once the node is near the tip.
     fn answered_far_behind(&mut self, facts: &VoteFacts, near_tip: Option<bool>) -> bool {
-        let Some(answered) = facts.own.at() else {
+        let Some(answered) = facts.own_account.received_at() else {
             return false;
         };
         let arrival = self.near_tip_at_arrival.filter(|(at, _)| *at == answered);
@@ -170,30 +170,35 @@ impl Votes {
     }
 }
 
-impl Poll for Votes {
+impl Sampler for VotesSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut output = SourceOutput::default();
         let Some(target) = context.target else {
             return output;
         };
         let process = target.process;
-        let Some(facts) = self.handle.of(process) else {
+        let Some(facts) = self.handle.facts_of(process) else {
             return output;
         };
-        let rpc = self.rpc.of(Some(process));
+        let rpc = self.rpc.facts_of(Some(process));
         let pushed = self.intake.newest_slots();
         let limit = target.health_distance();
         let near_tip =
             DistanceEvidence::new(context.now, rpc.as_deref(), pushed, limit).is_near_tip();
         let reading_context = ReadingContext {
-            newest: rpc.and_then(|facts| facts.epoch_info),
+            newest_bank: rpc.and_then(|facts| facts.epoch_info),
             is_near_tip: near_tip == Some(true),
             slot_time: self.handle.slot_time.get().map(|time| *time),
             protocol: self.handle.protocol(process),
             answered_far_behind: self.answered_far_behind(&facts, near_tip),
         };
         facts.readings(reading_context, context.now, &mut output);
-        output.received(&mut self.last_reported, facts.at, facts.up, &facts.problems);
+        output.set_poll_result(
+            &mut self.last_reported,
+            facts.polled_at,
+            facts.up,
+            &facts.problems,
+        );
         output
     }
 }
@@ -213,10 +218,10 @@ pub fn register(
     let endpoint = rpc::Endpoint::new(&config.rpc, lookup, admin.clone(), rpc.clone());
     let poller = Poller::new(&config.validator, context.clock, endpoint);
     let handle = poller.handle();
-    registry.validator_poller(|stop| poller.run(stop));
-    registry.sampler(
+    registry.add_validator_poller(|stop| poller.run(stop));
+    registry.add_sampler(
         Source::Votes,
-        Votes {
+        VotesSampler {
             handle: handle.clone(),
             rpc: rpc.clone(),
             intake: intake.clone(),

@@ -55,7 +55,7 @@ pub async fn check(config: &Config, inspection: &ProcessInspection, clock: Clock
         Some(Ok((usage, unavailable))) => {
             let known = usage
                 .iter()
-                .filter_map(|usage| Some(file_system_check(usage, usage.system.space?)));
+                .filter_map(|usage| Some(file_system_check(usage, usage.file_system.space?)));
             known
                 .chain(
                     unavailable
@@ -72,7 +72,7 @@ pub async fn check(config: &Config, inspection: &ProcessInspection, clock: Clock
 const SEE_MOUNTS: &str = "see whether the disk or the server of that mount answers: findmnt, dmesg";
 
 fn file_system_check(usage: &FileSystemUsage, space: Space) -> Check {
-    let mount = &usage.system.mount;
+    let mount = &usage.file_system.mount;
     let mounted_at = clean(&mount.mount_point.to_string_lossy());
     if space.is_unlimited() {
         let fs_type = clean(&mount.fs_type);
@@ -92,7 +92,7 @@ fn file_system_check(usage: &FileSystemUsage, space: Space) -> Check {
     );
     let attention =
         |what: &str, remedy: &str| Check::attention(format!("{mounted_at} {what}: {left}"), remedy);
-    let check = if usage.system.of_process && mount.is_read_only() {
+    let check = if usage.file_system.of_process && mount.is_read_only() {
         attention(
             "is read-only",
             "the kernel makes it so after errors of its disk; see runbook AgaveFilesystemReadOnly",
@@ -135,9 +135,9 @@ fn share(part: u64, all: u64) -> String {
 fn unresolved_check(unavailable: &UnavailableFolder, owner: Option<u32>) -> Check {
     let found = format!(
         "{} {}: {}",
-        unavailable.folder.what,
+        unavailable.folder.purpose,
         faultline_text::path(&unavailable.folder.path),
-        unavailable.why
+        unavailable.reason
     );
     match (unavailable.status, unavailable.remedy) {
         (Status::Absent, Some(remedy)) => Check::off(format!("{found}; {remedy}")),
@@ -165,7 +165,7 @@ mod tests {
             space: Some(space),
         };
         let usage = FileSystemUsage {
-            system,
+            file_system: system,
             purposes: ["ledger", "snapshots"].into(),
             at: Stamp::default(),
         };
@@ -246,14 +246,14 @@ mod tests {
     fn unresolved_file_systems_are_reported_and_hanging_ones_warn() {
         let unavailable = |status, remedy| {
             let folder = Folder {
-                what: "ledger",
+                purpose: "ledger",
                 path: "/mnt/ledger".into(),
             };
             unresolved_check(
                 &UnavailableFolder {
                     folder,
                     status,
-                    why: "why",
+                    reason: "why",
                     remedy,
                 },
                 Some(7),

@@ -378,7 +378,7 @@ pub async fn votes(
 
 fn vote_check(facts: &votes::VoteFacts, is_configured: bool, is_far: bool) -> Check {
     let lacks = problem_text(&facts.problems);
-    let (account, own) = match (facts.vote_account, facts.own(facts.at)) {
+    let (account, own) = match (facts.vote_account, facts.own_account(facts.polled_at)) {
         (Some(account), Some(Some(own))) => (account, own),
         (Some(account), Some(None)) if is_configured => {
             return Check::attention(

@@ -186,7 +186,7 @@ mod tests {
     fn reported(process: ProcessId, identity: &str) -> AdminFacts {
         AdminFacts {
             process,
-            at: Stamp::default(),
+            polled_at: Stamp::default(),
             progress: None,
             identity: identity.parse().ok(),
             rpc_address: None,

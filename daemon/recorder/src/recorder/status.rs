@@ -6,7 +6,7 @@ use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Reading, ReadingList, Status, Text, metrics::daemon as d};
 use faultline_sources::{
     discovery::TargetHandle,
-    tick::{Poll, SampleContext, SourceOutput},
+    tick::{SampleContext, Sampler, SourceOutput},
 };
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -121,7 +121,7 @@ impl RecorderSource {
             return;
         }
         let before: Option<ProcessId> = followed.target.take().map(|target| target.process);
-        let ended = self.following.report().ended;
+        let ended = self.following.report().last_end;
         followed.ended = ended
             .filter(|(process, _)| Some(*process) == before)
             .map(|(_, reason)| reason);
@@ -129,7 +129,7 @@ impl RecorderSource {
     }
 }
 
-impl Poll for RecorderSource {
+impl Sampler for RecorderSource {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         self.store_target(context);
         // Problems of a file persist, so every tick reports them.

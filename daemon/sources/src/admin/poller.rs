@@ -48,7 +48,7 @@ pub struct Poller {
     facts: Latest<AdminFacts>,
     cache: Option<ProcessCache>,
     problem_log: ProblemLog,
-    paths: PathThread,
+    path_thread: PathThread,
 }
 
 impl Poller {
@@ -67,7 +67,7 @@ impl Poller {
             facts,
             cache: None,
             problem_log: ProblemLog::default(),
-            paths: PathThread::new("admin-path"),
+            path_thread: PathThread::new("admin-path"),
         }
     }
 
@@ -94,7 +94,7 @@ impl Poller {
             let known = self.cache.take().filter(|cache| cache.process == process);
             let cache = known.unwrap_or_else(|| ProcessCache {
                 process,
-                at: now,
+                polled_at: now,
                 ..ProcessCache::default()
             });
             self.cache = Some(cache.clone());
@@ -123,19 +123,19 @@ impl Poller {
             let what = "the validator's ledger folder is not known";
             cache.problems.push(Problem::absent(what));
         }
-        cache.at = self.clock.now();
+        cache.polled_at = self.clock.now();
         cache
     }
 
     async fn send_requests(&self, path: &Path, cache: &mut ProcessCache) -> Result<(), Failure> {
         let pid = cache.process.pid;
-        let mut socket = Socket::open(&self.paths, path, pid, self.timeout).await?;
+        let mut socket = Socket::open(&self.path_thread, path, pid, self.timeout).await?;
         cache.has_connected = true;
         let mut is_running = false;
         if let Answer::StartProgress(progress) = socket.send(Method::StartProgress).await? {
             cache.up = true;
             is_running = progress == StartProgress::Running;
-            cache.running |= is_running;
+            cache.has_started |= is_running;
             cache.progress.set(progress, self.clock.now());
         }
         if cache.rpc_address.is_none() {
@@ -204,10 +204,10 @@ impl Poller {
 struct ProcessCache {
     process: ProcessId,
     /// When the last poll ended; initially the start.
-    at: Stamp,
+    polled_at: Stamp,
     has_connected: bool,
     /// Once true, stays true for this process.
-    running: bool,
+    has_started: bool,
     progress: Timestamped<StartProgress>,
     identity: Timestamped<PublicKey>,
     /// `Some(None)`: there is no JSON-RPC.
@@ -223,12 +223,13 @@ impl ProcessCache {
     fn is_waiting(&self, now: Stamp, poll_intervals: PollIntervals) -> bool {
         // A poll may be half an interval early: `at` is the end of the last poll, which is later
         // than its due time.
-        self.running && now.since(self.at) + poll_intervals.starting / 2 < poll_intervals.running
+        self.has_started
+            && now.since(self.polled_at) + poll_intervals.starting / 2 < poll_intervals.running
     }
 
     fn admission_is_due(&self, now: Stamp) -> bool {
         self.admission
-            .at()
+            .received_at()
             .is_none_or(|at| now.since(at) >= ADMISSION_INTERVAL)
     }
 
@@ -247,7 +248,7 @@ impl ProcessCache {
     }
 
     fn facts(&self, now: Stamp, poll_intervals: PollIntervals) -> AdminFacts {
-        let interval = match self.running {
+        let interval = match self.has_started {
             true => poll_intervals.running,
             false => poll_intervals.starting,
         };
@@ -255,7 +256,7 @@ impl ProcessCache {
         let admission = self.admission.fresh(now, response_ttl(ADMISSION_INTERVAL));
         AdminFacts {
             process: self.process,
-            at: self.at,
+            polled_at: self.polled_at,
             progress: self.progress.fresh(now, ttl),
             identity: self.identity.fresh(now, ttl),
             rpc_address: self.rpc_address.flatten(),

@@ -12,7 +12,7 @@ use faultline_metrics::{
 
 pub struct Headroom {
     meminfo: SharedMeminfo,
-    settings: Throttle,
+    settings_throttle: Throttle,
     /// `None` without a NUMA level. After an error the level is unknown until the next read.
     numa: Result<Option<NumaFiles>, ReadError>,
     strict_overcommit: bool,
@@ -24,7 +24,7 @@ impl Headroom {
     pub fn new(meminfo: SharedMeminfo) -> Self {
         Headroom {
             meminfo,
-            settings: Throttle::every(LIMITS_INTERVAL),
+            settings_throttle: Throttle::every(LIMITS_INTERVAL),
             numa: Ok(None),
             strict_overcommit: false,
             oomd_running: false,
@@ -33,7 +33,7 @@ impl Headroom {
     }
 
     /// Exports no binding level without `cgroups`, and while a level is unreadable.
-    pub fn read(
+    pub fn add_readings(
         &mut self,
         context: &SampleContext<'_>,
         pid: u32,
@@ -43,16 +43,16 @@ impl Headroom {
         let is_found = cgroups.is_some();
         let cgroups = cgroups.unwrap_or_default();
         for error in &cgroups.errors {
-            output.problem(error);
+            output.add_problem(error);
         }
         let is_gone = |problem: &Problem| problem.status == Status::Gone;
         if output.problems.iter().any(is_gone) {
             return;
         }
-        if self.settings.is_due(context.now) {
+        if self.settings_throttle.is_due(context.now) {
             self.read_settings(context, pid, output);
         }
-        let meminfo = output.take(self.meminfo.at(context));
+        let meminfo = output.value_or_problem(self.meminfo.read(context));
         let machine = meminfo
             .as_ref()
             .and_then(|meminfo| LevelMemory::of_machine(meminfo, cgroups.protected));
@@ -61,7 +61,7 @@ impl Headroom {
             Ok(None) => Ok(None),
             Err(error) => Err(error.clone()),
         };
-        let numa = output.take(numa);
+        let numa = output.value_or_problem(numa);
         let is_complete =
             is_found && cgroups.errors.is_empty() && machine.is_some() && numa.is_some();
         let mut levels = cgroups.limits;
@@ -86,7 +86,8 @@ impl Headroom {
 
     fn read_settings(&mut self, context: &SampleContext<'_>, pid: u32, output: &mut SourceOutput) {
         self.numa = NumaFiles::open(context.root, pid, context.host.page_size);
-        self.strict_overcommit = output.take(context.root.has_strict_overcommit()) == Some(true);
+        self.strict_overcommit =
+            output.value_or_problem(context.root.has_strict_overcommit()) == Some(true);
         self.oomd_running = context.root.runs_systemd_oomd();
     }
 

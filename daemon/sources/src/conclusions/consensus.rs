@@ -23,7 +23,7 @@ const TOWER_MAX_AGE: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Default)]
 struct CommitmentGap {
     /// Start of the gap, and the finalized slot then.
-    since: Option<(Stamp, u64)>,
+    started_at: Option<(Stamp, u64)>,
     /// The last time when the gap had lasted long enough while finalized slots advanced.
     shown_at: Option<Stamp>,
 }
@@ -31,15 +31,15 @@ struct CommitmentGap {
 impl CommitmentGap {
     fn update(&mut self, at: Stamp, confirmed: u64, finalized: u64) {
         if confirmed.saturating_sub(finalized) < MIN_TOWER_GAP_SLOTS {
-            self.since = None;
+            self.started_at = None;
             return;
         }
-        let (since, from) = *self.since.get_or_insert((at, finalized));
+        let (since, from) = *self.started_at.get_or_insert((at, finalized));
         if finalized < from {
-            self.since = Some((at, finalized));
+            self.started_at = Some((at, finalized));
         } else if finalized > from && at.since(since) >= MIN_GAP_DURATION {
             self.shown_at = Some(at);
-            self.since = Some((at, finalized));
+            self.started_at = Some((at, finalized));
         }
     }
 
@@ -79,7 +79,7 @@ impl ConsensusState {
         let now = facts.now;
         if let Some(rpc) = &facts.rpc
             && let (Some(at), Some(confirmed), Some(finalized)) =
-                (rpc.slot_at, rpc.confirmed, rpc.finalized)
+                (rpc.slot_received_at, rpc.confirmed, rpc.finalized)
         {
             self.gap.update(at, confirmed, finalized);
         }

@@ -20,8 +20,8 @@ const MIN_PURGED_SLOTS: u64 = 32;
 
 #[derive(Clone, Copy, Default)]
 pub struct SlotTracker {
-    rpc_at: Option<Stamp>,
-    push_at: Option<Stamp>,
+    last_rpc_at: Option<Stamp>,
+    last_push_at: Option<Stamp>,
     tip: Option<(u64, Stamp)>,
     /// The highest tip in a migration to Alpenglow. At its end slots are purged, but JSON-RPC still
     /// reports the highest slot with shreds.
@@ -49,7 +49,7 @@ impl SlotTracker {
 
     fn export(&self, protocol: Option<Protocol>, facts: &SourceFacts, output: &mut SourceOutput) {
         let (now, rpc) = (facts.now, facts.rpc.as_deref());
-        let distance_at = rpc.and_then(|facts| facts.distance_at);
+        let distance_at = rpc.and_then(|facts| facts.distance_received_at);
         let unless_recent = |at: Option<Stamp>, slot: Option<u64>| {
             slot.filter(|_| at.is_none_or(|at| now.since(at) >= RPC_PRECEDENCE))
         };
@@ -61,7 +61,8 @@ impl SlotTracker {
         for (kind, slot) in [
             (
                 "processed",
-                { facts.processed_slot() }.or(unless_recent(facts.slot_at(), pushed.frozen)),
+                { facts.processed_slot() }
+                    .or(unless_recent(facts.slot_received_at(), pushed.frozen)),
             ),
             ("confirmed", rpc.and_then(|facts| facts.confirmed)),
             ("finalized", rpc.and_then(|facts| facts.finalized)),
@@ -70,18 +71,18 @@ impl SlotTracker {
             ("replayed", pushed.frozen.filter(|_| is_alpenglow)),
             (
                 "shred",
-                { facts.shred() }.or(unless_recent(distance_at, pushed.shred)),
+                { facts.max_shred() }.or(unless_recent(distance_at, pushed.shred)),
             ),
         ] {
             output.whole(&v::SLOT, [kind], slot);
         }
         let tip_is_fresh = self.tip.is_some_and(|(_, at)| now.since(at) < TIP_MAX_AGE);
-        let is_purged = { facts.shred() }.is_some_and(|tip| !self.still_exists(protocol, tip));
+        let is_purged = { facts.max_shred() }.is_some_and(|tip| !self.still_exists(protocol, tip));
         let mut distance_evidence = facts.distance_evidence();
         if !tip_is_fresh || is_purged {
             distance_evidence.measured = None;
         }
-        output.whole(&v::SLOTS_BEHIND, [], distance_evidence.behind());
+        output.whole(&v::SLOTS_BEHIND, [], distance_evidence.slots_behind());
     }
 
     /// False if the highest slot with shreds was purged.
@@ -113,17 +114,21 @@ impl SlotTracker {
         facts: &SourceFacts,
         evidence: &mut Evidence,
     ) {
-        let (own, received, rpc_at) = (facts.processed_slot(), facts.shred(), facts.slot_at());
+        let (own, received, rpc_at) = (
+            facts.processed_slot(),
+            facts.max_shred(),
+            facts.slot_received_at(),
+        );
         if let Some(own) = own {
             self.track_purge(protocol, own, received);
         }
         if let Some(rpc) = &facts.rpc
-            && rpc_at > self.rpc_at
+            && rpc_at > self.last_rpc_at
         {
-            self.rpc_at = rpc_at;
+            self.last_rpc_at = rpc_at;
             evidence.slot = own;
             evidence.is_healthy = rpc.health == Some(Health::Ok);
-            let is_new = rpc.distance_at == rpc_at;
+            let is_new = rpc.distance_received_at == rpc_at;
             evidence.tip = received.filter(|tip| is_new && self.still_exists(protocol, *tip));
             if let Some((slot, at)) = received.zip(rpc_at) {
                 let before = self.tip.filter(|(before, _)| slot <= *before);
@@ -133,10 +138,10 @@ impl SlotTracker {
         let Some((at, pushed)) = facts.datapoints.slots else {
             return;
         };
-        if Some(at) <= self.push_at {
+        if Some(at) <= self.last_push_at {
             return;
         }
-        self.push_at = Some(at);
+        self.last_push_at = Some(at);
         if own.is_none() && Some(at) > rpc_at {
             evidence.slot = pushed.frozen;
         }
@@ -173,7 +178,7 @@ mod tests {
                 pid: 1,
                 start_ticks: 1,
             },
-            at: at(second),
+            polled_at: at(second),
             epoch_info: inputs.map(|(processed, _)| EpochInfo {
                 absolute_slot: processed,
                 block_height: 0,
@@ -187,8 +192,8 @@ mod tests {
             health: inputs.map(|_| Health::Ok),
             max_shred: inputs.map(|(_, shred)| shred),
             slots_behind: inputs.map(|(processed, shred)| shred - processed),
-            slot_at: Some(at(second)),
-            distance_at: Some(at(second)),
+            slot_received_at: Some(at(second)),
+            distance_received_at: Some(at(second)),
             identity: None,
             version: None,
             problems: Vec::new(),
@@ -302,7 +307,11 @@ mod tests {
         let mut sources = SlotTracker::default();
         let mut answer = source_facts(Some((10, Some((105, 105)))), Some((9, pushed(100, 600))));
         let facts = Arc::get_mut(answer.rpc.as_mut().unwrap()).unwrap();
-        (facts.max_shred, facts.slots_behind, facts.distance_at) = (None, None, None);
+        (
+            facts.max_shred,
+            facts.slots_behind,
+            facts.distance_received_at,
+        ) = (None, None, None);
         assert_eq!(sample(&mut sources, 10, &answer).1, None);
         answer.datapoints.slots = Some((at(9), pushed(100, 104)));
         assert_eq!(sample(&mut sources, 10, &answer).1, Some(4.0));
@@ -317,7 +326,11 @@ mod tests {
         };
         let mut answer = source_facts(Some((10, Some((105, 105)))), own(9, 100, 2_600));
         let facts = Arc::get_mut(answer.rpc.as_mut().unwrap()).unwrap();
-        (facts.max_shred, facts.slots_behind, facts.distance_at) = (None, None, None);
+        (
+            facts.max_shred,
+            facts.slots_behind,
+            facts.distance_received_at,
+        ) = (None, None, None);
         let mut sources = SlotTracker::default();
         let (_, behind, evidence) = sample(&mut sources, 10, &answer);
         assert_eq!((behind, evidence.tip), (Some(2_500.0), Some(2_600)));

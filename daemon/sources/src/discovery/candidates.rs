@@ -28,7 +28,7 @@ const MAX_LISTED: usize = 8;
 pub struct Candidate {
     pub target: Target,
     /// It has a thread that only a running validator has.
-    pub running: bool,
+    pub is_running: bool,
 }
 
 #[derive(Debug, PartialEq)]
@@ -42,8 +42,8 @@ pub enum Choice {
 
 /// Prefers running candidates: the others may be forks before their exec, or just starting.
 pub fn choose(mut candidates: Vec<Candidate>) -> Choice {
-    let is_any_running = candidates.iter().any(|one| one.running);
-    candidates.retain(|one| one.running == is_any_running);
+    let is_any_running = candidates.iter().any(|one| one.is_running);
+    candidates.retain(|one| one.is_running == is_any_running);
     if candidates.len() > 1 {
         return Choice::Several(candidates.into_iter().map(|one| one.target).collect());
     }
@@ -52,7 +52,7 @@ pub fn choose(mut candidates: Vec<Candidate>) -> Choice {
 }
 
 /// Inspects these processes. An unreadable process is a problem, unless it has just ended.
-pub fn inspect_all(
+pub fn inspect_processes(
     root: &HostRoot,
     pids: impl IntoIterator<Item = u32>,
     found_by: &'static str,
@@ -76,11 +76,11 @@ pub fn candidates(
     found_by: &'static str,
     problems: &mut Vec<Problem>,
 ) -> Vec<Candidate> {
-    let inspected = inspect_all(root, pids, found_by, problems).into_iter();
+    let inspected = inspect_processes(root, pids, found_by, problems).into_iter();
     let targets = inspected.map(|inspected| inspected.target);
     let validators = targets.filter(|target| target.validator.is_some());
     let candidate = |target: Target| Candidate {
-        running: thread_named(root, target.process.pid, &VALIDATOR_THREADS).is_some(),
+        is_running: thread_named(root, target.process.pid, &VALIDATOR_THREADS).is_some(),
         target,
     };
     validators.map(candidate).collect()
@@ -99,7 +99,7 @@ pub fn candidates_by_name(
     Ok(candidates(root, pids, "scan", problems))
 }
 
-pub fn ambiguous(found: &[Target]) -> Problem {
+pub fn ambiguity_problem(found: &[Target]) -> Problem {
     let named = |target: &Target| {
         let ledger = match (&target.ledger, &target.validator) {
             (Some(ledger), _) => format!(" (ledger {})", faultline_text::path(ledger)),
@@ -140,13 +140,13 @@ pub fn user(root: &HostRoot, process: ProcessId) -> Option<u32> {
 #[derive(Default)]
 pub struct PreviousUsers {
     /// The process found last; it may end before it is followed.
-    found: Option<(ProcessId, u32)>,
-    followed: Option<(ProcessId, u32)>,
+    last_found: Option<(ProcessId, u32)>,
+    last_followed: Option<(ProcessId, u32)>,
 }
 
 impl PreviousUsers {
     pub fn record_user(&mut self, context: &SearchContext<'_>, target: Target) -> Target {
-        self.found = user(context.root, target.process).map(|user| (target.process, user));
+        self.last_found = user(context.root, target.process).map(|user| (target.process, user));
         target
     }
 
@@ -158,10 +158,10 @@ impl PreviousUsers {
         all: Vec<Candidate>,
         problems: &mut Vec<Problem>,
     ) -> Vec<Candidate> {
-        let before = context.before.map(|before| before.process);
-        let mut known = [self.found, self.followed].into_iter().flatten();
-        self.followed = known.find(|(process, _)| Some(*process) == before);
-        let Some((_, user_before)) = self.followed else {
+        let before = context.previous_target.map(|before| before.process);
+        let mut known = [self.last_found, self.last_followed].into_iter().flatten();
+        self.last_followed = known.find(|(process, _)| Some(*process) == before);
+        let Some((_, user_before)) = self.last_followed else {
             return all;
         };
         let is_same = |one: &Candidate| {
@@ -187,7 +187,7 @@ impl PreviousUsers {
 fn claims_foreign_ledger(context: &SearchContext<'_>, target: &Target) -> bool {
     let owner = target.ledger.clone().and_then(|ledger| {
         let owner = move || fs::metadata(ledger).ok().map(|folder| folder.uid());
-        context.paths.call(PATH_CALL_TIMEOUT, owner).ok()?
+        context.path_thread.call(PATH_CALL_TIMEOUT, owner).ok()?
     });
     match (user(context.root, target.process), owner) {
         (Some(user), Some(owner)) => user != 0 && user != owner,

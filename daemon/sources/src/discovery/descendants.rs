@@ -30,39 +30,41 @@ const MIN_EXCESS_BYTES: u64 = 32 << 20;
 
 pub struct InspectionTimer {
     started_at: Stamp,
-    last: Option<Stamp>,
+    last_inspection: Option<Stamp>,
     /// The memory problem was reported.
-    pub reported: bool,
+    pub is_memory_reported: bool,
 }
 
 impl InspectionTimer {
     pub fn new(started_at: Stamp) -> Self {
         InspectionTimer {
             started_at,
-            last: None,
-            reported: false,
+            last_inspection: None,
+            is_memory_reported: false,
         }
     }
 
     /// Starts the next interval if it returns true.
     pub fn is_due(&mut self, now: Stamp) -> bool {
         let is_recent = |last| now.since(last) < LATER_INTERVAL;
-        if now.since(self.started_at) >= INITIAL_PERIOD && self.last.is_some_and(is_recent) {
+        if now.since(self.started_at) >= INITIAL_PERIOD
+            && self.last_inspection.is_some_and(is_recent)
+        {
             return false;
         }
-        self.last = Some(now);
+        self.last_inspection = Some(now);
         true
     }
 }
 
 pub struct Descendants {
-    own: PidStat,
+    ancestor: PidStat,
     pub descendants: Vec<PidStat>,
 }
 
 impl Descendants {
     /// `None` if the process has ended or the processes cannot be listed.
-    pub fn of(root: &HostRoot, pid: u32) -> Option<Self> {
+    pub fn read(root: &HostRoot, pid: u32) -> Option<Self> {
         let mut buffer = Vec::new();
         // The first thread's `stat` has the same parent and memory. The process's own costs more,
         // because the kernel sums all threads for it.
@@ -83,7 +85,10 @@ impl Descendants {
             descendants.extend(children.remove(&parent).unwrap_or_default());
             next += 1;
         }
-        Some(Descendants { own, descendants })
+        Some(Descendants {
+            ancestor: own,
+            descendants,
+        })
     }
 
     /// The only validator among them; a running one is preferred.
@@ -104,7 +109,7 @@ impl Descendants {
             let status = root.read_proc(&format!("{pid}/status"), PidStatus::parse);
             status.ok()?.rss_anon
         };
-        let own = anonymous(self.own.pid)?;
+        let own = anonymous(self.ancestor.pid)?;
         let excess = |one| anonymous(one).unwrap_or(0).saturating_sub(own);
         let excesses = self.descendants.iter().map(|one| (excess(one.pid), one));
         let excesses: Vec<(u64, &PidStat)> = excesses.collect();
@@ -118,8 +123,8 @@ impl Descendants {
         let message = format!(
             "process {} ({}) is followed and has {} of anonymous memory; its descendants have {} more, process {} ({}) {} of it: \
              start that program without a wrapper, or follow it with --pid {}",
-            self.own.pid,
-            self.own.comm,
+            self.ancestor.pid,
+            self.ancestor.comm,
             faultline_text::bytes(own),
             faultline_text::bytes(all),
             largest.pid,

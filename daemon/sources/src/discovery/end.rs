@@ -23,15 +23,15 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// the signal. The process then needs many seconds to free hundreds of GB.
 const MAX_EXIT_TIME: Duration = Duration::from_secs(60);
 
-pub struct Watch {
+pub struct EndWatch {
     /// Since Linux 5.3. `None` in a sandbox or for another pid namespace: `stat` is polled.
     pub pidfd: Option<OwnedFd>,
 }
 
-impl Watch {
+impl EndWatch {
     /// `None` if the process has ended already.
     /// `shares_pid_namespace`: `procfs` shows this daemon's own pid namespace.
-    pub fn begin(root: &HostRoot, id: ProcessId, shares_pid_namespace: bool) -> Option<Watch> {
+    pub fn begin(root: &HostRoot, id: ProcessId, shares_pid_namespace: bool) -> Option<EndWatch> {
         let pid = i32::try_from(id.pid).ok().and_then(Pid::from_raw);
         let pid = pid.filter(|_| shares_pid_namespace);
         let pidfd = match pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) {
@@ -39,7 +39,7 @@ impl Watch {
             opened => opened.and_then(Result::ok),
         };
         // Only this check proves that the pidfd is not that of a later process with the same pid.
-        (!has_ended(root, id)).then_some(Watch { pidfd })
+        (!has_ended(root, id)).then_some(EndWatch { pidfd })
     }
 
     /// `None` while the process runs.
@@ -68,8 +68,8 @@ impl Watch {
 pub struct OomKillWatch {
     process: ProcessId,
     events: Option<PathBuf>,
-    cgroup: Option<u64>,
-    host: Option<u64>,
+    cgroup_count: Option<u64>,
+    host_count: Option<u64>,
     last_kill_at: Option<Stamp>,
 }
 
@@ -87,31 +87,31 @@ impl OomKillWatch {
         let mut kills = OomKillWatch {
             process,
             events: memory.ok().as_ref().map(events),
-            cgroup: None,
-            host: on_host(root),
+            cgroup_count: None,
+            host_count: host_oom_kills(root),
             last_kill_at: None,
         };
-        kills.cgroup = kills.cgroup_kills();
+        kills.cgroup_count = kills.cgroup_kills();
         kills
     }
 
     /// Updates both counts. If a tick found the process in another cgroup, that cgroup's count
     /// replaces the earlier one's.
-    pub fn count(&mut self, oom_counts: &OomKills, now: Stamp) {
+    pub fn update(&mut self, oom_counts: &OomKills, now: Stamp) {
         let found = oom_counts.cgroup.as_ref();
         if let Some(found) = found.filter(|found| found.process == self.process) {
             let events = events(&found.memory);
             if self.events.as_ref() != Some(&events) {
-                self.cgroup = found.oom_kills;
+                self.cgroup_count = found.oom_kills;
                 self.events = Some(events);
             }
         }
         let cgroup_kills = self.cgroup_kills();
         // Updates both counts, so that an increase is seen once. A cgroup removed with its process
         // gives no count.
-        let rose_in_cgroup = increased(&mut self.cgroup, cgroup_kills);
-        let host_kills = oom_counts.host.max(self.host);
-        let rose_on_host = increased(&mut self.host, host_kills);
+        let rose_in_cgroup = increased(&mut self.cgroup_count, cgroup_kills);
+        let host_kills = oom_counts.host.max(self.host_count);
+        let rose_on_host = increased(&mut self.host_count, host_kills);
         if rose_in_cgroup || (rose_on_host && cgroup_kills.is_none()) {
             self.last_kill_at = Some(now);
         }
@@ -137,6 +137,6 @@ fn events(memory: &CgroupFolder) -> PathBuf {
 }
 
 /// Processes OOM-killed since boot; since Linux 4.13.
-pub fn on_host(root: &HostRoot) -> Option<u64> {
+pub fn host_oom_kills(root: &HostRoot) -> Option<u64> {
     root.read_proc("vmstat", Vmstat::parse).ok()?.oom_kill
 }

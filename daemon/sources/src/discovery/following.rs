@@ -18,14 +18,14 @@ faultline_metrics::named_enum! {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct SearchReport {
     pub looking_for: String,
     /// Without a target: the reasons, at least one. With a target: its problems.
     pub problems: Vec<Problem>,
     /// Replacements of the followed process, by the [`EndReason`] of the earlier one.
     pub restarts: [u64; 3],
     pub ends: [u64; 3],
-    pub ended: Option<(ProcessId, EndReason)>,
+    pub last_end: Option<(ProcessId, EndReason)>,
     /// `None` before the first search.
     pub searched_at: Option<Stamp>,
 }
@@ -59,7 +59,7 @@ pub(super) struct State {
     /// The process of `current`, for tasks that wait for a change.
     pub process: channel::Sender<Option<ProcessId>>,
     pub oom_kills: OomKills,
-    pub report: Report,
+    pub report: SearchReport,
 }
 
 impl TargetHandle {
@@ -68,9 +68,9 @@ impl TargetHandle {
             current: None,
             process: channel::Sender::new(None),
             oom_kills: OomKills::default(),
-            report: Report {
+            report: SearchReport {
                 looking_for,
-                ..Report::default()
+                ..SearchReport::default()
             },
         };
         TargetHandle(Arc::new(Shared {
@@ -109,7 +109,7 @@ impl TargetHandle {
         self.state().oom_kills.cgroup = Some(cgroup);
     }
 
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> SearchReport {
         self.state().report.clone()
     }
 

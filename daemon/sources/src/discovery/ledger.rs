@@ -5,7 +5,7 @@
 use super::{
     SearchContext, SearchResult, Target,
     candidates::{
-        Choice, PreviousUsers, ambiguous, candidates, candidates_by_name, choose,
+        Choice, PreviousUsers, ambiguity_problem, candidates, candidates_by_name, choose,
         without_foreign_ledgers,
     },
     process,
@@ -42,7 +42,7 @@ impl LedgerSearch {
         };
         problems.push(match choice {
             Choice::One(one) => return Ok(self.previous_users.record_user(context, one.target)),
-            Choice::Several(found) => ambiguous(&found),
+            Choice::Several(found) => ambiguity_problem(&found),
             Choice::None => Problem::absent(format!(
                     "no process listens on {folder}/admin.rpc, holds the lock on {folder}/ledger.lock or was started \
                      with --ledger {folder}"
@@ -64,7 +64,7 @@ impl LedgerSearch {
         let socket = self.folder.join("admin.rpc");
         let shown_path = faultline_text::path(&socket);
         let listening = context
-            .paths
+            .path_thread
             .call(PATH_CALL_TIMEOUT, move || listener(&socket));
         let (status, why) = match listening {
             Err(path_error) => (Status::Broken, path_error.to_string()),
@@ -104,7 +104,7 @@ impl LedgerSearch {
         let shown_path = faultline_text::path(&lock);
         let root = context.root.clone();
         let holders = context
-            .paths
+            .path_thread
             .call(PATH_CALL_TIMEOUT, move || lock_holders(&root, &lock))
             .unwrap_or_else(|path_error| {
                 let message = format!("{shown_path}: {path_error}");

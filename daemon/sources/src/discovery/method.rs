@@ -3,8 +3,8 @@
 use super::{
     SearchContext, SearchResult, Target,
     candidates::{
-        Candidate, Choice, PreviousUsers, ambiguous, candidates_by_name, choose, hidden,
-        inspect_all, named, without_foreign_ledgers,
+        Candidate, Choice, PreviousUsers, ambiguity_problem, candidates_by_name, choose, hidden,
+        inspect_processes, named, without_foreign_ledgers,
     },
     descendants::{DESCENDANT, Descendants},
     ledger::LedgerSearch,
@@ -110,12 +110,12 @@ impl Scan {
         let mut problems = Vec::new();
         let all = candidates_by_name(context.root, &mut problems)
             .map_err(|error| vec![process::problem(&error)])?;
-        let possible = successors(context.before, all, &mut problems);
+        let possible = successors(context.previous_target, all, &mut problems);
         let possible = self
             .previous_users
             .retain_same_user(context, possible, &mut problems);
         match choose(without_foreign_ledgers(context, possible)) {
-            Choice::One(one) if one.running || self.is_accepted(&one.target, context) => {
+            Choice::One(one) if one.is_running || self.is_accepted(&one.target, context) => {
                 return Ok(self.previous_users.record_user(context, one.target));
             }
             Choice::One(one) => {
@@ -125,7 +125,7 @@ impl Scan {
                 );
                 problems.push(Problem::absent(message));
             }
-            Choice::Several(found) => problems.push(ambiguous(&found)),
+            Choice::Several(found) => problems.push(ambiguity_problem(&found)),
             Choice::None => problems.push(Problem::absent("no process looks like a validator")),
         }
         Err(problems)
@@ -197,13 +197,13 @@ impl PidSearch {
         }
         let (pid, comm) = (self.pid, &target.comm);
         if initial_process == process {
-            let found = || Descendants::of(context.root, pid)?.validator(context.root);
+            let found = || Descendants::read(context.root, pid)?.validator(context.root);
             if self.with_descendants
                 && let Some(validator) = found()
             {
                 return Ok(validator);
             }
-            if let Some(before) = context.before
+            if let Some(before) = context.previous_target
                 && before.found_by == DESCENDANT
             {
                 let message = format!("no validator runs below process {pid} ({comm})");
@@ -211,7 +211,7 @@ impl PidSearch {
             }
             return Ok(target);
         }
-        if let Some(before) = context.before
+        if let Some(before) = context.previous_target
             && is_same(before, &target)
         {
             return Ok(target);
@@ -268,7 +268,7 @@ impl NameSearch {
         let pids = named(context.root, |its| its == comm, &mut problems)
             .map_err(|error| vec![process::problem(&error)])?;
         let pids = pids.into_iter().filter(|&pid| pid != std::process::id());
-        let mut all = inspect_all(context.root, pids, "process_name", &mut problems);
+        let mut all = inspect_processes(context.root, pids, "process_name", &mut problems);
         all.retain(|inspected| self.has_full_name(inspected));
         let has_parent = |one: &InspectedProcess| {
             all.iter()
@@ -278,7 +278,7 @@ impl NameSearch {
         problems.push(match roots.as_slice() {
             [one] => return Ok(one.target.clone()),
             [] => Problem::absent(format!("no process is called {}", self.name)),
-            _ => ambiguous(&all.into_iter().map(|one| one.target).collect::<Vec<_>>()),
+            _ => ambiguity_problem(&all.into_iter().map(|one| one.target).collect::<Vec<_>>()),
         });
         Err(problems)
     }

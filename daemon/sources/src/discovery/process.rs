@@ -123,17 +123,17 @@ pub struct ExecDetector {
     buffer: Vec<u8>,
     /// True at the start, after an exec, and while there are no arguments. During exec the kernel
     /// sets the name before the arguments, so an inspection may find a validator's name alone.
-    pub inspect_again: bool,
+    pub inspection_due: bool,
 }
 
 impl ExecDetector {
-    pub fn of(root: &HostRoot, id: ProcessId) -> Self {
+    pub fn new(root: &HostRoot, id: ProcessId) -> Self {
         ExecDetector {
             id,
             exe: root.procfs.join(format!("{}/exe", id.pid)),
             stat: None,
             buffer: Vec::new(),
-            inspect_again: true,
+            inspection_due: true,
         }
     }
 
@@ -198,7 +198,7 @@ pub fn has_ledger(context: &SearchContext<'_>, target: &Target, folder: &Path) -
     let folder = folder.to_owned();
     let inode = |path: &Path| rustix::fs::stat(path).map(|stat| (stat.st_dev, stat.st_ino));
     let is_same = move || inode(&folder).is_ok_and(|folder| inode(&inside) == Ok(folder));
-    let same = context.paths.call(PATH_CALL_TIMEOUT, is_same);
+    let same = context.path_thread.call(PATH_CALL_TIMEOUT, is_same);
     same.unwrap_or(false)
 }
 

@@ -134,11 +134,11 @@ impl Bench {
             root,
             clock: self.clock,
             now,
-            before: None,
+            previous_target: None,
             shares_pid_namespace: false,
             will_retry: true,
             stop,
-            paths: &self.paths,
+            path_thread: &self.paths,
         }
     }
 

@@ -6,7 +6,7 @@
 
 use super::{
     SearchContext, SearchResult,
-    candidates::{Choice, ambiguous, candidates, choose, hidden},
+    candidates::{Choice, ambiguity_problem, candidates, choose, hidden},
     process,
 };
 use faultline_core::supervisor::sync_command;
@@ -35,7 +35,7 @@ pub struct UnitSearch {
     name: String,
     folder: Option<PathBuf>,
     pub systemctl: OsString,
-    requested_at: Option<Stamp>,
+    systemctl_called_at: Option<Stamp>,
     unit_status: UnitStatus,
 }
 
@@ -48,7 +48,7 @@ impl UnitSearch {
             name: format!("{name}{}", if has_suffix { "" } else { ".service" }),
             folder: None,
             systemctl: "systemctl".into(),
-            requested_at: None,
+            systemctl_called_at: None,
             unit_status: UnitStatus::default(),
         }
     }
@@ -64,7 +64,7 @@ impl UnitSearch {
                 let main = self.unit_status.main_pid;
                 match found.iter().find(|one| Some(one.process.pid) == main) {
                     Some(target) => return Ok(target.clone()),
-                    None => ambiguous(&found),
+                    None => ambiguity_problem(&found),
                 }
             }
             Choice::None => Problem::absent(self.not_found(context.root, &pids)),
@@ -131,10 +131,10 @@ impl UnitSearch {
     /// valid in its own pid namespace.
     fn query_systemctl(&mut self, context: &SearchContext<'_>) -> bool {
         let is_recent = |at| context.now.since(at) < SYSTEMCTL_INTERVAL;
-        if !context.shares_pid_namespace || self.requested_at.is_some_and(is_recent) {
+        if !context.shares_pid_namespace || self.systemctl_called_at.is_some_and(is_recent) {
             return false;
         }
-        self.requested_at = Some(context.now);
+        self.systemctl_called_at = Some(context.now);
         match show(&self.systemctl, &self.name, context) {
             Ok(unit_status) => {
                 self.unit_status = unit_status;

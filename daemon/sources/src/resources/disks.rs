@@ -100,7 +100,8 @@ pub fn readings(
     for (disk, _) in &disks {
         describe(disk, &mut output.readings);
     }
-    let Some(counted) = output.take(root.read_proc("diskstats", diskstats::parse)) else {
+    let Some(counted) = output.value_or_problem(root.read_proc("diskstats", diskstats::parse))
+    else {
         return;
     };
     let uptime = clock.now().uptime;

@@ -1,7 +1,7 @@
 //! The file systems of the validator's folders. Each folder has its own call on a thread that may
 //! block for ever.
 
-use super::growth::Growth;
+use super::growth::FillForecast;
 use crate::{discovery::Target, polling::response_ttl};
 use faultline_agave::arguments;
 use faultline_core::{clock::Clock, supervisor::UNRESPONSIVE_FILE_SYSTEM};
@@ -32,7 +32,7 @@ const POLL_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folder {
     /// `accounts`, `ledger`, `log` or `snapshots`.
-    pub what: &'static str,
+    pub purpose: &'static str,
     /// Absolute, in the process's own file system.
     pub path: PathBuf,
 }
@@ -67,7 +67,7 @@ impl FolderPaths {
             }
         }
         let all = found.into_iter().map(|(what, path)| Folder {
-            what: purpose(what),
+            purpose: purpose(what),
             path: working.join(path),
         });
         let folders = all.filter(|folder| folder.path.is_absolute());
@@ -89,19 +89,19 @@ fn purpose(what: &'static str) -> &'static str {
 
 #[derive(Default)]
 pub struct FileSystems {
-    pub polls: Vec<FolderPoll>,
-    growth: HashMap<Device, Growth>,
+    pub folder_polls: Vec<FolderPoll>,
+    fill_forecasts: HashMap<Device, FillForecast>,
 }
 
 pub struct FolderPoll {
     folder: Folder,
     pub pending_call: Option<JoinHandle<Result<FileSystem, FileSystemError>>>,
-    answer: Result<(FileSystem, Stamp), FileSystemError>,
+    last_result: Result<(FileSystem, Stamp), FileSystemError>,
 }
 
 #[derive(Debug, Clone)]
 pub struct FileSystemUsage {
-    pub system: FileSystem,
+    pub file_system: FileSystem,
     /// Purposes of the folders on it: `accounts`, `ledger`, `log`, `snapshots`.
     pub purposes: BTreeSet<&'static str>,
     pub at: Stamp,
@@ -112,23 +112,23 @@ pub struct FileSystemUsage {
 pub struct UnavailableFolder {
     pub folder: Folder,
     pub status: Status,
-    pub why: &'static str,
+    pub reason: &'static str,
     pub remedy: Option<&'static str>,
 }
 
 impl FileSystems {
     /// Replaces the folders. Known folders keep their pending call.
-    pub fn take(&mut self, folders: Vec<Folder>) {
-        let mut before = std::mem::take(&mut self.polls);
+    pub fn set_folders(&mut self, folders: Vec<Folder>) {
+        let mut before = std::mem::take(&mut self.folder_polls);
         let poll = |folder| match before.iter().position(|poll| poll.folder == folder) {
             Some(known) => before.swap_remove(known),
             None => FolderPoll {
                 folder,
                 pending_call: None,
-                answer: Err(FileSystemError::Absent),
+                last_result: Err(FileSystemError::Absent),
             },
         };
-        self.polls = folders.into_iter().map(poll).collect();
+        self.folder_polls = folders.into_iter().map(poll).collect();
     }
 
     pub async fn poll_folders(
@@ -138,19 +138,19 @@ impl FileSystems {
         mounts: &Arc<Mounts>,
         clock: Clock,
     ) {
-        for poll in &mut self.polls {
+        for poll in &mut self.folder_polls {
             let (root, mounts, path) = (root.clone(), Arc::clone(mounts), poll.folder.path.clone());
             let call = move || filesystem::holding(&root, pid, &path, &mounts);
             poll.pending_call
                 .get_or_insert_with(|| tokio::task::spawn_blocking(call));
         }
         let deadline = tokio::time::Instant::now() + POLL_TIMEOUT;
-        for poll in &mut self.polls {
+        for poll in &mut self.folder_polls {
             if let Some(call) = &mut poll.pending_call
                 && let Ok(done) = tokio::time::timeout_at(deadline, call).await
             {
                 poll.pending_call = None;
-                poll.answer = done
+                poll.last_result = done
                     .unwrap_or(Err(FileSystemError::Absent))
                     .map(|system| (system, clock.now()));
             }
@@ -160,21 +160,21 @@ impl FileSystems {
     /// Each file system once, in the order of the folders.
     pub fn usages(&self) -> Vec<FileSystemUsage> {
         let mut all: Vec<FileSystemUsage> = Vec::new();
-        for poll in &self.polls {
-            let Ok((system, at)) = &poll.answer else {
+        for poll in &self.folder_polls {
+            let Ok((system, at)) = &poll.last_result else {
                 continue;
             };
             let device = system.mount.device;
             let mut known = all.iter_mut();
-            if let Some(usage) = known.find(|usage| usage.system.mount.device == device) {
-                usage.purposes.insert(poll.folder.what);
+            if let Some(usage) = known.find(|usage| usage.file_system.mount.device == device) {
+                usage.purposes.insert(poll.folder.purpose);
                 if *at > usage.at {
-                    (usage.system.space, usage.at) = (system.space, *at);
+                    (usage.file_system.space, usage.at) = (system.space, *at);
                 }
             } else if all.len() < MAX_FILE_SYSTEMS {
                 all.push(FileSystemUsage {
-                    system: system.clone(),
-                    purposes: BTreeSet::from([poll.folder.what]),
+                    file_system: system.clone(),
+                    purposes: BTreeSet::from([poll.folder.purpose]),
                     at: *at,
                 });
             }
@@ -192,11 +192,12 @@ impl FileSystems {
     ) {
         let devices: Vec<Device> = usages
             .iter()
-            .map(|usage| usage.system.mount.device)
+            .map(|usage| usage.file_system.mount.device)
             .collect();
-        self.growth.retain(|device, _| devices.contains(device));
+        self.fill_forecasts
+            .retain(|device, _| devices.contains(device));
         for (usage, disks) in usages.iter().zip(disks) {
-            let mount = &usage.system.mount;
+            let mount = &usage.file_system.mount;
             let purposes = Vec::from_iter(usage.purposes.iter().copied()).join(",");
             let purposes = Text::from(purposes);
             let mount_point = Text::from(faultline_text::path(&mount.mount_point));
@@ -211,13 +212,13 @@ impl FileSystems {
             );
             let age = now.since(usage.at);
             out.real(&m::FILESYSTEM_AGE, labels(), age.as_secs_f64());
-            let Some(space) = usage.system.space else {
+            let Some(space) = usage.file_system.space else {
                 continue;
             };
             if space.is_unlimited() || age > response_ttl(interval) {
                 continue;
             }
-            let growth = self.growth.entry(mount.device).or_default();
+            let growth = self.fill_forecasts.entry(mount.device).or_default();
             if age < interval {
                 growth.add(usage.at.uptime, space.avail, space.size);
             }
@@ -230,7 +231,7 @@ impl FileSystems {
                 out.whole(&m::FILESYSTEM_INODES_FREE, labels(), free);
             }
             // The daemon's own mounts may be read-only for it alone (ProtectSystem, :ro of a container).
-            if usage.system.of_process {
+            if usage.file_system.of_process {
                 out.flag(&m::FILESYSTEM_READ_ONLY, labels(), mount.is_read_only());
             }
         }
@@ -238,7 +239,11 @@ impl FileSystems {
 
     /// True if each folder that the daemon may read is known and responds.
     pub fn is_up(&self) -> bool {
-        let any_known = self.polls.is_empty() || self.polls.iter().any(|poll| poll.answer.is_ok());
+        let any_known = self.folder_polls.is_empty()
+            || self
+                .folder_polls
+                .iter()
+                .any(|poll| poll.last_result.is_ok());
         any_known
             && self
                 .problems()
@@ -247,8 +252,11 @@ impl FileSystems {
 
     pub fn problems(&self) -> impl Iterator<Item = Problem> {
         self.unavailable().map(|unavailable| {
-            let Folder { what, path } = &unavailable.folder;
-            let (path, why) = (faultline_text::path(path), unavailable.why);
+            let Folder {
+                purpose: what,
+                path,
+            } = &unavailable.folder;
+            let (path, why) = (faultline_text::path(path), unavailable.reason);
             let remedy = unavailable.remedy.map(|remedy| format!("; {remedy}"));
             let remedy = remedy.unwrap_or_default();
             Problem::new(unavailable.status, format!("{what} {path}: {why}{remedy}"))
@@ -256,8 +264,8 @@ impl FileSystems {
     }
 
     pub fn unavailable(&self) -> impl Iterator<Item = UnavailableFolder> {
-        self.polls.iter().filter_map(|poll| {
-            let (status, why, remedy) = match (&poll.pending_call, &poll.answer) {
+        self.folder_polls.iter().filter_map(|poll| {
+            let (status, why, remedy) = match (&poll.pending_call, &poll.last_result) {
                 (Some(_), _) => (Status::Broken, UNRESPONSIVE_FILE_SYSTEM, None),
                 (None, Err(FileSystemError::Absent)) => (
                     Status::Absent,
@@ -279,7 +287,7 @@ impl FileSystems {
             Some(UnavailableFolder {
                 folder: poll.folder.clone(),
                 status,
-                why,
+                reason: why,
                 remedy,
             })
         })
@@ -299,7 +307,7 @@ pub async fn inspect(
     let pid = Some(target.process.pid);
     let (folder_paths, mounts) = (FolderPaths::of(root, target)?, Mounts::read(root, pid)?);
     let mut systems = FileSystems::default();
-    systems.take(folder_paths.folders);
+    systems.set_folders(folder_paths.folders);
     systems
         .poll_folders(root, pid, &Arc::new(mounts), clock)
         .await;

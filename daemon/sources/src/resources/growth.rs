@@ -10,9 +10,9 @@ const MAX_PREDICTION: Duration = Duration::from_secs(365 * 86_400);
 
 /// (uptime, available bytes) of the last polls.
 #[derive(Clone, Default)]
-pub struct Growth(VecDeque<(Duration, u64)>);
+pub struct FillForecast(VecDeque<(Duration, u64)>);
 
-impl Growth {
+impl FillForecast {
     /// If available bytes rise by more than a tenth of `size`, files were deleted: earlier polls
     /// are dropped.
     pub fn add(&mut self, uptime: Duration, avail: u64, size: u64) {
@@ -74,7 +74,7 @@ mod tests {
     const GB: u64 = 1_000_000_000;
 
     fn after(avails: impl IntoIterator<Item = u64>) -> Option<f64> {
-        let mut growth = Growth::default();
+        let mut growth = FillForecast::default();
         for (at, avail) in (0..).zip(avails) {
             growth.add(Duration::from_secs(at * 15), avail, 2_000 * GB);
         }
@@ -117,7 +117,7 @@ mod tests {
             assert_eq!(after(jump), None, "{polls} polls");
         }
         let minutes = (0..20_u64).map(|poll| 1_000 * GB - poll / 10);
-        let mut growth = Growth::default();
+        let mut growth = FillForecast::default();
         for (second, avail) in (0..).zip(minutes) {
             growth.add(Duration::from_secs(second), avail, 2_000 * GB);
         }
@@ -143,7 +143,7 @@ mod tests {
             written @ 0..20 => (500 - written * 5) * GB,
             _ => 500 * GB,
         });
-        let mut growth = Growth::default();
+        let mut growth = FillForecast::default();
         for (at, avail) in (0..).zip(sawtooth) {
             growth.add(Duration::from_secs(at * 15), avail, 2_000 * GB);
             let until = growth.until_full();
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded() {
-        let mut growth = Growth::default();
+        let mut growth = FillForecast::default();
         (0..5_000_u64).for_each(|at| growth.add(Duration::from_secs(at), 5, 10));
         assert_eq!(growth.0.len(), MAX_POLLS);
     }

@@ -45,13 +45,13 @@ impl Network {
         }
         let file = |name: &str| format!("{}/net/{name}", target.process.pid);
         if let (Some(ports), Some(user)) = (ports, user(root, target.process)) {
-            let v4 = output.take(root.read_proc(&file("udp"), network::udp_sockets));
+            let v4 = output.value_or_problem(root.read_proc(&file("udp"), network::udp_sockets));
             let v6 = match root.read_proc(&file("udp6"), network::udp_sockets) {
                 // A kernel without IPv6 has no such file.
                 Err(error) if error.kind() == ErrorKind::Absent => Ok(Vec::new()),
                 v6 => v6,
             };
-            if let (Some(mut sockets), Some(v6)) = (v4, output.take(v6)) {
+            if let (Some(mut sockets), Some(v6)) = (v4, output.value_or_problem(v6)) {
                 sockets.extend(v6);
                 sockets.retain(|one| {
                     one.uid == user && ports.iter().any(|ports| ports.contains(&one.port))
@@ -59,10 +59,13 @@ impl Network {
                 self.sockets(sockets, output);
             }
         }
-        if let Some(counters) = output.take(root.read_proc(&file("snmp"), UdpCounters::parse)) {
+        if let Some(counters) =
+            output.value_or_problem(root.read_proc(&file("snmp"), UdpCounters::parse))
+        {
             count(counters, output);
         }
-        if let Some(mut interfaces) = output.take(root.read_proc(&file("dev"), network::interfaces))
+        if let Some(mut interfaces) =
+            output.value_or_problem(root.read_proc(&file("dev"), network::interfaces))
         {
             let folder = root.sysfs.join("class/net");
             interfaces.retain(|one| folder.join(&one.name).join("device").exists());

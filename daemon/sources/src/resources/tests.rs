@@ -1,5 +1,5 @@
 use super::*;
-use crate::tick::{Poll, SampleContext};
+use crate::tick::{SampleContext, Sampler};
 use faultline_core::supervisor::Stage;
 use faultline_metrics::{Metric, Stamp};
 use std::{fs, path::Path};
@@ -8,7 +8,7 @@ const INTERVAL: Duration = Duration::from_secs(15);
 
 fn folder(what: &'static str, path: impl AsRef<Path>) -> Folder {
     Folder {
-        what,
+        purpose: what,
         path: path.as_ref().to_owned(),
     }
 }
@@ -38,7 +38,7 @@ fn readings(systems: &mut FileSystems, now: Stamp) -> Vec<Reading> {
     reason = "a call that never comes back, without a thread"
 )]
 fn hang(systems: &mut FileSystems, which: usize) {
-    systems.polls[which].pending_call = Some(tokio::spawn(std::future::pending()));
+    systems.folder_polls[which].pending_call = Some(tokio::spawn(std::future::pending()));
 }
 
 #[tokio::test]
@@ -53,7 +53,7 @@ async fn folders_on_one_file_system_share_a_series_listing_them() {
         folder("snapshots", place.path()),
         folder("ledger", place.path().join("not/yet")),
     ];
-    systems.take(there.into());
+    systems.set_folders(there.into());
     systems
         .poll_folders(&root, Some(std::process::id()), &mounts(), clock)
         .await;
@@ -83,7 +83,7 @@ async fn a_hanging_file_system_blocks_nothing_and_its_sample_ages() {
         tempfile::tempdir().unwrap(),
     );
     let mut systems = FileSystems::default();
-    systems.take(vec![
+    systems.set_folders(vec![
         folder("snapshots", "/proc"),
         folder("ledger", place.path()),
     ]);
@@ -118,7 +118,7 @@ async fn a_hanging_file_system_blocks_nothing_and_its_sample_ages() {
         "its values are no longer true"
     );
     // Another process with the same folders does not ask either.
-    systems.take(vec![folder("snapshots", "/proc"), folder("ledger", "/")]);
+    systems.set_folders(vec![folder("snapshots", "/proc"), folder("ledger", "/")]);
     assert_eq!(
         systems.problems().next().map(|problem| problem.status),
         Some(Status::Broken)
@@ -128,7 +128,7 @@ async fn a_hanging_file_system_blocks_nothing_and_its_sample_ages() {
 #[tokio::test]
 async fn a_folder_without_a_file_system_is_reported_by_name() {
     let mut systems = FileSystems::default();
-    systems.take(vec![folder("ledger", "/no/such/mount")]);
+    systems.set_folders(vec![folder("ledger", "/no/such/mount")]);
     systems
         .poll_folders(&HostRoot::default(), None, &Arc::default(), Clock::start())
         .await;
@@ -147,7 +147,7 @@ async fn a_folder_without_a_file_system_is_reported_by_name() {
         process: Vec::new(),
         reader: mounts().reader.clone(),
     };
-    systems.take(vec![folder("ledger", "/")]);
+    systems.set_folders(vec![folder("ledger", "/")]);
     systems
         .poll_folders(&HostRoot::default(), None, &Arc::new(own), Clock::start())
         .await;
@@ -158,7 +158,7 @@ async fn a_folder_without_a_file_system_is_reported_by_name() {
         None,
         "of the daemon's own mount nothing follows"
     );
-    systems.take(Vec::new());
+    systems.set_folders(Vec::new());
     assert!(systems.is_up(), "another program has no folders");
 }
 
@@ -234,13 +234,13 @@ async fn the_disk_under_a_real_file_system_counts_as_the_kernel_does() {
         return;
     };
     let mut systems = FileSystems::default();
-    systems.take(vec![folder("ledger", &mount.mount_point)]);
+    systems.set_folders(vec![folder("ledger", &mount.mount_point)]);
     systems
         .poll_folders(&root, None, &own, Clock::start())
         .await;
     let disks = [block::under(
         &root,
-        &systems.usages()[0].system.mount,
+        &systems.usages()[0].file_system.mount,
         disks::MAX_DISKS,
     )];
     let mut output = SourceOutput::default();
@@ -273,13 +273,13 @@ fn process_series_end_with_the_process_and_host_series_continue() {
     };
     let reading = |metric, value| Reading::whole(metric, [], value);
     let known = PollResult {
-        at: Stamp::default(),
+        polled_at: Stamp::default(),
         output: SourceOutput {
             readings: vec![Reading::whole(&m::CPU_THROTTLES, ["core".into()], 3)],
             up: true,
             ..SourceOutput::default()
         },
-        of_process: Some((process, vec![reading(&m::UDP_SOCKETS, 12)])),
+        process_readings: Some((process, vec![reading(&m::UDP_SOCKETS, 12)])),
     };
     let latest = Latest::default();
     latest.set(Some(Arc::new(known)));

@@ -15,7 +15,7 @@ const SLOW_FACTOR: u32 = 5;
 #[derive(Default)]
 pub struct ResponseCache {
     pub process: ProcessId,
-    at: Stamp,
+    polled_at: Stamp,
     epoch_info: Timestamped<EpochInfo>,
     confirmed: Timestamped<u64>,
     finalized: Timestamped<u64>,
@@ -35,7 +35,7 @@ impl ResponseCache {
     pub fn new(process: ProcessId, at: Stamp) -> Self {
         ResponseCache {
             process,
-            at,
+            polled_at: at,
             ..Self::default()
         }
     }
@@ -57,13 +57,13 @@ impl ResponseCache {
     }
 
     pub fn set_problem(&mut self, problem: Problem, at: Stamp) {
-        self.at = at;
+        self.polled_at = at;
         self.up = false;
         self.problems = vec![problem];
     }
 
     pub fn receive(&mut self, calls: &[Call], answers: Vec<Result<Answer, Error>>, at: Stamp) {
-        self.at = at;
+        self.polled_at = at;
         self.up = false;
         self.answered_polls += 1;
         self.problems.clear();
@@ -114,15 +114,15 @@ impl ResponseCache {
         );
         RpcFacts {
             process: self.process,
-            at: self.at,
+            polled_at: self.polled_at,
             epoch_info: self.epoch_info.fresh(now, fast_ttl),
             confirmed: self.confirmed.fresh(now, fast_ttl),
             finalized: self.finalized.fresh(now, fast_ttl),
             health: self.health.fresh(now, fast_ttl),
             max_shred: self.max_shred.fresh(now, fast_ttl),
             slots_behind: self.slots_behind.fresh(now, fast_ttl),
-            slot_at: self.epoch_info.at(),
-            distance_at: self.slots_behind.at(),
+            slot_received_at: self.epoch_info.received_at(),
+            distance_received_at: self.slots_behind.received_at(),
             identity: self.identity.fresh(now, slow_ttl),
             version: self.version.fresh(now, slow_ttl),
             problems: self.problems.clone(),

@@ -102,7 +102,7 @@ impl Failure {
 #[derive(Clone)]
 pub struct Client {
     http: legacy::Client<Connector, Full<Bytes>>,
-    limit: usize,
+    max_bytes: usize,
 }
 
 impl Client {
@@ -121,7 +121,7 @@ impl Client {
             http: builder.build(Connector {
                 timeout: CONNECT_TIMEOUT,
             }),
-            limit,
+            max_bytes: limit,
         }
     }
 
@@ -163,7 +163,7 @@ impl Client {
             return Err(Failure::Encoded(coding));
         }
         let limit = if status.is_success() {
-            self.limit
+            self.max_bytes
         } else {
             EXCERPT_BYTES
         };

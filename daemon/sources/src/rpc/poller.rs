@@ -264,7 +264,7 @@ mod tests {
     fn admin_facts(pid: u32, address: &str) -> AdminFacts {
         AdminFacts {
             process: process(pid),
-            at: Stamp::default(),
+            polled_at: Stamp::default(),
             progress: None,
             identity: None,
             rpc_address: Some(address.parse().unwrap()),

@@ -446,7 +446,7 @@ async fn a_closed_port_is_a_problem_only_after_the_first_response() {
 
     let admin = |progress| AdminFacts {
         process: ME,
-        at: Stamp::default(),
+        polled_at: Stamp::default(),
         progress,
         identity: None,
         rpc_address: None,
@@ -592,7 +592,7 @@ fn the_admin_sockets_identity_takes_precedence_over_json_rpcs() {
     };
     let admin = |process| AdminFacts {
         process,
-        at: Stamp::default(),
+        polled_at: Stamp::default(),
         progress: None,
         identity: Some(key("admin")),
         rpc_address: None,

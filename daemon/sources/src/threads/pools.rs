@@ -27,7 +27,7 @@ const OTHER: &str = "other";
 const EXITED: &str = "exited";
 
 #[derive(Clone, Default)]
-pub struct Totals {
+pub struct ThreadTotals {
     /// Major and minor.
     pub faults: [u64; 2],
     pub cpu: Duration,
@@ -41,10 +41,10 @@ pub struct Totals {
     pub involuntary_switches: Option<u64>,
 }
 
-impl Totals {
-    fn of(thread: &ThreadSample, host: &HostConstants) -> Self {
+impl ThreadTotals {
+    fn from_sample(thread: &ThreadSample, host: &HostConstants) -> Self {
         let ticks = thread.utime_ticks + thread.stime_ticks;
-        Totals {
+        ThreadTotals {
             faults: [thread.majflt, thread.minflt],
             cpu: thread.on_cpu.unwrap_or_else(|| host.ticks(ticks)),
             utime_ticks: thread.utime_ticks,
@@ -57,11 +57,11 @@ impl Totals {
     }
 
     /// Growth since `before`. 0 for a value that fell: CPU time by mode may fall.
-    fn since(&self, before: &Totals) -> Totals {
+    fn growth_since(&self, before: &ThreadTotals) -> ThreadTotals {
         let grown = |now: Option<u64>, before: Option<u64>| {
             now.map(|now| now.saturating_sub(before.unwrap_or(0)))
         };
-        Totals {
+        ThreadTotals {
             faults: [0, 1].map(|kind| self.faults[kind].saturating_sub(before.faults[kind])),
             cpu: self.cpu.saturating_sub(before.cpu),
             utime_ticks: self.utime_ticks.saturating_sub(before.utime_ticks),
@@ -76,7 +76,7 @@ impl Totals {
     }
 
     /// Adds all but the faults, which [`Pools::distribute_faults`] adds.
-    pub fn add(&mut self, other: &Totals) {
+    pub fn add(&mut self, other: &ThreadTotals) {
         let sum = |a: Option<u64>, b: Option<u64>| a.map_or(b, |a| Some(a + b.unwrap_or(0)));
         self.cpu += other.cpu;
         self.utime_ticks += other.utime_ticks;
@@ -96,8 +96,8 @@ impl Totals {
     }
 
     /// Keeps values that `newer` lacks: switches are read less often.
-    fn updated_with(&self, newer: Totals) -> Totals {
-        Totals {
+    fn updated_with(&self, newer: ThreadTotals) -> ThreadTotals {
+        ThreadTotals {
             voluntary_switches: newer.voluntary_switches.or(self.voluntary_switches),
             involuntary_switches: newer.involuntary_switches.or(self.involuntary_switches),
             ..newer
@@ -109,7 +109,7 @@ impl Totals {
 pub struct Pool {
     pub name: Arc<str>,
     pub threads: u64,
-    pub totals: Totals,
+    pub totals: ThreadTotals,
     /// `totals.cpu` by mode.
     pub cpu: CpuTime,
     /// Faults (major, minor) that threads have reported and the pool does not export yet.
@@ -121,29 +121,29 @@ type ThreadKey = (u32, u64);
 
 /// A thread at its last read.
 struct TrackedThread {
-    thread: ThreadKey,
-    last: Totals,
+    key: ThreadKey,
+    last_totals: ThreadTotals,
     read_number: u64,
 }
 
 #[derive(Default)]
 pub struct Pools {
     pub pools: Vec<Pool>,
-    by_comm: HashMap<Comm, usize>,
-    by_name: HashMap<Arc<str>, usize>,
+    index_by_comm: HashMap<Comm, usize>,
+    index_by_name: HashMap<Arc<str>, usize>,
     /// Sorted by key. A hash table would take twice the memory.
     threads: Vec<TrackedThread>,
     read_number: u64,
     /// Names merged into `other`.
-    pub folded: u64,
+    pub folded_names: u64,
     /// Faults (major, minor) of threads that ended between reads, and between the reads of threads
     /// and process.
-    pub exited: [u64; 2],
+    pub exited_faults: [u64; 2],
     /// CPU time of threads that ended between reads. `None` without exact thread times in the
     /// kernel.
     pub exited_cpu: Option<CpuTime>,
     /// False without exact thread times in the kernel.
-    exact: bool,
+    has_exact_times: bool,
     /// The process's CPU time at the last sample.
     process_cpu: Duration,
 }
@@ -160,16 +160,16 @@ impl Pools {
         let read_number = self.read_number;
         self.pools.iter_mut().for_each(|pool| pool.threads = 0);
         self.add_new(threads.clone());
-        self.exact = true;
+        self.has_exact_times = true;
         for (position, thread) in threads.enumerate() {
             let no_ticks = thread.utime_ticks + thread.stime_ticks == 0;
-            self.exact &= thread.on_cpu.is_some() || no_ticks;
-            let now = Totals::of(&thread, host);
+            self.has_exact_times &= thread.on_cpu.is_some() || no_ticks;
+            let now = ThreadTotals::from_sample(&thread, host);
             let Some(tracked) = self.tracked(&thread, position) else {
                 continue;
             };
-            let growth = now.since(&tracked.last);
-            tracked.last = tracked.last.updated_with(now);
+            let growth = now.growth_since(&tracked.last_totals);
+            tracked.last_totals = tracked.last_totals.updated_with(now);
             tracked.read_number = read_number;
             let index = self.index_of(thread.comm);
             if let Some(pool) = self.pools.get_mut(index) {
@@ -182,15 +182,18 @@ impl Pools {
         self.threads
             .retain(|tracked| tracked.read_number == read_number);
         // Drops the names of ended threads.
-        if self.by_comm.len() > 4 * (self.threads.len() + MAX_POOLS) {
-            self.by_comm.clear();
+        if self.index_by_comm.len() > 4 * (self.threads.len() + MAX_POOLS) {
+            self.index_by_comm.clear();
         }
         self.split_cpu(process);
     }
 
     /// Whether the process used more CPU time than its pools explain.
     pub fn has_unreported_cpu(&mut self, process: Option<CpuTime>) -> bool {
-        let Some(process) = process.map(|cpu| cpu.total()).filter(|_| self.exact) else {
+        let Some(process) = process
+            .map(|cpu| cpu.total())
+            .filter(|_| self.has_exact_times)
+        else {
             return false;
         };
         let exited = self.exited_cpu.unwrap_or_default().total();
@@ -206,7 +209,7 @@ impl Pools {
 
     fn add_new(&mut self, threads: impl Iterator<Item = ThreadSample> + Clone) {
         let keys = threads.map(|thread| key(&thread));
-        let known = self.threads.iter().map(|tracked| tracked.thread);
+        let known = self.threads.iter().map(|tracked| tracked.key);
         if known.eq(keys.clone()) {
             return;
         }
@@ -214,19 +217,19 @@ impl Pools {
         for key in keys {
             let known = self.threads.get(..old).unwrap_or_default();
             if known
-                .binary_search_by_key(&key, |tracked| tracked.thread)
+                .binary_search_by_key(&key, |tracked| tracked.key)
                 .is_err()
             {
                 self.threads.push(TrackedThread {
-                    thread: key,
-                    last: Totals::default(),
+                    key: key,
+                    last_totals: ThreadTotals::default(),
                     read_number: 0,
                 });
             }
         }
         if self.threads.len() > old {
-            self.threads.sort_by_key(|tracked| tracked.thread);
-            self.threads.dedup_by_key(|tracked| tracked.thread);
+            self.threads.sort_by_key(|tracked| tracked.key);
+            self.threads.dedup_by_key(|tracked| tracked.key);
             self.threads.shrink_to_fit();
         }
     }
@@ -237,13 +240,13 @@ impl Pools {
         let is_at_position = self
             .threads
             .get(position)
-            .is_some_and(|tracked| tracked.thread == key);
+            .is_some_and(|tracked| tracked.key == key);
         let index = if is_at_position {
             position
         } else {
             let found = self
                 .threads
-                .binary_search_by_key(&key, |tracked| tracked.thread);
+                .binary_search_by_key(&key, |tracked| tracked.key);
             found.ok()?
         };
         self.threads.get_mut(index)
@@ -261,7 +264,7 @@ impl Pools {
     /// Attributes the process's CPU time beyond the threads' to ended threads. The last read was of
     /// every thread.
     pub fn update_exited_cpu(&mut self, process: Option<CpuTime>) {
-        let Some(process) = process.filter(|_| self.exact) else {
+        let Some(process) = process.filter(|_| self.has_exact_times) else {
             return;
         };
         self.process_cpu = process.total();
@@ -278,7 +281,7 @@ impl Pools {
     pub fn distribute_faults(&mut self, minflt: u64, majflt: u64, complete: bool) {
         for (fault_kind, process) in [majflt, minflt].into_iter().enumerate() {
             let faults = self.pools.iter().map(|pool| pool.totals.faults[fault_kind]);
-            let exported = faults.sum::<u64>() + self.exited[fault_kind];
+            let exported = faults.sum::<u64>() + self.exited_faults[fault_kind];
             let mut remaining = process.saturating_sub(exported);
             for pool in &mut self.pools {
                 let granted = pool.pending_faults[fault_kind].min(remaining);
@@ -287,28 +290,28 @@ impl Pools {
                 pool.totals.faults[fault_kind] += granted;
             }
             if complete {
-                self.exited[fault_kind] += remaining;
+                self.exited_faults[fault_kind] += remaining;
             }
         }
     }
 
     fn index_of(&mut self, comm: Comm) -> usize {
-        if let Some(index) = self.by_comm.get(&comm) {
+        if let Some(index) = self.index_by_comm.get(&comm) {
             return *index;
         }
         let name = pool(comm.as_bytes());
-        let known = self.by_name.get(&*name).copied();
+        let known = self.index_by_name.get(&*name).copied();
         let index = known.unwrap_or_else(|| {
             let full = self.pools.len() >= MAX_POOLS;
-            self.folded += u64::from(full);
+            self.folded_names += u64::from(full);
             self.add_pool(if full { OTHER } else { &name })
         });
-        self.by_comm.insert(comm, index);
+        self.index_by_comm.insert(comm, index);
         index
     }
 
     fn add_pool(&mut self, name: &str) -> usize {
-        if let Some(index) = self.by_name.get(name) {
+        if let Some(index) = self.index_by_name.get(name) {
             return *index;
         }
         // A pool of that name would collide with the pool of ended threads.
@@ -320,11 +323,11 @@ impl Pools {
         self.pools.push(Pool {
             name: Arc::clone(&name),
             threads: 0,
-            totals: Totals::default(),
+            totals: ThreadTotals::default(),
             cpu: CpuTime::default(),
             pending_faults: [0; 2],
         });
-        self.by_name.insert(name, self.pools.len() - 1);
+        self.index_by_name.insert(name, self.pools.len() - 1);
         self.pools.len() - 1
     }
 }

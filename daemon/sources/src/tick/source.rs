@@ -109,7 +109,7 @@ impl SourceOutput {
     }
 
     /// Copies the state of a result that a poller received at `at`.
-    pub fn received(
+    pub fn set_poll_result(
         &mut self,
         last_reported: &mut Option<Stamp>,
         at: Stamp,
@@ -123,11 +123,11 @@ impl SourceOutput {
     }
 
     /// Unwraps a value. An error becomes a problem of the output.
-    pub fn take<T>(&mut self, result: Result<T, ReadError>) -> Option<T> {
-        result.map_err(|error| self.problem(&error)).ok()
+    pub fn value_or_problem<T>(&mut self, result: Result<T, ReadError>) -> Option<T> {
+        result.map_err(|error| self.add_problem(&error)).ok()
     }
 
-    pub fn problem(&mut self, error: &ReadError) {
+    pub fn add_problem(&mut self, error: &ReadError) {
         self.problems.push(problem(error));
     }
 
@@ -147,7 +147,7 @@ impl SourceOutput {
         labels: [&'static str; N],
         result: Result<impl Into<Option<u64>>, ReadError>,
     ) {
-        let value = self.take(result).and_then(Into::into);
+        let value = self.value_or_problem(result).and_then(Into::into);
         self.whole(metric, labels, value);
     }
 
@@ -206,9 +206,9 @@ impl Throttle {
     }
 }
 
-pub trait Poll: Send {
+pub trait Sampler: Send {
     /// Poll interval; `None`: every tick.
-    fn every(&self) -> Option<Duration> {
+    fn interval(&self) -> Option<Duration> {
         None
     }
 

@@ -12,18 +12,18 @@ struct SourceStatistics {
     up: bool,
     took: Duration,
     last_success: Option<Stamp>,
-    counts: BTreeMap<Status, u64>,
-    current: Vec<Problem>,
+    problem_counts: BTreeMap<Status, u64>,
+    current_problems: Vec<Problem>,
     /// Start of the current minute, and the new problems in it.
-    logged: (Stamp, u32),
+    logged_this_minute: (Stamp, u32),
 }
 
 pub struct Statistics {
     by_source: BTreeMap<Source, SourceStatistics>,
     ticks: u64,
-    missed: u64,
+    missed_ticks: u64,
     lateness: Histogram,
-    steps: ClockStepDetector,
+    step_detector: ClockStepDetector,
     clock_steps: u64,
 }
 
@@ -32,24 +32,24 @@ impl Default for Statistics {
         Statistics {
             by_source: BTreeMap::new(),
             ticks: 0,
-            missed: 0,
+            missed_ticks: 0,
             lateness: Histogram::new(&LATENESS_BOUNDS),
-            steps: ClockStepDetector::default(),
+            step_detector: ClockStepDetector::default(),
             clock_steps: 0,
         }
     }
 }
 
 impl Statistics {
-    pub fn tick(&mut self, due: DueTick) {
+    pub fn count_tick(&mut self, due: DueTick) {
         self.ticks += 1;
-        self.missed += due.missed;
+        self.missed_ticks += due.missed;
         self.lateness.observe(due.lateness.as_secs_f64());
     }
 
     /// Returns true if the wall clock was set since the last tick. Counts and logs that step.
-    pub fn clock(&mut self, at: Stamp, suspended: Duration) -> bool {
-        let Some(step) = self.steps.detect(at, suspended) else {
+    pub fn detect_clock_step(&mut self, at: Stamp, suspended: Duration) -> bool {
+        let Some(step) = self.step_detector.detect(at, suspended) else {
             return false;
         };
         self.clock_steps += 1;
@@ -83,7 +83,7 @@ impl Statistics {
         for (index, problem) in batch.problems.iter().enumerate() {
             // Two requests may have the same problem.
             let mut before = source_stats
-                .current
+                .current_problems
                 .iter()
                 .chain(batch.problems.iter().take(index));
             let new = !before.any(|known| known == problem);
@@ -92,11 +92,14 @@ impl Statistics {
             }
             let event = !repeated && matches!(problem.status, Status::Gone | Status::Broken);
             if new || event {
-                *source_stats.counts.entry(problem.status).or_default() += 1;
+                *source_stats
+                    .problem_counts
+                    .entry(problem.status)
+                    .or_default() += 1;
             }
         }
-        if source_stats.current != batch.problems {
-            source_stats.current.clone_from(&batch.problems);
+        if source_stats.current_problems != batch.problems {
+            source_stats.current_problems.clone_from(&batch.problems);
         }
     }
 
@@ -110,12 +113,16 @@ impl Statistics {
             let last_success = source_stats.last_success.map(Stamp::unix_seconds);
             readings.real(&d::SOURCE_LAST_SUCCESS, [name()], last_success);
             for status in Status::ALL {
-                let count = source_stats.counts.get(&status).copied().unwrap_or(0);
+                let count = source_stats
+                    .problem_counts
+                    .get(&status)
+                    .copied()
+                    .unwrap_or(0);
                 readings.counter(&d::SOURCE_PROBLEMS, [name(), status.name().into()], count);
             }
         }
         readings.counter(&d::TICKS, [], self.ticks);
-        readings.counter(&d::MISSED_TICKS, [], self.missed);
+        readings.counter(&d::MISSED_TICKS, [], self.missed_ticks);
         readings.counter(&d::CLOCK_STEPS, [], self.clock_steps);
         let lateness = Value::Histogram(Arc::new(self.lateness.clone()));
         readings.push(Reading::new(&d::LATENESS, [], lateness));
@@ -133,7 +140,7 @@ const MAX_LOGGED_PER_MINUTE: u32 = 20;
 
 impl SourceStatistics {
     fn log_problem(&mut self, source: Source, problem: &Problem, now: Stamp) {
-        let (minute_start, logged) = &mut self.logged;
+        let (minute_start, logged) = &mut self.logged_this_minute;
         if now.since(*minute_start) >= Duration::from_secs(60) {
             (*minute_start, *logged) = (now, 0);
         }
@@ -177,7 +184,7 @@ mod tests {
 
     fn count(statistics: &Statistics, status: Status) -> u64 {
         statistics.by_source[&Source::Cgroup]
-            .counts
+            .problem_counts
             .get(&status)
             .copied()
             .unwrap_or(0)
@@ -222,7 +229,10 @@ mod tests {
                 Stamp::default(),
             );
         }
-        assert_eq!(statistics.by_source[&Source::Cgroup].logged.1, 1);
+        assert_eq!(
+            statistics.by_source[&Source::Cgroup].logged_this_minute.1,
+            1
+        );
     }
 
     #[test]
@@ -242,7 +252,7 @@ mod tests {
             (121, 1),
         ] {
             source_stats.log_problem(Source::Datapoints, &Problem::broken("x"), at(second));
-            assert_eq!(source_stats.logged.1, logged, "{second}");
+            assert_eq!(source_stats.logged_this_minute.1, logged, "{second}");
         }
     }
 

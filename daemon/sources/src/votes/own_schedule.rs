@@ -3,7 +3,7 @@
 pub struct OwnLeaderSchedule {
     pub epoch: u64,
     /// The first slot after the epoch.
-    end: u64,
+    end_slot: u64,
     slots: Vec<u64>,
 }
 
@@ -25,7 +25,7 @@ impl OwnLeaderSchedule {
         slots.sort_unstable();
         OwnLeaderSchedule {
             epoch,
-            end: first.saturating_add(length),
+            end_slot: first.saturating_add(length),
             slots,
         }
     }
@@ -35,16 +35,16 @@ impl OwnLeaderSchedule {
     }
 
     /// Slots from `slot` to the next own leader slot; 0 if `slot` is one. `None` if none is left.
-    pub fn next(&self, slot: u64) -> Option<u64> {
+    pub fn slots_to_next(&self, slot: u64) -> Option<u64> {
         Some(self.slots_from(slot).first()?.saturating_sub(slot))
     }
 
     /// The longest window from `slot` on, and the first of equal ones. `None` if every remaining
     /// slot is an own leader slot.
-    pub fn window(&self, slot: u64) -> Option<RestartWindow> {
+    pub fn longest_window(&self, slot: u64) -> Option<RestartWindow> {
         let mut longest: Option<RestartWindow> = None;
         let mut free = slot;
-        for next in self.slots_from(slot).iter().copied().chain([self.end]) {
+        for next in self.slots_from(slot).iter().copied().chain([self.end_slot]) {
             let window = RestartWindow {
                 offset: free.saturating_sub(slot),
                 slots: next.saturating_sub(free),
@@ -77,31 +77,31 @@ mod tests {
         let schedule = OwnLeaderSchedule::new(5, 1000, 100, &[51, 10, 11, 12, 13, 50]);
         assert_eq!(schedule.assigned(), 6);
         assert_eq!(
-            schedule.window(1000),
+            schedule.longest_window(1000),
             window(52, 48),
             "the end of the epoch"
         );
         assert_eq!(
             (
-                schedule.next(1000),
-                schedule.next(1012),
-                schedule.next(1014)
+                schedule.slots_to_next(1000),
+                schedule.slots_to_next(1012),
+                schedule.slots_to_next(1014)
             ),
             (Some(10), Some(0), Some(36))
         );
         assert_eq!(
-            (schedule.next(1052), schedule.window(1052)),
+            (schedule.slots_to_next(1052), schedule.longest_window(1052)),
             (None, window(0, 48))
         );
-        assert_eq!(schedule.window(1100), None);
+        assert_eq!(schedule.longest_window(1100), None);
         let early = OwnLeaderSchedule::new(5, 1000, 60, &[10, 50]);
         assert_eq!(
-            early.window(1005),
+            early.longest_window(1005),
             window(6, 39),
             "between two leader slots"
         );
         assert_eq!(
-            early.window(1010),
+            early.longest_window(1010),
             window(1, 39),
             "from the end of the present one on"
         );
@@ -110,8 +110,14 @@ mod tests {
     #[test]
     fn without_leader_slots_the_window_is_the_remaining_epoch() {
         let none = OwnLeaderSchedule::new(0, 0, 32, &[]);
-        assert_eq!((none.next(3), none.window(3)), (None, window(0, 29)));
+        assert_eq!(
+            (none.slots_to_next(3), none.longest_window(3)),
+            (None, window(0, 29))
+        );
         let all = OwnLeaderSchedule::new(0, 0, 4, &[0, 1, 2, 3]);
-        assert_eq!((all.next(2), all.window(2)), (Some(0), None));
+        assert_eq!(
+            (all.slots_to_next(2), all.longest_window(2)),
+            (Some(0), None)
+        );
     }
 }

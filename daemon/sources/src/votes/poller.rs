@@ -101,7 +101,7 @@ impl Poller {
                 process,
                 identity,
                 interval,
-                at: now,
+                polled_at: now,
                 vote_account: self.config.vote_account,
                 ..VoteFacts::default()
             };
@@ -143,7 +143,7 @@ impl Round<'_> {
         self.poller.clock.now()
     }
 
-    fn broken(&mut self, what: String) {
+    fn add_broken_problem(&mut self, what: String) {
         self.facts.problems.push(Problem::broken(what));
     }
 
@@ -170,32 +170,32 @@ impl Round<'_> {
             let hash: Option<PublicKey> = self.request("getGenesisHash", json!([])).await;
             self.facts.genesis_hash = hash.map(|hash| hash.to_string().into());
         }
-        self.epoch().await;
-        self.alpenglow_genesis().await;
+        self.request_epoch().await;
+        self.request_alpenglow_genesis().await;
         let mut all = None;
         let protocol = self.poller.handle.protocol(self.facts.process);
         let is_slow = finished_rounds.is_multiple_of(SLOW_FACTOR);
         if is_slow || !self.facts.has_all_accounts() || self.facts.is_late(protocol) {
-            all = self.all_votes().await;
+            all = self.request_all_votes().await;
         }
-        self.own_votes().await;
+        self.request_own_votes().await;
         if finished_rounds == 0 {
             // Published early: a slow node takes long for the other requests.
-            self.facts.at = self.now();
+            self.facts.polled_at = self.now();
             self.poller.handle.publish(&self.facts);
         }
-        self.balances().await;
-        self.schedule().await;
+        self.request_balances().await;
+        self.request_schedule().await;
         if is_slow {
-            self.production().await;
+            self.request_production().await;
         }
         if finished_rounds.is_multiple_of(SLOWEST_FACTOR)
             && let Some(all) = all
         {
-            self.versions(&all).await;
+            self.request_versions(&all).await;
         }
         self.report_missing_methods();
-        self.facts.at = self.now();
+        self.facts.polled_at = self.now();
         self.facts.is_complete = true;
     }
 
@@ -282,14 +282,14 @@ impl Round<'_> {
         }
     }
 
-    async fn epoch(&mut self) -> Option<EpochInfo> {
+    async fn request_epoch(&mut self) -> Option<EpochInfo> {
         let info = self.request("getEpochInfo", processed()).await?;
         self.facts.epoch.set(info, self.now());
         Some(info)
     }
 
     /// Requested until a certificate exists. A node may lack one of the two methods.
-    async fn alpenglow_genesis(&mut self) {
+    async fn request_alpenglow_genesis(&mut self) {
         if self.facts.certificate_slot.is_some() {
             return;
         }
@@ -305,13 +305,13 @@ impl Round<'_> {
             (None, _) => {}
             // Without a response about the certificate, an active gate proves nothing.
             (Some(gate), None) if matches!(gate.value, FeatureGate::ActiveSince(_)) => {
-                self.facts.gate = Timestamped::default();
+                self.facts.feature_gate = Timestamped::default();
             }
-            (Some(gate), _) => self.facts.gate.set(gate.value, self.now()),
+            (Some(gate), _) => self.facts.feature_gate.set(gate.value, self.now()),
         }
     }
 
-    async fn all_votes(&mut self) -> Option<VoteAccounts> {
+    async fn request_all_votes(&mut self) -> Option<VoteAccounts> {
         let votes: VoteAccounts = self.request("getVoteAccounts", processed()).await?;
         if self.poller.config.vote_account.is_none() {
             let by_arguments = self.poller.endpoint.vote_account(self.facts.process);
@@ -321,7 +321,7 @@ impl Round<'_> {
         Some(votes)
     }
 
-    async fn own_votes(&mut self) {
+    async fn request_own_votes(&mut self) {
         let Some(account) = self.facts.vote_account else {
             let ttl = self.facts.ttl(SLOW_FACTOR);
             self.facts.up = self.facts.ranking.fresh(self.now(), ttl).is_some();
@@ -337,23 +337,23 @@ impl Round<'_> {
             accounts.find(|(candidate, _)| candidate.vote_pubkey == Some(account))
         else {
             let unnamed = votes.all().any(|(other, _)| other.vote_pubkey.is_none());
-            self.broken(if unnamed {
+            self.add_broken_problem(if unnamed {
                 format!("getVoteAccounts: votePubkey is missing in the answer about {account}")
             } else {
                 format!("getVoteAccounts: the node knows no vote account {account}")
             });
-            self.facts.own.set(None, self.now());
+            self.facts.own_account.set(None, self.now());
             return;
         };
         let unreadable = own.missing_fields();
         if !unreadable.is_empty() {
             let fields = unreadable.join(", ");
-            self.broken(format!(
+            self.add_broken_problem(format!(
                 "getVoteAccounts: vote account {account} has no readable {fields}"
             ));
         }
         self.facts.up = true;
-        let Some(bank) = self.epoch().await else {
+        let Some(bank) = self.request_epoch().await else {
             return;
         };
         let own = OwnVoteAccount {
@@ -361,32 +361,32 @@ impl Round<'_> {
             delinquent,
             bank,
         };
-        self.facts.own.set(Some(own), self.now());
+        self.facts.own_account.set(Some(own), self.now());
     }
 
-    async fn balances(&mut self) {
-        if let Some(lamports) = self.balance(self.facts.identity).await {
+    async fn request_balances(&mut self) {
+        if let Some(lamports) = self.request_balance(self.facts.identity).await {
             self.facts.identity_balance.set(lamports, self.now());
         }
         if let Some(account) = self.facts.vote_account
-            && let Some(lamports) = self.balance(account).await
+            && let Some(lamports) = self.request_balance(account).await
         {
             self.facts.vote_balance.set(lamports, self.now());
         }
     }
 
-    async fn balance(&mut self, account: PublicKey) -> Option<u64> {
+    async fn request_balance(&mut self, account: PublicKey) -> Option<u64> {
         let params = json!([account.to_string(), {"commitment": "processed"}]);
         let balance: Option<InContext<u64>> = self.request("getBalance", params).await;
         balance.map(|balance| balance.value)
     }
 
-    async fn schedule(&mut self) {
+    async fn request_schedule(&mut self) {
         let Some(info) = self.facts.bank(self.now()) else {
             return;
         };
         let method = "getLeaderSchedule";
-        let known = self.facts.schedule.as_ref();
+        let known = self.facts.own_schedule.as_ref();
         let is_known = known.is_some_and(|schedule| schedule.epoch == info.epoch);
         if is_known || self.poller.missing_methods.contains(&method) {
             return;
@@ -407,13 +407,13 @@ impl Round<'_> {
                 info.slots_in_epoch,
                 schedule.of(identity),
             );
-            self.facts.schedule = Some(Arc::new(schedule));
+            self.facts.own_schedule = Some(Arc::new(schedule));
         }
     }
 
     /// Uses `confirmed`. At `processed` a block of another fork may be missing at first, so the
     /// count of skipped slots could fall again.
-    async fn production(&mut self) {
+    async fn request_production(&mut self) {
         let params = json!([{"commitment": "confirmed"}]);
         let produced: Option<InContext<BlockProduction>> =
             self.request("getBlockProduction", params).await;
@@ -424,7 +424,7 @@ impl Round<'_> {
         }
     }
 
-    async fn versions(&mut self, votes: &VoteAccounts) {
+    async fn request_versions(&mut self, votes: &VoteAccounts) {
         let facts = self.poller.endpoint.facts(self.facts.process);
         let Some(version) = facts.as_ref().and_then(|facts| facts.version.as_ref()) else {
             return;

@@ -221,7 +221,7 @@ fn readings_with(
     protocol: Option<Protocol>,
 ) -> Vec<(String, f64)> {
     let reading_context = ReadingContext {
-        newest,
+        newest_bank: newest,
         is_near_tip,
         slot_time: Some(SLOT_TIME),
         protocol,
@@ -232,7 +232,7 @@ fn readings_with(
 
 fn readings_from(vote_facts: &VoteFacts, reading_context: ReadingContext) -> Vec<(String, f64)> {
     let mut output = SourceOutput::default();
-    vote_facts.readings(reading_context, vote_facts.at, &mut output);
+    vote_facts.readings(reading_context, vote_facts.polled_at, &mut output);
     let name = |reading: &Reading| {
         let labels: Vec<&str> = reading.labels.iter().map(|label| label.as_str()).collect();
         format!(
@@ -320,7 +320,7 @@ fn times_need_the_slot_time_and_the_tip(vote_facts: &VoteFacts) {
     let without = readings_from(
         vote_facts,
         ReadingContext {
-            newest: Some(bank(2_170)),
+            newest_bank: Some(bank(2_170)),
             is_near_tip: true,
             ..ReadingContext::default()
         },
@@ -519,8 +519,8 @@ async fn an_invalid_response_affects_only_its_request_and_responses_age() {
     );
     let mut old = SourceOutput::default();
     let hour = Stamp {
-        uptime: vote_facts.at.uptime + Duration::from_secs(3_600),
-        ..vote_facts.at
+        uptime: vote_facts.polled_at.uptime + Duration::from_secs(3_600),
+        ..vote_facts.polled_at
     };
     vote_facts.readings(ReadingContext::default(), hour, &mut old);
     assert!(old.readings.is_empty(), "{old:?}");
@@ -586,7 +586,7 @@ async fn delinquency_and_distances_are_absent_when_the_node_is_far_behind() {
     ];
     assert_eq!(withheld.map(|name| of(&readings, name)), [None; 3]);
     assert_eq!(of(&readings, "vote_slot last_vote"), Some(2_158.0));
-    let mut votes = Votes {
+    let mut votes = VotesSampler {
         handle: running.handle.clone(),
         rpc: rpc::Handle::default(),
         intake: Intake::new(&config::Datapoints::default()),
@@ -600,12 +600,12 @@ async fn delinquency_and_distances_are_absent_when_the_node_is_far_behind() {
         "the answer is the same"
     );
     let mut later = vote_facts.clone();
-    let own = vote_facts.own(vote_facts.at).unwrap();
-    later.own.set(
+    let own = vote_facts.own_account(vote_facts.polled_at).unwrap();
+    later.own_account.set(
         own,
         Stamp {
-            uptime: vote_facts.at.uptime + Duration::from_secs(60),
-            ..vote_facts.at
+            uptime: vote_facts.polled_at.uptime + Duration::from_secs(60),
+            ..vote_facts.polled_at
         },
     );
     assert!(!votes.answered_far_behind(&later, Some(true)));
@@ -675,7 +675,7 @@ async fn without_a_response_voting_is_unknown_and_all_accounts_are_requeried() {
     let running = Running::start(server.port(), None);
     let first = running.vote_facts(1).await;
     assert!(
-        first.rounds > 2 || (!first.up && first.ranking.at().is_none()),
+        first.rounds > 2 || (!first.up && first.ranking.received_at().is_none()),
         "{first:?}"
     );
     let vote_facts = running.vote_facts(3).await;
@@ -718,7 +718,9 @@ async fn the_configured_vote_account_is_requested_alone_and_reported_if_unknown(
         "{problems}"
     );
     assert_eq!(
-        vote_facts.own(vote_facts.at).map(|own| own.is_some()),
+        vote_facts
+            .own_account(vote_facts.polled_at)
+            .map(|own| own.is_some()),
         Some(false)
     );
     running.end().await;
@@ -737,7 +739,7 @@ async fn an_unknown_epoch_does_not_make_the_vote_account_unknown() {
     let running = Running::start(server.port(), None);
     let vote_facts = running.vote_facts(1).await;
     assert!(
-        vote_facts.up && vote_facts.own.at().is_none(),
+        vote_facts.up && vote_facts.own_account.received_at().is_none(),
         "{vote_facts:?}"
     );
     running.end().await;
@@ -775,7 +777,7 @@ async fn stake_accounts_are_scanned_only_at_tip_and_delayed_after_failures() {
     assert!(
         vote_facts
             .scan_due
-            .is_some_and(|due| due > vote_facts.at.uptime + Duration::from_secs(3_600))
+            .is_some_and(|due| due > vote_facts.polled_at.uptime + Duration::from_secs(3_600))
     );
     running.end().await;
 }
@@ -800,7 +802,7 @@ async fn the_own_votes_are_published_before_slower_responses() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let facts = facts.expect("it is told");
-    assert!(!facts.is_complete && facts.own(facts.at).flatten().is_some());
+    assert!(!facts.is_complete && facts.own_account(facts.polled_at).flatten().is_some());
     running.end().await;
 }
 

@@ -16,7 +16,7 @@ pub const SCAN_INTERVAL: Duration = Duration::from_secs(30 * 60);
 
 /// The own vote is late if it is more slots than this behind the newest vote of all. A healthy
 /// validator's vote is in a certificate at most nine slots later.
-const LATE_SLOTS: u64 = 16;
+const MAX_VOTE_DISTANCE: u64 = 16;
 
 impl OwnVoteAccount {
     /// Slots since its last vote; `None` before the first.
@@ -37,8 +37,8 @@ impl VoteFacts {
     }
 
     /// `Some(None)` if the node does not know the account, `None` without a response.
-    pub fn own(&self, now: Stamp) -> Option<Option<OwnVoteAccount>> {
-        self.own.fresh(now, self.ttl(1))
+    pub fn own_account(&self, now: Stamp) -> Option<Option<OwnVoteAccount>> {
+        self.own_account.fresh(now, self.ttl(1))
     }
 
     /// In lamports.
@@ -52,13 +52,13 @@ impl VoteFacts {
 
     /// The node returned all vote accounts.
     pub fn has_all_accounts(&self) -> bool {
-        self.ranking.at().is_some()
+        self.ranking.received_at().is_some()
     }
 
     pub(super) fn needs_scan(&self) -> bool {
         self.vote_account.is_some()
-            && self.bank(self.at).is_some()
-            && self.scan_due.is_none_or(|due| self.at.uptime >= due)
+            && self.bank(self.polled_at).is_some()
+            && self.scan_due.is_none_or(|due| self.polled_at.uptime >= due)
     }
 
     pub(super) fn set_ranking(&mut self, votes: &VoteAccounts, at: Stamp) {
@@ -75,7 +75,7 @@ impl VoteFacts {
         let slots = self.bank(now).map(|bank| bank.slots_in_epoch);
         Evidence {
             certificate: self.certificate_slot,
-            gate: self.gate.fresh(now, self.ttl(1)),
+            gate: self.feature_gate.fresh(now, self.ttl(1)),
             has_marker: self.marker_epoch(now).is_some(),
             max_credits: ranking.and_then(|ranking| ranking.max_earned).zip(slots),
             genesis_hash: self.genesis_hash.as_deref(),
@@ -85,15 +85,15 @@ impl VoteFacts {
 
     pub fn consensus(&self) -> Option<Consensus> {
         let evidence = Evidence {
-            slot: self.bank(self.at).map(|bank| bank.absolute_slot),
-            ..self.evidence(self.at)
+            slot: self.bank(self.polled_at).map(|bank| bank.absolute_slot),
+            ..self.evidence(self.polled_at)
         };
         evidence.consensus()
     }
 
     /// The epoch of the migration, if an account's credits have its marker.
     fn marker_epoch(&self, now: Stamp) -> Option<u64> {
-        let own = || self.own(now)??.account.migration_epoch();
+        let own = || self.own_account(now)??.account.migration_epoch();
         self.marker_epoch.or_else(own)
     }
 
@@ -120,9 +120,9 @@ impl VoteFacts {
     /// True if the own votes were late in the last response with all accounts. Each round then
     /// requests all accounts.
     pub(super) fn is_late(&self, protocol: Option<Protocol>) -> bool {
-        let ranking = self.ranking.fresh(self.at, self.ttl(SLOW_FACTOR));
+        let ranking = self.ranking.fresh(self.polled_at, self.ttl(SLOW_FACTOR));
         let distance = ranking.and_then(|ranking| ranking.vote_distance);
-        protocol == Some(Protocol::Alpenglow) && distance > Some(LATE_SLOTS)
+        protocol == Some(Protocol::Alpenglow) && distance > Some(MAX_VOTE_DISTANCE)
     }
 
     /// Exports the responses that have not expired.
@@ -133,11 +133,11 @@ impl VoteFacts {
                 .readings
                 .whole(&m::CLUSTER, [name.into(), Arc::clone(hash).into()], 1);
         }
-        let bank = context.newest.or_else(|| self.bank(now));
+        let bank = context.newest_bank.or_else(|| self.bank(now));
         if let Some(bank) = bank {
             self.epoch_readings(bank, context, output);
         }
-        if let Some(Some(own)) = self.own(now) {
+        if let Some(Some(own)) = self.own_account(now) {
             self.vote_readings(&own, context, now, output);
         }
         self.balance_readings(now, bank, output);
@@ -198,7 +198,7 @@ impl VoteFacts {
         output.real(&m::EPOCH_PROGRESS, [], passed);
         let remaining = slots_in_epoch.saturating_sub(bank.slot_index);
         output.real(&m::EPOCH_REMAINING, [], seconds(Some(remaining)));
-        let Some(schedule) = &self.schedule else {
+        let Some(schedule) = &self.own_schedule else {
             return;
         };
         if schedule.epoch != bank.epoch {
@@ -209,9 +209,9 @@ impl VoteFacts {
             return;
         }
         let slot = bank.absolute_slot;
-        let window = schedule.window(slot);
+        let window = schedule.longest_window(slot);
         for (metric, slots) in [
-            (&m::NEXT_LEADER_SLOT, schedule.next(slot)),
+            (&m::NEXT_LEADER_SLOT, schedule.slots_to_next(slot)),
             (&m::RESTART_WINDOW, window.map(|window| window.slots)),
             (
                 &m::RESTART_WINDOW_BEGINS,

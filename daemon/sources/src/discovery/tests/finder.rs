@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::{
-    host::{Host, SharedMeminfo},
-    tick::{Poll, ProcessState, SampleContext},
+    host::{HostSampler, SharedMeminfo},
+    tick::{ProcessState, SampleContext, Sampler},
 };
 use faultline_kernel::HostConstants;
 use faultline_testkit::eventually::{eventually, eventually_ok};
@@ -146,7 +146,7 @@ fn a_host_oom_kill_seen_by_a_tick_is_the_exit_reason() {
     let root = HostRoot::below(host.root());
     let work = AtWork::start(finder(config::TargetSelector::Scan, root.clone()));
     work.wait_for("the validator", |_| true);
-    let mut source = Host::new(&root, SharedMeminfo::default(), work.following.clone());
+    let mut source = HostSampler::new(&root, SharedMeminfo::default(), work.following.clone());
     host.write("proc/vmstat", "oom_kill 5\n").unwrap();
     let units = HostConstants {
         page_size: 4096,

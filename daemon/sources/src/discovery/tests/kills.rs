@@ -1,6 +1,6 @@
 use super::{
     super::{
-        end::{OomKillWatch, on_host},
+        end::{OomKillWatch, host_oom_kills},
         following::{FoundCgroup, OomKills},
     },
     *,
@@ -39,14 +39,14 @@ fn a_cgroup_oom_kill_counts_for_a_minute_in_both_versions() {
         host.write(events, "oom_kill 2\n").unwrap();
         let root = HostRoot::below(host.root());
         let mut kills = OomKillWatch::begin(&root, PROCESS);
-        kills.count(&host_kills(on_host(&root)), at(11));
+        kills.update(&host_kills(host_oom_kills(&root)), at(11));
         assert!(
             !kills.has_recent_kill(at(11)),
             "kills before it was followed do not count: {events}"
         );
         host.write(events, "oom_kill 3\n").unwrap();
-        kills.count(&host_kills(on_host(&root)), at(12));
-        kills.count(&host_kills(on_host(&root)), at(40));
+        kills.update(&host_kills(host_oom_kills(&root)), at(12));
+        kills.update(&host_kills(host_oom_kills(&root)), at(40));
         assert!(kills.has_recent_kill(at(72)), "{events}");
         assert!(!kills.has_recent_kill(at(73)), "{events}");
     }
@@ -58,15 +58,15 @@ fn a_host_oom_kill_counts_and_unreadable_counters_do_not() {
     let root = HostRoot::below(host.root());
     let mut kills = OomKillWatch::begin(&root, PROCESS);
     host.write("proc/vmstat", "oom_kill 9\n").unwrap();
-    kills.count(&host_kills(on_host(&root)), at(2));
+    kills.update(&host_kills(host_oom_kills(&root)), at(2));
     assert!(
         !kills.has_recent_kill(at(2)),
         "a count that appears has not risen"
     );
     host.write("proc/vmstat", "oom_kill x\n").unwrap();
-    kills.count(&host_kills(on_host(&root)), at(3));
+    kills.update(&host_kills(host_oom_kills(&root)), at(3));
     host.write("proc/vmstat", "oom_kill 10\n").unwrap();
-    kills.count(&host_kills(on_host(&root)), at(4));
+    kills.update(&host_kills(host_oom_kills(&root)), at(4));
     assert!(kills.has_recent_kill(at(4)));
 }
 
@@ -80,15 +80,15 @@ fn a_host_oom_kill_counts_only_if_the_cgroup_is_gone() {
     let root = HostRoot::below(host.root());
     let mut kills = OomKillWatch::begin(&root, PROCESS);
     host.write("proc/vmstat", "oom_kill 10\n").unwrap();
-    kills.count(&host_kills(on_host(&root)), at(2));
+    kills.update(&host_kills(host_oom_kills(&root)), at(2));
     assert!(!kills.has_recent_kill(at(2)));
     // The held file of a cgroup that was removed tells nothing any more.
     host.write(events, "").unwrap();
     std::fs::remove_file(host.root().join(events)).unwrap();
-    kills.count(&host_kills(on_host(&root)), at(3));
+    kills.update(&host_kills(host_oom_kills(&root)), at(3));
     assert!(!kills.has_recent_kill(at(3)), "seen before");
     host.write("proc/vmstat", "oom_kill 11\n").unwrap();
-    kills.count(&host_kills(on_host(&root)), at(4));
+    kills.update(&host_kills(host_oom_kills(&root)), at(4));
     assert!(kills.has_recent_kill(at(4)));
 }
 
@@ -98,11 +98,11 @@ fn a_tick_older_than_the_process_start_shows_no_oom_kill() {
     host.write("proc/vmstat", "oom_kill 6\n").unwrap();
     let root = HostRoot::below(host.root());
     let mut kills = OomKillWatch::begin(&root, PROCESS);
-    kills.count(&host_kills(Some(5)), at(2));
-    kills.count(&host_kills(None), at(3));
-    kills.count(&host_kills(Some(6)), at(4));
+    kills.update(&host_kills(Some(5)), at(2));
+    kills.update(&host_kills(None), at(3));
+    kills.update(&host_kills(Some(6)), at(4));
     assert!(!kills.has_recent_kill(at(4)));
-    kills.count(&host_kills(Some(7)), at(5));
+    kills.update(&host_kills(Some(7)), at(5));
     assert!(kills.has_recent_kill(at(5)));
 }
 
@@ -115,10 +115,10 @@ fn a_recreated_cgroup_starts_at_zero_without_an_oom_kill() {
     let root = HostRoot::below(host.root());
     let mut kills = OomKillWatch::begin(&root, PROCESS);
     host.write(events, "oom_kill 0\n").unwrap();
-    kills.count(&host_kills(on_host(&root)), at(2));
+    kills.update(&host_kills(host_oom_kills(&root)), at(2));
     assert!(!kills.has_recent_kill(at(2)));
     host.write(events, "oom_kill 1\n").unwrap();
-    kills.count(&host_kills(on_host(&root)), at(3));
+    kills.update(&host_kills(host_oom_kills(&root)), at(3));
     assert!(kills.has_recent_kill(at(3)));
 }
 
@@ -144,7 +144,7 @@ fn only_oom_kills_after_a_cgroup_move_count() {
     host.write("sys/fs/cgroup/new/memory.events", "oom_kill 8\n")
         .unwrap();
     oom_counts.cgroup = found(PROCESS);
-    kills.count(&oom_counts, at(2));
+    kills.update(&oom_counts, at(2));
     assert!(!kills.has_recent_kill(at(2)));
     // The first look after the move may come after the kill.
     host.write("proc/77/cgroup", "0::/old\n").unwrap();
@@ -156,9 +156,9 @@ fn only_oom_kills_after_a_cgroup_move_count() {
         start_ticks: 1,
         ..PROCESS
     });
-    kills.count(&oom_counts, at(2));
+    kills.update(&oom_counts, at(2));
     assert!(!kills.has_recent_kill(at(2)), "of another process");
     oom_counts.cgroup = found(PROCESS);
-    kills.count(&oom_counts, at(3));
+    kills.update(&oom_counts, at(3));
     assert!(kills.has_recent_kill(at(3)));
 }

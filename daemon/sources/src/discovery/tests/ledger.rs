@@ -81,7 +81,7 @@ fn another_users_process_using_the_ledger_is_not_a_successor() {
     host.remove("proc/77").unwrap();
     appears(90, 1001);
     let context = SearchContext {
-        before: Some(&before),
+        previous_target: Some(&before),
         ..bench.context()
     };
     let found = by_ledger.find(&context);

@@ -209,7 +209,7 @@ fn forked_children_sharing_memory_are_not_reported_as_largest_descendants() {
     let parent = folder.run(&folder.shell("parent"), &["-c", script, &fifo]);
     let children = || {
         let root = HostRoot::default();
-        let descendants = descendants::Descendants::of(&root, parent.pid())?;
+        let descendants = descendants::Descendants::read(&root, parent.pid())?;
         (descendants.descendants.len() == 4).then_some(descendants)
     };
     let descendants = eventually(Duration::from_secs(60), "four children", children);

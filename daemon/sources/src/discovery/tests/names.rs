@@ -50,7 +50,7 @@ fn a_configured_pid_accepts_any_program_first_then_only_the_same() {
     let before = by_pid.find(&bench.context()).unwrap();
     assert_eq!(before.validator, None);
     let context = SearchContext {
-        before: Some(&before),
+        previous_target: Some(&before),
         ..bench.context()
     };
     Pretend::new(70, "cron").start(200).on(&host);
@@ -148,7 +148,7 @@ fn a_pid_is_the_same_program_after_its_file_was_replaced() {
     let (bench, mut by_pid) = (Bench::new(&host), PidSearch::new(70, false));
     let before = by_pid.find(&bench.context()).unwrap();
     let context = SearchContext {
-        before: Some(&before),
+        previous_target: Some(&before),
         ..bench.context()
     };
     exe("/opt/redis", 200);

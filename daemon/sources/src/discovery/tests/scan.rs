@@ -127,7 +127,7 @@ fn a_validator_on_another_ledger_is_no_successor() {
         .line("agave-validator --ledger /other")
         .on(&host);
     let context = SearchContext {
-        before: Some(&before),
+        previous_target: Some(&before),
         ..bench.context()
     };
     let found = Scan::default().find(&context);
@@ -159,7 +159,7 @@ fn a_process_of_another_user_is_no_successor() {
     Pretend::validator(90).on(&host);
     run_by(&host, 90, 1001);
     let context = SearchContext {
-        before: Some(&before),
+        previous_target: Some(&before),
         ..bench.context()
     };
     let found = scan.find(&context);

@@ -46,7 +46,7 @@ fn memory_is_bounded() {
     let mut counter = TransactionCounter::default();
     (0..1000).for_each(|pid| counter.record(process(pid), 5));
     assert_eq!(
-        (counter.highest.len(), counter.total),
+        (counter.highest_counts.len(), counter.total),
         (MAX_PROCESSES, Some(0))
     );
 }

@@ -63,7 +63,7 @@ fn numbered_threads_form_a_pool() {
         ),
         (5, 7)
     );
-    assert_eq!(pools.exited, [0, 0]);
+    assert_eq!(pools.exited_faults, [0, 0]);
 }
 
 #[test]
@@ -84,7 +84,11 @@ fn unsampled_counts_of_an_ended_thread_go_to_exited() {
     );
     pools.distribute_faults(0, 16, true);
     assert_eq!(
-        (major(&pools, "a"), major(&pools, "b"), pools.exited[0]),
+        (
+            major(&pools, "a"),
+            major(&pools, "b"),
+            pools.exited_faults[0]
+        ),
         (6, 6, 4)
     );
 }
@@ -94,13 +98,13 @@ fn faults_between_thread_and_process_samples_are_counted_once() {
     let mut pools = Pools::default();
     add(&mut pools, &[thread(1, "a", 10, 0)]);
     pools.distribute_faults(0, 13, true);
-    assert_eq!((major(&pools, "a"), pools.exited[0]), (10, 3));
+    assert_eq!((major(&pools, "a"), pools.exited_faults[0]), (10, 3));
     add(&mut pools, &[thread(1, "a", 13, 0)]);
     pools.distribute_faults(0, 13, true);
-    assert_eq!((major(&pools, "a"), pools.exited[0]), (10, 3));
+    assert_eq!((major(&pools, "a"), pools.exited_faults[0]), (10, 3));
     add(&mut pools, &[thread(1, "a", 20, 0)]);
     pools.distribute_faults(0, 20, true);
-    assert_eq!((major(&pools, "a"), pools.exited[0]), (17, 3));
+    assert_eq!((major(&pools, "a"), pools.exited_faults[0]), (17, 3));
 }
 
 #[test]
@@ -110,10 +114,10 @@ fn faults_of_unread_threads_are_assigned_to_their_pool_later() {
     pools.distribute_faults(0, 10, true);
     add(&mut pools, &[thread(1, "a", 10, 0)]);
     pools.distribute_faults(0, 14, false);
-    assert_eq!((major(&pools, "a"), pools.exited[0]), (10, 0));
+    assert_eq!((major(&pools, "a"), pools.exited_faults[0]), (10, 0));
     add(&mut pools, &[thread(1, "a", 13, 0)]);
     pools.distribute_faults(0, 14, true);
-    assert_eq!((major(&pools, "a"), pools.exited[0]), (13, 1));
+    assert_eq!((major(&pools, "a"), pools.exited_faults[0]), (13, 1));
 }
 
 #[test]
@@ -132,7 +136,7 @@ fn excess_thread_pools_are_folded_and_counted() {
     add(&mut pools, &threads);
     pools.distribute_faults(0, 200, true);
     assert_eq!(pools.pools.len(), MAX_POOLS + 1);
-    assert_eq!((major(&pools, OTHER), pools.folded), (50, 50));
+    assert_eq!((major(&pools, OTHER), pools.folded_names), (50, 50));
 }
 
 #[test]
@@ -337,7 +341,7 @@ proptest! {
             process += race;
             living.get_mut(&0).unwrap().0 += race;
             pools.distribute_faults(0, process, true);
-            let sum: u64 = pools.pools.iter().map(|pool| pool.totals.faults[0]).sum::<u64>() + pools.exited[0];
+            let sum: u64 = pools.pools.iter().map(|pool| pool.totals.faults[0]).sum::<u64>() + pools.exited_faults[0];
             prop_assert_eq!(sum, process);
             for Pool { name, totals, .. } in pools.pools.iter() {
                 let last = before.insert(Arc::clone(name), totals.faults[0]).unwrap_or(0);
