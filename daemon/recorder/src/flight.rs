@@ -8,7 +8,7 @@
 mod folder;
 mod ring;
 
-pub use folder::{MARKER, RING, check};
+pub use folder::{MARKER_FILE, RING_FILE, check};
 pub use ring::Ring;
 
 use crate::recorder::RecorderStatus;
@@ -38,7 +38,7 @@ pub struct FlightContext {
     pub clock: Clock,
     pub folder: PathBuf,
     pub config: config::Flight,
-    pub name: String,
+    pub host_name: String,
     pub status: Arc<RecorderStatus>,
     pub handle: Handle,
 }
@@ -65,8 +65,8 @@ pub fn build(context: FlightContext, new_recording: NewRecording) -> Result<(Rin
 }
 
 /// The reason and the request's text, as a part of the file's name.
-fn file_name_word(job: &SaveJob) -> String {
-    match folder::file_name_word(&job.text).as_str() {
+fn file_name_part(job: &SaveJob) -> String {
+    match folder::file_name_part(&job.request_text).as_str() {
         "" => job.reason.name().to_owned(),
         text => format!("{}_{text}", job.reason.name()),
     }
@@ -74,7 +74,7 @@ fn file_name_word(job: &SaveJob) -> String {
 
 /// The host name as a part of file names.
 pub fn name(host_name: &str) -> String {
-    match folder::file_name_word(host_name).as_str() {
+    match folder::file_name_part(host_name).as_str() {
         "" => "host".to_owned(),
         name => name.to_owned(),
     }
@@ -89,7 +89,7 @@ impl Saver {
     /// Returns when the ring is closed, after its last saves.
     pub fn run(self) {
         while let Ok(job) = self.jobs.recv() {
-            let (began, reason) = (self.context.clock.now(), file_name_word(&job));
+            let (began, reason) = (self.context.clock.now(), file_name_part(&job));
             let outcome = self.save(&job, &reason);
             let took = self.context.clock.now().since(began);
             match &outcome {
@@ -98,29 +98,29 @@ impl Saver {
                 }
                 Err(why) => tracing::error!(reason, why, "cannot save the flight recording"),
             }
-            self.context.handle.save_ended(job, outcome);
+            self.context.handle.end_save(job, outcome);
         }
     }
 
-    fn save(&self, job: &SaveJob, reason: &str) -> Outcome {
+    fn save(&self, job: &SaveJob, reason: &str) -> SaveResult {
         let FlightContext {
             folder,
-            name,
+            host_name: name,
             config,
             ..
         } = &self.context;
-        let ring = folder.join(RING);
+        let ring = folder.join(RING_FILE);
         let length = |suffix: &str| {
             fs::metadata(format!("{}{suffix}", ring.display())).map_or(0, |meta| meta.len())
         };
         let bytes = length("") + length("-wal");
         folder::make_space(folder, config, bytes, job.origin)?;
-        let path = folder::free_name(folder, name, reason, job.at)
+        let path = folder::unused_path(folder, name, reason, job.at)
             .ok_or("too many saves in one second")?;
         let at = job.at.unix.as_nanos().to_string();
         let meta = [
             ("saved_reason", reason),
-            ("saved_text", job.text.as_str()),
+            ("saved_text", job.request_text.as_str()),
             ("saved_unix_ns", at.as_str()),
         ];
         let pause = |_, _| std::thread::sleep(COPY_PAUSE);
@@ -146,7 +146,7 @@ faultline_metrics::named_enum! {
 
 impl SaveReason {
     /// Whether events of the kind save the ring, and why.
-    fn of(kind: EventKind) -> Option<Self> {
+    fn for_event(kind: EventKind) -> Option<Self> {
         SaveReason::ALL
             .into_iter()
             .find(|reason| reason.name() == kind.name())
@@ -162,17 +162,17 @@ pub enum SaveOrigin {
     Http,
 }
 
-type Outcome = Result<PathBuf, String>;
+type SaveResult = Result<PathBuf, String>;
 
 #[derive(Debug)]
 struct SaveJob {
     pub reason: SaveReason,
     pub origin: SaveOrigin,
     /// The reason that a request gives; empty without one.
-    pub text: String,
+    pub request_text: String,
     /// When the ring took the job.
     pub at: Stamp,
-    pub answer: Option<oneshot::Sender<Outcome>>,
+    pub reply: Option<oneshot::Sender<SaveResult>>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -187,7 +187,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     requests: Vec<SaveJob>,
-    saves: [u64; SaveReason::ALL.len()],
+    save_counts: [u64; SaveReason::ALL.len()],
     failures: u64,
     /// Since 1970.
     last_saved_at: Option<Duration>,
@@ -197,7 +197,11 @@ struct State {
 
 impl Handle {
     /// Requests a save; the outcome arrives seconds later. `None`: too many requests wait already.
-    pub fn request(&self, text: &str, origin: SaveOrigin) -> Option<oneshot::Receiver<Outcome>> {
+    pub fn request_save(
+        &self,
+        text: &str,
+        origin: SaveOrigin,
+    ) -> Option<oneshot::Receiver<SaveResult>> {
         let mut state = self.0.state.lock();
         if state.requests.len() >= MAX_REQUESTS {
             return None;
@@ -206,9 +210,9 @@ impl Handle {
         state.requests.push(SaveJob {
             reason: SaveReason::Request,
             origin,
-            text: text.to_owned(),
+            request_text: text.to_owned(),
             at: Stamp::default(),
-            answer: Some(answer),
+            reply: Some(answer),
         });
         Some(answered)
     }
@@ -217,11 +221,11 @@ impl Handle {
         std::mem::take(&mut self.0.state.lock().requests)
     }
 
-    fn save_begun(&self) {
+    fn begin_save(&self) {
         self.0.state.lock().in_progress += 1;
     }
 
-    fn wait(&self, timeout: Duration) {
+    fn wait_for_saves(&self, timeout: Duration) {
         let mut state = self.0.state.lock();
         let in_progress = |state: &mut State| state.in_progress > 0;
         let waited = self
@@ -237,14 +241,14 @@ impl Handle {
         self.0.state.lock().last_saved_at = at;
     }
 
-    fn save_ended(&self, job: SaveJob, outcome: Outcome) {
+    fn end_save(&self, job: SaveJob, outcome: SaveResult) {
         // The tick takes the lock, so the disk is not read under it.
         let saved_at = outcome.as_ref().ok().and_then(|path| modified(path));
         let mut state = self.0.state.lock();
         state.problem = None;
         match &outcome {
             Ok(_) => {
-                state.saves[job.reason as usize] += 1;
+                state.save_counts[job.reason as usize] += 1;
                 state.last_saved_at = saved_at;
             }
             Err(why) => {
@@ -255,7 +259,7 @@ impl Handle {
         state.in_progress = state.in_progress.saturating_sub(1);
         self.0.all_done.notify_all();
         drop(state);
-        if let Some(answer) = job.answer {
+        if let Some(answer) = job.reply {
             drop(answer.send(outcome));
         }
     }
@@ -263,7 +267,7 @@ impl Handle {
     pub fn report(&self, output: &mut SourceOutput) {
         let state = self.0.state.lock();
         for reason in SaveReason::ALL {
-            let count = state.saves[reason as usize];
+            let count = state.save_counts[reason as usize];
             let labels = [reason.name().into()];
             output.readings.counter(&d::FLIGHT_SAVES, labels, count);
         }

@@ -11,7 +11,7 @@ mod process;
 pub mod redact;
 
 pub use binary::{BinaryDigest, hash};
-pub use describer::{Describer, ProcessFacts, ProcessManifest};
+pub use describer::{ProcessDescriber, ProcessFacts, ProcessManifest};
 
 use faultline_core::config::{Config, TargetSelector};
 use faultline_kernel::{HostRoot, hardware::Hardware, parse::pid};

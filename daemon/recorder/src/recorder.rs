@@ -13,7 +13,7 @@ pub use recording_file::RecordingFile;
 pub use status::RecorderStatus;
 
 use crate::manifest::ProcessManifest;
-use events::{Describe, Events};
+use events::{DescribeProcess, EventDetector};
 use faultline_core::{
     clock::Clock,
     hub::{Latest, Sink},
@@ -28,7 +28,7 @@ use faultline_sources::{
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use status::{Marks, PROBLEM_SHOWN_FOR, RecorderSource};
+use status::{Marks, PROBLEM_SHOWN_FOR, RecorderSampler};
 use std::{
     collections::VecDeque,
     sync::{
@@ -56,7 +56,7 @@ const GAP_REASON: &str =
     "the recorder did not keep up, or the validator's identity was unknown for too long";
 
 #[derive(Clone)]
-pub enum Entry {
+pub enum RecordingEntry {
     /// The next entries belong to this process. `None`: to no process.
     Process(Option<Arc<FollowedProcess>>),
     Tick(Arc<Tick>),
@@ -70,16 +70,16 @@ pub struct FollowedProcess {
     pub target: Arc<Target>,
     /// Unix time; `None` if the kernel did not report it.
     pub started_unix: Option<Duration>,
-    pub seen: Stamp,
+    pub first_seen: Stamp,
     pub manifest: Value,
 }
 
-impl Entry {
+impl RecordingEntry {
     /// Updates the followed process. A manifest of another process changes nothing.
     pub fn update(&self, process: &mut Option<Arc<FollowedProcess>>) {
         match self {
-            Entry::Process(followed) => process.clone_from(followed),
-            Entry::Manifest(described) => {
+            RecordingEntry::Process(followed) => process.clone_from(followed),
+            RecordingEntry::Manifest(described) => {
                 if let Some(followed) = process
                     && followed.target.process == described.target.process
                 {
@@ -98,13 +98,13 @@ impl Entry {
 /// Called on the recorder's thread once a second, also without entries.
 pub trait RecordingSink: Send {
     /// Writes the entries since the last call, in order. The sink counts its own losses.
-    fn write_entries(&mut self, entries: &[Entry], now: Stamp);
+    fn write_entries(&mut self, entries: &[RecordingEntry], now: Stamp);
 
     fn finish(self: Box<Self>, now: Stamp);
 }
 
 #[derive(Debug)]
-enum Message {
+enum QueueMessage {
     Tick(Arc<Tick>, FollowedAtTick),
     Point(Box<Point>),
     Mark(Stamp, String),
@@ -114,7 +114,7 @@ enum Message {
 struct FollowedAtTick {
     pub target: Option<Arc<Target>>,
     /// End reason of the previous process; `None` if none has ended.
-    pub ended: Option<EndReason>,
+    pub end_reason: Option<EndReason>,
 }
 
 /// One bounded queue for all kinds of messages, with a limit for each, so that their order stays.
@@ -126,7 +126,7 @@ struct Queue {
 
 #[derive(Debug, Default)]
 struct QueuedMessages {
-    messages: VecDeque<Message>,
+    messages: VecDeque<QueueMessage>,
     ticks: usize,
     points: usize,
     marks: usize,
@@ -135,12 +135,12 @@ struct QueuedMessages {
 impl Queue {
     /// Returns false if the queue is full. Counts the loss, except of marks, whose sender gets an
     /// error.
-    fn push(&self, message: Message) -> bool {
+    fn push(&self, message: QueueMessage) -> bool {
         let mut queued = self.queued.lock();
         let (count, max, counted) = match message {
-            Message::Tick(..) => (&mut queued.ticks, MAX_TICKS, true),
-            Message::Point(_) => (&mut queued.points, MAX_POINTS, true),
-            Message::Mark(..) => (&mut queued.marks, MAX_MARKS, false),
+            QueueMessage::Tick(..) => (&mut queued.ticks, MAX_TICKS, true),
+            QueueMessage::Point(_) => (&mut queued.points, MAX_POINTS, true),
+            QueueMessage::Mark(..) => (&mut queued.marks, MAX_MARKS, false),
         };
         let has_capacity = *count < max;
         if has_capacity {
@@ -152,7 +152,7 @@ impl Queue {
         has_capacity
     }
 
-    fn drain(&self) -> VecDeque<Message> {
+    fn drain(&self) -> VecDeque<QueueMessage> {
         std::mem::take(&mut *self.queued.lock()).messages
     }
 
@@ -182,7 +182,7 @@ impl Handle {
     pub fn points(&self) -> PointRecorder {
         let queue = Arc::clone(&self.queue);
         PointRecorder::new(move |what| match what {
-            PointMessage::Point(point) => drop(queue.push(Message::Point(point))),
+            PointMessage::Point(point) => drop(queue.push(QueueMessage::Point(point))),
             PointMessage::Dropped(count) => queue.count_lost(count),
         })
     }
@@ -193,17 +193,17 @@ impl Handle {
         following: TargetHandle,
         more: impl Fn(&mut SourceOutput) + Send + 'static,
     ) -> Box<dyn Sampler> {
-        Box::new(RecorderSource {
+        Box::new(RecorderSampler {
             handle: self.clone(),
             following,
-            more: Box::new(more),
+            extra_readings: Box::new(more),
             lost: (0, Duration::ZERO),
         })
     }
 
     /// Counts the mark by kind; false if the queue is full.
     pub fn mark(&self, at: Stamp, name: String, kind: Option<&str>) -> bool {
-        let is_queued = self.queue.push(Message::Mark(at, name));
+        let is_queued = self.queue.push(QueueMessage::Mark(at, name));
         if is_queued {
             self.marks.count(kind);
         }
@@ -214,18 +214,19 @@ impl Handle {
 impl Sink for Handle {
     fn tick(&mut self, tick: &Arc<Tick>) {
         let followed = self.followed.lock().clone();
-        self.queue.push(Message::Tick(Arc::clone(tick), followed));
+        self.queue
+            .push(QueueMessage::Tick(Arc::clone(tick), followed));
     }
 }
 
 pub struct Recorder {
     clock: Clock,
     queue: Arc<Queue>,
-    events: Events,
-    describe: Describe,
+    event_detector: EventDetector,
+    describe: DescribeProcess,
     completed_manifests: Latest<ProcessManifest>,
     last_manifest: Option<Arc<ProcessManifest>>,
-    lost: u64,
+    reported_lost: u64,
     sinks: Vec<Box<dyn RecordingSink>>,
 }
 
@@ -249,11 +250,11 @@ impl Recorder {
             Recorder {
                 clock,
                 queue,
-                events: Events::default(),
+                event_detector: EventDetector::default(),
                 describe: Box::new(describe),
                 completed_manifests: Latest::default(),
                 last_manifest: None,
-                lost: 0,
+                reported_lost: 0,
                 sinks: Vec::new(),
             },
         )
@@ -267,7 +268,7 @@ impl Recorder {
         self
     }
 
-    pub fn with(mut self, sink: Box<dyn RecordingSink>) -> Self {
+    pub fn with_sink(mut self, sink: Box<dyn RecordingSink>) -> Self {
         self.sinks.push(sink);
         self
     }
@@ -283,8 +284,8 @@ impl Recorder {
     }
 
     /// Returns each completed manifest of the followed process once.
-    fn next_manifest(&mut self) -> Option<Entry> {
-        let followed = self.events.target.as_ref()?;
+    fn next_manifest(&mut self) -> Option<RecordingEntry> {
+        let followed = self.event_detector.target.as_ref()?;
         let manifest = self.completed_manifests.get();
         let manifest = manifest.filter(|manifest| manifest.target == *followed)?;
         if self
@@ -295,29 +296,33 @@ impl Recorder {
             return None;
         }
         self.last_manifest = Some(Arc::clone(&manifest));
-        Some(Entry::Manifest(manifest))
+        Some(RecordingEntry::Manifest(manifest))
     }
 
     fn process_queue(&mut self) {
         let mut entries = Vec::new();
         for message in self.queue.drain() {
             match message {
-                Message::Tick(tick, followed) => {
-                    self.events
-                        .tick(&tick, &followed, &self.describe, &mut entries)
+                QueueMessage::Tick(tick, followed) => {
+                    self.event_detector
+                        .add_tick(&tick, &followed, &self.describe, &mut entries)
                 }
-                Message::Point(point) => entries.push(Entry::Point(point)),
-                Message::Mark(at, name) => {
-                    entries.push(Entry::event(at, EventKind::Mark, json!({ "name": name })));
+                QueueMessage::Point(point) => entries.push(RecordingEntry::Point(point)),
+                QueueMessage::Mark(at, name) => {
+                    entries.push(RecordingEntry::event(
+                        at,
+                        EventKind::Mark,
+                        json!({ "name": name }),
+                    ));
                 }
             }
         }
         entries.extend(self.next_manifest());
         let now = self.clock.now();
-        let before = std::mem::replace(&mut self.lost, self.queue.lost());
-        if self.lost > before {
-            let detail = json!({ "why": GAP_REASON, "entries": self.lost - before });
-            entries.push(Entry::event(now, EventKind::Gap, detail));
+        let before = std::mem::replace(&mut self.reported_lost, self.queue.lost());
+        if self.reported_lost > before {
+            let detail = json!({ "why": GAP_REASON, "entries": self.reported_lost - before });
+            entries.push(RecordingEntry::event(now, EventKind::Gap, detail));
         }
         self.sinks
             .iter_mut()
@@ -340,10 +345,10 @@ mod tests {
     use super::*;
 
     /// Keeps what it is given.
-    struct Memory(Arc<Mutex<Vec<Entry>>>);
+    struct Memory(Arc<Mutex<Vec<RecordingEntry>>>);
 
     impl RecordingSink for Memory {
-        fn write_entries(&mut self, entries: &[Entry], _: Stamp) {
+        fn write_entries(&mut self, entries: &[RecordingEntry], _: Stamp) {
             self.0.lock().extend_from_slice(entries);
         }
 
@@ -354,7 +359,7 @@ mod tests {
     fn dropped_ticks_leave_a_gap_recorded_once() {
         let (handle, recorder) = Recorder::new(Clock::start(), Vec::new(), |_| Value::Null);
         let saved_entries = Arc::default();
-        let mut recorder = recorder.with(Box::new(Memory(Arc::clone(&saved_entries))));
+        let mut recorder = recorder.with_sink(Box::new(Memory(Arc::clone(&saved_entries))));
         let mut sink = handle.sink();
         for number in 0..1000 {
             sink.tick(&Arc::new(Tick {
@@ -371,7 +376,7 @@ mod tests {
         let gaps: Vec<&Event> = saved_entries
             .iter()
             .filter_map(|entry| match entry {
-                Entry::Event(event) if event.kind == EventKind::Gap => Some(event),
+                RecordingEntry::Event(event) if event.kind == EventKind::Gap => Some(event),
                 _ => None,
             })
             .collect();
@@ -401,11 +406,11 @@ mod tests {
         let (saved_entries, completed_manifests) = (Arc::default(), Latest::default());
         let mut recorder = recorder
             .with_completed_manifests(completed_manifests.clone())
-            .with(Box::new(Memory(Arc::clone(&saved_entries))));
+            .with_sink(Box::new(Memory(Arc::clone(&saved_entries))));
         for (number, comm, late) in [(1, "sh", "sh"), (2, "v", "sh"), (3, "v", "v")] {
             *handle.followed.lock() = FollowedAtTick {
                 target: Some(Arc::new(target(comm))),
-                ended: None,
+                end_reason: None,
             };
             handle.clone().tick(&Arc::new(Tick {
                 number,
@@ -421,7 +426,7 @@ mod tests {
         }
         let saved_entries = saved_entries.lock();
         let texts = saved_entries.iter().filter_map(|entry| match entry {
-            Entry::Manifest(more) => more.manifest.as_str().map(str::to_owned),
+            RecordingEntry::Manifest(more) => more.manifest.as_str().map(str::to_owned),
             _ => None,
         });
         assert_eq!(texts.collect::<Vec<_>>(), ["late sh", "v", "late v"]);
@@ -441,17 +446,17 @@ mod tests {
         }
     }
 
-    fn mark(name: &str) -> Message {
-        Message::Mark(Stamp::default(), name.to_owned())
+    fn mark(name: &str) -> QueueMessage {
+        QueueMessage::Mark(Stamp::default(), name.to_owned())
     }
 
-    fn tick(number: u64) -> Message {
+    fn tick(number: u64) -> QueueMessage {
         let tick = Tick {
             number,
             at: Stamp::default(),
             batches: Vec::new(),
         };
-        Message::Tick(Arc::new(tick), FollowedAtTick::default())
+        QueueMessage::Tick(Arc::new(tick), FollowedAtTick::default())
     }
 
     #[test]
@@ -464,7 +469,7 @@ mod tests {
         assert!(queue.push(mark("a")));
         let all = queue.drain();
         assert_eq!(all.len(), MAX_TICKS + 1);
-        assert!(matches!(all.back(), Some(Message::Mark(_, name)) if name == "a"));
+        assert!(matches!(all.back(), Some(QueueMessage::Mark(_, name)) if name == "a"));
         assert!(queue.push(tick(99)), "what was taken has made room");
         assert!((0..=MAX_MARKS).any(|_| !queue.push(mark("a"))));
         assert_eq!(queue.lost(), 5, "who sets a mark is told");

@@ -9,7 +9,7 @@ use faultline_datapoints::validator::coverage::{LastPush, PushTimes};
 use faultline_kernel::ProcessId;
 use faultline_recorder::{
     flight,
-    manifest::{self, Describer, ProcessFacts},
+    manifest::{self, ProcessDescriber, ProcessFacts},
     recorder::{Handle, Recorder, RecorderStatus, RecordingFile, disks},
 };
 use faultline_recording::{Error, NewRecording, NewSession, Recording as Recorded};
@@ -27,12 +27,12 @@ pub struct PreparedRecorder {
     pub flight: Option<flight::Handle>,
     recorder: Recorder,
     statuses: [Arc<RecorderStatus>; 2],
-    describer: Describer,
+    describer: ProcessDescriber,
 }
 
 pub struct Recording {
     recorder: Recorder,
-    describer: Describer,
+    describer: ProcessDescriber,
     facts: ProcessFacts,
     saver: Option<flight::Saver>,
 }
@@ -53,7 +53,7 @@ pub fn prepare(config: &Config, clock: Clock) -> Option<PreparedRecorder> {
     if enabled.is_empty() {
         return None;
     }
-    let describer = Describer::new(root.clone());
+    let describer = ProcessDescriber::new(root.clone());
     let manifest_describer = describer.clone();
     let files = files(config);
     let warning = PathThread::new("disk-warnings");
@@ -93,7 +93,7 @@ fn files(config: &Config) -> Vec<PathBuf> {
     // A missing folder is represented by its own path: it will be on the disk of its parent.
     let ring = |folder: &Path| {
         if folder.is_dir() {
-            folder.join(flight::RING)
+            folder.join(flight::RING_FILE)
         } else {
             folder.to_owned()
         }
@@ -134,20 +134,20 @@ impl PreparedRecorder {
             let recording_file = RecordingFile::open(file, &new_recording, record)
                 .context("nothing can be recorded; see record.file")?;
             tracing::info!(file = %file.display(), "recording");
-            recorder = recorder.with(Box::new(recording_file));
+            recorder = recorder.with_sink(Box::new(recording_file));
         }
         if let (Some(folder), Some(handle)) = (config.flight.enabled_folder(), &self.flight) {
             let parts = flight::FlightContext {
                 clock,
                 folder: folder.to_owned(),
                 config: config.flight.clone(),
-                name: flight::name(&host_name(&root).unwrap_or_default()),
+                host_name: flight::name(&host_name(&root).unwrap_or_default()),
                 status,
                 handle: handle.clone(),
             };
             let (ring, flight_saver) = flight::build(parts, new_recording)
                 .map_err(|why| anyhow!("flight.folder: {why}"))?;
-            recorder = recorder.with(Box::new(ring));
+            recorder = recorder.with_sink(Box::new(ring));
             saver = Some(flight_saver);
         }
         Ok(Recording {

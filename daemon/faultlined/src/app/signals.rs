@@ -85,7 +85,7 @@ impl Signals {
                     live.reload();
                     notify(&[NotifyState::Ready]);
                 }
-                _ = self.user.recv() => match flight.map(|flight| flight.request("", flight::SaveOrigin::Signal)) {
+                _ = self.user.recv() => match flight.map(|flight| flight.request_save("", flight::SaveOrigin::Signal)) {
                     Some(Some(_)) => tracing::info!("SIGUSR1: saving the flight recording"),
                     Some(None) => tracing::warn!("SIGUSR1 ignored: too many saves are queued"),
                     None => tracing::warn!("SIGUSR1 ignored: the flight recorder is disabled; set flight.folder"),

@@ -35,7 +35,7 @@ pub async fn save(
             "The limit is six requested saves at once, then one each 100 s; SIGUSR1 has no limit.";
         return (StatusCode::TOO_MANY_REQUESTS, text.to_owned());
     }
-    let Some(answer) = flight.request(&reason, flight::SaveOrigin::Http) else {
+    let Some(answer) = flight.request_save(&reason, flight::SaveOrigin::Http) else {
         limit.lock().refund();
         return (
             StatusCode::SERVICE_UNAVAILABLE,
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(save(None, None, &limit, now).await.0, StatusCode::CONFLICT);
         let handle = flight::Handle::default();
         let waiting: Vec<_> = (0..100)
-            .map_while(|_| handle.request("", flight::SaveOrigin::Signal))
+            .map_while(|_| handle.request_save("", flight::SaveOrigin::Signal))
             .collect();
         assert!(waiting.len() < 100);
         for _ in 0..2 {

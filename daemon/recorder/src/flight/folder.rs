@@ -13,9 +13,9 @@ use std::{
 };
 
 /// The marker file. In a folder without it, nothing is ever deleted or renamed.
-pub const MARKER: &str = ".faultline-flight";
+pub const MARKER_FILE: &str = ".faultline-flight";
 
-pub const RING: &str = "ring.fltl";
+pub const RING_FILE: &str = "ring.fltl";
 
 const SUFFIX: &str = ".fltl";
 
@@ -47,7 +47,7 @@ pub fn check(folder: &Path) -> Result<(), String> {
                 Ok(())
             } else {
                 Err(format!(
-                    "{shown} has other files and no {MARKER}; use a folder that is empty or does not exist yet"
+                    "{shown} has other files and no {MARKER_FILE}; use a folder that is empty or does not exist yet"
                 ))
             }
         }
@@ -70,7 +70,7 @@ pub fn prepare(folder: &Path) -> Result<(), PrepareError> {
     if is_marked(folder) {
         return Ok(());
     }
-    let marker = folder.join(MARKER);
+    let marker = folder.join(MARKER_FILE);
     let made = fs::DirBuilder::new()
         .recursive(true)
         .mode(0o750)
@@ -96,17 +96,17 @@ pub struct PrepareError {
 }
 
 fn is_marked(folder: &Path) -> bool {
-    fs::symlink_metadata(folder.join(MARKER)).is_ok_and(|meta| meta.is_file())
+    fs::symlink_metadata(folder.join(MARKER_FILE)).is_ok_and(|meta| meta.is_file())
 }
 
-pub fn file_name_word(text: &str) -> String {
+pub fn file_name_part(text: &str) -> String {
     let sanitized = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     text.trim().chars().take(48).map(sanitized).collect()
 }
 
 /// `NAME-REASON-TIME.fltl`. If that exists, a number follows the time. `None` if a hundred names
 /// exist.
-pub fn free_name(folder: &Path, name: &str, reason: &str, at: Stamp) -> Option<PathBuf> {
+pub fn unused_path(folder: &Path, name: &str, reason: &str, at: Stamp) -> Option<PathBuf> {
     let time = faultline_text::stamp(i64::try_from(at.unix.as_nanos()).unwrap_or(i64::MAX));
     let path_with_number = |number: u32| match number {
         1 => folder.join(format!("{name}-{reason}-{time}{SUFFIX}")),
@@ -127,10 +127,10 @@ pub fn set_aside(folder: &Path, name: &str, at: Stamp) -> Result<PathBuf, String
     if !is_marked(folder) {
         return Err(no_marker(folder));
     }
-    let to = free_name(folder, name, SET_ASIDE, at).ok_or("there are too many of them")?;
+    let to = unused_path(folder, name, SET_ASIDE, at).ok_or("there are too many of them")?;
     for suffix in SQLITE_SUFFIXES {
         match fs::rename(
-            with_suffix(&folder.join(RING), suffix),
+            with_suffix(&folder.join(RING_FILE), suffix),
             with_suffix(&to, suffix),
         ) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.to_string()),
@@ -144,7 +144,7 @@ struct SavedRecording {
     /// Time and path: the oldest recording sorts first.
     sort_key: (String, PathBuf),
     bytes: u64,
-    automatic: bool,
+    is_automatic: bool,
 }
 
 /// Deletes the oldest automatic recordings until `bytes` fit, and returns how many. Saves requested
@@ -164,7 +164,7 @@ pub fn make_space(
     let add = |(count, total): (u64, u64), recording: &SavedRecording| {
         (count + 1, recording.bytes.saturating_add(total))
     };
-    let requested = saved.iter().filter(|recording| !recording.automatic);
+    let requested = saved.iter().filter(|recording| !recording.is_automatic);
     let (count, total) = requested.fold((1, bytes), add);
     if origin == SaveOrigin::Http
         && (count > limits.max_saved.div_ceil(2) || total > limits.max_saved_bytes.div_ceil(2))
@@ -181,7 +181,7 @@ pub fn make_space(
     let mut to_delete = Vec::new();
     for recording in saved
         .iter()
-        .filter(|recording| recording.automatic && origin != SaveOrigin::Http)
+        .filter(|recording| recording.is_automatic && origin != SaveOrigin::Http)
     {
         if fits(count, total) {
             break;
@@ -239,7 +239,7 @@ pub fn remove_interrupted_saves(folder: &Path) {
 
 fn no_marker(folder: &Path) -> String {
     format!(
-        "{} has no {MARKER} any more: nothing is removed or renamed in it",
+        "{} has no {MARKER_FILE} any more: nothing is removed or renamed in it",
         folder.display()
     )
 }
@@ -276,7 +276,7 @@ fn list(folder: &Path) -> std::io::Result<Vec<SavedRecording>> {
             saved.push(SavedRecording {
                 sort_key: (time.to_owned(), path),
                 bytes,
-                automatic,
+                is_automatic: automatic,
             });
         }
     }

@@ -2,9 +2,9 @@
 
 use super::{
     FlightContext, SaveJob, SaveOrigin, SaveReason,
-    folder::{RING, prepare, remove_interrupted_saves, set_aside},
+    folder::{RING_FILE, prepare, remove_interrupted_saves, set_aside},
 };
-use crate::recorder::{Entry, FollowedProcess, RecordingFile, RecordingSink};
+use crate::recorder::{FollowedProcess, RecordingEntry, RecordingFile, RecordingSink};
 use faultline_metrics::{Problem, Stamp, Status};
 use faultline_recording::{Error, Event, EventKind, NewRecording};
 use serde_json::json;
@@ -28,9 +28,9 @@ pub struct Ring {
     new_recording: NewRecording,
     jobs: SyncSender<SaveJob>,
     file: Option<RecordingFile>,
-    next_try: Duration,
+    next_attempt: Duration,
     /// The delay before `next_try`; zero without a failure.
-    pause: Duration,
+    retry_delay: Duration,
     process: Option<Arc<FollowedProcess>>,
     triggers: Triggers,
     last_prune: Stamp,
@@ -51,8 +51,8 @@ impl Ring {
             new_recording,
             jobs,
             file: None,
-            next_try: Duration::ZERO,
-            pause: Duration::ZERO,
+            next_attempt: Duration::ZERO,
+            retry_delay: Duration::ZERO,
             process: None,
             prune_failed: false,
         }
@@ -61,28 +61,28 @@ impl Ring {
     /// Opens the ring of an earlier run, or a new one. A ring that cannot be continued is renamed
     /// to a saved recording.
     fn open(&mut self, now: Stamp) -> Option<RecordingFile> {
-        let path = self.context.folder.join(RING);
+        let path = self.context.folder.join(RING_FILE);
         match prepare(&self.context.folder)
             .map_err(|error| error.message)
             .and_then(|()| self.open_file(&path, now))
         {
             Ok(file) => {
                 tracing::info!(path = %path.display(), "flight recorder started");
-                self.pause = Duration::ZERO;
+                self.retry_delay = Duration::ZERO;
                 self.context.status.set_problem(None);
                 remove_interrupted_saves(&self.context.folder);
                 Some(file)
             }
             Err(why) => {
-                if self.pause.is_zero() {
+                if self.retry_delay.is_zero() {
                     tracing::error!(why, "the flight recorder cannot write; retrying");
                 }
-                self.pause = (self.pause * 2).clamp(MIN_RETRY_DELAY, MAX_RETRY_DELAY);
+                self.retry_delay = (self.retry_delay * 2).clamp(MIN_RETRY_DELAY, MAX_RETRY_DELAY);
                 self.context.status.set_problem(Some(Problem::new(
                     Status::Broken,
                     format!("no flight recorder, tried again: {why}"),
                 )));
-                self.next_try = now.uptime + self.pause;
+                self.next_attempt = now.uptime + self.retry_delay;
                 None
             }
         }
@@ -93,7 +93,7 @@ impl Ring {
         let open = || RecordingFile::open(path, &self.new_recording, Arc::clone(status));
         match open() {
             Err(error) if needs_new_file(&error) => {
-                match set_aside(&self.context.folder, &self.context.name, now) {
+                match set_aside(&self.context.folder, &self.context.host_name, now) {
                     Ok(to) => {
                         let (why, to) = (error.to_string(), to.display());
                         tracing::warn!(why, %to, "the flight recorder's ring cannot be continued and was set aside");
@@ -131,10 +131,10 @@ impl Ring {
         self.prune_failed = failed.is_some();
     }
 
-    fn answer_requests(&mut self, now: Stamp) {
+    fn save_on_request(&mut self, now: Stamp) {
         for request in self.context.handle.take_requests() {
-            let detail = json!({ "name": "saved on request", "text": request.text });
-            self.write(&[Entry::event(now, EventKind::Mark, detail)], now);
+            let detail = json!({ "name": "saved on request", "text": request.request_text });
+            self.write(&[RecordingEntry::event(now, EventKind::Mark, detail)], now);
             self.save(SaveJob { at: now, ..request });
         }
     }
@@ -143,14 +143,14 @@ impl Ring {
         self.save(SaveJob {
             reason,
             origin: SaveOrigin::Automatic,
-            text: String::new(),
+            request_text: String::new(),
             at: now,
-            answer: None,
+            reply: None,
         });
     }
 
     fn save(&self, job: SaveJob) {
-        self.context.handle.save_begun();
+        self.context.handle.begin_save();
         let (job, why) = if self.file.is_none() {
             let why = "there is no ring; see faultline_source_up{source=\"recorder\"}";
             (job, why)
@@ -162,16 +162,21 @@ impl Ring {
                 }
             }
         };
-        self.context.handle.save_ended(job, Err(why.to_owned()));
+        self.context.handle.end_save(job, Err(why.to_owned()));
     }
 
-    fn write(&mut self, entries: &[Entry], now: Stamp) {
+    fn write(&mut self, entries: &[RecordingEntry], now: Stamp) {
         match &mut self.file {
             Some(file) => file.write_entries(entries, now),
             None => {
-                let row = |entry: &&Entry| !matches!(entry, Entry::Process(_) | Entry::Manifest(_));
+                let row = |entry: &&RecordingEntry| {
+                    !matches!(
+                        entry,
+                        RecordingEntry::Process(_) | RecordingEntry::Manifest(_)
+                    )
+                };
                 let rows = entries.iter().filter(row).count() as u64;
-                self.context.status.dropped(rows)
+                self.context.status.count_dropped(rows)
             }
         }
     }
@@ -193,22 +198,22 @@ fn needs_new_file(error: &Error) -> bool {
 }
 
 impl RecordingSink for Ring {
-    fn write_entries(&mut self, entries: &[Entry], now: Stamp) {
-        if self.file.is_none() && self.next_try <= now.uptime {
+    fn write_entries(&mut self, entries: &[RecordingEntry], now: Stamp) {
+        if self.file.is_none() && self.next_attempt <= now.uptime {
             self.file = self.open(now);
             let process = self.process.clone();
-            self.write(&[Entry::Process(process)], now);
+            self.write(&[RecordingEntry::Process(process)], now);
         }
         self.write(entries, now);
         for entry in entries {
             entry.update(&mut self.process);
-            if let Entry::Event(Event { at, kind, .. }) = entry
-                && let Some(trigger) = SaveReason::of(*kind)
+            if let RecordingEntry::Event(Event { at, kind, .. }) = entry
+                && let Some(trigger) = SaveReason::for_event(*kind)
             {
                 self.triggers.add_event(trigger, at.uptime);
             }
         }
-        self.answer_requests(now);
+        self.save_on_request(now);
         if let Some(trigger) = self.triggers.due(now.uptime) {
             self.save_automatically(trigger, now);
         }
@@ -216,12 +221,12 @@ impl RecordingSink for Ring {
     }
 
     fn finish(mut self: Box<Self>, now: Stamp) {
-        self.answer_requests(now);
+        self.save_on_request(now);
         if let Some(trigger) = self.triggers.take_pending() {
             self.save_automatically(trigger, now);
         }
         // The ring stays open until the last save has copied it.
-        self.context.handle.wait(LAST_SAVES_TIMEOUT);
+        self.context.handle.wait_for_saves(LAST_SAVES_TIMEOUT);
         if let Some(file) = self.file.take() {
             Box::new(file).finish(now);
         }
@@ -231,19 +236,19 @@ impl RecordingSink for Ring {
 /// Decides when to save the ring automatically, from events and their times. Times are uptimes.
 pub struct Triggers {
     /// Delay from the event to the save, so that the save includes what follows the event.
-    after: Duration,
-    pause: Duration,
-    pending: Option<(SaveReason, Duration)>,
-    last: Option<Duration>,
+    delay: Duration,
+    min_interval: Duration,
+    pending_save: Option<(SaveReason, Duration)>,
+    last_save: Option<Duration>,
 }
 
 impl Triggers {
     pub fn new(after: Duration, pause: Duration) -> Self {
         Triggers {
-            after,
-            pause,
-            pending: None,
-            last: None,
+            delay: after,
+            min_interval: pause,
+            pending_save: None,
+            last_save: None,
         }
     }
 
@@ -251,11 +256,11 @@ impl Triggers {
     /// priority counts. A higher priority restarts the delay. An event soon after a save waits for
     /// the pause to end; the ring still contains it then.
     pub fn add_event(&mut self, trigger: SaveReason, at: Duration) {
-        let pause_ends = self
-            .last
-            .map_or(Duration::ZERO, |last| last.saturating_add(self.pause));
-        let due = at.saturating_add(self.after).max(pause_ends);
-        self.pending = Some(match self.pending {
+        let pause_ends = self.last_save.map_or(Duration::ZERO, |last| {
+            last.saturating_add(self.min_interval)
+        });
+        let due = at.saturating_add(self.delay).max(pause_ends);
+        self.pending_save = Some(match self.pending_save {
             Some((before, planned)) if before <= trigger => (before, planned),
             Some((_, planned)) => (trigger, planned.max(due)),
             None => (trigger, due),
@@ -264,13 +269,13 @@ impl Triggers {
 
     /// Returns each trigger once.
     pub fn due(&mut self, now: Duration) -> Option<SaveReason> {
-        let (trigger, _) = self.pending.take_if(|(_, due)| *due <= now)?;
-        self.last = Some(now);
+        let (trigger, _) = self.pending_save.take_if(|(_, due)| *due <= now)?;
+        self.last_save = Some(now);
         Some(trigger)
     }
 
     pub fn take_pending(&mut self) -> Option<SaveReason> {
-        self.pending.take().map(|(trigger, _)| trigger)
+        self.pending_save.take().map(|(trigger, _)| trigger)
     }
 }
 
@@ -292,7 +297,7 @@ mod tests {
     fn only_oom_kills_exits_stalls_and_falling_behind_trigger_a_save() {
         let asking = EventKind::ALL
             .iter()
-            .filter_map(|kind| Some((*kind, SaveReason::of(*kind)?)))
+            .filter_map(|kind| Some((*kind, SaveReason::for_event(*kind)?)))
             .collect::<Vec<_>>();
         let expected = [
             (EventKind::Exit, SaveReason::Exit),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::recorder::{Entry, RecordingSink};
+use crate::recorder::{RecordingEntry, RecordingSink};
 use faultline_metrics::{Batch, Reading, Source, Stamp, Text, Tick, Value, metrics::pools as q};
 use faultline_recording::{
     CostTrackerPoint, EventKind, NewSession, Point, Recording, ReplaySlotPoint,
@@ -22,7 +22,7 @@ fn at(second: u64) -> Stamp {
 }
 
 /// Two points of each of five slots.
-fn points(number: u64) -> Vec<Entry> {
+fn points(number: u64) -> Vec<RecordingEntry> {
     let received = at(number).unix;
     let time_unix_ns = i64::try_from(received.as_nanos()).unwrap();
     let mut entries = Vec::new();
@@ -38,14 +38,14 @@ fn points(number: u64) -> Vec<Entry> {
             received,
             ..Default::default()
         };
-        entries.push(Entry::Point(Box::new(Point::ReplaySlot(replay))));
-        entries.push(Entry::Point(Box::new(Point::CostTracker(cost))));
+        entries.push(RecordingEntry::Point(Box::new(Point::ReplaySlot(replay))));
+        entries.push(RecordingEntry::Point(Box::new(Point::CostTracker(cost))));
     }
     entries
 }
 
 /// A second of a busy validator: every column, 70 pools every five seconds, 10 points.
-fn second(number: u64) -> Vec<Entry> {
+fn second(number: u64) -> Vec<RecordingEntry> {
     let series = |source: Source, readings: Vec<Reading>| {
         let (at, took) = (at(number), Duration::from_millis(1));
         Arc::new(Batch {
@@ -84,7 +84,7 @@ fn second(number: u64) -> Vec<Entry> {
     if number.is_multiple_of(5) {
         batches.push(series(Source::Threads, pools));
     }
-    let mut entries = vec![Entry::Tick(Arc::new(Tick {
+    let mut entries = vec![RecordingEntry::Tick(Arc::new(Tick {
         number,
         at: at(number),
         batches,
@@ -127,7 +127,7 @@ impl Scene {
             clock: Clock::start(),
             folder: self.folder(),
             config,
-            name: "vm".to_owned(),
+            host_name: "vm".to_owned(),
             status: Arc::clone(&self.status),
             handle: self.handle.clone(),
         };
@@ -154,7 +154,7 @@ fn saving_fifteen_minutes_during_ring_writes_loses_no_row() {
     let clock = Clock::start();
     let mut answer = scene
         .handle
-        .request("while it is written", SaveOrigin::Http)
+        .request_save("while it is written", SaveOrigin::Http)
         .unwrap();
     let (longest, turns, last) = std::thread::scope(|scope| {
         let saving = scope.spawn(move || saver.run());
@@ -187,7 +187,7 @@ fn saving_fifteen_minutes_during_ring_writes_loses_no_row() {
         (longest, number - 1000, number)
     });
     eprintln!("{turns} turns meanwhile, the longest {longest:?}");
-    let ring = ticks(&scene.folder().join(RING));
+    let ring = ticks(&scene.folder().join(RING_FILE));
     assert!(
         ring.iter().copied().eq(ring[0]..=last),
         "the ring has a gap"
@@ -202,7 +202,7 @@ fn a_flight_ring_continues_only_with_unchanged_labels() {
         let (mut ring, _saver) = scene.build(&[("arm", labels)], config::Flight::default());
         ring.write_entries(&second(1), at(1));
         ring.finish(at(2));
-        let found = Recording::open(&scene.folder().join(RING)).unwrap();
+        let found = Recording::open(&scene.folder().join(RING_FILE)).unwrap();
         assert_eq!(found.sessions().unwrap().len(), sessions, "{labels}");
         let names = fs::read_dir(scene.folder())
             .unwrap()
@@ -223,18 +223,18 @@ fn a_removed_flight_ring_is_recreated() {
     let scene = Scene::new();
     let (mut ring, _saver) = scene.build(&[], config::Flight::default());
     ring.write_entries(&second(1), at(1));
-    fs::remove_file(scene.folder().join(RING)).unwrap();
+    fs::remove_file(scene.folder().join(RING_FILE)).unwrap();
     ring.write_entries(&second(70), at(70));
     ring.write_entries(&second(71), at(71));
     ring.finish(at(72));
-    assert_eq!(ticks(&scene.folder().join(RING)), [70, 71]);
+    assert_eq!(ticks(&scene.folder().join(RING_FILE)), [70, 71]);
 }
 
 #[test]
 fn a_foreign_file_replacing_the_flight_ring_is_moved_aside() {
     let scene = Scene::new();
     let (mut ring, _saver) = scene.build(&[], config::Flight::default());
-    let path = scene.folder().join(RING);
+    let path = scene.folder().join(RING_FILE);
     ring.write_entries(&second(1), at(1));
     fs::remove_file(&path).unwrap();
     fs::write(&path, "somebody's notes").unwrap();
@@ -266,8 +266,14 @@ fn a_save_without_free_space_fails_and_is_shown_until_success() {
     );
     ring.write_entries(&second(1), at(1));
     let asking = [
-        scene.handle.request("first", SaveOrigin::Http).unwrap(),
-        scene.handle.request("second", SaveOrigin::Http).unwrap(),
+        scene
+            .handle
+            .request_save("first", SaveOrigin::Http)
+            .unwrap(),
+        scene
+            .handle
+            .request_save("second", SaveOrigin::Http)
+            .unwrap(),
     ];
     ring.write_entries(&second(2), at(2));
     ring.finish(at(3));
@@ -305,7 +311,11 @@ fn a_trigger_is_saved_under_its_name_after_its_aftermath() {
     for number in 1..=20 {
         let mut entries = second(number);
         if number == 5 {
-            entries.push(Entry::event(at(number), EventKind::Behind, json!({})));
+            entries.push(RecordingEntry::event(
+                at(number),
+                EventKind::Behind,
+                json!({}),
+            ));
         }
         ring.write_entries(&entries, at(number));
     }

@@ -34,19 +34,19 @@ pub struct ProcessFacts {
 }
 
 #[derive(Clone)]
-pub struct Describer {
+pub struct ProcessDescriber {
     root: HostRoot,
     initial: Latest<ProcessManifest>,
-    paths: Arc<PathThread>,
+    path_thread: Arc<PathThread>,
     completed: Latest<ProcessManifest>,
 }
 
-impl Describer {
-    pub fn new(root: HostRoot) -> Describer {
-        Describer {
+impl ProcessDescriber {
+    pub fn new(root: HostRoot) -> ProcessDescriber {
+        ProcessDescriber {
             root,
             initial: Latest::default(),
-            paths: Arc::new(PathThread::new("manifest-path")),
+            path_thread: Arc::new(PathThread::new("manifest-path")),
             completed: Latest::default(),
         }
     }
@@ -55,7 +55,7 @@ impl Describer {
     pub fn describe(&self, target: &Target) -> Value {
         let (mut manifest, mut problems) = process::describe(&self.root, target);
         let (root, process_target) = (self.root.clone(), target.clone());
-        let folders = self.paths.call(PATH_CALL_TIMEOUT, move || {
+        let folders = self.path_thread.call(PATH_CALL_TIMEOUT, move || {
             process::folders(&root, &process_target, &Hardware::read(&root).disks)
         });
         match folders {
@@ -209,7 +209,7 @@ mod tests {
             ledger: None,
             found_by: "pid",
         };
-        let describer = Describer::new(root);
+        let describer = ProcessDescriber::new(root);
         let facts = ProcessFacts::default();
         facts.admin.set(Some(Arc::new(reported(
             ProcessId {

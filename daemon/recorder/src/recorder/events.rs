@@ -1,6 +1,6 @@
 //! Derives events from successive ticks.
 
-use super::{Entry, FollowedAtTick, FollowedProcess};
+use super::{FollowedAtTick, FollowedProcess, RecordingEntry};
 use crate::manifest::ProcessManifest;
 use faultline_metrics::{
     Reading, Stamp, Text, Tick,
@@ -12,31 +12,31 @@ use serde_json::{Value, json};
 use std::{mem, sync::Arc, time::Duration};
 
 #[derive(Default)]
-pub struct Events {
-    last: Option<(u64, Stamp)>,
+pub struct EventDetector {
+    last_tick: Option<(u64, Stamp)>,
     /// The followed process; `None` without one.
     pub target: Option<Arc<Target>>,
     phase: Option<Text>,
     last_known_phase: Option<Text>,
-    stalled: bool,
+    was_stalled: bool,
     /// The last reported processed slot. Kept because a stopped process reports none.
-    slot: Option<f64>,
+    last_slot: Option<f64>,
     /// The last value of the restart counter for each reason.
-    restarts: [f64; 3],
+    restart_counts: [f64; 3],
     clock_steps: f64,
 }
 
-pub type Describe = Box<dyn Fn(&Target) -> Value + Send>;
+pub type DescribeProcess = Box<dyn Fn(&Target) -> Value + Send>;
 
-impl Events {
+impl EventDetector {
     /// Appends the tick's events, then the tick itself. So the end of a process precedes the first
     /// tick without it, and a start precedes the first tick with it.
-    pub fn tick(
+    pub fn add_tick(
         &mut self,
         tick: &Arc<Tick>,
         followed: &FollowedAtTick,
-        describe: &Describe,
-        out: &mut Vec<Entry>,
+        describe: &DescribeProcess,
+        out: &mut Vec<RecordingEntry>,
     ) {
         self.add_time_events(tick, out);
         if is_other_program(self.target.as_deref(), followed.target.as_deref()) {
@@ -45,7 +45,7 @@ impl Events {
             {
                 // An exec in place: the same process with a new manifest.
                 let manifest = describe(target);
-                out.push(Entry::Manifest(Arc::new(ProcessManifest {
+                out.push(RecordingEntry::Manifest(Arc::new(ProcessManifest {
                     target: Arc::clone(target),
                     manifest,
                 })));
@@ -57,27 +57,27 @@ impl Events {
         self.add_restarts(tick, out);
         self.add_phase_events(tick, out);
         self.add_stall(tick, out);
-        out.push(Entry::Tick(Arc::clone(tick)));
+        out.push(RecordingEntry::Tick(Arc::clone(tick)));
     }
 
-    fn add_time_events(&mut self, tick: &Tick, out: &mut Vec<Entry>) {
+    fn add_time_events(&mut self, tick: &Tick, out: &mut Vec<RecordingEntry>) {
         let steps = tick
             .value_of(&d::CLOCK_STEPS, &[])
             .unwrap_or(self.clock_steps);
         let was_set = steps > mem::replace(&mut self.clock_steps, steps);
-        let Some((number, at)) = self.last.replace((tick.number, tick.at)) else {
+        let Some((number, at)) = self.last_tick.replace((tick.number, tick.at)) else {
             return;
         };
         let seconds = tick.at.since(at).as_secs_f64();
         if tick.number > number + 1 {
             let ticks = tick.number - number - 1;
             let detail = json!({ "why": "ticks were missed", "ticks": ticks, "seconds": seconds });
-            out.push(Entry::event(tick.at, EventKind::Gap, detail));
+            out.push(RecordingEntry::event(tick.at, EventKind::Gap, detail));
         }
         if was_set {
             let step = tick.at.unix_seconds() - at.unix_seconds() - seconds;
             let detail = json!({ "seconds": (step * 1e3).round() / 1e3 });
-            out.push(Entry::event(tick.at, EventKind::ClockStep, detail));
+            out.push(RecordingEntry::event(tick.at, EventKind::ClockStep, detail));
         }
     }
 
@@ -85,44 +85,44 @@ impl Events {
         &mut self,
         tick: &Tick,
         followed: &FollowedAtTick,
-        describe: &Describe,
-        out: &mut Vec<Entry>,
+        describe: &DescribeProcess,
+        out: &mut Vec<RecordingEntry>,
     ) {
         let target = followed.target.as_ref();
         if let Some(before) = &self.target {
-            let is_wrapper = followed.ended.is_none()
+            let is_wrapper = followed.end_reason.is_none()
                 && target.is_some_and(|target| target.replaces_wrapper(before));
             if !is_wrapper {
-                let reason = followed.ended.unwrap_or(EndReason::Unknown);
+                let reason = followed.end_reason.unwrap_or(EndReason::Unknown);
                 let kind = match reason {
                     EndReason::OomKill => EventKind::OomKill,
                     _ => EventKind::Exit,
                 };
                 let detail = json!({ "pid": before.process.pid, "comm": before.comm, "reason": reason.name() });
-                out.push(Entry::event(tick.at, kind, detail));
+                out.push(RecordingEntry::event(tick.at, kind, detail));
             }
         }
-        (self.target, self.slot) = (target.cloned(), None);
-        out.push(Entry::Process(target.map(|target| {
+        (self.target, self.last_slot) = (target.cloned(), None);
+        out.push(RecordingEntry::Process(target.map(|target| {
             let started = tick.value_of(&p::START_TIME, &[]);
             Arc::new(FollowedProcess {
                 target: Arc::clone(target),
                 started_unix: started.and_then(|s| Duration::try_from_secs_f64(s).ok()),
-                seen: tick.at,
+                first_seen: tick.at,
                 manifest: describe(target),
             })
         })));
         if let Some(target) = target {
             let detail = json!({ "pid": target.process.pid, "comm": target.comm, "found_by": target.found_by });
-            out.push(Entry::event(tick.at, EventKind::Start, detail));
+            out.push(RecordingEntry::event(tick.at, EventKind::Start, detail));
         }
     }
 
-    fn add_restarts(&mut self, tick: &Tick, out: &mut Vec<Entry>) {
-        for (reason, before) in EndReason::ALL.into_iter().zip(&mut self.restarts) {
+    fn add_restarts(&mut self, tick: &Tick, out: &mut Vec<RecordingEntry>) {
+        for (reason, before) in EndReason::ALL.into_iter().zip(&mut self.restart_counts) {
             let count = tick.value_of(&p::RESTARTS, &[reason.name()]).unwrap_or(0.0);
             if count > mem::replace(before, count) {
-                out.push(Entry::event(
+                out.push(RecordingEntry::event(
                     tick.at,
                     EventKind::Restart,
                     json!({ "reason": reason.name() }),
@@ -131,22 +131,22 @@ impl Events {
         }
     }
 
-    fn add_stall(&mut self, tick: &Tick, out: &mut Vec<Entry>) {
+    fn add_stall(&mut self, tick: &Tick, out: &mut Vec<RecordingEntry>) {
         let stalled = tick.value_of(&v::STALLED, &[]) == Some(1.0);
-        self.slot = tick.value_of(&v::SLOT, &["processed"]).or(self.slot);
-        if stalled && !self.stalled {
-            out.push(Entry::event(
+        self.last_slot = tick.value_of(&v::SLOT, &["processed"]).or(self.last_slot);
+        if stalled && !self.was_stalled {
+            out.push(RecordingEntry::event(
                 tick.at,
                 EventKind::Stall,
-                json!({ "slot": self.slot }),
+                json!({ "slot": self.last_slot }),
             ));
         }
-        self.stalled = stalled;
+        self.was_stalled = stalled;
     }
 
     /// Adds phase events. A phase that becomes unknown and then known again does not count as
     /// reached again.
-    fn add_phase_events(&mut self, tick: &Tick, out: &mut Vec<Entry>) {
+    fn add_phase_events(&mut self, tick: &Tick, out: &mut Vec<RecordingEntry>) {
         let phase = phase_of(tick);
         if self.phase.as_ref() == phase {
             return;
@@ -154,7 +154,7 @@ impl Events {
         let before = mem::replace(&mut self.phase, phase.cloned());
         let detail =
             json!({ "from": before.as_ref().map(Text::as_str), "to": phase.map(Text::as_str) });
-        out.push(Entry::event(tick.at, EventKind::Phase, detail));
+        out.push(RecordingEntry::event(tick.at, EventKind::Phase, detail));
         let Some(phase) = phase else { return };
         if self.last_known_phase.replace(phase.clone()).as_ref() == Some(phase) {
             return;
@@ -165,7 +165,7 @@ impl Events {
             _ => return,
         };
         let slots = tick.value_of(&v::SLOTS_BEHIND, &[]);
-        out.push(Entry::event(
+        out.push(RecordingEntry::event(
             tick.at,
             reached,
             json!({ "slots_behind": slots }),
@@ -196,9 +196,9 @@ fn phase_of(tick: &Tick) -> Option<&Text> {
         .and_then(|reading| reading.labels.first())
 }
 
-impl Entry {
-    pub fn event(at: Stamp, kind: EventKind, detail: Value) -> Entry {
-        Entry::Event(Event {
+impl RecordingEntry {
+    pub fn event(at: Stamp, kind: EventKind, detail: Value) -> RecordingEntry {
+        RecordingEntry::Event(Event {
             at,
             kind,
             detail: detail.to_string(),

@@ -2,7 +2,7 @@
 
 mod retained;
 
-use super::{Entry, FollowedProcess, PROBLEM_SHOWN_FOR, RecorderStatus, RecordingSink};
+use super::{FollowedProcess, PROBLEM_SHOWN_FOR, RecorderStatus, RecordingEntry, RecordingSink};
 use faultline_metrics::{Problem, Stamp, Status};
 use faultline_recording::{Error, EventKind, NewProcess, NewRecording, Writer, with_suffix};
 use retained::RetainedEntries;
@@ -17,7 +17,7 @@ use std::{
 };
 
 /// Checkpoint interval: the maximum loss of a power cut.
-const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(60);
 
 const MIN_RETRY_DELAY: Duration = Duration::from_secs(1);
 
@@ -35,19 +35,19 @@ pub struct RecordingFile {
     status: Arc<RecorderStatus>,
     process: Option<Arc<FollowedProcess>>,
     retained: RetainedEntries,
-    lost: u64,
+    lost_entries: u64,
     failure: Option<WriteFailure>,
     /// Uptime until which the removed file is reported as a problem.
-    shown_until: Option<Duration>,
+    problem_shown_until: Option<Duration>,
     last_write: Stamp,
     last_checkpoint: Stamp,
 }
 
 struct WriteFailure {
     since: Stamp,
-    pause: Duration,
-    next: Duration,
-    why: String,
+    retry_delay: Duration,
+    next_attempt: Duration,
+    reason: String,
 }
 
 impl RecordingFile {
@@ -63,19 +63,19 @@ impl RecordingFile {
     ) -> Result<RecordingFile, Error> {
         let started = new_recording.session.started;
         let detail = json!({ "version": new_recording.session.version, "pid": std::process::id() });
-        let first = Entry::event(started, EventKind::DaemonStart, detail);
+        let first = RecordingEntry::event(started, EventKind::DaemonStart, detail);
         let first_write = begin(path, new_recording, &first);
         let mut file = RecordingFile {
             path: path.to_owned(),
             new_recording: new_recording.clone(),
             writer: None,
-            file_identity: FileIdentity::of(path),
+            file_identity: FileIdentity::read(path),
             status,
             process: None,
             retained: RetainedEntries::default(),
-            lost: 0,
+            lost_entries: 0,
             failure: None,
-            shown_until: None,
+            problem_shown_until: None,
             last_write: started,
             last_checkpoint: started,
         };
@@ -100,7 +100,7 @@ impl RecordingFile {
 
     /// Closes a file that is not at its path any more: the next attempt creates a new one.
     fn check_file(&mut self, now: Stamp) {
-        let Some(what) = self.file_identity.changed() else {
+        let Some(what) = self.file_identity.change() else {
             return;
         };
         let Some(mut writer) = self.writer.take() else {
@@ -124,48 +124,53 @@ impl RecordingFile {
         self.retained.start_with_process(self.process.as_ref());
         self.status
             .set_problem(Some(Problem::new(Status::Gone, why.clone())));
-        self.shown_until = Some(now.uptime + PROBLEM_SHOWN_FOR);
+        self.problem_shown_until = Some(now.uptime + PROBLEM_SHOWN_FOR);
         let failure = WriteFailure {
             since: self.last_write,
-            pause: MIN_RETRY_DELAY / 2,
-            next: now.uptime,
-            why,
+            retry_delay: MIN_RETRY_DELAY / 2,
+            next_attempt: now.uptime,
+            reason: why,
         };
-        self.failure.get_or_insert(failure).next = now.uptime;
+        self.failure.get_or_insert(failure).next_attempt = now.uptime;
     }
 
-    fn write_with_retained(&mut self, entries: &[Entry], now: Stamp) -> Result<u64, Error> {
+    fn write_with_retained(
+        &mut self,
+        entries: &[RecordingEntry],
+        now: Stamp,
+    ) -> Result<u64, Error> {
         if self.writer.is_none() {
             let mut new_recording = self.new_recording.clone();
             new_recording.session.started = now;
             let opened = Writer::append(&self.path, &new_recording);
             self.writer = Some(opened.inspect_err(|_| self.retain_or_count_lost(entries))?);
-            self.file_identity = FileIdentity::of(&self.path);
+            self.file_identity = FileIdentity::read(&self.path);
         }
         let Some(failure) = &self.failure else {
             return self.write(entries, entries.len());
         };
         let seconds = now.since(failure.since).as_secs_f64();
-        let detail = json!({ "why": failure.why, "entries": self.lost, "seconds": seconds });
+        let detail =
+            json!({ "why": failure.reason, "entries": self.lost_entries, "seconds": seconds });
         let mut all = self.retained.take(self.process.as_ref());
         all.extend_from_slice(entries);
         let without_gap = all.len();
-        all.push(Entry::event(now, EventKind::Gap, detail));
+        all.push(RecordingEntry::event(now, EventKind::Gap, detail));
         self.write(&all, without_gap)
     }
 
     /// Writes one transaction, plus one for each change of process. A failed write can be repeated,
     /// because the writer continues with its last process. After a failure, the unwritten ones of
     /// the first `keep` entries are kept or counted as lost.
-    fn write(&mut self, entries: &[Entry], keep: usize) -> Result<u64, Error> {
+    fn write(&mut self, entries: &[RecordingEntry], keep: usize) -> Result<u64, Error> {
         let Some(writer) = &mut self.writer else {
             return Ok(0);
         };
         let (mut rows, mut done) = (0, 0);
-        for part in entries.chunk_by(|_, next| !matches!(next, Entry::Process(_))) {
+        for part in entries.chunk_by(|_, next| !matches!(next, RecordingEntry::Process(_))) {
             match part
                 .iter()
-                .try_for_each(|entry| put(writer, entry))
+                .try_for_each(|entry| write_entry(writer, entry))
                 .and_then(|()| writer.commit())
             {
                 Ok(more) => (rows, done) = (rows + more, done + part.len()),
@@ -181,10 +186,10 @@ impl RecordingFile {
     }
 
     /// Keeps events and counts the rest as lost.
-    fn retain_or_count_lost(&mut self, entries: &[Entry]) {
+    fn retain_or_count_lost(&mut self, entries: &[RecordingEntry]) {
         let lost = self.retained.keep(entries);
-        self.status.dropped(lost);
-        self.lost += lost;
+        self.status.count_dropped(lost);
+        self.lost_entries += lost;
     }
 
     fn record_failure(&mut self, error: &Error, now: Stamp) {
@@ -194,7 +199,7 @@ impl RecordingFile {
                 tracing::error!(recorder = self.status.name, %path, why, "cannot write the recording; exporting continues");
                 MIN_RETRY_DELAY
             }
-            Some(failure) => (failure.pause * 2).min(MAX_RETRY_DELAY),
+            Some(failure) => (failure.retry_delay * 2).min(MAX_RETRY_DELAY),
         };
         self.status.set_problem(Some(Problem::new(
             Status::Broken,
@@ -202,18 +207,18 @@ impl RecordingFile {
         )));
         let failure = self.failure.get_or_insert(WriteFailure {
             since: now,
-            pause,
-            next: now.uptime,
-            why,
+            retry_delay: pause,
+            next_attempt: now.uptime,
+            reason: why,
         });
-        (failure.pause, failure.next) = (pause, now.uptime + pause);
-        self.shown_until = None;
+        (failure.retry_delay, failure.next_attempt) = (pause, now.uptime + pause);
+        self.problem_shown_until = None;
     }
 
     fn record_success(&mut self, rows: u64, now: Stamp) {
         self.status.add_rows(rows);
         self.last_write = now;
-        let lost = std::mem::take(&mut self.lost);
+        let lost = std::mem::take(&mut self.lost_entries);
         if let Some(failure) = self.failure.take() {
             let seconds = now.since(failure.since).as_secs();
             tracing::info!(
@@ -222,12 +227,12 @@ impl RecordingFile {
                 lost,
                 "writing the recording again"
             );
-            if self.shown_until.is_none() {
+            if self.problem_shown_until.is_none() {
                 self.status.set_problem(None);
             }
         }
         if self
-            .shown_until
+            .problem_shown_until
             .take_if(|until| *until <= now.uptime)
             .is_some()
         {
@@ -236,7 +241,7 @@ impl RecordingFile {
     }
 
     fn checkpoint(&mut self, now: Stamp) {
-        if now.since(self.last_checkpoint) < CHECKPOINT_EVERY || self.failure.is_some() {
+        if now.since(self.last_checkpoint) < CHECKPOINT_INTERVAL || self.failure.is_some() {
             return;
         }
         self.last_checkpoint = now;
@@ -251,39 +256,43 @@ impl RecordingFile {
     }
 }
 
-fn begin(path: &Path, new_recording: &NewRecording, first: &Entry) -> Result<(Writer, u64), Error> {
+fn begin(
+    path: &Path,
+    new_recording: &NewRecording,
+    first: &RecordingEntry,
+) -> Result<(Writer, u64), Error> {
     let mut writer = Writer::append(path, new_recording)?;
-    put(&mut writer, first)?;
+    write_entry(&mut writer, first)?;
     let rows = writer.commit()?;
     Ok((writer, rows))
 }
 
-fn put(writer: &mut Writer, entry: &Entry) -> Result<(), Error> {
+fn write_entry(writer: &mut Writer, entry: &RecordingEntry) -> Result<(), Error> {
     match entry {
-        Entry::Tick(tick) => writer.tick(tick),
-        Entry::Point(point) => writer.point(point),
-        Entry::Event(event) => writer.event(event),
-        Entry::Process(None) => {
+        RecordingEntry::Tick(tick) => writer.tick(tick),
+        RecordingEntry::Point(point) => writer.point(point),
+        RecordingEntry::Event(event) => writer.event(event),
+        RecordingEntry::Process(None) => {
             writer.no_process();
             Ok(())
         }
-        Entry::Process(Some(followed)) => writer.process(&NewProcess {
+        RecordingEntry::Process(Some(followed)) => writer.process(&NewProcess {
             pid: followed.target.process.pid,
             started_unix: followed.started_unix,
-            seen: followed.seen,
+            seen: followed.first_seen,
             manifest: followed.manifest.clone(),
         }),
-        Entry::Manifest(described) => writer.describe_process(&described.manifest),
+        RecordingEntry::Manifest(described) => writer.describe_process(&described.manifest),
     }
 }
 
 impl RecordingSink for RecordingFile {
-    fn write_entries(&mut self, entries: &[Entry], now: Stamp) {
+    fn write_entries(&mut self, entries: &[RecordingEntry], now: Stamp) {
         self.check_file(now);
         if self
             .failure
             .as_ref()
-            .is_some_and(|failure| now.uptime < failure.next)
+            .is_some_and(|failure| now.uptime < failure.next_attempt)
         {
             self.retain_or_count_lost(entries);
         } else if !entries.is_empty() || self.failure.is_some() {
@@ -301,11 +310,14 @@ impl RecordingSink for RecordingFile {
     fn finish(mut self: Box<Self>, now: Stamp) {
         // The last attempt ignores the pause.
         if let Some(failure) = &mut self.failure {
-            failure.next = now.uptime;
+            failure.next_attempt = now.uptime;
         }
-        self.write_entries(&[Entry::event(now, EventKind::DaemonStop, json!({}))], now);
+        self.write_entries(
+            &[RecordingEntry::event(now, EventKind::DaemonStop, json!({}))],
+            now,
+        );
         let path = self.path.display();
-        let why = self.failure.map(|failure| failure.why);
+        let why = self.failure.map(|failure| failure.reason);
         match self.writer.map(|writer| writer.finish(now)) {
             Some(Ok(())) => tracing::info!(%path, "the recording is finished"),
             Some(Err(error)) => {
@@ -327,7 +339,7 @@ struct FileIdentity {
 }
 
 impl FileIdentity {
-    fn of(path: &Path) -> FileIdentity {
+    fn read(path: &Path) -> FileIdentity {
         FileIdentity {
             path: path.to_owned(),
             file: inode(path).ok(),
@@ -337,7 +349,7 @@ impl FileIdentity {
 
     /// What happened to the file, as part of a sentence. `None` while it is at its path, or if it
     /// cannot be inspected.
-    fn changed(&self) -> Option<&'static str> {
+    fn change(&self) -> Option<&'static str> {
         match inode(&self.path) {
             Ok(now) if Some(now) == self.file => None,
             Ok(_) => Some("replaced"),

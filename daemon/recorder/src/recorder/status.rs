@@ -40,7 +40,7 @@ impl RecorderStatus {
         self.state.lock().rows += rows;
     }
 
-    pub fn dropped(&self, entries: u64) {
+    pub fn count_dropped(&self, entries: u64) {
         self.state.lock().dropped += entries;
     }
 
@@ -60,7 +60,7 @@ impl RecorderStatus {
 }
 
 /// Kinds that count separately: labels must not grow with time.
-const MAX_KINDS: usize = 16;
+const MAX_MARK_KINDS: usize = 16;
 /// Kinds that a search uses. They always count separately, because a search may begin after many
 /// other kinds.
 const SEARCH_KINDS: [&str; 4] = ["kept_up", "failed", "void", "reference"];
@@ -74,7 +74,9 @@ impl Marks {
     pub fn count(&self, kind: Option<&str>) {
         let mut counts = self.0.lock();
         let is_separate = |kind: &&str| {
-            SEARCH_KINDS.contains(kind) || counts.contains_key(*kind) || counts.len() < MAX_KINDS
+            SEARCH_KINDS.contains(kind)
+                || counts.contains_key(*kind)
+                || counts.len() < MAX_MARK_KINDS
         };
         let kind = kind.filter(is_separate).unwrap_or(OTHER_KIND);
         match counts.get_mut(kind) {
@@ -94,15 +96,15 @@ impl Marks {
 
 /// The recorder as a source. Reports the recorder's state. Stores the target of each tick, so that
 /// the tick is recorded with its process.
-pub struct RecorderSource {
+pub struct RecorderSampler {
     pub handle: Handle,
     pub following: TargetHandle,
-    pub more: Box<dyn Fn(&mut SourceOutput) + Send>,
+    pub extra_readings: Box<dyn Fn(&mut SourceOutput) + Send>,
     /// The queue's dropped entries at the last poll, and the uptime until which they are a problem.
     pub lost: (u64, Duration),
 }
 
-impl RecorderSource {
+impl RecorderSampler {
     /// A problem if the queue dropped entries recently. Its text is constant, so it is logged once.
     fn overrun(&mut self, now: Duration) -> Option<Problem> {
         let lost = self.handle.queue.lost();
@@ -122,14 +124,14 @@ impl RecorderSource {
         }
         let before: Option<ProcessId> = followed.target.take().map(|target| target.process);
         let ended = self.following.report().last_end;
-        followed.ended = ended
+        followed.end_reason = ended
             .filter(|(process, _)| Some(*process) == before)
             .map(|(_, reason)| reason);
         followed.target = context.target.map(|target| Arc::new(target.clone()));
     }
 }
 
-impl Sampler for RecorderSource {
+impl Sampler for RecorderSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         self.store_target(context);
         // Problems of a file persist, so every tick reports them.
@@ -145,7 +147,7 @@ impl Sampler for RecorderSource {
             .collect();
         output.up = output.problems.is_empty();
         output.problems.extend(self.overrun(context.now.uptime));
-        (self.more)(&mut output);
+        (self.extra_readings)(&mut output);
         output.readings.extend(self.handle.marks.readings());
         let lost = self.handle.queue.lost();
         for status in &self.handle.statuses {
@@ -182,13 +184,13 @@ mod tests {
             .map(|number| format!("kind_{}", "a".repeat(number + 1)))
             .collect();
         more.iter().for_each(|kind| marks.count(Some(kind)));
-        assert_eq!(marks.readings().len(), MAX_KINDS);
+        assert_eq!(marks.readings().len(), MAX_MARK_KINDS);
         marks.count(Some("failed"));
         assert!(marks.readings().contains(&expected("failed", 3)));
         assert!(
             marks
                 .readings()
-                .contains(&expected("other", 1 + 20 - (MAX_KINDS as u64 - 2)))
+                .contains(&expected("other", 1 + 20 - (MAX_MARK_KINDS as u64 - 2)))
         );
         marks.count(Some("void"));
         assert!(

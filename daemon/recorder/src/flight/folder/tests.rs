@@ -23,7 +23,7 @@ fn names(folder: &Path) -> Vec<String> {
     let all = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let mut all: Vec<String> = all.filter(|name| name != MARKER).collect();
+    let mut all: Vec<String> = all.filter(|name| name != MARKER_FILE).collect();
     all.sort();
     all
 }
@@ -120,17 +120,17 @@ fn a_signal_save_succeeds_where_http_saves_used_their_half() {
 
 #[test]
 fn a_flight_folder_without_marker_is_not_modified() {
-    let folder = folder(&[OLD, NEW, RING, "vm-exit-20261120T000000Z.fltl.part"]);
-    fs::remove_file(folder.path().join(MARKER)).unwrap();
+    let folder = folder(&[OLD, NEW, RING_FILE, "vm-exit-20261120T000000Z.fltl.part"]);
+    fs::remove_file(folder.path().join(MARKER_FILE)).unwrap();
     assert!(
         make_space(folder.path(), &limits(2, 1000), 10, SaveOrigin::Automatic)
             .unwrap_err()
-            .contains(MARKER)
+            .contains(MARKER_FILE)
     );
     assert!(
         set_aside(folder.path(), "vm", at(0))
             .unwrap_err()
-            .contains(MARKER)
+            .contains(MARKER_FILE)
     );
     remove_interrupted_saves(folder.path());
     assert_eq!(names(folder.path()).len(), 4);
@@ -163,7 +163,7 @@ fn a_flight_folder_must_be_marked_empty_or_missing() {
     assert_eq!(prepare(&inner), Ok(()));
     fs::write(inner.join("anything"), "").unwrap();
     assert_eq!((check(&inner), prepare(&inner)), (Ok(()), Ok(())));
-    assert!(check(top.path()).unwrap_err().contains(MARKER));
+    assert!(check(top.path()).unwrap_err().contains(MARKER_FILE));
     assert!(
         check(&inner.join("anything"))
             .unwrap_err()
@@ -174,10 +174,10 @@ fn a_flight_folder_must_be_marked_empty_or_missing() {
 #[test]
 fn saved_file_names_contain_host_reason_and_time_without_overwriting() {
     let folder = folder(&[]);
-    let first = free_name(folder.path(), "vm", "exit", at(1_795_248_789)).unwrap();
+    let first = unused_path(folder.path(), "vm", "exit", at(1_795_248_789)).unwrap();
     assert_eq!(first.file_name().unwrap(), "vm-exit-20261121T081309Z.fltl");
     fs::write(&first, "").unwrap();
-    let second = free_name(folder.path(), "vm", "exit", at(1_795_248_789)).unwrap();
+    let second = unused_path(folder.path(), "vm", "exit", at(1_795_248_789)).unwrap();
     assert_eq!(
         second.file_name().unwrap(),
         "vm-exit-20261121T081309Z_2.fltl"
@@ -190,7 +190,7 @@ fn saved_file_names_contain_host_reason_and_time_without_overwriting() {
 
 #[test]
 fn a_flight_ring_is_moved_aside_with_its_log_files() {
-    let folder = folder(&[RING, "ring.fltl-wal", "ring.fltl-shm"]);
+    let folder = folder(&[RING_FILE, "ring.fltl-wal", "ring.fltl-shm"]);
     set_aside(folder.path(), "vm", at(0)).unwrap();
     let aside = "vm-set_aside-19700101T000000Z.fltl";
     assert_eq!(
@@ -208,7 +208,7 @@ proptest! {
     #[test]
     fn no_save_request_text_makes_its_recording_automatic(text in any::<String>(), seconds in 0_u64..10_000_000_000) {
         let folder = Path::new("");
-        let path = free_name(folder, "vm", &format!("request_{}", file_name_word(&text)), at(seconds)).unwrap();
+        let path = unused_path(folder, "vm", &format!("request_{}", file_name_part(&text)), at(seconds)).unwrap();
         let name = path.to_str().unwrap();
         prop_assert!(!name.contains('/'), "{name}");
         prop_assert_eq!(parse_name(name).map(|(_, automatic)| automatic), Some(false));

@@ -20,7 +20,7 @@ fn target(pid: u32, exe: &str) -> Arc<Target> {
 fn seen(target: Option<&Arc<Target>>, ended: Option<EndReason>) -> FollowedAtTick {
     FollowedAtTick {
         target: target.cloned(),
-        ended,
+        end_reason: ended,
     }
 }
 
@@ -62,24 +62,26 @@ fn tick(number: u64, phase: Option<&'static str>, restarts: u64) -> Arc<Tick> {
 
 /// What a series of ticks tells, in short.
 fn told(ticks: &[(Arc<Tick>, FollowedAtTick)]) -> Vec<String> {
-    let (mut events, mut out) = (Events::default(), Vec::new());
-    let describe: Describe = Box::new(|target| json!({ "exe": target.exe }));
+    let (mut events, mut out) = (EventDetector::default(), Vec::new());
+    let describe: DescribeProcess = Box::new(|target| json!({ "exe": target.exe }));
     for (tick, seen) in ticks {
-        events.tick(tick, seen, &describe, &mut out);
+        events.add_tick(tick, seen, &describe, &mut out);
     }
     out.iter()
         .map(|entry| match entry {
-            Entry::Process(None) => "nobody".to_owned(),
-            Entry::Process(Some(followed)) => {
+            RecordingEntry::Process(None) => "nobody".to_owned(),
+            RecordingEntry::Process(Some(followed)) => {
                 format!(
                     "process {} {} {:?}",
                     followed.target.process.pid, followed.manifest, followed.started_unix
                 )
             }
-            Entry::Tick(tick) => format!("tick {}", tick.number),
-            Entry::Point(_) => "point".to_owned(),
-            Entry::Manifest(more) => format!("known {} {}", more.target.process.pid, more.manifest),
-            Entry::Event(event) => format!(
+            RecordingEntry::Tick(tick) => format!("tick {}", tick.number),
+            RecordingEntry::Point(_) => "point".to_owned(),
+            RecordingEntry::Manifest(more) => {
+                format!("known {} {}", more.target.process.pid, more.manifest)
+            }
+            RecordingEntry::Event(event) => format!(
                 "{} {} {}",
                 event.at.uptime.as_secs(),
                 event.kind.name(),

@@ -1,4 +1,4 @@
-use super::super::{Entry, FollowedProcess};
+use super::super::{FollowedProcess, RecordingEntry};
 use std::{mem, sync::Arc};
 
 /// Without manifests.
@@ -8,7 +8,7 @@ const MAX_ENTRIES: usize = 256;
 /// newest manifest of each process. Ticks and points are dropped.
 #[derive(Default)]
 pub struct RetainedEntries {
-    entries: Vec<Entry>,
+    entries: Vec<RecordingEntry>,
     /// A change of process did not fit. Later events are dropped, because they would belong to the
     /// wrong process.
     process_unknown: bool,
@@ -16,11 +16,11 @@ pub struct RetainedEntries {
 
 impl RetainedEntries {
     /// Returns how many entries are lost.
-    pub fn keep(&mut self, entries: &[Entry]) -> u64 {
+    pub fn keep(&mut self, entries: &[RecordingEntry]) -> u64 {
         entries.iter().filter(|entry| !self.add(entry)).count() as u64
     }
 
-    fn add(&mut self, entry: &Entry) -> bool {
+    fn add(&mut self, entry: &RecordingEntry) -> bool {
         let free = !self.process_unknown
             && self
                 .entries
@@ -29,23 +29,25 @@ impl RetainedEntries {
                 .count()
                 < MAX_ENTRIES;
         match entry {
-            Entry::Tick(_) | Entry::Point(_) => return false,
-            Entry::Event(_) if !free => return false,
+            RecordingEntry::Tick(_) | RecordingEntry::Point(_) => return false,
+            RecordingEntry::Event(_) if !free => return false,
             // Not stored: `take` appends the current process.
-            Entry::Process(_) if !free => self.process_unknown = true,
-            Entry::Manifest(manifest) => self.add_manifest(entry, manifest.target.process),
-            Entry::Event(_) | Entry::Process(_) => self.entries.push(entry.clone()),
+            RecordingEntry::Process(_) if !free => self.process_unknown = true,
+            RecordingEntry::Manifest(manifest) => self.add_manifest(entry, manifest.target.process),
+            RecordingEntry::Event(_) | RecordingEntry::Process(_) => {
+                self.entries.push(entry.clone())
+            }
         }
         true
     }
 
     /// Replaces the earlier manifest of the same process since the last change of process.
-    fn add_manifest(&mut self, entry: &Entry, process: faultline_kernel::ProcessId) {
+    fn add_manifest(&mut self, entry: &RecordingEntry, process: faultline_kernel::ProcessId) {
         if self.process_unknown {
             return;
         }
-        let same = |other: &Entry| matches!(other, Entry::Manifest(known) if known.target.process == process);
-        let is_change = |other: &Entry| matches!(other, Entry::Process(_));
+        let same = |other: &RecordingEntry| matches!(other, RecordingEntry::Manifest(known) if known.target.process == process);
+        let is_change = |other: &RecordingEntry| matches!(other, RecordingEntry::Process(_));
         let last_change = self.entries.iter().rposition(is_change).unwrap_or(0);
         match self
             .entries
@@ -64,22 +66,23 @@ impl RetainedEntries {
             && !self
                 .entries
                 .iter()
-                .any(|entry| matches!(entry, Entry::Process(_)))
+                .any(|entry| matches!(entry, RecordingEntry::Process(_)))
         {
-            self.entries.insert(0, Entry::Process(process.cloned()));
+            self.entries
+                .insert(0, RecordingEntry::Process(process.cloned()));
         }
     }
 
     /// Takes all entries, plus the current process if its change did not fit.
-    pub fn take(&mut self, process: Option<&Arc<FollowedProcess>>) -> Vec<Entry> {
+    pub fn take(&mut self, process: Option<&Arc<FollowedProcess>>) -> Vec<RecordingEntry> {
         let mut entries = mem::take(&mut self.entries);
         if mem::take(&mut self.process_unknown) {
-            entries.push(Entry::Process(process.cloned()));
+            entries.push(RecordingEntry::Process(process.cloned()));
         }
         entries
     }
 }
 
-fn is_manifest(entry: &Entry) -> bool {
-    matches!(entry, Entry::Manifest(_))
+fn is_manifest(entry: &RecordingEntry) -> bool {
+    matches!(entry, RecordingEntry::Manifest(_))
 }

@@ -25,22 +25,22 @@ fn opening(arm: &str) -> NewRecording {
     }
 }
 
-fn tick(number: u64) -> Entry {
+fn tick(number: u64) -> RecordingEntry {
     let readings = vec![Reading::counter(&metrics::daemon::TICKS, [], number)];
     let batch = Batch {
         readings,
         up: true,
         ..Batch::empty(Source::Daemon, at(number))
     };
-    Entry::Tick(Arc::new(Tick {
+    RecordingEntry::Tick(Arc::new(Tick {
         number,
         at: at(number),
         batches: vec![Arc::new(batch)],
     }))
 }
 
-fn nobody() -> Entry {
-    Entry::Process(None)
+fn nobody() -> RecordingEntry {
+    RecordingEntry::Process(None)
 }
 
 fn file(path: &Path) -> (Box<RecordingFile>, Arc<RecorderStatus>) {
@@ -147,7 +147,7 @@ fn write_retry_delays_grow_to_ten_seconds() {
     let pauses: Vec<u64> = (1..=6)
         .map(|_| {
             file.record_failure(&full, at(100));
-            file.failure.as_ref().unwrap().pause.as_secs()
+            file.failure.as_ref().unwrap().retry_delay.as_secs()
         })
         .collect();
     assert_eq!(pauses, [1, 2, 4, 8, 10, 10]);
@@ -164,11 +164,11 @@ fn blocked(path: &Path) -> Connection {
     other
 }
 
-fn event(second: u64, kind: EventKind) -> Entry {
-    Entry::event(at(second), kind, json!({}))
+fn event(second: u64, kind: EventKind) -> RecordingEntry {
+    RecordingEntry::event(at(second), kind, json!({}))
 }
 
-fn process(pid: u32) -> Entry {
+fn process(pid: u32) -> RecordingEntry {
     let target = faultline_sources::discovery::Target {
         process: faultline_kernel::ProcessId {
             pid,
@@ -181,10 +181,10 @@ fn process(pid: u32) -> Entry {
         found_by: "pid",
     };
     let (target, manifest) = (Arc::new(target), json!({ "pid": pid }));
-    Entry::Process(Some(Arc::new(FollowedProcess {
+    RecordingEntry::Process(Some(Arc::new(FollowedProcess {
         target,
         started_unix: None,
-        seen: at(1),
+        first_seen: at(1),
         manifest,
     })))
 }
@@ -451,10 +451,13 @@ fn a_process_found_while_writing_failed_is_recorded_later() {
     let followed = FollowedProcess {
         target: Arc::new(target),
         started_unix: None,
-        seen: at(1),
+        first_seen: at(1),
         manifest: json!({}),
     };
-    file.write_entries(&[Entry::Process(Some(Arc::new(followed))), tick(1)], at(1));
+    file.write_entries(
+        &[RecordingEntry::Process(Some(Arc::new(followed))), tick(1)],
+        at(1),
+    );
     assert_eq!(
         Recording::open(&path).unwrap().processes().unwrap().len(),
         0
@@ -503,10 +506,13 @@ fn an_exec_replaces_the_process_description_even_after_a_failed_write() {
         let followed = FollowedProcess {
             target: target("sh"),
             started_unix: None,
-            seen: at(1),
+            first_seen: at(1),
             manifest,
         };
-        file.write_entries(&[Entry::Process(Some(Arc::new(followed))), tick(1)], at(1));
+        file.write_entries(
+            &[RecordingEntry::Process(Some(Arc::new(followed))), tick(1)],
+            at(1),
+        );
         if full {
             file.record_failure(&Error::Full { path: path.clone() }, at(1));
         }
@@ -514,7 +520,10 @@ fn an_exec_replaces_the_process_description_even_after_a_failed_write() {
             target: target("v"),
             manifest: json!({ "comm": "v" }),
         };
-        file.write_entries(&[Entry::Manifest(Arc::new(described)), tick(2)], at(1));
+        file.write_entries(
+            &[RecordingEntry::Manifest(Arc::new(described)), tick(2)],
+            at(1),
+        );
         file.write_entries(&[tick(3)], at(9));
         let processes = Recording::open(&path).unwrap().processes().unwrap();
         let comms: Vec<_> = processes
