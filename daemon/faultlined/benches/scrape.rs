@@ -158,12 +158,12 @@ fn main() {
     let mut ticks = Latest::default();
     let state = WebState {
         clock: Clock::start(),
-        interval: Duration::from_secs(1),
+        tick_interval: Duration::from_secs(1),
         ticks: ticks.clone(),
         history: History::default(),
         answer_config: Latest::default(),
         constant_labels: none,
-        page: Arc::new(PageInfo::new("0.0.0", &TargetSelector::Scan)),
+        page_info: Arc::new(PageInfo::new("0.0.0", &TargetSelector::Scan)),
         recorder: None,
         flight: None,
         host_name: None,

@@ -151,7 +151,7 @@ impl App {
         let metrics = self.web.listen_addresses();
         let pushes = self.push_addresses;
         let addresses = (metrics.join(","), pushes.as_ref().map(|all| all.join(",")));
-        let page = self.web.page();
+        let page = self.web.page_url();
         // The ready file is created before anything starts that needs an orderly stop. Until the
         // servers run, clients queue in the sockets.
         ready_file

@@ -94,7 +94,7 @@ fn remedy(source: &io::Error) -> &'static str {
 #[derive(Debug)]
 pub struct WebState {
     pub clock: Clock,
-    pub interval: Duration,
+    pub tick_interval: Duration,
     /// Register the same value as a sink of the hub.
     pub ticks: Latest<Tick>,
     pub history: History,
@@ -102,7 +102,7 @@ pub struct WebState {
     pub answer_config: Latest<AnswerConfig>,
     /// Empty unless `metrics.constant_labels_everywhere` is set.
     pub constant_labels: ConstantLabels,
-    pub page: Arc<PageInfo>,
+    pub page_info: Arc<PageInfo>,
     pub recorder: Option<recorder::Handle>,
     pub flight: Option<flight::Handle>,
     /// This machine's name, accepted as `Host:`. `None` if unknown.
@@ -165,7 +165,7 @@ pub fn warnings(config: &Metrics, now: Duration) -> (Vec<String>, Vec<PathBuf>) 
         return Default::default();
     };
     let key = web.tls.as_ref().map(|tls| tls.key.clone());
-    let expiry_warning = web.tls.as_ref().and_then(|tls| tls.warning(now));
+    let expiry_warning = web.tls.as_ref().and_then(|tls| tls.expiry_warning(now));
     let users = web.users.iter().flat_map(auth::Users::warnings);
     let messages = users
         .map(|what| format!("{}: {what}", web.path.display()))
@@ -258,7 +258,7 @@ impl Server {
         socket::first_tcp_address(&self.sockets)
     }
 
-    pub fn page(&self) -> Option<String> {
+    pub fn page_url(&self) -> Option<String> {
         let scheme = if self.is_tls() { "https" } else { "http" };
         self.local_addr()
             .map(|address| format!("{scheme}://{address}/"))

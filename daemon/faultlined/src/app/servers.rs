@@ -111,12 +111,12 @@ pub fn web_state(
     let config = context.config;
     web::WebState {
         clock: context.clock,
-        interval: config.sampling.interval,
+        tick_interval: config.sampling.interval,
         ticks: Latest::default(),
         history: History::default(),
         answer_config,
         constant_labels: constant_labels(config),
-        page: Arc::new(web::PageInfo::new(crate::VERSION, &config.target.find)),
+        page_info: Arc::new(web::PageInfo::new(crate::VERSION, &config.target.find)),
         recorder: recording.map(|prepared| prepared.handle.clone()),
         flight: recording.and_then(|prepared| prepared.flight.clone()),
         host_name: host_name(context.root),

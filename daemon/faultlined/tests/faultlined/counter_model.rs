@@ -289,7 +289,7 @@ proptest! {
                     prop_assert!(left.is_none(), "{left:?} outlives its process");
                 }
             }
-            for (plot, points) in model.pretend.history.series().into_iter().filter(|(plot, _)| plot.figure.is_counter()) {
+            for (plot, points) in model.pretend.history.plot_series().into_iter().filter(|(plot, _)| plot.figure.is_counter()) {
                 prop_assert!(points.iter().all(|(_, rate)| *rate >= 0.0), "{}: {points:?}", plot.title);
             }
         }

@@ -157,12 +157,12 @@ fn serve(case: &Case, native_histograms: bool, stage: &mut Stage) -> SocketAddr 
     ticks.tick(&tick);
     let state = WebState {
         clock: Clock::start(),
-        interval: Duration::from_secs(3600),
+        tick_interval: Duration::from_secs(3600),
         ticks,
         history: History::default(),
         answer_config: Latest::default(),
         constant_labels: constant,
-        page: Arc::new(PageInfo::new("0.0.0", &TargetSelector::Scan)),
+        page_info: Arc::new(PageInfo::new("0.0.0", &TargetSelector::Scan)),
         recorder: None,
         flight: None,
         host_name: None,
@@ -199,7 +199,7 @@ fn promtool_and_prometheus_accept_the_page_of_every_valid_configuration() {
     let colliding = cases.iter().filter(|case| {
         let (tick, constant) = case.tick();
         let exposition = Exposition::new(&tick, &Arc::new(constant), None);
-        exposition.dropped().next().is_some()
+        exposition.dropped_series().next().is_some()
     });
     let colliding = colliding.count();
     assert!(colliding > 0, "no case has series that collide");

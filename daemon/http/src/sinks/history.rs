@@ -1,6 +1,6 @@
 mod trends;
 
-pub use trends::SPAN as TREND_SPAN;
+pub use trends::TREND_SPAN;
 
 use faultline_core::hub::Sink;
 use faultline_metrics::{
@@ -39,7 +39,7 @@ static MORE_FIGURES: [Figure; 4] = [
     Figure::ReadBytes,
 ];
 
-const FIGURES: usize = PLOTS.len() + MORE_FIGURES.len();
+const FIGURE_COUNT: usize = PLOTS.len() + MORE_FIGURES.len();
 
 fn figures() -> impl Iterator<Item = Figure> {
     let plotted = PLOTS.iter().map(|plot| plot.figure);
@@ -63,13 +63,13 @@ struct Point {
     uptime: Duration,
     value: f64,
     /// Unix seconds of the source's sample.
-    received: f64,
+    received_unix: f64,
 }
 
 impl Point {
     /// `None` without a value, and for a counter whose source is down: it would repeat its old
     /// value.
-    fn of(tick: &Tick, figure: Figure) -> Option<Self> {
+    fn from_tick(tick: &Tick, figure: Figure) -> Option<Self> {
         let source = figure.source();
         let value = figure.of_readings(tick.readings_from(source))?;
         let batch = tick.batches.iter().find(|batch| batch.source == source)?;
@@ -86,14 +86,17 @@ impl Point {
         Some(Point {
             uptime: tick.at.uptime,
             value,
-            received: received.unwrap_or(tick.at.unix_seconds()),
+            received_unix: received.unwrap_or(tick.at.unix_seconds()),
         })
     }
 
     /// Growth per second since `earlier`; `None` if the counter fell, or the wall clock was set
     /// meanwhile.
     fn growth(&self, earlier: &Self) -> Option<f64> {
-        let (growth, seconds) = (self.value - earlier.value, self.received - earlier.received);
+        let (growth, seconds) = (
+            self.value - earlier.value,
+            self.received_unix - earlier.received_unix,
+        );
         let was_set = (self.uptime.saturating_sub(earlier.uptime).as_secs_f64() - seconds).abs()
             > CLOCK_TOLERANCE;
         (growth >= 0.0 && seconds > 0.0 && !was_set).then(|| growth / seconds)
@@ -101,7 +104,7 @@ impl Point {
 }
 
 /// Uptime of a tick, and one point for each figure.
-type Row = (Duration, [Option<Point>; FIGURES]);
+type Row = (Duration, [Option<Point>; FIGURE_COUNT]);
 
 #[derive(Debug, Clone, Default)]
 pub struct History {
@@ -112,7 +115,7 @@ pub struct History {
 impl History {
     /// The points of each plot as (seconds before the newest row, value). There is no point at a
     /// gap, or where a counter fell.
-    pub fn series(&self) -> Vec<(Plot, Vec<(f64, f64)>)> {
+    pub fn plot_series(&self) -> Vec<(Plot, Vec<(f64, f64)>)> {
         let LastMinute { ages, values } = self.last_minute();
         let points = |plot: &Plot| {
             let values = values.get(&plot.figure).into_iter().flatten();
@@ -153,7 +156,7 @@ fn values(points: impl Iterator<Item = Option<Point>>, is_counter: bool) -> Vec<
     for point in points {
         match (previous, point) {
             // The tick repeats the last sample of the source, so the growth stays the same.
-            (Some(earlier), Some(later)) if later.received == earlier.received => {}
+            (Some(earlier), Some(later)) if later.received_unix == earlier.received_unix => {}
             (Some(earlier), Some(later)) => {
                 (previous, growth) = (Some(later), later.growth(&earlier))
             }
@@ -175,9 +178,9 @@ impl Sink for History {
         {
             return;
         }
-        let mut row = [None; FIGURES];
+        let mut row = [None; FIGURE_COUNT];
         for (point, figure) in row.iter_mut().zip(figures()) {
-            *point = Point::of(tick, figure);
+            *point = Point::from_tick(tick, figure);
         }
         rows.push_back((tick.at.uptime, row));
         while rows
@@ -232,7 +235,7 @@ mod tests {
         ] {
             history.tick(&tick(second, value));
         }
-        let major = history.series().remove(2).1;
+        let major = history.plot_series().remove(2).1;
         assert_eq!(major, vec![(4.0, 4.0), (0.0, 2.0)]);
     }
 
@@ -270,7 +273,7 @@ mod tests {
         let mut history = History::default();
         ticks.into_iter().for_each(|tick| history.tick(&tick));
         history
-            .series()
+            .plot_series()
             .remove(4)
             .1
             .into_iter()
@@ -344,7 +347,7 @@ mod tests {
         let mut history = History::default();
         (1..=25).for_each(|second| history.tick(&push(second, second / 10 * 10, second / 10 * 50)));
         let misses = history
-            .series()
+            .plot_series()
             .into_iter()
             .find(|(plot, _)| plot.title.contains("misses"))
             .unwrap()
@@ -359,6 +362,6 @@ mod tests {
         for second in 0..200 {
             history.tick(&tick(second, Some(second)));
         }
-        assert_eq!(history.series().remove(2).1.len(), 60);
+        assert_eq!(history.plot_series().remove(2).1.len(), 60);
     }
 }

@@ -29,10 +29,10 @@ pub fn cost(hash: &str) -> u32 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuthResult {
     Admitted,
-    Missing,
-    Wrong,
+    NoCredentials,
+    WrongCredentials,
     /// Too many checks failed recently: no check for this long.
-    TooMany(Duration),
+    TooManyAttempts(Duration),
 }
 
 pub struct Users {
@@ -40,8 +40,8 @@ pub struct Users {
     /// A random key for each process, so that cached tags cannot be guessed or reused.
     key: hmac::Key,
     /// Whether credentials were right, by their HMAC.
-    checked: Mutex<HashMap<Vec<u8>, bool>>,
-    guesses: Mutex<PasswordAttempts>,
+    cached_results: Mutex<HashMap<Vec<u8>, bool>>,
+    attempts: Mutex<PasswordAttempts>,
     /// The slowest hash, used to check unknown users.
     slowest_hash: Option<String>,
     /// One check at a time: password guessing takes at most one core and one thread of the pool.
@@ -66,8 +66,8 @@ impl Users {
         Ok(Users {
             hashes,
             key,
-            checked: Mutex::default(),
-            guesses: Mutex::new(PasswordAttempts::new()),
+            cached_results: Mutex::default(),
+            attempts: Mutex::new(PasswordAttempts::new()),
             slowest_hash,
             check_permit: Arc::new(Semaphore::new(1)),
         })
@@ -98,29 +98,29 @@ impl Users {
         now: Duration,
     ) -> AuthResult {
         let Some(authorization) = authorization else {
-            return AuthResult::Missing;
+            return AuthResult::NoCredentials;
         };
         let Some((user, password)) = credentials(authorization) else {
-            return AuthResult::Wrong;
+            return AuthResult::WrongCredentials;
         };
         // A user name has no colon, so these bytes belong to one user and password only.
         let credentials = [user.as_bytes(), b":", &password].concat();
         let tag = hmac::sign(&self.key, &credentials).as_ref().to_vec();
-        match self.checked.lock().get(&tag) {
+        match self.cached_results.lock().get(&tag) {
             Some(true) => return AuthResult::Admitted,
-            Some(false) => return AuthResult::Wrong,
+            Some(false) => return AuthResult::WrongCredentials,
             None => {}
         }
         let known = self.hashes.get(&user);
         let Some(hash) = known.or(self.slowest_hash.as_ref()).cloned() else {
-            return AuthResult::Wrong;
+            return AuthResult::WrongCredentials;
         };
-        let queue = match self.guesses.lock().begin(peer, now) {
+        let queue = match self.attempts.lock().begin(peer, now) {
             Ok(queue) => queue,
-            Err(wait) => return AuthResult::TooMany(wait),
+            Err(wait) => return AuthResult::TooManyAttempts(wait),
         };
         let Some(check_permits) = self.check_permits(queue).await else {
-            return AuthResult::Wrong;
+            return AuthResult::WrongCredentials;
         };
         let check = move || {
             // The permit ends with the check, even if the client has disconnected.
@@ -131,9 +131,9 @@ impl Users {
         let is_correct = checked.unwrap_or(false) && known.is_some();
         self.cache_result(tag, is_correct);
         if !is_correct {
-            return AuthResult::Wrong;
+            return AuthResult::WrongCredentials;
         }
-        self.guesses.lock().refund(peer);
+        self.attempts.lock().refund(peer);
         AuthResult::Admitted
     }
 
@@ -146,7 +146,7 @@ impl Users {
 
     /// A full cache drops the wrong credentials first.
     fn cache_result(&self, tag: Vec<u8>, is_correct: bool) {
-        let mut checked = self.checked.lock();
+        let mut checked = self.cached_results.lock();
         if checked.len() >= MAX_CACHED_RESULTS {
             checked.retain(|_, is_correct| *is_correct);
         }
@@ -159,7 +159,7 @@ impl Users {
 
 /// Counts password checks that did not succeed or still run. Times are uptimes.
 struct PasswordAttempts {
-    all: RateLimit,
+    all_peers: RateLimit,
     /// Only peers with counted checks, so that `all` limits their number.
     peers: HashMap<Peer, PeerAttempts>,
 }
@@ -174,7 +174,7 @@ impl PasswordAttempts {
     /// Limits all checks together to a tenth of a core if a check takes a tenth of a second.
     fn new() -> Self {
         PasswordAttempts {
-            all: RateLimit::new(10, Duration::from_secs(1)),
+            all_peers: RateLimit::new(10, Duration::from_secs(1)),
             peers: HashMap::new(),
         }
     }
@@ -191,17 +191,17 @@ impl PasswordAttempts {
             limit: RateLimit::new(5, Duration::from_secs(5)),
             queue: Arc::new(Semaphore::new(1)),
         });
-        let wait = peer_attempts.limit.wait(now).max(self.all.wait(now));
+        let wait = peer_attempts.limit.wait(now).max(self.all_peers.wait(now));
         if !wait.is_zero() {
             return Err(wait);
         }
         peer_attempts.limit.count(now);
-        self.all.count(now);
+        self.all_peers.count(now);
         Ok(Arc::clone(&peer_attempts.queue))
     }
 
     fn refund(&mut self, peer: Peer) {
-        self.all.refund();
+        self.all_peers.refund();
         if let Some(peer_attempts) = self.peers.get_mut(&peer) {
             peer_attempts.limit.refund();
         }
@@ -243,7 +243,7 @@ mod tests {
     }
 
     fn remembered(users: &Users) -> Vec<bool> {
-        users.checked.lock().values().copied().collect()
+        users.cached_results.lock().values().copied().collect()
     }
 
     #[tokio::test]
@@ -276,13 +276,13 @@ mod tests {
         ] {
             assert_eq!(
                 users.authenticate(Some(bad), Peer::LOCAL, NOW).await,
-                AuthResult::Wrong,
+                AuthResult::WrongCredentials,
                 "{bad}"
             );
         }
         assert_eq!(
             users.authenticate(None, Peer::LOCAL, NOW).await,
-            AuthResult::Missing
+            AuthResult::NoCredentials
         );
         assert_eq!(remembered(&users), [false, false]);
     }
@@ -307,20 +307,20 @@ mod tests {
         }
         let checked = verdicts
             .iter()
-            .take_while(|auth_result| **auth_result == AuthResult::Wrong)
+            .take_while(|auth_result| **auth_result == AuthResult::WrongCredentials)
             .count();
         assert_eq!(checked, 5);
         assert!(
             verdicts[checked..]
                 .iter()
-                .all(|auth_result| matches!(auth_result, AuthResult::TooMany(_))),
+                .all(|auth_result| matches!(auth_result, AuthResult::TooManyAttempts(_))),
             "{verdicts:?}"
         );
         assert_eq!(
             users
                 .authenticate(Some(&basic("alice:0")), guesser, NOW)
                 .await,
-            AuthResult::Wrong,
+            AuthResult::WrongCredentials,
             "known to be wrong"
         );
         assert_eq!(
@@ -328,10 +328,10 @@ mod tests {
             AuthResult::Admitted,
             "remembered"
         );
-        users.checked.lock().clear();
+        users.cached_results.lock().clear();
         assert!(matches!(
             users.authenticate(Some(GOOD), guesser, NOW).await,
-            AuthResult::TooMany(_)
+            AuthResult::TooManyAttempts(_)
         ));
         let elsewhere = Peer::from_address([192, 0, 2, 2].into());
         assert_eq!(
@@ -367,7 +367,7 @@ mod tests {
         let queue = |last: u8, second: u64| {
             let peer = Peer::from_address([192, 0, 2, last].into());
             let now = Duration::from_secs(second);
-            users.guesses.lock().begin(peer, now).unwrap()
+            users.attempts.lock().begin(peer, now).unwrap()
         };
         let mut guesses = Vec::new();
         for number in 0..50 {
@@ -402,7 +402,7 @@ mod tests {
             users.cache_result(number.to_le_bytes().to_vec(), false);
             assert!(remembered(&users).len() <= MAX_CACHED_RESULTS);
         }
-        assert_eq!(users.checked.lock().get(&vec![0]), Some(&true));
+        assert_eq!(users.cached_results.lock().get(&vec![0]), Some(&true));
     }
 
     #[test]

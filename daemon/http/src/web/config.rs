@@ -29,7 +29,7 @@ pub struct WebConfig {
 /// may take.
 const MAX_COST: u32 = 16;
 
-const HEADERS: [&str; 5] = [
+const SETTABLE_HEADERS: [&str; 5] = [
     "Content-Security-Policy",
     "Strict-Transport-Security",
     "X-Content-Type-Options",
@@ -38,10 +38,10 @@ const HEADERS: [&str; 5] = [
 ];
 
 /// The oldest first.
-const VERSIONS: [(&str, &SupportedProtocolVersion); 2] = [("TLS12", &TLS12), ("TLS13", &TLS13)];
+const TLS_VERSIONS: [(&str, &SupportedProtocolVersion); 2] = [("TLS12", &TLS12), ("TLS13", &TLS13)];
 
 /// Keys of the format that we do not support, with the remedy.
-const UNSUPPORTED: [(&str, &str); 8] = [
+const UNSUPPORTED_KEYS: [(&str, &str); 8] = [
     ("rate_limit", "remove it"),
     ("cert", "put it into a file and name it in cert_file"),
     ("key", "put it into a file and name it in key_file"),
@@ -61,17 +61,17 @@ const LIBRARY_DECIDES: &str = "the TLS library offers only what is considered sa
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct File {
-    tls_server_config: Option<Tls>,
-    http_server_config: Option<Http>,
+struct ConfigFile {
+    tls_server_config: Option<TlsSection>,
+    http_server_config: Option<HttpSection>,
     basic_auth_users: Option<OptionalTexts>,
     #[serde(flatten)]
-    others: UnknownKeys,
+    unknown_keys: UnknownKeys,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Tls {
+struct TlsSection {
     cert_file: Option<PathBuf>,
     key_file: Option<PathBuf>,
     client_auth_type: Option<String>,
@@ -79,18 +79,18 @@ struct Tls {
     min_version: Option<String>,
     max_version: Option<String>,
     #[serde(flatten)]
-    others: UnknownKeys,
+    unknown_keys: UnknownKeys,
 }
 
 /// `http2` only permits HTTP/2, so it may be ignored: the server always uses HTTP/1.1.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Http {
+struct HttpSection {
     #[serde(rename = "http2")]
     _http2: Option<bool>,
     headers: Option<OptionalTexts>,
     #[serde(flatten)]
-    others: UnknownKeys,
+    unknown_keys: UnknownKeys,
 }
 
 /// Headers or password hashes by name. An empty header is not sent, and an empty hash is ignored.
@@ -110,7 +110,7 @@ impl WebConfig {
 
     /// Returns every error, or only a syntax or type error. The result omits invalid parts.
     pub fn read(path: &Path) -> (WebConfig, Vec<WebError>) {
-        let mut reader = Reader {
+        let mut reader = ConfigReader {
             path: path.to_owned(),
             errors: Vec::new(),
         };
@@ -120,7 +120,7 @@ impl WebConfig {
             source,
         });
         let file = file.and_then(|text| {
-            let read = serde_saphyr::from_str_with_options::<Option<File>>(&text, options);
+            let read = serde_saphyr::from_str_with_options::<Option<ConfigFile>>(&text, options);
             read.map_err(|error| WebError::Yaml {
                 path: path.to_owned(),
                 what: error.to_string(),
@@ -141,12 +141,12 @@ impl WebConfig {
     }
 }
 
-struct Reader {
+struct ConfigReader {
     path: PathBuf,
     errors: Vec<WebError>,
 }
 
-impl Reader {
+impl ConfigReader {
     fn add_error(&mut self, key: &str, what: impl Into<String>) {
         self.errors.push(WebError::Key {
             path: self.path.clone(),
@@ -155,9 +155,9 @@ impl Reader {
         });
     }
 
-    fn others(&mut self, prefix: &str, others: UnknownKeys, known: &str) {
+    fn reject_unknown_keys(&mut self, prefix: &str, others: UnknownKeys, known: &str) {
         for key in others.into_keys() {
-            let what = match UNSUPPORTED.iter().find(|(name, _)| *name == key) {
+            let what = match UNSUPPORTED_KEYS.iter().find(|(name, _)| *name == key) {
                 Some((_, advice)) => format!("is not supported: {advice}"),
                 None => format!("unknown key; known here: {known}"),
             };
@@ -165,15 +165,15 @@ impl Reader {
         }
     }
 
-    fn file(&mut self, file: File) -> WebConfig {
+    fn file(&mut self, file: ConfigFile) -> WebConfig {
         let tls = file.tls_server_config.and_then(|tls| self.tls(tls));
         let http = file.http_server_config.unwrap_or_default();
         let headers = self.headers(http.headers.unwrap_or_default());
         let users = self.users(file.basic_auth_users.unwrap_or_default());
-        self.others("http_server_config.", http.others, "http2, headers");
-        self.others(
+        self.reject_unknown_keys("http_server_config.", http.unknown_keys, "http2, headers");
+        self.reject_unknown_keys(
             "",
-            file.others,
+            file.unknown_keys,
             "tls_server_config, http_server_config, basic_auth_users",
         );
         WebConfig {
@@ -184,10 +184,10 @@ impl Reader {
         }
     }
 
-    fn tls(&mut self, tls: Tls) -> Option<TlsFiles> {
+    fn tls(&mut self, tls: TlsSection) -> Option<TlsFiles> {
         let known =
             "cert_file, key_file, client_auth_type, client_ca_file, min_version, max_version";
-        self.others("tls_server_config.", tls.others, known);
+        self.reject_unknown_keys("tls_server_config.", tls.unknown_keys, known);
         let versions = self.versions(tls.min_version, tls.max_version);
         let clients = self.clients(tls.client_auth_type.as_deref(), tls.client_ca_file);
         let (Some(cert), Some(key)) = (tls.cert_file, tls.key_file) else {
@@ -198,10 +198,10 @@ impl Reader {
             return None;
         };
         Some(TlsFiles {
-            config: self.path.clone(),
+            config_file: self.path.clone(),
             cert: self.relative_to_config(&cert),
             key: self.relative_to_config(&key),
-            clients: clients?,
+            client_certificates: clients?,
             versions: versions?,
         })
     }
@@ -218,13 +218,13 @@ impl Reader {
             self.add_error("tls_server_config.min_version", "is above max_version");
             return None;
         }
-        let versions = VERSIONS.get(min..=max).unwrap_or_default();
+        let versions = TLS_VERSIONS.get(min..=max).unwrap_or_default();
         Some(versions.iter().map(|(_, version)| *version).collect())
     }
 
-    /// The index in [`VERSIONS`].
+    /// The index in [`TLS_VERSIONS`].
     fn version(&mut self, key: &str, text: &str) -> Option<usize> {
-        let known = VERSIONS.iter().position(|(name, _)| *name == text);
+        let known = TLS_VERSIONS.iter().position(|(name, _)| *name == text);
         if known.is_none() {
             let what = match text {
                 "TLS10" | "TLS11" => format!("{text} is no longer safe: write TLS12 or TLS13"),
@@ -300,13 +300,13 @@ impl Reader {
             .filter_map(|(name, value)| Some((name, value.filter(|value| !value.is_empty())?)));
         for (name, value) in given {
             let key = format!("http_server_config.headers.{name}");
-            if !HEADERS
+            if !SETTABLE_HEADERS
                 .iter()
                 .any(|known| known.eq_ignore_ascii_case(&name))
             {
                 self.add_error(
                     &key,
-                    format!("cannot be set; known are {}", HEADERS.join(", ")),
+                    format!("cannot be set; known are {}", SETTABLE_HEADERS.join(", ")),
                 );
                 continue;
             }

@@ -16,10 +16,10 @@ pub struct View<'a> {
     /// The status at the newest tick; `None` before the first tick.
     pub status: Option<Status>,
     /// Why the newest tick is too old; `None` while sampling works.
-    pub stale: Option<String>,
-    pub interval: Duration,
+    pub stale_reason: Option<String>,
+    pub tick_interval: Duration,
     pub history: &'a History,
-    pub info: &'a PageInfo,
+    pub page_info: &'a PageInfo,
 }
 
 const STYLE: &str = include_str!("landing/style.css");
@@ -41,7 +41,7 @@ pub fn page(view: &View<'_>) -> String {
          <a href=\"/status\">status</a> <a href=\"/status.svg\">card</a> <a href=\"/healthz\">health</a> \
          <a href=\"/readyz\">readiness</a></nav></header>\n<main>\n{}{sections}</main>\n{}</body>\n</html>\n",
         escaped(title),
-        escaped(view.info.version),
+        escaped(view.page_info.version),
         banners(view),
         footer(view)
     )
@@ -65,7 +65,7 @@ fn banners(view: &View<'_>) -> String {
     let demo = "<p class=\"banner demo\"><strong>DEMO</strong> The target is a simulated validator. \
                 <code>--record FILE</code> records it, <code>faultline report FILE</code> describes the recording. \
                 <code>faultline try</code> compares two cache sizes.</p>\n";
-    let stale = view.stale.as_ref().map(|stale| {
+    let stale = view.stale_reason.as_ref().map(|stale| {
         format!(
             "<p class=\"banner stale\"><strong>STALE</strong> Sampling has stopped: {stale}.</p>\n"
         )
@@ -110,7 +110,7 @@ fn not_found(view: &View<'_>, status: &Status) -> String {
         Some(who) => format!("{}.", escaped(who)),
         None => format!(
             "None was found. It is looked for {}, and followed as soon as it is there.",
-            escaped(&view.info.search)
+            escaped(&view.page_info.search)
         ),
     }
 }

@@ -113,7 +113,7 @@ pub fn query_text(value: &str, what: &str) -> Result<String, String> {
 }
 
 /// True if the browser's headers name another site.
-pub fn is_foreign(request: &Request<()>) -> bool {
+pub fn is_cross_site(request: &Request<()>) -> bool {
     let headers = request.headers();
     let site = headers.get_all(HeaderName::from_static("sec-fetch-site"));
     let another_site = site
@@ -208,8 +208,9 @@ mod tests {
 
     #[test]
     fn an_origin_header_is_same_origin_or_foreign() {
-        let foreign =
-            |host: &str, origin: &str| is_foreign(&request(&[("host", host), ("origin", origin)]));
+        let foreign = |host: &str, origin: &str| {
+            is_cross_site(&request(&[("host", host), ("origin", origin)]))
+        };
         for (host, origin) in [
             ("localhost:9912", "http://localhost:9912"),
             ("localhost:9912", "https://LOCALHOST:9912"),
@@ -232,20 +233,20 @@ mod tests {
             assert!(foreign(host, origin), "{host} {origin}");
         }
         assert!(
-            is_foreign(&request(&[("origin", "http://a")])),
+            is_cross_site(&request(&[("origin", "http://a")])),
             "no host to compare with"
         );
-        assert!(is_foreign(&request(&[
+        assert!(is_cross_site(&request(&[
             ("host", "a"),
             ("host", "b"),
             ("origin", "http://a")
         ])));
-        assert!(is_foreign(&request(&[
+        assert!(is_cross_site(&request(&[
             ("host", "a"),
             ("origin", "http://a"),
             ("origin", "http://b")
         ])));
-        assert!(!is_foreign(&request(&[("host", "a")])), "no browser");
+        assert!(!is_cross_site(&request(&[("host", "a")])), "no browser");
     }
 
     proptest! {

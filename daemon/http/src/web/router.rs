@@ -5,7 +5,7 @@ use super::{
     health::health,
     landing, mark,
     request_checks::{self, AllowedHosts},
-    scrape::Pages,
+    scrape::PageCache,
 };
 use crate::sinks::prometheus::{accepts_gzip, exposition_format};
 use faultline_core::{rate_limit::RateLimit, socket::Peer};
@@ -28,7 +28,7 @@ const SVG: &str = "image/svg+xml";
 const JSON: &str = "application/json";
 const GZIP: &str = "gzip";
 const VARY: &str = "Accept, Accept-Encoding";
-const BASIC: &str = "Basic realm=\"faultline\", charset=\"UTF-8\"";
+const BASIC_AUTH_CHALLENGE: &str = "Basic realm=\"faultline\", charset=\"UTF-8\"";
 /// Allows only the page's own style: no script and no external content, even after an injection.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -36,13 +36,13 @@ const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'unsafe-inl
 pub struct Router {
     pub state: WebState,
     users: Option<Users>,
-    headers: Vec<(HeaderName, HeaderValue)>,
+    configured_headers: Vec<(HeaderName, HeaderValue)>,
     allowed_hosts: Option<AllowedHosts>,
-    pages: Pages,
+    pages: PageCache,
     native_histograms: bool,
     /// Limit for marks. Any client may request marks and saves, and each takes disk space.
-    marks: Mutex<RateLimit>,
-    saves: Mutex<RateLimit>,
+    mark_limit: Mutex<RateLimit>,
+    save_limit: Mutex<RateLimit>,
 }
 
 impl Router {
@@ -54,14 +54,14 @@ impl Router {
         native_histograms: bool,
     ) -> Self {
         Router {
-            pages: Pages::new(state.constant_labels.clone(), state.dropped_series.clone()),
+            pages: PageCache::new(state.constant_labels.clone(), state.dropped_series.clone()),
             state,
             users,
-            headers,
+            configured_headers: headers,
             allowed_hosts,
             native_histograms,
-            marks: Mutex::new(RateLimit::new(60, Duration::from_secs(1))),
-            saves: Mutex::new(RateLimit::new(6, Duration::from_secs(100))),
+            mark_limit: Mutex::new(RateLimit::new(60, Duration::from_secs(1))),
+            save_limit: Mutex::new(RateLimit::new(6, Duration::from_secs(100))),
         }
     }
 
@@ -89,7 +89,7 @@ impl Router {
         headers
             .entry(header::X_CONTENT_TYPE_OPTIONS)
             .or_insert(HeaderValue::from_static("nosniff"));
-        for (name, value) in &self.headers {
+        for (name, value) in &self.configured_headers {
             headers.insert(name, value.clone());
         }
         response
@@ -109,13 +109,16 @@ impl Router {
                 now,
             )
             .await;
-        if matches!(auth_result, AuthResult::Wrong | AuthResult::TooMany(_)) {
+        if matches!(
+            auth_result,
+            AuthResult::WrongCredentials | AuthResult::TooManyAttempts(_)
+        ) {
             self.state.auth_failures.record_failure(peer, now);
         }
         match auth_result {
             AuthResult::Admitted => None,
-            AuthResult::Missing | AuthResult::Wrong => Some(unauthorized()),
-            AuthResult::TooMany(wait) => Some(too_many(wait)),
+            AuthResult::NoCredentials | AuthResult::WrongCredentials => Some(unauthorized()),
+            AuthResult::TooManyAttempts(wait) => Some(too_many(wait)),
         }
     }
 
@@ -153,7 +156,7 @@ impl Router {
         }
         let (flight, now) = (self.state.flight.as_ref(), self.state.clock.now().uptime);
         let (status, text) =
-            flight_save::save(flight, request.uri().query(), &self.saves, now).await;
+            flight_save::save(flight, request.uri().query(), &self.save_limit, now).await;
         text_response(status, text)
     }
 
@@ -169,7 +172,7 @@ impl Router {
             (Err(why), _) | (_, Err(why)) => return text_response(StatusCode::BAD_REQUEST, why),
         };
         let now = self.state.clock.now();
-        if !self.marks.lock().allows(now.uptime) {
+        if !self.mark_limit.lock().allows(now.uptime) {
             return text_response(
                 StatusCode::TOO_MANY_REQUESTS,
                 "Too many marks: the limit is 60 at once, then one a second.",
@@ -216,7 +219,7 @@ impl Router {
     }
 
     fn healthz(&self) -> Response<Body> {
-        match self.stale() {
+        match self.stale_reason() {
             None => text_response(StatusCode::OK, "ok"),
             Some(stale) => text_response(
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -226,9 +229,9 @@ impl Router {
     }
 
     /// Why the newest tick is too old; `None` while sampling works.
-    fn stale(&self) -> Option<String> {
+    fn stale_reason(&self) -> Option<String> {
         let newest = self.state.ticks.get().map(|tick| tick.at);
-        health(newest, self.state.clock.now(), self.state.interval).err()
+        health(newest, self.state.clock.now(), self.state.tick_interval).err()
     }
 
     /// The status at the newest tick; `None` before the first tick.
@@ -239,7 +242,7 @@ impl Router {
         Some(Status::with(
             &tick,
             now,
-            self.stale(),
+            self.stale_reason(),
             inputs,
             &answer_config,
         ))
@@ -289,10 +292,10 @@ impl Router {
     fn landing(&self) -> Response<Body> {
         let view = landing::View {
             status: self.newest_status(),
-            stale: self.stale(),
-            interval: self.state.interval,
+            stale_reason: self.stale_reason(),
+            tick_interval: self.state.tick_interval,
             history: &self.state.history,
-            info: &self.state.page,
+            page_info: &self.state.page_info,
         };
         let response = response(StatusCode::OK, HTML, landing::page(&view));
         with(
@@ -315,10 +318,10 @@ fn check_post(request: &Request<()>) -> Option<Response<Body>> {
     if request.method() != Method::POST {
         return Some(wrong_method("Only POST is answered here.", "POST"));
     }
-    request_checks::is_foreign(request).then(|| {
+    request_checks::is_cross_site(request).then(|| {
         text_response(
             StatusCode::FORBIDDEN,
-            "Pages of other sites may not ask for this.",
+            "PageCache of other sites may not ask for this.",
         )
     })
 }
@@ -343,7 +346,7 @@ fn unauthorized() -> Response<Body> {
         StatusCode::UNAUTHORIZED,
         "User and password are needed, and these are not right.",
     );
-    with(response, header::WWW_AUTHENTICATE, BASIC)
+    with(response, header::WWW_AUTHENTICATE, BASIC_AUTH_CHALLENGE)
 }
 
 /// After too many wrong passwords, credentials are not checked before `wait` is over.

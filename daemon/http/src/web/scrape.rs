@@ -10,10 +10,10 @@ use std::{fmt, sync::Arc};
 const MIN_BYTES_TO_COMPRESS: usize = 1024;
 
 #[derive(Debug, Default)]
-pub struct Pages {
+pub struct PageCache {
     encoded: Mutex<EncodedPages>,
     constant_labels: Arc<ConstantLabels>,
-    dropped: DroppedSeries,
+    dropped_series: DroppedSeries,
 }
 
 #[derive(Debug, Default)]
@@ -30,12 +30,12 @@ struct CachedPage {
     compressed: Option<Bytes>,
 }
 
-impl Pages {
+impl PageCache {
     pub fn new(constant_labels: ConstantLabels, dropped: DroppedSeries) -> Self {
-        Pages {
+        PageCache {
             encoded: Mutex::default(),
             constant_labels: Arc::new(constant_labels),
-            dropped,
+            dropped_series: dropped,
         }
     }
 
@@ -78,14 +78,16 @@ impl Pages {
 
     fn exposition(&self, encoded: &mut EncodedPages, tick: &Arc<Tick>) -> Exposition {
         let last = encoded.exposition.take();
-        let current = last.as_ref().filter(|last| last.number() == tick.number);
+        let current = last
+            .as_ref()
+            .filter(|last| last.tick_number() == tick.number);
         let exposition = current.cloned().unwrap_or_else(|| {
             let exposition = Exposition::new(tick, &self.constant_labels, last.as_ref());
-            self.dropped.count(&exposition);
+            self.dropped_series.count(&exposition);
             // Frees the pages of formats that no client requested during the last tick.
-            let last = last.as_ref().map(Exposition::number);
+            let last = last.as_ref().map(Exposition::tick_number);
             for page in &mut encoded.pages {
-                page.take_if(|cached| last != Some(cached.page.number()));
+                page.take_if(|cached| last != Some(cached.page.tick_number()));
             }
             exposition
         });
@@ -99,7 +101,7 @@ fn cached_page<'a>(
     exposition_format: ExpositionFormat,
 ) -> Result<&'a mut CachedPage, fmt::Error> {
     let cached = match entry.take() {
-        Some(last) if last.page.number() == exposition.number() => last,
+        Some(last) if last.page.tick_number() == exposition.tick_number() => last,
         last => CachedPage {
             page: exposition.page(exposition_format, last.as_ref().map(|last| &last.page))?,
             compressed: None,
@@ -168,7 +170,7 @@ mod tests {
     }
 
     fn get(
-        pages: &Pages,
+        pages: &PageCache,
         tick: &Arc<Tick>,
         exposition_format: ExpositionFormat,
         gzip: bool,
@@ -178,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_tick_is_encoded_once_for_equal_requests() {
-        let pages = Pages::default();
+        let pages = PageCache::default();
         let first = get(&pages, &tick(1, 7), ExpositionFormat::Classic, true);
         let second = get(&pages, &tick(1, 7), ExpositionFormat::Classic, true);
         assert!(first.1 && second.1);
@@ -189,7 +191,7 @@ mod tests {
 
     #[test]
     fn the_scrape_cache_separates_formats_and_ticks() {
-        let pages = Pages::default();
+        let pages = PageCache::default();
         let text = |tick: &Arc<Tick>, exposition_format| {
             String::from_utf8(get(&pages, tick, exposition_format, false).0.to_vec()).unwrap()
         };
@@ -231,7 +233,7 @@ mod tests {
         });
         assert!(
             !get(
-                &Pages::default(),
+                &PageCache::default(),
                 &empty,
                 ExpositionFormat::OpenMetrics,
                 true

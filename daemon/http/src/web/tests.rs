@@ -31,12 +31,12 @@ struct Running {
 fn state(clock: Clock, ticks: &Latest<Tick>) -> WebState {
     WebState {
         clock,
-        interval: Duration::from_secs(1),
+        tick_interval: Duration::from_secs(1),
         ticks: ticks.clone(),
         history: History::default(),
         answer_config: Latest::default(),
         constant_labels: ConstantLabels::new(),
-        page: Arc::new(PageInfo::new("0.0.0", &TargetSelector::Scan)),
+        page_info: Arc::new(PageInfo::new("0.0.0", &TargetSelector::Scan)),
         recorder: None,
         flight: None,
         host_name: Some("node1".to_owned()),

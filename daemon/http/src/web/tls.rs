@@ -22,7 +22,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::server::TlsStream;
 
 /// Object identifiers in DER (with tag and length), and their names in `openssl`.
-const CURVES: [(&[u8], &str); 6] = [
+const UNSUPPORTED_CURVES: [(&[u8], &str); 6] = [
     (b"\x06\x05\x2b\x81\x04\x00\x23", "curve P-521 (secp521r1)"),
     (b"\x06\x05\x2b\x81\x04\x00\x21", "curve P-224 (secp224r1)"),
     (b"\x06\x05\x2b\x81\x04\x00\x0a", "curve secp256k1"),
@@ -50,10 +50,10 @@ const EC_PUBLIC_KEY: &[u8] = b"\x06\x07\x2a\x86\x48\xce\x3d\x02\x01";
 
 #[derive(Debug)]
 pub struct TlsFiles {
-    pub config: PathBuf,
+    pub config_file: PathBuf,
     pub cert: PathBuf,
     pub key: PathBuf,
-    pub clients: ClientCertificates,
+    pub client_certificates: ClientCertificates,
     pub versions: Vec<&'static SupportedProtocolVersion>,
 }
 
@@ -67,7 +67,7 @@ pub enum ClientCertificates {
 }
 
 impl ClientCertificates {
-    fn authorities(&self) -> Option<&Path> {
+    fn ca_file(&self) -> Option<&Path> {
         match self {
             ClientCertificates::NotRequested => None,
             ClientCertificates::IfGiven(ca) | ClientCertificates::Required(ca) => Some(ca),
@@ -75,7 +75,7 @@ impl ClientCertificates {
     }
 }
 
-type Versions = Vec<Option<FileVersion>>;
+type FileVersions = Vec<Option<FileVersion>>;
 
 /// Accepts connections with the newest usable certificate.
 #[derive(Debug)]
@@ -87,8 +87,8 @@ pub struct Acceptor {
 #[derive(Debug)]
 struct LoadedConfig {
     config: Arc<ServerConfig>,
-    versions: Versions,
-    error: Option<String>,
+    file_versions: FileVersions,
+    last_error: Option<String>,
 }
 
 impl Acceptor {
@@ -100,8 +100,8 @@ impl Acceptor {
             files,
             loaded: Mutex::new(LoadedConfig {
                 config,
-                versions,
-                error: None,
+                file_versions: versions,
+                last_error: None,
             }),
         })
     }
@@ -119,8 +119,8 @@ impl Acceptor {
     fn current(&self) -> Arc<ServerConfig> {
         let versions = self.files.versions();
         let mut loaded = self.loaded.lock();
-        if loaded.versions == versions {
-            loaded.error = None;
+        if loaded.file_versions == versions {
+            loaded.last_error = None;
             return Arc::clone(&loaded.config);
         }
         match self.files.load() {
@@ -128,19 +128,19 @@ impl Acceptor {
                 tracing::info!(file = %self.files.cert.display(), "TLS certificate reloaded");
                 *loaded = LoadedConfig {
                     config: Arc::new(config),
-                    versions,
-                    error: None,
+                    file_versions: versions,
+                    last_error: None,
                 };
             }
             // Each connection retries the load. The error is logged once.
             Err(error) => {
                 let error = Some(error.to_string());
-                if loaded.error != error {
+                if loaded.last_error != error {
                     tracing::error!(
                         error,
                         "cannot load the changed TLS files; the previous ones stay in use"
                     );
-                    loaded.error = error;
+                    loaded.last_error = error;
                 }
             }
         }
@@ -149,11 +149,11 @@ impl Acceptor {
 }
 
 impl TlsFiles {
-    fn versions(&self) -> Versions {
+    fn versions(&self) -> FileVersions {
         let files = [
             Some(self.cert.as_path()),
             Some(&self.key),
-            self.clients.authorities(),
+            self.client_certificates.ca_file(),
         ];
         files
             .into_iter()
@@ -162,7 +162,7 @@ impl TlsFiles {
             .collect()
     }
 
-    pub fn warning(&self, now: Duration) -> Option<String> {
+    pub fn expiry_warning(&self, now: Duration) -> Option<String> {
         let chain = self.certificates(&self.cert, "cert_file").ok()?;
         let (leaf, intermediates) = chain.split_first()?;
         let mut roots = RootCertStore::empty();
@@ -197,8 +197,8 @@ impl TlsFiles {
 
     pub fn errors(&self) -> Vec<WebError> {
         let ca = self
-            .clients
-            .authorities()
+            .client_certificates
+            .ca_file()
             .map(|ca| self.client_authorities(ca).map(drop));
         let errors = [
             Some(self.certificates(&self.cert, "cert_file").map(drop)),
@@ -268,7 +268,7 @@ impl TlsFiles {
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&self.versions)
             .map_err(|error| self.key_error("min_version", error))?;
-        let builder = match self.clients.authorities() {
+        let builder = match self.client_certificates.ca_file() {
             None => builder.with_no_client_auth(),
             Some(ca) => builder.with_client_cert_verifier(self.verifier(ca, provider)?),
         };
@@ -300,7 +300,7 @@ impl TlsFiles {
             })?;
         }
         let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-        let builder = match self.clients {
+        let builder = match self.client_certificates {
             ClientCertificates::Required(_) => builder,
             _ => builder.allow_unauthenticated(),
         };
@@ -334,7 +334,7 @@ impl TlsFiles {
     }
 
     fn key_error(&self, key: &str, what: impl ToString) -> WebError {
-        let (path, key) = (self.config.clone(), format!("tls_server_config.{key}"));
+        let (path, key) = (self.config_file.clone(), format!("tls_server_config.{key}"));
         WebError::Key {
             path,
             key,
@@ -356,7 +356,7 @@ fn unsupported_key_kind(key: &PrivateKeyDer<'_>) -> Option<&'static str> {
         return Some(RSA.1);
     }
     let der = key.secret_der();
-    let known = CURVES.iter().chain([&ED448, &RSA]);
+    let known = UNSUPPORTED_CURVES.iter().chain([&ED448, &RSA]);
     known
         .filter(|(identifier, _)| contains(der, identifier))
         .map(|(_, name)| *name)
@@ -368,7 +368,10 @@ fn unsupported_curve(certificate: &[u8]) -> Option<&'static str> {
     let of_key = |(identifier, _): &&(&[u8], &str)| {
         contains(certificate, &[EC_PUBLIC_KEY, identifier].concat())
     };
-    CURVES.iter().find(of_key).map(|(_, name)| *name)
+    UNSUPPORTED_CURVES
+        .iter()
+        .find(of_key)
+        .map(|(_, name)| *name)
 }
 
 fn contains(der: &[u8], part: &[u8]) -> bool {

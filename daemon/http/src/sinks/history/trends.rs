@@ -10,17 +10,17 @@ use faultline_status::{AnswerInputs, LeaderSlots};
 use growth::MemoryGrowth;
 use std::{collections::VecDeque, time::Duration};
 
-pub const SPAN: Duration = Duration::from_secs(300);
-const INTERVAL: Duration = Duration::from_secs(10);
+pub const TREND_SPAN: Duration = Duration::from_secs(300);
+const ROW_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Minimum window of a rate per second.
-const MIN_SPAN: Duration = Duration::from_secs(60);
+const MIN_RATE_SPAN: Duration = Duration::from_secs(60);
 
 /// AgaveOomAhead compares with the six hours before the last half hour.
-const SLOW_SPAN: Duration = Duration::from_secs(390 * 60);
-const LEADER_SPAN: Duration = Duration::from_secs(3 * 3600);
-const SLOW_INTERVAL: Duration = Duration::from_secs(60);
-const KILLS_SPAN: Duration = Duration::from_secs(900);
+const MINUTE_ROWS_SPAN: Duration = Duration::from_secs(390 * 60);
+const LEADER_SLOTS_SPAN: Duration = Duration::from_secs(3 * 3600);
+const MINUTE: Duration = Duration::from_secs(60);
+const OOM_KILLS_SPAN: Duration = Duration::from_secs(900);
 const LATE_VOTES_SPAN: Duration = Duration::from_secs(1800);
 const GROWTH_SPANS: [Duration; 2] = [Duration::from_secs(1800), Duration::from_secs(600)];
 const SETTLING_SPAN: Duration = Duration::from_secs(900);
@@ -29,7 +29,7 @@ const SETTLING_SPAN: Duration = Duration::from_secs(900);
 const PACE_SPAN: Duration = Duration::from_secs(240);
 const RECENT_SPAN: Duration = Duration::from_secs(120);
 
-static STARTING: [&str; 8] = [
+static STARTING_PHASES: [&str; 8] = [
     "initializing",
     "searching",
     "downloading",
@@ -43,24 +43,24 @@ static STARTING: [&str; 8] = [
 /// Totals and levels of one tick. Cache and replay times are sums in seconds.
 #[derive(Debug, Clone)]
 struct Row {
-    at: Duration,
+    uptime: Duration,
     reloads: Option<f64>,
     slots: Option<f64>,
-    cache: Option<f64>,
-    replay: Option<f64>,
+    cache_seconds: Option<f64>,
+    replay_seconds: Option<f64>,
     major_faults: Option<f64>,
     /// Start time of the process.
-    started: Option<f64>,
-    stalled: Option<f64>,
+    process_start: Option<f64>,
+    memory_stall_seconds: Option<f64>,
     unreclaimable: Option<f64>,
     limit: Option<f64>,
     is_starting: bool,
     /// Major faults by pool.
-    pools: Vec<(Text, f64)>,
+    pool_faults: Vec<(Text, f64)>,
 }
 
 impl Row {
-    fn of(tick: &Tick) -> Self {
+    fn from_tick(tick: &Tick) -> Self {
         let number = |metric, labels: &[&str]| tick.value_of(metric, labels);
         let replay = histogram(tick, &v::REPLAY_TIME, "total");
         let stalled = number(&cgroup::PRESSURE, &["memory", "some"]);
@@ -74,24 +74,24 @@ impl Row {
                 _ => None,
             });
         Row {
-            at: tick.at.uptime,
+            uptime: tick.at.uptime,
             reloads: number(&v::CACHE_RELOADS, &[]),
             slots: replay.map(|(count, _)| count),
-            cache: histogram(tick, &v::CACHE_TIME, "replay").map(|(_, sum)| sum),
-            replay: replay.map(|(_, sum)| sum),
+            cache_seconds: histogram(tick, &v::CACHE_TIME, "replay").map(|(_, sum)| sum),
+            replay_seconds: replay.map(|(_, sum)| sum),
             major_faults: number(&p::PAGE_FAULTS, &["major"]),
-            started: number(&p::START_TIME, &[]),
-            stalled: stalled.or_else(|| number(&host::PRESSURE, &["memory", "some"])),
+            process_start: number(&p::START_TIME, &[]),
+            memory_stall_seconds: stalled.or_else(|| number(&host::PRESSURE, &["memory", "some"])),
             unreclaimable: number(&memory::UNRECLAIMABLE, &[]),
             limit: number(&memory::EFFECTIVE_LIMIT, &[]),
             is_starting: is_starting(tick),
-            pools: faults.filter(|(_, faults)| *faults > 0.0).collect(),
+            pool_faults: faults.filter(|(_, faults)| *faults > 0.0).collect(),
         }
     }
 }
 
 fn is_starting(tick: &Tick) -> bool {
-    let mut phases = STARTING.iter();
+    let mut phases = STARTING_PHASES.iter();
     phases.any(|phase| tick.value_of(&v::PHASE, &[phase]) == Some(1.0))
 }
 
@@ -111,26 +111,26 @@ fn histogram(tick: &Tick, metric: &'static Metric, label: &str) -> Option<(f64, 
 /// Totals and levels of one minute's tick, for windows of hours.
 #[derive(Debug, Clone)]
 struct MinuteRow {
-    at: Duration,
-    kills: Option<f64>,
-    cgroup_kills: Option<f64>,
-    host_kills: Option<f64>,
+    uptime: Duration,
+    process_oom_kills: Option<f64>,
+    cgroup_oom_kills: Option<f64>,
+    host_oom_kills: Option<f64>,
     late_votes: Option<f64>,
-    finalized: Option<f64>,
+    finalized_slots: Option<f64>,
     slots_since_certified_vote: Option<f64>,
     /// Start time of the process.
-    started: Option<f64>,
+    process_start: Option<f64>,
     is_migrating: bool,
     is_starting: bool,
     unreclaimable: Option<f64>,
     limit: Option<f64>,
     /// Passed and skipped leader slots of this epoch: of the node, and of the cluster.
-    leader: [Option<f64>; 2],
-    cluster: [Option<f64>; 2],
+    leader_slots: [Option<f64>; 2],
+    cluster_leader_slots: [Option<f64>; 2],
 }
 
 impl MinuteRow {
-    fn of(tick: &Tick) -> Self {
+    fn from_tick(tick: &Tick) -> Self {
         let number = |metric, labels: &[&str]| tick.value_of(metric, labels);
         let states = ["passed", "skipped"];
         let finalized = ["fast", "slow"].map(|path| {
@@ -138,23 +138,24 @@ impl MinuteRow {
             times.map(|(count, _)| count)
         });
         MinuteRow {
-            at: tick.at.uptime,
-            kills: number(&p::ENDS, &["oom_kill"]),
-            cgroup_kills: number(&cgroup::EVENTS, &["oom_kill"]),
-            host_kills: number(&host::OOM_KILLS, &[]),
+            uptime: tick.at.uptime,
+            process_oom_kills: number(&p::ENDS, &["oom_kill"]),
+            cgroup_oom_kills: number(&cgroup::EVENTS, &["oom_kill"]),
+            host_oom_kills: number(&host::OOM_KILLS, &[]),
             late_votes: number(&consensus::VOTES_MISSED, &["late"]),
-            finalized: finalized
+            finalized_slots: finalized
                 .into_iter()
                 .flatten()
                 .reduce(|sum, more| sum + more),
             slots_since_certified_vote: number(&votes::CERTIFICATE_DISTANCE, &["reward"]),
-            started: number(&p::START_TIME, &[]),
+            process_start: number(&p::START_TIME, &[]),
             is_migrating: number(&v::CONSENSUS, &["migrating"]) == Some(1.0),
             is_starting: is_starting(tick),
             unreclaimable: number(&memory::UNRECLAIMABLE, &[]),
             limit: number(&memory::EFFECTIVE_LIMIT, &[]),
-            leader: states.map(|state| number(&votes::LEADER_SLOTS, &[state])),
-            cluster: states.map(|state| number(&votes::CLUSTER_LEADER_SLOTS, &[state])),
+            leader_slots: states.map(|state| number(&votes::LEADER_SLOTS, &[state])),
+            cluster_leader_slots: states
+                .map(|state| number(&votes::CLUSTER_LEADER_SLOTS, &[state])),
         }
     }
 }
@@ -163,7 +164,7 @@ impl MinuteRow {
 pub struct Trends {
     rows: VecDeque<Row>,
     minute_rows: VecDeque<MinuteRow>,
-    growth: MemoryGrowth,
+    memory_growth: MemoryGrowth,
 }
 
 impl Trends {
@@ -173,52 +174,55 @@ impl Trends {
         let is_due = |last: Option<Duration>, interval| {
             last.is_none_or(|last| now.saturating_sub(last) >= interval)
         };
-        if is_due(self.rows.back().map(|row| row.at), INTERVAL) {
-            let row = Row::of(tick);
+        if is_due(self.rows.back().map(|row| row.uptime), ROW_INTERVAL) {
+            let row = Row::from_tick(tick);
             if row.is_starting {
-                self.growth = MemoryGrowth::default();
+                self.memory_growth = MemoryGrowth::default();
             } else {
-                let process_and_limit = (row.started, row.limit);
-                self.growth
+                let process_and_limit = (row.process_start, row.limit);
+                self.memory_growth
                     .add(tick.at, process_and_limit, row.unreclaimable);
             }
             self.rows.push_back(row);
-            self.rows.retain(|row| now.saturating_sub(row.at) <= SPAN);
+            self.rows
+                .retain(|row| now.saturating_sub(row.uptime) <= TREND_SPAN);
         }
-        if is_due(self.minute_rows.back().map(|row| row.at), SLOW_INTERVAL) {
-            self.minute_rows.push_back(MinuteRow::of(tick));
+        if is_due(self.minute_rows.back().map(|row| row.uptime), MINUTE) {
+            self.minute_rows.push_back(MinuteRow::from_tick(tick));
             self.minute_rows
-                .retain(|row| now.saturating_sub(row.at) <= SLOW_SPAN);
+                .retain(|row| now.saturating_sub(row.uptime) <= MINUTE_ROWS_SPAN);
         }
     }
 
     /// The inputs that need a window; the others are `None`.
     pub fn inputs(&self) -> AnswerInputs {
-        let kills = self.increase(KILLS_SPAN, |row| row.kills);
-        let cgroup = self.increase(KILLS_SPAN, |row| row.cgroup_kills);
-        let host = self.increase(KILLS_SPAN, |row| row.host_kills);
+        let kills = self.increase(OOM_KILLS_SPAN, |row| row.process_oom_kills);
+        let cgroup = self.increase(OOM_KILLS_SPAN, |row| row.cgroup_oom_kills);
+        let host = self.increase(OOM_KILLS_SPAN, |row| row.host_oom_kills);
         // The cgroup count also rises if the validator moves to another cgroup, so the host count bounds it.
         let in_cgroup = cgroup.map(|kills| host.map_or(kills, |host| kills.min(host)));
         let late = self.increase(LATE_VOTES_SPAN, |row| row.late_votes);
-        let finalized = self.increase(LATE_VOTES_SPAN, |row| row.finalized);
+        let finalized = self.increase(LATE_VOTES_SPAN, |row| row.finalized_slots);
         let finalized = finalized.filter(|slots| *slots > 0.0);
-        let faults = self.per_second(|row| row.major_faults);
+        let faults = self.rate_per_second(|row| row.major_faults);
         // Sums of datapoints go on when the process is replaced.
-        let first_slots = self.of_this_process().find_map(|row| row.slots);
+        let first_slots = self.rows_of_process().find_map(|row| row.slots);
         AnswerInputs {
-            forecast: self.growth.forecast(),
+            forecast: self.memory_growth.forecast(),
             seconds_to_verdict: self.seconds_to_verdict(|_| true),
             seconds_to_cache_verdict: self.seconds_to_verdict(|row| row.slots > first_slots),
             seconds_to_limit: self.seconds_to_limit(),
             seconds_to_limit_by_growth: self.seconds_to_limit_by_growth(),
-            has_migrated_lately: self.within(SETTLING_SPAN).any(|row| row.is_migrating),
+            has_migrated_lately: self
+                .minute_rows_within(SETTLING_SPAN)
+                .any(|row| row.is_migrating),
             fewest_slots_since_certified_vote: self.fewest_slots_since_certified_vote(),
             oom_kills: [kills, in_cgroup].into_iter().flatten().reduce(f64::max),
-            memory_stalled_share: self.per_second(|row| row.stalled),
+            memory_stalled_share: self.rate_per_second(|row| row.memory_stall_seconds),
             major_faults_per_second: faults.filter(|_| !self.has_started_lately()),
-            reloads_per_slot: per_slot(self.of_this_process(), |row| row.reloads),
-            cache_seconds_per_slot: per_slot(self.of_this_process(), |row| row.cache),
-            replay_seconds_per_slot: per_slot(self.of_this_process(), |row| row.replay),
+            reloads_per_slot: per_slot(self.rows_of_process(), |row| row.reloads),
+            cache_seconds_per_slot: per_slot(self.rows_of_process(), |row| row.cache_seconds),
+            replay_seconds_per_slot: per_slot(self.rows_of_process(), |row| row.replay_seconds),
             late_votes_share: late.zip(finalized).map(|(late, slots)| late / slots),
             leader_slots: self.leader_slots(),
             ..AnswerInputs::default()
@@ -227,15 +231,18 @@ impl Trends {
 
     /// Three series of (age in seconds, value per slot), one point per ten seconds: reloads, cache time, replay time.
     pub fn per_slot(&self) -> [Vec<(f64, f64)>; 3] {
-        let newest = self.rows.back().map_or(Duration::ZERO, |row| row.at);
-        let fields: [fn(&Row) -> Option<f64>; 3] =
-            [|row| row.reloads, |row| row.cache, |row| row.replay];
+        let newest = self.rows.back().map_or(Duration::ZERO, |row| row.uptime);
+        let fields: [fn(&Row) -> Option<f64>; 3] = [
+            |row| row.reloads,
+            |row| row.cache_seconds,
+            |row| row.replay_seconds,
+        ];
         fields.map(|field| {
             let (mut points, mut before) = (Vec::new(), self.rows.front());
             for row in &self.rows {
                 let pair = before.into_iter().chain([row]);
                 if let Some(mean) = per_slot(pair, field) {
-                    let age = newest.saturating_sub(row.at).as_secs_f64();
+                    let age = newest.saturating_sub(row.uptime).as_secs_f64();
                     points.push((age, mean));
                     before = Some(row);
                 }
@@ -249,12 +256,12 @@ impl Trends {
         let (Some(first), Some(last)) = (self.rows.front(), self.rows.back()) else {
             return Vec::new();
         };
-        let seconds = last.at.saturating_sub(first.at).as_secs_f64();
+        let seconds = last.uptime.saturating_sub(first.uptime).as_secs_f64();
         let mut rates: Vec<(String, f64)> = last
-            .pools
+            .pool_faults
             .iter()
             .filter_map(|(name, faults)| {
-                let before = first.pools.iter().find(|(pool, _)| pool == name);
+                let before = first.pool_faults.iter().find(|(pool, _)| pool == name);
                 let growth = faults - before.map_or(0.0, |(_, faults)| *faults);
                 (seconds > 0.0 && growth > 0.0).then(|| (name.to_string(), growth / seconds))
             })
@@ -263,18 +270,20 @@ impl Trends {
         rates
     }
 
-    /// Seconds until this process's counted rows span [`MIN_SPAN`]; `None` when they already do.
+    /// Seconds until this process's counted rows span [`MIN_RATE_SPAN`]; `None` when they already do.
     fn seconds_to_verdict(&self, is_counted: impl Fn(&Row) -> bool) -> Option<f64> {
-        let first = self.of_this_process().find(|row| is_counted(row));
+        let first = self.rows_of_process().find(|row| is_counted(row));
         let newest = self.rows.back().zip(first);
-        let span = newest.map(|(newest, first)| newest.at.saturating_sub(first.at));
-        let left = MIN_SPAN.saturating_sub(span.unwrap_or_default());
+        let span = newest.map(|(newest, first)| newest.uptime.saturating_sub(first.uptime));
+        let left = MIN_RATE_SPAN.saturating_sub(span.unwrap_or_default());
         (!left.is_zero()).then_some(left.as_secs_f64())
     }
 
-    fn of_this_process(&self) -> impl Iterator<Item = &Row> {
-        let started = self.rows.back().and_then(|row| row.started);
-        self.rows.iter().filter(move |row| row.started == started)
+    fn rows_of_process(&self) -> impl Iterator<Item = &Row> {
+        let started = self.rows.back().and_then(|row| row.process_start);
+        self.rows
+            .iter()
+            .filter(move |row| row.process_start == started)
     }
 
     fn has_started_lately(&self) -> bool {
@@ -282,14 +291,14 @@ impl Trends {
     }
 
     /// `None` if the counter fell: the process is another one.
-    fn per_second(&self, total: fn(&Row) -> Option<f64>) -> Option<f64> {
+    fn rate_per_second(&self, total: fn(&Row) -> Option<f64>) -> Option<f64> {
         let mut known = self
             .rows
             .iter()
-            .filter_map(|row| Some((row.at, total(row)?)));
+            .filter_map(|row| Some((row.uptime, total(row)?)));
         let (from, before) = known.next()?;
         let (to, after) = known.next_back()?;
-        let span = to.checked_sub(from).filter(|span| *span >= MIN_SPAN)?;
+        let span = to.checked_sub(from).filter(|span| *span >= MIN_RATE_SPAN)?;
         (after >= before).then(|| (after - before) / span.as_secs_f64())
     }
 
@@ -301,8 +310,8 @@ impl Trends {
         let (now, limit) = (newest.unreclaimable?, newest.limit?);
         let before = |span: Duration| {
             let mut rows = self.rows.iter().filter(|row| row.limit == Some(limit));
-            let row = rows.find(|row| newest.at.saturating_sub(row.at) <= span)?;
-            Some((newest.at.saturating_sub(row.at), row.unreclaimable?))
+            let row = rows.find(|row| newest.uptime.saturating_sub(row.uptime) <= span)?;
+            Some((newest.uptime.saturating_sub(row.uptime), row.unreclaimable?))
         };
         let (_, recent) = before(RECENT_SPAN)?;
         let (span, level) = before(PACE_SPAN).filter(|(span, _)| *span >= RECENT_SPAN)?;
@@ -310,9 +319,12 @@ impl Trends {
         (now > recent && pace > 0.0).then(|| (limit - now).max(0.0) / pace)
     }
 
-    fn within(&self, span: Duration) -> impl Iterator<Item = &MinuteRow> {
-        let newest = self.minute_rows.back().map_or(Duration::ZERO, |row| row.at);
-        let is_within = move |row: &&MinuteRow| newest.saturating_sub(row.at) <= span;
+    fn minute_rows_within(&self, span: Duration) -> impl Iterator<Item = &MinuteRow> {
+        let newest = self
+            .minute_rows
+            .back()
+            .map_or(Duration::ZERO, |row| row.uptime);
+        let is_within = move |row: &&MinuteRow| newest.saturating_sub(row.uptime) <= span;
         self.minute_rows.iter().filter(is_within)
     }
 
@@ -320,7 +332,7 @@ impl Trends {
     fn fewest_slots_since_certified_vote(&self) -> Option<f64> {
         let is_counted = self.minute_rows.back()?.late_votes.is_some();
         let distances = self
-            .within(SETTLING_SPAN)
+            .minute_rows_within(SETTLING_SPAN)
             .filter_map(|row| row.slots_since_certified_vote);
         distances.reduce(f64::min).filter(|_| !is_counted)
     }
@@ -330,16 +342,23 @@ impl Trends {
     fn seconds_to_limit_by_growth(&self) -> Option<f64> {
         let newest = self.minute_rows.back()?;
         let (now, limit) = (newest.unreclaimable?, newest.limit?);
-        let age = |row: &MinuteRow| newest.at.saturating_sub(row.at);
-        let is_before =
-            |row: &&MinuteRow| row.started == newest.started && age(row) >= GROWTH_SPANS[0];
+        let age = |row: &MinuteRow| newest.uptime.saturating_sub(row.uptime);
+        let is_before = |row: &&MinuteRow| {
+            row.process_start == newest.process_start && age(row) >= GROWTH_SPANS[0]
+        };
         let mut before = self.minute_rows.iter().filter(is_before);
         let was_reached = before.any(|row| row.unreclaimable.is_some_and(|bytes| bytes >= now));
-        if was_reached || self.within(SETTLING_SPAN).any(|row| row.is_starting) {
+        if was_reached
+            || self
+                .minute_rows_within(SETTLING_SPAN)
+                .any(|row| row.is_starting)
+        {
             return None;
         }
         let times = GROWTH_SPANS.map(|span| {
-            let rows = self.within(span).filter(|row| row.limit == Some(limit));
+            let rows = self
+                .minute_rows_within(span)
+                .filter(|row| row.limit == Some(limit));
             let points: Vec<(f64, f64)> = rows
                 .filter_map(|row| Some((-age(row).as_secs_f64(), row.unreclaimable?)))
                 .collect();
@@ -352,7 +371,7 @@ impl Trends {
 
     /// Growth within `span`. A count that fell restarted at zero.
     fn increase(&self, span: Duration, total: impl Fn(&MinuteRow) -> Option<f64>) -> Option<f64> {
-        let mut known = self.within(span).filter_map(total);
+        let mut known = self.minute_rows_within(span).filter_map(total);
         let mut before = known.next()?;
         let mut sum = 0.0;
         for now in known {
@@ -363,11 +382,11 @@ impl Trends {
     }
 
     fn leader_slots(&self) -> Option<LeaderSlots> {
-        let passed = self.increase(LEADER_SPAN, |row| row.leader[0]);
-        let skipped = self.increase(LEADER_SPAN, |row| row.leader[1])?;
-        let of_cluster = self.increase(LEADER_SPAN, |row| row.cluster[0]);
+        let passed = self.increase(LEADER_SLOTS_SPAN, |row| row.leader_slots[0]);
+        let skipped = self.increase(LEADER_SLOTS_SPAN, |row| row.leader_slots[1])?;
+        let of_cluster = self.increase(LEADER_SLOTS_SPAN, |row| row.cluster_leader_slots[0]);
         let of_cluster = of_cluster.filter(|passed| *passed > 0.0);
-        let cluster_skipped = self.increase(LEADER_SPAN, |row| row.cluster[1]);
+        let cluster_skipped = self.increase(LEADER_SLOTS_SPAN, |row| row.cluster_leader_slots[1]);
         Some(LeaderSlots {
             passed: passed.filter(|passed| *passed > 0.0)?,
             skipped,

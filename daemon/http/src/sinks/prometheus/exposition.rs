@@ -24,7 +24,7 @@ pub struct Page {
     exposition_format: ExpositionFormat,
     pub bytes: Bytes,
     /// Where each family ends in `bytes`.
-    ends: Box<[usize]>,
+    family_ends: Box<[usize]>,
 }
 
 impl Exposition {
@@ -46,12 +46,12 @@ impl Exposition {
         }
     }
 
-    pub fn number(&self) -> u64 {
+    pub fn tick_number(&self) -> u64 {
         self.tick.number
     }
 
     /// Series that were left out because they collide, by metric.
-    pub fn dropped(&self) -> impl Iterator<Item = (&'static str, usize)> {
+    pub fn dropped_series(&self) -> impl Iterator<Item = (&'static str, usize)> {
         let families = self.families.iter().filter(|family| family.dropped > 0);
         families.map(|family| (family.metric.name, family.dropped))
     }
@@ -90,7 +90,7 @@ impl Exposition {
             exposition: self.clone(),
             exposition_format,
             bytes: bytes.into(),
-            ends: ends.into(),
+            family_ends: ends.into(),
         })
     }
 
@@ -130,8 +130,8 @@ impl Exposition {
 }
 
 impl Page {
-    pub fn number(&self) -> u64 {
-        self.exposition.number()
+    pub fn tick_number(&self) -> u64 {
+        self.exposition.tick_number()
     }
 
     fn unchanged_bytes(&self, family: &Family, tick: &Tick) -> Option<&[u8]> {
@@ -145,10 +145,10 @@ impl Page {
         };
         let is_same = is_same((before, shown), (family, tick), same);
         let start = match index.checked_sub(1) {
-            Some(previous) => *self.ends.get(previous)?,
+            Some(previous) => *self.family_ends.get(previous)?,
             None => 0,
         };
-        let end = *self.ends.get(index)?;
+        let end = *self.family_ends.get(index)?;
         is_same.then(|| self.bytes.get(start..end))?
     }
 }
@@ -210,12 +210,12 @@ fn is_same_value(a: &Value, b: &Value) -> bool {
 pub struct Family {
     pub metric: &'static Metric,
     pub catalog_index: usize,
-    readings: Vec<Position>,
+    readings: Vec<ReadingPosition>,
     dropped: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Position {
+struct ReadingPosition {
     batch: usize,
     reading: usize,
 }
@@ -225,12 +225,12 @@ impl Family {
     fn all(tick: &Tick) -> Vec<Family> {
         // The key is the address, because each metric is a static. A name takes longer to hash.
         let key = |metric: &'static Metric| std::ptr::from_ref(metric).addr();
-        let mut by_metric: HashMap<usize, Vec<Position>> =
+        let mut by_metric: HashMap<usize, Vec<ReadingPosition>> =
             HashMap::with_capacity(metrics::all().count());
         for (batch, readings) in tick.batches.iter().map(|batch| &batch.readings).enumerate() {
             for (at, reading) in readings.iter().enumerate() {
                 let positions = by_metric.entry(key(reading.metric)).or_default();
-                positions.push(Position { batch, reading: at });
+                positions.push(ReadingPosition { batch, reading: at });
             }
         }
         let metrics = metrics::all().enumerate();
@@ -267,7 +267,7 @@ impl Family {
     }
 }
 
-impl Position {
+impl ReadingPosition {
     fn reading(self, tick: &Tick) -> Option<&Reading> {
         tick.batches.get(self.batch)?.readings.get(self.reading)
     }
@@ -285,7 +285,7 @@ pub struct DroppedSeries(Arc<Mutex<BTreeMap<&'static str, u64>>>);
 impl DroppedSeries {
     pub fn count(&self, exposition: &Exposition) {
         let mut counts = self.0.lock();
-        for (metric, dropped) in exposition.dropped() {
+        for (metric, dropped) in exposition.dropped_series() {
             *counts.entry(metric).or_default() += dropped as u64;
         }
     }

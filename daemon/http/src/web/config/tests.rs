@@ -53,7 +53,9 @@ fn a_complete_exporter_toolkit_web_config_is_parsed() {
     assert!(config.protects() && config.users.is_some());
     assert_eq!(config.headers.len(), 1);
     let tls = config.tls.unwrap();
-    assert!(matches!(tls.clients, ClientCertificates::Required(ca) if ca.ends_with("ca.pem")));
+    assert!(
+        matches!(tls.client_certificates, ClientCertificates::Required(ca) if ca.ends_with("ca.pem"))
+    );
     assert_eq!(tls.versions, [&rustls::version::TLS13]);
 }
 

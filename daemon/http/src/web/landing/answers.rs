@@ -6,9 +6,9 @@ use faultline_text::{escaped, moment};
 /// Lengths in the card's units. A letter is about half as wide as its font size.
 const WIDTH: usize = 1000;
 const MARGIN: usize = 32;
-const LINE: usize = 27;
+const LINE_HEIGHT: usize = 27;
 const TEXT_LEFT: usize = 150;
-const LETTERS_IN_LINE: usize = 88;
+const MAX_LINE_LETTERS: usize = 88;
 
 pub fn list(answers: &[Answer]) -> String {
     if answers.is_empty() {
@@ -52,16 +52,16 @@ pub fn card(status: &Status) -> String {
         .collect();
     let rows: usize = lines
         .iter()
-        .map(|lines| lines.len() * LINE + LINE / 2)
+        .map(|lines| lines.len() * LINE_HEIGHT + LINE_HEIGHT / 2)
         .sum();
-    let height = 2 * MARGIN + LINE + LINE / 2 + rows;
+    let height = 2 * MARGIN + LINE_HEIGHT + LINE_HEIGHT / 2 + rows;
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
          font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif\" font-size=\"17\" fill=\"#1d2226\">\n\
          <rect width=\"{WIDTH}\" height=\"{height}\" rx=\"14\" fill=\"#f6f6f3\" stroke=\"#e4e4de\"/>\n{}",
         heading(status)
     );
-    let mut y = MARGIN + LINE + 2 * LINE;
+    let mut y = MARGIN + LINE_HEIGHT + 2 * LINE_HEIGHT;
     for (answer, lines) in status.answers.iter().zip(&lines) {
         let (colour, background) = colours(answer.verdict);
         out += &format!(
@@ -74,15 +74,15 @@ pub fn card(status: &Status) -> String {
         for line in lines {
             let line = escaped(line);
             out += &format!("<text x=\"{TEXT_LEFT}\" y=\"{y}\">{line}</text>\n");
-            y += LINE;
+            y += LINE_HEIGHT;
         }
-        y += LINE / 2;
+        y += LINE_HEIGHT / 2;
     }
     out + "</svg>\n"
 }
 
 fn heading(status: &Status) -> String {
-    let y = MARGIN + LINE / 2;
+    let y = MARGIN + LINE_HEIGHT / 2;
     let target = &status.target;
     let facts = ["Client", "Version"].map(|name| target.fact(name));
     let facts: Vec<&str> = facts.into_iter().flatten().collect();
@@ -102,7 +102,7 @@ fn heading(status: &Status) -> String {
     format!(
         "{title}{}<text x=\"{MARGIN}\" y=\"{}\" font-size=\"14\" fill=\"#646c73\">faultline {}, {time}</text>\n",
         demo.unwrap_or_default(),
-        y + LINE - 3,
+        y + LINE_HEIGHT - 3,
         escaped(&status.faultlined)
     )
 }
@@ -123,7 +123,7 @@ fn wrapped(text: &str) -> Vec<String> {
         let length = word.chars().count();
         match lines.last_mut() {
             Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if line.chars().count() + 1 + length <= LETTERS_IN_LINE => {
+            Some(line) if line.chars().count() + 1 + length <= MAX_LINE_LETTERS => {
                 line.push(' ');
                 line.push_str(word);
             }

@@ -25,7 +25,7 @@ struct Curve<'a> {
     points: &'a [Point],
     format: &'a dyn Fn(f64) -> String,
     /// The axis starts at zero; else it surrounds the values.
-    has_zero: bool,
+    starts_at_zero: bool,
     span: Duration,
     /// Seconds between two points that are joined; `None`: about one usual spacing.
     max_gap: Option<f64>,
@@ -36,7 +36,7 @@ struct Curve<'a> {
 }
 
 pub fn last_minute_section(view: &View<'_>, cache: &ProgramCacheStatus) -> String {
-    let plots = view.history.series();
+    let plots = view.history.plot_series();
     if plots.iter().all(|(_, points)| points.is_empty()) {
         return String::new();
     }
@@ -48,10 +48,10 @@ pub fn last_minute_section(view: &View<'_>, cache: &ProgramCacheStatus) -> Strin
             title: plot.title,
             points,
             format: &|x| value(x, plot.figure),
-            has_zero: plot.figure.is_counter(),
+            starts_at_zero: plot.figure.is_counter(),
             span: HISTORY_SPAN,
             max_gap: None,
-            max_age: view.interval.as_secs_f64().mul_add(2.0, 1.0),
+            max_age: view.tick_interval.as_secs_f64().mul_add(2.0, 1.0),
             missing: missing.unwrap_or("nothing in the last minute"),
         });
     }
@@ -128,7 +128,7 @@ fn trends(history: &History) -> String {
             title,
             points,
             format: &format,
-            has_zero: true,
+            starts_at_zero: true,
             span: TREND_SPAN,
             max_gap: Some(TREND_GAP),
             max_age: TREND_GAP,
@@ -158,7 +158,7 @@ fn figure(curve: &Curve<'_>) -> String {
         format!("<p class=\"now quiet\">no data for {}</p>", seconds(newest))
     };
     let (low_text, high_text) = (format(low), format(high));
-    let scale = Scale::new(curve.has_zero, low, high, curve.span);
+    let scale = Scale::new(curve.starts_at_zero, low, high, curve.span);
     let lines = split_at_gaps(points, curve.max_gap).map(|line| draw(line, &scale));
     format!(
         "{caption}{now}\n<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" \

@@ -176,10 +176,10 @@ fn show(tick: Option<&Tick>, history: &History, now: Stamp) -> String {
                 &AnswerConfig::default(),
             )
         }),
-        stale: stale.map(|stale| stale.to_string()),
-        interval: Duration::from_secs(1),
+        stale_reason: stale.map(|stale| stale.to_string()),
+        tick_interval: Duration::from_secs(1),
         history,
-        info: &info(),
+        page_info: &info(),
     })
 }
 

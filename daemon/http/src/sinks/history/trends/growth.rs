@@ -18,20 +18,20 @@ const MIN_MEANS: usize = 12;
 
 /// Two days.
 const MAX_MEANS: usize = 96;
-const MAX_TIMES_SEEN: f64 = 10.0;
+const MAX_HORIZON_FACTOR: f64 = 10.0;
 
 /// Quantile of the normal distribution for an interval of 95 %.
-const QUANTILE: f64 = 1.96;
+const NORMAL_QUANTILE: f64 = 1.96;
 
 #[derive(Debug, Clone, Default)]
 pub struct MemoryGrowth {
     /// Start time of the process, and the limit. A change discards the means.
     process_and_limit: (Option<f64>, Option<f64>),
     /// The current half hour: its start, sum and count.
-    current: Option<(Duration, f64, f64)>,
+    current_half_hour: Option<(Duration, f64, f64)>,
     /// Middle of each half hour in seconds of uptime, and the mean in bytes.
     means: VecDeque<(f64, f64)>,
-    newest: Stamp,
+    newest_sample: Stamp,
 }
 
 impl MemoryGrowth {
@@ -50,11 +50,11 @@ impl MemoryGrowth {
         let Some(bytes) = bytes.filter(|_| process_and_limit.0.is_some()) else {
             return;
         };
-        self.newest = at;
+        self.newest_sample = at;
         let now = at.uptime;
-        let (begin, sum, count) = self.current.unwrap_or((now, 0.0, 0.0));
+        let (begin, sum, count) = self.current_half_hour.unwrap_or((now, 0.0, 0.0));
         if now.saturating_sub(begin) < MEAN_SPAN {
-            self.current = Some((begin, sum + bytes, count + 1.0));
+            self.current_half_hour = Some((begin, sum + bytes, count + 1.0));
             return;
         }
         let middle = (begin + MEAN_SPAN / 2).as_secs_f64();
@@ -62,14 +62,14 @@ impl MemoryGrowth {
         if self.means.len() > MAX_MEANS {
             self.means.pop_front();
         }
-        self.current = Some((now, bytes, 1.0));
+        self.current_half_hour = Some((now, bytes, 1.0));
     }
 
     pub fn forecast(&self) -> Option<LimitForecast> {
         let means: Vec<(f64, f64)> = self.means.iter().copied().collect();
         let (expected, earliest, latest) = time_to_limit(&means, self.process_and_limit.1?)?;
-        let age = self.newest.uptime.as_secs_f64() - means.last()?.0;
-        let unix = |time: f64| self.newest.unix_seconds() - age + time;
+        let age = self.newest_sample.uptime.as_secs_f64() - means.last()?.0;
+        let unix = |time: f64| self.newest_sample.unix_seconds() - age + time;
         Some(LimitForecast {
             expected: unix(expected),
             earliest: unix(earliest),
@@ -92,13 +92,13 @@ fn time_to_limit(points: &[(f64, f64)], limit: f64) -> Option<(f64, f64, Option<
     slopes.sort_by(f64::total_cmp);
     let (count, pairs) = (points.len() as f64, slopes.len() as f64);
     let variance = count * (count - 1.0) * (2.0 * count + 5.0) / 18.0;
-    let width = QUANTILE * variance.sqrt();
+    let width = NORMAL_QUANTILE * variance.sqrt();
     let slope = |rank: f64| slopes.get(rank as usize).copied();
     let lower = slope(((pairs - width) / 2.0).floor())?;
     let median = slope((pairs / 2.0).floor())?;
     let upper = slope(((pairs + width) / 2.0).ceil())?;
     let left = (limit - last.1).max(0.0);
-    let horizon = (last.0 - first.0) * MAX_TIMES_SEEN;
+    let horizon = (last.0 - first.0) * MAX_HORIZON_FACTOR;
     let expected = left / median;
     let latest = Some(left / lower).filter(|time| *time <= horizon);
     (lower > 0.0 && expected <= horizon).then_some((expected, left / upper, latest))
