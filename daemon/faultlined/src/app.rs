@@ -54,7 +54,7 @@ pub struct Options {
 }
 
 pub struct App {
-    live: LiveConfig,
+    live_config: LiveConfig,
     clock: Clock,
     following: TargetHandle,
     sources: Registry,
@@ -109,7 +109,7 @@ impl App {
         let samplers = std::mem::take(&mut sources.samplers);
         let ticker = Ticker::new(&context, host, samplers, Hub(servers::sinks(&state)));
         let (ticks, flight) = (state.ticks.clone(), state.flight.clone());
-        let web = servers::exporter(&config.metrics, options.inherited.metrics, state)?;
+        let web = servers::build_web_server(&config.metrics, options.inherited.metrics, state)?;
         if let Some(last) = recording::last_push(&config, clock) {
             intake.set_last_push(last);
         }
@@ -118,7 +118,7 @@ impl App {
             .map(|prepared| prepared.open(&config, clock, facts, demo.is_some()))
             .transpose()?;
         Ok(App {
-            live,
+            live_config: live,
             clock,
             following,
             sources,
@@ -176,7 +176,7 @@ impl App {
             tracing::info!("demo started: open {page} in a browser");
         }
         let on_time = tokio::select! {
-            watched = signals.watch(&self.live, self.flight.as_ref(), &self.ticks, self.clock, &stages) => watched,
+            watched = signals.run_until_stop(&self.live_config, self.flight.as_ref(), &self.ticks, self.clock, &stages) => watched,
             never = ready_file::update_until_dropped(ready_file, self.following) => match never {},
         };
         signals::notify_stopping();

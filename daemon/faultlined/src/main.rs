@@ -20,11 +20,11 @@ use std::{
 use tracing_subscriber::EnvFilter;
 
 /// A task did not stop in time.
-const FORCED_EXIT: u8 = 2;
+const EXIT_FORCED: u8 = 2;
 /// Wrong usage or configuration, as in sysexits.h.
-const USAGE: u8 = 64;
+const EXIT_USAGE: u8 = 64;
 
-const CRATES: [&str; 6] = [
+const DAEMON_CRATES: [&str; 6] = [
     "faultline_core",
     "faultline_datapoints",
     "faultline_http",
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
             let usage = error.use_stderr();
             let _ = error.print();
             return if usage {
-                ExitCode::from(USAGE)
+                ExitCode::from(EXIT_USAGE)
             } else {
                 ExitCode::SUCCESS
             };
@@ -64,7 +64,7 @@ fn run(args: RunArgs) -> Result<ExitCode> {
     log_to_stderr();
     let config = match app::check_config(args.read()) {
         Ok(config) => config,
-        Err(mistakes) => return Ok(report_config_errors(&mistakes)),
+        Err(config_errors) => return Ok(report_config_errors(&config_errors)),
     };
     for what in app::security_warnings(&config) {
         tracing::warn!(what, "insecure configuration");
@@ -87,14 +87,14 @@ fn run(args: RunArgs) -> Result<ExitCode> {
     Ok(if in_time {
         ExitCode::SUCCESS
     } else {
-        ExitCode::from(FORCED_EXIT)
+        ExitCode::from(EXIT_FORCED)
     })
 }
 
 fn run_once(args: &OnceArgs) -> Result<ExitCode> {
-    let (config, mistakes) = args.target.read(&args.file);
-    if !mistakes.is_empty() {
-        return Ok(report_config_errors(&mistakes));
+    let (config, config_errors) = args.target.read(&args.file);
+    if !config_errors.is_empty() {
+        return Ok(report_config_errors(&config_errors));
     }
     if args.metrics {
         let tick = once::metrics::sample(&config)?;
@@ -110,16 +110,16 @@ fn run_once(args: &OnceArgs) -> Result<ExitCode> {
     } else {
         report.text()
     });
-    Ok(match report.attention() {
+    Ok(match report.attention_count() {
         0 => success,
         _ => ExitCode::FAILURE,
     })
 }
 
 fn check(args: &ConfigArgs) -> ExitCode {
-    let (config, mut mistakes) = args.read();
-    mistakes.extend(app::config_errors(&config, &mistakes));
-    let exit_code = report_config_errors(&mistakes);
+    let (config, mut config_errors) = args.read();
+    config_errors.extend(app::config_errors(&config, &config_errors));
+    let exit_code = report_config_errors(&config_errors);
     let warnings = app::warnings(&config);
     for warning in &warnings {
         print_error(&format!("warning: {warning}"));
@@ -129,9 +129,9 @@ fn check(args: &ConfigArgs) -> ExitCode {
         |file| file.display().to_string(),
     );
     let warned = counted(warnings.len() as f64, "warning");
-    match (mistakes.len(), warnings.len()) {
+    match (config_errors.len(), warnings.len()) {
         (0, 0) => print(&format!("{what} is fine\n")),
-        (0, _) => print(&format!("{what}: no mistakes, {warned}\n")),
+        (0, _) => print(&format!("{what}: no config_errors, {warned}\n")),
         (wrong, _) => {
             let wrong = counted(wrong as f64, "mistake");
             print_error(&format!("{what}: {wrong}, {warned}"));
@@ -156,7 +156,7 @@ fn expand_filter(filter: &str) -> String {
     let mut directives: Vec<String> = filter
         .split(',')
         .filter_map(|directive| directive.trim().strip_prefix("faultlined="))
-        .flat_map(|level| CRATES.map(|name| format!("{name}={level}")))
+        .flat_map(|level| DAEMON_CRATES.map(|name| format!("{name}={level}")))
         .collect();
     directives.push(filter.to_owned());
     directives.join(",")
@@ -185,11 +185,11 @@ fn print(text: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn report_config_errors(mistakes: &[ConfigError]) -> ExitCode {
-    for mistake in mistakes {
+fn report_config_errors(config_errors: &[ConfigError]) -> ExitCode {
+    for mistake in config_errors {
         print_error(&format!("configuration: {mistake}"));
     }
-    ExitCode::from(USAGE)
+    ExitCode::from(EXIT_USAGE)
 }
 
 fn report_failure(error: &anyhow::Error) -> ExitCode {
@@ -203,7 +203,7 @@ fn report_failure(error: &anyhow::Error) -> ExitCode {
     }
     print_error(&format!("faultlined: {lines}"));
     if app::is_permanent(error) {
-        ExitCode::from(USAGE)
+        ExitCode::from(EXIT_USAGE)
     } else {
         ExitCode::FAILURE
     }

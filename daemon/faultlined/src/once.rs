@@ -8,7 +8,7 @@ mod ports;
 mod report;
 mod rights;
 
-pub use report::{Check, Report, State};
+pub use report::{Check, CheckState, Report};
 
 use crate::app;
 use anyhow::{Result, bail};
@@ -71,7 +71,10 @@ async fn check(config: &Config) -> Result<Report> {
     let identity = reported_identity
         .or(inspection.target.as_ref().and(config.target.identity))
         .map(|key| key.to_string());
-    let mut checks = vec![("process", inspection.process.with("identity", identity))];
+    let mut checks = vec![(
+        "process",
+        inspection.process.with_detail("identity", identity),
+    )];
     checks.extend(inspection.rights);
     checks.extend(disks.into_iter().map(|disk| ("disk", disk)));
     checks.extend([

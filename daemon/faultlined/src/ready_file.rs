@@ -41,7 +41,7 @@ impl Error {
 }
 
 #[derive(Debug, Serialize)]
-struct Contents {
+struct ReadyFileContents {
     format: u32,
     pid: u32,
     /// Addresses with ports; paths for file system sockets.
@@ -63,7 +63,7 @@ pub struct ReadyFile {
     /// Stays open, so that later files are in this folder even if its path changes.
     folder: OwnedFd,
     name: OsString,
-    contents: Contents,
+    contents: ReadyFileContents,
     exists: bool,
 }
 
@@ -78,7 +78,7 @@ impl ReadyFile {
             source,
         };
         let (folder, name) = open_folder(path).map_err(with_path)?;
-        let contents = Contents {
+        let contents = ReadyFileContents {
             format: FORMAT,
             pid: std::process::id(),
             metrics: Vec::new(),

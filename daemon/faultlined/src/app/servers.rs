@@ -25,7 +25,7 @@ use faultline_status::AnswerConfig;
 use std::{net::SocketAddr, sync::Arc};
 
 /// The listener and the forwarder of pushes, if enabled.
-pub struct Pushes {
+pub struct PushServers {
     pub listener: Option<Listener<Intake>>,
     pub forward: Option<forward::Handle>,
     pub forwarder: Option<forward::Forwarder>,
@@ -36,7 +36,7 @@ pub fn pushes(
     inherited: Vec<BoundSocket>,
     intake: &Intake,
     clock: Clock,
-) -> anyhow::Result<Pushes> {
+) -> anyhow::Result<PushServers> {
     let push_memory = PushMemory::default();
     let build = |forward| forward::build(forward, clock, &push_memory);
     let (forward, forwarder) = config.forward.as_ref().map(build).transpose()?.unzip();
@@ -59,14 +59,14 @@ pub fn pushes(
         forward: forward.clone(),
     };
     let listen = || Listener::build(&config.ingest, inherited, parts);
-    Ok(Pushes {
+    Ok(PushServers {
         listener: config.ingest.enabled.then(listen).transpose()?,
         forward,
         forwarder,
     })
 }
 
-pub fn exporter(
+pub fn build_web_server(
     config: &config::Metrics,
     inherited: Vec<BoundSocket>,
     state: web::WebState,

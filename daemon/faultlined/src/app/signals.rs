@@ -23,7 +23,7 @@ pub struct Signals {
     terminate: SignalListener,
     interrupt: SignalListener,
     hangup: SignalListener,
-    user: SignalListener,
+    user1: SignalListener,
 }
 
 /// `None` if the signal was ignored when the daemon started, as SIGHUP is under `nohup`. It stays
@@ -60,13 +60,13 @@ impl Signals {
             terminate: subscribe(SignalKind::terminate())?,
             interrupt: subscribe(SignalKind::interrupt())?,
             hangup: subscribe(SignalKind::hangup())?,
-            user: subscribe(SignalKind::user_defined1())?,
+            user1: subscribe(SignalKind::user_defined1())?,
         })
     }
 
     /// Reports readiness after the first tick and feeds the watchdog while ticks arrive. Handles
     /// SIGHUP and SIGUSR1. Returns on a stop signal; false if a task ended unexpectedly.
-    pub async fn watch(
+    pub async fn run_until_stop(
         mut self,
         live: &LiveConfig,
         flight: Option<&flight::Handle>,
@@ -85,7 +85,7 @@ impl Signals {
                     live.reload();
                     notify(&[NotifyState::Ready]);
                 }
-                _ = self.user.recv() => match flight.map(|flight| flight.request_save("", flight::SaveOrigin::Signal)) {
+                _ = self.user1.recv() => match flight.map(|flight| flight.request_save("", flight::SaveOrigin::Signal)) {
                     Some(Some(_)) => tracing::info!("SIGUSR1: saving the flight recording"),
                     Some(None) => tracing::warn!("SIGUSR1 ignored: too many saves are queued"),
                     None => tracing::warn!("SIGUSR1 ignored: the flight recorder is disabled; set flight.folder"),

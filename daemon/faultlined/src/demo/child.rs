@@ -74,9 +74,9 @@ const PUSH_TIMEOUT: Duration = Duration::from_secs(5);
 struct DemoState {
     clock: Clock,
     /// Unix time of the start.
-    started: Duration,
+    started_unix: Duration,
     /// Uptime on the timeline at the start: zero, or at the tip.
-    skipped: Duration,
+    skipped_uptime: Duration,
     recording: Arc<Recording>,
     ledger: PathBuf,
     rpc_address: SocketAddr,
@@ -87,7 +87,7 @@ impl DemoState {
     fn now(&self) -> Stamp {
         let now = self.clock.now();
         Stamp {
-            uptime: now.uptime + self.skipped,
+            uptime: now.uptime + self.skipped_uptime,
             ..now
         }
     }
@@ -96,7 +96,7 @@ impl DemoState {
         timeline::node_state(
             &self.recording,
             self.rpc_address,
-            self.started,
+            self.started_unix,
             self.now().uptime,
         )
     }
@@ -123,8 +123,8 @@ pub fn run() -> Result<()> {
     let started = clock.now().unix;
     let demo_state = Arc::new(DemoState {
         clock,
-        started,
-        skipped: cache.map_or(Duration::ZERO, |_| timeline::tip_start(started)),
+        started_unix: started,
+        skipped_uptime: cache.map_or(Duration::ZERO, |_| timeline::tip_start(started)),
         recording: Arc::new(Recording::embedded(cache)?),
         rpc_address: SocketAddr::from((
             [127, 0, 0, 1],
@@ -220,7 +220,7 @@ fn run_periodically(stop: &Stop, mut work: impl FnMut() -> io::Result<()>) {
 fn read_cold_file(demo_state: &DemoState, stop: Stop) {
     match ColdFile::make(&demo_state.ledger.join("demo-accounts")) {
         Ok(mut file) => run_periodically(&stop, || {
-            file.read(memory::reads(demo_state.clock.now().uptime))
+            file.read(memory::pages_to_read(demo_state.clock.now().uptime))
         }),
         Err(error) => log_line(&format!("no file to read, hence no major faults: {error}")),
     }
@@ -229,7 +229,7 @@ fn read_cold_file(demo_state: &DemoState, stop: Stop) {
 }
 
 fn push(demo_state: &DemoState, config: &MetricsConfig, stop: &Stop) {
-    let mut replay = Replay::new(Arc::clone(&demo_state.recording), demo_state.skipped);
+    let mut replay = Replay::new(Arc::clone(&demo_state.recording), demo_state.skipped_uptime);
     let mut due = Duration::from_secs(1);
     let mut failed = false;
     while !stop.sleep(due.saturating_sub(demo_state.clock.now().uptime)) {
@@ -239,7 +239,7 @@ fn push(demo_state: &DemoState, config: &MetricsConfig, stop: &Stop) {
             log_line(&format!("pushes are lost: {error:#}"));
         }
         failed = sent.is_err();
-        due = match demo_state.skipped {
+        due = match demo_state.skipped_uptime {
             Duration::ZERO => timeline::next_push(due),
             // Runs of seconds need a slot time at once.
             _ => due + SHORT_RUN_PUSH_INTERVAL,

@@ -28,7 +28,7 @@ pub fn heap_blocks(uptime: Duration) -> usize {
 }
 
 /// File pages to read per tenth of a second; a wave with a period of a minute.
-pub fn reads(uptime: Duration) -> usize {
+pub fn pages_to_read(uptime: Duration) -> usize {
     let second = usize::try_from(uptime.as_secs() % 60).unwrap_or(0);
     5 + second.min(60 - second)
 }

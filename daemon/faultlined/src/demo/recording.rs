@@ -7,7 +7,7 @@ use flate2::read::GzDecoder;
 use std::{io::Read, time::Duration};
 
 /// See `assets/README.md`.
-static TEXT: &[u8] = include_bytes!("../../assets/demo.lp.gz");
+static RECORDED_LINES_GZ: &[u8] = include_bytes!("../../assets/demo.lp.gz");
 pub const RECORDING_LENGTH: Duration = Duration::from_secs(24);
 pub const SLOT_TIME: Duration = Duration::from_millis(200);
 pub const FIRST_SLOT: u64 = 1_000_000;
@@ -55,8 +55,8 @@ pub enum Track {
 
 #[derive(Debug)]
 struct Line {
-    at: Duration,
-    pieces: Vec<LinePart>,
+    position: Duration,
+    parts: Vec<LinePart>,
 }
 
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Recording {
     /// As recorded, or as with a program cache of this size.
     pub fn embedded(cache: Option<CacheSize>) -> Result<Self> {
         let mut text = String::new();
-        GzDecoder::new(TEXT)
+        GzDecoder::new(RECORDED_LINES_GZ)
             .read_to_string(&mut text)
             .context("demo.lp.gz")?;
         Self::read(&text, cache)
@@ -104,8 +104,8 @@ impl Recording {
                     .context("a line without time")?,
             );
             let line = Line {
-                at,
-                pieces: pieces(point, first, cache)?,
+                position: at,
+                parts: pieces(point, first, cache)?,
             };
             match point.name() {
                 "shred_insert_is_full" => {
@@ -120,8 +120,8 @@ impl Recording {
             }
             recording.validator.push(line);
         }
-        recording.validator.sort_by_key(|line| line.at);
-        recording.cluster.sort_by_key(|line| line.at);
+        recording.validator.sort_by_key(|line| line.position);
+        recording.cluster.sort_by_key(|line| line.position);
         recording.blocks.sort_unstable();
         for (at, sum) in &mut recording.blocks {
             *sum = transactions
@@ -134,7 +134,7 @@ impl Recording {
     }
 
     /// The newest slot replayed at a position, and the total transactions up to it.
-    pub fn newest(&self, position: Duration) -> (u64, u64) {
+    pub fn newest_slot(&self, position: Duration) -> (u64, u64) {
         let (repetition, within) = repetition(position);
         let replayed = self.blocks.partition_point(|(at, _)| *at <= within);
         let sum = |blocks: usize| {
@@ -156,7 +156,7 @@ impl Recording {
 
     /// The lines of `track` after the first position, up to and including the second, in order.
     /// Each line is its position and its text without a time.
-    pub fn between(
+    pub fn lines_between(
         &self,
         track: Track,
         after: Duration,
@@ -169,7 +169,7 @@ impl Recording {
         let mut found = Vec::new();
         for repetition in repetition(after).0..=repetition(until).0 {
             for line in lines {
-                let position = RECORDING_LENGTH * repetition + line.at;
+                let position = RECORDING_LENGTH * repetition + line.position;
                 if position > after && position <= until {
                     found.push((position, line.render(u64::from(repetition) * self.slots())));
                 }
@@ -191,7 +191,7 @@ fn repetition(position: Duration) -> (u32, Duration) {
 impl Line {
     fn render(&self, shift: u64) -> String {
         let mut text = String::new();
-        for piece in &self.pieces {
+        for piece in &self.parts {
             match piece {
                 LinePart::Text(piece) => text.push_str(piece),
                 LinePart::Slot(slot) => text.push_str(&(slot + shift).to_string()),

@@ -26,7 +26,7 @@ pub fn node_state(
     started: Duration,
     uptime: Duration,
 ) -> NodeState {
-    let (slot, transactions) = recording.newest(replayed(uptime));
+    let (slot, transactions) = recording.newest_slot(replayed(uptime));
     NodeState {
         consensus: CONSENSUS,
         slot_time: SLOT_TIME,
@@ -36,7 +36,7 @@ pub fn node_state(
         running: uptime >= RUNNING,
         progress: progress(uptime),
         slot,
-        tip: recording.newest(tip(uptime)).0,
+        tip: recording.newest_slot(tip(uptime)).0,
         transactions: FIRST_TRANSACTION_COUNT + transactions,
         voters: 6,
     }
@@ -121,7 +121,7 @@ impl Replay {
         for (track, position, uptime_at) in tracks {
             lines.extend(
                 self.recording
-                    .between(track, position(before), position(now.uptime))
+                    .lines_between(track, position(before), position(now.uptime))
                     .into_iter()
                     .map(|(position, line)| (uptime_at(position), line)),
             );

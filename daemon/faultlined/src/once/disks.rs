@@ -112,13 +112,13 @@ fn file_system_check(usage: &FileSystemUsage, space: Space) -> Check {
     };
     let purposes: Vec<&str> = usage.purposes.iter().copied().collect();
     check
-        .with("holds", Some(purposes.join(", ")))
-        .with(
+        .with_detail("holds", Some(purposes.join(", ")))
+        .with_detail(
             "mount",
             Some(json!({"mount_point": mounted_at, "file_system": clean(&mount.fs_type)})),
         )
-        .with("bytes", Some(json!({"size": size, "free": avail})))
-        .with(
+        .with_detail("bytes", Some(json!({"size": size, "free": avail})))
+        .with_detail(
             "inodes",
             inodes.map(|(all, free)| json!({"all": all, "free": free})),
         )
@@ -149,7 +149,7 @@ fn unresolved_check(unavailable: &UnavailableFolder, owner: Option<u32>) -> Chec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::once::report::State;
+    use crate::once::report::CheckState;
     use faultline_kernel::{filesystem::FileSystem, parse::mountinfo};
     use faultline_metrics::Stamp;
     use faultline_sources::resources::Folder;
@@ -186,7 +186,7 @@ mod tests {
         );
         assert_eq!(
             (check.state, check.details[0].1.as_str()),
-            (State::Ok, Some("ledger, snapshots"))
+            (CheckState::Ok, Some("ledger, snapshots"))
         );
         let remedy = |check: Check| check.remedy.unwrap_or_default();
         for (check, runbook) in [
@@ -194,17 +194,17 @@ mod tests {
             (of("rw", true, space(28, 49)), "AgaveDiskInodesLow"),
             (of("ro", true, space(4, 49)), "AgaveFilesystemReadOnly"),
         ] {
-            assert_eq!(check.state, State::Attention, "{check:?}");
+            assert_eq!(check.state, CheckState::Attention, "{check:?}");
             assert!(remedy(check).ends_with(runbook));
         }
         assert_eq!(
             of("rw", true, space(5, 50)).state,
-            State::Ok,
+            CheckState::Ok,
             "as the alerts: below a twentieth"
         );
         assert_eq!(
             of("ro", false, space(28, 990)).state,
-            State::Ok,
+            CheckState::Ok,
             "of the daemon's own mount nothing follows"
         );
         let none = Space {
@@ -215,7 +215,7 @@ mod tests {
         let check = of("rw", true, none);
         assert_eq!(
             (check.state, check.finding.as_str()),
-            (State::Off, "/mnt/ledger: ext4 has no size: not judged")
+            (CheckState::Off, "/mnt/ledger: ext4 has no size: not judged")
         );
     }
 
@@ -262,11 +262,12 @@ mod tests {
         let absent = unavailable(Status::Absent, Some("mount it"));
         assert_eq!(
             (absent.state, absent.finding.as_str()),
-            (State::Off, "ledger /mnt/ledger: why; mount it")
+            (CheckState::Off, "ledger /mnt/ledger: why; mount it")
         );
         let forbidden = unavailable(Status::Forbidden, Some("let it search"));
         assert!(
-            forbidden.state == State::Attention && forbidden.remedy.unwrap().contains("user 7")
+            forbidden.state == CheckState::Attention
+                && forbidden.remedy.unwrap().contains("user 7")
         );
         assert_eq!(
             unavailable(Status::Broken, None).remedy.as_deref(),

@@ -24,7 +24,7 @@ use std::{fmt::Write, sync::Arc, time::Duration};
 static NO_LABELS: ConstantLabels = Vec::new();
 
 /// These count from the daemon's start on, so one tick has counted nothing.
-const SINCE_START: [&Metric; 9] = [
+const COUNTED_SINCE_START: [&Metric; 9] = [
     &p::RESTARTS,
     &p::ENDS,
     &h::INTERRUPTS,
@@ -97,7 +97,7 @@ pub fn table(tick: &Tick) -> String {
 
 fn readings(tick: &Tick) -> impl Iterator<Item = &Reading> {
     tick.readings().filter(|reading| {
-        let mut since_start = SINCE_START.iter();
+        let mut since_start = COUNTED_SINCE_START.iter();
         !since_start.any(|metric| std::ptr::eq(*metric, reading.metric))
     })
 }

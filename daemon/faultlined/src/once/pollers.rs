@@ -133,7 +133,7 @@ fn admin_answer(reported: &AdminFacts, inspection: &ProcessInspection) -> Check 
     let problems = problem_text(&reported.problems);
     match &reported.progress {
         Some(StartProgress::Running) => {
-            Check::ok("it answers: the validator runs").with("lacks", problems)
+            Check::ok("it answers: the validator runs").with_detail("lacks", problems)
         }
         Some(progress) => Check::ok(format!(
             "it answers: the validator is starting ({})",
@@ -223,7 +223,7 @@ pub async fn rpc(
             "look at the validator's log; set rpc.url",
         ),
         Some(reported) if reported.up => {
-            rpc_ok(&reported, admin.as_deref()).with("probe", probe(config))
+            rpc_ok(&reported, admin.as_deref()).with_detail("probe", probe(config))
         }
         Some(reported) => rpc_failed(config, &reported, admin.as_deref()),
     };
@@ -275,16 +275,16 @@ fn rpc_ok(reported: &RpcFacts, admin: Option<&AdminFacts>) -> Check {
         None => "of unknown health",
     };
     Check::ok(format!("it answers: the node is {health}"))
-        .with("slot", reported.epoch_info.map(|info| info.absolute_slot))
-        .with("behind", reported.slots_behind)
-        .with(
+        .with_detail("slot", reported.epoch_info.map(|info| info.absolute_slot))
+        .with_detail("behind", reported.slots_behind)
+        .with_detail(
             "version",
             reported
                 .version
                 .as_ref()
                 .map(|version| version.solana_core.clone()),
         )
-        .with("lacks", problem_text(&reported.problems))
+        .with_detail("lacks", problem_text(&reported.problems))
 }
 
 pub async fn log(config: &Config, clock: Clock) -> Check {
@@ -391,7 +391,7 @@ fn vote_check(facts: &votes::VoteFacts, is_configured: bool, is_far: bool) -> Ch
                 "the identity has no vote account with stake: the node does not vote",
             );
         }
-        _ => return Check::off("not known").with("lacks", lacks),
+        _ => return Check::off("not known").with_detail("lacks", lacks),
     };
     let behind = own
         .distance()
@@ -419,13 +419,13 @@ fn vote_check(facts: &votes::VoteFacts, is_configured: bool, is_far: bool) -> Ch
             format!("{}, by {}", proven.protocol.name(), proven.sign.name())
         });
     check
-        .with("consensus", Some(consensus))
-        .with("account", Some(account.to_string()))
-        .with("last_vote", behind)
-        .with(
+        .with_detail("consensus", Some(consensus))
+        .with_detail("account", Some(account.to_string()))
+        .with_detail("last_vote", behind)
+        .with_detail(
             "stake",
             { own.account.activated_stake }
                 .map(|lamports| format!("{:.2} SOL", lamports as f64 / LAMPORTS_PER_SOL)),
         )
-        .with("lacks", lacks)
+        .with_detail("lacks", lacks)
 }

@@ -25,7 +25,7 @@ use tokio::net::TcpStream;
 
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Bytes of a response to read, and the rest of the frame: its start identifies the server.
-const MAX_BYTES: usize = 4096;
+const MAX_PROBE_BYTES: usize = 4096;
 /// A status has some 30 KiB.
 const MAX_STATUS_BYTES: usize = 1 << 20;
 
@@ -46,7 +46,7 @@ async fn probe_port(
     is_faultlined: fn(StatusCode, &[u8]) -> bool,
 ) -> PortState {
     let probe = async {
-        match fetch(address, path, MAX_BYTES).await {
+        match fetch(address, path, MAX_PROBE_BYTES).await {
             Ok((status, beginning)) if is_faultlined(status, &beginning) => PortState::Faultlined,
             Ok(_) => PortState::Other,
             Err(state) => state,

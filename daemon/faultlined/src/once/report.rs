@@ -8,12 +8,12 @@ use serde_json::{Map, Value, json};
 use std::fmt::{Display, Write};
 
 const WIDTH: usize = 80;
-const INDENT: usize = 14;
-const DETAIL: usize = 10;
+const FINDING_INDENT: usize = 14;
+const DETAIL_WIDTH: usize = 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum CheckState {
     Ok,
     /// The operator must act.
     Attention,
@@ -21,12 +21,12 @@ pub enum State {
     Off,
 }
 
-impl State {
+impl CheckState {
     const fn mark(self) -> &'static str {
         match self {
-            State::Ok => "OK",
-            State::Attention => "FIX",
-            State::Off => "-",
+            CheckState::Ok => "OK",
+            CheckState::Attention => "FIX",
+            CheckState::Off => "-",
         }
     }
 }
@@ -34,9 +34,9 @@ impl State {
 /// The texts are sanitized for a terminal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Check {
-    pub state: State,
+    pub state: CheckState,
     pub finding: String,
-    /// What to do; `None` unless the state is [`State::Attention`].
+    /// What to do; `None` unless the state is [`CheckState::Attention`].
     pub remedy: Option<String>,
     /// Facts by name. Objects appear only in JSON: the text says the same.
     pub details: Vec<(&'static str, Value)>,
@@ -44,18 +44,26 @@ pub struct Check {
 
 impl Check {
     pub(super) fn ok(finding: impl Display) -> Self {
-        Self::new(State::Ok, finding, None)
+        Self::new(CheckState::Ok, finding, None)
     }
 
     pub(super) fn off(finding: impl Display) -> Self {
-        Self::new(State::Off, finding, None)
+        Self::new(CheckState::Off, finding, None)
     }
 
     pub(super) fn attention(finding: impl Display, remedy: impl Display) -> Self {
-        Self::new(State::Attention, finding, Some(clean(&remedy.to_string())))
+        Self::new(
+            CheckState::Attention,
+            finding,
+            Some(clean(&remedy.to_string())),
+        )
     }
 
-    pub(super) fn with(mut self, name: &'static str, value: Option<impl Into<Value>>) -> Self {
+    pub(super) fn with_detail(
+        mut self,
+        name: &'static str,
+        value: Option<impl Into<Value>>,
+    ) -> Self {
         let clean = |value: Value| match value {
             Value::String(text) => clean(&text).into(),
             other => other,
@@ -65,7 +73,7 @@ impl Check {
         self
     }
 
-    fn new(state: State, finding: impl Display, remedy: Option<String>) -> Self {
+    fn new(state: CheckState, finding: impl Display, remedy: Option<String>) -> Self {
         Check {
             state,
             finding: clean(&finding.to_string()),
@@ -86,10 +94,10 @@ pub struct Report {
 }
 
 impl Report {
-    pub fn attention(&self) -> usize {
+    pub fn attention_count(&self) -> usize {
         self.checks
             .iter()
-            .filter(|(_, check)| check.state == State::Attention)
+            .filter(|(_, check)| check.state == CheckState::Attention)
             .count()
     }
 
@@ -110,24 +118,33 @@ impl Report {
         paragraph(&mut out, "", 0, &head);
         for (name, check) in &self.checks {
             let prefix = format!("{name:<9}{:<5}", check.state.mark());
-            paragraph(&mut out, &prefix, INDENT, &check.finding);
+            paragraph(&mut out, &prefix, FINDING_INDENT, &check.finding);
             for (name, value) in check.details.iter().filter(|(_, value)| !value.is_object()) {
                 let value = value
                     .as_str()
                     .map_or_else(|| value.to_string(), str::to_owned);
-                let prefix = format!("{:INDENT$}{:<DETAIL$}", "", name.replace('_', " "));
-                paragraph(&mut out, &prefix, INDENT + DETAIL, &value);
+                let prefix = format!(
+                    "{:FINDING_INDENT$}{:<DETAIL_WIDTH$}",
+                    "",
+                    name.replace('_', " ")
+                );
+                paragraph(&mut out, &prefix, FINDING_INDENT + DETAIL_WIDTH, &value);
             }
             if let Some(remedy) = &check.remedy {
-                paragraph(&mut out, &format!("{:INDENT$}-> ", ""), INDENT + 3, remedy);
+                paragraph(
+                    &mut out,
+                    &format!("{:FINDING_INDENT$}-> ", ""),
+                    FINDING_INDENT + 3,
+                    remedy,
+                );
             }
         }
         let total = self
             .checks
             .iter()
-            .filter(|(_, check)| check.state != State::Off)
+            .filter(|(_, check)| check.state != CheckState::Off)
             .count();
-        let end = match self.attention() {
+        let end = match self.attention_count() {
             0 => format!("All {total} checks are OK."),
             1 => format!("1 of {total} checks needs attention."),
             some => format!("{some} of {total} checks need attention."),
@@ -162,7 +179,7 @@ impl Report {
                 "text": clean(&answer.text),
             })
         }).collect::<Vec<_>>(),
-            "attention": self.attention(),
+            "attention": self.attention_count(),
             "checks": self.checks.iter().map(check).collect::<Vec<_>>(),
         });
         format!("{whole:#}\n")
@@ -208,8 +225,8 @@ mod tests {
             (
                 "process",
                 Check::ok("pid 4242 (agave-validator)")
-                    .with("pid", Some(4242))
-                    .with("ledger", Some("/l")),
+                    .with_detail("pid", Some(4242))
+                    .with_detail("ledger", Some("/l")),
             ),
             ("admin", Check::attention(&long, &long)),
             ("log", Check::off("not configured")),
@@ -236,7 +253,7 @@ mod tests {
         let evil = "a\u{1b}[2J\r\nprocess  OK   all is well\u{202e}";
         let report = report(vec![(
             "rpc",
-            Check::attention(evil, evil).with("ledger", Some(evil)),
+            Check::attention(evil, evil).with_detail("ledger", Some(evil)),
         )]);
         for text in [report.text(), report.json()] {
             assert!(
@@ -255,7 +272,7 @@ mod tests {
     #[test]
     fn json_output_contains_the_same_checks_as_text() {
         let report = report(vec![
-            ("process", Check::ok("pid 7").with("pid", Some(7))),
+            ("process", Check::ok("pid 7").with_detail("pid", Some(7))),
             ("rpc", Check::attention("a", "b")),
         ]);
         let json: Value = serde_json::from_str(&report.json()).unwrap();

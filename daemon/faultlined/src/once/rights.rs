@@ -117,12 +117,12 @@ fn describe(target: &Target, owner: Option<u32>, root: &HostRoot) -> Check {
         .ok()
         .and_then(|found| found.memory.or(found.unified).ok());
     Check::ok(found)
-        .with("pid", Some(target.process.pid))
-        .with("found_by", Some(found_by(target.found_by)))
-        .with("user", owner)
-        .with("program", target.exe.as_deref().map(shown))
-        .with("ledger", target.ledger.as_deref().map(shown))
-        .with("cgroup", cgroup.map(|cgroup| cgroup.path))
+        .with_detail("pid", Some(target.process.pid))
+        .with_detail("found_by", Some(found_by(target.found_by)))
+        .with_detail("user", owner)
+        .with_detail("program", target.exe.as_deref().map(shown))
+        .with_detail("ledger", target.ledger.as_deref().map(shown))
+        .with_detail("cgroup", cgroup.map(|cgroup| cgroup.path))
 }
 
 fn found_by(method: &'static str) -> &'static str {

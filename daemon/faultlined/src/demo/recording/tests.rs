@@ -8,7 +8,7 @@ fn recording() -> Recording {
 
 /// The slots that lines of `name` carry in their field `key`, of four repetitions.
 fn slots(track: Track, name: &str, key: &str) -> Vec<u64> {
-    let lines = recording().between(track, Duration::ZERO, RECORDING_LENGTH * 4);
+    let lines = recording().lines_between(track, Duration::ZERO, RECORDING_LENGTH * 4);
     let points = lines
         .iter()
         .map(|(_, line)| Point::parse(line.as_bytes()).unwrap());
@@ -44,7 +44,7 @@ fn every_demo_line_is_understood_by_the_daemon() {
     let recording = recording();
     let (mut known, mut lines) = (0, 0);
     for track in [Track::Validator, Track::Cluster] {
-        for (_, line) in recording.between(track, Duration::ZERO, RECORDING_LENGTH * 2) {
+        for (_, line) in recording.lines_between(track, Duration::ZERO, RECORDING_LENGTH * 2) {
             let point = Point::parse(line.as_bytes()).unwrap();
             point.check().unwrap();
             assert_eq!(point.tag("host_id"), Some(IDENTITY));
@@ -64,7 +64,7 @@ fn every_demo_line_is_understood_by_the_daemon() {
 
 #[test]
 fn the_demo_cache_that_keeps_evicting_stays_full() {
-    let lines = recording().between(Track::Validator, Duration::ZERO, RECORDING_LENGTH * 2);
+    let lines = recording().lines_between(Track::Validator, Duration::ZERO, RECORDING_LENGTH * 2);
     let points = lines
         .iter()
         .map(|(_, line)| Point::parse(line.as_bytes()).unwrap());
@@ -88,7 +88,7 @@ fn a_demo_cache_that_holds_all_programs_reloads_none() {
     let per_slot = |entries, name: &str, key: &str| {
         let lines = Recording::embedded(Some(CacheSize(entries)))
             .unwrap()
-            .between(Track::Validator, Duration::ZERO, RECORDING_LENGTH);
+            .lines_between(Track::Validator, Duration::ZERO, RECORDING_LENGTH);
         let sum: u64 = lines
             .iter()
             .map(|(_, line)| Point::parse(line.as_bytes()).unwrap())
@@ -120,7 +120,7 @@ fn the_demo_recording_is_alpenglow_with_200_ms_slots() {
     );
     let names: BTreeSet<String> = [Track::Validator, Track::Cluster]
         .into_iter()
-        .flat_map(|track| recording.between(track, Duration::ZERO, RECORDING_LENGTH))
+        .flat_map(|track| recording.lines_between(track, Duration::ZERO, RECORDING_LENGTH))
         .map(|(_, line)| Point::parse(line.as_bytes()).unwrap().name().to_owned())
         .collect();
     assert!(names.contains("event_handler_stats"));
@@ -134,7 +134,7 @@ fn the_demo_recording_is_alpenglow_with_200_ms_slots() {
 
 #[test]
 fn the_replayed_demo_contains_no_original_slot() {
-    let lines = recording().between(Track::Validator, Duration::ZERO, RECORDING_LENGTH);
+    let lines = recording().lines_between(Track::Validator, Duration::ZERO, RECORDING_LENGTH);
     for (_, line) in lines {
         let point = Point::parse(line.as_bytes()).unwrap();
         for key in SLOT_FIELDS {
@@ -149,8 +149,8 @@ fn count_fields_named_after_slots_are_not_shifted() {
     let line = "shrink_ancient_stats,host_id=x slot=7i,num_slots_shrunk=1000i 1";
     let pieces = pieces(&Point::parse(line.as_bytes()).unwrap(), 1000, None).unwrap();
     let line = Line {
-        at: Duration::ZERO,
-        pieces,
+        position: Duration::ZERO,
+        parts: pieces,
     }
     .render(132);
     assert_eq!(
@@ -164,12 +164,12 @@ fn demo_slots_and_transactions_never_decrease_and_match_the_lines() {
     let recording = recording();
     let mut before = (0, 0);
     for tenth in 0..1800 {
-        let now = recording.newest(Duration::from_millis(tenth * 100));
+        let now = recording.newest_slot(Duration::from_millis(tenth * 100));
         assert!(now >= before && now.1 >= before.1, "{before:?} {now:?}");
         before = now;
     }
     assert_eq!(
-        recording.newest(RECORDING_LENGTH * 3).0,
+        recording.newest_slot(RECORDING_LENGTH * 3).0,
         slots(Track::Validator, "bank_frozen", "slot")[3 * recording.blocks.len() - 1]
     );
     let one: u64 = slots(Track::Validator, "cost_tracker_stats", "transaction_count")
@@ -177,17 +177,24 @@ fn demo_slots_and_transactions_never_decrease_and_match_the_lines() {
         .take(recording.blocks.len())
         .sum();
     assert!((5_000..10_000).contains(&one), "{one}");
-    assert!(recording.newest(RECORDING_LENGTH * 3).1.abs_diff(3 * one) < one / 20);
+    assert!(
+        recording
+            .newest_slot(RECORDING_LENGTH * 3)
+            .1
+            .abs_diff(3 * one)
+            < one / 20
+    );
 }
 
 #[test]
 fn playing_the_demo_in_parts_equals_playing_it_at_once() {
     let recording = recording();
-    let whole: Vec<_> = recording.between(Track::Validator, Duration::ZERO, RECORDING_LENGTH * 3);
+    let whole: Vec<_> =
+        recording.lines_between(Track::Validator, Duration::ZERO, RECORDING_LENGTH * 3);
     let mut parts = Vec::new();
     let step = Duration::from_millis(3_700);
     for part in 0..24 {
-        parts.extend(recording.between(
+        parts.extend(recording.lines_between(
             Track::Validator,
             step * part,
             (step * (part + 1)).min(RECORDING_LENGTH * 3),
