@@ -145,12 +145,14 @@ impl PageInfo {
 /// Reads the web config file and its files without binding; returns every error.
 pub fn check(config: &Metrics) -> Vec<WebError> {
     let read = config.web_config.as_deref().map(config::WebConfig::read);
-    let (web, errors) = read.unzip();
+    let (web_config, errors) = read.unzip();
     let mut errors = errors.unwrap_or_default();
-    let tls = web.as_ref().and_then(|web| web.tls.as_ref());
+    let tls = web_config
+        .as_ref()
+        .and_then(|web_config| web_config.tls.as_ref());
     errors.extend(tls.into_iter().flat_map(tls::TlsFiles::errors));
     if errors.is_empty() {
-        errors.extend(check_protection(config.listen, web.as_ref()).err());
+        errors.extend(check_protection(config.listen, web_config.as_ref()).err());
     }
     errors
 }
@@ -159,32 +161,40 @@ pub fn check(config: &Metrics) -> Vec<WebError> {
 /// the web config file and its key.
 pub fn warnings(config: &Metrics, now: Duration) -> (Vec<String>, Vec<PathBuf>) {
     let path = config.web_config.as_deref();
-    let web = path.and_then(|path| config::WebConfig::load(path).ok());
-    let is_protected = |web: &_| check_protection(config.listen, Some(web)).is_ok();
-    let Some(web) = web.filter(is_protected) else {
+    let web_config = path.and_then(|path| config::WebConfig::load(path).ok());
+    let is_protected = |web_config: &_| check_protection(config.listen, Some(web_config)).is_ok();
+    let Some(web_config) = web_config.filter(is_protected) else {
         return Default::default();
     };
-    let key = web.tls.as_ref().map(|tls| tls.key.clone());
-    let expiry_warning = web.tls.as_ref().and_then(|tls| tls.expiry_warning(now));
-    let users = web.users.iter().flat_map(auth::Users::warnings);
+    let key = web_config.tls.as_ref().map(|tls| tls.key.clone());
+    let expiry_warning = web_config
+        .tls
+        .as_ref()
+        .and_then(|tls| tls.expiry_warning(now));
+    let users = web_config.users.iter().flat_map(auth::Users::warnings);
     let messages = users
-        .map(|what| format!("{}: {what}", web.path.display()))
+        .map(|what| format!("{}: {what}", web_config.path.display()))
         .chain(expiry_warning)
         .collect();
     (
         messages,
-        std::iter::once(web.path.clone()).chain(key).collect(),
+        std::iter::once(web_config.path.clone())
+            .chain(key)
+            .collect(),
     )
 }
 
 /// Any address but loopback needs a web config file that protects it.
-fn check_protection(listen: SocketAddr, web: Option<&config::WebConfig>) -> Result<(), WebError> {
-    match web {
+fn check_protection(
+    listen: SocketAddr,
+    web_config: Option<&config::WebConfig>,
+) -> Result<(), WebError> {
+    match web_config {
         _ if listen.ip().to_canonical().is_loopback() => Ok(()),
         None => Err(WebError::Exposed { listen }),
-        Some(web) if !web.protects() => Err(WebError::Unprotected {
+        Some(web_config) if !web_config.protects() => Err(WebError::Unprotected {
             listen,
-            path: web.path.clone(),
+            path: web_config.path.clone(),
         }),
         Some(_) => Ok(()),
     }
@@ -198,7 +208,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Loads the web config file, and binds the configured address without `sockets`. Clients can
+    /// Loads the web config file. Binds the configured address if there are no `sockets`. Clients can
     /// connect, but get no response before [`Server::run`]. Needs no runtime.
     ///
     /// # Errors
@@ -210,39 +220,45 @@ impl Server {
         state: WebState,
     ) -> Result<Server, WebError> {
         let path = config.web_config.as_deref();
-        let web = path.map(config::WebConfig::load).transpose()?;
+        let web_config = path.map(config::WebConfig::load).transpose()?;
         if sockets.is_empty() {
             let listen = config.listen;
-            check_protection(listen, web.as_ref())?;
+            check_protection(listen, web_config.as_ref())?;
             let bound = BoundSocket::tcp(listen);
             sockets.push(bound.map_err(|source| WebError::Bind { listen, source })?);
         }
         for socket in &sockets {
             if let Some(listen) = socket.listen_address.tcp() {
-                check_protection(listen, web.as_ref())?;
+                check_protection(listen, web_config.as_ref())?;
             }
         }
         let exposed = sockets
             .iter()
             .find(|socket| !socket.listen_address.is_local());
-        if let (Some(socket), Some(web)) = (exposed, &web)
-            && web.tls.is_none()
+        if let (Some(socket), Some(web_config)) = (exposed, &web_config)
+            && web_config.tls.is_none()
         {
-            let (listen, file) = (&socket.listen_address, web.path.display());
+            let (listen, file) = (&socket.listen_address, web_config.path.display());
             tracing::warn!(%listen, %file, "passwords are sent in clear text: add tls_server_config");
         }
-        let (tls, users, headers) = match web {
-            Some(web) => (
-                web.tls.map(tls::Acceptor::new).transpose()?,
-                web.users,
-                web.headers,
+        let (tls, users, headers) = match web_config {
+            Some(web_config) => (
+                web_config.tls.map(tls::Acceptor::new).transpose()?,
+                web_config.users,
+                web_config.headers,
             ),
             None => Default::default(),
         };
         // With TLS or passwords, host names are not checked: DNS rebinding is harmless then.
-        let names = (tls.is_none() && users.is_none())
+        let allowed_hosts = (tls.is_none() && users.is_none())
             .then(|| AllowedHosts::new(&config.hosts, state.host_name.as_deref()));
-        let router = Router::new(state, users, headers, names, config.native_histograms);
+        let router = Router::new(
+            state,
+            users,
+            headers,
+            allowed_hosts,
+            config.native_histograms,
+        );
         Ok(Server {
             sockets,
             router: Arc::new(router),

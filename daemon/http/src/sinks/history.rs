@@ -103,8 +103,12 @@ impl Point {
     }
 }
 
-/// Uptime of a tick, and one point for each figure.
-type Row = (Duration, [Option<Point>; FIGURE_COUNT]);
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    uptime: Duration,
+    /// In the order of [`figures`].
+    points: [Option<Point>; FIGURE_COUNT],
+}
 
 #[derive(Debug, Clone, Default)]
 pub struct History {
@@ -128,13 +132,13 @@ impl History {
 
     pub fn last_minute(&self) -> LastMinute {
         let rows: Vec<Row> = self.rows.lock().iter().copied().collect();
-        let newest = rows.last().map_or(Duration::ZERO, |row| row.0);
+        let newest = rows.last().map_or(Duration::ZERO, |row| row.uptime);
         let ages = rows
             .iter()
-            .map(|row| newest.saturating_sub(row.0).as_secs_f64());
+            .map(|row| newest.saturating_sub(row.uptime).as_secs_f64());
         let values = figures().enumerate().map(|(i, figure)| {
-            let points = rows.iter().map(|row| row.1.get(i).copied().flatten());
-            (figure, values(points, figure.is_counter()))
+            let points = rows.iter().map(|row| row.points.get(i).copied().flatten());
+            (figure, figure_values(points, figure.is_counter()))
         });
         LastMinute {
             ages: ages.collect(),
@@ -142,13 +146,16 @@ impl History {
         }
     }
 
-    /// The tick waits for the lock, so a reader holds it only to copy a pointer.
+    /// A tick waits for the lock, so a reader holds it only to copy a pointer.
     pub fn trends(&self) -> Arc<Trends> {
         Arc::clone(&self.trends.lock())
     }
 }
 
-fn values(points: impl Iterator<Item = Option<Point>>, is_counter: bool) -> Vec<Option<f64>> {
+fn figure_values(
+    points: impl Iterator<Item = Option<Point>>,
+    is_counter: bool,
+) -> Vec<Option<f64>> {
     if !is_counter {
         return points.map(|point| Some(point?.value)).collect();
     }
@@ -174,18 +181,21 @@ impl Sink for History {
         let spacing = HISTORY_SPAN / MAX_POINTS as u32;
         if rows
             .back()
-            .is_some_and(|newest| tick.at.uptime.saturating_sub(newest.0) < spacing)
+            .is_some_and(|newest| tick.at.uptime.saturating_sub(newest.uptime) < spacing)
         {
             return;
         }
-        let mut row = [None; FIGURE_COUNT];
-        for (point, figure) in row.iter_mut().zip(figures()) {
+        let mut points = [None; FIGURE_COUNT];
+        for (point, figure) in points.iter_mut().zip(figures()) {
             *point = Point::from_tick(tick, figure);
         }
-        rows.push_back((tick.at.uptime, row));
+        rows.push_back(Row {
+            uptime: tick.at.uptime,
+            points,
+        });
         while rows
             .front()
-            .is_some_and(|oldest| tick.at.uptime.saturating_sub(oldest.0) > HISTORY_SPAN)
+            .is_some_and(|oldest| tick.at.uptime.saturating_sub(oldest.uptime) > HISTORY_SPAN)
         {
             rows.pop_front();
         }

@@ -27,13 +27,13 @@ pub fn labels<'a>(
         .tags
         .iter()
         .map(|(name, value)| (name.as_str(), value.as_str()));
-    let everywhere = constant_labels
+    let constant = constant_labels
         .iter()
         .filter(|(name, _)| {
             reading.metric.name.starts_with("agave_") && !reading.metric.labels.contains(name)
         })
         .map(|(name, value)| (*name, value.as_str()));
-    own.chain(tags).chain(everywhere)
+    own.chain(tags).chain(constant)
 }
 
 #[cfg(test)]

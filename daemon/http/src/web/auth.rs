@@ -1,5 +1,5 @@
-//! Basic auth against bcrypt hashes. A check deliberately takes about a tenth of a second, so
-//! checks are limited and both results are cached.
+//! Basic auth against bcrypt hashes. A check deliberately takes about a tenth of a second. So checks
+//! are limited, and right and wrong passwords are cached.
 
 use super::WebError;
 use base64::{Engine, engine::general_purpose::STANDARD_PAD_INDIFFERENT as BASE64};
@@ -14,14 +14,14 @@ use std::{
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Maximum cached results. Correct credentials exceed it only if users have several passwords that
-/// are equal for bcrypt, which reads 72 bytes.
+/// Maximum cached results. bcrypt reads only 72 bytes of a password, so a user may have many right
+/// ones.
 const MAX_CACHED_RESULTS: usize = 200;
 
 const MAX_USUAL_COST: u32 = 12;
 
 /// Log2 of a hash's rounds; 0 if it is invalid.
-pub fn cost(hash: &str) -> u32 {
+pub fn bcrypt_cost(hash: &str) -> u32 {
     hash.parse::<bcrypt::HashParts>()
         .map_or(0, |parts| parts.get_cost())
 }
@@ -39,7 +39,7 @@ pub struct Users {
     hashes: BTreeMap<String, String>,
     /// A random key for each process, so that cached tags cannot be guessed or reused.
     key: hmac::Key,
-    /// Whether credentials were right, by their HMAC.
+    /// Whether credentials are right, by their HMAC.
     cached_results: Mutex<HashMap<Vec<u8>, bool>>,
     attempts: Mutex<PasswordAttempts>,
     /// The slowest hash, used to check unknown users.
@@ -62,7 +62,10 @@ impl Users {
     pub fn new(hashes: BTreeMap<String, String>) -> Result<Self, WebError> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &ring::rand::SystemRandom::new())
             .map_err(|_| WebError::Random)?;
-        let slowest_hash = hashes.values().max_by_key(|hash| cost(hash)).cloned();
+        let slowest_hash = hashes
+            .values()
+            .max_by_key(|hash| bcrypt_cost(hash))
+            .cloned();
         Ok(Users {
             hashes,
             key,
@@ -74,7 +77,7 @@ impl Users {
     }
 
     pub fn warnings(&self) -> Vec<String> {
-        let costs: Vec<u32> = self.hashes.values().map(|hash| cost(hash)).collect();
+        let costs: Vec<u32> = self.hashes.values().map(|hash| bcrypt_cost(hash)).collect();
         let (min_cost, max_cost) = (costs.iter().min().copied(), costs.iter().max().copied());
         let slow = max_cost.filter(|cost| *cost > MAX_USUAL_COST).map(|max_cost| {
             format!(
@@ -179,8 +182,8 @@ impl PasswordAttempts {
         }
     }
 
-    /// Counts a check that begins; a correct password uncounts it. Returns the queue of the peer's
-    /// checks.
+    /// Counts a check that begins; [`PasswordAttempts::refund`] uncounts it. Returns the queue of the
+    /// peer's checks.
     ///
     /// # Errors
     /// The limit is reached. Contains the time until the next check is allowed.

@@ -3,7 +3,7 @@
 
 use super::{
     WebError,
-    auth::{Users, cost},
+    auth::{Users, bcrypt_cost},
     tls::{ClientCertificates, TlsFiles},
 };
 use hyper::header::{HeaderName, HeaderValue};
@@ -278,7 +278,7 @@ impl ConfigReader {
             // The value may be a plain password: it is not repeated.
             let what = if hash.parse::<bcrypt::HashParts>().is_err() {
                 "is no bcrypt hash: make one with `htpasswd -nBC 10 \"\"`"
-            } else if cost(hash) > MAX_COST {
+            } else if bcrypt_cost(hash) > MAX_COST {
                 "is of a cost that no scraper waits for: make one with `htpasswd -nBC 10 \"\"`"
             } else {
                 continue;

@@ -49,13 +49,13 @@ pub fn page(view: &View<'_>) -> String {
 
 fn sections(view: &View<'_>, status: &Status) -> String {
     [
-        target(view, status),
-        facts("Votes and rewards", &status.votes),
-        facts("Capacity", &status.capacity),
-        memory(status),
+        target_section(view, status),
+        fact_section("Votes and rewards", &status.votes),
+        fact_section("Capacity", &status.capacity),
+        memory_section(status),
         plots::cache_section(status, view.history),
         plots::last_minute_section(view, &status.cache),
-        sources(&status.sources, status.time),
+        sources_section(&status.sources, status.time),
     ]
     .concat()
 }
@@ -74,7 +74,7 @@ fn banners(view: &View<'_>) -> String {
     banners.into_iter().flatten().collect()
 }
 
-fn target(view: &View<'_>, status: &Status) -> String {
+fn target_section(view: &View<'_>, status: &Status) -> String {
     let target = &status.target;
     let name = escaped(target.headline());
     let answers = answers::list(&status.answers);
@@ -115,7 +115,7 @@ fn not_found(view: &View<'_>, status: &Status) -> String {
     }
 }
 
-fn facts(title: &str, facts: &[StatusItem]) -> String {
+fn fact_section(title: &str, facts: &[StatusItem]) -> String {
     if facts.is_empty() {
         return String::new();
     }
@@ -149,7 +149,7 @@ fn badges(badges: &[StatusItem]) -> String {
     badges.iter().map(badge).collect()
 }
 
-fn memory(status: &Status) -> String {
+fn memory_section(status: &Status) -> String {
     let types = [
         ("anonymous", Figure::Anon),
         ("file", Figure::File),
@@ -166,12 +166,16 @@ fn memory(status: &Status) -> String {
     format!(
         "<section>\n<h2>Memory of {}</h2>\n<div class=\"card memory\">\n{}{}</div>\n</section>\n",
         escaped(owner),
-        status.memory.as_ref().map(headroom).unwrap_or_default(),
-        rss(&resident)
+        status
+            .memory
+            .as_ref()
+            .map(headroom_lines)
+            .unwrap_or_default(),
+        resident_line(&resident)
     )
 }
 
-fn headroom(memory: &MemoryStatus) -> String {
+fn headroom_lines(memory: &MemoryStatus) -> String {
     let mut out = String::new();
     for (index, fact) in memory.facts().iter().enumerate() {
         let text = escaped(&fact.text);
@@ -187,7 +191,7 @@ fn headroom(memory: &MemoryStatus) -> String {
     out
 }
 
-fn rss(resident: &[(&str, f64)]) -> String {
+fn resident_line(resident: &[(&str, f64)]) -> String {
     if resident.is_empty() {
         return String::new();
     }
@@ -203,8 +207,11 @@ fn rss(resident: &[(&str, f64)]) -> String {
     )
 }
 
-fn sources(sources: &[SourceStatus], now: f64) -> String {
-    let rows: String = sources.iter().map(|source| row(source, now)).collect();
+fn sources_section(sources: &[SourceStatus], now: f64) -> String {
+    let rows: String = sources
+        .iter()
+        .map(|source| source_row(source, now))
+        .collect();
     format!(
         "<section>\n<h2>Sources</h2>\n<div class=\"card flush\"><table>\n<thead><tr><th>Source</th><th>State</th>\
          <th class=\"number\">Sampled</th><th class=\"number\">Took</th><th>Problems since the start</th></tr></thead>\n<tbody>\n\
@@ -212,7 +219,7 @@ fn sources(sources: &[SourceStatus], now: f64) -> String {
     )
 }
 
-fn row(source: &SourceStatus, now: f64) -> String {
+fn source_row(source: &SourceStatus, now: f64) -> String {
     let (tone, word) = if source.is_up {
         ("good", "up")
     } else {

@@ -210,9 +210,9 @@ impl Router {
             }
         };
         let response = response(StatusCode::OK, exposition_format.content_type(), page);
-        let response = with(response, header::VARY, VARY);
+        let response = with_header(response, header::VARY, VARY);
         if compressed {
-            with(response, header::CONTENT_ENCODING, GZIP)
+            with_header(response, header::CONTENT_ENCODING, GZIP)
         } else {
             response
         }
@@ -282,7 +282,7 @@ impl Router {
         let Some(status) = self.newest_status() else {
             return no_sample();
         };
-        with(
+        with_header(
             response(StatusCode::OK, SVG, landing::card(&status)),
             header::CONTENT_SECURITY_POLICY,
             "default-src 'none'",
@@ -298,7 +298,7 @@ impl Router {
             page_info: &self.state.page_info,
         };
         let response = response(StatusCode::OK, HTML, landing::page(&view));
-        with(
+        with_header(
             response,
             header::CONTENT_SECURITY_POLICY,
             CONTENT_SECURITY_POLICY,
@@ -328,7 +328,7 @@ fn check_post(request: &Request<()>) -> Option<Response<Body>> {
 
 fn wrong_method(text: &str, allowed: &'static str) -> Response<Body> {
     let response = text_response(StatusCode::METHOD_NOT_ALLOWED, text);
-    with(response, header::ALLOW, allowed)
+    with_header(response, header::ALLOW, allowed)
 }
 
 /// Joins repeated headers into one list; `None` if missing or not ASCII.
@@ -346,7 +346,7 @@ fn unauthorized() -> Response<Body> {
         StatusCode::UNAUTHORIZED,
         "User and password are needed, and these are not right.",
     );
-    with(response, header::WWW_AUTHENTICATE, BASIC_AUTH_CHALLENGE)
+    with_header(response, header::WWW_AUTHENTICATE, BASIC_AUTH_CHALLENGE)
 }
 
 /// After too many wrong passwords, credentials are not checked before `wait` is over.
@@ -366,10 +366,14 @@ fn text_response(status: StatusCode, text: impl Into<String>) -> Response<Body> 
 fn response(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(Full::new(body.into()));
     *response.status_mut() = status;
-    with(response, header::CONTENT_TYPE, kind)
+    with_header(response, header::CONTENT_TYPE, kind)
 }
 
-fn with(mut response: Response<Body>, name: HeaderName, value: &'static str) -> Response<Body> {
+fn with_header(
+    mut response: Response<Body>,
+    name: HeaderName,
+    value: &'static str,
+) -> Response<Body> {
     let value = HeaderValue::from_static(value);
     response.headers_mut().insert(name, value);
     response

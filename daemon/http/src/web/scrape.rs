@@ -125,12 +125,12 @@ impl Default for Compressor {
 
 impl Compressor {
     fn compress(&mut self, page: &[u8]) -> Result<Bytes, CompressError> {
-        // Bytes by which the output grows. A compressed page is a few times this size.
-        const GROWTH: usize = 4096;
+        // A compressed page is a few times this size.
+        const GROWTH_BYTES: usize = 4096;
         self.0.reset();
         let (mut out, mut read) = (Vec::new(), 0);
         loop {
-            out.reserve_exact(GROWTH);
+            out.reserve_exact(GROWTH_BYTES);
             let rest = page.get(read..).unwrap_or_default();
             let status = self.0.compress_vec(rest, &mut out, FlushCompress::Finish)?;
             if status == Status::StreamEnd {

@@ -21,7 +21,8 @@ use std::{
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::server::TlsStream;
 
-/// Object identifiers in DER (with tag and length), and their names in `openssl`.
+/// Curves that the TLS library does not support. Object identifiers in DER (with tag and length), and
+/// names as in `openssl`.
 const UNSUPPORTED_CURVES: [(&[u8], &str); 6] = [
     (b"\x06\x05\x2b\x81\x04\x00\x23", "curve P-521 (secp521r1)"),
     (b"\x06\x05\x2b\x81\x04\x00\x21", "curve P-224 (secp224r1)"),
@@ -315,12 +316,12 @@ impl TlsFiles {
         key: &str,
     ) -> Result<Vec<CertificateDer<'static>>, WebError> {
         let text = read(path)?;
-        let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-        let found = match found {
+        let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+        let certificates = match read {
             Ok(certificates) if certificates.is_empty() => Err(pem::Error::NoItemsFound),
-            found => found,
+            other => other,
         };
-        found.map_err(|error| self.pem_error(key, path, "certificate", &error))
+        certificates.map_err(|error| self.pem_error(key, path, "certificate", &error))
     }
 
     fn pem_error(&self, key: &str, path: &Path, what: &str, error: &pem::Error) -> WebError {

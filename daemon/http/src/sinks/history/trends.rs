@@ -16,16 +16,17 @@ const ROW_INTERVAL: Duration = Duration::from_secs(10);
 /// Minimum window of a rate per second.
 const MIN_RATE_SPAN: Duration = Duration::from_secs(60);
 
-/// AgaveOomAhead compares with the six hours before the last half hour.
+/// The alert AgaveOomAhead compares with the six hours before the last half hour.
 const MINUTE_ROWS_SPAN: Duration = Duration::from_secs(390 * 60);
 const LEADER_SLOTS_SPAN: Duration = Duration::from_secs(3 * 3600);
 const MINUTE: Duration = Duration::from_secs(60);
 const OOM_KILLS_SPAN: Duration = Duration::from_secs(900);
 const LATE_VOTES_SPAN: Duration = Duration::from_secs(1800);
 const GROWTH_SPANS: [Duration; 2] = [Duration::from_secs(1800), Duration::from_secs(600)];
+/// After a start or a migration, some values are not judged for this long.
 const SETTLING_SPAN: Duration = Duration::from_secs(900);
 
-/// AgaveOomAhead looks at the pace of four minutes, and at growth since the last two.
+/// AgaveOomAhead takes the pace of four minutes, and needs growth in the last two.
 const PACE_SPAN: Duration = Duration::from_secs(240);
 const RECENT_SPAN: Duration = Duration::from_secs(120);
 
@@ -100,7 +101,7 @@ fn histogram(tick: &Tick, metric: &'static Metric, label: &str) -> Option<(f64, 
     let mut readings = tick.readings();
     let reading = readings.find(|reading| {
         let first = reading.labels.first();
-        std::ptr::eq(reading.metric, metric) && first.is_some_and(|own| own.as_str() == label)
+        std::ptr::eq(reading.metric, metric) && first.is_some_and(|value| value.as_str() == label)
     })?;
     match &reading.value {
         Value::Histogram(histogram) => Some((histogram.count() as f64, histogram.sum())),
@@ -205,7 +206,7 @@ impl Trends {
         let finalized = self.increase(LATE_VOTES_SPAN, |row| row.finalized_slots);
         let finalized = finalized.filter(|slots| *slots > 0.0);
         let faults = self.rate_per_second(|row| row.major_faults);
-        // Sums of datapoints go on when the process is replaced.
+        // Sums of datapoints continue when the process is replaced.
         let first_slots = self.rows_of_process().find_map(|row| row.slots);
         AnswerInputs {
             forecast: self.memory_growth.forecast(),
@@ -275,8 +276,8 @@ impl Trends {
         let first = self.rows_of_process().find(|row| is_counted(row));
         let newest = self.rows.back().zip(first);
         let span = newest.map(|(newest, first)| newest.uptime.saturating_sub(first.uptime));
-        let left = MIN_RATE_SPAN.saturating_sub(span.unwrap_or_default());
-        (!left.is_zero()).then_some(left.as_secs_f64())
+        let remaining = MIN_RATE_SPAN.saturating_sub(span.unwrap_or_default());
+        (!remaining.is_zero()).then_some(remaining.as_secs_f64())
     }
 
     fn rows_of_process(&self) -> impl Iterator<Item = &Row> {
@@ -369,7 +370,7 @@ impl Trends {
         Some(long?.max(short?))
     }
 
-    /// Growth within `span`. A count that fell restarted at zero.
+    /// Growth of a counter within `span`. A counter that fell has restarted at zero.
     fn increase(&self, span: Duration, total: impl Fn(&MinuteRow) -> Option<f64>) -> Option<f64> {
         let mut known = self.minute_rows_within(span).filter_map(total);
         let mut before = known.next()?;
@@ -384,29 +385,33 @@ impl Trends {
     fn leader_slots(&self) -> Option<LeaderSlots> {
         let passed = self.increase(LEADER_SLOTS_SPAN, |row| row.leader_slots[0]);
         let skipped = self.increase(LEADER_SLOTS_SPAN, |row| row.leader_slots[1])?;
-        let of_cluster = self.increase(LEADER_SLOTS_SPAN, |row| row.cluster_leader_slots[0]);
-        let of_cluster = of_cluster.filter(|passed| *passed > 0.0);
+        let cluster_passed = self.increase(LEADER_SLOTS_SPAN, |row| row.cluster_leader_slots[0]);
+        let cluster_passed = cluster_passed.filter(|passed| *passed > 0.0);
         let cluster_skipped = self.increase(LEADER_SLOTS_SPAN, |row| row.cluster_leader_slots[1]);
         Some(LeaderSlots {
             passed: passed.filter(|passed| *passed > 0.0)?,
             skipped,
             cluster_skipped_share: cluster_skipped
-                .zip(of_cluster)
+                .zip(cluster_passed)
                 .map(|(skipped, all)| skipped / all),
         })
     }
 }
 
-/// Slope of the least-squares line. `None` for less than six points, half of ten minutes.
+/// Bytes per second of the least-squares line through (seconds, bytes). `None` for less than six
+/// points, half of ten minutes.
 fn slope(points: &[(f64, f64)]) -> Option<f64> {
     if points.len() < 6 {
         return None;
     }
     let count = points.len() as f64;
-    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
-    let (time, bytes) = (mean(|point| point.0), mean(|point| point.1));
-    let products = points.iter().map(|(x, y)| (x - time) * (y - bytes));
-    let squares = points.iter().map(|(x, _)| (x - time).powi(2));
+    let mean =
+        |coordinate: fn(&(f64, f64)) -> f64| points.iter().map(coordinate).sum::<f64>() / count;
+    let (mean_time, mean_bytes) = (mean(|point| point.0), mean(|point| point.1));
+    let products = points
+        .iter()
+        .map(|(time, bytes)| (time - mean_time) * (bytes - mean_bytes));
+    let squares = points.iter().map(|(time, _)| (time - mean_time).powi(2));
     Some(products.sum::<f64>() / squares.sum::<f64>())
 }
 

@@ -49,7 +49,7 @@ impl Collector for FamilyCollector {
             return Ok(());
         };
         let metric = family.metric;
-        let (name, unit) = stem(metric);
+        let (name, unit) = name_and_unit(metric);
         let kind = match metric.kind {
             Kind::Counter => MetricType::Counter,
             Kind::Gauge => MetricType::Gauge,
@@ -59,30 +59,32 @@ impl Collector for FamilyCollector {
         let mut encoder = encoder.encode_descriptor(name, metric.help, unit.as_ref(), kind)?;
         family
             .readings(&self.exposition.tick)
-            .try_for_each(|reading| series(&mut encoder, reading, &self.exposition.constant_labels))
+            .try_for_each(|reading| {
+                encode_series(&mut encoder, reading, &self.exposition.constant_labels)
+            })
     }
 }
 
-fn series(
+fn encode_series(
     family: &mut MetricEncoder<'_>,
     reading: &Reading,
     constant_labels: &ConstantLabels,
 ) -> fmt::Result {
-    let set = Labels(reading, constant_labels);
+    let label_set = Labels(reading, constant_labels);
     if reading.metric.kind == Kind::Info {
-        family.encode_info(&set)
+        family.encode_info(&label_set)
     } else if labels(reading, constant_labels).next().is_none() {
-        // The crate would write an empty label set as `{}`.
-        value(family, reading)
+        // prometheus-client would write an empty label set as `{}`.
+        encode_value(family, reading)
     } else {
-        value(&mut family.encode_family(&set)?, reading)
+        encode_value(&mut family.encode_family(&label_set)?, reading)
     }
 }
 
-fn value(series: &mut MetricEncoder<'_>, reading: &Reading) -> fmt::Result {
+fn encode_value(series: &mut MetricEncoder<'_>, reading: &Reading) -> fmt::Result {
     const NONE: Option<&Exemplar<NoLabelSet, f64>> = None;
     match (&reading.value, reading.metric.kind) {
-        (Value::Histogram(values), _) => histogram(series, values),
+        (Value::Histogram(values), _) => encode_histogram(series, values),
         (Value::Whole(n), Kind::Counter) => series.encode_counter(n, NONE),
         (Value::Real(x), Kind::Counter) => series.encode_counter(x, NONE),
         (Value::Whole(n), _) => series.encode_gauge(n),
@@ -90,7 +92,7 @@ fn value(series: &mut MetricEncoder<'_>, reading: &Reading) -> fmt::Result {
     }
 }
 
-fn histogram(series: &mut MetricEncoder<'_>, values: &Histogram) -> fmt::Result {
+fn encode_histogram(series: &mut MetricEncoder<'_>, values: &Histogram) -> fmt::Result {
     let buckets: Vec<(f64, u64)> = values.buckets().collect();
     let (spans, deltas) = spans(values.native().filled());
     let native = NativeHistogram {
@@ -116,8 +118,9 @@ fn histogram(series: &mut MetricEncoder<'_>, values: &Histogram) -> fmt::Result 
     )
 }
 
-/// A metric's name without the suffixes that the crate appends: its unit, and `_total` or `_info`.
-fn stem(metric: &Metric) -> (&'static str, Option<registry::Unit>) {
+/// A metric's name without the suffixes that prometheus-client appends: its unit, and `_total` or
+/// `_info`.
+fn name_and_unit(metric: &Metric) -> (&'static str, Option<registry::Unit>) {
     let name = metric
         .name
         .trim_end_matches("_total")
@@ -138,15 +141,15 @@ fn stem(metric: &Metric) -> (&'static str, Option<registry::Unit>) {
 fn spans(filled: impl Iterator<Item = (i32, u64)>) -> (Vec<(i32, u32)>, Vec<i64>) {
     let mut spans: Vec<(i32, u32)> = Vec::new();
     let mut deltas = Vec::new();
-    let (mut next, mut before) = (0, 0);
+    let (mut next_index, mut previous_count) = (0, 0);
     for (index, count) in filled {
         match spans.last_mut() {
-            Some((_, length)) if index == next => *length += 1,
-            _ => spans.push((index - next, 1)),
+            Some((_, length)) if index == next_index => *length += 1,
+            _ => spans.push((index - next_index, 1)),
         }
         let count = i64::try_from(count).unwrap_or(i64::MAX);
-        deltas.push(count - before);
-        (next, before) = (index + 1, count);
+        deltas.push(count - previous_count);
+        (next_index, previous_count) = (index + 1, count);
     }
     if spans.is_empty() {
         spans.push((0, 0));

@@ -23,7 +23,7 @@ pub struct Page {
     exposition: Exposition,
     exposition_format: ExpositionFormat,
     pub bytes: Bytes,
-    /// Where each family ends in `bytes`.
+    /// The end of each family in `bytes`.
     family_ends: Box<[usize]>,
 }
 
@@ -136,20 +136,21 @@ impl Page {
 
     fn unchanged_bytes(&self, family: &Family, tick: &Tick) -> Option<&[u8]> {
         let index = self.exposition.index(family.catalog_index)?;
-        let (shown, before) = (&self.exposition.tick, self.exposition.families.get(index)?);
+        let (page_tick, page_family) =
+            (&self.exposition.tick, self.exposition.families.get(index)?);
         // Ticks of one layout share their families, so the series are the same.
-        let same: fn(&Reading, &Reading) -> bool = if std::ptr::eq(before, family) {
+        let are_equal: fn(&Reading, &Reading) -> bool = if std::ptr::eq(page_family, family) {
             |a, b| is_same_value(&a.value, &b.value)
         } else {
             |a, b| is_same_series(a, b) && is_same_value(&a.value, &b.value)
         };
-        let is_same = is_same((before, shown), (family, tick), same);
+        let is_unchanged = have_equal_readings((page_family, page_tick), (family, tick), are_equal);
         let start = match index.checked_sub(1) {
             Some(previous) => *self.family_ends.get(previous)?,
             None => 0,
         };
         let end = *self.family_ends.get(index)?;
-        is_same.then(|| self.bytes.get(start..end))?
+        is_unchanged.then(|| self.bytes.get(start..end))?
     }
 }
 
@@ -162,7 +163,8 @@ fn families(
     for family in &mut families {
         let before = last.and_then(|last| Some((last, last.family(family.catalog_index)?)));
         let is_collision_free = before.is_some_and(|(last, before)| {
-            before.dropped == 0 && is_same((before, &last.tick), (family, tick), is_same_series)
+            before.dropped == 0
+                && have_equal_readings((before, &last.tick), (family, tick), is_same_series)
         });
         if !is_collision_free {
             family.drop_collisions(tick, constant_labels);
@@ -182,16 +184,16 @@ fn has_same_layout(a: &Tick, b: &Tick) -> bool {
         })
 }
 
-fn is_same(
+fn have_equal_readings(
     (a, tick_a): (&Family, &Tick),
     (b, tick_b): (&Family, &Tick),
-    same: fn(&Reading, &Reading) -> bool,
+    are_equal: fn(&Reading, &Reading) -> bool,
 ) -> bool {
     // Fast path: the readings of a batch that was not sampled again have the same addresses.
-    a.readings.len() == b.readings.len()
+    a.positions.len() == b.positions.len()
         && a.readings(tick_a)
             .zip(b.readings(tick_b))
-            .all(|(a, b)| std::ptr::eq(a, b) || same(a, b))
+            .all(|(a, b)| std::ptr::eq(a, b) || are_equal(a, b))
 }
 
 fn is_same_series(a: &Reading, b: &Reading) -> bool {
@@ -210,7 +212,7 @@ fn is_same_value(a: &Value, b: &Value) -> bool {
 pub struct Family {
     pub metric: &'static Metric,
     pub catalog_index: usize,
-    readings: Vec<ReadingPosition>,
+    positions: Vec<ReadingPosition>,
     dropped: usize,
 }
 
@@ -228,18 +230,21 @@ impl Family {
         let mut by_metric: HashMap<usize, Vec<ReadingPosition>> =
             HashMap::with_capacity(metrics::all().count());
         for (batch, readings) in tick.batches.iter().map(|batch| &batch.readings).enumerate() {
-            for (at, reading) in readings.iter().enumerate() {
+            for (index, reading) in readings.iter().enumerate() {
                 let positions = by_metric.entry(key(reading.metric)).or_default();
-                positions.push(ReadingPosition { batch, reading: at });
+                positions.push(ReadingPosition {
+                    batch,
+                    reading: index,
+                });
             }
         }
         let metrics = metrics::all().enumerate();
         let families = metrics.filter_map(|(catalog_index, metric)| {
-            let readings = by_metric.remove(&key(metric))?;
+            let positions = by_metric.remove(&key(metric))?;
             Some(Family {
                 metric,
                 catalog_index,
-                readings,
+                positions,
                 dropped: 0,
             })
         });
@@ -247,7 +252,7 @@ impl Family {
     }
 
     pub fn readings<'a>(&'a self, tick: &'a Tick) -> impl Iterator<Item = &'a Reading> {
-        self.readings
+        self.positions
             .iter()
             .filter_map(|position| position.reading(tick))
     }
@@ -256,14 +261,14 @@ impl Family {
     /// label twice. Tags are sorted and non-empty ([`Reading::tags`]), so series are equal exactly
     /// if their labels and tags are.
     fn drop_collisions(&mut self, tick: &Tick, constant_labels: &ConstantLabels) {
-        let (mut seen, before) = (HashSet::new(), self.readings.len());
-        self.readings.retain(|position| {
+        let (mut seen, before) = (HashSet::new(), self.positions.len());
+        self.positions.retain(|position| {
             position.reading(tick).is_some_and(|reading| {
                 seen.insert((&*reading.labels, &*reading.tags))
                     && has_each_label_once(reading, constant_labels)
             })
         });
-        self.dropped = before - self.readings.len();
+        self.dropped = before - self.positions.len();
     }
 }
 

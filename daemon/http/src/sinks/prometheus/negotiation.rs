@@ -27,8 +27,8 @@ impl ExpositionFormat {
 /// `native_histograms`: a Prometheus that reads it may drop the fixed buckets. Equal preferences
 /// select the richer format.
 pub fn exposition_format(accept: Option<&str>, native_histograms: bool) -> ExpositionFormat {
-    let (mut protobuf, mut open, mut classic) = (0, 0, 0);
-    for range in accept.unwrap_or("").split(',').map(media_range) {
+    let (mut protobuf, mut open_metrics, mut classic) = (0, 0, 0);
+    for range in accept.unwrap_or("").split(',').map(parse_media_range) {
         match range.media {
             "application/vnd.google.protobuf"
                 if native_histograms && range.is_delimited_families() =>
@@ -38,15 +38,15 @@ pub fn exposition_format(accept: Option<&str>, native_histograms: bool) -> Expos
             "application/openmetrics-text"
                 if matches!(range.version, None | Some("1.0.0" | "0.0.1")) =>
             {
-                open = open.max(range.quality)
+                open_metrics = open_metrics.max(range.quality)
             }
             "text/plain" | "text/*" | "*/*" => classic = classic.max(range.quality),
             _ => {}
         }
     }
-    if protobuf > 0 && protobuf >= open.max(classic) {
+    if protobuf > 0 && protobuf >= open_metrics.max(classic) {
         ExpositionFormat::Protobuf
-    } else if open > 0 && open >= classic {
+    } else if open_metrics > 0 && open_metrics >= classic {
         ExpositionFormat::OpenMetrics
     } else {
         ExpositionFormat::Classic
@@ -55,7 +55,11 @@ pub fn exposition_format(accept: Option<&str>, native_histograms: bool) -> Expos
 
 pub fn accepts_gzip(accept_encoding: Option<&str>) -> bool {
     let mut wildcard = false;
-    for range in accept_encoding.unwrap_or("").split(',').map(media_range) {
+    for range in accept_encoding
+        .unwrap_or("")
+        .split(',')
+        .map(parse_media_range)
+    {
         match range.media {
             "gzip" | "x-gzip" => return range.quality > 0,
             "*" => wildcard = range.quality > 0,
@@ -81,7 +85,7 @@ impl MediaRange<'_> {
     }
 }
 
-fn media_range(element: &str) -> MediaRange<'_> {
+fn parse_media_range(element: &str) -> MediaRange<'_> {
     let mut parts = element.split(';').map(str::trim);
     let media = parts.next().unwrap_or("");
     let mut range = MediaRange {

@@ -14,7 +14,8 @@ const MARGIN: f64 = 3.0;
 /// Minimum range of a level's axis as a share of its value, so that noise stays small in the plot.
 const MIN_SPREAD: f64 = 0.02;
 
-/// Seconds. Pushes come every ten seconds, and samples as well: one of two may have no slot.
+/// Maximum seconds between two joined points. Pushes and samples come every ten seconds, and one of
+/// two may have no slot.
 const TREND_GAP: f64 = 35.0;
 
 /// Age in seconds before the newest tick, and the value at that time.
@@ -44,10 +45,10 @@ pub fn last_minute_section(view: &View<'_>, cache: &ProgramCacheStatus) -> Strin
     for (plot, points) in &plots {
         let warning = cache.warning.as_deref();
         let missing = warning.filter(|_| plot.figure.source() == Source::Datapoints);
-        figures += &figure(&Curve {
+        figures += &plot_figure(&Curve {
             title: plot.title,
             points,
-            format: &|x| value(x, plot.figure),
+            format: &|x| value_text(x, plot.figure),
             starts_at_zero: plot.figure.is_counter(),
             span: HISTORY_SPAN,
             max_gap: None,
@@ -62,13 +63,13 @@ pub fn last_minute_section(view: &View<'_>, cache: &ProgramCacheStatus) -> Strin
 
 pub fn cache_section(status: &Status, history: &History) -> String {
     let cache = &status.cache;
-    let means = means(status.per_slot);
-    if cache.summary().is_none() && cache.warning.is_none() && means.is_none() {
+    let per_slot = per_slot_summary(status.per_slot);
+    if cache.summary().is_none() && cache.warning.is_none() && per_slot.is_none() {
         return String::new();
     }
     let mut out =
         "<section>\n<h2>Program cache and replay</h2>\n<div class=\"card memory\">\n".to_owned();
-    let headline = means.or_else(|| cache.summary());
+    let headline = per_slot.or_else(|| cache.summary());
     if let Some(words) = &headline {
         out += &format!("<p><strong>{words}</strong></p>\n");
     }
@@ -82,23 +83,23 @@ pub fn cache_section(status: &Status, history: &History) -> String {
     for note in level.iter().chain(&cache.warning).chain(&cache.notes) {
         out += &format!("<p class=\"quiet\">{}</p>\n", escaped(note));
     }
-    let (pools, trends) = (pools(history), trends(history));
-    out + &format!("{pools}</div>\n{trends}</section>\n")
+    let (pool_faults, trends) = (pool_faults_line(history), trend_plots(history));
+    out + &format!("{pool_faults}</div>\n{trends}</section>\n")
 }
 
 /// `24 reloads, 8.3 ms, 13.2 ms of replay per slot`
-fn means(means: PerSlot) -> Option<String> {
-    let reloads = means.reloads.map(|reloads| counted(reloads, "reload"));
+fn per_slot_summary(per_slot: PerSlot) -> Option<String> {
+    let reloads = per_slot.reloads.map(|reloads| counted(reloads, "reload"));
     let times = [
-        ("", means.cache_seconds),
-        (" of replay", means.replay_seconds),
+        ("", per_slot.cache_seconds),
+        (" of replay", per_slot.replay_seconds),
     ];
     let times = times.map(|(what, time)| Some(format!("{}{what}", ms(time?))));
     let known: Vec<String> = [reloads].into_iter().chain(times).flatten().collect();
     (!known.is_empty()).then(|| format!("{} per slot", known.join(", ")))
 }
 
-fn pools(history: &History) -> String {
+fn pool_faults_line(history: &History) -> String {
     let pools = history.trends().pool_faults();
     let pools = pools.iter().take(4);
     let rates: Vec<String> = pools
@@ -111,7 +112,7 @@ fn pools(history: &History) -> String {
     format!("<p class=\"quiet\">Major faults by pool: {rates}.</p>\n")
 }
 
-fn trends(history: &History) -> String {
+fn trend_plots(history: &History) -> String {
     let curves = history.trends().per_slot();
     if curves.iter().all(Vec::is_empty) {
         return String::new();
@@ -124,7 +125,7 @@ fn trends(history: &History) -> String {
     let formats: [fn(f64) -> String; 3] = [short, ms, ms];
     let mut figures = String::new();
     for ((title, points), format) in titles.into_iter().zip(&curves).zip(formats) {
-        figures += &figure(&Curve {
+        figures += &plot_figure(&Curve {
             title,
             points,
             format: &format,
@@ -142,7 +143,7 @@ fn ms(seconds: f64) -> String {
     format!("{} ms", short(seconds * 1e3))
 }
 
-fn figure(curve: &Curve<'_>) -> String {
+fn plot_figure(curve: &Curve<'_>) -> String {
     let (title, points, format) = (curve.title, curve.points, curve.format);
     let caption = format!("<figure class=\"card\"><figcaption>{title}</figcaption>\n");
     let Some((newest, last)) = points.last().copied() else {
@@ -169,7 +170,7 @@ fn figure(curve: &Curve<'_>) -> String {
 }
 
 /// A value with its unit, per second if it is a rate.
-fn value(x: f64, figure: Figure) -> String {
+fn value_text(x: f64, figure: Figure) -> String {
     let number = match figure.metric().unit {
         Unit::Bytes => bytes_f64(x),
         Unit::Seconds => format!("{} s", short(x)),

@@ -18,6 +18,7 @@ const MIN_MEANS: usize = 12;
 
 /// Two days.
 const MAX_MEANS: usize = 96;
+/// Maximum time to the limit, in multiples of the observed time.
 const MAX_HORIZON_FACTOR: f64 = 10.0;
 
 /// Quantile of the normal distribution for an interval of 95 %.
@@ -78,7 +79,7 @@ impl MemoryGrowth {
     }
 }
 
-/// Seconds after the last point: expected, earliest, latest. The latest is `None` beyond ten times the time seen.
+/// Seconds after the last point: expected, earliest, latest. The latest is `None` beyond ten times the observed time.
 fn time_to_limit(points: &[(f64, f64)], limit: f64) -> Option<(f64, f64, Option<f64>)> {
     let (first, last) = (points.first()?, points.last()?);
     if points.len() < MIN_MEANS {
@@ -92,16 +93,16 @@ fn time_to_limit(points: &[(f64, f64)], limit: f64) -> Option<(f64, f64, Option<
     slopes.sort_by(f64::total_cmp);
     let (count, pairs) = (points.len() as f64, slopes.len() as f64);
     let variance = count * (count - 1.0) * (2.0 * count + 5.0) / 18.0;
-    let width = NORMAL_QUANTILE * variance.sqrt();
+    let rank_range = NORMAL_QUANTILE * variance.sqrt();
     let slope = |rank: f64| slopes.get(rank as usize).copied();
-    let lower = slope(((pairs - width) / 2.0).floor())?;
+    let lower = slope(((pairs - rank_range) / 2.0).floor())?;
     let median = slope((pairs / 2.0).floor())?;
-    let upper = slope(((pairs + width) / 2.0).ceil())?;
-    let left = (limit - last.1).max(0.0);
+    let upper = slope(((pairs + rank_range) / 2.0).ceil())?;
+    let remaining = (limit - last.1).max(0.0);
     let horizon = (last.0 - first.0) * MAX_HORIZON_FACTOR;
-    let expected = left / median;
-    let latest = Some(left / lower).filter(|time| *time <= horizon);
-    (lower > 0.0 && expected <= horizon).then_some((expected, left / upper, latest))
+    let expected = remaining / median;
+    let latest = Some(remaining / lower).filter(|time| *time <= horizon);
+    (lower > 0.0 && expected <= horizon).then_some((expected, remaining / upper, latest))
 }
 
 #[cfg(test)]
