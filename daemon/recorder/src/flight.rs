@@ -65,15 +65,14 @@ pub fn build(context: FlightContext, new_recording: NewRecording) -> Result<(Rin
 }
 
 /// The reason and the request's text, as a part of the file's name.
-fn file_name_part(job: &SaveJob) -> String {
+fn file_reason(job: &SaveJob) -> String {
     match folder::file_name_part(&job.request_text).as_str() {
         "" => job.reason.name().to_owned(),
         text => format!("{}_{text}", job.reason.name()),
     }
 }
 
-/// The host name as a part of file names.
-pub fn name(host_name: &str) -> String {
+pub fn host_file_name(host_name: &str) -> String {
     match folder::file_name_part(host_name).as_str() {
         "" => "host".to_owned(),
         name => name.to_owned(),
@@ -89,16 +88,16 @@ impl Saver {
     /// Returns when the ring is closed, after its last saves.
     pub fn run(self) {
         while let Ok(job) = self.jobs.recv() {
-            let (began, reason) = (self.context.clock.now(), file_name_part(&job));
-            let outcome = self.save(&job, &reason);
-            let took = self.context.clock.now().since(began);
-            match &outcome {
+            let (started, reason) = (self.context.clock.now(), file_reason(&job));
+            let result = self.save(&job, &reason);
+            let took = self.context.clock.now().since(started);
+            match &result {
                 Ok(path) => {
                     tracing::info!(reason, path = %path.display(), ?took, "flight recording saved")
                 }
                 Err(why) => tracing::error!(reason, why, "cannot save the flight recording"),
             }
-            self.context.handle.end_save(job, outcome);
+            self.context.handle.end_save(job, result);
         }
     }
 
@@ -145,7 +144,7 @@ faultline_metrics::named_enum! {
 }
 
 impl SaveReason {
-    /// Whether events of the kind save the ring, and why.
+    /// `None` if events of this kind do not save the ring.
     fn for_event(kind: EventKind) -> Option<Self> {
         SaveReason::ALL
             .into_iter()
@@ -196,7 +195,7 @@ struct State {
 }
 
 impl Handle {
-    /// Requests a save; the outcome arrives seconds later. `None`: too many requests wait already.
+    /// Requests a save; its result arrives seconds later. `None`: too many requests wait already.
     pub fn request_save(
         &self,
         text: &str,
@@ -206,15 +205,15 @@ impl Handle {
         if state.requests.len() >= MAX_REQUESTS {
             return None;
         }
-        let (answer, answered) = oneshot::channel();
+        let (reply, result) = oneshot::channel();
         state.requests.push(SaveJob {
             reason: SaveReason::Request,
             origin,
             request_text: text.to_owned(),
             at: Stamp::default(),
-            reply: Some(answer),
+            reply: Some(reply),
         });
-        Some(answered)
+        Some(result)
     }
 
     fn take_requests(&self) -> Vec<SaveJob> {
@@ -241,12 +240,12 @@ impl Handle {
         self.0.state.lock().last_saved_at = at;
     }
 
-    fn end_save(&self, job: SaveJob, outcome: SaveResult) {
+    fn end_save(&self, job: SaveJob, result: SaveResult) {
         // The tick takes the lock, so the disk is not read under it.
-        let saved_at = outcome.as_ref().ok().and_then(|path| modified(path));
+        let saved_at = result.as_ref().ok().and_then(|path| modified_at(path));
         let mut state = self.0.state.lock();
         state.problem = None;
-        match &outcome {
+        match &result {
             Ok(_) => {
                 state.save_counts[job.reason as usize] += 1;
                 state.last_saved_at = saved_at;
@@ -259,8 +258,8 @@ impl Handle {
         state.in_progress = state.in_progress.saturating_sub(1);
         self.0.all_done.notify_all();
         drop(state);
-        if let Some(answer) = job.reply {
-            drop(answer.send(outcome));
+        if let Some(reply) = job.reply {
+            drop(reply.send(result));
         }
     }
 
@@ -284,7 +283,7 @@ impl Handle {
 }
 
 /// When the file was written, since 1970.
-fn modified(path: &Path) -> Option<Duration> {
+fn modified_at(path: &Path) -> Option<Duration> {
     let modified = fs::symlink_metadata(path).ok()?.modified().ok()?;
     modified.duration_since(SystemTime::UNIX_EPOCH).ok()
 }

@@ -15,7 +15,7 @@ pub use describer::{ProcessDescriber, ProcessFacts, ProcessManifest};
 
 use faultline_core::config::{Config, TargetSelector};
 use faultline_kernel::{HostRoot, hardware::Hardware, parse::pid};
-use faultline_text::path as shown;
+use faultline_text::path as path_text;
 use serde_json::{Value, json};
 
 /// The session's manifest: `host`, `clock`, `daemon`, `demo`, and `problems` if something was
@@ -48,7 +48,7 @@ fn daemon(root: &HostRoot, config: &Config, version: &str) -> Value {
         TargetSelector::Scan => ("scan", None),
         TargetSelector::Pid(pid) => ("pid", Some(pid.to_string())),
         TargetSelector::ProcessTree(pid) => ("process_tree", Some(pid.to_string())),
-        TargetSelector::Ledger(ledger) => ("ledger", Some(shown(ledger))),
+        TargetSelector::Ledger(ledger) => ("ledger", Some(path_text(ledger))),
         TargetSelector::Unit(unit) => ("unit", Some(unit.clone())),
         TargetSelector::ProcessName(name) => ("process_name", Some(name.clone())),
     };

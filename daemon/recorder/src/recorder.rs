@@ -179,25 +179,26 @@ impl Handle {
         Box::new(self.clone())
     }
 
-    pub fn points(&self) -> PointRecorder {
+    pub fn point_recorder(&self) -> PointRecorder {
         let queue = Arc::clone(&self.queue);
-        PointRecorder::new(move |what| match what {
+        PointRecorder::new(move |message| match message {
             PointMessage::Point(point) => drop(queue.push(QueueMessage::Point(point))),
             PointMessage::Dropped(count) => queue.count_lost(count),
         })
     }
 
-    /// Polled before the tick reaches the sinks. `more` adds readings.
-    pub fn source(
+    /// Sampled before the tick reaches the sinks. `extra_readings` adds to its output.
+    pub fn sampler(
         &self,
         following: TargetHandle,
-        more: impl Fn(&mut SourceOutput) + Send + 'static,
+        extra_readings: impl Fn(&mut SourceOutput) + Send + 'static,
     ) -> Box<dyn Sampler> {
         Box::new(RecorderSampler {
             handle: self.clone(),
             following,
-            extra_readings: Box::new(more),
-            lost: (0, Duration::ZERO),
+            extra_readings: Box::new(extra_readings),
+            reported_lost: 0,
+            overrun_until: Duration::ZERO,
         })
     }
 
@@ -231,7 +232,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// `statuses` belong to the sinks that are added later. `describe` returns the manifest of a
+    /// `statuses` are those of the sinks that are added later. `describe` returns the manifest of a
     /// process. It runs on the recorder's thread, once per process.
     pub fn new(
         clock: Clock,

@@ -141,7 +141,7 @@ impl PreparedRecorder {
                 clock,
                 folder: folder.to_owned(),
                 config: config.flight.clone(),
-                host_name: flight::name(&host_name(&root).unwrap_or_default()),
+                host_name: flight::host_file_name(&host_name(&root).unwrap_or_default()),
                 status,
                 handle: handle.clone(),
             };

@@ -135,11 +135,11 @@ pub fn register(
     demo: bool,
 ) {
     if let Some(recorder) = &state.recorder {
-        intake.set_recorder(recorder.points());
+        intake.set_recorder(recorder.point_recorder());
         let following = context.following.clone();
         let flight = state.flight.clone();
         let report = move |output: &mut _| flight.iter().for_each(|flight| flight.report(output));
-        let sampler = recorder.source(following, report);
+        let sampler = recorder.sampler(following, report);
         registry.samplers.push((Source::Recorder, sampler));
     }
     let auth_failures = state.auth_failures.clone();

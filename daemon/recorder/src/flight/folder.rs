@@ -1,6 +1,6 @@
 //! The folder of a flight recorder: marker file, file names and retention.
 
-use super::{SaveOrigin, modified};
+use super::{SaveOrigin, modified_at};
 use faultline_core::config::Flight;
 use faultline_metrics::Stamp;
 use faultline_recording::with_suffix;
@@ -158,8 +158,8 @@ pub fn make_space(
     bytes: u64,
     origin: SaveOrigin,
 ) -> Result<usize, String> {
-    let mut saved =
-        list(folder).map_err(|error| format!("{} cannot be listed: {error}", folder.display()))?;
+    let mut saved = list_saved(folder)
+        .map_err(|error| format!("{} cannot be listed: {error}", folder.display()))?;
     saved.sort_by(|a, b| a.sort_key.cmp(&b.sort_key));
     let add = |(count, total): (u64, u64), recording: &SavedRecording| {
         (count + 1, recording.bytes.saturating_add(total))
@@ -246,14 +246,14 @@ fn no_marker(folder: &Path) -> String {
 
 /// When the newest saved recording was written, since 1970.
 pub fn last_save(folder: &Path) -> Option<Duration> {
-    let saved = list(folder).ok()?;
+    let saved = list_saved(folder).ok()?;
     let times = saved
         .iter()
-        .filter_map(|recording| modified(&recording.sort_key.1));
+        .filter_map(|recording| modified_at(&recording.sort_key.1));
     times.max()
 }
 
-fn list(folder: &Path) -> std::io::Result<Vec<SavedRecording>> {
+fn list_saved(folder: &Path) -> std::io::Result<Vec<SavedRecording>> {
     let mut saved = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;

@@ -32,7 +32,7 @@ pub struct Ring {
     /// The delay before `next_try`; zero without a failure.
     retry_delay: Duration,
     process: Option<Arc<FollowedProcess>>,
-    triggers: Triggers,
+    save_scheduler: SaveScheduler,
     last_prune: Stamp,
     /// The last attempt to delete old rows failed.
     prune_failed: bool,
@@ -45,7 +45,7 @@ impl Ring {
         jobs: SyncSender<SaveJob>,
     ) -> Ring {
         Ring {
-            triggers: Triggers::new(context.config.after, context.config.pause),
+            save_scheduler: SaveScheduler::new(context.config.after, context.config.pause),
             context,
             last_prune: new_recording.session.started,
             new_recording,
@@ -208,22 +208,22 @@ impl RecordingSink for Ring {
         for entry in entries {
             entry.update(&mut self.process);
             if let RecordingEntry::Event(Event { at, kind, .. }) = entry
-                && let Some(trigger) = SaveReason::for_event(*kind)
+                && let Some(reason) = SaveReason::for_event(*kind)
             {
-                self.triggers.add_event(trigger, at.uptime);
+                self.save_scheduler.add_event(reason, at.uptime);
             }
         }
         self.save_on_request(now);
-        if let Some(trigger) = self.triggers.due(now.uptime) {
-            self.save_automatically(trigger, now);
+        if let Some(reason) = self.save_scheduler.due(now.uptime) {
+            self.save_automatically(reason, now);
         }
         self.prune(now);
     }
 
     fn finish(mut self: Box<Self>, now: Stamp) {
         self.save_on_request(now);
-        if let Some(trigger) = self.triggers.take_pending() {
-            self.save_automatically(trigger, now);
+        if let Some(reason) = self.save_scheduler.take_pending() {
+            self.save_automatically(reason, now);
         }
         // The ring stays open until the last save has copied it.
         self.context.handle.wait_for_saves(LAST_SAVES_TIMEOUT);
@@ -233,8 +233,8 @@ impl RecordingSink for Ring {
     }
 }
 
-/// Decides when to save the ring automatically, from events and their times. Times are uptimes.
-pub struct Triggers {
+/// Decides when to save the ring automatically, from events. Times are uptimes.
+pub struct SaveScheduler {
     /// Delay from the event to the save, so that the save includes what follows the event.
     delay: Duration,
     min_interval: Duration,
@@ -242,9 +242,9 @@ pub struct Triggers {
     last_save: Option<Duration>,
 }
 
-impl Triggers {
+impl SaveScheduler {
     pub fn new(after: Duration, pause: Duration) -> Self {
-        Triggers {
+        SaveScheduler {
             delay: after,
             min_interval: pause,
             pending_save: None,
@@ -252,30 +252,30 @@ impl Triggers {
         }
     }
 
-    /// Adds an event. If a save is pending, the event joins it, and the trigger with the highest
-    /// priority counts. A higher priority restarts the delay. An event soon after a save waits for
-    /// the pause to end; the ring still contains it then.
-    pub fn add_event(&mut self, trigger: SaveReason, at: Duration) {
+    /// Adds an event. If a save is pending, the event joins it, and the most severe reason counts. A
+    /// more severe one restarts the delay. An event soon after a save waits until `min_interval` is
+    /// over; the ring still contains it then.
+    pub fn add_event(&mut self, reason: SaveReason, at: Duration) {
         let pause_ends = self.last_save.map_or(Duration::ZERO, |last| {
             last.saturating_add(self.min_interval)
         });
         let due = at.saturating_add(self.delay).max(pause_ends);
         self.pending_save = Some(match self.pending_save {
-            Some((before, planned)) if before <= trigger => (before, planned),
-            Some((_, planned)) => (trigger, planned.max(due)),
-            None => (trigger, due),
+            Some((before, planned)) if before <= reason => (before, planned),
+            Some((_, planned)) => (reason, planned.max(due)),
+            None => (reason, due),
         });
     }
 
-    /// Returns each trigger once.
+    /// The reason of a save that is due now. Each is returned once.
     pub fn due(&mut self, now: Duration) -> Option<SaveReason> {
-        let (trigger, _) = self.pending_save.take_if(|(_, due)| *due <= now)?;
+        let (reason, _) = self.pending_save.take_if(|(_, due)| *due <= now)?;
         self.last_save = Some(now);
-        Some(trigger)
+        Some(reason)
     }
 
     pub fn take_pending(&mut self) -> Option<SaveReason> {
-        self.pending_save.take().map(|(trigger, _)| trigger)
+        self.pending_save.take().map(|(reason, _)| reason)
     }
 }
 
@@ -285,8 +285,8 @@ mod tests {
     use faultline_recording::EventKind;
     use proptest::prelude::*;
 
-    fn triggers() -> Triggers {
-        Triggers::new(s(10), s(300))
+    fn save_scheduler() -> SaveScheduler {
+        SaveScheduler::new(s(10), s(300))
     }
 
     fn s(seconds: u64) -> Duration {
@@ -310,61 +310,61 @@ mod tests {
 
     #[test]
     fn a_save_waits_for_the_aftermath_and_occurs_once() {
-        let mut triggers = triggers();
-        assert_eq!(triggers.due(s(100)), None);
-        triggers.add_event(SaveReason::Exit, s(100));
-        assert_eq!(triggers.due(s(109)), None);
-        assert_eq!(triggers.due(s(110)), Some(SaveReason::Exit));
+        let mut save_scheduler = save_scheduler();
+        assert_eq!(save_scheduler.due(s(100)), None);
+        save_scheduler.add_event(SaveReason::Exit, s(100));
+        assert_eq!(save_scheduler.due(s(109)), None);
+        assert_eq!(save_scheduler.due(s(110)), Some(SaveReason::Exit));
         assert_eq!(
-            (triggers.due(s(111)), triggers.take_pending()),
+            (save_scheduler.due(s(111)), save_scheduler.take_pending()),
             (None, None)
         );
     }
 
     #[test]
     fn simultaneous_triggers_save_once_named_after_the_most_severe() {
-        let mut triggers = triggers();
-        triggers.add_event(SaveReason::Behind, s(100));
-        triggers.add_event(SaveReason::OomKill, s(105));
-        triggers.add_event(SaveReason::Exit, s(107));
+        let mut save_scheduler = save_scheduler();
+        save_scheduler.add_event(SaveReason::Behind, s(100));
+        save_scheduler.add_event(SaveReason::OomKill, s(105));
+        save_scheduler.add_event(SaveReason::Exit, s(107));
         assert_eq!(
-            triggers.due(s(114)),
+            save_scheduler.due(s(114)),
             None,
             "the kill has an aftermath of its own"
         );
-        assert_eq!(triggers.due(s(115)), Some(SaveReason::OomKill));
-        assert_eq!(triggers.due(s(1000)), None);
+        assert_eq!(save_scheduler.due(s(115)), Some(SaveReason::OomKill));
+        assert_eq!(save_scheduler.due(s(1000)), None);
     }
 
     #[test]
     fn a_trigger_soon_after_a_save_is_delayed_not_lost() {
-        let mut triggers = triggers();
-        triggers.add_event(SaveReason::Exit, s(100));
-        assert_eq!(triggers.due(s(110)), Some(SaveReason::Exit));
-        triggers.add_event(SaveReason::Exit, s(150));
-        assert_eq!(triggers.due(s(160)), None);
-        assert_eq!(triggers.due(s(410)), Some(SaveReason::Exit));
+        let mut save_scheduler = save_scheduler();
+        save_scheduler.add_event(SaveReason::Exit, s(100));
+        assert_eq!(save_scheduler.due(s(110)), Some(SaveReason::Exit));
+        save_scheduler.add_event(SaveReason::Exit, s(150));
+        assert_eq!(save_scheduler.due(s(160)), None);
+        assert_eq!(save_scheduler.due(s(410)), Some(SaveReason::Exit));
     }
 
     #[test]
     fn pending_triggers_are_returned_at_shutdown() {
-        let mut triggers = triggers();
-        triggers.add_event(SaveReason::OomKill, s(100));
+        let mut save_scheduler = save_scheduler();
+        save_scheduler.add_event(SaveReason::OomKill, s(100));
         assert_eq!(
-            (triggers.take_pending(), triggers.due(s(200))),
+            (save_scheduler.take_pending(), save_scheduler.due(s(200))),
             (Some(SaveReason::OomKill), None)
         );
     }
 
     #[test]
     fn repeated_triggers_are_saved_once_per_pause() {
-        let mut triggers = triggers();
+        let mut save_scheduler = save_scheduler();
         let mut saves = Vec::new();
         for now in 0..1000 {
             if [146, 157, 457, 756].contains(&now) {
-                triggers.add_event(SaveReason::Behind, s(now));
+                save_scheduler.add_event(SaveReason::Behind, s(now));
             }
-            saves.extend(triggers.due(s(now)).map(|_| now));
+            saves.extend(save_scheduler.due(s(now)).map(|_| now));
         }
         assert_eq!(saves, [156, 456, 756]);
     }
@@ -374,13 +374,13 @@ mod tests {
         #[test]
         fn no_trigger_event_is_lost_and_the_save_pause_is_kept(events in proptest::collection::vec((0_u64..2000, 0..4_usize), 1..40)) {
             let all = [SaveReason::Stall, SaveReason::Behind, SaveReason::Exit, SaveReason::OomKill];
-            let mut triggers = triggers();
+            let mut save_scheduler = save_scheduler();
             let mut saves: Vec<u64> = Vec::new();
             for now in 0..3000 {
                 for (_, which) in events.iter().filter(|(at, _)| *at == now) {
-                    triggers.add_event(all[*which], s(now));
+                    save_scheduler.add_event(all[*which], s(now));
                 }
-                saves.extend(triggers.due(s(now)).map(|_| now));
+                saves.extend(save_scheduler.due(s(now)).map(|_| now));
             }
             prop_assert!(saves.windows(2).all(|pair| pair[1] - pair[0] >= 300), "{saves:?}");
             for (at, _) in &events {

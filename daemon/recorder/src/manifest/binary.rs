@@ -39,7 +39,7 @@ pub fn hash(file: &File, stop: &Stop) -> io::Result<BinaryDigest> {
     let mut context = ring::digest::Context::new(&ring::digest::SHA256);
     let (mut buffer, mut offset, mut pieces) = (vec![0; PIECE_BYTES], 0, 0);
     loop {
-        let (count, cached) = read(file, &mut buffer, offset)?;
+        let (count, cached) = read_piece(file, &mut buffer, offset)?;
         let Some(piece) = buffer.get(..count).filter(|piece| !piece.is_empty()) else {
             break;
         };
@@ -80,7 +80,7 @@ pub fn hash(file: &File, stop: &Stop) -> io::Result<BinaryDigest> {
 }
 
 /// Reads one piece. Also returns whether all of it was in the page cache; false if unknown.
-fn read(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<(usize, bool)> {
+fn read_piece(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<(usize, bool)> {
     let from_cache = rustix::io::preadv2(
         file,
         &mut [IoSliceMut::new(buffer)],

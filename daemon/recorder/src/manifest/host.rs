@@ -1,4 +1,4 @@
-use super::{redact, shown, without_nulls};
+use super::{path_text, redact, without_nulls};
 use faultline_kernel::{
     HostRoot, Location,
     hardware::{Disk, Hardware, Interface, Memory, NumaNode, Processors},
@@ -77,7 +77,7 @@ fn processors(cpu: &Processors) -> Value {
 fn memory(memory: &Memory) -> Value {
     let swap = |swap: &Swap| {
         json!({
-            "device": shown(&swap.device),
+            "device": path_text(&swap.device),
             "kind": swap.kind,
             "bytes": swap.size,
             "used_bytes": swap.used,
@@ -166,10 +166,10 @@ pub fn describe_location(location: &Location, disks: &[Disk]) -> Value {
     let mount = &location.mount;
     let disk = disks.iter().find(|disk| disk.holds(mount));
     without_nulls(json!({
-        "mount_point": shown(&mount.mount_point),
+        "mount_point": path_text(&mount.mount_point),
         "source": redact::line(&mount.source),
         "device": (mount.device.major != 0).then(|| mount.device.to_string()),
-        "root": (mount.root != Path::new("/")).then(|| shown(&mount.root)),
+        "root": (mount.root != Path::new("/")).then(|| path_text(&mount.root)),
         "file_system": mount.fs_type,
         "options": options(&mount.options),
         "file_system_options": options(&mount.super_options),

@@ -1,4 +1,4 @@
-use super::{host::describe_location, insert_some, redact, shown, without_nulls};
+use super::{host::describe_location, insert_some, path_text, redact, without_nulls};
 use faultline_agave::arguments;
 use faultline_kernel::{
     CgroupLevel, CgroupVersion, ErrorKind, HostRoot, Limit, ProcessFiles, ReadError, Setting,
@@ -40,7 +40,7 @@ pub fn describe(root: &HostRoot, target: &Target) -> (Value, Vec<String>) {
         "pid": target.process.pid,
         "start_ticks": target.process.start_ticks,
         "comm": target.comm,
-        "exe": target.exe.as_deref().map(shown),
+        "exe": target.exe.as_deref().map(path_text),
         "found_by": target.found_by,
         "program": validator.map(|validator| validator.program.name()),
     }));
@@ -132,7 +132,7 @@ pub fn folders(root: &HostRoot, target: &Target, disks: &[Disk]) -> Result<Vec<V
         let location = location_of(root, pid, &clean, &mounts);
         without_nulls(json!({
             "what": what,
-            "path": shown(&path),
+            "path": path_text(&path),
             "mount": location.map(|location| describe_location(&location, disks)),
         }))
     };

@@ -64,7 +64,7 @@ impl RecordingFile {
         let started = new_recording.session.started;
         let detail = json!({ "version": new_recording.session.version, "pid": std::process::id() });
         let first = RecordingEntry::event(started, EventKind::DaemonStart, detail);
-        let first_write = begin(path, new_recording, &first);
+        let first_write = create_recording(path, new_recording, &first);
         let mut file = RecordingFile {
             path: path.to_owned(),
             new_recording: new_recording.clone(),
@@ -160,8 +160,8 @@ impl RecordingFile {
     }
 
     /// Writes one transaction, plus one for each change of process. A failed write can be repeated,
-    /// because the writer continues with its last process. After a failure, the unwritten ones of
-    /// the first `keep` entries are kept or counted as lost.
+    /// because the writer continues with its last process. After a failure, the first `keep` entries
+    /// are kept or counted as lost, except those written before.
     fn write(&mut self, entries: &[RecordingEntry], keep: usize) -> Result<u64, Error> {
         let Some(writer) = &mut self.writer else {
             return Ok(0);
@@ -173,7 +173,7 @@ impl RecordingFile {
                 .try_for_each(|entry| write_entry(writer, entry))
                 .and_then(|()| writer.commit())
             {
-                Ok(more) => (rows, done) = (rows + more, done + part.len()),
+                Ok(part_rows) => (rows, done) = (rows + part_rows, done + part.len()),
                 Err(error) => {
                     writer.rollback();
                     self.status.add_rows(rows);
@@ -256,7 +256,7 @@ impl RecordingFile {
     }
 }
 
-fn begin(
+fn create_recording(
     path: &Path,
     new_recording: &NewRecording,
     first: &RecordingEntry,

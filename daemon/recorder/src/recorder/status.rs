@@ -61,8 +61,8 @@ impl RecorderStatus {
 
 /// Kinds that count separately: labels must not grow with time.
 const MAX_MARK_KINDS: usize = 16;
-/// Kinds that a search uses. They always count separately, because a search may begin after many
-/// other kinds.
+/// Kinds of the marks that a memory search of the lab sets. They always count separately, because a
+/// search may begin after many other kinds.
 const SEARCH_KINDS: [&str; 4] = ["kept_up", "failed", "void", "reference"];
 /// Label value for further kinds and for marks without a kind.
 const OTHER_KIND: &str = "other";
@@ -94,24 +94,26 @@ impl Marks {
     }
 }
 
-/// The recorder as a source. Reports the recorder's state. Stores the target of each tick, so that
-/// the tick is recorded with its process.
+/// Reports the recorder's state. Stores the target of each tick, so that the tick is recorded with its
+/// process.
 pub struct RecorderSampler {
     pub handle: Handle,
     pub following: TargetHandle,
     pub extra_readings: Box<dyn Fn(&mut SourceOutput) + Send>,
-    /// The queue's dropped entries at the last poll, and the uptime until which they are a problem.
-    pub lost: (u64, Duration),
+    /// The queue's dropped entries at the last sample.
+    pub reported_lost: u64,
+    /// Uptime until which they are a problem.
+    pub overrun_until: Duration,
 }
 
 impl RecorderSampler {
     /// A problem if the queue dropped entries recently. Its text is constant, so it is logged once.
     fn overrun(&mut self, now: Duration) -> Option<Problem> {
         let lost = self.handle.queue.lost();
-        if std::mem::replace(&mut self.lost.0, lost) < lost {
-            self.lost.1 = now + PROBLEM_SHOWN_FOR;
+        if std::mem::replace(&mut self.reported_lost, lost) < lost {
+            self.overrun_until = now + PROBLEM_SHOWN_FOR;
         }
-        (now < self.lost.1).then(|| {
+        (now < self.overrun_until).then(|| {
             let what = "the recorder does not keep up and drops entries; faultline_recorder_dropped_total counts them";
             Problem::new(Status::Broken, what)
         })
