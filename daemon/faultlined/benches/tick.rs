@@ -26,7 +26,7 @@ use faultline_mock_validator::{Consensus, NodeState};
 use faultline_sources::{
     Registry,
     discovery::{Finder, Target},
-    selfwatch,
+    own_process,
     tick::{BuildContext, Ticker},
 };
 use std::{
@@ -278,7 +278,7 @@ impl Ticking {
         };
         let mut registry = Registry::default();
         faultline_sources::register(&mut registry, &context, &intake, None, None, live);
-        selfwatch::register(&mut registry, &root, faultlined::VERSION, false, |_| ());
+        own_process::register(&mut registry, &root, faultlined::VERSION, false, |_| ());
         let sources = std::mem::take(&mut registry.samplers);
         if let Some(stage) = stage {
             registry.start(stage).expect("the sources' threads");

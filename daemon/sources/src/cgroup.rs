@@ -96,23 +96,23 @@ impl CgroupSampler {
         }
     }
 
-    /// Adds the readings and returns the limiting levels; `None` without a cgroup. `changed`: the
-    /// files changed since the last tick.
-    fn sample(
+    /// Adds the readings and returns the limiting levels; `None` without a cgroup. `files_changed`:
+    /// since the last tick.
+    fn sample_files(
         &mut self,
         context: &SampleContext<'_>,
-        changed: bool,
+        files_changed: bool,
         output: &mut SourceOutput,
     ) -> Option<CgroupLevels> {
         let (_, cgroups, files) = self.followed.as_mut()?;
         let sample = files.sample(self.limits_throttle.is_due(context.now), &mut self.buffer);
         let levels = files.levels(&sample, &mut self.buffer);
         output.up = sample.memory_usage.is_ok() || sample.memory_stat.is_ok();
-        let moved = changed && self.counters_cgroup.as_ref() != Some(cgroups);
+        let moved = files_changed && self.counters_cgroup.as_ref() != Some(cgroups);
         if moved {
             self.counters_cgroup = Some(cgroups.clone());
         }
-        if changed && let (Some(process), Ok(memory)) = (self.process, &cgroups.memory) {
+        if files_changed && let (Some(process), Ok(memory)) = (self.process, &cgroups.memory) {
             // The finder needs its OOM kills for the end reason of the process.
             let events = sample.memory_events.as_ref().ok();
             self.following.set_cgroup(FoundCgroup {
@@ -168,12 +168,12 @@ impl Sampler for CgroupSampler {
         let Some(process) = process else {
             return output;
         };
-        let changed = self.locate_cgroups(context, process, &mut output);
+        let files_changed = self.locate_cgroups(context, process, &mut output);
         if let Some(path) = &self.path {
             // Set once: this source runs once per tick.
             drop(context.process_state.cgroup.set(Arc::clone(path)));
         }
-        let levels = self.sample(context, changed, &mut output);
+        let levels = self.sample_files(context, files_changed, &mut output);
         self.headroom
             .add_readings(context, process.pid, levels, &mut output);
         output
@@ -287,10 +287,12 @@ struct Offset {
 
 impl ContinuedCounters {
     fn rebase(&mut self, readings: &[Reading]) {
-        let offset = |before: Reading| {
-            let first = readings.iter().find(|one| is_same_series(one, &before))?;
+        let offset = |earlier: Reading| {
+            let first = readings
+                .iter()
+                .find(|reading| is_same_series(reading, &earlier))?;
             Some(Offset {
-                earlier: before,
+                earlier,
                 first_value: first.value.clone(),
                 last_value: first.value.clone(),
             })

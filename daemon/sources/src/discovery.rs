@@ -101,9 +101,9 @@ pub struct Finder {
 
 impl Finder {
     pub fn build(config: &config::Target, root: HostRoot, clock: Clock) -> Self {
-        let own = std::fs::read_link(root.procfs.join("self"));
+        let self_link = std::fs::read_link(root.procfs.join("self"));
         let shares_pid_namespace =
-            own.is_ok_and(|pid| pid.to_str() == Some(&std::process::id().to_string()));
+            self_link.is_ok_and(|pid| pid.to_str() == Some(&std::process::id().to_string()));
         let (method, looking_for) = Method::new(&config.find);
         Finder {
             root,
@@ -231,7 +231,7 @@ impl Finder {
         true
     }
 
-    /// The target, a new one after an exec in place. `None` if the new program does not match the
+    /// The target; a new one after an exec in place. `None` if the new program does not match the
     /// search.
     fn check_exec(
         &mut self,
@@ -244,8 +244,8 @@ impl Finder {
         let same = exec_detector
             .inspect(&self.root)
             .is_none_or(|(comm, exe)| comm.to_str_lossy() == current.comm && same_exe(exe));
-        let again = exec_detector.inspection_due && current.validator.is_none();
-        let inspected = if same && !again {
+        let is_due = exec_detector.inspection_due && current.validator.is_none();
+        let inspected = if same && !is_due {
             None
         } else {
             process::inspect(&self.root, current.process.pid, current.found_by).ok()
@@ -253,7 +253,7 @@ impl Finder {
         self.following.state().report.searched_at = Some(now);
         let has_no_arguments = |process: &InspectedProcess| process.program.is_none();
         let is_unread = inspected.as_ref().is_none_or(has_no_arguments);
-        exec_detector.inspection_due = !same || (again && is_unread);
+        exec_detector.inspection_due = !same || (is_due && is_unread);
         let inspected = inspected.map(|inspected| inspected.target);
         match inspected.filter(|target| !same || target.validator.is_some()) {
             // The watch reports a reused pid.
@@ -341,10 +341,10 @@ impl Finder {
     /// Returns a new reason to log, once the search has lasted [`LOG_AFTER`]. A daemon may start
     /// before its validator.
     fn log_message(&mut self, problems: &[Problem], now: Stamp) -> Option<String> {
-        let began = *self.searching_since.get_or_insert(now);
+        let started = *self.searching_since.get_or_insert(now);
         let message: Vec<String> = problems.iter().map(Problem::to_string).collect();
         let message = message.join("; ");
-        if message.is_empty() || message == self.last_logged || now.since(began) < LOG_AFTER {
+        if message.is_empty() || message == self.last_logged || now.since(started) < LOG_AFTER {
             return None;
         }
         self.last_logged.clone_from(&message);

@@ -68,7 +68,7 @@ struct InterruptReader {
 impl InterruptReader {
     fn read(&mut self, root: &HostRoot, at: Stamp, process: Option<ProcessId>) -> PollResult {
         let mut output = SourceOutput::default();
-        if let Some(table) = read(root, "interrupts", &mut output) {
+        if let Some(table) = read_table(root, "interrupts", &mut output) {
             self.interrupts.add(&table);
             for (cpu, devices, others) in self.interrupts.totals_by_cpu(&table) {
                 for (from, count) in [("device", devices), ("local", others)] {
@@ -77,7 +77,7 @@ impl InterruptReader {
                 }
             }
         }
-        if let Some(table) = read(root, "softirqs", &mut output) {
+        if let Some(table) = read_table(root, "softirqs", &mut output) {
             self.softirqs.add(&table);
             for (cpu, _, count) in self.softirqs.totals_by_cpu(&table) {
                 let labels = [cpu.to_string().into()];
@@ -105,7 +105,10 @@ impl InterruptReader {
 
     /// The only CPU that the thread may use. `None` if it is not pinned.
     fn poh_cpu(&mut self, root: &HostRoot, process: ProcessId) -> Option<u32> {
-        let known = self.poh_thread.take().filter(|(of, _)| *of == process);
+        let known = self
+            .poh_thread
+            .take()
+            .filter(|(owner, _)| *owner == process);
         let thread = match known {
             Some((_, thread)) => thread,
             None => thread_named(root, process.pid, &[POH_THREAD])?,
@@ -119,7 +122,7 @@ impl InterruptReader {
     }
 }
 
-fn read(root: &HostRoot, file: &str, output: &mut SourceOutput) -> Option<CpuTable> {
+fn read_table(root: &HostRoot, file: &str, output: &mut SourceOutput) -> Option<CpuTable> {
     let table = output.value_or_problem(root.read_proc(file, interrupts::parse))?;
     if table.is_none() {
         let what = format!("/proc/{file} is empty, as in a container that hides it");

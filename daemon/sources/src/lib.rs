@@ -12,11 +12,11 @@ pub mod discovery;
 pub mod distance;
 pub mod host;
 mod interrupts;
+pub mod own_process;
 mod polling;
 mod process;
 pub mod resources;
 pub mod rpc;
-pub mod selfwatch;
 mod target;
 #[cfg(test)]
 mod tests;

@@ -143,7 +143,7 @@ impl Sampler for PolledSource {
         if let Some((_, readings)) = result
             .process_readings
             .as_ref()
-            .filter(|(of, _)| Some(*of) == process)
+            .filter(|(owner, _)| Some(*owner) == process)
         {
             output.readings.extend_from_slice(readings);
         }

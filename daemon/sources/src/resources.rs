@@ -170,7 +170,7 @@ impl MountCache {
         if !mounts.process.is_empty() {
             self.0 = process.zip(Some(mounts.process.clone()));
         } else if process.is_some() {
-            self.0.take_if(|(of, _)| Some(*of) != process);
+            self.0.take_if(|(owner, _)| Some(*owner) != process);
         }
         if let Some((_, known)) = &self.0 {
             mounts.process.clone_from(known);

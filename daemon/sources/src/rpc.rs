@@ -30,7 +30,7 @@ use faultline_metrics::{
 };
 use hyper::Uri;
 use parking_lot::Mutex;
-use poller::address;
+use poller::endpoint_url;
 use std::{collections::VecDeque, sync::Arc};
 
 pub(super) const MAX_BLOCKING_CALLS: usize = 4;
@@ -162,7 +162,7 @@ impl Endpoint {
     pub fn current(&self) -> Option<(ProcessId, Uri)> {
         let target = (self.target)()?;
         self.facts(target.process)?.slot_received_at?;
-        let url = address(self.url.as_deref(), &target, self.admin.get().as_deref()).ok()?;
+        let url = endpoint_url(self.url.as_deref(), &target, self.admin.get().as_deref()).ok()?;
         Some((target.process, url))
     }
 

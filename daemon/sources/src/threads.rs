@@ -95,8 +95,8 @@ impl FollowedThreads {
         };
         let (process, host) = (context.process_state.cpu.get(), context.host);
         self.pools.add(reader.sample(depth)?, process, host);
-        let complete = depth != ReadDepth::Active;
-        if complete {
+        let is_complete = depth != ReadDepth::Active;
+        if is_complete {
             self.pools.update_exited_cpu(process);
         } else if self.pools.has_unreported_cpu(process) {
             // Idle threads ran, or threads ended.
@@ -106,12 +106,12 @@ impl FollowedThreads {
         }
         let stat = self.files.stat(buffer)?;
         if let Some((minor, major)) = stat.minflt.zip(stat.majflt) {
-            self.pools.distribute_faults(minor, major, complete);
+            self.pools.distribute_faults(minor, major, is_complete);
         }
         if depth == ReadDepth::Switches {
             self.switches_read_at = Some(context.now);
         }
-        if complete {
+        if is_complete {
             self.complete_read_at = Some(context.now);
             self.major_faults = stat.majflt;
             self.delayacct = context.root.task_delayacct();

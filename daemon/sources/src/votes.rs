@@ -6,7 +6,7 @@
 mod cluster;
 mod own_schedule;
 mod poller;
-mod standing;
+mod ranking;
 mod vote_facts;
 
 pub use poller::Poller;
@@ -31,7 +31,7 @@ use faultline_datapoints::validator::intake::Intake;
 use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Source, Stamp};
 use own_schedule::OwnLeaderSchedule;
-use standing::VoteRanking;
+use ranking::VoteRanking;
 use std::{
     sync::{
         Arc,
@@ -69,8 +69,8 @@ impl Handle {
     }
 
     fn protocol(&self, process: ProcessId) -> Option<Protocol> {
-        let (of, consensus) = *self.consensus.get()?;
-        (of == process).then_some(consensus.protocol)
+        let (owner, consensus) = *self.consensus.get()?;
+        (owner == process).then_some(consensus.protocol)
     }
 }
 
@@ -88,7 +88,7 @@ pub struct OwnVoteAccount {
 pub struct VoteFacts {
     process: ProcessId,
     identity: PublicKey,
-    /// Of rounds.
+    /// Of polls.
     interval: Duration,
     pub polled_at: Stamp,
     /// The round at `at` returned the own vote account, or proved that none exists.
@@ -107,11 +107,11 @@ pub struct VoteFacts {
     identity_balance: Timestamped<u64>,
     vote_balance: Timestamped<u64>,
     ranking: Timestamped<VoteRanking>,
-    /// The epoch of the migration, once an account's credits had its marker.
+    /// The epoch of the migration, once an account's credits contained the entry that marks it.
     marker_epoch: Option<u64>,
     /// Slot of Alpenglow's genesis block, once the node returned its certificate.
     certificate_slot: Option<u64>,
-    /// Alpenglow's feature gate. If it is active, only while the node also responds that no
+    /// Alpenglow's feature gate. An active gate is kept only while the node also responds that no
     /// certificate exists yet: otherwise it proves nothing.
     feature_gate: Timestamped<FeatureGate>,
     /// The epoch's first slot, own leader slots, and the cluster's.

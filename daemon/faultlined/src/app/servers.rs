@@ -20,7 +20,7 @@ use faultline_http::{
 };
 use faultline_metrics::Source;
 use faultline_recorder::recorder;
-use faultline_sources::{Registry, selfwatch, tick::BuildContext};
+use faultline_sources::{Registry, own_process, tick::BuildContext};
 use faultline_status::AnswerConfig;
 use std::{net::SocketAddr, sync::Arc};
 
@@ -144,7 +144,7 @@ pub fn register(
     }
     let auth_failures = state.auth_failures.clone();
     let dropped = state.dropped_series.clone();
-    selfwatch::register(
+    own_process::register(
         registry,
         context.root,
         crate::VERSION,

@@ -68,19 +68,19 @@ impl Headroom {
         levels.extend(numa.flatten());
         levels.extend(machine);
         for level in &levels {
-            write_level(level, cgroups.own_unreclaimable, output);
+            add_level(level, cgroups.own_unreclaimable, output);
         }
         for high in &cgroups.high {
             add_reading(&m::HIGH_HEADROOM, high, high.headroom(), output);
             if levels.iter().all(|level| level.level != high.level) {
-                output.readings.push(info(high));
+                output.readings.push(level_info(high));
             }
         }
         if is_complete {
-            write_binding(&levels, output);
+            add_binding_level(&levels, output);
         }
         if let Some(meminfo) = meminfo {
-            self.write_machine(&meminfo, cgroups.swap, output);
+            self.add_machine(&meminfo, cgroups.swap, output);
         }
     }
 
@@ -91,7 +91,7 @@ impl Headroom {
         self.oomd_running = context.root.runs_systemd_oomd();
     }
 
-    fn write_machine(&self, meminfo: &Meminfo, limit: Option<Limit>, output: &mut SourceOutput) {
+    fn add_machine(&self, meminfo: &Meminfo, limit: Option<Limit>, output: &mut SourceOutput) {
         let swap = meminfo.swap_free.zip(limit);
         let swap = swap.and_then(|(free, limit)| limit.min(Limit::Bytes(free)).bytes());
         output.whole(&m::SWAP_HEADROOM, [], swap);
@@ -104,26 +104,26 @@ impl Headroom {
     }
 }
 
-fn write_level(level: &LevelMemory, own: Option<u64>, output: &mut SourceOutput) {
+fn add_level(level: &LevelMemory, own_unreclaimable: Option<u64>, output: &mut SourceOutput) {
     add_reading(&m::HEADROOM, level, level.headroom(), output);
     add_reading(&m::LEVEL_LIMIT, level, level.limit, output);
     let unreclaimable = level.unreclaimable;
     add_reading(&m::LEVEL_UNRECLAIMABLE, level, unreclaimable, output);
     add_reading(&m::LEVEL_DIRTY, level, level.dirty, output);
-    // Memory with swap includes the validator's own swap, which `own` lacks.
+    // Memory with swap includes the validator's own swap, which `own_unreclaimable` lacks.
     if !matches!(level.level, Level::Cgroup(0) | Level::MemoryAndSwap(_)) {
-        let others = own.map(|own| unreclaimable.saturating_sub(own));
+        let others = own_unreclaimable.map(|own| unreclaimable.saturating_sub(own));
         add_reading(&m::LEVEL_OTHERS, level, others, output);
     }
-    output.readings.push(info(level));
+    output.readings.push(level_info(level));
 }
 
-fn info(level: &LevelMemory) -> Reading {
-    let labels = [label(level), Text::Shared(level.path.clone())];
+fn level_info(level: &LevelMemory) -> Reading {
+    let labels = [level_label(level), Text::Shared(level.path.clone())];
     Reading::new(&m::LEVEL_INFO, labels, Value::Whole(1))
 }
 
-fn write_binding(levels: &[LevelMemory], output: &mut SourceOutput) {
+fn add_binding_level(levels: &[LevelMemory], output: &mut SourceOutput) {
     let Some(binding) = binding(levels) else {
         return;
     };
@@ -141,9 +141,9 @@ fn add_reading(
     value: impl Into<Option<u64>>,
     output: &mut SourceOutput,
 ) {
-    output.readings.whole(metric, [label(level)], value);
+    output.readings.whole(metric, [level_label(level)], value);
 }
 
-fn label(level: &LevelMemory) -> Text {
+fn level_label(level: &LevelMemory) -> Text {
     level.level.to_string().into()
 }

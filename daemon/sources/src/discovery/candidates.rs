@@ -42,13 +42,19 @@ pub enum Choice {
 
 /// Prefers running candidates: the others may be forks before their exec, or just starting.
 pub fn choose(mut candidates: Vec<Candidate>) -> Choice {
-    let is_any_running = candidates.iter().any(|one| one.is_running);
-    candidates.retain(|one| one.is_running == is_any_running);
+    let is_any_running = candidates.iter().any(|candidate| candidate.is_running);
+    candidates.retain(|candidate| candidate.is_running == is_any_running);
     if candidates.len() > 1 {
-        return Choice::Several(candidates.into_iter().map(|one| one.target).collect());
+        return Choice::Several(
+            candidates
+                .into_iter()
+                .map(|candidate| candidate.target)
+                .collect(),
+        );
     }
-    let one = candidates.pop().map(Box::new);
-    one.map_or(Choice::None, Choice::One)
+    candidates
+        .pop()
+        .map_or(Choice::None, |candidate| Choice::One(Box::new(candidate)))
 }
 
 /// Inspects these processes. An unreadable process is a problem, unless it has just ended.
@@ -58,19 +64,19 @@ pub fn inspect_processes(
     found_by: &'static str,
     problems: &mut Vec<Problem>,
 ) -> Vec<InspectedProcess> {
-    let mut found = Vec::new();
+    let mut inspected_processes = Vec::new();
     for pid in pids {
         match process::inspect(root, pid, found_by) {
-            Ok(inspected) => found.push(inspected),
+            Ok(inspected) => inspected_processes.push(inspected),
             Err(error) if error.kind() == ErrorKind::Gone => {}
             Err(error) => problems.push(process::problem(&error)),
         }
     }
-    found
+    inspected_processes
 }
 
 /// The validators among these processes.
-pub fn candidates(
+pub fn validator_candidates(
     root: &HostRoot,
     pids: impl IntoIterator<Item = u32>,
     found_by: &'static str,
@@ -95,12 +101,12 @@ pub fn candidates_by_name(
     problems: &mut Vec<Problem>,
 ) -> Result<Vec<Candidate>, ReadError> {
     let is_validator = |comm: Comm| Program::of_comm(&comm.to_str_lossy()).is_some();
-    let pids = named(root, is_validator, problems)?;
-    Ok(candidates(root, pids, "scan", problems))
+    let pids = pids_by_name(root, is_validator, problems)?;
+    Ok(validator_candidates(root, pids, "scan", problems))
 }
 
 pub fn ambiguity_problem(found: &[Target]) -> Problem {
-    let named = |target: &Target| {
+    let describe = |target: &Target| {
         let ledger = match (&target.ledger, &target.validator) {
             (Some(ledger), _) => format!(" (ledger {})", faultline_text::path(ledger)),
             (None, Some(_)) => " (ledger not known)".to_owned(),
@@ -108,9 +114,9 @@ pub fn ambiguity_problem(found: &[Target]) -> Problem {
         };
         format!("{} {}{ledger}", target.process.pid, target.comm)
     };
-    let mut named: Vec<String> = found.iter().take(MAX_LISTED).map(named).collect();
+    let mut descriptions: Vec<String> = found.iter().take(MAX_LISTED).map(describe).collect();
     if found.len() > MAX_LISTED {
-        named.push(format!("{} more", found.len() - MAX_LISTED));
+        descriptions.push(format!("{} more", found.len() - MAX_LISTED));
     }
     let kind = match found.iter().all(|target| target.validator.is_some()) {
         true => "validators",
@@ -120,7 +126,7 @@ pub fn ambiguity_problem(found: &[Target]) -> Problem {
         "{AMBIGUOUS_PREFIX}{} {kind} found: {}; none is followed until target.ledger, target.unit or target.pid (--ledger, \
          --unit, --pid) says which",
         found.len(),
-        named.join(", ")
+        descriptions.join(", ")
     );
     Problem::broken(message)
 }
@@ -158,14 +164,14 @@ impl PreviousUsers {
         all: Vec<Candidate>,
         problems: &mut Vec<Problem>,
     ) -> Vec<Candidate> {
-        let before = context.previous_target.map(|before| before.process);
+        let previous = context.previous_target.map(|target| target.process);
         let mut known = [self.last_found, self.last_followed].into_iter().flatten();
-        self.last_followed = known.find(|(process, _)| Some(*process) == before);
+        self.last_followed = known.find(|(process, _)| Some(*process) == previous);
         let Some((_, user_before)) = self.last_followed else {
             return all;
         };
-        let is_same = |one: &Candidate| {
-            user(context.root, one.target.process).is_none_or(|its| its == user_before)
+        let is_same = |candidate: &Candidate| {
+            user(context.root, candidate.target.process).is_none_or(|user| user == user_before)
         };
         let (possible, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_same);
         for other in others {
@@ -202,14 +208,14 @@ pub fn without_foreign_ledgers(context: &SearchContext<'_>, all: Vec<Candidate>)
     }
     let (impostors, others): (Vec<_>, Vec<_>) = all
         .into_iter()
-        .partition(|one| claims_foreign_ledger(context, &one.target));
+        .partition(|candidate| claims_foreign_ledger(context, &candidate.target));
     if others.is_empty() { impostors } else { others }
 }
 
 const HIDDEN_MESSAGE: &str = "processes of other users are hidden (hidepid): run the daemon as the validator's user, or as a \
      member of the group that /proc was mounted with (gid=)";
 
-pub fn hidden(root: &HostRoot, pid: u32) -> Option<Problem> {
+pub fn hidden_problem(root: &HostRoot, pid: u32) -> Option<Problem> {
     let forbidden = fs::read(root.procfs.join(format!("{pid}/stat")))
         .is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
     // Pid 1 exists on every host and in every pid namespace.
@@ -225,7 +231,7 @@ pub fn hidden(root: &HostRoot, pid: u32) -> Option<Problem> {
 ///
 /// # Errors
 /// `procfs` itself cannot be listed or opened.
-pub fn named(
+pub fn pids_by_name(
     root: &HostRoot,
     wanted: impl Fn(Comm) -> bool,
     problems: &mut Vec<Problem>,

@@ -3,7 +3,7 @@
 
 use super::{
     Target,
-    candidates::{Choice, candidates, choose},
+    candidates::{Choice, choose, validator_candidates},
 };
 use faultline_agave::identify::Program;
 use faultline_kernel::{
@@ -24,8 +24,9 @@ pub const DESCENDANT: &str = "descendant";
 const INITIAL_PERIOD: Duration = Duration::from_secs(60);
 const LATER_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Descendants are reported if their excess memory is at least the process's own anonymous memory
-/// plus this. The excess of a descendant is its anonymous memory minus the process's own.
+/// Descendants are reported if the sum of their excess memory is at least the followed process's
+/// anonymous memory plus this. The excess of a descendant is its anonymous memory minus that of the
+/// followed process.
 const MIN_EXCESS_BYTES: u64 = 32 << 20;
 
 pub struct InspectionTimer {
@@ -74,19 +75,19 @@ impl Descendants {
                 .ok()?;
             file.parse(&mut buffer, pid_stat::parse).ok()
         };
-        let own = stat(pid)?;
+        let ancestor = stat(pid)?;
         let mut children: HashMap<u32, Vec<PidStat>> = HashMap::new();
-        for one in root.pids().ok()?.into_iter().filter_map(&mut stat) {
-            children.entry(one.ppid).or_default().push(one);
+        for process in root.pids().ok()?.into_iter().filter_map(&mut stat) {
+            children.entry(process.ppid).or_default().push(process);
         }
         let mut descendants = children.remove(&pid).unwrap_or_default();
         let mut next = 0;
-        while let Some(parent) = descendants.get(next).map(|one| one.pid) {
+        while let Some(parent) = descendants.get(next).map(|process| process.pid) {
             descendants.extend(children.remove(&parent).unwrap_or_default());
             next += 1;
         }
         Some(Descendants {
-            ancestor: own,
+            ancestor,
             descendants,
         })
     }
@@ -94,10 +95,15 @@ impl Descendants {
     /// The only validator among them; a running one is preferred.
     pub fn validator(&self, root: &HostRoot) -> Option<Target> {
         let named = { self.descendants.iter() }
-            .filter(|one| Program::of_comm(&one.comm.to_str_lossy()).is_some());
-        let pids = named.map(|one| one.pid);
-        match choose(candidates(root, pids, DESCENDANT, &mut Vec::new())) {
-            Choice::One(one) => Some(one.target),
+            .filter(|process| Program::of_comm(&process.comm.to_str_lossy()).is_some());
+        let pids = named.map(|process| process.pid);
+        match choose(validator_candidates(
+            root,
+            pids,
+            DESCENDANT,
+            &mut Vec::new(),
+        )) {
+            Choice::One(candidate) => Some(candidate.target),
             Choice::Several(_) | Choice::None => None,
         }
     }
@@ -110,8 +116,11 @@ impl Descendants {
             status.ok()?.rss_anon
         };
         let own = anonymous(self.ancestor.pid)?;
-        let excess = |one| anonymous(one).unwrap_or(0).saturating_sub(own);
-        let excesses = self.descendants.iter().map(|one| (excess(one.pid), one));
+        let excess = |pid| anonymous(pid).unwrap_or(0).saturating_sub(own);
+        let excesses = self
+            .descendants
+            .iter()
+            .map(|process| (excess(process.pid), process));
         let excesses: Vec<(u64, &PidStat)> = excesses.collect();
         let all = excesses
             .iter()

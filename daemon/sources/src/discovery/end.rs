@@ -67,6 +67,7 @@ impl EndWatch {
 /// count includes other processes.
 pub struct OomKillWatch {
     process: ProcessId,
+    /// The file with the cgroup's count.
     events: Option<PathBuf>,
     cgroup_count: Option<u64>,
     host_count: Option<u64>,

@@ -5,7 +5,7 @@
 use super::{
     SearchContext, SearchResult, Target,
     candidates::{
-        Choice, PreviousUsers, ambiguity_problem, candidates, candidates_by_name, choose,
+        Choice, PreviousUsers, ambiguity_problem, candidates_by_name, choose, validator_candidates,
         without_foreign_ledgers,
     },
     process,
@@ -41,7 +41,9 @@ impl LedgerSearch {
             None => self.by_argument(context, &mut problems),
         };
         problems.push(match choice {
-            Choice::One(one) => return Ok(self.previous_users.record_user(context, one.target)),
+            Choice::One(candidate) => {
+                return Ok(self.previous_users.record_user(context, candidate.target));
+            },
             Choice::Several(found) => ambiguity_problem(&found),
             Choice::None => Problem::absent(format!(
                     "no process listens on {folder}/admin.rpc, holds the lock on {folder}/ledger.lock or was started \
@@ -111,12 +113,12 @@ impl LedgerSearch {
                 Err(Problem::broken(message))
             });
         let holders = holders.map_err(|problem| problems.push(problem)).ok()?;
-        let found = candidates(context.root, holders, "ledger.lock", problems);
+        let found = validator_candidates(context.root, holders, "ledger.lock", problems);
         let found = self
             .previous_users
             .retain_same_user(context, found, problems);
         match choose(found) {
-            Choice::One(one) => Some(one.target),
+            Choice::One(candidate) => Some(candidate.target),
             Choice::None | Choice::Several(_) => None,
         }
     }
@@ -126,7 +128,7 @@ impl LedgerSearch {
             problems.push(process::problem(&error));
             Vec::new()
         });
-        found.retain(|one| process::has_ledger(context, &one.target, &self.folder));
+        found.retain(|candidate| process::has_ledger(context, &candidate.target, &self.folder));
         let found = self
             .previous_users
             .retain_same_user(context, found, problems);

@@ -3,8 +3,8 @@
 use super::{
     SearchContext, SearchResult, Target,
     candidates::{
-        Candidate, Choice, PreviousUsers, ambiguity_problem, candidates_by_name, choose, hidden,
-        inspect_processes, named, without_foreign_ledgers,
+        Candidate, Choice, PreviousUsers, ambiguity_problem, candidates_by_name, choose,
+        hidden_problem, inspect_processes, pids_by_name, without_foreign_ledgers,
     },
     descendants::{DESCENDANT, Descendants},
     ledger::LedgerSearch,
@@ -115,11 +115,13 @@ impl Scan {
             .previous_users
             .retain_same_user(context, possible, &mut problems);
         match choose(without_foreign_ledgers(context, possible)) {
-            Choice::One(one) if one.is_running || self.is_accepted(&one.target, context) => {
-                return Ok(self.previous_users.record_user(context, one.target));
+            Choice::One(candidate)
+                if candidate.is_running || self.is_accepted(&candidate.target, context) =>
+            {
+                return Ok(self.previous_users.record_user(context, candidate.target));
             }
-            Choice::One(one) => {
-                let pid = one.target.process.pid;
+            Choice::One(candidate) => {
+                let pid = candidate.target.process.pid;
                 let message = format!(
                     "process {pid} has the name of a validator but none of its threads yet"
                 );
@@ -150,9 +152,10 @@ fn successors(
     let Some(ledger) = before.and_then(|before| before.ledger.as_ref()) else {
         return all;
     };
-    let (possible, others): (Vec<_>, Vec<_>) = all
-        .into_iter()
-        .partition(|one| one.target.ledger.as_ref().is_none_or(|its| its == ledger));
+    let (possible, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|candidate| {
+        let other = candidate.target.ledger.as_ref();
+        other.is_none_or(|other| other == ledger)
+    });
     for other in others {
         let pid = other.target.process.pid;
         let other_ledger = other.target.ledger.unwrap_or_default();
@@ -173,7 +176,7 @@ fn successors(
 pub struct PidSearch {
     pid: u32,
     with_descendants: bool,
-    /// The process at the first search; `Some(None)` if there was none.
+    /// The process with this pid at the first search; `Some(None)` if there was none.
     initial_process: Option<Option<ProcessId>>,
 }
 
@@ -222,7 +225,7 @@ impl PidSearch {
 
     fn problem(&self, context: &SearchContext<'_>, error: &ReadError) -> Problem {
         let pid = self.pid;
-        if let Some(hidden) = hidden(context.root, pid) {
+        if let Some(hidden) = hidden_problem(context.root, pid) {
             return hidden;
         }
         if error.kind() != ErrorKind::Gone {
@@ -265,20 +268,24 @@ impl NameSearch {
     pub fn find(&self, context: &SearchContext<'_>) -> SearchResult {
         let mut problems = Vec::new();
         let comm = self.comm();
-        let pids = named(context.root, |its| its == comm, &mut problems)
+        let pids = pids_by_name(context.root, |other| other == comm, &mut problems)
             .map_err(|error| vec![process::problem(&error)])?;
         let pids = pids.into_iter().filter(|&pid| pid != std::process::id());
         let mut all = inspect_processes(context.root, pids, "process_name", &mut problems);
         all.retain(|inspected| self.has_full_name(inspected));
-        let has_parent = |one: &InspectedProcess| {
+        let has_parent = |process: &InspectedProcess| {
             all.iter()
-                .any(|other| other.target.process.pid == one.parent)
+                .any(|other| other.target.process.pid == process.parent)
         };
-        let roots: Vec<_> = all.iter().filter(|one| !has_parent(one)).collect();
+        let roots: Vec<_> = all.iter().filter(|process| !has_parent(process)).collect();
         problems.push(match roots.as_slice() {
-            [one] => return Ok(one.target.clone()),
+            [process] => return Ok(process.target.clone()),
             [] => Problem::absent(format!("no process is called {}", self.name)),
-            _ => ambiguity_problem(&all.into_iter().map(|one| one.target).collect::<Vec<_>>()),
+            _ => ambiguity_problem(
+                &all.into_iter()
+                    .map(|process| process.target)
+                    .collect::<Vec<_>>(),
+            ),
         });
         Err(problems)
     }

@@ -6,7 +6,7 @@
 
 use super::{
     SearchContext, SearchResult,
-    candidates::{Choice, ambiguity_problem, candidates, choose, hidden},
+    candidates::{Choice, ambiguity_problem, choose, hidden_problem, validator_candidates},
     process,
 };
 use faultline_core::supervisor::sync_command;
@@ -61,8 +61,11 @@ impl UnitSearch {
         problems.push(match choice {
             Choice::One(one) => return Ok(one.target),
             Choice::Several(found) => {
-                let main = self.unit_status.main_pid;
-                match found.iter().find(|one| Some(one.process.pid) == main) {
+                let main_pid = self.unit_status.main_pid;
+                match found
+                    .iter()
+                    .find(|target| Some(target.process.pid) == main_pid)
+                {
                     Some(target) => return Ok(target.clone()),
                     None => ambiguity_problem(&found),
                 }
@@ -75,10 +78,10 @@ impl UnitSearch {
     fn choose(&mut self, root: &HostRoot) -> (Vec<u32>, Choice, Vec<Problem>) {
         self.find_folder(root);
         let folder = self.folder.as_ref();
-        let pids = folder.map(|folder| processes(folder, DEPTH_BELOW_UNIT));
+        let pids = folder.map(|folder| cgroup_pids(folder, DEPTH_BELOW_UNIT));
         let pids = pids.unwrap_or_default();
         let mut problems = Vec::new();
-        let choice = choose(candidates(
+        let choice = choose(validator_candidates(
             root,
             pids.iter().copied(),
             "unit",
@@ -104,7 +107,7 @@ impl UnitSearch {
                 others.join(", ")
             );
         }
-        match pids.iter().find_map(|&pid| hidden(root, pid)) {
+        match pids.iter().find_map(|&pid| hidden_problem(root, pid)) {
             Some(hidden) => format!("the unit {name}: {}", hidden.what),
             None => format!("the unit {name} has no process"),
         }
@@ -123,8 +126,10 @@ impl UnitSearch {
             let mut folders = tops.iter().map(|top| top.join(&path));
             folders.find(|folder| folder.is_dir())
         });
-        self.folder =
-            from_systemctl.or_else(|| tops.into_iter().find_map(|top| search(top, &self.name)));
+        self.folder = from_systemctl.or_else(|| {
+            tops.into_iter()
+                .find_map(|top| find_unit_folder(top, &self.name))
+        });
     }
 
     /// Calls `systemctl` unless it was called recently; true if it answered. Its pids are only
@@ -135,7 +140,7 @@ impl UnitSearch {
             return false;
         }
         self.systemctl_called_at = Some(context.now);
-        match show(&self.systemctl, &self.name, context) {
+        match run_systemctl_show(&self.systemctl, &self.name, context) {
             Ok(unit_status) => {
                 self.unit_status = unit_status;
                 return true;
@@ -157,7 +162,7 @@ fn below_top(control_group: &str) -> Option<PathBuf> {
 }
 
 /// Searches slices and the services `user@`: only these contain units.
-fn search(top: PathBuf, name: &str) -> Option<PathBuf> {
+fn find_unit_folder(top: PathBuf, name: &str) -> Option<PathBuf> {
     if below_top(name)?.components().count() != 1 {
         return None;
     }
@@ -188,7 +193,7 @@ fn is_unit_folder(name: &str) -> bool {
 }
 
 /// The processes of a cgroup and its descendants. A pid outside of the reader's namespace reads 0.
-fn processes(folder: &Path, depth: u32) -> Vec<u32> {
+fn cgroup_pids(folder: &Path, depth: u32) -> Vec<u32> {
     let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
     let pids = text.lines().filter_map(|line| line.parse().ok());
     let mut pids: Vec<u32> = pids.filter(|&pid| pid != 0).collect();
@@ -197,7 +202,7 @@ fn processes(folder: &Path, depth: u32) -> Vec<u32> {
     {
         for entry in entries.flatten() {
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                pids.extend(processes(&entry.path(), depth - 1));
+                pids.extend(cgroup_pids(&entry.path(), depth - 1));
             }
         }
     }
@@ -213,7 +218,11 @@ struct UnitStatus {
     control_group: Option<String>,
 }
 
-fn show(systemctl: &OsStr, unit: &str, context: &SearchContext<'_>) -> Result<UnitStatus, String> {
+fn run_systemctl_show(
+    systemctl: &OsStr,
+    unit: &str,
+    context: &SearchContext<'_>,
+) -> Result<UnitStatus, String> {
     let spawned = sync_command(systemctl)
         .args(["show", "--property=MainPID,ControlGroup", "--", unit])
         .stdin(Stdio::null())
@@ -221,7 +230,7 @@ fn show(systemctl: &OsStr, unit: &str, context: &SearchContext<'_>) -> Result<Un
         .stderr(Stdio::null())
         .spawn();
     let mut child = spawned.map_err(|error| format!("{}: {error}", systemctl.display()))?;
-    let ended = wait(&mut child, context);
+    let ended = wait_for_exit(&mut child, context);
     // Also waits for a killed child: otherwise it stays a zombie.
     if ended.is_err()
         && let Err(error) = child.kill().and_then(|()| child.wait())
@@ -236,14 +245,14 @@ fn show(systemctl: &OsStr, unit: &str, context: &SearchContext<'_>) -> Result<Un
         .take()
         .map(|mut output| output.read_to_string(&mut text));
     match read {
-        Some(Ok(_)) if succeeded => Ok(parse(&text)),
+        Some(Ok(_)) if succeeded => Ok(parse_unit_status(&text)),
         _ => Err(format!(
             "systemctl does not know about {unit}: is systemd running here?"
         )),
     }
 }
 
-fn wait(child: &mut Child, context: &SearchContext<'_>) -> Result<bool, String> {
+fn wait_for_exit(child: &mut Child, context: &SearchContext<'_>) -> Result<bool, String> {
     loop {
         match child.try_wait() {
             Ok(Some(status)) => return Ok(status.success()),
@@ -260,7 +269,7 @@ fn wait(child: &mut Child, context: &SearchContext<'_>) -> Result<bool, String> 
     }
 }
 
-fn parse(text: &str) -> UnitStatus {
+fn parse_unit_status(text: &str) -> UnitStatus {
     let value = |name: &str| {
         text.lines()
             .find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
@@ -281,13 +290,16 @@ mod tests {
 
     #[test]
     fn only_a_running_unit_has_a_main_pid_and_cgroup() {
-        let running = parse("MainPID=4711\nControlGroup=/system.slice/sol.service\n");
+        let running = parse_unit_status("MainPID=4711\nControlGroup=/system.slice/sol.service\n");
         assert_eq!(running.main_pid, Some(4711));
         assert_eq!(
             running.control_group.as_deref(),
             Some("/system.slice/sol.service")
         );
-        assert_eq!(parse("MainPID=0\nControlGroup=\n"), UnitStatus::default());
-        assert_eq!(parse(""), UnitStatus::default());
+        assert_eq!(
+            parse_unit_status("MainPID=0\nControlGroup=\n"),
+            UnitStatus::default()
+        );
+        assert_eq!(parse_unit_status(""), UnitStatus::default());
     }
 }

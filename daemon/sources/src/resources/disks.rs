@@ -54,22 +54,28 @@ pub struct BusyTimes(HashMap<Device, (Duration, Duration)>);
 
 impl BusyTimes {
     fn share(&mut self, io: &DiskIo, uptime: Duration) -> Option<f64> {
-        let (before, then) = self.0.insert(io.device, (io.busy, uptime))?;
+        let (last_busy, last_uptime) = self.0.insert(io.device, (io.busy, uptime))?;
         let passed = uptime
-            .checked_sub(then)
+            .checked_sub(last_uptime)
             .filter(|passed| !passed.is_zero())?;
-        Some((io.busy.checked_sub(before)?.as_secs_f64() / passed.as_secs_f64()).min(1.0))
+        Some((io.busy.checked_sub(last_busy)?.as_secs_f64() / passed.as_secs_f64()).min(1.0))
     }
 }
 
 /// The disks that get series, and those that would exceed [`MAX_SERIES`].
-fn select(below: &[Vec<BlockDevice>]) -> (Vec<(&BlockDevice, DiskRole)>, Vec<&BlockDevice>) {
+fn select(
+    disks_by_file_system: &[Vec<BlockDevice>],
+) -> (Vec<(&BlockDevice, DiskRole)>, Vec<&BlockDevice>) {
     let (mut selected, mut left_out) = (Vec::new(), Vec::new());
     let mut remaining = MAX_SERIES;
     let mut known = HashSet::new();
     // Disks directly below a file system come first, then their members level by level.
-    let direct = below.iter().filter_map(|disks| disks.first());
-    let members = below.iter().flat_map(|disks| disks.iter().skip(1));
+    let direct = disks_by_file_system
+        .iter()
+        .filter_map(|disks| disks.first());
+    let members = disks_by_file_system
+        .iter()
+        .flat_map(|disks| disks.iter().skip(1));
     let direct = direct.map(|disk| (disk, true));
     for (disk, is_direct) in direct.chain(members.map(|disk| (disk, false))) {
         if !known.insert(disk.device) {
@@ -88,44 +94,44 @@ fn select(below: &[Vec<BlockDevice>]) -> (Vec<(&BlockDevice, DiskRole)>, Vec<&Bl
 
 pub fn readings(
     root: &HostRoot,
-    below: &[Vec<BlockDevice>],
-    (busy, clock): (&mut BusyTimes, Clock),
+    disks_by_file_system: &[Vec<BlockDevice>],
+    (busy_times, clock): (&mut BusyTimes, Clock),
     output: &mut SourceOutput,
 ) {
-    let (disks, left_out) = select(below);
-    output.problems.extend(problem(&left_out));
+    let (disks, left_out) = select(disks_by_file_system);
+    output.problems.extend(left_out_problem(&left_out));
     if disks.is_empty() {
         return;
     }
     for (disk, _) in &disks {
-        describe(disk, &mut output.readings);
+        disk_readings(disk, &mut output.readings);
     }
-    let Some(counted) = output.value_or_problem(root.read_proc("diskstats", diskstats::parse))
+    let Some(io_counts) = output.value_or_problem(root.read_proc("diskstats", diskstats::parse))
     else {
         return;
     };
     let uptime = clock.now().uptime;
     for (disk, role) in disks {
-        let counted = counted.iter().find(|io| io.device == disk.device);
-        if let Some(io) = counted
+        let io = io_counts.iter().find(|io| io.device == disk.device);
+        if let Some(io) = io
             && role != DiskRole::Intermediate
         {
             let device = Text::from(disk.name.clone());
-            count(&device, io, role, &mut output.readings);
-            let share = busy.share(io, uptime);
+            io_readings(&device, io, role, &mut output.readings);
+            let share = busy_times.share(io, uptime);
             output.readings.real(&m::DISK_UTILISATION, [device], share);
         }
     }
 }
 
-fn problem(left_out: &[&BlockDevice]) -> Option<Problem> {
+fn left_out_problem(left_out: &[&BlockDevice]) -> Option<Problem> {
     let names: Vec<&str> = left_out.iter().map(|disk| disk.name.as_str()).collect();
     let names = names.join(", ");
     let what = format!("{names}: left out: all disks together have at most {MAX_SERIES} series");
     (!left_out.is_empty()).then(|| Problem::absent(what))
 }
 
-fn describe(disk: &BlockDevice, out: &mut Vec<Reading>) {
+fn disk_readings(disk: &BlockDevice, out: &mut Vec<Reading>) {
     let device = Text::from(disk.name.clone());
     let mapped = disk.mapped_name.clone().unwrap_or_default();
     let labels = [device.clone(), disk.kind.clone().into(), mapped.into()];
@@ -135,7 +141,7 @@ fn describe(disk: &BlockDevice, out: &mut Vec<Reading>) {
     out.whole(&m::DISK_MISSING, [device], disk.missing_members);
 }
 
-fn count(device: &Text, io: &DiskIo, role: DiskRole, out: &mut Vec<Reading>) {
+fn io_readings(device: &Text, io: &DiskIo, role: DiskRole, out: &mut Vec<Reading>) {
     for (direction, requests) in [("read", io.read), ("write", io.write)] {
         let labels = || [device.clone(), direction.into()];
         out.counter(&m::DISK_OPERATIONS, labels(), requests.done);
@@ -212,9 +218,9 @@ mod tests {
             [DiskRole::Direct, DiskRole::Intermediate, DiskRole::Member].map(of),
             [1, 1, 8]
         );
-        assert_eq!(problem(&left_out), None);
+        assert_eq!(left_out_problem(&left_out), None);
         let disks = array(11);
-        let problem = problem(&select(&disks).1).unwrap();
+        let problem = left_out_problem(&select(&disks).1).unwrap();
         assert!(
             problem.what.starts_with("nvme11, nvme12: "),
             "{}",

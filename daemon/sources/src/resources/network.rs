@@ -53,16 +53,16 @@ impl Network {
             };
             if let (Some(mut sockets), Some(v6)) = (v4, output.value_or_problem(v6)) {
                 sockets.extend(v6);
-                sockets.retain(|one| {
-                    one.uid == user && ports.iter().any(|ports| ports.contains(&one.port))
+                sockets.retain(|socket| {
+                    socket.uid == user && ports.iter().any(|range| range.contains(&socket.port))
                 });
-                self.sockets(sockets, output);
+                self.add_sockets(sockets, output);
             }
         }
         if let Some(counters) =
             output.value_or_problem(root.read_proc(&file("snmp"), UdpCounters::parse))
         {
-            count(counters, output);
+            udp_readings(counters, output);
         }
         if let Some(mut interfaces) =
             output.value_or_problem(root.read_proc(&file("dev"), network::interfaces))
@@ -70,7 +70,7 @@ impl Network {
             let folder = root.sysfs.join("class/net");
             interfaces.retain(|one| folder.join(&one.name).join("device").exists());
             for one in self.busiest(&interfaces) {
-                interface(one, &mut output.readings);
+                interface_readings(one, &mut output.readings);
             }
         }
     }
@@ -93,7 +93,7 @@ impl Network {
         self.interfaces.iter().filter_map(by_name).collect()
     }
 
-    fn sockets(&mut self, mut sockets: Vec<UdpSocket>, output: &mut SourceOutput) {
+    fn add_sockets(&mut self, mut sockets: Vec<UdpSocket>, output: &mut SourceOutput) {
         // The list may contain a socket twice; a closing one has no inode.
         sockets.sort_unstable_by_key(|socket| (socket.inode, std::cmp::Reverse(socket.drops)));
         sockets.dedup_by_key(|socket| socket.inode);
@@ -119,7 +119,7 @@ impl Network {
     }
 }
 
-fn count(counters: UdpCounters, output: &mut SourceOutput) {
+fn udp_readings(counters: UdpCounters, output: &mut SourceOutput) {
     output.whole(&m::UDP_DATAGRAMS, ["receive"], counters.received);
     output.whole(&m::UDP_DATAGRAMS, ["transmit"], counters.sent);
     output.whole(&m::UDP_ERRORS, ["receive"], counters.receive_errors);
@@ -132,11 +132,15 @@ fn count(counters: UdpCounters, output: &mut SourceOutput) {
     output.whole(&m::UDP_ERRORS, ["no_port"], counters.no_port);
 }
 
-fn interface(one: &InterfaceTraffic, out: &mut Vec<Reading>) {
-    let name = Text::from(one.name.clone());
+fn interface_readings(interface: &InterfaceTraffic, out: &mut Vec<Reading>) {
+    let name = Text::from(interface.name.clone());
     for (direction, bytes, drops) in [
-        ("receive", one.received_bytes, one.received_drops),
-        ("transmit", one.sent_bytes, one.sent_drops),
+        (
+            "receive",
+            interface.received_bytes,
+            interface.received_drops,
+        ),
+        ("transmit", interface.sent_bytes, interface.sent_drops),
     ] {
         let labels = || [name.clone(), direction.into()];
         out.counter(&m::NETWORK_BYTES, labels(), bytes);
@@ -160,7 +164,7 @@ mod tests {
 
     fn poll(network: &mut Network, sockets: &[UdpSocket]) -> Vec<f64> {
         let mut output = SourceOutput::default();
-        network.sockets(sockets.to_vec(), &mut output);
+        network.add_sockets(sockets.to_vec(), &mut output);
         { output.readings.iter() }
             .filter_map(|reading| reading.value.number())
             .collect()

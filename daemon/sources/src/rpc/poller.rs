@@ -95,7 +95,7 @@ impl Poller {
             ResponseCache::new(process, now)
         });
         let (url, admin) = (self.config.url.as_deref(), self.admin.get());
-        match address(url, &target, admin.as_deref()) {
+        match endpoint_url(url, &target, admin.as_deref()) {
             Ok(url) => {
                 let calls = cache.calls();
                 if self.batch.calls() != calls {
@@ -178,7 +178,7 @@ struct PollRequest {
 
 /// The configured URL, else the address that the validator reports, else host and port of its
 /// arguments.
-pub fn address(
+pub fn endpoint_url(
     url: Option<&str>,
     target: &Target,
     admin: Option<&AdminFacts>,
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn rpc_address_precedence_is_configured_url_then_admin_socket_then_port() {
         let at = |url, port, admin: Option<&AdminFacts>| {
-            address(url, &target(port), admin).unwrap().to_string()
+            endpoint_url(url, &target(port), admin).unwrap().to_string()
         };
         let admin = admin_facts(1, "192.0.2.7:7000");
         assert_eq!(
@@ -301,7 +301,7 @@ mod tests {
         let at = |host: &str, admin: Option<&AdminFacts>| {
             let mut target = target(Some(5));
             target.validator.as_mut().unwrap().rpc_host = Some(host.to_owned());
-            address(None, &target, admin).unwrap().to_string()
+            endpoint_url(None, &target, admin).unwrap().to_string()
         };
         assert_eq!(at("192.0.2.9", None), "http://192.0.2.9:5/");
         assert_eq!(at("0.0.0.0", None), "http://127.0.0.1:5/");
@@ -318,20 +318,20 @@ mod tests {
     fn an_rpc_address_reported_by_another_process_is_ignored() {
         let admin = admin_facts(2, "192.0.2.7:7000");
         assert_eq!(
-            address(None, &target(Some(5)), Some(&admin)).unwrap(),
+            endpoint_url(None, &target(Some(5)), Some(&admin)).unwrap(),
             "http://127.0.0.1:5/"
         );
     }
 
     #[test]
     fn without_rpc_port_and_url_a_remedy_is_reported() {
-        let problem = address(None, &target(None), None).unwrap_err();
+        let problem = endpoint_url(None, &target(None), None).unwrap_err();
         assert_eq!(
             problem.to_string(),
             "absent: no --rpc-port on the command line; set rpc.url"
         );
         assert_eq!(
-            address(Some("https://node"), &target(None), None)
+            endpoint_url(Some("https://node"), &target(None), None)
                 .unwrap_err()
                 .status,
             Status::Broken

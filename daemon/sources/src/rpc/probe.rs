@@ -43,7 +43,7 @@ impl ProbeCounters {
         match result {
             Ok(()) => self.time.observe(took.as_secs_f64()),
             Err(failure) => {
-                let kind = kind(failure);
+                let kind = failure_kind(failure);
                 let counts = FAILURE_KINDS.into_iter().zip(&mut self.failures);
                 counts
                     .filter(|(known, _)| *known == kind)
@@ -102,7 +102,7 @@ impl Probe {
                 continue;
             };
             id += 1;
-            let began = self.clock.now();
+            let started = self.clock.now();
             let request_body = rpc::request_body(self.config.method, &json!([]), id);
             let Some(answer) = timer
                 .wait_for(client.send(&url, request_body, self.config.timeout), || {})
@@ -110,7 +110,7 @@ impl Probe {
             else {
                 return;
             };
-            let took = self.clock.now().since(began);
+            let took = self.clock.now().since(started);
             // Ignores the result of a process that has ended meanwhile.
             if self
                 .endpoint
@@ -136,7 +136,7 @@ impl Probe {
     }
 }
 
-fn kind(failure: &Failure) -> &'static str {
+fn failure_kind(failure: &Failure) -> &'static str {
     match failure {
         Failure::Refused => "refused",
         Failure::Timeout(_) => "timeout",

@@ -86,12 +86,12 @@ impl Statistics {
                 .current_problems
                 .iter()
                 .chain(batch.problems.iter().take(index));
-            let new = !before.any(|known| known == problem);
-            if new {
+            let is_new = !before.any(|known| known == problem);
+            if is_new {
                 source_stats.log_problem(batch.source, problem, batch.at);
             }
-            let event = !repeated && matches!(problem.status, Status::Gone | Status::Broken);
-            if new || event {
+            let is_event = !repeated && matches!(problem.status, Status::Gone | Status::Broken);
+            if is_new || is_event {
                 *source_stats
                     .problem_counts
                     .entry(problem.status)

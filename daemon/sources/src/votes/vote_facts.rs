@@ -1,4 +1,4 @@
-use super::{OwnVoteAccount, ReadingContext, VoteFacts, cluster, standing::VoteRanking};
+use super::{OwnVoteAccount, ReadingContext, VoteFacts, cluster, ranking::VoteRanking};
 use crate::{polling::response_ttl, tick::SourceOutput};
 use faultline_agave::{
     consensus::{Consensus, Evidence, MAX_CREDITS_PER_SLOT, Protocol},

@@ -14,7 +14,7 @@ use faultline_metrics::{Reading, Source, Stamp, Tick};
 use faultline_sources::{
     Registry,
     discovery::{Finder, Target},
-    selfwatch,
+    own_process,
     tick::{BuildContext, Ticker},
 };
 use faultline_testkit::host::FakeHost;
@@ -83,7 +83,7 @@ impl Pretend {
         let mut registry = Registry::default();
         faultline_sources::register(&mut registry, &context, &intake, None, None, live);
         // Its own process is the real one.
-        selfwatch::register(&mut registry, &HostRoot::default(), "0.0.0", false, |_| ());
+        own_process::register(&mut registry, &HostRoot::default(), "0.0.0", false, |_| ());
         let hub = Hub(vec![Box::new(history.clone())]);
         let ticker = Ticker::new(&context, constants(&root), registry.samplers, hub);
         let started = Duration::from_secs(1_795_225_000);
