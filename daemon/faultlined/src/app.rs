@@ -76,7 +76,8 @@ impl App {
         let host = HostConstants::read(&root)
             .context("the kernel's own folder cannot be read; see paths.procfs")?;
         let intake = Intake::new(&config.datapoints);
-        let pushes = servers::pushes(&config, options.inherited.ingest, &intake, clock)?;
+        let pushes =
+            servers::build_push_servers(&config, options.inherited.ingest, &intake, clock)?;
         let push_addresses = pushes.listener.as_ref().map(Listener::listen_addresses);
         let demo = options
             .demo
@@ -180,10 +181,10 @@ impl App {
             never = ready_file::update_until_dropped(ready_file, self.following) => match never {},
         };
         signals::notify_stopping();
-        let Some(ended) = end_in_order(stages, self.clock).await else {
+        let Some(stages_ended) = end_in_order(stages, self.clock).await else {
             return Ok(false);
         };
-        let graceful = on_time && ended;
+        let graceful = on_time && stages_ended;
         tracing::info!(graceful, "stopped");
         Ok(graceful)
     }
@@ -226,18 +227,18 @@ pub fn config_errors(config: &Config, known: &[ConfigError]) -> Vec<ConfigError>
             .iter()
             .any(|error| keys.iter().any(|key| error.is_about(key)))
     };
-    let mut found: Vec<String> = Vec::new();
+    let mut errors: Vec<String> = Vec::new();
     if has_no_error(&["metrics.web_config"]) {
-        found.extend(web::check(&config.metrics).iter().map(ToString::to_string));
+        errors.extend(web::check(&config.metrics).iter().map(ToString::to_string));
     }
     if has_no_error(&["ingest.beyond_loopback"]) {
-        found.extend(
+        errors.extend(
             ingest::check(&config.ingest)
                 .err()
                 .map(|error| error.to_string()),
         );
     }
-    found.extend(
+    errors.extend(
         config
             .forward
             .as_ref()
@@ -245,10 +246,10 @@ pub fn config_errors(config: &Config, known: &[ConfigError]) -> Vec<ConfigError>
             .map(|error| error.to_string()),
     );
     if has_no_error(&["metrics.listen", "ingest.listen", "ingest.enabled"]) {
-        found.extend(config_paths::port_conflict(config));
+        errors.extend(config_paths::port_conflict(config));
     }
-    found.extend(config_paths::config_errors(config));
-    found
+    errors.extend(config_paths::config_errors(config));
+    errors
         .into_iter()
         .map(ConfigError::new)
         .chain(recording::config_errors(config))

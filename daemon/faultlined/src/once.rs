@@ -21,7 +21,7 @@ use std::time::Duration;
 
 const INSPECTION_TIMEOUT: Duration = Duration::from_secs(5);
 const NEEDS_DAEMON: &str = "not known: it needs a running daemon; open its /status.";
-const GRACE: Duration = Duration::from_secs(1);
+const RUNTIME_END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Takes some seconds at most.
 ///
@@ -30,7 +30,7 @@ const GRACE: Duration = Duration::from_secs(1);
 pub fn examine(config: &Config) -> Result<Report> {
     let runtime = app::runtime()?;
     let report = runtime.block_on(check(config));
-    runtime.shutdown_timeout(GRACE);
+    runtime.shutdown_timeout(RUNTIME_END_TIMEOUT);
     report
 }
 

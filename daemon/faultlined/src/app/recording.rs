@@ -40,22 +40,22 @@ pub struct Recording {
 pub fn prepare(config: &Config, clock: Clock) -> Option<PreparedRecorder> {
     let root = config.paths.clone();
     let statuses = ["record", "flight"].map(RecorderStatus::new);
-    let on = [
+    let is_enabled = [
         config.record.file.is_some(),
         config.flight.enabled_folder().is_some(),
     ];
     let enabled: Vec<Arc<RecorderStatus>> = statuses
         .iter()
-        .zip(on)
-        .filter(|(_, on)| *on)
-        .map(|(one, _)| Arc::clone(one))
+        .zip(is_enabled)
+        .filter(|(_, is_enabled)| *is_enabled)
+        .map(|(status, _)| Arc::clone(status))
         .collect();
     if enabled.is_empty() {
         return None;
     }
     let describer = ProcessDescriber::new(root.clone());
     let manifest_describer = describer.clone();
-    let files = files(config);
+    let files = recording_paths(config);
     let warning = PathThread::new("disk-warnings");
     let describe = move |target: &Target| {
         let root = root.clone();
@@ -89,7 +89,7 @@ pub fn prepare(config: &Config, clock: Clock) -> Option<PreparedRecorder> {
     })
 }
 
-fn files(config: &Config) -> Vec<PathBuf> {
+fn recording_paths(config: &Config) -> Vec<PathBuf> {
     // A missing folder is represented by its own path: it will be on the disk of its parent.
     let ring = |folder: &Path| {
         if folder.is_dir() {
@@ -127,25 +127,25 @@ impl PreparedRecorder {
             labels: labels(config),
             session,
         };
-        let [record, status] = self.statuses;
+        let [record_status, flight_status] = self.statuses;
         let mut recorder = self.recorder;
         let mut saver = None;
         if let Some(file) = &config.record.file {
-            let recording_file = RecordingFile::open(file, &new_recording, record)
+            let recording_file = RecordingFile::open(file, &new_recording, record_status)
                 .context("nothing can be recorded; see record.file")?;
             tracing::info!(file = %file.display(), "recording");
             recorder = recorder.with_sink(Box::new(recording_file));
         }
         if let (Some(folder), Some(handle)) = (config.flight.enabled_folder(), &self.flight) {
-            let parts = flight::FlightContext {
+            let context = flight::FlightContext {
                 clock,
                 folder: folder.to_owned(),
                 config: config.flight.clone(),
                 host_name: flight::host_file_name(&host_name(&root).unwrap_or_default()),
-                status,
+                status: flight_status,
                 handle: handle.clone(),
             };
-            let (ring, flight_saver) = flight::build(parts, new_recording)
+            let (ring, flight_saver) = flight::build(context, new_recording)
                 .map_err(|why| anyhow!("flight.folder: {why}"))?;
             recorder = recorder.with_sink(Box::new(ring));
             saver = Some(flight_saver);
@@ -175,7 +175,9 @@ impl Recording {
 /// The last push that an earlier run received, from its recording or flight ring. Call it before
 /// either is reopened.
 pub fn last_push(config: &Config, clock: Clock) -> Option<LastPush> {
-    let existing = files(config).into_iter().filter(|file| file.is_file());
+    let existing = recording_paths(config)
+        .into_iter()
+        .filter(|file| file.is_file());
     existing
         .filter_map(|file| match last_push_of(&file, clock) {
             Ok(push) => push,
@@ -271,7 +273,7 @@ fn file_error(config: &Config) -> Option<ConfigError> {
 
 /// Warns if the recording shares a disk with the running validator or the configured ledger.
 pub fn warnings(config: &Config) -> Vec<String> {
-    let files = files(config);
+    let files = recording_paths(config);
     if files.is_empty() {
         return Vec::new();
     }

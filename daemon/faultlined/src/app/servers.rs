@@ -31,7 +31,7 @@ pub struct PushServers {
     pub forwarder: Option<forward::Forwarder>,
 }
 
-pub fn pushes(
+pub fn build_push_servers(
     config: &Config,
     inherited: Vec<BoundSocket>,
     intake: &Intake,

@@ -78,8 +78,8 @@ impl Signals {
         let mut ready = false;
         loop {
             tokio::select! {
-                _ = self.terminate.recv() => return stop("SIGTERM"),
-                _ = self.interrupt.recv() => return stop("SIGINT"),
+                _ = self.terminate.recv() => return log_stop("SIGTERM"),
+                _ = self.interrupt.recv() => return log_stop("SIGINT"),
                 _ = self.hangup.recv() => {
                     notify(&[NotifyState::Reloading, monotonic()]);
                     live.reload();
@@ -111,7 +111,7 @@ impl Signals {
     }
 }
 
-fn stop(signal: &str) -> bool {
+fn log_stop(signal: &str) -> bool {
     tracing::info!(signal, "stopping");
     true
 }

@@ -86,7 +86,7 @@ impl Recording {
             .min()
             .context("no times")?;
         let frozen = || points.iter().filter(|point| point.name() == "bank_frozen");
-        let first = frozen()
+        let first_slot = frozen()
             .filter_map(|point| integer_field(point, "slot"))
             .min()
             .context("no slots")?;
@@ -105,7 +105,7 @@ impl Recording {
             );
             let line = Line {
                 position: at,
-                parts: pieces(point, first, cache)?,
+                parts: line_parts(point, first_slot, cache)?,
             };
             match point.name() {
                 "shred_insert_is_full" => {
@@ -166,16 +166,16 @@ impl Recording {
             Track::Validator => &self.validator,
             Track::Cluster => &self.cluster,
         };
-        let mut found = Vec::new();
+        let mut rendered = Vec::new();
         for repetition in repetition(after).0..=repetition(until).0 {
             for line in lines {
                 let position = RECORDING_LENGTH * repetition + line.position;
                 if position > after && position <= until {
-                    found.push((position, line.render(u64::from(repetition) * self.slots())));
+                    rendered.push((position, line.render(u64::from(repetition) * self.slots())));
                 }
             }
         }
-        found
+        rendered
     }
 }
 
@@ -191,9 +191,9 @@ fn repetition(position: Duration) -> (u32, Duration) {
 impl Line {
     fn render(&self, shift: u64) -> String {
         let mut text = String::new();
-        for piece in &self.parts {
-            match piece {
-                LinePart::Text(piece) => text.push_str(piece),
+        for part in &self.parts {
+            match part {
+                LinePart::Text(part) => text.push_str(part),
                 LinePart::Slot(slot) => text.push_str(&(slot + shift).to_string()),
             }
         }
@@ -246,10 +246,14 @@ fn integer_field(point: &Point<'_>, key: &str) -> Option<u64> {
     }
 }
 
-/// The point's text with the demo identity and without its time, split at its slots. `first` is the
-/// recording's first slot.
-fn pieces(point: &Point<'_>, first: u64, cache: Option<CacheSize>) -> Result<Vec<LinePart>> {
-    let mut pieces = Vec::new();
+/// The point's text with the demo identity and without its time, split at its slots. `first_slot` is
+/// the recording's.
+fn line_parts(
+    point: &Point<'_>,
+    first_slot: u64,
+    cache: Option<CacheSize>,
+) -> Result<Vec<LinePart>> {
+    let mut parts = Vec::new();
     let mut text = format!("{},host_id={IDENTITY}", point.name());
     for tag in point.tags() {
         let tag = tag.map_err(|reason| point.bad(reason))?;
@@ -268,10 +272,10 @@ fn pieces(point: &Point<'_>, first: u64, cache: Option<CacheSize>) -> Result<Vec
             .contains(&field.key)
             .then(|| integer_field(point, field.key))
             .flatten();
-        match slot.filter(|slot| *slot >= first / 2) {
+        match slot.filter(|slot| *slot >= first_slot / 2) {
             Some(slot) => {
-                pieces.push(LinePart::Text(std::mem::take(&mut text)));
-                pieces.push(LinePart::Slot(FIRST_SLOT + slot - first));
+                parts.push(LinePart::Text(std::mem::take(&mut text)));
+                parts.push(LinePart::Slot(FIRST_SLOT + slot - first_slot));
                 text.push('i');
             }
             None => match cached(field.key) {
@@ -280,8 +284,8 @@ fn pieces(point: &Point<'_>, first: u64, cache: Option<CacheSize>) -> Result<Vec
             },
         }
     }
-    pieces.push(LinePart::Text(text));
-    Ok(pieces)
+    parts.push(LinePart::Text(text));
+    Ok(parts)
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ const REPORT_TIMEOUT: Duration = Duration::from_secs(3);
 /// journalctl counts as working after 2 s without an error.
 const LOG_TIMEOUT: Duration = Duration::from_secs(4);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
-const GRACE: Duration = Duration::from_secs(1);
+const STAGE_END_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub fn stage() -> Stage {
     Stage::new("once", &Handle::current())
@@ -66,7 +66,7 @@ pub async fn wait_for<T>(
         }
     };
     let found = tokio::time::timeout(max_wait, found).await.ok();
-    stage.end(GRACE).await;
+    stage.end(STAGE_END_TIMEOUT).await;
     found
 }
 

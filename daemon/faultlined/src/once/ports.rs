@@ -24,7 +24,7 @@ use std::{
 use tokio::net::TcpStream;
 
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Bytes of a response to read, and the rest of the frame: its start identifies the server.
+/// Bytes of a response to read: its start identifies the server.
 const MAX_PROBE_BYTES: usize = 4096;
 /// A status has some 30 KiB.
 const MAX_STATUS_BYTES: usize = 1 << 20;
@@ -57,11 +57,11 @@ async fn probe_port(
         .unwrap_or(PortState::Silent)
 }
 
-/// Status and at least `max` bytes of the body, if it has as many.
+/// The status, and at least `wanted_bytes` of the body if it has as many.
 async fn fetch(
     address: SocketAddr,
     path: &str,
-    max: usize,
+    wanted_bytes: usize,
 ) -> Result<(StatusCode, Vec<u8>), PortState> {
     let address = connect_address(address);
     let uri = format!("http://{address}{path}")
@@ -83,7 +83,7 @@ async fn fetch(
     let status = response.status();
     let mut body = response.into_body();
     let mut beginning = Vec::new();
-    while beginning.len() < max {
+    while beginning.len() < wanted_bytes {
         match body.frame().await {
             Some(Ok(frame)) => {
                 beginning.extend_from_slice(frame.data_ref().map_or(&[], |data| data))
@@ -132,22 +132,22 @@ pub async fn ingest(config: &Config) -> Check {
 
 pub async fn metrics(config: &Config) -> Check {
     let listen = config.metrics.listen;
-    let found = probe_port(listen, "/", |_, body| {
+    let state = probe_port(listen, "/", |_, body| {
         body.windows(9).any(|word| word == b"faultline")
     })
     .await;
-    if found == PortState::Other && config.metrics.web_config.is_some() {
+    if state == PortState::Other && config.metrics.web_config.is_some() {
         return Check::off(format!(
             "a program listens at {listen}; with TLS or a password, its name is not checked"
         ));
     }
-    port_check("metrics.listen", listen, found)
+    port_check("metrics.listen", listen, state)
 }
 
-fn port_check(key: &str, listen: SocketAddr, found: PortState) -> Check {
+fn port_check(key: &str, listen: SocketAddr, state: PortState) -> Check {
     let remedy =
         format!("see which program it is (ss -ltnp), and stop it or set {key} to a free port");
-    match found {
+    match state {
         _ if listen.port() == 0 => Check::ok("the system chooses a free port (port 0)"),
         PortState::Closed => {
             Check::ok(format!("{listen} is free; no faultlined listens there now"))
@@ -184,7 +184,7 @@ pub async fn push(config: &Config, inspection: &ProcessInspection) -> Check {
     let Ok(environment) = environment else {
         return Check::off("not known: the validator's environment may not be read");
     };
-    let set = remedy(config);
+    let remedy = push_remedy(config);
     match environment
         .variables
         .get(METRICS_CONFIG)
@@ -196,14 +196,14 @@ pub async fn push(config: &Config, inspection: &ProcessInspection) -> Check {
         }
         None | Some(Err(MetricsConfigError::Empty)) => Check::attention(
             format!("the validator pushes nothing: it has no {METRICS_CONFIG}"),
-            set,
+            remedy,
         ),
-        Some(Err(error)) => Check::attention(format!("{METRICS_CONFIG} is wrong: {error}"), set),
-        Some(Ok(pushed)) => push_check(config, &pushed, set).await,
+        Some(Err(error)) => Check::attention(format!("{METRICS_CONFIG} is wrong: {error}"), remedy),
+        Some(Ok(pushed)) => push_check(config, &pushed, remedy).await,
     }
 }
 
-async fn push_check(config: &Config, pushed: &MetricsConfig, set: String) -> Check {
+async fn push_check(config: &Config, pushed: &MetricsConfig, remedy: String) -> Check {
     let listen = config.ingest.listen;
     let destination = push_destination(&pushed.host, listen);
     let elsewhere = match destination {
@@ -229,14 +229,14 @@ async fn push_check(config: &Config, pushed: &MetricsConfig, set: String) -> Che
             format!(
                 "the validator's pushes to {host} are refused (401): db, u or p is another than in [ingest]"
             ),
-            set,
+            remedy,
         ),
         (PushDestination::Elsewhere(_), PortState::Faultlined) => Check::ok(format!(
             "the validator pushes to {host}, where a faultlined listens; ingest.listen is {listen}"
         )),
         (PushDestination::Elsewhere(_), _) => Check::attention(
             format!("the validator pushes to {host}, not to {listen}"),
-            set + "; the server it pushes to now can have the same from [forward]",
+            remedy + "; the server it pushes to now can have the same from [forward]",
         ),
         (PushDestination::Unknown, _) => Check::off(format!(
             "the validator pushes to {host}; whether that is {listen} is not known"
@@ -244,7 +244,7 @@ async fn push_check(config: &Config, pushed: &MetricsConfig, set: String) -> Che
     }
 }
 
-fn remedy(config: &Config) -> String {
+fn push_remedy(config: &Config) -> String {
     let listen = connect_address(config.ingest.listen);
     let values = match &config.ingest.credentials {
         Some(_) => "db=...,u=...,p=... as in [ingest]".to_owned(),

@@ -147,7 +147,7 @@ fn the_replayed_demo_contains_no_original_slot() {
 #[test]
 fn count_fields_named_after_slots_are_not_shifted() {
     let line = "shrink_ancient_stats,host_id=x slot=7i,num_slots_shrunk=1000i 1";
-    let pieces = pieces(&Point::parse(line.as_bytes()).unwrap(), 1000, None).unwrap();
+    let pieces = line_parts(&Point::parse(line.as_bytes()).unwrap(), 1000, None).unwrap();
     let line = Line {
         position: Duration::ZERO,
         parts: pieces,
