@@ -76,7 +76,7 @@ fn read_both<A, B>(first: impl Fn() -> A, second: impl Fn() -> B) -> (A, B) {
 
 /// Detects that the wall clock was set: it moved at least one second more or less than the time
 /// that passed. Slewing and suspension do not count.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct ClockStepDetector {
     last_call: Option<(Stamp, Duration)>,
 }
@@ -97,13 +97,12 @@ impl ClockStepDetector {
 
 /// An absolute schedule: tick n is due after n intervals, so lateness does not accumulate. Missed
 /// ticks are skipped.
-#[derive(Debug)]
 pub struct Schedule {
     interval: Duration,
     last_tick: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DueTick {
     pub number: u64,
     pub lateness: Duration,

@@ -64,7 +64,7 @@ impl Config {
 }
 
 /// At most one search method is set; the default scans the processes.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub enum TargetSelector {
     #[default]
     Scan,
@@ -79,7 +79,7 @@ pub enum TargetSelector {
     ProcessName(String),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Target {
     pub find: TargetSelector,
     /// For validators that cannot be queried (no RPC port, no right on the admin socket).
@@ -89,7 +89,7 @@ pub struct Target {
     pub program_cache_entries: Option<u64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Sampling {
     /// At least 100 ms.
     pub interval: Duration,
@@ -103,7 +103,7 @@ impl Default for Sampling {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Threads {
     pub enabled: bool,
     pub interval: Duration,
@@ -121,7 +121,7 @@ impl Default for Threads {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Metrics {
     /// Loopback unless a web config file protects it.
     pub listen: SocketAddr,
@@ -145,7 +145,7 @@ impl Default for Metrics {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Labels {
     pub cluster: Option<String>,
     pub experiment: Option<String>,
@@ -176,7 +176,7 @@ impl Labels {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Ingest {
     pub enabled: bool,
     /// Loopback only, unless `beyond_loopback`.
@@ -201,7 +201,7 @@ impl Default for Ingest {
     }
 }
 
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq)]
 pub struct Credentials {
     pub db: String,
     pub user: String,
@@ -228,7 +228,7 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Log {
     /// Follows the file over rotation.
     File(PathBuf),
@@ -236,7 +236,7 @@ pub enum Log {
     Journal(String),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Forward {
     /// Without `/write`.
     pub url: String,
@@ -245,7 +245,7 @@ pub struct Forward {
     pub give_up_after: Duration,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Rpc {
     pub enabled: bool,
     /// `None`: 127.0.0.1 and the port on the validator's command line.
@@ -265,7 +265,7 @@ impl Default for Rpc {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Probe {
     pub enabled: bool,
     /// One of [`faultline_agave::rpc::PROBES`].
@@ -287,7 +287,7 @@ impl Default for Probe {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Validator {
     pub enabled: bool,
     /// `None`: the identity's vote account.
@@ -313,7 +313,7 @@ impl Default for Validator {
 }
 
 /// File systems, disks, network and processors.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Host {
     pub enabled: bool,
     /// At least a second.
@@ -329,7 +329,7 @@ impl Default for Host {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Admin {
     pub enabled: bool,
     pub timeout: Duration,
@@ -344,7 +344,7 @@ impl Default for Admin {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Phase {
     /// Maximum slots behind the tip to count as at the tip.
     pub at_tip_slots: u64,
@@ -367,14 +367,14 @@ impl Default for Phase {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Record {
     /// `None`: nothing is recorded.
     pub file: Option<PathBuf>,
     pub labels: BTreeMap<String, String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct StatusPage {
     /// What the lab proved and predicted, for the answers of the status.
     pub evidence: Option<PathBuf>,

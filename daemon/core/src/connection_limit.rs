@@ -35,7 +35,7 @@ const MAX_QUEUED_AFTER_STOP: usize = 64;
 /// cure.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum ConnectionPhase {
     Idle,
     ReceivingHead,

@@ -37,10 +37,8 @@ const THREAD_STACK: usize = 512 * 1024;
 const TASK_STACK: usize = 2 * 1024 * 1024;
 
 /// A stop signal, which is never reset. Clones share it.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Stop(Arc<StopState>);
-
-#[derive(Debug)]
 struct StopState {
     /// For threads.
     flag: Mutex<bool>,

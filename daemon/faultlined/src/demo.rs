@@ -39,7 +39,6 @@ pub const IDENTITY: &str = "DemoFauLtLine1111111111111111111111111111111";
 const CONSENSUS: Consensus = Consensus::Alpenglow;
 
 /// A running mock validator. Dropping it ends the process and removes its folder.
-#[derive(Debug)]
 pub struct Demo {
     child: Child,
     folder: TempDir,

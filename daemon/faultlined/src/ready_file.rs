@@ -50,7 +50,7 @@ struct ReadyFileContents {
     target: Option<Target>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 struct Target {
     pid: u32,
     start_ticks: u64,

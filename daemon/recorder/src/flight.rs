@@ -152,7 +152,7 @@ impl SaveReason {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum SaveOrigin {
     Automatic,
     /// A signal to the daemon.

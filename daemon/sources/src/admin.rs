@@ -33,7 +33,7 @@ pub fn target_lookup(following: &TargetHandle) -> TargetLookup {
 }
 
 /// Facts from the admin socket. Each poll publishes a new value.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct AdminFacts {
     /// Facts of another process than the followed one are out of date.
     pub process: ProcessId,

@@ -40,7 +40,7 @@ const SEARCH_INTERVAL_WITH_PIDFD: Duration = Duration::from_secs(5);
 const LOG_AFTER: Duration = Duration::from_secs(10);
 
 /// One lifetime of a process. An exec in place makes a new target of the same process.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Target {
     pub process: ProcessId,
     /// At most 15 bytes.

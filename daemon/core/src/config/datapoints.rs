@@ -9,7 +9,7 @@ use toml::de::DeValue;
 /// Labels of histograms and summaries. `promtool` rejects a page that has them on another metric.
 const RESERVED_LABELS: [&str; 2] = ["le", "quantile"];
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Datapoints {
     pub allow: Vec<AllowedDatapoint>,
     pub max_series: u64,
@@ -24,7 +24,7 @@ impl Default for Datapoints {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct AllowedDatapoint {
     pub name: String,
     pub field: String,
@@ -32,7 +32,7 @@ pub struct AllowedDatapoint {
     pub tags: Vec<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum DatapointKind {
     /// The last value is exported as `agave_datapoint`.
     Level,

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Flight {
     /// `None`: the flight recorder is on if there is a folder.
     pub enabled: Option<bool>,

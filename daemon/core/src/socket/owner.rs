@@ -23,7 +23,7 @@ const MAX_RESPONSE_BYTES: usize = 2048;
 /// The user id that a user namespace shows for unmapped users.
 const UNMAPPED_USER_ID: u32 = 65534;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum PeerUserError {
     #[error(
         "the lookup of the sender's socket failed ({0}); it needs AF_NETLINK and the kernel's tcp_diag"

@@ -15,7 +15,7 @@ pub const PATH_CALL_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub const UNRESPONSIVE_FILE_SYSTEM: &str = "its file system does not answer; is its mount dead?";
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Error)]
 pub enum PathError {
     #[error("{UNRESPONSIVE_FILE_SYSTEM}")]
     TimedOut,
@@ -29,7 +29,6 @@ pub enum PathError {
 
 /// Makes one call at a time on its own thread. Shutdown does not wait for it. New calls fail while
 /// one is pending, so at most one thread hangs.
-#[derive(Debug)]
 pub struct PathThread {
     name: &'static str,
     is_busy: Arc<AtomicBool>,

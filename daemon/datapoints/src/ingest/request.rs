@@ -9,7 +9,7 @@ use ring::digest;
 use std::borrow::Cow;
 use subtle::{Choice, ConstantTimeEq};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Route {
     Push,
     Ping,
@@ -45,7 +45,7 @@ pub fn is_from_browser(headers: &HeaderMap) -> bool {
             .is_some_and(|site| site != "none")
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 pub enum Coding {
     Plain,
     Gzip,

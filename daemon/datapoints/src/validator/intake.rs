@@ -59,7 +59,7 @@ struct State {
     last_refusal: Option<(String, Stamp)>,
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct PushFacts {
     pub slots: Option<(Stamp, Slots)>,
     /// From `validator-new`.

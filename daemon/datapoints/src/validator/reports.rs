@@ -36,7 +36,7 @@ impl ValidatorReports {
 }
 
 /// Reports of the Alpenglow migration. The migration's points come once, those of Votor every 10 s.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct MigrationReports {
     /// The event loop of Votor has reported.
     pub has_event_handler: bool,

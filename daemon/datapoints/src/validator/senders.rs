@@ -60,7 +60,7 @@ impl LineCounts {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum SenderState {
     Ours,
     Pending,
@@ -107,7 +107,7 @@ pub struct Senders {
     pub validator_user: Option<u32>,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub enum Assumption {
     /// The sole sender is the validator.
     Sole(String),

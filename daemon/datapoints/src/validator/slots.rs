@@ -19,7 +19,7 @@ const MAX_JUMP: u64 = 512;
 /// Older slots are no reference for newer ones.
 const MAX_REFERENCE_AGE: Duration = Duration::from_secs(60);
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 enum SlotKind {
     Frozen,
     Root,
@@ -38,7 +38,7 @@ fn slot_of(known: &KnownPoint) -> Option<(SlotKind, u64)> {
     slot.map(|slot| (kind, slot))
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Clone, Copy, Default)]
 pub struct Slots {
     /// The newest slot that the validator replayed.
     pub frozen: Option<u64>,

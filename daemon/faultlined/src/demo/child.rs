@@ -69,8 +69,6 @@ const HANDLER_BYTES: usize = 256 << 10;
 const WORK_INTERVAL: Duration = Duration::from_millis(100);
 const SHORT_RUN_PUSH_INTERVAL: Duration = Duration::from_millis(250);
 const PUSH_TIMEOUT: Duration = Duration::from_secs(5);
-
-#[derive(Debug)]
 struct DemoState {
     clock: Clock,
     /// Unix time of the start.

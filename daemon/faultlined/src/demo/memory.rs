@@ -33,7 +33,7 @@ pub fn pages_to_read(uptime: Duration) -> usize {
     5 + second.min(60 - second)
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Heap(Vec<MmapMut>);
 
 impl Heap {
@@ -66,7 +66,6 @@ pub fn written_memory(bytes: usize) -> io::Result<MmapMut> {
 
 /// A mapped file that is evicted from the page cache after each full pass, so that every page read
 /// is a major fault. Needs Linux 5.14 and a file system on disk.
-#[derive(Debug)]
 pub struct ColdFile {
     file: File,
     map: MmapRaw,

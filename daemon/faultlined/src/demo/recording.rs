@@ -38,7 +38,6 @@ const SLOT_FIELDS: [&str; 15] = [
 ];
 
 /// The recorded lines. A position in the recording continues over its repetitions.
-#[derive(Debug)]
 pub struct Recording {
     validator: Vec<Line>,
     /// Lines of the cluster, which are ahead of the validator's during catch-up.
@@ -47,19 +46,15 @@ pub struct Recording {
     blocks: Vec<(Duration, u64)>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub enum Track {
     Validator,
     Cluster,
 }
-
-#[derive(Debug)]
 struct Line {
     position: Duration,
     parts: Vec<LinePart>,
 }
-
-#[derive(Debug)]
 enum LinePart {
     Text(String),
     Slot(u64),
@@ -202,7 +197,7 @@ impl Line {
 }
 
 /// Capacity in entries. The validator evicts from 90 % on.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct CacheSize(pub u64);
 
 impl CacheSize {

@@ -93,8 +93,6 @@ pub fn next_push(uptime: Duration) -> Duration {
     };
     uptime + period
 }
-
-#[derive(Debug)]
 pub struct Replay {
     recording: Arc<Recording>,
     pushed: Duration,

@@ -29,7 +29,7 @@ const MAX_PROBE_BYTES: usize = 4096;
 /// A status has some 30 KiB.
 const MAX_STATUS_BYTES: usize = 1 << 20;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 enum PortState {
     Closed,
     Faultlined,
@@ -255,7 +255,7 @@ fn push_remedy(config: &Config) -> String {
     format!("start the validator with {METRICS_CONFIG}=host=http://{listen},{values}")
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum PushDestination {
     Here,
     /// Another address, or a non-http URL.

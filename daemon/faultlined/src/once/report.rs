@@ -11,7 +11,7 @@ const WIDTH: usize = 80;
 const FINDING_INDENT: usize = 14;
 const DETAIL_WIDTH: usize = 10;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckState {
     Ok,
@@ -83,7 +83,7 @@ impl Check {
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Report {
     pub at: Stamp,
     pub user: u32,

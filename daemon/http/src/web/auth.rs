@@ -26,7 +26,7 @@ pub fn bcrypt_cost(hash: &str) -> u32 {
         .map_or(0, |parts| parts.get_cost())
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum AuthResult {
     Admitted,
     NoCredentials,

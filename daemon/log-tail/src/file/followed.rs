@@ -21,7 +21,7 @@ const MIN_COPY_FINGERPRINT_BYTES: usize = 64;
 /// their turn.
 const CHUNKS_PER_POLL: usize = 16;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 pub struct FileId {
     device: u64,
     inode: u64,

@@ -88,7 +88,7 @@ pub fn prepare(folder: &Path) -> Result<(), PrepareError> {
     })
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct PrepareError {
     pub message: String,
     /// The disk has no space, so a later attempt may succeed.

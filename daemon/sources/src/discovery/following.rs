@@ -17,7 +17,7 @@ faultline_metrics::named_enum! {
     }
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq)]
 pub struct SearchReport {
     pub looking_for: String,
     /// Without a target: the reasons, at least one. With a target: its problems.
@@ -38,7 +38,7 @@ pub(super) struct OomKills {
 }
 
 /// A cgroup at the moment when the process was first found in it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq)]
 pub struct FoundCgroup {
     pub process: ProcessId,
     pub memory: CgroupFolder,

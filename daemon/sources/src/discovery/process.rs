@@ -21,7 +21,7 @@ pub const VALIDATOR_THREADS: [&str; 2] = ["solReplayStage", "solAdminRpc"];
 /// The kernel truncates a process name to this many bytes.
 const COMM_LENGTH: usize = 15;
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct InspectedProcess {
     pub target: Target,
     /// A validator's subcommand that does not validate: `monitor`, `exit`.
@@ -113,7 +113,6 @@ pub fn has_ended(root: &HostRoot, id: ProcessId) -> bool {
 
 /// Detects an exec by name and `exe`, which distinguishes a script from a program of the same name.
 /// `cmdline` would take the process's memory lock.
-#[derive(Debug)]
 pub struct ExecDetector {
     id: ProcessId,
     exe: PathBuf,

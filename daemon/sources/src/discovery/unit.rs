@@ -211,7 +211,7 @@ fn cgroup_pids(folder: &Path, depth: u32) -> Vec<u32> {
     pids
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 struct UnitStatus {
     main_pid: Option<u32>,
     /// Path from the top of the cgroup hierarchy; `None` while the unit does not run.

@@ -19,7 +19,7 @@ pub const MAX_DISKS: usize = 64;
 /// Maximum series of all disks of a machine. Further disks are left out.
 const MAX_SERIES: usize = 90;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 enum DiskRole {
     /// Directly below a file system: all series.
     Direct,

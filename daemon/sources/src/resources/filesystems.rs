@@ -29,7 +29,7 @@ const MAX_FILE_SYSTEMS: usize = 5;
 /// Maximum time that a poll waits for responses.
 const POLL_TIMEOUT: Duration = Duration::from_secs(2);
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq)]
 pub struct Folder {
     /// `accounts`, `ledger`, `log` or `snapshots`.
     pub purpose: &'static str,
@@ -99,7 +99,7 @@ pub struct FolderPoll {
     last_result: Result<(FileSystem, Stamp), FileSystemError>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct FileSystemUsage {
     pub file_system: FileSystem,
     /// Purposes of the folders on it: `accounts`, `ledger`, `log`, `snapshots`.
@@ -108,7 +108,7 @@ pub struct FileSystemUsage {
 }
 
 /// A folder whose file system is unknown or does not respond.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq)]
 pub struct UnavailableFolder {
     pub folder: Folder,
     pub status: Status,

@@ -22,8 +22,6 @@ const EXCERPT_BYTES: usize = 4096;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// Below the default request timeout, so that the error names the addresses.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
-
-#[derive(Debug)]
 pub enum Failure {
     Refused,
     Timeout(Duration),
@@ -35,7 +33,7 @@ pub enum Failure {
     Answer(Error),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 pub enum Readiness {
     /// JSON-RPC need not be open yet, or it is unknown whether the start is over.
     Starting,

@@ -59,7 +59,7 @@ pub struct ProcessState {
 }
 
 /// CPU time in user mode and in the kernel.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct CpuTime {
     pub user: Duration,
     pub system: Duration,

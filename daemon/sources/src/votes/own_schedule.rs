@@ -8,7 +8,7 @@ pub struct OwnLeaderSchedule {
 }
 
 /// Consecutive slots without an own leader slot, at or after a given slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RestartWindow {
     /// Slots from the given slot to the first of the window.
     pub offset: u64,

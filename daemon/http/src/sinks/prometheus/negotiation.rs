@@ -1,6 +1,6 @@
 //! Selects the exposition format and encoding from a scraper's headers.
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ExpositionFormat {
     /// `text/plain; version=0.0.4`, which every scraper understands.
     Classic,
