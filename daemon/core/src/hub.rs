@@ -8,16 +8,6 @@ pub trait Sink: Send {
     fn tick(&mut self, tick: &Arc<Tick>);
 }
 
-pub struct Hub(pub Vec<Box<dyn Sink>>);
-
-impl Hub {
-    pub fn publish(&mut self, tick: &Arc<Tick>) {
-        for sink in &mut self.0 {
-            sink.tick(tick);
-        }
-    }
-}
-
 /// A shared value that one thread replaces. The lock is only held to copy a pointer.
 #[derive(Debug)]
 pub struct Latest<T>(Arc<Mutex<Option<Arc<T>>>>);

@@ -27,8 +27,9 @@ pub const COPY_SHARE_BYTES: u32 = 24 * 1024 * 1024;
 
 #[derive(Clone)]
 pub struct PushMemory {
-    pushes: Share,
-    decoders: Share,
+    pub pushes: Share,
+    /// Acquire from it before `pushes`.
+    pub decoders: Share,
     copies: Share,
 }
 
@@ -36,7 +37,7 @@ pub struct PushMemory {
 pub type Permit = OwnedSemaphorePermit;
 
 #[derive(Clone)]
-struct Share {
+pub struct Share {
     bytes: u32,
     free: Arc<Semaphore>,
 }
@@ -55,16 +56,6 @@ impl PushMemory {
             decoders: Share::new(DECODER_SHARE_BYTES),
             copies: Share::new(copies),
         }
-    }
-
-    /// Waits for free bytes. A request above the share's size gets the whole share.
-    pub async fn acquire_push(&self, bytes: u32) -> Option<Permit> {
-        self.pushes.acquire(bytes).await
-    }
-
-    /// The same for a gzip decoder. Call it before [`PushMemory::acquire_push`].
-    pub async fn acquire_decoder(&self, bytes: u32) -> Option<Permit> {
-        self.decoders.acquire(bytes).await
     }
 
     /// `None` if the bytes are not free now.
@@ -87,8 +78,9 @@ impl Share {
         }
     }
 
-    /// Never `None`: only a closed semaphore returns it, and this one is never closed.
-    async fn acquire(&self, bytes: u32) -> Option<Permit> {
+    /// Waits for free bytes. A request above the share's size gets the whole share. Never `None`: only
+    /// a closed semaphore returns it, and this one is never closed.
+    pub async fn acquire(&self, bytes: u32) -> Option<Permit> {
         let bytes = bytes.min(self.bytes);
         Arc::clone(&self.free).acquire_many_owned(bytes).await.ok()
     }
@@ -107,11 +99,11 @@ mod tests {
     fn a_push_waits_for_another_push_but_not_for_copies() {
         let budget = PushMemory::new(100, 50);
         let copy = budget.try_acquire_copy(50);
-        let first = budget.acquire_push(80).now_or_never();
+        let first = budget.pushes.acquire(80).now_or_never();
         assert!(first.is_some());
-        assert!(budget.acquire_push(80).now_or_never().is_none());
+        assert!(budget.pushes.acquire(80).now_or_never().is_none());
         drop(first);
-        assert!(budget.acquire_push(80).now_or_never().is_some());
+        assert!(budget.pushes.acquire(80).now_or_never().is_some());
         drop(copy);
         assert_eq!(budget.used_bytes(), 0);
     }
@@ -119,9 +111,9 @@ mod tests {
     #[test]
     fn gzip_pushes_wait_only_for_other_gzip_pushes() {
         let budget = PushMemory::new(100, 50);
-        let all = budget.acquire_decoder(DECODER_SHARE_BYTES).now_or_never();
-        assert!(all.is_some() && budget.acquire_decoder(1).now_or_never().is_none());
-        assert!(budget.acquire_push(100).now_or_never().is_some());
+        let all = budget.decoders.acquire(DECODER_SHARE_BYTES).now_or_never();
+        assert!(all.is_some() && budget.decoders.acquire(1).now_or_never().is_none());
+        assert!(budget.pushes.acquire(100).now_or_never().is_some());
         drop(all);
         assert_eq!(budget.used_bytes(), 0);
     }
@@ -138,7 +130,7 @@ mod tests {
     #[test]
     fn a_request_above_the_memory_budget_gets_all_of_it() {
         let budget = PushMemory::new(100, 50);
-        let permit = budget.acquire_push(101).now_or_never().flatten();
+        let permit = budget.pushes.acquire(101).now_or_never().flatten();
         assert_eq!(permit.unwrap().num_permits(), 100);
     }
 }

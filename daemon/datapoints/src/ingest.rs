@@ -150,20 +150,16 @@ impl LineSink for intake::Push {
     }
 }
 
-pub struct IngestParts<I> {
-    pub intake: I,
-    pub clock: Clock,
-    pub push_memory: PushMemory,
-    pub forward: Option<forward::Handle>,
-}
-
 pub struct Listener<I> {
     sockets: Vec<BoundSocket>,
     shared: Arc<Shared<I>>,
 }
 
 struct Shared<I> {
-    parts: IngestParts<I>,
+    intake: I,
+    clock: Clock,
+    push_memory: PushMemory,
+    forward: Option<forward::Handle>,
     config: config::Ingest,
     counters: IngestCounters,
     limits: Limits,
@@ -222,7 +218,10 @@ impl<I: PushSink> Listener<I> {
     pub fn build(
         config: &config::Ingest,
         mut sockets: Vec<BoundSocket>,
-        parts: IngestParts<I>,
+        intake: I,
+        clock: Clock,
+        push_memory: PushMemory,
+        forward: Option<forward::Handle>,
     ) -> Result<Self, Error> {
         if sockets.is_empty() {
             check(config)?;
@@ -237,7 +236,10 @@ impl<I: PushSink> Listener<I> {
             check_address(config, &socket.listen_address)?;
         }
         let shared = Arc::new(Shared {
-            parts,
+            intake,
+            clock,
+            push_memory,
+            forward,
             config: config.clone(),
             counters: IngestCounters::default(),
             limits: LIMITS,
@@ -275,7 +277,7 @@ impl<I: PushSink> Listener<I> {
                 stop.clone(),
             )
         };
-        accept(sockets, connections, shared.parts.clock, &stop, serve).await;
+        accept(sockets, connections, shared.clock, &stop, serve).await;
     }
 }
 

@@ -24,7 +24,7 @@ use faultline_core::{
     supervisor::Stage,
 };
 use faultline_datapoints::{
-    ingest::{IngestCounters, IngestParts, Listener},
+    ingest::{IngestCounters, Listener},
     validator::intake::Intake,
 };
 use faultline_metrics::metrics::daemon::INGEST_BYTES;
@@ -326,13 +326,9 @@ impl Server {
             credentials,
             ..config::Ingest::default()
         };
-        let parts = IngestParts {
-            intake: intake(case),
-            clock: Clock::start(),
-            push_memory: PushMemory::default(),
-            forward: None,
-        };
-        let listener = Listener::build(&config, Vec::new(), parts).expect("a free port");
+        let (clock, memory) = (Clock::start(), PushMemory::default());
+        let listener = Listener::build(&config, Vec::new(), intake(case), clock, memory, None)
+            .expect("a free port");
         let (address, meter) = (
             listener.local_addr().expect("an address"),
             listener.counters(),

@@ -15,7 +15,7 @@
 use faultline_core::{
     clock::{Clock, DueTick},
     config::{Config, TargetSelector},
-    hub::{Hub, Latest},
+    hub::{Latest, Sink},
     supervisor::Stage,
 };
 use faultline_datapoints::validator::intake::Intake;
@@ -269,7 +269,7 @@ impl Ticking {
         let intake = Intake::new(&config.datapoints);
         let live = Latest::default();
         live.set(Some(Arc::new(config.clone())));
-        let following = finder.following();
+        let following = finder.following.clone();
         let context = BuildContext {
             config,
             clock,
@@ -285,8 +285,9 @@ impl Ticking {
         }
         let host = HostConstants::read(&root).expect("the kernel's constants");
         let newest = Latest::default();
-        let hub = Hub(vec![Box::new(History::default()), Box::new(newest.clone())]);
-        let ticker = Ticker::new(&context, host, sources, hub);
+        let sinks: Vec<Box<dyn Sink>> =
+            vec![Box::new(History::default()), Box::new(newest.clone())];
+        let ticker = Ticker::new(&context, host, sources, sinks);
         Ticking {
             ticker,
             newest,

@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use faultline_core::{
     clock::Clock,
     config::{Config, ConfigError, TargetSelector},
-    hub::{Hub, Latest},
+    hub::Latest,
     socket::{InheritError, InheritedSockets},
     supervisor::Stage,
 };
@@ -25,7 +25,7 @@ use faultline_datapoints::{
     validator::intake::Intake,
 };
 use faultline_http::web;
-use faultline_kernel::{HostConstants, HostRoot};
+use faultline_kernel::HostConstants;
 use faultline_metrics::Tick;
 use faultline_recorder::{flight, manifest::ProcessFacts};
 use faultline_recording::Error as RecordingError;
@@ -85,7 +85,7 @@ impl App {
             .transpose()?;
         let recording = recording::prepare(&config, clock);
         let finder = Finder::build(&config.target, root.clone(), clock);
-        let following = finder.following();
+        let following = finder.following.clone();
         let (host_root, followed) = (root.clone(), following.clone());
         intake.set_user_lookup(move || discovery::validator_user(&host_root, &followed));
         let live = LiveConfig::new(config.clone(), options.reload, intake.clone());
@@ -108,7 +108,7 @@ impl App {
         let state = servers::web_state(&context, recording.as_ref(), live.answer_config.clone());
         servers::register(&mut sources, &context, &intake, &state, options.demo);
         let samplers = std::mem::take(&mut sources.samplers);
-        let ticker = Ticker::new(&context, host, samplers, Hub(servers::sinks(&state)));
+        let ticker = Ticker::new(&context, host, samplers, servers::sinks(&state));
         let (ticks, flight) = (state.ticks.clone(), state.flight.clone());
         let web = servers::build_web_server(&config.metrics, options.inherited.metrics, state)?;
         if let Some(last) = recording::last_push(&config, clock) {
@@ -308,13 +308,6 @@ fn start_demo(config: &mut Config, ingest: Option<&Listener<Intake>>) -> Result<
         config.rpc.interval = Duration::from_millis(200);
     }
     Ok(demo)
-}
-
-fn host_name(root: &HostRoot) -> Option<String> {
-    root.read_proc("sys/kernel/hostname", |text| {
-        Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())
-    })
-    .ok()
 }
 
 /// True if a restart cannot help, because the error is in the configuration or the units. The

@@ -53,9 +53,7 @@ pub fn build(context: FlightContext, new_recording: NewRecording) -> Result<(Rin
     {
         return Err(error.message);
     }
-    context
-        .handle
-        .set_last_save(folder::last_save(&context.folder));
+    context.handle.0.state.lock().last_saved_at = folder::last_save(&context.folder);
     let (jobs, queued_jobs) = sync_channel(MAX_QUEUED_JOBS);
     let saver = Saver {
         context: context.clone(),
@@ -216,14 +214,6 @@ impl Handle {
         Some(result)
     }
 
-    fn take_requests(&self) -> Vec<SaveJob> {
-        std::mem::take(&mut self.0.state.lock().requests)
-    }
-
-    fn begin_save(&self) {
-        self.0.state.lock().in_progress += 1;
-    }
-
     fn wait_for_saves(&self, timeout: Duration) {
         let mut state = self.0.state.lock();
         let in_progress = |state: &mut State| state.in_progress > 0;
@@ -234,10 +224,6 @@ impl Handle {
         if waited.timed_out() {
             tracing::warn!("the flight recorder's last save is still running");
         }
-    }
-
-    fn set_last_save(&self, at: Option<Duration>) {
-        self.0.state.lock().last_saved_at = at;
     }
 
     fn end_save(&self, job: SaveJob, result: SaveResult) {

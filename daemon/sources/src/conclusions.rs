@@ -8,6 +8,7 @@ use crate::{
     admin::AdminFacts,
     discovery::Target,
     distance::DistanceEvidence,
+    host::host_name,
     rpc::{self, RpcFacts, identity_of},
     tick::{SampleContext, Sampler, SourceOutput},
     votes::{self, VoteFacts},
@@ -433,8 +434,5 @@ pub fn client(target: &Target, version: Option<&str>) -> Option<String> {
 
 /// The host id of a validator before it has read its identity.
 fn startup_id(root: &HostRoot) -> Option<String> {
-    let name = root.read_proc("sys/kernel/hostname", |text| {
-        Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())
-    });
-    name.ok().map(|name| startup_host_id(&name))
+    host_name(root).map(|name| startup_host_id(&name))
 }

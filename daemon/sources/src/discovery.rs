@@ -90,7 +90,7 @@ pub struct Finder {
     root: HostRoot,
     clock: Clock,
     method: Method,
-    following: TargetHandle,
+    pub following: TargetHandle,
     shares_pid_namespace: bool,
     last_end: Option<(Arc<Target>, EndReason)>,
     /// The first unsuccessful search since a process was followed.
@@ -116,10 +116,6 @@ impl Finder {
             last_logged: String::new(),
             path_thread: PathThread::new("target-path"),
         }
-    }
-
-    pub fn following(&self) -> TargetHandle {
-        self.following.clone()
     }
 
     /// Searches once, without waiting for a candidate's threads.

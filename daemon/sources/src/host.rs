@@ -103,6 +103,13 @@ impl Sampler for HostSampler {
     }
 }
 
+pub fn host_name(root: &HostRoot) -> Option<String> {
+    root.read_proc("sys/kernel/hostname", |text| {
+        Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())
+    })
+    .ok()
+}
+
 /// The kernel counts all faults and the major ones; minor faults are the difference.
 pub(super) fn minor_faults(all: Option<u64>, major: Option<u64>) -> Option<u64> {
     Some(all?.saturating_sub(major?))

@@ -324,7 +324,7 @@ mod tests {
             config: &config,
             clock,
             root: &root,
-            following: &finder.following(),
+            following: &finder.following,
         };
         register(&mut registry, &context);
         let mut sampler = registry.samplers.remove(0).1;

@@ -229,7 +229,7 @@ pub fn register(
     }
     let lookup = target_lookup(context.following);
     let poller = Poller::new(&config.rpc, clock, lookup, admin.clone());
-    let handle = poller.handle();
+    let handle = poller.handle.clone();
     registry.add_validator_poller(|stop| poller.run(stop));
     if config.probe.enabled {
         let lookup = target_lookup(context.following);

@@ -217,7 +217,7 @@ pub fn register(
     let lookup = target_lookup(context.following);
     let endpoint = rpc::Endpoint::new(&config.rpc, lookup, admin.clone(), rpc.clone());
     let poller = Poller::new(&config.validator, context.clock, endpoint);
-    let handle = poller.handle();
+    let handle = poller.handle.clone();
     registry.add_validator_poller(|stop| poller.run(stop));
     registry.add_sampler(
         Source::Votes,

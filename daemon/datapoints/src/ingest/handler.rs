@@ -60,7 +60,7 @@ pub async fn respond<I: PushSink>(
     };
     shared.counters.count_request(rejection);
     if rejection == ResultCode::Unauthorized {
-        let now = shared.parts.clock.now().uptime;
+        let now = shared.clock.now().uptime;
         shared.counters.auth_failures.record_failure(peer, now);
     }
     discard(request).await;
@@ -77,8 +77,7 @@ fn check_head<I: PushSink>(
         return Err(ResultCode::FromBrowser);
     }
     let query = Query::parse(request.uri().query().unwrap_or_default());
-    let parts = &shared.parts;
-    if !parts.intake.admits(user, parts.clock.now()) {
+    if !shared.intake.admits(user, shared.clock.now()) {
         return Err(ResultCode::WrongUser);
     }
     if shared
@@ -105,12 +104,12 @@ async fn receive_push<I: PushSink>(
 ) -> ResultCode {
     let mut reader = BodyReader::new(shared, user, coding, precision);
     let read = async {
-        let push_memory = &shared.parts.push_memory;
+        let push_memory = &shared.push_memory;
         let decoder = match coding {
-            Coding::Gzip => push_memory.acquire_decoder(DECODER_BYTES).await,
+            Coding::Gzip => push_memory.decoders.acquire(DECODER_BYTES).await,
             Coding::Plain => None,
         };
-        let permit = push_memory.acquire_push(PUSH_BYTES).await;
+        let permit = push_memory.pushes.acquire(PUSH_BYTES).await;
         let code = reader.read(&mut body).await;
         drop((permit, decoder));
         code
@@ -146,11 +145,10 @@ impl<'s, I: PushSink> BodyReader<'s, I> {
             splitter: LineSplitter::new(),
             gunzip: gzip.then(Gunzip::new),
             copy: shared
-                .parts
                 .forward
                 .as_ref()
                 .map(|forward| forward.copy(precision, gzip)),
-            push: Some(shared.parts.intake.begin(user, shared.parts.clock.now())),
+            push: Some(shared.intake.begin(user, shared.clock.now())),
             is_nanoseconds: precision == Precision::Nanoseconds,
             decoded_bytes: 0,
             bytes_since_yield: 0,
@@ -256,10 +254,7 @@ impl<I: PushSink> Drop for BodyReader<'_, I> {
         if self.splitter.reset() > 0 {
             push.bad_line();
         }
-        self.shared
-            .parts
-            .intake
-            .commit(push, self.shared.parts.clock.now());
+        self.shared.intake.commit(push, self.shared.clock.now());
         self.shared.counters.count_request(self.code);
     }
 }

@@ -77,6 +77,14 @@ fn ingest(credentials: Option<Credentials>) -> config::Ingest {
     }
 }
 
+fn build_listener(
+    config: &config::Ingest,
+    sockets: Vec<BoundSocket>,
+) -> Result<Listener<Kept>, Error> {
+    let (intake, clock, push_memory) = (Kept::default(), Clock::start(), PushMemory::default());
+    Listener::build(config, sockets, intake, clock, push_memory, None)
+}
+
 impl Sink {
     fn start() -> Self {
         Self::with(None, LIMITS, None)
@@ -109,13 +117,8 @@ impl Sink {
             stage.task("forward", |stop| forwarder.run(stop));
             handle
         });
-        let parts = IngestParts {
-            intake: kept.clone(),
-            clock,
-            push_memory: push_memory.clone(),
-            forward: handle.clone(),
-        };
-        let listener = Listener::build(config, sockets, parts)
+        let (intake, memory) = (kept.clone(), push_memory.clone());
+        let listener = Listener::build(config, sockets, intake, clock, memory, handle.clone())
             .ok()
             .unwrap()
             .with_limits(limits);
@@ -583,18 +586,12 @@ async fn a_push_in_progress_is_completed_after_the_stop_signal() {
 
 #[tokio::test]
 async fn a_failed_bind_is_explained() {
-    let parts = || IngestParts {
-        intake: Kept::default(),
-        clock: Clock::start(),
-        push_memory: PushMemory::default(),
-        forward: None,
-    };
     let text = |listen: &str| {
         let config = config::Ingest {
             listen: listen.parse().unwrap(),
             ..ingest(None)
         };
-        Listener::build(&config, Vec::new(), parts())
+        build_listener(&config, Vec::new())
             .err()
             .unwrap()
             .to_string()
@@ -603,10 +600,9 @@ async fn a_failed_bind_is_explained() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     assert!(text(&taken.local_addr().unwrap().to_string()).contains("is in use"));
     let open = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
-    let inherited_tcp = Listener::build(
+    let inherited_tcp = build_listener(
         &ingest(None),
         vec![BoundSocket::inherited_tcp(open).unwrap()],
-        parts(),
     );
     assert!(matches!(inherited_tcp.err(), Some(Error::NotLoopback(_))));
 }

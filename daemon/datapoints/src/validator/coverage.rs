@@ -166,16 +166,10 @@ impl Coverage {
 
     /// Starts a new process but keeps the counts. Seconds before its first transaction do not count.
     pub fn restart_process(&mut self) {
-        let Coverage {
-            zero_seconds,
-            unknown_seconds,
-            pushes_missed,
-            ..
-        } = *self;
         *self = Coverage {
-            zero_seconds,
-            unknown_seconds,
-            pushes_missed,
+            zero_seconds: self.zero_seconds,
+            unknown_seconds: self.unknown_seconds,
+            pushes_missed: self.pushes_missed,
             ..Coverage::default()
         };
     }

@@ -1,4 +1,3 @@
-use super::host_name;
 use anyhow::{Context, Result, anyhow};
 use faultline_core::{
     clock::Clock,
@@ -13,7 +12,10 @@ use faultline_recorder::{
     recorder::{Handle, Recorder, RecorderStatus, RecordingFile, disks},
 };
 use faultline_recording::{Error, NewRecording, NewSession, Recording as Recorded};
-use faultline_sources::discovery::{Finder, Target};
+use faultline_sources::{
+    discovery::{Finder, Target},
+    host::host_name,
+};
 use serde_json::Value;
 use std::{
     path::{Path, PathBuf},
@@ -75,7 +77,7 @@ pub fn prepare(config: &Config, clock: Clock) -> Option<PreparedRecorder> {
         manifest_describer.describe(target)
     };
     let (handle, recorder) = Recorder::new(clock, enabled, describe);
-    let recorder = recorder.with_completed_manifests(describer.completed());
+    let recorder = recorder.with_completed_manifests(describer.completed.clone());
     let flight = config
         .flight
         .enabled_folder()

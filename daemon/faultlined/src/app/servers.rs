@@ -1,6 +1,6 @@
 //! Servers on configured addresses or sockets from systemd, and state that web server and tick share.
 
-use super::{host_name, live::constant_labels, recording::PreparedRecorder};
+use super::{live::constant_labels, recording::PreparedRecorder};
 use faultline_core::{
     auth_failures::AuthFailures,
     clock::Clock,
@@ -9,18 +9,14 @@ use faultline_core::{
     push_memory::PushMemory,
     socket::{self, BoundSocket, ListenAddress},
 };
-use faultline_datapoints::{
-    forward,
-    ingest::{IngestParts, Listener},
-    validator::intake::Intake,
-};
+use faultline_datapoints::{forward, ingest::Listener, validator::intake::Intake};
 use faultline_http::{
     sinks::{history::History, prometheus::DroppedSeries},
     web,
 };
 use faultline_metrics::Source;
 use faultline_recorder::recorder;
-use faultline_sources::{Registry, own_process, tick::BuildContext};
+use faultline_sources::{Registry, host::host_name, own_process, tick::BuildContext};
 use faultline_status::AnswerConfig;
 use std::{net::SocketAddr, sync::Arc};
 
@@ -52,13 +48,16 @@ pub fn build_push_servers(
             "a systemd socket accepts pushes, but the configuration disables ingest: pushes get no answer"
         );
     }
-    let parts = IngestParts {
-        intake: intake.clone(),
-        clock,
-        push_memory,
-        forward: forward.clone(),
+    let listen = || {
+        Listener::build(
+            &config.ingest,
+            inherited,
+            intake.clone(),
+            clock,
+            push_memory,
+            forward.clone(),
+        )
     };
-    let listen = || Listener::build(&config.ingest, inherited, parts);
     Ok(PushServers {
         listener: config.ingest.enabled.then(listen).transpose()?,
         forward,

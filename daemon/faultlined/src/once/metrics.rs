@@ -4,7 +4,6 @@ use anyhow::{Context, Result};
 use faultline_core::{
     clock::{Clock, DueTick},
     config::Config,
-    hub::{Hub, Latest},
 };
 use faultline_http::sinks::prometheus::{ConstantLabels, labels};
 use faultline_kernel::{HostConstants, HostRoot};
@@ -42,7 +41,7 @@ pub fn sample(config: &Config) -> Result<Arc<Tick>> {
     let root = config.paths.clone();
     let clock = Clock::start();
     let mut finder = Finder::build(&config.target, root.clone(), clock);
-    let following = finder.following();
+    let following = finder.following.clone();
     if finder.find_once().is_none() {
         let report = following.report();
         let reasons: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
@@ -70,9 +69,7 @@ pub(super) fn tick(
     };
     faultline_sources::register_kernel(&mut registry, &context);
     let host = HostConstants::read(root).context("procfs cannot be read; see paths.procfs")?;
-    let ticks: Latest<Tick> = Latest::default();
-    let hub = Hub(vec![Box::new(ticks)]);
-    let mut ticker = Ticker::new(&context, host, registry.samplers, hub);
+    let mut ticker = Ticker::new(&context, host, registry.samplers, Vec::new());
     Ok(ticker.tick(DueTick {
         number: 1,
         lateness: Duration::ZERO,

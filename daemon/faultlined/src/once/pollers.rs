@@ -205,7 +205,7 @@ pub async fn rpc(
         ..config.rpc.clone()
     };
     let poller = rpc::Poller::new(&quick, clock, target, admin.clone());
-    let handle = poller.handle();
+    let handle = poller.handle.clone();
     let reported = poll(
         |stop| poller.run(stop),
         REPORT_TIMEOUT,
@@ -359,7 +359,7 @@ pub async fn votes(
         clock,
         rpc::Endpoint::new(&config.rpc, target_lookup, admin, rpc),
     );
-    let handle = poller.handle();
+    let handle = poller.handle.clone();
     let facts = poll(
         |stop| poller.run(stop),
         RESPONSE_TIMEOUT,

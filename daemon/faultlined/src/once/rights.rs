@@ -31,7 +31,7 @@ impl ProcessInspection {
     pub fn inspect(config: &Config, clock: Clock) -> anyhow::Result<ProcessInspection> {
         let root = config.paths.clone();
         let mut finder = Finder::build(&config.target, root.clone(), clock);
-        let following = finder.following();
+        let following = finder.following.clone();
         let target = finder.find_once();
         let tick = metrics::tick(config, &root, following.clone(), clock)?;
         let Some(target) = target else {

@@ -132,7 +132,8 @@ impl Ring {
     }
 
     fn save_on_request(&mut self, now: Stamp) {
-        for request in self.context.handle.take_requests() {
+        let requests = std::mem::take(&mut self.context.handle.0.state.lock().requests);
+        for request in requests {
             let detail = json!({ "name": "saved on request", "text": request.request_text });
             self.write(&[RecordingEntry::event(now, EventKind::Mark, detail)], now);
             self.save(SaveJob { at: now, ..request });
@@ -150,7 +151,7 @@ impl Ring {
     }
 
     fn save(&self, job: SaveJob) {
-        self.context.handle.begin_save();
+        self.context.handle.0.state.lock().in_progress += 1;
         let (job, why) = if self.file.is_none() {
             let why = "there is no ring; see faultline_source_up{source=\"recorder\"}";
             (job, why)

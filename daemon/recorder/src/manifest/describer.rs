@@ -38,7 +38,8 @@ pub struct ProcessDescriber {
     root: HostRoot,
     initial: Latest<ProcessManifest>,
     path_thread: Arc<PathThread>,
-    completed: Latest<ProcessManifest>,
+    /// The newest completed manifest. It may belong to an earlier process.
+    pub completed: Latest<ProcessManifest>,
 }
 
 impl ProcessDescriber {
@@ -69,11 +70,6 @@ impl ProcessDescriber {
         };
         self.initial.set(Some(Arc::new(initial)));
         manifest
-    }
-
-    /// The newest completed manifest. It may belong to an earlier process.
-    pub fn completed(&self) -> Latest<ProcessManifest> {
-        self.completed.clone()
     }
 
     pub fn run(&self, facts: &ProcessFacts, stop: &Stop) {
@@ -223,7 +219,7 @@ mod tests {
             scope.spawn(|| describer.run(&facts, &stop));
             assert_eq!(describer.describe(&target)["binary"], Value::Null);
             let completed = |key: &str, wanted: fn(&Value) -> bool| {
-                eventually_ok(PATIENCE, key, || match describer.completed().get() {
+                eventually_ok(PATIENCE, key, || match describer.completed.clone().get() {
                     Some(completed) if wanted(&completed.manifest) => Ok(completed),
                     other => Err(other),
                 })

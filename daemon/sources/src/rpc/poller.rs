@@ -29,7 +29,7 @@ pub struct Poller {
     clock: Clock,
     target: TargetLookup,
     admin: Latest<AdminFacts>,
-    handle: Handle,
+    pub handle: Handle,
     /// Of the current process: the next process gets a new connection.
     client: Client,
     cache: Option<ResponseCache>,
@@ -57,10 +57,6 @@ impl Poller {
             batch: Arc::new(Batch::new([])),
             problem_log: ProblemLog::default(),
         }
-    }
-
-    pub fn handle(&self) -> Handle {
-        self.handle.clone()
     }
 
     pub async fn run(mut self, stop: Stop) {

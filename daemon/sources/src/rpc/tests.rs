@@ -48,7 +48,7 @@ impl Running {
         let admin = Latest::default();
         let whom = Box::new(move || whom.lock().clone().map(Arc::new));
         let poller = Poller::new(&config, Clock::start(), whom, admin.clone());
-        let handle = poller.handle();
+        let handle = poller.handle.clone();
         let mut stage = Stage::new("test", &Runtime::current());
         stage.task("rpc", |stop| poller.run(stop));
         Running {

@@ -46,7 +46,7 @@ pub struct Poller {
     config: config::Validator,
     clock: Clock,
     endpoint: Endpoint,
-    handle: Handle,
+    pub handle: Handle,
     /// Methods that the current process does not offer; not requested again for this identity.
     missing_methods: Vec<&'static str>,
     problem_log: ProblemLog,
@@ -62,10 +62,6 @@ impl Poller {
             missing_methods: Vec::new(),
             problem_log: ProblemLog::default(),
         }
-    }
-
-    pub fn handle(&self) -> Handle {
-        self.handle.clone()
     }
 
     pub async fn run(mut self, stop: Stop) {

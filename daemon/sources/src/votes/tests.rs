@@ -166,9 +166,9 @@ impl Running {
         let votes = Poller::new(
             &validator,
             clock,
-            Endpoint::new(&rpc, whom(), Latest::default(), poller.handle()),
+            Endpoint::new(&rpc, whom(), Latest::default(), poller.handle.clone()),
         );
-        let handle = votes.handle();
+        let handle = votes.handle.clone();
         let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
         stage.task("rpc", |stop| poller.run(stop));
         stage.task("votes", |stop| votes.run(stop));

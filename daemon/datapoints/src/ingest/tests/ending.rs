@@ -61,15 +61,7 @@ async fn a_push_sent_while_its_idle_connection_closes_counts() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_queued_on_an_own_socket_are_accepted_at_shutdown() {
-    let parts = || IngestParts {
-        intake: Kept::default(),
-        clock: Clock::start(),
-        push_memory: PushMemory::default(),
-        forward: None,
-    };
-    let listener = Listener::build(&ingest(None), Vec::new(), parts())
-        .ok()
-        .unwrap();
+    let listener = build_listener(&ingest(None), Vec::new()).ok().unwrap();
     let address = listener.local_addr().unwrap();
     let (mut first, mut second) = (
         Client::connect(address).await,
@@ -141,24 +133,18 @@ async fn ingest_listens_on_several_tcp_and_unix_sockets() {
 
 #[test]
 fn remote_pushes_are_accepted_only_if_configured() {
-    let parts = || IngestParts {
-        intake: Kept::default(),
-        clock: Clock::start(),
-        push_memory: PushMemory::default(),
-        forward: None,
-    };
     let open =
         || vec![BoundSocket::inherited_tcp(TcpListener::bind("0.0.0.0:0").unwrap()).unwrap()];
     let told = config::Ingest {
         beyond_loopback: true,
         ..ingest(None)
     };
-    let refused = Listener::build(&ingest(None), open(), parts())
+    let refused = build_listener(&ingest(None), open())
         .err()
         .unwrap()
         .to_string();
     assert!(refused.contains("beyond_loopback"), "{refused}");
-    assert!(Listener::build(&told, open(), parts()).is_ok());
+    assert!(build_listener(&told, open()).is_ok());
     let other = config::Ingest {
         listen: "192.0.2.1:0".parse().unwrap(),
         ..ingest(None)

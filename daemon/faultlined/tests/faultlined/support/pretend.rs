@@ -5,7 +5,7 @@
 use faultline_core::{
     clock::{Clock, DueTick},
     config::Config,
-    hub::{Hub, Latest},
+    hub::{Latest, Sink},
 };
 use faultline_datapoints::validator::intake::Intake;
 use faultline_http::sinks::history::History;
@@ -75,7 +75,7 @@ impl Pretend {
             config,
             clock,
             root: &root,
-            following: &finder.following(),
+            following: &finder.following,
         };
         let live = Latest::default();
         live.set(Some(Arc::new(config.clone())));
@@ -84,8 +84,8 @@ impl Pretend {
         faultline_sources::register(&mut registry, &context, &intake, None, None, live);
         // Its own process is the real one.
         own_process::register(&mut registry, &HostRoot::default(), "0.0.0", false, |_| ());
-        let hub = Hub(vec![Box::new(history.clone())]);
-        let ticker = Ticker::new(&context, constants(&root), registry.samplers, hub);
+        let sinks: Vec<Box<dyn Sink>> = vec![Box::new(history.clone())];
+        let ticker = Ticker::new(&context, constants(&root), registry.samplers, sinks);
         let started = Duration::from_secs(1_795_225_000);
         Pretend {
             host,

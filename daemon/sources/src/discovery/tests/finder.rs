@@ -20,7 +20,7 @@ pub struct AtWork {
 
 impl AtWork {
     pub fn start(finder: Finder) -> Self {
-        let (following, stop) = (finder.following(), Stop::new());
+        let (following, stop) = (finder.following.clone(), Stop::new());
         let signal = stop.clone();
         let thread = std::thread::Builder::new()
             .spawn(move || finder.run(signal))
@@ -267,7 +267,7 @@ fn the_discovery_report_states_the_searched_process_and_the_reason() {
         config::TargetSelector::Unit("sol".to_owned()),
         HostRoot::below(host.root()),
     );
-    let following = finder.following();
+    let following = finder.following.clone();
     let before = following.report();
     assert_eq!(
         (before.looking_for.as_str(), before.searched_at),

@@ -28,7 +28,7 @@ fn start(port: u16) -> (Handle, Stage) {
     let (config, clock) = (config(port), Clock::start());
     let whom = || -> crate::admin::TargetLookup { Box::new(|| Some(Arc::new(target(ME, None)))) };
     let poller = Poller::new(&config.rpc, clock, whom(), Latest::default());
-    let handle = poller.handle();
+    let handle = poller.handle.clone();
     let probe = Probe::new(
         &config.probe,
         clock,
