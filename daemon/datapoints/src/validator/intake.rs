@@ -6,20 +6,21 @@ mod readings;
 pub use push::Push;
 
 use super::{
-    allowed::{AllowList, AllowedValues},
-    coverage::{Coverage, LastPush, PushEnd, PushTimes},
+    allowed::AllowList,
+    coverage::{LastPush, PushEnd, PushTimes},
     point_recorder::PointRecorder,
     recent::RecentLines,
-    reports::{MigrationReports, ValidatorReports},
-    senders::{Assumption, LineCounts, NO_ID, PendingSums, SenderOutcome, SenderState, Senders},
+    reports::MigrationReports,
+    senders::{Assumption, NO_ID, SenderOutcome, SenderState, Senders, Sums},
     slots::{self, SlotFilter, Slots},
-    tally::{Tally, has_fields},
+    tally::has_fields,
 };
 use faultline_agave::{line::Point, points::KnownPoint};
 use faultline_core::{config::Datapoints, hub::Latest};
 use faultline_kernel::ProcessId;
 use faultline_metrics::Stamp;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::{Arc, OnceLock};
 
 /// The listener or the log follower writes it, and the sampling thread reads it.
 #[derive(Clone)]
@@ -34,15 +35,10 @@ pub struct Intake {
 struct State {
     senders: Senders,
     /// All sums of the followed validator's processes since the daemon's start.
-    total: Tally,
-    allowed_values: AllowedValues,
-    line_counts: LineCounts,
-    coverage: Coverage,
-    reports: ValidatorReports,
+    total: Sums,
     last_push: Option<Stamp>,
     /// No validator is followed, so levels are not exported.
     validator_is_gone: bool,
-    newest_slots: Option<(Stamp, Slots)>,
     slot_filter: SlotFilter,
     /// JSON-RPC's slot at the end of the last push.
     rpc_slot_at_push: Option<u64>,
@@ -98,7 +94,7 @@ impl Intake {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Starts a trusted body: one with a password, or a section of the validator's log.
@@ -120,19 +116,22 @@ impl Intake {
     pub fn commit(&self, mut push: Push, at: Stamp) {
         push.flush_ignored();
         let mut state = self.lock();
-        state.line_counts.bad += push.bad_lines;
+        state.total.line_counts.bad += push.bad_lines;
         if let Some(created) = push.newest_log_time
-            && state.coverage.add_log_time(PushTimes::new(created, at))
+            && state
+                .total
+                .coverage
+                .add_log_time(PushTimes::new(created, at))
         {
-            state.allowed_values.forget_levels();
+            state.total.allowed_values.forget_levels();
         }
         if !push.is_followed {
             return;
         }
         state.last_push = Some(at);
-        let (_, mut slots) = state.newest_slots.unwrap_or_default();
+        let (_, mut slots) = state.total.slots.unwrap_or_default();
         slots.merge_later(push.slots);
-        state.newest_slots = Some((at, slots));
+        state.total.slots = Some((at, slots));
         if let Some(end) = push.end {
             state.end_push(end);
         }
@@ -150,7 +149,7 @@ impl Intake {
             .previous_run_push
             .take_if(|last| last.process == process)
         {
-            state.coverage.resume(last.times);
+            state.total.coverage.resume(last.times);
         }
     }
 
@@ -161,18 +160,18 @@ impl Intake {
         let mut state = self.lock();
         state.set_validator_user(user);
         state.senders.restart(startup_id);
-        state.total.forget_levels();
-        state.allowed_values.forget_levels();
-        state.coverage.restart_process();
+        state.total.tally.forget_levels();
+        state.total.allowed_values.forget_levels();
+        state.total.coverage.restart_process();
         if std::mem::replace(&mut state.was_followed, true) {
             // Only the first validator may have sent pushes before it was found.
             state.senders.forget_pushes();
         }
-        state.newest_slots = None;
-        state.reports.version = None;
+        state.total.slots = None;
+        state.total.reports.version = None;
         state.last_push = None;
         state.validator_is_gone = false;
-        state.reports.migration = MigrationReports::default();
+        state.total.reports.migration = MigrationReports::default();
         state.slot_filter = SlotFilter::default();
         state.rpc_slot = None;
         state.rpc_slot_at_push = None;
@@ -237,31 +236,19 @@ impl Intake {
     }
 
     pub fn newest_slots(&self) -> Option<(Stamp, Slots)> {
-        self.lock().newest_slots
+        self.lock().total.slots
     }
 
     pub fn facts(&self) -> PushFacts {
         let state = self.lock();
         PushFacts {
-            slots: state.newest_slots,
-            version: state.reports.version.clone(),
+            slots: state.total.slots,
+            version: state.total.reports.version.clone(),
             identity: state.senders.identity().map(str::to_owned),
             last_push: state.last_push,
-            migration: state.reports.migration,
+            migration: state.total.reports.migration,
         }
     }
-}
-
-/// The sums to which a sender's lines are added.
-struct Destination<'a> {
-    sender_state: SenderState,
-    tally: &'a mut Tally,
-    values: &'a mut AllowedValues,
-    lines: &'a mut LineCounts,
-    /// The newest slots of a pending sender.
-    pending_slots: Option<&'a mut Option<(Stamp, Slots)>>,
-    recent: &'a mut RecentLines,
-    slot_filter: &'a mut SlotFilter,
 }
 
 impl State {
@@ -272,17 +259,19 @@ impl State {
         recorder: Option<&PointRecorder>,
     ) {
         for sums in outcome.merge_sums {
-            self.newest_slots = self.newest_slots.or(sums.slots);
-            self.total.merge(&sums.tally);
-            self.allowed_values.merge(max_series, sums.allowed_values);
-            self.line_counts.add(sums.line_counts);
-            self.coverage.merge_pending(sums.coverage);
-            self.reports.merge(sums.reports);
+            self.total.slots = self.total.slots.or(sums.slots);
+            self.total.tally.merge(&sums.tally);
+            self.total
+                .allowed_values
+                .merge(max_series, sums.allowed_values);
+            self.total.line_counts.add(sums.line_counts);
+            self.total.coverage.merge_pending(sums.coverage);
+            self.total.reports.merge(sums.reports);
             if let Some(recorder) = recorder {
                 recorder.add_pending(sums.points);
             }
         }
-        self.line_counts.foreign += outcome.foreign_lines;
+        self.total.line_counts.foreign += outcome.foreign_lines;
     }
 
     /// `end.unfiltered` is true if the push has program cache points.
@@ -295,63 +284,44 @@ impl State {
         } else if slots_advanced {
             self.empty_pushes = self.empty_pushes.saturating_add(1);
         }
-        if self.coverage.add_push(PushEnd {
+        if self.total.coverage.add_push(PushEnd {
             unfiltered: end.unfiltered || !slots_advanced,
             ..end
         }) {
             // The validator's clock was set, so the order of its points is unknown.
-            self.allowed_values.forget_levels();
+            self.total.allowed_values.forget_levels();
         }
     }
 
-    /// Counts a foreign line and returns `None` for it.
+    /// Where the lines of a sender are added. Counts a foreign line and returns `None` for it.
     fn destination(
         &mut self,
         host_id: Option<&str>,
         user: Option<u32>,
         now: Stamp,
-    ) -> Option<Destination<'_>> {
-        let (sender_state, sums, recent) = match host_id {
-            None => (SenderState::Ours, None, &mut self.recent_log_lines),
+    ) -> Option<(SenderState, &mut Sums, &mut RecentLines, &mut SlotFilter)> {
+        let (sender_state, sums, recent_lines) = match host_id {
+            None => (
+                SenderState::Ours,
+                &mut self.total,
+                &mut self.recent_log_lines,
+            ),
             Some(host_id) => match self.senders.find(host_id, user, now) {
-                Some(sender) => (
-                    sender.state,
-                    Some(&mut sender.sums),
+                Some(sender) if sender.state == SenderState::Ours => {
+                    (SenderState::Ours, &mut self.total, &mut sender.recent_lines)
+                }
+                Some(sender) if sender.state == SenderState::Pending => (
+                    SenderState::Pending,
+                    &mut *sender.sums,
                     &mut sender.recent_lines,
                 ),
-                None => {
-                    self.line_counts.foreign += 1;
+                _ => {
+                    self.total.line_counts.foreign += 1;
                     return None;
                 }
             },
         };
-        let (tally, values, lines, pending_slots) = match (sender_state, sums) {
-            (SenderState::Foreign, _) => {
-                self.line_counts.foreign += 1;
-                return None;
-            }
-            (SenderState::Pending, Some(sums)) => (
-                &mut sums.tally,
-                &mut sums.allowed_values,
-                &mut sums.line_counts,
-                Some(&mut sums.slots),
-            ),
-            _ => (
-                &mut self.total,
-                &mut self.allowed_values,
-                &mut self.line_counts,
-                None,
-            ),
-        };
-        Some(Destination {
-            sender_state,
-            tally,
-            values,
-            lines,
-            pending_slots,
-            recent,
-            slot_filter: &mut self.slot_filter,
-        })
+        Some((sender_state, sums, recent_lines, &mut self.slot_filter))
     }
 
     /// Adds a known point or allowed fields of the sender `host_id`. Without a `host_id`, the line is
@@ -364,53 +334,46 @@ impl State {
         point: &Point<'_>,
         now: Stamp,
     ) -> Option<AddedPoint> {
-        let Destination {
-            sender_state,
-            tally,
-            values,
-            lines,
-            pending_slots,
-            recent,
-            slot_filter,
-        } = self.destination(host_id, user, now)?;
+        let (sender_state, sums, recent_lines, slot_filter) =
+            self.destination(host_id, user, now)?;
         let is_summed = has_fields(point.name().as_bytes());
         let known = match KnownPoint::parse(point) {
             Some(Ok(known)) => Some(known),
             None if !is_summed || point.is_well_formed() => None,
             _ => {
-                lines.bad += 1;
+                sums.line_counts.bad += 1;
                 return None;
             }
         };
         // Only pushes can repeat a line. Equal log lines are different points without timestamps.
-        if host_id.is_some() && !recent.insert(line) {
-            lines.duplicate += 1;
+        if host_id.is_some() && !recent_lines.insert(line) {
+            sums.line_counts.duplicate += 1;
             return None;
         }
         let time = point
             .timestamp()
             .unwrap_or_else(|| i64::try_from(now.unix.as_nanos()).unwrap_or(i64::MAX));
         if let Some(known) = &known {
-            let is_plausible = match pending_slots {
-                None => slot_filter.accepts(known, now),
-                Some(slots) => slots::accepts_pending(slots, known, now),
+            let is_plausible = match sender_state {
+                SenderState::Pending => slots::accepts_pending(&mut sums.slots, known, now),
+                _ => slot_filter.accepts(known, now),
             };
             if !is_plausible {
-                lines.implausible += 1;
+                sums.line_counts.implausible += 1;
                 return None;
             }
             if let KnownPoint::AccountsActive(active) = known {
-                tally.jobs.add(active, time, now.uptime);
+                sums.tally.jobs.add(active, time, now.uptime);
             }
         }
-        tally.add(point, known.as_ref());
+        sums.tally.add(point, known.as_ref());
         let allowed_fields = allow.allowed_fields(point.name().as_bytes());
-        let allowed =
-            allowed_fields.is_some_and(|allowed_fields| values.add(allow, allowed_fields, point));
+        let allowed = allowed_fields
+            .is_some_and(|allowed_fields| sums.allowed_values.add(allow, allowed_fields, point));
         if known.is_some() || is_summed || allowed {
-            lines.used += 1;
+            sums.line_counts.used += 1;
         } else {
-            lines.ignored += 1;
+            sums.line_counts.ignored += 1;
         }
         Some(AddedPoint {
             known,
@@ -420,12 +383,7 @@ impl State {
     }
 
     /// Sums of a sender that is not yet known to be the validator.
-    fn pending(
-        &mut self,
-        host_id: &str,
-        user: Option<u32>,
-        now: Stamp,
-    ) -> Option<&mut PendingSums> {
+    fn pending(&mut self, host_id: &str, user: Option<u32>, now: Stamp) -> Option<&mut Sums> {
         let sender = self
             .senders
             .find(host_id, user, now)
@@ -437,13 +395,13 @@ impl State {
     fn count_ignored(&mut self, host_id: &str, user: Option<u32>, count: u64, now: Stamp) -> bool {
         match self.senders.find(host_id, user, now) {
             Some(sender) if sender.state == SenderState::Ours => {
-                self.line_counts.ignored += count;
+                self.total.line_counts.ignored += count;
                 return true;
             }
             Some(sender) if sender.state == SenderState::Pending => {
                 sender.sums.line_counts.ignored += count
             }
-            _ => self.line_counts.foreign += count,
+            _ => self.total.line_counts.foreign += count,
         }
         false
     }

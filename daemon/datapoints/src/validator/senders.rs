@@ -67,13 +67,15 @@ pub enum SenderState {
     Foreign,
 }
 
-/// Separate sums of a pending sender.
+/// Sums of the followed validator, or of a pending sender.
 #[derive(Default)]
-pub struct PendingSums {
+pub struct Sums {
     pub tally: Tally,
+    /// The newest slots, and when they arrived.
     pub slots: Option<(Stamp, Slots)>,
     pub allowed_values: AllowedValues,
     pub line_counts: LineCounts,
+    /// Of a pending sender only.
     pub points: PendingPoints,
     pub coverage: Coverage,
     pub reports: ValidatorReports,
@@ -87,7 +89,7 @@ pub struct Sender {
     first_push: Stamp,
     newest_push: Stamp,
     /// Empty unless the sender is pending; boxed, because pending senders are rare.
-    pub sums: Box<PendingSums>,
+    pub sums: Box<Sums>,
     pub recent_lines: RecentLines,
 }
 
@@ -119,7 +121,7 @@ pub enum Assumption {
 /// of lines that turned out to be foreign.
 #[derive(Default)]
 pub struct SenderOutcome {
-    pub merge_sums: Vec<PendingSums>,
+    pub merge_sums: Vec<Sums>,
     pub foreign_lines: u64,
 }
 

@@ -93,7 +93,7 @@ impl Push {
             Some(Err(_)) => self.bad_line(),
             None => {
                 if let Some(step) = parsed.migration() {
-                    self.intake.lock().reports.migration.add_logged(step);
+                    self.intake.lock().total.reports.migration.add_logged(step);
                 }
             }
         }
@@ -144,8 +144,8 @@ impl Push {
             return;
         }
         self.slots.raise(&known);
-        state.coverage.add_point(&known, added.time);
-        state.reports.add(&known, self.now);
+        state.total.coverage.add_point(&known, added.time);
+        state.total.reports.add(&known, self.now);
         drop(state);
         if let Some((recorder, point)) = recorded {
             recorder.add(point);
@@ -216,7 +216,7 @@ impl Intake {
 impl State {
     pub fn set_validator_user(&mut self, user: Option<u32>) {
         if let Some(user) = user {
-            self.line_counts.foreign += self.senders.set_validator_user(user).foreign_lines;
+            self.total.line_counts.foreign += self.senders.set_validator_user(user).foreign_lines;
         }
     }
 }

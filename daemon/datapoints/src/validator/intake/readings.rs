@@ -21,18 +21,18 @@ impl Intake {
     pub fn readings(&self, now: Stamp, out: &mut Vec<Reading>) {
         let state = self.lock();
         let fresh = !state.validator_is_gone && state.has_recent_push(now);
-        state.total.readings(fresh, out);
-        state.allowed_values.readings(fresh, out);
-        out.counter(&v::ZERO_TPS, [], state.coverage.zero_seconds);
-        out.counter(&v::TPS_UNKNOWN, [], state.coverage.unknown_seconds);
-        out.counter(&d::PUSHES_MISSED, [], state.coverage.pushes_missed);
-        out.counter(&d::POINTS_LOST, [], state.reports.points_lost);
+        state.total.tally.readings(fresh, out);
+        state.total.allowed_values.readings(fresh, out);
+        out.counter(&v::ZERO_TPS, [], state.total.coverage.zero_seconds);
+        out.counter(&v::TPS_UNKNOWN, [], state.total.coverage.unknown_seconds);
+        out.counter(&d::PUSHES_MISSED, [], state.total.coverage.pushes_missed);
+        out.counter(&d::POINTS_LOST, [], state.total.reports.points_lost);
         out.flag(
             &d::PUSHES_FILTERED,
             [],
             state.empty_pushes >= FILTERED_AFTER,
         );
-        let lines = state.line_counts;
+        let lines = state.total.line_counts;
         for (result, count) in [
             ("used", lines.used),
             ("ignored", lines.ignored),
@@ -56,26 +56,25 @@ impl Intake {
             |sender_state| join_ids(state.senders.ids_in_state(sender_state, now, MAX_PUSH_AGE));
         let foreign = recent_ids(SenderState::Foreign);
         if !foreign.is_empty() {
-            problems.push(Problem::new(
-                Status::Broken,
-                format!("not the followed validator, not counted: {foreign}"),
-            ));
+            problems.push(Problem::broken(format!(
+                "not the followed validator, not counted: {foreign}"
+            )));
         }
         let pending = recent_ids(SenderState::Pending);
         if !pending.is_empty() && state.senders.identity().is_none() {
             let text =
                 format!("waiting for the validator's identity; points are kept apart: {pending}");
-            problems.push(Problem::new(Status::Absent, text));
+            problems.push(Problem::absent(text));
         }
         if let Some(identity) = state.senders.assumed_identity() {
             let text = format!(
                 "the validator does not report its identity; the only sender of pushes is assumed to be it: {identity}. Set target.identity to be sure"
             );
-            problems.push(Problem::new(Status::Absent, text));
+            problems.push(Problem::absent(text));
         }
         if state.empty_pushes >= FILTERED_AFTER {
             let text = "pushes carry no program cache points although slots advance: the validator's RUST_LOG filters them; set RUST_LOG=solana=info,agave=info,solana_metrics=warn for it";
-            problems.push(Problem::new(Status::Absent, text));
+            problems.push(Problem::absent(text));
         }
         if let Some((reason, at)) = &state.last_refusal
             && now.since(*at) < MAX_PUSH_AGE
@@ -86,14 +85,11 @@ impl Intake {
             problems.push(Problem::new(Status::Forbidden, text));
         }
         if state.is_silent(now) {
-            problems.push(Problem::new(
-                Status::Absent,
-                if state.last_push.is_some() {
-                    PUSHES_STOPPED
-                } else {
-                    NO_PUSH_YET
-                },
-            ));
+            problems.push(Problem::absent(if state.last_push.is_some() {
+                PUSHES_STOPPED
+            } else {
+                NO_PUSH_YET
+            }));
         }
         problems
     }
