@@ -181,11 +181,6 @@ impl Connections {
         }
     }
 
-    /// Maximum number of connections, including those that were asked to close.
-    fn max_open(&self) -> usize {
-        self.network.max + self.file_system.max + MAX_CLOSING_CONNECTIONS
-    }
-
     /// Adds a connection and its task. Closes another connection if the limit is reached.
     fn admit(&mut self, connection: Arc<Connection>, task: AbortHandle, now: Duration) {
         let pool = if connection.peer.is_local() {
@@ -282,6 +277,10 @@ pub async fn accept<F: Future<Output = ()> + Send + 'static>(
     };
     let mut log_limit = RateLimit::new(1, Duration::from_secs(60));
     let mut tasks = JoinSet::new();
+    let max_tasks = connections.network.max
+        + connections.file_system.max
+        + MAX_CLOSING_CONNECTIONS
+        + MAX_ABORTED_CONNECTIONS;
     let start = |tasks: &mut JoinSet<()>, stream: Stream| {
         let connection = Arc::new(Connection::new(clock, peer(&stream)));
         let task = tasks.spawn(serve(stream, Arc::clone(&connection)));
@@ -293,7 +292,7 @@ pub async fn accept<F: Future<Output = ()> + Send + 'static>(
             Some(ended) = tasks.join_next() => if let Err(error) = ended && error.is_panic() {
                 tracing::error!(listener, %error, "a connection's task failed");
             },
-            accepted = sockets.accept(), if tasks.len() < connections.max_open() + MAX_ABORTED_CONNECTIONS => match accepted {
+            accepted = sockets.accept(), if tasks.len() < max_tasks => match accepted {
                 Ok(stream) => {
                     let (connection, task) = start(&mut tasks, stream);
                     connections.admit(connection, task, clock.now().uptime);

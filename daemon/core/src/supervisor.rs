@@ -51,12 +51,6 @@ struct StopState {
 
 impl Default for Stop {
     fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Stop {
-    pub fn new() -> Self {
         Stop(Arc::new(StopState {
             flag: Mutex::new(false),
             changed: Condvar::new(),
@@ -64,7 +58,9 @@ impl Stop {
             descriptor: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok(),
         }))
     }
+}
 
+impl Stop {
     pub fn set(&self) {
         *self.0.flag.lock() = true;
         self.0.changed.notify_all();
@@ -132,7 +128,7 @@ impl Stage {
     pub fn new(name: &'static str, runtime: &tokio::runtime::Handle) -> Self {
         Stage {
             name,
-            stop: Stop::new(),
+            stop: Stop::default(),
             runtime: runtime.clone(),
             threads: Vec::new(),
             path_threads: Vec::new(),
@@ -306,7 +302,7 @@ mod tests {
 
     #[test]
     fn waiting_on_a_descriptor_wakes_for_stop_signal_or_readiness() {
-        let (stop, other) = (Stop::new(), eventfd(0, EventfdFlags::CLOEXEC).unwrap());
+        let (stop, other) = (Stop::default(), eventfd(0, EventfdFlags::CLOEXEC).unwrap());
         let long = Duration::from_secs(60);
         assert_eq!(
             stop.wait_readable(other.as_fd(), Duration::from_millis(1)),

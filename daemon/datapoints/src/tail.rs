@@ -19,7 +19,7 @@ use faultline_core::{
     supervisor::{PATH_CALL_TIMEOUT, PathThread, Stage, Stop},
 };
 use faultline_log_tail::{Follower, POLL_INTERVAL, RecordSink, RecordWriter};
-use faultline_metrics::{Problem, Stamp, Status};
+use faultline_metrics::{Problem, Stamp};
 use journal::JournalTail;
 use std::{
     io,
@@ -130,8 +130,7 @@ impl FileTail {
                 "{}: no thread could open it; restart the daemon",
                 faultline_text::path(&self.path)
             );
-            self.status
-                .set_problem(Some(Problem::new(Status::Broken, message)));
+            self.status.set_problem(Some(Problem::broken(message)));
             while !stop.is_set() {
                 stop.sleep(POLL_INTERVAL);
             }

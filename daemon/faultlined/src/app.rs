@@ -35,6 +35,7 @@ use faultline_sources::{
     tick::{BuildContext, Ticker},
 };
 pub use live::LiveConfig;
+use sd_notify::NotifyState;
 use signals::Signals;
 use std::{io, path::PathBuf, time::Duration};
 
@@ -180,7 +181,7 @@ impl App {
             watched = signals.run_until_stop(&self.live_config, self.flight.as_ref(), &self.ticks, self.clock, &stages) => watched,
             never = ready_file::update_until_dropped(ready_file, self.following) => match never {},
         };
-        signals::notify_stopping();
+        signals::notify(&[NotifyState::Stopping]);
         let Some(stages_ended) = end_in_order(stages, self.clock).await else {
             return Ok(false);
         };

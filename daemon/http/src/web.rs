@@ -8,10 +8,9 @@
 mod auth;
 mod config;
 mod connection;
-mod flight_save;
 mod health;
 mod landing;
-mod mark;
+mod recording_requests;
 mod request_checks;
 mod router;
 mod scrape;
@@ -275,7 +274,7 @@ impl Server {
     }
 
     pub fn page_url(&self) -> Option<String> {
-        let scheme = if self.is_tls() { "https" } else { "http" };
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
         self.local_addr()
             .map(|address| format!("{scheme}://{address}/"))
     }

@@ -1,5 +1,5 @@
 use faultline_agave::log::{LogLine, LogSplitter, Progress};
-use faultline_metrics::{Problem, Stamp, Status};
+use faultline_metrics::{Problem, Stamp};
 use std::{
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -127,7 +127,7 @@ impl LogStatus {
         (now.since(*since) > POLL_TIMEOUT).then(|| {
             let path = faultline_text::path(path);
             let message = format!("{path}: its file system does not answer; is its mount dead?");
-            Problem::new(Status::Broken, message)
+            Problem::broken(message)
         })
     }
 }

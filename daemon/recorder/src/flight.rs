@@ -13,7 +13,7 @@ pub use ring::Ring;
 
 use crate::recorder::RecorderStatus;
 use faultline_core::{clock::Clock, config};
-use faultline_metrics::{Problem, ReadingList, Stamp, Status, metrics::daemon as d};
+use faultline_metrics::{Problem, ReadingList, Stamp, metrics::daemon as d};
 use faultline_recording::{EventKind, NewRecording};
 use faultline_sources::tick::SourceOutput;
 use parking_lot::{Condvar, Mutex};
@@ -264,7 +264,7 @@ impl Handle {
         let problem = state.problem.clone();
         output
             .problems
-            .extend(problem.map(|what| Problem::new(Status::Broken, what)));
+            .extend(problem.map(|what| Problem::broken(what)));
     }
 }
 

@@ -6,7 +6,6 @@
 mod binary;
 mod describer;
 mod host;
-mod live;
 mod process;
 pub mod redact;
 
@@ -29,7 +28,7 @@ pub fn session(
     demo: bool,
 ) -> Value {
     let mut hardware = Hardware::read(root);
-    live::describe(root, &mut hardware);
+    host::add_sysinfo(root, &mut hardware);
     without_nulls(json!({
         "host": host::describe(root, &hardware),
         "clock": without_nulls(json!({

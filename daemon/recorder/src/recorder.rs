@@ -159,11 +159,6 @@ impl Queue {
     fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
-
-    /// Counts points that were dropped earlier.
-    fn count_lost(&self, count: u64) {
-        self.lost.fetch_add(count, Ordering::Relaxed);
-    }
 }
 
 #[derive(Debug, Clone)]
@@ -183,7 +178,7 @@ impl Handle {
         let queue = Arc::clone(&self.queue);
         PointRecorder::new(move |message| match message {
             PointMessage::Point(point) => drop(queue.push(QueueMessage::Point(point))),
-            PointMessage::Dropped(count) => queue.count_lost(count),
+            PointMessage::Dropped(count) => drop(queue.lost.fetch_add(count, Ordering::Relaxed)),
         })
     }
 

@@ -120,7 +120,7 @@ impl Finder {
 
     /// Searches once, without waiting for a candidate's threads.
     pub fn find_once(&mut self) -> Option<Arc<Target>> {
-        let found = self.search(false, &Stop::new())?;
+        let found = self.search(false, &Stop::default())?;
         Some(self.publish(found))
     }
 

@@ -235,7 +235,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_wait_for_the_next_poll_ends_with_the_signal() {
-        let stop = Stop::new();
+        let stop = Stop::default();
         let mut timer = PollTimer::new(Clock::start(), Duration::from_millis(1), stop.clone());
         assert!(timer.next().await);
         stop.set();

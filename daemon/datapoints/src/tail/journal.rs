@@ -176,7 +176,7 @@ impl JournalTail {
         };
         let (Some(mut output), Some(mut stderr)) = (child.stdout.take(), child.stderr.take())
         else {
-            return Problem::new(Status::Broken, format!("{} has no output", self.program));
+            return Problem::broken(format!("{} has no output", self.program));
         };
         let mut stderr_tail = StderrTail::default();
         let mut lines =
@@ -275,15 +275,12 @@ impl JournalTail {
                     || "closed its output".to_owned(),
                     |status| format!("ended ({status})"),
                 );
-                Problem::new(
-                    Status::Broken,
-                    format!(
-                        "{} for {} {ending}: {}",
-                        self.program,
-                        self.unit,
-                        stderr_tail.text()
-                    ),
-                )
+                Problem::broken(format!(
+                    "{} for {} {ending}: {}",
+                    self.program,
+                    self.unit,
+                    stderr_tail.text()
+                ))
             })
     }
 }

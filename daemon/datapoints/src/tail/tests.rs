@@ -41,7 +41,7 @@ fn the_intake_counts_a_datapoint_of_the_log_once() {
 /// No thread was started for it, or that thread panicked.
 #[test]
 fn a_log_tail_without_a_thread_is_reported_without_exiting() {
-    let (status, stop) = (StatusHandle::default(), Stop::new());
+    let (status, stop) = (StatusHandle::default(), Stop::default());
     let tail = FileTail {
         follower: None,
         opening: channel().1,
@@ -86,7 +86,7 @@ impl Writer {
     }
 
     fn run(&self) {
-        let (mut file, pace) = (append(&self.path), Stop::new());
+        let (mut file, pace) = (append(&self.path), Stop::default());
         while !self.end.load(Ordering::SeqCst) {
             if self.reopen.swap(false, Ordering::SeqCst) {
                 file = append(&self.path);
@@ -129,7 +129,7 @@ fn rotate_ten_times(rotate: impl Fn(&Path, &Writer, &Probe, u32)) {
     let (writer, probe, stop, clock) = (
         Writer::new(&path),
         Probe::default(),
-        Stop::new(),
+        Stop::default(),
         Clock::start(),
     );
     let follower = Follower::open(&path, probe.records(), clock.now());

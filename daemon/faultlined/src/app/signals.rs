@@ -116,10 +116,6 @@ fn log_stop(signal: &str) -> bool {
     true
 }
 
-pub fn notify_stopping() {
-    notify(&[NotifyState::Stopping]);
-}
-
 /// Resolves at a stop signal that comes more than [`SAME_SIGNAL_WINDOW`] after the first.
 pub async fn second_signal(clock: Clock) {
     let first = clock.now().uptime;
@@ -144,7 +140,7 @@ fn monotonic() -> NotifyState<'static> {
     NotifyState::monotonic_usec_now().unwrap_or(NotifyState::Status("reloading"))
 }
 
-fn notify(states: &[NotifyState<'_>]) {
+pub fn notify(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         tracing::debug!(%error, "cannot notify the supervisor");
     }

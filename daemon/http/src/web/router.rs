@@ -1,9 +1,9 @@
 use super::{
     WebState,
     auth::{AuthResult, Users},
-    flight_save,
     health::health,
-    landing, mark,
+    landing,
+    recording_requests::{FLIGHT_SAVE_PATH, mark_kind, mark_name, save_flight},
     request_checks::{self, AllowedHosts},
     scrape::PageCache,
 };
@@ -79,7 +79,7 @@ impl Router {
         };
         let mut response = match denied {
             Some(response) => response,
-            None if request.uri().path() == flight_save::PATH => self.save_flight(&request).await,
+            None if request.uri().path() == FLIGHT_SAVE_PATH => self.save_flight(&request).await,
             None => self.route(&request, peer),
         };
         let headers = response.headers_mut();
@@ -156,7 +156,7 @@ impl Router {
         }
         let (flight, now) = (self.state.flight.as_ref(), self.state.clock.now().uptime);
         let (status, text) =
-            flight_save::save(flight, request.uri().query(), &self.save_limit, now).await;
+            save_flight(flight, request.uri().query(), &self.save_limit, now).await;
         text_response(status, text)
     }
 
@@ -167,7 +167,7 @@ impl Router {
                 "Nothing is recorded; start faultlined with --record.",
             );
         };
-        let (name, kind) = match (mark::name(query), mark::kind(query)) {
+        let (name, kind) = match (mark_name(query), mark_kind(query)) {
             (Ok(name), Ok(kind)) => (name, kind),
             (Err(why), _) | (_, Err(why)) => return text_response(StatusCode::BAD_REQUEST, why),
         };

@@ -5,7 +5,7 @@ use super::{
     folder::{RING_FILE, prepare, remove_interrupted_saves, set_aside},
 };
 use crate::recorder::{FollowedProcess, RecordingEntry, RecordingFile, RecordingSink};
-use faultline_metrics::{Problem, Stamp, Status};
+use faultline_metrics::{Problem, Stamp};
 use faultline_recording::{Error, Event, EventKind, NewRecording};
 use serde_json::json;
 use std::{
@@ -78,10 +78,11 @@ impl Ring {
                     tracing::error!(why, "the flight recorder cannot write; retrying");
                 }
                 self.retry_delay = (self.retry_delay * 2).clamp(MIN_RETRY_DELAY, MAX_RETRY_DELAY);
-                self.context.status.set_problem(Some(Problem::new(
-                    Status::Broken,
-                    format!("no flight recorder, tried again: {why}"),
-                )));
+                self.context
+                    .status
+                    .set_problem(Some(Problem::broken(format!(
+                        "no flight recorder, tried again: {why}"
+                    ))));
                 self.next_attempt = now.uptime + self.retry_delay;
                 None
             }

@@ -121,7 +121,7 @@ mod tests {
             ),
         ] {
             std::fs::write(&path, text).unwrap();
-            let found = hash(&File::open(&path).unwrap(), &Stop::new()).unwrap();
+            let found = hash(&File::open(&path).unwrap(), &Stop::default()).unwrap();
             assert_eq!(
                 found,
                 BinaryDigest {
@@ -132,7 +132,7 @@ mod tests {
         }
         // A million times "a", in several pieces.
         std::fs::write(&path, vec![b'a'; 1_000_000]).unwrap();
-        let found = hash(&File::open(&path).unwrap(), &Stop::new()).unwrap();
+        let found = hash(&File::open(&path).unwrap(), &Stop::default()).unwrap();
         assert_eq!(
             found.sha256,
             "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn hashing_the_binary_ends_when_stopped() {
-        let stop = Stop::new();
+        let stop = Stop::default();
         stop.set();
         let own = File::open(std::env::current_exe().unwrap()).unwrap();
         assert_eq!(hash(&own, &stop).unwrap_err().to_string(), "stopped");
@@ -175,7 +175,7 @@ mod tests {
             eprintln!("SKIPPED: this file system keeps everything in the page cache");
             return;
         }
-        hash(&file, &Stop::new()).unwrap();
+        hash(&file, &Stop::default()).unwrap();
         assert_eq!(cached(&file), before);
     }
 }

@@ -214,7 +214,7 @@ mod tests {
             },
             THIRD,
         ))));
-        let stop = Stop::new();
+        let stop = Stop::default();
         std::thread::scope(|scope| {
             scope.spawn(|| describer.run(&facts, &stop));
             assert_eq!(describer.describe(&target)["binary"], Value::Null);

@@ -201,10 +201,9 @@ impl RecordingFile {
             }
             Some(failure) => (failure.retry_delay * 2).min(MAX_RETRY_DELAY),
         };
-        self.status.set_problem(Some(Problem::new(
-            Status::Broken,
-            format!("not recorded, tried again: {why}"),
-        )));
+        self.status.set_problem(Some(Problem::broken(format!(
+            "not recorded, tried again: {why}"
+        ))));
         let failure = self.failure.get_or_insert(WriteFailure {
             since: now,
             retry_delay: pause,

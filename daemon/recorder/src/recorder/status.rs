@@ -3,7 +3,7 @@
 
 use super::Handle;
 use faultline_kernel::ProcessId;
-use faultline_metrics::{Problem, Reading, ReadingList, Status, Text, metrics::daemon as d};
+use faultline_metrics::{Problem, Reading, ReadingList, Text, metrics::daemon as d};
 use faultline_sources::{
     discovery::TargetHandle,
     tick::{SampleContext, Sampler, SourceOutput},
@@ -115,7 +115,7 @@ impl RecorderSampler {
         }
         (now < self.overrun_until).then(|| {
             let what = "the recorder does not keep up and drops entries; faultline_recorder_dropped_total counts them";
-            Problem::new(Status::Broken, what)
+            Problem::broken(what)
         })
     }
 

@@ -163,7 +163,8 @@ impl Poller {
             other => cache.record_failure(path, other)?,
         }
         let now = self.clock.now();
-        if !cache.admission_is_due(now) {
+        let is_recent = |at| now.since(at) < ADMISSION_INTERVAL;
+        if cache.admission.received_at().is_some_and(is_recent) {
             return Ok(());
         }
         match socket.send(Method::AdmissionStatus).await {
@@ -225,12 +226,6 @@ impl ProcessCache {
         // than its due time.
         self.has_started
             && now.since(self.polled_at) + poll_intervals.starting / 2 < poll_intervals.running
-    }
-
-    fn admission_is_due(&self, now: Stamp) -> bool {
-        self.admission
-            .received_at()
-            .is_none_or(|at| now.since(at) >= ADMISSION_INTERVAL)
     }
 
     /// Records an error response; returns a connection failure.

@@ -122,7 +122,7 @@ impl Bench {
         Bench {
             root: HostRoot::below(host.root()),
             clock: Clock::start(),
-            stop: Stop::new(),
+            stop: Stop::default(),
             paths: PathThread::new("test"),
         }
     }

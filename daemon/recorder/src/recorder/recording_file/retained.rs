@@ -25,7 +25,7 @@ impl RetainedEntries {
             && self
                 .entries
                 .iter()
-                .filter(|entry| !is_manifest(entry))
+                .filter(|entry| !matches!(entry, RecordingEntry::Manifest(_)))
                 .count()
                 < MAX_ENTRIES;
         match entry {
@@ -81,8 +81,4 @@ impl RetainedEntries {
         }
         entries
     }
-}
-
-fn is_manifest(entry: &RecordingEntry) -> bool {
-    matches!(entry, RecordingEntry::Manifest(_))
 }

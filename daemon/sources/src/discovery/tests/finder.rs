@@ -20,7 +20,7 @@ pub struct AtWork {
 
 impl AtWork {
     pub fn start(finder: Finder) -> Self {
-        let (following, stop) = (finder.following.clone(), Stop::new());
+        let (following, stop) = (finder.following.clone(), Stop::default());
         let signal = stop.clone();
         let thread = std::thread::Builder::new()
             .spawn(move || finder.run(signal))
