@@ -205,14 +205,6 @@ pub struct Forwarder {
 }
 
 impl Forwarder {
-    #[cfg(test)]
-    fn with_retry_times(self, retry_times: RetryTimes) -> Self {
-        Forwarder {
-            retry_times,
-            ..self
-        }
-    }
-
     /// Sends until `stop`, then drains for at most 5 s; the rest counts as lost and is logged. Stop
     /// the listener first: later pushes would stay in the queue.
     pub async fn run(self, stop: Stop) {

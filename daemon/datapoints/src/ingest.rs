@@ -199,7 +199,7 @@ pub fn check(config: &config::Ingest) -> Result<(), Error> {
 pub fn accepts(wanted: &Credentials, pushed: &MetricsConfig) -> bool {
     let url = pushed.write_url();
     url.rsplit_once('?')
-        .is_some_and(|(_, query)| request::Query::parse(query).matches_credentials(wanted))
+        .is_some_and(|(_, query)| request::Query(query).matches_credentials(wanted))
 }
 
 fn check_address(config: &config::Ingest, listen_address: &ListenAddress) -> Result<(), Error> {
@@ -278,16 +278,6 @@ impl<I: PushSink> Listener<I> {
             )
         };
         accept(sockets, connections, shared.clock, &stop, serve).await;
-    }
-}
-
-#[cfg(test)]
-impl<I: PushSink> Listener<I> {
-    fn with_limits(mut self, limits: Limits) -> Self {
-        if let Some(shared) = Arc::get_mut(&mut self.shared) {
-            shared.limits = limits;
-        }
-        self
     }
 }
 

@@ -15,6 +15,15 @@ const QUICK: RetryTimes = RetryTimes {
     drain_timeout: Duration::from_secs(20),
 };
 
+impl Forwarder {
+    fn with_retry_times(self, retry_times: RetryTimes) -> Self {
+        Forwarder {
+            retry_times,
+            ..self
+        }
+    }
+}
+
 pub(crate) fn config(url: String, queue_bytes: u64) -> config::Forward {
     let credentials = Credentials {
         db: "d b".into(),

@@ -76,7 +76,7 @@ fn check_head<I: PushSink>(
     if is_from_browser(request.headers()) {
         return Err(ResultCode::FromBrowser);
     }
-    let query = Query::parse(request.uri().query().unwrap_or_default());
+    let query = Query(request.uri().query().unwrap_or_default());
     if !shared.intake.admits(user, shared.clock.now()) {
         return Err(ResultCode::WrongUser);
     }

@@ -62,41 +62,26 @@ pub fn coding(headers: &HeaderMap) -> Option<Coding> {
     }
 }
 
-/// The first of several parameters with the same name counts.
-#[derive(Default)]
-pub struct Query<'q> {
-    db: Option<&'q str>,
-    u: Option<&'q str>,
-    p: Option<&'q str>,
-    precision: Option<&'q str>,
-}
+/// The query of a push's URL.
+pub struct Query<'q>(pub &'q str);
 
 impl<'q> Query<'q> {
-    pub fn parse(query: &'q str) -> Self {
-        let mut parsed = Query::default();
-        for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
-            let parameter = match name {
-                "db" => &mut parsed.db,
-                "u" => &mut parsed.u,
-                "p" => &mut parsed.p,
-                "precision" => &mut parsed.precision,
-                _ => continue,
-            };
-            parameter.get_or_insert(value);
-        }
-        parsed
+    /// The first of several parameters with the same name counts.
+    fn value(&self, name: &str) -> Option<&'q str> {
+        let mut pairs = self.0.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
     }
 
     /// Constant-time, so that the duration does not reveal which part is wrong.
     pub fn matches_credentials(&self, wanted: &Credentials) -> bool {
-        let parts = matches_value(self.db, &wanted.db)
-            & matches_value(self.u, &wanted.user)
-            & matches_value(self.p, &wanted.password);
+        let parts = matches_value(self.value("db"), &wanted.db)
+            & matches_value(self.value("u"), &wanted.user)
+            & matches_value(self.value("p"), &wanted.password);
         parts.into()
     }
 
     pub fn precision(&self) -> Option<Precision> {
-        Precision::parse(&unescaped(self.precision.unwrap_or_default()))
+        Precision::parse(&unescaped(self.value("precision").unwrap_or_default()))
     }
 }
 
@@ -136,7 +121,7 @@ mod tests {
             user: "u".into(),
             password: "a+b%é".into(),
         };
-        let matches_credentials = |query: &str| Query::parse(query).matches_credentials(&wanted);
+        let matches_credentials = |query: &str| Query(query).matches_credentials(&wanted);
         assert!(matches_credentials("db=d&u=u&p=a+b%25%C3%A9&precision=n"));
         assert!(matches_credentials("precision=n&p=a%2Bb%25%c3%a9&u=u&db=d"));
         assert!(matches_credentials("db=d&u=u&p=a%2Bb%%C3%A9"));
@@ -162,23 +147,20 @@ mod tests {
             user: "u".into(),
             password: "a%41".into(),
         };
-        assert!(Query::parse("db=d&u=u&p=a%41").matches_credentials(&wanted));
+        assert!(Query("db=d&u=u&p=a%41").matches_credentials(&wanted));
     }
 
     #[test]
     fn a_missing_precision_is_nanoseconds_and_an_unknown_one_is_none() {
+        assert_eq!(Query("db=d").precision(), Some(Precision::Nanoseconds));
         assert_eq!(
-            Query::parse("db=d").precision(),
-            Some(Precision::Nanoseconds)
-        );
-        assert_eq!(
-            Query::parse("precision=ms").precision(),
+            Query("precision=ms").precision(),
             Some(Precision::Milliseconds)
         );
         assert_eq!(
-            Query::parse("precision=%C2%B5").precision(),
+            Query("precision=%C2%B5").precision(),
             Some(Precision::Microseconds)
         );
-        assert_eq!(Query::parse("precision=day").precision(), None);
+        assert_eq!(Query("precision=day").precision(), None);
     }
 }

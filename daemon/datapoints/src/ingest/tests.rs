@@ -77,6 +77,15 @@ fn ingest(credentials: Option<Credentials>) -> config::Ingest {
     }
 }
 
+impl<I: PushSink> Listener<I> {
+    fn with_limits(mut self, limits: Limits) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.limits = limits;
+        }
+        self
+    }
+}
+
 fn build_listener(
     config: &config::Ingest,
     sockets: Vec<BoundSocket>,

@@ -44,11 +44,6 @@ impl Heap {
         }
         Ok(())
     }
-
-    #[cfg(test)]
-    fn bytes(&self) -> usize {
-        self.0.iter().map(|block| block.len()).sum()
-    }
 }
 
 /// Allocates memory and writes every page, which causes one minor fault per page.

@@ -23,15 +23,19 @@ fn demo_memory_grows_to_its_limit_and_stays_near_it() {
     }
 }
 
+fn bytes(heap: &Heap) -> usize {
+    heap.0.iter().map(|block| block.len()).sum()
+}
+
 #[test]
 fn the_demo_heap_stays_within_its_limit() {
     let mut heap = Heap::default();
     heap.resize(3).unwrap();
-    assert_eq!(heap.bytes(), 3 * BLOCK_BYTES);
+    assert_eq!(bytes(&heap), 3 * BLOCK_BYTES);
     heap.resize(1).unwrap();
-    assert_eq!(heap.bytes(), BLOCK_BYTES);
+    assert_eq!(bytes(&heap), BLOCK_BYTES);
     heap.resize(usize::MAX).unwrap();
-    assert_eq!(heap.bytes(), 300 << 20);
+    assert_eq!(bytes(&heap), 300 << 20);
 }
 
 #[test]
