@@ -163,7 +163,7 @@ fn main() {
         history: History::default(),
         answer_config: Latest::default(),
         constant_labels: none,
-        page_info: Arc::new(PageInfo::new("0.0.0", &TargetSelector::Scan)),
+        page_info: PageInfo::new("0.0.0", &TargetSelector::Scan),
         recorder: None,
         flight: None,
         host_name: None,

@@ -101,7 +101,7 @@ pub struct WebState {
     pub answer_config: Latest<AnswerConfig>,
     /// Empty unless `metrics.constant_labels_everywhere` is set.
     pub constant_labels: ConstantLabels,
-    pub page_info: Arc<PageInfo>,
+    pub page_info: PageInfo,
     pub recorder: Option<recorder::Handle>,
     pub flight: Option<flight::Handle>,
     /// This machine's name, accepted as `Host:`. `None` if unknown.

@@ -1,9 +1,8 @@
 //! `[datapoints]`. Rejects entries that would make an exposition invalid.
 
 use super::{Config, Labels};
-use faultline_metrics::metrics::validator::DATAPOINT;
+use faultline_metrics::{metrics::validator::DATAPOINT, named_enum};
 use faultline_settings::{Table, Unique, distinct, text, whole};
-use std::fmt;
 use toml::de::DeValue;
 
 /// Labels of histograms and summaries. `promtool` rejects a page that has them on another metric.
@@ -32,20 +31,12 @@ pub struct AllowedDatapoint {
     pub tags: Vec<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum DatapointKind {
-    /// The last value is exported as `agave_datapoint`.
-    Level,
-    /// The values are summed into `agave_datapoint_sum_total`.
-    Delta,
-}
-
-impl fmt::Display for DatapointKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            DatapointKind::Level => "level",
-            DatapointKind::Delta => "delta",
-        })
+named_enum! {
+    pub enum DatapointKind {
+        /// The last value is exported as `agave_datapoint`.
+        Level = "level",
+        /// The values are summed into `agave_datapoint_sum_total`.
+        Delta = "delta",
     }
 }
 
@@ -71,7 +62,10 @@ pub fn read(table: &mut Table<'_>, config: &mut Config) {
         } = &allowed;
         // The key has no tags: a point without these tags would count twice in one series.
         let key = (name.clone(), field.clone(), *kind);
-        let what = format!("datapoints.allow: the {kind} {field:?} of {name:?}");
+        let what = format!(
+            "datapoints.allow: the {} {field:?} of {name:?}",
+            kind.name()
+        );
         if entries.insert(key, table.line(), what, table.errors()) {
             config.datapoints.allow.push(allowed);
         }
@@ -81,12 +75,14 @@ pub fn read(table: &mut Table<'_>, config: &mut Config) {
 fn allowed(table: &mut Table<'_>, constant_labels: bool) -> Option<AllowedDatapoint> {
     let name = table.take("name", text);
     let field = table.take("field", text);
-    let kind = table.take("kind", |v| match text(v)?.as_str() {
-        "level" => Ok(DatapointKind::Level),
-        "delta" => Ok(DatapointKind::Delta),
-        other => Err(format!(
-            "{other:?} is neither \"level\" (the last value) nor \"delta\" (summed)"
-        )),
+    let kind = table.take("kind", |v| {
+        let name = text(v)?;
+        let kind = DatapointKind::ALL
+            .into_iter()
+            .find(|kind| kind.name() == name);
+        kind.ok_or_else(|| {
+            format!("{name:?} is neither \"level\" (the last value) nor \"delta\" (summed)")
+        })
     });
     let tags = table.take("tags", |v| distinct(v, |v| tag(v, constant_labels)));
     let tags = tags.unwrap_or_default().into_iter().map(|tag| tag.key);

@@ -18,7 +18,7 @@ use faultline_metrics::Source;
 use faultline_recorder::recorder;
 use faultline_sources::{Registry, host::host_name, own_process, tick::BuildContext};
 use faultline_status::AnswerConfig;
-use std::{net::SocketAddr, sync::Arc};
+use std::net::SocketAddr;
 
 /// The listener and the forwarder of pushes, if enabled.
 pub struct PushServers {
@@ -115,7 +115,7 @@ pub fn web_state(
         history: History::default(),
         answer_config,
         constant_labels: constant_labels(config),
-        page_info: Arc::new(web::PageInfo::new(crate::VERSION, &config.target.find)),
+        page_info: web::PageInfo::new(crate::VERSION, &config.target.find),
         recorder: recording.map(|prepared| prepared.handle.clone()),
         flight: recording.and_then(|prepared| prepared.flight.clone()),
         host_name: host_name(context.root),

@@ -162,7 +162,7 @@ fn serve(case: &Case, native_histograms: bool, stage: &mut Stage) -> SocketAddr 
         history: History::default(),
         answer_config: Latest::default(),
         constant_labels: constant,
-        page_info: Arc::new(PageInfo::new("0.0.0", &TargetSelector::Scan)),
+        page_info: PageInfo::new("0.0.0", &TargetSelector::Scan),
         recorder: None,
         flight: None,
         host_name: None,

@@ -36,7 +36,7 @@ fn state(clock: Clock, ticks: &Latest<Tick>) -> WebState {
         history: History::default(),
         answer_config: Latest::default(),
         constant_labels: ConstantLabels::new(),
-        page_info: Arc::new(PageInfo::new("0.0.0", &TargetSelector::Scan)),
+        page_info: PageInfo::new("0.0.0", &TargetSelector::Scan),
         recorder: None,
         flight: None,
         host_name: Some("node1".to_owned()),
