@@ -60,7 +60,6 @@ impl LogTail {
     }
 }
 
-/// The daemon's intake as a sink of log records.
 struct IntakeSink {
     intake: Intake,
     push: Option<Push>,

@@ -328,11 +328,11 @@ impl Recorder {
 
 fn time_until_commit(uptime: Duration) -> Duration {
     let since_second = Duration::from_nanos(u64::from(uptime.subsec_nanos()));
-    let left = (COMMIT_INTERVAL + DELAY_AFTER_TICK).saturating_sub(since_second);
-    if left > COMMIT_INTERVAL {
-        left - COMMIT_INTERVAL
+    let remaining = (COMMIT_INTERVAL + DELAY_AFTER_TICK).saturating_sub(since_second);
+    if remaining > COMMIT_INTERVAL {
+        remaining - COMMIT_INTERVAL
     } else {
-        left
+        remaining
     }
 }
 

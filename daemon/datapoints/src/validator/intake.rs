@@ -192,17 +192,14 @@ impl Intake {
         self.lock().validator_is_gone = true;
     }
 
-    /// Adds another host id of the followed validator.
     pub fn add_host_id(&self, id: &str, now: Stamp) {
         self.change_senders(|senders| senders.add_host_id(id, now));
     }
 
-    /// The identity from the configuration.
     pub fn set_configured_identity(&self, identity: &str, now: Stamp) {
         self.change_senders(|senders| senders.set_configured_identity(identity, now));
     }
 
-    /// The identity that the validator reports.
     pub fn set_reported_identity(&self, identity: &str, now: Stamp) {
         self.change_senders(|senders| senders.set_reported_identity(identity, now));
     }
@@ -382,8 +379,7 @@ impl State {
         })
     }
 
-    /// Sums of a sender that is not yet known to be the validator.
-    fn pending(&mut self, host_id: &str, user: Option<u32>, now: Stamp) -> Option<&mut Sums> {
+    fn pending_sums(&mut self, host_id: &str, user: Option<u32>, now: Stamp) -> Option<&mut Sums> {
         let sender = self
             .senders
             .find(host_id, user, now)

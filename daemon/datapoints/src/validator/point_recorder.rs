@@ -8,7 +8,6 @@ const MAX_PENDING_POINTS: usize = 1024;
 
 pub enum PointMessage {
     Point(Box<Point>),
-    /// The number of points that were dropped.
     Dropped(u64),
 }
 

@@ -67,7 +67,6 @@ pub enum SenderState {
     Foreign,
 }
 
-/// Sums of the followed validator, or of a pending sender.
 #[derive(Default)]
 pub struct Sums {
     pub tally: Tally,
@@ -209,7 +208,7 @@ impl Senders {
         self.restart(None);
     }
 
-    /// Sets the validator's user: senders of other users become foreign.
+    /// Senders of other users become foreign.
     pub fn set_validator_user(&mut self, user: u32) -> SenderOutcome {
         let mut outcome = SenderOutcome::default();
         self.validator_user = Some(user);
@@ -237,13 +236,13 @@ impl Senders {
         }
     }
 
-    /// The identity from the configuration. Every earlier sender is foreign.
+    /// Every earlier sender becomes foreign.
     pub fn set_configured_identity(&mut self, id: &str, now: Stamp) -> SenderOutcome {
         self.set_identity(id, Duration::ZERO, now)
     }
 
-    /// The identity that the validator reports. The first report makes all earlier senders foreign;
-    /// later ones only senders that have pushed for a while.
+    /// The first report makes all earlier senders foreign; later ones only senders that have pushed
+    /// for a while.
     pub fn set_reported_identity(&mut self, id: &str, now: Stamp) -> SenderOutcome {
         let observation_time = if self.identity_is_assumed {
             Duration::ZERO

@@ -84,14 +84,15 @@ fn file_system_check(usage: &FileSystemUsage, space: Space) -> Check {
         .unwrap_or_default();
     let avail = space.avail;
     let size = space.size;
-    let left = format!(
+    let free_text = format!(
         "{} of {} ({}){of_inodes} are free",
         bytes(avail),
         bytes(size),
         share(avail, size)
     );
-    let attention =
-        |what: &str, remedy: &str| Check::attention(format!("{mounted_at} {what}: {left}"), remedy);
+    let attention = |what: &str, remedy: &str| {
+        Check::attention(format!("{mounted_at} {what}: {free_text}"), remedy)
+    };
     let check = if usage.file_system.of_process && mount.is_read_only() {
         attention(
             "is read-only",
@@ -108,7 +109,7 @@ fn file_system_check(usage: &FileSystemUsage, space: Space) -> Check {
             "remove files: none can be added; see runbook AgaveDiskInodesLow",
         )
     } else {
-        Check::ok(format!("{mounted_at}: {left}"))
+        Check::ok(format!("{mounted_at}: {free_text}"))
     };
     let purposes: Vec<&str> = usage.purposes.iter().copied().collect();
     check

@@ -167,7 +167,7 @@ impl Report {
                 "details": details,
             })
         };
-        let whole = json!({
+        let report = json!({
             "version": crate::VERSION,
             "time": self.at.unix_seconds(),
             "user": self.user,
@@ -182,7 +182,7 @@ impl Report {
             "attention": self.attention_count(),
             "checks": self.checks.iter().map(check).collect::<Vec<_>>(),
         });
-        format!("{whole:#}\n")
+        format!("{report:#}\n")
     }
 }
 

@@ -228,13 +228,11 @@ impl Router {
         }
     }
 
-    /// Why the newest tick is too old; `None` while sampling works.
     fn stale_reason(&self) -> Option<String> {
         let newest = self.state.ticks.get().map(|tick| tick.at);
         health(newest, self.state.clock.now(), self.state.tick_interval).err()
     }
 
-    /// The status at the newest tick; `None` before the first tick.
     fn newest_status(&self) -> Option<Status> {
         let tick = self.state.ticks.get()?;
         let (now, inputs) = (self.state.clock.now(), self.state.history.trends().inputs());
@@ -277,7 +275,6 @@ impl Router {
         }
     }
 
-    /// The three answers as a picture to share.
     fn card(&self) -> Response<Body> {
         let Some(status) = self.newest_status() else {
             return no_sample();

@@ -37,14 +37,14 @@ pub fn followed(root: &HostRoot, target: &Target) -> Vec<Folder> {
     let arguments = arguments.unwrap_or_default();
     let current = files.and_then(|files| files.cwd().ok());
     // A relative path needs the process's working directory.
-    let whole = |path: &Path| {
+    let absolute = |path: &Path| {
         current
             .as_ref()
             .map_or(path.to_owned(), |current| current.join(path))
     };
     let accounts = accounts_paths(&arguments)
         .into_iter()
-        .map(whole)
+        .map(absolute)
         .filter(|path| path.is_absolute());
     folders(ledger.clone(), accounts, Some(pid))
 }
@@ -71,8 +71,8 @@ fn accounts_paths<S: AsRef<OsStr>>(arguments: &[S]) -> Vec<&Path> {
 /// One sentence per folder that shares a file system or disk with the recording. Skips unreadable
 /// folders.
 pub fn warnings(root: &HostRoot, recording: &Path, folders: &[Folder]) -> Vec<String> {
-    let whole = std::path::absolute(recording).unwrap_or_else(|_| recording.to_owned());
-    let Some(recording_disks) = whole
+    let absolute = std::path::absolute(recording).unwrap_or_else(|_| recording.to_owned());
+    let Some(recording_disks) = absolute
         .parent()
         .and_then(|folder| FolderDisks::of(root, folder, None))
     else {
@@ -146,12 +146,12 @@ fn add_disks(block: &Path, disks: &mut BTreeSet<String>, depth: u32) {
     let Ok(folder) = block.canonicalize() else {
         return;
     };
-    let whole = if folder.join("partition").exists() {
+    let disk = if folder.join("partition").exists() {
         folder.parent().unwrap_or(&folder)
     } else {
         &folder
     };
-    let lower_devices: Vec<PathBuf> = std::fs::read_dir(whole.join("slaves"))
+    let lower_devices: Vec<PathBuf> = std::fs::read_dir(disk.join("slaves"))
         .into_iter()
         .flatten()
         .flatten()
@@ -159,15 +159,14 @@ fn add_disks(block: &Path, disks: &mut BTreeSet<String>, depth: u32) {
         .collect();
     if lower_devices.is_empty() || depth >= 8 {
         disks.extend(
-            whole
-                .file_name()
+            disk.file_name()
                 .map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned()),
         );
     }
     if depth < 8 {
         lower_devices
             .iter()
-            .for_each(|slave| add_disks(slave, disks, depth + 1));
+            .for_each(|device| add_disks(device, disks, depth + 1));
     }
 }
 

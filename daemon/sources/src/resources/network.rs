@@ -68,7 +68,7 @@ impl Network {
             output.value_or_problem(root.read_proc(&file("dev"), network::interfaces))
         {
             let folder = root.sysfs.join("class/net");
-            interfaces.retain(|one| folder.join(&one.name).join("device").exists());
+            interfaces.retain(|interface| folder.join(&interface.name).join("device").exists());
             for one in self.busiest(&interfaces) {
                 interface_readings(one, &mut output.readings);
             }
@@ -77,17 +77,21 @@ impl Network {
 
     /// The interfaces that had the most traffic when they were selected. Selected ones stay.
     fn busiest<'a>(&mut self, interfaces: &'a [InterfaceTraffic]) -> Vec<&'a InterfaceTraffic> {
-        let by_name = |name: &String| interfaces.iter().find(|one| one.name == *name);
+        let by_name = |name: &String| interfaces.iter().find(|interface| interface.name == *name);
         self.interfaces.retain(|name| by_name(name).is_some());
         let mut others: Vec<_> = interfaces
             .iter()
-            .filter(|one| !self.interfaces.contains(&one.name))
+            .filter(|interface| !self.interfaces.contains(&interface.name))
             .collect();
         // Stable: equal traffic is sorted by name.
-        others.sort_by_key(|one| {
-            std::cmp::Reverse(one.received_bytes.saturating_add(one.sent_bytes))
+        others.sort_by_key(|interface| {
+            std::cmp::Reverse(
+                interface
+                    .received_bytes
+                    .saturating_add(interface.sent_bytes),
+            )
         });
-        let others = others.into_iter().map(|one| one.name.clone());
+        let others = others.into_iter().map(|interface| interface.name.clone());
         self.interfaces.extend(others);
         self.interfaces.truncate(MAX_INTERFACES);
         self.interfaces.iter().filter_map(by_name).collect()

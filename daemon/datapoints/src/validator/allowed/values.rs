@@ -194,7 +194,6 @@ impl AllowedValues {
         }
     }
 
-    /// Forgets the levels, because their process has ended.
     pub fn forget_levels(&mut self) {
         self.series.retain(|series| series.key.is_sum);
         self.by_key = self
@@ -206,7 +205,6 @@ impl AllowedValues {
         self.rows.clear();
     }
 
-    /// Exports sums always, and levels only while `fresh`.
     pub fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
         let series = self
             .by_key

@@ -127,7 +127,7 @@ impl Push {
         self.has_cache_points |= matches!(known, KnownPoint::ProgramCache(_));
         let end = self.end_at(&known, added.time);
         if !added.is_followed {
-            let Some(sums) = state.pending(&self.host_id, self.user, self.now) else {
+            let Some(sums) = state.pending_sums(&self.host_id, self.user, self.now) else {
                 return;
             };
             if let Some((_, slots)) = &mut sums.slots {

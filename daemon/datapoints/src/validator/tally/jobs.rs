@@ -71,7 +71,6 @@ impl Jobs {
         }
     }
 
-    /// Adds the jobs of the same validator that another tally has.
     pub fn merge(&mut self, other: &Jobs) {
         for (mine, theirs) in self.0.iter_mut().zip(other.0) {
             mine.count = theirs.count.or(mine.count);
@@ -87,7 +86,6 @@ impl Jobs {
         }
     }
 
-    /// The total time of each kind of job and, if `fresh`, the number of running jobs.
     pub fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
         for (job, (name, _)) in self.0.iter().zip(JOB_KINDS) {
             let Some(count) = job.count else { continue };

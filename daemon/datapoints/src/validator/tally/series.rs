@@ -25,7 +25,6 @@ struct CatalogSeries {
     peaks: SlotPeaks,
 }
 
-/// Every declared series.
 #[derive(Clone)]
 pub struct SeriesList(Vec<CatalogSeries>);
 
@@ -109,7 +108,6 @@ impl SeriesList {
         }
     }
 
-    /// Adds the values of the same validator's series.
     pub fn merge(&mut self, other: &SeriesList) {
         for (series, other) in self.0.iter_mut().zip(&other.0) {
             let counted_twice = series.peaks.merge(&other.peaks);
