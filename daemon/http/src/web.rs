@@ -7,7 +7,6 @@
 
 mod auth;
 mod config;
-mod connection;
 mod health;
 mod landing;
 mod recording_requests;
@@ -26,17 +25,22 @@ use faultline_core::{
     auth_failures::AuthFailures,
     clock::Clock,
     config::{Metrics, TargetSelector},
-    connection_limit::{Connections, accept},
+    connection_limit::{Connection, Connections, Timeouts, accept},
     hub::Latest,
-    socket::{self, BoundSocket},
+    socket::{self, BoundSocket, Stream, set_nodelay},
     supervisor::Stop,
 };
 use faultline_metrics::Tick;
 use faultline_recorder::{flight, recorder};
 use faultline_status::AnswerConfig;
+use hyper::{Request, Response, body::Incoming, service::service_fn};
+use hyper_util::rt::TokioIo;
 use request_checks::AllowedHosts;
 use router::Router;
-use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible, io, net::SocketAddr, path::PathBuf, pin::pin, sync::Arc, time::Duration,
+};
+use tokio_util::{either::Either, io::InspectReader};
 
 /// A new connection above this limit closes another ([`faultline_core::connection_limit`]).
 const MAX_CONNECTIONS: usize = 64;
@@ -279,10 +283,6 @@ impl Server {
             .map(|address| format!("{scheme}://{address}/"))
     }
 
-    pub fn is_tls(&self) -> bool {
-        self.tls.is_some()
-    }
-
     /// Serves until `stop`, then lets open requests finish. Needs a runtime with I/O and time.
     pub async fn run(self, stop: Stop) {
         let Server {
@@ -294,7 +294,7 @@ impl Server {
         let connections = Connections::new("metrics", network, MAX_UNIX_CONNECTIONS);
         let clock = router.state.clock;
         let serve = |stream, connection| {
-            connection::serve(
+            serve_connection(
                 stream,
                 tls.clone(),
                 Arc::clone(&router),
@@ -304,6 +304,75 @@ impl Server {
         };
         accept(sockets, connections, clock, &stop, serve).await;
     }
+}
+
+const TIMEOUTS: Timeouts = Timeouts {
+    // From one request to the next, including sending the response. Longer than the slowest usual
+    // scrape interval of a minute.
+    idle: Duration::from_secs(75),
+    // From the first byte of a request to the end of its head. For the first request, from the
+    // start of the connection, TLS included.
+    head: Duration::from_secs(10),
+    // Time to respond; only password checks take long.
+    serving: Duration::from_secs(30),
+};
+
+/// hyper's buffer, which limits a request's head: a scraper's has a few hundred bytes.
+const HEAD_BYTES: usize = 16 * 1024;
+
+async fn serve_connection(
+    stream: Stream,
+    tls: Option<Arc<tls::Acceptor>>,
+    router: Arc<Router>,
+    connection: Arc<Connection>,
+    stop: Stop,
+) {
+    // The client begins with the TLS handshake, which counts as part of the head.
+    connection.begin_head();
+    tokio::select! {
+        biased;
+        served_result = serve_http(stream, tls, &router, &connection, &stop) => {
+            // The client disconnected, or sent invalid HTTP or TLS.
+            if let Err(error) = served_result {
+                tracing::debug!(error, "a web connection ended early");
+            }
+        }
+        () = connection.phase_timeout(TIMEOUTS) => tracing::debug!("a web connection was too slow or idle and was closed"),
+        () = connection.close_requested() => tracing::debug!("connection limit: a web connection was closed"),
+    }
+}
+
+async fn serve_http(
+    stream: Stream,
+    tls: Option<Arc<tls::Acceptor>>,
+    router: &Router,
+    connection: &Connection,
+    stop: &Stop,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    // Responses are written in one piece: waiting for more only delays them.
+    set_nodelay(&stream)?;
+    // Local connections need a password but no TLS.
+    let stream = match tls.filter(|_| !connection.peer.is_local()) {
+        None => Either::Left(stream),
+        Some(acceptor) => Either::Right(acceptor.accept(stream).await?),
+    };
+    let io = TokioIo::new(InspectReader::new(stream, |bytes: &[u8]| {
+        connection.bytes_received(bytes)
+    }));
+    let service = service_fn(|request: Request<Incoming>| async move {
+        connection.begin_serving();
+        let response: Response<router::Body> =
+            router.respond(request.map(|_| ()), connection.peer).await;
+        connection.finish_request(!response.status().is_client_error());
+        Ok::<_, Infallible>(response)
+    });
+    let mut http = hyper::server::conn::http1::Builder::new();
+    let mut http_connection = pin!(http.max_buf_size(HEAD_BYTES).serve_connection(io, service));
+    tokio::select! {
+        served_result = http_connection.as_mut() => return Ok(served_result?),
+        () = stop.wait() => http_connection.as_mut().graceful_shutdown(),
+    }
+    Ok(http_connection.await?)
 }
 
 #[cfg(test)]

@@ -306,7 +306,7 @@ fn a_non_loopback_listen_address_requires_tls_or_password() {
         empty.contains("tls_server_config") && empty.contains("basic_auth_users"),
         "{empty}"
     );
-    assert!(build(Some(folder.web_config(""))).unwrap().is_tls());
+    assert!(build(Some(folder.web_config(""))).unwrap().tls.is_some());
 }
 
 #[test]
