@@ -29,7 +29,11 @@ pub type TargetLookup = Box<dyn Fn() -> Option<Arc<Target>> + Send + Sync>;
 /// Returns a lookup that finds only validators.
 pub fn target_lookup(following: &TargetHandle) -> TargetLookup {
     let following = following.clone();
-    Box::new(move || { following.current() }.filter(|target| target.validator.is_some()))
+    Box::new(move || {
+        following
+            .current()
+            .filter(|target| target.validator.is_some())
+    })
 }
 
 /// Facts from the admin socket. Each poll publishes a new value.

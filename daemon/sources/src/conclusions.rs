@@ -173,7 +173,10 @@ impl Conclusions {
         SourceFacts {
             now: context.now,
             rpc: self.rpc.facts_of(process),
-            admin: { self.admin.get() }.filter(|facts| Some(facts.process) == process),
+            admin: self
+                .admin
+                .get()
+                .filter(|facts| Some(facts.process) == process),
             votes: process.and_then(|process| self.votes.facts_of(process)),
             datapoints: self.intake.facts(),
             health_distance: context
@@ -242,7 +245,9 @@ impl Conclusions {
         };
         let running = rpc.is_some_and(|facts| facts.up)
             || progress.is_some_and(|progress| progress.name() == "Running");
-        let reported_at = { facts.datapoints.last_push }
+        let reported_at = facts
+            .datapoints
+            .last_push
             .max(last_line)
             .max(
                 admin

@@ -10,13 +10,11 @@ use std::time::Duration;
 
 const INTERVAL: Duration = Duration::from_secs(5);
 
-type ExtraReadings = Box<dyn Fn(&mut Vec<Reading>) + Send>;
-
 struct DaemonSampler {
     files: Result<ProcessFiles, ReadError>,
     version: &'static str,
     demo: bool,
-    extra_readings: ExtraReadings,
+    extra_readings: Box<dyn Fn(&mut Vec<Reading>) + Send>,
     buffer: Vec<u8>,
 }
 

@@ -143,7 +143,9 @@ impl ThreadsSampler {
             .take_if(|followed| followed.process != process);
         let followed = match &mut self.followed {
             Some(followed) => followed,
-            None => { &mut self.followed }.insert(FollowedThreads::open(context.root, process)?),
+            None => self
+                .followed
+                .insert(FollowedThreads::open(context.root, process)?),
         };
         let depth = followed.depth(context, self.config.switches_interval);
         followed.read(context, self.descriptors, depth, &mut self.buffer)?;

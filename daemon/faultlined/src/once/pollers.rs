@@ -424,7 +424,8 @@ fn vote_check(facts: &votes::VoteFacts, is_configured: bool, is_far: bool) -> Ch
         .with_detail("last_vote", behind)
         .with_detail(
             "stake",
-            { own.account.activated_stake }
+            own.account
+                .activated_stake
                 .map(|lamports| format!("{:.2} SOL", lamports as f64 / LAMPORTS_PER_SOL)),
         )
         .with_detail("lacks", lacks)

@@ -173,7 +173,8 @@ fn file_check(what: &str, error: Option<&ReadError>, owner: Option<u32>) -> Chec
 }
 
 pub fn is_forbidden<'a>(problems: impl IntoIterator<Item = &'a Problem>) -> bool {
-    { problems.into_iter() }.any(|problem| problem.status == Status::Forbidden)
+    let mut problems = problems.into_iter();
+    problems.any(|problem| problem.status == Status::Forbidden)
 }
 
 const CHECK_AGAIN: &str = "check again; if it stays so, report it with this line";

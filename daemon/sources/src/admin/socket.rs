@@ -138,8 +138,11 @@ impl Socket {
         loop {
             let before = body.len();
             body.reserve(READ_CHUNK_BYTES);
-            let bytes_read =
-                { self.stream.read_buf(&mut body).await }.map_err(Failure::ConnectionLost)?;
+            let bytes_read = self
+                .stream
+                .read_buf(&mut body)
+                .await
+                .map_err(Failure::ConnectionLost)?;
             if let Some(end) = body.iter().skip(before).position(|byte| *byte == b'\n') {
                 body.truncate(before + end);
                 return Ok(body);

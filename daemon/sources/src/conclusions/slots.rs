@@ -53,7 +53,10 @@ impl SlotTracker {
         let unless_recent = |at: Option<Stamp>, slot: Option<u64>| {
             slot.filter(|_| at.is_none_or(|at| now.since(at) >= RPC_PRECEDENCE))
         };
-        let pushed = { facts.datapoints.slots }.filter(|(at, _)| now.since(*at) < PUSH_MAX_AGE);
+        let pushed = facts
+            .datapoints
+            .slots
+            .filter(|(at, _)| now.since(*at) < PUSH_MAX_AGE);
         let pushed = pushed.map(|(_, slots)| slots).unwrap_or_default();
         // Alpenglow has no optimistic confirmation: the last such slot would be exported for ever.
         // The processed slot is the newest that this node notarized.
@@ -61,7 +64,8 @@ impl SlotTracker {
         for (kind, slot) in [
             (
                 "processed",
-                { facts.processed_slot() }
+                facts
+                    .processed_slot()
                     .or(unless_recent(facts.slot_received_at(), pushed.frozen)),
             ),
             ("confirmed", rpc.and_then(|facts| facts.confirmed)),
@@ -71,13 +75,17 @@ impl SlotTracker {
             ("replayed", pushed.frozen.filter(|_| is_alpenglow)),
             (
                 "shred",
-                { facts.max_shred() }.or(unless_recent(distance_at, pushed.shred)),
+                facts
+                    .max_shred()
+                    .or(unless_recent(distance_at, pushed.shred)),
             ),
         ] {
             output.whole(&v::SLOT, [kind], slot);
         }
         let tip_is_fresh = self.tip.is_some_and(|(_, at)| now.since(at) < TIP_MAX_AGE);
-        let is_purged = { facts.max_shred() }.is_some_and(|tip| !self.still_exists(protocol, tip));
+        let is_purged = facts
+            .max_shred()
+            .is_some_and(|tip| !self.still_exists(protocol, tip));
         let mut distance_evidence = facts.distance_evidence();
         if !tip_is_fresh || is_purged {
             distance_evidence.measured = None;

@@ -94,7 +94,9 @@ impl Descendants {
 
     /// The only validator among them; a running one is preferred.
     pub fn validator(&self, root: &HostRoot) -> Option<Target> {
-        let named = { self.descendants.iter() }
+        let named = self
+            .descendants
+            .iter()
             .filter(|process| Program::of_comm(&process.comm.to_str_lossy()).is_some());
         let pids = named.map(|process| process.pid);
         match choose(validator_candidates(

@@ -134,7 +134,9 @@ impl Scan {
     }
 
     fn is_accepted(&mut self, target: &Target, context: &SearchContext<'_>) -> bool {
-        let pending = { self.pending }.filter(|(process, _)| *process == target.process);
+        let pending = self
+            .pending
+            .filter(|(process, _)| *process == target.process);
         let (_, since) = *self
             .pending
             .insert(pending.unwrap_or((target.process, context.now)));
