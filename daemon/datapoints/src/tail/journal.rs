@@ -78,31 +78,15 @@ pub struct JournalTail {
 impl JournalTail {
     /// Starts at the current end. Does not start journalctl yet.
     pub fn new(unit: &str, intake: Intake, clock: Clock) -> Self {
-        Self::with(
-            "journalctl",
-            unit,
-            clock,
-            record_writer(intake),
-            RESTART_TIMES,
-        )
-    }
-
-    fn with(
-        program: &str,
-        unit: &str,
-        clock: Clock,
-        writer: RecordWriter,
-        restart_times: RestartTimes,
-    ) -> Self {
         JournalTail {
-            program: program.to_owned(),
+            program: "journalctl".to_owned(),
             unit: unit.to_owned(),
             clock,
-            writer,
+            writer: record_writer(intake),
             splitter: LogSplitter::new(),
             started_at_unix: clock.now().unix,
             cursor: None,
-            restart_times,
+            restart_times: RESTART_TIMES,
         }
     }
 

@@ -113,53 +113,53 @@ impl Coverage {
     /// Counts a push. True if the validator's clock was set since the previous one.
     pub fn add_push(&mut self, push: PushEnd) -> bool {
         self.first_push.get_or_insert(push);
-        let (at, since) = (push.times, i128::from(push.seconds_since_previous) * SECOND);
-        let Some(before) = self.newest_push else {
-            self.advance_to(at);
-            self.settle_seconds(at.created, at.created, push.unfiltered);
+        let (times, age) = (push.times, i128::from(push.seconds_since_previous) * SECOND);
+        let Some(previous) = self.newest_push else {
+            self.advance_to(times);
+            self.settle_seconds(times.created, times.created, push.unfiltered);
             return false;
         };
-        if self.clock_was_set(before, at, since) {
-            let waited = at.arrived - before.arrived - since;
-            if waited > MAX_PUSH_DELAY {
-                self.count_missed_pushes(waited);
+        if self.clock_was_set(previous, times, age) {
+            let elapsed = times.arrived - previous.arrived - age;
+            if elapsed > MAX_PUSH_DELAY {
+                self.count_missed_pushes(elapsed);
             }
-            self.restart_counting(at);
+            self.restart_counting(times);
             return true;
         }
-        if at.created <= before.created {
+        if times.created <= previous.created {
             return false;
         }
-        self.advance_to(at);
-        let interval_start = at.created - since;
-        let gap = interval_start - before.created;
+        self.advance_to(times);
+        let interval_start = times.created - age;
+        let gap = interval_start - previous.created;
         if gap > MAX_INTERVAL_ERROR {
             self.count_missed_pushes(gap);
-            self.settle_seconds(before.created, at.created, push.unfiltered);
+            self.settle_seconds(previous.created, times.created, push.unfiltered);
             // Seconds up to `interval_start` are unknown, unless points arrived for them.
             let until = interval_start + SETTLE_SECONDS * SECOND;
             self.settle_seconds(until, interval_start, false);
         }
-        self.settle_seconds(at.created, at.created, push.unfiltered);
+        self.settle_seconds(times.created, times.created, push.unfiltered);
         false
     }
 
-    /// The log was read up to `at`. It has no gaps, because the log's reader reports lost text. True
+    /// The log was read up to `times`. It has no gaps, because the log's reader reports lost text. True
     /// if the validator's clock was set since the previous lines.
-    pub fn add_log_time(&mut self, at: PushTimes) -> bool {
+    pub fn add_log_time(&mut self, times: PushTimes) -> bool {
         if self
             .newest_push
-            .is_some_and(|before| self.clock_was_set(before, at, 0))
+            .is_some_and(|previous| self.clock_was_set(previous, times, 0))
         {
-            self.restart_counting(at);
+            self.restart_counting(times);
             return true;
         }
         if self
             .newest_push
-            .is_none_or(|newest| at.created > newest.created)
+            .is_none_or(|newest| times.created > newest.created)
         {
-            self.advance_to(at);
-            self.settle_seconds(at.created, at.created, true);
+            self.advance_to(times);
+            self.settle_seconds(times.created, times.created, true);
         }
         false
     }
@@ -195,24 +195,23 @@ impl Coverage {
         self.unsettled.clear();
         let next = self.next_second.take();
         self.add_push(first);
-        let sum = |mine: u64, theirs: u64| mine.saturating_add(theirs);
         *self = Coverage {
-            zero_seconds: sum(self.zero_seconds, pending.zero_seconds),
-            unknown_seconds: sum(self.unknown_seconds, pending.unknown_seconds),
-            pushes_missed: sum(self.pushes_missed, pending.pushes_missed),
+            zero_seconds: self.zero_seconds.saturating_add(pending.zero_seconds),
+            unknown_seconds: self.unknown_seconds.saturating_add(pending.unknown_seconds),
+            pushes_missed: self.pushes_missed.saturating_add(pending.pushes_missed),
             first_push: self.first_push,
             next_second: pending.next_second.or(next),
             ..pending
         };
     }
 
-    /// True if the clock was set between two moments that are at least `since` nanoseconds apart.
-    fn clock_was_set(&self, before: PushTimes, at: PushTimes, since: i128) -> bool {
-        let passed = at.created - before.created - since;
+    /// True if the clock was set between two moments that are at least `age` nanoseconds apart.
+    fn clock_was_set(&self, previous: PushTimes, times: PushTimes, age: i128) -> bool {
+        let passed = times.created - previous.created - age;
         // Two pushes that are read together, as after a stall, may be read in the wrong order.
-        let in_order = at.arrived - before.arrived + MAX_PUSH_DELAY >= since;
+        let in_order = times.arrived - previous.arrived + MAX_PUSH_DELAY >= age;
         let set_back = passed < -MAX_INTERVAL_ERROR && in_order;
-        let delay = at.arrived - at.created;
+        let delay = times.arrived - times.created;
         let set_forward = passed > MAX_INTERVAL_ERROR
             && self
                 .min_delay
@@ -225,26 +224,26 @@ impl Coverage {
         add(&mut self.pushes_missed, missed.unwrap_or(0).max(1));
     }
 
-    fn advance_to(&mut self, at: PushTimes) {
-        let delay = at.arrived - at.created;
-        let waited = self
+    fn advance_to(&mut self, times: PushTimes) {
+        let delay = times.arrived - times.created;
+        let elapsed = self
             .newest_push
-            .map_or(0, |before| (at.arrived - before.arrived).max(0));
+            .map_or(0, |previous| (times.arrived - previous.arrived).max(0));
         // The minimum may grow slowly, because the wall clock may be slewed.
         self.min_delay = Some(self.min_delay.map_or(delay, |min_delay| {
-            delay.min(min_delay + waited / MAX_DRIFT_DIVISOR)
+            delay.min(min_delay + elapsed / MAX_DRIFT_DIVISOR)
         }));
-        self.newest_push = Some(at);
+        self.newest_push = Some(times);
     }
 
     /// Restarts counting after the clock was set: skipped seconds may not have existed, and others
     /// may come twice.
-    fn restart_counting(&mut self, at: PushTimes) {
+    fn restart_counting(&mut self, times: PushTimes) {
         let has_transactions = self.next_second.is_some() || !self.unsettled.is_empty();
         self.unsettled.clear();
-        self.next_second = has_transactions.then(|| at.created.div_euclid(SECOND) + 1);
+        self.next_second = has_transactions.then(|| times.created.div_euclid(SECOND) + 1);
         (self.newest_push, self.min_delay) = (None, None);
-        self.advance_to(at);
+        self.advance_to(times);
     }
 
     /// Settles the seconds that end before `until`. The first transaction may not be later than

@@ -1,6 +1,6 @@
 use super::*;
 use crate::tail::probe::{Probe, numbered};
-use faultline_core::supervisor::Stage;
+use faultline_core::{config::Datapoints, supervisor::Stage};
 use faultline_testkit::eventually::eventually;
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 use tempfile::TempDir;
@@ -44,13 +44,13 @@ impl Rig {
 
     fn running(dir: TempDir, program: &str) -> Self {
         let probe = Probe::default();
-        let tail = JournalTail::with(
-            program,
-            "agave.service",
-            Clock::start(),
-            probe.records(),
-            QUICK,
-        );
+        let intake = Intake::new(&Datapoints::default());
+        let tail = JournalTail {
+            program: program.to_owned(),
+            writer: probe.records(),
+            restart_times: QUICK,
+            ..JournalTail::new("agave.service", intake, Clock::start())
+        };
         let (status, mut stage) = (tail.status(), Stage::new("test", &Handle::current()));
         stage.task("journal", |stop| tail.run(stop));
         Rig {
