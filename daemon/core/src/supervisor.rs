@@ -39,6 +39,7 @@ const TASK_STACK: usize = 2 * 1024 * 1024;
 /// A stop signal, which is never reset. Clones share it.
 #[derive(Clone)]
 pub struct Stop(Arc<StopState>);
+
 struct StopState {
     /// For threads.
     flag: Mutex<bool>,

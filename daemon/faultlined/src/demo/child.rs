@@ -69,6 +69,7 @@ const HANDLER_BYTES: usize = 256 << 10;
 const WORK_INTERVAL: Duration = Duration::from_millis(100);
 const SHORT_RUN_PUSH_INTERVAL: Duration = Duration::from_millis(250);
 const PUSH_TIMEOUT: Duration = Duration::from_secs(5);
+
 struct DemoState {
     clock: Clock,
     /// Unix time of the start.
@@ -269,7 +270,7 @@ fn post(config: &MetricsConfig, body: &str) -> Result<()> {
 
 /// Opens JSON-RPC once services run. The parent passes the port's socket as standard input.
 async fn serve(demo_state: Arc<DemoState>, stop: Stop) -> Result<()> {
-    tokio::time::sleep(timeline::RUNNING.saturating_sub(demo_state.now().uptime)).await;
+    tokio::time::sleep(timeline::SERVICES_START.saturating_sub(demo_state.now().uptime)).await;
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
     rustix::net::listen(&socket, 64).context("standard input is not the port of the JSON-RPC")?;
     let listener = TcpListener::from(socket);

@@ -51,10 +51,12 @@ pub enum Track {
     Validator,
     Cluster,
 }
+
 struct Line {
     position: Duration,
     parts: Vec<LinePart>,
 }
+
 enum LinePart {
     Text(String),
     Slot(u64),

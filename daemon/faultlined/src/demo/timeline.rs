@@ -15,8 +15,8 @@ const FIRST_TRANSACTION_COUNT: u64 = 50_000_000;
 
 const START_STEP_TIME: Duration = Duration::from_secs(2);
 /// JSON-RPC opens and slots advance from here.
-pub const RUNNING: Duration = Duration::from_secs(8);
-const CATCH_UP: Duration = Duration::from_secs(30);
+pub const SERVICES_START: Duration = Duration::from_secs(8);
+const CATCH_UP_TIME: Duration = Duration::from_secs(30);
 const CATCH_UP_SPEED: u32 = 4;
 
 /// `started` is Unix time.
@@ -26,17 +26,17 @@ pub fn node_state(
     started: Duration,
     uptime: Duration,
 ) -> NodeState {
-    let (slot, transactions) = recording.newest_slot(replayed(uptime));
+    let (slot, transactions) = recording.newest_slot(replay_position(uptime));
     NodeState {
         consensus: CONSENSUS,
         slot_time: SLOT_TIME,
         identity: IDENTITY.to_owned(),
         rpc_address: Some(rpc_address.to_string()),
         started,
-        running: uptime >= RUNNING,
+        running: uptime >= SERVICES_START,
         progress: progress(uptime),
         slot,
-        tip: recording.newest_slot(tip(uptime)).0,
+        tip: recording.newest_slot(tip_position(uptime)).0,
         transactions: FIRST_TRANSACTION_COUNT + transactions,
         voters: 6,
     }
@@ -57,81 +57,85 @@ fn progress(uptime: Duration) -> Value {
 /// The uptime to start with at the tip, anywhere in the recording, so that runs differ as the load
 /// does.
 pub fn tip_start(unix: Duration) -> Duration {
-    RUNNING
-        + CATCH_UP
+    SERVICES_START
+        + CATCH_UP_TIME
         + Duration::from_nanos(
             u64::try_from(unix.as_nanos() % RECORDING_LENGTH.as_nanos()).unwrap_or(0),
         )
 }
 
 /// Replay position in the repeated recording.
-pub fn replayed(uptime: Duration) -> Duration {
-    let running = uptime.saturating_sub(RUNNING);
-    running + running.min(CATCH_UP) * (CATCH_UP_SPEED - 1)
+pub fn replay_position(uptime: Duration) -> Duration {
+    let running = uptime.saturating_sub(SERVICES_START);
+    running + running.min(CATCH_UP_TIME) * (CATCH_UP_SPEED - 1)
 }
 
-pub fn tip(uptime: Duration) -> Duration {
-    uptime.saturating_sub(RUNNING) + CATCH_UP * (CATCH_UP_SPEED - 1)
+pub fn tip_position(uptime: Duration) -> Duration {
+    uptime.saturating_sub(SERVICES_START) + CATCH_UP_TIME * (CATCH_UP_SPEED - 1)
 }
 
 pub fn uptime_at_replay(position: Duration) -> Duration {
-    let catch_up = (position / CATCH_UP_SPEED).min(CATCH_UP);
-    RUNNING + catch_up + position.saturating_sub(catch_up * CATCH_UP_SPEED)
+    let catch_up = (position / CATCH_UP_SPEED).min(CATCH_UP_TIME);
+    SERVICES_START + catch_up + position.saturating_sub(catch_up * CATCH_UP_SPEED)
 }
 
 pub fn uptime_at_tip(position: Duration) -> Duration {
-    RUNNING + position.saturating_sub(CATCH_UP * (CATCH_UP_SPEED - 1))
+    SERVICES_START + position.saturating_sub(CATCH_UP_TIME * (CATCH_UP_SPEED - 1))
 }
 
 /// The uptime of the next push. Pushes are 10 s apart, as a validator's. Before the tip they are
 /// 2 s apart, so that a viewer need not wait.
 pub fn next_push(uptime: Duration) -> Duration {
-    let period = if uptime < RUNNING + CATCH_UP {
+    let period = if uptime < SERVICES_START + CATCH_UP_TIME {
         Duration::from_secs(2)
     } else {
         Duration::from_secs(10)
     };
     uptime + period
 }
+
 pub struct Replay {
     recording: Arc<Recording>,
-    pushed: Duration,
+    /// Uptime of the last push.
+    pushed_at: Duration,
 }
 
 impl Replay {
-    /// Continues from an uptime.
-    pub fn new(recording: Arc<Recording>, pushed: Duration) -> Self {
-        Replay { recording, pushed }
+    pub fn new(recording: Arc<Recording>, pushed_at: Duration) -> Self {
+        Replay {
+            recording,
+            pushed_at,
+        }
     }
 
     /// The lines since the last push in time order. The point of the metrics agent is last.
     pub fn push(&mut self, now: Stamp) -> String {
-        let before = std::mem::replace(&mut self.pushed, now.uptime);
+        let last_push = std::mem::replace(&mut self.pushed_at, now.uptime);
         let mut lines = Vec::new();
-        if before < RUNNING && now.uptime >= RUNNING {
-            lines.push((RUNNING, validator_new_line()));
+        if last_push < SERVICES_START && now.uptime >= SERVICES_START {
+            lines.push((SERVICES_START, validator_new_line()));
         }
         type Position = fn(Duration) -> Duration;
         let tracks: [(Track, Position, Position); 2] = [
-            (Track::Validator, replayed, uptime_at_replay),
-            (Track::Cluster, tip, uptime_at_tip),
+            (Track::Validator, replay_position, uptime_at_replay),
+            (Track::Cluster, tip_position, uptime_at_tip),
         ];
         for (track, position, uptime_at) in tracks {
             lines.extend(
                 self.recording
-                    .lines_between(track, position(before), position(now.uptime))
+                    .lines_between(track, position(last_push), position(now.uptime))
                     .into_iter()
                     .map(|(position, line)| (uptime_at(position), line)),
             );
         }
         lines.sort_by_key(|(uptime, _)| *uptime);
         let count = lines.len() + 1;
-        let since = (now.uptime - before).as_secs();
+        let age = (now.uptime - last_push).as_secs();
         lines.push((
             now.uptime,
             format!(
                 "metrics,host_id={IDENTITY} points_written={count}i,num_points={count}i,points_lost=0i,\
-                 points_buffered=0i,secs_since_last_write={since}i"
+                 points_buffered=0i,secs_since_last_write={age}i"
             ),
         ));
         let mut body = String::new();
@@ -147,7 +151,7 @@ impl Replay {
 }
 
 fn validator_new_line() -> String {
-    let elapsed = RUNNING.as_millis();
+    let elapsed = SERVICES_START.as_millis();
     let version = CONSENSUS.version();
     format!(
         "validator-new,host_id={IDENTITY} id=\"{IDENTITY}\",version=\"{version} (faultline demo)\",cluster_type=3i,\

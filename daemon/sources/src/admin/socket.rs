@@ -20,6 +20,7 @@ use tokio::{
 
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 const READ_CHUNK_BYTES: usize = 16 << 10;
+
 pub enum Failure {
     Connect(io::Error),
     /// The file system did not resolve the path in time.

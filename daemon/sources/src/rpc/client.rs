@@ -22,6 +22,7 @@ const EXCERPT_BYTES: usize = 4096;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// Below the default request timeout, so that the error names the addresses.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
+
 pub enum Failure {
     Refused,
     Timeout(Duration),

@@ -10,19 +10,24 @@ fn seconds(seconds: u64) -> Duration {
 
 #[test]
 fn the_demo_replays_nothing_before_services_run() {
-    assert_eq!(replayed(RUNNING), Duration::ZERO);
-    assert_eq!(tip(Duration::ZERO), tip(RUNNING));
-    assert_eq!(progress(RUNNING), "Running");
-    assert_ne!(progress(RUNNING - Duration::from_millis(1)), "Running");
+    assert_eq!(replay_position(SERVICES_START), Duration::ZERO);
+    assert_eq!(tip_position(Duration::ZERO), tip_position(SERVICES_START));
+    assert_eq!(progress(SERVICES_START), "Running");
+    assert_ne!(
+        progress(SERVICES_START - Duration::from_millis(1)),
+        "Running"
+    );
 }
 
 #[test]
 fn the_demo_is_at_tip_thirty_seconds_after_services_run() {
-    assert!(replayed(RUNNING + seconds(29)) < tip(RUNNING + seconds(29)));
+    assert!(
+        replay_position(SERVICES_START + seconds(29)) < tip_position(SERVICES_START + seconds(29))
+    );
     for second in [30, 31, 3600] {
         assert_eq!(
-            replayed(RUNNING + seconds(second)),
-            tip(RUNNING + seconds(second))
+            replay_position(SERVICES_START + seconds(second)),
+            tip_position(SERVICES_START + seconds(second))
         );
     }
 }
@@ -31,16 +36,16 @@ fn the_demo_is_at_tip_thirty_seconds_after_services_run() {
 fn the_demo_pushes_often_until_at_tip_then_every_ten_seconds() {
     assert_eq!(next_push(seconds(1)), seconds(3));
     assert_eq!(
-        next_push(RUNNING + CATCH_UP),
-        RUNNING + CATCH_UP + seconds(10)
+        next_push(SERVICES_START + CATCH_UP_TIME),
+        SERVICES_START + CATCH_UP_TIME + seconds(10)
     );
 }
 
 proptest! {
     #[test]
     fn demo_positions_and_their_times_are_inverse_functions(nanos in 0_u64..1 << 50) {
-        let uptime = RUNNING + Duration::from_nanos(nanos);
-        prop_assert_eq!(uptime_at_tip(tip(uptime)), uptime);
-        prop_assert_eq!(uptime_at_replay(replayed(uptime)), uptime);
+        let uptime = SERVICES_START + Duration::from_nanos(nanos);
+        prop_assert_eq!(uptime_at_tip(tip_position(uptime)), uptime);
+        prop_assert_eq!(uptime_at_replay(replay_position(uptime)), uptime);
     }
 }

@@ -30,7 +30,8 @@ fn at(uptime: Duration) -> NodeState {
 
 fn ask(after_running: u64) -> Vec<Answer> {
     let batch = Batch::new(CALLS);
-    let body = at(RUNNING + Duration::from_secs(after_running)).http(batch.body().as_bytes());
+    let body =
+        at(SERVICES_START + Duration::from_secs(after_running)).http(batch.body().as_bytes());
     batch
         .read(body.as_bytes())
         .unwrap()
@@ -132,7 +133,7 @@ fn the_admin_socket_names_the_identity_once_services_run() {
         matches!(early, Err(Error::Rpc { code: -32602, .. })),
         "{early:?}"
     );
-    let Told::ContactInfo(info) = ask_admin(Method::ContactInfo, RUNNING).unwrap() else {
+    let Told::ContactInfo(info) = ask_admin(Method::ContactInfo, SERVICES_START).unwrap() else {
         panic!("not it")
     };
     assert_eq!(info.id, IDENTITY.parse().unwrap());
