@@ -196,10 +196,10 @@ pub fn check(config: &config::Ingest) -> Result<(), Error> {
 }
 
 /// True if a validator with this configuration pushes with the required credentials.
-pub fn accepts(wanted: &Credentials, pushed: &MetricsConfig) -> bool {
+pub fn accepts(required: &Credentials, pushed: &MetricsConfig) -> bool {
     let url = pushed.write_url();
     url.rsplit_once('?')
-        .is_some_and(|(_, query)| request::Query(query).matches_credentials(wanted))
+        .is_some_and(|(_, query)| request::Query(query).matches_credentials(required))
 }
 
 fn check_address(config: &config::Ingest, listen_address: &ListenAddress) -> Result<(), Error> {

@@ -51,7 +51,9 @@ fn daemon(root: &HostRoot, config: &Config, version: &str) -> Value {
         TargetSelector::Unit(unit) => ("unit", Some(unit.clone())),
         TargetSelector::ProcessName(name) => ("process_name", Some(name.clone())),
     };
-    let seconds = |on: bool, every: std::time::Duration| on.then_some(every.as_secs_f64());
+    let seconds = |is_enabled: bool, interval: std::time::Duration| {
+        is_enabled.then_some(interval.as_secs_f64())
+    };
     let max_open_files = root.read_proc("self/limits", pid::max_open_files).ok();
     without_nulls(json!({
         "version": version,

@@ -71,11 +71,11 @@ impl CgroupSampler {
         if let Ok(memory) = &cgroups.memory
             && !memory.top.is_dir()
         {
-            let what = format!(
+            let message = format!(
                 "{}: no cgroup file system is mounted there; see paths.cgroup",
                 memory.top.display()
             );
-            output.problems.push(Problem::absent(what));
+            output.problems.push(Problem::absent(message));
             self.followed = None;
             return false;
         }
@@ -186,8 +186,8 @@ fn add_readings(sample: CgroupSample, own_pressure: bool, output: &mut SourceOut
         pressure(&c::PRESSURE, "memory", sample.memory_pressure, output);
         pressure(&c::PRESSURE, "io", sample.io_pressure, output);
     } else {
-        let what = "pressure: the process is in no cgroup of version 2 below the topmost one";
-        output.problems.push(Problem::absent(what));
+        let message = "pressure: the process is in no cgroup of version 2 below the topmost one";
+        output.problems.push(Problem::absent(message));
     }
     output.try_whole(&c::USAGE, [], sample.memory_usage);
     output.try_whole(&c::PEAK, [], sample.memory_peak);

@@ -125,8 +125,8 @@ impl InterruptReader {
 fn read_table(root: &HostRoot, file: &str, output: &mut SourceOutput) -> Option<CpuTable> {
     let table = output.value_or_problem(root.read_proc(file, interrupts::parse))?;
     if table.is_none() {
-        let what = format!("/proc/{file} is empty, as in a container that hides it");
-        output.problems.push(Problem::absent(what));
+        let message = format!("/proc/{file} is empty, as in a container that hides it");
+        output.problems.push(Problem::absent(message));
     }
     table
 }

@@ -142,16 +142,16 @@ impl Ticker {
 
 impl SourceEntry {
     fn sample(&mut self, context: &SampleContext<'_>, clock: &Clock, statistics: &mut Statistics) {
-        let (at, began) = (context.now, clock.now());
+        let (at, started) = (context.now, clock.now());
         let mut output = self.sampler.sample(context);
         // Two ticks and the HTTP page hold the readings, so they keep no excess capacity.
         output.readings.shrink_to_fit();
-        let took = clock.now().since(began);
-        if let Some(every) = self.sampler.interval() {
+        let took = clock.now().since(started);
+        if let Some(interval) = self.sampler.interval() {
             // An absolute schedule: a late poll does not shift the next one, missed ones are
             // skipped.
-            let intervals = at.uptime.as_nanos() / every.as_nanos().max(1) + 1;
-            self.due_at = every * u32::try_from(intervals).unwrap_or(u32::MAX);
+            let intervals = at.uptime.as_nanos() / interval.as_nanos().max(1) + 1;
+            self.due_at = interval * u32::try_from(intervals).unwrap_or(u32::MAX);
         }
         self.newest_batch = Arc::new(Batch {
             source: self.source,

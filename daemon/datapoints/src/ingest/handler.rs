@@ -84,7 +84,7 @@ fn check_head<I: PushSink>(
         .config
         .credentials
         .as_ref()
-        .is_some_and(|wanted| !query.matches_credentials(wanted))
+        .is_some_and(|required| !query.matches_credentials(required))
     {
         return Err(ResultCode::Unauthorized);
     }

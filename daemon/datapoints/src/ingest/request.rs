@@ -73,10 +73,10 @@ impl<'q> Query<'q> {
     }
 
     /// Constant-time, so that the duration does not reveal which part is wrong.
-    pub fn matches_credentials(&self, wanted: &Credentials) -> bool {
-        let parts = matches_value(self.value("db"), &wanted.db)
-            & matches_value(self.value("u"), &wanted.user)
-            & matches_value(self.value("p"), &wanted.password);
+    pub fn matches_credentials(&self, required: &Credentials) -> bool {
+        let parts = matches_value(self.value("db"), &required.db)
+            & matches_value(self.value("u"), &required.user)
+            & matches_value(self.value("p"), &required.password);
         parts.into()
     }
 
@@ -87,10 +87,10 @@ impl<'q> Query<'q> {
 
 /// Accepts raw values, as from Agave, and percent-encoded ones. Compares digests, so that the
 /// duration reveals nothing, the length included.
-fn matches_value(given: Option<&str>, wanted: &str) -> Choice {
+fn matches_value(given: Option<&str>, required: &str) -> Choice {
     let digest = |text: &str| digest::digest(&digest::SHA256, text.as_bytes());
-    let (given, wanted) = (given.unwrap_or_default(), digest(wanted));
-    let is_equal = |text: &str| digest(text).as_ref().ct_eq(wanted.as_ref());
+    let (given, required) = (given.unwrap_or_default(), digest(required));
+    let is_equal = |text: &str| digest(text).as_ref().ct_eq(required.as_ref());
     is_equal(given) | is_equal(&unescaped(given))
 }
 

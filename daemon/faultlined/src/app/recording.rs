@@ -259,7 +259,7 @@ fn file_error(config: &Config) -> Option<ConfigError> {
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
-    let what = match (file.is_dir(), folder.is_dir()) {
+    let message = match (file.is_dir(), folder.is_dir()) {
         (true, _) => format!(
             "record.file: {} is a folder; name a file in it",
             file.display()
@@ -270,7 +270,7 @@ fn file_error(config: &Config) -> Option<ConfigError> {
         ),
         (false, true) => return None,
     };
-    Some(ConfigError::new(what))
+    Some(ConfigError::new(message))
 }
 
 /// Warns if the recording shares a disk with the running validator or the configured ledger.

@@ -216,7 +216,7 @@ async fn push_check(config: &Config, pushed: &MetricsConfig, remedy: String) -> 
         .ingest
         .credentials
         .as_ref()
-        .is_none_or(|wanted| ingest::accepts(wanted, pushed));
+        .is_none_or(|required| ingest::accepts(required, pushed));
     let host = address_of(&pushed.host);
     match (destination, elsewhere) {
         (PushDestination::Here, _) if config.ingest.credentials.is_none() => Check::ok(format!(

@@ -104,7 +104,7 @@ fn no_process_check(config: &Config, following: &TargetHandle) -> Check {
 }
 
 fn describe(target: &Target, owner: Option<u32>, root: &HostRoot) -> Check {
-    let found = match (&target.validator, target.found_by) {
+    let finding = match (&target.validator, target.found_by) {
         (Some(_), _) => format!("{} is the validator that is followed", target.comm),
         (None, "process_name") => format!("{} is the process that is followed", target.comm),
         (None, _) => format!(
@@ -116,7 +116,7 @@ fn describe(target: &Target, owner: Option<u32>, root: &HostRoot) -> Check {
     let cgroup = locate(root, target.process.pid)
         .ok()
         .and_then(|found| found.memory.or(found.unified).ok());
-    Check::ok(found)
+    Check::ok(finding)
         .with_detail("pid", Some(target.process.pid))
         .with_detail("found_by", Some(found_by(target.found_by)))
         .with_detail("user", owner)
@@ -210,12 +210,12 @@ fn memory_check(tick: &Tick) -> Option<(&'static str, Check)> {
     let memory = MemoryStatus::of(tick)?;
     let facts = memory.facts();
     let texts: Vec<&str> = facts.iter().map(|fact| fact.text.as_str()).collect();
-    let found = texts.join("; ");
+    let finding = texts.join("; ");
     let is_nearly_full = facts.iter().any(|fact| fact.tone == Tone::Bad);
     let check = match memory.binding() {
-        _ if is_nearly_full => Check::attention(found, "see docs/runbooks/AgaveOomAhead.md"),
-        Some(_) => Check::ok(found),
-        None => Check::attention(found, "see the line cgroup"),
+        _ if is_nearly_full => Check::attention(finding, "see docs/runbooks/AgaveOomAhead.md"),
+        Some(_) => Check::ok(finding),
+        None => Check::attention(finding, "see the line cgroup"),
     };
     Some(("memory", check))
 }
@@ -253,6 +253,6 @@ fn batch_check(batch: &Batch, owner: Option<u32>) -> (&'static str, Check) {
     } else {
         CHECK_AGAIN.to_owned()
     };
-    let found = format!("{what}: {}", lines.join("; "));
-    (name, Check::attention(found, remedy))
+    let finding = format!("{what}: {}", lines.join("; "));
+    (name, Check::attention(finding, remedy))
 }

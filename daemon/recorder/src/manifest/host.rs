@@ -215,10 +215,10 @@ pub fn add_sysinfo(root: &HostRoot, hardware: &mut Hardware) {
             .map(|(name, version)| format!("{name} {version}"))
     });
     let memory = MemoryRefreshKind::nothing().with_ram().with_swap();
-    let wanted = RefreshKind::nothing()
+    let refreshed = RefreshKind::nothing()
         .with_cpu(CpuRefreshKind::nothing())
         .with_memory(memory);
-    let system = System::new_with_specifics(wanted);
+    let system = System::new_with_specifics(refreshed);
     replace(
         &mut hardware.processors.model,
         system.cpus().first().map(|cpu| cpu.brand().to_owned()),

@@ -114,8 +114,8 @@ impl RecorderSampler {
             self.overrun_until = now + PROBLEM_SHOWN_FOR;
         }
         (now < self.overrun_until).then(|| {
-            let what = "the recorder does not keep up and drops entries; faultline_recorder_dropped_total counts them";
-            Problem::broken(what)
+            let message = "the recorder does not keep up and drops entries; faultline_recorder_dropped_total counts them";
+            Problem::broken(message)
         })
     }
 

@@ -120,8 +120,8 @@ impl Poller {
                 cache.problems.push(problem);
             }
         } else {
-            let what = "the validator's ledger folder is not known";
-            cache.problems.push(Problem::absent(what));
+            let message = "the validator's ledger folder is not known";
+            cache.problems.push(Problem::absent(message));
         }
         cache.polled_at = self.clock.now();
         cache
@@ -155,10 +155,10 @@ impl Poller {
                 code: INVALID_PARAMS,
                 message,
             })) => {
-                let what = format!(
+                let message = format!(
                     "the admin socket does not report the identity ({message}); enable JSON-RPC or set target.identity"
                 );
-                cache.problems.push(Problem::absent(what));
+                cache.problems.push(Problem::absent(message));
             }
             other => cache.record_failure(path, other)?,
         }

@@ -233,7 +233,7 @@ pub fn hidden_problem(root: &HostRoot, pid: u32) -> Option<Problem> {
 /// `procfs` itself cannot be listed or opened.
 pub fn pids_by_name(
     root: &HostRoot,
-    wanted: impl Fn(Comm) -> bool,
+    is_wanted: impl Fn(Comm) -> bool,
     problems: &mut Vec<Problem>,
 ) -> Result<Vec<u32>, ReadError> {
     let mut pids = root.pids()?;
@@ -249,7 +249,7 @@ pub fn pids_by_name(
         }
     })?;
     pids.retain(|&pid| match comm(&procfs, pid) {
-        Ok(name) => wanted(name),
+        Ok(name) => is_wanted(name),
         Err(errno) => {
             is_any_hidden |= matches!(errno, Errno::ACCESS | Errno::PERM);
             false

@@ -33,10 +33,10 @@ impl LedgerSearch {
     pub fn find(&mut self, context: &SearchContext<'_>) -> SearchResult {
         let mut problems = Vec::new();
         let folder = faultline_text::path(&self.folder);
-        let found = self
+        let target = self
             .by_socket(context, &mut problems)
             .or_else(|| self.by_lock(context, &mut problems));
-        let choice = match found {
+        let choice = match target {
             Some(target) => return Ok(self.previous_users.record_user(context, target)),
             None => self.by_argument(context, &mut problems),
         };
@@ -113,26 +113,27 @@ impl LedgerSearch {
                 Err(Problem::broken(message))
             });
         let holders = holders.map_err(|problem| problems.push(problem)).ok()?;
-        let found = validator_candidates(context.root, holders, "ledger.lock", problems);
-        let found = self
+        let candidates = validator_candidates(context.root, holders, "ledger.lock", problems);
+        let candidates = self
             .previous_users
-            .retain_same_user(context, found, problems);
-        match choose(found) {
+            .retain_same_user(context, candidates, problems);
+        match choose(candidates) {
             Choice::One(candidate) => Some(candidate.target),
             Choice::None | Choice::Several(_) => None,
         }
     }
 
     fn by_argument(&mut self, context: &SearchContext<'_>, problems: &mut Vec<Problem>) -> Choice {
-        let mut found = candidates_by_name(context.root, problems).unwrap_or_else(|error| {
+        let mut candidates = candidates_by_name(context.root, problems).unwrap_or_else(|error| {
             problems.push(process::problem(&error));
             Vec::new()
         });
-        found.retain(|candidate| process::has_ledger(context, &candidate.target, &self.folder));
-        let found = self
+        candidates
+            .retain(|candidate| process::has_ledger(context, &candidate.target, &self.folder));
+        let candidates = self
             .previous_users
-            .retain_same_user(context, found, problems);
-        choose(without_foreign_ledgers(context, found))
+            .retain_same_user(context, candidates, problems);
+        choose(without_foreign_ledgers(context, candidates))
     }
 }
 

@@ -127,8 +127,8 @@ pub fn readings(
 fn left_out_problem(left_out: &[&BlockDevice]) -> Option<Problem> {
     let names: Vec<&str> = left_out.iter().map(|disk| disk.name.as_str()).collect();
     let names = names.join(", ");
-    let what = format!("{names}: left out: all disks together have at most {MAX_SERIES} series");
-    (!left_out.is_empty()).then(|| Problem::absent(what))
+    let message = format!("{names}: left out: all disks together have at most {MAX_SERIES} series");
+    (!left_out.is_empty()).then(|| Problem::absent(message))
 }
 
 fn disk_readings(disk: &BlockDevice, out: &mut Vec<Reading>) {

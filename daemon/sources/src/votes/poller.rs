@@ -277,9 +277,9 @@ impl Round<'_> {
         for method in &self.poller.missing_methods {
             // Without the optional methods, other evidence shows the consensus protocol.
             if !OPTIONAL_METHODS.contains(method) {
-                let what =
+                let message =
                     format!("{method} is not offered: the validator runs without --full-rpc-api");
-                let problem = Problem::absent(what);
+                let problem = Problem::absent(message);
                 self.facts.problems.push(problem);
             }
         }
