@@ -131,7 +131,7 @@ fn check(args: &ConfigArgs) -> ExitCode {
     let warned = counted(warnings.len() as f64, "warning");
     match (config_errors.len(), warnings.len()) {
         (0, 0) => print(&format!("{what} is fine\n")),
-        (0, _) => print(&format!("{what}: no config_errors, {warned}\n")),
+        (0, _) => print(&format!("{what}: no mistakes, {warned}\n")),
         (wrong, _) => {
             let wrong = counted(wrong as f64, "mistake");
             print_error(&format!("{what}: {wrong}, {warned}"));

@@ -61,9 +61,9 @@ const LIBRARY_DECIDES: &str = "the TLS library offers only what is considered sa
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct ConfigFile {
-    tls_server_config: Option<TlsSection>,
-    http_server_config: Option<HttpSection>,
+struct File {
+    tls_server_config: Option<Tls>,
+    http_server_config: Option<Http>,
     basic_auth_users: Option<OptionalTexts>,
     #[serde(flatten)]
     unknown_keys: UnknownKeys,
@@ -71,7 +71,7 @@ struct ConfigFile {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct TlsSection {
+struct Tls {
     cert_file: Option<PathBuf>,
     key_file: Option<PathBuf>,
     client_auth_type: Option<String>,
@@ -85,7 +85,7 @@ struct TlsSection {
 /// `http2` only permits HTTP/2, so it may be ignored: the server always uses HTTP/1.1.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct HttpSection {
+struct Http {
     #[serde(rename = "http2")]
     _http2: Option<bool>,
     headers: Option<OptionalTexts>,
@@ -120,7 +120,7 @@ impl WebConfig {
             source,
         });
         let file = file.and_then(|text| {
-            let read = serde_saphyr::from_str_with_options::<Option<ConfigFile>>(&text, options);
+            let read = serde_saphyr::from_str_with_options::<Option<File>>(&text, options);
             read.map_err(|error| WebError::Yaml {
                 path: path.to_owned(),
                 what: error.to_string(),
@@ -157,15 +157,15 @@ impl ConfigReader {
 
     fn reject_unknown_keys(&mut self, prefix: &str, others: UnknownKeys, known: &str) {
         for key in others.into_keys() {
-            let what = match UNSUPPORTED_KEYS.iter().find(|(name, _)| *name == key) {
+            let message = match UNSUPPORTED_KEYS.iter().find(|(name, _)| *name == key) {
                 Some((_, advice)) => format!("is not supported: {advice}"),
                 None => format!("unknown key; known here: {known}"),
             };
-            self.add_error(&format!("{prefix}{key}"), what);
+            self.add_error(&format!("{prefix}{key}"), message);
         }
     }
 
-    fn file(&mut self, file: ConfigFile) -> WebConfig {
+    fn file(&mut self, file: File) -> WebConfig {
         let tls = file.tls_server_config.and_then(|tls| self.tls(tls));
         let http = file.http_server_config.unwrap_or_default();
         let headers = self.headers(http.headers.unwrap_or_default());
@@ -184,7 +184,7 @@ impl ConfigReader {
         }
     }
 
-    fn tls(&mut self, tls: TlsSection) -> Option<TlsFiles> {
+    fn tls(&mut self, tls: Tls) -> Option<TlsFiles> {
         let known =
             "cert_file, key_file, client_auth_type, client_ca_file, min_version, max_version";
         self.reject_unknown_keys("tls_server_config.", tls.unknown_keys, known);
@@ -226,11 +226,11 @@ impl ConfigReader {
     fn version(&mut self, key: &str, text: &str) -> Option<usize> {
         let known = TLS_VERSIONS.iter().position(|(name, _)| *name == text);
         if known.is_none() {
-            let what = match text {
+            let message = match text {
                 "TLS10" | "TLS11" => format!("{text} is no longer safe: write TLS12 or TLS13"),
                 other => format!("{other:?} is neither TLS12 nor TLS13"),
             };
-            self.add_error(&format!("tls_server_config.{key}"), what);
+            self.add_error(&format!("tls_server_config.{key}"), message);
         }
         known
     }
@@ -276,14 +276,14 @@ impl ConfigReader {
             .collect();
         for (user, hash) in &users {
             // The value may be a plain password: it is not repeated.
-            let what = if hash.parse::<bcrypt::HashParts>().is_err() {
+            let message = if hash.parse::<bcrypt::HashParts>().is_err() {
                 "is no bcrypt hash: make one with `htpasswd -nBC 10 \"\"`"
             } else if bcrypt_cost(hash) > MAX_COST {
                 "is of a cost that no scraper waits for: make one with `htpasswd -nBC 10 \"\"`"
             } else {
                 continue;
             };
-            self.add_error(&format!("basic_auth_users.{user}"), what);
+            self.add_error(&format!("basic_auth_users.{user}"), message);
         }
         if users.is_empty() || self.errors.len() > before {
             return None;
