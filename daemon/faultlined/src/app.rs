@@ -77,8 +77,7 @@ impl App {
         let host = HostConstants::read(&root)
             .context("the kernel's own folder cannot be read; see paths.procfs")?;
         let intake = Intake::new(&config.datapoints);
-        let pushes =
-            servers::build_push_servers(&config, options.inherited.ingest, &intake, clock)?;
+        let pushes = servers::push_servers(&config, options.inherited.ingest, &intake, clock)?;
         let push_addresses = pushes.listener.as_ref().map(Listener::listen_addresses);
         let demo = options
             .demo
@@ -111,7 +110,7 @@ impl App {
         let samplers = std::mem::take(&mut sources.samplers);
         let ticker = Ticker::new(&context, host, samplers, servers::sinks(&state));
         let (ticks, flight) = (state.ticks.clone(), state.flight.clone());
-        let web = servers::build_web_server(&config.metrics, options.inherited.metrics, state)?;
+        let web = servers::web_server(&config.metrics, options.inherited.metrics, state)?;
         if let Some(last) = recording::last_push(&config, clock) {
             intake.set_last_push(last);
         }

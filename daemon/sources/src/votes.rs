@@ -59,6 +59,11 @@ impl Handle {
         self.facts().filter(|facts| facts.process == process)
     }
 
+    /// Whether a round was requested since the last call.
+    fn take_request(&self) -> bool {
+        self.is_round_requested.swap(false, Ordering::Relaxed)
+    }
+
     fn publish(&self, facts: &VoteFacts) {
         self.facts.set(Some(Arc::new(facts.clone())));
     }

@@ -27,7 +27,7 @@ pub struct PushServers {
     pub forwarder: Option<forward::Forwarder>,
 }
 
-pub fn build_push_servers(
+pub fn push_servers(
     config: &Config,
     inherited: Vec<BoundSocket>,
     intake: &Intake,
@@ -65,7 +65,7 @@ pub fn build_push_servers(
     })
 }
 
-pub fn build_web_server(
+pub fn web_server(
     config: &config::Metrics,
     inherited: Vec<BoundSocket>,
     state: web::WebState,

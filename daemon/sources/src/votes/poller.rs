@@ -24,10 +24,7 @@ use faultline_metrics::{Problem, Source, Stamp};
 use hyper::Uri;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 /// On mainnet-beta the response with all vote accounts has about 1 MB, that with all nodes 2 MB.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
@@ -87,11 +84,7 @@ impl Poller {
                 .is_some_and(|facts| (facts.process, facts.identity) == (process, identity));
             let is_due =
                 requested_at.is_none_or(|at| now.since(at) + check_interval / 2 >= interval);
-            let is_requested = self
-                .handle
-                .is_round_requested
-                .swap(false, Ordering::Relaxed);
-            if !is_requested && is_known && !is_due {
+            if !self.handle.take_request() && is_known && !is_due {
                 continue;
             }
             requested_at = Some(now);
