@@ -45,7 +45,6 @@ const MAX_BLOCKING_CALLS: usize = 4;
 
 pub type Reload = Box<dyn Fn() -> Result<Config, Vec<ConfigError>> + Send + Sync>;
 
-#[derive(Default)]
 pub struct Options {
     /// `None` without a configuration file to reload.
     pub reload: Option<Reload>,

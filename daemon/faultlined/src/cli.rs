@@ -50,7 +50,7 @@ pub enum Command {
 }
 
 /// The configuration file.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Args)]
 pub struct ConfigArgs {
     /// Configuration file. Every key has a default, see print-config.
     #[arg(long, value_name = "FILE")]
@@ -58,7 +58,7 @@ pub struct ConfigArgs {
 }
 
 /// The process to follow, and the kernel's folders.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Args)]
 pub struct TargetArgs {
     /// Follow the process with this pid.
     #[arg(long, value_name = "N", group = "target")]
@@ -94,7 +94,7 @@ pub struct TargetArgs {
 }
 
 /// `run`.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Args)]
 pub struct RunArgs {
     /// The file.
     #[command(flatten)]
@@ -126,7 +126,7 @@ pub struct RunArgs {
 }
 
 /// `once`.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Args)]
 pub struct OnceArgs {
     /// The file.
     #[command(flatten)]

@@ -37,7 +37,6 @@ pub fn target_lookup(following: &TargetHandle) -> TargetLookup {
 }
 
 /// Facts from the admin socket. Each poll publishes a new value.
-#[derive(Clone)]
 pub struct AdminFacts {
     /// Facts of another process than the followed one are out of date.
     pub process: ProcessId,

@@ -15,7 +15,7 @@ pub(super) const RPC_PRECEDENCE: Duration = Duration::from_secs(60);
 /// The default of Agave's `--health-check-slot-distance`.
 const MAX_NEAR_TIP_SLOTS: u64 = 128;
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct DistanceEvidence {
     /// Highest shred's slot minus the processed slot of one JSON-RPC response; `None` if expired.
     pub(super) measured: Option<u64>,

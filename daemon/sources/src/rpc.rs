@@ -37,7 +37,7 @@ pub(super) const MAX_BLOCKING_CALLS: usize = 4;
 
 /// Each poll publishes a new value. Slots, health and transactions expire after two polls
 /// without renewal. Identity and version expire after three of their polls and 10 s.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug)]
 pub struct RpcFacts {
     pub process: ProcessId,
     pub polled_at: Stamp,

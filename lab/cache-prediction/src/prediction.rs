@@ -40,7 +40,7 @@ const MIN_SEEDS: u64 = 8;
 const LOOKUP_BUDGET: u64 = 10_000_000_000;
 
 /// What predictions are made from.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Args)]
 pub struct SourceArgs {
     /// The trace [default: RUN with the extension .trace].
     #[arg(long, value_name = "FILE")]

@@ -258,8 +258,7 @@ fn run_row(
 /// The smallest sufficient memory of a search, in GiB. A bound, or memory that may still have to
 /// grow, is no measurement.
 fn least_ram(answer: &Answer) -> Option<f64> {
-    let is_measured =
-        matches!(answer.outcome, Outcome::Found(_)) && answer.settles == Some(true);
+    let is_measured = matches!(answer.outcome, Outcome::Found(_)) && answer.settles == Some(true);
     answer
         .memory
         .first()

@@ -75,7 +75,6 @@ pub const VOID: &str = "void";
 pub struct Store(Connection);
 
 /// A row of the table `program`.
-#[derive(Default)]
 pub struct ListedVersion {
     pub program: Program,
     /// [`FROM_FILE`], [`FROM_COMMAND`], [`FROM_WATCH`], or `baseline`.

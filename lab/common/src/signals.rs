@@ -24,7 +24,7 @@ use std::{
 /// Signals that would end this program or are forwarded to a command, and SIGCHLD.
 const HANDLED: [i32; 7] = [SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct ReceivedSignal {
     pub number: i32,
     /// Whether the kernel sent it, to every foreground process: a key or hang-up of the terminal.

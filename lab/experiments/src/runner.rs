@@ -39,7 +39,7 @@ use std::{
 /// From SIGTERM to SIGKILL for leftovers of an earlier runner.
 const SWEEP_GRACE: Duration = Duration::from_secs(30);
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum ExperimentEnd {
     Finished,
     /// By request or a full disk; with a remedy.

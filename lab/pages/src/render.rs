@@ -24,7 +24,7 @@ mod text;
 pub use style::SeriesStyles;
 pub use text::plain;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct WrittenFiles {
     pub page: PathBuf,
     pub files: Vec<PathBuf>,

@@ -39,7 +39,7 @@ impl Span {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Measured {
     pub lifecycle: Lifecycle,
     pub tps: Tps,

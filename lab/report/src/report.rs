@@ -68,7 +68,7 @@ impl Default for Options {
 }
 
 /// Context that the recordings do not have.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct ReportContext {
     pub title: String,
     /// Precedes the headline.

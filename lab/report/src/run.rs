@@ -80,7 +80,7 @@ pub struct Process {
 }
 
 /// The axis does not move; points are converted to the clock before the first step.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct ClockStep {
     pub at: f64,
     /// Positive if forward.
@@ -114,7 +114,7 @@ pub struct Pool {
 }
 
 /// A pool at one tick. Counters are process totals.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct PoolRow {
     pub tick: usize,
     pub threads: Option<f64>,

@@ -30,7 +30,6 @@ pub struct Contradiction {
     pub failed: u64,
 }
 
-#[derive(Default)]
 pub struct Bracket {
     pub limits: Vec<LimitResults>,
     /// The smallest limit under which every replicate kept up; an unknown result does not count. `None`

@@ -24,14 +24,12 @@ use std::{
 const MAX_NAME_BYTES: usize = 64;
 const MAX_LISTED: usize = 8;
 
-#[derive(Clone, PartialEq)]
 pub struct Candidate {
     pub target: Target,
     /// It has a thread that only a running validator has.
     pub is_running: bool,
 }
 
-#[derive(PartialEq)]
 pub enum Choice {
     None,
     /// If it is not running, it just started, or is not a validator.

@@ -21,7 +21,6 @@ pub const VALIDATOR_THREADS: [&str; 2] = ["solReplayStage", "solAdminRpc"];
 /// The kernel truncates a process name to this many bytes.
 const COMM_LENGTH: usize = 15;
 
-#[derive(Clone, PartialEq)]
 pub struct InspectedProcess {
     pub target: Target,
     /// A validator's subcommand that does not validate: `monitor`, `exit`.

@@ -99,7 +99,6 @@ pub struct FolderPoll {
     last_result: Result<(FileSystem, Stamp), FileSystemError>,
 }
 
-#[derive(Clone)]
 pub struct FileSystemUsage {
     pub file_system: FileSystem,
     /// Purposes of the folders on it: `accounts`, `ledger`, `log`, `snapshots`.
@@ -108,7 +107,6 @@ pub struct FileSystemUsage {
 }
 
 /// A folder whose file system is unknown or does not respond.
-#[derive(Clone, PartialEq)]
 pub struct UnavailableFolder {
     pub folder: Folder,
     pub status: Status,

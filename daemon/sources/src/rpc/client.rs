@@ -34,7 +34,7 @@ pub enum Failure {
     Answer(Error),
 }
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 pub enum Readiness {
     /// JSON-RPC need not be open yet, or it is unknown whether the start is over.
     Starting,

@@ -30,7 +30,7 @@ pub struct End {
     pub oom: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Lifecycle {
     /// Includes phases after the end of the run.
     pub phases: Vec<PhaseSpan>,

@@ -14,7 +14,7 @@ use std::{
 };
 
 /// In bytes.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Levels {
     pub rss: Summary,
     pub vsz: Summary,
@@ -32,7 +32,7 @@ pub struct Levels {
     pub headroom: Summary,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct TpsNumbers {
     /// Seconds with data.
     pub known: usize,
@@ -70,7 +70,7 @@ pub struct Cache {
     pub with_filter: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Numbers {
     pub window: Span,
     pub tps: TpsNumbers,
@@ -257,7 +257,7 @@ pub fn cache_moments(run: &Run, window: Span) -> impl Iterator<Item = (f64, Opti
     })
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct PoolFaults {
     pub name: String,
     /// At the end; `None` if the pool is gone by then.

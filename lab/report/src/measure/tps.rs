@@ -40,7 +40,7 @@ impl Second {
 }
 
 /// Each process counts from its first execution on.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Tps {
     /// Time between a process and the first execution of the next one is left out.
     pub seconds: Vec<Second>,

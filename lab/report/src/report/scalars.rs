@@ -8,7 +8,7 @@ use crate::{
     run::Signal,
 };
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub enum Better {
     Lower,
     Higher,

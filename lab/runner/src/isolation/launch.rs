@@ -165,7 +165,7 @@ pub struct Evidence {
     pub pressure: BTreeMap<String, Pressure>,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Pressure {
     /// Time in which at least one task waited.
     pub some_us: u64,
