@@ -14,7 +14,7 @@ use crate::{
 use anyhow::Result;
 use faultline_common::args::UsageError;
 use faultline_pages::{
-    cells::{self, number, words},
+    cells::{self, number, text_cell},
     model::{Block, Table},
 };
 use faultline_stats::arms::welch_p;
@@ -325,7 +325,7 @@ fn page_table(summary: &Summary<'_>, table_number: usize) -> Table {
         let mut row_cells = vec![number(row.size.map(|size| size as f64), 0, "not known")];
         row_cells.extend([a, b, difference].map(|ms| number(ms, 3, missing)));
         if summary.is_mean {
-            row_cells.push(words(&row.p_value));
+            row_cells.push(text_cell(&row.p_value));
         }
         row_cells.push(cells::text(row.winner, missing));
         out.rows.push(row_cells);

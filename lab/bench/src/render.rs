@@ -8,7 +8,7 @@ use crate::{
 };
 use faultline_common::output;
 use faultline_pages::{
-    cells::{estimate_or, known, number as number_cell, table, words},
+    cells::{self, estimate_or, number_cell, table, text_cell},
     model::{Block, Cell, Table},
     render::plain,
 };
@@ -249,8 +249,8 @@ fn failure_counts(summary: &Summary) -> String {
 
 fn arm_and_subject(results: &Results, head: &CellHead) -> Vec<Cell> {
     vec![
-        words(&head.arm),
-        words(&results.label(&head.subject, head.size)),
+        text_cell(&head.arm),
+        text_cell(&results.label(&head.subject, head.size)),
     ]
 }
 
@@ -271,11 +271,11 @@ pub fn percentiles(results: &Results, id: &str, title: &str) -> Table {
         let mut row = arm_and_subject(results, head);
         row.extend(TABLE_LATENCIES.map(|name| {
             let ms = summary.latency.and_then(|latency| latency.named(name));
-            number_cell(ms, 3, NO_GOOD_ANSWER)
+            cells::number(ms, 3, NO_GOOD_ANSWER)
         }));
         row.extend([
-            known(summary.successes as f64, 0),
-            words(&failure_counts(&summary)),
+            number_cell(summary.successes as f64, 0),
+            text_cell(&failure_counts(&summary)),
         ]);
         out.rows.push(row);
     }
@@ -293,11 +293,11 @@ pub fn phases(results: &Results) -> Table {
         row.extend(
             summary
                 .phases()
-                .map(|ms| number_cell(ms, 3, NO_GOOD_ANSWER)),
+                .map(|ms| cells::number(ms, 3, NO_GOOD_ANSWER)),
         );
         row.extend([
-            number_cell(summary.decode_cpu, 3, NO_GOOD_ANSWER),
-            number_cell(summary.received, 0, NO_GOOD_ANSWER),
+            cells::number(summary.decode_cpu, 3, NO_GOOD_ANSWER),
+            cells::number(summary.received, 0, NO_GOOD_ANSWER),
         ]);
         out.rows.push(row);
     }
@@ -327,15 +327,15 @@ pub fn differences(results: &Results, compared: &[Comparison], id: &str) -> Tabl
     let mut out = table(id, &format!("Against {reference}"), &columns, &note);
     for comparison in compared {
         out.rows.push(vec![
-            words(&comparison.arm),
-            words(&results.label(&comparison.subject, comparison.size)),
+            text_cell(&comparison.arm),
+            text_cell(&results.label(&comparison.subject, comparison.size)),
             cell(Some(&comparison.mean)),
-            number_cell(comparison.p, 4, TOO_FEW_ROUNDS),
-            words(comparison.decision.shown().map_or("no", |_| "yes")),
+            cells::number(comparison.p, 4, TOO_FEW_ROUNDS),
+            text_cell(comparison.decision.shown().map_or("no", |_| "yes")),
             cell(comparison.median.as_ref()),
             cell(comparison.p95.as_ref()),
-            known(comparison.rounds as f64, 0),
-            words(caveat(comparison.mean.reliability)),
+            number_cell(comparison.rounds as f64, 0),
+            text_cell(caveat(comparison.mean.reliability)),
         ]);
     }
     out
@@ -377,7 +377,7 @@ pub fn settings(results: &Results) -> Vec<Block> {
     rows.extend(settings.map(|(name, value)| (name.as_str(), value.clone())));
     let mut out = table("settings", "Settings", &["name", "value"], "");
     for (name, value) in rows {
-        out.rows.push(vec![words(name), words(&value)]);
+        out.rows.push(vec![text_cell(name), text_cell(&value)]);
     }
     let notes = header.notes.iter().cloned().map(Block::Text);
     notes.chain([Block::Table(out)]).collect()

@@ -15,8 +15,8 @@ use anyhow::Result;
 use faultline_common::files::put;
 use faultline_pages::{
     cells::{
-        estimate, figure, known, missing, number, percent, section, table, text, without_missing,
-        words,
+        estimate, figure, missing, number, number_cell, percent, section, table, text, text_cell,
+        without_missing,
     },
     model::{
         Bar, BarSeries, Bars, Block, Cell, Chart, Report, Section, Table, Verdict, VerdictKind,
@@ -229,16 +229,18 @@ fn release_row(release: &Release) -> Vec<Cell> {
     };
     let (completed, runs) = release.completed();
     let mut cells = vec![
-        linked(words(&release.version), ""),
+        linked(text_cell(&release.version), ""),
         text(Some(release.name.as_str()), "not said"),
         Cell::Text(format!("{completed} of {runs}")),
     ];
     cells.extend(
         releases::metrics().map(|metric| match release.test(metric) {
-            Some(test) if test.mark == Mark::NotComparable => linked(words(test.mark.word()), ""),
+            Some(test) if test.mark == Mark::NotComparable => {
+                linked(text_cell(test.mark.word()), "")
+            }
             Some(test) => linked(estimate(percents(test), 1), test.mark.word()),
             None => match release.without_ratio(metric) {
-                Some(WithoutRatio::Zero { .. }) => linked(words("was 0"), ""),
+                Some(WithoutRatio::Zero { .. }) => linked(text_cell("was 0"), ""),
                 Some(WithoutRatio::Missing) => {
                     missing("the baseline has values, the release has none")
                 }
@@ -246,7 +248,7 @@ fn release_row(release: &Release) -> Vec<Cell> {
             },
         }),
     );
-    cells.push(words(&release.comparability.text()));
+    cells.push(text_cell(&release.comparability.text()));
     let kernels = release.runs.iter().map(|run| &run.kernel);
     cells.push(Cell::Text(kernels.sorted().dedup().join(", ")));
     cells
@@ -337,17 +339,17 @@ fn recordings(groups: &[Group]) -> Section {
                 to: run.report.clone(),
                 mark: String::new(),
             },
-            known(f64::from(run.round), 0),
-            known(f64::from(run.replicate), 0),
-            words(&run.outcome),
-            words(&run.validity),
-            words(&run.recording),
+            number_cell(f64::from(run.round), 0),
+            number_cell(f64::from(run.replicate), 0),
+            text_cell(&run.outcome),
+            text_cell(&run.validity),
+            text_cell(&run.recording),
             text(run.recording_digest.as_deref(), "no recording"),
             text(run.consensus().as_deref(), "not known"),
             number(run.slot_seconds(), 2, "not measured"),
-            words(&run.kernel),
-            words(run.conditions.plan_digest.get(..8).unwrap_or_default()),
-            words(&run.machine),
+            text_cell(&run.kernel),
+            text_cell(run.conditions.plan_digest.get(..8).unwrap_or_default()),
+            text_cell(&run.machine),
         ]);
     }
     section("recordings", "Recordings", vec![Block::Table(recordings)])
@@ -364,7 +366,7 @@ fn without_a_result(failed: &[FailedVersion]) -> Section {
     );
     failed_table.rows = failed
         .iter()
-        .map(|failed| vec![words(&failed.version), words(&failed.error)])
+        .map(|failed| vec![text_cell(&failed.version), text_cell(&failed.error)])
         .collect();
     section(
         "failed",

@@ -30,7 +30,7 @@ pub fn count(value: usize) -> Cell {
 }
 
 /// A number that is never missing, except for NaN and infinity.
-pub fn known(value: f64, decimals: u8) -> Cell {
+pub fn number_cell(value: f64, decimals: u8) -> Cell {
     number(Some(value), decimals, "not a number")
 }
 
@@ -53,12 +53,12 @@ pub fn estimate_or(of: Option<[f64; 3]>, decimals: u8, why: &str) -> Cell {
     of.map_or_else(|| missing(why), |of| estimate(of, decimals))
 }
 
-pub fn words(text: &str) -> Cell {
+pub fn text_cell(text: &str) -> Cell {
     Cell::Text(text.to_owned())
 }
 
 pub fn row(name: &str, cells: impl IntoIterator<Item = Cell>) -> Vec<Cell> {
-    std::iter::once(words(name)).chain(cells).collect()
+    std::iter::once(text_cell(name)).chain(cells).collect()
 }
 
 pub fn section(id: &str, title: &str, blocks: Vec<Block>) -> Section {
@@ -72,7 +72,7 @@ pub fn section(id: &str, title: &str, blocks: Vec<Block>) -> Section {
 /// A text; `why` explains a missing or empty one.
 pub fn text(text: Option<&str>, why: &str) -> Cell {
     text.filter(|text| !text.is_empty())
-        .map_or_else(|| missing(why), words)
+        .map_or_else(|| missing(why), text_cell)
 }
 
 /// The title of a column ends with its unit, as in `Duration [s]`, or is given apart from it.

@@ -3,7 +3,7 @@ use crate::{args::Format, parquet, results::lines};
 use anyhow::Result;
 use faultline_common::output;
 use faultline_pages::{
-    cells::{self, estimate_or, known, number, words},
+    cells::{self, estimate_or, number, number_cell, text_cell},
     export::{Columns, Values, named},
     model::{Cell, Table},
     render::plain,
@@ -195,7 +195,7 @@ fn unreliable_names(intervals: &[(&str, Option<Interval>)]) -> Cell {
         .filter(|(_, interval)| interval.is_some_and(|interval| !interval.reliable.is_reliable()))
         .map(|(name, _)| *name)
         .collect();
-    words(&names.join(", "))
+    text_cell(&names.join(", "))
 }
 
 pub fn class_table(outcome: &Outcome) -> Table {
@@ -217,17 +217,17 @@ pub fn class_table(outcome: &Outcome) -> Table {
     );
     for row in &outcome.classes {
         out.rows.push(vec![
-            words(&row.codec),
-            words(&row.range),
-            known(row.ubytes, 0),
-            known(row.cbytes, 0),
+            text_cell(&row.codec),
+            text_cell(&row.range),
+            number_cell(row.ubytes, 0),
+            number_cell(row.cbytes, 0),
             match row.interval {
-                None => known(row.cmp_ratio, 2),
+                None => number_cell(row.cmp_ratio, 2),
                 interval => interval_cell(interval, 2),
             },
             interval_cell(row.compress, 1),
             interval_cell(row.decompress, 1),
-            known(row.datapoints as f64, 0),
+            number_cell(row.datapoints as f64, 0),
             unreliable_names(&[
                 ("saved", row.interval),
                 ("compress", row.compress),
@@ -261,15 +261,15 @@ pub fn bundle_table(outcome: &Outcome) -> Table {
     );
     for row in &outcome.bundles {
         out.rows.push(vec![
-            words(&row.codec),
-            known(row.txcount as f64, 0),
-            known(row.blobs as f64, 0),
-            known(row.ubytes, 0),
-            known(row.cbytes, 0),
-            known(row.cmp_ratio, 2),
-            known(row.overhead, 0),
+            text_cell(&row.codec),
+            number_cell(row.txcount as f64, 0),
+            number_cell(row.blobs as f64, 0),
+            number_cell(row.ubytes, 0),
+            number_cell(row.cbytes, 0),
+            number_cell(row.cmp_ratio, 2),
+            number_cell(row.overhead, 0),
             interval_cell(row.saved, 2),
-            known(row.saved_alone, 2),
+            number_cell(row.saved_alone, 2),
             unreliable_names(&[("saved of all", row.saved)]),
         ]);
     }
@@ -301,11 +301,11 @@ pub fn study_classes(outcome: &Outcome) -> Option<Table> {
     for class in &outcome.classes {
         if class.codec == *codec && class.range != "all" {
             out.rows.push(vec![
-                words(&class.range),
-                known(class.ubytes, 0),
-                known(class.cbytes, 0),
-                known(class.cmp_ratio, 2),
-                known(class.datapoints as f64, 0),
+                text_cell(&class.range),
+                number_cell(class.ubytes, 0),
+                number_cell(class.cbytes, 0),
+                number_cell(class.cmp_ratio, 2),
+                number_cell(class.datapoints as f64, 0),
             ]);
         }
     }
@@ -334,7 +334,7 @@ pub fn study_fetch(fetch: &FetchTable) -> Table {
         }
     }
     for (index, step) in fetch.steps.iter().enumerate() {
-        let mut row = vec![known(*step as f64, 0)];
+        let mut row = vec![number_cell(*step as f64, 0)];
         for column in &fetch.columns {
             row.extend(
                 [&column.uncmp, &column.cmp]
@@ -371,12 +371,12 @@ pub fn fetch_table(fetch: &FetchTable) -> Table {
     );
     for column in &fetch.columns {
         out.rows.push(vec![
-            known(column.latency_ms, 0),
+            number_cell(column.latency_ms, 0),
             number(column.uncmp.last().copied(), 3, "not fetched"),
             number(column.cmp.last().copied(), 3, "not fetched"),
             interval_cell(column.difference, 3),
-            known(column.uncmp_bytes as f64, 0),
-            known(column.cmp_bytes as f64, 0),
+            number_cell(column.uncmp_bytes as f64, 0),
+            number_cell(column.cmp_bytes as f64, 0),
             unreliable_names(&[("difference", column.difference)]),
         ]);
     }

@@ -1,7 +1,7 @@
 use super::{Database, DatabasePart, DiskUsage, Space};
 use crate::results::lines;
 use faultline_pages::{
-    cells::{self, figure, known, words},
+    cells::{self, figure, number_cell, text_cell},
     model::{BarSeries, Bars, Block, Cell, Chart, Table},
 };
 use faultline_text::{bytes, count, number, size, table};
@@ -149,7 +149,7 @@ fn space_row(node: &str, name: &str, space: Option<Space>) -> Vec<Cell> {
         space.map(|space| space.bytes),
         space.map(|space| space.allocated),
     ];
-    let mut row = vec![words(node), words(name)];
+    let mut row = vec![text_cell(node), text_cell(name)];
     row.extend(counts.map(|count| count_cell(count, "not known")));
     row
 }
@@ -173,13 +173,13 @@ fn parts(disks: &[DiskUsage]) -> Table {
         for database in &disk.databases {
             for part in &database.parts {
                 out.rows.push(vec![
-                    words(&database.path),
-                    words(&disk.node),
-                    words(&database.engine),
-                    words(part.display_name()),
+                    text_cell(&database.path),
+                    text_cell(&disk.node),
+                    text_cell(&database.engine),
+                    text_cell(part.display_name()),
                     count_cell(part.level, ""),
                     count_cell(part.files, ""),
-                    known(part.bytes as f64, 0),
+                    number_cell(part.bytes as f64, 0),
                 ]);
             }
         }

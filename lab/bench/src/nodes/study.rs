@@ -7,7 +7,7 @@ use crate::{
     results::{Results, lines, ms},
 };
 use faultline_pages::{
-    cells::{self, known, words},
+    cells::{self, number_cell, text_cell},
     model::Block,
 };
 use faultline_stats::arms::Direction;
@@ -275,9 +275,9 @@ pub fn page(results: &Results) -> Vec<Block> {
             let seconds = times.seconds();
             let [total, mean] = [seconds.map(|s| s.0), seconds.map(|s| s.1)];
             out.rows.push(vec![
-                words(&load.title),
-                words(&times.node),
-                known(times.requests as f64, 0),
+                text_cell(&load.title),
+                text_cell(&times.node),
+                number_cell(times.requests as f64, 0),
                 cells::number(total, 3, "no round was good"),
                 cells::number(mean, 6, "no round was good"),
             ]);

@@ -8,7 +8,7 @@ use crate::{
     search::{DwellResult, Evidence, HeadroomInterval, Line, Outcome, Verdict, median},
 };
 use faultline_pages::{
-    cells::{self, count, figure, number, table, text, without_missing, words},
+    cells::{self, count, figure, number, table, text, text_cell, without_missing},
     model::{Block, Cell, Chart, Curve, Curves, Section, Table},
 };
 use faultline_report::run::{Run, Signal};
@@ -272,9 +272,9 @@ fn row(number_in_order: usize, dwell: &DwellResult, ended_unix_ns: i64) -> Vec<C
     vec![
         count(number_in_order),
         Cell::Text(moment(ended_unix_ns)),
-        words(purpose),
+        text_cell(purpose),
         number(dwell.headroom.map(mib), 1, "no limit"),
-        words(dwell.verdict.in_words()),
+        text_cell(dwell.verdict.in_words()),
         text(Some(&evidence.why.join("; ")), "all held"),
         read(Some(evidence.seconds), 1),
         read(evidence.behind_most.map(|slots| slots as f64), 0),

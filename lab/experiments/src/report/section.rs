@@ -9,7 +9,7 @@ use crate::{
     schedule::{Scheduled, Turn},
 };
 use faultline_pages::{
-    cells::{self, GIB, count, number, table, text, without_missing, words},
+    cells::{self, GIB, count, number, table, text, text_cell, without_missing},
     model::{Block, Cell, Section, Table},
 };
 use faultline_text::{counted, moment, seconds};
@@ -137,7 +137,7 @@ fn arms(plan: &Plan, counted: &[CountedRun<'_>]) -> Table {
             count(runs().filter(|run| matches(&run.ending.outcome)).count())
         };
         listed.rows.push(vec![
-            words(&arm.name),
+            text_cell(&arm.name),
             gib(arm.memory_max, NO_LIMIT),
             number(arm.cache_entries.map(f64::from), 0, "not set by the plan"),
             count(runs().count()),
@@ -192,7 +192,7 @@ fn run_row(experiment: &Experiment, run: &CountedRun<'_>) -> Vec<Cell> {
         count(run.scheduled.run as usize),
         count(run.turn as usize),
         count(run.attempt as usize),
-        words(&run.scheduled.lane),
+        text_cell(&run.scheduled.lane),
         Cell::Text(outcome.end),
         Cell::Text(validity),
         gib(evidence.memory_peak, NOT_REPORTED),
@@ -211,7 +211,7 @@ fn notes(counted: &[CountedRun<'_>]) -> Table {
         let notes = run.ending.notes.iter();
         listed
             .rows
-            .extend(notes.map(|note| vec![Cell::Text(run.name()), words(note)]));
+            .extend(notes.map(|note| vec![Cell::Text(run.name()), text_cell(note)]));
     }
     listed
 }
@@ -259,7 +259,7 @@ fn schedule_row(experiment: &Experiment, turn: &Turn, scheduled: &Scheduled) -> 
         count(turn.number as usize),
         Cell::Text(scheduled.arm_name("A/A")),
         count(scheduled.replicate as usize),
-        words(&scheduled.lane),
+        text_cell(&scheduled.lane),
         text(begun.map(moment).as_deref(), "not begun"),
         ended_cell(ended.map(|(_, ended)| *ended)),
         text(took.as_deref(), NO_END),

@@ -2,7 +2,7 @@
 //! smaller differences are not called real.
 
 use super::{
-    cells::{count, estimate, estimate_or, number, table, words},
+    cells::{count, estimate, estimate_or, number, table, text_cell},
     comparison::{Pair, lowercase_first},
     groups::by_key,
     model::{Block, Cell, VerdictKind},
@@ -371,9 +371,9 @@ impl BiasFloor {
             format!("{} against {}", effect.other, effect.reference)
         };
         vec![
-            words(effect.quantity.name),
+            text_cell(effect.quantity.name),
             Cell::Text(arms),
-            words(unit(effect.quantity)),
+            text_cell(unit(effect.quantity)),
             count(effect.turns),
             estimate(effect.difference, DECIMALS),
             estimate_or(effect.ratio, 3, "the reference's is 0"),

@@ -1,6 +1,7 @@
 use super::{
     cells::{
-        self, estimate, estimate_or, figure, known, number, row, table, without_missing, words,
+        self, estimate, estimate_or, figure, number, number_cell, row, table, text_cell,
+        without_missing,
     },
     model::{Block, Chart, Curve, Curves, Section},
     subject::{Subject, Subjects},
@@ -76,10 +77,10 @@ fn self_test_table(predicted: &[PredictedRun<'_>]) -> Block {
     for (subject, prediction) in predicted {
         let cells = |counter: &Counter| {
             [
-                words(counter.name),
-                known(prediction.recorded_entries as f64, 0),
-                known(counter.recorded as f64, 0),
-                known(counter.predicted, 0),
+                text_cell(counter.name),
+                number_cell(prediction.recorded_entries as f64, 0),
+                number_cell(counter.recorded as f64, 0),
+                number_cell(counter.predicted, 0),
                 number(counter.bias_percent, 1, "none was recorded"),
             ]
         };
@@ -167,8 +168,8 @@ fn sizes_table(passed: &[PredictedRun<'_>]) -> Block {
                 .map(|ends| ends.map(|bytes| bytes / MIB));
             let is_recorded = size.entries == prediction.recorded_entries;
             [
-                known(size.entries as f64, 0),
-                words(if is_recorded { "yes" } else { "no" }),
+                number_cell(size.entries as f64, 0),
+                text_cell(if is_recorded { "yes" } else { "no" }),
                 estimate(ends(size.misses), 0),
                 estimate(ends(size.reloads), 0),
                 estimate(ends(size.evictions), 0),

@@ -1,7 +1,7 @@
 //! Compares arms, with the run as statistical unit.
 
 use super::{
-    cells::{self, count, estimate_or, number, table, without_missing, words},
+    cells::{self, count, estimate_or, number, table, text_cell, without_missing},
     hosts::{self, ComparisonDesign},
     model::{Block, Cell, Section, Tone},
     pace,
@@ -295,7 +295,11 @@ fn secondary_table(pairs: &[Pair]) -> Block {
                 0 => metric.refusal.as_deref().unwrap_or(no_mean),
                 _ => "needs two runs in each arm, and a spread",
             };
-            let mut cells = vec![words(&metric.title), words(&metric.unit), pair.arms_cell()];
+            let mut cells = vec![
+                text_cell(&metric.title),
+                text_cell(&metric.unit),
+                pair.arms_cell(),
+            ];
             cells.extend(mean_cells(metric, too_few_runs, no_mean));
             table.rows.push(cells);
         }
@@ -312,7 +316,7 @@ fn definitions(subjects: &Subjects) -> Block {
         note,
     );
     let rows = scalars_of(subjects)
-        .map(|scalar| [scalar.title, scalar.id, scalar.unit, scalar.definition].map(words));
+        .map(|scalar| [scalar.title, scalar.id, scalar.unit, scalar.definition].map(text_cell));
     table.rows.extend(rows.map(Vec::from));
     Block::Table(table)
 }

@@ -1,7 +1,7 @@
 //! Page faults (the study's Figures 8 and 9), thread pools, refaults and pressure.
 
 use super::{
-    cells::{number, row, table, words},
+    cells::{number, row, table, text_cell},
     chapter::{Chapter, Quantity, averaged},
     model::{BarSeries, Bars, Block, Chart, Section},
     subject::{Subject, Subjects},
@@ -179,8 +179,8 @@ fn pool_table(pools: &[RunPools<'_>]) -> Block {
             let why = "not read";
             let share = (all_faults > 0.0).then(|| 100.0 * pool.faults() / all_faults);
             let cells = [
-                words(&pool.name),
-                words(purpose(&pool.name).unwrap_or_default()),
+                text_cell(&pool.name),
+                text_cell(purpose(&pool.name).unwrap_or_default()),
                 number(pool.threads, 0, why),
                 number(pool.major, 0, why),
                 number(pool.minor, 0, why),

@@ -2,7 +2,7 @@
 //! a turn were made at the same time.
 
 use super::{
-    cells::{bytes, count, estimate_or, number, table, words},
+    cells::{bytes, count, estimate_or, number, table, text_cell},
     groups::{by_key, distinct},
     model::{Block, Caveat, Cell},
     pace,
@@ -123,7 +123,7 @@ pub fn table_of_hosts(
         let ratio = hosts::host_ratio(first_values, values, &common).filter(|_| host != first);
         let reason = "the first host, a value is 0, or blocks have equal ratios";
         table.rows.push(vec![
-            words(host),
+            text_cell(host),
             count(values.len()),
             number(mean(values), primary.decimals, "not recorded"),
             estimate_or(ratio.map(|ratio| ratio.ends()), 3, reason),

@@ -1,7 +1,7 @@
 //! Brackets the sufficient memory limit between two tried limits.
 
 use super::{
-    cells::{bytes, count, gib, known, table},
+    cells::{bytes, count, gib, number_cell, table},
     groups::by_key,
     model::{Block, Cell},
     subject::{Subject, Subjects},
@@ -64,11 +64,11 @@ pub fn have_equal_limits(subjects: &Subjects, reference: &str, other: &str) -> b
         .chain(subjects.runs_of(other))
         .map(limit_of)
         .collect_vec();
-    let known = || limits.iter().flatten().copied();
-    let (Some(smallest), Some(largest)) = (known().min(), known().max()) else {
+    let known_limits = || limits.iter().flatten().copied();
+    let (Some(smallest), Some(largest)) = (known_limits().min(), known_limits().max()) else {
         return true;
     };
-    known().count() == limits.len() && largest as f64 <= SAME_LIMIT_RATIO * smallest as f64
+    known_limits().count() == limits.len() && largest as f64 <= SAME_LIMIT_RATIO * smallest as f64
 }
 
 impl Limits {
@@ -143,7 +143,7 @@ impl Limits {
         );
         for limit in &self.bracket.limits {
             table.rows.push(vec![
-                known(gib(limit.limit as f64), 3),
+                number_cell(gib(limit.limit as f64), 3),
                 count(limit.passed),
                 count(limit.failed),
                 count(limit.unknown),

@@ -1,7 +1,7 @@
 //! Memory (the study's Figures 6, 7 and 10), limit and headroom.
 
 use super::{
-    cells::{figure, gib, known, missing, number, row, table, words},
+    cells::{figure, gib, missing, number, number_cell, row, table, text_cell},
     chapter::{Chapter, Quantity},
     model::{Block, Chart, Matrix, Section},
     subject::{RunPart, Subject, Subjects},
@@ -126,7 +126,7 @@ fn binding_levels(subjects: &Subjects) -> Block {
         let levels = &run.recording.binding_levels;
         if levels.is_empty() {
             let cells = [
-                words("not known, or recorded by an older version"),
+                text_cell("not known, or recorded by an older version"),
                 missing("not recorded"),
                 missing("not recorded"),
             ];
@@ -140,8 +140,8 @@ fn binding_levels(subjects: &Subjects) -> Block {
             };
             let max_others = others.iter().copied().flatten().reduce(f64::max);
             let cells = [
-                words(&level_title(level)),
-                known(100.0 * level.share, 0),
+                text_cell(&level_title(level)),
+                number_cell(100.0 * level.share, 0),
                 number(max_others.map(gib), 3, "not known at this level"),
             ];
             table.rows.push(row(&run.name, cells));

@@ -1,7 +1,7 @@
 //! Compares runs slot by slot: the network's load cancels out.
 
 use super::{
-    cells::{self, count, known, missing, table, words},
+    cells::{self, count, missing, number_cell, table, text_cell},
     comparison::reference,
     model::{Block, Cell, Table},
     scalars::Scalar,
@@ -280,8 +280,8 @@ fn row(names: &str, quantity: &Quantity, pairs: &Pairs, effect: &Effect, plan: &
         ..share
     };
     vec![
-        words(names),
-        words(quantity.name),
+        text_cell(names),
+        text_cell(quantity.name),
         cell(Some(effect.mean_difference), DECIMALS),
         cell(Some(effect.median_difference), DECIMALS),
         cell(effect.ratio_of_sums, 3),
@@ -296,7 +296,9 @@ fn row(names: &str, quantity: &Quantity, pairs: &Pairs, effect: &Effect, plan: &
 fn cell(estimate: Option<Estimate>, decimals: u8) -> Cell {
     match estimate {
         // Too low coverage could show a false difference.
-        Some(estimate) if !estimate.reliability.is_reliable() => known(estimate.value, decimals),
+        Some(estimate) if !estimate.reliability.is_reliable() => {
+            number_cell(estimate.value, decimals)
+        }
         Some(estimate) => cells::estimate(estimate.ends(), decimals),
         None => missing("the reference's is 0"),
     }

@@ -1,5 +1,5 @@
 use super::{
-    cells::{estimate_or, row, table, words},
+    cells::{estimate_or, row, table, text_cell},
     chapter::{Chapter, Quantity},
     model::{Block, Section},
     subject::{ESTIMATED_METRICS, Subject, Subjects},
@@ -101,7 +101,7 @@ fn unreliable_intervals(subjects: &Subjects) -> Option<Block> {
         let rows = run.unreliable_estimates().map(|(metric, reliability)| {
             row(
                 &run.name,
-                [metric, &reliability_text(reliability)].map(words),
+                [metric, &reliability_text(reliability)].map(text_cell),
             )
         });
         table.rows.extend(rows);

@@ -1,5 +1,5 @@
 use super::{
-    cells::{self, count, gib, known, missing, number, row, table, text, words},
+    cells::{self, count, gib, missing, number, number_cell, row, table, text, text_cell},
     model::{Block, Cell, Section, Table},
     subject::{Subject, Subjects},
     timeline::AFTER_THE_END,
@@ -175,7 +175,7 @@ fn outcome(subjects: &Subjects) -> Block {
 fn outcome_row(subject: &Subject) -> Vec<Cell> {
     let lifecycle = &subject.lifecycle;
     let success = match lifecycle.success.answer {
-        Some(true) => words("yes"),
+        Some(true) => text_cell("yes"),
         Some(false) => Cell::Text(format!("no: {}", lifecycle.success.why)),
         None => missing(&lifecycle.success.why),
     };
@@ -184,7 +184,7 @@ fn outcome_row(subject: &Subject) -> Vec<Cell> {
     let gaps = lifecycle.gaps_of_the_run().map(|gap| gap.seconds()).sum();
     let cells = [
         text(subject.begun().as_deref(), "nothing was recorded"),
-        known(subject.recording.end(), 0),
+        number_cell(subject.recording.end(), 0),
         number(lifecycle.ended, 0, "no end was recorded"),
         number(executing, 0, "no transaction was recorded"),
         number(
@@ -195,8 +195,8 @@ fn outcome_row(subject: &Subject) -> Vec<Cell> {
         success,
         number(share, 2, "never at the tip"),
         count(lifecycle.restarts),
-        known(gaps, 0),
-        words(&lifecycle.end.how),
+        number_cell(gaps, 0),
+        text_cell(&lifecycle.end.how),
         text(Some(&lifecycle.end.evidence), "no event recorded"),
     ];
     row(&subject.name, cells)
@@ -260,9 +260,9 @@ fn phase_row(subject: &Subject, rss: &[Option<f64>], phase: &PhaseSpan) -> Vec<C
     let share = (lifecycle.until > 0.0).then(|| 100.0 * span.seconds() / lifecycle.until);
     let cells = [
         Cell::Text(name),
-        known(span.from, 1),
-        known(span.to, 1),
-        known(span.seconds(), 1),
+        number_cell(span.from, 1),
+        number_cell(span.to, 1),
+        number_cell(span.seconds(), 1),
         if is_after_end {
             missing("it is no part of the run")
         } else {
@@ -300,7 +300,7 @@ fn stalls(subjects: &Subjects) -> Table {
         stalls.rows.extend(all.map(|stall| {
             let began = (stall.span.from * 1e9) as i64;
             let began = moment(run.origin_unix_ns.saturating_add(began));
-            let phase = words(phase_name(stall.phase));
+            let phase = text_cell(phase_name(stall.phase));
             let cells = span_cells(stall.span).into_iter();
             row(&subject.name, cells.chain([Cell::Text(began), phase]))
         }));
@@ -309,7 +309,7 @@ fn stalls(subjects: &Subjects) -> Table {
 }
 
 fn span_cells(span: Span) -> [Cell; 3] {
-    [span.from, span.to, span.seconds()].map(|seconds| known(seconds, 1))
+    [span.from, span.to, span.seconds()].map(|seconds| number_cell(seconds, 1))
 }
 
 fn events(subjects: &Subjects) -> Table {
@@ -329,9 +329,9 @@ fn events(subjects: &Subjects) -> Table {
             .collect_vec();
         for event in listed.iter().take(MAX_EVENTS) {
             let cells = [
-                known(event.at, 1),
+                number_cell(event.at, 1),
                 Cell::Text(event.kind.replace('_', " ")),
-                words(&event.sentence()),
+                text_cell(&event.sentence()),
             ];
             events.rows.push(row(&subject.name, cells));
         }
