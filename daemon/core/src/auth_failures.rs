@@ -43,7 +43,7 @@ impl AuthFailures {
                 listener,
                 %peer,
                 failures,
-                "authentication failed; further failures are logged together after {seconds} s"
+                "authentication failed; at most one line in {seconds} s, with the failures since the last line"
             );
         }
     }

@@ -12,8 +12,8 @@ pub fn health(newest: Option<Stamp>, now: Stamp, interval: Duration) -> Result<(
     }
     let (age, limit) = (time(age), time(limit));
     Err(match newest {
-        Some(_) => format!("the newest tick is {age} old, more than {limit}"),
-        None => format!("no tick in the {age} since the start, more than {limit}"),
+        Some(_) => format!("the newest tick is {age} old; it must be younger than {limit}"),
+        None => format!("no tick in the {age} since the start; the first is due within {limit}"),
     })
 }
 
@@ -33,7 +33,7 @@ mod tests {
         let second = Duration::from_secs(1);
         assert_eq!(health(Some(at(50)), at(59), second), Ok(()));
         let stale = health(Some(at(50)), at(60), second).unwrap_err();
-        assert_eq!(stale, "the newest tick is 10 s old, more than 10 s");
+        assert_eq!(stale, "the newest tick is 10 s old; it must be younger than 10 s");
     }
 
     #[test]

@@ -128,7 +128,7 @@ fn arms(plan: &Plan, counted: &[CountedRun<'_>]) -> Table {
         "Left out [runs]",
     ];
     let note = "Every run that counts, in one of the columns after Count, by its outcome; runs that are left out as invalid are counted \
-                there as well. Ended by a rule: nothing executed, no new slot, or not at the tip in time. A OOM kill is a \
+                there as well. Ended by a rule: nothing executed, no new slot, or not at the tip in time. An OOM kill is a \
                 result and not repeated.";
     let mut listed = table("arms", "What became of each arm", &columns, note);
     for arm in &plan.arms {

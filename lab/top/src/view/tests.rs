@@ -218,7 +218,7 @@ fn an_unreachable_daemon_is_reported_and_its_last_values_stay_visible() {
 fn a_daemon_that_stopped_sampling_is_reported() {
     let mut session = after(&[BEFORE, PAGE]);
     let mut stale = status(PAGE);
-    stale.stale = Some("the newest tick is 30 s old, more than 10 s".to_owned());
+    stale.stale = Some("the newest tick is 30 s old; it must be younger than 10 s".to_owned());
     session.add_answer(Ok(stale), at(40));
     let screen = screen(&session, 80, 24, 40);
     assert!(
