@@ -40,13 +40,8 @@ async fn check(config: &Config) -> Result<Report> {
     let interface_checks = async {
         let (admin, facts) = pollers::admin(config, &inspection, clock).await;
         let (rpc, rpc_facts) = pollers::rpc(config, &inspection, facts.clone(), clock).await;
-        let votes = pollers::votes(
-            config,
-            &inspection,
-            (facts.clone(), rpc_facts.clone()),
-            clock,
-        )
-        .await;
+        let both_facts = (facts.clone(), rpc_facts.clone());
+        let votes = pollers::votes(config, &inspection, both_facts, clock).await;
         let process = inspection.target.as_ref().map(|target| target.process);
         let reported_identity = process.and_then(|process| {
             identity_of(

@@ -262,9 +262,7 @@ impl Handle {
         let at = state.last_saved_at.map(|at| at.as_secs_f64());
         output.readings.real(&d::FLIGHT_LAST_SAVE, [], at);
         let problem = state.problem.clone();
-        output
-            .problems
-            .extend(problem.map(|what| Problem::broken(what)));
+        output.problems.extend(problem.map(Problem::broken));
     }
 }
 

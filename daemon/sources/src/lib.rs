@@ -40,12 +40,15 @@ use futures_util::{
 use std::io;
 use tick::{BuildContext, Sampler};
 
+type StartHook = Box<dyn FnOnce(&mut Stage) -> io::Result<()> + Send>;
+type PollerStart = Box<dyn FnOnce(Stop) -> BoxFuture<'static, ()> + Send>;
+
 #[derive(Default)]
 pub struct Registry {
     /// In polling order.
     pub samplers: Vec<(Source, Box<dyn Sampler>)>,
-    start_hooks: Vec<Box<dyn FnOnce(&mut Stage) -> io::Result<()> + Send>>,
-    validator_pollers: Vec<Box<dyn FnOnce(Stop) -> BoxFuture<'static, ()> + Send>>,
+    start_hooks: Vec<StartHook>,
+    validator_pollers: Vec<PollerStart>,
 }
 
 impl Registry {

@@ -10,11 +10,13 @@ use std::time::Duration;
 
 const INTERVAL: Duration = Duration::from_secs(5);
 
+type ExtraReadings = Box<dyn Fn(&mut Vec<Reading>) + Send>;
+
 struct DaemonSampler {
     files: Result<ProcessFiles, ReadError>,
     version: &'static str,
     demo: bool,
-    extra_readings: Box<dyn Fn(&mut Vec<Reading>) + Send>,
+    extra_readings: ExtraReadings,
     buffer: Vec<u8>,
 }
 

@@ -179,9 +179,8 @@ fn check(args: &CheckArgs) -> Result<u8> {
     if let Some(reason) = inconclusive_reason(release, &comparisons) {
         bail!("{}: {reason}", release.version);
     }
-    let is_worse = comparisons
-        .iter()
-        .any(|comparison| comparison.mark.is_worse())
+    let mut marks = comparisons.iter().map(|comparison| comparison.mark);
+    let is_worse = marks.any(|mark| mark.is_worse())
         || without_ratio.iter().any(|(_, reason)| reason.is_worse());
     Ok(u8::from(is_worse))
 }

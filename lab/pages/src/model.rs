@@ -68,7 +68,7 @@ pub struct Finding {
 
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct RunCard {
-    /// Also in anchors: `[a-z0-9-]+`.
+    /// Also in file names and anchors: `[a-z0-9-]+`.
     pub id: String,
     pub name: String,
     /// Runs of one arm share a colour.
@@ -202,7 +202,7 @@ pub struct Timeline {
     pub x_label: String,
     /// Vertical axis, with its unit.
     pub y_label: String,
-    /// `B`, `B/s`, `/s`, `s`, or empty. Large values get a larger unit.
+    /// `B`, `B/s` and `s` get a unit of fitting size; large amounts of others get T, G or M.
     pub unit: String,
     pub series: Vec<Line>,
     /// Phases and gaps. One run: shading. Several runs: a strip each, so that nothing overlaps.

@@ -305,24 +305,17 @@ pub(crate) fn difference_of_quantiles(
         return None;
     }
     let [a, b] = &[reference, other].map(|series| ascending(series.to_vec()));
-    let value_a = quantile_sorted(a, p)?;
-    let value_b = quantile_sorted(b, p)?;
+    let (value_a, value_b) = (quantile_sorted(a, p)?, quantile_sorted(b, p)?);
     let lower_shares = [
         LowerShare::nearest(a, value_a, p),
         LowerShare::nearest(b, value_b, p),
     ];
-    let influence = |series: &[f64], lower_share: &LowerShare| -> Vec<f64> {
-        series
-            .iter()
-            .map(|value| lower_share.influence(*value))
-            .collect()
-    };
     // The ranks of all values show better how long dependence lasts than the few beyond a quantile.
     let ranks = rank_difference(reference, other);
     let joint = JointDeviations::of(
         [
-            &influence(reference, &lower_shares[0]),
-            &influence(other, &lower_shares[1]),
+            &lower_shares[0].influences(reference),
+            &lower_shares[1].influences(other),
         ],
         block_length([ranks.as_slice()]),
         plan,
@@ -356,7 +349,6 @@ pub(crate) fn difference_of_quantiles(
     let value = value_b - value_a;
     let mut estimate = joint.spread.estimate(value, n, plan);
     let tail = (1.0 - plan.level) / 2.0;
-
     estimate.low = quantile_sorted(&differences, tail)?.min(value);
     estimate.high = quantile_sorted(&differences, 1.0 - tail)?.max(value);
     if estimate.reliability == Reliability::Reliable {
@@ -474,5 +466,9 @@ impl LowerShare {
         } else {
             -self.share
         }
+    }
+
+    pub fn influences(&self, values: &[f64]) -> Vec<f64> {
+        values.iter().map(|value| self.influence(*value)).collect()
     }
 }

@@ -33,7 +33,10 @@ mod tests {
         let second = Duration::from_secs(1);
         assert_eq!(health(Some(at(50)), at(59), second), Ok(()));
         let stale = health(Some(at(50)), at(60), second).unwrap_err();
-        assert_eq!(stale, "the newest tick is 10 s old; it must be younger than 10 s");
+        assert_eq!(
+            stale,
+            "the newest tick is 10 s old; it must be younger than 10 s"
+        );
     }
 
     #[test]

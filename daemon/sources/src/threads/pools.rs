@@ -221,7 +221,7 @@ impl Pools {
                 .is_err()
             {
                 self.threads.push(TrackedThread {
-                    key: key,
+                    key,
                     last_totals: ThreadTotals::default(),
                     read_number: 0,
                 });

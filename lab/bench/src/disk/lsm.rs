@@ -350,9 +350,10 @@ impl<'a> Fields<'a> {
             self.number()?;
         }
         let mut file = number;
-        while kind >= 103 {
+        let mut has_more_fields = kind >= 103;
+        while has_more_fields {
             match self.number()? {
-                1 => break,
+                1 => has_more_fields = false,
                 // Pebble: a virtual table that is part of this file.
                 66 => file = self.number()?,
                 _ => drop(self.bytes()?),

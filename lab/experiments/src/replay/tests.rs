@@ -84,14 +84,12 @@ fn each_replayed_slot_has_its_time_hash_and_transaction_counts() {
 /// The sums are awk's, over the same lines.
 #[test]
 fn real_replay_logs_have_every_slot_and_independently_counted_sums() {
+    let log = |name: &str| {
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../faultline/tests/fixtures");
+        read(&fixtures.join(name)).unwrap()
+    };
     let sums = |name: &str| {
-        let replayed = read(
-            &Path::new(env!("CARGO_MANIFEST_DIR"))
-                .join("../faultline/tests/fixtures")
-                .join(name),
-        )
-        .unwrap()
-        .replayed;
+        let replayed = log(name).replayed;
         let sum = |of: fn(&ReplayedSlot) -> Option<u64>| {
             replayed.slots.iter().filter_map(of).sum::<u64>()
         };
@@ -124,19 +122,7 @@ fn real_replay_logs_have_every_slot_and_independently_counted_sums() {
     assert_eq!((large.0, large.1), ((637, 0, 0), Some(373_698)));
     // Both replayed the same.
     assert_eq!(small.2, large.2);
-    let cache_totals = |name: &str| {
-        read(
-            &Path::new(env!("CARGO_MANIFEST_DIR"))
-                .join("../faultline/tests/fixtures")
-                .join(name),
-        )
-        .unwrap()
-        .cache_totals
-    };
-    let (small, large) = (
-        cache_totals("replay-512.log"),
-        cache_totals("replay-1024.log"),
-    );
+    let [small, large] = ["replay-512.log", "replay-1024.log"].map(|name| log(name).cache_totals);
     assert_eq!(cache_validity(512, &small), Validity::Valid, "{small:?}");
     assert!(
         matches!(cache_validity(1024, &small), Validity::Invalid(_)),

@@ -232,10 +232,10 @@ fn listed(label: &str, entries: &[folders::RetainedEntry]) -> String {
         .take(MAX_NAMED)
         .map(|entry| format!("{} ({})", entry.path.display(), entry.reason))
         .join(", ");
-    match entries.len() {
-        0 => named,
-        ..=MAX_NAMED => format!("{label}{named}"),
-        count => format!("{label}{named} and {} more", count - MAX_NAMED),
+    match (entries.len(), entries.len().saturating_sub(MAX_NAMED)) {
+        (0, _) => named,
+        (_, 0) => format!("{label}{named}"),
+        (_, more) => format!("{label}{named} and {more} more"),
     }
 }
 

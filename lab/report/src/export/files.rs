@@ -19,7 +19,7 @@ const DAY_NS: i64 = 86_400_000_000_000;
 const HIVE_NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 
 /// In bytes. A file system allows 255, of which 5 are `host=`.
-const MAX_LABEL_BYTES: usize = 250;
+const MAX_FOLDER_NAME_BYTES: usize = 250;
 
 pub struct RecordingExport<'d> {
     pub recording: Recording,
@@ -117,9 +117,9 @@ fn folder_name(value: &str) -> Result<String> {
     if value == HIVE_NULL {
         bail!("a host or run called {value} would be read as NULL; label it otherwise");
     }
-    if name.len() > MAX_LABEL_BYTES {
+    if name.len() > MAX_FOLDER_NAME_BYTES {
         bail!(
-            "the labels make a folder name of {} bytes; at most {MAX_LABEL_BYTES} are possible: {value}",
+            "the labels make a folder name of {} bytes; at most {MAX_FOLDER_NAME_BYTES} are possible: {value}",
             name.len()
         );
     }

@@ -103,7 +103,7 @@ impl Subjects {
         Some((reference, others.map(String::as_str).collect()))
     }
 
-    /// Whether the runs are of processes that are no validators.
+    /// Whether the runs are of processes that are no validators. False if no process was followed.
     pub fn has_no_validator(&self) -> bool {
         let runs = || self.all.iter();
         runs().any(|run| !run.recording.processes.is_empty())

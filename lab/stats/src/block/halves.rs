@@ -91,6 +91,14 @@ impl RandomHalves {
             .collect()
     }
 
+    /// Variance of one sample of `deviations`, estimated from the sums of blocks.
+    fn block_variance(&self, deviations: &[f64]) -> f64 {
+        let sums = self.block_sums(deviations);
+        let squares: f64 = sums.iter().map(|sum| sum * sum).sum();
+        let blocks = self.blocks() as f64;
+        squares / deviations.len() as f64 * blocks / (blocks - 1.0)
+    }
+
     fn block_sums(&self, series: &[f64]) -> Vec<f64> {
         self.block_bounds
             .windows(2)
@@ -167,12 +175,7 @@ impl HalfMeans {
         let (mean, deviations, unit) = scaled_deviations(series);
         let dependence = dependence(&deviations);
         let blocks = halves.blocks() as f64;
-        let squares: f64 = halves
-            .block_sums(&deviations)
-            .iter()
-            .map(|sum| sum * sum)
-            .sum();
-        let block_variance = squares / n as f64 * blocks / (blocks - 1.0);
+        let block_variance = halves.block_variance(&deviations);
         let varies = unit.is_finite();
         let long_run_variance = dependence.long_run_variance.max(block_variance);
         let widening = if block_variance > 0.0 {
@@ -180,20 +183,18 @@ impl HalfMeans {
         } else {
             1.0
         };
-        let mut means = halves.means(series);
-        means
-            .iter_mut()
-            .for_each(|half| *half = mean + widening * (*half - mean));
+        let means = halves.means(series).into_iter();
+        let means: Vec<f64> = means.map(|half| mean + widening * (half - mean)).collect();
         let (low, high) = outer_quantiles(&means, (1.0 - plan.level) / 2.0);
         let n_eff = (n as f64 * dependence.variance / long_run_variance.max(f64::MIN_POSITIVE))
             .clamp(1.0, n as f64);
         let mean_exceeds = |sd: f64| mean.abs() > sd * unit;
         let is_clear = mean_exceeds(CLEAR_SD * dependence.variance.sqrt());
-        // Even if all blocks had the same sign, so few would show nothing.
-        let too_few_blocks = 0.5_f64.powf(blocks - 1.0) > 1.0 - plan.level;
         let reliability = if !varies {
             Reliability::Constant
-        } else if too_few_blocks || (n_eff < MIN_INDEPENDENT_ROUNDS && !is_clear) {
+        } else if has_too_few_blocks(blocks, plan.level)
+            || (n_eff < MIN_INDEPENDENT_ROUNDS && !is_clear)
+        {
             Reliability::TooShort { n_eff }
         } else if required_sd.is_some_and(|sd| !mean_exceeds(sd * sd_of_parts(&deviations))) {
             Reliability::Drifts
@@ -227,6 +228,11 @@ impl HalfMeans {
             widening,
         })
     }
+}
+
+/// Whether the interval could leave 0 out only by chance: so few blocks may all have the same sign.
+fn has_too_few_blocks(blocks: f64, level: f64) -> bool {
+    0.5_f64.powf(blocks - 1.0) > 1.0 - level
 }
 
 /// Twice the share of halves on the rarer side of 0. One more of both counts keeps it above 0.
