@@ -1,4 +1,4 @@
-//! What a whole tick costs beside the bare reads it must do: every real source, the book, the hub and its sinks on one
+//! What a whole tick costs beside the bare reads it must do: every real source, the registry and the sinks on one
 //! side; on the other one `pread` of each kernel file that the sources hold open, into a buffer that fits.
 //!
 //! The target is a process of 1,000 parked threads. Both sides alternate, round by round, so that both see the same

@@ -98,7 +98,7 @@ fn remedy(source: &io::Error) -> &'static str {
 pub struct WebState {
     pub clock: Clock,
     pub tick_interval: Duration,
-    /// Register the same value as a sink of the hub.
+    /// Register the same value as a sink of the ticker.
     pub ticks: Latest<Tick>,
     pub history: History,
     /// Replaced by a reload.

@@ -38,7 +38,7 @@ impl RecordWriter {
             now,
             bytes: 0,
             records: 0,
-            bad_record: 0,
+            bad_records: 0,
             progress: None,
         }
     }
@@ -50,7 +50,7 @@ pub struct RecordBatch<'a> {
     now: Stamp,
     bytes: u64,
     records: u64,
-    bad_record: u64,
+    bad_records: u64,
     progress: Option<StartStep>,
 }
 
@@ -69,7 +69,7 @@ impl RecordBatch<'_> {
     }
 
     pub fn bad(&mut self) {
-        self.bad_record += 1;
+        self.bad_records += 1;
         self.writer.sink.bad_record();
     }
 
@@ -88,7 +88,7 @@ impl RecordBatch<'_> {
         let mut status = self.writer.status.lock();
         status.bytes += self.bytes;
         status.records += self.records;
-        status.bad += self.bad_record;
+        status.bad += self.bad_records;
         if self.records > 0 {
             status.last_line = Some(self.now);
         }

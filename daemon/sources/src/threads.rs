@@ -47,7 +47,7 @@ struct FollowedThreads {
     /// The last read of all threads that ran, and the process's major faults then.
     complete_read_at: Option<Stamp>,
     major_faults: Option<u64>,
-    /// Whether the kernel counts block I/O delay, at `complete_at`.
+    /// Whether the kernel counts block I/O delay, at `complete_read_at`.
     delayacct: Result<bool, ReadError>,
     files: ProcessFiles,
     pools: Pools,

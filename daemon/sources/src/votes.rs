@@ -91,7 +91,7 @@ pub struct VoteFacts {
     /// Of polls.
     interval: Duration,
     pub polled_at: Stamp,
-    /// The round at `at` returned the own vote account, or proved that none exists.
+    /// The round at `polled_at` returned the own vote account, or proved that none exists.
     up: bool,
     /// The round has ended. Only the first round is published before its end.
     pub is_complete: bool,

@@ -373,7 +373,11 @@ impl Results {
     }
 
     fn latency(&self, cell: usize) -> Option<Latency> {
-        let summary = faultline_stats::summary::summary(&self.latencies_by_round(cell));
+        let latencies = self.samples_of(cell);
+        let latencies: Vec<_> = latencies
+            .map(|sample| sample.latency_ns().map(ms))
+            .collect();
+        let summary = faultline_stats::summary::summary(&latencies);
         let histogram = self.histogram(cell)?;
         let (min, max) = (summary.min?, summary.max?);
         // A bucket's upper end exceeds its values.

@@ -53,7 +53,10 @@ impl Value {
     }
 
     pub fn first(&self) -> Cow<'_, str> {
-        self.all_texts().into_iter().next().unwrap_or_default()
+        match &self.source {
+            ValueSource::Range { from, hex, .. } => format_number(*from, *hex).into(),
+            ValueSource::List(list) => list.first().map_or("", String::as_str).into(),
+        }
     }
 
     /// All texts that matter for JSON validity; one for a range.

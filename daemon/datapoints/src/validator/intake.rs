@@ -48,7 +48,7 @@ struct State {
     empty_pushes: u32,
     recent_log_lines: RecentLines,
     identity_revisions: u64,
-    /// A validator is followed, or was before another one.
+    /// A validator is or was followed; false while only a wrapper is.
     was_followed: bool,
     previous_run_push: Option<LastPush>,
     user_read_at: Option<Stamp>,

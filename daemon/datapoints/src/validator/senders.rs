@@ -228,7 +228,7 @@ impl Senders {
         self.reclassify(Some((self.startup_id_state(now), observation_time)), now)
     }
 
-    /// Forgets push times, levels and slots of pending senders: they belong to another process.
+    /// Forgets push times and levels of pending senders: they belong to another process.
     pub fn forget_pushes(&mut self) {
         for sender in &mut self.senders {
             sender.sums.coverage = Coverage::default();

@@ -163,7 +163,7 @@ impl Users {
 /// Counts password checks that did not succeed or still run. Times are uptimes.
 struct PasswordAttempts {
     all_peers: RateLimit,
-    /// Only peers with counted checks, so that `all` limits their number.
+    /// Only peers with counted checks, so that `all_peers` limits their number.
     peers: HashMap<Peer, PeerAttempts>,
 }
 

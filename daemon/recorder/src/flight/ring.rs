@@ -29,7 +29,7 @@ pub struct Ring {
     jobs: SyncSender<SaveJob>,
     file: Option<RecordingFile>,
     next_attempt: Duration,
-    /// The delay before `next_try`; zero without a failure.
+    /// The delay before `next_attempt`; zero without a failure.
     retry_delay: Duration,
     process: Option<Arc<FollowedProcess>>,
     save_scheduler: SaveScheduler,
