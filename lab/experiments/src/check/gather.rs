@@ -165,12 +165,12 @@ fn readable(path: &Path) -> Result<(), String> {
     fs::File::open(path).map(drop).map_err(file_error)
 }
 
-fn is_keypair(path: &Path) -> Result<(), String> {
+fn check_keypair_file(path: &Path) -> Result<(), String> {
     readable(path)?;
     vote::check_keypair(path)
 }
 
-fn is_folder(path: &Path) -> Result<(), String> {
+fn check_folder(path: &Path) -> Result<(), String> {
     match fs::metadata(path).map_err(file_error)?.is_dir() {
         true => Ok(()),
         false => Err("is no folder".to_owned()),
@@ -184,16 +184,16 @@ fn files(plan: &Plan) -> BTreeMap<PathBuf, Result<(), String>> {
     };
     let (workload, recorder) = (&plan.workload, &plan.recorder);
     for path in plan.lanes.iter().flat_map(|lane| &lane.identity) {
-        add(path, is_keypair);
+        add(path, check_keypair_file);
     }
     if let Some(path) = &recorder.config {
         add(path, readable);
     }
     if let Some(path) = &workload.working_folder {
-        add(path, is_folder);
+        add(path, check_folder);
     }
     if let Some(folder) = recorder.targets.as_deref().and_then(Path::parent) {
-        add(folder, is_folder);
+        add(folder, check_folder);
     }
     let binaries = plan.arms.iter().flat_map(|arm| &arm.binary);
     for path in binaries.chain(&workload.binary) {

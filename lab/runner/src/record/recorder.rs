@@ -189,7 +189,8 @@ fn ready_path(out: &Path) -> PathBuf {
     with_suffix(out, ".ready")
 }
 
-/// The file that the daemon writes when it is ready. Dropping this removes what a killed daemon leaves.
+/// The file that the daemon writes when it is ready. Dropping this removes the file, which a killed
+/// daemon leaves. Drop it after the daemon has ended.
 pub struct ReadyFile(PathBuf);
 
 impl ReadyFile {

@@ -36,6 +36,8 @@ const DEFAULT_POH_CORE: u32 = 0;
 
 pub struct Daemon {
     launched: Box<dyn Launched>,
+    /// Below `launched`, so that the file outlives the daemon.
+    ready_file: ReadyFile,
     log: Log,
     recording: PathBuf,
     interval: Duration,
@@ -85,6 +87,7 @@ impl Daemon {
         })?;
         let mut daemon = Daemon {
             launched,
+            ready_file,
             log: Log::on_disk(&output).at(&output)?,
             recording,
             interval,
@@ -93,13 +96,13 @@ impl Daemon {
                 ingest: None,
             },
         };
-        daemon.wait_until_ready(&ready_file, request.pid.is_some())?;
+        daemon.wait_until_ready(request.pid.is_some())?;
         Ok(daemon)
     }
 
-    fn wait_until_ready(&mut self, ready_file: &ReadyFile, needs_process: bool) -> Result<()> {
+    fn wait_until_ready(&mut self, needs_process: bool) -> Result<()> {
         for _ in 0..POLLS_TO_START {
-            let ready = ready_file.read()?;
+            let ready = self.ready_file.read()?;
             let is_recording = progress(&self.recording).is_ok_and(|progress| {
                 progress.last_tick.is_some() && (progress.process || !needs_process)
             });
