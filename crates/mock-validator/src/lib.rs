@@ -18,7 +18,7 @@ use std::{
 };
 
 /// Process name in the kernel, whatever the file is called.
-pub const NAME: &str = "agave-validator";
+pub const PROGRAM_NAME: &str = "agave-validator";
 pub const GENESIS_BLOCK: u64 = SLOTS_IN_EPOCH + 4_999;
 
 const SLOTS_IN_EPOCH: u64 = 432_000;

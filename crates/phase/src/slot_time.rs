@@ -2,26 +2,26 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-/// Minimum span of the first value.
+/// Minimum span of a provisional value.
 const MIN_SPAN: Duration = Duration::from_secs(5);
 
 /// Minimum span of a stable value: only such a value decides a phase.
 const MIN_STABLE_SPAN: Duration = Duration::from_secs(30);
 
-/// Older samples are dropped, so that a value follows a change of pace.
+/// All older samples but one are dropped, so that a value follows a change of pace.
 const MAX_SPAN: Duration = Duration::from_secs(60);
 
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// A change below 1/200 (0.5 %) is ignored: each new value costs a sample in recordings and pages.
+/// A change below 1/200 (0.5 %) is ignored: each new value costs a row in recordings and a point in web pages.
 const CHANGE_DIVISOR: u32 = 200;
 
 /// If the reported tip does not advance for this long, the cluster halts or the validator
 /// receives nothing new. Four skipped slots of 1 s are no halt.
 const MAX_STANDSTILL: Duration = Duration::from_secs(8);
 
-/// Slots that the tip can advance beyond the pace between two reports. A larger step is a jump:
-/// another node or cluster answers.
+/// Slots that the tip can advance beyond the fastest pace between two reports. A larger step is a
+/// jump: another node or cluster answers.
 const MAX_EXTRA_SLOTS: u128 = 16;
 
 /// Fastest pace relative to the measured one. Before a measurement, [`MIN_SLOT_TIME`] limits it.
@@ -35,11 +35,12 @@ const MAX_JUMPS: u8 = 3;
 pub struct SlotTimeMeter {
     /// (tip, first reported at), oldest first.
     samples: VecDeque<(u64, Duration)>,
-    newest: Option<(u64, Duration)>,
+    /// (tip, reported at).
+    last_advance: Option<(u64, Duration)>,
     /// Measured over at least [`MIN_STABLE_SPAN`].
     stable: Option<Duration>,
     /// Measured over at least [`MIN_SPAN`]; used until there is a stable value.
-    first: Option<Duration>,
+    provisional: Option<Duration>,
     /// Consecutive reports that were jumps.
     jumps: u8,
 }
@@ -51,7 +52,7 @@ impl SlotTimeMeter {
 
     /// `None` before the first measurement.
     pub fn value(&self) -> Option<Duration> {
-        self.stable.or(self.first)
+        self.stable.or(self.provisional)
     }
 
     pub fn stable(&self) -> Option<Duration> {
@@ -61,12 +62,12 @@ impl SlotTimeMeter {
     /// Drops the samples, because later ones do not continue them. Measured values stay.
     pub fn clear_samples(&mut self) {
         self.samples.clear();
-        self.newest = None;
+        self.last_advance = None;
     }
 
     /// Takes a `tip` that was reported while the validator was near it.
     pub fn report(&mut self, tip: u64, now: Duration) {
-        match self.newest {
+        match self.last_advance {
             Some((slot, at)) if tip == slot => {
                 if now.saturating_sub(at) >= MAX_STANDSTILL {
                     self.samples.clear();
@@ -80,7 +81,7 @@ impl SlotTimeMeter {
             Some((slot, at)) if self.is_jump(tip - slot, now.saturating_sub(at)) => self.jump(),
             _ => self.jumps = 0,
         }
-        self.newest = Some((tip, now));
+        self.last_advance = Some((tip, now));
         let last = self.samples.back();
         if last.is_none_or(|(_, at)| now.saturating_sub(*at) >= SAMPLE_INTERVAL) {
             self.samples.push_back((tip, now));
@@ -118,7 +119,7 @@ impl SlotTimeMeter {
         let value = if span >= MIN_STABLE_SPAN {
             &mut self.stable
         } else if span >= MIN_SPAN {
-            &mut self.first
+            &mut self.provisional
         } else {
             return;
         };

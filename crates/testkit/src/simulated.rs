@@ -18,7 +18,7 @@ mod state;
 mod truth;
 mod working_set;
 
-pub use faultline_mock_validator::NAME;
+pub use faultline_mock_validator::PROGRAM_NAME;
 pub use life::{Arguments, run};
 pub use truth::Truth;
 

@@ -3,4 +3,5 @@
 pub mod forward;
 pub mod ingest;
 pub mod tail;
+/// Sums of the followed validator's datapoints; others are apart.
 pub mod validator;

@@ -9,7 +9,7 @@ mod timeline;
 
 use anyhow::{Context, Result};
 use faultline_core::supervisor;
-use faultline_mock_validator::{Consensus, NAME};
+use faultline_mock_validator::{Consensus, PROGRAM_NAME};
 use std::{
     env,
     fs::Permissions,
@@ -26,7 +26,7 @@ use tempfile::TempDir;
 use tokio::net::TcpSocket;
 
 /// Set only in the child's environment: the process id of its daemon.
-const CHILD_VARIABLE: &str = "FAULTLINE_DEMO_TARGET";
+const PARENT_PID_VARIABLE: &str = "FAULTLINE_DEMO_TARGET";
 /// Set only in the child's environment: the capacity of its program cache.
 const CACHE_VARIABLE: &str = "FAULTLINE_DEMO_CACHE_ENTRIES";
 const METRICS_CONFIG: &str = "SOLANA_METRICS_CONFIG";
@@ -35,7 +35,7 @@ const READY: &str = "ready";
 /// A valid public key without a known private key.
 pub const IDENTITY: &str = "DemoFauLtLine1111111111111111111111111111111";
 
-/// The consensus protocol of mainnet-beta.
+/// The consensus protocol of mainnet-beta since 21 October 2026.
 const CONSENSUS: Consensus = Consensus::Alpenglow;
 
 /// A running mock validator. Dropping it ends the process and removes its folder.
@@ -44,13 +44,14 @@ pub struct Demo {
     folder: TempDir,
 }
 
-/// Starts the mock validator, which pushes to `ingest`, and waits some milliseconds until it can be
-/// followed. The calling thread must live as long as the daemon: the kernel kills the child when
+/// Starts the mock validator, which pushes to `ingest`, and waits until it can be followed: normally
+/// some milliseconds, without a timeout. The calling thread must live as long as the daemon: the kernel kills the child when
 /// that thread ends. With `cache_entries` it has a program cache of that size, and is at the tip
 /// from its start.
 ///
 /// # Errors
-/// No folder can be made, or the child cannot start or ends at once; standard error has its reason.
+/// No folder or port can be made, or the child cannot start or ends at once; standard error has its
+/// reason.
 pub fn start(ingest: SocketAddr, cache_entries: Option<u64>) -> Result<Demo> {
     start_program(
         &env::current_exe().context("the daemon's own program is not known")?,
@@ -67,21 +68,22 @@ pub fn start_program(
     let folder = new_folder()?;
     let (socket, port) = reserve_port().context("no port for the demo's JSON-RPC")?;
     let child = supervisor::sync_command(program)
-        .arg0(NAME)
+        .arg0(PROGRAM_NAME)
         .arg("--ledger")
         .arg(folder.path())
         .args(["--rpc-port", &port.to_string()])
         .arg("--identity")
         .arg(folder.path().join("demo-keypair.json"))
-        // No machine has so many CPUs, so nothing is pinned and no CPU is reserved.
+        // The kernel's set of CPUs ends at 1023, so nothing is pinned and no CPU is reserved.
         .args(["--experimental-poh-pinned-cpu-core", "1024"])
         .env_clear()
-        .env(CHILD_VARIABLE, std::process::id().to_string())
+        .env(PARENT_PID_VARIABLE, std::process::id().to_string())
         .env(
             METRICS_CONFIG,
             format!("host=http://{ingest},db=demo,u=demo,p=demo"),
         )
         .envs(cache_entries.map(|entries| (CACHE_VARIABLE, entries.to_string())))
+        // The child listens on it later.
         .stdin(Stdio::from(socket))
         .stdout(Stdio::piped())
         // Ctrl-C is for the daemon, which then ends the child.
@@ -94,7 +96,7 @@ pub fn start_program(
 }
 
 pub fn is_child() -> bool {
-    env::var_os(CHILD_VARIABLE).is_some()
+    env::var_os(PARENT_PID_VARIABLE).is_some()
 }
 
 /// Runs until it is killed. Call it from the main thread, before anything else.

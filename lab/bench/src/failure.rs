@@ -22,7 +22,7 @@ pub enum Failure {
     /// Any status except 200, 429 and 5xx.
     #[error("HTTP {0}")]
     Http(u16),
-    /// From 500 on, with the node's requested delay.
+    /// 5xx, with the node's requested delay.
     #[error("HTTP {0}")]
     Server(u16, Option<Duration>),
     /// Not sent in an open loop, because the node had requested a delay.
@@ -30,6 +30,7 @@ pub enum Failure {
     NotSent,
     #[error("JSON-RPC {0}{separator}{1}", separator = if .1.is_empty() { "" } else { ": " })]
     Rpc(i64, String),
+    /// The slot has no block.
     #[error("JSON-RPC {0}")]
     Skipped(i64),
     #[error("wrong id")]
@@ -50,7 +51,7 @@ pub enum Failure {
     /// The WebSocket's chain is not that of HTTP.
     #[error("WebSocket of another chain")]
     OtherChain,
-    /// Control frames without an answer.
+    /// Too many control frames before the answer. Names the node.
     #[error("hostile: {0} sends control frames without an answer")]
     Flooded(String),
 }
@@ -71,7 +72,7 @@ impl Failure {
         Failure::Rpc(code, clean(&message))
     }
 
-    /// Without the node's message.
+    /// Without the message of a JSON-RPC error.
     pub fn kind(&self) -> String {
         match self {
             Failure::Rpc(code, _) => format!("JSON-RPC {code}"),
@@ -86,8 +87,8 @@ impl Failure {
         }
     }
 
-    /// `Some` if a repetition must wait, with the node's requested delay.
-    pub fn refusal(&self) -> Option<Option<Duration>> {
+    /// `Some` if the next request must wait, with the node's requested delay.
+    pub fn required_backoff(&self) -> Option<Option<Duration>> {
         match self {
             Failure::RateLimited(retry_delay) | Failure::Server(_, retry_delay) => {
                 Some(*retry_delay)
@@ -97,8 +98,9 @@ impl Failure {
         }
     }
 
-    /// The node answered, but not with what was expected.
-    pub fn is_answer(&self) -> bool {
+    /// The node answered the request itself, though not as expected. It did not refuse it, and no
+    /// answer was lost.
+    pub fn is_unexpected_answer(&self) -> bool {
         use Failure::{Encoded, Http, Malformed, Missing, Rpc, Skipped, TooLarge, WrongId};
         matches!(
             self,
@@ -106,7 +108,7 @@ impl Failure {
         )
     }
 
-    /// Whether the failure means that the node has no HTTP/2. With TLS the handshake shows it;
+    /// Whether the failure may mean that the node has no HTTP/2. With TLS the handshake shows it;
     /// without TLS an HTTP/1.1 node closes the connection or waits for more.
     pub fn is_no_http2(&self, tls: bool) -> bool {
         match self {

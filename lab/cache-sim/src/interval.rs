@@ -43,12 +43,12 @@ impl Range {
     /// known ones. `values` and `halves` are of the known blocks, and so is the scale of the interval:
     /// the caller multiplies it by `size_ratio`. `None` if a variance is missing.
     ///
-    /// The variance is `C + D / size_ratio + B (1 + 1 / size_ratio)`: `C` is that of uncertain
+    /// Before the factor `1 + 1 / n`, the variance is `C + D / size_ratio + B (1 + 1 / size_ratio)`: `C` is that of uncertain
     /// costs, `D` of random draws, `B` of blocks ([`HalfRuns::variance`]). `B` counts twice,
     /// for the known blocks and for the other ones.
     pub fn of_other_blocks(values: &[f64], halves: &HalfRuns, size_ratio: f64) -> Option<Self> {
-        // Draws add up, so their variance grows with `size_ratio`, not with its square. The
-        // uncertainty of costs is the same in all draws.
+        // Draws add up, so their variance grows with `size_ratio`. A run has one set of costs, so
+        // their variance grows with the square of `size_ratio`.
         let cost_variance = (variance(values)? - halves.draw_variance).max(0.0);
         let variance = cost_variance
             + halves.draw_variance / size_ratio
@@ -58,7 +58,7 @@ impl Range {
         Some(Self::from_moments(mean(values), variance, n.max(2.0)))
     }
 
-    /// The same width around another mean.
+    /// The same upper half-width around another mean. The low end is again at least 0.
     pub fn centred(self, mean: f64) -> Self {
         Self::of_half_width(mean, self.high - self.mean)
     }
@@ -93,11 +93,11 @@ pub struct HalfRuns {
     pub runs_per_half: f64,
     /// Blocks of all slots.
     pub blocks: f64,
-    /// Variance of the value between runs over all slots.
+    /// Variance of the value between runs over all slots, by random draws only.
     pub draw_variance: f64,
-    /// Of all slots.
+    /// In the slots whose counters are summed.
     pub counted_lookups: f64,
-    /// Also of slots whose counters are not summed.
+    /// In those, and in the slots whose counters are not summed.
     pub all_lookups: f64,
 }
 
@@ -119,15 +119,15 @@ impl HalfRuns {
         }
         let product = sum(&|half| (half.0 - mean) * (half.1 - lookups));
         let square = sum(&|half| (half.1 - lookups).powi(2));
-        // Regression on the lookups of a half. The slope is 0 if all programs are loaded already.
+        // Regression on the lookups of a half. Without a spread of lookups there is no slope.
         let slope = if square > 0.0 { product / square } else { 0.0 };
         let residual_variance =
             sum(&|half| (half.0 - mean - slope * (half.1 - lookups)).powi(2)) / (n - 2.0);
         // The delete-half jackknife scales the spread of the halves to that of the whole.
-        let size_ratio = self.counted_lookups / lookups;
+        let whole_per_half = self.counted_lookups / lookups;
         let left_out_share = 1.0 - lookups / self.all_lookups;
         Some(if left_out_share > 0.0 {
-            ((size_ratio * residual_variance - self.draw_variance / self.runs_per_half)
+            ((whole_per_half * residual_variance - self.draw_variance / self.runs_per_half)
                 / left_out_share)
                 .max(0.0)
         } else {
@@ -187,15 +187,15 @@ mod tests {
             all_lookups: 100.0,
         };
         for size_ratio in [0.25, 1.0, 4.0] {
-            // Of the variance 4, that of the draws, and of how sure costs are.
-            for (draw_variance, costs) in [(4.0, 0.0), (1.0, 3.0)] {
+            // Splits the variance 4 into that of draws and that of costs.
+            for (draw_variance, cost_variance) in [(4.0, 0.0), (1.0, 3.0)] {
                 let values = [10.0, 12.0, 14.0];
                 let interval =
                     Range::of_other_blocks(&values, &halves(draw_variance), size_ratio).unwrap();
                 let half_width = interval.high - interval.mean;
                 let sd = half_width / (student_t_95(2.0) * (4.0_f64 / 3.0).sqrt());
                 let whole = (size_ratio * sd).powi(2);
-                let expected = draw_variance * size_ratio + costs * size_ratio.powi(2);
+                let expected = draw_variance * size_ratio + cost_variance * size_ratio.powi(2);
                 assert!(
                     (whole - expected).abs() < 1e-9,
                     "{size_ratio}: {whole} {expected}"

@@ -5,8 +5,8 @@ mod tps;
 
 pub use lifecycle::{End, Lifecycle, PhaseSpan, Success};
 pub use numbers::{
-    Cache, Levels, Numbers, PoolFaults, TpsNumbers, cache_moments, cache_times, numbers,
-    pool_faults, prune_us,
+    Cache, Levels, Numbers, PoolFaults, TpsNumbers, cache_times, numbers, pool_faults, prune_us,
+    timed_cache_times,
 };
 pub(crate) use timeline::timeline;
 pub use tps::{Second, Tps};

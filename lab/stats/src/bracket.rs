@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 #[derive(Clone, Copy)]
 pub struct Replicate {
-    /// In bytes.
+    /// Memory limit in bytes.
     pub limit: u64,
-    /// Whether the validator kept up with the tip; `None` if unknown (no metrics, too short, at a
-    /// gap).
+    /// Whether the validator kept up with the tip. `None` if unknown: no metrics, too short, or a gap
+    /// in the recording.
     pub passed: Option<bool>,
 }
 
@@ -25,15 +25,15 @@ pub struct LimitResults {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Contradiction {
     /// In bytes; every replicate kept up.
-    pub passed: u64,
+    pub passing_limit: u64,
     /// In bytes; at least one replicate failed.
-    pub failed: u64,
+    pub failing_limit: u64,
 }
 
 pub struct Bracket {
     pub limits: Vec<LimitResults>,
-    /// The smallest limit under which every replicate kept up; an unknown result does not count. `None`
-    /// if there is none.
+    /// The smallest limit under which every replicate kept up, without any unknown result. `None` if
+    /// there is none.
     pub enough: Option<u64>,
     /// The largest limit under which any replicate failed; `None` if none failed.
     pub failed: Option<u64>,
@@ -65,11 +65,11 @@ pub fn bracket(replicates: &[Replicate]) -> Bracket {
         .clone()
         .flat_map(|passed| {
             failed.clone().map(move |failed| Contradiction {
-                passed: passed.limit,
-                failed: failed.limit,
+                passing_limit: passed.limit,
+                failing_limit: failed.limit,
             })
         })
-        .filter(|limits| limits.passed < limits.failed)
+        .filter(|pair| pair.passing_limit < pair.failing_limit)
         .collect();
     Bracket {
         enough: sufficient.clone().map(|row| row.limit).min(),

@@ -320,8 +320,8 @@ fn a_sufficient_limit_below_a_failed_one_is_a_contradiction() {
     assert_eq!(
         found.contradictions,
         [Contradiction {
-            passed: 256,
-            failed: 512
+            passing_limit: 256,
+            failing_limit: 512
         }]
     );
     assert_eq!((found.enough, found.failed), (Some(256), Some(512)));

@@ -1,9 +1,9 @@
-//! The original zlib. flate2 has one backend in a build, here zlib-rs, whose levels 1 to 8 are
-//! those of zlib-ng.
+//! The original zlib, because compressed sizes are compared with it. flate2 has one backend in a
+//! build, here zlib-rs, whose levels 1 to 8 compress as zlib-ng does.
 
 #![expect(
     unsafe_code,
-    reason = "zlib has only an interface in C; decision 27 says what is checked"
+    reason = "zlib has only an interface in C; docs/decisions/0027 says what is checked"
 )]
 
 use libz_sys as zlib;
@@ -33,10 +33,10 @@ pub fn version() -> String {
     version.to_string_lossy().into_owned()
 }
 
-/// In a box, because zlib's state points to it and it must not move.
+/// From `Box::into_raw`: zlib's state points back to it, so it must not move.
 struct Stream(*mut zlib::z_stream);
 
-// SAFETY: the stream and what it points to have one owner, and zlib keeps nothing for a thread.
+// SAFETY: the stream and what it points to have one owner, and zlib has no thread-local state.
 unsafe impl Send for Stream {}
 
 impl Stream {

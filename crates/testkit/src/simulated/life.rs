@@ -1,7 +1,7 @@
 //! The life of a simulated validator: its threads, and what each of them does.
 
 use super::{
-    NAME, Truth,
+    PROGRAM_NAME, Truth,
     memory::{Anonymous, MappedFile},
     points::Lines,
     push::Server,
@@ -63,7 +63,8 @@ pub fn run(arguments: &Arguments, truth: Truth) -> Result<u8> {
     if truth.ignores_term && env::var_os(DEAF).is_none() {
         return Err(start_again_deaf());
     }
-    fs::write("/proc/self/comm", NAME).map_err(Error::file(Path::new("/proc/self/comm")))?;
+    fs::write("/proc/self/comm", PROGRAM_NAME)
+        .map_err(Error::file(Path::new("/proc/self/comm")))?;
     let ledger = &arguments.ledger;
     fs::create_dir_all(ledger).map_err(Error::file(ledger))?;
     let admin = Ledger::lock(ledger).map_err(Error::file(ledger))?;

@@ -1,5 +1,5 @@
 use super::{
-    CACHE_VARIABLE, CHILD_VARIABLE, METRICS_CONFIG, READY,
+    CACHE_VARIABLE, METRICS_CONFIG, PARENT_PID_VARIABLE, READY,
     memory::{self, ColdFile, Heap},
     recording::{CacheSize, Recording},
     timeline::{self, Replay},
@@ -14,7 +14,7 @@ use faultline_core::{
     supervisor::{Stage, Stop},
 };
 use faultline_metrics::Stamp;
-use faultline_mock_validator::{Ledger, NAME, NodeState};
+use faultline_mock_validator::{Ledger, NodeState, PROGRAM_NAME};
 use http_body_util::{BodyExt, Full};
 use hyper::{
     Request, Response,
@@ -103,10 +103,10 @@ impl DemoState {
 
 pub fn run() -> Result<()> {
     die_with_parent()?;
-    std::fs::write("/proc/self/comm", NAME).context("/proc/self/comm")?;
+    std::fs::write("/proc/self/comm", PROGRAM_NAME).context("/proc/self/comm")?;
     let args: Vec<String> = env::args().collect();
-    let Process::Validator(validator) = identify(NAME, &args) else {
-        anyhow::bail!("{CHILD_VARIABLE} is set by hand")
+    let Process::Validator(validator) = identify(PROGRAM_NAME, &args) else {
+        anyhow::bail!("{PARENT_PID_VARIABLE} is set by hand")
     };
     let ledger = validator.ledger.context("no --ledger")?;
     let config = MetricsConfig::parse(
@@ -144,13 +144,13 @@ pub fn run() -> Result<()> {
 /// The kernel kills this process when the thread that started it ends.
 fn die_with_parent() -> Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).context("cannot be tied to the daemon")?;
-    let daemon = env::var(CHILD_VARIABLE)
+    let daemon = env::var(PARENT_PID_VARIABLE)
         .ok()
         .and_then(|pid| pid.parse().ok())
         .and_then(Pid::from_raw);
     anyhow::ensure!(
         daemon.is_some() && getppid() == daemon,
-        "{CHILD_VARIABLE} does not name the daemon that started this"
+        "{PARENT_PID_VARIABLE} does not name the daemon that started this"
     );
     Ok(())
 }

@@ -96,14 +96,14 @@ impl ColdFile {
     }
 
     /// # Errors
-    /// The kernel is older than 5.14.
+    /// The kernel is older than 5.14, or the file cannot be mapped again.
     pub fn read(&mut self, pages: usize) -> io::Result<()> {
         for _ in 0..pages {
             self.map
                 .advise_range(Advice::PopulateRead, self.next * PAGE_BYTES, PAGE_BYTES)?;
             self.next += 1;
             if self.next == FILE_PAGES {
-                // Mapped pages cannot be evicted: the old mapping must go first.
+                // Mapped pages cannot be evicted, so a mapping of one page replaces the old one first.
                 self.map = MmapOptions::new()
                     .len(PAGE_BYTES)
                     .map_raw_read_only(&self.file)?;

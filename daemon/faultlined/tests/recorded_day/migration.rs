@@ -12,7 +12,7 @@ use faultline_testkit::{
     eventually::eventually_ok,
     http,
     prometheus::{Prometheus, PrometheusOptions},
-    simulated::NAME,
+    simulated::PROGRAM_NAME,
 };
 use std::{
     fs,
@@ -65,7 +65,7 @@ pub fn record() -> Result<()> {
     let ledger = folder.path().join("ledger");
     fs::create_dir(&ledger).expect("a folder");
     // The daemon follows this process: it has a validator's name, and the ledger that one has without arguments.
-    fs::write("/proc/self/comm", NAME).expect("a name");
+    fs::write("/proc/self/comm", PROGRAM_NAME).expect("a name");
     std::env::set_current_dir(folder.path()).expect("a folder");
     let mut node = Node::start("tower")?;
     node.answer_at_ledger(&ledger)?;

@@ -107,11 +107,15 @@ impl Pace {
         let mut refused = 0;
         loop {
             let answer = send(scheduled_at).await;
-            if answer.as_ref().err().is_none_or(Failure::is_answer) {
+            if answer
+                .as_ref()
+                .err()
+                .is_none_or(Failure::is_unexpected_answer)
+            {
                 self.refusing_since.borrow_mut().remove(&node);
             }
             if let Err(failure) = &answer
-                && let Some(retry_after) = failure.refusal()
+                && let Some(retry_after) = failure.required_backoff()
                 && self.may_retry(node, failure, policy, refused)
             {
                 let backoff = (FIRST_BACKOFF * 2_u32.pow(refused)).min(MAX_BACKOFF);
@@ -140,7 +144,7 @@ impl Pace {
             .borrow_mut()
             .entry(failure.kind())
             .or_default() += 1;
-        let retry_after = failure.refusal().flatten();
+        let retry_after = failure.required_backoff().flatten();
         if let Some(retry_after) = retry_after
             && retry_after > MAX_RETRY_AFTER
         {

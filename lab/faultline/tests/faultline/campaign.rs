@@ -10,7 +10,7 @@
 mod tasks;
 
 use crate::support::simulated::{Scene, said};
-use faultline_testkit::{eventually::eventually, simulated::NAME};
+use faultline_testkit::{eventually::eventually, simulated::PROGRAM_NAME};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::{
@@ -46,7 +46,7 @@ impl Stage {
         );
         let folder = scene.path("campaign");
         let program = |name: &str, truth: &str| {
-            let (own, truth) = (scene.path(NAME), scene.path(truth));
+            let (own, truth) = (scene.path(PROGRAM_NAME), scene.path(truth));
             let text = format!(
                 "#!/bin/sh\n# {name}\nexec {} --truth {} \"$@\"\n",
                 own.display(),

@@ -138,7 +138,7 @@ fn validator(scene: &Scene, truth: &str, ingest_url: &str) -> Running {
         ("SOLANA_METRICS_CONFIG", &metrics),
     ];
     Running::start(&Program {
-        path: scene.path(faultline_testkit::simulated::NAME),
+        path: scene.path(faultline_testkit::simulated::PROGRAM_NAME),
         arguments: [
             "--ledger",
             &scene.path("ledger").display().to_string(),

@@ -246,11 +246,11 @@ fn logged_cache(run: &Run) -> Cache {
 
 /// Per replayed slot with transactions, in order of time, in µs.
 pub fn cache_times(run: &Run, window: Span) -> Vec<Option<f64>> {
-    cache_moments(run, window).map(|(_, us)| us).collect()
+    timed_cache_times(run, window).map(|(_, us)| us).collect()
 }
 
 /// [`cache_times`] with their times.
-pub fn cache_moments(run: &Run, window: Span) -> impl Iterator<Item = (f64, Option<f64>)> {
+pub fn timed_cache_times(run: &Run, window: Span) -> impl Iterator<Item = (f64, Option<f64>)> {
     with_transactions(run, window).map(|point| {
         let us = point.program_cache_us;
         (run.at(point.time_unix_ns), us.map(|us| us as f64))

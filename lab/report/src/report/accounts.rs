@@ -3,7 +3,7 @@
 use super::{
     cells::{GIB, gib, number, row, table},
     chapter::{Chapter, Quantity},
-    faults::{averaged_samples, smoothed_rates},
+    faults::{averaging_window, smoothed_rates},
     model::{Block, Chart, Curve, Curves, Section},
     subject::{Subject, Subjects},
     timeline::{line_of_signal, line_of_ticks},
@@ -288,7 +288,7 @@ fn size_against_hits(subjects: &Subjects) -> Option<Chart> {
 }
 
 fn over_time(chapter: &mut Chapter<'_>) {
-    let size = averaged_samples(chapter.subjects);
+    let size = averaging_window(chapter.subjects);
     let caption = format!(
         "Hits by lookups, both averaged over {size} samples: the validator reports every 10 s."
     );

@@ -4,10 +4,10 @@ use super::{
     chapter::{Chapter, Quantity, averaged},
     model::{BarSeries, Bars, Chart, Section},
     subject::{RunPart, Subject, Subjects},
-    timeline::line_of_moments,
+    timeline::line_of_points,
 };
 use crate::{
-    measure::{Numbers, Span, cache_moments, cache_times, column, prune_us},
+    measure::{Numbers, Span, cache_times, column, prune_us, timed_cache_times},
     run::{Run, Signal},
 };
 use faultline_stats::{
@@ -146,7 +146,7 @@ pub fn section(subjects: &Subjects) -> Section {
 
 fn over_time(chapter: &mut Chapter<'_>) {
     let slots = |subject: &Subject| subject.from_execution.replay.len();
-    let size = chapter.subjects.averaged_samples(AVERAGED_SLOTS, slots);
+    let size = chapter.subjects.averaging_window(AVERAGED_SLOTS, slots);
     let caption = averaged(size, "replayed slot", "replayed slots") + ".";
     chapter.timeline(
         "cache-time-over-time",
@@ -155,11 +155,11 @@ fn over_time(chapter: &mut Chapter<'_>) {
         ("Program cache time (ms)", "ms"),
         |subject| {
             let (at, us): (Vec<f64>, Vec<Option<f64>>) =
-                cache_moments(&subject.recording, subject.whole_run.window).unzip();
+                timed_cache_times(&subject.recording, subject.whole_run.window).unzip();
             let ms = moving_average(&us, size)
                 .into_iter()
                 .map(|us| us.map(|us| us / 1e3));
-            vec![line_of_moments(subject, at.into_iter().zip(ms))]
+            vec![line_of_points(subject, at.into_iter().zip(ms))]
         },
     );
 }

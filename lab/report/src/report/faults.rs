@@ -18,8 +18,8 @@ use itertools::Itertools;
 /// As in the study.
 const AVERAGED_SAMPLES: usize = 100;
 
-pub fn averaged_samples(subjects: &Subjects) -> usize {
-    subjects.averaged_samples(AVERAGED_SAMPLES, |subject| subject.recording.ticks.len())
+pub fn averaging_window(subjects: &Subjects) -> usize {
+    subjects.averaging_window(AVERAGED_SAMPLES, |subject| subject.recording.ticks.len())
 }
 
 const MAX_TABLE_POOLS: usize = 15;
@@ -104,7 +104,7 @@ fn over_time(chapter: &mut Chapter<'_>) {
         ("major", "Major", Signal::Major),
         ("minor", "Minor", Signal::Minor),
     ];
-    let size = averaged_samples(chapter.subjects);
+    let size = averaging_window(chapter.subjects);
     let at_gaps = match size {
         1 => "",
         _ => "; at the ends, and around gaps, over those that there are",
@@ -236,7 +236,7 @@ fn pool_bars(pools: &[RunPools<'_>], label: &str, value: PoolValue) -> Option<Ch
 }
 
 fn pressure_over_time(chapter: &mut Chapter<'_>) {
-    let size = averaged_samples(chapter.subjects);
+    let size = averaging_window(chapter.subjects);
     let caption = averaged(size, "sample", "samples") + ".";
     let smooth = |subject: &Subject, name, signal, scale| {
         line_of_ticks(subject, name, &smoothed_rates(subject, signal, scale, size))

@@ -103,8 +103,8 @@ impl Limits {
         let contradictions = self.bracket.contradictions.iter().map(|contradiction| {
             format!(
                 "This does not fit together: with {} every run {did} and with the larger {} one failed, so not the limit alone decided.",
-                limit_text(contradiction.passed),
-                limit_text(contradiction.failed)
+                limit_text(contradiction.passing_limit),
+                limit_text(contradiction.failing_limit)
             )
         });
         let unlimited = self.unlimited_arms.iter().map(|(arm, answers)| {

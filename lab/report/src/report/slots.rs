@@ -3,7 +3,7 @@ use super::{
     chapter::{Chapter, Quantity},
     model::{Block, Section},
     subject::{ESTIMATED_METRICS, Subject, Subjects},
-    timeline::{line_of_moments, line_of_signal},
+    timeline::{line_of_points, line_of_signal},
 };
 use crate::{measure::replayed, run::Signal};
 use faultline_stats::{Estimate, caveat::reliability_text, summary};
@@ -76,7 +76,7 @@ fn figures(chapter: &mut Chapter<'_>) {
                 let ms = point.replay_total_elapsed_us.map(|us| us as f64 / 1e3);
                 (subject.recording.at(point.time_unix_ns), ms)
             });
-            vec![line_of_moments(subject, times)]
+            vec![line_of_points(subject, times)]
         },
     );
     let caption = "From the first execution on; classes end at the 99.5 % quantile of all runs.";

@@ -153,7 +153,7 @@ impl Subjects {
 
     /// How many samples a moving average takes: at most a tenth of the shortest run, so that it
     /// shows what lasts longer.
-    pub fn averaged_samples(&self, max: usize, samples: impl Fn(&Subject) -> usize) -> usize {
+    pub fn averaging_window(&self, max: usize, samples: impl Fn(&Subject) -> usize) -> usize {
         let shortest = self
             .all
             .iter()

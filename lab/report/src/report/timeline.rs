@@ -69,7 +69,7 @@ pub fn line_of_signal(subject: &Subject, name: &str, signal: Signal) -> Line {
 }
 
 /// Values at any times. The line breaks at gaps and where no process was followed.
-pub fn line_of_moments(
+pub fn line_of_points(
     subject: &Subject,
     moments: impl IntoIterator<Item = (f64, Option<f64>)>,
 ) -> Line {

@@ -4,7 +4,7 @@ use super::{
     chapter::{Chapter, Quantity, averaged},
     model::{Block, Section},
     subject::{Subject, Subjects},
-    timeline::line_of_moments,
+    timeline::line_of_points,
 };
 use crate::measure::Second;
 use faultline_stats::smooth::moving_average;
@@ -130,7 +130,7 @@ fn over_time(chapter: &mut Chapter<'_>) {
     let seconds = |subject: &Subject| subject.tps.seconds.len();
     let longest = chapter.subjects.all.iter().map(seconds).max();
     let size = (longest.unwrap_or(0) / MAX_AVERAGED_POINTS).max(MIN_AVERAGED_SECONDS);
-    let size = chapter.subjects.averaged_samples(size, seconds);
+    let size = chapter.subjects.averaging_window(size, seconds);
     let caption = averaged(
         size,
         "second of the validator's clock",
@@ -143,7 +143,7 @@ fn over_time(chapter: &mut Chapter<'_>) {
         ("TPS (/s)", "/s"),
         |subject| {
             let averages = moving_averages(&subject.tps.seconds, size);
-            vec![line_of_moments(subject, averages)]
+            vec![line_of_points(subject, averages)]
         },
     );
 }

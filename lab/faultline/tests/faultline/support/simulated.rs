@@ -4,7 +4,7 @@
 use faultline_recording::Recording;
 use faultline_testkit::{
     ports::PortBlock,
-    simulated::{CACHE_VARIABLE, NAME},
+    simulated::{CACHE_VARIABLE, PROGRAM_NAME},
 };
 use serde_json::Value;
 use std::{
@@ -80,7 +80,7 @@ impl Scene {
         for (from, to) in [
             (FAULTLINE.into(), "faultline"),
             (daemon(), "faultlined"),
-            (simulated(), NAME),
+            (simulated(), PROGRAM_NAME),
         ] {
             let to = scene.path(to);
             fs::hard_link(&from, &to)
@@ -124,7 +124,7 @@ impl Scene {
 
     /// Gives the scene a simulated validator whose pages nobody else has in memory.
     pub fn own_program(&self) {
-        let path = self.path(NAME);
+        let path = self.path(PROGRAM_NAME);
         fs::remove_file(&path).expect("a program");
         fs::copy(simulated(), &path).expect("a program");
     }
@@ -140,7 +140,7 @@ impl Scene {
         places
             .into_iter()
             .for_each(|at| bytes[at..at + name.len()].copy_from_slice(other.as_bytes()));
-        let path = self.path("stock").join(NAME);
+        let path = self.path("stock").join(PROGRAM_NAME);
         fs::create_dir_all(self.path("stock")).expect("a folder");
         fs::write(&path, bytes).expect("a file");
         let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
@@ -153,7 +153,7 @@ impl Scene {
     pub fn plan(&self, head: &str, workload: &str, stop: &str, rest: &str) {
         let text = format!(
             "folder = \"experiment\"\n{head}\n\
-             [workload]\nkind = \"validator\"\ncluster = \"localnet\"\nbinary = \"{NAME}\"\n{workload}\n\
+             [workload]\nkind = \"validator\"\ncluster = \"localnet\"\nbinary = \"{PROGRAM_NAME}\"\n{workload}\n\
              [begin]\nhow = \"download\"\npage_cache = \"drop-files\"\n\
              [stop]\n{stop}\ngrace = \"5s\"\n\
              {HOST}\n\

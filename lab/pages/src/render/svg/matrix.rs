@@ -1,4 +1,4 @@
-//! Columns are headed by row numbers, so that names never collide.
+//! Correlations from -1 to 1. Columns are headed by row numbers, so that names never collide.
 
 use super::{
     super::text::{escaped, fitted, number, width},
@@ -20,8 +20,8 @@ pub fn draw(sheet: &mut Sheet, chart: &Matrix) {
     let row_height = column_width.clamp(18.0, 34.0);
     let top = sheet.y + 24.0;
     for (row, name) in names.iter().enumerate() {
-        let row_number = row as f64;
-        let y = top + row_number * row_height;
+        let position = row as f64;
+        let y = top + position * row_height;
         sheet.text(
             "t",
             "start",
@@ -31,7 +31,7 @@ pub fn draw(sheet: &mut Sheet, chart: &Matrix) {
         sheet.text(
             "m",
             "middle",
-            (left + (row_number + 0.5) * column_width, sheet.y + 16.0),
+            (left + (position + 0.5) * column_width, sheet.y + 16.0),
             &(row + 1).to_string(),
         );
         for column in 0..names.len() {
@@ -72,7 +72,7 @@ fn draw_cell(
         "{pair}: {}",
         if value.is_some() { &shown } else { "none" }
     ));
-    // Chosen for contrast.
+    // Dark text is legible on colour up to this strength, light text on full colour above it.
     let (text_class, opacity) = match value.map(f64::abs) {
         None => ("t", 1.0),
         Some(strength @ ..=0.62) => ("t", strength * 0.75),

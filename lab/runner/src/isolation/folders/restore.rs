@@ -37,11 +37,11 @@ impl Owner {
 
 /// Number and size of the files to copy.
 #[derive(Default)]
-pub struct Source {
+pub struct SourceSize {
     pub files: u64,
     /// Disk space in bytes.
     pub bytes: u64,
-    /// Of them, snapshot archives, which go to the snapshot folder if there is one.
+    /// Part of `bytes`: snapshot archives, which go to the snapshot folder if there is one.
     pub archive_bytes: u64,
     /// Not copied: sockets and the like.
     pub skipped: Vec<RetainedEntry>,
@@ -57,20 +57,20 @@ pub struct Restored {
 }
 
 /// Fails if a symbolic link leads out of the folder, or part of it is on another mount.
-pub fn measure(from: &Path) -> Result<Source> {
+pub fn measure(from: &Path) -> Result<SourceSize> {
     measure_source(&Folder::open(from)?)
 }
 
-/// Changes the owner of a marked folder, but not of its contents.
+/// Changes the owner of a folder with the marker file of faultline, but not of its contents.
 pub fn set_folder_owner(folder: &Path, owner: Owner) -> Result<()> {
     change_owner(&open_marked(folder)?, owner)
 }
 
 /// Copies `from` into the marked folder `ledger`, and snapshot archives into the marked folder
-/// `snapshots` if given. Everything belongs to `owner`. Returns after a sync and a check of all
+/// `snapshots` if given. What is copied belongs to `owner`. Returns after a sync and a check of all
 /// lengths. Holes stay holes; reflinks are used where possible. Fails if a folder is not marked, space
-/// is missing, an entry exists that is neither keypair nor tower file, a link leads out of `from`, or
-/// a file changed meanwhile.
+/// is missing, a link leads out of `from`, or a file changed meanwhile. An existing keypair or tower
+/// file stays; any other existing file or link of the same name is an error.
 pub fn restore(
     from: &Path,
     ledger: &Path,
@@ -98,7 +98,8 @@ pub fn restore(
     Ok(restore_run.restored)
 }
 
-/// Fails if one folder contains the other: a copy into its own source would not end.
+/// Fails if one folder contains the other: a copy into its own source would not end. Snapshots cannot
+/// contain themselves, because only archives go there.
 fn check_not_nested(source: &Folder, ledger: &Folder) -> Result<()> {
     let from = canonical_or_same(&source.path);
     let to = canonical_or_same(&ledger.path);
@@ -114,16 +115,16 @@ fn check_not_nested(source: &Folder, ledger: &Folder) -> Result<()> {
 
 fn check_free_bytes(
     from: &Folder,
-    source: &Source,
+    size: &SourceSize,
     ledger: &Folder,
     snapshots: Option<&Folder>,
 ) -> Result<()> {
-    let other_disk = snapshots.filter(|folder| folder.device != ledger.device);
-    let archive_bytes = other_disk.map_or(0, |_| source.archive_bytes);
-    let needed = [(ledger, source.bytes - archive_bytes)];
+    let snapshots_elsewhere = snapshots.filter(|folder| folder.device != ledger.device);
+    let archive_bytes = snapshots_elsewhere.map_or(0, |_| size.archive_bytes);
+    let needed = [(ledger, size.bytes - archive_bytes)];
     let needed = needed
         .into_iter()
-        .chain(other_disk.map(|folder| (folder, archive_bytes)));
+        .chain(snapshots_elsewhere.map(|folder| (folder, archive_bytes)));
     for (folder, bytes) in needed {
         let stats = fstatvfs(&folder.fd).map_err(path_error(&folder.path))?;
         let free = stats.f_bavail.saturating_mul(stats.f_frsize);
@@ -136,28 +137,28 @@ fn check_free_bytes(
     Ok(())
 }
 
-fn measure_source(folder: &Folder) -> Result<Source> {
-    let mut source = Source::default();
-    add_folder(folder, 0, &mut source)?;
-    Ok(source)
+fn measure_source(folder: &Folder) -> Result<SourceSize> {
+    let mut size = SourceSize::default();
+    add_folder(folder, 0, &mut size)?;
+    Ok(size)
 }
 
-fn add_folder(folder: &Folder, depth: usize, source: &mut Source) -> Result<()> {
+fn add_folder(folder: &Folder, depth: usize, size: &mut SourceSize) -> Result<()> {
     for name in contents(folder, depth)? {
         let Some(stat) = folder.stat(&name)? else {
             continue;
         };
         match kind(&stat) {
-            FileType::Directory => add_folder(&enter(folder, &name, depth)?, depth + 1, source)?,
+            FileType::Directory => add_folder(&enter(folder, &name, depth)?, depth + 1, size)?,
             FileType::RegularFile => {
-                source.files += 1;
-                source.bytes = source.bytes.saturating_add(disk_bytes(&stat));
+                size.files += 1;
+                size.bytes = size.bytes.saturating_add(disk_bytes(&stat));
                 if depth == 0 && is_archive(&name) {
-                    source.archive_bytes = source.archive_bytes.saturating_add(disk_bytes(&stat));
+                    size.archive_bytes = size.archive_bytes.saturating_add(disk_bytes(&stat));
                 }
             }
             FileType::Symlink => drop(link_target(folder, &name, depth)?),
-            _ => source.skipped.push(RetainedEntry {
+            _ => size.skipped.push(RetainedEntry {
                 path: folder.join(&name),
                 reason: "neither file nor folder",
             }),
@@ -345,7 +346,7 @@ fn copy_file(from: &Folder, to: &Folder, name: &CStr, owner: Option<Owner>) -> R
     if FileVersion::from(&metadata()?) != FileVersion::from(&before) || copied.len() != size {
         return Err(changed());
     }
-    // A copy of hundreds of gigabytes need not evict the rest of the page cache.
+    // A copy of hundreds of gigabytes must not evict the rest of the page cache.
     let _ = fadvise(&source, 0, None, Advice::DontNeed);
     Ok(size)
 }
