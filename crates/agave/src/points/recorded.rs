@@ -19,8 +19,8 @@ macro_rules! recorded_datapoints {
                 /// Before 4.4.0 it also counts builtins, and hits of earlier lookups in a batch.
                 hits: u64 = "hits",
                 /// Lookups of a program that was not usable.
-                /// It is absent, unloaded, or compiled for another environment. Each compilation
-                /// follows a miss, but not each miss leads to a compilation.
+                /// It is absent, unloaded, or compiled for another environment. Several threads may miss
+                /// a program that only one compiles. Deployments and new epochs compile without a miss.
                 misses: u64 = "misses",
                 /// Entries that an eviction pass unloaded.
                 evictions: u64 = "evictions",
@@ -36,7 +36,7 @@ macro_rules! recorded_datapoints {
                 replacements: u64 = "replace_entry",
                 /// Evicted entries that were used only once.
                 one_hit_wonders: u64 = "one_hit_wonders",
-                /// Entries dropped because they were too old. Since 4.4.0.
+                /// Entries without code that were dropped because nothing used them for long. Since 4.4.0.
                 prunes_stale: u64 = "prunes_stale",
                 /// Entries dropped because the root moved.
                 prunes_orphan: u64 = "prunes_orphan",

@@ -91,7 +91,7 @@ impl RandomHalves {
             .collect()
     }
 
-    /// Variance of one sample of `deviations`, estimated from the sums of blocks.
+    /// Variance of the mean times the number of samples, estimated from the sums of blocks.
     fn block_variance(&self, deviations: &[f64]) -> f64 {
         let sums = self.block_sums(deviations);
         let squares: f64 = sums.iter().map(|sum| sum * sum).sum();

@@ -86,7 +86,7 @@ fn open_unused(folder: &Path, root: &HostRoot) -> Result<Folder> {
 
 #[derive(Default)]
 struct ClearWalk {
-    /// False in a dry run.
+    /// False in a dry run, and in the pass that inspects and locks before anything is deleted.
     deletes: bool,
     max_listed: usize,
     cleared: Cleared,
