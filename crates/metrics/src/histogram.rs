@@ -6,10 +6,10 @@ pub static TIME_BOUNDS: [f64; 16] = [
     5.0, 10.0,
 ];
 
-/// Times within a slot of 200 to 400 ms: a vote, a finalization.
+/// Upper bounds for times within a slot of 200 to 400 ms, in seconds: a vote, a finalization.
 pub static SLOT_BOUNDS: [f64; 9] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6];
 
-/// The same scale for the tick's lateness, ending at 1 s: later ticks are missed.
+/// [`TIME_BOUNDS`] up to 1 s, for the lateness of a tick: a later tick counts as missed.
 pub static LATENESS_BOUNDS: [f64; 13] = [
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 ];

@@ -13,7 +13,7 @@ const HEADROOM_UNKNOWN: &str = "the headroom is not known: a level that limits i
 /// What limits the validator's memory, and how much is left.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MemoryStatus {
-    /// Each level, the validator's own first. Never empty.
+    /// Each level, the validator's own first.
     pub levels: Vec<LevelStatus>,
     /// What else matters: swap, `memory.high`, strict overcommit, systemd-oomd. One sentence each.
     pub notes: Vec<String>,
@@ -22,7 +22,8 @@ pub struct MemoryStatus {
 /// One level, in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LevelStatus {
-    /// Value of the label `level`.
+    /// Value of the label `level`: `machine`, `numa`, `above`, or the number of cgroups above the
+    /// validator's own, with `_swap` for the limit of memory and swap on v1.
     pub level: String,
     /// Such as `cgroup /validator.slice`.
     pub title: String,
@@ -96,12 +97,12 @@ impl MemoryStatus {
             None => StatusItem::new(HEADROOM_UNKNOWN, Tone::Warn),
         };
         let details = self.binding().into_iter().flat_map(LevelStatus::details);
-        let others = self.levels.iter().filter(|level| !level.binds);
+        let other_levels = self.levels.iter().filter(|level| !level.binds);
         let notes = self.notes.iter().map(StatusItem::plain);
         [first]
             .into_iter()
             .chain(details)
-            .chain(others.map(LevelStatus::headroom_item))
+            .chain(other_levels.map(LevelStatus::headroom_item))
             .chain(notes)
             .collect()
     }
@@ -147,7 +148,7 @@ fn notes(readings: Readings<'_>, levels: &[LevelStatus]) -> Vec<String> {
     let is_limited_above = levels
         .iter()
         .any(|level| level.title.starts_with("a limit above"));
-    let others = [
+    let further_notes = [
         swap.map(|left| format!("Swap: {left} are left; they are not part of the headroom")),
         commit.map(|left| {
             format!(
@@ -163,7 +164,7 @@ fn notes(readings: Readings<'_>, levels: &[LevelStatus]) -> Vec<String> {
                 .to_owned()
         }),
     ];
-    high.chain(others.into_iter().flatten()).collect()
+    high.chain(further_notes.into_iter().flatten()).collect()
 }
 
 fn title(readings: Readings<'_>, level: &str) -> String {

@@ -112,9 +112,9 @@ impl Saver {
         };
         let bytes = length("") + length("-wal");
         folder::make_space(folder, config, bytes, job.origin)?;
-        let path = folder::unused_path(folder, name, reason, job.at)
+        let path = folder::unused_path(folder, name, reason, job.taken_at)
             .ok_or("too many saves in one second")?;
-        let at = job.at.unix.as_nanos().to_string();
+        let at = job.taken_at.unix.as_nanos().to_string();
         let meta = [
             ("saved_reason", reason),
             ("saved_text", job.request_text.as_str()),
@@ -167,8 +167,7 @@ struct SaveJob {
     pub origin: SaveOrigin,
     /// The reason that a request gives; empty without one.
     pub request_text: String,
-    /// When the ring took the job.
-    pub at: Stamp,
+    pub taken_at: Stamp,
     pub reply: Option<oneshot::Sender<SaveResult>>,
 }
 
@@ -178,7 +177,7 @@ pub struct Handle(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    all_done: Condvar,
+    save_ended: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -208,7 +207,7 @@ impl Handle {
             reason: SaveReason::Request,
             origin,
             request_text: text.to_owned(),
-            at: Stamp::default(),
+            taken_at: Stamp::default(),
             reply: Some(reply),
         });
         Some(result)
@@ -219,7 +218,7 @@ impl Handle {
         let in_progress = |state: &mut State| state.in_progress > 0;
         let waited = self
             .0
-            .all_done
+            .save_ended
             .wait_while_for(&mut state, in_progress, timeout);
         if waited.timed_out() {
             tracing::warn!("the flight recorder's last save is still running");
@@ -242,7 +241,7 @@ impl Handle {
             }
         }
         state.in_progress = state.in_progress.saturating_sub(1);
-        self.0.all_done.notify_all();
+        self.0.save_ended.notify_all();
         drop(state);
         if let Some(reply) = job.reply {
             drop(reply.send(result));

@@ -26,14 +26,15 @@ use std::{
 
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// The first read waits at most this long for the search, to find the thread of the process.
+/// The first read waits at most this long until the validator is found, so that it includes the
+/// proof-of-history thread.
 const MAX_FIRST_READ_DELAY: Duration = Duration::from_secs(1);
 
 /// The thread's name in all versions that have proof-of-history ticks.
 const POH_THREAD: &str = "solPohTickProd";
 
 struct InterruptsSampler {
-    /// `None` once the thread has taken it. Without the thread, as in `once`, the tick reads.
+    /// `None` once the thread has taken it. The command `once` starts no thread: there `sample` reads.
     reader: Arc<Mutex<Option<InterruptReader>>>,
     latest: Latest<PollResult>,
     polled: PolledSource,
@@ -70,8 +71,8 @@ impl InterruptReader {
         let mut output = SourceOutput::default();
         if let Some(table) = read_table(root, "interrupts", &mut output) {
             self.interrupts.add(&table);
-            for (cpu, devices, others) in self.interrupts.totals_by_cpu(&table) {
-                for (from, count) in [("device", devices), ("local", others)] {
+            for (cpu, devices, local) in self.interrupts.totals_by_cpu(&table) {
+                for (from, count) in [("device", devices), ("local", local)] {
                     let labels = [cpu.to_string().into(), from.into()];
                     output.readings.counter(&h::INTERRUPTS, labels, count);
                 }
@@ -103,7 +104,7 @@ impl InterruptReader {
         }
     }
 
-    /// The only CPU that the thread may use. `None` if it is not pinned.
+    /// The only CPU that the proof-of-history thread may use. `None` if it is not pinned, or not found.
     fn poh_cpu(&mut self, root: &HostRoot, process: ProcessId) -> Option<u32> {
         let known = self
             .poh_thread
@@ -170,14 +171,14 @@ impl WrappingCounter {
 }
 
 impl CpuTotals {
-    /// A removed line takes its counts out of the sums. Such a sample is only the start of the next
-    /// interval.
+    /// If a line vanishes or falls, the sums fall with it. Such a sample counts nothing: it is only the
+    /// start of the next interval.
     fn add(&mut self, table: &CpuTable) {
         let rows = table.rows.iter().map(|row| (row.name.as_str(), row.sum));
         let rows: HashMap<&str, u32> = rows.collect();
-        let grows =
+        let growth_of =
             |(name, row): (&String, &WrappingCounter)| row.growth(*rows.get(name.as_str())?);
-        let is_continuous = self.rows.iter().all(|row| grows(row).is_some());
+        let is_continuous = self.rows.iter().all(|row| growth_of(row).is_some());
         self.rows.retain(|name, _| rows.contains_key(name.as_str()));
         for (name, now) in rows {
             let row = self.rows.entry(name.to_owned());
@@ -193,7 +194,8 @@ impl CpuTotals {
         }
     }
 
-    /// Counts by devices and others of each CPU. A CPU without any count was never online.
+    /// For each CPU: counts of device interrupts and of all others. A CPU without any count was never
+    /// online.
     fn totals_by_cpu(&self, table: &CpuTable) -> Vec<(u32, u64, u64)> {
         let totals = |cpu: &u32| {
             let [devices, others] = self.cpus.get(cpu)?;

@@ -12,8 +12,8 @@ pub struct Reading {
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rates {
-    /// One for each reading: the rate since the previous one, never negative. `None` for the first
-    /// one of an epoch, where either total is missing, at a reset, and across a gap.
+    /// One for each reading: the rate since the previous reading with a total, never negative. `None`
+    /// without a total, for the first one of an epoch, at a reset, and across a gap.
     pub per_second: Vec<Option<f64>>,
     /// Sum over the steps that have a rate.
     pub increase: f64,

@@ -15,6 +15,7 @@ named_enum! {
         Bad = "400",
         Unauthorized = "401",
         FromBrowser = "403",
+        /// Also 403, but not from a browser.
         WrongUser = "user",
         UnknownPath = "404",
         NotPost = "405",
@@ -59,6 +60,7 @@ impl ResultCode {
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "Content-Encoding: gzip or none\n",
             ),
+            // Never sent: the connection is gone.
             ResultCode::Cut => (StatusCode::BAD_REQUEST, ""),
         }
     }
@@ -74,7 +76,7 @@ pub struct IngestCounters {
 struct Counts {
     requests: [u64; ResultCode::ALL.len()],
     bytes: u64,
-    connections: u64,
+    open_connections: u64,
 }
 
 impl Default for IngestCounters {
@@ -87,7 +89,6 @@ impl Default for IngestCounters {
 }
 
 impl IngestCounters {
-    /// Probes (`/ping`, `/health`) do not count as requests.
     pub fn readings(&self, out: &mut Vec<Reading>) {
         let counts = self.counts.lock();
         for code in ResultCode::ALL {
@@ -95,11 +96,12 @@ impl IngestCounters {
             out.counter(&INGEST_REQUESTS, [code.name().into()], count);
         }
         out.counter(&INGEST_BYTES, [], counts.bytes);
-        out.whole(&INGEST_CONNECTIONS, [], counts.connections);
+        out.whole(&INGEST_CONNECTIONS, [], counts.open_connections);
         drop(counts);
         out.push(self.auth_failures.reading());
     }
 
+    /// Not for probes (`/ping`, `/health`).
     pub(super) fn count_request(&self, code: ResultCode) {
         self.counts.lock().requests[code as usize] += 1;
     }
@@ -109,7 +111,7 @@ impl IngestCounters {
     }
 
     pub(super) fn count_connection(&self) -> CountedConnection {
-        self.counts.lock().connections += 1;
+        self.counts.lock().open_connections += 1;
         CountedConnection(Arc::clone(&self.counts))
     }
 }
@@ -118,6 +120,6 @@ pub struct CountedConnection(Arc<Mutex<Counts>>);
 
 impl Drop for CountedConnection {
     fn drop(&mut self) {
-        self.0.lock().connections -= 1;
+        self.0.lock().open_connections -= 1;
     }
 }

@@ -137,7 +137,7 @@ impl Ring {
         for request in requests {
             let detail = json!({ "name": "saved on request", "text": request.request_text });
             self.write(&[RecordingEntry::event(now, EventKind::Mark, detail)], now);
-            self.save(SaveJob { at: now, ..request });
+            self.save(SaveJob { taken_at: now, ..request });
         }
     }
 
@@ -146,7 +146,7 @@ impl Ring {
             reason,
             origin: SaveOrigin::Automatic,
             request_text: String::new(),
-            at: now,
+            taken_at: now,
             reply: None,
         });
     }

@@ -18,13 +18,14 @@ const MAX_INTERFACES: usize = 4;
 /// open socket may be missing.
 const GONE_AFTER: u64 = 4;
 
-/// Drops of the process's sockets since the first poll, including sockets closed since.
+/// Polls the UDP sockets of the validator's user on its ports, and the interfaces with most traffic.
 #[derive(Default)]
 pub struct Network {
     process: Option<ProcessId>,
     polls: u64,
     /// By socket inode: its drop count and the poll when it was last seen.
     drop_counts: HashMap<u64, (u64, u64)>,
+    /// Since the first poll of this process, including sockets closed since.
     total_drops: u64,
     interfaces: Vec<String>,
 }
@@ -69,8 +70,8 @@ impl Network {
         {
             let folder = root.sysfs.join("class/net");
             interfaces.retain(|interface| folder.join(&interface.name).join("device").exists());
-            for one in self.busiest(&interfaces) {
-                interface_readings(one, &mut output.readings);
+            for interface in self.busiest(&interfaces) {
+                interface_readings(interface, &mut output.readings);
             }
         }
     }
@@ -83,7 +84,7 @@ impl Network {
             .iter()
             .filter(|interface| !self.interfaces.contains(&interface.name))
             .collect();
-        // Stable: equal traffic is sorted by name.
+        // Stable: equal traffic keeps the kernel's order.
         others.sort_by_key(|interface| {
             std::cmp::Reverse(
                 interface
@@ -105,7 +106,7 @@ impl Network {
         for socket in &sockets {
             let count = (socket.drops, self.polls);
             self.total_drops += match self.drop_counts.insert(socket.inode, count) {
-                // Drops before the first poll predate the daemon.
+                // Drops before the first poll of this process do not count.
                 None if self.polls == 0 => 0,
                 None => socket.drops,
                 // A smaller count is of another socket with the same inode.

@@ -72,7 +72,7 @@ pub fn changes(before: &Outcome, after: &Outcome, margin: f64) -> Result<(String
     );
     let names = |run: &Outcome| run.classes.iter().map(name).collect::<Vec<_>>();
     mismatches.extend(only_in_one_run(&names(before), &names(after)));
-    mismatches.extend(settings(before, after));
+    mismatches.extend(setting_mismatches(before, after));
     Ok(append_notes(
         out,
         &worse,
@@ -86,7 +86,7 @@ fn name(row: &ClassRow) -> String {
     format!("{} at {}", row.codec, row.range)
 }
 
-/// By [`COMPARED`]. The saved share may be near 0, so its complement is compared.
+/// In the order of [`COMPARED`]. The saved share may be near 0, so its complement is compared.
 fn intervals(row: &ClassRow) -> [Option<Interval>; 3] {
     let remaining = row.interval.map(|saved| Interval {
         value: 100.0 - saved.value,
@@ -107,9 +107,9 @@ fn comparison(
     let ratio = ratio_of_intervals(before.ends(), after.ends(), comparisons);
     let decision = ratio.map(|ratio| {
         let margin = margin / 100.0;
-        let reliable = Reliability::of_ratio(before.reliable, after.reliable, ratio, margin);
+        let reliability = Reliability::of_ratio(before.reliable, after.reliable, ratio, margin);
         let [_, low, high] = ratio;
-        Decision::of((low, high), 1.0 - margin..=1.0 + margin, reliable)
+        Decision::of((low, high), 1.0 - margin..=1.0 + margin, reliability)
     });
     let mut cells = vec![number(before.value, 1), number(after.value, 1)];
     cells.extend(ratio.map_or_else(Default::default, percent_change));
@@ -122,7 +122,7 @@ fn comparison(
     (cells, decision == Some(Decision::Shown(worse)))
 }
 
-fn settings(before: &Outcome, after: &Outcome) -> Vec<String> {
+fn setting_mismatches(before: &Outcome, after: &Outcome) -> Vec<String> {
     let [a, b] = [before, after].map(|run| {
         run.dictionary
             .map_or("none".to_owned(), |bytes| format!("{} bytes", count(bytes)))

@@ -10,18 +10,18 @@ use faultline_runner::isolation::{CpuSet, Job, Launcher, folders::Owner};
 use itertools::Itertools;
 use std::{collections::BTreeMap, env, ffi::OsString, path::Path, time::Duration};
 
-/// After this additional time, a capable launcher kills the run.
+/// A launcher that can limit run time kills a run this long after its planned end.
 const KILL_MARGIN: Duration = Duration::from_secs(3600);
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The program waits at the pipe `GATE` in the run's folder.
 pub fn job(plan: &Plan, run: &Running, scope: &str, launcher: &dyn Launcher) -> Result<Job> {
-    let own_folder = run.folder.join(PROGRAM_FOLDER);
+    let program_folder = run.folder.join(PROGRAM_FOLDER);
     let replicate = run.scheduled.replicate;
-    let expanded = expand(plan, &run.arm, &run.lane, &own_folder, replicate)
+    let expanded = expand(plan, &run.arm, &run.lane, &program_folder, replicate)
         .map_err(|errors| anyhow::anyhow!(errors.iter().map(|error| &error.what).join("; ")))?;
     let gate = run.folder.join(GATE);
-    let mut command = gated(launcher, Some(&gate), None)?;
+    let mut command = hold_prefix(launcher, Some(&gate), None)?;
     command.extend(expanded.command.into_iter().map(OsString::from));
     Ok(Job {
         name: folder::group_name(scope, run.scheduled.run, run.attempt, "validator"),
@@ -38,14 +38,15 @@ pub fn job(plan: &Plan, run: &Running, scope: &str, launcher: &dyn Launcher) -> 
     })
 }
 
-/// A command that waits at `gate`, sets `cpus`, and dies with this program if possible.
-pub fn gated(
+/// The start of a command that waits at `gate`, sets `cpus`, and dies with this program if possible. The
+/// command to execute follows it.
+pub fn hold_prefix(
     launcher: &dyn Launcher,
     gate: Option<&Path>,
     cpus: Option<&CpuSet>,
 ) -> Result<Vec<OsString>> {
-    let own = env::current_exe().context("this program's own file is not known")?;
-    let mut command: Vec<OsString> = vec![own.into(), "hold".into()];
+    let this_program = env::current_exe().context("this program's own file is not known")?;
+    let mut command: Vec<OsString> = vec![this_program.into(), "hold".into()];
     if launcher.is_parent_process() {
         let pid = std::process::id().to_string();
         command.extend(["--parent".into(), pid.into()]);
@@ -70,14 +71,14 @@ fn environment(user: Option<&str>, given: BTreeMap<String, String>) -> Vec<(OsSt
         None => env::var_os("HOME"),
     };
     let user = user.map(OsString::from);
-    let own = [
+    let base_variables = [
         ("PATH", Some(path)),
         ("LANG", Some("C.UTF-8".into())),
         ("USER", user.clone()),
         ("LOGNAME", user),
         ("HOME", home),
     ];
-    let mut variables: BTreeMap<OsString, OsString> = own
+    let mut variables: BTreeMap<OsString, OsString> = base_variables
         .into_iter()
         .filter_map(|(name, value)| Some((name.into(), value?)))
         .collect();
@@ -94,12 +95,14 @@ pub fn owner(user: Option<&str>) -> Result<Option<Owner>> {
     Ok(account.map(|account| account.owner))
 }
 
-/// Makes the run's folder. The program may write only in its subfolder.
+/// Makes the run's folder. With a `user`, the workload may write only in its subfolder.
 pub fn make_folder(folder: &Path, user: Option<&str>) -> Result<()> {
-    let own = folder.join(PROGRAM_FOLDER);
-    std::fs::create_dir_all(&own).at(&own)?;
+    let program_folder = folder.join(PROGRAM_FOLDER);
+    std::fs::create_dir_all(&program_folder).at(&program_folder)?;
     match owner(user)? {
-        Some(Owner { uid, gid }) => std::os::unix::fs::chown(&own, Some(uid), Some(gid)).at(&own),
+        Some(Owner { uid, gid }) => {
+            std::os::unix::fs::chown(&program_folder, Some(uid), Some(gid)).at(&program_folder)
+        }
         None => Ok(()),
     }
 }
@@ -111,7 +114,7 @@ fn max_run_time(plan: &Plan) -> Option<Duration> {
         (Kind::Validator, CountedFrom::FirstTransaction) => stop.first_transaction_within?,
         (Kind::Replay, _) | (_, CountedFrom::Start) => Duration::ZERO,
     };
-    // A search counts from the tip, and the start may take as long.
+    // `most` of a search counts from the tip, and reaching the tip may take as long again.
     let (before, length) = match &plan.search {
         Some(search) => (before.max(search.most), search.most),
         None => (before, stop.duration),

@@ -1,4 +1,4 @@
-//! Effects relative to the reference arm: in words, and as the first figures.
+//! Effects relative to the reference arm: in words, and as the figures at the report's head.
 
 use super::{
     comparison::{Metric, Pair},

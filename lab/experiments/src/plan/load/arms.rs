@@ -14,7 +14,7 @@ const MAX_ARMS: usize = 100;
 /// The kernel rounds limits down to pages.
 const PAGE: u64 = 4096;
 /// Settings of an arm whose values name the levels of a factor.
-const VALUE_KEYS: [&str; 5] = [
+const KEYS_WITH_NAMED_VALUES: [&str; 5] = [
     "memory_max",
     "memory_high",
     "swap_max",
@@ -70,7 +70,10 @@ fn arm(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Arm {
         line: table.line(),
         ..Arm::default()
     };
-    for key in VALUE_KEYS.into_iter().chain(["binary", "arguments"]) {
+    for key in KEYS_WITH_NAMED_VALUES
+        .into_iter()
+        .chain(["binary", "arguments"])
+    {
         table.take(key, |v| set_value(key, v, plan_folder, &mut arm));
     }
     arm.environment = environment(table, "environment");
@@ -107,10 +110,11 @@ fn arm(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Arm {
         }
         arm.io.push(limit);
     });
-    forbid_swap_under_limit(arm)
+    default_to_no_swap(arm)
 }
 
-/// Returns the name of a factor's level with this value; empty if the plan names its levels.
+/// Sets `key`. Returns the name of a factor's level with this value; empty for keys whose levels the
+/// plan names.
 fn set_value(
     key: &str,
     value: &DeValue<'_>,
@@ -149,8 +153,9 @@ fn set_value(
     Ok(name)
 }
 
-/// Memory above the limit must not go to swap unnoticed.
-fn forbid_swap_under_limit(mut arm: Arm) -> Arm {
+/// With a memory limit and no swap limit, swap is 0: else memory beyond the limit would go there
+/// unnoticed.
+fn default_to_no_swap(mut arm: Arm) -> Arm {
     if arm.memory_max.is_some() && arm.swap_max.is_none() {
         arm.swap_max = Some(0);
     }
@@ -179,7 +184,7 @@ impl PartialEq for FactorLevel {
 
 fn factors(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Vec<FactorLevel>> {
     let mut all = Vec::new();
-    for key in VALUE_KEYS {
+    for key in KEYS_WITH_NAMED_VALUES {
         all.extend(table.take(key, |value| {
             let levels = distinct(value, |value| {
                 let mut settings = Arm::default();
@@ -235,7 +240,7 @@ fn cross(line: Option<usize>, factors: &[Vec<FactorLevel>]) -> Vec<Arm> {
             .flat_map(|arm| levels.iter().map(|level| with_level(arm, level)))
             .collect();
     }
-    arms.into_iter().map(forbid_swap_under_limit).collect()
+    arms.into_iter().map(default_to_no_swap).collect()
 }
 
 fn with_level(arm: &Arm, level: &FactorLevel) -> Arm {
@@ -282,11 +287,11 @@ pub fn search(top: &mut Table<'_>, plan: &mut Plan) {
         return;
     }
     for key in NOT_WITH_SEARCH.into_iter().filter(|key| top.has(key)) {
-        let section = if key == "arm" { "[[arm]]" } else { key };
+        let shown_key = if key == "arm" { "[[arm]]" } else { key };
         top.errors().push(
             top.line_of(key),
             format!(
-                "{section}: means nothing with [search], which has one run and one lane; leave it out"
+                "{shown_key}: means nothing with [search], which has one run and one lane; leave it out"
             ),
         );
     }
