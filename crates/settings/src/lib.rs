@@ -16,14 +16,14 @@ use std::{
 };
 use toml::de::DeTable;
 
-/// Maximum reported syntax errors: later ones follow from these.
+/// Syntax errors that are considered. Later ones are mostly consequences of these.
 const MAX_SYNTAX_ERRORS: usize = 20;
 const MAX_SHOWN_CHARS: usize = 120;
 
 #[derive(Debug, PartialEq)]
 pub struct ConfigError {
     pub file: Option<PathBuf>,
-    /// From 1; `None` for the command line and for a missing key.
+    /// From 1. `None` for the command line, a missing key and a syntax error without a place.
     pub line: Option<usize>,
     pub what: String,
 }
@@ -37,8 +37,8 @@ impl ConfigError {
         }
     }
 
-    /// Whether it concerns the value of `key`, such as `metrics.listen`, or the spelling of the key
-    /// itself.
+    /// Whether it concerns the value of `key`, such as `metrics.listen`, or an unknown key for which
+    /// `key` was suggested.
     pub fn is_about(&self, key: &str) -> bool {
         let is_named = self.what.starts_with(&format!("{key}:"));
         let is_suggested = key.rsplit_once('.').is_some_and(|(table, leaf)| {
@@ -60,14 +60,14 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// `sections` reads the known keys and finishes the table. For text that is not TOML, returns
-/// `None` and only the parser's errors. Without `quotes_line` they do not quote the line: the
-/// address of a node in it may contain an API key.
+/// `read_table` reads the known keys of the whole file, then calls [`Table::finish`]. For text that is
+/// not TOML, returns `None` and the parser's errors. Without `quotes_line` such an error does not quote
+/// its line, which may contain an API key.
 pub fn read<T>(
     text: &str,
     file: Option<&Path>,
     quotes_line: bool,
-    sections: impl FnOnce(Table<'_>) -> T,
+    read_table: impl FnOnce(Table<'_>) -> T,
 ) -> (Option<T>, Vec<ConfigError>) {
     let (top, errors) = DeTable::parse_recoverable(text);
     let errors_found = ConfigErrors {
@@ -79,7 +79,7 @@ pub fn read<T>(
     if !errors_found.is_empty() {
         return (None, errors_found.in_order());
     }
-    let read = sections(Table::new(String::new(), 0, top.get_ref(), &errors_found));
+    let read = read_table(Table::new(String::new(), 0, top.get_ref(), &errors_found));
     (Some(read), errors_found.in_order())
 }
 

@@ -1,7 +1,8 @@
 //! The ready file: listen addresses and target as JSON, for programs that start the daemon.
 //!
-//! The file exists from the bind of the listeners until the stop signal. Each update renames a new
-//! file over it, so it is always complete. A symbolic link never redirects a privileged daemon.
+//! The file is written after the bind of the listeners, and removed at the stop signal or when an
+//! update fails. Each update renames a new file over it, so it is always complete. A symbolic link in
+//! its place is replaced, never followed.
 
 use faultline_sources::discovery::TargetHandle;
 use rustix::{
@@ -31,7 +32,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// True if an operator must fix it, unlike a full disk.
+    /// False for a full disk or quota: a later attempt may succeed.
     pub fn is_permanent(&self) -> bool {
         !matches!(
             self.source.kind(),
@@ -147,7 +148,7 @@ impl ReadyFile {
     /// Never opens an existing file.
     fn new_part(&self) -> io::Result<File> {
         let part_name = self.part_name();
-        // A killed daemon may have left this file. In containers, every daemon has the same pid.
+        // A killed daemon may have left this file: in a container, the next one often has the same pid.
         self.remove(&part_name);
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -24,7 +24,7 @@ use std::{
 const ASSUMED_NOISE: [f64; 3] = [0.01, 0.02, 0.05];
 
 pub fn page(campaign: &Campaign, store: &Store) -> Result<String> {
-    let experiments = round::example(campaign)?;
+    let experiments = round::example_experiments(campaign)?;
     let runs = store.runs()?;
     let rule = MarkingRule {
         pairs: pair_count(&experiments),

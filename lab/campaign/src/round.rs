@@ -28,7 +28,7 @@ use std::{
 
 const EXPERIMENTS: &str = "experiments";
 const CAMPAIGN_KEYS: [&str; 6] = ["folder", "arm", "factors", "concurrent", "lane", "order"];
-/// Also the default. Fewer allow no test.
+/// Default, and minimum of a plan with arms: fewer allow no test.
 const MIN_REPLICATES: u32 = 3;
 const WORKLOAD: &str = "[workload]";
 
@@ -172,8 +172,8 @@ pub struct Search {
     pub replicate: u32,
 }
 
-/// The experiments of an imaginary version, for what depends on the plan alone.
-pub fn example(campaign: &Campaign) -> Result<Vec<CampaignExperiment>> {
+/// The experiments of an imaginary version, to check or show a plan before there is a release.
+pub fn example_experiments(campaign: &Campaign) -> Result<Vec<CampaignExperiment>> {
     let program = ResolvedProgram {
         file: campaign.folder.join("program"),
         digest: String::new(),
@@ -221,7 +221,7 @@ fn parse_plan(campaign: &Campaign, folder: &Path, added_keys: &str, text: &str) 
     );
     let added_lines = 1 + added_keys.lines().count();
     plan::parse(&text, &campaign.plan).map_err(|mut errors| {
-        // Report line numbers of the plan's own file.
+        // Report line numbers of the plan's own file, without the added lines.
         for error in &mut errors {
             error.line = error.line.and_then(|line| line.checked_sub(added_lines));
         }
@@ -250,28 +250,28 @@ impl Round {
         Ok(experiments)
     }
 
-    fn attempts(&self, campaign: &Campaign) -> PathBuf {
+    fn attempts_folder(&self, campaign: &Campaign) -> PathBuf {
         self.folder(campaign).join(ATTEMPTS).join(self.name())
     }
 
     pub fn lock_file(&self, campaign: &Campaign) -> PathBuf {
-        self.attempts(campaign).join(LOCK)
+        self.attempts_folder(campaign).join(LOCK)
     }
 
     pub fn lock(&self, campaign: &Campaign) -> Result<Lock> {
-        let folder = self.attempts(campaign);
+        let folder = self.attempts_folder(campaign);
         fs::create_dir_all(&folder).at(&folder)?;
-        Lock::take_or(&self.lock_file(campaign), |process| {
+        Lock::take_or(&self.lock_file(campaign), |holder_suffix| {
             let number = self.number;
             let version = &self.version;
-            format!("round {number} of {version} is being run already{process}")
+            format!("round {number} of {version} is being run already{holder_suffix}")
         })
     }
 
-    /// The experiments of the first attempt that has all results. That of `campaign run` comes first,
-    /// then those of tasks by their numbers. Prints the names of the others.
-    pub fn finished(&self, campaign: &Campaign) -> Result<Option<Vec<CampaignExperiment>>> {
-        let folder = self.attempts(campaign);
+    /// The experiments of the first attempt that has all results: that of `campaign run`, then the
+    /// attempts by number. If one counts, prints the names of others that have begun.
+    pub fn counted_attempt(&self, campaign: &Campaign) -> Result<Option<Vec<CampaignExperiment>>> {
+        let folder = self.attempts_folder(campaign);
         let mut candidates = vec![("campaign run".to_owned(), self.experiments(campaign)?)];
         for (_, name) in attempt_names(&folder)? {
             let experiments = self.experiments_in(campaign, &folder.join(&name))?;
@@ -306,7 +306,7 @@ impl Round {
             campaign.plan.display()
         );
         let _lock = self.lock(campaign)?;
-        if self.finished(campaign)?.is_some() {
+        if self.counted_attempt(campaign)?.is_some() {
             return Ok(ExperimentEnd::Finished);
         }
         self.check_programs()?;
@@ -333,7 +333,7 @@ impl Round {
 
     /// The host's newest attempt if it can be continued, or a new one.
     fn own_attempt(&self, campaign: &Campaign) -> Result<PathBuf> {
-        let folder = self.attempts(campaign);
+        let folder = self.attempts_folder(campaign);
         let host = host_name();
         let attempts = attempt_names(&folder)?;
         for (number, name) in attempts.iter().rev() {
@@ -551,10 +551,10 @@ mod tests {
             program: program("new"),
         };
         let attempt = |name: &str| {
-            let folder = round.attempts(&campaign).join(name);
+            let folder = round.attempts_folder(&campaign).join(name);
             round.experiments_in(&campaign, &folder).unwrap()
         };
-        assert_eq!(round.finished(&campaign).unwrap().map(|_| ()), None);
+        assert_eq!(round.counted_attempt(&campaign).unwrap().map(|_| ()), None);
         let all = |outcome: Outcome| move |one: &CampaignExperiment| write(one, outcome.clone());
         attempt("n1-0")
             .iter()
@@ -567,9 +567,11 @@ mod tests {
         let journal = Folder::new(&broken.plan.folder).journal();
         let lines = fs::read_to_string(&journal).unwrap();
         fs::write(&journal, format!("broken\n{lines}")).unwrap();
-        let counted = round.finished(&campaign).unwrap().unwrap();
+        let counted = round.counted_attempt(&campaign).unwrap().unwrap();
         assert_eq!(counted.len(), 6);
-        let expected = round.attempts(&campaign).join("n2-2/2.2.0-1-1-baseline");
+        let expected = round
+            .attempts_folder(&campaign)
+            .join("n2-2/2.2.0-1-1-baseline");
         assert_eq!(counted[0].plan.folder, expected);
     }
 }

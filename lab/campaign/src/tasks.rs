@@ -235,7 +235,7 @@ fn write_script(path: &Path, text: &str) -> Result<()> {
 pub fn slurm(args: &SlurmArgs) -> Result<u8> {
     let campaign = Campaign::read(&args.dir)?;
     let i_vote = if args.i_vote { " --i-vote" } else { "" };
-    let experiments = round::example(&campaign)?;
+    let experiments = round::example_experiments(&campaign)?;
     let plan = &experiments.first().context("a round has no runs")?.plan;
     let script = array_script(&campaign, &experiments, plan, i_vote)?;
     if args.print {

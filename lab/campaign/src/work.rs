@@ -102,7 +102,7 @@ pub fn advance(
         add_published_versions(campaign, store, &mut signals)?;
     }
     let baseline = baseline(campaign, store, &mut signals)?;
-    round::example(campaign)?;
+    round::example_experiments(campaign)?;
     page::rewrite_pages(campaign, store)?;
     let mut failed = Vec::new();
     for listed in synchronized_list(campaign, store)?
@@ -267,7 +267,7 @@ fn advance_version(
             baseline: baseline.clone(),
             program,
         };
-        let experiments = match round.finished(campaign)? {
+        let experiments = match round.counted_attempt(campaign)? {
             Some(experiments) => experiments,
             None => match run_round(&round, signals) {
                 Ok(experiments) => experiments,

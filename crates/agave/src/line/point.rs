@@ -270,8 +270,8 @@ pub enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// Parses one value, quotes included. [`Reason::BadValue`] includes numbers that do not fit 64
-    /// bits.
+    /// Parses one value, quotes included. [`Reason::BadValue`] includes integers that do not
+    /// fit `i64`.
     pub fn parse(text: &'a str) -> Result<Self, Reason> {
         if let Some(rest) = text.strip_prefix('"') {
             let inner = rest.strip_suffix('"').ok_or(Reason::UnbalancedQuote)?;

@@ -137,7 +137,10 @@ impl Ring {
         for request in requests {
             let detail = json!({ "name": "saved on request", "text": request.request_text });
             self.write(&[RecordingEntry::event(now, EventKind::Mark, detail)], now);
-            self.save(SaveJob { taken_at: now, ..request });
+            self.save(SaveJob {
+                taken_at: now,
+                ..request
+            });
         }
     }
 

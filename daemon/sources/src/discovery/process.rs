@@ -110,8 +110,8 @@ pub fn has_ended(root: &HostRoot, id: ProcessId) -> bool {
     live_stat(root, id).is_err_and(|error| error.kind() == ErrorKind::Gone)
 }
 
-/// Detects an exec by name and `exe`, which distinguishes a script from a program of the same name.
-/// `cmdline` would take the process's memory lock.
+/// Reads name and `exe`, whose change shows an exec. `exe` tells a script from a program of the same
+/// name. `cmdline` is not read, because that takes the process's memory lock.
 pub struct ExecDetector {
     id: ProcessId,
     exe: PathBuf,
@@ -120,7 +120,7 @@ pub struct ExecDetector {
     stat: Option<OpenFile>,
     buffer: Vec<u8>,
     /// True at the start, after an exec, and while there are no arguments. During exec the kernel
-    /// sets the name before the arguments, so an inspection may find a validator's name alone.
+    /// sets the name first, so an inspection may find a validator's name without arguments.
     pub inspection_due: bool,
 }
 
@@ -137,14 +137,14 @@ impl ExecDetector {
 
     /// The process's current name and executable; `None` after its end.
     pub fn inspect(&mut self, root: &HostRoot) -> Option<(Comm, Option<PathBuf>)> {
-        let comm = match self.first_thread(root) {
+        let comm = match self.first_thread_comm(root) {
             Some(comm) => comm,
             None => live_stat(root, self.id).ok()?.comm,
         };
         Some((comm, fs::read_link(&self.exe).ok()))
     }
 
-    fn first_thread(&mut self, root: &HostRoot) -> Option<Comm> {
+    fn first_thread_comm(&mut self, root: &HostRoot) -> Option<Comm> {
         let open = || {
             root.open_proc_single_read(&format!("{0}/task/{0}/stat", self.id.pid))
                 .ok()
@@ -210,8 +210,8 @@ pub fn problem(error: &ReadError) -> Problem {
     Problem::new(status, error)
 }
 
-/// The ledger from the root of the process's own file system. `None` for a relative path if the
-/// working directory is unreadable.
+/// The absolute path of the ledger, as the process sees it. `None` without a path, or for a relative
+/// path if the working directory is unreadable.
 fn ledger(files: &ProcessFiles, validator: &Validator) -> Option<PathBuf> {
     let given = validator.ledger_or_default()?;
     let absolute = if given.is_absolute() {
@@ -219,6 +219,6 @@ fn ledger(files: &ProcessFiles, validator: &Validator) -> Option<PathBuf> {
     } else {
         files.cwd().ok()?.join(given)
     };
-    // Removes dots and double slashes.
+    // Removes `.` and double slashes.
     Some(absolute.components().collect())
 }

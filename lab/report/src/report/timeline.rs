@@ -31,8 +31,8 @@ const MARKED_EVENTS: &[(&str, &str)] = &[
 
 pub const AFTER_THE_END: &str = "after the end";
 
-/// Points at most this many seconds apart stay connected across a gap of the daemon. A slot, or a
-/// second of TPS, lasts at most 1 s.
+/// Points at most this many seconds apart stay connected across a gap of the daemon. They normally
+/// come at most 1 s apart: one for each slot, or for each second of TPS.
 const MAX_CONNECTED_SECONDS: f64 = 2.0;
 
 const MAX_MARKS: usize = 60;
@@ -197,7 +197,7 @@ fn marks(subject: &Subject, origin: f64, single: bool) -> Vec<Mark> {
         .executing
         .filter(|_| single)
         .map(|window| mark(window.from.max(0.0), "first execution".to_owned()));
-    // A stall is drawn at its start, 15 s before the daemon detected it.
+    // A stall is drawn at its start; the daemon detected it later.
     let stalls = &subject.lifecycle.stalls;
     let is_drawn_stall = |event: &Event| {
         event.kind == "stall" && stalls.iter().any(|stall| stall.span.includes(event.at))

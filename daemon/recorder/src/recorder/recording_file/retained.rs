@@ -1,7 +1,7 @@
 use super::super::{FollowedProcess, RecordingEntry};
 use std::{mem, sync::Arc};
 
-/// Without manifests.
+/// Maximum events and changes of process. Manifests are not counted.
 const MAX_ENTRIES: usize = 256;
 
 /// Entries kept while the recording cannot be written, in order: events, changes of process and the
@@ -11,17 +11,17 @@ pub struct RetainedEntries {
     entries: Vec<RecordingEntry>,
     /// A change of process did not fit. Later events are dropped, because they would belong to the
     /// wrong process.
-    process_unknown: bool,
+    has_dropped_change: bool,
 }
 
 impl RetainedEntries {
-    /// Returns how many entries are lost.
+    /// Returns how many ticks, points and events are lost.
     pub fn keep(&mut self, entries: &[RecordingEntry]) -> u64 {
         entries.iter().filter(|entry| !self.add(entry)).count() as u64
     }
 
     fn add(&mut self, entry: &RecordingEntry) -> bool {
-        let free = !self.process_unknown
+        let has_space = !self.has_dropped_change
             && self
                 .entries
                 .iter()
@@ -30,9 +30,9 @@ impl RetainedEntries {
                 < MAX_ENTRIES;
         match entry {
             RecordingEntry::Tick(_) | RecordingEntry::Point(_) => return false,
-            RecordingEntry::Event(_) if !free => return false,
+            RecordingEntry::Event(_) if !has_space => return false,
             // Not stored: `take` appends the current process.
-            RecordingEntry::Process(_) if !free => self.process_unknown = true,
+            RecordingEntry::Process(_) if !has_space => self.has_dropped_change = true,
             RecordingEntry::Manifest(manifest) => self.add_manifest(entry, manifest.target.process),
             RecordingEntry::Event(_) | RecordingEntry::Process(_) => {
                 self.entries.push(entry.clone())
@@ -43,7 +43,7 @@ impl RetainedEntries {
 
     /// Replaces the earlier manifest of the same process since the last change of process.
     fn add_manifest(&mut self, entry: &RecordingEntry, process: faultline_kernel::ProcessId) {
-        if self.process_unknown {
+        if self.has_dropped_change {
             return;
         }
         let same = |other: &RecordingEntry| matches!(other, RecordingEntry::Manifest(known) if known.target.process == process);
@@ -62,7 +62,7 @@ impl RetainedEntries {
 
     /// Puts `process` first, for a new file, unless a change of process is retained.
     pub fn start_with_process(&mut self, process: Option<&Arc<FollowedProcess>>) {
-        if !self.process_unknown
+        if !self.has_dropped_change
             && !self
                 .entries
                 .iter()
@@ -76,7 +76,7 @@ impl RetainedEntries {
     /// Takes all entries, plus the current process if its change did not fit.
     pub fn take(&mut self, process: Option<&Arc<FollowedProcess>>) -> Vec<RecordingEntry> {
         let mut entries = mem::take(&mut self.entries);
-        if mem::take(&mut self.process_unknown) {
+        if mem::take(&mut self.has_dropped_change) {
             entries.push(RecordingEntry::Process(process.cloned()));
         }
         entries
