@@ -21,7 +21,7 @@ pub fn job(plan: &Plan, run: &Running, scope: &str, launcher: &dyn Launcher) -> 
     let expanded = expand(plan, &run.arm, &run.lane, &program_folder, replicate)
         .map_err(|errors| anyhow::anyhow!(errors.iter().map(|error| &error.what).join("; ")))?;
     let gate = run.folder.join(GATE);
-    let mut command = hold_prefix(launcher, Some(&gate), None)?;
+    let mut command = command_prefix(launcher, Some(&gate), None)?;
     command.extend(expanded.command.into_iter().map(OsString::from));
     Ok(Job {
         name: folder::group_name(scope, run.scheduled.run, run.attempt, "validator"),
@@ -40,7 +40,7 @@ pub fn job(plan: &Plan, run: &Running, scope: &str, launcher: &dyn Launcher) -> 
 
 /// The start of a command that waits at `gate`, sets `cpus`, and dies with this program if possible. The
 /// command to execute follows it.
-pub fn hold_prefix(
+pub fn command_prefix(
     launcher: &dyn Launcher,
     gate: Option<&Path>,
     cpus: Option<&CpuSet>,

@@ -1,7 +1,7 @@
 use crate::{
     folder::{RECORDER_LOG, RECORDING},
     plan::{Arm, Kind, Lane, Plan, expand},
-    runner::{Recorder, RecorderRequest, job::hold_prefix},
+    runner::{Recorder, RecorderRequest, job::command_prefix},
 };
 use anyhow::{Result, anyhow, bail};
 use faultline_client::http;
@@ -66,7 +66,7 @@ impl Daemon {
         };
         // Sets the affinity, because not every launcher can limit CPUs.
         let cpus = recorder_cpus(request.plan, &allowed_cpus());
-        let mut command = hold_prefix(launcher, None, cpus.as_ref())?;
+        let mut command = command_prefix(launcher, None, cpus.as_ref())?;
         command.push(program.into());
         command.extend(task.arguments());
         let path = std::env::var_os("PATH").map(|path| ("PATH".into(), path));
