@@ -249,3 +249,21 @@ case "$1" in killed) kill -9 $$ ;; *) sleep 1000 ;; esac"#;
     }
     Some(scene)
 }
+
+/// The daemon does not write the file again, because a script is no validator.
+#[test]
+fn the_ready_file_of_a_run_lasts_as_long_as_its_recorder() {
+    let script = "cd \"${0%/*}\"\nsleep 1\ncp state/runs/*/a1/run.fltl.ready during.json\nexit 7\n";
+    let rest = "[stop]\nduration = \"1m\"\ncounted_from = \"start\"\n[[arm]]\nname = \"copies\"\n";
+    let Some(scene) = Scene::new("ready", script, 1, rest) else {
+        return;
+    };
+    let output = scene.faultline(&["run", "plan.toml", "--launcher", "direct"]);
+    let during = fs::read_to_string(scene.path("during.json"));
+    let during = during.unwrap_or_else(|error| panic!("{error}: {}", said(&output)));
+    let during: serde_json::Value = serde_json::from_str(&during).unwrap();
+    assert!(during["metrics"][0].is_string(), "{during}");
+    let run = scene.path("state/runs/001-copies-r1/a1");
+    assert!(run.join("run.fltl").exists());
+    assert!(!run.join("run.fltl.ready").exists());
+}
