@@ -183,6 +183,8 @@ fn the_validator_below_a_configured_wrapper_and_its_successor_are_followed() {
     // Another test on this machine may run out of memory meanwhile.
     let [exit, oom_kill, unknown] = work.restarts();
     assert_eq!((exit + oom_kill, unknown), (1, 0));
+    // The end of the wrapper does not end it.
+    signal(second.process.pid, "KILL").unwrap();
 }
 
 #[test]
@@ -214,6 +216,9 @@ fn forked_children_sharing_memory_are_not_reported_as_largest_descendants() {
     };
     let descendants = eventually(Duration::from_secs(60), "four children", children);
     assert_eq!(descendants.memory_problem(&HostRoot::default()), None);
+    for child in &descendants.descendants {
+        signal(child.pid, "KILL").unwrap();
+    }
 }
 
 /// A thread is named like a validator's, and the main thread ends by the system call that ends one thread.
