@@ -91,15 +91,18 @@ impl SeriesList {
     }
 
     pub fn add(&mut self, point: &Point<'_>) {
-        let fields = CATALOG.fields.get(point.name().as_bytes());
-        for (index, datapoint, field) in fields.into_iter().flatten() {
-            let has_value = |(key, value): &(&str, &str)| text(point, key) == *value;
+        let Some(catalog_fields) = CATALOG.fields.get(point.name().as_bytes()) else {
+            return;
+        };
+        let point = ParsedPoint::new(point);
+        for (index, datapoint, field) in catalog_fields {
+            let has_value = |(key, value): &(&str, &str)| point.text(key) == *value;
             let amount = match field.amount {
                 Amount::Points(count) => Some((count, 1)),
-                Amount::Field { key, factor } => count(point, key).map(|count| (count, factor)),
-                Amount::Presence(key) => count(point, key).map(|_| (0, 1)),
+                Amount::Field { key, factor } => point.count(key).map(|count| (count, factor)),
+                Amount::Presence(key) => point.count(key).map(|_| (0, 1)),
             };
-            let slot = datapoint.slot.and_then(|key| count(point, key));
+            let slot = datapoint.slot.and_then(|key| point.count(key));
             if let (Some(series), Some((count, factor))) = (self.0.get_mut(*index), amount)
                 && field.only.iter().all(has_value)
             {
@@ -189,24 +192,43 @@ fn initial_value(metric: &Metric, count: u64) -> Value {
     }
 }
 
-/// The value of a field that is a count or a flag; `None` for a negative number, which comes from a
-/// wrapped cast.
-fn count(point: &Point<'_>, key: &str) -> Option<u64> {
-    match point.field(key)?.value().ok()? {
-        line::Value::Int(count) => u64::try_from(count).ok(),
-        line::Value::Bool(flag) => Some(u64::from(flag)),
-        _ => None,
-    }
+/// A point whose fields are separated once: a point of 30 fields may belong to 20 series.
+struct ParsedPoint<'p> {
+    point: &'p Point<'p>,
+    fields: Vec<line::Field<'p>>,
 }
 
-/// The value of a tag or a text field; empty if there is none.
-fn text<'p>(point: &Point<'p>, key: &str) -> Cow<'p, str> {
-    let field = || match point.field(key)?.value().ok()? {
-        line::Value::Str(text) => Some(text.decode()),
-        _ => None,
-    };
-    let tag = point.tag(key).map(Cow::Borrowed);
-    tag.or_else(field).unwrap_or_default()
+impl<'p> ParsedPoint<'p> {
+    fn new(point: &'p Point<'p>) -> Self {
+        let mut fields = Vec::with_capacity(32);
+        fields.extend(point.fields().map_while(Result::ok));
+        ParsedPoint { point, fields }
+    }
+
+    fn field(&self, key: &str) -> Option<line::Value<'p>> {
+        let field = self.fields.iter().find(|field| field.key == key)?;
+        field.value().ok()
+    }
+
+    /// The value of a field that is a count or a flag; `None` for a negative number, which comes
+    /// from a wrapped cast.
+    fn count(&self, key: &str) -> Option<u64> {
+        match self.field(key)? {
+            line::Value::Int(count) => u64::try_from(count).ok(),
+            line::Value::Bool(flag) => Some(u64::from(flag)),
+            _ => None,
+        }
+    }
+
+    /// The value of a tag or a text field; empty if there is none.
+    fn text(&self, key: &str) -> Cow<'p, str> {
+        let field = || match self.field(key)? {
+            line::Value::Str(text) => Some(text.decode()),
+            _ => None,
+        };
+        let tag = self.point.tag(key).map(Cow::Borrowed);
+        tag.or_else(field).unwrap_or_default()
+    }
 }
 
 #[cfg(test)]

@@ -210,8 +210,8 @@ fn a_series_may_require_a_tag_or_text_or_its_absence() {
         [by("true", 9.0), by("false", 4.0), by("unknown", 5.0)]
     );
     let texts = point("other,host_id=A kind=\"Notarize\",count=3i 1");
-    assert_eq!(text(&texts, "kind"), "Notarize");
-    assert_eq!(text(&texts, "count"), "");
+    assert_eq!(ParsedPoint::new(&texts).text("kind"), "Notarize");
+    assert_eq!(ParsedPoint::new(&texts).text("count"), "");
 }
 
 #[test]
