@@ -13,10 +13,7 @@
     reason = "a benchmark may stop, and its numbers are approximate"
 )]
 
-use faultline_agave::{
-    line::{LineSplitter, Point, host_id_of, name_of},
-    points::KnownPoint,
-};
+use faultline_agave::line::{LineSplitter, Point, host_id_of, name_of};
 use faultline_core::{
     clock::Clock,
     config::{self, AllowedDatapoint, Credentials, DatapointKind, Datapoints},
@@ -25,7 +22,7 @@ use faultline_core::{
 };
 use faultline_datapoints::{
     ingest::{IngestCounters, Listener},
-    validator::intake::Intake,
+    validator::intake::{Intake, is_counted},
 };
 use faultline_metrics::metrics::daemon::INGEST_BYTES;
 use rustix::time::{ClockId, clock_gettime};
@@ -137,9 +134,7 @@ fn allowed(
 }
 
 fn cases(capture: &[u8]) -> Vec<Case> {
-    let (known, ignored) = parted(capture, |line| {
-        name_of(line).is_some_and(KnownPoint::is_known)
-    });
+    let (known, ignored) = parted(capture, |line| name_of(line).is_some_and(is_counted));
     println!(
         "capture: {} lines, {} of them known",
         lines(capture),

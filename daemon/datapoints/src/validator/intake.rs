@@ -3,7 +3,7 @@
 mod push;
 mod readings;
 
-pub use push::Push;
+pub use push::{Push, is_counted};
 
 use super::{
     allowed::AllowList,
@@ -13,7 +13,7 @@ use super::{
     reports::MigrationReports,
     senders::{Assumption, NO_ID, SenderOutcome, SenderState, Senders, Sums},
     slots::{self, SlotFilter, Slots},
-    tally::has_fields,
+    tally::has_series,
 };
 use faultline_agave::{line::Point, points::KnownPoint};
 use faultline_core::{config::Datapoints, hub::Latest};
@@ -333,7 +333,7 @@ impl State {
     ) -> Option<AddedPoint> {
         let (sender_state, sums, recent_lines, slot_filter) =
             self.destination(host_id, user, now)?;
-        let is_summed = has_fields(point.name().as_bytes());
+        let is_summed = has_series(point.name().as_bytes());
         let known = match KnownPoint::parse(point) {
             Some(Ok(known)) => Some(known),
             None if !is_summed || point.is_well_formed() => None,

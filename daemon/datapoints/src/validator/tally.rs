@@ -5,7 +5,7 @@ mod jobs;
 mod series;
 mod votor;
 
-pub use series::has_fields;
+pub use series::has_series;
 
 use faultline_agave::{
     line::Point,

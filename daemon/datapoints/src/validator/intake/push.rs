@@ -1,5 +1,5 @@
 use super::{AllowList, Intake, PushEnd, PushTimes, Slots, State};
-use crate::validator::tally::has_fields;
+use crate::validator::tally::has_series;
 use faultline_agave::{
     line::{Point, host_id_of, name_of},
     log::LogLine,
@@ -29,6 +29,11 @@ pub struct Push {
     /// Unix nanoseconds, by the validator's clock.
     pub(super) newest_log_time: Option<i64>,
     ignored_lines: u64,
+}
+
+/// True for datapoints that are counted without an allow-list.
+pub fn is_counted(name: &[u8]) -> bool {
+    KnownPoint::is_known(name) || has_series(name)
 }
 
 impl Push {
@@ -63,9 +68,7 @@ impl Push {
             self.bad_lines += 1;
             return;
         };
-        let is_used = KnownPoint::is_known(name)
-            || has_fields(name)
-            || self.allow_list.allowed_fields(name).is_some();
+        let is_used = is_counted(name) || self.allow_list.allowed_fields(name).is_some();
         // Agave always writes host_id first. A line without it comes from another tool.
         let host_id = host_id_of(line).unwrap_or_default();
         if host_id != self.host_id.as_bytes() {

@@ -58,7 +58,7 @@ static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
 });
 
 /// True if a series is made of the datapoint with this name.
-pub fn has_fields(name: &[u8]) -> bool {
+pub fn has_series(name: &[u8]) -> bool {
     CATALOG.fields.contains_key(name)
 }
 
