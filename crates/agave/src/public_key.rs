@@ -17,7 +17,7 @@ impl FromStr for PublicKey {
 
     fn from_str(text: &str) -> Result<Self, InvalidPublicKey> {
         let mut key = [0; 32];
-        // One answer to getVoteAccounts has 4,000 of them: `bs58` needs six times as long.
+        // One answer to getVoteAccounts has 4,000 of them: `bs58` needs several times as long.
         five8::decode_32(text, &mut key).map_err(|_| InvalidPublicKey)?;
         Ok(Self(key))
     }
