@@ -17,10 +17,11 @@ const FIRST_INDEX: i32 = -14 * BUCKETS_PER_DOUBLING + 1;
 /// The bucket that ends at 2^6 s.
 const LAST_INDEX: i32 = 6 * BUCKETS_PER_DOUBLING;
 
-/// Exponential buckets of seconds from 61 µs to 64 s: 160 at most.
+/// Exponential buckets of seconds: 160 from 61 µs to 64 s.
 ///
 /// Bucket `i` holds values above 2^((i-1)/8) up to 2^(i/8). Values up to the zero threshold go to
-/// the zero bucket, values above 64 s to the last one, because the format has no open-ended bucket.
+/// the zero bucket. Values above 64 s go to the last one: native histograms have no bucket without
+/// an upper bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NativeBuckets {
     zero: u64,
@@ -31,8 +32,8 @@ pub struct NativeBuckets {
 impl NativeBuckets {
     /// Prometheus' schema: each bound is 2^(2^-schema) times the one before, here 2^(1/8): +9 %.
     pub const SCHEMA: i32 = 3;
-    /// Upper bound of the zero bucket in seconds: 2^-14 s, or 61 µs. The fixed buckets, which begin
-    /// at 0.1 ms, do not resolve smaller values either.
+    /// Upper bound of the zero bucket in seconds: 2^-14 s, or 61 µs. The same histogram's
+    /// classic buckets begin at 0.1 ms.
     pub const ZERO_THRESHOLD: f64 = 1.0 / 16384.0;
 
     pub(crate) fn new() -> Self {
@@ -96,7 +97,7 @@ mod tests {
     #[test]
     fn a_bucket_ends_at_the_power_of_two_that_its_index_names() {
         for (step, bound) in BOUND_FACTORS.iter().enumerate() {
-            // A power of a root may be rounded twice: the last two digits may differ.
+            // The bound and its power are rounded, so their last digits may differ.
             assert!(
                 (bound.powi(8) / f64::from(1 << step) - 1.0).abs() < 1e-15 * 8.0,
                 "2^({step}/8)"
