@@ -1,12 +1,12 @@
-//! Point tables: one row for each datapoint that is stored completely.
+//! Point tables have one row for each datapoint, where other tables have sums of datapoints.
 
 use faultline_agave::points::KnownPoint;
 use std::time::Duration;
 
 pub trait Field: Sized {
-    /// `None` for a value beyond 2^63, which no count reaches.
+    /// `None` for a value from 2^63 on, which no count reaches.
     fn store(&self) -> Option<i64>;
-    /// `None` for a value that cannot have been stored.
+    /// `None` for a number out of range. A `bool` is true for any number but 0.
     fn restore(stored: i64) -> Option<Self>;
 }
 
@@ -48,7 +48,7 @@ pub struct PointRow {
 pub trait PointTable: Sized {
     const SPEC: PointSpec;
     fn time_unix_ns(&self) -> i64;
-    /// `next` gives the fields in the order of the table's.
+    /// `next` returns the next field, in the table's order.
     fn restore(
         time_unix_ns: i64,
         received: Duration,
@@ -133,7 +133,7 @@ macro_rules! points {
             }
         }
 
-        /// Every point table, in the order of the file.
+        /// Every point table, in the order of `recorded_datapoints!`.
         pub static SPECS: &[PointSpec] = &[$($kind::SPEC),*];
     };
 }
