@@ -59,8 +59,8 @@ impl HostRoot {
         open(self.procfs.join(relative), ReadMode::Many)?.parse(&mut Vec::new(), parse)
     }
 
-    /// Reads a file below `sysfs` once. Some of these files return an error for unknown values:
-    /// `Broken`.
+    /// Reads a file below `sysfs` once. `Broken` if the kernel does not know the
+    /// value and the read fails.
     pub fn read_sys<T>(&self, relative: &str, parse: impl FnOnce(&[u8]) -> Parsed<T>) -> Result<T> {
         open(self.sysfs.join(relative), ReadMode::Many)?.parse(&mut Vec::new(), parse)
     }
@@ -76,7 +76,7 @@ impl HostRoot {
         Ok(names)
     }
 
-    /// Signals that were ignored when this process started, and SIGPIPE.
+    /// Signals that this process ignores. A Rust program ignores SIGPIPE from its start.
     pub fn ignored_signals(&self) -> Result<IgnoredSignals> {
         self.read_proc("self/status", parse::pid_status::ignored_signals)
     }
@@ -164,7 +164,8 @@ impl HostConstants {
     }
 }
 
-/// `meminfo` is not included because others share it: [`HostRoot::open_proc_single_read`].
+/// Files that each sample of the host reads. `meminfo` is opened apart, because the memory levels
+/// read it, too.
 #[derive(Debug)]
 pub struct HostFiles {
     vmstat: LazyFile,
@@ -176,7 +177,7 @@ pub struct HostFiles {
 #[derive(Debug)]
 pub struct HostSample {
     pub vmstat: Result<Vmstat>,
-    /// Since Linux 4.20; `Absent` without it or with `psi=0`.
+    /// All pressures: since Linux 4.20; `Absent` without `CONFIG_PSI` or with `psi=0`.
     pub cpu_pressure: Result<Pressure>,
     pub memory_pressure: Result<Pressure>,
     pub io_pressure: Result<Pressure>,
@@ -190,7 +191,7 @@ impl HostFiles {
             LazyFile::new(Owner::Host, root.procfs.join(relative), read_mode)
         };
         Self {
-            // The kernel sums over all CPUs at each read. The later lines are not wanted.
+            // The kernel sums over all CPUs at each read. No line after `oom_kill` is used.
             vmstat: lazy_file("vmstat", ReadMode::LinesUntil(b"oom_kill ")),
             pressures: ["pressure/cpu", "pressure/memory", "pressure/io"]
                 .map(|name| lazy_file(name, ReadMode::One)),
