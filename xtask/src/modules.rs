@@ -1,28 +1,27 @@
-//! Modules must depend on one another in one direction: no cycles among modules with the same
-//! parent.
+//! Modules with the same parent must not use one another in a cycle.
 
 use crate::run::{is_production, production, read, tokens};
 use anyhow::{Context, Result};
 use proc_macro2::{Delimiter, TokenTree};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::{Path as FilePath, PathBuf},
+    path::{Path, PathBuf},
 };
 
-type Path = Vec<String>;
+type ModulePath = Vec<String>;
 
 /// For each parent: its modules, each with those that it uses.
-type Uses = BTreeMap<Path, BTreeMap<String, BTreeSet<String>>>;
+type Uses = BTreeMap<ModulePath, BTreeMap<String, BTreeSet<String>>>;
 
 pub fn check(
-    root: &FilePath,
+    root: &Path,
     files: &[PathBuf],
     folders: &[&str],
     violations: &mut Vec<String>,
 ) -> Result<()> {
     for folder in folders {
-        let source = FilePath::new(folder).join("src");
-        let mut named: BTreeMap<Path, Vec<Path>> = BTreeMap::new();
+        let source = Path::new(folder).join("src");
+        let mut paths_by_module: BTreeMap<ModulePath, Vec<ModulePath>> = BTreeMap::new();
         for (module, file) in files
             .iter()
             .filter_map(|file| Some((module(&source, file)?, file)))
@@ -32,10 +31,10 @@ pub fn check(
             collect(
                 &tokens.into_iter().collect::<Vec<_>>(),
                 &module,
-                named.entry(module.clone()).or_default(),
+                paths_by_module.entry(module.clone()).or_default(),
             );
         }
-        for (parent, uses) in siblings(&named) {
+        for (parent, uses) in uses_by_parent(&paths_by_module) {
             for cycle in cycles(&uses) {
                 let parent: String = parent.iter().map(|part| format!("{part}::")).collect();
                 let cycle = cycle.join(", ");
@@ -49,13 +48,13 @@ pub fn check(
 }
 
 /// The module of a file; `None` for the root itself, programs, tests and other crates.
-fn module(source: &FilePath, file: &FilePath) -> Option<Path> {
+fn module(source: &Path, file: &Path) -> Option<ModulePath> {
     let inside = file.strip_prefix(source).ok()?;
     if !is_production(inside) {
         return None;
     }
     let parts = inside.with_extension("");
-    let parts: Option<Path> = parts
+    let parts: Option<ModulePath> = parts
         .iter()
         .map(|part| part.to_str().map(str::to_owned))
         .collect();
@@ -63,7 +62,7 @@ fn module(source: &FilePath, file: &FilePath) -> Option<Path> {
 }
 
 /// Adds every path that begins with `crate`, `super` or `self`, as a path from the root.
-fn collect(tokens: &[TokenTree], module: &Path, paths: &mut Vec<Path>) {
+fn collect(tokens: &[TokenTree], module: &ModulePath, paths: &mut Vec<ModulePath>) {
     let mut at = 0;
     while let Some(token) = tokens.get(at) {
         at += 1;
@@ -88,7 +87,12 @@ fn collect(tokens: &[TokenTree], module: &Path, paths: &mut Vec<Path>) {
 }
 
 /// Continues a path: `::a::b` or `::{a, b::c}`. Returns the next position.
-fn read_path(tokens: &[TokenTree], mut at: usize, mut path: Path, paths: &mut Vec<Path>) -> usize {
+fn read_path(
+    tokens: &[TokenTree],
+    mut at: usize,
+    mut path: ModulePath,
+    paths: &mut Vec<ModulePath>,
+) -> usize {
     let is_colon = |index: usize| matches!(tokens.get(index), Some(TokenTree::Punct(mark)) if mark.as_char() == ':');
     while is_colon(at) && is_colon(at + 1) {
         match tokens.get(at + 2) {
@@ -115,11 +119,11 @@ fn read_path(tokens: &[TokenTree], mut at: usize, mut path: Path, paths: &mut Ve
     at
 }
 
-/// Dependencies by parent. A module uses its sibling if one of its files names something inside of
-/// it.
-fn siblings(named: &BTreeMap<Path, Vec<Path>>) -> Uses {
+/// The uses among modules with the same parent. A module uses its sibling if one of its files names
+/// the sibling or an item in it.
+fn uses_by_parent(paths_by_module: &BTreeMap<ModulePath, Vec<ModulePath>>) -> Uses {
     let mut uses = Uses::new();
-    for module in named.keys() {
+    for module in paths_by_module.keys() {
         let Some((last, parent)) = module.split_last() else {
             continue;
         };
@@ -128,7 +132,7 @@ fn siblings(named: &BTreeMap<Path, Vec<Path>>) -> Uses {
             .entry(last.clone())
             .or_default();
     }
-    for (module, paths) in named {
+    for (module, paths) in paths_by_module {
         for path in paths {
             let common = module.iter().zip(path).take_while(|(a, b)| a == b).count();
             let (Some(from), Some(to)) = (module.get(common), path.get(common)) else {
@@ -179,7 +183,7 @@ fn reachable<'a>(uses: &'a BTreeMap<String, BTreeSet<String>>, from: &str) -> BT
 mod tests {
     use super::*;
 
-    fn path(text: &str) -> Path {
+    fn path(text: &str) -> ModulePath {
         text.split("::")
             .filter(|part| !part.is_empty())
             .map(str::to_owned)
@@ -208,11 +212,14 @@ mod tests {
     #[test]
     fn mutually_reachable_modules_are_a_cycle() {
         let of = |pairs: &[(&str, &str)]| {
-            let mut named: BTreeMap<Path, Vec<Path>> = BTreeMap::new();
+            let mut paths_by_module: BTreeMap<ModulePath, Vec<ModulePath>> = BTreeMap::new();
             for (from, to) in pairs {
-                named.entry(path(from)).or_default().push(path(to));
+                paths_by_module
+                    .entry(path(from))
+                    .or_default()
+                    .push(path(to));
             }
-            let uses = siblings(&named);
+            let uses = uses_by_parent(&paths_by_module);
             uses.into_iter()
                 .map(|(parent, uses)| {
                     (
@@ -224,7 +231,7 @@ mod tests {
                             .collect(),
                     )
                 })
-                .filter(|(_, cycle): &(Path, Vec<String>)| !cycle.is_empty())
+                .filter(|(_, cycle): &(ModulePath, Vec<String>)| !cycle.is_empty())
                 .collect::<Vec<_>>()
         };
         assert_eq!(
@@ -253,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_source_file_belongs_to_the_module_of_its_path() {
-        let of = |file: &str| module(FilePath::new("daemon/http/src"), FilePath::new(file));
+        let of = |file: &str| module(Path::new("daemon/http/src"), Path::new(file));
         assert_eq!(of("daemon/http/src/web/tls.rs"), Some(path("web::tls")));
         assert_eq!(of("daemon/http/src/web.rs"), Some(path("web")));
         let others = [
