@@ -1,4 +1,4 @@
-//! `faultline try`: a comparison of the daemon's simulated validator with two cache sizes.
+//! `faultline try` compares two cache sizes of the daemon's simulated validator.
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -18,8 +18,8 @@ use std::{
     time::Duration,
 };
 
-/// Entries of each run in turn. The order reduces the effect of a steady drift; six runs cannot cancel it.
-const ORDER: [u32; 6] = [512, 1024, 1024, 512, 512, 1024];
+/// Program cache entries of each run, in the order of the runs. The order reduces the effect of a steady drift; six runs cannot cancel it.
+const CACHE_ENTRIES: [u32; 6] = [512, 1024, 1024, 512, 512, 1024];
 /// What starting and ending a daemon takes at most, on an idle machine.
 const OVERHEAD_SECONDS: u64 = 3;
 
@@ -56,13 +56,13 @@ pub fn run(args: &TryArgs) -> Result<u8> {
     let mut signals = Signals::listen().context("signals cannot be received")?;
     say(&format!(
         "simulated validator, so the results hold for no real one: {} runs of {} s in {}, ready in about {} s",
-        ORDER.len(),
+        CACHE_ENTRIES.len(),
         args.seconds,
         args.out.display(),
-        ORDER.len() as u64 * (args.seconds + OVERHEAD_SECONDS)
+        CACHE_ENTRIES.len() as u64 * (args.seconds + OVERHEAD_SECONDS)
     ));
     let mut recorded: Vec<PathBuf> = Vec::new();
-    for entries in ORDER {
+    for entries in CACHE_ENTRIES {
         match record_run(&program, args, entries, &recorded, &mut signals) {
             Ok(Some(out)) => recorded.push(out),
             Ok(None) => {
@@ -99,7 +99,7 @@ fn record_run(
     signals: &mut Signals,
 ) -> Result<Option<PathBuf>> {
     let arm = format!("simulated-{entries}");
-    let run = ORDER
+    let run = CACHE_ENTRIES
         .iter()
         .take(recorded.len() + 1)
         .filter(|other| **other == entries)
@@ -129,7 +129,7 @@ fn record_run(
         |page: &str| {
             say(&format!(
                 "simulated run {number} of {}, {entries} entries: its page is http://{page}",
-                ORDER.len()
+                CACHE_ENTRIES.len()
             ));
         },
     )?;
@@ -147,7 +147,7 @@ fn stop_message(recorded: &[PathBuf], folder: &Path) -> String {
         count => format!(
             "stopped: the first {count} of {} simulated recordings are complete in {folder}; \
              `faultline report` describes them, a new `try` needs another --out",
-            ORDER.len()
+            CACHE_ENTRIES.len()
         ),
     }
 }
