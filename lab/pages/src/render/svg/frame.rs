@@ -106,7 +106,7 @@ impl Frame {
         (self.width() / (letters * 0.64 * TEXT_SIZE + 26.0)).clamp(2.0, 12.0) as usize
     }
 
-    /// Moves the sheet below the axis.
+    /// Draws the axis and moves `sheet.y` below it.
     pub fn draw_horizontal_axis(&self, sheet: &mut Sheet, axis: &Axis, label: &str) {
         sheet.line("ax", (self.left, self.bottom), (self.right, self.bottom));
         for tick in &axis.ticks {
