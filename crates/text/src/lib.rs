@@ -4,7 +4,7 @@ mod time;
 
 pub use foreign::{clean, escaped, is_unsafe_char, path};
 pub use parse::{parse_size, parse_time};
-pub use time::{day, moment, seconds, stamp, time};
+pub use time::{day, duration, moment, seconds, stamp};
 
 /// `12,345`.
 pub fn count(number: u64) -> String {
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn lengths_counts_and_bytes_are_short_and_have_units() {
-        let seconds = |s| time(Duration::from_secs_f64(s));
+        let seconds = |s| duration(Duration::from_secs_f64(s));
         let said = [0.25, 1.0, 3.5, 59.98, 65.0, 43_200.0, 90_000.0].map(seconds);
         assert_eq!(
             said,

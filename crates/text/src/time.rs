@@ -23,7 +23,7 @@ fn utc(unix_ns: i64, format: &str) -> String {
 }
 
 /// `0.34 ms`, `250 ms`, `3.5 s`, `4 min 5 s`, `12 h`, `3 d 4 h`.
-pub fn time(length: Duration) -> String {
+pub fn duration(length: Duration) -> String {
     let seconds = length.as_secs();
     match seconds {
         0 => format!("{} ms", short(length.as_secs_f64() * 1e3)),
@@ -44,7 +44,7 @@ fn two((large, large_unit): (u64, &str), (small, small_unit): (u64, &str)) -> St
     }
 }
 
-/// [`time`] of a number of seconds; `0 ms` if the number is negative or not finite.
+/// [`duration`] of a number of seconds; `0 ms` if the number is negative or not finite.
 pub fn seconds(seconds: f64) -> String {
-    time(Duration::try_from_secs_f64(seconds).unwrap_or_default())
+    duration(Duration::try_from_secs_f64(seconds).unwrap_or_default())
 }

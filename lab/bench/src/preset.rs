@@ -16,7 +16,7 @@ use crate::{
 use anyhow::Result;
 use faultline_common::{args::UsageError, clock};
 use faultline_pages::groups::distinct;
-use faultline_text::{count, time};
+use faultline_text::{count, duration};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
@@ -226,7 +226,7 @@ fn load_settings(plan: &Plan) -> BTreeMap<String, String> {
             "requests at the same time".to_owned(),
             plan.workers.to_string(),
         ),
-        ("timeout".to_owned(), time(plan.timeout)),
+        ("timeout".to_owned(), duration(plan.timeout)),
         (
             "largest answer".to_owned(),
             format!("{} bytes", count(plan.limit as u64)),

@@ -18,7 +18,7 @@ use faultline_stats::{
     crossover::{Crossover, MIN_CROSSOVER_BLOCKS},
     decision::Decision,
 };
-use faultline_text::{count, counted, moment, number, time};
+use faultline_text::{count, counted, duration, moment, number};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -107,7 +107,7 @@ pub fn subtitle(results: &Results, kind: &str) -> String {
         header.nodes.join(" and "),
         moment(header.started_unix_ns),
         counted(results.samples.len() as f64, "request"),
-        time(Duration::from_nanos(header.length_ns)),
+        duration(Duration::from_nanos(header.length_ns)),
     )
 }
 

@@ -18,7 +18,7 @@ use crate::{
 use anyhow::{Result, anyhow, bail};
 use evm::Evm;
 use faultline_common::{args::UsageError, clock};
-use faultline_text::{clean, time};
+use faultline_text::{clean, duration};
 use node_client::{NodeClient, with_timeout};
 use serde_json::{Value, json};
 use solana::Solana;
@@ -81,7 +81,7 @@ fn plan(args: &TransportArgs, scenarios: &[Scenario]) -> Result<Plan> {
         max_failures: args.max_failures,
         ..Plan::default()
     };
-    let poll = time(args.poll);
+    let poll = duration(args.poll);
     for (operation, times) in scenarios {
         let operation = match operation {
             Operation::Write => "write",
@@ -137,7 +137,7 @@ fn measure(
     }
     notes.push(format!(
         "Polled every {}; what is between polls, and until a node reports, is in `queued`",
-        time(args.poll)
+        duration(args.poll)
     ));
     notes.push("What was read was compared with what was written".to_owned());
     let plan = Rc::new(plan);

@@ -19,7 +19,7 @@ pub use faultline_cache_sim::{
     predict::{Counter, Size},
 };
 use faultline_common::{clock, files::AtPath, output::say, progress::Progress};
-use faultline_text::{count, counted, time};
+use faultline_text::{count, counted, duration};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -317,7 +317,7 @@ pub fn predict_from_adjacent_trace(run: &Path) -> Option<Result<Prediction>> {
         say(&format!(
             "{}: predicted in {}",
             run.display(),
-            time(clock::uptime().saturating_sub(started))
+            duration(clock::uptime().saturating_sub(started))
         ));
         Ok(prediction)
     }))

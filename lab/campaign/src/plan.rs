@@ -14,7 +14,7 @@ use fastrand::Rng;
 use faultline_experiments::{plan_command::estimate, schedule::schedule};
 use faultline_report::report::{Better, Scalar, releases};
 use faultline_stats::summary::mean_and_variance;
-use faultline_text::{counted, number, table, time};
+use faultline_text::{counted, duration, number, table};
 use std::{
     f64::consts::{SQRT_2, TAU},
     time::Duration,
@@ -99,7 +99,7 @@ fn duration_text(experiments: &[CampaignExperiment]) -> String {
             .zip(estimate.longest_seconds)
             .map(|(sum, seconds)| sum + seconds);
     }
-    let text = |seconds| time(Duration::from_secs(seconds));
+    let text = |seconds| duration(Duration::from_secs(seconds));
     match longest {
         Some(longest) => format!("{} to {}", text(shortest), text(longest)),
         None => format!("{} or longer", text(shortest)),

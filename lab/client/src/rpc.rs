@@ -177,7 +177,7 @@ impl Rpc {
                             }
                         }
                         Err(retry_after) => {
-                            let delay = faultline_text::time(retry_after);
+                            let delay = faultline_text::duration(retry_after);
                             return Err(RpcError::Failed(format!(
                                 "{error}, and wants no request for {delay}"
                             )));
@@ -206,7 +206,7 @@ impl Rpc {
                     self.give_notice(&format!(
                         "{method} at {}: no answer yet; giving up within {}",
                         self.host,
-                        faultline_text::time(longest)
+                        faultline_text::duration(longest)
                     ));
                 }
             };
@@ -222,8 +222,8 @@ impl Rpc {
             let rest = pause + self.backoff_left(left - 1) + took * left;
             self.give_notice(&format!(
                 "{error}; next try in {}, giving up in {}",
-                faultline_text::time(pause),
-                faultline_text::time(rest)
+                faultline_text::duration(pause),
+                faultline_text::duration(rest)
             ));
         }
     }
@@ -362,15 +362,17 @@ fn describe_error(error: &ureq::Error, patience: Duration) -> String {
         ureq::Error::Timeout(Timeout::Resolve) => {
             format!(
                 "no address within {}",
-                faultline_text::time(CONNECT_TIMEOUT)
+                faultline_text::duration(CONNECT_TIMEOUT)
             )
         }
         // A timeout of TCP has another error, which lists the addresses. So this one is TLS.
         ureq::Error::Timeout(Timeout::Connect) => {
-            let limit = faultline_text::time(CONNECT_TIMEOUT.min(patience));
+            let limit = faultline_text::duration(CONNECT_TIMEOUT.min(patience));
             format!("no TLS connection within {limit}")
         }
-        ureq::Error::Timeout(_) => format!("no answer within {}", faultline_text::time(patience)),
+        ureq::Error::Timeout(_) => {
+            format!("no answer within {}", faultline_text::duration(patience))
+        }
         // The texts of these errors may contain the address.
         ureq::Error::BadUri(_) | ureq::Error::Http(_) => "the request failed".to_owned(),
         error => http::reason(error),

@@ -1,7 +1,7 @@
 //! Progress on standard error: a bar with the time left on a terminal, else a line now and then.
 
 use crate::{clock, output::say};
-use faultline_text::{clean, count, time};
+use faultline_text::{clean, count, duration};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::{io::IsTerminal, time::Duration};
 
@@ -73,7 +73,7 @@ fn bar(total: u64, unit: &str) -> ProgressBar {
 
 fn line((done, total, unit): (u64, u64, &str), spent: Duration, more: &str) -> String {
     let left = spent.as_secs_f64() * total.saturating_sub(done) as f64 / done.max(1) as f64;
-    let left = Duration::try_from_secs_f64(left).map_or_else(|_| "unknown time".to_owned(), time);
+    let left = Duration::try_from_secs_f64(left).map_or_else(|_| "unknown time".to_owned(), duration);
     format!(
         "{} of {} {unit}, {left} left{more}",
         count(done),

@@ -17,7 +17,7 @@ use super::plan::{Arm, Begin, Kind, Order, PageCache, Plan, Severity};
 use crate::host::HostFinding;
 use faultline_kernel::LevelMemory;
 use faultline_runner::isolation::{Abilities, CpuSet};
-use faultline_text::time;
+use faultline_text::duration;
 use serde::Serialize;
 use std::{
     cmp::Reverse,
@@ -199,7 +199,7 @@ fn check_tip(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         && plan.workload.kind == Kind::Validator
         && deadline <= delay
     {
-        let [deadline, delay] = [deadline, delay].map(time);
+        let [deadline, delay] = [deadline, delay].map(duration);
         findings.warn(
             format!(
                 "stop.at_tip_within is {deadline}, and a validator counts as at the tip after {delay} near it: every run \

@@ -28,7 +28,7 @@ use faultline_runner::isolation::{
     CgroupRoots, Direct, Launcher, Systemd,
     folders::{self, Cleared, Init, MAX_LISTED, Purpose},
 };
-use faultline_text::{bytes, count, counted, time};
+use faultline_text::{bytes, count, counted, duration};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::{fs, io::Write, path::Path, time::Duration};
 
@@ -327,7 +327,7 @@ fn wait_for_release(path: &Path) -> Result<()> {
                 ),
                 None => format!(
                     "waiting for {holder} for {}: it stops its runs, which takes up to the plan's grace period",
-                    time(waited)
+                    duration(waited)
                 ),
             });
             message_at += REPORT_INTERVAL;

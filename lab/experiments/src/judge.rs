@@ -7,7 +7,7 @@ use super::{
 use faultline_common::clock::{from_nanoseconds, nanoseconds};
 use faultline_recording::{ProgramCachePoint, TickRow};
 use faultline_runner::isolation::{End, Evidence};
-use faultline_text::{count, time};
+use faultline_text::{count, duration};
 use itertools::{Itertools, chain};
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ pub fn outcome(kind: Kind, stop: &Stop, facts: &EndFacts) -> (Outcome, Vec<Strin
             if (reason, kind) == (&Outcome::Completed, Kind::Replay) {
                 failed(&format!(
                     "its work was not done within {}: give it a longer `stop.duration`",
-                    time(stop.duration)
+                    duration(stop.duration)
                 ))
             } else {
                 reason.clone()
@@ -232,7 +232,7 @@ impl TickCoverage {
                 "its recorder stood still: {} of {} ticks are missing, the longest gap is {}",
                 count(self.missing_ticks),
                 count(self.due_ticks),
-                time(self.longest_gap)
+                duration(self.longest_gap)
             )
         })
     }

@@ -9,7 +9,7 @@ use crate::args::PlanArgs;
 use anyhow::Result;
 use faultline_common::{args::UsageError, output::json};
 use faultline_runner::isolation::Limits;
-use faultline_text::{bytes, counted, size, table, time};
+use faultline_text::{bytes, counted, duration, size, table};
 use itertools::Itertools;
 use serde::Serialize;
 use std::{
@@ -160,12 +160,12 @@ pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
         all_turns(waits.into_iter().fold(wait, Duration::saturating_add))
     });
     let length = match &plan.search {
-        Some(_) => format!("{} to {}", time(each), time(stop.duration)),
-        None => time(stop.duration),
+        Some(_) => format!("{} to {}", duration(each), duration(stop.duration)),
+        None => duration(stop.duration),
     };
     let mut assumed = format!("{} of {length}", counted(turns as f64, "turn"));
     if turns > 1 {
-        assumed += &format!(", {} between them", time(cool_down));
+        assumed += &format!(", {} between them", duration(cool_down));
     }
     if plan.workload.kind == Kind::Replay {
         assumed += "; a replay ends with its work, and its turn with it";
@@ -173,12 +173,12 @@ pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
     if let Some(wait) = wait {
         assumed += "; at the latest, each turn also waits";
         if !wait.is_zero() {
-            assumed += &format!(" {} for {what},", time(wait));
+            assumed += &format!(" {} for {what},", duration(wait));
         }
         assumed += &format!(
             " {} for a quiet host and {} for its end",
-            time(plan.host.patience),
-            time(stop.grace)
+            duration(plan.host.patience),
+            duration(stop.grace)
         );
     }
     assumed += "; clearing, copying and repeated runs come on top";
@@ -227,7 +227,7 @@ fn page(preview: &PlanPreview) -> String {
 }
 
 fn seconds(seconds: u64) -> String {
-    time(Duration::from_secs(seconds))
+    duration(Duration::from_secs(seconds))
 }
 
 fn search_steps(search: &SearchPreview) -> String {

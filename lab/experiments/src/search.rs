@@ -208,7 +208,7 @@ impl SearchMachine {
             self.repeat_next = Some(DwellPurpose::Reference);
             self.next(reading);
         } else {
-            let waited = faultline_text::time(waited);
+            let waited = faultline_text::duration(waited);
             let why = format!("it has not recovered without a limit for {waited}");
             self.end(Outcome::Inconclusive { why });
         }

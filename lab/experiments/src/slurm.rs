@@ -3,7 +3,7 @@
 use crate::{blocks::env_var, folder::Folder, plan::Plan, plan_command::estimate};
 use anyhow::{Context, Result, bail, ensure};
 use faultline_common::output::say;
-use faultline_text::{bytes, time};
+use faultline_text::{bytes, duration};
 use itertools::Itertools;
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::Serialize;
@@ -192,8 +192,8 @@ pub fn check(plan: &Plan) -> Result<()> {
     {
         bail!(
             "stop.grace is {}, and Slurm kills a job {} after SIGTERM: shorten stop.grace, or raise KillWait in slurm.conf",
-            time(plan.stop.grace),
-            time(kill_wait)
+            duration(plan.stop.grace),
+            duration(kill_wait)
         );
     }
     if !value("RequeueExit").is_some_and(|codes| codes.split(',').contains(&"75")) {
@@ -281,7 +281,7 @@ fn call_within(timeout: Duration, program: &str, arguments: &[&str]) -> Result<S
         };
         bail!(
             "{program} did not answer within {} and was ended: repeat this when `scontrol ping` says that the controller is up{queued}",
-            time(timeout)
+            duration(timeout)
         );
     };
     ensure!(

@@ -183,7 +183,7 @@ impl Watch {
                 format!(
                     "{:.0} % of {}",
                     (100.0 * seconds / planned).min(100.0),
-                    faultline_text::time(duration)
+                    faultline_text::duration(duration)
                 )
             }
             None => "no transaction executed yet".to_owned(),

@@ -1,11 +1,11 @@
 use crate::args::MergeArgs;
 use faultline_recording::merge;
-use faultline_text::{counted, time};
+use faultline_text::{counted, duration};
 use itertools::Itertools;
 
 pub fn run(args: &MergeArgs) -> anyhow::Result<String> {
     let merged = merge(&args.files, &args.out)?;
-    let gaps = merged.gaps.iter().map(|gap| time(*gap)).join(", ");
+    let gaps = merged.gaps.iter().map(|gap| duration(*gap)).join(", ");
     let (sessions, ticks) = (merged.sessions as f64, merged.ticks as f64);
     let (sessions, ticks) = (counted(sessions, "session"), counted(ticks, "tick"));
     Ok(format!(

@@ -229,7 +229,7 @@ fn changes(
         let silence = received_at.uptime.saturating_sub(since.uptime);
         events.push(format!(
             "faultlined is back after {}",
-            faultline_text::time(Duration::from_secs(silence.as_secs()))
+            faultline_text::duration(Duration::from_secs(silence.as_secs()))
         ));
     }
     let values = |figure| before.figure(figure).zip(status.figure(figure));

@@ -302,7 +302,7 @@ fn retry_after_note(retry_after: Option<Duration>) -> String {
     let requested_delay = retry_after.filter(|delay| *delay > MAX_RETRY_AFTER);
     requested_delay.map_or_else(String::new, |requested_delay| {
         let [requested_delay, longest] =
-            [requested_delay, MAX_RETRY_AFTER].map(faultline_text::time);
+            [requested_delay, MAX_RETRY_AFTER].map(faultline_text::duration);
         format!("; it asks for no requests for {requested_delay}, and is tried again in {longest}")
     })
 }

@@ -1,5 +1,5 @@
 use faultline_metrics::Stamp;
-use faultline_text::time;
+use faultline_text::duration;
 use std::time::Duration;
 
 /// Alive while the newest tick is younger than five intervals or 10 s, whichever is longer. Before the first tick,
@@ -10,7 +10,7 @@ pub fn health(newest: Option<Stamp>, now: Stamp, interval: Duration) -> Result<(
     if age < limit {
         return Ok(());
     }
-    let (age, limit) = (time(age), time(limit));
+    let (age, limit) = (duration(age), duration(limit));
     Err(match newest {
         Some(_) => format!("the newest tick is {age} old; it must be younger than {limit}"),
         None => format!("no tick in the {age} since the start; the first is due within {limit}"),

@@ -89,7 +89,7 @@ pub fn dry_run(args: &CompressionArgs) -> String {
     };
     format!(
         "{node}: one at a time, {} apart, until there are {} records\n{request}\n",
-        faultline_text::time(args.pace),
+        faultline_text::duration(args.pace),
         wanted_count(args)
     )
 }

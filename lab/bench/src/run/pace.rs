@@ -2,7 +2,7 @@
 
 use crate::{failure::Failure, stream::TIMER_PRECISION};
 use faultline_common::{clock, output::say};
-use faultline_text::time;
+use faultline_text::duration;
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeMap,
@@ -150,7 +150,7 @@ impl Pace {
         {
             self.end(format!(
                 "a node that wants no requests for {}",
-                time(retry_after)
+                duration(retry_after)
             ));
             return false;
         }
@@ -178,7 +178,7 @@ impl Pace {
         if retries >= max_retries && now.saturating_sub(since) >= MAX_REFUSAL_TIME {
             self.end(format!(
                 "a node that has refused all requests for {}: {failure}",
-                time(now.saturating_sub(since))
+                duration(now.saturating_sub(since))
             ));
         }
         retries < max_retries
@@ -190,7 +190,7 @@ fn extend_pause(paused_until: Duration, wait: Duration, failure: &Failure) -> Du
     let now = clock::uptime();
     let until = paused_until.max(now + wait);
     if until - paused_until.max(now) >= MIN_REPORTED_PAUSE {
-        say(&format!("{failure}: no requests for {}", time(wait)));
+        say(&format!("{failure}: no requests for {}", duration(wait)));
     }
     until
 }

@@ -1,6 +1,6 @@
 use super::{Findings, HostFacts, LauncherFacts};
 use crate::plan::Plan;
-use faultline_text::{size, time};
+use faultline_text::{duration, size};
 use std::time::Duration;
 
 /// A validator pushes every 10 s and replays only some dozens of slots in a shorter time.
@@ -33,7 +33,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         );
     }
     if search.dwell < MIN_DWELL || search.settle < MIN_DWELL / 2 {
-        let (settle, dwell) = (time(search.settle), time(search.dwell));
+        let (settle, dwell) = (duration(search.settle), duration(search.dwell));
         findings.warn(
             format!(
                 "search.settle is {settle} and search.dwell {dwell}: a validator shows too little in so short a time"
@@ -45,7 +45,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     check_api(plan, findings);
     let min_duration = search.min_duration();
     if min_duration > search.most {
-        let (most, min_duration) = (time(search.most), time(min_duration));
+        let (most, min_duration) = (duration(search.most), duration(min_duration));
         findings.warn(
             format!(
                 "search.most is {most}, and a search takes {min_duration} even if few dwells are enough"
@@ -107,7 +107,7 @@ fn check_interval(plan: &Plan, findings: &mut Findings) {
     if let Some(interval) = plan.recorder.interval
         && interval > MAX_INTERVAL
     {
-        let interval = time(interval);
+        let interval = duration(interval);
         findings.refuse(
             format!("recorder.interval is {interval}: a search has to know the distance to the tip more often"),
             "recorder.interval = \"1s\", which is the default",

@@ -20,7 +20,7 @@ use faultline_common::{
     output::{print, say},
 };
 use faultline_runner::isolation::folders::InUse;
-use faultline_text::{counted, time};
+use faultline_text::{counted, duration};
 use itertools::Itertools;
 use std::{fs, time::Duration};
 
@@ -258,7 +258,7 @@ fn wait_until_ended(timeout: Duration, mut jobs: impl FnMut() -> Result<Vec<Job>
             announced = true;
             say(&format!(
                 "waiting for the jobs to end, for {} at most",
-                time(timeout)
+                duration(timeout)
             ));
         }
     }

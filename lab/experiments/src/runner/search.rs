@@ -11,7 +11,7 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use faultline_runner::isolation::{Evidence, Launched};
-use faultline_text::{bytes, time};
+use faultline_text::{bytes, duration};
 use std::time::Duration;
 
 pub const POLL_INTERVAL: Duration = Duration::from_millis(250);
@@ -41,7 +41,7 @@ impl FailureTimer {
         if lasted < FAILURE_TIMEOUT {
             return Ok(None);
         }
-        Err(error.context(format!("this has failed for {}", time(lasted))))
+        Err(error.context(format!("this has failed for {}", duration(lasted))))
     }
 }
 

@@ -19,7 +19,7 @@ use faultline_runner::{
         recorder::{DEFAULT_INTERVAL, describe_end, metrics_variables},
     },
 };
-use faultline_text::time;
+use faultline_text::duration;
 use itertools::Itertools;
 use std::{path::Path, time::Duration};
 
@@ -402,12 +402,12 @@ impl Runner<'_> {
             "the recording cannot be written"
         );
         if let Some(silence) = watch.newly_silent() {
-            let silence = time(silence);
+            let silence = duration(silence);
             let message = format!("run {run}: faultlined has recorded nothing for {silence}");
             self.system.print(&message);
         }
         if let Some(silence) = watch.silent() {
-            anyhow::bail!("nothing was recorded for {}", time(silence));
+            anyhow::bail!("nothing was recorded for {}", duration(silence));
         }
         Ok(stop_reason)
     }

@@ -5,7 +5,7 @@ use crate::{
 };
 use faultline_common::clock::from_nanoseconds;
 use faultline_stats::staircase::{SearchConfig, Staircase};
-use faultline_text::{bytes, counted, time};
+use faultline_text::{bytes, counted, duration};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -95,7 +95,7 @@ impl SearchStatus {
         if let Some(answer) = &self.answer {
             all.push(outcome_text(&answer.outcome));
         } else if let Some(seconds) = self.seconds {
-            let time = time(Duration::from_secs(seconds));
+            let time = duration(Duration::from_secs(seconds));
             all.push(match self.headroom {
                 Some(headroom) => format!("headroom {} for {time}", bytes(headroom)),
                 None => format!("without a limit for {time}"),

@@ -1,5 +1,5 @@
 use super::summary::Summary;
-use faultline_text::{bytes, clean, count, counted, moment, time};
+use faultline_text::{bytes, clean, count, counted, duration, moment};
 use itertools::Itertools;
 use serde_json::Value;
 use std::{fmt::Write, time::Duration};
@@ -34,7 +34,7 @@ pub fn describe(summary: &Summary, all_fields: bool) -> String {
     let phases = summary.phases.iter().map(|phase| {
         (
             phase.phase.as_deref().unwrap_or("not known"),
-            time(Duration::from_secs_f64(phase.seconds)),
+            duration(Duration::from_secs_f64(phase.seconds)),
         )
     });
     list(&mut out, "phases", phases);
@@ -96,7 +96,12 @@ fn file(out: &mut String, summary: &Summary) {
         line(
             out,
             "time",
-            &format!("{} to {}, {}", moment(first), moment(last), time(length)),
+            &format!(
+                "{} to {}, {}",
+                moment(first),
+                moment(last),
+                duration(length)
+            ),
         );
     }
 }
@@ -134,7 +139,7 @@ fn sessions(out: &mut String, summary: &Summary, all_fields: bool) {
             "{}: faultlined {}, every {}, {}, began {}, {end}",
             session.id,
             session.version,
-            time(Duration::from_secs_f64(session.interval_seconds)),
+            duration(Duration::from_secs_f64(session.interval_seconds)),
             counted(session.ticks as f64, "tick"),
             moment(session.started_unix_ns),
         );
@@ -180,7 +185,7 @@ fn gaps(out: &mut String, summary: &Summary) {
             });
         (
             moment(gap.from_unix_ns),
-            format!("{}, {missed}", time(gap.length())),
+            format!("{}, {missed}", duration(gap.length())),
         )
     });
     list(out, "gaps", shown);

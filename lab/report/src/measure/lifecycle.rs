@@ -4,7 +4,7 @@ use super::{
 };
 use crate::run::{Run, Signal, Tick};
 use faultline_phase::{Phase, TipTime, phase_name};
-use faultline_text::{moment, time};
+use faultline_text::{duration, moment};
 use std::{ops::Range, time::Duration};
 
 #[derive(Debug)]
@@ -357,7 +357,7 @@ fn stalls_text(run: &Run, stalls: &[Stall]) -> Option<String> {
     let length = Duration::try_from_secs_f64(longest.span.seconds().round()).unwrap_or_default();
     Some(format!(
         "its slot did not advance for {} from {time_of_day} on{more}",
-        time(length)
+        duration(length)
     ))
 }
 

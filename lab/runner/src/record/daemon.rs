@@ -6,7 +6,7 @@ use crate::record::recorder::{
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use faultline_common::{args::UsageError, clock, files::AtPath, signals::Signals};
 use faultline_recording::{Progress, Recording};
-use faultline_text::{counted, time};
+use faultline_text::{counted, duration};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, Signal, kill_process},
@@ -228,7 +228,7 @@ pub fn summary(out: &Path) -> Result<String> {
         "{}: {} over {}",
         out.display(),
         counted(ticks as f64, "tick"),
-        time(Duration::from_nanos(u64::try_from(nanos).unwrap_or(0)))
+        duration(Duration::from_nanos(u64::try_from(nanos).unwrap_or(0)))
     ))
 }
 

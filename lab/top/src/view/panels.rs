@@ -69,7 +69,7 @@ fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
     let state = scene.state();
     let theme = scene.theme;
     let time_since = |since: Duration| {
-        faultline_text::time(
+        faultline_text::duration(
             Duration::from_secs(scene.now.uptime.saturating_sub(since).as_secs())
                 .max(Duration::from_secs(1)),
         )

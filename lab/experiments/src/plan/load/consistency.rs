@@ -8,7 +8,7 @@ use super::{
     SourceLines,
 };
 use faultline_settings::{ConfigErrors, Unique};
-use faultline_text::time;
+use faultline_text::duration;
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
@@ -294,7 +294,7 @@ fn check_search(plan: &Plan, line: Option<usize>, errors: &ConfigErrors<'_>) {
     }
     let min_time = (search.settle + search.dwell) * 10;
     if search.most < min_time {
-        let [most, min_time] = [search.most, min_time].map(time);
+        let [most, min_time] = [search.most, min_time].map(duration);
         errors.push(
             line,
             format!("search.most is {most}, and ten dwells alone take {min_time}: give it more, or make dwells shorter"),

@@ -3,7 +3,7 @@ use crate::{
     plan::Cluster,
     search::{Answer, DwellResult, EndTrials, HeadroomInterval, Outcome, VALIDATOR_ENDED, Verdict},
 };
-use faultline_text::{bytes, counted, number, time};
+use faultline_text::{bytes, counted, duration, number};
 use itertools::Itertools;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ impl Search<'_> {
         let Some(answer) = &self.search_log.answer else {
             return self.without_answer();
         };
-        let most = time(self.rules.most);
+        let most = duration(self.rules.most);
         let words = match &answer.outcome {
             Outcome::Found(interval) => return self.found(answer, interval),
             Outcome::Unconfirmed(interval) => {
@@ -187,7 +187,7 @@ impl Search<'_> {
     }
 
     fn growth_paragraph(&self, answer: &Answer) -> Option<String> {
-        let horizon = time(self.rules.horizon);
+        let horizon = duration(self.rules.horizon);
         match answer.settles {
             None => Some("Too little was read to say whether what cannot be reclaimed grows.".to_owned()),
             Some(true) => answer.memory.first().map(|memory| {
@@ -293,7 +293,7 @@ fn size(bytes: u64) -> String {
 /// `6 h`, `6.2 h`, `42 min`.
 fn duration_words(hours: f64) -> String {
     if hours < 1.0 {
-        return time(Duration::from_secs_f64((hours * 3600.0).round().max(0.0)));
+        return duration(Duration::from_secs_f64((hours * 3600.0).round().max(0.0)));
     }
     let text = number(hours, 1);
     format!("{} h", text.strip_suffix(".0").unwrap_or(&text))

@@ -13,7 +13,7 @@ use faultline_runner::{
         PROGRAM, ReadyFile, RecordingTask, Target, describe_end, polls_to_write, progress,
     },
 };
-use faultline_text::time;
+use faultline_text::duration;
 use itertools::Itertools;
 use rustix::thread::{self, sched_getaffinity};
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
@@ -136,7 +136,7 @@ impl Daemon {
                 return Ok(true);
             }
             if poll == POLLS_BEFORE_MESSAGE {
-                let timeout = time(POLL_INTERVAL * polls);
+                let timeout = duration(POLL_INTERVAL * polls);
                 say(&format!(
                     "waiting for {PROGRAM} {purpose}, for {timeout} at most"
                 ));
