@@ -147,7 +147,7 @@ impl App {
         let signals = Signals::subscribe()?;
         let handle = tokio::runtime::Handle::current();
         let mut stages = ["sources", "hub", "sinks", "admin"].map(|name| Stage::new(name, &handle));
-        let [sources, hub, sinks, web_stage] = &mut stages;
+        let [sources_stage, ticker_stage, sinks_stage, web_stage] = &mut stages;
         let metrics = self.web.listen_addresses();
         let pushes = self.push_addresses;
         let addresses = (metrics.join(","), pushes.as_ref().map(|all| all.join(",")));
@@ -161,14 +161,14 @@ impl App {
         let ticker = self.ticker;
         let web = self.web;
         self.sources
-            .start(sources)
+            .start(sources_stage)
             .context("a thread cannot be started")?;
-        hub.thread("tick", move |stop| ticker.run(stop))?;
+        ticker_stage.thread("tick", move |stop| ticker.run(stop))?;
         if let Some(forwarder) = self.forwarder {
-            sinks.task("forward", |stop| forwarder.run(stop));
+            sinks_stage.task("forward", |stop| forwarder.run(stop));
         }
         if let Some(recording) = self.recording {
-            recording.start(sinks)?;
+            recording.start(sinks_stage)?;
         }
         web_stage.task_thread("web", MAX_BLOCKING_CALLS, |stop| web.run(stop))?;
         tracing::info!(metrics = %addresses.0, ingest = addresses.1.map(tracing::field::display), "listening");

@@ -73,7 +73,8 @@ fn bar(total: u64, unit: &str) -> ProgressBar {
 
 fn line((done, total, unit): (u64, u64, &str), spent: Duration, more: &str) -> String {
     let left = spent.as_secs_f64() * total.saturating_sub(done) as f64 / done.max(1) as f64;
-    let left = Duration::try_from_secs_f64(left).map_or_else(|_| "unknown time".to_owned(), duration);
+    let left =
+        Duration::try_from_secs_f64(left).map_or_else(|_| "unknown time".to_owned(), duration);
     format!(
         "{} of {} {unit}, {left} left{more}",
         count(done),
