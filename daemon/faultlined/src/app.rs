@@ -313,7 +313,7 @@ fn start_demo(config: &mut Config, ingest: Option<&Listener<Intake>>) -> Result<
 /// service manager need not retry.
 pub fn is_permanent(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
-        is_recording_error(cause)
+        is_permanent_recording_error(cause)
             || matches!(cause.downcast_ref(), Some(ingest::Error::NotLoopback(_)))
             || matches!(
                 cause.downcast_ref(),
@@ -326,7 +326,7 @@ pub fn is_permanent(error: &anyhow::Error) -> bool {
     })
 }
 
-fn is_recording_error(cause: &(dyn std::error::Error + 'static)) -> bool {
+fn is_permanent_recording_error(cause: &(dyn std::error::Error + 'static)) -> bool {
     use RecordingError::{Damaged, Io, Leftover, Newer, NotARecording, OtherLabels, Truncated};
     match cause.downcast_ref() {
         Some(
