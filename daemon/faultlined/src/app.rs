@@ -133,7 +133,8 @@ impl App {
         })
     }
 
-    /// Runs until a stop signal. True if every stage ended in time.
+    /// Runs until a stop signal. True if nothing failed before it, every stage ended in time and no
+    /// second signal came.
     pub fn run(self, ready_file: Option<ReadyFile>) -> Result<bool> {
         let runtime = runtime()?;
         let outcome = runtime.block_on(self.run_stages(ready_file));
@@ -288,7 +289,7 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
 }
 
 /// Starts the built-in mock validator, which pushes to `ingest`, and makes it the target. Shortens
-/// the time until the phase is at the tip, because the demo starts fast or at the tip.
+/// `phase.at_tip_for`, because the demo reaches the tip within seconds.
 fn start_demo(config: &mut Config, ingest: Option<&Listener<Intake>>) -> Result<Demo> {
     let ingest =
         ingest.context("--demo needs the ingest listener: leave [log] and ingest.enabled out")?;
@@ -302,15 +303,15 @@ fn start_demo(config: &mut Config, ingest: Option<&Listener<Intake>>) -> Result<
     config.target.find = TargetSelector::Pid(demo.pid());
     config.phase.at_tip_for = Duration::from_secs(5);
     if cache_entries.is_some() {
-        // Its runs last seconds.
+        // `faultline try` runs such a demo for seconds.
         config.phase.at_tip_for = Duration::from_secs(1);
         config.rpc.interval = Duration::from_millis(200);
     }
     Ok(demo)
 }
 
-/// True if a restart cannot help, because the error is in the configuration or the units. The
-/// service manager need not retry.
+/// True if a restart cannot help, because the configuration, the systemd units or the recording
+/// file must be changed first.
 pub fn is_permanent(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         is_permanent_recording_error(cause)
