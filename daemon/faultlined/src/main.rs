@@ -41,9 +41,9 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are not errors.
-            let usage = error.use_stderr();
+            let is_mistake = error.use_stderr();
             let _ = error.print();
-            return if usage {
+            return if is_mistake {
                 ExitCode::from(EXIT_USAGE)
             } else {
                 ExitCode::SUCCESS
@@ -162,7 +162,6 @@ fn expand_filter(filter: &str) -> String {
     directives.join(",")
 }
 
-/// journald adds time and priority to standard error.
 fn log_to_stderr() {
     let filter = std::env::var("FAULTLINE_LOG").ok();
     let filter = filter
@@ -193,15 +192,15 @@ fn report_config_errors(config_errors: &[ConfigError]) -> ExitCode {
 }
 
 fn report_failure(error: &anyhow::Error) -> ExitCode {
-    let mut lines = String::new();
+    let mut message = String::new();
     for cause in error.chain().map(ToString::to_string) {
         // Some errors include their cause.
-        if !lines.contains(&cause) {
-            lines += if lines.is_empty() { "" } else { ": " };
-            lines += &cause;
+        if !message.contains(&cause) {
+            message += if message.is_empty() { "" } else { ": " };
+            message += &cause;
         }
     }
-    print_error(&format!("faultlined: {lines}"));
+    print_error(&format!("faultlined: {message}"));
     if app::is_permanent(error) {
         ExitCode::from(EXIT_USAGE)
     } else {
