@@ -8,7 +8,7 @@
 
 mod path_thread;
 
-pub use path_thread::{PATH_CALL_TIMEOUT, PathError, PathThread, UNRESPONSIVE_FILE_SYSTEM};
+pub use path_thread::{PATH_CALL_TIMEOUT, PathCalls, PathError, UNRESPONSIVE_FILE_SYSTEM};
 
 use parking_lot::{Condvar, Mutex};
 use rustix::{

@@ -21,7 +21,7 @@ use faultline_agave::identify::{HEALTH_DISTANCE, Validator};
 use faultline_core::{
     clock::Clock,
     config,
-    supervisor::{PathThread, Stop},
+    supervisor::{PathCalls, Stop},
 };
 use faultline_kernel::{HostRoot, ProcessId};
 use faultline_metrics::{Problem, Stamp, Status};
@@ -81,7 +81,7 @@ struct SearchContext<'a> {
     /// False if there will be no further search.
     will_retry: bool,
     stop: &'a Stop,
-    path_thread: &'a PathThread,
+    path_thread: &'a PathCalls,
 }
 
 type SearchResult = Result<Target, Vec<Problem>>;
@@ -96,7 +96,7 @@ pub struct Finder {
     /// The first unsuccessful search since a process was followed.
     searching_since: Option<Stamp>,
     last_logged: String,
-    path_thread: PathThread,
+    path_thread: PathCalls,
 }
 
 impl Finder {
@@ -114,7 +114,7 @@ impl Finder {
             last_end: None,
             searching_since: None,
             last_logged: String::new(),
-            path_thread: PathThread::new("target-path"),
+            path_thread: PathCalls::new("target-path"),
         }
     }
 

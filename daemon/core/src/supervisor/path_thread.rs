@@ -18,6 +18,7 @@ pub const UNRESPONSIVE_FILE_SYSTEM: &str = "its file system does not answer; is 
 #[derive(Debug, Clone, Copy, PartialEq, Error)]
 pub enum PathError {
     #[error("{UNRESPONSIVE_FILE_SYSTEM}")]
+    /// Also if the call panicked.
     TimedOut,
     /// Not called: the previous call has not returned.
     #[error("its file system does not answer an earlier request yet; is its mount dead?")]
@@ -27,24 +28,24 @@ pub enum PathError {
     NoThread,
 }
 
-/// Makes one call at a time on its own thread. Shutdown does not wait for it. New calls fail while
-/// one is pending, so at most one thread hangs.
-pub struct PathThread {
+/// Makes one call at a time, each on a new thread. Shutdown does not wait for it. New calls fail
+/// while one is pending, so at most one thread hangs.
+pub struct PathCalls {
     name: &'static str,
     is_busy: Arc<AtomicBool>,
 }
 
-struct Busy(Arc<AtomicBool>);
+struct BusyGuard(Arc<AtomicBool>);
 
-impl Drop for Busy {
+impl Drop for BusyGuard {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }
 }
 
-impl PathThread {
+impl PathCalls {
     pub fn new(name: &'static str) -> Self {
-        PathThread {
+        PathCalls {
             name,
             is_busy: Arc::default(),
         }
@@ -98,7 +99,7 @@ impl PathThread {
         if self.is_busy.swap(true, Ordering::Acquire) {
             return Err(PathError::Busy);
         }
-        let busy = Busy(Arc::clone(&self.is_busy));
+        let busy = BusyGuard(Arc::clone(&self.is_busy));
         let body = move || {
             let result = call();
             // Before the result is sent: its receiver may make the next call.
@@ -123,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_hanging_call_times_out_and_the_next_waits_for_its_thread() {
-        let paths = PathThread::new("test");
+        let paths = PathCalls::new("test");
         let (release, hangs) = channel::<()>();
         let hung = paths.start(move || hangs.recv()).unwrap();
         assert_eq!(paths.call(PATIENCE, || 8), Err(PathError::Busy));
@@ -135,7 +136,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_task_times_out_on_a_hanging_path_call() {
-        let paths = PathThread::new("test");
+        let paths = PathCalls::new("test");
         let (_release, hangs) = channel::<()>();
         let short = Duration::from_millis(1);
         let answer = paths.call_from_task(short, move || hangs.recv()).await;

@@ -2,7 +2,7 @@
 
 use faultline_core::{
     config::{Config, Log, TargetSelector},
-    supervisor::{PATH_CALL_TIMEOUT, PathError, PathThread},
+    supervisor::{PATH_CALL_TIMEOUT, PathCalls, PathError},
 };
 use std::{
     fs::{self, Metadata},
@@ -83,7 +83,7 @@ pub fn warnings(config: &Config) -> Vec<String> {
         .and_then(|file| {
             let path = file.to_owned();
             let open = move || fs::File::open(path).err();
-            let error = PathThread::new("config-path")
+            let error = PathCalls::new("config-path")
                 .call(PATH_CALL_TIMEOUT, open)
                 .ok()??;
             Some(format!(
@@ -97,7 +97,7 @@ pub fn warnings(config: &Config) -> Vec<String> {
 /// [`ErrorKind::TimedOut`] if the file system does not answer.
 fn metadata(path: &Path) -> std::io::Result<Metadata> {
     let path = path.to_owned();
-    PathThread::new("config-path")
+    PathCalls::new("config-path")
         .call(PATH_CALL_TIMEOUT, move || fs::metadata(path))
         .unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()))
 }

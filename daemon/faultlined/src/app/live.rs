@@ -5,7 +5,7 @@ use super::Reload;
 use faultline_core::{
     config::{Config, ConfigError},
     hub::Latest,
-    supervisor::{PATH_CALL_TIMEOUT, PathThread},
+    supervisor::{PATH_CALL_TIMEOUT, PathCalls},
 };
 use faultline_datapoints::validator::intake::Intake;
 use faultline_http::sinks::prometheus::ConstantLabels;
@@ -150,7 +150,7 @@ pub fn answer_config(config: &Config) -> AnswerConfig {
 fn read(path: &Path) -> Result<Evidence, String> {
     let shown = faultline_text::path(path);
     let path = path.to_owned();
-    let text = PathThread::new("evidence").call(PATH_CALL_TIMEOUT, move || {
+    let text = PathCalls::new("evidence").call(PATH_CALL_TIMEOUT, move || {
         if !fs::metadata(&path)?.is_file() {
             return Err(io::Error::other("it is no file"));
         }

@@ -2,7 +2,7 @@ use anyhow::{Context, Result, anyhow};
 use faultline_core::{
     clock::Clock,
     config::{Config, ConfigError},
-    supervisor::{PATH_CALL_TIMEOUT, PathThread, Stage},
+    supervisor::{PATH_CALL_TIMEOUT, PathCalls, Stage},
 };
 use faultline_datapoints::validator::coverage::{LastPush, PushTimes};
 use faultline_kernel::ProcessId;
@@ -58,7 +58,7 @@ pub fn prepare(config: &Config, clock: Clock) -> Option<PreparedRecorder> {
     let describer = ProcessDescriber::new(root.clone());
     let manifest_describer = describer.clone();
     let files = recording_paths(config);
-    let warning = PathThread::new("disk-warnings");
+    let warning = PathCalls::new("disk-warnings");
     let describe = move |target: &Target| {
         let root = root.clone();
         let files = files.clone();
@@ -287,7 +287,7 @@ pub fn warnings(config: &Config) -> Vec<String> {
     if folders.is_empty() {
         folders = disks::configured(&config.target.find);
     }
-    PathThread::new("disk-warnings")
+    PathCalls::new("disk-warnings")
         .call(PATH_CALL_TIMEOUT, move || {
             files
                 .iter()

@@ -4,7 +4,7 @@
 use super::{BinaryDigest, hash, insert_some, messages, process};
 use faultline_core::{
     hub::Latest,
-    supervisor::{PATH_CALL_TIMEOUT, PathThread, Stop},
+    supervisor::{PATH_CALL_TIMEOUT, PathCalls, Stop},
 };
 use faultline_kernel::{HostRoot, ProcessFiles, hardware::Hardware};
 use faultline_sources::{
@@ -37,7 +37,7 @@ pub struct ProcessFacts {
 pub struct ProcessDescriber {
     root: HostRoot,
     initial: Latest<ProcessManifest>,
-    path_thread: Arc<PathThread>,
+    path_thread: Arc<PathCalls>,
     /// The newest completed manifest. It may belong to an earlier process.
     pub completed: Latest<ProcessManifest>,
 }
@@ -47,7 +47,7 @@ impl ProcessDescriber {
         ProcessDescriber {
             root,
             initial: Latest::default(),
-            path_thread: Arc::new(PathThread::new("manifest-path")),
+            path_thread: Arc::new(PathCalls::new("manifest-path")),
             completed: Latest::default(),
         }
     }
@@ -75,7 +75,7 @@ impl ProcessDescriber {
     pub fn run(&self, facts: &ProcessFacts, stop: &Stop) {
         let mut followed: Option<Arc<ProcessManifest>> = None;
         let (mut binary, mut reported, mut published) = (None, json!({}), None);
-        let (paths, mut hashing) = (PathThread::new("binary-digest"), None);
+        let (paths, mut hashing) = (PathCalls::new("binary-digest"), None);
         while !stop.sleep(POLL_INTERVAL) {
             let Some(initial) = self.initial.get() else {
                 continue;

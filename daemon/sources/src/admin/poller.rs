@@ -11,7 +11,7 @@ use faultline_core::{
     clock::Clock,
     config,
     hub::Latest,
-    supervisor::{PathThread, Stop},
+    supervisor::{PathCalls, Stop},
 };
 use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Source, Stamp};
@@ -48,7 +48,7 @@ pub struct Poller {
     facts: Latest<AdminFacts>,
     cache: Option<ProcessCache>,
     problem_log: ProblemLog,
-    path_thread: PathThread,
+    path_thread: PathCalls,
 }
 
 impl Poller {
@@ -67,7 +67,7 @@ impl Poller {
             facts,
             cache: None,
             problem_log: ProblemLog::default(),
-            path_thread: PathThread::new("admin-path"),
+            path_thread: PathCalls::new("admin-path"),
         }
     }
 

@@ -4,7 +4,7 @@ use faultline_agave::{
 };
 use faultline_core::{
     socket::connect,
-    supervisor::{PathError, PathThread},
+    supervisor::{PathCalls, PathError},
 };
 use faultline_metrics::{Problem, Status};
 use serde::de::IgnoredAny;
@@ -97,7 +97,7 @@ impl Socket {
     /// Fails if another process serves the socket. Accepts a peer outside of this daemon's pid
     /// namespace, whose pid is unknown.
     pub async fn open(
-        paths: &PathThread,
+        paths: &PathCalls,
         path: &Path,
         pid: u32,
         timeout: Duration,

@@ -9,7 +9,7 @@ mod scan;
 mod unit;
 
 use super::*;
-use faultline_core::supervisor::PathThread;
+use faultline_core::supervisor::PathCalls;
 use faultline_testkit::host::FakeHost;
 
 /// A host with its first process.
@@ -114,7 +114,7 @@ struct Bench {
     root: HostRoot,
     clock: Clock,
     stop: Stop,
-    paths: PathThread,
+    paths: PathCalls,
 }
 
 impl Bench {
@@ -123,7 +123,7 @@ impl Bench {
             root: HostRoot::below(host.root()),
             clock: Clock::start(),
             stop: Stop::default(),
-            paths: PathThread::new("test"),
+            paths: PathCalls::new("test"),
         }
     }
 
