@@ -21,16 +21,16 @@ const JOB_KINDS: [(&str, RunningCount); 5] = [
 const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Copy, Default)]
-struct Job {
+struct JobKind {
     /// Number of running jobs; `None` until the validator reported it.
     count: Option<u64>,
     /// Start of the first running job by the validator's clock in Unix nanoseconds, and the uptime
     /// when the report arrived.
     started: Option<(i64, Duration)>,
-    run_time: Duration,
+    total_run_time: Duration,
 }
 
-impl Job {
+impl JobKind {
     fn update(&mut self, count: u64, time: i64, received_at: Duration) {
         let before = self.count.replace(count);
         let started = self.started.take();
@@ -52,13 +52,15 @@ impl Job {
         let run_time = run_time.filter(|run_time| {
             run_time.abs_diff(received_at.saturating_sub(first_received_at)) <= MAX_CLOCK_DIFFERENCE
         });
-        self.run_time = self.run_time.saturating_add(run_time.unwrap_or_default());
+        self.total_run_time = self
+            .total_run_time
+            .saturating_add(run_time.unwrap_or_default());
     }
 }
 
 /// Every kind of job, in the order of [`JOB_KINDS`].
 #[derive(Default)]
-pub struct Jobs([Job; JOB_KINDS.len()]);
+pub struct Jobs([JobKind; JOB_KINDS.len()]);
 
 impl Jobs {
     /// A background job began or ended at `time` (Unix nanoseconds). The report arrived at the
@@ -75,7 +77,7 @@ impl Jobs {
         for (mine, theirs) in self.0.iter_mut().zip(other.0) {
             mine.count = theirs.count.or(mine.count);
             mine.started = theirs.started.or(mine.started);
-            mine.run_time = mine.run_time.saturating_add(theirs.run_time);
+            mine.total_run_time = mine.total_run_time.saturating_add(theirs.total_run_time);
         }
     }
 
@@ -95,7 +97,7 @@ impl Jobs {
             out.real(
                 &v::ACCOUNTS_JOB_TIME,
                 [name.into()],
-                job.run_time.as_secs_f64(),
+                job.total_run_time.as_secs_f64(),
             );
         }
     }
