@@ -1,4 +1,5 @@
-//! The background jobs of the accounts database: how many of each kind run, and how long they ran.
+//! The background jobs of the accounts database: how many of each kind run, and for how long at
+//! least one of them ran.
 
 use faultline_agave::points::AccountsActive;
 use faultline_metrics::{Reading, ReadingList, metrics::validator as v};
@@ -15,9 +16,8 @@ const JOB_KINDS: [(&str, RunningCount); 5] = [
     ("hash", |a| a.hash),
 ];
 
-/// Maximum difference between a job's duration by the validator's clock and by ours. Two points of
-/// the same time may arrive this far apart (push interval plus delay). A larger difference means
-/// that the clock was set.
+/// Maximum difference between a job's duration by the validator's clock and by ours. A point may
+/// arrive this late (push interval plus delay). A larger difference means that the clock was set.
 const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Copy, Default)]
@@ -35,8 +35,8 @@ impl JobKind {
         let before = self.count.replace(count);
         let started = self.started.take();
         if count > 0 {
-            // The start stays while several jobs run, and when one of them ends. If one job was
-            // running already, the report of its end was lost: a new job starts now.
+            // The start stays while several jobs run, and when one of them ends. If one job
+            // ran before and one is reported again, the report of an end was lost.
             let continues = count > 1 || before > Some(count);
             self.started = started.filter(|_| continues).or(Some((time, received_at)));
             return;
