@@ -183,7 +183,7 @@ impl RecordJob<'_> {
             Ok((addresses, followed_pid)) => Ok((daemon, addresses, followed_pid)),
             Err(error) => {
                 drop(daemon);
-                if progress(&self.out).is_ok_and(|progress| !progress.process) {
+                if progress(&self.out).is_ok_and(|progress| !progress.was_followed) {
                     let _ = std::fs::remove_file(&self.out);
                 }
                 Err(error)

@@ -12,7 +12,7 @@ use crate::{
 pub struct Progress {
     pub last_tick: Option<TickRow>,
     /// Whether a process was followed.
-    pub process: bool,
+    pub was_followed: bool,
     /// Whether the process that was followed last has exited.
     pub ended: bool,
     /// When the first bank with a transaction was created, in Unix ns of the validator's clock.
@@ -60,7 +60,7 @@ impl Recording {
         let ended = last(&format!("'{exit}', '{oom}'"))?;
         let followed = last(&format!("'{start}', '{}'", EventKind::Restart.name()))?;
         Ok(Progress {
-            process: self.number("SELECT max(id) FROM process")?.is_some(),
+            was_followed: self.number("SELECT max(id) FROM process")?.is_some(),
             // A start after an end is of another process.
             ended: ended.is_some() && ended > followed,
             first_transaction_unix_ns: self.first_transaction()?,
@@ -155,7 +155,7 @@ pub struct Info {
     pub finished: bool,
     pub bytes: u64,
     /// 0 for a finished recording.
-    pub log_bytes: u64,
+    pub wal_bytes: u64,
     pub labels: Vec<(String, String)>,
     /// Such as why a flight recording was saved, or what a merge joined.
     pub meta: BTreeMap<String, String>,
@@ -184,7 +184,7 @@ impl Recording {
                 .last()
                 .is_some_and(|session| session.ended.is_some()),
             bytes: length(&self.path),
-            log_bytes: length(&with_suffix(&self.path, "-wal")),
+            wal_bytes: length(&with_suffix(&self.path, "-wal")),
             labels: self.labels.clone(),
             meta: meta.into_iter().collect(),
             sessions,
@@ -208,22 +208,22 @@ pub struct Live {
     pub pid: Option<u32>,
     pub slots_behind: Option<u64>,
     /// The newest slot known to the validator.
-    pub tip: Option<u64>,
+    pub newest_shred_slot: Option<u64>,
     /// New replays: end in Unix ns of the validator's clock, duration in microseconds.
     pub replays: Vec<(i64, f64)>,
     /// Argument of the next call.
-    pub last_point: i64,
+    pub last_point_rowid: i64,
 }
 
 impl Recording {
-    /// Returns slots after the point `after`: 0 at first, then [`Live::last_point`].
+    /// Returns slots after the point `after`: 0 at first, then [`Live::last_point_rowid`].
     pub fn live(&self, after: i64) -> Result<Live> {
         let mut live = Live {
             tick: self.last_tick()?,
             pid: self
                 .number("SELECT pid FROM process ORDER BY id DESC LIMIT 1")?
                 .and_then(|pid| u32::try_from(pid).ok()),
-            last_point: after,
+            last_point_rowid: after,
             ..Live::default()
         };
         if let Some(tick) = live.tick.as_ref().filter(|_| self.has("validator_sample")) {
@@ -236,13 +236,14 @@ impl Recording {
                 ))?;
                 Ok(value.and_then(|value| u64::try_from(value).ok()))
             };
-            (live.slots_behind, live.tip) = (of_tick("slots_behind")?, of_tick("slot_shred")?);
+            (live.slots_behind, live.newest_shred_slot) =
+                (of_tick("slots_behind")?, of_tick("slot_shred")?);
         }
         let points = format!(
             "SELECT rowid, unix_ns, replay_total_elapsed_us FROM replay_slot_point WHERE rowid > {after} ORDER BY rowid LIMIT {MAX_POINTS}"
         );
         let replays = self.all_of("replay_slot_point", &points, |row| {
-            live.last_point = row.get(0)?;
+            live.last_point_rowid = row.get(0)?;
             let duration: Option<f64> = row.get(2)?;
             Ok(duration.zip(row.get(1)?).map(|(us, unix_ns)| (unix_ns, us)))
         })?;

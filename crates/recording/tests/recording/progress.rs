@@ -40,7 +40,7 @@ fn witness(recording: &Recording) -> Progress {
         .rev()
         .find(|event| is_end(event.kind) || is_beginning(event.kind));
     Progress {
-        process: !recording.processes().unwrap().is_empty(),
+        was_followed: !recording.processes().unwrap().is_empty(),
         ended: decides.is_some_and(|event| is_end(event.kind)),
         first_transaction_unix_ns: executed.min(),
         newest_slot: slots.max(),

@@ -191,7 +191,7 @@ fn a_copy_of_a_live_recording_is_a_finished_snapshot() {
     let copied = Recording::open(&copy).unwrap();
     assert_eq!(assert_is_a_beginning(&copied, &arm), 300);
     let info = copied.info().unwrap();
-    assert!(info.finished && info.log_bytes == 0);
+    assert!(info.finished && info.wal_bytes == 0);
     let last = info.last_tick.unwrap();
     assert_eq!(
         info.sessions[0].ended.unwrap().as_nanos() as i64,

@@ -43,7 +43,7 @@ fn the_ring_stops_growing_and_keeps_its_last_minutes() {
     assert_eq!(first + ticks as u64 - 1, 40 * MINUTE);
     assert!((290..=312).contains(&ticks), "{ticks}");
     let info = recording.info().unwrap();
-    assert!(info.finished && info.log_bytes == 0);
+    assert!(info.finished && info.wal_bytes == 0);
     assert_eq!(info.meta["reason"], "oom_kill");
     assert_eq!(info.labels, arm.labels);
     assert_eq!(info.sessions[0].manifest["kernel"], "6.8.0-45-generic");

@@ -78,7 +78,7 @@ fn every_value_of_a_recording_round_trips() {
     let recording = Recording::open(&path).unwrap();
     assert_eq!(assert_is_a_beginning(&recording, &arm), 120);
     let info = recording.info().unwrap();
-    assert!(info.finished && info.log_bytes == 0 && info.format == 1);
+    assert!(info.finished && info.wal_bytes == 0 && info.format == 1);
     assert_eq!(info.labels, [("arm".to_owned(), "512".to_owned())]);
     assert_eq!(
         (

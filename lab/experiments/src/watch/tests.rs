@@ -38,7 +38,7 @@ fn seen(second: u64) -> Progress {
     };
     Progress {
         last_tick: Some(tick),
-        process: true,
+        was_followed: true,
         ..Progress::default()
     }
 }

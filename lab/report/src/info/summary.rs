@@ -121,7 +121,7 @@ impl Summary {
             format: info.format,
             finished: info.finished,
             bytes: info.bytes,
-            log_bytes: info.log_bytes,
+            log_bytes: info.wal_bytes,
             labels: info.labels.into_iter().collect(),
             meta: info.meta,
             first_unix_ns: info.first_tick.map(|tick| tick.unix_ns),

@@ -109,7 +109,7 @@ impl Daemon {
     /// command. Gives up after some intervals. Fails if a signal asks to end.
     pub fn wait_for_process(&mut self, signals: &mut Signals) -> Result<()> {
         for _ in 0..self.polls_to_write {
-            if self.progress().process || self.ended()?.is_some() {
+            if self.progress().was_followed || self.ended()?.is_some() {
                 break;
             }
             ensure!(

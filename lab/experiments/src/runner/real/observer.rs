@@ -112,7 +112,7 @@ impl RunObserver {
             recorded.sampled_at = Some(at);
             // If unreadable, the last data stays valid until it is too old.
             if let Ok(live) = Recording::open(&self.recording)
-                .and_then(|recording| recording.live(recorded.live.last_point))
+                .and_then(|recording| recording.live(recorded.live.last_point_rowid))
             {
                 let tick = live.tick.as_ref().map(|tick| tick.id);
                 if tick > recorded.newest_tick.map(|(newest, _)| newest) {
@@ -134,7 +134,7 @@ impl RunObserver {
         {
             reading.is_fresh = true;
             reading.behind = recorded.live.slots_behind;
-            reading.tip = recorded.live.tip;
+            reading.tip = recorded.live.newest_shred_slot;
         }
     }
 }

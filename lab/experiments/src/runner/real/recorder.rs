@@ -104,7 +104,7 @@ impl Daemon {
         for _ in 0..POLLS_TO_START {
             let ready = self.ready_file.read()?;
             let is_recording = progress(&self.recording).is_ok_and(|progress| {
-                progress.last_tick.is_some() && (progress.process || !needs_process)
+                progress.last_tick.is_some() && (progress.was_followed || !needs_process)
             });
             if is_recording && let Some(ready) = ready {
                 self.addresses = ready.addresses();
@@ -264,7 +264,7 @@ impl Recorder for Daemon {
             let progress = progress(&daemon.recording).ok();
             // Without a process, no end can be seen.
             Ok(
-                progress.is_none_or(|progress| progress.ended || !progress.process)
+                progress.is_none_or(|progress| progress.ended || !progress.was_followed)
                     || daemon.ended()?.is_some(),
             )
         });

@@ -381,7 +381,7 @@ impl System for Pretended {
         let tick = tick(0.0, from_experiment);
         Some(Progress {
             last_tick: Some(tick),
-            process: true,
+            was_followed: true,
             ended: false,
             first_transaction_unix_ns: executes
                 .map(|at| i64::try_from(began).unwrap() + (at * 1e9) as i64),
