@@ -15,15 +15,15 @@ pub struct Progress {
     pub was_followed: bool,
     /// Whether the process that was followed last has exited.
     pub ended: bool,
-    /// When the first bank with a transaction was created, in Unix ns of the validator's clock.
-    /// Without bank points, the first replayed slot with a transaction.
+    /// When the first bank with a transaction was created, in Unix ns of the validator's clock. When
+    /// the first slot with one was replayed if `cost_tracker_point` has no rows.
     pub first_transaction_unix_ns: Option<i64>,
-    /// Highest processed slot, or highest slot in a point.
+    /// Highest slot in the newest rows of the tables in [`SLOT_COLUMNS`].
     pub newest_slot: Option<u64>,
     pub at_tip: bool,
 }
 
-const SLOTS: [(&str, &str); 4] = [
+const SLOT_COLUMNS: [(&str, &str); 4] = [
     ("cost_tracker_point", "bank_slot"),
     ("replay_slot_point", "slot"),
     ("program_cache_point", "slot"),
@@ -31,19 +31,20 @@ const SLOTS: [(&str, &str); 4] = [
 ];
 
 /// Sources of executed transactions, the preferred one first.
-const TRANSACTIONS: [(&str, &str); 2] = [
+const TRANSACTION_COLUMNS: [(&str, &str); 2] = [
     ("cost_tracker_point", "transaction_count"),
     ("replay_slot_point", "total_transactions"),
 ];
 
-const POINTS: [&str; 4] = [
+const POINT_TABLES: [&str; 4] = [
     "program_cache_point",
     "replay_slot_point",
     "set_root_point",
     "cost_tracker_point",
 ];
 
-/// Points arrive nearly in order: the first and the last are within this many rows.
+/// Points arrive nearly in order: the earliest is within this many first rows, the latest within
+/// this many last rows.
 const MAX_DISORDER_ROWS: u32 = 256;
 
 impl Recording {
@@ -57,12 +58,12 @@ impl Recording {
                 "SELECT max(id) FROM event WHERE kind IN ({kinds})"
             ))
         };
-        let ended = last(&format!("'{exit}', '{oom}'"))?;
-        let followed = last(&format!("'{start}', '{}'", EventKind::Restart.name()))?;
+        let last_end = last(&format!("'{exit}', '{oom}'"))?;
+        let last_start = last(&format!("'{start}', '{}'", EventKind::Restart.name()))?;
         Ok(Progress {
             was_followed: self.number("SELECT max(id) FROM process")?.is_some(),
             // A start after an end is of another process.
-            ended: ended.is_some() && ended > followed,
+            ended: last_end.is_some() && last_end > last_start,
             first_transaction_unix_ns: self.first_transaction()?,
             newest_slot: self.newest_slot()?,
             at_tip: last(&format!("'{tip}'"))?.is_some() || last_tick_at_tip(last_tick.as_ref()),
@@ -70,8 +71,8 @@ impl Recording {
         })
     }
 
-    /// The last tick, and when its session's newest push arrived, since 1970; `None` without one. A
-    /// push after that tick counts if it brought a recorded point.
+    /// The last tick, and when its session's newest push arrived, since 1970. `None` without a tick
+    /// or a push. A push after that tick counts if it brought a recorded point.
     pub fn last_push(&self) -> Result<Option<(TickRow, Duration)>> {
         let Some(tick) = self.last_tick()? else {
             return Ok(None);
@@ -89,7 +90,7 @@ impl Recording {
             );
             newest = self.number(&of_tick)?;
         }
-        for table in POINTS.into_iter().filter(|table| self.has(table)) {
+        for table in POINT_TABLES.into_iter().filter(|table| self.has(table)) {
             let last = format!(
                 "SELECT session, received_unix_ns FROM {table} ORDER BY rowid DESC LIMIT 1"
             );
@@ -103,7 +104,7 @@ impl Recording {
     }
 
     fn first_transaction(&self) -> Result<Option<i64>> {
-        for (table, column) in TRANSACTIONS {
+        for (table, column) in TRANSACTION_COLUMNS {
             if self.has_rows(table)? {
                 let first = format!(
                     "SELECT unix_ns FROM {table} WHERE {column} > 0 ORDER BY rowid LIMIT {MAX_DISORDER_ROWS}"
@@ -116,7 +117,7 @@ impl Recording {
 
     fn newest_slot(&self) -> Result<Option<u64>> {
         let mut newest = None;
-        for (table, column) in SLOTS {
+        for (table, column) in SLOT_COLUMNS {
             if self.has(table) {
                 let order = if table.ends_with("_sample") {
                     "tick"
@@ -124,7 +125,7 @@ impl Recording {
                     "rowid"
                 };
                 let sql = format!(
-                    "SELECT max({column}) FROM (SELECT {column} FROM {table} ORDER BY {order} DESC LIMIT 256)"
+                    "SELECT max({column}) FROM (SELECT {column} FROM {table} ORDER BY {order} DESC LIMIT {MAX_DISORDER_ROWS})"
                 );
                 newest = newest.max(self.number(&sql)?);
             }
@@ -151,7 +152,7 @@ fn last_tick_at_tip(tick: Option<&TickRow>) -> bool {
 #[derive(Debug)]
 pub struct Info {
     pub format: i32,
-    /// The last session has ended: no more will be added.
+    /// The last session has ended in order.
     pub finished: bool,
     pub bytes: u64,
     /// 0 for a finished recording.
@@ -203,7 +204,7 @@ const MAX_POINTS: u32 = 4096;
 /// absent.
 #[derive(Debug, Default, PartialEq)]
 pub struct Live {
-    /// The newest tick; source of the next three values.
+    /// Source of `slots_behind` and `newest_shred_slot`.
     pub tick: Option<TickRow>,
     pub pid: Option<u32>,
     pub slots_behind: Option<u64>,
