@@ -1,9 +1,9 @@
 //! Sums by pool of threads. They stay exact while threads start and end.
 //!
 //! A thread's growth since its last read goes to its pool. The pool `exited` gets the rest of the
-//! process's count: faults of threads that ended after their last read. At first it also gets the
-//! faults of living threads between both reads. When those threads report them, that amount is held
-//! back from their pools. So at every read the pools add up to the process's faults, and none
+//! process's count: faults of threads that ended after their last read. The
+//! process is read after its threads, so `exited` also gets faults of living threads in between.
+//! When those threads report them, they stay pending until the process's count has grown by as many. So at every read the pools add up to the process's faults, and none
 //! falls.
 //!
 //! CPU time is the scheduler's, in nanoseconds. The kernel's clock ticks, as in `stat`, split it
@@ -18,8 +18,8 @@ use faultline_kernel::{Comm, HostConstants, ThreadSample};
 use foldhash::HashMap;
 use std::{sync::Arc, time::Duration};
 
-/// CPU time of the process that pools may lack. More of it means that idle threads ran or that
-/// threads ended.
+/// CPU time of the process that pools may lack, because idle threads are not read each time. If it
+/// is more, an idle thread ran or a thread ended.
 const MAX_UNREPORTED_CPU: Duration = Duration::from_millis(10);
 
 const MAX_POOLS: usize = 150;
@@ -134,10 +134,10 @@ pub struct Pools {
     /// Sorted by key. A hash table would take twice the memory.
     threads: Vec<TrackedThread>,
     read_number: u64,
-    /// Names merged into `other`.
+    /// Thread names that went into `other`; one may count twice.
     pub folded_names: u64,
-    /// Faults (major, minor) of threads that ended between reads, and between the reads of threads
-    /// and process.
+    /// Faults (major, minor) of threads that ended between reads, and of living threads after their
+    /// read.
     pub exited_faults: [u64; 2],
     /// CPU time of threads that ended between reads. `None` without exact thread times in the
     /// kernel.
@@ -149,7 +149,7 @@ pub struct Pools {
 }
 
 impl Pools {
-    /// Adds one read of all threads. `process`: the process's CPU time, read before it.
+    /// Adds a sample of all threads. `process`: the process's CPU time, read before it.
     pub fn add(
         &mut self,
         threads: impl Iterator<Item = ThreadSample> + Clone,
@@ -261,8 +261,8 @@ impl Pools {
         }
     }
 
-    /// Attributes the process's CPU time beyond the threads' to ended threads. The last read was of
-    /// every thread.
+    /// Attributes the process's CPU time beyond the threads' to ended threads. Call it only after
+    /// a read of every thread.
     pub fn update_exited_cpu(&mut self, process: Option<CpuTime>) {
         let Some(process) = process.filter(|_| self.has_exact_times) else {
             return;
