@@ -98,7 +98,7 @@ impl FollowedThreads {
         let is_complete = depth != ReadDepth::Active;
         if is_complete {
             self.pools.update_exited_cpu(process);
-        } else if self.pools.has_unreported_cpu(process) {
+        } else if self.pools.update_process_cpu(process) {
             // Idle threads ran, or threads ended.
             self.pools
                 .add(reader.sample(ReadDepth::Busy)?, process, host);
@@ -191,7 +191,7 @@ fn readings(pools: &Pools, host: &HostConstants, delayacct: bool, output: &mut S
         all.add(&pool.totals);
         pool_readings(pool, output);
     }
-    if all.run_queue.is_none() {
+    if all.run_queue_delay.is_none() {
         output.problems.push(Problem::absent(
             "run-queue delay: this kernel has no schedstat",
         ));
@@ -224,7 +224,7 @@ fn pool_readings(pool: &Pool, output: &mut SourceOutput) {
         .readings
         .whole(&pool_metrics::THREADS, [name.clone()], pool.threads);
     cpu_time(name.clone(), pool.cpu, output);
-    let delay = totals.run_queue.map(|delay| delay.as_secs_f64());
+    let delay = totals.run_queue_delay.map(|delay| delay.as_secs_f64());
     output
         .readings
         .real(&pool_metrics::RUN_QUEUE, [name], delay);

@@ -22,7 +22,7 @@ use std::{sync::Arc, time::Duration};
 /// is more, an idle thread ran or a thread ended.
 const MAX_UNREPORTED_CPU: Duration = Duration::from_millis(10);
 
-const MAX_POOLS: usize = 150;
+const MAX_NAMED_POOLS: usize = 150;
 const OTHER: &str = "other";
 const EXITED: &str = "exited";
 
@@ -35,7 +35,7 @@ pub struct ThreadTotals {
     stime_ticks: u64,
     pub blkio_ticks: u64,
     /// `None` if the kernel does not count it.
-    pub run_queue: Option<Duration>,
+    pub run_queue_delay: Option<Duration>,
     /// `None` before the first read.
     pub voluntary_switches: Option<u64>,
     pub involuntary_switches: Option<u64>,
@@ -50,7 +50,7 @@ impl ThreadTotals {
             utime_ticks: thread.utime_ticks,
             stime_ticks: thread.stime_ticks,
             blkio_ticks: thread.delayacct_blkio_ticks,
-            run_queue: thread.run_queue_delay,
+            run_queue_delay: thread.run_queue_delay,
             voluntary_switches: thread.voluntary_switches,
             involuntary_switches: thread.involuntary_switches,
         }
@@ -67,9 +67,9 @@ impl ThreadTotals {
             utime_ticks: self.utime_ticks.saturating_sub(before.utime_ticks),
             stime_ticks: self.stime_ticks.saturating_sub(before.stime_ticks),
             blkio_ticks: self.blkio_ticks.saturating_sub(before.blkio_ticks),
-            run_queue: self
-                .run_queue
-                .map(|now| now.saturating_sub(before.run_queue.unwrap_or_default())),
+            run_queue_delay: self
+                .run_queue_delay
+                .map(|now| now.saturating_sub(before.run_queue_delay.unwrap_or_default())),
             voluntary_switches: grown(self.voluntary_switches, before.voluntary_switches),
             involuntary_switches: grown(self.involuntary_switches, before.involuntary_switches),
         }
@@ -82,8 +82,8 @@ impl ThreadTotals {
         self.utime_ticks += other.utime_ticks;
         self.stime_ticks += other.stime_ticks;
         self.blkio_ticks += other.blkio_ticks;
-        self.run_queue = self.run_queue.map_or(other.run_queue, |a| {
-            Some(a + other.run_queue.unwrap_or_default())
+        self.run_queue_delay = self.run_queue_delay.map_or(other.run_queue_delay, |a| {
+            Some(a + other.run_queue_delay.unwrap_or_default())
         });
         self.voluntary_switches = sum(self.voluntary_switches, other.voluntary_switches);
         self.involuntary_switches = sum(self.involuntary_switches, other.involuntary_switches);
@@ -182,14 +182,14 @@ impl Pools {
         self.threads
             .retain(|tracked| tracked.read_number == read_number);
         // Drops the names of ended threads.
-        if self.index_by_comm.len() > 4 * (self.threads.len() + MAX_POOLS) {
+        if self.index_by_comm.len() > 4 * (self.threads.len() + MAX_NAMED_POOLS) {
             self.index_by_comm.clear();
         }
         self.split_cpu(process);
     }
 
-    /// Whether the process used more CPU time than its pools explain.
-    pub fn has_unreported_cpu(&mut self, process: Option<CpuTime>) -> bool {
+    /// Returns whether the process used more CPU time than its pools explain.
+    pub fn update_process_cpu(&mut self, process: Option<CpuTime>) -> bool {
         let Some(process) = process
             .map(|cpu| cpu.total())
             .filter(|_| self.has_exact_times)
@@ -302,7 +302,7 @@ impl Pools {
         let name = pool(comm.as_bytes());
         let known = self.index_by_name.get(&*name).copied();
         let index = known.unwrap_or_else(|| {
-            let full = self.pools.len() >= MAX_POOLS;
+            let full = self.pools.len() >= MAX_NAMED_POOLS;
             self.folded_names += u64::from(full);
             self.add_pool(if full { OTHER } else { &name })
         });
