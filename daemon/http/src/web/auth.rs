@@ -45,7 +45,7 @@ pub struct Users {
     /// The slowest hash, used to check unknown users.
     slowest_hash: Option<String>,
     /// One check at a time: password guessing takes at most one core and one thread of the pool.
-    check_permit: Arc<Semaphore>,
+    running_checks: Arc<Semaphore>,
 }
 
 impl fmt::Debug for Users {
@@ -72,7 +72,7 @@ impl Users {
             cached_results: Mutex::default(),
             attempts: Mutex::new(PasswordAttempts::new()),
             slowest_hash,
-            check_permit: Arc::new(Semaphore::new(1)),
+            running_checks: Arc::new(Semaphore::new(1)),
         })
     }
 
@@ -122,12 +122,12 @@ impl Users {
             Ok(queue) => queue,
             Err(wait) => return AuthResult::TooManyAttempts(wait),
         };
-        let Some(check_permits) = self.check_permits(queue).await else {
+        let Some(permits) = self.acquire_permits(queue).await else {
             return AuthResult::WrongCredentials;
         };
         let check = move || {
             // The permit ends with the check, even if the client has disconnected.
-            let _permits = check_permits;
+            let _permits = permits;
             bcrypt::verify(password, &hash).unwrap_or(false)
         };
         let checked = tokio::task::spawn_blocking(check).await;
@@ -141,9 +141,12 @@ impl Users {
     }
 
     /// Waits for the other checks of the same peer, then for those of all peers.
-    async fn check_permits(&self, queue: Arc<Semaphore>) -> Option<[OwnedSemaphorePermit; 2]> {
+    async fn acquire_permits(&self, queue: Arc<Semaphore>) -> Option<[OwnedSemaphorePermit; 2]> {
         let own = queue.acquire_owned().await.ok()?;
-        let all = Arc::clone(&self.check_permit).acquire_owned().await.ok()?;
+        let all = Arc::clone(&self.running_checks)
+            .acquire_owned()
+            .await
+            .ok()?;
         Some([own, all])
     }
 
@@ -163,7 +166,7 @@ impl Users {
 /// Counts password checks that did not succeed or still run. Times are uptimes.
 struct PasswordAttempts {
     all_peers: RateLimit,
-    /// Only peers with counted checks, so that `all_peers` limits their number.
+    /// Peers with counted checks, and the last refused one, so that `all_peers` limits their number.
     peers: HashMap<Peer, PeerAttempts>,
 }
 
@@ -174,7 +177,7 @@ struct PeerAttempts {
 }
 
 impl PasswordAttempts {
-    /// Limits all checks together to a tenth of a core if a check takes a tenth of a second.
+    /// All peers: ten checks at once, then one a second, a tenth of a core at 0.1 s a check.
     fn new() -> Self {
         PasswordAttempts {
             all_peers: RateLimit::new(10, Duration::from_secs(1)),
@@ -359,9 +362,9 @@ mod tests {
                     .now_or_never()
                     .is_none()
             );
-            assert_eq!(users.check_permit.available_permits(), 0);
+            assert_eq!(users.running_checks.available_permits(), 0);
         }
-        drop(users.check_permit.acquire().await);
+        drop(users.running_checks.acquire().await);
     }
 
     #[tokio::test]
@@ -374,7 +377,7 @@ mod tests {
         };
         let mut guesses = Vec::new();
         for number in 0..50 {
-            let mut guess = Box::pin(users.check_permits(queue(1, 100 + number * 5)));
+            let mut guess = Box::pin(users.acquire_permits(queue(1, 100 + number * 5)));
             // All but the first wait.
             let check_permits = (&mut guess).now_or_never();
             guesses.push((guess, check_permits));
@@ -386,7 +389,7 @@ mod tests {
                 .count(),
             1
         );
-        let mut scraper = Box::pin(users.check_permits(queue(2, 400)));
+        let mut scraper = Box::pin(users.acquire_permits(queue(2, 400)));
         assert!((&mut scraper).now_or_never().is_none());
         guesses[0].1 = None;
         assert!(
@@ -394,7 +397,7 @@ mod tests {
             "before the other guesses"
         );
         drop(guesses);
-        assert!(users.check_permits(queue(1, 400)).await.is_some());
+        assert!(users.acquire_permits(queue(1, 400)).await.is_some());
     }
 
     #[tokio::test]
