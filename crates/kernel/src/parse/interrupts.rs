@@ -11,7 +11,7 @@ use crate::{
 #[derive(Debug, Default, PartialEq)]
 pub struct CpuTable {
     pub cpus: Vec<u32>,
-    /// Of the lines that a number names, in the order of `cpus`.
+    /// Sum by CPU, in the order of `cpus`, of the lines whose name is a number.
     pub devices: Vec<u32>,
     /// Of all other lines, in the order of `cpus`.
     pub others: Vec<u32>,
@@ -29,7 +29,8 @@ pub struct Row {
 /// `None` for an empty file: container runtimes hide `/proc/interrupts` behind `/dev/null`.
 ///
 /// # Errors
-/// No line of CPUs, or a line without exactly one count for each. The kernel writes such lines
+/// No line of CPUs, no line of counts, or a line without exactly one count for each
+/// CPU. The kernel writes such lines
 /// while a CPU goes online or offline.
 pub fn parse(text: &[u8]) -> Parsed<Option<CpuTable>> {
     if text.is_empty() {
