@@ -1,4 +1,5 @@
-//! Parses a plan and reports all mistakes at once.
+//! Parses a plan and reports its mistakes together. The number of requests is checked only without
+//! other mistakes.
 
 use crate::{
     answer::{Encoding, Expected},
@@ -24,7 +25,7 @@ const MAX_REQUEST_TABLES: usize = 1000;
 /// Placeholder of an arm's encoding.
 const ENCODING: &str = "encoding";
 
-/// Of all requests of an arm.
+/// What an arm sets for all of its requests.
 struct ArmOptions {
     encoding: Option<String>,
     /// Overrides the method of the request.
@@ -271,7 +272,8 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
     }
 }
 
-/// Of one request, one per arm. `must_agree` is `None` if it returns an account.
+/// The cells of one request, one for each arm. `must_agree` is `None` if the request returns an
+/// account, which is compared as an account.
 fn cells(
     arms: &[ArmOptions],
     subject: usize,
@@ -312,7 +314,8 @@ fn encoding_option(params: &str) -> Option<Encoding> {
         .find_map(|param| Encoding::named(param.get("encoding")?.as_str()?))
 }
 
-/// Fails unless the parameters are JSON with every text of their values.
+/// Fails unless the parameters are JSON for each text of each value, the other values at their
+/// first text.
 fn check_params(params: &str, values: &[Value], has_encoding: bool) -> Result<(), String> {
     let is_known = |name: &str| {
         (has_encoding && name == ENCODING) || values.iter().any(|value| value.name == name)
