@@ -56,7 +56,7 @@ pub struct Plan {
     pub seed: u64,
     pub timeout: Duration,
     /// Largest answer, in bytes.
-    pub limit: usize,
+    pub max_answer_bytes: usize,
     /// Percentage of an arm's requests.
     pub max_failures: Option<f64>,
 }
@@ -76,7 +76,7 @@ impl Default for Plan {
             rate: None,
             seed: 1,
             timeout: Duration::from_secs(10),
-            limit: 64 << 20,
+            max_answer_bytes: 64 << 20,
             max_failures: None,
         }
     }

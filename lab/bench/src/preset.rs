@@ -229,7 +229,7 @@ fn load_settings(plan: &Plan) -> BTreeMap<String, String> {
         ("timeout".to_owned(), duration(plan.timeout)),
         (
             "largest answer".to_owned(),
-            format!("{} bytes", count(plan.limit as u64)),
+            format!("{} bytes", count(plan.max_answer_bytes as u64)),
         ),
         (
             "requests of a round".to_owned(),

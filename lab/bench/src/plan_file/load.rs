@@ -72,7 +72,7 @@ fn read_schedule(top: &mut Table<'_>, plan: &mut Plan) {
         let valid = Some(time(v)?).filter(is_valid_timeout);
         valid.ok_or_else(|| "a time from 1ms to 1h is wanted".to_owned())
     });
-    top.set("max_answer", &mut plan.limit, |v| {
+    top.set("max_answer", &mut plan.max_answer_bytes, |v| {
         valid_answer_limit(size(v)?).ok_or_else(|| "a size from 1K to 1G is wanted".to_owned())
     });
 }
