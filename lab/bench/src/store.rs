@@ -14,11 +14,11 @@ use serde::{Deserialize, de::DeserializeOwned};
 use std::path::Path;
 pub use write::{ResultsFile, check_new, error_text, write_document};
 
-/// `FLBn`.
+/// SQLite's application id of a results file: `FLBn` in ASCII.
 pub const APPLICATION_ID: i32 = 0x464c_426e;
 const FORMAT: i32 = 1;
 
-/// A file must contain exactly these statements.
+/// The schema of a results file. A file with another schema is refused.
 pub const TABLES: [&str; 4] = [
     "CREATE TABLE run (header TEXT NOT NULL)",
     "CREATE TABLE cell (cell INTEGER PRIMARY KEY, arm TEXT NOT NULL, subject TEXT NOT NULL, size INTEGER)",
@@ -60,8 +60,8 @@ pub fn read<C: DeserializeOwned>(path: &Path) -> Result<Stored<C>> {
         let path = path.display();
         format!("{path}: no run began before its program was killed: remove it")
     })?;
-    let preset: Preset = parsed(header).at(path)?;
-    if preset.preset == "compression" {
+    let kind: HeaderKind = parsed(header).at(path)?;
+    if kind.preset == "compression" {
         return Ok(Stored::Compression(parsed(header).at(path)?));
     }
     let results = parsed(header).and_then(|header| results(&database, header));
@@ -69,7 +69,7 @@ pub fn read<C: DeserializeOwned>(path: &Path) -> Result<Stored<C>> {
 }
 
 #[derive(Deserialize)]
-struct Preset {
+struct HeaderKind {
     preset: String,
 }
 
