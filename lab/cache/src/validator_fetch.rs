@@ -63,7 +63,7 @@ fn require_lines(validator_trace: &ValidatorTrace) -> Result<()> {
 }
 
 fn trace(validator_trace: &ValidatorTrace, recorded: &Recorded) -> Result<Trace> {
-    let source = if validator_trace.program == LEDGER_TOOL {
+    let source = if validator_trace.executable == LEDGER_TOOL {
         Source::Replay
     } else {
         Source::Validator
@@ -174,7 +174,7 @@ fn summary(
     let mut lines = vec![
         format!(
             "{} {}: {} misses, {} loads in {} ms, {} evictions",
-            faultline_text::clean(&validator_trace.program),
+            faultline_text::clean(&validator_trace.executable),
             faultline_text::clean(&validator_trace.version),
             count(misses),
             count(validator_trace.loads.len() as u64),

@@ -24,7 +24,7 @@ const OVERHEAD_V4: u64 = 48;
 #[derive(Debug, Default)]
 pub struct ValidatorTrace {
     /// `agave-validator` or `agave-ledger-tool`.
-    pub program: String,
+    pub executable: String,
     pub version: String,
     pub programs: Vec<Program>,
     pub slots: BTreeMap<u64, SlotLookups>,
@@ -36,7 +36,7 @@ pub struct ValidatorTrace {
     /// Lines not written in time.
     pub dropped_lines: u64,
     /// By number of the thread.
-    pools: Vec<String>,
+    pool_by_thread: Vec<String>,
     /// For each program: whether an entry with code was seen, and whether one without.
     seen: Vec<(bool, bool)>,
 }
@@ -44,7 +44,7 @@ pub struct ValidatorTrace {
 #[derive(Debug, Default)]
 pub struct SlotLookups {
     /// For each batch with lookups: its programs, each with the number of transactions that use it.
-    programs: Vec<Vec<(u32, u32)>>,
+    batches_with_programs: Vec<Vec<(u32, u32)>>,
     /// Number of [`SlotLookups::calls`].
     calls: u32,
     /// Including batches without programs.
@@ -58,7 +58,7 @@ impl SlotLookups {
     /// The programs of each transaction. In a batch, transaction `n` (from 1) has the programs with
     /// at least `n` uses. Calls are not stored, because a short line can contain many.
     pub fn calls(&self) -> impl Iterator<Item = Vec<u32>> {
-        self.programs.iter().flat_map(|batch| {
+        self.batches_with_programs.iter().flat_map(|batch| {
             let used = |min_uses: u32| batch.iter().filter(move |(_, uses)| *uses >= min_uses);
             (1..=most_uses(batch))
                 .map(|min_uses| used(min_uses).map(|(program, _)| *program).collect())
@@ -121,9 +121,13 @@ impl ValidatorTrace {
             "trace" => self.parse_header(&mut words)?,
             "program" => self.parse_new_program(&mut words)?,
             "thread" => {
-                expect_number(&mut words, self.pools.len(), "the number of the thread")?;
+                expect_number(
+                    &mut words,
+                    self.pool_by_thread.len(),
+                    "the number of the thread",
+                )?;
                 let name = words.next().context("the thread has no name")?;
-                self.pools.push(faultline_text::clean(
+                self.pool_by_thread.push(faultline_text::clean(
                     name.trim_end_matches(|c: char| c.is_ascii_digit()),
                 ));
             }
@@ -157,7 +161,7 @@ impl ValidatorTrace {
         words
             .next()
             .context("no program")?
-            .clone_into(&mut self.program);
+            .clone_into(&mut self.executable);
         words
             .next()
             .context("no version")?
@@ -207,7 +211,7 @@ impl ValidatorTrace {
         lookups.calls = calls.context("too many calls")?;
         if !programs.is_empty() {
             programs.shrink_to_fit();
-            lookups.programs.push(programs);
+            lookups.batches_with_programs.push(programs);
         }
         Ok(())
     }
@@ -282,7 +286,7 @@ impl ValidatorTrace {
             slot,
             usize::try_from(thread)
                 .ok()
-                .and_then(|thread| self.pools.get(thread))
+                .and_then(|thread| self.pool_by_thread.get(thread))
                 .context("the thread is unknown")?
                 .clone(),
         ))
@@ -343,7 +347,7 @@ mod tests {
                      change 7 0 2 v3 1081 loaded\nlook 7 0 2\nload 8 0 1 3 v3 0 closed\n";
         let trace = read(lines).unwrap();
         assert_eq!(
-            (trace.program.as_str(), trace.version.as_str()),
+            (trace.executable.as_str(), trace.version.as_str()),
             ("agave-validator", "2.1.14")
         );
         let (seven, eight) = (&trace.slots[&7], &trace.slots[&8]);
