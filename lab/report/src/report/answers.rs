@@ -16,7 +16,7 @@ use faultline_stats::summary::{mean, summary};
 use faultline_status::{Answer, AnswerInputs, CachePrediction, Consensus, answers};
 use itertools::Itertools;
 
-/// Nothing for a process that is no validator, and for a replay of a fixed range.
+/// Empty without runs, without a validator, and if any run is a replay of a fixed range.
 pub fn by_arm(subjects: &Subjects) -> Vec<Answers> {
     let is_replay = subjects
         .all
@@ -45,7 +45,7 @@ pub fn by_arm(subjects: &Subjects) -> Vec<Answers> {
     subjects.arms.iter().map(answers_of_arm).collect()
 }
 
-/// `Some(true)` if one release ran with two sizes of the program cache.
+/// `Some(true)` if one release ran with several sizes of the program cache, else `None`: unknown.
 fn can_change_capacity(subjects: &Subjects) -> Option<bool> {
     let runs = || subjects.all.iter().map(|subject| &subject.recording);
     let sizes = distinct(runs().filter_map(|run| last_capacity(run, Signal::CapacityConfigured)));
@@ -53,7 +53,8 @@ fn can_change_capacity(subjects: &Subjects) -> Option<bool> {
     (sizes.len() > 1 && versions.len() == 1).then_some(true)
 }
 
-/// Averages over the runs, but takes memory bounds from the worst run, and prediction, consensus and at-tip from the first.
+/// Averages over the runs. RAM, limit, headroom, unreclaimable share and proven memory are those of
+/// the worst run. The prediction and all that is no number are those of the first run.
 fn inputs(runs: &[&Subject], can_change_capacity: Option<bool>) -> AnswerInputs {
     let values = |value: fn(&Subject, &Numbers) -> Option<f64>| {
         runs.iter()
