@@ -194,7 +194,7 @@ fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[
         title: title(&subjects),
         subtitle: subtitle(&subjects),
         verdict,
-        answers: answers::by_arm(&subjects),
+        answers: answers::answers_by_arm(&subjects),
         overview,
         runs: subjects.all.iter().map(card).collect(),
         caveats,

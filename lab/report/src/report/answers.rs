@@ -17,7 +17,7 @@ use faultline_status::{Answer, AnswerInputs, CachePrediction, Consensus, answers
 use itertools::Itertools;
 
 /// Empty without runs, without a validator, and if any run is a replay of a fixed range.
-pub fn by_arm(subjects: &Subjects) -> Vec<Answers> {
+pub fn answers_by_arm(subjects: &Subjects) -> Vec<Answers> {
     let is_replay = subjects
         .all
         .iter()
@@ -64,7 +64,8 @@ fn inputs(runs: &[&Subject], can_change_capacity: Option<bool>) -> AnswerInputs 
     let average = |value| mean(&values(value));
     let smallest = |value| values(value).into_iter().reduce(f64::min);
     let installed = smallest(|run, _| run.recording.facts.memory.map(|bytes| bytes as f64));
-    let share = values(|run, numbers| Some(numbers.levels.unreclaimable.max? / run.limit()?));
+    let unreclaimable_shares =
+        values(|run, numbers| Some(numbers.levels.unreclaimable.max? / run.limit()?));
     let proven: Option<Vec<f64>> = runs
         .iter()
         .map(|run| sufficient_memory::proven_bytes(run))
@@ -76,7 +77,7 @@ fn inputs(runs: &[&Subject], can_change_capacity: Option<bool>) -> AnswerInputs 
         limit: smallest(|run, _| run.limit())
             .filter(|limit| installed.is_none_or(|installed| *limit < installed)),
         headroom: smallest(|_, numbers| numbers.levels.headroom.min),
-        unreclaimable_share: share.into_iter().reduce(f64::max),
+        unreclaimable_share: unreclaimable_shares.into_iter().reduce(f64::max),
         swap: average(|_, numbers| numbers.levels.swap.max),
         memory_stalled_share: average(|run, numbers| {
             growth(&run.recording, Signal::MemorySome, numbers.window).mean()
