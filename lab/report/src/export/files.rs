@@ -53,14 +53,14 @@ pub fn table_path(folder: &Path, table: &str, format: Format) -> PathBuf {
 pub struct DatasetRun {
     /// `host=HOST/run=RUN`.
     pub path: PathBuf,
-    /// Columns of every file, too: as text, since readers take a folder's `01` for the number 1.
+    /// Host and run, as text columns of every file: readers would take a folder's `01` for 1.
     columns: [(&'static str, String); 2],
-    /// First ticks of days, with the day since 1970.
+    /// (first tick, day since 1970) of each day.
     days: Vec<(i64, i64)>,
 }
 
 impl DatasetRun {
-    /// A run is named by its labels and its first nanosecond, which a copy or a merge keeps.
+    /// A run is named by its labels and the time of its first tick, which a copy or a merge keeps.
     pub fn new(recording: &Recording) -> Result<Self> {
         let (sessions, ticks) = (recording.sessions()?, recording.ticks()?);
         let label = |wanted| {
@@ -257,7 +257,7 @@ impl<'f> TableFiles<'f> {
     }
 }
 
-/// Dropping it removes the empty folders.
+/// Dropping it removes those of the created folders that are empty.
 #[derive(Default)]
 struct CreatedFolders(BTreeSet<PathBuf>);
 
@@ -295,16 +295,16 @@ fn remove_other_files(paths: &[PathBuf]) -> Result<()> {
                 fs::remove_file(&path).at(&path)?;
             }
         }
-        // Fails if others have files in it.
+        // Fails, as wanted, unless the folder is empty.
         let _ = fs::remove_dir(&day);
     }
     Ok(())
 }
 
-/// A temporary file: readers of the folder fail on it.
+/// Whether `path` is a temporary file of the table. Readers of the folder would fail on it.
 fn is_part(path: &Path, table_file: &OsStr) -> bool {
-    let names = path.file_name().and_then(OsStr::to_str);
-    let rest = names
+    let name = path.file_name().and_then(OsStr::to_str);
+    let rest = name
         .zip(table_file.to_str())
         .and_then(|(name, table_file)| name.strip_prefix(table_file));
     rest.is_some_and(|rest| rest.starts_with('.') && rest.ends_with(".part"))
