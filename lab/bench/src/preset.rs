@@ -37,7 +37,7 @@ pub fn plan_for_load(load: &LoadArgs) -> Plan {
         rate: load.rate,
         seed: load.seed,
         timeout: load.timeout,
-        limit: load.max_answer,
+        max_answer_bytes: load.max_answer,
         max_failures: load.max_failures,
         ..Plan::default()
     }

@@ -58,7 +58,7 @@ fn plan(endpoint: Endpoint) -> Plan {
         rounds: ROUNDS,
         warm_up: WARM_UP_ROUNDS,
         timeout: TIMEOUT,
-        limit: MAX_BYTES,
+        max_answer_bytes: MAX_BYTES,
         ..Plan::default()
     };
     plan.add_request(

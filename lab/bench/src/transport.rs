@@ -77,7 +77,7 @@ fn plan(args: &TransportArgs, scenarios: &[Scenario]) -> Result<Plan> {
         warm_up: args.warm_up,
         seed: args.seed,
         timeout: args.timeout,
-        limit: MAX_ANSWER_BYTES,
+        max_answer_bytes: MAX_ANSWER_BYTES,
         max_failures: args.max_failures,
         ..Plan::default()
     };

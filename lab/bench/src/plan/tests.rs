@@ -22,7 +22,7 @@ pub fn plan(cells: usize, seed: u64) -> Plan {
         rate: None,
         seed,
         timeout: Duration::from_secs(1),
-        limit: 1,
+        max_answer_bytes: 1,
         max_failures: None,
     }
 }

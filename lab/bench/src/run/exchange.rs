@@ -33,7 +33,12 @@ impl Connections {
     pub async fn open(&mut self, plan: &Plan, cell: &Cell) {
         let (config, connection) = (plan.link(cell), &mut self.by_link[cell.link]);
         if connection.is_none() && config.protocol != Protocol::HttpNew {
-            let opened = Connection::open(config, self.tls.as_ref(), plan.max_answer_bytes, plan.timeout);
+            let opened = Connection::open(
+                config,
+                self.tls.as_ref(),
+                plan.max_answer_bytes,
+                plan.timeout,
+            );
             if let Ok(Ok(opened)) = timeout(plan.timeout, opened).await {
                 *connection = Some(opened);
             }
@@ -98,12 +103,15 @@ impl Connections {
         };
         let mut opened_in = [Duration::ZERO; 2];
         if !usable {
-            let opened = Connection::open(config, self.tls.as_ref(), plan.max_answer_bytes, left).await?;
+            let opened =
+                Connection::open(config, self.tls.as_ref(), plan.max_answer_bytes, left).await?;
             opened_in = opened.opened_in();
             *connection = Some(opened);
         }
         let open = connection.as_mut().ok_or(Failure::Closed)?;
-        let raw = open.request(plan.body(cell, id), plan.max_answer_bytes).await?;
+        let raw = open
+            .request(plan.body(cell, id), plan.max_answer_bytes)
+            .await?;
         if config.protocol == Protocol::HttpNew {
             *connection = None;
         }

@@ -199,7 +199,7 @@ mod tests {
             ..Run::default()
         });
         let subjects = Subjects::new(runs, &Plan::default(), &[]);
-        let answers = by_arm(&subjects);
+        let answers = answers_by_arm(&subjects);
         let ram = answers.iter().map(|arm| &arm.findings[0]);
         let killed = ram.filter(|ram| ram.verdict == "act" && ram.text.contains("OOM-killed"));
         assert_eq!(killed.count(), 1, "{answers:#?}");

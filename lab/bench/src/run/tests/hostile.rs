@@ -318,7 +318,7 @@ fn what_came(protocol: Protocol) {
     // The excess must fit into the first HTTP/2 window.
     let mut plan = Plan {
         timeout: Duration::from_secs(2),
-        limit: 40_000,
+        max_answer_bytes: 40_000,
         ..plan.as_ref().clone()
     };
     plan.links[0].protocol = protocol;
