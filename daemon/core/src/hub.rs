@@ -31,12 +31,35 @@ impl<T> Latest<T> {
 
     /// Drops the old value outside the lock.
     pub fn set(&self, value: Option<Arc<T>>) {
-        drop(std::mem::replace(&mut *self.0.lock(), value));
+        let old = std::mem::replace(&mut *self.0.lock(), value);
+        drop(old);
     }
 }
 
 impl Sink for Latest<Tick> {
     fn tick(&mut self, tick: &Arc<Tick>) {
         self.set(Some(Arc::clone(tick)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct LocksOnDrop(Latest<LocksOnDrop>, Arc<Mutex<Vec<bool>>>);
+
+    impl Drop for LocksOnDrop {
+        fn drop(&mut self) {
+            self.1.lock().push(self.0.0.try_lock().is_some());
+        }
+    }
+
+    #[test]
+    fn the_old_value_is_dropped_outside_the_lock() {
+        let (latest, was_unlocked) = (Latest::default(), Arc::default());
+        let value = LocksOnDrop(latest.clone(), Arc::clone(&was_unlocked));
+        latest.set(Some(Arc::new(value)));
+        latest.set(None);
+        assert_eq!(*was_unlocked.lock(), [true]);
     }
 }
