@@ -166,28 +166,29 @@ impl Client {
         } else {
             EXCERPT_BYTES
         };
-        let body = read(response.into_body(), limit).await;
+        let mut bytes = Vec::new();
+        let outcome = read(response.into_body(), limit, &mut bytes).await;
         if status.is_success() {
-            return body;
+            return outcome.map(|()| bytes);
         }
-        let text = body.unwrap_or_default();
-        Err(Failure::Status(status, Excerpt::of(text.trim_ascii())))
+        Err(Failure::Status(status, Excerpt::of(bytes.trim_ascii())))
     }
 }
 
-/// Reads a body into one buffer, because its chunks may be single bytes.
-async fn read(mut body: Incoming, limit: usize) -> Result<Vec<u8>, Failure> {
+/// Appends at most `limit` bytes of a body, whose chunks may be single bytes.
+async fn read(mut body: Incoming, limit: usize, bytes: &mut Vec<u8>) -> Result<(), Failure> {
     let announced_bytes = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-    let mut bytes = Vec::with_capacity(announced_bytes.min(limit));
+    bytes.reserve_exact(announced_bytes.min(limit));
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| transport(&error))?;
         let part = frame.into_data().unwrap_or_default();
-        if bytes.len().saturating_add(part.len()) > limit {
+        let free = limit - bytes.len();
+        bytes.extend(part.iter().take(free));
+        if part.len() > free {
             return Err(Failure::TooLong(limit));
         }
-        bytes.extend_from_slice(&part);
     }
-    Ok(bytes)
+    Ok(())
 }
 
 /// Adds the causes to the error: the outermost message is only "client error".
