@@ -37,7 +37,7 @@ fn bounded(digits: &[u8]) -> Option<u32> {
 }
 
 /// From `/proc/stat`: user and kernel time, and that of guests, in clock ticks (`USER_HZ`), summed
-/// over all CPUs. `None` if a part underflowed.
+/// over all CPUs. `None` if a part went below zero.
 pub fn busy_ticks(text: &[u8]) -> Parsed<Option<u64>> {
     let line = lines(text)
         .find(|line| words(line.text).next() == Some(b"cpu"))

@@ -27,15 +27,15 @@ pub struct Requests {
     pub done: u64,
     pub bytes: u64,
     /// Sum of their durations, waiting included.
-    pub took: Duration,
+    pub total_duration: Duration,
 }
 
-/// Skips devices with an underflowed counter.
+/// Skips devices with a counter that went below zero.
 pub fn parse(text: &[u8]) -> Parsed<Vec<DiskIo>> {
     rows(text, 0, "expected a block device's counters", disk)
 }
 
-/// The inner `None` is a device with an underflowed counter.
+/// The inner `None` is a device with a counter that went below zero.
 fn disk(line: &[u8]) -> Option<Option<DiskIo>> {
     let mut words = words(line);
     let mut next = || u32::try_from(number(words.next()?)?).ok();
@@ -53,11 +53,11 @@ fn disk(line: &[u8]) -> Option<Option<DiskIo>> {
         reads,
         _,
         sectors_read,
-        reading,
+        read_ms,
         writes,
         _,
         sectors_written,
-        writing,
+        write_ms,
         _,
         busy,
         weighted,
@@ -65,8 +65,8 @@ fn disk(line: &[u8]) -> Option<Option<DiskIo>> {
     let io = || {
         Some(DiskIo {
             device,
-            read: requests(reads?, sectors_read?, reading?),
-            write: requests(writes?, sectors_written?, writing?),
+            read: requests(reads?, sectors_read?, read_ms?),
+            write: requests(writes?, sectors_written?, write_ms?),
             busy: Duration::from_millis(busy?),
             weighted: Duration::from_millis(weighted?),
         })
@@ -78,7 +78,7 @@ fn requests(done: u64, sectors: u64, ms: u64) -> Requests {
     Requests {
         done,
         bytes: sectors.saturating_mul(SECTOR_BYTES),
-        took: Duration::from_millis(ms),
+        total_duration: Duration::from_millis(ms),
     }
 }
 
@@ -104,7 +104,7 @@ mod tests {
             (13_689_736, 628_269_602 * 512)
         );
         assert_eq!(
-            (vda.write.done, vda.write.took),
+            (vda.write.done, vda.write.total_duration),
             (4_719_931, Duration::from_millis(9_002_930))
         );
         assert_eq!(

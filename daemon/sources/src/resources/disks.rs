@@ -148,7 +148,11 @@ fn io_readings(device: &Text, io: &DiskIo, role: DiskRole, out: &mut Vec<Reading
         if role == DiskRole::Direct {
             out.counter(&m::DISK_BYTES, labels(), requests.bytes);
         }
-        out.real(&m::DISK_TIME, labels(), requests.took.as_secs_f64());
+        out.real(
+            &m::DISK_TIME,
+            labels(),
+            requests.total_duration.as_secs_f64(),
+        );
     }
     out.real(&m::DISK_BUSY, [device.clone()], io.busy.as_secs_f64());
     if role == DiskRole::Direct {
@@ -167,7 +171,7 @@ mod tests {
         let none = Requests {
             done: 0,
             bytes: 0,
-            took: Duration::ZERO,
+            total_duration: Duration::ZERO,
         };
         let io = |minor, ms| DiskIo {
             device: Device { major: 259, minor },
