@@ -14,7 +14,7 @@ const MAX_MEAN_SLOTS_PER_SECOND: u64 = 10;
 
 /// A slot may exceed an earlier one by this many per second, plus the fixed slack below.
 const MAX_SLOTS_PER_SECOND: u64 = 20;
-const MAX_JUMP: u64 = 512;
+const SLACK_SLOTS: u64 = 512;
 
 /// Older slots are no reference for newer ones.
 const MAX_REFERENCE_AGE: Duration = Duration::from_secs(60);
@@ -58,7 +58,7 @@ impl Slots {
         self.optimistic.max(self.shred)
     }
 
-    /// The tip minus the own slot; `None` until both are known. Zero if the own slot leads.
+    /// The tip minus the frozen slot; `None` until both are known. Zero if the frozen slot is ahead.
     pub fn behind(&self) -> Option<u64> {
         Some(self.tip()?.saturating_sub(self.frozen?))
     }
@@ -77,8 +77,8 @@ impl Slots {
         *current = (*current).max(Some(slot));
     }
 
-    /// Merges a later push. Kinds that it lacks keep their slot. Unproven slots never stay next to
-    /// proven ones.
+    /// Merges a later push. Kinds that it lacks keep their slot. A proven push
+    /// replaces all unproven slots. An unproven push makes all of them unproven.
     pub fn merge_later(&mut self, later: Slots) {
         if later.is_proven && !self.is_proven {
             *self = later;
@@ -148,7 +148,8 @@ impl SlotFilter {
     }
 }
 
-/// True if a pending sender's slot is possible at all; then it is stored in `slots`.
+/// True without a slot, and for a slot that a cluster can have by now, which goes into `slots`. For
+/// senders of whom it is not known yet whether they are the validator.
 pub fn accepts_pending(slots: &mut Option<(Stamp, Slots)>, known: &KnownPoint, now: Stamp) -> bool {
     let Some((_, slot)) = slot_of(known) else {
         return true;
@@ -168,13 +169,13 @@ fn highest_successor((slot, at): (u64, Stamp), now: Stamp) -> Option<u64> {
     let max_advance = passed
         .as_secs()
         .saturating_mul(MAX_SLOTS_PER_SECOND)
-        .saturating_add(MAX_JUMP);
+        .saturating_add(SLACK_SLOTS);
     (passed < MAX_REFERENCE_AGE).then(|| slot.saturating_add(max_advance))
 }
 
-/// The lowest own slot that may follow an earlier one; `None` if that is too old.
+/// The lowest frozen slot that may follow an earlier one; `None` if that is too old.
 fn lowest_successor((slot, at): (u64, Stamp), now: Stamp) -> Option<u64> {
-    (now.since(at) < MAX_REFERENCE_AGE).then(|| slot.saturating_sub(4 * MAX_JUMP))
+    (now.since(at) < MAX_REFERENCE_AGE).then(|| slot.saturating_sub(4 * SLACK_SLOTS))
 }
 
 /// The maximum slot of any cluster by now. A wall clock that was never set limits nothing.
