@@ -99,7 +99,7 @@ impl FollowedFile {
         })
     }
 
-    /// Reads up to the end of the file, or [`CHUNKS_PER_POLL`]. True if there is more.
+    /// Reads up to the end of the file, or [`CHUNKS_PER_POLL`] chunks. True if there may be more.
     pub fn read(
         &mut self,
         buffer: &mut [u8],
