@@ -235,7 +235,9 @@ impl ProcessCache {
         other: Result<Answer, Failure>,
     ) -> Result<(), Failure> {
         match other {
-            Err(failure @ Failure::Answer(_)) => self.problems.push(failure.problem(path, true)),
+            Err(failure @ Failure::Answer(_)) => {
+                self.problems.push(failure.problem(path, true))
+            }
             Err(failure) => return Err(failure),
             Ok(_) => {}
         }

@@ -18,9 +18,10 @@ use hyper_util::{
 use std::time::Duration;
 
 const MAX_ANSWER_BYTES: usize = 1 << 20;
-const EXCERPT_BYTES: usize = 4096;
+const MAX_ERROR_BODY_BYTES: usize = 4096;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-/// Below the default request timeout, so that the error names the addresses.
+/// Below the default request timeout: the connector's own error, which names the addresses, comes
+/// first.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
 
 pub enum Failure {
@@ -31,7 +32,7 @@ pub enum Failure {
     /// A content coding that was not requested.
     Encoded(String),
     Transport(String),
-    Answer(Error),
+    InvalidAnswer(Error),
 }
 
 #[derive(Clone, Copy)]
@@ -87,11 +88,11 @@ impl Failure {
                 (Status::Broken, what)
             }
             Failure::Transport(why) => (Status::Broken, format!("{server}: {why}")),
-            Failure::Answer(error @ Error::NotJsonRpc { .. }) => (
+            Failure::InvalidAnswer(error @ Error::NotJsonRpc { .. }) => (
                 Status::Broken,
                 format!("{server}: {error}; set rpc.url to the validator's JSON-RPC"),
             ),
-            Failure::Answer(error) => (Status::Broken, format!("{server}: {error}")),
+            Failure::InvalidAnswer(error) => (Status::Broken, format!("{server}: {error}")),
         };
         Problem::new(status, what)
     }
@@ -133,7 +134,7 @@ impl Client {
     ) -> Result<Vec<Result<Answer, Error>>, Failure> {
         batch
             .read(&self.send(url, batch.body().to_owned(), timeout).await?)
-            .map_err(Failure::Answer)
+            .map_err(Failure::InvalidAnswer)
     }
 
     pub async fn send(
@@ -164,7 +165,7 @@ impl Client {
         let limit = if status.is_success() {
             self.max_bytes
         } else {
-            EXCERPT_BYTES
+            MAX_ERROR_BODY_BYTES
         };
         let mut bytes = Vec::new();
         let outcome = read(response.into_body(), limit, &mut bytes).await;

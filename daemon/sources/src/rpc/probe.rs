@@ -120,7 +120,7 @@ impl Probe {
                 continue;
             }
             let answered = answer.and_then(|body| {
-                rpc::answered(self.config.method, id, &body).map_err(Failure::Answer)
+                rpc::answered(self.config.method, id, &body).map_err(Failure::InvalidAnswer)
             });
             consecutive_failures = answered
                 .as_ref()
@@ -141,8 +141,8 @@ fn failure_kind(failure: &Failure) -> &'static str {
         Failure::Refused => "refused",
         Failure::Timeout(_) => "timeout",
         Failure::Status(..) => "http",
-        Failure::Answer(Error::Rpc { .. } | Error::NotOffered { .. }) => "error",
-        Failure::Answer(_) | Failure::Encoded(_) => "malformed",
+        Failure::InvalidAnswer(Error::Rpc { .. } | Error::NotOffered { .. }) => "error",
+        Failure::InvalidAnswer(_) | Failure::Encoded(_) => "malformed",
         Failure::TooLong(_) => "too_large",
         Failure::Transport(_) => "connection",
     }
