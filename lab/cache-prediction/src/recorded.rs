@@ -23,7 +23,8 @@ pub struct Recorded {
     pub transactions_by_slot: Vec<(u64, u64)>,
     /// Slots of blocks that the validator produced itself.
     pub own_slots: BTreeSet<u64>,
-    /// Replay time, summed over threads; `None` if a part is unknown.
+    /// Replay time, summed over threads; `None` if a part is unknown. An unknown
+    /// `filter_executable_us` counts as 0.
     pub replay_us: Option<f64>,
     /// From `--expected-genesis-hash`; it identifies the cluster.
     pub genesis_hash: Option<String>,
@@ -33,7 +34,7 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Fails without program cache data, and for several validators.
+    /// Fails without datapoints of the program cache or the replay, and for several validators.
     pub fn read(path: &Path) -> Result<Self> {
         let recording = Recording::open(path)?;
         let shown = path.display();
@@ -178,7 +179,8 @@ fn counters_by_slot(points: &[ProgramCachePoint]) -> BTreeMap<u64, RecordedSlot>
     slots
 }
 
-/// Adds the replays of each slot, all together, to its counters of the cache.
+/// Joins the cache counters of each slot with the sums of its replays. Leaves out slots without
+/// both.
 fn join_replays(
     cache: &BTreeMap<u64, RecordedSlot>,
     replay: &[ReplaySlotPoint],
