@@ -21,7 +21,7 @@ impl Kind {
 }
 
 crate::named_enum! {
-    /// Always a base unit, and the one in the metric's name.
+    /// A base unit where there is one; the metric's name ends in it.
     pub enum Unit {
         Count = "count",
         Bytes = "bytes",
@@ -56,7 +56,8 @@ pub struct Datapoint {
     pub names: &'static [&'static str],
     /// Value of the series before the first point. `None`: the series are absent until then.
     pub initial: Option<u64>,
-    /// The field with the slot. A slot that comes again adds only what exceeds its highest count.
+    /// The field with the slot. A slot that is reported again adds only what exceeds its highest
+    /// value so far.
     pub slot: Option<&'static str>,
     pub fields: &'static [Field],
 }
@@ -72,7 +73,7 @@ pub struct Field {
     pub labels: &'static [&'static str],
 }
 
-/// What one point adds.
+/// The value that one point gives to its series.
 #[derive(Debug, PartialEq)]
 pub enum Amount {
     /// The value of the field `key` times `factor`. In a metric of seconds, the product is in
