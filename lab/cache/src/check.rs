@@ -41,7 +41,8 @@ struct CheckReport {
     same_slots: bool,
     /// Whether the other run's lookups are simulated, from the trace next to it.
     own_blocks: bool,
-    /// Of whole runs: transactions with programs, the other's over the first's.
+    /// Only if whole runs are compared: the other run's transactions with programs divided by the
+    /// first run's.
     #[serde(rename = "times")]
     scale: Option<f64>,
     slots: usize,
@@ -260,7 +261,8 @@ fn own_trace(recorded: &Recorded, other: &Path) -> Result<Option<Trace>> {
     Ok(Some(trace))
 }
 
-/// Slots that both runs replayed; empty if the runs are of two clusters.
+/// Slots that both runs replayed with equal transactions, with counters and in the first trace.
+/// Empty if the runs are of two clusters.
 fn common_slots(input: &PredictionInput, recorded: &Recorded) -> Vec<RecordedSlot> {
     let first_run: BTreeMap<u64, u64> = input
         .recorded
