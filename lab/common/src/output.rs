@@ -12,7 +12,7 @@ use std::io::{self, ErrorKind, Write};
 pub fn print(answer: &str) -> Result<()> {
     let mut out = io::stdout();
     match out
-        .write_all(lines(answer).as_bytes())
+        .write_all(clean_lines(answer).as_bytes())
         .and_then(|()| out.flush())
     {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
@@ -25,27 +25,27 @@ pub fn print(answer: &str) -> Result<()> {
 /// Prints a line on standard error, because standard output belongs to answers and to a recorded
 /// command. Ignores errors.
 pub fn say(words: &str) {
-    let _ = writeln!(io::stderr(), "faultline: {}", lines(words));
+    let _ = writeln!(io::stderr(), "faultline: {}", clean_lines(words));
 }
 
-/// One line of JSON. Letters that [`print`] would replace are escaped.
+/// One line of JSON. Characters that [`print`] would replace are escaped.
 pub fn json(value: &impl Serialize) -> serde_json::Result<String> {
     let mut line = String::new();
-    // Such letters occur only within strings.
-    for letter in serde_json::to_string(value)?.chars() {
-        if is_unsafe_char(letter) || (letter.is_whitespace() && letter != ' ') {
-            letter
+    // Such characters occur only within strings.
+    for character in serde_json::to_string(value)?.chars() {
+        if is_unsafe_char(character) || (character.is_whitespace() && character != ' ') {
+            character
                 .encode_utf16(&mut [0; 2])
                 .iter()
                 .for_each(|unit| line += &format!("\\u{unit:04x}"))
         } else {
-            line.push(letter)
+            line.push(character)
         }
     }
     Ok(line + "\n")
 }
 
-fn lines(text: &str) -> String {
+fn clean_lines(text: &str) -> String {
     text.split('\n').map(clean).collect::<Vec<_>>().join("\n")
 }
 
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn text_output_keeps_lines_and_escapes_terminal_controls() {
-        let said = lines(&format!("one\n{EVIL}\n"));
+        let said = clean_lines(&format!("one\n{EVIL}\n"));
         assert_eq!(
             said,
             "one\na[U+001B][2J[U+009B]1m[U+202E]b [U+E0001]  c \u{5d0}ü\n"
@@ -68,7 +68,7 @@ mod tests {
     fn json_output_keeps_all_characters_and_escapes_terminal_controls() {
         let line = json(&[EVIL]).unwrap();
         assert_eq!(serde_json::from_str::<[String; 1]>(&line).unwrap(), [EVIL]);
-        assert_eq!(lines(&line), line);
+        assert_eq!(clean_lines(&line), line);
         assert!(
             line.contains("\\u202e") && line.contains("\u{5d0}"),
             "{line}"
