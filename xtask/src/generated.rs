@@ -141,7 +141,7 @@ fn is_function(word: &&str) -> bool {
 }
 
 fn words(text: &str) -> impl DoubleEndedIterator<Item = &str> {
-    text.split(|c: char| !expression::is_name(c))
+    text.split(|c: char| !expression::is_name_char(c))
 }
 
 /// The text without comments and empty lines, and how many calls were replaced.

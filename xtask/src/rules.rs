@@ -6,7 +6,7 @@ pub mod shape;
 
 use crate::run::{files_below, has_extension, read};
 use anyhow::{Context, Result};
-use expression::{Names, result_labels};
+use expression::{KnownMetrics, result_labels};
 use serde::Deserialize;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -110,13 +110,13 @@ pub fn expressions(root: &Path, file: &Path) -> Result<Vec<String>> {
         .collect())
 }
 
-pub fn names(root: &Path) -> Result<Names> {
+pub fn names(root: &Path) -> Result<KnownMetrics> {
     Ok(names_with(&all_rules(root)?))
 }
 
-fn names_with(rules: &[Rule]) -> Names {
-    let mut names = Names::from_catalog();
-    names.record(rules.iter().filter_map(|rule| rule.record.clone()));
+fn names_with(rules: &[Rule]) -> KnownMetrics {
+    let mut names = KnownMetrics::from_catalog();
+    names.add_without_labels(rules.iter().filter_map(|rule| rule.record.clone()));
     names
 }
 
@@ -169,7 +169,7 @@ fn check_record_labels(name: &str, rule: &Rule) -> Option<String> {
     })
 }
 
-fn check_rule(rule: &Rule, names: &Names, violations: &mut Vec<String>) {
+fn check_rule(rule: &Rule, names: &KnownMetrics, violations: &mut Vec<String>) {
     let rule_name = rule
         .alert
         .as_deref()
@@ -302,7 +302,7 @@ mod tests {
 
     fn wrong_with(rule: &Rule) -> String {
         let mut violations = Vec::new();
-        check_rule(rule, &Names::from_catalog(), &mut violations);
+        check_rule(rule, &KnownMetrics::from_catalog(), &mut violations);
         violations.join("\n")
     }
 

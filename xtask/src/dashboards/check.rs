@@ -1,6 +1,6 @@
 use super::queries::{self, DATA_SOURCE_VARIABLE, missing_labels, replace_variables};
 use crate::{
-    rules::{self, expression::Names},
+    rules::{self, expression::KnownMetrics},
     run::read,
 };
 use anyhow::{Context, Result};
@@ -242,7 +242,7 @@ fn matches_panel(panel: &Panel, words: &str) -> bool {
             .any(|query| words == format!("{} {}", panel.title, query.ref_id))
 }
 
-fn check_dashboard(dashboard: &Dashboard, names: &Names) -> Vec<String> {
+fn check_dashboard(dashboard: &Dashboard, names: &KnownMetrics) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut titles = BTreeSet::new();
     for Panel { title, .. } in dashboard.panels() {
@@ -306,7 +306,7 @@ fn check_dashboard(dashboard: &Dashboard, names: &Names) -> Vec<String> {
 }
 
 /// Events that a dashboard marks in its panels.
-fn check_annotations(dashboard: &Dashboard, names: &Names) -> Vec<String> {
+fn check_annotations(dashboard: &Dashboard, names: &KnownMetrics) -> Vec<String> {
     let mut wrong = Vec::new();
     if dashboard.annotations().next().is_none() {
         wrong.push("it has no annotations".to_owned());
@@ -351,7 +351,7 @@ fn named_variables(text: &str) -> Vec<&str> {
         .collect()
 }
 
-fn check_panel(panel: &Panel, names: &Names) -> Vec<String> {
+fn check_panel(panel: &Panel, names: &KnownMetrics) -> Vec<String> {
     let mut wrong = Vec::new();
     let kind = panel.kind.as_str();
     if !KINDS.contains(&kind) {

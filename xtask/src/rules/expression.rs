@@ -32,7 +32,7 @@ const PROMETHEUS_METRICS: [(&str, &[&str]); 6] = [
 
 /// Known metrics with their labels; `None` if these are not known.
 #[derive(Debug)]
-pub struct Names(BTreeMap<String, Option<BTreeSet<&'static str>>>);
+pub struct KnownMetrics(BTreeMap<String, Option<BTreeSet<&'static str>>>);
 
 #[derive(Debug)]
 struct Selected {
@@ -46,7 +46,7 @@ struct UsedNames {
     listed: Vec<String>,
 }
 
-impl Names {
+impl KnownMetrics {
     pub fn from_catalog() -> Self {
         let mut names = BTreeMap::new();
         for metric in metrics::all() {
@@ -67,21 +67,21 @@ impl Names {
             .iter()
             .map(|(name, labels)| ((*name).to_owned(), Some(labels.iter().copied().collect())));
         names.extend(prometheus_metrics);
-        Names(names)
+        KnownMetrics(names)
     }
 
-    pub fn record(&mut self, names: impl Iterator<Item = String>) {
+    pub fn add_without_labels(&mut self, names: impl Iterator<Item = String>) {
         self.0.extend(names.map(|name| (name, None)));
     }
 
     pub fn expression_errors(&self, expression: &str) -> Vec<String> {
         match parse(expression) {
-            Ok(parsed) => self.unknown(&used_names(&parsed)),
+            Ok(parsed) => self.unknown_name_errors(&used_names(&parsed)),
             Err(error) => vec![format!("no PromQL: {error}: {expression}")],
         }
     }
 
-    /// [`Names::expression_errors`], and operands and results that still have target labels.
+    /// [`KnownMetrics::expression_errors`], and operands and results that still have target labels.
     pub fn query_errors(&self, expression: &str) -> Vec<String> {
         let mut wrong = self.expression_errors(expression);
         if let Ok(parsed) = parse(expression) {
@@ -90,7 +90,7 @@ impl Names {
         wrong
     }
 
-    fn unknown(&self, used_names: &UsedNames) -> Vec<String> {
+    fn unknown_name_errors(&self, used_names: &UsedNames) -> Vec<String> {
         let mut wrong = Vec::new();
         let every: Option<BTreeSet<&str>> =
             used_names
@@ -126,7 +126,7 @@ impl Names {
     }
 
     pub fn unknown_words<'a>(&self, text: &'a str) -> Vec<&'a str> {
-        let words = text.split(|c: char| !is_name(c)).filter(|word| {
+        let words = text.split(|c: char| !is_name_char(c)).filter(|word| {
             let ours = ["agave_", "faultline_", "instance:"]
                 .iter()
                 .any(|prefix| word.starts_with(prefix));
@@ -136,7 +136,7 @@ impl Names {
     }
 }
 
-pub fn is_name(c: char) -> bool {
+pub fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == ':'
 }
 

@@ -42,7 +42,7 @@ fn labels_are_parsed_from_the_braces() {
 
 #[test]
 fn invalid_promql_is_reported() {
-    let names = Names::from_catalog();
+    let names = KnownMetrics::from_catalog();
     for broken in [
         "agave_up ==",
         "rate(agave_up)",
@@ -61,7 +61,7 @@ fn invalid_promql_is_reported() {
 
 #[test]
 fn an_unknown_metric_in_a_query_is_reported() {
-    let names = Names::from_catalog();
+    let names = KnownMetrics::from_catalog();
     assert_eq!(
         names.expression_errors("agave_upp == 0"),
         ["there is no metric agave_upp"]
@@ -79,7 +79,7 @@ fn an_unknown_metric_in_a_query_is_reported() {
 
 #[test]
 fn an_unknown_label_of_a_metric_is_reported() {
-    let names = Names::from_catalog();
+    let names = KnownMetrics::from_catalog();
     let wrong =
         names.expression_errors("agave_process_page_faults_total{kind=\"major\", instance=\"x\"}");
     assert_eq!(wrong, ["agave_process_page_faults_total has no label kind"]);
@@ -87,7 +87,7 @@ fn an_unknown_label_of_a_metric_is_reported() {
 
 #[test]
 fn grouping_or_matching_by_an_unknown_label_is_reported() {
-    let names = Names::from_catalog();
+    let names = KnownMetrics::from_catalog();
     let wrong = names.expression_errors(
         "sum by (pol) (agave_thread_pool_threads) / on (job) group_left (kind) agave_up",
     );
@@ -108,7 +108,7 @@ fn grouping_or_matching_by_an_unknown_label_is_reported() {
 
 #[test]
 fn a_histogram_may_be_queried_only_by_its_three_series() {
-    let names = Names::from_catalog();
+    let names = KnownMetrics::from_catalog();
     for known in [
         "agave_replay_slot_seconds_bucket{le=\"1\"}",
         "agave_replay_slot_seconds_sum",
@@ -125,14 +125,14 @@ fn a_histogram_may_be_queried_only_by_its_three_series() {
 
 #[test]
 fn a_recording_rules_metric_is_known_after_its_definition() {
-    let mut names = Names::from_catalog();
+    let mut names = KnownMetrics::from_catalog();
     assert_eq!(
         names
             .expression_errors("instance:x:rate5m{y=\"z\"} > 1")
             .len(),
         1
     );
-    names.record(["instance:x:rate5m".to_owned()].into_iter());
+    names.add_without_labels(["instance:x:rate5m".to_owned()].into_iter());
     assert!(
         names
             .expression_errors("instance:x:rate5m{y=\"z\"} > 1")
@@ -142,7 +142,7 @@ fn a_recording_rules_metric_is_known_after_its_definition() {
 
 #[test]
 fn a_text_may_name_a_metric_prefix_but_no_unknown_metric() {
-    let names = Names::from_catalog();
+    let names = KnownMetrics::from_catalog();
     assert_eq!(
         names.unknown_words("`agave_up` of the agave_ series, `agave_upp`"),
         ["agave_upp"]
@@ -153,6 +153,6 @@ fn a_text_may_name_a_metric_prefix_but_no_unknown_metric() {
 fn parsing_a_truncated_expression_terminates() {
     let whole = "sum by (a) (rate(b{c=\"d\\\"\"}[5m])) / é";
     for end in (0..whole.len()).filter(|end| whole.is_char_boundary(*end)) {
-        let _ = Names::from_catalog().expression_errors(&whole[..end]);
+        let _ = KnownMetrics::from_catalog().expression_errors(&whole[..end]);
     }
 }
