@@ -27,7 +27,7 @@ use std::{
 };
 
 /// By program file, and option or variable.
-pub type Options = BTreeMap<(PathBuf, String), OptionPresence>;
+pub type OptionPresences = BTreeMap<(PathBuf, String), OptionPresence>;
 
 /// Unknown facts are `None`, or `Err` with the reason.
 #[derive(Clone)]
@@ -40,7 +40,7 @@ pub struct HostFacts {
     pub cpus: Option<CpuSet>,
     /// By first word of an arm's command.
     pub programs: BTreeMap<String, Result<PathBuf, String>>,
-    pub options: Options,
+    pub options: OptionPresences,
     /// The folders of all runs and of the experiment.
     pub folders: BTreeMap<PathBuf, FolderFacts>,
     pub io_devices: BTreeMap<PathBuf, Result<u64, String>>,

@@ -1,7 +1,7 @@
 //! Files, programs and options that a run needs. A validator ends at once if it does not know an
 //! option.
 
-use super::{Findings, HostFacts, OptionPresence, Options};
+use super::{Findings, HostFacts, OptionPresence, OptionPresences};
 use crate::plan::{Arm, Lane, PageCache, Plan, Severity, expand};
 use memchr::memmem;
 use std::{
@@ -223,8 +223,8 @@ pub fn command_of(plan: &Plan, arm: &Arm) -> Vec<String> {
         .map_or_else(|_| Vec::new(), |expanded| expanded.command)
 }
 
-pub fn search_programs(plan: &Plan, facts: &HostFacts) -> Options {
-    let mut options = Options::new();
+pub fn search_programs(plan: &Plan, facts: &HostFacts) -> OptionPresences {
+    let mut options = OptionPresences::new();
     for arm in &plan.arms {
         let Some(file) = program_of(plan, arm, facts) else {
             continue;
