@@ -43,7 +43,7 @@ pub struct HostFacts {
     pub options: OptionPresences,
     /// The folders of all runs and of the experiment.
     pub folders: BTreeMap<PathBuf, FolderFacts>,
-    pub io_devices: BTreeMap<PathBuf, Result<u64, String>>,
+    pub io_device_numbers: BTreeMap<PathBuf, Result<u64, String>>,
     /// Files and folders that the plan names.
     pub files: BTreeMap<PathBuf, Result<(), String>>,
     /// Unusable for the plan's user, with reasons.
@@ -52,7 +52,7 @@ pub struct HostFacts {
     pub user: Result<(), String>,
     /// Those of [`TOOLS`] that are in `PATH`.
     pub tools: BTreeSet<&'static str>,
-    pub switches_user: bool,
+    pub runs_as_other_user: bool,
     pub recorder: Result<PathBuf, String>,
     /// The daemon's verdict on `recorder.config`.
     pub recorder_config: Option<Result<(), String>>,
@@ -61,10 +61,11 @@ pub struct HostFacts {
     /// By lane: stake of its identity.
     pub stakes: BTreeMap<String, Stake>,
     /// Bytes copied before each run.
-    pub snapshot_source: Option<Result<u64, String>>,
-    /// Current violations of the plan's host rules.
-    pub host: Vec<HostFinding>,
-    pub homes: Vec<PathBuf>,
+    pub snapshot_bytes: Option<Result<u64, String>>,
+    /// Rules of `[host]` that this host violates now.
+    pub host_violations: Vec<HostFinding>,
+    /// Of all users of this host.
+    pub home_folders: Vec<PathBuf>,
 }
 
 impl HostFacts {
@@ -113,8 +114,8 @@ pub enum Stake {
 pub struct FolderFacts {
     pub exists: bool,
     pub canonical_path: Option<PathBuf>,
-    /// Why it may not be cleared, with a remedy.
-    pub not_marked: Option<String>,
+    /// With a remedy; `None` if it may be cleared.
+    pub why_not_clearable: Option<String>,
     /// The device that has or will have the folder.
     pub device: Option<u64>,
     /// The path itself, or a parent, that is no folder.
@@ -179,7 +180,7 @@ pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
 
 /// Conditions that may pass before a run are only warnings.
 fn check_host(facts: &HostFacts, findings: &mut Findings) {
-    for finding in &facts.host {
+    for finding in &facts.host_violations {
         let severity = if finding.is_temporary {
             finding.severity.min(Severity::Warn)
         } else {

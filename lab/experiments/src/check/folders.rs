@@ -53,14 +53,18 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
             }
             continue;
         }
-        if let Some(why) = &folder.not_marked {
+        if let Some(why) = &folder.why_not_clearable {
             findings.refuse(
                 format!("{key} cannot be cleared before a run: {why}"),
                 format!("faultline experiment init {shown}"),
             );
         }
         let real = folder.canonical_path.as_deref().unwrap_or(path);
-        if let Some(home) = facts.homes.iter().find(|home| home.starts_with(real)) {
+        if let Some(home) = facts
+            .home_folders
+            .iter()
+            .find(|home| home.starts_with(real))
+        {
             findings.refuse(
                 format!(
                     "{key} {shown} is the home folder {}, or has it inside",
@@ -81,7 +85,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     }
     check_distinct(plan, facts, findings);
     check_shared_device(plan, facts, findings);
-    if let Some(Err(why)) = &facts.snapshot_source {
+    if let Some(Err(why)) = &facts.snapshot_bytes {
         findings.refuse(
             format!("begin.from cannot be copied: {why}"),
             "name a folder with a kept snapshot that can be read",
@@ -161,7 +165,7 @@ pub fn space_needs(plan: &Plan, facts: &HostFacts) -> Vec<SpaceNeed> {
         false,
     )];
     let is_validator = plan.workload.kind == Kind::Validator;
-    let (bytes, what) = match (&plan.begin, &facts.snapshot_source, plan.workload.cluster) {
+    let (bytes, what) = match (&plan.begin, &facts.snapshot_bytes, plan.workload.cluster) {
         (Begin::Restore { .. }, Some(Ok(bytes)), _) => {
             (*bytes, "the kept snapshot, before each run")
         }

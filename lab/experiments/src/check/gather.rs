@@ -55,10 +55,10 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
         programs: programs(plan),
         options: BTreeMap::new(),
         folders: state.disks.into_iter().map(folder_facts).collect(),
-        io_devices: io_devices(plan),
+        io_device_numbers: io_device_numbers(plan),
         files: files(plan),
         inaccessible: access::inaccessible(plan),
-        switches_user: match &account {
+        runs_as_other_user: match &account {
             Ok(account) => account.iter().any(|account| account.owner.uid != own_uid),
             Err(_) => true,
         },
@@ -73,12 +73,12 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
         at_tip_for: at_tip_for(plan),
         recorder,
         stakes: vote::request_stakes(plan, vote::RETRY_POLICY),
-        snapshot_source: plan.restored_from().map(|from| {
+        snapshot_bytes: plan.restored_from().map(|from| {
             let source = folders::measure(from).map_err(|error| error.to_string())?;
             Ok(source.bytes)
         }),
-        host: current_findings(plan),
-        homes: homes(),
+        host_violations: current_findings(plan),
+        home_folders: home_folders(),
     };
     facts.options = search_programs(plan, &facts);
     facts
@@ -91,7 +91,7 @@ fn folder_facts(disk: Disk) -> (PathBuf, FolderFacts) {
     let facts = FolderFacts {
         exists: path.is_dir(),
         canonical_path: path.canonicalize().ok(),
-        not_marked: folders::check(&path).err().map(|error| error.to_string()),
+        why_not_clearable: folders::check(&path).err().map(|error| error.to_string()),
         device: disk.device,
         blocked_by: existing.filter(|path| !path.is_dir()).map(Path::to_owned),
         free: disk.free,
@@ -99,7 +99,7 @@ fn folder_facts(disk: Disk) -> (PathBuf, FolderFacts) {
     (path, facts)
 }
 
-fn io_devices(plan: &Plan) -> BTreeMap<PathBuf, Result<u64, String>> {
+fn io_device_numbers(plan: &Plan) -> BTreeMap<PathBuf, Result<u64, String>> {
     plan.arms
         .iter()
         .flat_map(|arm| &arm.io)
@@ -202,7 +202,7 @@ fn files(plan: &Plan) -> BTreeMap<PathBuf, Result<(), String>> {
     files
 }
 
-fn homes() -> Vec<PathBuf> {
+fn home_folders() -> Vec<PathBuf> {
     let accounts = passwd::read().unwrap_or_default().into_iter();
     accounts
         .map(|account| account.home)

@@ -82,7 +82,7 @@ fn check_abilities(
         );
     }
     for limit in &arm.io {
-        if let Some(Err(why)) = facts.io_devices.get(&limit.device) {
+        if let Some(Err(why)) = facts.io_device_numbers.get(&limit.device) {
             findings.refuse(
                 format!("io of arm {name:?}: {}: {why}", limit.device.display()),
                 "name a block device, or a file on one",

@@ -121,7 +121,7 @@ fn check_tools(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
             "install util-linux (Debian: util-linux-extra)",
         );
     }
-    if facts.switches_user && !facts.uses_systemd() && !facts.tools.contains(SETPRIV) {
+    if facts.runs_as_other_user && !facts.uses_systemd() && !facts.tools.contains(SETPRIV) {
         findings.refuse(
             "workload.user is another user, and setpriv, which switches to that user, is not in PATH",
             "install util-linux",

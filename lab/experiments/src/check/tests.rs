@@ -83,7 +83,7 @@ fn fit(plan: &Plan) -> HostFacts {
         let fact = FolderFacts {
             exists: true,
             canonical_path: Some(path.to_owned()),
-            not_marked: None,
+            why_not_clearable: None,
             device: Some(number),
             blocked_by: None,
             free: Some(1000 * GIB),
@@ -102,19 +102,19 @@ fn fit(plan: &Plan) -> HostFacts {
         programs: BTreeMap::from([("/v".to_owned(), Ok(PathBuf::from("/v")))]),
         options: BTreeMap::new(),
         folders,
-        io_devices: BTreeMap::new(),
+        io_device_numbers: BTreeMap::new(),
         files: BTreeMap::new(),
         inaccessible: BTreeMap::new(),
         user: Ok(()),
         tools: super::TOOLS.into(),
-        switches_user: false,
+        runs_as_other_user: false,
         recorder: Ok("/faultlined".into()),
         recorder_config: None,
         at_tip_for: Some(Duration::from_secs(60)),
         stakes: BTreeMap::from([("main".to_owned(), Stake::Known(0))]),
-        snapshot_source: None,
-        host: Vec::new(),
-        homes: vec!["/root".into()],
+        snapshot_bytes: None,
+        host_violations: Vec::new(),
+        home_folders: vec!["/root".into()],
     }
 }
 
@@ -585,7 +585,7 @@ fn a_file_where_a_folder_is_expected_is_refused() {
     let plan = plan(TWO_ARMS);
     let mut facts = fit(&plan);
     folder(&mut facts, "/mnt/ledger").blocked_by = Some("/mnt".into());
-    folder(&mut facts, "/mnt/ledger").not_marked = Some("no mark".to_owned());
+    folder(&mut facts, "/mnt/ledger").why_not_clearable = Some("no mark".to_owned());
     only(
         &plan,
         &facts,
@@ -760,7 +760,7 @@ fn the_documented_log_filter_suits_a_validator_but_not_a_replay() {
 fn folders_without_permission_to_clear_are_refused() {
     let plan = plan(TWO_ARMS);
     let mut facts = fit(&plan);
-    folder(&mut facts, "/mnt/accounts").not_marked = Some("no mark".to_owned());
+    folder(&mut facts, "/mnt/accounts").why_not_clearable = Some("no mark".to_owned());
     only(
         &plan,
         &facts,
@@ -777,7 +777,7 @@ fn folders_without_permission_to_clear_are_refused() {
     );
 
     let mut facts = fit(&plan);
-    facts.homes = vec!["/mnt/ledger/sol".into()];
+    facts.home_folders = vec!["/mnt/ledger/sol".into()];
     only(
         &plan,
         &facts,
@@ -945,7 +945,7 @@ fn temporary_host_conditions_give_only_a_warning() {
     only(
         &plan,
         &HostFacts {
-            host: vec![host_finding(false)],
+            host_violations: vec![host_finding(false)],
             ..fit(&plan)
         },
         Refuse,
@@ -954,7 +954,7 @@ fn temporary_host_conditions_give_only_a_warning() {
     only(
         &plan,
         &HostFacts {
-            host: vec![host_finding(true)],
+            host_violations: vec![host_finding(true)],
             ..fit(&plan)
         },
         Warn,
@@ -994,7 +994,7 @@ fn facts_of_this_host_can_be_gathered() {
     let there = &facts.folders[&ledger];
     assert!(
         !there.exists
-            && there.not_marked.is_some()
+            && there.why_not_clearable.is_some()
             && there.device.is_some()
             && there.free.is_some()
     );
@@ -1014,7 +1014,7 @@ fn missing_host_requirements_are_reported_before_runs() {
             .collect();
         HostFacts {
             tools,
-            switches_user: true,
+            runs_as_other_user: true,
             ..fit(&plan)
         }
     };
@@ -1024,7 +1024,7 @@ fn missing_host_requirements_are_reported_before_runs() {
         shown_findings(
             &plan,
             &HostFacts {
-                switches_user: false,
+                runs_as_other_user: false,
                 ..without("setpriv")
             }
         ),
