@@ -425,11 +425,11 @@ fn a_voting_validator_is_refused_without_the_i_vote_option() {
     );
     only(
         &plan,
-        &staked(Stake::VotesUnstaked),
+        &staked(Stake::VotesWithoutActiveStake),
         Refuse,
         "has a vote account that votes",
     );
-    for stake in [Stake::Known(1), Stake::VotesUnstaked] {
+    for stake in [Stake::Known(1), Stake::VotesWithoutActiveStake] {
         assert_eq!(i_vote(&plan, &staked(stake)), 0);
     }
 }
