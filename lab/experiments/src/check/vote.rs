@@ -146,7 +146,7 @@ pub fn request_stakes(plan: &Plan, retry_policy: RetryPolicy) -> BTreeMap<String
     }
     let mut accounts = None;
     for lane in &plan.lanes {
-        let mut request = || {
+        let mut request_stake = || {
             let file = lane.identity.as_ref().ok_or("the plan names no identity")?;
             let url = node_url(workload).ok_or("the plan names no workload.cluster_rpc")?;
             let identity = public_key(file)?;
@@ -159,7 +159,7 @@ pub fn request_stakes(plan: &Plan, retry_policy: RetryPolicy) -> BTreeMap<String
                 Err(why) => Err(why.clone()),
             }
         };
-        let stake = request().unwrap_or_else(Stake::Unknown);
+        let stake = request_stake().unwrap_or_else(Stake::Unknown);
         stakes.insert(lane.name.clone(), stake);
     }
     stakes
@@ -211,21 +211,21 @@ fn vote_accounts(
 ) -> Result<VoteAccounts, String> {
     let rpc = Rpc::new(url, None, retry_policy).map_err(|error| format!("{error:#}"))?;
     if let Some(genesis) = genesis {
-        let other: String = result(&rpc, "getGenesisHash")?;
-        if other != genesis {
+        let node_genesis: String = request(&rpc, "getGenesisHash")?;
+        if node_genesis != genesis {
             return Err(format!(
-                "the node is of another cluster: its genesis hash is {other}, not {genesis}"
+                "the node is of another cluster: its genesis hash is {node_genesis}, not {genesis}"
             ));
         }
     }
-    let accounts: VoteAccounts = result(&rpc, "getVoteAccounts")?;
+    let accounts: VoteAccounts = request(&rpc, "getVoteAccounts")?;
     if accounts.current.is_empty() && accounts.delinquent.is_empty() {
         return Err("the node knows no vote account of its cluster".to_owned());
     }
     Ok(accounts)
 }
 
-fn result<T: DeserializeOwned>(rpc: &Rpc, method: &str) -> Result<T, String> {
+fn request<T: DeserializeOwned>(rpc: &Rpc, method: &str) -> Result<T, String> {
     let result = rpc
         .ask(method, &json!([]))
         .map_err(|error| error.to_string())?;
