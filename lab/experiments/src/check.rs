@@ -29,7 +29,7 @@ use std::{
 /// By program file, and option or variable.
 pub type OptionPresences = BTreeMap<(PathBuf, String), OptionPresence>;
 
-/// Unknown facts are `None`, or `Err` with the reason.
+/// `None` is unknown. `Err` says why a fact is unknown or a thing unusable.
 #[derive(Clone)]
 pub struct HostFacts {
     pub launcher: Result<LauncherFacts, String>,
@@ -58,9 +58,9 @@ pub struct HostFacts {
     pub recorder_config: Option<Result<(), String>>,
     /// Time near the tip before the daemon reports it.
     pub at_tip_for: Option<Duration>,
-    /// By lane: stake of its identity.
+    /// Stakes of the identities, by lane.
     pub stakes: BTreeMap<String, Stake>,
-    /// Bytes copied before each run.
+    /// Copied before each run.
     pub snapshot_bytes: Option<Result<u64, String>>,
     /// Rules of `[host]` that this host violates now.
     pub host_violations: Vec<HostFinding>,
@@ -178,7 +178,7 @@ pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
     findings.0
 }
 
-/// Conditions that may pass before a run are only warnings.
+/// Conditions that may end before a run only warn.
 fn check_host(facts: &HostFacts, findings: &mut Findings) {
     for finding in &facts.host_violations {
         let severity = if finding.is_temporary {

@@ -7,7 +7,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::json;
 use std::{collections::BTreeMap, fs, io, path::Path, time::Duration};
 
-/// Public nodes limit requests.
+/// For public nodes, which limit requests.
 pub const RETRY_POLICY: RetryPolicy = RetryPolicy {
     most: 3,
     first_wait: Duration::from_millis(500),
@@ -91,7 +91,7 @@ fn check_stake(plan: &Plan, lane: &Lane, stake: &Stake, findings: &mut Findings)
     }
 }
 
-/// Whether each arm uses the identity whose stake was checked.
+/// Whether every command names the identity of the lane, if any.
 fn passes_identity(plan: &Plan, lane: &Lane) -> bool {
     let Some(file) = &lane.identity else {
         return true;
@@ -137,7 +137,7 @@ fn has_option(text: &str, option: &str) -> bool {
         .any(|word| word == option)
 }
 
-/// By lane; empty for a replay.
+/// By lane; empty unless a validator runs.
 pub fn request_stakes(plan: &Plan, retry_policy: RetryPolicy) -> BTreeMap<String, Stake> {
     let workload = &plan.workload;
     let mut stakes = BTreeMap::new();
