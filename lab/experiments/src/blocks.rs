@@ -262,8 +262,8 @@ fn merge_attempt(merged: &mut JournalState, block: BlockAttempt, void_reason: Op
                 if !is_running {
                     let last_step = run.steps.last();
                     let ended = last_step.map_or(attempt.unix_ns, |(_, unix_ns)| *unix_ns);
-                    let cut_off = || (Ending::new(Outcome::cut_off()), ended);
-                    run.ended.get_or_insert_with(cut_off);
+                    let runner_killed = || (Ending::new(Outcome::runner_killed()), ended);
+                    run.ended.get_or_insert_with(runner_killed);
                 }
                 run.void_reason = void_reason.clone().or(run.void_reason.take());
             }

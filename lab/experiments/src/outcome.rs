@@ -28,7 +28,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    pub(crate) fn cut_off() -> Self {
+    pub(crate) fn runner_killed() -> Self {
         let why = "its runner was killed, or the host went down".to_owned();
         Outcome::Interrupted { why }
     }

@@ -299,7 +299,7 @@ impl<'w> Runner<'w> {
                 attempt,
                 ending: Box::new(Ending {
                     notes,
-                    ..Ending::new(Outcome::cut_off())
+                    ..Ending::new(Outcome::runner_killed())
                 }),
             })?;
         }

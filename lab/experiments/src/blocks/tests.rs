@@ -109,7 +109,7 @@ fn the_first_attempt_with_all_results_counts_whatever_they_are() {
             .unwrap()
             .0
             .outcome,
-        Outcome::cut_off()
+        Outcome::runner_killed()
     );
     assert!(
         !state.finished
