@@ -85,7 +85,7 @@ impl Validity {
         }
     }
 
-    pub fn qualified(&self, outcome: &Outcome) -> String {
+    pub fn describe_outcome(&self, outcome: &Outcome) -> String {
         match self {
             Validity::Valid => outcome.to_string(),
             Validity::Unproven(why) => format!("{outcome} (unproven: {why})"),
@@ -120,6 +120,6 @@ impl Ending {
     }
 
     pub fn in_words(&self) -> String {
-        self.validity.qualified(&self.outcome)
+        self.validity.describe_outcome(&self.outcome)
     }
 }

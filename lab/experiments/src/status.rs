@@ -344,7 +344,11 @@ fn run_text(run: &RunStatus, next: &mut &'static str) -> String {
     let search = search.map_or_else(String::new, |search| format!("; {}", search.in_words()));
     match (&run.outcome, run.step) {
         (Some(outcome), _) => {
-            let ended = run.validity.clone().unwrap_or_default().qualified(outcome);
+            let ended = run
+                .validity
+                .clone()
+                .unwrap_or_default()
+                .describe_outcome(outcome);
             let repeated = if outcome.is_result() {
                 ""
             } else {
