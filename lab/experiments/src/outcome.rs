@@ -14,10 +14,11 @@ pub enum Outcome {
     Killed {
         signal: i32,
     },
+    /// It executed no transaction.
     NeverExecuted,
     NoProgress,
     NotAtTip,
-    /// The run shows nothing: an ineffective limit, a dead recorder, or an unfit host.
+    /// The limit had no effect, the recorder died, or the host was unfit.
     Failed {
         why: String,
     },
@@ -99,11 +100,10 @@ pub struct Ending {
     pub outcome: Outcome,
     pub validity: Validity,
     pub evidence: Evidence,
-    /// Warnings, page cache residency, host.
+    /// Warnings and remarks on page cache and host.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// When the end was requested or seen; `None` if it never began, or in journals of older
-    /// versions.
+    /// When the end was requested or seen. `None` if the run never began, or in older journals.
     #[serde(default)]
     pub stopped_unix_ns: Option<i64>,
 }
