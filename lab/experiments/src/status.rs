@@ -20,8 +20,8 @@ use faultline_common::{
     clock::{self, from_nanoseconds, nanoseconds},
     output::{json, say},
 };
-use faultline_runner::record::recorder::{DEFAULT_INTERVAL, progress};
-use faultline_text::{counted, duration, moment, table};
+use faultline_runner::record::recorder::{DEFAULT_SAMPLING_INTERVAL, progress};
+use faultline_text::{counted, moment, table, time};
 use itertools::Itertools;
 use serde::Serialize;
 use std::{mem, path::PathBuf, time::Duration};
@@ -199,7 +199,7 @@ fn run_status(
             uptime: from_nanoseconds(unix_ns),
             unix_ns,
         };
-        let interval = plan.recorder.interval.unwrap_or(DEFAULT_INTERVAL);
+        let interval = plan.recorder.interval.unwrap_or(DEFAULT_SAMPLING_INTERVAL);
         let mut watch = Watch::begin(plan, interval, at(*began));
         watch.sample(at(nanoseconds(now)), progress(&recording).ok().as_ref());
         progress_text = Some(watch.progress_text());
@@ -258,7 +258,7 @@ fn turn_length(plan: &Plan, journal_state: &JournalState) -> Duration {
 fn page(status: &Status, now: Duration) -> String {
     let left = status.seconds_left.map(Duration::from_secs).map(|left| {
         let end = moment(nanoseconds(now + left));
-        format!(", about {} left (until {end})", duration(left))
+        format!(", about {} left (until {end})", time(left))
     });
     let jobs: String = status.jobs.iter().map(job_line).collect();
     let page = format!(

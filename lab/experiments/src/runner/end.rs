@@ -8,8 +8,8 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use faultline_common::clock::nanoseconds;
-use faultline_runner::{isolation::Evidence, record::recorder::DEFAULT_INTERVAL};
-use faultline_text::duration;
+use faultline_runner::{isolation::Evidence, record::recorder::DEFAULT_SAMPLING_INTERVAL};
+use faultline_text::time;
 use itertools::Itertools;
 use std::{mem, time::Duration};
 
@@ -118,7 +118,7 @@ impl Runner<'_> {
                     .iter_mut()
                     .filter_map(|run| is_open(run).then_some(run.scheduled.run))
                     .join(", ");
-                let grace = duration(self.plan.stop.grace);
+                let grace = time(self.plan.stop.grace);
                 self.system.print(&format!(
                     "run {open}: waiting for it to end, for {grace} at most"
                 ));
@@ -186,7 +186,7 @@ impl Runner<'_> {
         let too_long = delay.map(|delay| {
             format!(
                 "it lasted {} longer than planned: this program or the host was suspended",
-                duration(delay)
+                time(delay)
             )
         });
         Ending {
@@ -211,7 +211,11 @@ impl Runner<'_> {
             .arm
             .cache_entries
             .map(|entries| judge::cache_validity(entries, &cache_totals));
-        let interval = self.plan.recorder.interval.unwrap_or(DEFAULT_INTERVAL);
+        let interval = self
+            .plan
+            .recorder
+            .interval
+            .unwrap_or(DEFAULT_SAMPLING_INTERVAL);
         let run_period = run.run_period.context("it was never begun")?;
         let ticks = self.system.ticks(&recording)?;
         let coverage = TickCoverage::of(&ticks, run_period, interval);

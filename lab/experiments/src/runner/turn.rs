@@ -16,7 +16,7 @@ use faultline_runner::{
     isolation::{End, Evidence},
     record::{
         gate_text,
-        recorder::{DEFAULT_INTERVAL, describe_end, metrics_variables},
+        recorder::{DEFAULT_SAMPLING_INTERVAL, describe_end, metrics_variables},
     },
 };
 use faultline_text::duration;
@@ -230,7 +230,11 @@ impl Runner<'_> {
         let launched = run.launched.as_mut().context("it was never started")?;
         let began = self.system.now();
         launched.go(&gate_text(&variables))?;
-        let interval = self.plan.recorder.interval.unwrap_or(DEFAULT_INTERVAL);
+        let interval = self
+            .plan
+            .recorder
+            .interval
+            .unwrap_or(DEFAULT_SAMPLING_INTERVAL);
         run.watch = Some(Watch::begin(&self.plan, interval, began));
         self.begin_search(run)?;
         let scheduled = &run.scheduled;

@@ -1,7 +1,7 @@
 use super::exec_shim;
 use crate::record::recorder::{
-    Addresses, DEFAULT_INTERVAL, Log, POLL_INTERVAL, POLLS_TO_END, POLLS_TO_START, PROGRAM,
-    ReadyFile, RecordingTask, USAGE_EXIT_CODE, polls_to_write, progress,
+    Addresses, DEFAULT_SAMPLING_INTERVAL, Log, POLL_INTERVAL, POLLS_TO_END, POLLS_TO_START,
+    PROGRAM, ReadyFile, RecordingTask, USAGE_EXIT_CODE, polls_to_write, progress,
 };
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use faultline_common::{args::UsageError, clock, files::AtPath, signals::Signals};
@@ -51,7 +51,7 @@ impl Daemon {
             child,
             log,
             out: task.out.to_owned(),
-            polls_to_write: polls_to_write(task.interval.unwrap_or(DEFAULT_INTERVAL)),
+            polls_to_write: polls_to_write(task.interval.unwrap_or(DEFAULT_SAMPLING_INTERVAL)),
             ready_file,
             ended: None,
         })

@@ -21,7 +21,7 @@ use std::{
 
 pub const PROGRAM: &str = "faultlined";
 pub const USAGE_EXIT_CODE: i32 = 64;
-pub const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
+pub const DEFAULT_SAMPLING_INTERVAL: Duration = Duration::from_secs(1);
 pub const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Polls until the daemon must listen and follow its process: at least half a minute.
 pub const POLLS_TO_START: u32 = 600;
@@ -277,7 +277,7 @@ mod tests {
             .find_map(|line| line.strip_prefix("interval = "));
         assert_eq!(
             faultline_text::parse_time(sampling.unwrap().trim_matches('"')),
-            Ok(DEFAULT_INTERVAL)
+            Ok(DEFAULT_SAMPLING_INTERVAL)
         );
     }
 

@@ -9,8 +9,9 @@ use faultline_common::{files::AtPath, output::say};
 use faultline_runner::{
     isolation::{CpuSet, End, Job, Launched, Launcher, Limits},
     record::recorder::{
-        self, Addresses, DEFAULT_INTERVAL, Log, POLL_INTERVAL, POLLS_TO_END, POLLS_TO_START,
-        PROGRAM, ReadyFile, RecordingTask, Target, describe_end, polls_to_write, progress,
+        self, Addresses, DEFAULT_SAMPLING_INTERVAL, Log, POLL_INTERVAL, POLLS_TO_END,
+        POLLS_TO_START, PROGRAM, ReadyFile, RecordingTask, Target, describe_end, polls_to_write,
+        progress,
     },
 };
 use faultline_text::duration;
@@ -51,7 +52,7 @@ impl Daemon {
         let program = recorder::find(settings.program.as_deref(), "`recorder.program`")?;
         let output = request.folder.join(RECORDER_LOG);
         let recording = request.folder.join(RECORDING);
-        let interval = settings.interval.unwrap_or(DEFAULT_INTERVAL);
+        let interval = settings.interval.unwrap_or(DEFAULT_SAMPLING_INTERVAL);
         let task = RecordingTask {
             target: match request.pid {
                 Some(pid) => Target::Pid(pid),
