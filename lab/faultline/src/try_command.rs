@@ -48,7 +48,7 @@ pub struct TryArgs {
 }
 
 pub fn run(args: &TryArgs) -> Result<u8> {
-    let program = recorder::find(args.faultlined.as_deref(), "--faultlined").context(
+    let program = recorder::find_program(args.faultlined.as_deref(), "--faultlined").context(
         "try records with the daemon: install its package, or build it with \
          `cargo build --release --bin faultlined`",
     )?;

@@ -34,7 +34,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Returns the exit code. Fails if the recording could not begin (the command then never ran) or,
 /// without a command, could not be finished.
 pub fn run(args: &RecordArgs, now_ns: i64) -> Result<u8> {
-    let program = recorder::find(args.faultlined.as_deref(), "--faultlined")?;
+    let program = recorder::find_program(args.faultlined.as_deref(), "--faultlined")?;
     let out = match &args.out {
         Some(out) => out.clone(),
         None => default_name(args, now_ns),

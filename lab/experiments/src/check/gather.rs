@@ -41,7 +41,7 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
     let paths: Vec<&Path> = folders.iter().map(|(_, path)| *path).collect();
     let state = host::inspect(&HostRoot::default(), &paths, &|_| false);
     let online = fs::read_to_string("/sys/devices/system/cpu/online").ok();
-    let recorder = recorder::find(plan.recorder.program.as_deref(), "recorder.program")
+    let recorder = recorder::find_program(plan.recorder.program.as_deref(), "recorder.program")
         .map_err(|error| error.to_string());
     let own_uid = geteuid().as_raw();
     let user = plan.workload.user.as_deref();

@@ -179,7 +179,7 @@ pub fn gate(args: &GateArgs) -> u8 {
 
 /// Executes `faultlined once` with these arguments.
 pub fn doctor(args: &DoctorArgs) -> Result<u8> {
-    let program = recorder::find(args.faultlined.as_deref(), "--faultlined")?;
+    let program = recorder::find_program(args.faultlined.as_deref(), "--faultlined")?;
     let command: Vec<OsString> = [program.into_os_string(), "once".into()]
         .into_iter()
         .chain(args.arguments.iter().cloned())

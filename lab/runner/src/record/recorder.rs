@@ -97,7 +97,7 @@ pub struct Addresses {
 
 /// The daemon's program: `given`, else in this program's folder, else in `PATH`. `option` is for the
 /// error.
-pub fn find(given: Option<&Path>, option: &str) -> Result<PathBuf> {
+pub fn find_program(given: Option<&Path>, option: &str) -> Result<PathBuf> {
     if let Some(given) = given {
         ensure!(
             given.is_file(),

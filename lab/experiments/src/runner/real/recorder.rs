@@ -49,7 +49,7 @@ impl Daemon {
     /// On return the daemon listens and follows its target. Fails if it has exited.
     pub fn start(launcher: &dyn Launcher, request: &RecorderRequest<'_>) -> Result<Self> {
         let settings = &request.plan.recorder;
-        let program = recorder::find(settings.program.as_deref(), "`recorder.program`")?;
+        let program = recorder::find_program(settings.program.as_deref(), "`recorder.program`")?;
         let output = request.folder.join(RECORDER_LOG);
         let recording = request.folder.join(RECORDING);
         let interval = settings.interval.unwrap_or(DEFAULT_SAMPLING_INTERVAL);
