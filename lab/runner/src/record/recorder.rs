@@ -129,24 +129,24 @@ pub fn metrics_config(ingest: &str) -> String {
     format!("host=http://{ingest},db=faultline,u=any,p=any")
 }
 
-/// `SOLANA_METRICS_CONFIG` for a validator with the environment `variable`. If that has a proxy, an
-/// exception from it, too. Empty if the variable is set already, or the daemon accepts no pushes.
+/// Variables with which a validator pushes to the daemon; `value_of` reads its environment. Empty if
+/// it has `SOLANA_METRICS_CONFIG`, or the daemon accepts no pushes.
 pub fn metrics_variables(
     addresses: &Addresses,
-    variable: impl Fn(&str) -> Option<String>,
+    value_of: impl Fn(&str) -> Option<String>,
 ) -> Vec<(String, String)> {
     let Some(ingest) = addresses
         .ingest
         .as_deref()
-        .filter(|_| variable(METRICS_CONFIG).is_none())
+        .filter(|_| value_of(METRICS_CONFIG).is_none())
     else {
         return Vec::new();
     };
     let mut variables = vec![(METRICS_CONFIG.to_owned(), metrics_config(ingest))];
-    if PROXY_VARIABLES.iter().any(|name| variable(name).is_some()) {
+    if PROXY_VARIABLES.iter().any(|name| value_of(name).is_some()) {
         variables.extend(
             NO_PROXY_VARIABLES
-                .map(|name| (name.to_owned(), with_loopback(variable(name).as_deref()))),
+                .map(|name| (name.to_owned(), with_loopback(value_of(name).as_deref()))),
         );
     }
     variables
@@ -324,7 +324,7 @@ mod tests {
             config: None,
             free_ports: true,
         };
-        let said: Vec<String> = task
+        let arguments: Vec<String> = task
             .arguments()
             .iter()
             .map(|word| word.to_string_lossy().into_owned())
@@ -332,7 +332,7 @@ mod tests {
         let expected = "run --listen 127.0.0.1:0 --ingest 127.0.0.1:0 --ledger /mnt/ledger \
                         --program-cache-entries 1024 --record /o/run.fltl --ready-file /o/run.fltl.ready \
                         --interval 100ms --label arm=a b";
-        assert_eq!(said.join(" "), expected);
+        assert_eq!(arguments.join(" "), expected);
     }
 
     #[test]
