@@ -89,14 +89,14 @@ impl RecordingTask<'_> {
     }
 }
 
+/// Host and port; several are joined by commas.
 #[derive(PartialEq)]
 pub struct Addresses {
     pub metrics: String,
     pub ingest: Option<String>,
 }
 
-/// The daemon's program: `given`, else in this program's folder, else in `PATH`. `option` is for the
-/// error.
+/// The file `given`, else in this program's folder, else in `PATH`. Errors name `option`.
 pub fn find_program(given: Option<&Path>, option: &str) -> Result<PathBuf> {
     if let Some(given) = given {
         ensure!(
@@ -172,11 +172,12 @@ pub fn describe_end(end: End, warning: &str) -> String {
     }
 }
 
-/// The default value if the file is no recording yet.
+/// Fails while the file is no recording yet.
 pub fn progress(out: &Path) -> Result<Progress, Error> {
     Recording::open(out)?.progress()
 }
 
+/// Polls until the daemon must have recorded what it saw.
 pub fn polls_to_write(interval: Duration) -> u32 {
     u32::try_from((interval * 5).max(MIN_WRITE_TIME).as_millis() / POLL_INTERVAL.as_millis())
         .unwrap_or(u32::MAX)
@@ -246,7 +247,7 @@ impl Ready {
         }
     }
 
-    /// That of [`Target::Pid`] or a descendant.
+    /// Pid of the followed process, if any.
     pub fn target(&self) -> Option<u32> {
         self.target.as_ref().map(|target| target.pid)
     }
