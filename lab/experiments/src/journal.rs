@@ -55,7 +55,7 @@ pub enum Entry {
         run: u32,
         /// A later attempt searches anew and ignores the lines of this one.
         attempt: u32,
-        line: search::Line,
+        line: search::SearchEvent,
     },
     /// A search has finished; the run is ended next.
     SearchAnswer {

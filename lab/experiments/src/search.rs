@@ -12,8 +12,8 @@ mod messages;
 
 pub(crate) use messages::median;
 pub use messages::{
-    Action, Answer, DwellResult, EndTrials, Evidence, HeadroomInterval, Line, Memory, Outcome,
-    Reading, Replayed, Verdict,
+    Action, Answer, DwellResult, EndTrials, Evidence, HeadroomInterval, Memory, Outcome, Reading,
+    Replayed, SearchEvent, Verdict,
 };
 
 use crate::plan::Search;
@@ -158,8 +158,8 @@ impl SearchMachine {
         mem::take(&mut self.actions)
     }
 
-    /// Returns the line of the interrupted dwell, if it was under a limit.
-    pub fn validator_ended(&mut self) -> Option<Line> {
+    /// Returns the event of the interrupted dwell, if it was under a limit.
+    pub fn validator_ended(&mut self) -> Option<SearchEvent> {
         let (Stage::Approaching(purpose, mut dwell) | Stage::Dwelling(purpose, mut dwell)) =
             mem::replace(&mut self.stage, Stage::Over)
         else {
@@ -170,7 +170,7 @@ impl SearchMachine {
             why: vec![VALIDATOR_ENDED.to_owned()],
             ..dwell.evidence()
         };
-        Some(dwell_line(purpose, Verdict::Failed, evidence))
+        Some(dwell_event(purpose, Verdict::Failed, evidence))
     }
 
     fn starting(&mut self, since: Option<Duration>, reading: &Reading) {
@@ -297,8 +297,8 @@ impl SearchMachine {
         if purpose == DwellPurpose::Reference && verdict == Verdict::KeptUp {
             self.references.take(&evidence);
         }
-        let line = dwell_line(purpose, verdict, evidence);
-        self.actions.push(Action::Line(line));
+        let event = dwell_event(purpose, verdict, evidence);
+        self.actions.push(Action::Journal(event));
         self.record_verdict(purpose, verdict);
         if self.consecutive_voids >= MAX_VOIDS {
             let why = format!(
@@ -404,8 +404,8 @@ impl SearchMachine {
                 why: vec![why],
                 ..Evidence::default()
             };
-            let untried = dwell_line(purpose, Verdict::Failed, evidence);
-            self.actions.push(Action::Line(untried));
+            let untried = dwell_event(purpose, Verdict::Failed, evidence);
+            self.actions.push(Action::Journal(untried));
             self.record_verdict(purpose, Verdict::Failed);
         }
     }
@@ -429,7 +429,7 @@ impl SearchMachine {
     fn journal_limit(&mut self, headroom: Option<u64>, why: &str) {
         let why = why.to_owned();
         self.actions
-            .push(Action::Line(Line::Limit { headroom, why }));
+            .push(Action::Journal(SearchEvent::Limit { headroom, why }));
     }
 
     fn lift(&mut self, why: &str) {
@@ -457,8 +457,8 @@ impl SearchMachine {
     }
 }
 
-fn dwell_line(purpose: DwellPurpose, verdict: Verdict, evidence: Evidence) -> Line {
-    Line::Dwell(DwellResult {
+fn dwell_event(purpose: DwellPurpose, verdict: Verdict, evidence: Evidence) -> SearchEvent {
+    SearchEvent::Dwell(DwellResult {
         headroom: purpose.headroom(),
         confirms: purpose.confirms(),
         verdict,

@@ -61,7 +61,7 @@ pub struct RunAttempt {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SearchLog {
     /// With times in nanoseconds since 1970.
-    pub lines: Vec<(search::Line, i64)>,
+    pub lines: Vec<(search::SearchEvent, i64)>,
     /// `None` while it runs, and if it was cut off.
     pub answer: Option<search::Answer>,
 }

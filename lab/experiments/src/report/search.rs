@@ -5,7 +5,7 @@ use crate::{
     journal::SearchLog,
     plan::{self, Cluster},
     schedule::{Scheduled, Turn},
-    search::{DwellResult, Evidence, HeadroomInterval, Line, Outcome, Verdict, median},
+    search::{DwellResult, Evidence, HeadroomInterval, Outcome, SearchEvent, Verdict, median},
 };
 use faultline_pages::{
     cells::{self, count, figure, number, table, text, text_cell, without_missing},
@@ -114,8 +114,8 @@ impl<'e> Search<'e> {
     fn timed_dwells(&self) -> impl Iterator<Item = (&'e DwellResult, i64)> {
         let lines = self.search_log.lines.iter();
         lines.filter_map(|(line, unix_ns)| match line {
-            Line::Limit { .. } => None,
-            Line::Dwell(dwell) => Some((dwell, *unix_ns)),
+            SearchEvent::Limit { .. } => None,
+            SearchEvent::Dwell(dwell) => Some((dwell, *unix_ns)),
         })
     }
 

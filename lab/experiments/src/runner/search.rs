@@ -7,7 +7,7 @@ use crate::{
     journal::Entry,
     outcome::Outcome,
     plan::{Plan, Search},
-    search::{Action, Line, Reading, SearchMachine, Verdict},
+    search::{Action, Reading, SearchEvent, SearchMachine, Verdict},
 };
 use anyhow::{Context, Result};
 use faultline_runner::isolation::{Evidence, Launched};
@@ -181,7 +181,7 @@ impl Runner<'_> {
                         search.pending_limit = failed.then_some(limit);
                     }
                 }
-                Action::Line(line) => self.journal_line(run, line)?,
+                Action::Journal(event) => self.journal_event(run, event)?,
                 Action::Over(answer) => {
                     if let Some(search) = &mut run.search {
                         search.is_over = true;
@@ -205,10 +205,10 @@ impl Runner<'_> {
             .as_mut()
             .filter(|search| !search.is_over && run.stop_decision.is_none())
             .and_then(|search| search.machine.validator_ended());
-        line.map_or(Ok(()), |line| self.journal_line(run, line))
+        line.map_or(Ok(()), |line| self.journal_event(run, line))
     }
 
-    fn journal_line(&mut self, run: &mut Running, line: Line) -> Result<(), TurnError> {
+    fn journal_event(&mut self, run: &mut Running, line: SearchEvent) -> Result<(), TurnError> {
         let (number, attempt) = (run.scheduled.run, run.attempt);
         self.system
             .print(&format!("run {number}: {}", in_words(&line)));
@@ -244,8 +244,8 @@ pub fn lift_memory_limit(run: &mut Running) {
 }
 
 /// Name and kind of a dwell's mark. An untried dwell has none.
-fn mark(line: &Line) -> Option<(String, &'static str)> {
-    let Line::Dwell(dwell) = line else {
+fn mark(line: &SearchEvent) -> Option<(String, &'static str)> {
+    let SearchEvent::Dwell(dwell) = line else {
         return None;
     };
     let kind = match (dwell.verdict, dwell.headroom) {
@@ -262,13 +262,13 @@ fn mark(line: &Line) -> Option<(String, &'static str)> {
     Some((format!("{size}: {}", dwell.verdict.in_words()), kind))
 }
 
-fn in_words(line: &Line) -> String {
+fn in_words(line: &SearchEvent) -> String {
     match line {
-        Line::Limit { headroom, why } => match headroom {
+        SearchEvent::Limit { headroom, why } => match headroom {
             Some(headroom) => format!("headroom {}, {why}", bytes(*headroom)),
             None => format!("limit lifted: {why}"),
         },
-        Line::Dwell(dwell) => {
+        SearchEvent::Dwell(dwell) => {
             let size = dwell.headroom.map_or("no limit".to_owned(), bytes);
             let mut words = format!("{size}: {}", dwell.verdict.in_words());
             if !dwell.evidence.why.is_empty() {

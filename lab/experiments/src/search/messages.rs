@@ -57,13 +57,13 @@ pub enum Action {
     Limit(Option<u64>),
     /// Journal this before any later action. Only a dangerous limit is lifted first, because
     /// writing waits for a disk.
-    Line(Line),
+    Journal(SearchEvent),
     Over(Box<Answer>),
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "search")]
-pub enum Line {
+pub enum SearchEvent {
     /// The limit follows unreclaimable memory with this headroom; `None` means no limit.
     Limit {
         headroom: Option<u64>,

@@ -19,7 +19,7 @@ fn rules() -> Search {
 }
 
 /// What a search came to, and its lines.
-fn search(plant: &mut Plant) -> (Answer, Vec<Line>) {
+fn search(plant: &mut Plant) -> (Answer, Vec<SearchEvent>) {
     let mut machine = SearchMachine::new(rules(), 32, false).expect("rules");
     let mut lines = Vec::new();
     for _ in 0..4 * 9 * 3600 {
@@ -27,7 +27,7 @@ fn search(plant: &mut Plant) -> (Answer, Vec<Line>) {
         for act in machine.poll(&reading) {
             match act {
                 Action::Limit(limit) => plant.limit(limit),
-                Action::Line(line) => lines.push(line),
+                Action::Journal(line) => lines.push(line),
                 Action::Over(answer) => return (*answer, lines),
             }
         }
@@ -35,10 +35,10 @@ fn search(plant: &mut Plant) -> (Answer, Vec<Line>) {
     panic!("no end: {lines:#?}");
 }
 
-fn dwells(lines: &[Line]) -> Vec<(Option<u64>, Verdict, &Evidence)> {
+fn dwells(lines: &[SearchEvent]) -> Vec<(Option<u64>, Verdict, &Evidence)> {
     let mut all = Vec::new();
     for line in lines {
-        if let Line::Dwell(DwellResult {
+        if let SearchEvent::Dwell(DwellResult {
             headroom,
             verdict,
             evidence,
@@ -254,7 +254,7 @@ fn a_search_timing_out_in_confirmation_reports_an_unconfirmed_range() {
                 None
             }
             Action::Over(answer) => Some(answer),
-            Action::Line(_) => None,
+            Action::Journal(_) => None,
         })
     });
     let answer = answer.expect("an end");
@@ -304,7 +304,7 @@ fn every_danger_lifts_the_limit_in_the_same_poll() {
         let shown = |act: &Action| {
             matches!(
                 act,
-                Action::Line(Line::Dwell(DwellResult {
+                Action::Journal(SearchEvent::Dwell(DwellResult {
                     verdict: Verdict::Failed,
                     ..
                 }))
@@ -571,10 +571,14 @@ fn a_safe_limit_is_lifted_after_its_dwell_is_journaled() {
         let actions = machine.poll(&plant.read());
         if let Some(lifted_at) = actions.iter().position(|act| *act == Action::Limit(None)) {
             let danger = actions.iter().any(
-                |act| matches!(act, Action::Line(Line::Dwell(DwellResult { evidence, .. })) if evidence.why.iter().any(|why| why.starts_with("it is too far"))),
+                |act| matches!(act, Action::Journal(SearchEvent::Dwell(DwellResult { evidence, .. })) if evidence.why.iter().any(|why| why.starts_with("it is too far"))),
             );
-            let written =
-                |act: &Action| matches!(act, Action::Line(Line::Limit { headroom: None, .. }));
+            let written = |act: &Action| {
+                matches!(
+                    act,
+                    Action::Journal(SearchEvent::Limit { headroom: None, .. })
+                )
+            };
             assert!(
                 danger || actions[..lifted_at].iter().any(written),
                 "{actions:?}"
@@ -618,7 +622,7 @@ fn a_hard_limit_leaves_space_for_the_largest_previous_rise() {
                     );
                     plant.limit(limit);
                 }
-                Action::Line(line) => lines.push(line),
+                Action::Journal(line) => lines.push(line),
                 Action::Over(answer) => return Some(*answer),
             }
         }

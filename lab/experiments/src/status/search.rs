@@ -1,7 +1,7 @@
 use crate::{
     journal::SearchLog,
     plan::Search,
-    search::{Answer, HeadroomInterval, Line, Outcome, Verdict},
+    search::{Answer, HeadroomInterval, Outcome, SearchEvent, Verdict},
 };
 use faultline_common::clock::from_nanoseconds;
 use faultline_stats::staircase::{SearchConfig, Staircase};
@@ -51,9 +51,9 @@ impl SearchStatus {
         let mut limit = (None, None);
         for (line, unix_ns) in &search_log.lines {
             match line {
-                Line::Limit { headroom, .. } => limit = (*headroom, Some(*unix_ns)),
-                Line::Dwell(dwell) if dwell.verdict == Verdict::Void => dwells.void += 1,
-                Line::Dwell(dwell) => {
+                SearchEvent::Limit { headroom, .. } => limit = (*headroom, Some(*unix_ns)),
+                SearchEvent::Dwell(dwell) if dwell.verdict == Verdict::Void => dwells.void += 1,
+                SearchEvent::Dwell(dwell) => {
                     let Some(headroom) = dwell.headroom else {
                         dwells.references += 1;
                         continue;
@@ -168,8 +168,8 @@ mod tests {
         }
     }
 
-    fn dwell(headroom: Option<u64>, verdict: Verdict) -> Line {
-        Line::Dwell(DwellResult {
+    fn dwell(headroom: Option<u64>, verdict: Verdict) -> SearchEvent {
+        SearchEvent::Dwell(DwellResult {
             headroom,
             confirms: false,
             verdict,
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_running_search_reports_its_bracket_headroom_and_verdicts() {
-        let limit = |headroom| Line::Limit {
+        let limit = |headroom| SearchEvent::Limit {
             headroom,
             why: "to try".to_owned(),
         };

@@ -11,7 +11,7 @@ use crate::support::simulated::{Scene, said};
 use faultline_experiments::{
     folder::Folder,
     journal::{self, Entry, JournalState, SearchLog},
-    search::{Answer, DwellResult, HeadroomInterval, Line, Outcome, Verdict},
+    search::{Answer, DwellResult, HeadroomInterval, Outcome, SearchEvent, Verdict},
 };
 use faultline_recording::EventKind;
 use faultline_testkit::{
@@ -113,10 +113,10 @@ fn holds_the_knee(searched: &SearchLog) {
         high >> 10
     );
     assert!(high as f64 <= 1.1 * low as f64, "{low} to {high}\n{said}");
-    let failed = |line: &Line| {
+    let failed = |line: &SearchEvent| {
         matches!(
             line,
-            Line::Dwell(DwellResult {
+            SearchEvent::Dwell(DwellResult {
                 verdict: Verdict::Failed,
                 ..
             })
@@ -142,7 +142,7 @@ fn the_minimum_memory_is_found_in_one_run_without_a_kill() {
     let dwells = searched
         .lines
         .iter()
-        .filter(|(line, _)| matches!(line, Line::Dwell(DwellResult { .. })))
+        .filter(|(line, _)| matches!(line, SearchEvent::Dwell(DwellResult { .. })))
         .count();
     assert_eq!(marks, dwells, "{events:#?}");
     let status = said(&scene.experiment(&["status"]));
@@ -224,8 +224,8 @@ fn external_load_voids_failed_dwells_without_changing_the_result() {
         searched.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     });
     holds_the_knee(&searched);
-    let void = |line: &Line| match line {
-        Line::Dwell(DwellResult {
+    let void = |line: &SearchEvent| match line {
+        SearchEvent::Dwell(DwellResult {
             verdict: Verdict::Void,
             evidence,
             ..
@@ -311,7 +311,7 @@ fn a_search_killed_under_a_limit_leaves_no_limit_and_restarts() {
     assert!(
         matches!(
             again.lines.first(),
-            Some((Line::Dwell(DwellResult { headroom: None, .. }), _))
+            Some((SearchEvent::Dwell(DwellResult { headroom: None, .. }), _))
         ),
         "references come first"
     );
@@ -337,10 +337,10 @@ fn run_until_it_squeezes(scene: &Scene) -> Running {
         output: scene.path("output"),
     };
     let mut runner = Running::start(&program).expect("a runner");
-    let squeezed = |line: &Line| {
+    let squeezed = |line: &SearchEvent| {
         matches!(
             line,
-            Line::Dwell(DwellResult {
+            SearchEvent::Dwell(DwellResult {
                 headroom: Some(_),
                 ..
             })

@@ -3,8 +3,7 @@ use crate::{
     journal::{self, Journal},
     outcome::{Outcome, Validity},
     search::{
-        Answer, DwellResult, EndTrials, Evidence, HeadroomInterval, Line as Searching, Memory,
-        Verdict,
+        Answer, DwellResult, EndTrials, Evidence, HeadroomInterval, Memory, SearchEvent, Verdict,
     },
 };
 use std::path::PathBuf;
@@ -12,7 +11,7 @@ use std::path::PathBuf;
 const GIB: u64 = 1 << 30;
 
 /// Every kind of line that a search writes.
-fn lines_of_a_search() -> Vec<Searching> {
+fn lines_of_a_search() -> Vec<SearchEvent> {
     let evidence = Evidence {
         seconds: 480.25,
         behind_most: Some(3),
@@ -23,7 +22,7 @@ fn lines_of_a_search() -> Vec<Searching> {
         ..Evidence::default()
     };
     let dwell = |headroom, confirms, verdict| {
-        Searching::Dwell(DwellResult {
+        SearchEvent::Dwell(DwellResult {
             headroom,
             confirms,
             verdict,
@@ -32,12 +31,12 @@ fn lines_of_a_search() -> Vec<Searching> {
     };
     vec![
         dwell(None, false, Verdict::KeptUp),
-        Searching::Limit {
+        SearchEvent::Limit {
             headroom: Some(24 * GIB),
             why: "to try".to_owned(),
         },
         dwell(Some(24 * GIB), false, Verdict::Failed),
-        Searching::Limit {
+        SearchEvent::Limit {
             headroom: None,
             why: "to recover".to_owned(),
         },
@@ -180,7 +179,7 @@ fn an_interrupted_searchs_journal_lines_stay_separate_from_its_restart() {
     let searched = |attempt: usize| &journal_state.attempts[&1][attempt].runs[&1].search_log;
     assert_eq!(searched(0).lines.len(), 2);
     assert_eq!(searched(0).answer, None);
-    let second: Vec<Searching> = searched(1)
+    let second: Vec<SearchEvent> = searched(1)
         .lines
         .iter()
         .map(|(line, _)| line.clone())

@@ -16,7 +16,7 @@ use std::{
 const GIB: u64 = 1 << 30;
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/report/search/golden.txt");
 
-fn dwell(headroom: Option<f64>, confirms: bool, verdict: Verdict) -> Line {
+fn dwell(headroom: Option<f64>, confirms: bool, verdict: Verdict) -> SearchEvent {
     let short = headroom.map_or(0.0, |gib| (24.0 - gib).max(0.0));
     let why = match verdict {
         Verdict::KeptUp => Vec::new(),
@@ -41,7 +41,7 @@ fn dwell(headroom: Option<f64>, confirms: bool, verdict: Verdict) -> Line {
         why,
     };
     let headroom = headroom.map(|gib| (gib * GIB as f64) as u64);
-    Line::Dwell(DwellResult {
+    SearchEvent::Dwell(DwellResult {
         headroom,
         confirms,
         verdict,
@@ -50,14 +50,14 @@ fn dwell(headroom: Option<f64>, confirms: bool, verdict: Verdict) -> Line {
 }
 
 /// A short search as the journal has it.
-fn lines() -> Vec<Line> {
+fn lines() -> Vec<SearchEvent> {
     let probe = |headroom, verdict| dwell(Some(headroom), false, verdict);
     let mut lines = vec![
         dwell(None, false, Verdict::KeptUp),
         dwell(None, false, Verdict::KeptUp),
     ];
     lines.extend([48.0, 44.2, 40.6].map(|headroom| probe(headroom, Verdict::KeptUp)));
-    lines.push(Line::Limit {
+    lines.push(SearchEvent::Limit {
         headroom: Some(30 * GIB),
         why: "to try".to_owned(),
     });
@@ -112,7 +112,12 @@ fn experiment(folder: &Path, before: usize, answer: Option<Answer>) -> Experimen
 }
 
 /// The same, of these lines.
-fn written(folder: &Path, before: usize, newest: Vec<Line>, answer: Option<Answer>) -> Experiment {
+fn written(
+    folder: &Path,
+    before: usize,
+    newest: Vec<SearchEvent>,
+    answer: Option<Answer>,
+) -> Experiment {
     let text = format!(
         "name = \"least\"\nfolder = {:?}\nreplicates = 1\n[workload]\ncommand = [\"/bin/true\"]\nledger = \"/x/ledger\"\n\
          cluster = \"testnet\"\n[begin]\nhow = \"as-is\"\n[search]\nwhat = \"memory\"\nfrom = \"48G\"\n",
@@ -162,7 +167,7 @@ fn planned() -> Entry {
     })
 }
 
-fn attempt(attempt: u32, lines: Vec<Line>) -> impl Iterator<Item = Entry> {
+fn attempt(attempt: u32, lines: Vec<SearchEvent>) -> impl Iterator<Item = Entry> {
     let begun = Entry::TurnBegun { turn: 1, attempt };
     let search = move |line| Entry::Search {
         run: 1,
@@ -300,7 +305,7 @@ fn an_unfinished_search_has_no_answer_and_a_restarted_one_is_noted() {
 fn a_validator_exit_during_a_dwell_is_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut lines = lines();
-    if let Some(Line::Dwell(DwellResult { evidence, .. })) = lines.last_mut() {
+    if let Some(SearchEvent::Dwell(DwellResult { evidence, .. })) = lines.last_mut() {
         evidence.why = vec![crate::search::VALIDATOR_ENDED.to_owned()];
     }
     let experiment = written(folder.path(), 0, lines, None);
@@ -318,7 +323,7 @@ fn an_untried_range_end_is_not_reported_as_failed() {
     let sentence = |untried: usize| {
         let mut lines = lines();
         let low = lines.iter_mut().filter_map(|line| match line {
-            Line::Dwell(DwellResult {
+            SearchEvent::Dwell(DwellResult {
                 confirms: true,
                 verdict: Verdict::Failed,
                 evidence,

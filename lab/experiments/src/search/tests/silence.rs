@@ -11,7 +11,7 @@ fn ended(change: fn(&mut Reading)) -> (Verdict, Vec<String>) {
         for act in machine.poll(&reading) {
             match act {
                 Action::Limit(limit) => plant.limit(limit),
-                Action::Line(Line::Dwell(DwellResult {
+                Action::Journal(SearchEvent::Dwell(DwellResult {
                     verdict, evidence, ..
                 })) => return (verdict, evidence.why),
                 _ => {}
@@ -98,7 +98,7 @@ fn a_slow_tip_or_unknown_replay_voids_a_dwell_unless_it_failed() {
 fn a_validator_that_exits_under_a_limit_fails_that_limit() {
     let (mut machine, mut plant) = squeezed();
     machine.poll(&plant.read());
-    let Some(Line::Dwell(DwellResult {
+    let Some(SearchEvent::Dwell(DwellResult {
         headroom,
         verdict,
         evidence,
@@ -128,7 +128,7 @@ fn persistently_high_refaults_become_the_reference() {
         for act in machine.poll(&reading) {
             match act {
                 Action::Limit(limit) => plant.limit(limit),
-                Action::Line(_) => {}
+                Action::Journal(_) => {}
                 Action::Over(answer) => return holds(&answer, 200 * MIB),
             }
         }

@@ -121,7 +121,7 @@ fn in_words(entry: &Entry) -> String {
         }
         Entry::Search {
             run,
-            line: search::Line::Limit { headroom, why },
+            line: search::SearchEvent::Limit { headroom, why },
             ..
         } => {
             format!("run {run}: headroom {headroom:?}, {why}")
@@ -129,7 +129,7 @@ fn in_words(entry: &Entry) -> String {
         Entry::Search {
             run,
             line:
-                search::Line::Dwell(search::DwellResult {
+                search::SearchEvent::Dwell(search::DwellResult {
                     headroom,
                     verdict,
                     evidence,
