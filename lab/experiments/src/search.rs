@@ -13,7 +13,7 @@ mod messages;
 pub(crate) use messages::median;
 pub use messages::{
     Action, Answer, DwellResult, EndTrials, Evidence, HeadroomInterval, Memory, Outcome, Reading,
-    Replayed, SearchEvent, Verdict,
+    ReplayedSlot, SearchEvent, Verdict,
 };
 
 use crate::plan::Search;

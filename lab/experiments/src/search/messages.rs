@@ -33,7 +33,7 @@ pub struct Reading {
     /// Total times that replay threads waited for a CPU, and ran.
     pub replay_cpu: Option<(Duration, Duration)>,
     /// Since the last reading; pushes are up to ten seconds late.
-    pub replays: Vec<Replayed>,
+    pub replays: Vec<ReplayedSlot>,
 }
 
 impl Reading {
@@ -45,7 +45,7 @@ impl Reading {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Replayed {
+pub struct ReplayedSlot {
     /// When the replay ended, on the clock of the readings.
     pub at: Duration,
     pub us: f64,

@@ -437,7 +437,7 @@ fn replay_of_slots_before_a_dwell_does_not_count_for_it() {
         unreclaimable: Some(MIB),
         replays: replays
             .iter()
-            .map(|(at, us)| Replayed {
+            .map(|(at, us)| ReplayedSlot {
                 at: seconds(*at),
                 us: *us,
             })
@@ -475,7 +475,7 @@ fn a_busier_host_is_detected_despite_a_high_baseline_wait() {
         behind: Some(0),
         unreclaimable: Some(MIB),
         replay_cpu: Some((seconds(waited), seconds(at))),
-        replays: vec![Replayed {
+        replays: vec![ReplayedSlot {
             at: seconds(at),
             us,
         }],
@@ -500,7 +500,7 @@ fn a_dwell_with_permanently_slow_replay_is_not_extended() {
         behind: Some(0),
         unreclaimable: Some(MIB),
         replay_cpu: Some((seconds(waited), seconds(at))),
-        replays: vec![Replayed {
+        replays: vec![ReplayedSlot {
             at: seconds(at),
             us,
         }],

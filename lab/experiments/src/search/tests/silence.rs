@@ -65,7 +65,7 @@ fn dwell(slots: u64, replayed: u64) -> Dwell {
         tip: Some(slots * second / 40),
         unreclaimable: Some(MIB),
         replays: (second < replayed)
-            .then_some(Replayed {
+            .then_some(ReplayedSlot {
                 at: seconds(second),
                 us: 1000.0,
             })

@@ -9,7 +9,7 @@ use faultline_experiments::{
     judge::CacheTotals,
     plan::{Lane, Plan, Severity},
     runner::{CacheDropped, Observer, Recorder, RecorderRequest, StopRequest, System},
-    search::{self, Reading, Replayed},
+    search::{self, Reading, ReplayedSlot},
     targets::Target,
     watch::Now,
 };
@@ -643,7 +643,7 @@ impl Observer for Plant {
             behind: Some(if squeezed { 30 } else { 0 }),
             tip: Some(slots),
             refaults: Some(0),
-            replays: vec![Replayed { at, us: 2000.0 }],
+            replays: vec![ReplayedSlot { at, us: 2000.0 }],
             ..Reading::default()
         }
     }
