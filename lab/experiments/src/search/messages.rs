@@ -226,20 +226,20 @@ impl Answer {
         growth: &Growth,
         horizon: Duration,
     ) -> Self {
-        let (line, newest) = (growth.line(), growth.newest_and_highest);
-        let settles = line.zip(newest).map(|(line, (now, _))| {
-            line.slope * horizon.as_secs_f64() <= MAX_RELATIVE_GROWTH * now as f64
+        let (trend, newest) = (growth.trend(), growth.newest_and_highest);
+        let settles = trend.zip(newest).map(|(trend, (now, _))| {
+            trend.slope * horizon.as_secs_f64() <= MAX_RELATIVE_GROWTH * now as f64
         });
         let sufficient_headroom = match outcome {
             Outcome::NeverFailed { lowest } => Some(lowest),
             _ => outcome.interval().map(|interval| interval.high),
         };
         let after = |hours: f64| -> Option<Memory> {
-            let (line, (_, highest)) = (line?, newest?);
+            let (trend, (_, highest)) = (trend?, newest?);
             let unreclaimable = if settles? {
                 highest
             } else {
-                (line.at(hours * 3600.0) as u64).max(highest)
+                (trend.at(hours * 3600.0) as u64).max(highest)
             };
             Some(Memory {
                 hours,
@@ -257,7 +257,7 @@ impl Answer {
             start,
             unreclaimable: newest.map(|(now, _)| now),
             highest: newest.map(|(_, highest)| highest),
-            grows: line.map(|line| line.slope * 3600.0),
+            grows: trend.map(|trend| trend.slope * 3600.0),
             settles,
             memory: memory.into_iter().flatten().collect(),
             outcome,
@@ -310,7 +310,7 @@ impl Growth {
     }
 
     /// Theil-Sen, robust against jumps; `None` with fewer than ten samples.
-    pub fn line(&self) -> Option<Trend> {
+    pub fn trend(&self) -> Option<Trend> {
         if self.samples.len() < 10 {
             return None;
         }
