@@ -150,7 +150,7 @@ impl Dwell {
     }
 
     pub fn record_stall(&mut self, percent: Option<f64>) {
-        self.max_stall_percent = most(self.max_stall_percent, percent);
+        self.max_stall_percent = max_known(self.max_stall_percent, percent);
     }
 
     pub fn record_excess(&mut self, is_exceeded: bool) {
@@ -175,7 +175,7 @@ impl Dwell {
         if let Some((first, ..)) = self.replay_cpu.front()
             && reading.at.saturating_sub(*first) >= part
         {
-            self.waited_share = most(self.waited_share, self.newest_waited_share());
+            self.waited_share = max_known(self.waited_share, self.newest_waited_share());
         }
     }
 
@@ -210,7 +210,7 @@ impl Dwell {
         } else {
             self.part()
         };
-        if self.elapsed() < min_elapsed || busy(self.waited(), references).is_some() {
+        if self.elapsed() < min_elapsed || busy_host_reason(self.waited(), references).is_some() {
             return false;
         }
         let is_slow = |slot_us: &&f64| **slot_us > MAX_REPLAY_RATIO * us;
@@ -268,7 +268,7 @@ impl Dwell {
         if self.was_silent && danger != Some(VALIDATOR_SILENT) {
             failures.push(VALIDATOR_SILENT.to_owned());
         }
-        failures.extend(behind(&evidence, at_tip));
+        failures.extend(behind_reasons(&evidence, at_tip));
         if let (Some(now), Some(reference)) = (evidence.replay_p95_us, references.replay_us())
             && now > MAX_REPLAY_RATIO * reference
         {
@@ -291,7 +291,7 @@ impl Dwell {
         // Only a failure is void on a busy host: a dwell that kept up there keeps up on a quiet
         // one.
         if !failures.is_empty() {
-            void.extend(busy(evidence.waited, references));
+            void.extend(busy_host_reason(evidence.waited, references));
         } else if is_long
             && references.replay_rate().is_some_and(|rate| {
                 (evidence.replayed as f64) < MIN_REPLAY_SHARE * rate * evidence.seconds
@@ -321,8 +321,8 @@ impl Dwell {
         let evidence = self.evidence();
         let mut why = self.missing_data(&evidence);
         why.extend(self.was_silent.then(|| VALIDATOR_SILENT.to_owned()));
-        why.extend(behind(&evidence, at_tip));
-        why.extend(busy(evidence.waited, references));
+        why.extend(behind_reasons(&evidence, at_tip));
+        why.extend(busy_host_reason(evidence.waited, references));
         let verdict = if why.is_empty() {
             Verdict::KeptUp
         } else {
@@ -346,7 +346,7 @@ impl Dwell {
     }
 }
 
-fn behind(evidence: &Evidence, at_tip: u64) -> Vec<String> {
+fn behind_reasons(evidence: &Evidence, at_tip: u64) -> Vec<String> {
     let mut why = Vec::new();
     if let Some(most) = evidence.behind_most.filter(|most| *most > at_tip) {
         why.push(format!("it was {most} slots behind"));
@@ -361,7 +361,7 @@ fn behind(evidence: &Evidence, at_tip: u64) -> Vec<String> {
     why
 }
 
-fn busy(waited: Option<f64>, references: &References) -> Option<String> {
+fn busy_host_reason(waited: Option<f64>, references: &References) -> Option<String> {
     let waited = waited.filter(|waited| *waited > BUSY_SHARE)?;
     let reference = references.median(|evidence| evidence.waited)?;
     (waiting_per_running(waited) > BUSY_RATIO * waiting_per_running(reference)).then(|| {
@@ -378,6 +378,6 @@ fn waiting_per_running(share: f64) -> f64 {
     share / (1.0 - share).max(f64::EPSILON)
 }
 
-fn most(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+fn max_known(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     a.into_iter().chain(b).reduce(f64::max)
 }
