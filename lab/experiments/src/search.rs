@@ -17,7 +17,7 @@ pub use messages::{
 };
 
 use crate::plan::Search;
-use approach::{Approach, page};
+use approach::{Approach, page_aligned};
 use dwell::{Dwell, References};
 use faultline_stats::staircase::{self, Next, SearchConfig, Staircase};
 use messages::Growth;
@@ -145,12 +145,12 @@ impl SearchMachine {
             Stage::Recovering(since) => self.recovering(since, reading),
             Stage::Approaching(purpose, mut dwell) => {
                 dwell.take(reading);
-                dwell.record_stall(self.approach.stalled());
+                dwell.record_stall(self.approach.stall_percent());
                 self.approaching(purpose, dwell, danger, reading);
             }
             Stage::Dwelling(purpose, mut dwell) => {
                 dwell.take(reading);
-                dwell.record_stall(self.approach.stalled());
+                dwell.record_stall(self.approach.stall_percent());
                 dwell.record_excess(self.approach.is_exceeded(reading));
                 self.dwelling(purpose, dwell, danger, reading);
             }
@@ -369,9 +369,9 @@ impl SearchMachine {
         self.staircase.raise_floor(floor as f64);
         loop {
             let purpose = match self.staircase.next_trial() {
-                Next::Try(headroom) => DwellPurpose::Probe(page(headroom as u64)),
+                Next::Try(headroom) => DwellPurpose::Probe(page_aligned(headroom as u64)),
                 Next::Confirm { h, high } => DwellPurpose::Confirm {
-                    headroom: page(h as u64),
+                    headroom: page_aligned(h as u64),
                     high,
                 },
                 Next::Over(outcome) => {
@@ -380,7 +380,7 @@ impl SearchMachine {
                         staircase::Outcome::Noisy => Outcome::Noisy,
                         staircase::Outcome::AboveStart => Outcome::AboveStart,
                         staircase::Outcome::NeverFailed { lowest } => Outcome::NeverFailed {
-                            lowest: page(lowest as u64),
+                            lowest: page_aligned(lowest as u64),
                         },
                     });
                 }
@@ -445,7 +445,7 @@ impl SearchMachine {
         let confirmed = self
             .staircase
             .confirmed()
-            .map(|ends| ends.at(|bytes| page(bytes as u64)));
+            .map(|ends| ends.at(|bytes| page_aligned(bytes as u64)));
         let answer = Answer::new(
             outcome,
             confirmed,

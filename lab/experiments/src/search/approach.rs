@@ -91,7 +91,7 @@ impl Approach {
             Some("the group is out of memory")
         } else if reading.behind > Some(MAX_SLOTS_BEHIND) {
             Some("it is too far behind")
-        } else if self.stalled() > Some(MAX_STALL_PERCENT) {
+        } else if self.stall_percent() > Some(MAX_STALL_PERCENT) {
             Some("it waits for memory too long")
         } else if self.headroom.is_some_and(|headroom| rise > headroom / 2) {
             Some("unreclaimable memory rose by half of the headroom within a second")
@@ -124,7 +124,7 @@ impl Approach {
         let (Some(unreclaimable), Some(memory)) = (reading.unreclaimable, reading.memory) else {
             return false;
         };
-        let target = page(unreclaimable.saturating_add(headroom));
+        let target = page_aligned(unreclaimable.saturating_add(headroom));
         self.headroom = Some(headroom);
         if self.limit.is_none() {
             // Earlier stalls were not caused by the limit.
@@ -132,7 +132,7 @@ impl Approach {
             (self.last_complete, self.last_answer) = (Some(reading.at), reading.at);
         }
         let next = match self.limit {
-            None => target.max(page(memory)),
+            None => target.max(page_aligned(memory)),
             Some(limit) if target > limit.saturating_add(headroom / RAISE_DIVISOR) => target,
             Some(limit) if reading.at.saturating_sub(self.set_at) < SECOND => {
                 return limit == target;
@@ -142,7 +142,7 @@ impl Approach {
             Some(limit) if memory as f64 > RECLAIMED_RATIO * limit as f64 => limit,
             Some(limit) => {
                 let step =
-                    page((limit as f64 * (1.0 - MIN_LOWERED_SHARE)) as u64).min(MAX_STEP_BYTES);
+                    page_aligned((limit as f64 * (1.0 - MIN_LOWERED_SHARE)) as u64).min(MAX_STEP_BYTES);
                 let next = limit.saturating_sub(step);
                 if next > target {
                     self.lowered_at = Some(reading.at);
@@ -182,7 +182,7 @@ impl Approach {
     }
 
     /// PSI `full` of the last seconds, in percent.
-    pub fn stalled(&self) -> Option<f64> {
+    pub fn stall_percent(&self) -> Option<f64> {
         let ((then, before), (now, stalled)) = (self.stalls.front()?, self.stalls.back()?);
         let passed = now
             .checked_sub(*then)
@@ -213,6 +213,6 @@ pub fn push_recent(
 }
 
 /// Rounds down to whole pages.
-pub fn page(bytes: u64) -> u64 {
+pub fn page_aligned(bytes: u64) -> u64 {
     bytes / PAGE * PAGE
 }
