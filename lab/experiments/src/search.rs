@@ -94,8 +94,8 @@ pub struct SearchMachine {
     stage: Stage,
     /// The first reading; after the start, the first one at the tip.
     began: Option<Duration>,
-    /// Peak unreclaimable memory until the validator was at the tip for `settle`.
-    start: u64,
+    /// Of unreclaimable memory, until the validator was at the tip for `settle`.
+    start_peak: u64,
     dwells_since_reference: usize,
     consecutive_voids: usize,
     repeat_next: Option<DwellPurpose>,
@@ -122,7 +122,7 @@ impl SearchMachine {
             growth: Growth::default(),
             stage: Stage::Starting(None),
             began: None,
-            start: 0,
+            start_peak: 0,
             dwells_since_reference: 0,
             consecutive_voids: 0,
             repeat_next: None,
@@ -176,7 +176,7 @@ impl SearchMachine {
     fn starting(&mut self, since: Option<Duration>, reading: &Reading) {
         let near = reading.behind.is_some_and(|behind| behind <= self.at_tip);
         // Also near the tip, because a validator that has just started knows only an old tip.
-        self.start = self.start.max(reading.unreclaimable.unwrap_or(0));
+        self.start_peak = self.start_peak.max(reading.unreclaimable.unwrap_or(0));
         let since = near.then(|| since.unwrap_or(reading.at));
         self.stage = Stage::Starting(since);
         if since.is_some_and(|since| reading.at.saturating_sub(since) >= self.rules.settle) {
@@ -449,7 +449,7 @@ impl SearchMachine {
         let answer = Answer::new(
             outcome,
             confirmed,
-            self.start,
+            self.start_peak,
             &self.growth,
             self.rules.horizon,
         );
