@@ -128,7 +128,7 @@ impl Watch {
         {
             return Some(Outcome::Completed);
         }
-        if self.kind == Kind::Replay || self.time_since_growth() >= self.stale_after {
+        if self.kind == Kind::Replay || self.time_since_tick() >= self.stale_after {
             return None;
         }
         match (self.first_executed, self.newest_slot) {
@@ -152,21 +152,21 @@ impl Watch {
         }
     }
 
-    /// Time without growth, if it has just become too long; once per silence.
-    pub fn newly_silent(&mut self) -> Option<Duration> {
-        let silence = self.time_since_growth();
+    /// Time without a new tick, if it has just become too long; once per silence.
+    pub fn take_new_silence(&mut self) -> Option<Duration> {
+        let silence = self.time_since_tick();
         let is_stale = silence >= self.stale_after;
         let was_reported = mem::replace(&mut self.silence_reported, is_stale);
         (is_stale && !was_reported).then_some(silence)
     }
 
-    /// Time without growth, if the recorder is dead.
-    pub fn silent(&self) -> Option<Duration> {
-        let silence = self.time_since_growth();
+    /// Time without a new tick, if that means a dead recorder.
+    pub fn silence_of_dead_recorder(&self) -> Option<Duration> {
+        let silence = self.time_since_tick();
         (silence >= self.stale_after * SILENT_FACTOR).then_some(silence)
     }
 
-    fn time_since_growth(&self) -> Duration {
+    fn time_since_tick(&self) -> Duration {
         self.last_sampled.saturating_sub(
             self.newest_tick
                 .map_or(self.began.uptime, |(_, seen_at)| seen_at),

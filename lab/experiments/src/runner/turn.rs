@@ -19,7 +19,7 @@ use faultline_runner::{
         recorder::{DEFAULT_SAMPLING_INTERVAL, describe_end, metrics_variables},
     },
 };
-use faultline_text::duration;
+use faultline_text::time;
 use itertools::Itertools;
 use std::{path::Path, time::Duration};
 
@@ -405,13 +405,13 @@ impl Runner<'_> {
             free_bytes.is_none_or(|free| free >= MIN_FREE_BYTES),
             "the recording cannot be written"
         );
-        if let Some(silence) = watch.newly_silent() {
-            let silence = duration(silence);
+        if let Some(silence) = watch.take_new_silence() {
+            let silence = time(silence);
             let message = format!("run {run}: faultlined has recorded nothing for {silence}");
             self.system.print(&message);
         }
-        if let Some(silence) = watch.silent() {
-            anyhow::bail!("nothing was recorded for {}", duration(silence));
+        if let Some(silence) = watch.silence_of_dead_recorder() {
+            anyhow::bail!("nothing was recorded for {}", time(silence));
         }
         Ok(stop_reason)
     }

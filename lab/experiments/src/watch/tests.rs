@@ -141,12 +141,12 @@ fn a_delayed_recorder_does_not_fail_the_run() {
     };
     let mut watch = watch(&plan);
     assert_eq!(decided(&mut watch, 300, held_up), None);
-    assert_eq!(watch.silent(), None);
+    assert_eq!(watch.silence_of_dead_recorder(), None);
     let dead = |_| executing(300, 10, 300);
     assert_eq!(
         (301..500).find(
             |second| watch.sample(at(*second), Some(&dead(*second))).is_some()
-                || watch.silent().is_some()
+                || watch.silence_of_dead_recorder().is_some()
         ),
         Some(420)
     );
