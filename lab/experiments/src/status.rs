@@ -177,7 +177,7 @@ fn run_status(
     journal_state: &JournalState,
     folder: &Folder,
     (turn, scheduled): (&Turn, &Scheduled),
-    now: Option<Duration>,
+    running_at: Option<Duration>,
 ) -> RunStatus {
     let newest = journal_state.newest(turn);
     let run_attempt = newest.and_then(|newest| newest.runs.get(&scheduled.run));
@@ -186,9 +186,9 @@ fn run_status(
         .and_then(|run_attempt| run_attempt.ended.as_ref())
         .filter(|_| !is_void);
     let steps = run_attempt.map_or(&[][..], |run_attempt| &run_attempt.steps);
-    let now = now.filter(|_| ended.is_none() && !is_void);
+    let running_at = running_at.filter(|_| ended.is_none() && !is_void);
     let mut progress_text = None;
-    if let (Some(now), Some(newest)) = (now, newest)
+    if let (Some(now), Some(newest)) = (running_at, newest)
         && let Some((_, began)) = steps.iter().find(|(step, _)| *step == Step::Watch)
     {
         let recording = journal_state
@@ -208,16 +208,16 @@ fn run_status(
         .search
         .as_ref()
         .zip(run_attempt)
-        .map(|(rules, run_attempt)| {
+        .map(|(search, run_attempt)| {
             let cut_off = journal_state.searches_cut_off(scheduled.run);
-            SearchStatus::of(rules, &run_attempt.search_log, cut_off, now)
+            SearchStatus::of(search, &run_attempt.search_log, cut_off, running_at)
         });
     RunStatus {
         scheduled: scheduled.clone(),
         turn: turn.number,
         attempts: newest.map_or(0, |newest| newest.number),
         host: newest.and_then(|newest| newest.origin.as_ref().map(|_| newest.host.clone())),
-        step: now.and(steps.last()).map(|(step, _)| *step),
+        step: running_at.and(steps.last()).map(|(step, _)| *step),
         progress_text,
         search,
         outcome: ended.map(|(ending, _)| ending.outcome.clone()),

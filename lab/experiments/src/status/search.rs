@@ -36,15 +36,15 @@ pub struct Dwells {
 
 impl SearchStatus {
     pub(super) fn of(
-        rules: &Search,
+        search: &Search,
         search_log: &SearchLog,
         cut_off: usize,
-        now: Option<Duration>,
+        running_at: Option<Duration>,
     ) -> Self {
         let mut dwells = Dwells::default();
         let config = SearchConfig {
-            from: rules.from as f64,
-            width: rules.width,
+            from: search.from as f64,
+            width: search.width,
             most: NO_TRIAL_LIMIT,
         };
         let mut staircase = Staircase::new(config);
@@ -72,15 +72,15 @@ impl SearchStatus {
             }
         }
         let staircase = staircase.filter(|_| dwells.failed > 0);
-        let now = now.filter(|_| search_log.answer.is_none());
+        let running_at = running_at.filter(|_| search_log.answer.is_none());
         SearchStatus {
             dwells,
             bracket: staircase.map(|staircase| {
                 let interval = staircase.interval();
                 (interval.low as u64, interval.high as u64)
             }),
-            headroom: limit.0.filter(|_| now.is_some()),
-            seconds: now
+            headroom: limit.0.filter(|_| running_at.is_some()),
+            seconds: running_at
                 .zip(limit.1)
                 .map(|(now, since)| now.saturating_sub(from_nanoseconds(since)).as_secs()),
             cut_off,
@@ -156,7 +156,7 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    fn rules() -> Search {
+    fn search() -> Search {
         let second = Duration::from_secs(1);
         Search {
             from: 24 * GIB,
@@ -197,15 +197,15 @@ mod tests {
                 .collect(),
             answer: None,
         };
-        let now = Some(Duration::from_secs(121));
-        let status = SearchStatus::of(&rules(), &search_log, 1, now);
+        let running_at = Some(Duration::from_secs(121));
+        let status = SearchStatus::of(&search(), &search_log, 1, running_at);
         let expected = "headroom 20.0 GiB for 2 min; 1 kept up, 0 failed, 1 void, 1 reference; the search before was cut \
                         off, and this one began anew";
         assert_eq!(status.in_words(), expected);
         search_log
             .lines
             .push((dwell(Some(20 * GIB), Verdict::Failed), 2_000_000_000));
-        let status = SearchStatus::of(&rules(), &search_log, 0, now);
+        let status = SearchStatus::of(&search(), &search_log, 0, running_at);
         let (low, high) = status.bracket.unwrap();
         assert!(low < 22 * GIB && high > 20 * GIB, "{low} {high}");
         assert!(
@@ -214,7 +214,7 @@ mod tests {
             status.in_words()
         );
         assert_eq!(
-            SearchStatus::of(&rules(), &search_log, 0, None).seconds,
+            SearchStatus::of(&search(), &search_log, 0, None).seconds,
             None,
             "nobody works on it"
         );
