@@ -390,7 +390,7 @@ mod tests {
     use super::*;
     use crate::programs::ResolvedProgram;
     use faultline_experiments::{
-        journal::{Entry, Journal, Line, Planned},
+        journal::{Entry, Journal, JournalLine, Planned},
         outcome::{Ending, Outcome},
         schedule::schedule,
     };
@@ -527,7 +527,7 @@ mod tests {
                 ending,
             },
         ] {
-            journal.append(&Line { unix_ns: 1, entry }).unwrap();
+            journal.append(&JournalLine { unix_ns: 1, entry }).unwrap();
         }
     }
 

@@ -3,7 +3,7 @@ mod block;
 use super::{
     blocks::{self, BlockContext},
     folder::Folder,
-    journal::{self, CountedRun, Entry, Journal, JournalState, Line},
+    journal::{self, CountedRun, Entry, Journal, JournalState, JournalLine},
     lock::{self, Holder, Lock},
     plan_command, report,
     runner::{ExperimentEnd, RealSystem, Runner},
@@ -386,7 +386,7 @@ pub fn void(folder: &Path, runs: &[&CountedRun<'_>], why: &str) -> Result<()> {
     let _lock = Lock::take(&folder.lock())?;
     let (mut journal, _) = Journal::open(&folder.journal())?;
     for run in runs {
-        journal.append(&Line {
+        journal.append(&JournalLine {
             unix_ns: clock::unix_ns(),
             entry: Entry::Void {
                 run: run.scheduled.run,

@@ -21,7 +21,7 @@ use std::{
 };
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Line {
+pub struct JournalLine {
     pub unix_ns: i64,
     #[serde(flatten)]
     pub entry: Entry,
@@ -167,7 +167,7 @@ impl Journal {
     }
 
     /// Removes an incomplete last line.
-    pub fn open(path: &Path) -> Result<(Self, Vec<Line>)> {
+    pub fn open(path: &Path) -> Result<(Self, Vec<JournalLine>)> {
         let (lines, length) = read_lines(path)?;
         let mut file = OpenOptions::new().write(true).open(path).at(path)?;
         file.set_len(length)
@@ -179,7 +179,7 @@ impl Journal {
     }
 
     /// Durable on return. On failure, a partial line is removed if possible.
-    pub fn append(&mut self, line: &Line) -> Result<()> {
+    pub fn append(&mut self, line: &JournalLine) -> Result<()> {
         let mut text = serde_json::to_vec(line).context("a line of the journal")?;
         text.push(b'\n');
         let written = self
@@ -198,12 +198,12 @@ impl Journal {
 }
 
 /// Fails on an invalid line in the middle.
-pub fn read(path: &Path) -> Result<Vec<Line>> {
+pub fn read(path: &Path) -> Result<Vec<JournalLine>> {
     read_lines(path).map(|(lines, _)| lines)
 }
 
 /// With the length of the valid lines in bytes.
-fn read_lines(path: &Path) -> Result<(Vec<Line>, u64)> {
+fn read_lines(path: &Path) -> Result<(Vec<JournalLine>, u64)> {
     let bytes = match std::fs::read(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let folder = path.parent().unwrap_or(path);
@@ -234,7 +234,7 @@ fn read_lines(path: &Path) -> Result<(Vec<Line>, u64)> {
     Ok((lines, length))
 }
 
-fn parse(text: &[u8]) -> Result<Line, String> {
+fn parse(text: &[u8]) -> Result<JournalLine, String> {
     let text = text.strip_suffix(b"\n").ok_or("it has no end")?;
     serde_json::from_slice(text).map_err(|error| error.to_string())
 }

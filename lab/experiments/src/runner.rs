@@ -10,7 +10,7 @@ use super::{
     blocks::BlockContext,
     folder::Folder,
     host::HostFinding,
-    journal::{Entry, Journal, JournalState, Line, Next, Planned},
+    journal::{Entry, Journal, JournalState, JournalLine, Next, Planned},
     judge::{CacheTotals, RunPeriod},
     outcome::{Ending, Outcome},
     plan::{Arm, Lane, Plan},
@@ -318,7 +318,7 @@ impl<'w> Runner<'w> {
     }
 
     fn write(&mut self, entry: Entry) -> Result<()> {
-        let line = Line {
+        let line = JournalLine {
             unix_ns: self.system.now().unix_ns,
             entry,
         };

@@ -1,5 +1,5 @@
 use super::*;
-use crate::journal::{Entry, Journal, Line, Planned};
+use crate::journal::{Entry, Journal, JournalLine, Planned};
 use std::path::Path;
 
 const PLAN: &str = "name = \"b\"\nfolder = \"/f\"\nreplicates = 4\n[workload]\ncommand = [\"v\"]\nledger = \"/l\"\n\
@@ -65,13 +65,13 @@ fn write(folder: &Folder, name: &str, host: &str, outcomes: &[Option<Outcome>]) 
     }
     let mut journal = Journal::create(&Folder::new(&path).journal()).unwrap();
     for entry in entries {
-        journal.append(&Line { unix_ns: 1, entry }).unwrap();
+        journal.append(&JournalLine { unix_ns: 1, entry }).unwrap();
     }
 }
 
 fn merged(folder: &Folder) -> JournalState {
     let planned = Entry::Planned(Planned::new(&plan(), String::new(), schedule(&plan())));
-    let mut state = JournalState::of(&[Line {
+    let mut state = JournalState::of(&[JournalLine {
         unix_ns: 0,
         entry: planned,
     }]);
@@ -143,7 +143,7 @@ fn results_of_a_cut_block_do_not_count_once_another_host_has_begun_it() {
         boot: String::new(),
         host: "n1".to_owned(),
     };
-    journal.append(&Line { unix_ns: 2, entry }).unwrap();
+    journal.append(&JournalLine { unix_ns: 2, entry }).unwrap();
     assert_eq!(merged(&folder).counted().len(), 1);
 }
 

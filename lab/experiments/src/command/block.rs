@@ -3,7 +3,7 @@ use crate::{
     args::{BlockArgs, SlurmArgs},
     blocks::{self, BlockAttempt, BlockContext},
     folder::{Folder, LOCK, digest},
-    journal::{Entry, Journal, JournalState, Line, Planned},
+    journal::{Entry, Journal, JournalState, JournalLine, Planned},
     lock::Lock,
     plan::Plan,
     plan_command,
@@ -33,7 +33,7 @@ pub fn prepare(plan: &Plan) -> Result<Folder> {
     let _lock = lock_new(&folder)?;
     fs::create_dir_all(folder.blocks()).at(&folder.blocks())?;
     write_synced(&folder.plan(), plan.text.as_bytes())?;
-    Journal::create(&folder.journal())?.append(&Line {
+    Journal::create(&folder.journal())?.append(&JournalLine {
         unix_ns: clock::unix_ns(),
         entry: Entry::Planned(Planned::new(plan, String::new(), schedule(plan))),
     })?;

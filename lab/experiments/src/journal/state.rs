@@ -1,4 +1,4 @@
-use super::{Entry, Line, Planned, Step};
+use super::{Entry, JournalLine, Planned, Step};
 use crate::{
     folder::Folder,
     outcome::Ending,
@@ -84,7 +84,7 @@ pub struct Next<'a> {
 }
 
 impl JournalState {
-    pub fn of(lines: &[Line]) -> Self {
+    pub fn of(lines: &[JournalLine]) -> Self {
         let mut journal_state = JournalState::default();
         for line in lines {
             journal_state.add(line.clone());
@@ -93,7 +93,7 @@ impl JournalState {
     }
 
     /// A line about a run that never began is ignored.
-    pub fn add(&mut self, line: Line) {
+    pub fn add(&mut self, line: JournalLine) {
         let unix_ns = line.unix_ns;
         match line.entry {
             Entry::Planned(planned) => {

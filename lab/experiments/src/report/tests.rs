@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    journal::{Entry, Line, Planned, Step},
+    journal::{Entry, JournalLine, Planned, Step},
     outcome::{Ending, Outcome},
     plan,
     schedule::{Scheduled, Turn},
@@ -49,7 +49,7 @@ fn experiment(folder: &Path, lines: Vec<Entry>) -> Experiment {
         launcher: "cgroup v1".to_owned(),
         turns,
     });
-    let lines: Vec<Line> = std::iter::once(planned)
+    let lines: Vec<JournalLine> = std::iter::once(planned)
         .chain([Entry::Runner {
             pid: 1,
             boot: "b".to_owned(),
@@ -57,7 +57,7 @@ fn experiment(folder: &Path, lines: Vec<Entry>) -> Experiment {
         }])
         .chain(lines)
         .zip(1_i64..)
-        .map(|(entry, at)| Line {
+        .map(|(entry, at)| JournalLine {
             unix_ns: 1_800_000_000_000_000_000 + at * 60_000_000_000,
             entry,
         })

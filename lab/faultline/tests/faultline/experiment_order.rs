@@ -17,7 +17,7 @@ mod script;
 
 use faultline_experiments::{
     folder::Folder,
-    journal::{self, Entry, JournalState, Line, Planned},
+    journal::{self, Entry, JournalState, JournalLine, Planned},
     plan::{Plan, load},
     runner::{ExperimentEnd, Runner},
     schedule::schedule,
@@ -102,15 +102,15 @@ fn every_case_gives_its_expected_log() {
 }
 
 /// By the lines alone: every run has one result in the newest attempt at its turn and none is done again after its turn.
-fn assert_every_run_counts_once(lines: &[Line]) {
+fn assert_every_run_counts_once(lines: &[JournalLine]) {
     let Some(Entry::Planned(Planned { turns, .. })) = lines.first().map(|line| &line.entry) else {
         panic!("no plan")
     };
     for turn in turns {
-        let begun = |line: &Line| matches!(line.entry, Entry::TurnBegun { turn: number, .. } if number == turn.number);
+        let begun = |line: &JournalLine| matches!(line.entry, Entry::TurnBegun { turn: number, .. } if number == turn.number);
         let newest = lines.iter().rposition(begun).expect("begun");
         for run in &turn.runs {
-            let is_result = |line: &&Line| match &line.entry {
+            let is_result = |line: &&JournalLine| match &line.entry {
                 Entry::RunEnded {
                     run: number,
                     ending,

@@ -14,7 +14,7 @@ use crate::support::{
 };
 use faultline_experiments::{
     folder::{Folder, digest},
-    journal::{Entry, Line, Planned, Step},
+    journal::{Entry, JournalLine, Planned, Step},
     outcome::{Ending, Outcome, Validity},
     schedule::{Scheduled, Turn},
 };
@@ -32,7 +32,7 @@ const MINUTE: i64 = 60_000_000_000;
 /// An experiment's folder, step by step.
 struct Made {
     folder: Folder,
-    lines: Vec<Line>,
+    lines: Vec<JournalLine>,
 }
 
 impl Made {
@@ -62,7 +62,7 @@ impl Made {
 
     fn write(&mut self, entry: Entry) {
         let unix_ns = BEGAN + MINUTE * self.lines.len() as i64;
-        self.lines.push(Line { unix_ns, entry });
+        self.lines.push(JournalLine { unix_ns, entry });
     }
 
     fn run(&mut self, scheduled: &Scheduled, outcome: Outcome, io_us: u64) {

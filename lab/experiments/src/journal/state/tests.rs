@@ -70,8 +70,8 @@ fn answer() -> Answer {
     }
 }
 
-fn line(unix_ns: i64, entry: Entry) -> Line {
-    Line { unix_ns, entry }
+fn line(unix_ns: i64, entry: Entry) -> JournalLine {
+    JournalLine { unix_ns, entry }
 }
 
 fn planned() -> Entry {
@@ -111,7 +111,7 @@ fn ended(attempt: u32, outcome: Outcome) -> Entry {
 }
 
 /// A search that was cut off and began anew.
-fn whole() -> Vec<Line> {
+fn whole() -> Vec<JournalLine> {
     let runner = || Entry::Runner {
         pid: 1,
         boot: "b".to_owned(),
@@ -207,7 +207,7 @@ fn a_running_search_or_a_plain_run_is_not_reported_interrupted() {
             "{line:?}"
         );
     }
-    let without: Vec<Line> = lines
+    let without: Vec<JournalLine> = lines
         .into_iter()
         .filter(|line| !matches!(line.entry, Entry::Search { .. }))
         .collect();
@@ -267,14 +267,14 @@ fn lines_of_older_versions_are_read_and_written_as_before() {
         r#"{"unix_ns":2,"entry":"search","run":1,"attempt":1,"line":{"search":"limit","headroom":null,"why":"w"}}"#,
     ];
     for text in whole {
-        let line: Line = serde_json::from_str(text).unwrap();
+        let line: JournalLine = serde_json::from_str(text).unwrap();
         assert_eq!(serde_json::to_string(&line).unwrap(), text);
     }
     let without_file = whole[0].replace(r#""file":"/p","#, "");
-    assert!(serde_json::from_str::<Line>(&without_file).is_ok());
+    assert!(serde_json::from_str::<JournalLine>(&without_file).is_ok());
     let dwell = r#"{"unix_ns":3,"entry":"search","run":1,"attempt":1,"line":{"search":"dwell","headroom":7,
         "confirms":true,"verdict":"kept_up","evidence":{"seconds":1.5,"why":[]}}}"#;
-    let line: Line = serde_json::from_str(dwell).unwrap();
+    let line: JournalLine = serde_json::from_str(dwell).unwrap();
     let written = serde_json::to_string(&line).unwrap();
     assert!(
         written.contains(r#""search":"dwell","headroom":7,"confirms":true,"verdict":"kept_up","#),

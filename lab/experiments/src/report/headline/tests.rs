@@ -1,7 +1,7 @@
 use super::{super::Experiment, Outcome};
 use crate::{
     folder::Folder,
-    journal::{Entry, JournalState, Line, Planned, Step},
+    journal::{Entry, JournalState, JournalLine, Planned, Step},
     outcome::{Ending, Validity},
     plan,
     schedule::{Scheduled, Turn},
@@ -114,8 +114,8 @@ fn journal(turns: Vec<Turn>, lines: Vec<Entry>) -> JournalState {
         host: String::new(),
     };
     let all = [planned, runner].into_iter().chain(lines).zip(1_i64..);
-    let lines: Vec<Line> = all
-        .map(|(entry, unix_ns)| Line { unix_ns, entry })
+    let lines: Vec<JournalLine> = all
+        .map(|(entry, unix_ns)| JournalLine { unix_ns, entry })
         .collect();
     JournalState::of(&lines)
 }

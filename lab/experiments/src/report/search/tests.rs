@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     folder::Folder,
-    journal::{Entry, JournalState, Line as Written, Planned},
+    journal::{Entry, JournalState, JournalLine, Planned},
     outcome::{Ending, Outcome as Ended, Validity},
     schedule::Turn,
     search::{Answer, EndTrials, HeadroomInterval, Memory, Outcome},
@@ -132,9 +132,9 @@ fn written(
     if let Some(answer) = answer {
         entries.extend(completed(2, answer));
     }
-    let lines: Vec<Written> = (1_i64..)
+    let lines: Vec<JournalLine> = (1_i64..)
         .zip(entries)
-        .map(|(at, entry)| Written {
+        .map(|(at, entry)| JournalLine {
             unix_ns: 1_800_000_000_000_000_000 + at * 1_440_000_000_000,
             entry,
         })

@@ -4,7 +4,7 @@ use super::scene::{PATIENCE, Scene, said};
 use crate::support::small_disk::SmallDisk;
 use faultline_experiments::{
     folder::RECORDER_LOG,
-    journal::{Entry, Line, Step},
+    journal::{Entry, JournalLine, Step},
     outcome::{Outcome, Validity},
 };
 use faultline_testkit::{
@@ -360,7 +360,7 @@ fn a_run_with_a_stalled_recorder_is_repeated() {
         eventually(PATIENCE, "it ends", || runner.exit_status().unwrap()).code(),
         Some(0)
     );
-    let ended = |line: &Line| match &line.entry {
+    let ended = |line: &JournalLine| match &line.entry {
         Entry::RunEnded {
             attempt: 1, ending, ..
         } => Some(ending.outcome.clone()),

@@ -2,7 +2,7 @@
 
 use faultline_experiments::{
     folder::Folder,
-    journal::{self, Entry, JournalState, Line, Planned},
+    journal::{self, Entry, JournalState, JournalLine, Planned},
     outcome::Ending,
 };
 use faultline_testkit::{
@@ -113,7 +113,7 @@ impl Scene {
         .unwrap()
     }
 
-    pub fn lines(&self) -> Vec<Line> {
+    pub fn lines(&self) -> Vec<JournalLine> {
         journal::read(&self.folder().journal()).unwrap_or_default()
     }
 
@@ -185,7 +185,7 @@ impl Scene {
                 .rposition(|line| begun(&line.entry))
                 .expect("begun");
             for run in &turn.runs {
-                let results = |lines: &[Line]| {
+                let results = |lines: &[JournalLine]| {
                     let of_run = lines.iter().filter(|line| {
                         matches!(&line.entry, Entry::RunEnded { run: number, ending, .. }
                             if *number == run.run && ending.outcome.is_result())

@@ -5,7 +5,7 @@ use anyhow::Result;
 use faultline_experiments::{
     folder::Folder,
     host::HostFinding,
-    journal::{Entry, Line, Planned},
+    journal::{Entry, JournalLine, Planned},
     judge::CacheTotals,
     plan::{Lane, Plan, Severity},
     runner::{CacheDropped, Observer, Recorder, RecorderRequest, StopRequest, System},
@@ -56,7 +56,7 @@ impl State {
     fn log(&mut self, words: &str) {
         let text = std::fs::read_to_string(&self.journal).unwrap_or_default();
         for line in text.get(self.read..).unwrap_or_default().lines() {
-            if let Ok(line) = serde_json::from_str::<Line>(line) {
+            if let Ok(line) = serde_json::from_str::<JournalLine>(line) {
                 self.log += &format!(
                     "{:>7.1}  > {}\n",
                     line.unix_ns as f64 / 1e9,
