@@ -358,7 +358,7 @@ impl<'w> Runner<'w> {
 }
 
 fn gave_up(next: &Next<'_>, journal_state: &JournalState) -> String {
-    let newest = journal_state.newest(next.turn);
+    let newest = journal_state.newest_attempt(next.turn);
     let why = newest
         .into_iter()
         .flat_map(|newest| newest.runs.values())

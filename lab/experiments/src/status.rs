@@ -179,7 +179,7 @@ fn run_status(
     (turn, scheduled): (&Turn, &Scheduled),
     running_at: Option<Duration>,
 ) -> RunStatus {
-    let newest = journal_state.newest(turn);
+    let newest = journal_state.newest_attempt(turn);
     let run_attempt = newest.and_then(|newest| newest.runs.get(&scheduled.run));
     let is_void = run_attempt.is_some_and(|run_attempt| run_attempt.void_reason.is_some());
     let ended = run_attempt
@@ -230,7 +230,7 @@ fn run_status(
 fn current_age(journal_state: &JournalState, now: Duration) -> Option<Duration> {
     let mut turns = journal_state.turns.iter();
     let turn = turns.find(|turn| !journal_state.is_done(turn))?;
-    let newest = journal_state.newest(turn)?;
+    let newest = journal_state.newest_attempt(turn)?;
     let is_over =
         newest.runs.len() == turn.runs.len() && newest.runs.values().all(|run| run.ended.is_some());
     (!is_over).then(|| now.saturating_sub(from_nanoseconds(newest.unix_ns)))
@@ -243,7 +243,7 @@ fn turn_length(plan: &Plan, journal_state: &JournalState) -> Duration {
         .iter()
         .filter(|turn| journal_state.is_done(turn))
         .filter_map(|turn| {
-            let newest = journal_state.newest(turn)?;
+            let newest = journal_state.newest_attempt(turn)?;
             let runs = newest.runs.values();
             let end = runs.filter_map(|run| Some(run.ended.as_ref()?.1)).max()?;
             Some(from_nanoseconds(end).saturating_sub(from_nanoseconds(newest.unix_ns)))

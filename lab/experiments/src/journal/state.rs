@@ -203,7 +203,7 @@ impl JournalState {
     }
 
     /// `None` if the turn never began.
-    pub fn newest(&self, turn: &Turn) -> Option<&Attempt> {
+    pub fn newest_attempt(&self, turn: &Turn) -> Option<&Attempt> {
         self.attempts_of(turn).last()
     }
 
@@ -214,7 +214,7 @@ impl JournalState {
 
     /// Whether every run has its result from the same attempt.
     pub fn is_done(&self, turn: &Turn) -> bool {
-        self.newest(turn).is_some_and(|newest| newest.counts(turn))
+        self.newest_attempt(turn).is_some_and(|newest| newest.is_complete(turn))
     }
 
     /// `None` if all turns have their results.
@@ -227,7 +227,7 @@ impl JournalState {
         Some(Next {
             turn,
             attempt: self
-                .newest(turn)
+                .newest_attempt(turn)
                 .map_or(1, |newest| newest.number.saturating_add(1)),
             failed: u32::try_from(failed).unwrap_or(u32::MAX),
         })
@@ -237,7 +237,7 @@ impl JournalState {
     pub fn unfinished_attempts(&self) -> Vec<(u32, u32)> {
         self.scheduled()
             .filter_map(|(turn, scheduled)| {
-                let newest = self.newest(turn)?;
+                let newest = self.newest_attempt(turn)?;
                 let run = newest.runs.get(&scheduled.run);
                 run.is_none_or(|run| run.ended.is_none())
                     .then_some((scheduled.run, newest.number))
@@ -250,7 +250,7 @@ impl JournalState {
         self.scheduled()
             .filter(|(turn, _)| self.is_done(turn))
             .filter_map(|(turn, scheduled)| {
-                let newest = self.newest(turn)?;
+                let newest = self.newest_attempt(turn)?;
                 Some(CountedRun {
                     scheduled,
                     turn: turn.number,
@@ -281,7 +281,7 @@ impl Attempt {
     }
 
     /// Whether all runs of its turn have a result.
-    pub fn counts(&self, turn: &Turn) -> bool {
+    pub fn is_complete(&self, turn: &Turn) -> bool {
         let mut runs = turn.runs.iter();
         runs.all(|scheduled| self.result(scheduled.run).is_some())
     }

@@ -287,7 +287,7 @@ fn attempts(experiment: &Experiment) -> Table {
     let kind = experiment.plan.workload.kind;
     for turn in &experiment.journal_state.turns {
         let attempts = experiment.journal_state.attempts_of(turn).iter();
-        for attempt in attempts.filter(|attempt| !attempt.counts(turn)) {
+        for attempt in attempts.filter(|attempt| !attempt.is_complete(turn)) {
             for scheduled in &turn.runs {
                 if let Some(run_attempt) = attempt.runs.get(&scheduled.run) {
                     let row = attempt_row(kind, scheduled, attempt, run_attempt);

@@ -176,7 +176,7 @@ fn concurrent_arms_start_together_and_survive_anothers_kill() {
     assert!(output.status.success(), "{}", said(&output));
     let standing = scene.standing();
     let turn = &standing.turns[0];
-    let attempt = standing.newest(turn).unwrap();
+    let attempt = standing.newest_attempt(turn).unwrap();
     let time = |run: u32, step: Step| {
         attempt.runs[&run]
             .steps
