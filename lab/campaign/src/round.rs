@@ -378,7 +378,7 @@ fn is_finished(experiments: &[CampaignExperiment]) -> Result<bool> {
             return Ok(false);
         }
         let journal_state = JournalState::of(&journal::read(&journal)?);
-        if journal_state.planned.is_none() || journal_state.next().is_some() {
+        if journal_state.planned.is_none() || journal_state.next_attempt().is_some() {
             return Ok(false);
         }
     }

@@ -92,7 +92,7 @@ pub struct BlockAttempt {
 
 impl BlockAttempt {
     pub fn is_done(&self) -> bool {
-        self.journal_state.planned.is_some() && self.journal_state.next().is_none()
+        self.journal_state.planned.is_some() && self.journal_state.next_attempt().is_none()
     }
 
     pub fn is_on(&self, host: &str) -> bool {

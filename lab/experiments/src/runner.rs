@@ -10,7 +10,7 @@ use super::{
     blocks::BlockContext,
     folder::Folder,
     host::HostFinding,
-    journal::{Entry, Journal, JournalState, JournalLine, Next, Planned},
+    journal::{Entry, Journal, JournalState, JournalLine, NextAttempt, Planned},
     judge::{CacheTotals, RunPeriod},
     outcome::{Ending, Outcome},
     plan::{Arm, Lane, Plan},
@@ -261,9 +261,9 @@ impl<'w> Runner<'w> {
         })?;
         self.end_leftovers()?;
         self.write_targets();
-        while let Some(next) = self.journal_state.next() {
+        while let Some(next) = self.journal_state.next_attempt() {
             if next.failed >= self.plan.attempts {
-                let why = gave_up(&next, &self.journal_state);
+                let why = why_given_up(&next, &self.journal_state);
                 return self.stop(why).map(ExperimentEnd::GaveUp);
             }
             let (turn, attempt) = (next.turn.clone(), next.attempt);
@@ -357,7 +357,7 @@ impl<'w> Runner<'w> {
     }
 }
 
-fn gave_up(next: &Next<'_>, journal_state: &JournalState) -> String {
+fn why_given_up(next: &NextAttempt<'_>, journal_state: &JournalState) -> String {
     let newest = journal_state.newest_attempt(next.turn);
     let why = newest
         .into_iter()

@@ -133,7 +133,7 @@ fn results_of_a_cut_block_do_not_count_once_another_host_has_begun_it() {
     write(&folder, "n2-1", "n2", &[None]);
     let state = merged(&folder);
     assert_eq!(state.counted().len(), 0);
-    assert_eq!(state.next().map(|next| next.turn.number), Some(1));
+    assert_eq!(state.next_attempt().map(|next| next.turn.number), Some(1));
 
     // The block returns to its first host.
     let journal = Folder::new(&folder.block(1).join("n1-0")).journal();

@@ -75,7 +75,7 @@ pub struct CountedRun<'e> {
     pub ending: &'e Ending,
 }
 
-pub struct Next<'a> {
+pub struct NextAttempt<'a> {
     pub turn: &'a Turn,
     /// From 1 on.
     pub attempt: u32,
@@ -218,13 +218,13 @@ impl JournalState {
     }
 
     /// `None` if all turns have their results.
-    pub fn next(&self) -> Option<Next<'_>> {
+    pub fn next_attempt(&self) -> Option<NextAttempt<'_>> {
         let turn = self.turns.iter().find(|turn| !self.is_done(turn))?;
         let earlier_attempts = self.attempts_of(turn).iter();
         let failed = earlier_attempts
             .filter(|attempt| attempt.runner_start == self.runner_starts)
             .count();
-        Some(Next {
+        Some(NextAttempt {
             turn,
             attempt: self
                 .newest_attempt(turn)

@@ -188,7 +188,7 @@ fn an_interrupted_searchs_journal_lines_stay_separate_from_its_restart() {
     assert!(searched(1).lines.is_sorted_by_key(|(_, at)| *at));
     assert_eq!(searched(1).answer, Some(answer()));
     assert_eq!(journal_state.searches_cut_off(1), 1);
-    assert!(journal_state.next().is_none());
+    assert!(journal_state.next_attempt().is_none());
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn a_journal_written_before_searches_existed_is_read() {
     let mut lines = vec![line(0, planned())];
     lines.extend(journal::read(&path).unwrap());
     let journal_state = JournalState::of(&lines);
-    assert!(journal_state.next().is_none());
+    assert!(journal_state.next_attempt().is_none());
     assert_eq!(
         journal_state.attempts[&1][0].runs[&1].search_log,
         SearchLog::default()
@@ -245,7 +245,7 @@ fn a_void_result_does_not_count_and_its_run_is_next_again() {
     let finished = line(100, Entry::Finished);
     lines.push(finished);
     let before = JournalState::of(&lines);
-    assert!(before.finished && before.next().is_none());
+    assert!(before.finished && before.next_attempt().is_none());
     assert_eq!(before.counted().len(), 1);
     let void = Entry::Void {
         run: 1,
@@ -256,7 +256,7 @@ fn a_void_result_does_not_count_and_its_run_is_next_again() {
     lines.push(serde_json::from_str(&text).unwrap());
     let after = JournalState::of(&lines);
     assert!(!after.finished && after.counted().is_empty());
-    assert_eq!(after.next().map(|next| next.attempt), Some(3));
+    assert_eq!(after.next_attempt().map(|next| next.attempt), Some(3));
     assert!(after.unfinished_attempts().is_empty(), "nothing runs");
 }
 
