@@ -67,7 +67,7 @@ enum TurnError {
 
 /// A run of the current turn.
 #[derive(Default)]
-struct Running {
+struct ActiveRun {
     scheduled: Scheduled,
     attempt: u32,
     arm: Arm,

@@ -1,4 +1,4 @@
-use super::{Runner, Running, TurnError, search};
+use super::{Runner, ActiveRun, TurnError, search};
 use crate::{
     folder::RECORDING,
     journal::{Entry, Step},
@@ -17,7 +17,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const REPORT_AFTER: Duration = Duration::from_secs(2);
 
 impl Runner<'_> {
-    pub(super) fn conclude(&mut self, runs: &mut [&mut Running]) -> Result<(), TurnError> {
+    pub(super) fn conclude(&mut self, runs: &mut [&mut ActiveRun]) -> Result<(), TurnError> {
         for run in &*runs {
             self.step(run, Step::End)?;
         }
@@ -41,8 +41,8 @@ impl Runner<'_> {
     }
 
     /// Ends all runs of a turn after an error. Returns that error, or a worse one.
-    pub(super) fn abandon(&mut self, runs: &mut [Running], turn_error: TurnError) -> TurnError {
-        let mut open: Vec<&mut Running> =
+    pub(super) fn abandon(&mut self, runs: &mut [ActiveRun], turn_error: TurnError) -> TurnError {
+        let mut open: Vec<&mut ActiveRun> =
             runs.iter_mut().filter(|run| !run.end_journaled).collect();
         let mut worse = None;
         if !matches!(turn_error, TurnError::Journal(_)) {
@@ -88,7 +88,7 @@ impl Runner<'_> {
     }
 
     /// Asks runs to end, and waits for the grace period or a forced stop.
-    fn terminate(&mut self, runs: &mut [&mut Running]) {
+    fn terminate(&mut self, runs: &mut [&mut ActiveRun]) {
         for run in &mut *runs {
             search::lift_memory_limit(run);
             if let Some(launched) = &mut run.launched
@@ -101,7 +101,7 @@ impl Runner<'_> {
         let since = self.system.now().uptime;
         let mut printed = false;
         loop {
-            let is_open = |run: &mut &mut Running| {
+            let is_open = |run: &mut &mut ActiveRun| {
                 let launched = run.launched.as_mut();
                 launched.is_some_and(|launched| matches!(launched.is_empty(), Ok(false)))
             };
@@ -128,7 +128,7 @@ impl Runner<'_> {
     }
 
     /// Returns the cgroup's final evidence.
-    fn close(&mut self, run: &mut Running) -> Result<Evidence> {
+    fn close(&mut self, run: &mut ActiveRun) -> Result<Evidence> {
         let has_begun = run.watch.is_some();
         // The recorder reads the cgroup's files until it ends.
         let has_ended = run
@@ -160,7 +160,7 @@ impl Runner<'_> {
         Ok(evidence)
     }
 
-    fn judge(&mut self, run: &mut Running, final_evidence: Evidence) -> Ending {
+    fn judge(&mut self, run: &mut ActiveRun, final_evidence: Evidence) -> Ending {
         let (stop_reason, evidence_at_stop) = run.stop_decision.take().unzip();
         let facts = EndFacts {
             stop_reason,
@@ -204,7 +204,7 @@ impl Runner<'_> {
         }
     }
 
-    fn check_recording(&mut self, run: &Running) -> Result<(Validity, TickCoverage)> {
+    fn check_recording(&mut self, run: &ActiveRun) -> Result<(Validity, TickCoverage)> {
         let recording = run.folder.join(RECORDING);
         let cache_totals = self.system.cache_totals(&recording)?;
         let cache_validity = run
@@ -222,7 +222,7 @@ impl Runner<'_> {
         Ok((cache_validity.unwrap_or_default(), coverage))
     }
 
-    fn write_end(&mut self, run: &mut Running, ending: Ending) -> Result<(), TurnError> {
+    fn write_end(&mut self, run: &mut ActiveRun, ending: Ending) -> Result<(), TurnError> {
         let (number, attempt) = (run.scheduled.run, run.attempt);
         let failure = ending.outcome.failure().map(str::to_owned);
         self.system

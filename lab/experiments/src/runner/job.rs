@@ -1,4 +1,4 @@
-use super::Running;
+use super::ActiveRun;
 use crate::{
     folder::{self, GATE, OUTPUT, PROGRAM_FOLDER},
     passwd,
@@ -15,7 +15,7 @@ const KILL_MARGIN: Duration = Duration::from_secs(3600);
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The program waits at the pipe `GATE` in the run's folder.
-pub fn job(plan: &Plan, run: &Running, scope: &str, launcher: &dyn Launcher) -> Result<Job> {
+pub fn job(plan: &Plan, run: &ActiveRun, scope: &str, launcher: &dyn Launcher) -> Result<Job> {
     let program_folder = run.folder.join(PROGRAM_FOLDER);
     let replicate = run.scheduled.replicate;
     let expanded = expand(plan, &run.arm, &run.lane, &program_folder, replicate)

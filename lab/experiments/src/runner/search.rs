@@ -1,6 +1,6 @@
 //! Feeds readings to a memory search, sets limits and journals its lines.
 
-use super::{Observer, Runner, Running, TurnError};
+use super::{Observer, Runner, ActiveRun, TurnError};
 use crate::{
     check::phase,
     folder::RECORDING,
@@ -137,7 +137,7 @@ fn set_memory_limit(launched: &mut dyn Launched, requested: Option<u64>) -> Resu
 }
 
 impl Runner<'_> {
-    pub(super) fn begin_search(&mut self, run: &mut Running) -> Result<()> {
+    pub(super) fn begin_search(&mut self, run: &mut ActiveRun) -> Result<()> {
         let Some(rules) = self.plan.search.clone() else {
             return Ok(());
         };
@@ -160,7 +160,7 @@ impl Runner<'_> {
     }
 
     /// Polls the search. Does nothing without a search, or after its end.
-    pub(super) fn search(&mut self, run: &mut Running) -> Result<(), TurnError> {
+    pub(super) fn search(&mut self, run: &mut ActiveRun) -> Result<(), TurnError> {
         let Some(search) = run.search.as_mut().filter(|search| !search.is_over) else {
             return Ok(());
         };
@@ -199,7 +199,7 @@ impl Runner<'_> {
     }
 
     /// Journals the dwell in which the validator ended, if it was under a limit.
-    pub(super) fn journal_validator_end(&mut self, run: &mut Running) -> Result<(), TurnError> {
+    pub(super) fn journal_validator_end(&mut self, run: &mut ActiveRun) -> Result<(), TurnError> {
         let line = run
             .search
             .as_mut()
@@ -208,7 +208,7 @@ impl Runner<'_> {
         line.map_or(Ok(()), |line| self.journal_event(run, line))
     }
 
-    fn journal_event(&mut self, run: &mut Running, line: SearchEvent) -> Result<(), TurnError> {
+    fn journal_event(&mut self, run: &mut ActiveRun, line: SearchEvent) -> Result<(), TurnError> {
         let (number, attempt) = (run.scheduled.run, run.attempt);
         self.system
             .print(&format!("run {number}: {}", in_words(&line)));
@@ -230,7 +230,7 @@ impl Runner<'_> {
 
 /// Lifts the limit before the end: under pressure, a process hardly reacts to signals. A failure is
 /// noted.
-pub fn lift_memory_limit(run: &mut Running) {
+pub fn lift_memory_limit(run: &mut ActiveRun) {
     // After the search, only a limit that could not be lifted is in effect.
     if let Some(search) = &run.search
         && (!search.is_over || search.pending_limit.is_some())

@@ -1,4 +1,4 @@
-use super::{RecorderRequest, Runner, Running, TurnError, job, search};
+use super::{RecorderRequest, Runner, ActiveRun, TurnError, job, search};
 use crate::{
     blocks::BlockContext,
     folder::{RECORDING, group_name},
@@ -45,7 +45,7 @@ struct JobState {
     is_empty: bool,
 }
 
-fn poll_job(run: &mut Running) -> Result<JobState> {
+fn poll_job(run: &mut ActiveRun) -> Result<JobState> {
     let launched = run.launched.as_mut().context("it was never begun")?;
     let ended = launched.ended()?;
     let evidence = launched.evidence()?;
@@ -68,10 +68,10 @@ impl Runner<'_> {
             turn: turn.number,
             attempt,
         })?;
-        let runs: Result<Vec<Running>> = turn
+        let runs: Result<Vec<ActiveRun>> = turn
             .runs
             .iter()
-            .map(|scheduled| self.running(scheduled, attempt))
+            .map(|scheduled| self.active_run(scheduled, attempt))
             .collect();
         let mut runs = runs.map_err(TurnError::Journal)?;
         self.prepare(turn.number, &mut runs)
@@ -79,10 +79,10 @@ impl Runner<'_> {
             .map_err(|turn_error| self.abandon(&mut runs, turn_error))
     }
 
-    fn running(&self, scheduled: &Scheduled, attempt: u32) -> Result<Running> {
+    fn active_run(&self, scheduled: &Scheduled, attempt: u32) -> Result<ActiveRun> {
         let mut lanes = self.plan.lanes.iter();
         let lane = lanes.find(|lane| lane.name == scheduled.lane);
-        Ok(Running {
+        Ok(ActiveRun {
             scheduled: scheduled.clone(),
             attempt,
             arm: self
@@ -94,7 +94,7 @@ impl Runner<'_> {
                 .with_context(|| format!("the plan has no lane {:?}", scheduled.lane))?
                 .clone(),
             folder: self.folder.run(scheduled, attempt),
-            ..Running::default()
+            ..ActiveRun::default()
         })
     }
 
@@ -111,12 +111,12 @@ impl Runner<'_> {
         TurnError::Failed { run, why }
     }
 
-    pub(super) fn step(&mut self, run: &Running, step: Step) -> Result<(), TurnError> {
+    pub(super) fn step(&mut self, run: &ActiveRun, step: Step) -> Result<(), TurnError> {
         let (run, attempt) = (run.scheduled.run, run.attempt);
         self.journal(Entry::Step { run, attempt, step })
     }
 
-    fn prepare(&mut self, turn: u32, runs: &mut [Running]) -> Result<(), TurnError> {
+    fn prepare(&mut self, turn: u32, runs: &mut [ActiveRun]) -> Result<(), TurnError> {
         for run in &*runs {
             self.step(run, Step::Host)?;
         }
@@ -157,7 +157,7 @@ impl Runner<'_> {
         }
     }
 
-    fn take_step(&mut self, step: Step, turn: u32, run: &mut Running) -> Result<()> {
+    fn take_step(&mut self, step: Step, turn: u32, run: &mut ActiveRun) -> Result<()> {
         let (system, plan) = (&mut self.system, &self.plan);
         match (step, plan.restored_from()) {
             (Step::Clear, _) => run.notes.extend(system.clear_folders(plan, &run.lane)?),
@@ -178,7 +178,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    fn launch(&mut self, run: &mut Running) -> Result<()> {
+    fn launch(&mut self, run: &mut ActiveRun) -> Result<()> {
         job::make_folder(&run.folder, self.plan.workload.user.as_deref())?;
         let launcher = self.system.launcher();
         let job = job::job(&self.plan, run, &self.scope, launcher)?;
@@ -194,7 +194,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    fn record(&mut self, turn: u32, run: &mut Running) -> Result<()> {
+    fn record(&mut self, turn: u32, run: &mut ActiveRun) -> Result<()> {
         let mut labels = run.scheduled.labels(&self.plan.name, turn);
         labels.extend(self.block.iter().flat_map(BlockContext::labels));
         let pid = run.launched.as_ref().map(|launched| launched.pid());
@@ -220,7 +220,7 @@ impl Runner<'_> {
     }
 
     /// Opens the gate at which the run's program waits.
-    fn begin_run(&mut self, run: &mut Running) -> Result<()> {
+    fn begin_run(&mut self, run: &mut ActiveRun) -> Result<()> {
         let recorder = run.recorder.as_ref().context("it is not recorded")?;
         let variables = metrics_variables(recorder.addresses(), |name| {
             let mut environment = run.environment.iter();
@@ -246,7 +246,7 @@ impl Runner<'_> {
     }
 
     /// Waits for the cool-down and a fit host. Returns its warnings.
-    fn wait_for_host(&mut self, runs: &[Running]) -> Result<Vec<String>, TurnError> {
+    fn wait_for_host(&mut self, runs: &[ActiveRun]) -> Result<Vec<String>, TurnError> {
         while let Some(last_run_ended) = self.last_run_ended {
             let waited = self.system.now().uptime.saturating_sub(last_run_ended);
             let remaining = self.plan.host.cool_down.saturating_sub(waited);
@@ -298,7 +298,7 @@ impl Runner<'_> {
     }
 
     /// A run that ends early leaves the others running. Those whose time is up are ended together.
-    fn watch(&mut self, runs: &mut [Running]) -> Result<(), TurnError> {
+    fn watch(&mut self, runs: &mut [ActiveRun]) -> Result<(), TurnError> {
         let poll_interval = if self.plan.search.is_some() {
             search::POLL_INTERVAL
         } else {
@@ -315,7 +315,7 @@ impl Runner<'_> {
             if is_due {
                 observed_at = now;
             }
-            let mut time_is_up: Vec<&mut Running> = Vec::new();
+            let mut time_is_up: Vec<&mut ActiveRun> = Vec::new();
             let mut continues = false;
             for run in runs.iter_mut().filter(|run| !run.end_journaled) {
                 self.search(run)?;
@@ -341,7 +341,7 @@ impl Runner<'_> {
         }
     }
 
-    fn observe(&mut self, run: &mut Running) -> Result<RunPoll> {
+    fn observe(&mut self, run: &mut ActiveRun) -> Result<RunPoll> {
         let polled = poll_job(run);
         let state = match run.search {
             // Hours of work must survive a short error.
