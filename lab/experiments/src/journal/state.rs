@@ -61,7 +61,7 @@ pub struct RunAttempt {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SearchLog {
     /// With times in nanoseconds since 1970.
-    pub lines: Vec<(search::SearchEvent, i64)>,
+    pub events: Vec<(search::SearchEvent, i64)>,
     /// `None` while it runs, and if it was cut off.
     pub answer: Option<search::Answer>,
 }
@@ -121,7 +121,7 @@ impl JournalState {
             }
             Entry::Search { run, attempt, line } => {
                 self.update_run(run, attempt, |run| {
-                    run.search_log.lines.push((line, unix_ns))
+                    run.search_log.events.push((line, unix_ns))
                 });
             }
             Entry::SearchAnswer {
@@ -164,7 +164,7 @@ impl JournalState {
         let earlier_attempts = self.attempts_of_run(run).rev().skip(1);
         earlier_attempts
             .filter_map(|attempt| Some(&attempt.runs.get(&run)?.search_log))
-            .filter(|search| !search.lines.is_empty() && search.answer.is_none())
+            .filter(|search| !search.events.is_empty() && search.answer.is_none())
             .count()
     }
 

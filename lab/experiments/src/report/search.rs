@@ -97,7 +97,7 @@ impl<'e> Search<'e> {
             return Err(grows.to_owned());
         }
         let base = answer.base_memory().ok_or(no_size)?;
-        let (_, last_unix_ns) = self.search_log.lines.last().ok_or(no_size)?;
+        let (_, last_unix_ns) = self.search_log.events.last().ok_or(no_size)?;
         Ok(RamEvidence {
             proven_bytes: base.saturating_add(high),
             interval_bytes: [low, high].map(|headroom| base.saturating_add(headroom)),
@@ -112,8 +112,8 @@ impl<'e> Search<'e> {
 
     /// With the ends in nanoseconds since 1970.
     fn timed_dwells(&self) -> impl Iterator<Item = (&'e DwellResult, i64)> {
-        let lines = self.search_log.lines.iter();
-        lines.filter_map(|(line, unix_ns)| match line {
+        let events = self.search_log.events.iter();
+        events.filter_map(|(event, unix_ns)| match event {
             SearchEvent::Limit { .. } => None,
             SearchEvent::Dwell(dwell) => Some((dwell, *unix_ns)),
         })
@@ -122,7 +122,7 @@ impl<'e> Search<'e> {
     /// From the start of the first dwell to the last line of the log.
     fn hours(&self) -> Option<f64> {
         let (first, ended) = self.timed_dwells().next()?;
-        let (_, last) = self.search_log.lines.last()?;
+        let (_, last) = self.search_log.events.last()?;
         Some((last.saturating_sub(ended) as f64 / 1e9 + first.evidence.seconds) / 3600.0)
     }
 

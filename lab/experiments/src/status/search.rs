@@ -49,8 +49,8 @@ impl SearchStatus {
         };
         let mut staircase = Staircase::new(config);
         let mut limit = (None, None);
-        for (line, unix_ns) in &search_log.lines {
-            match line {
+        for (event, unix_ns) in &search_log.events {
+            match event {
                 SearchEvent::Limit { headroom, .. } => limit = (*headroom, Some(*unix_ns)),
                 SearchEvent::Dwell(dwell) if dwell.verdict == Verdict::Void => dwells.void += 1,
                 SearchEvent::Dwell(dwell) => {
@@ -191,7 +191,7 @@ mod tests {
             limit(Some(20 * GIB)),
         ];
         let mut search_log = SearchLog {
-            lines: lines
+            events: lines
                 .into_iter()
                 .map(|line| (line, 1_000_000_000))
                 .collect(),
@@ -203,7 +203,7 @@ mod tests {
                         off, and this one began anew";
         assert_eq!(status.in_words(), expected);
         search_log
-            .lines
+            .events
             .push((dwell(Some(20 * GIB), Verdict::Failed), 2_000_000_000));
         let status = SearchStatus::of(&search(), &search_log, 0, running_at);
         let (low, high) = status.bracket.unwrap();

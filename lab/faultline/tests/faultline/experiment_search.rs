@@ -96,7 +96,7 @@ fn found(answer: &Answer) -> (u64, u64) {
 fn holds_the_knee(searched: &SearchLog) {
     let answer = searched.answer.as_ref().expect("an answer");
     let said: Vec<String> = searched
-        .lines
+        .events
         .iter()
         .map(|(line, at)| format!("{at} {line:?}"))
         .collect();
@@ -123,7 +123,7 @@ fn holds_the_knee(searched: &SearchLog) {
         )
     };
     assert!(
-        searched.lines.iter().any(|(line, _)| failed(line)),
+        searched.events.iter().any(|(line, _)| failed(line)),
         "{said}"
     );
 }
@@ -140,7 +140,7 @@ fn the_minimum_memory_is_found_in_one_run_without_a_kill() {
         .filter(|event| event.kind == EventKind::Mark)
         .count();
     let dwells = searched
-        .lines
+        .events
         .iter()
         .filter(|(line, _)| matches!(line, SearchEvent::Dwell(DwellResult { .. })))
         .count();
@@ -233,9 +233,9 @@ fn external_load_voids_failed_dwells_without_changing_the_result() {
         _ => false,
     };
     assert!(
-        searched.lines.iter().any(|(line, _)| void(line)),
+        searched.events.iter().any(|(line, _)| void(line)),
         "{:#?}",
-        searched.lines
+        searched.events
     );
 }
 
@@ -310,7 +310,7 @@ fn a_search_killed_under_a_limit_leaves_no_limit_and_restarts() {
     assert!(again.answer.is_some());
     assert!(
         matches!(
-            again.lines.first(),
+            again.events.first(),
             Some((SearchEvent::Dwell(DwellResult { headroom: None, .. }), _))
         ),
         "references come first"
@@ -354,10 +354,10 @@ fn run_until_it_squeezes(scene: &Scene) -> Running {
             "{}",
             fs::read_to_string(scene.path("output")).unwrap_or_default()
         );
-        if searched.lines.iter().any(|(line, _)| squeezed(line)) {
+        if searched.events.iter().any(|(line, _)| squeezed(line)) {
             Ok(())
         } else {
-            Err(searched.lines.len())
+            Err(searched.events.len())
         }
     });
     runner

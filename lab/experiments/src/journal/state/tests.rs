@@ -177,15 +177,15 @@ fn an_interrupted_searchs_journal_lines_stay_separate_from_its_restart() {
     let lines = whole();
     let journal_state = JournalState::of(&lines);
     let searched = |attempt: usize| &journal_state.attempts[&1][attempt].runs[&1].search_log;
-    assert_eq!(searched(0).lines.len(), 2);
+    assert_eq!(searched(0).events.len(), 2);
     assert_eq!(searched(0).answer, None);
     let second: Vec<SearchEvent> = searched(1)
-        .lines
+        .events
         .iter()
         .map(|(line, _)| line.clone())
         .collect();
     assert_eq!(second, lines_of_a_search());
-    assert!(searched(1).lines.is_sorted_by_key(|(_, at)| *at));
+    assert!(searched(1).events.is_sorted_by_key(|(_, at)| *at));
     assert_eq!(searched(1).answer, Some(answer()));
     assert_eq!(journal_state.searches_cut_off(1), 1);
     assert!(journal_state.next_attempt().is_none());
