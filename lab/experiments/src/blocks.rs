@@ -223,7 +223,7 @@ pub fn merge_blocks(folder: &Folder, merged: &mut JournalState) {
         // The newest attempt of a turn counts.
         merge_attempt(merged, counted, None);
     }
-    merged.finished = merged.next().is_none();
+    merged.finished = merged.next_attempt().is_none();
     if merged.attempts.is_empty() {
         merged.stopped = Some("no block has begun".to_owned());
     }
