@@ -1,4 +1,4 @@
-use super::schedule::Scheduled;
+use super::schedule::ScheduledRun;
 use faultline_runner::isolation::GroupName;
 use sha2::{Digest, Sha256};
 use std::{
@@ -67,11 +67,11 @@ impl Folder {
         self.0.join("targets.json")
     }
 
-    pub fn run(&self, run: &Scheduled, attempt: u32) -> PathBuf {
+    pub fn run(&self, run: &ScheduledRun, attempt: u32) -> PathBuf {
         self.0.join("runs").join(run_folder(run, attempt))
     }
 
-    pub fn recording(&self, run: &Scheduled, attempt: u32) -> PathBuf {
+    pub fn recording(&self, run: &ScheduledRun, attempt: u32) -> PathBuf {
         self.run(run, attempt).join(RECORDING)
     }
 
@@ -84,7 +84,7 @@ impl Folder {
 }
 
 /// `003-512G-r2/a1`.
-pub fn run_folder(run: &Scheduled, attempt: u32) -> String {
+pub fn run_folder(run: &ScheduledRun, attempt: u32) -> String {
     format!(
         "{:03}-{}-r{}/a{attempt}",
         run.run,
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn run_folders_have_descriptive_safe_names() {
-        let run = Scheduled {
+        let run = ScheduledRun {
             run: 3,
             arm: "../512 G/ü".to_owned(),
             replicate: 2,

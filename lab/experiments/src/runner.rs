@@ -14,7 +14,7 @@ use super::{
     judge::{CacheTotals, RunPeriod},
     outcome::{Ending, Outcome},
     plan::{Arm, Lane, Plan},
-    schedule::{Scheduled, Turn},
+    schedule::{ScheduledRun, Turn},
     search::Reading,
     targets::{self, Target},
     watch::{Now, Watch},
@@ -68,7 +68,7 @@ enum TurnError {
 /// A run of the current turn.
 #[derive(Default)]
 struct ActiveRun {
-    scheduled: Scheduled,
+    scheduled: ScheduledRun,
     attempt: u32,
     arm: Arm,
     lane: Lane,

@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 pub struct Turn {
     /// From 1 on.
     pub number: u32,
-    pub runs: Vec<Scheduled>,
+    pub runs: Vec<ScheduledRun>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Scheduled {
+pub struct ScheduledRun {
     /// Unique, from 1 on.
     pub run: u32,
     pub arm: String,
@@ -28,7 +28,7 @@ pub struct Scheduled {
     pub second: bool,
 }
 
-impl Scheduled {
+impl ScheduledRun {
     /// With `second` in parentheses for the second run of the A/A pair.
     pub(crate) fn arm_name(&self, second: &str) -> String {
         if self.second {
@@ -58,7 +58,7 @@ pub fn schedule(plan: &Plan) -> Vec<Turn> {
     let mut scheduled = |(arm, second): (usize, bool), replicate: u32, lane: &Lane| {
         let arm = plan.arms.get(arm)?.name.clone();
         run += 1;
-        Some(Scheduled {
+        Some(ScheduledRun {
             run,
             arm,
             replicate: replicate + 1,

@@ -11,7 +11,7 @@ use super::{
     outcome::{Outcome, Validity},
     plan::Plan,
     saved::{find_folder, read_started},
-    schedule::{Scheduled, Turn},
+    schedule::{ScheduledRun, Turn},
     slurm,
     watch::{Now, Watch},
 };
@@ -70,7 +70,7 @@ pub struct Status {
 #[derive(Serialize)]
 pub struct RunStatus {
     #[serde(flatten)]
-    pub scheduled: Scheduled,
+    pub scheduled: ScheduledRun,
     pub turn: u32,
     pub attempts: u32,
     /// `None` without blocks.
@@ -176,7 +176,7 @@ fn run_status(
     plan: &Plan,
     journal_state: &JournalState,
     folder: &Folder,
-    (turn, scheduled): (&Turn, &Scheduled),
+    (turn, scheduled): (&Turn, &ScheduledRun),
     running_at: Option<Duration>,
 ) -> RunStatus {
     let newest = journal_state.newest_attempt(turn);

@@ -3,7 +3,7 @@
 use super::{
     folder::{self, Folder},
     plan::Plan,
-    schedule::Scheduled,
+    schedule::ScheduledRun,
 };
 use faultline_common::files::{AtPath, TempFile};
 use serde::Serialize;
@@ -28,7 +28,7 @@ pub struct Target {
 impl Target {
     /// `instance` is unique to the attempt, because ports are reused. `run` is unique within an
     /// arm; otherwise sums would mix runs.
-    pub fn new(experiment: &str, run: &Scheduled, attempt: u32, address: String) -> Self {
+    pub fn new(experiment: &str, run: &ScheduledRun, attempt: u32, address: String) -> Self {
         let mut run_label = run.replicate.to_string();
         if run.second {
             run_label += ", second";
@@ -76,8 +76,8 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn run(second: bool) -> Scheduled {
-        Scheduled {
+    fn run(second: bool) -> ScheduledRun {
+        ScheduledRun {
             run: 3,
             arm: "512 \"G\"".to_owned(),
             replicate: 2,

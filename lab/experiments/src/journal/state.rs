@@ -2,7 +2,7 @@ use super::{Entry, JournalLine, Planned, Step};
 use crate::{
     folder::Folder,
     outcome::Ending,
-    schedule::{Scheduled, Turn},
+    schedule::{ScheduledRun, Turn},
     search,
 };
 use std::{collections::BTreeMap, path::PathBuf};
@@ -69,7 +69,7 @@ pub struct SearchLog {
 /// A run with a result, in a complete turn.
 #[derive(Clone, Copy)]
 pub struct CountedRun<'e> {
-    pub scheduled: &'e Scheduled,
+    pub scheduled: &'e ScheduledRun,
     pub turn: u32,
     pub attempt: u32,
     pub ending: &'e Ending,
@@ -168,7 +168,7 @@ impl JournalState {
             .count()
     }
 
-    pub fn scheduled(&self) -> impl Iterator<Item = (&Turn, &Scheduled)> {
+    pub fn scheduled(&self) -> impl Iterator<Item = (&Turn, &ScheduledRun)> {
         self.turns
             .iter()
             .flat_map(|turn| turn.runs.iter().map(move |scheduled| (turn, scheduled)))
@@ -191,7 +191,7 @@ impl JournalState {
     }
 
     /// Folder of a run in an attempt, which may be at a block.
-    pub fn run_folder(&self, folder: &Folder, run: &Scheduled, attempt: u32) -> PathBuf {
+    pub fn run_folder(&self, folder: &Folder, run: &ScheduledRun, attempt: u32) -> PathBuf {
         let origin = self
             .attempts_of_run(run.run)
             .find(|begun| begun.number == attempt)

@@ -4,7 +4,7 @@ use super::Experiment;
 use crate::{
     journal::SearchLog,
     plan::{self, Cluster},
-    schedule::{Scheduled, Turn},
+    schedule::{ScheduledRun, Turn},
     search::{DwellResult, Evidence, HeadroomInterval, Outcome, SearchEvent, Verdict, median},
 };
 use faultline_pages::{
@@ -28,7 +28,7 @@ const SLOTS_PER_EPOCH: u64 = 432_000;
 
 /// The search of the newest attempt at a run.
 pub struct Search<'e> {
-    scheduled: &'e Scheduled,
+    scheduled: &'e ScheduledRun,
     rules: &'e plan::Search,
     search_log: &'e SearchLog,
     /// Earlier searches that were cut off.
@@ -47,7 +47,7 @@ pub fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<Search<'e>>
         return Vec::new();
     };
     let is_only_search = journal_state.scheduled().count() == 1;
-    let search = |(_, scheduled): (&Turn, &'e Scheduled)| {
+    let search = |(_, scheduled): (&Turn, &'e ScheduledRun)| {
         let search_log = &journal_state.newest_run(scheduled.run)?.search_log;
         let replicate = scheduled.replicate.to_string();
         let run = runs.iter().find(|run| run.label("run") == Some(&replicate));

@@ -6,7 +6,7 @@ use crate::{
     journal::{Attempt, JournalState, RunAttempt},
     outcome::{Outcome, Validity},
     plan::{Kind, Order, Plan},
-    schedule::{Scheduled, Turn},
+    schedule::{ScheduledRun, Turn},
 };
 use faultline_pages::{
     cells::{self, GIB, count, number, table, text, text_cell, without_missing},
@@ -240,7 +240,7 @@ fn schedule(experiment: &Experiment) -> Table {
     listed
 }
 
-fn schedule_row(experiment: &Experiment, turn: &Turn, scheduled: &Scheduled) -> Vec<Cell> {
+fn schedule_row(experiment: &Experiment, turn: &Turn, scheduled: &ScheduledRun) -> Vec<Cell> {
     let attempts = experiment.journal_state.attempts_of(turn);
     let newest = attempts.last();
     let run_attempt = newest.and_then(|newest| newest.runs.get(&scheduled.run));
@@ -302,7 +302,7 @@ fn attempts(experiment: &Experiment) -> Table {
 
 fn attempt_row(
     kind: Kind,
-    scheduled: &Scheduled,
+    scheduled: &ScheduledRun,
     attempt: &Attempt,
     run_attempt: &RunAttempt,
 ) -> Vec<Cell> {

@@ -3,7 +3,7 @@ use crate::{
     journal::{Entry, JournalLine, Planned, Step},
     outcome::{Ending, Outcome},
     plan,
-    schedule::{Scheduled, Turn},
+    schedule::{ScheduledRun, Turn},
 };
 use faultline_pages::model::{Block, Cell, Report, Table};
 use faultline_report::run::{Replayed, ReplayedSlot};
@@ -20,7 +20,7 @@ fn experiment(folder: &Path, lines: Vec<Entry>) -> Experiment {
     );
     let plan = plan::parse(&text, &folder.join("plan.toml"));
     let plan = plan.unwrap();
-    let run = |run, arm: &str, replicate| Scheduled {
+    let run = |run, arm: &str, replicate| ScheduledRun {
         run,
         arm: arm.to_owned(),
         replicate,

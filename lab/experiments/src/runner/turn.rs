@@ -6,7 +6,7 @@ use crate::{
     judge::killed_for_memory,
     outcome::Outcome,
     plan::{Begin, Kind, PageCache, Severity},
-    schedule::{Scheduled, Turn},
+    schedule::{ScheduledRun, Turn},
     targets::Target,
     watch::Watch,
 };
@@ -79,7 +79,7 @@ impl Runner<'_> {
             .map_err(|turn_error| self.abandon(&mut runs, turn_error))
     }
 
-    fn active_run(&self, scheduled: &Scheduled, attempt: u32) -> Result<ActiveRun> {
+    fn active_run(&self, scheduled: &ScheduledRun, attempt: u32) -> Result<ActiveRun> {
         let mut lanes = self.plan.lanes.iter();
         let lane = lanes.find(|lane| lane.name == scheduled.lane);
         Ok(ActiveRun {

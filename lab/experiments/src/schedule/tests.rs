@@ -112,7 +112,7 @@ proptest! {
     ) {
         let plan = plan(arms, replicates, &format!("seed = {seed}\n{order}"));
         let turns = schedule(&plan);
-        let runs: Vec<&Scheduled> = turns.iter().flat_map(|turn| &turn.runs).collect();
+        let runs: Vec<&ScheduledRun> = turns.iter().flat_map(|turn| &turn.runs).collect();
         prop_assert!(turns.iter().all(|turn| turn.runs.len() == 1));
         prop_assert!(turns.iter().map(|turn| turn.number).eq(1..=turns.len() as u32));
         prop_assert!(runs.iter().map(|run| run.run).eq(1..=runs.len() as u32));

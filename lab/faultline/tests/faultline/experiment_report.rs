@@ -16,7 +16,7 @@ use faultline_experiments::{
     folder::{Folder, digest},
     journal::{Entry, JournalLine, Planned, Step},
     outcome::{Ending, Outcome, Validity},
-    schedule::{Scheduled, Turn},
+    schedule::{ScheduledRun, Turn},
 };
 use faultline_runner::isolation::{Evidence, Pressure};
 use std::{
@@ -65,7 +65,7 @@ impl Made {
         self.lines.push(JournalLine { unix_ns, entry });
     }
 
-    fn run(&mut self, scheduled: &Scheduled, outcome: Outcome, io_us: u64) {
+    fn run(&mut self, scheduled: &ScheduledRun, outcome: Outcome, io_us: u64) {
         let run = scheduled.run;
         self.write(Entry::Step {
             run,
@@ -102,13 +102,13 @@ impl Made {
     }
 
     /// Where a run keeps its files.
-    fn place(&self, scheduled: &Scheduled) -> std::path::PathBuf {
+    fn place(&self, scheduled: &ScheduledRun) -> std::path::PathBuf {
         let place = self.folder.run(scheduled, 1);
         fs::create_dir_all(&place).unwrap();
         place
     }
 
-    fn scheduled(&self) -> Vec<Scheduled> {
+    fn scheduled(&self) -> Vec<ScheduledRun> {
         let Entry::Planned(planned) = &self.lines[0].entry else {
             panic!("the first line is the plan");
         };
@@ -141,9 +141,9 @@ impl Made {
     }
 
     /// Each run is a turn with the same number.
-    fn turns(&self, is_wanted: impl Fn(&Scheduled) -> bool) -> Vec<Turn> {
+    fn turns(&self, is_wanted: impl Fn(&ScheduledRun) -> bool) -> Vec<Turn> {
         let runs = self.scheduled().into_iter().filter(is_wanted);
-        let turn = |run: Scheduled| Turn {
+        let turn = |run: ScheduledRun| Turn {
             number: run.run,
             runs: vec![run],
         };
@@ -159,8 +159,8 @@ impl Made {
     }
 }
 
-fn scheduled(run: u32, arm: &str, replicate: u32) -> Scheduled {
-    Scheduled {
+fn scheduled(run: u32, arm: &str, replicate: u32) -> ScheduledRun {
+    ScheduledRun {
         run,
         arm: arm.to_owned(),
         replicate,
@@ -185,7 +185,7 @@ fn cache(folder: &Path) -> Made {
     made
 }
 
-fn record(path: &Path, run: &Scheduled, labels: &[(&str, &str)]) {
+fn record(path: &Path, run: &ScheduledRun, labels: &[(&str, &str)]) {
     // The report takes the arm from the journal, not from this label.
     let labels = [("arm", "wrong")].iter().chain(labels);
     let arm = Arm {
@@ -215,7 +215,7 @@ fn cache_journal(folder: &Path) -> Made {
         ("512", 3),
         ("1024", 3),
     ];
-    let runs: Vec<Scheduled> = order
+    let runs: Vec<ScheduledRun> = order
         .iter()
         .zip(1..)
         .map(|((arm, replicate), run)| scheduled(run, arm, *replicate))
@@ -511,7 +511,7 @@ fn six_replays(folder: &Path) -> Made {
         ("512", 3, 30, 12),
         ("1024", 3, 20, 2),
     ];
-    let runs: Vec<Scheduled> = order
+    let runs: Vec<ScheduledRun> = order
         .iter()
         .zip(1..)
         .map(|((arm, rep, ..), run)| scheduled(run, arm, *rep))

@@ -75,7 +75,7 @@ fn line(unix_ns: i64, entry: Entry) -> JournalLine {
 }
 
 fn planned() -> Entry {
-    let run = Scheduled {
+    let run = ScheduledRun {
         run: 1,
         arm: "search".to_owned(),
         replicate: 1,

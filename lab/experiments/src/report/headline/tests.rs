@@ -4,7 +4,7 @@ use crate::{
     journal::{Entry, JournalState, JournalLine, Planned, Step},
     outcome::{Ending, Validity},
     plan,
-    schedule::{Scheduled, Turn},
+    schedule::{ScheduledRun, Turn},
 };
 use faultline_runner::isolation::Evidence;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ fn experiment(kind: &str, arms: &str) -> Experiment {
         for (letter, replicate) in runs.chars().zip(1..) {
             let run = turns.len() as u32 + 1;
             let (arm, lane) = (name.to_owned(), "main".to_owned());
-            let scheduled = Scheduled {
+            let scheduled = ScheduledRun {
                 run,
                 arm,
                 replicate,

@@ -147,7 +147,7 @@ fn written(
 }
 
 fn planned() -> Entry {
-    let run = Scheduled {
+    let run = ScheduledRun {
         run: 1,
         arm: "search".to_owned(),
         replicate: 1,
