@@ -212,7 +212,7 @@ fn check_tip(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
 }
 
 fn check_duplicate_arms(plan: &Plan, findings: &mut Findings) {
-    let texts = plan.workload.texts();
+    let texts = plan.workload.texts_with_placeholders();
     if texts.iter().any(|text| text.contains("{arm}")) {
         return;
     }

@@ -289,8 +289,7 @@ pub struct Arm {
 }
 
 impl Workload {
-    /// Texts that may have placeholders.
-    pub(crate) fn texts(&self) -> Vec<&String> {
+    pub(crate) fn texts_with_placeholders(&self) -> Vec<&String> {
         self.command
             .iter()
             .chain(self.environment.values())
@@ -299,7 +298,7 @@ impl Workload {
 }
 
 impl Arm {
-    pub(crate) fn texts(&self) -> Vec<&String> {
+    pub(crate) fn texts_with_placeholders(&self) -> Vec<&String> {
         self.arguments
             .iter()
             .chain(self.environment.values())
