@@ -86,7 +86,7 @@ struct ActiveRun {
     /// At the last poll, its first process had exited, but others in its cgroup had not.
     has_survivors: bool,
     /// Why its page cache may not be cold.
-    not_cold: Option<String>,
+    why_not_cold: Option<String>,
     run_period: Option<RunPeriod>,
     end_journaled: bool,
 }
@@ -141,7 +141,7 @@ pub trait Observer {
 
 pub struct CacheDropped {
     pub notes: Vec<String>,
-    pub not_cold: Option<String>,
+    pub why_not_cold: Option<String>,
 }
 
 #[derive(Clone)]

@@ -191,7 +191,7 @@ impl Runner<'_> {
         });
         Ending {
             validity: validity
-                .with_doubt(run.not_cold.take().filter(|_| outcome.is_result()))
+                .with_doubt(run.why_not_cold.take().filter(|_| outcome.is_result()))
                 .with_doubt(too_long.filter(|_| outcome == Outcome::Completed)),
             outcome,
             evidence: facts.final_evidence,

@@ -241,11 +241,11 @@ fn listed(label: &str, entries: &[folders::RetainedEntry]) -> String {
 
 fn with_residency(dropped: String, residency: Result<Residency>) -> CacheDropped {
     let mut notes = vec![dropped];
-    let mut not_cold = None;
+    let mut why_not_cold = None;
     match residency.map(|residency| (residency.share(), residency.resident_bytes())) {
         Ok((None, _)) => notes.push("the folders hold no pages".to_owned()),
         Ok((Some(share), resident)) if share >= WARM_SHARE && resident >= NEGLIGIBLE_BYTES => {
-            not_cold = Some(format!(
+            why_not_cold = Some(format!(
                 "it did not begin cold: {:.1} % of the files' pages ({}) were in memory",
                 100.0 * share,
                 bytes(resident)
@@ -255,9 +255,9 @@ fn with_residency(dropped: String, residency: Result<Residency>) -> CacheDropped
             "{:.2} % of the files' pages are in memory",
             100.0 * share
         )),
-        Err(error) => not_cold = Some(format!("the cold start could not be verified: {error}")),
+        Err(error) => why_not_cold = Some(format!("the cold start could not be verified: {error}")),
     }
-    CacheDropped { notes, not_cold }
+    CacheDropped { notes, why_not_cold }
 }
 
 #[cfg(test)]
@@ -297,9 +297,9 @@ mod tests {
 
     #[test]
     fn one_percent_cached_is_not_cold_and_less_is_cold() {
-        assert_eq!(of(1_000_000, 9_999).not_cold, None);
+        assert_eq!(of(1_000_000, 9_999).why_not_cold, None);
         let warm = of(1_000_000, 10_000);
-        assert!(warm.not_cold.is_some_and(|why| why.contains("1.0 %")));
+        assert!(warm.why_not_cold.is_some_and(|why| why.contains("1.0 %")));
         assert_eq!(
             warm.notes,
             ["dropped"],
@@ -309,23 +309,23 @@ mod tests {
 
     #[test]
     fn reading_a_keypair_does_not_count_as_a_warm_ledger() {
-        assert_eq!(of(2, 2).not_cold, None);
-        assert_eq!(of(0, 0).not_cold, None);
-        assert!(of(1000, 1000).not_cold.is_some());
+        assert_eq!(of(2, 2).why_not_cold, None);
+        assert_eq!(of(0, 0).why_not_cold, None);
+        assert!(of(1000, 1000).why_not_cold.is_some());
     }
 
     #[test]
     fn uninspected_files_are_not_called_cold() {
         let error = anyhow::anyhow!("fincore is not installed");
         let cooled = with_residency("dropped".to_owned(), Err(error));
-        assert!(cooled.not_cold.is_some_and(|why| why.contains("fincore")));
+        assert!(cooled.why_not_cold.is_some_and(|why| why.contains("fincore")));
     }
 
     proptest! {
         #[test]
         fn more_cached_pages_are_never_colder(pages in 1_u64..1 << 40, a: u64, b: u64) {
             let (less, more) = ((a % pages).min(b % pages), (a % pages).max(b % pages));
-            prop_assert!(of(pages, less).not_cold.is_none() || of(pages, more).not_cold.is_some());
+            prop_assert!(of(pages, less).why_not_cold.is_none() || of(pages, more).why_not_cold.is_some());
         }
     }
 }

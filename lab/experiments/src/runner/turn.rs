@@ -167,7 +167,7 @@ impl Runner<'_> {
             }
             (Step::Cool, _) => {
                 let dropped = system.drop_page_cache(plan, &run.lane)?;
-                run.not_cold = dropped.not_cold;
+                run.why_not_cold = dropped.why_not_cold;
                 run.notes.extend(dropped.notes);
             }
             (Step::Launch, _) => self.launch(run)?,

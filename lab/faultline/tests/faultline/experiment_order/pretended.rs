@@ -313,7 +313,7 @@ impl System for Pretended {
         let warm = self.state.borrow().script.all("warm").is_some();
         Ok(CacheDropped {
             notes: Vec::new(),
-            not_cold: warm.then(|| "it did not begin cold".to_owned()),
+            why_not_cold: warm.then(|| "it did not begin cold".to_owned()),
         })
     }
 
