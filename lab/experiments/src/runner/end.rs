@@ -19,7 +19,7 @@ const REPORT_AFTER: Duration = Duration::from_secs(2);
 impl Runner<'_> {
     pub(super) fn conclude(&mut self, runs: &mut [&mut ActiveRun]) -> Result<(), TurnError> {
         for run in &*runs {
-            self.step(run, Step::End)?;
+            self.journal_step(run, Step::End)?;
         }
         let now = self.system.now();
         for run in &mut *runs {
@@ -33,9 +33,9 @@ impl Runner<'_> {
             let evidence = self
                 .close(run)
                 .map_err(|error| self.turn_error(run.scheduled.run, &error))?;
-            self.step(run, Step::Judge)?;
+            self.journal_step(run, Step::Judge)?;
             let ending = self.judge(run, evidence);
-            self.write_end(run, ending)?;
+            self.journal_end(run, ending)?;
         }
         Ok(())
     }
@@ -47,7 +47,7 @@ impl Runner<'_> {
         let mut worse = None;
         if !matches!(turn_error, TurnError::Journal(_)) {
             for run in &open {
-                worse = worse.or(self.step(run, Step::End).err());
+                worse = worse.or(self.journal_step(run, Step::End).err());
             }
         }
         self.terminate(&mut open);
@@ -78,7 +78,7 @@ impl Runner<'_> {
                 notes: mem::take(&mut run.notes),
                 ..Ending::new(outcome)
             };
-            worse = worse.or(self.write_end(run, ending).err());
+            worse = worse.or(self.journal_end(run, ending).err());
         }
         match turn_error {
             // A full disk explains a failed write.
@@ -222,7 +222,7 @@ impl Runner<'_> {
         Ok((cache_validity.unwrap_or_default(), coverage))
     }
 
-    fn write_end(&mut self, run: &mut ActiveRun, ending: Ending) -> Result<(), TurnError> {
+    fn journal_end(&mut self, run: &mut ActiveRun, ending: Ending) -> Result<(), TurnError> {
         let (number, attempt) = (run.scheduled.run, run.attempt);
         let failure = ending.outcome.failure().map(str::to_owned);
         self.system

@@ -111,14 +111,14 @@ impl Runner<'_> {
         TurnError::Failed { run, why }
     }
 
-    pub(super) fn step(&mut self, run: &ActiveRun, step: Step) -> Result<(), TurnError> {
+    pub(super) fn journal_step(&mut self, run: &ActiveRun, step: Step) -> Result<(), TurnError> {
         let (run, attempt) = (run.scheduled.run, run.attempt);
         self.journal(Entry::Step { run, attempt, step })
     }
 
     fn prepare(&mut self, turn: u32, runs: &mut [ActiveRun]) -> Result<(), TurnError> {
         for run in &*runs {
-            self.step(run, Step::Host)?;
+            self.journal_step(run, Step::Host)?;
         }
         let warnings = self.wait_for_host(runs)?;
         for run in &mut *runs {
@@ -137,13 +137,13 @@ impl Runner<'_> {
             }
             for run in &mut *runs {
                 self.check_stop_request()?;
-                self.step(run, step)?;
+                self.journal_step(run, step)?;
                 self.take_step(step, turn, run)
                     .map_err(|error| self.turn_error(run.scheduled.run, &error))?;
             }
         }
         for run in runs {
-            self.step(run, Step::Watch)?;
+            self.journal_step(run, Step::Watch)?;
         }
         Ok(())
     }
