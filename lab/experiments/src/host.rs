@@ -34,12 +34,12 @@ pub(crate) fn current_findings(plan: &Plan) -> Vec<HostFinding> {
     host_findings(plan, &HostRoot::default(), None, &[])
 }
 
-/// `busy`: CPUs in use by others. `groups`: of earlier runs.
+/// `busy_cpus` are in use by others.
 pub(crate) fn host_findings(
     plan: &Plan,
     root: &HostRoot,
-    busy: Option<f64>,
-    groups: &[String],
+    busy_cpus: Option<f64>,
+    leftover_groups: &[String],
 ) -> Vec<HostFinding> {
     let mut paths: Vec<&Path> = vec![&plan.folder];
     paths.extend(plan.work_folders());
@@ -50,8 +50,8 @@ pub(crate) fn host_findings(
         .flat_map(|folder| folders::users(root, folder))
         .collect();
     let leftovers = plan.host.leftovers;
-    let mut all = state_findings(&plan.host, busy, &state);
-    for group in groups {
+    let mut all = state_findings(&plan.host, busy_cpus, &state);
+    for group in leftover_groups {
         let what =
             format!("{group} is left of an earlier run: `faultline experiment stop` ends it");
         all.push(HostFinding::temporary(leftovers, what));
@@ -104,9 +104,9 @@ fn is_validator(name: &str) -> bool {
 }
 
 /// Only load passes by itself.
-fn state_findings(rules: &HostRules, busy: Option<f64>, state: &HostState) -> Vec<HostFinding> {
+fn state_findings(rules: &HostRules, busy_cpus: Option<f64>, state: &HostState) -> Vec<HostFinding> {
     let mut all = Vec::new();
-    if let Some(busy) = busy.filter(|busy| *busy > rules.busy_cpus.bound) {
+    if let Some(busy) = busy_cpus.filter(|busy| *busy > rules.busy_cpus.bound) {
         let what = format!("{busy:.1} CPUs are busy with something else: end it");
         all.push(HostFinding::temporary(rules.busy_cpus.severity, what));
     }

@@ -265,10 +265,10 @@ impl Runner<'_> {
                 .host_findings(&self.plan, &self.scope)
                 .map_err(|error| self.turn_error(first, &error))?;
             let may_wait = self.system.now().uptime.saturating_sub(since) < self.plan.host.patience;
-            let may_pass = findings
+            let may_end = findings
                 .iter()
                 .any(|finding| finding.is_temporary && finding.severity != Severity::Ignore);
-            if may_wait && may_pass {
+            if may_wait && may_end {
                 self.system.wait(WAIT_INTERVAL);
                 continue;
             }
