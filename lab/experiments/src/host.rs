@@ -11,7 +11,7 @@ use std::path::Path;
 #[derive(Debug, Clone)]
 pub struct HostFinding {
     pub severity: Severity,
-    /// The condition may pass by itself, so the runner waits.
+    /// The condition may end by itself, so the runner waits.
     pub is_temporary: bool,
     pub what: String,
 }
@@ -103,7 +103,7 @@ fn is_validator(name: &str) -> bool {
     Program::of_comm(name).is_some() || name == FIREDANCER
 }
 
-/// Only load passes by itself.
+/// Of these, only load ends by itself.
 fn state_findings(rules: &HostRules, busy_cpus: Option<f64>, state: &HostState) -> Vec<HostFinding> {
     let mut all = Vec::new();
     if let Some(busy) = busy_cpus.filter(|busy| *busy > rules.busy_cpus.bound) {
