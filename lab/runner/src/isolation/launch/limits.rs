@@ -68,7 +68,7 @@ impl Limits {
             ("swap_max", self.swap_max, actual.swap_max),
         ]
         .map(|(name, requested, effective)| {
-            difference(name, requested.map(whole_pages), effective)
+            difference(name, requested.map(page_aligned), effective)
         });
         let cpus = difference("cpus", self.cpus.as_ref(), actual.cpus.as_ref());
         amounts
@@ -81,7 +81,7 @@ impl Limits {
 }
 
 /// Rounds down, like the kernel.
-pub fn whole_pages(bytes: u64) -> u64 {
+pub fn page_aligned(bytes: u64) -> u64 {
     let page = rustix::param::page_size() as u64;
     bytes / page * page
 }

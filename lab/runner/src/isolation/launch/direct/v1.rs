@@ -1,7 +1,7 @@
 use crate::isolation::launch::{
     Evidence, IoLimit, Limits,
     cgroup::{read, value, write},
-    limits::whole_pages,
+    limits::page_aligned,
     path_error, v2,
 };
 use anyhow::{Result, bail};
@@ -55,7 +55,7 @@ pub fn set_limits(folders: &Folders, limits: &Limits, io: &[(String, IoLimit)]) 
         let Some(memory) = limits.memory_max else {
             bail!("swap_max needs memory_max: cgroup version 1 limits both together");
         };
-        let sum = whole_pages(memory).saturating_add(whole_pages(swap));
+        let sum = page_aligned(memory).saturating_add(page_aligned(swap));
         write(&folders.memory, MEMSW_LIMIT, sum)?;
     }
     if let (Some(cpus), Some(folder)) = (&limits.cpus, &folders.cpuset) {

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::isolation::launch::{
     End, Evidence, IoLimit, Job, Launched, Limits,
-    limits::whole_pages,
+    limits::page_aligned,
     program::{Gate, User},
     v2, wait,
 };
@@ -145,7 +145,7 @@ impl Launched for Service {
 
     fn set_memory_limit(&mut self, memory: Option<u64>) -> Result<Option<u64>> {
         // The kernel rounds down to pages.
-        let limit_bytes = memory.map(whole_pages);
+        let limit_bytes = memory.map(page_aligned);
         if !set_memory_high(&self.bus, &self.name, limit_bytes)? {
             return match limit_bytes {
                 None => Ok(None),
