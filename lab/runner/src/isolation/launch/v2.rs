@@ -39,14 +39,14 @@ pub fn evidence(folder: &Path) -> Result<Evidence> {
         memory_current: limit_bytes(folder, "memory.current")?,
         file: stat.file,
         anon: stat.anon,
-        pressure: stalls(folder)?,
+        pressure: read_pressure(folder)?,
         ..Evidence::default()
     })
 }
 
 /// By resource. Empty if the kernel counts no stalls.
-pub fn stalls(folder: &Path) -> Result<BTreeMap<String, Pressure>> {
-    let mut stalls = BTreeMap::new();
+pub fn read_pressure(folder: &Path) -> Result<BTreeMap<String, Pressure>> {
+    let mut by_resource = BTreeMap::new();
     for resource in ["cpu", "memory", "io"] {
         let total = value(folder, &format!("{resource}.pressure"), pressure::parse)?;
         if let Some((some, full)) = total.and_then(|total| total.some.zip(total.full)) {
@@ -54,10 +54,10 @@ pub fn stalls(folder: &Path) -> Result<BTreeMap<String, Pressure>> {
                 some_us: micros(some),
                 full_us: micros(full),
             };
-            stalls.insert(resource.to_owned(), stall);
+            by_resource.insert(resource.to_owned(), stall);
         }
     }
-    Ok(stalls)
+    Ok(by_resource)
 }
 
 /// Whether the cgroup and those below it have no process.

@@ -38,7 +38,7 @@ impl Group {
         let cgroups = match parents {
             Cgroups::V1 { folders, .. } => Cgroups::V1 {
                 folders: folders.below(&name, limits),
-                stalls: None,
+                pressure_group: None,
             },
             Cgroups::V2(parent) => {
                 enable_controllers(&parent.folder, limits)?;
@@ -63,11 +63,11 @@ impl Group {
         }
         group.removed = false;
         // Pressure files are optional.
-        if let Cgroups::V1 { stalls, .. } = &mut group.cgroups
-            && let Cgroups::V1 { stalls: parent, .. } = parents
+        if let Cgroups::V1 { pressure_group, .. } = &mut group.cgroups
+            && let Cgroups::V1 { pressure_group: parent, .. } = parents
         {
             let below = parent.as_ref().map(|parent| parent.below(&group.name));
-            *stalls = below.filter(|stalls| create_folder(&stalls.folder).is_ok());
+            *pressure_group = below.filter(|group| create_folder(&group.folder).is_ok());
         }
         Ok(group)
     }
@@ -99,9 +99,9 @@ impl Group {
 
     pub fn evidence(&self) -> Result<Evidence> {
         match &self.cgroups {
-            Cgroups::V1 { folders, stalls } => {
-                let stalls = stalls.as_ref().map(|stalls| stalls.folder.as_path());
-                v1::evidence(&folders.memory, stalls)
+            Cgroups::V1 { folders, pressure_group } => {
+                let pressure_folder = pressure_group.as_ref().map(|group| group.folder.as_path());
+                v1::evidence(&folders.memory, pressure_folder)
             }
             Cgroups::V2(own) => v2::evidence(&own.folder),
         }
@@ -110,10 +110,10 @@ impl Group {
     pub fn enter(&mut self, pid: u32) -> Result<()> {
         let enter = |folder: &Path| write(folder, "cgroup.procs", pid);
         let folders = match &mut self.cgroups {
-            Cgroups::V1 { folders, stalls } => {
-                if let Some(stalls) = stalls.take_if(|stalls| enter(&stalls.folder).is_err()) {
+            Cgroups::V1 { folders, pressure_group } => {
+                if let Some(pressure_group) = pressure_group.take_if(|group| enter(&group.folder).is_err()) {
                     // An empty cgroup would report no stalls.
-                    let _ = fs::remove_dir(stalls.folder);
+                    let _ = fs::remove_dir(pressure_group.folder);
                 }
                 folders.all()
             }

@@ -26,7 +26,7 @@ pub enum Cgroups {
         /// A cgroup of version 2 without controllers, for pressure. It is below this program's own
         /// cgroup, so that its manager, such as systemd, still finds the processes. Absent if
         /// version 2 is not mounted or reports no pressure.
-        stalls: Option<Unified>,
+        pressure_group: Option<Unified>,
     },
     V2(Unified),
 }
@@ -71,7 +71,7 @@ impl Cgroups {
             };
             return Ok(Cgroups::V1 {
                 folders,
-                stalls: own(host).ok().filter(has_pressure),
+                pressure_group: own(host).ok().filter(has_pressure),
             });
         }
         let own = own(host)?;
@@ -95,7 +95,7 @@ impl Cgroups {
     /// Those with controllers of version 1, and the one of version 2.
     pub fn folders(&self) -> (Vec<PathBuf>, Option<&Unified>) {
         match self {
-            Cgroups::V1 { folders, stalls } => (folders.all(), stalls.as_ref()),
+            Cgroups::V1 { folders, pressure_group } => (folders.all(), pressure_group.as_ref()),
             Cgroups::V2(unified) => (Vec::new(), Some(unified)),
         }
     }
@@ -103,7 +103,7 @@ impl Cgroups {
     pub fn abilities(&self, host: &HostRoot) -> Abilities {
         let open_files = max_open_files(host);
         match self {
-            Cgroups::V1 { folders, stalls } => Abilities {
+            Cgroups::V1 { folders, pressure_group } => Abilities {
                 memory_max: true,
                 memory_high: false,
                 swap_max: folders.memory.join("memory.memsw.limit_in_bytes").exists(),
@@ -112,7 +112,7 @@ impl Cgroups {
                     .blkio
                     .as_ref()
                     .is_some_and(|blkio| blkio.join("blkio.throttle.read_bps_device").exists()),
-                pressure: stalls.is_some(),
+                pressure: pressure_group.is_some(),
                 open_files,
             },
             Cgroups::V2(Unified { folder, .. }) => {

@@ -236,17 +236,17 @@ fn v1_evidence_contains_only_values_of_its_files() {
 fn a_v1_group_works_without_unavailable_pressure_files() {
     let (folder, _) = host(&[("memory/x", ""), ("stalls/x", "")]);
     let at = |name: &str| folder.path().join(name);
-    let make = |stalls: &str, run: &str| {
-        let stalls = Some(Unified {
-            folder: at(stalls),
-            top: at(stalls),
+    let make = |pressure_group: &str, run: &str| {
+        let pressure_group = Some(Unified {
+            folder: at(pressure_group),
+            top: at(pressure_group),
         });
         let folders = v1::Folders {
             memory: at("memory"),
             cpuset: None,
             blkio: None,
         };
-        let parents = Cgroups::V1 { folders, stalls };
+        let parents = Cgroups::V1 { folders, pressure_group };
         let name = GroupName {
             scope: "x".to_owned(),
             run: run.to_owned(),
@@ -260,8 +260,8 @@ fn a_v1_group_works_without_unavailable_pressure_files() {
     make("missing", "r001_a1").enter(0).unwrap();
     assert!(entered("r001_a1"));
     let mut group = make("stalls", "r002_a1");
-    let stalls = at("stalls/faultline.x.r002_a1.validator");
-    fs::create_dir(stalls.join("cgroup.procs")).unwrap();
+    let pressure_group = at("stalls/faultline.x.r002_a1.validator");
+    fs::create_dir(pressure_group.join("cgroup.procs")).unwrap();
     group.enter(0).unwrap();
     assert!(entered("r002_a1"));
 }

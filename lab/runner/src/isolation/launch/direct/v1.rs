@@ -154,7 +154,7 @@ fn parse_limit(path: &Path, value: &str) -> Result<Option<u64>> {
     Ok(limit.bytes())
 }
 
-pub fn evidence(memory: &Path, stalls: Option<&Path>) -> Result<Evidence> {
+pub fn evidence(memory: &Path, pressure_folder: Option<&Path>) -> Result<Evidence> {
     // Fails if the group is gone.
     let text = read(memory, OOM_CONTROL)?;
     let count = |name| value_after(&text, name).and_then(|count| count.trim().parse().ok());
@@ -176,7 +176,7 @@ pub fn evidence(memory: &Path, stalls: Option<&Path>) -> Result<Evidence> {
         memory_current: value(memory, "memory.usage_in_bytes", number)?,
         file: stat.file,
         anon: stat.anon,
-        pressure: stalls.map_or_else(|| Ok(BTreeMap::new()), v2::stalls)?,
+        pressure: pressure_folder.map_or_else(|| Ok(BTreeMap::new()), v2::read_pressure)?,
         ..Evidence::default()
     })
 }
