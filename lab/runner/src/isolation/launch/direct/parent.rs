@@ -71,10 +71,10 @@ impl Cgroups {
             };
             return Ok(Cgroups::V1 {
                 folders,
-                pressure_group: own(host).ok().filter(has_pressure),
+                pressure_group: own_cgroup(host).ok().filter(has_pressure),
             });
         }
-        let own = own(host)?;
+        let own = own_cgroup(host)?;
         let folder = match &roots.delegated {
             Some(delegated) => delegated.clone(),
             None => group_parent_folder(&own.folder),
@@ -135,7 +135,7 @@ impl Cgroups {
 }
 
 /// This program's own cgroup of version 2.
-fn own(host: &HostRoot) -> Result<Unified, ReadError> {
+fn own_cgroup(host: &HostRoot) -> Result<Unified, ReadError> {
     let own = locate(host, process::id())?.unified?;
     Ok(Unified {
         folder: own.folder.to_path_buf(),
