@@ -3,7 +3,7 @@ mod block;
 use super::{
     blocks::{self, BlockContext},
     folder::Folder,
-    journal::{self, CountedRun, Entry, Journal, JournalState, JournalLine},
+    journal::{self, CountedRun, Entry, Journal, JournalLine, JournalState},
     lock::{self, Holder, Lock},
     plan_command, report,
     runner::{ExperimentEnd, RealSystem, Runner},

@@ -104,7 +104,11 @@ fn is_validator(name: &str) -> bool {
 }
 
 /// Of these, only load ends by itself.
-fn state_findings(rules: &HostRules, busy_cpus: Option<f64>, state: &HostState) -> Vec<HostFinding> {
+fn state_findings(
+    rules: &HostRules,
+    busy_cpus: Option<f64>,
+    state: &HostState,
+) -> Vec<HostFinding> {
     let mut all = Vec::new();
     if let Some(busy) = busy_cpus.filter(|busy| *busy > rules.busy_cpus.bound) {
         let what = format!("{busy:.1} CPUs are busy with something else: end it");

@@ -10,7 +10,7 @@ use super::{
     blocks::BlockContext,
     folder::Folder,
     host::HostFinding,
-    journal::{Entry, Journal, JournalState, JournalLine, NextAttempt, Planned},
+    journal::{Entry, Journal, JournalLine, JournalState, NextAttempt, Planned},
     judge::{CacheTotals, RunPeriod},
     outcome::{Ending, Outcome},
     plan::{Arm, Lane, Plan},

@@ -21,7 +21,7 @@ use faultline_common::{
     output::{json, say},
 };
 use faultline_runner::record::recorder::{DEFAULT_SAMPLING_INTERVAL, progress};
-use faultline_text::{counted, moment, table, time};
+use faultline_text::{counted, duration, moment, table};
 use itertools::Itertools;
 use serde::Serialize;
 use std::{mem, path::PathBuf, time::Duration};
@@ -258,7 +258,7 @@ fn turn_length(plan: &Plan, journal_state: &JournalState) -> Duration {
 fn page(status: &Status, now: Duration) -> String {
     let left = status.seconds_left.map(Duration::from_secs).map(|left| {
         let end = moment(nanoseconds(now + left));
-        format!(", about {} left (until {end})", time(left))
+        format!(", about {} left (until {end})", duration(left))
     });
     let jobs: String = status.jobs.iter().map(job_line).collect();
     let page = format!(

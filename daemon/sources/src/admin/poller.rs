@@ -235,9 +235,7 @@ impl ProcessCache {
         other: Result<Answer, Failure>,
     ) -> Result<(), Failure> {
         match other {
-            Err(failure @ Failure::Answer(_)) => {
-                self.problems.push(failure.problem(path, true))
-            }
+            Err(failure @ Failure::Answer(_)) => self.problems.push(failure.problem(path, true)),
             Err(failure) => return Err(failure),
             Ok(_) => {}
         }

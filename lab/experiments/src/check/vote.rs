@@ -101,7 +101,11 @@ fn passes_identity(plan: &Plan, lane: &Lane) -> bool {
         let mut words = texts.into_iter().flat_map(|text| words(text));
         words.any(|word| word == "{identity}" || word == file)
     };
-    let every_arm = || plan.arms.iter().all(|arm| passes(arm.texts_with_placeholders()));
+    let every_arm = || {
+        plan.arms
+            .iter()
+            .all(|arm| passes(arm.texts_with_placeholders()))
+    };
     passes(plan.workload.texts_with_placeholders()) || (!plan.arms.is_empty() && every_arm())
 }
 
@@ -118,11 +122,14 @@ fn names_other_identity(plan: &Plan, texts: &[&String]) -> bool {
 fn matching_sections(plan: &Plan, matches: impl Fn(&[&String]) -> bool) -> Vec<String> {
     let arms = plan.arms.iter();
     let arms = arms.map(|arm| (format!("arm {:?}", arm.name), arm.texts_with_placeholders()));
-    std::iter::once(("workload".to_owned(), plan.workload.texts_with_placeholders()))
-        .chain(arms)
-        .filter(|(_, texts)| matches(texts))
-        .map(|(section, _)| section)
-        .collect()
+    std::iter::once((
+        "workload".to_owned(),
+        plan.workload.texts_with_placeholders(),
+    ))
+    .chain(arms)
+    .filter(|(_, texts)| matches(texts))
+    .map(|(section, _)| section)
+    .collect()
 }
 
 /// `--option=value` counts as two words.

@@ -3,7 +3,7 @@ use crate::{
     args::{BlockArgs, SlurmArgs},
     blocks::{self, BlockAttempt, BlockContext},
     folder::{Folder, LOCK, digest},
-    journal::{Entry, Journal, JournalState, JournalLine, Planned},
+    journal::{Entry, Journal, JournalLine, JournalState, Planned},
     lock::Lock,
     plan::Plan,
     plan_command,

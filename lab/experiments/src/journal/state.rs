@@ -214,7 +214,8 @@ impl JournalState {
 
     /// Whether every run has its result from the same attempt.
     pub fn is_done(&self, turn: &Turn) -> bool {
-        self.newest_attempt(turn).is_some_and(|newest| newest.is_complete(turn))
+        self.newest_attempt(turn)
+            .is_some_and(|newest| newest.is_complete(turn))
     }
 
     /// `None` if all turns have their results.

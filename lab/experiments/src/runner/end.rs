@@ -1,4 +1,4 @@
-use super::{Runner, ActiveRun, TurnError, search};
+use super::{ActiveRun, Runner, TurnError, search};
 use crate::{
     folder::RECORDING,
     journal::{Entry, Step},
@@ -9,7 +9,7 @@ use crate::{
 use anyhow::{Context, Result};
 use faultline_common::clock::nanoseconds;
 use faultline_runner::{isolation::Evidence, record::recorder::DEFAULT_SAMPLING_INTERVAL};
-use faultline_text::time;
+use faultline_text::duration;
 use itertools::Itertools;
 use std::{mem, time::Duration};
 
@@ -118,7 +118,7 @@ impl Runner<'_> {
                     .iter_mut()
                     .filter_map(|run| is_open(run).then_some(run.scheduled.run))
                     .join(", ");
-                let grace = time(self.plan.stop.grace);
+                let grace = duration(self.plan.stop.grace);
                 self.system.print(&format!(
                     "run {open}: waiting for it to end, for {grace} at most"
                 ));
@@ -186,7 +186,7 @@ impl Runner<'_> {
         let too_long = delay.map(|delay| {
             format!(
                 "it lasted {} longer than planned: this program or the host was suspended",
-                time(delay)
+                duration(delay)
             )
         });
         Ending {

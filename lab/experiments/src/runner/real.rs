@@ -257,7 +257,10 @@ fn with_residency(dropped: String, residency: Result<Residency>) -> CacheDropped
         )),
         Err(error) => why_not_cold = Some(format!("the cold start could not be verified: {error}")),
     }
-    CacheDropped { notes, why_not_cold }
+    CacheDropped {
+        notes,
+        why_not_cold,
+    }
 }
 
 #[cfg(test)]
@@ -318,7 +321,11 @@ mod tests {
     fn uninspected_files_are_not_called_cold() {
         let error = anyhow::anyhow!("fincore is not installed");
         let cooled = with_residency("dropped".to_owned(), Err(error));
-        assert!(cooled.why_not_cold.is_some_and(|why| why.contains("fincore")));
+        assert!(
+            cooled
+                .why_not_cold
+                .is_some_and(|why| why.contains("fincore"))
+        );
     }
 
     proptest! {

@@ -1,6 +1,6 @@
 //! Feeds readings to a memory search, sets limits and journals its lines.
 
-use super::{Observer, Runner, ActiveRun, TurnError};
+use super::{ActiveRun, Observer, Runner, TurnError};
 use crate::{
     check::phase,
     folder::RECORDING,

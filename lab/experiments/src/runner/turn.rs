@@ -1,4 +1,4 @@
-use super::{RecorderRequest, Runner, ActiveRun, TurnError, job, search};
+use super::{ActiveRun, RecorderRequest, Runner, TurnError, job, search};
 use crate::{
     blocks::BlockContext,
     folder::{RECORDING, group_name},
@@ -19,7 +19,7 @@ use faultline_runner::{
         recorder::{DEFAULT_SAMPLING_INTERVAL, describe_end, metrics_variables},
     },
 };
-use faultline_text::time;
+use faultline_text::duration;
 use itertools::Itertools;
 use std::{path::Path, time::Duration};
 
@@ -406,12 +406,12 @@ impl Runner<'_> {
             "the recording cannot be written"
         );
         if let Some(silence) = watch.take_new_silence() {
-            let silence = time(silence);
+            let silence = duration(silence);
             let message = format!("run {run}: faultlined has recorded nothing for {silence}");
             self.system.print(&message);
         }
         if let Some(silence) = watch.silence_of_dead_recorder() {
-            anyhow::bail!("nothing was recorded for {}", time(silence));
+            anyhow::bail!("nothing was recorded for {}", duration(silence));
         }
         Ok(stop_reason)
     }

@@ -141,8 +141,8 @@ impl Approach {
             // The last step has not been reclaimed yet.
             Some(limit) if memory as f64 > RECLAIMED_RATIO * limit as f64 => limit,
             Some(limit) => {
-                let step =
-                    page_aligned((limit as f64 * (1.0 - MIN_LOWERED_SHARE)) as u64).min(MAX_STEP_BYTES);
+                let step = page_aligned((limit as f64 * (1.0 - MIN_LOWERED_SHARE)) as u64)
+                    .min(MAX_STEP_BYTES);
                 let next = limit.saturating_sub(step);
                 if next > target {
                     self.lowered_at = Some(reading.at);

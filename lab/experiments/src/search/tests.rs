@@ -465,7 +465,7 @@ fn startup_memory_is_the_maximum_before_staying_at_tip() {
             ..Reading::default()
         });
     }
-    assert_eq!(machine.start, 120 * MIB);
+    assert_eq!(machine.start_peak, 120 * MIB);
 }
 
 #[test]

@@ -17,7 +17,7 @@ mod script;
 
 use faultline_experiments::{
     folder::Folder,
-    journal::{self, Entry, JournalState, JournalLine, Planned},
+    journal::{self, Entry, JournalLine, JournalState, Planned},
     plan::{Plan, load},
     runner::{ExperimentEnd, Runner},
     schedule::schedule,

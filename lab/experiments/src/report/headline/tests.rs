@@ -1,7 +1,7 @@
 use super::{super::Experiment, Outcome};
 use crate::{
     folder::Folder,
-    journal::{Entry, JournalState, JournalLine, Planned, Step},
+    journal::{Entry, JournalLine, JournalState, Planned, Step},
     outcome::{Ending, Validity},
     plan,
     schedule::{ScheduledRun, Turn},

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     folder::Folder,
-    journal::{Entry, JournalState, JournalLine, Planned},
+    journal::{Entry, JournalLine, JournalState, Planned},
     outcome::{Ending, Outcome as Ended, Validity},
     schedule::Turn,
     search::{Answer, EndTrials, HeadroomInterval, Memory, Outcome},

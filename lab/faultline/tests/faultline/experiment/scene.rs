@@ -2,7 +2,7 @@
 
 use faultline_experiments::{
     folder::Folder,
-    journal::{self, Entry, JournalState, JournalLine, Planned},
+    journal::{self, Entry, JournalLine, JournalState, Planned},
     outcome::Ending,
 };
 use faultline_testkit::{

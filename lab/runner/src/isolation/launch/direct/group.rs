@@ -64,7 +64,10 @@ impl Group {
         group.removed = false;
         // Pressure files are optional.
         if let Cgroups::V1 { pressure_group, .. } = &mut group.cgroups
-            && let Cgroups::V1 { pressure_group: parent, .. } = parents
+            && let Cgroups::V1 {
+                pressure_group: parent,
+                ..
+            } = parents
         {
             let below = parent.as_ref().map(|parent| parent.below(&group.name));
             *pressure_group = below.filter(|group| create_folder(&group.folder).is_ok());
@@ -99,7 +102,10 @@ impl Group {
 
     pub fn evidence(&self) -> Result<Evidence> {
         match &self.cgroups {
-            Cgroups::V1 { folders, pressure_group } => {
+            Cgroups::V1 {
+                folders,
+                pressure_group,
+            } => {
                 let pressure_folder = pressure_group.as_ref().map(|group| group.folder.as_path());
                 v1::evidence(&folders.memory, pressure_folder)
             }
@@ -110,8 +116,13 @@ impl Group {
     pub fn enter(&mut self, pid: u32) -> Result<()> {
         let enter = |folder: &Path| write(folder, "cgroup.procs", pid);
         let folders = match &mut self.cgroups {
-            Cgroups::V1 { folders, pressure_group } => {
-                if let Some(pressure_group) = pressure_group.take_if(|group| enter(&group.folder).is_err()) {
+            Cgroups::V1 {
+                folders,
+                pressure_group,
+            } => {
+                if let Some(pressure_group) =
+                    pressure_group.take_if(|group| enter(&group.folder).is_err())
+                {
                     // An empty cgroup would report no stalls.
                     let _ = fs::remove_dir(pressure_group.folder);
                 }

@@ -95,7 +95,10 @@ impl Cgroups {
     /// Those with controllers of version 1, and the one of version 2.
     pub fn folders(&self) -> (Vec<PathBuf>, Option<&Unified>) {
         match self {
-            Cgroups::V1 { folders, pressure_group } => (folders.all(), pressure_group.as_ref()),
+            Cgroups::V1 {
+                folders,
+                pressure_group,
+            } => (folders.all(), pressure_group.as_ref()),
             Cgroups::V2(unified) => (Vec::new(), Some(unified)),
         }
     }
@@ -103,7 +106,10 @@ impl Cgroups {
     pub fn abilities(&self, host: &HostRoot) -> Abilities {
         let open_files = max_open_files(host);
         match self {
-            Cgroups::V1 { folders, pressure_group } => Abilities {
+            Cgroups::V1 {
+                folders,
+                pressure_group,
+            } => Abilities {
                 memory_max: true,
                 memory_high: false,
                 swap_max: folders.memory.join("memory.memsw.limit_in_bytes").exists(),

@@ -246,7 +246,10 @@ fn a_v1_group_works_without_unavailable_pressure_files() {
             cpuset: None,
             blkio: None,
         };
-        let parents = Cgroups::V1 { folders, pressure_group };
+        let parents = Cgroups::V1 {
+            folders,
+            pressure_group,
+        };
         let name = GroupName {
             scope: "x".to_owned(),
             run: run.to_owned(),
