@@ -55,7 +55,7 @@ pub struct Config {
 impl Config {
     /// Disables the sources that only a validator has, if the target is another process.
     pub fn disable_unsupported(&mut self) {
-        if matches!(self.target.find, TargetSelector::ProcessName(_)) {
+        if matches!(self.target.selector, TargetSelector::ProcessName(_)) {
             (self.ingest.enabled, self.rpc.enabled, self.admin.enabled) = (false, false, false);
             self.probe.enabled = false;
             (self.log, self.forward) = (None, None);
@@ -81,7 +81,7 @@ pub enum TargetSelector {
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Target {
-    pub find: TargetSelector,
+    pub selector: TargetSelector,
     /// For validators that cannot be queried (no RPC port, no right on the admin socket).
     pub identity: Option<PublicKey>,
     /// Capacity of the program cache, for builds whose capacity differs from their version's

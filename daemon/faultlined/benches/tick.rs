@@ -169,7 +169,7 @@ fn answer(stream: TcpStream) -> io::Result<()> {
 /// What each of the two sections adds to a tick, and both together.
 fn additions(pid: u32) {
     let mut config = Config::default();
-    config.target.find = TargetSelector::Pid(pid);
+    config.target.selector = TargetSelector::Pid(pid);
     config.admin.enabled = false;
     config.threads.enabled = false;
     config.rpc.url = Some(format!("http://{}", serve()));
@@ -225,7 +225,7 @@ fn compare(
     budget: Option<f64>,
 ) {
     let mut config = Config::default();
-    config.target.find = TargetSelector::Pid(pid);
+    config.target.selector = TargetSelector::Pid(pid);
     (config.rpc.enabled, config.admin.enabled) = (false, false);
     config.threads.interval = Duration::from_millis(1);
     change(&mut config);

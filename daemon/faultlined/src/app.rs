@@ -300,7 +300,7 @@ fn start_demo(config: &mut Config, ingest: Option<&Listener<Intake>>) -> Result<
             .context("--demo needs an ingest listener with an address")?,
         cache_entries,
     )?;
-    config.target.find = TargetSelector::Pid(demo.pid());
+    config.target.selector = TargetSelector::Pid(demo.pid());
     config.phase.at_tip_for = Duration::from_secs(5);
     if cache_entries.is_some() {
         // `faultline try` runs such a demo for seconds.

@@ -153,7 +153,7 @@ impl TargetArgs {
     /// The configuration of `file` with these options, and every error.
     pub fn read(&self, file: &ConfigArgs) -> (Config, Vec<ConfigError>) {
         let (mut config, mut config_errors) = file.read();
-        let find = self
+        let selector = self
             .pid
             .map(TargetSelector::Pid)
             .or_else(|| self.process_tree.map(TargetSelector::ProcessTree))
@@ -165,8 +165,8 @@ impl TargetArgs {
                 option.clone_from(path);
             }
         };
-        if let Some(find) = find {
-            config.target.find = find;
+        if let Some(selector) = selector {
+            config.target.selector = selector;
             config.disable_unsupported();
         }
         config.target.program_cache_entries = self

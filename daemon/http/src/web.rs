@@ -122,8 +122,8 @@ pub struct PageInfo {
 }
 
 impl PageInfo {
-    pub fn new(version: &'static str, find: &TargetSelector) -> Self {
-        let search = match find {
+    pub fn new(version: &'static str, selector: &TargetSelector) -> Self {
+        let search = match selector {
             TargetSelector::Scan => {
                 "among all processes, by what validators are called and how they are started"
                     .to_owned()

@@ -43,7 +43,7 @@ pub fn session(
 }
 
 fn daemon(root: &HostRoot, config: &Config, version: &str) -> Value {
-    let (method, what) = match &config.target.find {
+    let (method, what) = match &config.target.selector {
         TargetSelector::Scan => ("scan", None),
         TargetSelector::Pid(pid) => ("pid", Some(pid.to_string())),
         TargetSelector::ProcessTree(pid) => ("process_tree", Some(pid.to_string())),

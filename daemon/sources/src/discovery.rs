@@ -104,7 +104,7 @@ impl Finder {
         let self_link = std::fs::read_link(root.procfs.join("self"));
         let shares_pid_namespace =
             self_link.is_ok_and(|pid| pid.to_str() == Some(&std::process::id().to_string()));
-        let (method, looking_for) = Method::new(&config.find);
+        let (method, looking_for) = Method::new(&config.selector);
         Finder {
             root,
             clock,

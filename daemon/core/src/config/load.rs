@@ -192,7 +192,7 @@ fn target(table: &mut Table<'_>, config: &mut Target) {
             .take("process_name", text)
             .map(TargetSelector::ProcessName),
     ];
-    config.find = selectors.into_iter().flatten().next().unwrap_or_default();
+    config.selector = selectors.into_iter().flatten().next().unwrap_or_default();
     config.identity = table.take("identity", public_key);
     config.program_cache_entries = table.take("program_cache_entries", whole);
 }

@@ -110,7 +110,7 @@ fn log_file(config: &Config) -> Option<&Path> {
 }
 
 fn ledger(config: &Config) -> Option<&Path> {
-    match &config.target.find {
+    match &config.target.selector {
         TargetSelector::Ledger(ledger) => Some(ledger),
         _ => None,
     }
@@ -208,7 +208,7 @@ mod tests {
             log: Some(Log::File("agave.log".into())),
             ..Config::default()
         };
-        config.target.find = TargetSelector::Ledger(folder.path().join("none"));
+        config.target.selector = TargetSelector::Ledger(folder.path().join("none"));
         config.secret_files = vec!["password".into()];
         let found = warnings(&config);
         assert_eq!(found.len(), 3, "{found:?}");

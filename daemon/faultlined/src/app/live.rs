@@ -113,7 +113,7 @@ fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
         ("record", current.record != loaded.record),
         ("flight", current.flight != loaded.flight),
         ("paths", current.paths != loaded.paths),
-        ("target", current.target.find != loaded.target.find),
+        ("target", current.target.selector != loaded.target.selector),
     ];
     (
         next,

@@ -285,7 +285,7 @@ pub fn warnings(config: &Config) -> Vec<String> {
         .map(|target| disks::followed(&root, &target))
         .unwrap_or_default();
     if folders.is_empty() {
-        folders = disks::configured(&config.target.find);
+        folders = disks::configured(&config.target.selector);
     }
     PathCalls::new("disk-warnings")
         .call(PATH_CALL_TIMEOUT, move || {

@@ -115,7 +115,7 @@ pub fn web_state(
         history: History::default(),
         answer_config,
         constant_labels: constant_labels(config),
-        page_info: web::PageInfo::new(crate::VERSION, &config.target.find),
+        page_info: web::PageInfo::new(crate::VERSION, &config.target.selector),
         recorder: recording.map(|prepared| prepared.handle.clone()),
         flight: recording.and_then(|prepared| prepared.flight.clone()),
         host_name: host_name(context.root),

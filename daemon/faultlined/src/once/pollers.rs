@@ -289,7 +289,7 @@ fn rpc_ok(reported: &RpcFacts, admin: Option<&AdminFacts>) -> Check {
 
 pub async fn log(config: &Config, clock: Clock) -> Check {
     let Some(log) = &config.log else {
-        let why = match config.target.find {
+        let why = match config.target.selector {
             TargetSelector::ProcessName(_) => "not read: not a validator",
             _ => "not configured; datapoints come by pushes",
         };

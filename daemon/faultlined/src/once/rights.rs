@@ -83,7 +83,7 @@ fn no_process_check(config: &Config, following: &TargetHandle) -> Check {
     let problems = following.report().problems;
     let is_hidden = is_forbidden(problems.iter());
     let problems: Vec<String> = problems.into_iter().map(|problem| problem.what).collect();
-    let remedy = match &config.target.find {
+    let remedy = match &config.target.selector {
         TargetSelector::Pid(_) | TargetSelector::ProcessTree(_) if is_hidden => {
             "start the daemon with rights on this process, and check again with the same rights".to_owned()
         }

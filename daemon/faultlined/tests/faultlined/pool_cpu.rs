@@ -82,7 +82,7 @@ fn pool_cpu_times_match_their_threads_and_sum_to_the_process() -> Result<()> {
     };
     let running = start(program, &[], folder.path())?;
     let mut config = Config::default();
-    config.target.find = TargetSelector::Pid(running.pid());
+    config.target.selector = TargetSelector::Pid(running.pid());
     let mut daemon = Pretend::real(&config);
     daemon.find();
     let output = folder.path().join("output");

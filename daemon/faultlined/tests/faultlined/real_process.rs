@@ -54,7 +54,7 @@ int main(void) {
 /// A daemon that follows this process.
 fn following(pid: u32) -> Pretend {
     let mut config = Config::default();
-    config.target.find = TargetSelector::Pid(pid);
+    config.target.selector = TargetSelector::Pid(pid);
     let mut daemon = Pretend::real(&config);
     daemon.find();
     daemon

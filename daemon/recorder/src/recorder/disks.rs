@@ -20,8 +20,8 @@ pub struct Folder {
     pub pid: Option<u32>,
 }
 
-pub fn configured(find: &TargetSelector) -> Vec<Folder> {
-    match find {
+pub fn configured(selector: &TargetSelector) -> Vec<Folder> {
+    match selector {
         TargetSelector::Ledger(ledger) => folders(ledger.clone(), iter::empty(), None),
         _ => Vec::new(),
     }

@@ -29,8 +29,8 @@ pub enum Method {
 
 impl Method {
     /// Also returns a description of what is searched.
-    pub fn new(find: &TargetSelector) -> (Self, String) {
-        match find {
+    pub fn new(selector: &TargetSelector) -> (Self, String) {
+        match selector {
             TargetSelector::Scan => (
                 Method::Scan(Scan::default()),
                 "the only validator of this host".to_owned(),

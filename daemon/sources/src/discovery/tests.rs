@@ -168,10 +168,10 @@ fn words(found: &SearchResult) -> String {
         .join("\n")
 }
 
-fn finder(find: config::TargetSelector, root: HostRoot) -> Finder {
+fn finder(selector: config::TargetSelector, root: HostRoot) -> Finder {
     Finder::build(
         &config::Target {
-            find,
+            selector,
             ..Default::default()
         },
         root,

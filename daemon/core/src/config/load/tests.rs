@@ -52,7 +52,7 @@ fn every_commented_key_of_the_printed_default_is_known() {
         .collect();
     let text = regex_free_secret_paths(&text, &secret);
     let config = parse(&text).unwrap_or_else(|m| panic!("{m:?}\n{text}"));
-    assert_eq!(config.target.find, TargetSelector::Pid(12345));
+    assert_eq!(config.target.selector, TargetSelector::Pid(12345));
     assert_eq!(config.datapoints.allow.len(), 1);
     assert!(config.record.file.is_some() && config.record.labels.contains_key("operator"));
     assert_eq!(
