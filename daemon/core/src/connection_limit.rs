@@ -154,28 +154,28 @@ impl Connection {
     }
 }
 
-/// The open connections of one listener. File system sockets have a limit of their own, so that
-/// network clients cannot take all.
+/// The open connections of one listener. Unix sockets have a limit of their own, so that network
+/// clients cannot take all.
 pub struct Connections {
     listener: &'static str,
-    network: ConnectionPool,
-    file_system: ConnectionPool,
+    tcp: ConnectionPool,
+    unix: ConnectionPool,
     /// Connections that were asked to close, in the order of the requests.
     closing: VecDeque<AbortHandle>,
     log_limit: RateLimit,
 }
 
 impl Connections {
-    /// `network` and `file_system` are limits; `listener` is for the log.
-    pub fn new(listener: &'static str, network: usize, file_system: usize) -> Self {
+    /// `listener` is for the log.
+    pub fn new(listener: &'static str, max_tcp: usize, max_unix: usize) -> Self {
         let pool = |max| ConnectionPool {
             max,
             open: Vec::new(),
         };
         Connections {
             listener,
-            network: pool(network),
-            file_system: pool(file_system),
+            tcp: pool(max_tcp),
+            unix: pool(max_unix),
             closing: VecDeque::new(),
             log_limit: RateLimit::new(1, LOG_INTERVAL),
         }
@@ -184,9 +184,9 @@ impl Connections {
     /// Adds a connection and its task. Closes another connection if the limit is reached.
     fn admit(&mut self, connection: Arc<Connection>, task: AbortHandle, now: Duration) {
         let pool = if connection.peer.is_local() {
-            &mut self.file_system
+            &mut self.unix
         } else {
-            &mut self.network
+            &mut self.tcp
         };
         let Some(evicted) = pool.admit(OpenConnection { connection, task }, now) else {
             return;
@@ -277,8 +277,8 @@ pub async fn accept<F: Future<Output = ()> + Send + 'static>(
     };
     let mut log_limit = RateLimit::new(1, Duration::from_secs(60));
     let mut tasks = JoinSet::new();
-    let max_tasks = connections.network.max
-        + connections.file_system.max
+    let max_tasks = connections.tcp.max
+        + connections.unix.max
         + MAX_CLOSING_CONNECTIONS
         + MAX_ABORTED_CONNECTIONS;
     let start = |tasks: &mut JoinSet<()>, stream: Stream| {
@@ -367,7 +367,7 @@ mod tests {
     /// In which order they are closed for others that come all at once; by their place in the list.
     fn order(open: &[Arc<Connection>]) -> Vec<usize> {
         let mut tasks = Tasks::new();
-        let mut pool = Connections::new("test", open.len(), 0).network;
+        let mut pool = Connections::new("test", open.len(), 0).tcp;
         for one in open {
             assert!(pool.admit(tasks.open(one), NOW).is_none());
         }
@@ -403,7 +403,7 @@ mod tests {
     #[test]
     fn only_ended_connections_free_their_slot() {
         let mut tasks = Tasks::new();
-        let mut pool = Connections::new("test", 2, 0).network;
+        let mut pool = Connections::new("test", 2, 0).tcp;
         let [stays, ends, new_connection] =
             [9, 5, 0].map(|age| tasks.open(&connection(1, age, false)));
         let task = ends.task.clone();
@@ -537,7 +537,7 @@ mod tests {
             comers in prop::collection::vec((0_u8..4, 0_u64..9, any::<bool>()), 0..100),
         ) {
             let mut tasks = Tasks::new();
-            let mut pool = Connections::new("test", most, 0).network;
+            let mut pool = Connections::new("test", most, 0).tcp;
             for (last, age, useful) in comers {
                 let comer = connection(last, age, useful);
                 pool.admit(tasks.open(&comer), NOW);
