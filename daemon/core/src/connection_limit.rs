@@ -131,16 +131,14 @@ impl Connection {
 
     fn deadline(&self, timeouts: Timeouts) -> Instant {
         let ConnectionState {
-            phase,
-            phase_since: since,
-            ..
+            phase, phase_since, ..
         } = self.state();
         let limit = match phase {
             ConnectionPhase::Idle => timeouts.idle,
             ConnectionPhase::ReceivingHead => timeouts.head,
             ConnectionPhase::Serving => timeouts.serving,
         };
-        Instant::from_std(self.clock.instant(since + limit))
+        Instant::from_std(self.clock.instant(phase_since + limit))
     }
 
     fn state(&self) -> ConnectionState {
@@ -246,16 +244,16 @@ impl ConnectionPool {
         (0..self.open.len()).min_by_key(|index| {
             let connection = &self.open[*index].connection;
             let ConnectionState {
-                phase_since: since,
-                has_accepted_request: useful,
+                phase_since,
+                has_accepted_request,
                 ..
             } = connection.state();
-            let is_recent = now.saturating_sub(since) < SLOW_AFTER;
+            let is_recent = now.saturating_sub(phase_since) < SLOW_AFTER;
             (
                 is_recent,
-                useful,
+                has_accepted_request,
                 Reverse(connections_of(connection.peer)),
-                since,
+                phase_since,
             )
         })
     }
@@ -327,13 +325,13 @@ mod tests {
     const NOW: Duration = Duration::from_secs(1000);
 
     /// At the address 192.0.2.`last`, in its phase for so many seconds.
-    fn connection(last: u8, age: u64, useful: bool) -> Arc<Connection> {
+    fn connection(last: u8, age: u64, has_accepted_request: bool) -> Arc<Connection> {
         let peer = Peer::from_address([192, 0, 2, last].into());
         let connection = Connection::new(Clock::start(), peer);
         *connection.state.lock() = ConnectionState {
             phase: ConnectionPhase::ReceivingHead,
             phase_since: NOW - Duration::from_secs(age),
-            has_accepted_request: useful,
+            has_accepted_request,
         };
         Arc::new(connection)
     }
@@ -383,11 +381,11 @@ mod tests {
 
     #[test]
     fn at_the_connection_limit_slow_requests_are_closed_first() {
-        let [young, young_useful] = [connection(1, 1, false), connection(2, 1, true)];
+        let [young, young_accepted] = [connection(1, 1, false), connection(2, 1, true)];
         let [slow, slower] = [connection(3, 3, false), connection(4, 40, false)];
         let [idle, idle_for_longer] = [connection(5, 9, true), connection(6, 10, true)];
         assert_eq!(
-            order(&[young, young_useful, slow, slower, idle, idle_for_longer]),
+            order(&[young, young_accepted, slow, slower, idle, idle_for_longer]),
             [3, 2, 5, 4, 0, 1]
         );
     }
@@ -538,8 +536,8 @@ mod tests {
         ) {
             let mut tasks = Tasks::new();
             let mut pool = Connections::new("test", most, 0).tcp;
-            for (last, age, useful) in comers {
-                let comer = connection(last, age, useful);
+            for (last, age, has_accepted_request) in comers {
+                let comer = connection(last, age, has_accepted_request);
                 pool.admit(tasks.open(&comer), NOW);
                 let newest = pool.open.last().map(|open| &open.connection);
                 prop_assert!(newest.is_some_and(|newest| Arc::ptr_eq(newest, &comer)));
