@@ -26,7 +26,7 @@ use tokio_util::either::Either;
 #[derive(Debug, Clone, PartialEq)]
 pub enum ListenAddress {
     Tcp(SocketAddr),
-    /// A file system socket; its permissions decide who may connect.
+    /// A Unix socket with a path; its permissions decide who may connect.
     Unix(PathBuf),
 }
 
@@ -56,8 +56,8 @@ impl fmt::Display for ListenAddress {
     }
 }
 
-/// Connects to a file system socket. Never waits for a listener that stopped accepting; may wait
-/// for an unresponsive file system.
+/// Connects to a Unix socket. Never waits for a listener that stopped accepting; may wait for an
+/// unresponsive file system.
 pub fn connect(path: &Path) -> Result<UnixStream, Errno> {
     let address = SocketAddrUnix::new(path)?;
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -204,7 +204,7 @@ impl ListeningSockets {
     }
 }
 
-/// A TCP connection (usually from loopback), or a connection of a file system socket.
+/// A TCP connection (usually from loopback), or a connection of a Unix socket.
 pub type Stream = Either<tokio::net::TcpStream, tokio::net::UnixStream>;
 
 /// The other end of a connection, for limits per client. Only the first 64 bits of an IPv6 address
@@ -213,7 +213,7 @@ pub type Stream = Either<tokio::net::TcpStream, tokio::net::UnixStream>;
 pub struct Peer(Option<IpAddr>);
 
 impl Peer {
-    /// The peer of a file system socket.
+    /// The peer of a Unix socket.
     pub const LOCAL: Peer = Peer(None);
 
     pub fn from_address(address: IpAddr) -> Self {
@@ -223,12 +223,12 @@ impl Peer {
         }))
     }
 
-    /// True for a file system socket.
+    /// True for a Unix socket.
     pub fn is_local(self) -> bool {
         self == Peer::LOCAL
     }
 
-    /// True for a process of this host: a file system socket or loopback.
+    /// True for a process of this host: a Unix socket or loopback.
     pub fn is_same_host(self) -> bool {
         self.0.is_none_or(|address| match address {
             IpAddr::V4(address) => address.is_loopback(),
@@ -259,7 +259,7 @@ pub fn peer(stream: &Stream) -> Peer {
     }
 }
 
-/// Disables Nagle's algorithm. File system sockets do not have it.
+/// Disables Nagle's algorithm. Unix sockets do not have it.
 pub fn set_nodelay(stream: &Stream) -> io::Result<()> {
     match stream {
         Either::Left(stream) => stream.set_nodelay(true),

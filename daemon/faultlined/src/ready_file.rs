@@ -45,7 +45,7 @@ impl Error {
 struct ReadyFileContents {
     format: u32,
     pid: u32,
-    /// Addresses with ports; paths for file system sockets.
+    /// Addresses with ports; paths for Unix sockets.
     metrics: Vec<String>,
     ingest: Option<Vec<String>>,
     target: Option<Target>,
