@@ -3,7 +3,7 @@
 
 mod owner;
 
-pub use owner::{PeerUserError, owner};
+pub use owner::{PeerUserError, peer_uid};
 
 use listenfd::ListenFd;
 use rustix::{

@@ -86,7 +86,7 @@ impl PeerUser {
         if config.credentials.is_some() {
             return PeerUser::Unchecked;
         }
-        match socket::owner(stream) {
+        match socket::peer_uid(stream) {
             Ok(user) if config.allow_users.contains(&user) => PeerUser::Allowed,
             Ok(user) => PeerUser::Other(user),
             Err(error) => PeerUser::Unknown(error),

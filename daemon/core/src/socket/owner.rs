@@ -56,18 +56,18 @@ impl From<io::Error> for PeerUserError {
 
 /// For TCP the peer's socket must be open: the kernel reports user 0 for a closed one, which is
 /// rejected.
-pub fn owner(stream: &Stream) -> Result<u32, PeerUserError> {
-    let user = match stream {
-        Stream::Left(tcp) => tcp_socket_owner(tcp.peer_addr()?, tcp.local_addr()?)?,
+pub fn peer_uid(stream: &Stream) -> Result<u32, PeerUserError> {
+    let uid = match stream {
+        Stream::Left(tcp) => tcp_socket_uid(tcp.peer_addr()?, tcp.local_addr()?)?,
         Stream::Right(unix) => unix.peer_cred()?.uid(),
     };
-    if user == UNMAPPED_USER_ID && !maps_all_users() {
+    if uid == UNMAPPED_USER_ID && !maps_all_users() {
         return Err(PeerUserError::Unmapped);
     }
-    Ok(user)
+    Ok(uid)
 }
 
-fn tcp_socket_owner(local: SocketAddr, remote: SocketAddr) -> Result<u32, PeerUserError> {
+fn tcp_socket_uid(local: SocketAddr, remote: SocketAddr) -> Result<u32, PeerUserError> {
     let (source, destination) = (local.ip().to_canonical(), remote.ip().to_canonical());
     let request = InetRequest {
         family: if source.is_ipv4() { AF_INET } else { AF_INET6 },

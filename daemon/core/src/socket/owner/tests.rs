@@ -27,8 +27,8 @@ async fn the_user_of_a_loopback_connection_is_identified() {
         let port = listener.local_addr().unwrap().port();
         let dial: IpAddr = dial.parse().unwrap();
         let _client = TcpStream::connect((dial, port)).await.unwrap();
-        let owner = owner(&accept(&listener).await);
-        assert_eq!(owner, Ok(geteuid().as_raw()), "{listen} from {dial}");
+        let uid = peer_uid(&accept(&listener).await);
+        assert_eq!(uid, Ok(geteuid().as_raw()), "{listen} from {dial}");
     }
 }
 
@@ -39,7 +39,7 @@ async fn the_user_of_a_unix_socket_connection_is_identified() {
     let listener = UnixListener::bind(&path).unwrap();
     let _client = UnixStream::connect(&path).await.unwrap();
     let stream = Stream::Right(listener.accept().await.unwrap().0);
-    assert_eq!(owner(&stream), Ok(geteuid().as_raw()));
+    assert_eq!(peer_uid(&stream), Ok(geteuid().as_raw()));
 }
 
 #[tokio::test]
@@ -50,15 +50,15 @@ async fn a_closed_socket_is_not_attributed_to_root() {
             .await
             .unwrap(),
     );
-    assert_eq!(owner(&accept(&listener).await), Err(PeerUserError::Gone));
+    assert_eq!(peer_uid(&accept(&listener).await), Err(PeerUserError::Gone));
 }
 
 #[tokio::test]
 async fn a_listening_socket_without_a_connection_gives_no_owner() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let nobody = "127.0.0.1:1".parse().unwrap();
-    let told = tcp_socket_owner(listener.local_addr().unwrap(), nobody);
-    assert_eq!(told, Err(PeerUserError::Malformed));
+    let result = tcp_socket_uid(listener.local_addr().unwrap(), nobody);
+    assert_eq!(result, Err(PeerUserError::Malformed));
 }
 
 /// A process of another user that connects and waits.
@@ -85,10 +85,10 @@ async fn another_users_socket_is_distinguished() {
     for listen in ["127.0.0.1:0", "[::1]:0"] {
         let listener = TcpListener::bind(listen).await.unwrap();
         let mut child = other_user(listener.local_addr().unwrap());
-        let told = owner(&accept(&listener).await);
+        let result = peer_uid(&accept(&listener).await);
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!(told, Ok(OTHER), "{listen}");
+        assert_eq!(result, Ok(OTHER), "{listen}");
     }
 }
 
@@ -110,7 +110,7 @@ async fn a_reused_port_is_identified_by_its_new_socket() {
     // Who closes first keeps the addresses for a while.
     drop(first);
     drop(accepted);
-    assert_eq!(tcp_socket_owner(address, server), Err(PeerUserError::Gone));
+    assert_eq!(tcp_socket_uid(address, server), Err(PeerUserError::Gone));
     let deadline = crate::clock::Clock::start();
     let again = loop {
         match socket(address).connect(server).await {
@@ -119,6 +119,6 @@ async fn a_reused_port_is_identified_by_its_new_socket() {
         }
         tokio::task::yield_now().await;
     };
-    assert_eq!(owner(&accept(&listener).await), Ok(geteuid().as_raw()));
+    assert_eq!(peer_uid(&accept(&listener).await), Ok(geteuid().as_raw()));
     drop(again);
 }
