@@ -167,7 +167,7 @@ impl TargetArgs {
         };
         if let Some(selector) = selector {
             config.target.selector = selector;
-            config.disable_unsupported();
+            config.disable_sources_without_validator();
         }
         config.target.program_cache_entries = self
             .program_cache_entries
