@@ -62,7 +62,7 @@ pub struct App {
     ticker: Ticker,
     ticks: Latest<Tick>,
     forwarder: Option<forward::Forwarder>,
-    recording: Option<recording::Recording>,
+    recorder: Option<recording::OpenRecorder>,
     flight: Option<flight::Handle>,
     web: web::Server,
     /// Declared last, so that it is dropped last.
@@ -82,7 +82,7 @@ impl App {
             .demo
             .then(|| start_demo(&mut config, pushes.listener.as_ref()))
             .transpose()?;
-        let recording = recording::prepare(&config, clock);
+        let prepared_recorder = recording::prepare(&config, clock);
         let finder = Finder::build(&config.target, root.clone(), clock);
         let following = finder.following.clone();
         let (host_root, followed) = (root.clone(), following.clone());
@@ -104,7 +104,11 @@ impl App {
             pushes.forward,
             live.config.clone(),
         );
-        let state = servers::web_state(&context, recording.as_ref(), live.answer_config.clone());
+        let state = servers::web_state(
+            &context,
+            prepared_recorder.as_ref(),
+            live.answer_config.clone(),
+        );
         servers::register(&mut sources, &context, &intake, &state, options.demo);
         let samplers = std::mem::take(&mut sources.samplers);
         let ticker = Ticker::new(&context, host, samplers, servers::sinks(&state));
@@ -114,7 +118,7 @@ impl App {
             intake.set_last_push(last);
         }
         let facts = ProcessFacts { rpc, admin };
-        let recording = recording
+        let recorder = prepared_recorder
             .map(|prepared| prepared.open(&config, clock, facts, demo.is_some()))
             .transpose()?;
         Ok(App {
@@ -126,7 +130,7 @@ impl App {
             ticker,
             ticks,
             forwarder: pushes.forwarder,
-            recording,
+            recorder,
             flight,
             web,
             demo,
@@ -168,8 +172,8 @@ impl App {
         if let Some(forwarder) = self.forwarder {
             sinks_stage.task("forward", |stop| forwarder.run(stop));
         }
-        if let Some(recording) = self.recording {
-            recording.start(sinks_stage)?;
+        if let Some(recorder) = self.recorder {
+            recorder.start(sinks_stage)?;
         }
         web_stage.task_thread("web", MAX_BLOCKING_CALLS, |stop| web.run(stop))?;
         tracing::info!(metrics = %addresses.0, ingest = addresses.1.map(tracing::field::display), "listening");

@@ -11,7 +11,7 @@ use faultline_recorder::{
     manifest::{self, ProcessDescriber, ProcessFacts},
     recorder::{Handle, Recorder, RecorderStatus, RecordingFile, disks},
 };
-use faultline_recording::{Error, NewRecording, NewSession, Recording as Recorded};
+use faultline_recording::{Error, NewRecording, NewSession, Recording};
 use faultline_sources::{
     discovery::{Finder, Target},
     host::host_name,
@@ -32,7 +32,7 @@ pub struct PreparedRecorder {
     describer: ProcessDescriber,
 }
 
-pub struct Recording {
+pub struct OpenRecorder {
     recorder: Recorder,
     describer: ProcessDescriber,
     facts: ProcessFacts,
@@ -111,7 +111,7 @@ impl PreparedRecorder {
         clock: Clock,
         facts: ProcessFacts,
         demo: bool,
-    ) -> Result<Recording> {
+    ) -> Result<OpenRecorder> {
         let root = config.paths.clone();
         let session = NewSession {
             started: clock.now(),
@@ -152,7 +152,7 @@ impl PreparedRecorder {
             recorder = recorder.with_sink(Box::new(ring));
             saver = Some(flight_saver);
         }
-        Ok(Recording {
+        Ok(OpenRecorder {
             recorder,
             describer: self.describer,
             facts,
@@ -161,7 +161,7 @@ impl PreparedRecorder {
     }
 }
 
-impl Recording {
+impl OpenRecorder {
     pub fn start(self, stage: &mut Stage) -> std::io::Result<()> {
         let describer = self.describer;
         let facts = self.facts;
@@ -192,7 +192,7 @@ pub fn last_push(config: &Config, clock: Clock) -> Option<LastPush> {
 }
 
 fn last_push_of(file: &Path, clock: Clock) -> Result<Option<LastPush>, Error> {
-    let recording = Recorded::open(file)?;
+    let recording = Recording::open(file)?;
     let Some((tick, push)) = recording.last_push()? else {
         return Ok(None);
     };
