@@ -57,13 +57,13 @@ pub struct App {
     live_config: LiveConfig,
     clock: Clock,
     following: TargetHandle,
-    sources: Registry,
+    registry: Registry,
     push_addresses: Option<Vec<String>>,
     ticker: Ticker,
     ticks: Latest<Tick>,
     forwarder: Option<forward::Forwarder>,
     recorder: Option<recording::OpenRecorder>,
-    flight: Option<flight::Handle>,
+    flight_recorder: Option<flight::Handle>,
     web: web::Server,
     /// Declared last, so that it is dropped last.
     demo: Option<Demo>,
@@ -72,8 +72,8 @@ pub struct App {
 impl App {
     pub fn build(mut config: Config, options: Options) -> Result<App> {
         let clock = Clock::start();
-        let root = config.paths.clone();
-        let host = HostConstants::read(&root)
+        let host_root = config.paths.clone();
+        let host_constants = HostConstants::read(&host_root)
             .context("the kernel's own folder cannot be read; see paths.procfs")?;
         let intake = Intake::new(&config.datapoints);
         let pushes = servers::push_servers(&config, options.inherited.ingest, &intake, clock)?;
@@ -83,21 +83,21 @@ impl App {
             .then(|| start_demo(&mut config, pushes.listener.as_ref()))
             .transpose()?;
         let prepared_recorder = recording::prepare(&config, clock);
-        let finder = Finder::build(&config.target, root.clone(), clock);
+        let finder = Finder::build(&config.target, host_root.clone(), clock);
         let following = finder.following.clone();
-        let (host_root, followed) = (root.clone(), following.clone());
-        intake.set_user_lookup(move || discovery::validator_user(&host_root, &followed));
+        let searched = (host_root.clone(), following.clone());
+        intake.set_user_lookup(move || discovery::validator_user(&searched.0, &searched.1));
         let live = LiveConfig::new(config.clone(), options.reload, intake.clone());
         let context = BuildContext {
             config: &config,
             clock,
-            root: &root,
+            root: &host_root,
             following: &following,
         };
-        let mut sources = Registry::default();
-        sources.on_start(|stage| stage.thread("target", |stop| finder.run(stop)));
+        let mut registry = Registry::default();
+        registry.on_start(|stage| stage.thread("target", |stop| finder.run(stop)));
         let (rpc, admin) = faultline_sources::register(
-            &mut sources,
+            &mut registry,
             &context,
             &intake,
             pushes.listener,
@@ -109,10 +109,10 @@ impl App {
             prepared_recorder.as_ref(),
             live.answer_config.clone(),
         );
-        servers::register(&mut sources, &context, &intake, &state, options.demo);
-        let samplers = std::mem::take(&mut sources.samplers);
-        let ticker = Ticker::new(&context, host, samplers, servers::sinks(&state));
-        let (ticks, flight) = (state.ticks.clone(), state.flight.clone());
+        servers::register(&mut registry, &context, &intake, &state, options.demo);
+        let samplers = std::mem::take(&mut registry.samplers);
+        let ticker = Ticker::new(&context, host_constants, samplers, servers::sinks(&state));
+        let (ticks, flight_recorder) = (state.ticks.clone(), state.flight.clone());
         let web = servers::web_server(&config.metrics, options.inherited.metrics, state)?;
         if let Some(last) = recording::last_push(&config, clock) {
             intake.set_last_push(last);
@@ -125,13 +125,13 @@ impl App {
             live_config: live,
             clock,
             following,
-            sources,
+            registry,
             push_addresses,
             ticker,
             ticks,
             forwarder: pushes.forwarder,
             recorder,
-            flight,
+            flight_recorder,
             web,
             demo,
         })
@@ -165,7 +165,7 @@ impl App {
             .transpose()?;
         let ticker = self.ticker;
         let web = self.web;
-        self.sources
+        self.registry
             .start(sources_stage)
             .context("a thread cannot be started")?;
         ticker_stage.thread("tick", move |stop| ticker.run(stop))?;
@@ -181,7 +181,7 @@ impl App {
             tracing::info!("demo started: open {page} in a browser");
         }
         let on_time = tokio::select! {
-            watched = signals.run_until_stop(&self.live_config, self.flight.as_ref(), &self.ticks, self.clock, &stages) => watched,
+            watched = signals.run_until_stop(&self.live_config, self.flight_recorder.as_ref(), &self.ticks, self.clock, &stages) => watched,
             never = ready_file::update_until_dropped(ready_file, self.following) => match never {},
         };
         signals::notify(&[NotifyState::Stopping]);
