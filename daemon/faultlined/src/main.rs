@@ -19,9 +19,9 @@ use std::{
 };
 use tracing_subscriber::EnvFilter;
 
-/// A task did not stop in time.
+/// A second stop signal came, or a task failed or did not stop in time.
 const EXIT_FORCED: u8 = 2;
-/// Wrong usage or configuration, as in sysexits.h.
+/// Usage or configuration must be corrected first. `EX_USAGE` in sysexits.h.
 const EXIT_USAGE: u8 = 64;
 
 const DAEMON_CRATES: [&str; 6] = [
