@@ -180,15 +180,15 @@ impl App {
         if let Some(page) = demo.as_ref().and(page) {
             tracing::info!("demo started: open {page} in a browser");
         }
-        let on_time = tokio::select! {
-            watched = signals.run_until_stop(&self.live_config, self.flight_recorder.as_ref(), &self.ticks, self.clock, &stages) => watched,
+        let stop_requested = tokio::select! {
+            stop_requested = signals.run_until_stop(&self.live_config, self.flight_recorder.as_ref(), &self.ticks, self.clock, &stages) => stop_requested,
             never = ready_file::update_until_dropped(ready_file, self.following) => match never {},
         };
         signals::notify(&[NotifyState::Stopping]);
-        let Some(stages_ended) = end_in_order(stages, self.clock).await else {
+        let Some(all_in_time) = end_in_order(stages, self.clock).await else {
             return Ok(false);
         };
-        let graceful = on_time && stages_ended;
+        let graceful = stop_requested && all_in_time;
         tracing::info!(graceful, "stopped");
         Ok(graceful)
     }
@@ -198,10 +198,10 @@ impl App {
 async fn end_in_order(stages: [Stage; 4], clock: Clock) -> Option<bool> {
     // Subscribed before the first stage ends, so that a signal between two stages counts.
     let mut second_signal = std::pin::pin!(signals::second_signal(clock));
-    let mut on_time = true;
+    let mut all_in_time = true;
     for stage in stages {
         let name = stage.name;
-        on_time &= tokio::select! {
+        all_in_time &= tokio::select! {
             busy = stage.end(STAGE_END_TIMEOUT) => busy.is_empty(),
             () = &mut second_signal => {
                 tracing::warn!(stage = name, "forced exit after a second signal: unwritten and unsent data is lost");
@@ -209,7 +209,7 @@ async fn end_in_order(stages: [Stage; 4], clock: Clock) -> Option<bool> {
             }
         };
     }
-    Some(on_time)
+    Some(all_in_time)
 }
 
 pub fn check_config(

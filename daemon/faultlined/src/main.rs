@@ -83,8 +83,8 @@ fn run(args: RunArgs) -> Result<ExitCode> {
         demo,
         inherited: InheritedSockets::take()?,
     };
-    let in_time = App::build(config, options)?.run(ready_file)?;
-    Ok(if in_time {
+    let is_graceful = App::build(config, options)?.run(ready_file)?;
+    Ok(if is_graceful {
         ExitCode::SUCCESS
     } else {
         ExitCode::from(EXIT_FORCED)
