@@ -36,7 +36,7 @@ pub fn now() -> Moment {
     }
 }
 
-/// Exit code: 0 after a key, 128 and its number after a signal.
+/// Exit code: 0 after a key or at the end of the input, 128 plus its number after a signal.
 pub fn run(fetcher: &Fetcher, mut session: Session, address: &str, theme: Theme) -> Result<u8> {
     let mut signals = Signals::listen().context("signals")?;
     let mut screen = Screen::enter(stdin(), stdout()).context("the terminal")?;
@@ -66,10 +66,10 @@ pub fn run(fetcher: &Fetcher, mut session: Session, address: &str, theme: Theme)
         terminal
             .draw(|frame| draw(&scene, frame.area(), frame.buffer_mut()))
             .context("the terminal")?;
-        let received_signal = signals
+        let received_signals = signals
             .wait(Some(stdin().as_fd()), POLL_INTERVAL)
             .context("signals")?;
-        if let Some(signal) = received_signal
+        if let Some(signal) = received_signals
             .into_iter()
             .find(|signal| signal.is_end_request())
         {
@@ -98,11 +98,11 @@ fn suspend() {
 /// Input since the last poll, often empty; `None` at the end of the input.
 fn read_input(input: &Stdin) -> io::Result<Option<Vec<u8>>> {
     let mut polled = [PollFd::new(input, PollFlags::IN)];
-    let no_timeout = Timespec {
+    let zero_timeout = Timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    if retry_on_intr(|| poll(&mut polled, Some(&no_timeout)))? == 0 {
+    if retry_on_intr(|| poll(&mut polled, Some(&zero_timeout)))? == 0 {
         return Ok(Some(Vec::new()));
     }
     let mut bytes = vec![0; 256];
@@ -143,12 +143,12 @@ impl Screen {
             is_restored: AtomicBool::new(false),
         }));
         let saved = Arc::downgrade(&screen.0);
-        let default_hook = std::panic::take_hook();
+        let previous_hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             if let Some(saved) = saved.upgrade() {
                 saved.restore();
             }
-            default_hook(panic);
+            previous_hook(panic);
         }));
         (&screen.0.output).write_all(ENTER_SEQUENCE)?;
         Ok(screen)
