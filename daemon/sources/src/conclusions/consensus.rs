@@ -22,7 +22,7 @@ const TOWER_MAX_AGE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Default)]
 struct CommitmentGap {
-    /// Start of the gap, and the finalized slot then.
+    /// Start of the gap, or when it was last reported, and the finalized slot then.
     started_at: Option<(Stamp, u64)>,
     /// The last time when the gap had lasted long enough while finalized slots advanced.
     shown_at: Option<Stamp>,
@@ -49,7 +49,7 @@ impl CommitmentGap {
     }
 }
 
-/// Exports the vote account's shortfall, if the validator reports it. Otherwise computes it from
+/// Exports how much the vote account lacks for admission, if the validator reports it. Otherwise computes it from
 /// its balance and the slot time, but only near the tip.
 pub fn admission_shortfall(
     facts: &SourceFacts,
