@@ -16,7 +16,7 @@ const ROW_INTERVAL: Duration = Duration::from_secs(10);
 /// Minimum window of a rate per second.
 const MIN_RATE_SPAN: Duration = Duration::from_secs(60);
 
-/// The alert AgaveOomAhead compares with the six hours before the last half hour.
+/// The alert AgaveOomAhead compares the memory now with the six hours before the last half hour.
 const MINUTE_ROWS_SPAN: Duration = Duration::from_secs(390 * 60);
 const LEADER_SLOTS_SPAN: Duration = Duration::from_secs(3 * 3600);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -125,7 +125,8 @@ struct MinuteRow {
     is_starting: bool,
     unreclaimable: Option<f64>,
     limit: Option<f64>,
-    /// Passed and skipped leader slots of this epoch: of the node, and of the cluster.
+    /// Leader slots of this epoch that have passed, and those of them that were skipped: of the node,
+    /// and of the cluster.
     leader_slots: [Option<f64>; 2],
     cluster_leader_slots: [Option<f64>; 2],
 }
@@ -329,7 +330,7 @@ impl Trends {
         self.minute_rows.iter().filter(is_within)
     }
 
-    /// `None` if late votes are counted.
+    /// `None` if the validator counts late votes.
     fn fewest_slots_since_certified_vote(&self) -> Option<f64> {
         let is_counted = self.minute_rows.back()?.late_votes.is_some();
         let distances = self
