@@ -40,7 +40,7 @@ pub const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 /// Suffixes of SQLite's files beside a database.
 pub const SIDE_FILES: [&str; 3] = ["-wal", "-shm", "-journal"];
 
-/// The path of a file next to the recording, such as its `-wal`.
+/// `path` with a suffix after its file name, as in SQLite's `-wal` next to a database.
 pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
@@ -232,7 +232,8 @@ impl TempFile {
         &self.temporary
     }
 
-    /// Syncs the file, then gives it its name; never replaces another file.
+    /// Syncs the file, then gives it its name. Does not replace another file, except one that is created
+    /// at the same moment where hard links are missing.
     pub fn publish(self) -> Result<()> {
         fs::File::open(&self.temporary)
             .and_then(|file| file.sync_all())
