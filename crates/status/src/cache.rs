@@ -17,7 +17,7 @@ pub struct ProgramCacheStatus {
     /// At the last eviction pass.
     pub loaded: Option<f64>,
     pub capacity: Option<f64>,
-    /// An eviction pass ends at this level.
+    /// An eviction pass evicts what is above this level.
     pub shrink_target: Option<f64>,
     /// Why the figures may be old or incomplete.
     pub warning: Option<String>,
@@ -98,7 +98,8 @@ pub fn warning(readings: Readings<'_>, now: Stamp) -> Option<String> {
     }
     let is_followed = readings.flag(&process::UP) == Some(true);
     let is_validator = is_followed && readings.has_phases();
-    // A validator may be older than the daemon: exec keeps a start time.
+    // Of a validator that is older than the daemon, only the daemon's time counts. A process keeps its
+    // start time at exec.
     let of_daemon = now.uptime.as_secs_f64();
     let of_validator = since(&process::START_TIME).filter(|age| (0.0..of_daemon).contains(age));
     let program = of_validator.map_or("daemon", |_| "validator");
