@@ -68,14 +68,14 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
 
 fn votes(inputs: &AnswerInputs, is_alpenglow: bool) -> Option<Finding> {
     let is_far = |distance: &f64| *distance > t::VOTE_DISTANCE;
-    let reward = inputs.slots_since_certified_vote;
-    if let Some(slots) = reward.filter(is_far) {
+    let slots_since_certified = inputs.slots_since_certified_vote;
+    if let Some(slots) = slots_since_certified.filter(is_far) {
         let slots = short(slots);
         let text = format!("no certificate of the last {slots} slots has its vote");
         return Some(Finding::page(text));
     }
-    let vote = inputs.slots_since_landed_vote.filter(|_| !is_alpenglow);
-    if let Some(slots) = vote.filter(is_far) {
+    let slots_since_landed = inputs.slots_since_landed_vote.filter(|_| !is_alpenglow);
+    if let Some(slots) = slots_since_landed.filter(is_far) {
         let text = format!("its last vote that landed is {} slots old", short(slots));
         return Some(Finding::page(text));
     }
@@ -109,7 +109,7 @@ fn skipped(slots: LeaderSlots) -> Option<String> {
 
 /// With Tower by credits, with Alpenglow by lamports per stake.
 fn share_of_best(inputs: &AnswerInputs) -> Option<String> {
-    let reward = inputs.reward_share_of_best.map(percent);
+    let slots_since_certified = inputs.reward_share_of_best.map(percent);
     let reward = reward.map(|share| format!("{share} of the best per stake"));
     let rank = inputs.rank.map(|rank| format!("rank {}", short(rank)));
     let credits = inputs.credits_share_of_best.map(percent);
