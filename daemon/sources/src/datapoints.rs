@@ -20,7 +20,7 @@ struct DatapointsSampler {
 
 impl Sampler for DatapointsSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
-        // Problems of pushes are states, so every tick reports them.
+        // A problem of pushes lasts until it is solved, so every tick reports it again.
         let mut output = SourceOutput {
             up: self.intake.has_recent_push(context.now),
             repeated: true,
