@@ -109,7 +109,7 @@ fn skipped(slots: LeaderSlots) -> Option<String> {
 
 /// With Tower by credits, with Alpenglow by lamports per stake.
 fn share_of_best(inputs: &AnswerInputs) -> Option<String> {
-    let slots_since_certified = inputs.reward_share_of_best.map(percent);
+    let reward = inputs.reward_share_of_best.map(percent);
     let reward = reward.map(|share| format!("{share} of the best per stake"));
     let rank = inputs.rank.map(|rank| format!("rank {}", short(rank)));
     let credits = inputs.credits_share_of_best.map(percent);

@@ -49,8 +49,8 @@ impl CommitmentGap {
     }
 }
 
-/// Exports how much the vote account lacks for admission, if the validator reports it. Otherwise computes it from
-/// its balance and the slot time, but only near the tip.
+/// Exports how much the vote account lacks for admission, if the validator reports it.
+/// Otherwise computes it from its balance and the slot time, but only near the tip.
 pub fn admission_shortfall(
     facts: &SourceFacts,
     slot_time: Option<Duration>,

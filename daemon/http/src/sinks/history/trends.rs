@@ -125,8 +125,8 @@ struct MinuteRow {
     is_starting: bool,
     unreclaimable: Option<f64>,
     limit: Option<f64>,
-    /// Leader slots of this epoch that have passed, and those of them that were skipped: of the node,
-    /// and of the cluster.
+    /// Past leader slots of this epoch and those of them that were skipped: of the node, and of the
+    /// cluster.
     leader_slots: [Option<f64>; 2],
     cluster_leader_slots: [Option<f64>; 2],
 }
