@@ -180,8 +180,15 @@ impl App {
         if let Some(page) = demo.as_ref().and(page) {
             tracing::info!("demo started: open {page} in a browser");
         }
+        let until_stop = signals.run_until_stop(
+            &self.live_config,
+            self.flight_recorder.as_ref(),
+            &self.ticks,
+            self.clock,
+            &stages,
+        );
         let stop_requested = tokio::select! {
-            stop_requested = signals.run_until_stop(&self.live_config, self.flight_recorder.as_ref(), &self.ticks, self.clock, &stages) => stop_requested,
+            stop_requested = until_stop => stop_requested,
             never = ready_file::update_until_dropped(ready_file, self.following) => match never {},
         };
         signals::notify(&[NotifyState::Stopping]);
