@@ -76,10 +76,10 @@ fn run(args: RunArgs) -> Result<ExitCode> {
         .map(ReadyFile::open)
         .transpose()?;
     let demo = args.demo;
-    let from_file = args.file.config.is_some();
+    let has_config_file = args.file.config.is_some();
     let reload: Reload = Box::new(move || app::check_config(args.read()));
     let options = Options {
-        reload: from_file.then_some(reload),
+        reload: has_config_file.then_some(reload),
         demo,
         inherited: InheritedSockets::take()?,
     };
@@ -124,17 +124,17 @@ fn check(args: &ConfigArgs) -> ExitCode {
     for warning in &warnings {
         print_error(&format!("warning: {warning}"));
     }
-    let what = args.config.as_ref().map_or_else(
+    let config_name = args.config.as_ref().map_or_else(
         || "the default configuration".to_owned(),
         |file| file.display().to_string(),
     );
-    let warned = counted(warnings.len() as f64, "warning");
+    let warning_count = counted(warnings.len() as f64, "warning");
     match (config_errors.len(), warnings.len()) {
-        (0, 0) => print(&format!("{what} is fine\n")),
-        (0, _) => print(&format!("{what}: no mistakes, {warned}\n")),
-        (wrong, _) => {
-            let wrong = counted(wrong as f64, "mistake");
-            print_error(&format!("{what}: {wrong}, {warned}"));
+        (0, 0) => print(&format!("{config_name} is fine\n")),
+        (0, _) => print(&format!("{config_name}: no mistakes, {warning_count}\n")),
+        (errors, _) => {
+            let error_count = counted(errors as f64, "mistake");
+            print_error(&format!("{config_name}: {error_count}, {warning_count}"));
             exit_code
         }
     }
@@ -167,11 +167,11 @@ fn log_to_stderr() {
     let filter = filter
         .and_then(|filter| EnvFilter::try_new(expand_filter(&filter)).ok())
         .unwrap_or_else(|| EnvFilter::new("info"));
-    let terminal = io::stderr().is_terminal();
+    let is_terminal = io::stderr().is_terminal();
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)
-        .with_ansi(terminal)
+        .with_ansi(is_terminal)
         .with_target(false)
         // A failed write to the log cannot be logged.
         .log_internal_errors(false)
@@ -185,8 +185,8 @@ fn print(text: &str) -> ExitCode {
 }
 
 fn report_config_errors(config_errors: &[ConfigError]) -> ExitCode {
-    for mistake in config_errors {
-        print_error(&format!("configuration: {mistake}"));
+    for error in config_errors {
+        print_error(&format!("configuration: {error}"));
     }
     ExitCode::from(EXIT_USAGE)
 }
