@@ -91,7 +91,7 @@ async fn check(config: &Config) -> Result<Report> {
     })
 }
 
-/// Those of a running daemon; else what a single tick knows. Rates and votes take a daemon.
+/// The answers of a running daemon, else of one tick. Rates and votes need a daemon.
 async fn answers(config: &Config, tick: &Tick, now: Stamp) -> Vec<Answer> {
     if let Some(answers) = ports::answers(config).await {
         return answers;
@@ -120,7 +120,7 @@ async fn answers(config: &Config, tick: &Tick, now: Stamp) -> Vec<Answer> {
     answers
 }
 
-/// On a blocking thread, since procfs reads of a process that hangs in the kernel can block.
+/// Reads on a blocking thread: procfs reads of a process that hangs in the kernel can block.
 async fn inspect(config: &Config, clock: Clock) -> Result<ProcessInspection> {
     let config = config.clone();
     let inspection =

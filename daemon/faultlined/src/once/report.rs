@@ -1,4 +1,4 @@
-//! The results as text of 80 columns and as JSON.
+//! The report of `once`: text of 80 columns, or JSON.
 
 use faultline_metrics::Stamp;
 use faultline_status::Answer;
@@ -38,7 +38,7 @@ pub struct Check {
     pub finding: String,
     /// What to do; `None` unless the state is [`CheckState::Attention`].
     pub remedy: Option<String>,
-    /// Facts by name. Objects appear only in JSON: the text says the same.
+    /// Facts by name. Objects appear only in JSON: `finding` says the same.
     pub details: Vec<(&'static str, Value)>,
 }
 
@@ -88,7 +88,7 @@ pub struct Report {
     pub at: Stamp,
     pub user: u32,
     pub looking_for: String,
-    /// RAM, program cache and rewards: of the daemon if it runs, else of one tick.
+    /// Only in JSON. They come from the daemon if it runs, else from one tick.
     pub answers: Vec<Answer>,
     pub checks: Vec<(&'static str, Check)>,
 }
