@@ -85,7 +85,7 @@ async fn check(config: &Config) -> Result<Report> {
     Ok(Report {
         at: clock.now(),
         answers: answers(config, &inspection.tick, clock.now()).await,
-        user: rustix::process::geteuid().as_raw(),
+        uid: rustix::process::geteuid().as_raw(),
         looking_for: inspection.following.report().looking_for,
         checks,
     })

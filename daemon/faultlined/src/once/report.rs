@@ -86,7 +86,7 @@ impl Check {
 #[derive(Clone, PartialEq)]
 pub struct Report {
     pub at: Stamp,
-    pub user: u32,
+    pub uid: u32,
     pub looking_for: String,
     /// Only in JSON. They come from the daemon if it runs, else from one tick.
     pub answers: Vec<Answer>,
@@ -107,8 +107,8 @@ impl Report {
         let head = format!(
             "faultlined {}, checked with the rights of user {}{}; looking for {}",
             crate::VERSION,
-            self.user,
-            if self.user == 0 {
+            self.uid,
+            if self.uid == 0 {
                 " (root; the daemon's user may have fewer)"
             } else {
                 ""
@@ -170,7 +170,7 @@ impl Report {
         let report = json!({
             "version": crate::VERSION,
             "time": self.at.unix_seconds(),
-            "user": self.user,
+            "user": self.uid,
             "looking_for": clean(&self.looking_for),
             "answers": self.answers.iter().map(|answer| {
             json!({
@@ -188,16 +188,16 @@ impl Report {
 
 fn paragraph(out: &mut String, prefix: &str, indent: usize, text: &str) {
     let mut line = prefix.to_owned();
-    let mut empty = true;
+    let mut is_empty = true;
     for word in text.split_whitespace() {
-        let available = WIDTH.saturating_sub(line.chars().count() + usize::from(!empty));
-        if !empty && word.chars().count() > available {
+        let available = WIDTH.saturating_sub(line.chars().count() + usize::from(!is_empty));
+        if !is_empty && word.chars().count() > available {
             let _ = writeln!(out, "{}", line.trim_end());
-            (line, empty) = (" ".repeat(indent), true);
+            (line, is_empty) = (" ".repeat(indent), true);
         }
-        line.push_str(if empty { "" } else { " " });
+        line.push_str(if is_empty { "" } else { " " });
         line.push_str(word);
-        empty = false;
+        is_empty = false;
     }
     let _ = writeln!(out, "{}", line.trim_end());
 }
@@ -209,7 +209,7 @@ mod tests {
     fn report(checks: Vec<(&'static str, Check)>) -> Report {
         Report {
             at: Stamp::default(),
-            user: 1000,
+            uid: 1000,
             looking_for: "the only validator of this host".to_owned(),
             answers: Vec::new(),
             checks,
