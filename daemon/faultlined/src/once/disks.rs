@@ -60,7 +60,7 @@ pub async fn check(config: &Config, inspection: &ProcessInspection, clock: Clock
                 .chain(
                     unavailable
                         .iter()
-                        .map(|unavailable| unresolved_check(unavailable, inspection.owner)),
+                        .map(|unavailable| unresolved_check(unavailable, inspection.process_uid)),
                 )
                 .collect()
         }
@@ -133,7 +133,7 @@ fn share(part: u64, all: u64) -> String {
     percent(part as f64 / all as f64)
 }
 
-fn unresolved_check(unavailable: &UnavailableFolder, owner: Option<u32>) -> Check {
+fn unresolved_check(unavailable: &UnavailableFolder, process_uid: Option<u32>) -> Check {
     let found = format!(
         "{} {}: {}",
         unavailable.folder.purpose,
@@ -142,7 +142,7 @@ fn unresolved_check(unavailable: &UnavailableFolder, owner: Option<u32>) -> Chec
     );
     match (unavailable.status, unavailable.remedy) {
         (Status::Absent, Some(remedy)) => Check::off(format!("{found}; {remedy}")),
-        (Status::Forbidden, _) => Check::attention(found, rights_remedy(owner)),
+        (Status::Forbidden, _) => Check::attention(found, rights_remedy(process_uid)),
         (_, remedy) => Check::attention(found, remedy.unwrap_or(SEE_MOUNTS)),
     }
 }

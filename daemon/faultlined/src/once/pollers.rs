@@ -126,7 +126,10 @@ fn admin_unavailable(config: &Config, inspection: &ProcessInspection) -> Option<
     }
     let found =
         "its ledger is not known: its path is relative, and its working directory may not be read";
-    Some(Check::attention(found, rights_remedy(inspection.owner)))
+    Some(Check::attention(
+        found,
+        rights_remedy(inspection.process_uid),
+    ))
 }
 
 fn admin_answer(reported: &AdminFacts, inspection: &ProcessInspection) -> Check {
@@ -141,7 +144,7 @@ fn admin_answer(reported: &AdminFacts, inspection: &ProcessInspection) -> Check 
         )),
         None => {
             let remedy = if is_forbidden(&reported.problems) {
-                rights_remedy(inspection.owner) + ": admin.enabled = false"
+                rights_remedy(inspection.process_uid) + ": admin.enabled = false"
             } else {
                 SEE_LOG.to_owned()
             };

@@ -18,7 +18,7 @@ pub const METRICS_CONFIG: &str = "SOLANA_METRICS_CONFIG";
 pub struct ProcessInspection {
     pub following: TargetHandle,
     pub target: Option<Arc<Target>>,
-    pub owner: Option<u32>,
+    pub process_uid: Option<u32>,
     /// Variable names, with the value of [`METRICS_CONFIG`]; `None` without a process.
     pub environment: Option<Result<Environment, ReadError>>,
     pub process: Check,
@@ -45,14 +45,14 @@ impl ProcessInspection {
             return Ok(ProcessInspection {
                 following,
                 target: None,
-                owner: None,
+                process_uid: None,
                 environment: None,
                 process,
                 rights,
                 tick,
             });
         };
-        let owner = user(&root, target.process);
+        let process_uid = user(&root, target.process);
         let files = ProcessFiles::open(&root, target.process.pid)
             .ok()
             .filter(|files| files.id() == target.process);
@@ -62,15 +62,15 @@ impl ProcessInspection {
             .map(|files| files.environment(|name| name == METRICS_CONFIG));
         let mut rights = files
             .zip(environment.as_ref())
-            .map(|(files, environment)| file_checks(files, &folder, environment, owner))
+            .map(|(files, environment)| file_checks(files, &folder, environment, process_uid))
             .unwrap_or_default();
-        rights.extend(batch_checks(&tick, owner));
+        rights.extend(batch_checks(&tick, process_uid));
         rights.extend(memory_check(&tick));
-        let process = describe(&target, owner, &root);
+        let process = describe(&target, process_uid, &root);
         Ok(ProcessInspection {
             following,
             target: Some(target),
-            owner,
+            process_uid,
             environment,
             process,
             rights,
@@ -103,7 +103,7 @@ fn no_process_check(config: &Config, following: &TargetHandle) -> Check {
     Check::attention(problems.join("; "), remedy)
 }
 
-fn describe(target: &Target, owner: Option<u32>, root: &HostRoot) -> Check {
+fn describe(target: &Target, process_uid: Option<u32>, root: &HostRoot) -> Check {
     let finding = match (&target.validator, target.found_by) {
         (Some(_), _) => format!("{} is the validator that is followed", target.comm),
         (None, "process_name") => format!("{} is the process that is followed", target.comm),
@@ -119,7 +119,7 @@ fn describe(target: &Target, owner: Option<u32>, root: &HostRoot) -> Check {
     Check::ok(finding)
         .with_detail("pid", Some(target.process.pid))
         .with_detail("found_by", Some(found_by(target.found_by)))
-        .with_detail("user", owner)
+        .with_detail("user", process_uid)
         .with_detail("program", target.exe.as_deref().map(shown))
         .with_detail("ledger", target.ledger.as_deref().map(shown))
         .with_detail("cgroup", cgroup.map(|cgroup| cgroup.path))
@@ -142,7 +142,7 @@ fn file_checks(
     mut files: ProcessFiles,
     folder: &Path,
     environment: &Result<Environment, ReadError>,
-    owner: Option<u32>,
+    process_uid: Option<u32>,
 ) -> Vec<(&'static str, Check)> {
     let sample = files.sample(true, &mut Vec::new());
     let environment = environment.as_ref().err().cloned();
@@ -154,19 +154,20 @@ fn file_checks(
     ];
     let check = |(name, what, error): (_, _, Option<ReadError>)| {
         let what = format!("{}/{name}: {what}", folder.display());
-        (name, file_check(&what, error.as_ref(), owner))
+        (name, file_check(&what, error.as_ref(), process_uid))
     };
     all.map(check).into()
 }
 
-fn file_check(what: &str, error: Option<&ReadError>, owner: Option<u32>) -> Check {
+fn file_check(what: &str, error: Option<&ReadError>, process_uid: Option<u32>) -> Check {
     match error {
         None => Check::ok(what),
         Some(error) => match error.kind() {
             ErrorKind::Absent => Check::off(error),
-            ErrorKind::Forbidden => {
-                Check::attention(format!("no right to read {what}"), rights_remedy(owner))
-            }
+            ErrorKind::Forbidden => Check::attention(
+                format!("no right to read {what}"),
+                rights_remedy(process_uid),
+            ),
             ErrorKind::Gone | ErrorKind::Broken => Check::attention(error, CHECK_AGAIN),
         },
     }
@@ -179,13 +180,13 @@ pub fn is_forbidden<'a>(problems: impl IntoIterator<Item = &'a Problem>) -> bool
 
 const CHECK_AGAIN: &str = "check again; if it stays so, report it with this line";
 
-pub fn rights_remedy(owner: Option<u32>) -> String {
-    if owner == Some(rustix::process::geteuid().as_raw()) {
+pub fn rights_remedy(process_uid: Option<u32>) -> String {
+    if process_uid == Some(rustix::process::geteuid().as_raw()) {
         return "this user is the process's own, and the process has capabilities that this user lacks: start the validator \
                 without them, give the daemon CAP_SYS_PTRACE, or do without this value"
             .to_owned();
     }
-    let user = owner.map_or_else(
+    let user = process_uid.map_or_else(
         || "the process's user".to_owned(),
         |user| format!("user {user}, the process's own"),
     );
@@ -194,7 +195,10 @@ pub fn rights_remedy(owner: Option<u32>) -> String {
     )
 }
 
-fn batch_checks(tick: &Tick, owner: Option<u32>) -> impl Iterator<Item = (&'static str, Check)> {
+fn batch_checks(
+    tick: &Tick,
+    process_uid: Option<u32>,
+) -> impl Iterator<Item = (&'static str, Check)> {
     tick.batches
         .iter()
         .filter(|batch| {
@@ -203,7 +207,7 @@ fn batch_checks(tick: &Tick, owner: Option<u32>) -> impl Iterator<Item = (&'stat
                 Source::Process | Source::Threads | Source::Cgroup | Source::Host
             )
         })
-        .map(move |batch| batch_check(batch, owner))
+        .map(move |batch| batch_check(batch, process_uid))
 }
 
 fn memory_check(tick: &Tick) -> Option<(&'static str, Check)> {
@@ -220,7 +224,7 @@ fn memory_check(tick: &Tick) -> Option<(&'static str, Check)> {
     Some(("memory", check))
 }
 
-fn batch_check(batch: &Batch, owner: Option<u32>) -> (&'static str, Check) {
+fn batch_check(batch: &Batch, process_uid: Option<u32>) -> (&'static str, Check) {
     let (name, what) = match batch.source {
         Source::Process => ("status", "memory, page faults and CPU of the process"),
         Source::Threads => ("threads", "page faults, CPU and waiting of its threads"),
@@ -249,7 +253,7 @@ fn batch_check(batch: &Batch, owner: Option<u32>) -> (&'static str, Check) {
         .map(|problem| problem.what.as_str())
         .collect();
     let remedy = if is_forbidden(all) {
-        rights_remedy(owner)
+        rights_remedy(process_uid)
     } else {
         CHECK_AGAIN.to_owned()
     };
