@@ -68,9 +68,9 @@ async fn check(config: &Config) -> Result<Report> {
         .map(|key| key.to_string());
     let mut checks = vec![(
         "process",
-        inspection.process.with_detail("identity", identity),
+        inspection.process_check.with_detail("identity", identity),
     )];
-    checks.extend(inspection.rights);
+    checks.extend(inspection.source_checks);
     checks.extend(disks.into_iter().map(|disk| ("disk", disk)));
     checks.extend([
         ("admin", admin),

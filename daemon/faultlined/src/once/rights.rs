@@ -21,8 +21,8 @@ pub struct ProcessInspection {
     pub process_uid: Option<u32>,
     /// Variable names, with the value of [`METRICS_CONFIG`]; `None` without a process.
     pub environment: Option<Result<Environment, ReadError>>,
-    pub process: Check,
-    pub rights: Vec<(&'static str, Check)>,
+    pub process_check: Check,
+    pub source_checks: Vec<(&'static str, Check)>,
     pub tick: Arc<Tick>,
 }
 
@@ -35,10 +35,10 @@ impl ProcessInspection {
         let target = finder.find_once();
         let tick = metrics::tick(config, &root, following.clone(), clock)?;
         let Some(target) = target else {
-            let process = no_process_check(config, &following);
+            let process_check = no_process_check(config, &following);
             let mut host = tick.batches.iter();
             let host = host.find(|batch| batch.source == Source::Host);
-            let rights = host
+            let source_checks = host
                 .map(|host| batch_check(host, None))
                 .into_iter()
                 .collect();
@@ -47,8 +47,8 @@ impl ProcessInspection {
                 target: None,
                 process_uid: None,
                 environment: None,
-                process,
-                rights,
+                process_check,
+                source_checks,
                 tick,
             });
         };
@@ -60,20 +60,20 @@ impl ProcessInspection {
         let environment = files
             .as_ref()
             .map(|files| files.environment(|name| name == METRICS_CONFIG));
-        let mut rights = files
+        let mut source_checks = files
             .zip(environment.as_ref())
             .map(|(files, environment)| file_checks(files, &folder, environment, process_uid))
             .unwrap_or_default();
-        rights.extend(batch_checks(&tick, process_uid));
-        rights.extend(memory_check(&tick));
-        let process = describe(&target, process_uid, &root);
+        source_checks.extend(batch_checks(&tick, process_uid));
+        source_checks.extend(memory_check(&tick));
+        let process_check = describe(&target, process_uid, &root);
         Ok(ProcessInspection {
             following,
             target: Some(target),
             process_uid,
             environment,
-            process,
-            rights,
+            process_check,
+            source_checks,
             tick,
         })
     }
