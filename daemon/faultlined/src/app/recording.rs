@@ -67,7 +67,7 @@ pub fn prepare(config: &Config, clock: Clock) -> Option<PreparedRecorder> {
             files
                 .iter()
                 .flat_map(|file| {
-                    disks::warnings(&root, file, &disks::followed(&root, &process_target))
+                    disks::warnings(&root, file, &disks::process_folders(&root, &process_target))
                 })
                 .for_each(|warning| tracing::warn!("{warning}"))
         };
@@ -282,10 +282,10 @@ pub fn warnings(config: &Config) -> Vec<String> {
     let root = config.paths.clone();
     let found = Finder::build(&config.target, root.clone(), Clock::start()).find_once();
     let mut folders = found
-        .map(|target| disks::followed(&root, &target))
+        .map(|target| disks::process_folders(&root, &target))
         .unwrap_or_default();
     if folders.is_empty() {
-        folders = disks::configured(&config.target.selector);
+        folders = disks::configured_folders(&config.target.selector);
     }
     PathCalls::new("disk-warnings")
         .call(PATH_CALL_TIMEOUT, move || {

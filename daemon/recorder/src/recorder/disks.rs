@@ -20,14 +20,14 @@ pub struct Folder {
     pub pid: Option<u32>,
 }
 
-pub fn configured(selector: &TargetSelector) -> Vec<Folder> {
+pub fn configured_folders(selector: &TargetSelector) -> Vec<Folder> {
     match selector {
         TargetSelector::Ledger(ledger) => folders(ledger.clone(), iter::empty(), None),
         _ => Vec::new(),
     }
 }
 
-pub fn followed(root: &HostRoot, target: &Target) -> Vec<Folder> {
+pub fn process_folders(root: &HostRoot, target: &Target) -> Vec<Folder> {
     let (Some(_), Some(ledger)) = (&target.validator, &target.ledger) else {
         return Vec::new();
     };
@@ -35,12 +35,12 @@ pub fn followed(root: &HostRoot, target: &Target) -> Vec<Folder> {
     let files = ProcessFiles::open(root, pid).ok();
     let arguments = files.as_ref().and_then(|files| files.cmdline().ok());
     let arguments = arguments.unwrap_or_default();
-    let current = files.and_then(|files| files.cwd().ok());
+    let working_folder = files.and_then(|files| files.cwd().ok());
     // A relative path needs the process's working directory.
     let absolute = |path: &Path| {
-        current
+        working_folder
             .as_ref()
-            .map_or(path.to_owned(), |current| current.join(path))
+            .map_or(path.to_owned(), |folder| folder.join(path))
     };
     let accounts = accounts_paths(&arguments)
         .into_iter()
@@ -108,7 +108,7 @@ impl FolderDisks {
         let device = rustix::fs::stat(&visible_path).ok()?.st_dev;
         let mut block = device;
         if rustix::fs::major(device) == 0
-            && let Some(source) = source(root, folder, pid)
+            && let Some(source) = mount_source(root, folder, pid)
             && let Ok(status) = rustix::fs::stat(source)
         {
             block = status.st_rdev;
@@ -132,10 +132,10 @@ impl FolderDisks {
 
 /// The source of a mount, which is the block device if the file system has no device number of its
 /// own (btrfs, overlay).
-fn source(root: &HostRoot, folder: &Path, pid: Option<u32>) -> Option<PathBuf> {
-    let owner = pid.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
+fn mount_source(root: &HostRoot, folder: &Path, pid: Option<u32>) -> Option<PathBuf> {
+    let process = pid.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
     let mounts = root
-        .read_proc(&format!("{owner}/mountinfo"), mountinfo::parse)
+        .read_proc(&format!("{process}/mountinfo"), mountinfo::parse)
         .ok()?;
     let source = PathBuf::from(&mountinfo::holding(&mounts, folder)?.source);
     source.is_absolute().then_some(source)
