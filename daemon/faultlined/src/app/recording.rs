@@ -46,37 +46,37 @@ pub fn prepare(config: &Config, clock: Clock) -> Option<PreparedRecorder> {
         config.record.file.is_some(),
         config.flight.enabled_folder().is_some(),
     ];
-    let enabled: Vec<Arc<RecorderStatus>> = statuses
+    let enabled_statuses: Vec<Arc<RecorderStatus>> = statuses
         .iter()
         .zip(is_enabled)
         .filter(|(_, is_enabled)| *is_enabled)
         .map(|(status, _)| Arc::clone(status))
         .collect();
-    if enabled.is_empty() {
+    if enabled_statuses.is_empty() {
         return None;
     }
     let describer = ProcessDescriber::new(root.clone());
     let manifest_describer = describer.clone();
-    let files = recording_paths(config);
-    let warning = PathCalls::new("disk-warnings");
+    let recording_paths = recording_paths(config);
+    let warning_calls = PathCalls::new("disk-warnings");
     let describe = move |target: &Target| {
         let root = root.clone();
-        let files = files.clone();
+        let recording_paths = recording_paths.clone();
         let process_target = target.clone();
-        let warn_of_all = move || {
-            files
+        let log_warnings = move || {
+            recording_paths
                 .iter()
                 .flat_map(|file| {
                     disks::warnings(&root, file, &disks::process_folders(&root, &process_target))
                 })
                 .for_each(|warning| tracing::warn!("{warning}"))
         };
-        if let Err(error) = warning.start(warn_of_all) {
+        if let Err(error) = warning_calls.start(log_warnings) {
             tracing::warn!("a folder of the validator: {error}");
         }
         manifest_describer.describe(target)
     };
-    let (handle, recorder) = Recorder::new(clock, enabled, describe);
+    let (handle, recorder) = Recorder::new(clock, enabled_statuses, describe);
     let recorder = recorder.with_completed_manifests(describer.completed.clone());
     let flight = config
         .flight
@@ -280,8 +280,8 @@ pub fn warnings(config: &Config) -> Vec<String> {
         return Vec::new();
     }
     let root = config.paths.clone();
-    let found = Finder::build(&config.target, root.clone(), Clock::start()).find_once();
-    let mut folders = found
+    let target = Finder::build(&config.target, root.clone(), Clock::start()).find_once();
+    let mut folders = target
         .map(|target| disks::process_folders(&root, &target))
         .unwrap_or_default();
     if folders.is_empty() {
