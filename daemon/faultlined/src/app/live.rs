@@ -27,12 +27,12 @@ pub struct LiveConfig {
 
 impl LiveConfig {
     pub fn new(config: Config, reload: Option<Reload>, intake: Intake) -> Self {
-        let live = Latest::default();
+        let latest_config = Latest::default();
         let answer_config = Latest::default();
         answer_config.set(Some(read_answer_config(&config)));
-        live.set(Some(Arc::new(config)));
+        latest_config.set(Some(Arc::new(config)));
         LiveConfig {
-            config: live,
+            config: latest_config,
             reload,
             intake,
             answer_config,
@@ -95,10 +95,11 @@ fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
     next.target.identity = loaded.target.identity;
     next.target.program_cache_entries = loaded.target.program_cache_entries;
     // A recording keeps the labels that it started with.
-    let recorded = (current.record.file.is_some() || current.flight.enabled_folder().is_some())
+    let changes_recorded_labels = (current.record.file.is_some()
+        || current.flight.enabled_folder().is_some())
         && current.labels != next.labels;
     let changes = [
-        ("labels of the recording", recorded),
+        ("labels of the recording", changes_recorded_labels),
         ("sampling", current.sampling != loaded.sampling),
         ("threads", current.threads != loaded.threads),
         ("metrics", current.metrics != loaded.metrics),
@@ -137,17 +138,22 @@ pub fn constant_labels(config: &Config) -> ConstantLabels {
 }
 
 pub fn answer_config(config: &Config) -> AnswerConfig {
-    let read = config.status.evidence.as_deref().map(read).transpose();
-    let problem = read.as_ref().err().cloned();
+    let evidence = config
+        .status
+        .evidence
+        .as_deref()
+        .map(read_evidence)
+        .transpose();
+    let evidence_problem = evidence.as_ref().err().cloned();
     AnswerConfig {
-        evidence: read.ok().flatten().unwrap_or_default(),
-        evidence_problem: problem,
+        evidence: evidence.ok().flatten().unwrap_or_default(),
+        evidence_problem,
         has_custom_capacity: config.target.program_cache_entries.is_some(),
     }
 }
 
 /// The file system may not answer, and a pipe never ends.
-fn read(path: &Path) -> Result<Evidence, String> {
+fn read_evidence(path: &Path) -> Result<Evidence, String> {
     let shown = faultline_text::path(path);
     let path = path.to_owned();
     let text = PathCalls::new("evidence").call(PATH_CALL_TIMEOUT, move || {
@@ -210,7 +216,7 @@ mod tests {
         assert_eq!(live.config.get().as_deref(), Some(&Config::default()));
     }
 
-    fn of(text: &str) -> AnswerConfig {
+    fn with_evidence(text: &str) -> AnswerConfig {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("evidence.json");
         fs::write(&path, text).unwrap();
@@ -221,14 +227,14 @@ mod tests {
     #[test]
     fn a_broken_or_missing_file_is_a_problem_and_no_end() {
         let good = r#"{"version":1,"ram":{"proven_bytes":7,"interval_bytes":[5,7],"release":null,"measured":"2026-11-27"}}"#;
-        let read = of(good);
+        let read = with_evidence(good);
         assert_eq!(read.evidence.ram.map(|ram| ram.proven_bytes), Some(7));
         assert_eq!(read.evidence_problem, None);
         for (text, why) in [
             ("{", "it is broken"),
             (r#"{"version":9}"#, "its format is 9"),
         ] {
-            let problem = of(text).evidence_problem.unwrap();
+            let problem = with_evidence(text).evidence_problem.unwrap();
             assert!(
                 problem.contains("evidence.json: ") && problem.contains(why),
                 "{problem}"
