@@ -33,11 +33,11 @@ pub fn parse(text: &str) -> Result<Config, Vec<ConfigError>> {
 }
 
 fn parse_all(text: &str) -> (Config, Vec<ConfigError>) {
-    let (config, errors) = faultline_settings::read(text, None, true, sections);
+    let (config, errors) = faultline_settings::read(text, None, true, read_sections);
     (config.unwrap_or_default(), errors)
 }
 
-fn sections(mut top: Table<'_>) -> Config {
+fn read_sections(mut top: Table<'_>) -> Config {
     let mut config = Config::default();
     top.table("target", |table| target(table, &mut config.target));
     top.table("sampling", |table| {
@@ -176,9 +176,9 @@ fn public_key(value: &DeValue<'_>) -> Result<PublicKey, String> {
 
 fn target(table: &mut Table<'_>, config: &mut Target) {
     let keys = ["pid", "ledger", "unit", "process_name"];
-    let given: Vec<&str> = keys.into_iter().filter(|key| table.has(key)).collect();
-    if given.len() > 1 {
-        table.refuse(format!("{} are given; keep one", given.join(" and ")));
+    let given_keys: Vec<&str> = keys.into_iter().filter(|key| table.has(key)).collect();
+    if given_keys.len() > 1 {
+        table.refuse(format!("{} are given; keep one", given_keys.join(" and ")));
     }
     let pid = table.take("pid", |v| {
         let pid = u32::try_from(whole(v)?).ok().filter(|pid| *pid > 0);
@@ -297,27 +297,27 @@ fn forward(table: &mut Table<'_>, files: &mut Vec<PathBuf>) -> Option<Forward> {
 }
 
 fn phase(table: &mut Table<'_>, config: &mut Phase) {
-    let before = table.errors().len();
+    let errors_before = table.errors().len();
     table.set("at_tip_slots", &mut config.at_tip_slots, whole);
     table.set("at_tip_for", &mut config.at_tip_for, time);
     table.set("behind_slots", &mut config.behind_slots, whole);
     table.set("behind_for", &mut config.behind_for, time);
-    if table.errors().len() == before && config.behind_slots < config.at_tip_slots {
+    if table.errors().len() == errors_before && config.behind_slots < config.at_tip_slots {
         table.refuse("behind_slots is less than at_tip_slots: both phases would apply");
     }
 }
 
 fn record(table: &mut Table<'_>, config: &mut Config) {
     config.record.file = table.take("file", path);
-    let read = table.every("labels", |name, value| match config.labels.by_name(name) {
+    let labels = table.every("labels", |name, value| match config.labels.by_name(name) {
         Some(_) => Err("belongs into [labels]; the recording has it from there".to_owned()),
         None => label(name, &text(value)?),
     });
-    config.record.labels.extend(read);
+    config.record.labels.extend(labels);
 }
 
 fn flight(table: &mut Table<'_>, config: &mut Flight) {
-    let before = table.errors().len();
+    let errors_before = table.errors().len();
     config.enabled = table.take("enabled", flag);
     config.folder = table.take("folder", path);
     table.set(
@@ -335,10 +335,11 @@ fn flight(table: &mut Table<'_>, config: &mut Flight) {
     };
     table.set("max_saved", &mut config.max_saved, at_least_one);
     table.set("max_saved_bytes", &mut config.max_saved_bytes, at_least_one);
-    let span = config.after.saturating_add(config.pause);
-    if table.errors().len() == before && span >= config.keep {
+    let after_and_pause = config.after.saturating_add(config.pause);
+    if table.errors().len() == errors_before && after_and_pause >= config.keep {
         table.refuse(format!(
-            "after and pause, {span:?} together, are not less than keep: events would be forgotten"
+            "after and pause, {after_and_pause:?} together, are not less than keep: \
+             events would be forgotten"
         ));
     }
 }
@@ -347,9 +348,9 @@ fn path(value: &DeValue<'_>) -> Result<PathBuf, String> {
     text(value).map(PathBuf::from)
 }
 
-fn duration_at_least(least: Duration) -> impl Fn(&DeValue<'_>) -> Result<Duration, String> {
+fn duration_at_least(min: Duration) -> impl Fn(&DeValue<'_>) -> Result<Duration, String> {
     move |value| match time(value)? {
-        value if value < least => Err(format!("{value:?} is shorter than {least:?}")),
+        value if value < min => Err(format!("{value:?} is shorter than {min:?}")),
         value => Ok(value),
     }
 }
