@@ -380,7 +380,7 @@ fn http_url(value: &DeValue<'_>) -> Result<String, String> {
     }
 }
 
-/// Returns the URL without a trailing slash. A validator serves plain http without users.
+/// Returns the URL without a trailing slash. A validator serves plain http, without passwords.
 pub fn rpc_url(url: &str) -> Result<String, String> {
     let wanted = "http://ADDRESS:PORT is wanted; a validator serves its JSON-RPC by plain http";
     let server = url
@@ -396,7 +396,7 @@ pub fn rpc_url(url: &str) -> Result<String, String> {
     Ok(format!("http://{server}"))
 }
 
-/// The content of the file that the key names, without its last newline.
+/// The content of the file, without newlines at its end. Adds its path to `files`.
 fn secret(value: &DeValue<'_>, files: &mut Vec<PathBuf>) -> Result<String, String> {
     let path = path(value)?;
     let content = read(&path);
