@@ -35,7 +35,7 @@ enum PortState {
     Faultlined,
     /// Another program, or one that does not identify itself.
     Other,
-    /// Accepts the connection without a response.
+    /// Gives no response in time, or no connection.
     Silent,
 }
 
@@ -57,11 +57,11 @@ async fn probe_port(
         .unwrap_or(PortState::Silent)
 }
 
-/// The status, and at least `wanted_bytes` of the body if it has as many.
+/// The status code, and the first `min_bytes` of the body or more; a shorter body whole.
 async fn fetch(
     address: SocketAddr,
     path: &str,
-    wanted_bytes: usize,
+    min_bytes: usize,
 ) -> Result<(StatusCode, Vec<u8>), PortState> {
     let address = connect_address(address);
     let uri = format!("http://{address}{path}")
@@ -83,7 +83,7 @@ async fn fetch(
     let status = response.status();
     let mut body = response.into_body();
     let mut beginning = Vec::new();
-    while beginning.len() < wanted_bytes {
+    while beginning.len() < min_bytes {
         match body.frame().await {
             Some(Ok(frame)) => {
                 beginning.extend_from_slice(frame.data_ref().map_or(&[], |data| data))
@@ -94,7 +94,7 @@ async fn fetch(
     Ok((status, beginning))
 }
 
-/// The answers of a daemon that runs; `None` if none answers without a password, or with old values.
+/// The answers of a running daemon. `None` if it needs a password, or if its values are old.
 pub async fn answers(config: &Config) -> Option<Vec<Answer>> {
     let answer = fetch(config.metrics.listen, "/status", MAX_STATUS_BYTES);
     let (_, json) = tokio::time::timeout(PROBE_TIMEOUT, answer)
