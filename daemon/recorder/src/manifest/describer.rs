@@ -37,7 +37,7 @@ pub struct ProcessFacts {
 pub struct ProcessDescriber {
     root: HostRoot,
     initial: Latest<ProcessManifest>,
-    path_thread: Arc<PathCalls>,
+    path_calls: Arc<PathCalls>,
     /// The newest completed manifest. It may belong to an earlier process.
     pub completed: Latest<ProcessManifest>,
 }
@@ -47,7 +47,7 @@ impl ProcessDescriber {
         ProcessDescriber {
             root,
             initial: Latest::default(),
-            path_thread: Arc::new(PathCalls::new("manifest-path")),
+            path_calls: Arc::new(PathCalls::new("manifest-path")),
             completed: Latest::default(),
         }
     }
@@ -56,7 +56,7 @@ impl ProcessDescriber {
     pub fn describe(&self, target: &Target) -> Value {
         let (mut manifest, mut problems) = process::describe(&self.root, target);
         let (root, process_target) = (self.root.clone(), target.clone());
-        let folders = self.path_thread.call(PATH_CALL_TIMEOUT, move || {
+        let folders = self.path_calls.call(PATH_CALL_TIMEOUT, move || {
             process::folders(&root, &process_target, &Hardware::read(&root).disks)
         });
         match folders {

@@ -1,4 +1,4 @@
-//! Runs calls on paths of the validator in their own thread: a file system may block them for ever.
+//! Runs each call on a path of the validator in a new thread: its file system may block for ever.
 
 use std::{
     sync::{
