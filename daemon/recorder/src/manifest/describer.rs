@@ -74,8 +74,8 @@ impl ProcessDescriber {
 
     pub fn run(&self, facts: &ProcessFacts, stop: &Stop) {
         let mut followed: Option<Arc<ProcessManifest>> = None;
-        let (mut binary, mut reported, mut published) = (None, json!({}), None);
-        let (paths, mut hashing) = (PathCalls::new("binary-digest"), None);
+        let (mut digest, mut reported, mut published) = (None, json!({}), None);
+        let (hash_calls, mut pending_digest) = (PathCalls::new("binary-digest"), None);
         while !stop.sleep(POLL_INTERVAL) {
             let Some(initial) = self.initial.get() else {
                 continue;
@@ -84,22 +84,27 @@ impl ProcessDescriber {
                 .as_ref()
                 .is_some_and(|before| Arc::ptr_eq(before, &initial))
             {
-                (binary, hashing) = (None, None);
+                (digest, pending_digest) = (None, None);
                 reported = json!({});
                 published = Some(initial.manifest.clone());
                 followed = Some(Arc::clone(&initial));
             }
-            if hashing.is_none() {
+            if pending_digest.is_none() {
                 let (root, target) = (self.root.clone(), Arc::clone(&initial.target));
                 let stop = stop.clone();
-                hashing = paths.start(move || digest(&root, &target, &stop)).ok();
+                pending_digest = hash_calls
+                    .start(move || hash_program(&root, &target, &stop))
+                    .ok();
             }
-            if let Some(hashed) = hashing.as_ref().and_then(|hashing| hashing.try_recv().ok()) {
-                binary = hashed;
+            if let Some(result) = pending_digest
+                .as_ref()
+                .and_then(|pending| pending.try_recv().ok())
+            {
+                digest = result;
             }
             // Facts remain when they are no longer reported, for example after the process ended.
             add_reported(&mut reported, &initial.target, facts);
-            let manifest = add(&initial.manifest, binary.as_ref(), &reported);
+            let manifest = complete(&initial.manifest, digest.as_ref(), &reported);
             if published.as_ref() != Some(&manifest) {
                 let described = ProcessManifest {
                     target: Arc::clone(&initial.target),
@@ -131,7 +136,11 @@ fn add_reported(to: &mut Value, target: &Target, facts: &ProcessFacts) {
 }
 
 /// `None` if the process has ended, or has executed another program and gets a new manifest.
-fn digest(root: &HostRoot, target: &Target, stop: &Stop) -> Option<Result<BinaryDigest, String>> {
+fn hash_program(
+    root: &HostRoot,
+    target: &Target,
+    stop: &Stop,
+) -> Option<Result<BinaryDigest, String>> {
     // A failure to lower the priority does not matter.
     let _ = rustix::process::setpriority_process(None, LOWEST_PRIORITY);
     let id = target.process;
@@ -152,10 +161,14 @@ fn digest(root: &HostRoot, target: &Target, stop: &Stop) -> Option<Result<Binary
     Some(hashed)
 }
 
-fn add(initial: &Value, binary: Option<&Result<BinaryDigest, String>>, reported: &Value) -> Value {
+fn complete(
+    initial: &Value,
+    digest: Option<&Result<BinaryDigest, String>>,
+    reported: &Value,
+) -> Value {
     let mut manifest = initial.clone();
-    let binary = binary.map(|binary| match binary {
-        Ok(binary) => json!({ "sha256": binary.sha256, "bytes": binary.bytes }),
+    let binary = digest.map(|digest| match digest {
+        Ok(digest) => json!({ "sha256": digest.sha256, "bytes": digest.bytes }),
         Err(why) => json!({ "problem": why }),
     });
     insert_some(&mut manifest, "binary", binary);
