@@ -47,15 +47,15 @@ const MIN_PRIVATE_KEY_LENGTH: usize = 80;
 
 /// Redacts arguments. Keeps their number and order.
 pub fn arguments<S: AsRef<str>>(arguments: &[S]) -> Vec<String> {
-    words(arguments.iter().map(AsRef::as_ref))
+    redact_words(arguments.iter().map(AsRef::as_ref))
 }
 
 /// Redacts a command line. Whitespace between words becomes one space.
 pub fn line(text: &str) -> String {
-    words(text.split_whitespace()).join(" ")
+    redact_words(text.split_whitespace()).join(" ")
 }
 
-fn words<'a>(all: impl Iterator<Item = &'a str>) -> Vec<String> {
+fn redact_words<'a>(all: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut hide_next = false;
     all.map(|word| {
         let is_option = word.starts_with("--") && word.len() > 2;
