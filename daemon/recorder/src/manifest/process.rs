@@ -47,7 +47,7 @@ pub fn describe(root: &HostRoot, target: &Target) -> (Value, Vec<String>) {
     let mut problems = Vec::new();
     match ProcessFiles::open(root, target.process.pid) {
         Ok(files) if files.id() == target.process => {
-            inspect(root, target, &files, &mut out, &mut problems)
+            add_file_facts(root, target, &files, &mut out, &mut problems)
         }
         Ok(files) => problems.push(format!("process {} has ended already", files.id().pid)),
         Err(error) => problems.push(error.to_string()),
@@ -55,16 +55,16 @@ pub fn describe(root: &HostRoot, target: &Target) -> (Value, Vec<String>) {
     (out, problems)
 }
 
-fn inspect(
+fn add_file_facts(
     root: &HostRoot,
     target: &Target,
     files: &ProcessFiles,
-    out: &mut Value,
+    manifest: &mut Value,
     problems: &mut Vec<String>,
 ) {
     let arguments = value_or_problem(arguments(files), problems).unwrap_or_default();
     insert_some(
-        out,
+        manifest,
         "arguments",
         (!arguments.is_empty()).then(|| redact::arguments(&arguments)),
     );
@@ -73,7 +73,7 @@ fn inspect(
         problems,
     );
     insert_some(
-        out,
+        manifest,
         "environment",
         environment.map(|environment| {
             let names: Vec<&String> = environment.variables.keys().take(MAX_ARGUMENTS).collect();
@@ -85,7 +85,7 @@ fn inspect(
         }),
     );
     insert_some(
-        out,
+        manifest,
         "limits",
         value_or_problem(files.limits(), problems)
             .map(|limits| limits.iter().map(limit).collect::<Map<_, _>>()),
@@ -97,11 +97,11 @@ fn inspect(
             .or(cgroups.unified.as_ref())
             .ok()
             .map(|cgroup| cgroup.path.clone());
-        insert_some(out, "cgroup", path);
+        insert_some(manifest, "cgroup", path);
         let (levels, errors) = cgroups.settings();
         problems.extend(errors.iter().map(ToString::to_string));
         insert_some(
-            out,
+            manifest,
             "cgroup_limits",
             Some(levels.iter().map(level).collect::<Vec<_>>()),
         );
@@ -117,15 +117,15 @@ pub fn folders(root: &HostRoot, target: &Target, disks: &[Disk]) -> Result<Vec<V
         reader: Mounts::read(root, None).unwrap_or_default().reader,
     };
     let arguments = files.cmdline()?;
-    let working = std::fs::read_link(root.procfs.join(format!("{pid}/cwd"))).ok();
+    let working_folder = std::fs::read_link(root.procfs.join(format!("{pid}/cwd"))).ok();
     let ledger = target.ledger.as_deref();
     let named = |validator| arguments::folders(validator, ledger, &arguments);
     let mut folders = target.validator.as_ref().map(named).unwrap_or_default();
-    folders.extend(working.clone().map(|folder| ("working", folder)));
+    folders.extend(working_folder.clone().map(|folder| ("working", folder)));
     folders.truncate(MAX_FOLDERS);
     let describe = |(what, path): (&str, PathBuf)| {
-        let path = match &working {
-            Some(working) if path.is_relative() => working.join(path),
+        let path = match &working_folder {
+            Some(folder) if path.is_relative() => folder.join(path),
             _ => path,
         };
         let clean: PathBuf = path.components().collect();
