@@ -362,12 +362,12 @@ mod tests {
         }
     }
 
-    /// In which order they are closed for others that come all at once; by their place in the list.
-    fn order(open: &[Arc<Connection>]) -> Vec<usize> {
+    /// The indexes in `open`, in the order in which newcomers close these connections.
+    fn closing_order(open: &[Arc<Connection>]) -> Vec<usize> {
         let mut tasks = Tasks::new();
         let mut pool = Connections::new("test", open.len(), 0).tcp;
-        for one in open {
-            assert!(pool.admit(tasks.open(one), NOW).is_none());
+        for connection in open {
+            assert!(pool.admit(tasks.open(connection), NOW).is_none());
         }
         let newcomers = (100..).take(open.len());
         let closed = newcomers.map(|last| {
@@ -385,7 +385,7 @@ mod tests {
         let [slow, slower] = [connection(3, 3, false), connection(4, 40, false)];
         let [idle, idle_for_longer] = [connection(5, 9, true), connection(6, 10, true)];
         assert_eq!(
-            order(&[young, young_accepted, slow, slower, idle, idle_for_longer]),
+            closing_order(&[young, young_accepted, slow, slower, idle, idle_for_longer]),
             [3, 2, 5, 4, 0, 1]
         );
     }
@@ -395,7 +395,7 @@ mod tests {
         let open: Vec<_> = [2, 1, 1, 1]
             .map(|last| connection(last, u64::from(last) * 10, false))
             .into();
-        assert_eq!(order(&open)[..2], [1, 2]);
+        assert_eq!(closing_order(&open)[..2], [1, 2]);
     }
 
     #[test]
