@@ -130,7 +130,7 @@ pub struct Metrics {
     /// Puts the constant labels on every `agave_` series, not only on `agave_target_info`.
     pub constant_labels_everywhere: bool,
     pub native_histograms: bool,
-    pub hosts: Vec<String>,
+    pub allowed_hosts: Vec<String>,
 }
 
 impl Default for Metrics {
@@ -140,7 +140,7 @@ impl Default for Metrics {
             web_config: None,
             constant_labels_everywhere: false,
             native_histograms: false,
-            hosts: Vec::new(),
+            allowed_hosts: Vec::new(),
         }
     }
 }

@@ -254,7 +254,7 @@ impl Server {
         };
         // With TLS or passwords, host names are not checked: DNS rebinding is harmless then.
         let allowed_hosts = (tls.is_none() && users.is_none())
-            .then(|| AllowedHosts::new(&config.hosts, state.host_name.as_deref()));
+            .then(|| AllowedHosts::new(&config.allowed_hosts, state.host_name.as_deref()));
         let router = Router::new(
             state,
             users,

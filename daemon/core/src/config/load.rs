@@ -206,7 +206,7 @@ fn metrics(table: &mut Table<'_>, config: &mut Metrics) {
         flag,
     );
     table.set("native_histograms", &mut config.native_histograms, flag);
-    table.set("hosts", &mut config.hosts, |v| {
+    table.set("hosts", &mut config.allowed_hosts, |v| {
         distinct(v, |v| host_name(text(v)?))
     });
 }

@@ -83,11 +83,11 @@ fn requests_for_addresses_localhost_hostname_and_configured_names_are_accepted()
         .enable_all()
         .build()
         .unwrap();
-    let hosts = vec!["node1.example.org".to_owned()];
+    let allowed_hosts = vec!["node1.example.org".to_owned()];
     let ticks = Latest::default();
     let server = Server::build(
         &Metrics {
-            hosts,
+            allowed_hosts,
             ..config(None)
         },
         Vec::new(),
