@@ -63,7 +63,7 @@ impl Config {
     }
 }
 
-/// At most one search method is set; the default scans the processes.
+/// How the target is found. The default scans all processes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum TargetSelector {
     #[default]
@@ -376,7 +376,7 @@ pub struct Record {
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct StatusPage {
-    /// What the lab proved and predicted, for the answers of the status.
+    /// File with what the lab proved and predicted, for the answers.
     pub evidence: Option<PathBuf>,
 }
 
