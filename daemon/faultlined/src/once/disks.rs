@@ -29,13 +29,13 @@ pub async fn check(config: &Config, inspection: &ProcessInspection, clock: Clock
     else {
         return off("not checked: only a validator's folders are known");
     };
-    let latest = Latest::default();
+    let usages = Latest::default();
     let root = config.paths.clone();
-    let found = latest.clone();
+    let inspected_usages = usages.clone();
     let mut stage = stage();
     // A dead file server blocks a thread for ever: it needs its own.
     let started = stage.task_thread("disk", resources::MAX_CALLS, move |_| async move {
-        latest.set(Some(Arc::new(
+        inspected_usages.set(Some(Arc::new(
             resources::inspect(&root, &target, clock).await,
         )));
     });
@@ -45,15 +45,15 @@ pub async fn check(config: &Config, inspection: &ProcessInspection, clock: Clock
             "no thread can be started: look at the limits of this user",
         )];
     }
-    match wait_for(stage, CHECK_TIMEOUT, || found.get())
+    match wait_for(stage, CHECK_TIMEOUT, || usages.get())
         .await
         .as_deref()
     {
-        Some(Ok((usage, unavailable))) if usage.is_empty() && unavailable.is_empty() => {
+        Some(Ok((usages, unavailable))) if usages.is_empty() && unavailable.is_empty() => {
             off("the validator names no folder")
         }
-        Some(Ok((usage, unavailable))) => {
-            let known = usage
+        Some(Ok((usages, unavailable))) => {
+            let known = usages
                 .iter()
                 .filter_map(|usage| Some(file_system_check(usage, usage.file_system.space?)));
             known
@@ -78,9 +78,9 @@ fn file_system_check(usage: &FileSystemUsage, space: Space) -> Check {
         let fs_type = clean(&mount.fs_type);
         return Check::off(format!("{mounted_at}: {fs_type} has no size: not judged"));
     }
-    let inodes = space.inodes.filter(|(all, _)| *all > 0);
+    let inodes = space.inodes.filter(|(total, _)| *total > 0);
     let of_inodes = inodes
-        .map(|(all, free)| format!(" and {} of its inodes", share(free, all)))
+        .map(|(total, free)| format!(" and {} of its inodes", share(free, total)))
         .unwrap_or_default();
     let avail = space.avail;
     let size = space.size;
@@ -103,7 +103,7 @@ fn file_system_check(usage: &FileSystemUsage, space: Space) -> Check {
             "is nearly full",
             "make room: a validator that cannot write ends; see runbook AgaveDiskNearlyFull",
         )
-    } else if inodes.is_some_and(|(all, free)| is_nearly_used(free, all)) {
+    } else if inodes.is_some_and(|(total, free)| is_nearly_used(free, total)) {
         attention(
             "is nearly out of inodes",
             "remove files: none can be added; see runbook AgaveDiskInodesLow",
@@ -121,29 +121,29 @@ fn file_system_check(usage: &FileSystemUsage, space: Space) -> Check {
         .with_detail("bytes", Some(json!({"size": size, "free": avail})))
         .with_detail(
             "inodes",
-            inodes.map(|(all, free)| json!({"all": all, "free": free})),
+            inodes.map(|(total, free)| json!({"all": total, "free": free})),
         )
 }
 
-fn is_nearly_used(left: u64, all: u64) -> bool {
-    (left as f64) < MIN_FREE_SHARE * all as f64
+fn is_nearly_used(free: u64, total: u64) -> bool {
+    (free as f64) < MIN_FREE_SHARE * total as f64
 }
 
-fn share(part: u64, all: u64) -> String {
-    percent(part as f64 / all as f64)
+fn share(part: u64, total: u64) -> String {
+    percent(part as f64 / total as f64)
 }
 
 fn unresolved_check(unavailable: &UnavailableFolder, process_uid: Option<u32>) -> Check {
-    let found = format!(
+    let finding = format!(
         "{} {}: {}",
         unavailable.folder.purpose,
         faultline_text::path(&unavailable.folder.path),
         unavailable.reason
     );
     match (unavailable.status, unavailable.remedy) {
-        (Status::Absent, Some(remedy)) => Check::off(format!("{found}; {remedy}")),
-        (Status::Forbidden, _) => Check::attention(found, rights_remedy(process_uid)),
-        (_, remedy) => Check::attention(found, remedy.unwrap_or(SEE_MOUNTS)),
+        (Status::Absent, Some(remedy)) => Check::off(format!("{finding}; {remedy}")),
+        (Status::Forbidden, _) => Check::attention(finding, rights_remedy(process_uid)),
+        (_, remedy) => Check::attention(finding, remedy.unwrap_or(SEE_MOUNTS)),
     }
 }
 
@@ -157,7 +157,7 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    fn of(options: &str, of_process: bool, space: Space) -> Check {
+    fn check_of_mount(options: &str, of_process: bool, space: Space) -> Check {
         let line = format!("1 0 259:1 / /mnt/ledger {options} - ext4 /dev/nvme0n1p1 rw\n");
         let mount = mountinfo::parse(line.as_bytes()).unwrap().remove(0);
         let system = FileSystem {
@@ -180,7 +180,7 @@ mod tests {
             avail: avail * GIB,
             inodes: Some((1_000, free)),
         };
-        let check = of("rw", true, space(28, 990));
+        let check = check_of_mount("rw", true, space(28, 990));
         assert_eq!(
             check.finding,
             "/mnt/ledger: 28.0 GiB of 100.0 GiB (28 %) and 99 % of its inodes are free"
@@ -191,20 +191,29 @@ mod tests {
         );
         let remedy = |check: Check| check.remedy.unwrap_or_default();
         for (check, runbook) in [
-            (of("rw", true, space(4, 990)), "AgaveDiskNearlyFull"),
-            (of("rw", true, space(28, 49)), "AgaveDiskInodesLow"),
-            (of("ro", true, space(4, 49)), "AgaveFilesystemReadOnly"),
+            (
+                check_of_mount("rw", true, space(4, 990)),
+                "AgaveDiskNearlyFull",
+            ),
+            (
+                check_of_mount("rw", true, space(28, 49)),
+                "AgaveDiskInodesLow",
+            ),
+            (
+                check_of_mount("ro", true, space(4, 49)),
+                "AgaveFilesystemReadOnly",
+            ),
         ] {
             assert_eq!(check.state, CheckState::Attention, "{check:?}");
             assert!(remedy(check).ends_with(runbook));
         }
         assert_eq!(
-            of("rw", true, space(5, 50)).state,
+            check_of_mount("rw", true, space(5, 50)).state,
             CheckState::Ok,
             "as the alerts: below a twentieth"
         );
         assert_eq!(
-            of("ro", false, space(28, 990)).state,
+            check_of_mount("ro", false, space(28, 990)).state,
             CheckState::Ok,
             "of the daemon's own mount nothing follows"
         );
@@ -213,7 +222,7 @@ mod tests {
             avail: 0,
             inodes: None,
         };
-        let check = of("rw", true, none);
+        let check = check_of_mount("rw", true, none);
         assert_eq!(
             (check.state, check.finding.as_str()),
             (CheckState::Off, "/mnt/ledger: ext4 has no size: not judged")

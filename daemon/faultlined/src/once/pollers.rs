@@ -124,10 +124,10 @@ fn admin_unavailable(config: &Config, inspection: &ProcessInspection) -> Option<
     if validator.program == Program::Fdctl {
         return off("not asked: Frankendancer names its ledger in a file, not in its arguments");
     }
-    let found =
+    let finding =
         "its ledger is not known: its path is relative, and its working directory may not be read";
     Some(Check::attention(
-        found,
+        finding,
         rights_remedy(inspection.process_uid),
     ))
 }

@@ -115,7 +115,7 @@ fn describe(target: &Target, process_uid: Option<u32>, root: &HostRoot) -> Check
     let shown = faultline_text::path;
     let cgroup = locate(root, target.process.pid)
         .ok()
-        .and_then(|found| found.memory.or(found.unified).ok());
+        .and_then(|cgroups| cgroups.memory.or(cgroups.unified).ok());
     Check::ok(finding)
         .with_detail("pid", Some(target.process.pid))
         .with_detail("found_by", Some(found_by(target.found_by)))
