@@ -241,7 +241,10 @@ fn a_refused_address_is_not_repeated_in_the_error() {
 #[test]
 fn configured_host_names_exclude_scheme_and_port() {
     let parsed = parse("[metrics]\nhosts = [\"Node1.Example.org\", \"node_1\"]\n").unwrap();
-    assert_eq!(parsed.metrics.allowed_hosts, ["node1.example.org", "node_1"]);
+    assert_eq!(
+        parsed.metrics.allowed_hosts,
+        ["node1.example.org", "node_1"]
+    );
     for bad in [
         "http://node1",
         "node1:9912",
