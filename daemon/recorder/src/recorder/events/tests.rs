@@ -17,7 +17,7 @@ fn target(pid: u32, exe: &str) -> Arc<Target> {
     })
 }
 
-fn seen(target: Option<&Arc<Target>>, ended: Option<EndReason>) -> FollowedAtTick {
+fn followed_at_tick(target: Option<&Arc<Target>>, ended: Option<EndReason>) -> FollowedAtTick {
     FollowedAtTick {
         target: target.cloned(),
         end_reason: ended,
@@ -60,12 +60,12 @@ fn tick(number: u64, phase: Option<&'static str>, restarts: u64) -> Arc<Tick> {
     })
 }
 
-/// What a series of ticks tells, in short.
-fn told(ticks: &[(Arc<Tick>, FollowedAtTick)]) -> Vec<String> {
+/// One line for each entry that the ticks produce.
+fn entry_lines(ticks: &[(Arc<Tick>, FollowedAtTick)]) -> Vec<String> {
     let (mut events, mut out) = (EventDetector::default(), Vec::new());
     let describe: DescribeProcess = Box::new(|target| json!({ "exe": target.exe }));
-    for (tick, seen) in ticks {
-        events.add_tick(tick, seen, &describe, &mut out);
+    for (tick, followed) in ticks {
+        events.add_tick(tick, followed, &describe, &mut out);
     }
     out.iter()
         .map(|entry| match entry {
@@ -94,13 +94,16 @@ fn told(ticks: &[(Arc<Tick>, FollowedAtTick)]) -> Vec<String> {
 #[test]
 fn a_killed_and_replaced_process_yields_exit_start_and_restart_events() {
     let (one, two) = (target(1, "/v"), target(2, "/v"));
-    let told = told(&[
-        (tick(1, None, 0), seen(Some(&one), None)),
-        (tick(2, None, 0), seen(None, Some(EndReason::OomKill))),
-        (tick(3, None, 1), seen(Some(&two), None)),
+    let lines = entry_lines(&[
+        (tick(1, None, 0), followed_at_tick(Some(&one), None)),
+        (
+            tick(2, None, 0),
+            followed_at_tick(None, Some(EndReason::OomKill)),
+        ),
+        (tick(3, None, 1), followed_at_tick(Some(&two), None)),
     ]);
     assert_eq!(
-        told,
+        lines,
         [
             "process 1 {\"exe\":\"/v\"} Some(999000.5s)",
             "1 start {\"comm\":\"agave-validator\",\"found_by\":\"pid\",\"pid\":1}",
@@ -118,14 +121,14 @@ fn a_killed_and_replaced_process_yields_exit_start_and_restart_events() {
 
 #[test]
 fn a_clock_step_is_recorded_as_an_event_without_a_gap() {
-    let told = told(&[
-        (tick_after_steps(1, 0, 0), seen(None, None)),
-        (tick_after_steps(2, 3600, 1), seen(None, None)),
-        (tick_after_steps(3, 3600, 1), seen(None, None)),
-        (tick_after_steps(4, 0, 2), seen(None, None)),
+    let lines = entry_lines(&[
+        (tick_after_steps(1, 0, 0), followed_at_tick(None, None)),
+        (tick_after_steps(2, 3600, 1), followed_at_tick(None, None)),
+        (tick_after_steps(3, 3600, 1), followed_at_tick(None, None)),
+        (tick_after_steps(4, 0, 2), followed_at_tick(None, None)),
     ]);
     assert_eq!(
-        told,
+        lines,
         [
             "tick 1",
             "2 clock_step {\"seconds\":3600.0}",
@@ -140,18 +143,18 @@ fn a_clock_step_is_recorded_as_an_event_without_a_gap() {
 #[test]
 fn an_exec_updates_the_description_without_exit_or_start_events() {
     let (shell, validator) = (target(1, "/bin/sh"), target(1, "/v"));
-    let told = told(&[
-        (tick(1, None, 0), seen(Some(&shell), None)),
-        (tick(2, None, 0), seen(Some(&validator), None)),
-        (tick(3, None, 0), seen(Some(&validator), None)),
+    let lines = entry_lines(&[
+        (tick(1, None, 0), followed_at_tick(Some(&shell), None)),
+        (tick(2, None, 0), followed_at_tick(Some(&validator), None)),
+        (tick(3, None, 0), followed_at_tick(Some(&validator), None)),
         // Its file is replaced by an upgrade.
         (
             tick(4, None, 0),
-            seen(Some(&target(1, "/v (deleted)")), None),
+            followed_at_tick(Some(&target(1, "/v (deleted)")), None),
         ),
     ]);
     assert_eq!(
-        told,
+        lines,
         [
             "process 1 {\"exe\":\"/bin/sh\"} Some(999000.5s)",
             "1 start {\"comm\":\"agave-validator\",\"found_by\":\"pid\",\"pid\":1}",
@@ -167,14 +170,15 @@ fn an_exec_updates_the_description_without_exit_or_start_events() {
 #[test]
 fn an_exit_with_unknown_reason_is_recorded_as_such() {
     let (one, two) = (target(1, "/v"), target(2, "/v"));
-    let told = told(&[
-        (tick(1, None, 0), seen(Some(&one), None)),
-        (tick(2, None, 0), seen(Some(&two), None)),
+    let lines = entry_lines(&[
+        (tick(1, None, 0), followed_at_tick(Some(&one), None)),
+        (tick(2, None, 0), followed_at_tick(Some(&two), None)),
     ]);
     assert!(
-        told.iter()
+        lines
+            .iter()
             .any(|line| line.starts_with("2 exit ") && line.contains("\"reason\":\"unknown\"")),
-        "{told:?}"
+        "{lines:?}"
     );
 }
 
@@ -190,14 +194,14 @@ fn phase_changes_are_recorded_and_the_tip_has_its_own_event() {
     ];
     let ticks: Vec<(Arc<Tick>, FollowedAtTick)> = (1..)
         .zip(ticks)
-        .map(|(number, phase)| (tick(number, phase, 0), seen(None, None)))
+        .map(|(number, phase)| (tick(number, phase, 0), followed_at_tick(None, None)))
         .collect();
-    let told: Vec<String> = told(&ticks)
+    let lines: Vec<String> = entry_lines(&ticks)
         .into_iter()
         .filter(|line| !line.starts_with("tick"))
         .collect();
     assert_eq!(
-        told,
+        lines,
         [
             "1 phase {\"from\":null,\"to\":\"catching_up\"}",
             "3 phase {\"from\":\"catching_up\",\"to\":\"at_tip\"}",
@@ -216,14 +220,14 @@ fn a_temporarily_unknown_phase_is_not_recorded_as_a_new_phase() {
     let ticks = [None, Some("behind"), None, None, Some("behind")];
     let ticks: Vec<(Arc<Tick>, FollowedAtTick)> = (1..)
         .zip(ticks)
-        .map(|(number, phase)| (tick(number, phase, 0), seen(None, None)))
+        .map(|(number, phase)| (tick(number, phase, 0), followed_at_tick(None, None)))
         .collect();
-    let told: Vec<String> = told(&ticks)
+    let lines: Vec<String> = entry_lines(&ticks)
         .into_iter()
         .filter(|line| !line.starts_with("tick"))
         .collect();
     assert_eq!(
-        told,
+        lines,
         [
             "2 phase {\"from\":null,\"to\":\"behind\"}",
             "2 behind {\"slots_behind\":null}",
@@ -248,30 +252,30 @@ fn a_stalled_slot_at_the_tip_is_reported_once_until_it_advances() {
                 readings,
                 ..Batch::empty(Source::Conclusions, tick.at)
             }));
-            (Arc::new(tick), seen(None, None))
+            (Arc::new(tick), followed_at_tick(None, None))
         })
         .collect();
-    let told: Vec<String> = told(&ticks)
+    let lines: Vec<String> = entry_lines(&ticks)
         .into_iter()
         .filter(|line| !line.starts_with("tick"))
         .collect();
-    assert_eq!(told, ["2 stall {\"slot\":7.0}", "5 stall {\"slot\":7.0}"]);
+    assert_eq!(lines, ["2 stall {\"slot\":7.0}", "5 stall {\"slot\":7.0}"]);
 }
 
 #[test]
 fn skipped_ticks_are_a_gap_event() {
-    let told = told(&[
-        (tick(3, None, 0), seen(None, None)),
-        (tick(7, None, 0), seen(None, None)),
+    let lines = entry_lines(&[
+        (tick(3, None, 0), followed_at_tick(None, None)),
+        (tick(7, None, 0), followed_at_tick(None, None)),
     ]);
     assert_eq!(
-        told[1],
+        lines[1],
         "7 gap {\"seconds\":4.0,\"ticks\":3,\"why\":\"ticks were missed\"}"
     );
     assert_eq!(
-        told.len(),
+        lines.len(),
         3,
-        "the first tick of all has none before it: {told:?}"
+        "the first tick of all has none before it: {lines:?}"
     );
 }
 
@@ -288,14 +292,20 @@ fn a_wrapper_replaced_by_its_validator_has_no_exit_event() {
         found_by: "descendant",
         ..(*target(2, "/v")).clone()
     });
-    let told = told(&[
-        (tick(1, None, 0), seen(Some(&wrapper), None)),
-        (tick(2, None, 0), seen(Some(&found), None)),
-        (tick(3, None, 0), seen(None, Some(EndReason::Exit))),
+    let lines = entry_lines(&[
+        (tick(1, None, 0), followed_at_tick(Some(&wrapper), None)),
+        (tick(2, None, 0), followed_at_tick(Some(&found), None)),
+        (
+            tick(3, None, 0),
+            followed_at_tick(None, Some(EndReason::Exit)),
+        ),
     ]);
-    let exits: Vec<&String> = told.iter().filter(|line| line.contains(" exit ")).collect();
+    let exits: Vec<&String> = lines
+        .iter()
+        .filter(|line| line.contains(" exit "))
+        .collect();
     assert!(
         exits.len() == 1 && exits[0].contains("\"pid\":2"),
-        "{told:?}"
+        "{lines:?}"
     );
 }

@@ -39,7 +39,7 @@ fn tick(number: u64) -> RecordingEntry {
     }))
 }
 
-fn nobody() -> RecordingEntry {
+fn no_process() -> RecordingEntry {
     RecordingEntry::Process(None)
 }
 
@@ -64,7 +64,7 @@ fn accepted_messages_are_written_and_finishing_leaves_one_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.fltl");
     let (mut file, status) = file(&path);
-    file.write_entries(&[nobody(), tick(1), tick(2)], at(2));
+    file.write_entries(&[no_process(), tick(1), tick(2)], at(2));
     let (rows, dropped) = status.counts();
     assert!(rows >= 2 && dropped == 0, "{rows} rows, {dropped} dropped");
     assert_eq!(Recording::open(&path).unwrap().ticks().unwrap().len(), 2);
@@ -157,8 +157,8 @@ fn write_retry_delays_grow_to_ten_seconds() {
     );
 }
 
-/// Nobody else can write until it is dropped.
-fn blocked(path: &Path) -> Connection {
+/// Blocks all other writers until it is dropped.
+fn blocking_writer(path: &Path) -> Connection {
     let other = Connection::open(path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     other
@@ -189,8 +189,8 @@ fn process(pid: u32) -> RecordingEntry {
     })))
 }
 
-/// Events and ticks: `(uptime, kind or number, pid of the process it belongs to)`.
-fn told(path: &Path) -> Vec<(u64, String, Option<u32>)> {
+/// `(uptime, kind of event or number of tick, pid of its process)` of each.
+fn events_and_ticks(path: &Path) -> Vec<(u64, String, Option<u32>)> {
     let recording = Recording::open(path).unwrap();
     let processes = recording.processes().unwrap();
     let pid = |id: Option<i64>| {
@@ -223,15 +223,18 @@ fn events_during_write_failures_are_recorded_later_unchanged() {
     let path = folder.path().join("run.fltl");
     let (mut file, status) = file(&path);
     file.write_entries(&[process(7), event(1, EventKind::Start), tick(1)], at(1));
-    let other = blocked(&path);
+    let other = blocking_writer(&path);
     // The first of these in the transaction that fails, the others in the pauses after it.
-    file.write_entries(&[event(2, EventKind::Exit), nobody(), tick(2)], at(2));
+    file.write_entries(&[event(2, EventKind::Exit), no_process(), tick(2)], at(2));
     file.write_entries(&[event(3, EventKind::Phase), tick(3)], at(2));
     file.write_entries(&[process(8), event(4, EventKind::Start), tick(4)], at(4));
     assert_eq!(status.counts().1, 3, "the ticks are lost");
     drop(other);
     file.write_entries(&[event(20, EventKind::Mark), tick(20)], at(20));
-    file.write_entries(&[event(21, EventKind::OomKill), nobody(), tick(21)], at(21));
+    file.write_entries(
+        &[event(21, EventKind::OomKill), no_process(), tick(21)],
+        at(21),
+    );
     let expected = [
         (0, "daemon_start", None),
         (1, "start", Some(7)),
@@ -246,7 +249,7 @@ fn events_during_write_failures_are_recorded_later_unchanged() {
         (21, "21", None),
     ];
     assert_eq!(
-        told(&path),
+        events_and_ticks(&path),
         expected.map(|(at, what, pid)| (at, what.to_owned(), pid))
     );
     let pids: Vec<u32> = Recording::open(&path)
@@ -265,7 +268,7 @@ fn dropped_events_are_counted_and_later_ones_keep_their_process() {
     let path = folder.path().join("run.fltl");
     let (mut file, status) = file(&path);
     file.write_entries(&[process(7), tick(1)], at(1));
-    let other = blocked(&path);
+    let other = blocking_writer(&path);
     file.write_entries(
         &(0..300)
             .map(|_| event(2, EventKind::Mark))
@@ -273,27 +276,33 @@ fn dropped_events_are_counted_and_later_ones_keep_their_process() {
         at(2),
     );
     file.write_entries(
-        &[nobody(), process(9), event(3, EventKind::Start), tick(3)],
+        &[
+            no_process(),
+            process(9),
+            event(3, EventKind::Start),
+            tick(3),
+        ],
         at(2),
     );
     assert_eq!(status.counts().1, 300 - 256 + 2);
     drop(other);
     file.write_entries(&[tick(20)], at(20));
-    let told = told(&path);
+    let entries = events_and_ticks(&path);
     assert_eq!(
-        told.iter()
+        entries
+            .iter()
             .filter(|(_, what, pid)| what == "mark" && *pid == Some(7))
             .count(),
         256
     );
     assert!(
-        !told.iter().any(|(_, what, _)| what == "start"),
+        !entries.iter().any(|(_, what, _)| what == "start"),
         "it was lost"
     );
     assert!(
-        told.contains(&(20, "20".to_owned(), Some(9))),
+        entries.contains(&(20, "20".to_owned(), Some(9))),
         "{:?}",
-        told.last()
+        entries.last()
     );
     let gap = kinds(&path).pop().unwrap().1;
     assert!(gap.contains("\"entries\":46"), "{gap}");
@@ -313,7 +322,7 @@ fn displace(how: &str, path: &Path, aside: &Path) {
 }
 
 fn the_new_file_has_the_gap(how: &str, path: &Path) {
-    let events: Vec<(u64, String, Option<u32>)> = told(path)
+    let events: Vec<(u64, String, Option<u32>)> = events_and_ticks(path)
         .into_iter()
         .filter(|(second, ..)| *second > 1)
         .collect();
@@ -381,7 +390,7 @@ fn a_foreign_file_replacing_the_recording_is_untouched_and_reported() {
     file.write_entries(&[process(7), tick(1)], at(1));
     fs::remove_file(&path).unwrap();
     fs::write(&path, "somebody's notes").unwrap();
-    file.write_entries(&[event(2, EventKind::Exit), nobody(), tick(2)], at(2));
+    file.write_entries(&[event(2, EventKind::Exit), no_process(), tick(2)], at(2));
     assert!(
         status
             .problem()
@@ -393,7 +402,7 @@ fn a_foreign_file_replacing_the_recording_is_untouched_and_reported() {
     assert_eq!(status.problem(), None);
     let expected = [(2, "exit", Some(7)), (20, "gap", None), (20, "20", None)];
     assert_eq!(
-        told(&path),
+        events_and_ticks(&path),
         expected.map(|(at, what, pid)| (at, what.to_owned(), pid))
     );
 }
