@@ -177,7 +177,7 @@ fn saving_fifteen_minutes_during_ring_writes_loses_no_row() {
             saved.into_iter().eq(first..=end),
             "the saved recording has a gap"
         );
-        // The copy is of the moment at which it begins, soon after it was asked for.
+        // The copy has the state at its start, soon after the request.
         assert!(
             first <= 101 && (1001..=number).contains(&end),
             "from {first} to {end}"
@@ -277,7 +277,7 @@ fn a_save_without_free_space_fails_and_is_shown_until_success() {
     ];
     ring.write_entries(&second(2), at(2));
     ring.finish(at(3));
-    // It had to wait for the copies in vain: they are made now.
+    // `finish` waited in vain for the saver, which runs only now.
     saver.run();
     let [first, second] = asking.map(|mut answer| answer.try_recv().unwrap());
     assert!(first.is_ok(), "{first:?}");

@@ -230,7 +230,7 @@ fn an_exited_process_is_described_from_its_known_data() {
     );
 }
 
-/// The names of all keys, but where the kernel or the process gives them.
+/// Adds the names of all keys, except those that the kernel or the process chooses.
 fn keys(value: &Value, out: &mut std::collections::BTreeSet<String>) {
     match value {
         Value::Array(all) => all.iter().for_each(|one| keys(one, out)),
@@ -263,7 +263,7 @@ fn every_key_is_in_the_description_of_the_format() {
     let host = researcher();
     let (root, target) = target(&host);
     let mut found = std::collections::BTreeSet::new();
-    // This machine has what the pretend one lacks, and the other way round.
+    // Each of the two machines has keys that the other lacks.
     for root in [&root, &HostRoot::default()] {
         keys(
             &session(root, &Config::default(), 0, "9.8.7", false),

@@ -149,7 +149,7 @@ fn a_separator_only_argument_is_truncated() {
 proptest! {
     #[test]
     fn no_secret_of_these_forms_is_ever_shown(secret in "[a-zA-Z0-9]{12,24}", host in "[a-z]{1,8}", name in "[a-z]{0,6}") {
-        // What also stands elsewhere cannot be told from the secret.
+        // The prefix makes the secret differ from all other parts of the form.
         let secret = format!("s3cr3t{secret}");
         let forms = [
             vec![format!("--{name}-password"), secret.clone()],

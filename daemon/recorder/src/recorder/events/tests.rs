@@ -24,7 +24,7 @@ fn followed_at_tick(target: Option<&Arc<Target>>, ended: Option<EndReason>) -> F
     }
 }
 
-/// A tick by whose wall clock it is `set` seconds later, after so many steps of the clock.
+/// A tick whose wall clock is `set` seconds ahead, with a total of `steps` clock steps.
 fn tick_after_steps(number: u64, set: i64, steps: u64) -> Arc<Tick> {
     let mut tick = (*tick(number, None, 0)).clone();
     tick.at.unix = Duration::from_secs((1_000_000 + number).checked_add_signed(set).unwrap());
@@ -245,7 +245,7 @@ fn a_stalled_slot_at_the_tip_is_reported_once_until_it_advances() {
         .map(|(number, stalled)| {
             let mut tick = (*tick(number, None, 0)).clone();
             let stalled = stalled.map(|stalled| Reading::flag(&v::STALLED, [], stalled == 1.0));
-            // A process that is stopped tells no slot.
+            // A stopped process reports no slot.
             let slot = (number == 1).then(|| Reading::whole(&v::SLOT, ["processed".into()], 7));
             let readings = stalled.into_iter().chain(slot).collect();
             tick.batches.push(Arc::new(Batch {

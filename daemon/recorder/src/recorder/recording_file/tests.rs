@@ -224,7 +224,7 @@ fn events_during_write_failures_are_recorded_later_unchanged() {
     let (mut file, status) = file(&path);
     file.write_entries(&[process(7), event(1, EventKind::Start), tick(1)], at(1));
     let other = blocking_writer(&path);
-    // The first of these in the transaction that fails, the others in the pauses after it.
+    // The first write fails, the second comes in the pause, and the third fails again.
     file.write_entries(&[event(2, EventKind::Exit), no_process(), tick(2)], at(2));
     file.write_entries(&[event(3, EventKind::Phase), tick(3)], at(2));
     file.write_entries(&[process(8), event(4, EventKind::Start), tick(4)], at(4));
