@@ -222,7 +222,7 @@ async fn end_in_order(stages: [Stage; 4], clock: Clock) -> Option<bool> {
 pub fn check_config(
     (config, mut config_errors): (Config, Vec<ConfigError>),
 ) -> Result<Config, Vec<ConfigError>> {
-    config_errors.extend(self::config_errors(&config, &config_errors));
+    config_errors.extend(find_config_errors(&config, &config_errors));
     if config_errors.is_empty() {
         Ok(config)
     } else {
@@ -232,7 +232,7 @@ pub fn check_config(
 
 /// Checks what the parser cannot check: files and public addresses. Omits errors that only follow
 /// from the errors in `known`.
-pub fn config_errors(config: &Config, known: &[ConfigError]) -> Vec<ConfigError> {
+pub fn find_config_errors(config: &Config, known: &[ConfigError]) -> Vec<ConfigError> {
     let has_no_error = |keys: &[&str]| {
         !known
             .iter()
@@ -259,11 +259,11 @@ pub fn config_errors(config: &Config, known: &[ConfigError]) -> Vec<ConfigError>
     if has_no_error(&["metrics.listen", "ingest.listen", "ingest.enabled"]) {
         errors.extend(config_paths::port_conflict(config));
     }
-    errors.extend(config_paths::config_errors(config));
+    errors.extend(config_paths::path_errors(config));
     errors
         .into_iter()
         .map(ConfigError::new)
-        .chain(recording::config_errors(config))
+        .chain(recording::path_errors(config))
         .collect()
 }
 

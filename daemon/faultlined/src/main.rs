@@ -118,7 +118,7 @@ fn run_once(args: &OnceArgs) -> Result<ExitCode> {
 
 fn check(args: &ConfigArgs) -> ExitCode {
     let (config, mut config_errors) = args.read();
-    config_errors.extend(app::config_errors(&config, &config_errors));
+    config_errors.extend(app::find_config_errors(&config, &config_errors));
     let exit_code = report_config_errors(&config_errors);
     let warnings = app::warnings(&config);
     for warning in &warnings {

@@ -137,7 +137,7 @@ async fn inspect(config: &Config, clock: Clock) -> Result<ProcessInspection> {
 }
 
 fn configuration(config: &Config) -> Check {
-    match app::config_errors(config, &[]).as_slice() {
+    match app::find_config_errors(config, &[]).as_slice() {
         [] => Check::ok("the daemon can start with this configuration"),
         some => {
             let all: Vec<String> = some.iter().map(ToString::to_string).collect();

@@ -33,7 +33,7 @@ fn collide(one: SocketAddr, other: SocketAddr) -> bool {
     one.port() == other.port() && one.port() != 0 && (a == b || covers(a, b) || covers(b, a))
 }
 
-pub fn config_errors(config: &Config) -> Vec<String> {
+pub fn path_errors(config: &Config) -> Vec<String> {
     let log =
         log_file(config).filter(|file| metadata(file).is_ok_and(|metadata| metadata.is_dir()));
     let log = log.map(|file| {
@@ -219,9 +219,9 @@ mod tests {
         ]) {
             assert!(warning.starts_with(words), "{warning}");
         }
-        assert_eq!(config_errors(&config), Vec::<String>::new());
+        assert_eq!(path_errors(&config), Vec::<String>::new());
         config.log = Some(Log::File(folder.path().into()));
-        assert!(config_errors(&config)[0].starts_with("log.file: "));
+        assert!(path_errors(&config)[0].starts_with("log.file: "));
     }
 
     use std::fs::{Permissions, set_permissions, write};

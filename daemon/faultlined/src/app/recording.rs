@@ -244,7 +244,7 @@ fn labels(config: &Config) -> Vec<(String, String)> {
         .collect()
 }
 
-pub fn config_errors(config: &Config) -> Vec<ConfigError> {
+pub fn path_errors(config: &Config) -> Vec<ConfigError> {
     let flight = config
         .flight
         .enabled_folder()
