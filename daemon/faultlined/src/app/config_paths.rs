@@ -25,12 +25,13 @@ pub fn port_conflict(config: &Config) -> Option<String> {
 
 /// Port 0 never collides. An unspecified address takes the port on every address; `[::]` also on
 /// IPv4.
-fn collide(one: SocketAddr, other: SocketAddr) -> bool {
-    let covers =
-        |all: IpAddr, one: IpAddr| all.is_unspecified() && (all.is_ipv6() || one.is_ipv4());
-    let a = one.ip().to_canonical();
-    let b = other.ip().to_canonical();
-    one.port() == other.port() && one.port() != 0 && (a == b || covers(a, b) || covers(b, a))
+fn collide(first: SocketAddr, second: SocketAddr) -> bool {
+    let covers = |wide: IpAddr, narrow: IpAddr| {
+        wide.is_unspecified() && (wide.is_ipv6() || narrow.is_ipv4())
+    };
+    let a = first.ip().to_canonical();
+    let b = second.ip().to_canonical();
+    first.port() == second.port() && first.port() != 0 && (a == b || covers(a, b) || covers(b, a))
 }
 
 pub fn path_errors(config: &Config) -> Vec<String> {
@@ -156,13 +157,13 @@ fn configured_paths(config: &Config) -> Vec<(&'static str, &Path, Option<&'stati
 
 pub fn secret_warnings<'p>(
     config: &'p Config,
-    more: impl Iterator<Item = &'p Path>,
+    web_secrets: impl Iterator<Item = &'p Path>,
 ) -> Vec<String> {
     config
         .secret_files
         .iter()
         .map(|file| file.as_path())
-        .chain(more)
+        .chain(web_secrets)
         .filter(|file| is_world_accessible(file))
         .map(secret_warning)
         .collect()
@@ -194,11 +195,16 @@ mod tests {
 
     #[test]
     fn one_port_on_overlapping_addresses_is_a_conflict() {
-        let of = |one: &str, other: &str| collide(one.parse().unwrap(), other.parse().unwrap());
-        assert!(of("127.0.0.1:9912", "127.0.0.1:9912"));
-        assert!(of("0.0.0.0:9912", "127.0.0.1:9912") && of("127.0.0.1:9912", "[::]:9912"));
-        assert!(!of("127.0.0.1:9912", "127.0.0.1:9913") && !of("127.0.0.1:9912", "127.0.0.2:9912"));
-        assert!(!of("127.0.0.1:0", "127.0.0.1:0") && !of("0.0.0.0:1", "[::1]:1"));
+        let conflict = |a: &str, b: &str| collide(a.parse().unwrap(), b.parse().unwrap());
+        assert!(conflict("127.0.0.1:9912", "127.0.0.1:9912"));
+        assert!(
+            conflict("0.0.0.0:9912", "127.0.0.1:9912") && conflict("127.0.0.1:9912", "[::]:9912")
+        );
+        assert!(
+            !conflict("127.0.0.1:9912", "127.0.0.1:9913")
+                && !conflict("127.0.0.1:9912", "127.0.0.2:9912")
+        );
+        assert!(!conflict("127.0.0.1:0", "127.0.0.1:0") && !conflict("0.0.0.0:1", "[::1]:1"));
     }
 
     #[test]
@@ -231,9 +237,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("password");
         write(&file, "x").unwrap();
-        let warned = |of_the_folder: u32, of_the_file: u32| {
-            set_permissions(folder.path(), Permissions::from_mode(of_the_folder)).unwrap();
-            set_permissions(&file, Permissions::from_mode(of_the_file)).unwrap();
+        let warning_count = |folder_mode: u32, file_mode: u32| {
+            set_permissions(folder.path(), Permissions::from_mode(folder_mode)).unwrap();
+            set_permissions(&file, Permissions::from_mode(file_mode)).unwrap();
             let config = Config {
                 secret_files: vec![file.clone()],
                 ..Config::default()
@@ -242,12 +248,12 @@ mod tests {
         };
         assert_eq!(
             (
-                warned(0o755, 0o640),
-                warned(0o755, 0o644),
-                warned(0o755, 0o602)
+                warning_count(0o755, 0o640),
+                warning_count(0o755, 0o644),
+                warning_count(0o755, 0o602)
             ),
             (0, 1, 1)
         );
-        assert_eq!(warned(0o750, 0o666), 0);
+        assert_eq!(warning_count(0o750, 0o666), 0);
     }
 }
