@@ -71,7 +71,7 @@ fn a_ready_file_link_is_replaced_and_its_target_unchanged() {
     fs::write(&other, "precious").unwrap();
     symlink(&other, &path).unwrap();
     let mut file = ReadyFile::open(&path).unwrap();
-    // Where it writes first there may be a link too.
+    // The partial file's name may be a link, too.
     symlink(&other, folder.path().join(file.part_name())).unwrap();
     create(&mut file);
     assert!(!path.is_symlink() && path.is_file());
@@ -118,7 +118,7 @@ fn an_unwritable_ready_file_is_removed_and_recreated_later() {
     let path = folder.path().join("ready");
     let mut file = ReadyFile::open(&path).unwrap();
     create(&mut file);
-    // Neither written first nor replaced: a folder is not removed like a file.
+    // A folder at the partial file's name: it is not removed like a file.
     let obstacle = folder.path().join(file.part_name());
     fs::create_dir(&obstacle).unwrap();
     file.update(target(4));

@@ -7,7 +7,7 @@ use std::{
 };
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 
-/// A user that is nobody's.
+/// A user id without an account.
 const OTHER: u32 = 23_456;
 
 async fn accept(listener: &TcpListener) -> Stream {
@@ -92,7 +92,7 @@ async fn another_users_socket_is_distinguished() {
     }
 }
 
-/// What is left of a closed connection is shown as root's, under the addresses that the next one has.
+/// The kernel shows a closed connection as root's, with the addresses that the next one reuses.
 #[tokio::test]
 async fn a_reused_port_is_identified_by_its_new_socket() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -107,7 +107,7 @@ async fn a_reused_port_is_identified_by_its_new_socket() {
     let first = first.connect(server).await.unwrap();
     let address = first.local_addr().unwrap();
     let accepted = accept(&listener).await;
-    // Who closes first keeps the addresses for a while.
+    // The side that closes first keeps its addresses.
     drop(first);
     drop(accepted);
     assert_eq!(tcp_socket_uid(address, server), Err(PeerUserError::Gone));
