@@ -73,7 +73,7 @@ pub struct FollowedFile {
     pub position: FilePosition,
     pub splitter: LogSplitter,
     /// Reading started within a line. The rest of that line is skipped.
-    skip_line: bool,
+    skips_rest_of_line: bool,
     /// Uptime when the file last grew, appeared at the path or left it.
     pub last_active: Duration,
 }
@@ -85,7 +85,7 @@ impl FollowedFile {
             .min(FINGERPRINT_BYTES);
         let mut fingerprint = vec![0; length];
         file.read_exact_at(&mut fingerprint, offset.saturating_sub(length as u64))?;
-        let skip_line = fingerprint.last().is_some_and(|byte| *byte != b'\n');
+        let skips_rest_of_line = fingerprint.last().is_some_and(|byte| *byte != b'\n');
         Ok(FollowedFile {
             file,
             position: FilePosition {
@@ -94,7 +94,7 @@ impl FollowedFile {
                 fingerprint,
             },
             splitter: LogSplitter::new(),
-            skip_line,
+            skips_rest_of_line,
             last_active: now,
         })
     }
@@ -136,9 +136,9 @@ impl FollowedFile {
         fingerprint.drain(..surplus.min(fingerprint.len()));
         fingerprint.extend_from_slice(tail);
         let mut text = bytes;
-        if self.skip_line {
+        if self.skips_rest_of_line {
             let newline = bytes.iter().position(|byte| *byte == b'\n');
-            self.skip_line = newline.is_none();
+            self.skips_rest_of_line = newline.is_none();
             text = newline
                 .and_then(|newline| bytes.get(newline + 1..))
                 .unwrap_or_default();
@@ -151,7 +151,11 @@ impl FollowedFile {
     fn restart(&mut self, mut batch: RecordBatch<'_>, now: Duration) {
         batch.end_text(&mut self.splitter);
         batch.commit();
-        (self.position.offset, self.skip_line, self.last_active) = (0, false, now);
+        (
+            self.position.offset,
+            self.skips_rest_of_line,
+            self.last_active,
+        ) = (0, false, now);
         self.position.fingerprint.clear();
     }
 
