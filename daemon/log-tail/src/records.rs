@@ -59,16 +59,16 @@ impl RecordBatch<'_> {
         self.bytes += bytes.len() as u64;
         splitter.feed(bytes, |record| match record {
             Ok(record) => self.record(record),
-            Err(_) => self.bad(),
+            Err(_) => self.count_bad_record(),
         });
     }
 
     /// Ends the text. A last line without newline counts as bad, as its last number may be cut.
     pub fn end_text(&mut self, splitter: &mut LogSplitter) {
-        splitter.finish(|_| self.bad());
+        splitter.finish(|_| self.count_bad_record());
     }
 
-    pub fn bad(&mut self) {
+    pub fn count_bad_record(&mut self) {
         self.bad_records += 1;
         self.writer.sink.bad_record();
     }
@@ -88,9 +88,9 @@ impl RecordBatch<'_> {
         let mut status = self.writer.status.lock();
         status.bytes += self.bytes;
         status.records += self.records;
-        status.bad += self.bad_records;
+        status.bad_records += self.bad_records;
         if self.records > 0 {
-            status.last_line = Some(self.now);
+            status.last_record_at = Some(self.now);
         }
         status.progress = self.progress.or(status.progress.take());
     }
@@ -112,8 +112,8 @@ pub struct LogStatus {
     /// Records passed to the sink: lines, and datapoints joined from several lines.
     pub records: u64,
     /// Lines that could not be used: longer than 64 KiB, cut off, or with a string that never closes.
-    pub bad: u64,
-    pub last_line: Option<Stamp>,
+    pub bad_records: u64,
+    pub last_record_at: Option<Stamp>,
     /// The last reported step of a start; `None` if there was none since the daemon started.
     pub progress: Option<StartStep>,
     /// The file being polled, and the start of the poll.

@@ -232,7 +232,7 @@ impl Conclusions {
         let (rpc, admin) = (facts.rpc.as_ref(), facts.admin.as_ref());
         let log = self.log_status.as_ref().map(tail::StatusHandle::snapshot);
         let log = log.unwrap_or_default();
-        let last_line = log.last_line.filter(|at| *at >= self.followed_at);
+        let last_line = log.last_record_at.filter(|at| *at >= self.followed_at);
         let step = log.progress.filter(|step| step.at >= self.followed_at);
         let progress = admin.and_then(|facts| facts.progress.as_ref());
         let start = match progress {

@@ -213,7 +213,7 @@ impl JournalTail {
         while let Some(line) = lines.decode(output).transpose() {
             // The line is too long. The decoder skips its rest.
             let Ok(line) = line else {
-                batch.bad();
+                batch.count_bad_record();
                 continue;
             };
             // "-- Journal begins at ...", "-- Reboot --"
@@ -221,7 +221,7 @@ impl JournalTail {
                 continue;
             }
             match Entry::parse(&line) {
-                None => batch.bad(),
+                None => batch.count_bad_record(),
                 Some(entry) if cursor.as_ref() == Some(&entry.cursor) => has_entries = true,
                 Some(entry) => {
                     for message in entry.messages() {

@@ -73,7 +73,7 @@ fn a_file_that_appears_later_is_read_from_its_beginning() {
         (status.records, status.bytes),
         (3, fs::metadata(rig.path("log")).unwrap().len())
     );
-    assert!(status.last_line.is_some());
+    assert!(status.last_record_at.is_some());
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn invalid_log_bytes_discard_only_their_own_lines() {
     rig.poll();
     rig.assert_all_once();
     assert_eq!(rig.probe.bad(), 1);
-    assert_eq!(rig.tail.status().snapshot().bad, 1);
+    assert_eq!(rig.tail.status().snapshot().bad_records, 1);
 }
 
 #[test]

@@ -234,7 +234,7 @@ async fn an_idle_journalctl_is_up_and_stops_with_the_daemon() {
     eventually(DEADLINE, "it is up", || {
         rig.status.snapshot().up.then_some(())
     });
-    assert_eq!(rig.status.snapshot().last_line, None);
+    assert_eq!(rig.status.snapshot().last_record_at, None);
     rig.end().await;
 }
 
