@@ -99,7 +99,7 @@ impl Follower {
         self.writer.status.clone()
     }
 
-    pub fn files(&self) -> usize {
+    pub fn open_file_count(&self) -> usize {
         self.open_files.len()
     }
 

@@ -159,9 +159,9 @@ fn a_rotated_log_is_read_until_idle_and_its_successor_has_data() {
     rig.write(&mut old, 1);
     rig.poll();
     rig.assert_all_once();
-    assert_eq!(rig.tail.files(), 2);
+    assert_eq!(rig.tail.open_file_count(), 2);
     rig.poll_after(OLD_FILE_QUIET);
-    assert_eq!(rig.tail.files(), 1);
+    assert_eq!(rig.tail.open_file_count(), 1);
     rig.write(&mut new, 1);
     rig.poll();
     rig.assert_all_once();
@@ -182,7 +182,7 @@ fn a_deleted_log_is_reported_closed_and_reread_when_recreated() {
     assert_eq!(rig.status(), Some(Status::Gone));
     rig.poll_after(Duration::from_secs(60));
     assert_eq!(
-        rig.tail.files(),
+        rig.tail.open_file_count(),
         0,
         "the space of the deleted file is not freed"
     );
@@ -233,7 +233,7 @@ fn a_closed_rotated_log_that_returns_is_continued_not_reread() {
     rig.write(&mut new, 1);
     rig.poll();
     rig.poll_after(OLD_FILE_QUIET);
-    assert_eq!(rig.tail.files(), 1);
+    assert_eq!(rig.tail.open_file_count(), 1);
     fs::rename(rig.path("log.1"), rig.path("log")).unwrap();
     rig.write(&mut old, 1);
     rig.poll();

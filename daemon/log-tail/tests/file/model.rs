@@ -201,7 +201,7 @@ impl<D: AsRef<Path>> Model<D> {
         self.rig.poll();
         self.rig.assert_all_once();
         assert_eq!(self.rig.probe.bad(), 0);
-        let files = self.rig.tail.files();
+        let files = self.rig.tail.open_file_count();
         assert!(files <= MAX_FILES + 1, "{files} files are held");
     }
 
