@@ -111,7 +111,7 @@ pub struct LogStatus {
     pub bytes: u64,
     /// Records passed to the sink: lines, and datapoints joined from several lines.
     pub records: u64,
-    /// Lines that could not be used: longer than 64 KiB, cut off, or with a string that never closes.
+    /// Unusable: over 64 KiB, cut off, with an unclosed string, or a journal entry of another form.
     pub bad_records: u64,
     pub last_record_at: Option<Stamp>,
     /// The last reported step of a start; `None` if there was none since the daemon started.
