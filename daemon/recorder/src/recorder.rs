@@ -468,6 +468,10 @@ mod tests {
         assert!(matches!(all.back(), Some(QueueMessage::Mark(_, name)) if name == "a"));
         assert!(queue.push(tick(99)), "what was taken has made room");
         assert!((0..=MAX_MARKS).any(|_| !queue.push(mark("a"))));
-        assert_eq!(queue.lost(), 5, "who sets a mark is told");
+        assert_eq!(
+            queue.lost(),
+            5,
+            "the sender of a mark gets an error instead"
+        );
     }
 }

@@ -41,13 +41,13 @@ fn the_ready_file_names_the_process_and_is_removed_on_drop() {
         "format": 1, "pid": std::process::id(), "metrics": ["127.0.0.1:1", "/run/m.sock"], "ingest": null, "target": null,
     });
     assert_eq!(read(&path), expected);
-    for (followed, said) in [
+    for (followed, expected) in [
         (target(4), serde_json::json!({ "pid": 4, "start_ticks": 7 })),
         (None, serde_json::Value::Null),
         (target(5), serde_json::json!({ "pid": 5, "start_ticks": 7 })),
     ] {
         file.update(followed);
-        assert_eq!(read(&path)["target"], said);
+        assert_eq!(read(&path)["target"], expected);
         assert_eq!(names(folder.path()), ["ready"]);
     }
     let before = fs::read(&path).unwrap();
@@ -102,10 +102,10 @@ fn an_unwritable_ready_file_is_a_named_error_leaving_nothing() {
         ("socket", "not a regular file"),
     ] {
         let error = ReadyFile::open(&at(name)).unwrap_err();
-        let said = error.to_string();
+        let message = error.to_string();
         assert!(
-            said.contains(&at(name).display().to_string()) && said.contains(why),
-            "{said}"
+            message.contains(&at(name).display().to_string()) && message.contains(why),
+            "{message}"
         );
         assert!(error.is_permanent());
     }

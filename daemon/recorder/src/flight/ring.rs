@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn only_oom_kills_exits_stalls_and_falling_behind_trigger_a_save() {
-        let asking = EventKind::ALL
+        let save_reasons = EventKind::ALL
             .iter()
             .filter_map(|kind| Some((*kind, SaveReason::for_event(*kind)?)))
             .collect::<Vec<_>>();
@@ -310,7 +310,7 @@ mod tests {
             (EventKind::Behind, SaveReason::Behind),
             (EventKind::Stall, SaveReason::Stall),
         ];
-        assert_eq!(asking, expected);
+        assert_eq!(save_reasons, expected);
     }
 
     #[test]

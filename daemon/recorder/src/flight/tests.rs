@@ -265,7 +265,7 @@ fn a_save_without_free_space_fails_and_is_shown_until_success() {
         },
     );
     ring.write_entries(&second(1), at(1));
-    let asking = [
+    let replies = [
         scene
             .handle
             .request_save("first", SaveOrigin::Http)
@@ -279,7 +279,7 @@ fn a_save_without_free_space_fails_and_is_shown_until_success() {
     ring.finish(at(3));
     // `finish` waited in vain for the saver, which runs only now.
     saver.run();
-    let [first, second] = asking.map(|mut answer| answer.try_recv().unwrap());
+    let [first, second] = replies.map(|mut reply| reply.try_recv().unwrap());
     assert!(first.is_ok(), "{first:?}");
     assert!(second.unwrap_err().contains("max_saved"));
     let mut output = faultline_sources::tick::SourceOutput::default();

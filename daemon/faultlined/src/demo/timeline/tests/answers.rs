@@ -3,7 +3,7 @@
 use super::super::*;
 use faultline_agave::{
     Error,
-    admin::{Answer as Told, Method, StartProgress},
+    admin::{Answer as AdminAnswer, Method, StartProgress},
     rpc::{Answer, Batch, Call, Commitment, Health},
 };
 
@@ -18,7 +18,7 @@ const CALLS: [Call; 8] = [
     Call::Identity,
 ];
 
-fn at(uptime: Duration) -> NodeState {
+fn node_state_at(uptime: Duration) -> NodeState {
     let address = SocketAddr::from(([127, 0, 0, 1], 8899));
     node_state(
         &Recording::embedded(None).unwrap(),
@@ -30,8 +30,8 @@ fn at(uptime: Duration) -> NodeState {
 
 fn ask(after_running: u64) -> Vec<Answer> {
     let batch = Batch::new(CALLS);
-    let body =
-        at(SERVICES_START + Duration::from_secs(after_running)).http(batch.body().as_bytes());
+    let body = node_state_at(SERVICES_START + Duration::from_secs(after_running))
+        .http(batch.body().as_bytes());
     batch
         .read(body.as_bytes())
         .unwrap()
@@ -93,14 +93,14 @@ fn the_demo_refuses_invalid_requests() {
         (r#"{"method":"getBlock"}"#, -32601),
     ] {
         let answer: Value =
-            serde_json::from_str(&at(Duration::ZERO).http(body.as_bytes())).unwrap();
+            serde_json::from_str(&node_state_at(Duration::ZERO).http(body.as_bytes())).unwrap();
         assert_eq!(answer["error"]["code"], code, "{body}");
     }
 }
 
-fn ask_admin(method: Method, uptime: Duration) -> Result<Told, Error> {
+fn ask_admin(method: Method, uptime: Duration) -> Result<AdminAnswer, Error> {
     let request = serde_json::from_str(&method.request(5)).unwrap();
-    let answer = at(uptime).admin(&request);
+    let answer = node_state_at(uptime).admin(&request);
     assert!(answer.ends_with('\n'));
     method.read(5, answer.as_bytes())
 }
@@ -110,8 +110,10 @@ fn the_demo_admin_socket_reports_the_startup() {
     let names: Vec<String> = (0..5)
         .map(|state| {
             match ask_admin(Method::StartProgress, Duration::from_secs(state * 2)).unwrap() {
-                Told::StartProgress(StartProgress::Other(name)) => panic!("{name} is no state"),
-                Told::StartProgress(progress) => progress.name().to_owned(),
+                AdminAnswer::StartProgress(StartProgress::Other(name)) => {
+                    panic!("{name} is no state")
+                }
+                AdminAnswer::StartProgress(progress) => progress.name().to_owned(),
                 other => panic!("{other:?}"),
             }
         })
@@ -133,7 +135,8 @@ fn the_admin_socket_names_the_identity_once_services_run() {
         matches!(early, Err(Error::Rpc { code: -32602, .. })),
         "{early:?}"
     );
-    let Told::ContactInfo(info) = ask_admin(Method::ContactInfo, SERVICES_START).unwrap() else {
+    let AdminAnswer::ContactInfo(info) = ask_admin(Method::ContactInfo, SERVICES_START).unwrap()
+    else {
         panic!("not it")
     };
     assert_eq!(info.id, IDENTITY.parse().unwrap());
