@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 use std::fs;
 
-fn mistakes(text: &str) -> Vec<String> {
+fn error_texts(text: &str) -> Vec<String> {
     parse(text).map_or_else(
         |m| m.iter().map(ToString::to_string).collect(),
         |_| Vec::new(),
@@ -79,7 +79,7 @@ fn regex_free_secret_paths(text: &str, secret: &Path) -> String {
 
 #[test]
 fn all_configuration_errors_are_reported_at_once_with_their_lines() {
-    let found = mistakes(
+    let found = error_texts(
         "[sampling]\ninterval = \"10ms\"\n[metrics]\nlisten = 9912\nlissten = \"x\"\n[nonsense]\n[target]\npid = 1\nunit = \"a\"\n",
     );
     assert_eq!(
@@ -96,7 +96,7 @@ fn all_configuration_errors_are_reported_at_once_with_their_lines() {
 
 #[test]
 fn a_toml_syntax_error_names_its_line() {
-    let found = mistakes("[sampling]\ninterval = = 3\n");
+    let found = error_texts("[sampling]\ninterval = = 3\n");
     assert!(
         found.first().is_some_and(|m| m.starts_with("line 2: ")),
         "{found:?}"
@@ -108,7 +108,7 @@ fn a_log_source_disables_the_listener_and_both_are_refused() {
     let config = parse("[log]\nfile = \"/var/log/v.log\"\n").unwrap();
     assert!(!config.ingest.enabled);
     for both in ["enabled = true", "listen = \"127.0.0.1:1\""] {
-        let found = mistakes(&format!("[log]\nfile = \"/v.log\"\n[ingest]\n{both}\n"));
+        let found = error_texts(&format!("[log]\nfile = \"/v.log\"\n[ingest]\n{both}\n"));
         assert!(
             found.iter().any(|m| m.contains("counted twice")),
             "{found:?}"
@@ -138,7 +138,7 @@ fn json_rpc_urls_must_be_plain_http() {
     );
     for wrong in ["https://127.0.0.1:8899", "127.0.0.1:8899", "http://"] {
         assert!(
-            !mistakes(&format!("[rpc]\nurl = {wrong:?}\n")).is_empty(),
+            !error_texts(&format!("[rpc]\nurl = {wrong:?}\n")).is_empty(),
             "{wrong}"
         );
     }
@@ -187,26 +187,26 @@ fn damaged_default() -> impl Strategy<Value = String> {
     })
 }
 
-fn assert_mistakes_within(text: &str) {
+fn assert_error_lines_exist(text: &str) {
     let lines = text.matches('\n').count() + 1;
-    for mistake in parse(text).err().unwrap_or_default() {
+    for error in parse(text).err().unwrap_or_default() {
         assert!(
-            mistake.line.is_none_or(|line| (1..=lines).contains(&line)),
-            "{mistake} in {text:?}"
+            error.line.is_none_or(|line| (1..=lines).contains(&line)),
+            "{error} in {text:?}"
         );
-        assert!(!mistake.what.is_empty(), "{text:?}");
+        assert!(!error.what.is_empty(), "{text:?}");
     }
 }
 
 proptest! {
     #[test]
     fn any_text_parses_as_configuration_or_reports_errors_with_valid_lines(text in any::<String>()) {
-        assert_mistakes_within(&text);
+        assert_error_lines_exist(&text);
     }
 
     #[test]
     fn a_mutated_default_configuration_parses_or_reports_errors_with_valid_lines(text in damaged_default()) {
-        assert_mistakes_within(&text);
+        assert_error_lines_exist(&text);
     }
 }
 
@@ -230,7 +230,7 @@ fn a_refused_address_is_not_repeated_in_the_error() {
         "[ingest]\ndb = \"d\"\nuser = \"u\"\npassword_file = \"/SECRET\"\n",
         "[forward]\nurl = \"u:SECRET@h\"\ndb = \"d\"\nuser = \"u\"\npassword_file = \"/dev/null\"\n",
     ] {
-        let found = mistakes(text);
+        let found = error_texts(text);
         assert!(
             !found.is_empty() && !found.concat().contains("SECRET"),
             "{found:?}"
@@ -254,7 +254,7 @@ fn configured_host_names_exclude_scheme_and_port() {
         "",
         "a b",
     ] {
-        let found = mistakes(&format!("[metrics]\nhosts = [{bad:?}]\n"));
+        let found = error_texts(&format!("[metrics]\nhosts = [{bad:?}]\n"));
         assert!(
             found.len() == 1 && found[0].starts_with("line 2: metrics.hosts: "),
             "{bad}: {found:?}"
@@ -276,7 +276,7 @@ fn recording_labels_may_have_any_name_and_include_exporter_labels() {
         "\"a b\" = \"c\"",
         "memory = \"two\\nlines\"",
     ] {
-        let found = mistakes(&format!("[record.labels]\n{wrong}\n"));
+        let found = error_texts(&format!("[record.labels]\n{wrong}\n"));
         assert!(
             found.len() == 1 && found[0].starts_with("line 2: record.labels"),
             "{wrong}: {found:?}"
@@ -321,7 +321,7 @@ fn flight_delays_longer_than_the_ring_or_zero_limits_are_refused() {
         ("max_saved = 0", "at least 1"),
         ("max_saved_bytes = 0", "at least 1"),
     ] {
-        let found = mistakes(&format!("[flight]\n{wrong}\n"));
+        let found = error_texts(&format!("[flight]\n{wrong}\n"));
         assert!(
             found.len() == 1 && found[0].contains(word),
             "{wrong}: {found:?}"
@@ -371,7 +371,7 @@ fn consequential_errors_are_not_reported() {
         ("[[datapoints.allow]]\nname = \"a\"\nfield = \"b\"\nkind = \"sum\"\n".to_owned(), "neither \"level\""),
         ("[[datapoints.allow]]\nname = \"a\"\n".to_owned(), "add field and kind"),
     ] {
-        let found = mistakes(&text);
+        let found = error_texts(&text);
         assert!(found.len() == 1 && found[0].contains(wanted), "{text}: {found:?}");
     }
 }
@@ -379,7 +379,7 @@ fn consequential_errors_are_not_reported() {
 #[test]
 fn a_config_error_names_the_wrong_key_or_suggests_one() {
     let (_, found) = parse_all("[metrics]\nlisten = 3\nweb_confg = \"x\"\n");
-    let about = |key: &str| found.iter().filter(|mistake| mistake.is_about(key)).count();
+    let about = |key: &str| found.iter().filter(|error| error.is_about(key)).count();
     assert_eq!(
         (
             about("metrics.listen"),
@@ -408,7 +408,8 @@ fn vote_rewards_are_polled_once_a_minute_by_default() {
         (set.vote_account, set.interval),
         (key.parse().ok(), Duration::from_secs(300))
     );
-    let wrong = mistakes("[validator]\nvote_account = \"me\"\ninterval = \"900ms\"\n").join("; ");
+    let wrong =
+        error_texts("[validator]\nvote_account = \"me\"\ninterval = \"900ms\"\n").join("; ");
     assert!(
         wrong.contains("line 2")
             && wrong.contains("is not a public key")
@@ -428,12 +429,12 @@ fn probing_is_off_by_default_and_limited_to_once_a_second() {
         (true, "getSlot", 1)
     );
     let wrong =
-        mistakes("[probe]\nmethod = \"getProgramAccounts\"\ninterval = \"900ms\"\n").join("; ");
+        error_texts("[probe]\nmethod = \"getProgramAccounts\"\ninterval = \"900ms\"\n").join("; ");
     assert!(
         wrong.contains("is not asked; there are getSlot") && wrong.contains("shorter than 1s"),
         "{wrong}"
     );
-    let wrong = mistakes("[rpc]\nenabled = false\n[probe]\nenabled = true\n").join("; ");
+    let wrong = error_texts("[rpc]\nenabled = false\n[probe]\nenabled = true\n").join("; ");
     assert!(wrong.contains("rpc.enabled is false"), "{wrong}");
     let other = parse("[target]\nprocess_name = \"x\"\n[probe]\nenabled = true\n").unwrap();
     assert!(
@@ -471,7 +472,7 @@ fn tags_whose_labels_collide_are_refused_with_the_reason() {
         ),
         (everywhere, "[\"arm\"]", "constant_labels_everywhere sets"),
     ] {
-        let found = mistakes(&allowing(before, &[tags]));
+        let found = error_texts(&allowing(before, &[tags]));
         assert!(
             found.len() == 1 && found[0].contains(reason),
             "{tags}: {found:?}"
@@ -481,7 +482,10 @@ fn tags_whose_labels_collide_are_refused_with_the_reason() {
         ("", "[\"cluster\"]"),
         (everywhere, "[\"cf-name\", \"job\"]"),
     ] {
-        assert_eq!(mistakes(&allowing(before, &[tags])), Vec::<String>::new());
+        assert_eq!(
+            error_texts(&allowing(before, &[tags])),
+            Vec::<String>::new()
+        );
     }
 }
 
@@ -493,7 +497,7 @@ fn a_duplicate_allow_entry_is_refused_with_both_lines() {
         ["[]", "[\"t\"]"],
     ] {
         assert_eq!(
-            mistakes(&allowing("", &tags)),
+            error_texts(&allowing("", &tags)),
             [
                 "line 7: datapoints.allow: the delta \"v\" of \"d\" is given twice, in lines 2 and 7: remove or change one"
             ],
@@ -501,7 +505,10 @@ fn a_duplicate_allow_entry_is_refused_with_both_lines() {
         );
     }
     let level = allowing("", &["[]"]).replace("delta", "level");
-    assert_eq!(mistakes(&allowing(&level, &["[]"])), Vec::<String>::new());
+    assert_eq!(
+        error_texts(&allowing(&level, &["[]"])),
+        Vec::<String>::new()
+    );
 }
 
 #[test]
@@ -531,7 +538,7 @@ fn allowed_push_users_are_names_or_uids_and_exclude_passwords() {
     }
     let both = "[ingest]\ndb = \"a\"\nuser = \"b\"\npassword_file = \"/none\"\nallow_users = [1]\n";
     assert!(
-        mistakes(both)
+        error_texts(both)
             .iter()
             .any(|what| what.contains("without a password"))
     );
@@ -540,7 +547,7 @@ fn allowed_push_users_are_names_or_uids_and_exclude_passwords() {
 #[test]
 fn a_host_that_is_named_twice_is_refused() {
     assert_eq!(
-        mistakes("[metrics]\nhosts = [\"a.example\", \"A.example\"]\n"),
+        error_texts("[metrics]\nhosts = [\"a.example\", \"A.example\"]\n"),
         [
             "line 2: metrics.hosts: item 2, the string \"A.example\", is the same as item 1, the string \"a.example\": keep one"
         ]
