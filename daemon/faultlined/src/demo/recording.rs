@@ -94,14 +94,14 @@ impl Recording {
         };
         let mut transactions = Vec::new();
         for point in &points {
-            let at = Duration::from_nanos(
+            let position = Duration::from_nanos(
                 point
                     .timestamp()
                     .and_then(|time| u64::try_from(time - begin).ok())
                     .context("a line without time")?,
             );
             let line = Line {
-                position: at,
+                position,
                 parts: line_parts(point, first_slot, cache)?,
             };
             match point.name() {
@@ -109,10 +109,11 @@ impl Recording {
                     recording.cluster.push(line);
                     continue;
                 }
-                "bank_frozen" => recording.blocks.push((at, 0)),
-                "cost_tracker_stats" => {
-                    transactions.push((at, integer_field(point, "transaction_count").unwrap_or(0)))
-                }
+                "bank_frozen" => recording.blocks.push((position, 0)),
+                "cost_tracker_stats" => transactions.push((
+                    position,
+                    integer_field(point, "transaction_count").unwrap_or(0),
+                )),
                 _ => {}
             }
             recording.validator.push(line);
@@ -120,10 +121,10 @@ impl Recording {
         recording.validator.sort_by_key(|line| line.position);
         recording.cluster.sort_by_key(|line| line.position);
         recording.blocks.sort_unstable();
-        for (at, sum) in &mut recording.blocks {
+        for (block_position, sum) in &mut recording.blocks {
             *sum = transactions
                 .iter()
-                .filter(|(time, _)| time <= at)
+                .filter(|(position, _)| position <= block_position)
                 .map(|(_, count)| count)
                 .sum();
         }
@@ -132,8 +133,10 @@ impl Recording {
 
     /// The newest slot replayed at a position, and the total transactions up to it.
     pub fn newest_slot(&self, position: Duration) -> (u64, u64) {
-        let (repetition, within) = repetition(position);
-        let replayed = self.blocks.partition_point(|(at, _)| *at <= within);
+        let (repetition, position_within) = repetition(position);
+        let replayed = self
+            .blocks
+            .partition_point(|(position, _)| *position <= position_within);
         let sum = |blocks: usize| {
             blocks
                 .checked_sub(1)
@@ -211,14 +214,14 @@ impl CacheSize {
         key: &str,
         recorded: impl Fn(&str) -> Option<u64>,
     ) -> Option<u64> {
-        let level = self.0.saturating_mul(9).div_ceil(10);
-        let fits = level >= PROGRAMS;
+        let eviction_start = self.0.saturating_mul(9).div_ceil(10);
+        let all_fit = eviction_start >= PROGRAMS;
         match (point, key) {
-            ("loaded-programs-cache-stats", "water_level") => Some(level.min(PROGRAMS)),
+            ("loaded-programs-cache-stats", "water_level") => Some(eviction_start.min(PROGRAMS)),
             ("loaded-programs-cache-stats", "misses" | "evictions" | "reloads" | "insertions") => {
-                fits.then_some(0)
+                all_fit.then_some(0)
             }
-            ("replay-slot-stats", key) if fits => {
+            ("replay-slot-stats", key) if all_fit => {
                 let spent = recorded("program_cache_us")?;
                 let remaining = spent * REMAINING_PERCENT / 100;
                 match key {
@@ -258,7 +261,8 @@ fn line_parts(
             text.push_str(&format!(",{}={}", tag.key, tag.value));
         }
     }
-    let cached = |key: &str| cache?.value(point.name(), key, |other| integer_field(point, other));
+    let value_at_size =
+        |key: &str| cache?.value(point.name(), key, |other| integer_field(point, other));
     let mut separator = ' ';
     for field in point.fields() {
         let field = field.map_err(|reason| point.bad(reason))?;
@@ -275,7 +279,7 @@ fn line_parts(
                 parts.push(LinePart::Slot(FIRST_SLOT + slot - first_slot));
                 text.push('i');
             }
-            None => match cached(field.key) {
+            None => match value_at_size(field.key) {
                 Some(value) => text.push_str(&format!("{value}i")),
                 None => text.push_str(field.raw()),
             },
