@@ -10,13 +10,13 @@ use std::{mem, time::Duration};
 
 /// Older points have a wrong time: pushes come every ten seconds.
 const MAX_POINT_AGE: Duration = Duration::from_secs(60);
-/// If nothing was recorded for this long, or for this many intervals, rules about missing progress
+/// If nothing was recorded for this long and for this many intervals, rules about missing progress
 /// do not apply: a busy disk can delay a recorder.
 const MIN_STALE: Duration = Duration::from_secs(10);
 const STALE_INTERVALS: u32 = 5;
-/// A run that ends later than planned by more than this, or by a share of its length, is too long.
+/// A run that ends later than planned by more than this and by more than 1/20 of its length is too long.
 const MAX_LATE: Duration = Duration::from_secs(10);
-const LATE_SHARE: u32 = 20;
+const LATE_DIVISOR: u32 = 20;
 /// A recorder without output for this multiple of the stale time is dead.
 const SILENT_FACTOR: u32 = 12;
 
@@ -88,7 +88,7 @@ impl Watch {
 
     /// The delay of the end, if it is so long that the runner itself was stalled.
     pub fn excessive_delay(&self) -> Option<Duration> {
-        let max_delay = MAX_LATE.max(self.rules.duration / LATE_SHARE);
+        let max_delay = MAX_LATE.max(self.rules.duration / LATE_DIVISOR);
         (self.end_delay > max_delay).then_some(self.end_delay)
     }
 
