@@ -8,7 +8,7 @@ const MIN_SPAN: Duration = Duration::from_secs(5);
 /// Minimum span of a stable value: only such a value decides a phase.
 const MIN_STABLE_SPAN: Duration = Duration::from_secs(30);
 
-/// All older samples but one are dropped, so that a value follows a change of pace.
+/// Of samples older than this, only the newest is kept, so that a value follows a change of pace.
 const MAX_SPAN: Duration = Duration::from_secs(60);
 
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
@@ -36,8 +36,8 @@ pub struct SlotTimeMeter {
     /// (tip, first reported at), oldest first.
     samples: VecDeque<(u64, Duration)>,
     /// (tip, reported at).
-    last_advance: Option<(u64, Duration)>,
-    /// Measured over at least [`MIN_STABLE_SPAN`].
+    last_change: Option<(u64, Duration)>,
+    /// Measured over at least [`MIN_STABLE_SPAN`], or given to `set_stable`.
     stable: Option<Duration>,
     /// Measured over at least [`MIN_SPAN`]; used until there is a stable value.
     provisional: Option<Duration>,
@@ -50,7 +50,7 @@ impl SlotTimeMeter {
         self.stable = Some(slot_time).filter(|time| !time.is_zero());
     }
 
-    /// `None` before the first measurement.
+    /// `None` without a measurement and a value given to `set_stable`.
     pub fn value(&self) -> Option<Duration> {
         self.stable.or(self.provisional)
     }
@@ -62,12 +62,12 @@ impl SlotTimeMeter {
     /// Drops the samples, because later ones do not continue them. Measured values stay.
     pub fn clear_samples(&mut self) {
         self.samples.clear();
-        self.last_advance = None;
+        self.last_change = None;
     }
 
     /// Takes a `tip` that was reported while the validator was near it.
     pub fn report(&mut self, tip: u64, now: Duration) {
-        match self.last_advance {
+        match self.last_change {
             Some((slot, at)) if tip == slot => {
                 if now.saturating_sub(at) >= MAX_STANDSTILL {
                     self.samples.clear();
@@ -81,7 +81,7 @@ impl SlotTimeMeter {
             Some((slot, at)) if self.is_jump(tip - slot, now.saturating_sub(at)) => self.jump(),
             _ => self.jumps = 0,
         }
-        self.last_advance = Some((tip, now));
+        self.last_change = Some((tip, now));
         let last = self.samples.back();
         if last.is_none_or(|(_, at)| now.saturating_sub(*at) >= SAMPLE_INTERVAL) {
             self.samples.push_back((tip, now));
