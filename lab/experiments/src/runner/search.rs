@@ -56,7 +56,7 @@ pub struct RunningSearch {
 }
 
 impl RunningSearch {
-    /// `is_hard_limit`: whether writes in a full cgroup fail.
+    /// `is_hard_limit`: whether the limit is not `memory.high`, which only throttles.
     fn begin(
         plan: &Plan,
         rules: Search,
@@ -103,7 +103,7 @@ impl RunningSearch {
         Ok((actions, evidence.unwrap_or_default()))
     }
 
-    /// Whether it waits while full, or had an OOM event since the last poll.
+    /// Whether the cgroup is under OOM, or had an OOM event since the last poll.
     fn is_out_of_memory(&mut self, evidence: &Evidence) -> bool {
         let count = |name: &str| evidence.memory_events.get(name).copied().unwrap_or(0);
         let now = count("oom").saturating_add(count("oom_kill"));
