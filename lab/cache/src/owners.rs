@@ -204,7 +204,8 @@ impl ProgramIndex {
     }
 
     /// Adds accounts of the loader that no longer exist: buffers whose code was deployed, and the code
-    /// of closed programs. A transaction that calls the loader writes to them, and they do not sign it.
+    /// of closed programs. A transaction that calls the loader writes to them, and they do not
+    /// sign it.
     fn add_buffers(&mut self, transaction: &Transaction, trace: &mut Trace) -> Result<()> {
         for key in transaction
             .changed

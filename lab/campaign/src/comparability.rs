@@ -87,8 +87,8 @@ fn consensus_difference(rounds: &[(u32, [Pace; 2])], arms: &[Pace; 2]) -> Option
     Some(paces_text(arms))
 }
 
-/// The runs of one round and replicate are compared: drift between such pairs cancels in the ratio of
-/// each pair.
+/// The runs of one round and replicate are compared: drift between such pairs cancels in the ratio
+/// of each pair.
 fn slot_time_difference(runs: &[RunRow]) -> Option<String> {
     let completed = runs.iter().filter(|run| run.is_complete());
     let pair = by_key(completed.map(|run| ((run.round, run.replicate), run)))

@@ -14,7 +14,8 @@ const MAX_POINT_AGE: Duration = Duration::from_secs(60);
 /// do not apply: a busy disk can delay a recorder.
 const MIN_STALE: Duration = Duration::from_secs(10);
 const STALE_INTERVALS: u32 = 5;
-/// A run that ends later than planned by more than this and by more than 1/20 of its length is too long.
+/// A run that ends later than planned by more than this and by more than 1/20 of its
+/// length is too long.
 const MAX_LATE: Duration = Duration::from_secs(10);
 const LATE_DIVISOR: u32 = 20;
 /// A recorder without output for this multiple of the stale time is dead.
