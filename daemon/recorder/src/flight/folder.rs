@@ -221,20 +221,19 @@ pub fn remove_interrupted_saves(folder: &Path) {
         return;
     }
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let is_partial = name
-            .to_str()
-            .and_then(|name| name.strip_suffix(PARTIAL_SUFFIX))
-            .and_then(parse_name)
-            .is_some();
-        if is_partial
-            && SQLITE_SUFFIXES
-                .iter()
-                .any(|suffix| fs::remove_file(with_suffix(&entry.path(), suffix)).is_ok())
-        {
+        let is_partial = entry.file_name().to_str().is_some_and(is_partial_save);
+        if is_partial && fs::remove_file(entry.path()).is_ok() {
             tracing::info!(path = %entry.path().display(), "removed the rest of an interrupted save");
         }
     }
+}
+
+/// True for an unfinished save, and for the files that SQLite keeps next to it.
+fn is_partial_save(name: &str) -> bool {
+    SQLITE_SUFFIXES
+        .iter()
+        .filter_map(|suffix| name.strip_suffix(suffix)?.strip_suffix(PARTIAL_SUFFIX))
+        .any(|save| parse_name(save).is_some())
 }
 
 fn no_marker(folder: &Path) -> String {

@@ -145,6 +145,9 @@ fn a_flight_folder_without_marker_is_not_modified() {
 fn leftovers_of_an_interrupted_save_are_removed_and_other_files_kept() {
     let folder = folder(&[
         "vm-exit-20261120T000000Z.fltl.part",
+        "vm-exit-20261120T000000Z.fltl.part-wal",
+        "vm-exit-20261120T000000Z.fltl.part-shm",
+        "vm-exit-20261121T000000Z.fltl.part-journal",
         "film.part",
         "ring.fltl.part",
         OLD,
