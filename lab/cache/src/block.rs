@@ -3,7 +3,7 @@ use faultline_cache_sim::trace::Loader;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A transaction cannot lock more accounts.
+/// Account indexes have one byte.
 const MAX_KEYS: usize = 256;
 /// Errors of executed transactions. After any other error a transaction in a block only paid fees.
 const EXECUTION_ERRORS: [&str; 3] = [
@@ -55,7 +55,7 @@ pub struct Block {
 pub struct Transaction {
     /// Keys that do not sign, each with whether the account may be a program.
     pub unsigned_keys: Vec<(Address, bool)>,
-    /// Programs that it may have changed. A key that signs may be a new account.
+    /// Writable accounts, if `change` is set. A signer among them may be new.
     pub changed: Vec<Address>,
     pub change: Option<ProgramChange>,
     pub fees_only: bool,
@@ -116,8 +116,8 @@ fn parse_transaction(response: TransactionResponse) -> Result<Transaction, Strin
             )
         };
         let address = address::parse(&key.pubkey).ok_or_else(not_a_key)?;
-        // Programs are read-only unless they are deployed. A deployment that creates the account
-        // also has its signature.
+        // Programs are read-only except in transactions that deploy or change them. A deployment that
+        // creates the account also has its signature.
         if key.writable && has_loader {
             changed.push(address);
         }

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::json;
 use std::collections::{HashMap, HashSet};
 
-/// Maximum number of accounts in a request that nodes accept.
+/// RPC nodes refuse requests for more accounts.
 const MAX_ACCOUNTS_PER_REQUEST: usize = 100;
 /// Bytes before the code in program-data accounts, and in programs of the newest loader.
 const HEADER_V3: u64 = 45;
@@ -204,8 +204,7 @@ impl ProgramIndex {
     }
 
     /// Adds accounts of the loader that no longer exist: buffers whose code was deployed, and the code
-    /// of closed programs. A transaction that calls the loader writes to them, and they do not
-    /// sign it.
+    /// of closed programs. Calls of the loader write to them, and they do not sign.
     fn add_buffers(&mut self, transaction: &Transaction, trace: &mut Trace) -> Result<()> {
         for key in transaction
             .changed
