@@ -91,7 +91,7 @@ type SlotEquations = [(f64, f64, f64); 2];
 
 /// `loads_by_slot` are (slot, loads, bytes) of a mean simulated run at the recorded size, in order.
 /// Only the bytes per load are used, because the loads were recorded. `None` with fewer than two slots
-/// that have both times and simulated loads.
+/// that have both times and are in `loads_by_slot`.
 pub fn fit(
     recorded: &[RecordedSlot],
     loads_by_slot: &[(u64, f64, f64)],
@@ -167,7 +167,7 @@ const REWEIGHTINGS: usize = 8;
 ///
 /// The weight of a row is 1 over its expected value, because the variance of a sum grows with the
 /// sum. So the fitted total equals the sum of `z`. Rows with an expected value of 0 are left out. Plain
-/// least squares would follow the slots with most loads, whose loads take longer or shorter.
+/// least squares would follow the slots with most loads, in which a load's time is unusual.
 fn costs(rows: &[(f64, f64, f64)]) -> (f64, f64) {
     let sum = |term: fn(&(f64, f64, f64)) -> f64| rows.iter().map(term).sum::<f64>();
     let [x, y] =

@@ -7,7 +7,7 @@ use crate::{
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Blocks from the root to the replayed block, if votes are cast and rooted normally.
+/// Blocks from the root to the replayed block, if the validator votes normally.
 const ROOT_DEPTH: usize = 32;
 
 /// Content of the cache when the simulation begins.
