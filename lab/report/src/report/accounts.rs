@@ -1,4 +1,4 @@
-//! The accounts caches, analysed like the study's program cache.
+//! The accounts caches, analysed like the program cache.
 
 use super::{
     cells::{GIB, gib, number, row, table},
@@ -29,7 +29,7 @@ macro_rules! increase {
     };
 }
 
-/// A level's mean or maximum, in `$unit`.
+/// A level's mean or maximum, divided by `$scale`.
 macro_rules! level {
     ($title:literal, $decimals:literal, $signal:ident, $statistic:ident, $scale:expr) => {
         ($title, $decimals, |subject, numbers| {

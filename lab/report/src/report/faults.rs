@@ -28,7 +28,7 @@ const MAX_DRAWN_POOLS: usize = 8;
 
 type PoolValue = fn(&PoolFaults) -> Option<f64>;
 
-/// Those with most faults first.
+/// A run's thread pools, those with most faults first.
 type RunPools<'s> = (&'s Subject, Vec<PoolFaults>);
 
 const RATES: &[Quantity] = &[
