@@ -35,7 +35,7 @@ pub fn outliers(values: &[f64]) -> Vec<usize> {
 }
 
 /// As [`outliers`], of an arm. If it has too few values, they are compared with those of `all` arms.
-/// None if half of them or more would be outliers.
+/// Then no value is an outlier if half of them or more would be.
 pub fn outliers_of_arm(arm: &[f64], all: &[f64]) -> Vec<usize> {
     if arm.len() >= MIN_VALUES_FOR_OUTLIER {
         return outliers(arm);
@@ -59,7 +59,7 @@ fn is_outlier(value: f64, sample: &[f64]) -> bool {
         && is_distant(value, middle)
 }
 
-/// Always false for a median of 0, which has no share.
+/// Always false for a median of 0, of which all shares are 0.
 fn is_distant(value: f64, median: f64) -> bool {
     median != 0.0 && (value - median).abs() > MIN_OUTLIER_DISTANCE * median.abs()
 }

@@ -2,7 +2,7 @@
 //! with each block in a subset with probability 1/2.
 //!
 //! If the order of two arms within a block is random, so is the sign of their difference. A random
-//! subset then amounts to random signs, so the test of a mean of 0 allows tails of any length.
+//! subset then amounts to random signs, so the test of a mean of 0 is valid for tails of any length.
 
 use super::{
     Estimate, Method, Plan, Reliability,
@@ -230,12 +230,12 @@ impl HalfMeans {
     }
 }
 
-/// Whether the interval could leave 0 out only by chance: so few blocks may all have the same sign.
+/// Whether all blocks have the same sign by chance with a probability above `1 - level`.
 fn has_too_few_blocks(blocks: f64, level: f64) -> bool {
     0.5_f64.powf(blocks - 1.0) > 1.0 - level
 }
 
-/// Twice the share of halves on the rarer side of 0. One more of both counts keeps it above 0.
+/// Twice the share of halves on the rarer side of 0. Adding 1 to both counts keeps it above 0.
 fn p_of_zero_mean(means: &[f64]) -> f64 {
     let count = |on_side: fn(&f64) -> bool| means.iter().filter(|mean| on_side(mean)).count();
     let rarer = count(|mean| *mean <= 0.0).min(count(|mean| *mean >= 0.0));
