@@ -256,7 +256,7 @@ fn chart(figure: &Figure, styles: &SeriesStyles) -> Option<Value> {
     }))
 }
 
-/// The points of a line, by rising time.
+/// A line's points, without those whose time does not rise.
 fn points(timeline: &Timeline, line: &Line) -> (Vec<f64>, Vec<Option<f64>>) {
     let line = line.thinned(MAX_POINTS);
     let mut before = f64::NEG_INFINITY;
