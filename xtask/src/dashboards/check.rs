@@ -116,7 +116,7 @@ impl Dashboard {
         elements(&self.annotations["list"])
     }
 
-    /// As on a dashboard that selects one instance: annotations must otherwise be equal.
+    /// The annotations as on a dashboard that selects one instance: all else in them must be equal.
     fn annotations_for_one_instance(&self) -> String {
         self.annotations
             .to_string()
@@ -330,7 +330,7 @@ fn check_annotations(dashboard: &Dashboard, names: &KnownMetrics) -> Vec<String>
 }
 
 /// An expression whose result has the variable's choices as a label. `None` for another kind of
-/// query. The label is used, so it is checked against the metric's.
+/// query. Grouping by the label lets a check find a label that the metric lacks.
 fn choices(variable: &Variable) -> Option<String> {
     let query = variable.query["query"].as_str()?.strip_suffix(')')?;
     if let Some(inside) = query.strip_prefix("label_values(") {
@@ -430,7 +430,8 @@ fn overrides(panel: &Panel) -> Vec<String> {
     wrong
 }
 
-/// Whether a series of this legend may have this name, whatever is from its first label to its last.
+/// Whether a series with this legend may have this name. Any text may replace the first label to the
+/// last.
 fn may_be_legend(name: &str, legend: &str) -> bool {
     let Some((before, labels)) = legend.split_once("{{") else {
         return name == legend;
