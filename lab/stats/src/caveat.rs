@@ -52,11 +52,11 @@ pub fn outliers_of_arm(arm: &[f64], all: &[f64]) -> Vec<usize> {
 }
 
 fn is_outlier(value: f64, sample: &[f64]) -> bool {
-    let middle = median(sample.iter().copied());
-    let deviation = median(sample.iter().map(|value| (value - middle).abs()));
+    let sample_median = median(sample.iter().copied());
+    let deviation = median(sample.iter().map(|value| (value - sample_median).abs()));
     sample.len() >= MIN_VALUES_FOR_OUTLIER
-        && 0.6745 * (value - middle).abs() > 3.5 * deviation
-        && is_distant(value, middle)
+        && 0.6745 * (value - sample_median).abs() > 3.5 * deviation
+        && is_distant(value, sample_median)
 }
 
 /// Always false for a median of 0, of which all shares are 0.
