@@ -152,31 +152,31 @@ pub fn block_length<'a>(series: impl IntoIterator<Item = &'a [f64]>) -> usize {
 fn scaled_deviations(series: &[f64]) -> (f64, Vec<f64>, f64) {
     let mean = total(series) / series.len() as f64;
     let mut deviations: Vec<f64> = series.iter().map(|v| v - mean).collect();
-    let unit = match largest(&deviations) {
-        unit if unit > 1e-14 * mean.abs() => unit,
+    let scale = match largest(&deviations) {
+        scale if scale > 1e-14 * mean.abs() => scale,
         _ => f64::INFINITY,
     };
-    deviations.iter_mut().for_each(|v| *v /= unit);
-    (mean, deviations, unit)
+    deviations.iter_mut().for_each(|v| *v /= scale);
+    (mean, deviations, scale)
 }
 
 impl HalfMeans {
-    /// `required_sd` is the result of [`drift`]. `None` with fewer than two values.
+    /// `required_distance` is the result of [`drift`]. `None` with fewer than two values.
     pub fn of(
         series: &[f64],
         halves: &RandomHalves,
-        required_sd: Option<f64>,
+        required_distance: Option<f64>,
         plan: &Plan,
     ) -> Option<HalfMeans> {
         let n = series.len();
         if n < 2 {
             return None;
         }
-        let (mean, deviations, unit) = scaled_deviations(series);
+        let (mean, deviations, scale) = scaled_deviations(series);
         let dependence = dependence(&deviations);
         let blocks = halves.blocks() as f64;
         let block_variance = halves.block_variance(&deviations);
-        let varies = unit.is_finite();
+        let varies = scale.is_finite();
         let long_run_variance = dependence.long_run_variance.max(block_variance);
         let widening = if block_variance > 0.0 {
             (long_run_variance / block_variance).sqrt()
@@ -188,7 +188,7 @@ impl HalfMeans {
         let (low, high) = outer_quantiles(&means, (1.0 - plan.level) / 2.0);
         let n_eff = (n as f64 * dependence.variance / long_run_variance.max(f64::MIN_POSITIVE))
             .clamp(1.0, n as f64);
-        let mean_exceeds = |sd: f64| mean.abs() > sd * unit;
+        let mean_exceeds = |distance: f64| mean.abs() > distance * scale;
         let is_clear = mean_exceeds(CLEAR_SD * dependence.variance.sqrt());
         let reliability = if !varies {
             Reliability::Constant
@@ -196,7 +196,7 @@ impl HalfMeans {
             || (n_eff < MIN_INDEPENDENT_ROUNDS && !is_clear)
         {
             Reliability::TooShort { n_eff }
-        } else if required_sd.is_some_and(|sd| !mean_exceeds(sd * sd_of_parts(&deviations))) {
+        } else if required_distance.is_some_and(|sd| !mean_exceeds(sd * sd_of_parts(&deviations))) {
             Reliability::Drifts
         } else if deciding_blocks(&halves.block_sums(series))
             < MIN_DECIDING_BLOCKS.min(blocks / 4.0)
@@ -247,7 +247,7 @@ fn p_of_zero_mean(means: &[f64]) -> f64 {
 /// dependence explains (rank KPSS: Pelagatti and Sen 2013; weights of Anderson
 /// and Darling 1952).
 pub fn drift(series: &[f64]) -> Option<f64> {
-    let (_, deviations, unit) = scaled_deviations(&ranks(series));
+    let (_, deviations, scale) = scaled_deviations(&ranks(series));
     // The means of the parts are removed first, else the drift would count as dependence. A short
     // run is not split.
     let parts = if deviations.len() < MIN_LENGTH_FOR_PARTS {
@@ -273,7 +273,7 @@ pub fn drift(series: &[f64]) -> Option<f64> {
         weighted_sum += sum * sum / (index * (n - index)) as f64;
     }
     match weighted_sum / dependence.long_run_variance {
-        _ if !unit.is_finite() => None,
+        _ if !scale.is_finite() => None,
         _ if dependence.exceeds_series => Some(CLEAR_SD),
         statistic if statistic > CRITICAL_AT_10_PERCENT => Some(CLEAR_SD),
         statistic if statistic > CRITICAL_AT_25_PERCENT => Some(POSSIBLE_DRIFT_SD),
