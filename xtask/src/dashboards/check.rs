@@ -150,7 +150,7 @@ impl Panel {
             .chain(of_values.filter_map(|link| link["url"].as_str()))
     }
 
-    fn shows_a_bound(&self) -> bool {
+    fn shows_threshold(&self) -> bool {
         let mut thresholds = self.property("thresholds");
         thresholds.any(|value| elements(&value["steps"]).count() > 1)
             || self
@@ -173,7 +173,7 @@ pub fn check_all(
         for panel in dashboard.panels() {
             let location = format!("{}, panel {:?}", dashboard.uid, panel.title);
             let mut wrong = check_panel(panel, &names);
-            wrong.extend(links(root, panel, dashboards));
+            wrong.extend(check_links(root, panel, dashboards));
             violations.extend(wrong.into_iter().map(|what| format!("{location}: {what}")));
         }
         let mut wrong = check_dashboard(dashboard, &names);
@@ -195,12 +195,12 @@ pub fn check_all(
                 .map(|what| format!("{}: {what}", dashboard.uid)),
         );
     }
-    provisioning(root, violations)?;
-    reasons(root, dashboards, violations)
+    check_provisioning(root, violations)?;
+    check_reasons(root, dashboards, violations)
 }
 
 /// `$__rate_interval` is four times the data source's interval, which must be that of the scrapes.
-fn provisioning(root: &Path, violations: &mut Vec<String>) -> Result<()> {
+fn check_provisioning(root: &Path, violations: &mut Vec<String>) -> Result<()> {
     let sources: Value = rules::parse(root, Path::new(DATA_SOURCES))?;
     let scrapes: Value = rules::parse(root, Path::new(SCRAPES))?;
     let interval = scrapes["global"]["scrape_interval"]
@@ -216,7 +216,11 @@ fn provisioning(root: &Path, violations: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-fn reasons(root: &Path, dashboards: &[Dashboard], violations: &mut Vec<String>) -> Result<()> {
+fn check_reasons(
+    root: &Path,
+    dashboards: &[Dashboard],
+    violations: &mut Vec<String>,
+) -> Result<()> {
     let all: serde_json::Value =
         serde_json::from_str(&read(root, Path::new(REASONS))?).context(REASONS)?;
     for which in ["always", "sometimes"] {
@@ -290,7 +294,7 @@ fn check_dashboard(dashboard: &Dashboard, names: &KnownMetrics) -> Vec<String> {
     if !dashboard.title.starts_with(TITLE_PREFIX) {
         wrong.push(format!("its title does not start with {TITLE_PREFIX:?}"));
     }
-    if !dashboard.panels().any(Panel::shows_a_bound) {
+    if !dashboard.panels().any(Panel::shows_threshold) {
         wrong.push("no panel shows from where on a value is bad".to_owned());
     }
     wrong.extend(check_annotations(dashboard, names));
@@ -376,7 +380,7 @@ fn check_panel(panel: &Panel, names: &KnownMetrics) -> Vec<String> {
     if !UNITS.contains(&unit) && !unit.starts_with("suffix:") {
         wrong.push(format!("{unit:?} is no unit that is used here"));
     }
-    if describes_bound(action) && !panel.shows_a_bound() {
+    if names_threshold(action) && !panel.shows_threshold() {
         wrong.push(format!("it tells a bound and does not show it: {action:?}"));
     }
     if panel.targets.is_empty() {
@@ -392,7 +396,7 @@ fn check_panel(panel: &Panel, names: &KnownMetrics) -> Vec<String> {
     {
         wrong.push(format!("its data source is not {DATA_SOURCE_VARIABLE}"));
     }
-    wrong.extend(overrides(panel));
+    wrong.extend(check_overrides(panel));
     for query in &panel.targets {
         let expression = replace_variables(&query.expr);
         wrong.extend(names.query_errors(&expression));
@@ -405,7 +409,7 @@ fn check_panel(panel: &Panel, names: &KnownMetrics) -> Vec<String> {
 }
 
 /// Grafana ignores an override of a field that does not exist.
-fn overrides(panel: &Panel) -> Vec<String> {
+fn check_overrides(panel: &Panel) -> Vec<String> {
     let columns: Vec<&str> = panel
         .transformations
         .iter()
@@ -444,7 +448,7 @@ fn may_be_legend(name: &str, legend: &str) -> bool {
 }
 
 /// Whether the words name a threshold for action: `Above 80 %`.
-fn describes_bound(words: &str) -> bool {
+fn names_threshold(words: &str) -> bool {
     let words: Vec<&str> = words.split_whitespace().collect();
     words.windows(2).any(|pair| {
         let [before, number] = pair else { return false };
@@ -453,7 +457,7 @@ fn describes_bound(words: &str) -> bool {
     })
 }
 
-fn links(root: &Path, panel: &Panel, dashboards: &[Dashboard]) -> Vec<String> {
+fn check_links(root: &Path, panel: &Panel, dashboards: &[Dashboard]) -> Vec<String> {
     let mut wrong = Vec::new();
     for Link { url, .. } in &panel.links {
         let runbook = url.strip_prefix(rules::RUNBOOK_URL);
@@ -514,7 +518,7 @@ mod tests {
         let names = rules::names(&root).unwrap();
         let panel: Panel = serde_json::from_value(panel).unwrap();
         let mut wrong = check_panel(&panel, &names);
-        wrong.extend(links(&root, &panel, &[dashboard("fleet")]));
+        wrong.extend(check_links(&root, &panel, &[dashboard("fleet")]));
         wrong.join("\n")
     }
 
@@ -598,8 +602,8 @@ mod tests {
         );
         assert!(told(&[("defaults", steps(1))]).contains("tells a bound"));
         assert!(
-            describes_bound("More than 1,000 a second.")
-                && !describes_bound("A new version far above: hold.")
+            names_threshold("More than 1,000 a second.")
+                && !names_threshold("A new version far above: hold.")
         );
     }
 
