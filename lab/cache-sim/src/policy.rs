@@ -130,7 +130,7 @@ impl Cache for PolicyCache<'_> {
     fn begin_slot(&mut self, _: u64, _: u64) {}
 
     #[inline]
-    fn transaction(&mut self, programs: &[u32], counts: &mut Counts) {
+    fn look_up_transaction(&mut self, programs: &[u32], counts: &mut Counts) {
         for program in programs {
             if !self.trace.programs()[*program as usize].has_code {
                 continue;

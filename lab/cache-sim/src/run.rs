@@ -127,7 +127,7 @@ fn look_up<C: Cache>(
         }
         let programs = trace.set(call.set());
         counts.lookups += programs.len() as u64;
-        cache.transaction(programs, counts);
+        cache.look_up_transaction(programs, counts);
     }
 }
 
