@@ -32,7 +32,7 @@ fn file(mut records: &[u8]) -> Vec<u8> {
 
 fn check(trace: &Trace) {
     for set in 0..trace.sets() {
-        assert!(trace.set(set as u32).len() <= MAX_KEYS);
+        assert!(trace.programs_of_set(set as u32).len() <= MAX_KEYS);
     }
     let mut writer = Writer::new(Vec::new(), trace).expect("a vector takes it");
     writer.write(trace).expect("a vector takes it");

@@ -97,7 +97,7 @@ fn calls(trace: &Trace) -> Vec<Vec<u32>> {
         trace
             .calls_of(at)
             .iter()
-            .filter_map(|call| trace.set(call.set()).first().copied())
+            .filter_map(|call| trace.programs_of_set(call.set_number()).first().copied())
             .collect()
     };
     (0..trace.slots().len()).map(of).collect()

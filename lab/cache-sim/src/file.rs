@@ -120,7 +120,7 @@ impl<W: Write> Writer<W> {
             content.clear();
             let end = (self.sets + ITEMS_PER_RECORD).min(trace.sets());
             for set in self.sets..end {
-                let programs = trace.set(u32::try_from(set).unwrap_or(u32::MAX));
+                let programs = trace.programs_of_set(u32::try_from(set).unwrap_or(u32::MAX));
                 push_varint(&mut content, programs.len() as u64);
                 programs
                     .iter()
@@ -210,7 +210,7 @@ fn put_slot(content: &mut Vec<u8>, trace: &Trace, index: usize) {
     for call in trace.calls_of(index) {
         push_varint(
             content,
-            u64::from(call.set()) << 1 | u64::from(call.fees_only()),
+            u64::from(call.set_number()) << 1 | u64::from(call.fees_only()),
         );
     }
 }

@@ -125,7 +125,7 @@ fn look_up<C: Cache>(
         if call.fees_only() && !fees_only {
             continue;
         }
-        let programs = trace.set(call.set());
+        let programs = trace.programs_of_set(call.set_number());
         counts.lookups += programs.len() as u64;
         cache.look_up_transaction(programs, counts);
     }
@@ -173,7 +173,7 @@ fn most_used(trace: &Trace) -> Vec<(u32, u32)> {
     for index in 0..trace.slots().len() {
         for call in trace.calls_of(index) {
             trace
-                .set(call.set())
+                .programs_of_set(call.set_number())
                 .iter()
                 .for_each(|program| uses[*program as usize] += 1);
         }

@@ -70,7 +70,7 @@ impl Call {
         (set & FEES_ONLY == 0).then_some(Self(if fees_only { set | FEES_ONLY } else { set }))
     }
 
-    pub fn set(self) -> u32 {
+    pub fn set_number(self) -> u32 {
         self.0 & !FEES_ONLY
     }
 
@@ -228,11 +228,11 @@ impl Trace {
         }
         if let Some(call) = calls
             .iter()
-            .find(|call| call.set() as usize >= self.set_ends.len())
+            .find(|call| call.set_number() as usize >= self.set_ends.len())
         {
             return Err(Error::Contradiction(format!(
                 "slot {number} uses the unknown set {}",
-                call.set()
+                call.set_number()
             )));
         }
         check_value(slot.transactions, "transactions of a slot")?;
@@ -240,7 +240,7 @@ impl Trace {
         let lookups = self.lookups
             + calls
                 .iter()
-                .map(|call| self.set(call.set()).len() as u64)
+                .map(|call| self.programs_of_set(call.set_number()).len() as u64)
                 .sum::<u64>();
         if lookups > MAX_LOOKUPS {
             return Err(Error::Contradiction(format!(
@@ -308,7 +308,7 @@ impl Trace {
 
     /// Empty for an unknown set.
     #[inline]
-    pub fn set(&self, set: u32) -> &[u32] {
+    pub fn programs_of_set(&self, set: u32) -> &[u32] {
         let (begin, end) = bounds_of(&self.set_ends, set as usize);
         self.set_programs
             .get(begin as usize..end as usize)
@@ -381,7 +381,9 @@ impl SetNumbers {
     pub fn of(trace: &Trace) -> Self {
         let numbers = 0..u32::try_from(trace.sets()).unwrap_or(u32::MAX);
         Self {
-            known: numbers.map(|set| (trace.set(set).into(), set)).collect(),
+            known: numbers
+                .map(|set| (trace.programs_of_set(set).into(), set))
+                .collect(),
         }
     }
 

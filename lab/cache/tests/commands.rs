@@ -108,7 +108,7 @@ fn written_of(trace: &Trace) -> String {
     let mut seen = vec![false; trace.programs().len()];
     for (index, slot) in trace.slots().iter().map(|slot| slot.slot).enumerate() {
         for call in trace.calls_of(index) {
-            let programs: Vec<u32> = trace.set(call.set()).to_vec();
+            let programs: Vec<u32> = trace.programs_of_set(call.set_number()).to_vec();
             let new = |program: &u32| !seen[*program as usize];
             let words: Vec<String> = programs
                 .iter()
@@ -501,7 +501,7 @@ fn without(trace: &Trace, wanted: impl Fn(usize, u64) -> bool) -> Trace {
 
 fn copied(mut to: Trace, trace: &Trace, wanted: impl Fn(usize, u64) -> bool) -> Trace {
     (0..trace.sets()).for_each(|set| {
-        to.add_set(trace.set(set as u32)).unwrap();
+        to.add_set(trace.programs_of_set(set as u32)).unwrap();
     });
     for (index, slot) in trace
         .slots()

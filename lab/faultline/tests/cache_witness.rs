@@ -46,7 +46,7 @@ fn lookups(trace: &Trace) -> BTreeMap<u64, Vec<Vec<[u8; 32]>>> {
             .expect("an address")
     };
     let programs = |set: u32| {
-        let mut programs: Vec<_> = trace.set(set).iter().map(address).collect();
+        let mut programs: Vec<_> = trace.programs_of_set(set).iter().map(address).collect();
         programs.sort_unstable();
         programs
     };
@@ -54,7 +54,7 @@ fn lookups(trace: &Trace) -> BTreeMap<u64, Vec<Vec<[u8; 32]>>> {
         let mut calls: Vec<_> = trace
             .calls_of(at)
             .iter()
-            .map(|call| programs(call.set()))
+            .map(|call| programs(call.set_number()))
             .collect();
         calls.sort_unstable();
         calls

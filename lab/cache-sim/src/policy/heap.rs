@@ -239,7 +239,7 @@ fn for_each_lookup(trace: &Trace, fees_only: bool, mut each: impl FnMut(u32, u32
             .filter(|call| fees_only || !call.fees_only())
         {
             trace
-                .set(call.set())
+                .programs_of_set(call.set_number())
                 .iter()
                 .filter(|program| trace.programs()[**program as usize].has_code)
                 .for_each(|program| each(transaction, *program));

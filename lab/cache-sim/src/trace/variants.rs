@@ -160,7 +160,7 @@ mod tests {
         let half = trace.half(1).unwrap();
         assert_eq!(half.slots(), &trace.slots()[60..]);
         let called: Vec<u32> = (0..65)
-            .map(|at| half.set(half.calls_of(at)[0].set())[0])
+            .map(|at| half.programs_of_set(half.calls_of(at)[0].set_number())[0])
             .collect();
         assert!(
             called

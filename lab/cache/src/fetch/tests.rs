@@ -185,7 +185,7 @@ fn programs_of_each_transaction_are_kept_in_block_order() {
         trace
             .calls_of(at)
             .iter()
-            .map(|call| (trace.set(call.set()), call.fees_only()))
+            .map(|call| (trace.programs_of_set(call.set_number()), call.fees_only()))
             .collect::<Vec<_>>()
     };
     assert_eq!(calls(0), [([0, 1].as_slice(), false)]);
@@ -251,7 +251,7 @@ fn fetch_looks_up_buffers_but_not_code_of_a_first_deployment() {
         trace
             .calls_of(at)
             .iter()
-            .map(|call| named(trace.set(call.set())))
+            .map(|call| named(trace.programs_of_set(call.set_number())))
             .collect::<Vec<_>>()
     };
     assert_eq!((calls(0), calls(1)), (vec![vec![4]], vec![vec![1, 11, 15]]));
