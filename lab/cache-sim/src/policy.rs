@@ -80,7 +80,7 @@ pub struct Setting {
     /// Used share of the limit, in percent: 90 in Agave.
     pub fill_percent: u64,
     /// Whether fees-only transactions look programs up. Agave's rules have their own value.
-    pub fees_only: bool,
+    pub looks_up_fees_only: bool,
 }
 
 impl Setting {
@@ -89,7 +89,7 @@ impl Setting {
             policy: Policy::Agave(rule),
             limit: Limit::Entries(entries),
             fill_percent: 90,
-            fees_only: rule.fees_only,
+            looks_up_fees_only: rule.looks_up_fees_only,
         }
     }
 }

@@ -44,14 +44,14 @@ impl Simulation<'_> {
         let budget = Budget::new(self.trace, self.setting.limit, self.setting.fill_percent)?;
         let trace = self.trace;
         let compile_us = self.compile_us;
-        let fees_only = self.setting.fees_only;
+        let looks_up_fees_only = self.setting.looks_up_fees_only;
         let policy: Box<dyn Replacement> = match self.setting.policy {
             Policy::Agave(rule) => {
                 let mut cache = ProgramCache::new(rule, trace, budget, compile_us, self.seed);
                 if self.start == InitialContent::Full {
                     cache.fill(&most_used(trace));
                 }
-                return Ok(self.drive(&mut cache, rule.fees_only, each_slot));
+                return Ok(self.drive(&mut cache, rule.looks_up_fees_only, each_slot));
             }
             Policy::Lru => Box::new(policy::QueuePolicy::new(&budget, true)),
             Policy::Fifo => Box::new(policy::QueuePolicy::new(&budget, false)),
@@ -61,16 +61,16 @@ impl Simulation<'_> {
             Policy::Arc => Box::new(policy::Arc::new(&budget)),
             Policy::WTinyLfu => Box::new(policy::WTinyLfu::new(&budget)),
             Policy::Gdsf => Box::new(policy::Gdsf::new(&budget, compile_us)),
-            Policy::Min => Box::new(policy::Min::new(&budget, trace, fees_only)),
+            Policy::Min => Box::new(policy::Min::new(&budget, trace, looks_up_fees_only)),
         };
         let mut cache = PolicyCache::new(policy, trace, budget, compile_us);
-        Ok(self.drive(&mut cache, fees_only, each_slot))
+        Ok(self.drive(&mut cache, looks_up_fees_only, each_slot))
     }
 
     pub(crate) fn drive<C: Cache>(
         &self,
         cache: &mut C,
-        fees_only: bool,
+        looks_up_fees_only: bool,
         mut each_slot: impl FnMut(u64, Counts),
     ) -> Outcome {
         let trace = self.trace;
@@ -86,11 +86,23 @@ impl Simulation<'_> {
             let mut done = 0;
             while let Some(change) = changes.next_if(|change| change.slot_index as usize == index) {
                 let position = (change.position as usize).clamp(done, calls.len());
-                look_up(trace, &calls[done..position], fees_only, cache, &mut counts);
+                look_up(
+                    trace,
+                    &calls[done..position],
+                    looks_up_fees_only,
+                    cache,
+                    &mut counts,
+                );
                 cache.change(change.program, change.kind, &mut counts);
                 done = position;
             }
-            look_up(trace, &calls[done..], fees_only, cache, &mut counts);
+            look_up(
+                trace,
+                &calls[done..],
+                looks_up_fees_only,
+                cache,
+                &mut counts,
+            );
             counts.transactions += slot.transactions;
             if slot.slot >= self.first_slot {
                 total += counts;
@@ -117,12 +129,12 @@ impl Simulation<'_> {
 fn look_up<C: Cache>(
     trace: &Trace,
     calls: &[Call],
-    fees_only: bool,
+    looks_up_fees_only: bool,
     cache: &mut C,
     counts: &mut Counts,
 ) {
     for call in calls {
-        if call.fees_only() && !fees_only {
+        if call.fees_only() && !looks_up_fees_only {
             continue;
         }
         let programs = trace.programs_of_set(call.set_number());
