@@ -221,7 +221,7 @@ fn add_record(trace: &mut Trace, kind: u8, content: &[u8]) -> Result<(), String>
                 trace.add_set(&programs).map_err(as_text)?;
             }
         }
-        SLOT => slot(trace, &mut content)?,
+        SLOT => add_slot(trace, &mut content)?,
         CHANGE => {
             let position = content.number_u32()?;
             let program = content.number_u32()?;
@@ -280,7 +280,7 @@ fn program(content: &mut RecordContent) -> Result<Program, String> {
     })
 }
 
-fn slot(trace: &mut Trace, content: &mut RecordContent) -> Result<(), String> {
+fn add_slot(trace: &mut Trace, content: &mut RecordContent) -> Result<(), String> {
     let slot = content.number()?;
     let parent_distance = content.number()?;
     let transactions = content.number()?;
@@ -290,10 +290,10 @@ fn slot(trace: &mut Trace, content: &mut RecordContent) -> Result<(), String> {
     let kind = content.one_of(&SLOT_KINDS, "kind of a slot")?;
     let mut calls = Vec::new();
     while !content.is_empty() {
-        let call = content.number()?;
-        let set = u32::try_from(call >> 1).ok();
+        let packed_call = content.number()?;
+        let set = u32::try_from(packed_call >> 1).ok();
         calls.push(
-            set.and_then(|set| Call::new(set, call & 1 == 1))
+            set.and_then(|set| Call::new(set, packed_call & 1 == 1))
                 .ok_or("too high a number of a set")?,
         );
     }
