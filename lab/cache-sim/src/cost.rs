@@ -170,9 +170,9 @@ const REWEIGHTINGS: usize = 8;
 /// least squares would follow the slots with most loads, in which a load's time is unusual.
 fn costs(rows: &[(f64, f64, f64)]) -> (f64, f64) {
     let sum = |term: fn(&(f64, f64, f64)) -> f64| rows.iter().map(term).sum::<f64>();
-    let [x, y] =
+    let [first, second] =
         [sum(|row| row.0), sum(|row| row.1)].map(|sum| if sum > 0.0 { 1.0 / sum } else { 0.0 });
-    let mut costs = (x, y);
+    let mut costs = (first, second);
     for _ in 0..REWEIGHTINGS {
         let (first, second) = costs;
         let weighted = rows.iter().filter_map(|(x, y, z)| {
