@@ -71,15 +71,15 @@ pub enum ProgramChange {
 }
 
 impl Block {
-    pub fn new(slot: u64, answer: BlockResponse) -> Result<Self, String> {
-        let transactions = answer
+    pub fn new(slot: u64, response: BlockResponse) -> Result<Self, String> {
+        let transactions = response
             .transactions
             .into_iter()
             .map(parse_transaction)
             .collect::<Result<_, _>>()?;
         Ok(Block {
             slot,
-            parent: answer.parent_slot,
+            parent: response.parent_slot,
             transactions,
         })
     }
