@@ -32,9 +32,9 @@ pub fn columns(
     let chunk = chunk_rows(columns.len());
     export.recording.rows(table.name, chunk, |rows: &[Row]| {
         for row in rows {
-            for ((_, kind), cell) in columns.iter_mut().zip(row) {
-                if let (Type::Integer, Cell::Real(_)) = (*kind, cell) {
-                    *kind = Type::Real;
+            for ((_, column_type), cell) in columns.iter_mut().zip(row) {
+                if let (Type::Integer, Cell::Real(_)) = (*column_type, cell) {
+                    *column_type = Type::Real;
                 }
             }
         }
@@ -44,12 +44,12 @@ pub fn columns(
 }
 
 fn declared_column(column: &TableColumn) -> (String, Type) {
-    let kind = match column.kind {
+    let column_type = match column.kind {
         Kind::Integer => Type::Integer,
         Kind::Real => Type::Real,
         Kind::Text => Type::Text,
     };
-    (column.name.to_owned(), kind)
+    (column.name.to_owned(), column_type)
 }
 
 /// One row per tick: `tick` joined with all tables that have at most one row per tick, and labels.
@@ -62,7 +62,7 @@ pub fn wide_columns(export: &RecordingExport<'_>) -> Result<Vec<(String, Type)>,
         } else if is_sample(spec.name) {
             let prefix = spec.name.trim_end_matches("sample");
             let columns = columns(export, spec)?.into_iter().skip(1);
-            all.extend(columns.map(|(name, kind)| (format!("{prefix}{name}"), kind)));
+            all.extend(columns.map(|(name, column_type)| (format!("{prefix}{name}"), column_type)));
         }
     }
     all.extend(labels(export).map(|(name, _)| (name, Type::Text)));
