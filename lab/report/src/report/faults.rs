@@ -31,7 +31,7 @@ type PoolValue = fn(&PoolFaults) -> Option<f64>;
 /// A run's thread pools, those with most faults first.
 type RunPools<'s> = (&'s Subject, Vec<PoolFaults>);
 
-const RATES: &[Quantity] = &[
+const PAGE_FAULTS: &[Quantity] = &[
     ("Major faults", 0, |_, numbers| {
         numbers.major.known_increase()
     }),
@@ -73,7 +73,7 @@ pub fn section(subjects: &Subjects) -> Section {
     let mut chapter = Chapter::new(subjects, Subject::why_no_samples);
     let note = "From majflt and minflt of /proc/PID/stat. Mean: all faults by all recorded seconds. Max: between two ticks. Faults \
                 in gaps are left out of all of them.";
-    chapter.numbers_and_at_tip("faults", "Page faults", note, RATES);
+    chapter.numbers_and_at_tip("faults", "Page faults", note, PAGE_FAULTS);
     over_time(&mut chapter);
     add_thread_pools(&mut chapter);
     let note = "Refaults: pages read back soon after they were reclaimed, so the working set does not fit. Waiting: pressure stall \
