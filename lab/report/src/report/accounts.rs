@@ -288,9 +288,9 @@ fn size_against_hits(subjects: &Subjects) -> Option<Chart> {
 }
 
 fn over_time(chapter: &mut Chapter<'_>) {
-    let size = averaging_window(chapter.subjects);
+    let samples = averaging_window(chapter.subjects);
     let caption = format!(
-        "Hits by lookups, both averaged over {size} samples: the validator reports every 10 s."
+        "Hits by lookups, both averaged over {samples} samples: the validator reports every 10 s."
     );
     chapter.timeline(
         "read-cache-over-time",
@@ -299,7 +299,7 @@ fn over_time(chapter: &mut Chapter<'_>) {
         ("Hit ratio (%)", ""),
         |subject| {
             let [hits, misses] = [Signal::ReadCacheHits, Signal::ReadCacheMisses]
-                .map(|signal| smoothed_rates(subject, signal, 1.0, size));
+                .map(|signal| smoothed_rates(subject, signal, 1.0, samples));
             let ratios = hits.iter().zip(misses).map(|(hits, misses)| {
                 let hits = (*hits)?;
                 ratio(100.0 * hits, hits + misses?)
