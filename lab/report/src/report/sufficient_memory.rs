@@ -104,8 +104,8 @@ fn sufficient_memory(subject: &Subject) -> Option<SufficientMemory> {
         .into_option();
     let limit = limits.map(|(min, _)| min);
     let limit_changed = limits.is_some_and(|(min, max)| max > MAX_LIMIT_RATIO * min);
-    let success = subject.lifecycle.success.answer;
-    let (proven, reason) = proven_memory(success, limit_changed, swapped, refaults, sum, limit);
+    let kept_up = subject.lifecycle.success.answer;
+    let (proven, reason) = proven_memory(kept_up, limit_changed, swapped, refaults, sum, limit);
     unproven.extend(reason);
     Some(SufficientMemory {
         proven,
@@ -119,7 +119,7 @@ fn sufficient_memory(subject: &Subject) -> Option<SufficientMemory> {
 
 /// The sufficient memory, and what is not proven. `sum` is of unreclaimable memory and page cache.
 fn proven_memory(
-    success: Option<bool>,
+    kept_up: Option<bool>,
     limit_changed: bool,
     swapped: bool,
     refaults: Option<f64>,
@@ -127,8 +127,8 @@ fn proven_memory(
     limit: Option<f64>,
 ) -> (Option<f64>, Option<String>) {
     let (memory, unproven) = match refaults {
-        _ if success == Some(false) => (None, "that what it had is enough: it did not keep up"),
-        _ if success.is_none() => (
+        _ if kept_up == Some(false) => (None, "that what it had is enough: it did not keep up"),
+        _ if kept_up.is_none() => (
             None,
             "that what it had is enough: it is not known whether it kept up",
         ),
