@@ -63,7 +63,7 @@ pub fn page(report: &Report) -> Result<String> {
         // The licence must go with every copy.
         "uplot": format!("/*\n{UPLOT_LICENCE}\n*/\n{UPLOT}"),
         "script": SCRIPT,
-        "data": script(report, &styles)?,
+        "data": data_json(report, &styles)?,
     });
     environment()
         .render_str(TEMPLATE, minijinja::Value::from(Serde(page)))
@@ -200,7 +200,7 @@ fn cell(cell: &Cell, numeric: bool) -> Value {
 const MAX_POINTS: usize = 6_000;
 
 /// JSON without `<`, `>` or `&`, so that no text can break out of it.
-fn script(report: &Report, styles: &SeriesStyles) -> Result<String> {
+fn data_json(report: &Report, styles: &SeriesStyles) -> Result<String> {
     let runs: Value = report
         .runs
         .iter()
