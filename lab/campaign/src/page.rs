@@ -19,7 +19,8 @@ use faultline_pages::{
         without_missing,
     },
     model::{
-        Bar, BarSeries, Bars, Block, Cell, Chart, Report, Section, Table, Verdict, VerdictKind,
+        BarSeries, Bars, Block, Cell, Chart, Report, Section, Table, ValueWithInterval, Verdict,
+        VerdictKind,
     },
     render,
 };
@@ -268,7 +269,7 @@ fn trends(group: &Group) -> Option<Section> {
         if !releases.any(|release| release.test(metric).is_some()) {
             continue;
         }
-        let bar = |release: &Release| -> Option<Bar> {
+        let bar = |release: &Release| -> Option<ValueWithInterval> {
             let test = release.test(metric);
             let [value, low, high] =
                 percents(test.filter(|test| test.mark != Mark::NotComparable)?);

@@ -320,11 +320,11 @@ pub struct Bars {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct BarSeries {
     pub name: String,
-    pub values: Vec<Option<Bar>>,
+    pub values: Vec<Option<ValueWithInterval>>,
 }
 
 /// A value, and the ends of its interval.
-pub type Bar = (f64, Option<(f64, f64)>);
+pub type ValueWithInterval = (f64, Option<(f64, f64)>);
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Curves {
@@ -342,7 +342,7 @@ pub struct Curve {
     pub name: String,
     /// The [`RunCard::id`], or empty.
     pub run: String,
-    pub points: Vec<(f64, Bar)>,
+    pub points: Vec<(f64, ValueWithInterval)>,
     /// The recorded size and its value.
     pub recorded: Option<(f64, f64)>,
 }
@@ -358,7 +358,7 @@ pub struct Forest {
 pub struct ForestRow {
     pub name: String,
     /// 1 is no effect.
-    pub ratio: Bar,
+    pub ratio: ValueWithInterval,
     /// The effect.
     pub text: String,
     pub tone: Tone,

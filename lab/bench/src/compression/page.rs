@@ -5,8 +5,8 @@ use faultline_pages::{
     effects,
     groups::distinct,
     model::{
-        Bar, BarSeries, Bars, Block, Caveat, Chart, Curve, Curves, ForestRow, Report, RunCard,
-        Tone, Verdict, VerdictKind,
+        BarSeries, Bars, Block, Caveat, Chart, Curve, Curves, ForestRow, Report, RunCard, Tone,
+        ValueWithInterval, Verdict, VerdictKind,
     },
 };
 use faultline_text::number;
@@ -156,7 +156,7 @@ fn study_blocks(outcome: &Outcome) -> Vec<Block> {
 }
 
 /// A huge unreliable interval would set the axis.
-fn bar(interval: Interval) -> Bar {
+fn bar(interval: Interval) -> ValueWithInterval {
     let ends = (interval.low, interval.high);
     (
         interval.value,

@@ -7,7 +7,7 @@ use super::{
     Coordinate, Sheet,
     frame::{CHART_HEIGHT, Frame, LegendEntry, Swatch, legend_entry, value_and_ends},
 };
-use crate::model::{Bar, Curve, Curves};
+use crate::model::{Curve, Curves, ValueWithInterval};
 
 pub fn draw(sheet: &mut Sheet, chart: &Curves, styles: &SeriesStyles) {
     let series = &chart.series;
@@ -84,7 +84,9 @@ fn draw_line(sheet: &mut Sheet, frame: &Frame, curve: &Curve, style: SeriesStyle
         path
     };
     let points = curve.points.iter();
-    let end = |nth: usize| move |(size, bar): &(f64, Bar)| (*size, value_and_ends(*bar)[nth]);
+    let end = |nth: usize| {
+        move |(size, bar): &(f64, ValueWithInterval)| (*size, value_and_ends(*bar)[nth])
+    };
     let upper = points.clone().map(end(2));
     let lower = points.clone().map(end(1));
     let area = path(&mut upper.chain(lower.rev()));

@@ -6,7 +6,7 @@ use super::{
     },
     Coordinate, Sheet, TEXT_SIZE,
 };
-use crate::model::Bar;
+use crate::model::ValueWithInterval;
 
 /// Height of a chart that is not over time.
 pub const CHART_HEIGHT: f64 = 220.0;
@@ -130,7 +130,7 @@ impl Frame {
 }
 
 /// A value and the ends of its interval; the value itself if they are missing or not finite.
-pub fn value_and_ends((value, interval): Bar) -> [f64; 3] {
+pub fn value_and_ends((value, interval): ValueWithInterval) -> [f64; 3] {
     let (low, high) = interval
         .filter(|(low, high)| low.is_finite() && high.is_finite())
         .unwrap_or((value, value));
