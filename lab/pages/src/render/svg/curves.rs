@@ -25,12 +25,12 @@ pub fn draw(sheet: &mut Sheet, chart: &Curves, styles: &SeriesStyles) {
     );
     let mut frame = Frame::for_axis(&y, sheet);
     frame.draw_vertical_axis(sheet, &y, &chart.y_label, 0.0, CHART_HEIGHT);
-    let recorded: Vec<f64> = recorded.map(|(size, _)| size).collect();
+    let recorded_sizes: Vec<f64> = recorded.map(|(size, _)| size).collect();
     let x = Axis::of_sizes(
         points
             .map(|(size, _)| *size)
-            .chain(recorded.iter().copied()),
-        &recorded,
+            .chain(recorded_sizes.iter().copied()),
+        &recorded_sizes,
         |size| number(size, 0),
         |label| frame.label_share(label),
     );
@@ -40,14 +40,14 @@ pub fn draw(sheet: &mut Sheet, chart: &Curves, styles: &SeriesStyles) {
             .iter()
             .map(|curve| (curve.name.as_str(), curve.run.as_str())),
     );
-    let point = match chart.point.as_str() {
+    let recorded_label = match chart.point.as_str() {
         "" => "recorded",
         point => point,
     };
     for (curve, styled) in series.iter().zip(&styled_series) {
         sheet.begin(&styled.owner_attribute);
         draw_line(sheet, &frame, curve, styled.style);
-        draw_points(sheet, &frame, (curve, point), styled.style);
+        draw_points(sheet, &frame, (curve, recorded_label), styled.style);
         sheet.end();
     }
     frame.draw_horizontal_axis(sheet, &x, &chart.x_label);
@@ -58,9 +58,9 @@ pub fn draw(sheet: &mut Sheet, chart: &Curves, styles: &SeriesStyles) {
         [one] => one.style,
         _ => SeriesStyle::NEUTRAL,
     };
-    let point_entry = (!recorded.is_empty()).then(|| LegendEntry {
+    let point_entry = (!recorded_sizes.is_empty()).then(|| LegendEntry {
         swatch: Swatch::Point(style),
-        text: point.to_owned(),
+        text: recorded_label.to_owned(),
         owner_attribute: String::new(),
     });
     sheet.draw_legend(
@@ -100,7 +100,7 @@ fn draw_line(sheet: &mut Sheet, frame: &Frame, curve: &Curve, style: SeriesStyle
 fn draw_points(
     sheet: &mut Sheet,
     frame: &Frame,
-    (curve, point): (&Curve, &str),
+    (curve, recorded_label): (&Curve, &str),
     style: SeriesStyle,
 ) {
     let position = |size: f64, value: f64| Some((frame.x(size)?, frame.y(value)?));
@@ -119,7 +119,7 @@ fn draw_points(
         let class = format!("{} mk", style.class());
         sheet.line(&class, (x, frame.top), (x, frame.bottom));
         let (name, size, value) = (&curve.name, number(size, 0), number(value, 2));
-        let title = format!("{name}, {point} at {size}: {value}");
+        let title = format!("{name}, {recorded_label} at {size}: {value}");
         sheet.diamond(style, (x, y), &title);
     }
 }
