@@ -200,7 +200,7 @@ impl Steps {
             policy,
             limit,
             fill_percent: u64::from(fill),
-            looks_up_fees_only: true,
+            includes_fees_only: true,
         };
         let simulation = Simulation {
             trace: &trace,

@@ -121,7 +121,7 @@ fn run(trace: &Trace, compile_us: &[u64], policy: Policy, entries: u64) -> (f64,
         policy,
         limit: Limit::Entries(entries),
         fill_percent: 90,
-        looks_up_fees_only: true,
+        includes_fees_only: true,
     };
     let simulation = Simulation {
         trace,

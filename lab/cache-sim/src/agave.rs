@@ -50,7 +50,7 @@ pub struct Rule {
     /// Entries of a stock build.
     pub capacity: u64,
     /// Whether fees-only transactions look programs up. Up to 2.3.
-    pub looks_up_fees_only: bool,
+    pub includes_fees_only: bool,
     /// 2 up to version 2.3, then 1.
     pub uses_per_load: u32,
     /// Whether a lookup in the slot of the program's deployment, which finds nothing usable, counts as a
@@ -78,7 +78,7 @@ const RULES: [((u32, u32, u32), Rule); 9] = [
 ];
 const UP_TO_2_3: Rule = Rule {
     capacity: 512,
-    looks_up_fees_only: true,
+    includes_fees_only: true,
     uses_per_load: 2,
     counts_delayed_uses: false,
     eviction: Eviction::TwoDraws,
@@ -91,7 +91,7 @@ const SMALL_UP_TO_2_3: Rule = Rule {
     ..UP_TO_2_3
 };
 const UP_TO_4_0: Rule = Rule {
-    looks_up_fees_only: false,
+    includes_fees_only: false,
     uses_per_load: 1,
     counts_delayed_uses: true,
     ..UP_TO_2_3

@@ -138,7 +138,7 @@ pub fn sizes(trace: &Trace) -> Result<Vec<u64>, Error> {
 
 pub trait Cache {
     fn begin_slot(&mut self, slot: u64, root: u64);
-    fn look_up_transaction(&mut self, programs: &[u32], counts: &mut Counts);
+    fn request_programs(&mut self, programs: &[u32], counts: &mut Counts);
     fn change(&mut self, program: u32, kind: ChangeKind, counts: &mut Counts);
     fn for_each_resident(&self, each: &mut dyn FnMut(u32));
 }

@@ -80,7 +80,7 @@ pub struct Setting {
     /// Used share of the limit, in percent: 90 in Agave.
     pub fill_percent: u64,
     /// Whether fees-only transactions look programs up. Agave's rules have their own value.
-    pub looks_up_fees_only: bool,
+    pub includes_fees_only: bool,
 }
 
 impl Setting {
@@ -89,7 +89,7 @@ impl Setting {
             policy: Policy::Agave(rule),
             limit: Limit::Entries(entries),
             fill_percent: 90,
-            looks_up_fees_only: rule.looks_up_fees_only,
+            includes_fees_only: rule.includes_fees_only,
         }
     }
 }
@@ -130,7 +130,7 @@ impl Cache for PolicyCache<'_> {
     fn begin_slot(&mut self, _: u64, _: u64) {}
 
     #[inline]
-    fn look_up_transaction(&mut self, programs: &[u32], counts: &mut Counts) {
+    fn request_programs(&mut self, programs: &[u32], counts: &mut Counts) {
         for program in programs {
             if !self.trace.programs()[*program as usize].has_code {
                 continue;

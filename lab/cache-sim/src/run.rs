@@ -44,14 +44,14 @@ impl Simulation<'_> {
         let budget = Budget::new(self.trace, self.setting.limit, self.setting.fill_percent)?;
         let trace = self.trace;
         let compile_us = self.compile_us;
-        let looks_up_fees_only = self.setting.looks_up_fees_only;
+        let includes_fees_only = self.setting.includes_fees_only;
         let policy: Box<dyn Replacement> = match self.setting.policy {
             Policy::Agave(rule) => {
                 let mut cache = ProgramCache::new(rule, trace, budget, compile_us, self.seed);
                 if self.start == InitialContent::Full {
                     cache.fill(&most_used(trace));
                 }
-                return Ok(self.drive(&mut cache, rule.looks_up_fees_only, each_slot));
+                return Ok(self.drive(&mut cache, rule.includes_fees_only, each_slot));
             }
             Policy::Lru => Box::new(policy::QueuePolicy::new(&budget, true)),
             Policy::Fifo => Box::new(policy::QueuePolicy::new(&budget, false)),
@@ -61,16 +61,16 @@ impl Simulation<'_> {
             Policy::Arc => Box::new(policy::Arc::new(&budget)),
             Policy::WTinyLfu => Box::new(policy::WTinyLfu::new(&budget)),
             Policy::Gdsf => Box::new(policy::Gdsf::new(&budget, compile_us)),
-            Policy::Min => Box::new(policy::Min::new(&budget, trace, looks_up_fees_only)),
+            Policy::Min => Box::new(policy::Min::new(&budget, trace, includes_fees_only)),
         };
         let mut cache = PolicyCache::new(policy, trace, budget, compile_us);
-        Ok(self.drive(&mut cache, looks_up_fees_only, each_slot))
+        Ok(self.drive(&mut cache, includes_fees_only, each_slot))
     }
 
     pub(crate) fn drive<C: Cache>(
         &self,
         cache: &mut C,
-        looks_up_fees_only: bool,
+        includes_fees_only: bool,
         mut each_slot: impl FnMut(u64, Counts),
     ) -> Outcome {
         let trace = self.trace;
@@ -89,7 +89,7 @@ impl Simulation<'_> {
                 look_up(
                     trace,
                     &calls[done..position],
-                    looks_up_fees_only,
+                    includes_fees_only,
                     cache,
                     &mut counts,
                 );
@@ -99,7 +99,7 @@ impl Simulation<'_> {
             look_up(
                 trace,
                 &calls[done..],
-                looks_up_fees_only,
+                includes_fees_only,
                 cache,
                 &mut counts,
             );
@@ -129,17 +129,17 @@ impl Simulation<'_> {
 fn look_up<C: Cache>(
     trace: &Trace,
     calls: &[Call],
-    looks_up_fees_only: bool,
+    includes_fees_only: bool,
     cache: &mut C,
     counts: &mut Counts,
 ) {
     for call in calls {
-        if call.fees_only() && !looks_up_fees_only {
+        if call.fees_only() && !includes_fees_only {
             continue;
         }
         let programs = trace.programs_of_set(call.set_number());
         counts.lookups += programs.len() as u64;
-        cache.look_up_transaction(programs, counts);
+        cache.request_programs(programs, counts);
     }
 }
 

@@ -35,7 +35,7 @@ fn run(trace: &Trace, policy: Policy, limit: Limit, fill_percent: u64) -> Outcom
         policy,
         limit,
         fill_percent,
-        looks_up_fees_only: true,
+        includes_fees_only: true,
     };
     let simulation = Simulation {
         trace,
@@ -100,7 +100,7 @@ fn invalid_simulation_settings_are_refused() {
         policy: Policy::Lru,
         limit,
         fill_percent,
-        looks_up_fees_only: true,
+        includes_fees_only: true,
     };
     let refused = |setting| {
         let simulation = Simulation {
@@ -153,7 +153,7 @@ fn the_largest_numbers_cause_no_overflow() {
                 policy,
                 limit,
                 fill_percent: 100,
-                looks_up_fees_only: true,
+                includes_fees_only: true,
             };
             let start = if matches!(policy, Policy::Agave(_)) {
                 InitialContent::Full
@@ -268,7 +268,7 @@ proptest! {
                 policy,
                 limit: Limit::Bytes(bytes),
                 fill_percent: 100,
-                looks_up_fees_only: true,
+                includes_fees_only: true,
             };
             let simulation = Simulation { trace: &trace, setting, start: InitialContent::Empty, first_slot, compile_us: &[], seed: 1 };
             let misses = simulation.run(|_, _| {}).unwrap().counts.misses;

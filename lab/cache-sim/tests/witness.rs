@@ -67,7 +67,7 @@ fn misses(trace: &Trace, policy: Policy, limit: Limit) -> u64 {
         policy,
         limit,
         fill_percent: 100,
-        looks_up_fees_only: true,
+        includes_fees_only: true,
     };
     let simulation = Simulation {
         trace,

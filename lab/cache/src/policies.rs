@@ -75,7 +75,7 @@ pub fn run(args: &PoliciesArgs) -> Result<(String, u8)> {
                 policy: *policy,
                 limit,
                 fill_percent: *fill,
-                looks_up_fees_only: input.rule.looks_up_fees_only,
+                includes_fees_only: input.rule.includes_fees_only,
             };
             rows.push(comparison.row(name, setting, seeds)?);
             progress.at(1 + rows.len() as u64, "");
@@ -152,7 +152,7 @@ struct PolicyComparison<'a> {
     trace: &'a Trace,
     attacked: Trace,
     first_slot: u64,
-    looks_up_fees_only: bool,
+    includes_fees_only: bool,
     compile_us: &'a [u64],
     attacked_compile_us: Vec<u64>,
     model: Option<CostModel>,
@@ -201,12 +201,12 @@ impl<'a> PolicyComparison<'a> {
             compile_us,
             ..Counts::default()
         };
-        let looks_up_fees_only = input.rule.looks_up_fees_only;
+        let includes_fees_only = input.rule.includes_fees_only;
         Ok(PolicyComparison {
             trace,
             attacked,
             first_slot,
-            looks_up_fees_only,
+            includes_fees_only,
             compile_us: times,
             attacked_compile_us,
             model,
@@ -264,7 +264,7 @@ impl<'a> PolicyComparison<'a> {
     fn bound_row(&self, bytes: u64, fill: u64) -> Result<PolicyRow> {
         let capacity = bytes / 100 * fill + bytes % 100 * fill / 100;
         let min_misses = |trace: &Trace| {
-            least_misses_by_bytes(trace, capacity, self.first_slot, self.looks_up_fees_only)
+            least_misses_by_bytes(trace, capacity, self.first_slot, self.includes_fees_only)
         };
         Ok(PolicyRow {
             policy: BOUND.to_owned(),

@@ -319,7 +319,7 @@ impl Cache for ProgramCache<'_> {
     }
 
     #[inline]
-    fn look_up_transaction(&mut self, programs: &[u32], counts: &mut Counts) {
+    fn request_programs(&mut self, programs: &[u32], counts: &mut Counts) {
         let use_slot = self.use_slot();
         let mut has_loaded = false;
         for program in programs {

@@ -69,7 +69,7 @@ fn run_with(trace: &Trace, version: &str, entries: u64, compile_us: &[u64], seed
         policy: Policy::Agave(rule),
         limit: Limit::Entries(entries),
         fill_percent: 100,
-        looks_up_fees_only: rule.looks_up_fees_only,
+        includes_fees_only: rule.includes_fees_only,
     };
     Simulation {
         trace,
@@ -94,7 +94,7 @@ fn resident(trace: &Trace, version: &str, entries: u64, compile_us: &[u64], seed
         policy: Policy::Agave(rule),
         limit: Limit::Entries(entries),
         fill_percent: 100,
-        looks_up_fees_only: true,
+        includes_fees_only: true,
     };
     let budget = Budget::new(trace, setting.limit, setting.fill_percent).unwrap();
     let mut cache = ProgramCache::new(rule, trace, budget, compile_us, seed);
@@ -149,8 +149,8 @@ fn each_version_has_its_eviction_rules_and_unknown_ones_are_refused() {
         }
     );
     assert!(
-        Rule::of("2.3.1").unwrap().looks_up_fees_only
-            && !Rule::of("3.0.0").unwrap().looks_up_fees_only
+        Rule::of("2.3.1").unwrap().includes_fees_only
+            && !Rule::of("3.0.0").unwrap().includes_fees_only
     );
     assert!(
         Rule::of("4.2.9").unwrap().deployment == Deployment::Loaded

@@ -200,10 +200,10 @@ pub struct Min {
 }
 
 impl Min {
-    pub fn new(budget: &Budget, trace: &Trace, looks_up_fees_only: bool) -> Self {
+    pub fn new(budget: &Budget, trace: &Trace, includes_fees_only: bool) -> Self {
         Min {
             heap: Heap::new(budget),
-            next_uses: next_uses(trace, looks_up_fees_only, budget),
+            next_uses: next_uses(trace, includes_fees_only, budget),
             lookup: 0,
         }
     }
@@ -230,13 +230,13 @@ impl Replacement for Min {
 }
 
 /// Calls `each` with (transaction, program).
-fn for_each_lookup(trace: &Trace, looks_up_fees_only: bool, mut each: impl FnMut(u32, u32)) {
+fn for_each_lookup(trace: &Trace, includes_fees_only: bool, mut each: impl FnMut(u32, u32)) {
     let mut transaction = 0;
     for index in 0..trace.slots().len() {
         for call in trace
             .calls_of(index)
             .iter()
-            .filter(|call| looks_up_fees_only || !call.fees_only())
+            .filter(|call| includes_fees_only || !call.fees_only())
         {
             trace
                 .programs_of_set(call.set_number())
@@ -248,10 +248,10 @@ fn for_each_lookup(trace: &Trace, looks_up_fees_only: bool, mut each: impl FnMut
     }
 }
 
-fn next_uses(trace: &Trace, looks_up_fees_only: bool, budget: &Budget) -> Vec<u32> {
+fn next_uses(trace: &Trace, includes_fees_only: bool, budget: &Budget) -> Vec<u32> {
     let mut next_uses: Vec<u32> = Vec::new();
     let mut last: Vec<Option<usize>> = vec![None; trace.programs().len()];
-    for_each_lookup(trace, looks_up_fees_only, |transaction, program| {
+    for_each_lookup(trace, includes_fees_only, |transaction, program| {
         // `access` is not called for a program that never fits.
         if budget.weight_of(program) > budget.target {
             return;
@@ -272,7 +272,7 @@ pub fn least_misses_by_bytes(
     trace: &Trace,
     bytes: u64,
     first_slot: u64,
-    looks_up_fees_only: bool,
+    includes_fees_only: bool,
 ) -> Result<u64, Error> {
     let sizes = sizes(trace)?;
     let first_counted: u32 = (0..trace.slots().len())
@@ -281,7 +281,7 @@ pub fn least_misses_by_bytes(
             trace
                 .calls_of(index)
                 .iter()
-                .filter(|call| looks_up_fees_only || !call.fees_only())
+                .filter(|call| includes_fees_only || !call.fees_only())
                 .count() as u32
         })
         .sum();
@@ -291,7 +291,7 @@ pub fn least_misses_by_bytes(
     let mut costs: Vec<u128> = Vec::new();
     let mut counted_lookups = 0_u64;
     let mut end = begin;
-    for_each_lookup(trace, looks_up_fees_only, |transaction, program| {
+    for_each_lookup(trace, includes_fees_only, |transaction, program| {
         end = end.max(transaction);
         let size = sizes[program as usize];
         let earlier = last[program as usize]
