@@ -82,7 +82,7 @@ impl App {
             .demo
             .then(|| start_demo(&mut config, pushes.listener.as_ref()))
             .transpose()?;
-        let prepared_recorder = recording::prepare(&config, clock);
+        let prepared = recording::prepare(&config, clock);
         let finder = Finder::build(&config.target, host_root.clone(), clock);
         let following = finder.following.clone();
         let searched = (host_root.clone(), following.clone());
@@ -104,11 +104,7 @@ impl App {
             pushes.forward,
             live.config.clone(),
         );
-        let state = servers::web_state(
-            &context,
-            prepared_recorder.as_ref(),
-            live.answer_config.clone(),
-        );
+        let state = servers::web_state(&context, prepared.as_ref(), live.answer_config.clone());
         servers::register(&mut registry, &context, &intake, &state, options.demo);
         let samplers = std::mem::take(&mut registry.samplers);
         let ticker = Ticker::new(&context, host_constants, samplers, servers::sinks(&state));
@@ -118,8 +114,8 @@ impl App {
             intake.set_last_push(last);
         }
         let facts = ProcessFacts { rpc, admin };
-        let recorder = prepared_recorder
-            .map(|prepared| prepared.open(&config, clock, facts, demo.is_some()))
+        let recorder = prepared
+            .map(|recorder| recorder.open(&config, clock, facts, demo.is_some()))
             .transpose()?;
         Ok(App {
             live_config: live,
