@@ -172,25 +172,30 @@ pub fn check_all(
     for dashboard in dashboards {
         for panel in dashboard.panels() {
             let location = format!("{}, panel {:?}", dashboard.uid, panel.title);
-            let mut wrong = check_panel(panel, &names);
-            wrong.extend(check_links(root, panel, dashboards));
-            violations.extend(wrong.into_iter().map(|what| format!("{location}: {what}")));
+            let mut panel_violations = check_panel(panel, &names);
+            panel_violations.extend(check_links(root, panel, dashboards));
+            violations.extend(
+                panel_violations
+                    .into_iter()
+                    .map(|what| format!("{location}: {what}")),
+            );
         }
-        let mut wrong = check_dashboard(dashboard, &names);
+        let mut dashboard_violations = check_dashboard(dashboard, &names);
         let others = dashboards
             .iter()
             .filter(|other| other.uid != dashboard.uid)
             .map(Dashboard::link);
         if others.collect::<BTreeSet<_>>() != dashboard.links.iter().cloned().collect() {
-            wrong.push("the links above it are not those to all other dashboards".to_owned());
+            dashboard_violations
+                .push("the links above it are not those to all other dashboards".to_owned());
         }
         if let Some(first) = dashboards.first()
             && dashboard.annotations_for_one_instance() != first.annotations_for_one_instance()
         {
-            wrong.push(format!("its annotations are not those of {}", first.uid));
+            dashboard_violations.push(format!("its annotations are not those of {}", first.uid));
         }
         violations.extend(
-            wrong
+            dashboard_violations
                 .into_iter()
                 .map(|what| format!("{}: {what}", dashboard.uid)),
         );
@@ -247,14 +252,14 @@ fn matches_panel(panel: &Panel, words: &str) -> bool {
 }
 
 fn check_dashboard(dashboard: &Dashboard, names: &KnownMetrics) -> Vec<String> {
-    let mut wrong = Vec::new();
+    let mut violations = Vec::new();
     let mut titles = BTreeSet::new();
     for Panel { title, .. } in dashboard.panels() {
         if !titles.insert(title) {
-            wrong.push(format!("two panels are called {title:?}"));
+            violations.push(format!("two panels are called {title:?}"));
         }
     }
-    wrong.extend(
+    violations.extend(
         dashboard
             .panels
             .iter()
@@ -272,11 +277,11 @@ fn check_dashboard(dashboard: &Dashboard, names: &KnownMetrics) -> Vec<String> {
         lists.any(|list| list.name == name)
     };
     for variable in variables.iter().filter(|variable| variable.kind == "query") {
-        wrong.extend(match choices(variable) {
+        violations.extend(match choices(variable) {
             Some(expression) => {
-                let mut wrong = names.query_errors(&replace_variables(&expression));
-                wrong.extend(queries::variable_errors(&expression, is_list));
-                wrong
+                let mut errors = names.query_errors(&replace_variables(&expression));
+                errors.extend(queries::variable_errors(&expression, is_list));
+                errors
             }
             None => vec![format!(
                 "${}: neither label_values nor query_result",
@@ -285,35 +290,35 @@ fn check_dashboard(dashboard: &Dashboard, names: &KnownMetrics) -> Vec<String> {
         });
     }
     let has = |name: &str| variables.iter().any(|variable| variable.name == name);
-    wrong.extend(
+    violations.extend(
         ["datasource", "cluster", "instance"]
             .into_iter()
             .filter(|name| !has(name))
             .map(|name| format!("nobody can choose a {name}")),
     );
     if !dashboard.title.starts_with(TITLE_PREFIX) {
-        wrong.push(format!("its title does not start with {TITLE_PREFIX:?}"));
+        violations.push(format!("its title does not start with {TITLE_PREFIX:?}"));
     }
     if !dashboard.panels().any(Panel::shows_threshold) {
-        wrong.push("no panel shows from where on a value is bad".to_owned());
+        violations.push("no panel shows from where on a value is bad".to_owned());
     }
-    wrong.extend(check_annotations(dashboard, names));
+    violations.extend(check_annotations(dashboard, names));
     for expression in dashboard.expressions() {
         for name in named_variables(expression) {
             if !name.starts_with("__") && !has(name) {
-                wrong.push(format!("there is no variable ${name} in {expression}"));
+                violations.push(format!("there is no variable ${name} in {expression}"));
             }
         }
-        wrong.extend(queries::variable_errors(expression, is_list));
+        violations.extend(queries::variable_errors(expression, is_list));
     }
-    wrong
+    violations
 }
 
 /// Events that a dashboard marks in its panels.
 fn check_annotations(dashboard: &Dashboard, names: &KnownMetrics) -> Vec<String> {
-    let mut wrong = Vec::new();
+    let mut violations = Vec::new();
     if dashboard.annotations().next().is_none() {
-        wrong.push("it has no annotations".to_owned());
+        violations.push("it has no annotations".to_owned());
     }
     for annotation in dashboard.annotations() {
         let text = |key: &str| annotation[key].as_str().unwrap_or_default();
@@ -324,13 +329,13 @@ fn check_annotations(dashboard: &Dashboard, names: &KnownMetrics) -> Vec<String>
             found.push(format!("its data source is not {DATA_SOURCE_VARIABLE}"));
         }
         let name = text("name");
-        wrong.extend(
+        violations.extend(
             found
                 .into_iter()
                 .map(|what| format!("annotation {name:?}: {what}")),
         );
     }
-    wrong
+    violations
 }
 
 /// An expression whose result has the variable's choices as a label. `None` for another kind of
@@ -356,10 +361,10 @@ fn named_variables(text: &str) -> Vec<&str> {
 }
 
 fn check_panel(panel: &Panel, names: &KnownMetrics) -> Vec<String> {
-    let mut wrong = Vec::new();
+    let mut violations = Vec::new();
     let kind = panel.kind.as_str();
     if !KINDS.contains(&kind) {
-        wrong.push(format!("{kind:?} is no kind of panel that is used here"));
+        violations.push(format!("{kind:?} is no kind of panel that is used here"));
     }
     let (explanation, action) = panel
         .description
@@ -367,24 +372,24 @@ fn check_panel(panel: &Panel, names: &KnownMetrics) -> Vec<String> {
         .unwrap_or((&panel.description, ""));
     if action.is_empty() || format!("{explanation} {action}").split_whitespace().count() < MIN_WORDS
     {
-        wrong.push("it does not say what it shows and what to do".to_owned());
+        violations.push("it does not say what it shows and what to do".to_owned());
     }
     for text in [explanation, action]
         .into_iter()
         .filter(|text| !text.ends_with(['.', '?']))
     {
-        wrong.push(format!("no sentence: {text:?}"));
+        violations.push(format!("no sentence: {text:?}"));
     }
     let unit = &panel.field_config["defaults"]["unit"];
     let unit = unit.as_str().unwrap_or_default();
     if !UNITS.contains(&unit) && !unit.starts_with("suffix:") {
-        wrong.push(format!("{unit:?} is no unit that is used here"));
+        violations.push(format!("{unit:?} is no unit that is used here"));
     }
     if names_threshold(action) && !panel.shows_threshold() {
-        wrong.push(format!("it tells a bound and does not show it: {action:?}"));
+        violations.push(format!("it tells a bound and does not show it: {action:?}"));
     }
     if panel.targets.is_empty() {
-        wrong.push("it asks nothing".to_owned());
+        violations.push("it asks nothing".to_owned());
     }
     if panel
         .targets
@@ -394,18 +399,18 @@ fn check_panel(panel: &Panel, names: &KnownMetrics) -> Vec<String> {
         .into_iter()
         .any(|source| source["uid"] != DATA_SOURCE_VARIABLE)
     {
-        wrong.push(format!("its data source is not {DATA_SOURCE_VARIABLE}"));
+        violations.push(format!("its data source is not {DATA_SOURCE_VARIABLE}"));
     }
-    wrong.extend(check_overrides(panel));
+    violations.extend(check_overrides(panel));
     for query in &panel.targets {
         let expression = replace_variables(&query.expr);
-        wrong.extend(names.query_errors(&expression));
+        violations.extend(names.query_errors(&expression));
         if expression.contains("vector(") {
-            wrong.push(format!("absent is not zero: {}", query.expr));
+            violations.push(format!("absent is not zero: {}", query.expr));
         }
-        wrong.extend(missing_labels(&query.legend_format, &expression));
+        violations.extend(missing_labels(&query.legend_format, &expression));
     }
-    wrong
+    violations
 }
 
 /// Grafana ignores an override of a field that does not exist.
@@ -416,22 +421,22 @@ fn check_overrides(panel: &Panel) -> Vec<String> {
         .filter_map(|change| change["options"]["renameByName"].as_object())
         .flat_map(|names| names.values().filter_map(Value::as_str))
         .collect();
-    let mut wrong = Vec::new();
+    let mut violations = Vec::new();
     for change in elements(&panel.field_config["overrides"]) {
         let matcher = &change["matcher"];
         let name = matcher["options"].as_str().unwrap_or_default();
         if matcher["id"] != "byName" {
-            wrong.push(format!("an override is not by name: {matcher}"));
+            violations.push(format!("an override is not by name: {matcher}"));
         } else if !columns.contains(&name)
             && !panel
                 .targets
                 .iter()
                 .any(|query| may_be_legend(name, &query.legend_format))
         {
-            wrong.push(format!("an override is of {name:?}, which no query shows"));
+            violations.push(format!("an override is of {name:?}, which no query shows"));
         }
     }
-    wrong
+    violations
 }
 
 /// Whether a series with this legend may have this name. Any text may replace the first label to the
@@ -458,7 +463,7 @@ fn names_threshold(words: &str) -> bool {
 }
 
 fn check_links(root: &Path, panel: &Panel, dashboards: &[Dashboard]) -> Vec<String> {
-    let mut wrong = Vec::new();
+    let mut violations = Vec::new();
     for Link { url, .. } in &panel.links {
         let runbook = url.strip_prefix(rules::RUNBOOK_URL);
         let dashboard = url
@@ -467,17 +472,17 @@ fn check_links(root: &Path, panel: &Panel, dashboards: &[Dashboard]) -> Vec<Stri
         let known = runbook.is_some_and(|page| root.join(rules::RUNBOOKS).join(page).is_file())
             || dashboard.is_some_and(|uid| dashboards.iter().any(|dashboard| dashboard.uid == uid));
         if !known {
-            wrong.push(format!("there is no runbook and no dashboard {url}"));
+            violations.push(format!("there is no runbook and no dashboard {url}"));
         }
     }
     for url in panel.urls() {
-        wrong.extend(
+        violations.extend(
             queries::unencoded(url)
                 .into_iter()
                 .map(|value| format!("write ${{{value}:percentencode}} in {url}")),
         );
     }
-    wrong
+    violations
 }
 
 #[cfg(test)]
