@@ -11,7 +11,8 @@ use crate::{
     summary::{ascending, finite_values, largest, quantile_sorted, sorted, total},
 };
 pub(crate) use halves::{
-    CLEAR_SD, HalfMeans, RandomHalves, block_length, drift, outer_quantiles, sd_of_parts,
+    CLEAR_SD, HalfMeans, RandomHalves, block_length, distance_required_by_drift, outer_quantiles,
+    sd_of_parts,
 };
 pub use reliability::Reliability;
 use resample::{Deviations, JointDeviations};
@@ -173,15 +174,16 @@ pub fn ratio_of_means(
     let less_reliable = if a.reliability.is_reliable() { b } else { a };
     let [parts_sd_before, parts_sd_after] = runs.each_ref().map(|series| sd_of_parts(series));
     let parts_sd = (parts_sd_before * bound).hypot(parts_sd_after);
-    let drift = runs
+    let required_distance = runs
         .iter()
-        .filter_map(|series| drift(series))
+        .filter_map(|series| distance_required_by_drift(series))
         .reduce(f64::max);
-    let reliability = if drift.is_some_and(|sd| (b.value - a.value * bound).abs() < sd * parts_sd) {
-        Reliability::Drifts
-    } else {
-        Reliability::of_ratio(a.reliability, b.reliability, [value, low, high], margin)
-    };
+    let reliability =
+        if required_distance.is_some_and(|sd| (b.value - a.value * bound).abs() < sd * parts_sd) {
+            Reliability::Drifts
+        } else {
+            Reliability::of_ratio(a.reliability, b.reliability, [value, low, high], margin)
+        };
     let n = n_before.min(n_after);
     let n_eff = a.n_eff.min(b.n_eff);
     Some(Estimate {
@@ -359,7 +361,7 @@ pub(crate) fn difference_of_quantiles(
             .any(|deviations| exceeds_sample(deviations, p, n, tail))
         {
             estimate.reliability = Reliability::TooShort { n_eff };
-        } else if drift(&ranks).is_some_and(|sd| sd >= CLEAR_SD) {
+        } else if distance_required_by_drift(&ranks).is_some_and(|sd| sd >= CLEAR_SD) {
             estimate.reliability = Reliability::Drifts;
         }
     }

@@ -6,7 +6,7 @@
 
 use crate::{
     arms::Direction,
-    block::{self, HalfMeans, Plan, RandomHalves, drift},
+    block::{self, HalfMeans, Plan, RandomHalves, distance_required_by_drift},
     decision::Decision,
     summary::ascending,
 };
@@ -65,7 +65,9 @@ pub fn crossover(
     }
     let block_length = block::block_length(rounds.iter().map(Vec::as_slice));
     let halves = RandomHalves::new(round_count, block_length, plan);
-    let means_of_size = |series: &Vec<f64>| HalfMeans::of(series, &halves, drift(series), plan);
+    let means_of_size = |series: &Vec<f64>| {
+        HalfMeans::of(series, &halves, distance_required_by_drift(series), plan)
+    };
     let half_means: Vec<HalfMeans> = rounds.iter().map(means_of_size).collect::<Option<_>>()?;
     let means: Vec<f64> = half_means.iter().map(|size| size.estimate.value).collect();
     let at = match crossing(sizes, &means) {

@@ -191,7 +191,7 @@ impl Pairs {
         let half_means = HalfMeans::of(
             &differences,
             &halves,
-            block::drift(&relative_differences),
+            block::distance_required_by_drift(&relative_differences),
             plan,
         )?;
         Some(MeanDifference {

@@ -161,7 +161,7 @@ fn scaled_deviations(series: &[f64]) -> (f64, Vec<f64>, f64) {
 }
 
 impl HalfMeans {
-    /// `required_distance` is the result of [`drift`]. `None` with fewer than two values.
+    /// `required_distance`: see [`distance_required_by_drift`]. `None` with fewer than two values.
     pub fn of(
         series: &[f64],
         halves: &RandomHalves,
@@ -246,7 +246,7 @@ fn p_of_zero_mean(means: &[f64]) -> f64 {
 /// if the series shows no drift. A series drifts if its ranks change over time more than their
 /// dependence explains (rank KPSS: Pelagatti and Sen 2013; weights of Anderson
 /// and Darling 1952).
-pub fn drift(series: &[f64]) -> Option<f64> {
+pub fn distance_required_by_drift(series: &[f64]) -> Option<f64> {
     let (_, deviations, scale) = scaled_deviations(&ranks(series));
     // The means of the parts are removed first, else the drift would count as dependence. A short
     // run is not split.
