@@ -76,10 +76,10 @@ impl ValidatorTrace {
     pub fn read(mut input: impl BufRead) -> Result<Self> {
         let mut trace = ValidatorTrace::default();
         let mut line = Vec::new();
-        let mut number = 0_u64;
+        let mut line_number = 0_u64;
         loop {
             line.clear();
-            number += 1;
+            line_number += 1;
             input
                 .by_ref()
                 .take(MAX_LINE_BYTES)
@@ -87,17 +87,17 @@ impl ValidatorTrace {
             if line.last() != Some(&b'\n') {
                 ensure!(
                     (line.len() as u64) < MAX_LINE_BYTES,
-                    "line {number} is longer than {MAX_LINE_BYTES} bytes"
+                    "line {line_number} is longer than {MAX_LINE_BYTES} bytes"
                 );
-                ensure!(number > 1, "it is empty");
+                ensure!(line_number > 1, "it is empty");
                 break;
             }
             let text = String::from_utf8_lossy(&line);
             let shown =
                 || faultline_text::clean(&text.trim_end().chars().take(80).collect::<String>());
             trace
-                .parse_line(text.trim_end(), number == 1)
-                .with_context(|| format!("line {number}, {:?}", shown()))?;
+                .parse_line(text.trim_end(), line_number == 1)
+                .with_context(|| format!("line {line_number}, {:?}", shown()))?;
         }
         for (program, (with_code, without_code)) in trace.programs.iter_mut().zip(&trace.seen) {
             program.has_code = *with_code || !without_code;
