@@ -339,9 +339,9 @@ impl CheckReport {
             ]
         };
         let load = self.us_per_load.map(|(first, other)| {
-            let slowdown = number(100.0 * (other / first.max(f64::MIN_POSITIVE) - 1.0), 1);
+            let slower_percent = number(100.0 * (other / first.max(f64::MIN_POSITIVE) - 1.0), 1);
             format!(
-                "a load took {} us in the first run and {} us in this one ({slowdown} %)\n",
+                "a load took {} us in the first run and {} us in this one ({slower_percent} %)\n",
                 number(first, 0),
                 number(other, 0)
             )
