@@ -123,7 +123,7 @@ pub fn section(subjects: &Subjects) -> Option<Section> {
     let mut hits = subjects
         .all
         .iter()
-        .flat_map(|run| run.recording.signal(Signal::ReadCacheHits));
+        .flat_map(|subject| subject.recording.signal(Signal::ReadCacheHits));
     if !hits.any(|hits| hits.is_some_and(|hits| hits > 0.0)) {
         return None;
     }
@@ -225,7 +225,7 @@ fn cost_of_a_miss(subjects: &Subjects) -> Option<Block> {
     let mean = |arm: &str, value: fn(&Subject, &Numbers) -> Option<f64>| {
         let values = subjects
             .averaged_runs(arm)
-            .map(|run| value(run, &run.from_execution));
+            .map(|subject| value(subject, &subject.from_execution));
         summary::summary(&values.collect_vec()).mean
     };
     let (reference, others) =
@@ -264,15 +264,15 @@ fn cost_of_a_miss(subjects: &Subjects) -> Option<Block> {
 }
 
 fn size_against_hits(subjects: &Subjects) -> Option<Chart> {
-    let series = subjects.all.iter().filter_map(|run| {
-        let numbers = &run.from_execution;
-        let size = level(run, numbers, Signal::ReadCacheBytes)
+    let series = subjects.all.iter().filter_map(|subject| {
+        let numbers = &subject.from_execution;
+        let size = level(subject, numbers, Signal::ReadCacheBytes)
             .mean
             .filter(|bytes| *bytes > 0.0)?;
-        let hit_ratio = hit_ratio(run, numbers)?;
+        let hit_ratio = hit_ratio(subject, numbers)?;
         Some(Curve {
-            name: run.name.clone(),
-            run: run.id.clone(),
+            name: subject.name.clone(),
+            run: subject.id.clone(),
             points: vec![(size, (hit_ratio, None))],
             recorded: Some((size, hit_ratio)),
         })
