@@ -226,7 +226,7 @@ impl PredictionInput {
                 counted(own_slots as f64, "block")
             ));
         }
-        if self.recorded.serves_rpc {
+        if self.recorded.has_full_rpc_api {
             reasons.push(
                 "the validator serves JSON-RPC: simulated transactions look programs up, too"
                     .to_owned(),

@@ -28,7 +28,7 @@ pub struct Recorded {
     pub replay_us: Option<f64>,
     /// From `--expected-genesis-hash`; it identifies the cluster.
     pub genesis_hash: Option<String>,
-    pub serves_rpc: bool,
+    pub has_full_rpc_api: bool,
     /// The slots of a demo are not those of a cluster.
     pub is_demo: bool,
 }
@@ -87,7 +87,7 @@ impl Recorded {
                 .collect(),
             replay_us: replay_us(&replay),
             genesis_hash: expected_genesis(&arguments),
-            serves_rpc: arguments.contains(&"--full-rpc-api"),
+            has_full_rpc_api: arguments.contains(&"--full-rpc-api"),
             is_demo: { sessions.iter() }.any(|session| session.manifest["demo"] == true),
         })
     }
