@@ -38,7 +38,7 @@ pub struct ValidatorTrace {
     /// By number of the thread.
     pool_by_thread: Vec<String>,
     /// For each program: whether an entry with code was seen, and whether one without.
-    seen: Vec<(bool, bool)>,
+    seen_with_and_without_code: Vec<(bool, bool)>,
 }
 
 #[derive(Debug, Default)]
@@ -46,7 +46,7 @@ pub struct SlotLookups {
     /// For each batch with lookups: its programs, each with the number of transactions that use it.
     batches_with_programs: Vec<Vec<(u32, u32)>>,
     /// Number of [`SlotLookups::calls`].
-    calls: u32,
+    call_count: u32,
     /// Including batches without programs.
     pub batches: u64,
     pub misses: u64,
@@ -99,7 +99,11 @@ impl ValidatorTrace {
                 .parse_line(text.trim_end(), line_number == 1)
                 .with_context(|| format!("line {line_number}, {:?}", shown()))?;
         }
-        for (program, (with_code, without_code)) in trace.programs.iter_mut().zip(&trace.seen) {
+        for (program, (with_code, without_code)) in trace
+            .programs
+            .iter_mut()
+            .zip(&trace.seen_with_and_without_code)
+        {
             program.has_code = *with_code || !without_code;
         }
         Ok(trace)
@@ -181,7 +185,7 @@ impl ValidatorTrace {
             bytes: None,
             has_code: true,
         });
-        self.seen.push((false, false));
+        self.seen_with_and_without_code.push((false, false));
         Ok(())
     }
 
@@ -207,8 +211,8 @@ impl ValidatorTrace {
         let lookups = self.slots.entry(slot).or_default();
         lookups.batches += 1;
         lookups.misses += misses;
-        let calls = lookups.calls.checked_add(most_uses(&programs));
-        lookups.calls = calls.context("too many calls")?;
+        let calls = lookups.call_count.checked_add(most_uses(&programs));
+        lookups.call_count = calls.context("too many calls")?;
         if !programs.is_empty() {
             programs.shrink_to_fit();
             lookups.batches_with_programs.push(programs);
@@ -235,7 +239,7 @@ impl ValidatorTrace {
             ChangeKind::Closed
         };
         let lookups = self.slots.entry(slot).or_default();
-        lookups.changes.push((lookups.calls, program, kind));
+        lookups.changes.push((lookups.call_count, program, kind));
         Ok(())
     }
 
@@ -267,7 +271,7 @@ impl ValidatorTrace {
         let known = self
             .programs
             .get_mut(program as usize)
-            .zip(self.seen.get_mut(program as usize));
+            .zip(self.seen_with_and_without_code.get_mut(program as usize));
         let (known, seen) = known.context("the program is unknown")?;
         known.loader = loader.or(known.loader);
         if has_code {
@@ -391,7 +395,7 @@ mod tests {
     #[test]
     fn a_partial_last_line_is_skipped_and_dropped_lines_counted() {
         let trace = read("look 7 0 0\ndropped 3\ndropped 2\nlook 7 0 1").unwrap();
-        assert_eq!((trace.slots[&7].calls, trace.dropped_lines), (1, 5));
+        assert_eq!((trace.slots[&7].call_count, trace.dropped_lines), (1, 5));
     }
 
     #[test]
