@@ -58,7 +58,7 @@ fn seconds_in(page: &Page, phase: Phase) -> f64 {
 }
 
 fn seconds_of(run: &Run, measured: &Measured, phase: Phase) -> f64 {
-    let pairs = run.ticks.windows(2).zip(&measured.lifecycle.phase_of);
+    let pairs = run.ticks.windows(2).zip(&measured.lifecycle.phase_by_tick);
     pairs
         .filter(|(_, of)| **of == Some(phase))
         .map(|(pair, _)| pair[1].at - pair[0].at)

@@ -112,7 +112,7 @@ fn in_every_case_the_report_matches_the_live_daemons_phases() {
             case.name, lifecycle.success.why
         );
         for phase in Phase::ALL {
-            let pairs = run.ticks.windows(2).zip(&lifecycle.phase_of);
+            let pairs = run.ticks.windows(2).zip(&lifecycle.phase_by_tick);
             let seconds: f64 = pairs
                 .filter(|(_, of)| **of == Some(phase))
                 .map(|(pair, _)| pair[1].at - pair[0].at)

@@ -140,7 +140,7 @@ fn compare_phases(page: &Page, run: &Run) {
     );
     for phase in Phase::ALL {
         let live = page.get("agave_phase_seconds_total", &[("phase", phase.name())]);
-        let pairs = run.ticks.windows(2).zip(&measured.lifecycle.phase_of);
+        let pairs = run.ticks.windows(2).zip(&measured.lifecycle.phase_by_tick);
         let report: f64 = pairs
             .filter(|(_, of)| **of == Some(phase))
             .map(|(pair, _)| pair[1].at - pair[0].at)

@@ -35,7 +35,7 @@ pub struct Lifecycle {
     /// Includes phases after the end of the run.
     pub phases: Vec<PhaseSpan>,
     /// The phase from each tick to the next; `None` without evidence.
-    pub phase_of: Vec<Option<Phase>>,
+    pub phase_by_tick: Vec<Option<Phase>>,
     pub stalls: Vec<Stall>,
     /// Median slot time.
     pub slot_seconds: Option<f64>,
@@ -57,23 +57,23 @@ pub struct Lifecycle {
 
 pub fn lifecycle(run: &Run) -> Lifecycle {
     let Timeline {
-        phases: phase_of,
+        phases: phase_by_tick,
         stalls,
         slot_seconds,
     } = timeline(run);
-    let phases = phases(run, &phase_of);
+    let phases = phases(run, &phase_by_tick);
     let (ended, until) = ended(run).map_or((None, run.end()), |(at, until)| (Some(at), until));
     let has_validator = has_validator(run, &phases);
     let noun = match has_validator || run.processes.is_empty() {
         true => "validator",
         false => "process",
     };
-    let first_at_tip = phase_of
+    let first_at_tip = phase_by_tick
         .iter()
         .position(|phase| *phase == Some(Phase::AtTip));
     let mut lifecycle = Lifecycle {
         phases,
-        phase_of,
+        phase_by_tick,
         stalls,
         slot_seconds,
         gaps: gaps(run),
@@ -160,10 +160,10 @@ fn gaps(run: &Run) -> Vec<Span> {
     run.tick_pairs().filter_map(gap).collect()
 }
 
-fn phases(run: &Run, phase_of: &[Option<Phase>]) -> Vec<PhaseSpan> {
+fn phases(run: &Run, phase_by_tick: &[Option<Phase>]) -> Vec<PhaseSpan> {
     let mut phases: Vec<PhaseSpan> = Vec::new();
     let mut before: Option<&Tick> = None;
-    for (index, (tick, phase)) in run.ticks.iter().zip(phase_of).enumerate() {
+    for (index, (tick, phase)) in run.ticks.iter().zip(phase_by_tick).enumerate() {
         let name = phase_name(*phase);
         let is_continuous = before.is_some_and(|before| !is_gap(run, before, tick));
         before = Some(tick);
@@ -190,7 +190,7 @@ impl Lifecycle {
     /// In seconds. A phase lasts from its tick to the next one.
     pub fn time_in(&self, run: &Run, phase: Phase, window: Span) -> f64 {
         run.tick_pairs()
-            .zip(&self.phase_of)
+            .zip(&self.phase_by_tick)
             .filter(|((before, after), known)| {
                 **known == Some(phase) && window.includes(before.at) && !is_gap(run, before, after)
             })
@@ -296,7 +296,7 @@ fn success(run: &Run, lifecycle: &Lifecycle) -> Success {
 
 /// For a run that was never at the tip, or at its last tick only.
 fn without_share(run: &Run, lifecycle: &Lifecycle) -> Success {
-    let is_known = lifecycle.phase_of.iter().any(Option::is_some);
+    let is_known = lifecycle.phase_by_tick.iter().any(Option::is_some);
     let ran = lifecycle.time_in(run, Phase::CatchingUp, Span::ALWAYS);
     let (answer, why) = match lifecycle.at_tip {
         _ if lifecycle.end.oom => (Some(false), OOM),
@@ -330,7 +330,7 @@ fn tip_time(run: &Run, lifecycle: &Lifecycle, from: f64) -> Option<TipTime> {
     let counts =
         |tick: &Tick| tick.process.is_some() && stopped.is_none_or(|stopped| tick.at <= stopped);
     let last = run.ticks.iter().rposition(counts)?;
-    let followed = run.ticks.get(..=last)?.iter().zip(&lifecycle.phase_of);
+    let followed = run.ticks.get(..=last)?.iter().zip(&lifecycle.phase_by_tick);
     let mut time = TipTime::default();
     for ((before, phase), after) in followed.zip(run.ticks.get(1..=last).unwrap_or_default()) {
         let passed = Duration::try_from_secs_f64(after.at - before.at).unwrap_or_default();

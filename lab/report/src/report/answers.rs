@@ -137,7 +137,7 @@ fn is_at_tip(subject: &Subject) -> Option<bool> {
         .recording
         .ticks
         .iter()
-        .zip(&subject.lifecycle.phase_of)
+        .zip(&subject.lifecycle.phase_by_tick)
         .rev()
         .find(|(tick, _)| tick.process.is_some())?;
     Some(phase.as_ref()? == &Phase::AtTip)
