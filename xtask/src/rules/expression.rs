@@ -43,7 +43,7 @@ struct Selected {
 #[derive(Debug, Default)]
 struct UsedNames {
     selected: Vec<Selected>,
-    listed: Vec<String>,
+    modifier_labels: Vec<String>,
 }
 
 impl KnownMetrics {
@@ -104,7 +104,7 @@ impl KnownMetrics {
                     )
                 });
         if let Some(every) = every {
-            for label in used_names.listed.iter().map(String::as_str) {
+            for label in used_names.modifier_labels.iter().map(String::as_str) {
                 if !every.contains(label) && !TARGET_LABELS.contains(&label) {
                     wrong.push(format!("no metric of this expression has a label {label}"));
                 }
@@ -187,7 +187,7 @@ impl UsedNames {
                 if let VectorMatchCardinality::ManyToOne(extra)
                 | VectorMatchCardinality::OneToMany(extra) = &modifier.card
                 {
-                    self.list(extra);
+                    self.add_modifier_labels(extra);
                 }
             }
             _ => {}
@@ -203,13 +203,13 @@ impl UsedNames {
         });
     }
 
-    fn list(&mut self, labels: &Labels) {
-        self.listed.extend(labels.labels.iter().cloned());
+    fn add_modifier_labels(&mut self, labels: &Labels) {
+        self.modifier_labels.extend(labels.labels.iter().cloned());
     }
 
     fn list_modifier(&mut self, modifier: Option<&LabelModifier>) {
         if let Some(modifier) = modifier {
-            self.list(modifier.labels());
+            self.add_modifier_labels(modifier.labels());
         }
     }
 }
