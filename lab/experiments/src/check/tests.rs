@@ -425,11 +425,11 @@ fn a_voting_validator_is_refused_without_the_i_vote_option() {
     );
     only(
         &plan,
-        &staked(Stake::VotesWithoutActiveStake),
+        &staked(Stake::VotesInactive),
         Refuse,
         "has a vote account that votes",
     );
-    for stake in [Stake::Known(1), Stake::VotesWithoutActiveStake] {
+    for stake in [Stake::Known(1), Stake::VotesInactive] {
         assert_eq!(i_vote(&plan, &staked(stake)), 0);
     }
 }
