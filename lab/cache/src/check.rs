@@ -37,7 +37,7 @@ const RELIABLE_SCALES: RangeInclusive<f64> = 0.8..=1.25;
 struct CheckReport {
     run: String,
     entries: u64,
-    /// Slots that both runs replayed are compared, else whole runs, scaled by their transactions.
+    /// Whether slots that both runs replayed are compared. If neither this nor `own_blocks`, whole runs.
     same_slots: bool,
     /// Whether the other run's lookups are simulated, from the trace next to it.
     own_blocks: bool,
@@ -149,8 +149,8 @@ fn compare(input: &PredictionInput, tested: &SelfTestResult, other: &Path) -> Re
     })
 }
 
-/// The other run's trace, if the slots differ; and the other run's slots in the simulated trace, `None` if
-/// whole runs are compared.
+/// The other run's trace, if too few slots are common. Then slots of the other run in the trace to
+/// simulate; `None` if whole runs are compared.
 fn comparison_basis(
     input: &PredictionInput,
     recorded: &Recorded,
@@ -230,8 +230,8 @@ fn us_per_load(slots: &[RecordedSlot]) -> Option<f64> {
     (loads > 0.0).then(|| us / loads)
 }
 
-/// Transactions with programs of the other run over those of the first. The other run is taken to have as
-/// many votes in a slot as the trace.
+/// The other run's transactions with programs, divided by the first run's. Both are taken to have as many
+/// votes in a slot.
 fn transaction_ratio(trace: &Trace, other: &[RecordedSlot], known: &[RecordedSlot]) -> f64 {
     let in_trace = slots_in_trace(trace, known.iter());
     let calls: f64 = in_trace
