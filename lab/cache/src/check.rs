@@ -101,8 +101,8 @@ fn compare(input: &PredictionInput, tested: &SelfTestResult, other: &Path) -> Re
         );
     }
     let entries = recorded.entries.unwrap_or(input.rule.capacity);
-    let (own, common) = comparison_basis(input, &recorded, other)?;
-    let trace = own.as_ref().unwrap_or(&input.trace);
+    let (other_trace, common) = comparison_basis(input, &recorded, other)?;
+    let trace = other_trace.as_ref().unwrap_or(&input.trace);
     // Without common slots and without a trace of the other run, whole runs are compared.
     let (compared_slots, simulated_slots) = match &common {
         Some(common) => (common, common),
@@ -113,7 +113,9 @@ fn compare(input: &PredictionInput, tested: &SelfTestResult, other: &Path) -> Re
         .fit
         .as_ref()
         .map_or_else(|| mean_load_model(&recorded.counted_slots), |fit| fit.model);
-    let own_compile_us = own.as_ref().map(|own| compile_times(own, &model));
+    let other_compile_us = other_trace
+        .as_ref()
+        .map(|trace| compile_times(trace, &model));
     let scale = common
         .is_none()
         .then(|| transaction_ratio(trace, compared_slots, simulated_slots));
@@ -122,7 +124,7 @@ fn compare(input: &PredictionInput, tested: &SelfTestResult, other: &Path) -> Re
         setting: Setting::agave(input.rule, entries),
         start: InitialContent::Empty,
         first_slot: 0,
-        compile_us: own_compile_us.as_ref().unwrap_or(&tested.compile_us),
+        compile_us: other_compile_us.as_ref().unwrap_or(&tested.compile_us),
         seed: 0,
     };
     let slots = simulated_slots.iter().map(|slot| slot.slot).collect();
@@ -140,8 +142,8 @@ fn compare(input: &PredictionInput, tested: &SelfTestResult, other: &Path) -> Re
     Ok(CheckReport {
         run: other.display().to_string(),
         entries,
-        same_slots: own.is_none() && common.is_some(),
-        own_blocks: own.is_some(),
+        same_slots: other_trace.is_none() && common.is_some(),
+        own_blocks: other_trace.is_some(),
         scale,
         slots: compared_slots.len(),
         us_per_load,
@@ -165,11 +167,11 @@ fn comparison_basis(
     if 100.0 * total_transactions(&common) / transactions >= MIN_COMMON_PERCENT {
         return Ok((None, Some(common)));
     }
-    let own = own_trace(recorded, other)?;
-    let common = own
+    let other_trace = read_other_trace(recorded, other)?;
+    let common = other_trace
         .as_ref()
-        .map(|own| slots_in_trace(own, recorded.counted_slots.iter()));
-    Ok((own, common))
+        .map(|trace| slots_in_trace(trace, recorded.counted_slots.iter()));
+    Ok((other_trace, common))
 }
 
 fn check_counters(recorded: &[RecordedSlot], predicted: &PredictedRuns) -> Vec<CounterCheck> {
@@ -232,8 +234,8 @@ fn us_per_load(slots: &[RecordedSlot]) -> Option<f64> {
 
 /// The other run's transactions with programs, divided by the first run's. Both are taken to have as many
 /// votes in a slot.
-fn transaction_ratio(trace: &Trace, other: &[RecordedSlot], known: &[RecordedSlot]) -> f64 {
-    let in_trace = slots_in_trace(trace, known.iter());
+fn transaction_ratio(trace: &Trace, other: &[RecordedSlot], first: &[RecordedSlot]) -> f64 {
+    let in_trace = slots_in_trace(trace, first.iter());
     let calls: f64 = in_trace
         .iter()
         .filter_map(|slot| trace.slot_index(slot.slot))
@@ -249,7 +251,7 @@ fn transaction_ratio(trace: &Trace, other: &[RecordedSlot], known: &[RecordedSlo
     }
 }
 
-fn own_trace(recorded: &Recorded, other: &Path) -> Result<Option<Trace>> {
+fn read_other_trace(recorded: &Recorded, other: &Path) -> Result<Option<Trace>> {
     let path = trace_path(other, None);
     if !path.exists() {
         return Ok(None);
