@@ -1,8 +1,9 @@
 //! Infers the consensus protocol of a validator from what it reports. Missing evidence proves
 //! nothing.
 //!
-//! The order of [`Sign`] decides. Alpenglow needs one of its signs. Migrating needs a processed
-//! slot at or after the migration slot, and no certificate. Tower needs a fresh sign. Sources:
+//! Signs of Alpenglow come first, then the others, each in the order of [`Sign`]. Alpenglow needs
+//! one of its signs. Migrating needs none of them, and a processed slot at or after the migration
+//! slot. Tower needs a fresh sign. Sources:
 //! Agave 4.2.2 to 4.5.0-alpha.4; reasons: decision 30.
 
 use crate::rpc::FeatureGate;
@@ -27,7 +28,7 @@ faultline_metrics::named_enum! {
 }
 
 faultline_metrics::named_enum! {
-    /// What proved the protocol. The first of several signs counts.
+    /// What proved the protocol. Of several signs, the first one of Alpenglow counts, else the first.
     pub enum Sign {
         /// Alpenglow: `getAgGenesisCert` returns a certificate.
         Certificate = "getAgGenesisCert",
@@ -165,8 +166,8 @@ impl Evidence<'_> {
 }
 
 impl Consensus {
-    /// Merges a new result of the same process. A migration never goes back, but slots do when it
-    /// ends, and its points come only once. Tower needs fresh evidence.
+    /// Merges a new result of the same process. Migrating and Alpenglow are kept, because points come
+    /// only once and slots step back when a migration ends. Tower must be proved again.
     pub fn next(before: Option<Consensus>, now: Option<Consensus>) -> Option<Consensus> {
         let Some(before) = before.filter(|before| before.protocol > Protocol::Tower) else {
             return now;
