@@ -60,7 +60,7 @@ pub struct Evidence<'a> {
     pub certificate: Option<u64>,
     pub has_event_handler: bool,
     pub is_complete: bool,
-    pub completed_slot: Option<u64>,
+    pub reported_genesis_slot: Option<u64>,
     /// The migration slot of `migration-started`, which is reported some thousand slots earlier.
     pub migration_slot: Option<u64>,
     pub has_marker: bool,
@@ -95,7 +95,7 @@ impl Evidence<'_> {
         Some(Consensus {
             protocol,
             sign,
-            genesis_slot: self.certificate.or(self.completed_slot).or(known),
+            genesis_slot: self.certificate.or(self.reported_genesis_slot).or(known),
             migration_slot: self.migration_slot(),
         })
     }

@@ -4,7 +4,7 @@ const NONE: Evidence<'static> = Evidence {
     certificate: None,
     has_event_handler: false,
     is_complete: false,
-    completed_slot: None,
+    reported_genesis_slot: None,
     migration_slot: None,
     has_marker: false,
     genesis_hash: None,
@@ -56,7 +56,7 @@ fn cases() -> Vec<(&'static str, Evidence<'static>, Expected)> {
         ("a certificate of a cluster that began with it", Evidence { certificate: Some(0), gate: active(0), slot: Some(3), ..NONE },
             alpenglow(Sign::Certificate, Some(0))),
         ("the event handler", Evidence { has_event_handler: true, ..tower_signs }, alpenglow(Sign::EventHandlerStats, None)),
-        ("migration-complete", Evidence { is_complete: true, completed_slot: Some(899), migration_slot: Some(900), slot: Some(899), ..NONE },
+        ("migration-complete", Evidence { is_complete: true, reported_genesis_slot: Some(899), migration_slot: Some(900), slot: Some(899), ..NONE },
             Some((Alpenglow, Sign::MigrationComplete, Some(899), Some(900)))),
         ("the log says it is enabled", Evidence { is_complete: true, ..NONE }, alpenglow(Sign::MigrationComplete, None)),
         ("the marker", Evidence { has_marker: true, has_commitment_gap: true, ..NONE }, alpenglow(Sign::CreditsMarker, None)),
@@ -67,7 +67,7 @@ fn cases() -> Vec<(&'static str, Evidence<'static>, Expected)> {
         ("lamports", Evidence { max_credits: Some((432_000 * 16 + 1, 432_000)), ..NONE }, alpenglow(Sign::CreditsSize, None)),
         ("the most credits of an epoch", Evidence { max_credits: Some((432_000 * 16, 432_000)), ..NONE }, None),
         ("an epoch without slots", Evidence { max_credits: Some((16, 0)), ..NONE }, None),
-        ("every sign", Evidence { certificate: Some(8), has_event_handler: true, is_complete: true, completed_slot: Some(9), has_marker: true, ..tower_signs },
+        ("every sign", Evidence { certificate: Some(8), has_event_handler: true, is_complete: true, reported_genesis_slot: Some(9), has_marker: true, ..tower_signs },
             alpenglow(Sign::Certificate, Some(8))),
     ]
 }

@@ -90,7 +90,7 @@ impl ConsensusState {
         let evidence = Evidence {
             has_event_handler: reports.has_event_handler,
             is_complete: reports.is_complete,
-            completed_slot: reports.genesis_slot,
+            reported_genesis_slot: reports.genesis_slot,
             migration_slot: reports.migration_slot,
             slot: facts.processed_slot().or(replayed),
             has_optimistic_slot: reports.optimistic_at.is_some_and(is_recent),
