@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-/// The sender waits after each chunk if the bandwidth is limited.
+/// With limited bandwidth the sender waits before each chunk.
 const CHUNK_BYTES: usize = 16 << 10;
 const MAX_STEPS: usize = 20;
 /// A local socket operation that takes longer fails.
@@ -26,7 +26,7 @@ const IO_TIMEOUT: Duration = Duration::from_secs(120);
 
 struct Transfer {
     restored_at: Vec<Duration>,
-    /// Of all answers.
+    /// Of all bodies, without their lengths.
     bytes: u64,
 }
 
@@ -42,7 +42,7 @@ pub fn table(
         counted(records.len() as f64, "record"),
         counted(args.repeats as f64, "time")
     ));
-    // Each latency without compression, then with it.
+    // Index 2n is latency n without compression, 2n + 1 with it.
     let mut order: Vec<usize> = (0..2 * args.latencies.len()).collect();
     let mut transfers: Vec<Vec<Transfer>> = order.iter().map(|_| Vec::new()).collect();
     let mut random = fastrand::Rng::with_seed(args.seed);
@@ -283,7 +283,7 @@ mod tests {
             *column.uncmp.last().unwrap() >= 0.3 && column.cmp_bytes < column.uncmp_bytes / 10,
             "{column:?}"
         );
-        // By such times: 10 ms a record without compression, and 1 or 2 with it.
+        // Invented times: 10 ms a record without compression, and 1 or 2 with it.
         let run = |each: fn(u64) -> u64| {
             let restored_at = (1..=30)
                 .map(|record| Duration::from_millis((1..=record).map(each).sum()))
