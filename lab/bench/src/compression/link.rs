@@ -90,23 +90,23 @@ fn column(latency: Duration, uncmp: &[Transfer], cmp: &[Transfer], steps: &[usiz
             .map(|index| seconds(index).sum::<f64>() / transfers.len() as f64)
             .collect()
     };
-    let (uncmp_seconds, cmp_seconds) = (mean(uncmp), mean(cmp));
+    let (plain_seconds, compressed_seconds) = (mean(uncmp), mean(cmp));
     let mut previous = 0.0;
-    let mut differences = Vec::new();
-    for (cmp, uncmp) in cmp_seconds.iter().zip(&uncmp_seconds) {
-        let delay = cmp - uncmp;
-        differences.push(Some(delay - previous));
+    let mut delay_increments = Vec::new();
+    for (compressed, plain) in compressed_seconds.iter().zip(&plain_seconds) {
+        let delay = compressed - plain;
+        delay_increments.push(Some(delay - previous));
         previous = delay;
     }
-    let records = differences.len() as f64;
+    let records = delay_increments.len() as f64;
     let at_steps = |seconds: &[f64]| steps.iter().map(|step| seconds[step - 1]).collect();
     FetchColumn {
         latency_ms: latency.as_secs_f64() * 1e3,
-        uncmp: at_steps(&uncmp_seconds),
-        cmp: at_steps(&cmp_seconds),
+        uncmp: at_steps(&plain_seconds),
+        cmp: at_steps(&compressed_seconds),
         uncmp_bytes: uncmp[0].bytes,
         cmp_bytes: cmp[0].bytes,
-        difference: block::mean(&differences, &bootstrap_plan())
+        difference: block::mean(&delay_increments, &bootstrap_plan())
             .map(|mean| Interval::from_estimate(&mean, |mean| mean * records)),
     }
 }
