@@ -5,7 +5,7 @@ use super::{Action, MAX_DATA_AGE, MAX_SLOTS_BEHIND, MAX_STALL_PERCENT, Reading, 
 use std::{collections::VecDeque, time::Duration};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Interval of setting an effective limit again: under systemd it is work for PID 1.
+/// An effective limit is written again only this often, because under systemd it is work for PID 1.
 const REAPPLY_INTERVAL: Duration = Duration::from_secs(10);
 /// A limit that is too low by more than the headroom divided by this is raised at once.
 const RAISE_DIVISOR: u64 = 32;
@@ -13,8 +13,8 @@ const RAISE_DIVISOR: u64 = 32;
 const MIN_LOWERED_SHARE: f64 = 0.94;
 /// The next step waits until memory is at most this multiple of the limit.
 const RECLAIMED_RATIO: f64 = 1.005;
-/// Above this multiple of the limit, the kernel does not enforce it: cgroup v1 may refuse it, and
-/// `memory.high` may be exceeded.
+/// Above this multiple of the target, the kernel does not enforce the limit: cgroup v1 may refuse it,
+/// and `memory.high` may be exceeded.
 const EXCEEDED_RATIO: f64 = 1.02;
 /// Maximum decrease: the process that writes the limit (PID 1 under systemd) reclaims the excess
 /// meanwhile.
@@ -35,15 +35,15 @@ pub struct Approach {
     set_at: Duration,
     /// When the limit was last lowered by a whole step. Smaller changes only follow memory.
     pub lowered_at: Option<Duration>,
-    /// When memory and slots behind were last read.
+    /// When unreclaimable memory and slots behind were last read, or their age began to count.
     last_complete: Option<Duration>,
     /// The last reading that was not silent.
     last_answer: Duration,
     pub unreclaimable: VecDeque<(Duration, u64)>,
-    /// Largest rise within a second, at the tip.
+    /// Largest rise of unreclaimable memory within a second.
     pub max_rise: u64,
     refaults: VecDeque<(Duration, u64)>,
-    /// Times and total stalls since the limit was set or lifted.
+    /// Times and total stalls of the last [`STALL_WINDOW`], since the first limit or its lifting.
     stalls: VecDeque<(Duration, Duration)>,
 }
 
@@ -106,7 +106,7 @@ impl Approach {
         }
     }
 
-    /// Lowers the limit once a second and raises it at once. Returns whether it is at its target.
+    /// Changes the limit once a second, but raises it at once if it is much too low. Returns whether it is at its target.
     /// An unchanged limit is set again each second while another one is in effect, otherwise every
     /// ten seconds.
     pub fn step(
