@@ -208,7 +208,7 @@ fn ports(lane: &Lane) -> Vec<(&'static str, (u16, u16))> {
     [rpc, gossip, range].into_iter().flatten().collect()
 }
 
-/// Cleared folders must not contain anything else.
+/// No folder may be in another, and no file that must stay in a folder that is cleared.
 fn check_folders(plan: &Plan, errors: &ConfigErrors<'_>) {
     let mut all = vec![("folder".to_owned(), plan.folder.as_path(), None)];
     let source = plan.restored_from();
