@@ -72,7 +72,7 @@ impl Codec {
     }
 }
 
-/// Tables are reused across records, as in a server.
+/// Libraries that have working memory keep it across records, as in a server.
 pub enum Coder {
     Zlib(Compressor, Decompressor),
     Zstd(bulk::Compressor<'static>, bulk::Decompressor<'static>),
@@ -228,7 +228,7 @@ mod tests {
             assert_eq!(Codec::named(&codec.name()), Some(codec));
             let mut coder = Coder::new(codec, Some(&dictionary)).unwrap();
             let (mut packed, mut restored) = (Vec::new(), Vec::new());
-            // Of an empty record LZO makes what it does not read again.
+            // No empty record: LZO cannot decompress its own output for it.
             for size in [2, 1, 3, 64, 300, 5000, 200_000, 1] {
                 let record = record(&mut random, size);
                 coder.compress(&record, &mut packed).unwrap();

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// The table that joins a tick with its samples.
 const WIDE: &str = "wide";
 
-/// Its name, and the table with its rows: `tick` for [`WIDE`].
+/// The exported name, and the recorded table that gives the rows: `tick` for [`WIDE`].
 type ExportedTable = (&'static str, &'static TableSpec);
 
 /// Files that were finished before an error stay.
