@@ -52,10 +52,10 @@ const fn plot(title: &'static str, figure: Figure) -> Plot {
 
 pub const HISTORY_SPAN: Duration = Duration::from_secs(60);
 
-const MAX_POINTS: usize = 120;
+const MAX_ROWS: usize = 120;
 
-/// Tolerance in seconds between the wall clock and the uptime that passed between two samples. A
-/// larger difference means that the clock was set.
+/// Between two samples, the wall clock and the uptime may advance by amounts that differ by these
+/// seconds. A larger difference means that the clock was set.
 const CLOCK_TOLERANCE: f64 = 10.0;
 
 #[derive(Debug, Clone, Copy)]
@@ -178,7 +178,7 @@ impl Sink for History {
     fn tick(&mut self, tick: &Arc<Tick>) {
         Arc::make_mut(&mut self.trends.lock()).add(tick);
         let mut rows = self.rows.lock();
-        let spacing = HISTORY_SPAN / MAX_POINTS as u32;
+        let spacing = HISTORY_SPAN / MAX_ROWS as u32;
         if rows
             .back()
             .is_some_and(|newest| tick.at.uptime.saturating_sub(newest.uptime) < spacing)
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_repeated_response_does_not_create_a_zero_rate() {
-        // Requests once a second, a little later each time. Some ticks repeat the last response.
+        // The total grows by 10 a second. Tick 3 repeats the response of tick 2.
         let received = [
             (1, 1.0, 100),
             (2, 1.9, 109),
