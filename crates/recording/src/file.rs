@@ -232,8 +232,8 @@ impl TempFile {
         &self.temporary
     }
 
-    /// Syncs the file, then gives it its name. Does not replace another file, except one that is
-    /// created at the same moment where hard links are missing.
+    /// Syncs the file, then gives it its name. Without hard links, it may replace a file that
+    /// is created at the same moment.
     pub fn publish(self) -> Result<()> {
         fs::File::open(&self.temporary)
             .and_then(|file| file.sync_all())
