@@ -28,7 +28,7 @@ faultline_metrics::named_enum! {
 }
 
 faultline_metrics::named_enum! {
-    /// What proved the protocol. Of several signs, the first one of Alpenglow counts, else the first.
+    /// What proved the protocol. Of several signs, the first of Alpenglow counts, else the first.
     pub enum Sign {
         /// Alpenglow: `getAgGenesisCert` returns a certificate.
         Certificate = "getAgGenesisCert",
@@ -166,8 +166,8 @@ impl Evidence<'_> {
 }
 
 impl Consensus {
-    /// Merges a new result of the same process. Migrating and Alpenglow are kept, because points come
-    /// only once and slots step back when a migration ends. Tower must be proved again.
+    /// Merges a new result of the same process. Migrating and Alpenglow are kept, because points
+    /// come only once and slots step back when a migration ends. Tower must be proved again.
     pub fn next(before: Option<Consensus>, now: Option<Consensus>) -> Option<Consensus> {
         let Some(before) = before.filter(|before| before.protocol > Protocol::Tower) else {
             return now;

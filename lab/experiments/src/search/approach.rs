@@ -13,8 +13,8 @@ const RAISE_DIVISOR: u64 = 32;
 const MIN_LOWERED_SHARE: f64 = 0.94;
 /// The next step waits until memory is at most this multiple of the limit.
 const RECLAIMED_RATIO: f64 = 1.005;
-/// Above this multiple of the target, the kernel does not enforce the limit: cgroup v1 may refuse it,
-/// and `memory.high` may be exceeded.
+/// Above this multiple of the target, the kernel does not enforce the limit: cgroup v1 may refuse
+/// it, and `memory.high` may be exceeded.
 const EXCEEDED_RATIO: f64 = 1.02;
 /// Maximum decrease: the process that writes the limit (PID 1 under systemd) reclaims the excess
 /// meanwhile.
@@ -106,7 +106,8 @@ impl Approach {
         }
     }
 
-    /// Changes the limit once a second, but raises it at once if it is much too low. Returns whether it is at its target.
+    /// Changes the limit once a second, but raises it at once if it is much too low. Returns
+    /// whether it is at its target.
     /// An unchanged limit is set again each second while another one is in effect, otherwise every
     /// ten seconds.
     pub fn step(
