@@ -23,11 +23,11 @@ pub struct CgroupLevels {
     /// Minimum of `memory.swap.max` minus `memory.swap.current`; `Max` if no level limits swap, as
     /// always on v1. `None` if such a file cannot be read.
     pub swap: Option<Limit>,
-    /// Droppable memory that `memory.min` of the topmost limited cgroup protects from global
+    /// Droppable memory that `memory.min` of the top cgroup, or of its children, protects from global
     /// reclaim.
     pub protected: u64,
-    /// Own memory that cannot be reclaimed. `None` if the process is in the top cgroup, which is
-    /// the machine's or the container's.
+    /// Own memory that cannot be reclaimed. `None` if its usage is not known, or if the process is in
+    /// the top cgroup, which is the machine's or the container's.
     pub own_unreclaimable: Option<u64>,
     /// Read errors of levels. With any of them, the least headroom is unknown.
     pub errors: Vec<ReadError>,
@@ -70,7 +70,7 @@ struct SiblingCgroup {
 
 #[derive(Debug)]
 struct Limits {
-    /// The first read error of a limit other than swap.
+    /// The first read error of a limit other than `high` and swap.
     error: Option<ReadError>,
     max: Limit,
     high: Limit,
@@ -370,7 +370,8 @@ fn level(
     }
 }
 
-/// `None` if both are absent: no memory controller, or the top cgroup.
+/// `None` if the usage is absent (no memory controller, or the top cgroup), or `stat` does not
+/// suffice.
 fn usage_of(usage: &Result<u64>, stat: &Result<MemoryStat>) -> Result<Option<CgroupUsage>> {
     match (usage, stat) {
         (Ok(usage), Ok(stat)) => Ok(CgroupUsage::new(*usage, stat)),
