@@ -30,7 +30,7 @@ struct ClockPeriod {
     /// First and last tick, in nanoseconds of the axis.
     from: i64,
     to: i64,
-    /// Wall clock minus axis.
+    /// Sum of the wall clock's steps up to this period.
     wall_ahead_ns: i64,
 }
 
