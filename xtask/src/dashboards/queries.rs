@@ -21,7 +21,7 @@ const DURATIONS: [(&str, &str); 4] = [
     ("$earlier", "5m"),
 ];
 
-/// Replaces Grafana's variables with durations. In strings `${name:format}` becomes `$name`.
+/// `${name:format}` becomes `$name`. Then a duration replaces each variable that stands for one.
 pub fn replace_variables(expression: &str) -> String {
     let mut text = String::new();
     let mut rest = expression;
