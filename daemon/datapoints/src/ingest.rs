@@ -14,8 +14,8 @@
 //! its precision.
 //!
 //! Agave 4 keeps its connection and pushes every 10 s, Agave 2 and 3 open one per push. [`LIMITS`]
-//! has the timeouts of an idle connection, a head and a body. At
-//! [`MAX_CONNECTIONS`] a new connection closes another, slow ones first (`connection_limit`). If
+//! has the timeouts of an idle connection, a head and a body. At the
+//! limit of its kind of socket a new connection closes another, slow ones first (`connection_limit`). If
 //! the closed connection is idle, it gets a short grace time. In a request it is cut at once, and
 //! its complete lines are kept.
 //!

@@ -45,7 +45,7 @@ pub struct FoundCgroup {
     pub oom_kills: Option<u64>,
 }
 
-/// Cheap to clone. The lock is only held for a copy.
+/// Cheap to clone. The lock is held only briefly.
 #[derive(Clone)]
 pub struct TargetHandle(Arc<Shared>);
 
