@@ -25,8 +25,8 @@ pub fn number(value: f64, decimals: usize) -> String {
     format!("{sign}{}{point}{fraction}", grouped(whole))
 }
 
-/// Two decimals, one from 10 on, none from 100 on, without zeros at the end: `0.42`, `12.5`, `1,240`. A positive
-/// value that rounds to zero is `<0.01`.
+/// Two decimals, one from 10 on, none from 100 on, without zeros at the end: `0.42`, `12.5`,
+/// `1,240`. A positive value that rounds to zero is `<0.01`.
 pub fn short(value: f64) -> String {
     let decimals = match value.abs() {
         ..9.995 => 2,

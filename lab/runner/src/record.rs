@@ -166,7 +166,8 @@ impl RecordJob<'_> {
         Ok(0)
     }
 
-    /// Returns also the pid that the daemon follows. After an error the recording is removed, unless it has a process already.
+    /// Returns also the pid that the daemon follows. After an error the recording is removed,
+    /// unless it has a process already.
     fn start_daemon(&mut self, pid: Pid, process: &OwnedFd) -> Result<(Daemon, Addresses, u32)> {
         let task = RecordingTask {
             target: Target::Pid(pid.as_raw_nonzero().get().unsigned_abs()),

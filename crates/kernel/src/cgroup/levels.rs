@@ -23,11 +23,11 @@ pub struct CgroupLevels {
     /// Minimum of `memory.swap.max` minus `memory.swap.current`; `Max` if no level limits swap, as
     /// always on v1. `None` if such a file cannot be read.
     pub swap: Option<Limit>,
-    /// Droppable memory that `memory.min` of the top cgroup, or of its children, protects from global
-    /// reclaim.
+    /// Droppable memory that `memory.min` of the top cgroup, or of its children, protects from
+    /// global reclaim.
     pub protected: u64,
-    /// Own memory that cannot be reclaimed. `None` if its usage is not known, or if the process is in
-    /// the top cgroup, which is the machine's or the container's.
+    /// Own memory that cannot be reclaimed. `None` if its usage is not known, or if the process is
+    /// in the top cgroup, which is the machine's or the container's.
     pub own_unreclaimable: Option<u64>,
     /// Read errors of levels. With any of them, the least headroom is unknown.
     pub errors: Vec<ReadError>,

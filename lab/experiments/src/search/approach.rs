@@ -107,9 +107,8 @@ impl Approach {
     }
 
     /// Changes the limit once a second, but raises it at once if it is much too low. Returns
-    /// whether it is at its target.
-    /// An unchanged limit is set again each second while another one is in effect, otherwise every
-    /// ten seconds.
+    /// whether it is at its target. An unchanged limit is set again each second while another one
+    /// is in effect, otherwise every ten seconds.
     pub fn step(
         &mut self,
         headroom: Option<u64>,
