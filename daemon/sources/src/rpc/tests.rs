@@ -388,7 +388,7 @@ async fn an_invalid_rpc_response_is_broken_or_forbidden() {
             Status::Broken,
             "500 Internal Server Error: `boom`",
         ),
-        (500, huge, Status::Broken, "500 Internal Server Error: `"),
+        (500, huge, Status::Broken, "500 Internal Server Error: `[`"),
         (
             403,
             "who are you".to_owned(),
