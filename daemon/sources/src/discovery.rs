@@ -81,7 +81,7 @@ struct SearchContext<'a> {
     /// False if there will be no further search.
     will_retry: bool,
     stop: &'a Stop,
-    path_thread: &'a PathCalls,
+    path_calls: &'a PathCalls,
 }
 
 type SearchResult = Result<Target, Vec<Problem>>;
@@ -96,7 +96,7 @@ pub struct Finder {
     /// The first unsuccessful search since a process was followed.
     searching_since: Option<Stamp>,
     last_logged: String,
-    path_thread: PathCalls,
+    path_calls: PathCalls,
 }
 
 impl Finder {
@@ -114,7 +114,7 @@ impl Finder {
             last_end: None,
             searching_since: None,
             last_logged: String::new(),
-            path_thread: PathCalls::new("target-path"),
+            path_calls: PathCalls::new("target-path"),
         }
     }
 
@@ -150,7 +150,7 @@ impl Finder {
             shares_pid_namespace: self.shares_pid_namespace,
             will_retry,
             stop,
-            path_thread: &self.path_thread,
+            path_calls: &self.path_calls,
         };
         let mut problems = Vec::new();
         let found = self.method.find(&context);

@@ -48,7 +48,7 @@ pub struct Poller {
     facts: Latest<AdminFacts>,
     cache: Option<ProcessCache>,
     problem_log: ProblemLog,
-    path_thread: PathCalls,
+    path_calls: PathCalls,
 }
 
 impl Poller {
@@ -67,7 +67,7 @@ impl Poller {
             facts,
             cache: None,
             problem_log: ProblemLog::default(),
-            path_thread: PathCalls::new("admin-path"),
+            path_calls: PathCalls::new("admin-path"),
         }
     }
 
@@ -129,7 +129,7 @@ impl Poller {
 
     async fn send_requests(&self, path: &Path, cache: &mut ProcessCache) -> Result<(), Failure> {
         let pid = cache.process.pid;
-        let mut socket = Socket::open(&self.path_thread, path, pid, self.timeout).await?;
+        let mut socket = Socket::open(&self.path_calls, path, pid, self.timeout).await?;
         cache.has_connected = true;
         let mut is_running = false;
         if let Answer::StartProgress(progress) = socket.send(Method::StartProgress).await? {

@@ -191,7 +191,7 @@ impl PreviousUsers {
 fn claims_foreign_ledger(context: &SearchContext<'_>, target: &Target) -> bool {
     let owner = target.ledger.clone().and_then(|ledger| {
         let owner = move || fs::metadata(ledger).ok().map(|folder| folder.uid());
-        context.path_thread.call(PATH_CALL_TIMEOUT, owner).ok()?
+        context.path_calls.call(PATH_CALL_TIMEOUT, owner).ok()?
     });
     match (user(context.root, target.process), owner) {
         (Some(user), Some(owner)) => user != 0 && user != owner,

@@ -66,7 +66,7 @@ impl LedgerSearch {
         let socket = self.folder.join("admin.rpc");
         let shown_path = faultline_text::path(&socket);
         let listening = context
-            .path_thread
+            .path_calls
             .call(PATH_CALL_TIMEOUT, move || listener(&socket));
         let (status, why) = match listening {
             Err(path_error) => (Status::Broken, path_error.to_string()),
@@ -106,7 +106,7 @@ impl LedgerSearch {
         let shown_path = faultline_text::path(&lock);
         let root = context.root.clone();
         let holders = context
-            .path_thread
+            .path_calls
             .call(PATH_CALL_TIMEOUT, move || lock_holders(&root, &lock))
             .unwrap_or_else(|path_error| {
                 let message = format!("{shown_path}: {path_error}");

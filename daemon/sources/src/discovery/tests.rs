@@ -138,7 +138,7 @@ impl Bench {
             shares_pid_namespace: false,
             will_retry: true,
             stop,
-            path_thread: &self.paths,
+            path_calls: &self.paths,
         }
     }
 
