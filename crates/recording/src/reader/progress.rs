@@ -18,7 +18,7 @@ pub struct Progress {
     /// When the first bank with a transaction was created, in Unix ns of the validator's clock. When
     /// the first slot with one was replayed if `cost_tracker_point` has no rows.
     pub first_transaction_unix_ns: Option<i64>,
-    /// Highest slot in the newest rows of the tables in [`SLOT_COLUMNS`].
+    /// Highest slot in the newest rows of the tables with slots.
     pub newest_slot: Option<u64>,
     pub at_tip: bool,
 }
