@@ -21,7 +21,7 @@ impl Kind {
 }
 
 crate::named_enum! {
-    /// A base unit where there is one; the metric's name ends in it.
+    /// Bytes, seconds, ratios and SOL end the metric's name, before `_total`.
     pub enum Unit {
         Count = "count",
         Bytes = "bytes",
