@@ -45,7 +45,7 @@ use tokio_util::{either::Either, io::InspectReader};
 /// A new connection above this limit closes another ([`faultline_core::connection_limit`]).
 const MAX_CONNECTIONS: usize = 64;
 
-/// Part of the limit that is for file system sockets.
+/// Part of the limit that is for Unix sockets.
 const MAX_UNIX_CONNECTIONS: usize = 16;
 
 #[derive(Debug, thiserror::Error)]

@@ -65,7 +65,7 @@ impl Router {
         }
     }
 
-    /// Never fails. hyper omits the body of a response to HEAD. File system sockets accept any host
+    /// Never fails. hyper omits the body of a response to HEAD. Unix sockets accept any host
     /// name, because no browser uses them.
     pub async fn respond(&self, request: Request<()>, peer: Peer) -> Response<Body> {
         let host_error = self
