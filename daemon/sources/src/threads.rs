@@ -96,9 +96,10 @@ impl FollowedThreads {
         let (process, host) = (context.process_state.cpu.get(), context.host);
         self.pools.add(reader.sample(depth)?, process, host);
         let is_complete = depth != ReadDepth::Active;
+        let has_unreported_cpu = !is_complete && self.pools.update_process_cpu(process);
         if is_complete {
             self.pools.update_exited_cpu(process);
-        } else if self.pools.update_process_cpu(process) {
+        } else if has_unreported_cpu {
             // Idle threads ran, or threads ended.
             self.pools
                 .add(reader.sample(ReadDepth::Busy)?, process, host);
