@@ -1,7 +1,7 @@
 //! Any lines as what a validator writes of its program cache: read without a panic, and with no more lookups than its uses.
 #![no_main]
 
-use faultline_cache::fuzzing::count_programs;
+use faultline_cache::fuzzing::count_lookups;
 use libfuzzer_sys::fuzz_target;
 
 /// Of a program in one batch: a word of a line.
@@ -12,7 +12,7 @@ program 0 SysvarC1ock11111111111111111111111111111111\nprogram 1 BPFLoader211111
 
 fuzz_target!(|bytes: &[u8]| {
     for text in [bytes, &[BEGIN, bytes].concat()] {
-        if let Ok(lookups) = count_programs(text) {
+        if let Ok(lookups) = count_lookups(text) {
             assert!(lookups <= text.len() / 2 * MAX_USES, "{lookups} lookups");
         }
     }

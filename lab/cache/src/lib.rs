@@ -30,7 +30,7 @@ pub fn run(args: &CacheArgs) -> Result<(String, u8)> {
 
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing {
-    pub fn count_programs(text: &[u8]) -> anyhow::Result<usize> {
+    pub fn count_lookups(text: &[u8]) -> anyhow::Result<usize> {
         let trace = crate::validator_trace::ValidatorTrace::read(text)?;
         Ok(trace
             .slots
