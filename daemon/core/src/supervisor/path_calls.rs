@@ -17,8 +17,8 @@ pub const UNRESPONSIVE_FILE_SYSTEM: &str = "its file system does not answer; is 
 
 #[derive(Debug, Clone, Copy, PartialEq, Error)]
 pub enum PathError {
-    #[error("{UNRESPONSIVE_FILE_SYSTEM}")]
     /// Also if the call panicked.
+    #[error("{UNRESPONSIVE_FILE_SYSTEM}")]
     TimedOut,
     /// Not called: the previous call has not returned.
     #[error("its file system does not answer an earlier request yet; is its mount dead?")]

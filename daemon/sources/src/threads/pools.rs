@@ -3,8 +3,8 @@
 //! A thread's growth since its last read goes to its pool. The pool `exited` gets the rest of the
 //! process's count: faults of threads that ended after their last read. The
 //! process is read after its threads, so `exited` also gets faults of living threads in between.
-//! When those threads report them, they stay pending until the process's count has grown by as many. So at every read the pools add up to the process's faults, and none
-//! falls.
+//! When those threads report them, they stay pending until the process's count has grown by as
+//! many. So at every read the pools add up to the process's faults, and none falls.
 //!
 //! CPU time is the scheduler's, in nanoseconds. The kernel's clock ticks, as in `stat`, split it
 //! into user and system. The process's CPU time is read before the threads, so `exited` never has
