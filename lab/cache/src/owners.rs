@@ -93,11 +93,11 @@ impl ProgramIndex {
                 .iter()
                 .map(|account| account.as_ref().and_then(code_address))
                 .collect();
-            let requested: Vec<Address> = code_addresses.iter().flatten().copied().collect();
-            let mut code = if requested.is_empty() {
+            let requested_code: Vec<Address> = code_addresses.iter().flatten().copied().collect();
+            let mut code = if requested_code.is_empty() {
                 Vec::new()
             } else {
-                fetch_accounts(rpc, &requested)?
+                fetch_accounts(rpc, &requested_code)?
             }
             .into_iter();
             for ((key, account), code_address) in batch.iter().zip(accounts).zip(code_addresses) {
@@ -151,14 +151,14 @@ impl ProgramIndex {
         &mut self,
         block: &Block,
         kind: SlotKind,
-        open_trace: &mut TraceFile,
+        trace_file: &mut TraceFile,
     ) -> Result<()> {
         let mut calls = Vec::new();
         let mut changes = Vec::new();
-        let trace = &mut open_trace.trace;
+        let trace = &mut trace_file.trace;
         let slot_index = u32::try_from(trace.slots().len())?;
         for transaction in &block.transactions {
-            self.add_buffers(transaction, trace)?;
+            self.add_missing_loader_accounts(transaction, trace)?;
             let created = self.created_code_account(transaction);
             let programs: Vec<u32> = transaction
                 .unsigned_keys
@@ -171,7 +171,7 @@ impl ProgramIndex {
             }
             calls.push(
                 Call::new(
-                    open_trace.sets.number(trace, &programs)?,
+                    trace_file.sets.number(trace, &programs)?,
                     transaction.fees_only,
                 )
                 .context("too many different sets of programs")?,
@@ -205,7 +205,11 @@ impl ProgramIndex {
 
     /// Adds accounts of the loader that no longer exist: buffers whose code was deployed, and the code
     /// of closed programs. Calls of the loader write to them, and they do not sign.
-    fn add_buffers(&mut self, transaction: &Transaction, trace: &mut Trace) -> Result<()> {
+    fn add_missing_loader_accounts(
+        &mut self,
+        transaction: &Transaction,
+        trace: &mut Trace,
+    ) -> Result<()> {
         for key in transaction
             .changed
             .iter()
@@ -281,8 +285,8 @@ fn code_address(account: &Account) -> Option<Address> {
 
 fn fetch_accounts(rpc: &Rpc, keys: &[Address]) -> Result<Vec<Option<Account>>> {
     let texts: Vec<String> = keys.iter().map(address::text).collect();
-    let slice = json!({"encoding": "base64", "dataSlice": {"offset": 4, "length": 32}, "commitment": "finalized"});
-    let answer: Option<Accounts> = rpc.ask("getMultipleAccounts", &json!([texts, slice]))?;
+    let options = json!({"encoding": "base64", "dataSlice": {"offset": 4, "length": 32}, "commitment": "finalized"});
+    let answer: Option<Accounts> = rpc.ask("getMultipleAccounts", &json!([texts, options]))?;
     let accounts = answer
         .context("getMultipleAccounts: the result is null")?
         .value;
