@@ -116,7 +116,7 @@ pub fn names(root: &Path) -> Result<KnownMetrics> {
 
 fn names_with(rules: &[Rule]) -> KnownMetrics {
     let mut names = KnownMetrics::from_catalog();
-    names.add_without_labels(rules.iter().filter_map(|rule| rule.record.clone()));
+    names.add_with_unknown_labels(rules.iter().filter_map(|rule| rule.record.clone()));
     names
 }
 

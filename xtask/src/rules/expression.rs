@@ -70,7 +70,7 @@ impl KnownMetrics {
         KnownMetrics(names)
     }
 
-    pub fn add_without_labels(&mut self, names: impl Iterator<Item = String>) {
+    pub fn add_with_unknown_labels(&mut self, names: impl Iterator<Item = String>) {
         self.0.extend(names.map(|name| (name, None)));
     }
 

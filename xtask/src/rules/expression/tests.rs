@@ -132,7 +132,7 @@ fn a_recording_rules_metric_is_known_after_its_definition() {
             .len(),
         1
     );
-    names.add_without_labels(["instance:x:rate5m".to_owned()].into_iter());
+    names.add_with_unknown_labels(["instance:x:rate5m".to_owned()].into_iter());
     assert!(
         names
             .expression_errors("instance:x:rate5m{y=\"z\"} > 1")
