@@ -179,8 +179,8 @@ fn counters_by_slot(points: &[ProgramCachePoint]) -> BTreeMap<u64, RecordedSlot>
     slots
 }
 
-/// Joins the cache counters of each slot with the sums of its replays. Leaves out slots without
-/// both.
+/// Joins the cache counters of each slot with the sums of its replays. Leaves out slots that
+/// lack either.
 fn join_replays(
     cache: &BTreeMap<u64, RecordedSlot>,
     replay: &[ReplaySlotPoint],

@@ -1,5 +1,5 @@
-//! Parses a plan and reports its mistakes together. The number of requests is checked only without
-//! other mistakes.
+//! Parses a plan and reports its mistakes together. After a mistake, parameters and the number of
+//! requests are not checked.
 
 use crate::{
     answer::{Encoding, Expected},
