@@ -203,8 +203,8 @@ impl ProgramIndex {
         Ok(())
     }
 
-    /// Adds accounts of the loader that no longer exist: buffers whose code was deployed, and the code
-    /// of closed programs. Calls of the loader write to them, and they do not sign.
+    /// Adds accounts of the loader that no longer exist: buffers whose code was deployed, and the
+    /// code of closed programs. Calls of the loader write to them, and they do not sign.
     fn add_missing_loader_accounts(
         &mut self,
         transaction: &Transaction,

@@ -54,8 +54,8 @@ fn can_change_capacity(subjects: &Subjects) -> Option<bool> {
 }
 
 /// Averages over the runs. RAM, limit, headroom, unreclaimable share and proven memory are those of
-/// the worst run. The prediction, the consensus, whether it is at the
-/// tip and why values are unknown are those of the first run.
+/// the worst run. The prediction, the consensus, whether it is at the tip
+/// and why values are unknown are those of the first run.
 fn inputs(runs: &[&Subject], can_change_capacity: Option<bool>) -> AnswerInputs {
     let values = |value: fn(&Subject, &Numbers) -> Option<f64>| {
         runs.iter()
