@@ -233,7 +233,8 @@ impl<'a> Table<'a> {
     }
 }
 
-/// Whether `written` is probably a misspelling: two letters differ, or one begins with the other.
+/// Whether `written` is probably a misspelling of `known`: at most two edits apart, or one is a
+/// prefix of the other.
 fn is_misspelling(known: &str, written: &str) -> bool {
     let prefix = written.len() >= 3 && (known.starts_with(written) || written.starts_with(known));
     prefix || (written.len() <= 64 && levenshtein(known, written) <= 2)

@@ -13,7 +13,7 @@ use crate::{
 pub struct Pressure {
     /// At least one task waited. `None` if it underflowed.
     pub some: Option<Duration>,
-    /// All tasks that had work waited. `None` for the CPU before Linux 5.13.
+    /// All tasks that had work waited. `None` if it underflowed, and for the CPU before Linux 5.13.
     pub full: Option<Duration>,
 }
 
