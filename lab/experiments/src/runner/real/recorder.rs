@@ -188,7 +188,7 @@ fn poh_cpus(plan: &Plan, allowed: &[u32]) -> BTreeSet<u32> {
         let run_cpus = arm.limits(lane).cpus;
         let group_cpus = run_cpus.as_ref().map_or(allowed, CpuSet::numbers);
         for number in numbers {
-            // The version is not known, so both are left out.
+            // The version is not known: the CPU of this number and that of this index may be PoH's.
             poh_cpus.insert(number);
             poh_cpus.extend(group_cpus.get(number as usize));
         }

@@ -44,7 +44,7 @@ pub fn evidence(folder: &Path) -> Result<Evidence> {
     })
 }
 
-/// By resource. Empty if the kernel counts no stalls.
+/// By resource, without those of which the kernel does not count both kinds of stalls.
 pub fn read_pressure(folder: &Path) -> Result<BTreeMap<String, Pressure>> {
     let mut by_resource = BTreeMap::new();
     for resource in ["cpu", "memory", "io"] {
