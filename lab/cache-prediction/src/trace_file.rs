@@ -70,8 +70,8 @@ impl TraceFile {
                 path: path.to_owned(),
             }),
             Err(error) => {
-                // A file without a header cannot be continued. This command created it, and it is
-                // empty.
+                // A partly written file may not be one that can be continued. This command created
+                // it.
                 let _ = std::fs::remove_file(path);
                 Err(not_written(error, path))
             }

@@ -195,8 +195,8 @@ fn options(text: &str) -> String {
     shown
 }
 
-/// Replaces facts that were read from files by those of sysinfo, if `root` is this machine. Keeps
-/// them where sysinfo returns 0 or nothing.
+/// Replaces facts that were read from files, except the system's name, by those of sysinfo, if
+/// `root` is this machine. Keeps them where sysinfo returns 0 or nothing.
 ///
 /// Does not query processes, because that raises the limit of open descriptors. Does not query file
 /// system sizes, because that blocks on network mounts.

@@ -156,7 +156,8 @@ impl PairedRuns {
 
 /// Pairs each run with a run of the reference arm: that of the same turn or, for a fixed range, of
 /// the same replicate. If there is none, the run with most slots of equal contents is taken;
-/// among equals, the one with the same index. The second run of an A/A pair is paired with the first.
+/// among equals, the one with the same index. The second run of an A/A pair is paired with the
+/// first.
 pub fn paired(subjects: &Subjects, primary: &Scalar, plan: &Plan) -> PairedRuns {
     let mut paired = empty_tables();
     let Some((reference, others)) = reference(subjects, primary) else {
