@@ -29,7 +29,7 @@ use std::{
 /// By program file, and option or variable.
 pub type OptionPresences = BTreeMap<(PathBuf, String), OptionPresence>;
 
-/// `None` is unknown. `Err` says why a fact is unknown or a thing unusable.
+/// Unknown facts are `None`. `Err` says why a fact is unknown or a thing unusable.
 #[derive(Clone)]
 pub struct HostFacts {
     pub launcher: Result<LauncherFacts, String>,

@@ -18,7 +18,7 @@ pub enum Outcome {
     NeverExecuted,
     NoProgress,
     NotAtTip,
-    /// The limit had no effect, the recorder died, or the host was unfit.
+    /// The run shows nothing, for example because its limit had no effect.
     Failed {
         why: String,
     },

@@ -44,7 +44,7 @@ fn variable_of(placeholder: &str) -> String {
     format!("FAULTLINE_{}", placeholder.to_uppercase())
 }
 
-/// Returns the first error of each text: a placeholder without a value, or an unclosed brace.
+/// If texts cannot be filled, returns the first error of each.
 pub fn expand(
     plan: &Plan,
     arm: &Arm,

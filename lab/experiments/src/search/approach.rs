@@ -40,7 +40,7 @@ pub struct Approach {
     /// The last reading that was not silent.
     last_answer: Duration,
     pub unreclaimable: VecDeque<(Duration, u64)>,
-    /// Largest rise of unreclaimable memory within a second.
+    /// Largest rise of unreclaimable memory within a second, since the start was over.
     pub max_rise: u64,
     refaults: VecDeque<(Duration, u64)>,
     /// Times and total stalls of the last [`STALL_WINDOW`], since the first limit or its lifting.
