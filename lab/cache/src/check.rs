@@ -101,11 +101,11 @@ fn compare(input: &PredictionInput, tested: &SelfTestResult, other: &Path) -> Re
         );
     }
     let entries = recorded.entries.unwrap_or(input.rule.capacity);
-    let (other_trace, common) = comparison_basis(input, &recorded, other)?;
+    let (other_trace, traced_slots) = comparison_basis(input, &recorded, other)?;
     let trace = other_trace.as_ref().unwrap_or(&input.trace);
     // Without common slots and without a trace of the other run, whole runs are compared.
-    let (compared_slots, simulated_slots) = match &common {
-        Some(common) => (common, common),
+    let (compared_slots, simulated_slots) = match &traced_slots {
+        Some(slots) => (slots, slots),
         None => (&recorded.counted_slots, &input.recorded.counted_slots),
     };
     // The other trace numbers programs differently, so it needs compile times of its own.
@@ -142,7 +142,7 @@ fn compare(input: &PredictionInput, tested: &SelfTestResult, other: &Path) -> Re
     Ok(CheckReport {
         run: other.display().to_string(),
         entries,
-        same_slots: other_trace.is_none() && common.is_some(),
+        same_slots: other_trace.is_none() && traced_slots.is_some(),
         own_blocks: other_trace.is_some(),
         scale,
         slots: compared_slots.len(),
@@ -205,10 +205,12 @@ fn cache_times(
     else {
         return Vec::new();
     };
-    let model = |run: Option<usize>| run.map_or(&fit.model, |run| fit.resampled_model(run));
+    let model = |resample: Option<usize>| {
+        resample.map_or(&fit.model, |resample| fit.resampled_model(resample))
+    };
     let time = |name, scale: f64| {
         let range = predicted.range(
-            |counts, run| model(run).time_us(trace, counts),
+            |counts, resample| model(resample).time_us(trace, counts),
             scale * 1e-3,
         )?;
         Some(check_value(name, us as f64 * 1e-3, range))
@@ -236,13 +238,13 @@ fn us_per_load(slots: &[RecordedSlot]) -> Option<f64> {
 /// votes in a slot.
 fn transaction_ratio(trace: &Trace, other: &[RecordedSlot], first: &[RecordedSlot]) -> f64 {
     let in_trace = slots_in_trace(trace, first.iter());
-    let calls: f64 = in_trace
+    let program_transactions: f64 = in_trace
         .iter()
         .filter_map(|slot| trace.slot_index(slot.slot))
         .map(|index| trace.calls_of(index).len() as f64)
         .sum();
     let all = total_transactions(&in_trace);
-    let votes_per_slot = (all - calls) / (in_trace.len() as f64).max(1.0);
+    let votes_per_slot = (all - program_transactions) / (in_trace.len() as f64).max(1.0);
     let other_calls = total_transactions(other) - votes_per_slot * other.len() as f64;
     if other_calls > 0.0 && calls > 0.0 {
         other_calls / calls
