@@ -25,7 +25,7 @@ use std::{collections::BTreeMap, ops::RangeInclusive, path::Path};
 /// compared.
 const MIN_COMMON_PERCENT: f64 = 50.0;
 /// Two clusters may have the same slot numbers and, by chance, many equal transaction counts. On one
-/// cluster at least this percentage of common slots have equal counts; forks differ.
+/// cluster at least this percentage of common slots have equal counts: forks may differ.
 const MIN_EQUAL_PERCENT: usize = 90;
 /// This value uses the mean load time of the other run itself, so it is shown but not judged.
 const OWN_COSTS: &str = "at its own costs, ms";
@@ -37,7 +37,8 @@ const RELIABLE_SCALES: RangeInclusive<f64> = 0.8..=1.25;
 struct CheckReport {
     run: String,
     entries: u64,
-    /// Whether slots that both runs replayed are compared. If neither this nor `own_blocks`, whole runs.
+    /// Whether slots that both runs replayed are compared. If neither this nor `own_blocks` is true,
+    /// whole runs are.
     same_slots: bool,
     /// Whether the other run's lookups are simulated, from the trace next to it.
     own_blocks: bool,
@@ -151,8 +152,8 @@ fn compare(input: &PredictionInput, tested: &SelfTestResult, other: &Path) -> Re
     })
 }
 
-/// The other run's trace, if too few slots are common. Then slots of the other run in the trace to
-/// simulate; `None` if whole runs are compared.
+/// First the other run's trace, if too few slots are common and it has one. Then the slots to
+/// compare; `None` if whole runs are compared.
 fn comparison_basis(
     input: &PredictionInput,
     recorded: &Recorded,
@@ -265,7 +266,7 @@ fn read_other_trace(recorded: &Recorded, other: &Path) -> Result<Option<Trace>> 
     Ok(Some(trace))
 }
 
-/// Slots that both runs replayed with equal transactions, with counters and in the first trace.
+/// Slots that both runs replayed with equal transaction counts, with counters and in the first trace.
 /// Empty if the runs are of two clusters.
 fn common_slots(input: &PredictionInput, recorded: &Recorded) -> Vec<RecordedSlot> {
     let first_run: BTreeMap<u64, u64> = input
