@@ -72,7 +72,7 @@ impl ArmEffect {
 
     fn is_about(&self, scalar: &Scalar) -> bool {
         self.quantity
-            .metrics
+            .metric_id_prefixes
             .iter()
             .any(|metric| scalar.id.starts_with(metric))
     }

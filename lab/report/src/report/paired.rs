@@ -34,7 +34,7 @@ pub struct Quantity {
     pub name: &'static str,
     pub unit: &'static str,
     /// Prefixes of the ids of run metrics.
-    pub metrics: &'static [&'static str],
+    pub metric_id_prefixes: &'static [&'static str],
     /// Slots and their values.
     by_slot: fn(&Subject) -> Vec<(u64, f64)>,
 }
@@ -66,13 +66,13 @@ pub static QUANTITIES: [Quantity; 6] = [
 const fn quantity(
     name: &'static str,
     unit: &'static str,
-    metrics: &'static [&'static str],
+    metric_id_prefixes: &'static [&'static str],
     by_slot: fn(&Subject) -> Vec<(u64, f64)>,
 ) -> Quantity {
     Quantity {
         name,
         unit,
-        metrics,
+        metric_id_prefixes,
         by_slot,
     }
 }
@@ -102,7 +102,7 @@ pub struct PairedRuns {
     /// Whether all runs of other arms have a partner in the reference; `false` without any.
     pub is_complete: bool,
     pub effects: Vec<PairedEffect>,
-    pairs: usize,
+    pair_count: usize,
     times: Table,
     counts: Table,
 }
@@ -116,14 +116,14 @@ impl PairedRuns {
     }
 
     fn add(&mut self, partner: &Subject, other: &Subject, plan: &Plan) {
-        if self.pairs == MAX_PAIRS {
+        if self.pair_count == MAX_PAIRS {
             return;
         }
-        self.pairs += 1;
+        self.pair_count += 1;
         let names = format!("{} against {}", other.name, partner.name);
         for (index, quantity) in QUANTITIES.iter().enumerate() {
-            let pairs = join((quantity.by_slot)(partner), (quantity.by_slot)(other));
-            let Some(effect) = pairs.effect(plan) else {
+            let slot_pairs = join((quantity.by_slot)(partner), (quantity.by_slot)(other));
+            let Some(effect) = slot_pairs.effect(plan) else {
                 continue;
             };
             let table = if quantity.unit.is_empty() {
@@ -132,7 +132,7 @@ impl PairedRuns {
                 &mut self.times
             };
             if table.rows.len() < MAX_ROWS {
-                let row = row(&names, quantity, &pairs, &effect, plan);
+                let row = row(&names, quantity, &slot_pairs, &effect, plan);
                 table.rows.push(row);
             }
             let ratio_90 = || {
@@ -140,7 +140,7 @@ impl PairedRuns {
                     level: 0.90,
                     ..*plan
                 };
-                pairs.effect(&plan)?.ratio_of_sums
+                slot_pairs.effect(&plan)?.ratio_of_sums
             };
             let is_second_run = other.arm.ends_with(AA_SUFFIX);
             self.effects.push(PairedEffect {
@@ -154,8 +154,8 @@ impl PairedRuns {
     }
 }
 
-/// Pairs each run with a run of the reference arm: that of the same turn or, for a fixed range, of
-/// the same replicate. If there is none, the run with most slots of equal contents is taken;
+/// Pairs each run with a run of the reference arm: that of the same turn or, for a replay, of the
+/// same replicate. If there is none, the run with most slots of equal contents is taken;
 /// among equals, the one with the same index. The second run of an A/A pair is paired with the
 /// first.
 pub fn paired(subjects: &Subjects, primary: &Scalar, plan: &Plan) -> PairedRuns {
@@ -163,8 +163,8 @@ pub fn paired(subjects: &Subjects, primary: &Scalar, plan: &Plan) -> PairedRuns 
     let Some((reference, others)) = reference(subjects, primary) else {
         return paired;
     };
-    let second_runs = subjects.all.iter();
-    for second_run in second_runs.filter(|run| run.arm.ends_with(AA_SUFFIX)) {
+    let all_runs = subjects.all.iter();
+    for second_run in all_runs.filter(|run| run.arm.ends_with(AA_SUFFIX)) {
         let first_runs = with_contents(subjects, second_run.arm.trim_end_matches(AA_SUFFIX));
         if let Some(first_run) = partner(&first_runs, second_run, 0) {
             paired.add(first_run, second_run, plan);
@@ -206,7 +206,7 @@ fn empty_tables() -> PairedRuns {
     PairedRuns {
         is_complete: false,
         effects: Vec::new(),
-        pairs: 0,
+        pair_count: 0,
         times: table("paired", "The same slots in two runs", &columns("ms"), note),
         counts: table(
             "paired-counts",
