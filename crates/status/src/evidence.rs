@@ -19,13 +19,13 @@ pub struct Evidence {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RamEvidence {
-    /// The upper end of the interval.
+    /// RAM that was enough: the upper end of the interval.
     pub proven_bytes: u64,
-    /// Bounds of the 90 % interval.
+    /// Bounds of the 90 % interval of the least RAM that is enough.
     pub interval_bytes: [u64; 2],
     /// The validator's version.
     pub release: Option<String>,
-    /// Such as `2026-01-31`.
+    /// The day, such as `2026-01-31`.
     pub measured: String,
 }
 
@@ -33,7 +33,7 @@ pub struct RamEvidence {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CacheEvidence {
     pub sizes: Vec<PredictedSize>,
-    /// The smallest size at which every larger size saves less than 1 % of the replay time.
+    /// The smallest size over which no larger one saves 1 % of the replay time.
     pub enough_entries: Option<u64>,
     pub release: Option<String>,
     pub measured: String,
@@ -109,8 +109,9 @@ impl Evidence {
 }
 
 impl CacheEvidence {
-    /// The predicted share of `measured`, the seconds per slot of this validator; other hosts and
-    /// loads take other times. `None` if the present size was not predicted.
+    /// What the size of `enough_entries` would save: the predicted share of `measured`, the seconds
+    /// per slot of this validator, because other hosts and loads take other times. `None` if the present size
+    /// was not predicted.
     fn prediction(&self, capacity: f64, measured: Option<f64>) -> Option<CachePrediction> {
         let predicted = |entries: f64| {
             let mut sizes = self.sizes.iter();

@@ -1,4 +1,5 @@
-//! Writes the evidence file, from which the daemon reports how much RAM is proven and which cache size is predicted.
+//! Writes the evidence file, from which the daemon reports how much RAM is proven to be
+//! enough and which cache size is predicted.
 
 use crate::{
     clock,
