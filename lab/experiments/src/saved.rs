@@ -32,7 +32,7 @@ pub fn read_started(folder: &Folder) -> Result<(Plan, JournalState)> {
     Ok((plan, journal_state))
 }
 
-/// As [`read_started`], without blocks.
+/// As [`read_started`], but does not read the blocks.
 pub fn read_planned(folder: &Folder) -> Result<(Plan, JournalState)> {
     let journal_state = JournalState::of(&journal::read(&folder.journal())?);
     let planned = journal_state.planned.as_ref().with_context(|| {
@@ -42,8 +42,8 @@ pub fn read_planned(folder: &Folder) -> Result<(Plan, JournalState)> {
     Ok((plan, journal_state))
 }
 
-/// As [`read_started`]. Without blocks, the plan may have been changed, and the journal may have
-/// no line yet.
+/// As [`read_started`]. If the folder has no blocks, the plan may have been changed, and the journal
+/// may be empty.
 pub fn read_for_report(folder: &Folder) -> Result<(Plan, JournalState)> {
     if folder.has_blocks() {
         return read_started(folder);
@@ -55,7 +55,7 @@ pub fn read_for_report(folder: &Folder) -> Result<(Plan, JournalState)> {
     Ok((plan, journal_state))
 }
 
-/// `file` is the plan's path when the experiment began.
+/// `file` is the plan's path when the experiment began, for relative paths and messages.
 fn read_copy(folder: &Folder, file: &Path, expected_digest: Option<&str>) -> Result<Plan> {
     let copy = folder.plan();
     let text = fs::read_to_string(&copy).at(&copy)?;
