@@ -20,10 +20,15 @@ struct SeriesKey {
 }
 
 impl SeriesKey {
-    fn new(name: &Arc<str>, group: &TagGroup, allowed_field: &AllowedField, tags: &[&str]) -> Self {
+    fn new(
+        name: &Arc<str>,
+        group: &TagGroup,
+        allowed_field: &AllowedField,
+        tag_values: &[&str],
+    ) -> Self {
         let names = group.tags.iter().cloned();
         let mut tags: Vec<(Arc<str>, Arc<str>)> = names
-            .zip(tags.iter().map(|value| Arc::<str>::from(*value)))
+            .zip(tag_values.iter().map(|value| Arc::<str>::from(*value)))
             .filter(|(_, value)| !value.is_empty())
             .collect();
         tags.sort();
@@ -99,7 +104,7 @@ impl AllowedValues {
         point: &Point<'_>,
         field_values: &[FieldValue],
     ) {
-        let tags: Vec<&str> = group
+        let tag_values: Vec<&str> = group
             .tags
             .iter()
             .map(|label| tag_value(point, label))
@@ -107,13 +112,13 @@ impl AllowedValues {
         let Some(rows) = self.rows.get_mut(group.index) else {
             return;
         };
-        let row = rows.binary_search_by(|row| {
+        let position = rows.binary_search_by(|row| {
             row.tag_values
                 .iter()
                 .map(|v| &**v)
-                .cmp(tags.iter().copied())
+                .cmp(tag_values.iter().copied())
         });
-        let cached = row
+        let cached = position
             .ok()
             .and_then(|index| rows.get_mut(index))
             .map(|row| mem::take(&mut row.series_indices));
@@ -128,36 +133,36 @@ impl AllowedValues {
                 continue;
             }
             if cell.is_none() {
-                *cell = self.find_or_create(max_series, SeriesKey::new(name, group, field, &tags));
+                *cell = self
+                    .find_or_create(max_series, SeriesKey::new(name, group, field, &tag_values));
             }
             match cell.and_then(|index| self.series.get_mut(index)) {
                 Some(series) => series.update(*value),
                 None => self.overflow += 1,
             }
         }
-        self.cache_row(group, row, &tags, series_indices);
+        self.cache_row(group, position, &tag_values, series_indices);
     }
 
-    /// Caches the row if it has a series. Rows without series have no limit, so they are not
-    /// cached.
+    /// Caches the row if it has a series. The number of other rows would be unlimited.
     fn cache_row(
         &mut self,
         group: &TagGroup,
-        row: Result<usize, usize>,
-        tags: &[&str],
+        position: Result<usize, usize>,
+        tag_values: &[&str],
         series_indices: Vec<Option<usize>>,
     ) {
         let Some(rows) = self.rows.get_mut(group.index) else {
             return;
         };
-        match row {
+        match position {
             Ok(index) => {
                 if let Some(row) = rows.get_mut(index) {
                     row.series_indices = series_indices;
                 }
             }
             Err(index) if series_indices.iter().any(Option::is_some) => {
-                let tag_values = tags.iter().map(|value| Arc::from(*value)).collect();
+                let tag_values = tag_values.iter().map(|value| Arc::from(*value)).collect();
                 rows.insert(
                     index,
                     CachedRow {
