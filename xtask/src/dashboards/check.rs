@@ -1,4 +1,4 @@
-use super::queries::{self, DATA_SOURCE_VARIABLE, missing_labels, replace_variables};
+use super::queries::{self, DATA_SOURCE_VARIABLE, legend_errors, replace_variables};
 use crate::{
     rules::{self, expression::KnownMetrics},
     run::read,
@@ -324,7 +324,7 @@ fn check_annotations(dashboard: &Dashboard, names: &KnownMetrics) -> Vec<String>
         let text = |key: &str| annotation[key].as_str().unwrap_or_default();
         let expression = replace_variables(text("expr"));
         let mut found = names.query_errors(&expression);
-        found.extend(missing_labels(text("titleFormat"), &expression));
+        found.extend(legend_errors(text("titleFormat"), &expression));
         if annotation["datasource"]["uid"] != DATA_SOURCE_VARIABLE {
             found.push(format!("its data source is not {DATA_SOURCE_VARIABLE}"));
         }
@@ -408,7 +408,7 @@ fn check_panel(panel: &Panel, names: &KnownMetrics) -> Vec<String> {
         if expression.contains("vector(") {
             violations.push(format!("absent is not zero: {}", query.expr));
         }
-        violations.extend(missing_labels(&query.legend_format, &expression));
+        violations.extend(legend_errors(&query.legend_format, &expression));
     }
     violations
 }

@@ -38,7 +38,7 @@ pub fn replace_variables(expression: &str) -> String {
 }
 
 /// Wrong operators before variables, and windows that are too short. `is_list`: several values of
-/// the variable can be chosen. Grafana escapes only those for a regular expression.
+/// the variable can be chosen. Grafana escapes values only of such variables.
 pub fn variable_errors(expression: &str, is_list: impl Fn(&str) -> bool) -> Vec<String> {
     let mut wrong = Vec::new();
     let Ok(parsed) = parse(&replace_variables(expression)) else {
@@ -78,7 +78,7 @@ fn wrong_operator(matcher: &Matcher, is_list: impl Fn(&str) -> bool) -> Option<S
     }
 }
 
-pub fn missing_labels(legend: &str, expression: &str) -> Vec<String> {
+pub fn legend_errors(legend: &str, expression: &str) -> Vec<String> {
     let shown = legend
         .split("{{")
         .skip(1)
