@@ -107,7 +107,8 @@ fn io_device_numbers(plan: &Plan) -> BTreeMap<PathBuf, Result<u64, String>> {
         .collect()
 }
 
-/// systemd uses its own slices, other launchers this program's cgroup.
+/// Memory limits above the runs: the machine's and, except with systemd, those of this program's
+/// cgroups.
 fn levels(launcher: &Result<LauncherFacts, String>) -> Result<Vec<LevelMemory>, ReadError> {
     let root = HostRoot::default();
     let mut cgroups = CgroupLevels::default();
@@ -234,21 +235,21 @@ fn file_error(error: io::Error) -> String {
     }
 }
 
-/// The daemon's verdict on `recorder.config`. `None` without a daemon or readable file.
-fn config_verdict(plan: &Plan, daemon: Option<&Path>) -> Option<Result<(), String>> {
-    let (daemon, file) = (daemon?, plan.recorder.config.as_deref()?);
+/// The daemon's verdict on `recorder.config`. `None` without its program or a readable file.
+fn config_verdict(plan: &Plan, recorder: Option<&Path>) -> Option<Result<(), String>> {
+    let (recorder, file) = (recorder?, plan.recorder.config.as_deref()?);
     fs::File::open(file).ok()?;
     let arguments = [
         "check-config".as_ref(),
         "--config".as_ref(),
         file.as_os_str(),
     ];
-    Some(match output_of(daemon, &arguments) {
+    Some(match output_of(recorder, &arguments) {
         Ok((true, _)) => Ok(()),
         Ok((false, messages)) => Err(first_lines(&messages)),
         Err(error) => Err(format!(
             "{} cannot be asked about it: {error}",
-            daemon.display()
+            recorder.display()
         )),
     })
 }
