@@ -106,7 +106,7 @@ pub enum Stake {
     /// Lamports; 0 if the cluster does not know the identity.
     Known(u64),
     /// The identity votes, but its stake is not active yet.
-    VotesInactive,
+    NotYetActive,
     Unknown(String),
 }
 

@@ -425,11 +425,11 @@ fn a_voting_validator_is_refused_without_the_i_vote_option() {
     );
     only(
         &plan,
-        &staked(Stake::VotesInactive),
+        &staked(Stake::NotYetActive),
         Refuse,
         "has a vote account that votes",
     );
-    for stake in [Stake::Known(1), Stake::VotesInactive] {
+    for stake in [Stake::Known(1), Stake::NotYetActive] {
         assert_eq!(i_vote(&plan, &staked(stake)), 0);
     }
 }

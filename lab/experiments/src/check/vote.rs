@@ -63,7 +63,7 @@ fn check_stake(plan: &Plan, lane: &Lane, stake: &Stake, findings: &mut Findings)
             format!("{identity_name} has no stake, but the command does not name it: the validator may use another one"),
             "pass \"{identity}\" to the command; a start script also finds it in FAULTLINE_IDENTITY",
         ),
-        Stake::VotesInactive => findings.refuse(
+        Stake::NotYetActive => findings.refuse(
             format!("{identity_name} has a vote account that votes, without active stake yet"),
             STAKE_REMEDY,
         ),
@@ -202,7 +202,7 @@ impl VoteAccounts {
                 sum.saturating_add(account.activated_stake)
             });
         match stake {
-            0 if self.current.iter().any(|account| is_identity(&account)) => Stake::VotesInactive,
+            0 if self.current.iter().any(|account| is_identity(&account)) => Stake::NotYetActive,
             stake => Stake::Known(stake),
         }
     }

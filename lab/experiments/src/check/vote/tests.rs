@@ -88,7 +88,7 @@ fn the_stake_of_all_vote_accounts_of_the_identity_is_added_up() {
         Stake::Known(0)
     );
     let activating = body(&account(&ours, 0)).replace(&account(&ours, 2), "");
-    assert_eq!(requests(json(&activating)), Stake::VotesInactive);
+    assert_eq!(requests(json(&activating)), Stake::NotYetActive);
 }
 
 #[test]
