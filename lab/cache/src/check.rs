@@ -117,7 +117,7 @@ fn compare(input: &PredictionInput, tested: &SelfTestResult, other: &Path) -> Re
     let other_compile_us = other_trace
         .as_ref()
         .map(|trace| compile_times(trace, &model));
-    let scale = common
+    let scale = traced_slots
         .is_none()
         .then(|| transaction_ratio(trace, compared_slots, simulated_slots));
     let simulation = Simulation {
@@ -235,8 +235,8 @@ fn us_per_load(slots: &[RecordedSlot]) -> Option<f64> {
     (loads > 0.0).then(|| us / loads)
 }
 
-/// The other run's transactions with programs, divided by the first run's. Both are taken to have as many
-/// votes in a slot.
+/// The other run's transactions with programs, divided by the first run's. Both are taken to have
+/// as many votes in a slot.
 fn transaction_ratio(trace: &Trace, other: &[RecordedSlot], first: &[RecordedSlot]) -> f64 {
     let in_trace = slots_in_trace(trace, first.iter());
     let program_transactions: f64 = in_trace
@@ -246,9 +246,10 @@ fn transaction_ratio(trace: &Trace, other: &[RecordedSlot], first: &[RecordedSlo
         .sum();
     let all = total_transactions(&in_trace);
     let votes_per_slot = (all - program_transactions) / (in_trace.len() as f64).max(1.0);
-    let other_calls = total_transactions(other) - votes_per_slot * other.len() as f64;
-    if other_calls > 0.0 && calls > 0.0 {
-        other_calls / calls
+    let other_program_transactions =
+        total_transactions(other) - votes_per_slot * other.len() as f64;
+    if other_program_transactions > 0.0 && program_transactions > 0.0 {
+        other_program_transactions / program_transactions
     } else {
         total_transactions(other) / all.max(1.0)
     }
@@ -266,8 +267,8 @@ fn read_other_trace(recorded: &Recorded, other: &Path) -> Result<Option<Trace>> 
     Ok(Some(trace))
 }
 
-/// Slots that both runs replayed with equal transaction counts, with counters and in the first trace.
-/// Empty if the runs are of two clusters.
+/// Slots that both runs replayed with equal transaction counts, with counters and in the first
+/// trace. Empty if the runs are of two clusters.
 fn common_slots(input: &PredictionInput, recorded: &Recorded) -> Vec<RecordedSlot> {
     let first_run: BTreeMap<u64, u64> = input
         .recorded
