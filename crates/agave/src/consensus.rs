@@ -3,8 +3,7 @@
 //!
 //! Signs of Alpenglow come first, then the others, each in the order of [`Sign`]. Alpenglow needs
 //! one of its signs. Migrating needs none of them, and a processed slot at or after the migration
-//! slot. Tower needs a fresh sign. Sources:
-//! Agave 4.2.2 to 4.5.0-alpha.4; reasons: decision 30.
+//! slot. Tower needs a fresh sign. Sources: Agave 4.2.2 to 4.5.0-alpha.4; reasons: decision 30.
 
 use crate::rpc::FeatureGate;
 

@@ -59,8 +59,8 @@ impl HostRoot {
         open(self.procfs.join(relative), ReadMode::Many)?.parse(&mut Vec::new(), parse)
     }
 
-    /// Reads a file below `sysfs` once. `Broken` if the kernel does not know the
-    /// value and the read fails.
+    /// Reads a file below `sysfs` once. `Broken` if the kernel does not know the value
+    /// and the read fails.
     pub fn read_sys<T>(&self, relative: &str, parse: impl FnOnce(&[u8]) -> Parsed<T>) -> Result<T> {
         open(self.sysfs.join(relative), ReadMode::Many)?.parse(&mut Vec::new(), parse)
     }
