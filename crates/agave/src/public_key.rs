@@ -1,6 +1,6 @@
 //! Addresses: public keys and hashes of 32 bytes in base58.
 
-use serde::de::{Deserialize, Deserializer, Error};
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use std::{fmt, str::FromStr};
 use thiserror::Error;
 
@@ -37,9 +37,21 @@ impl fmt::Debug for PublicKey {
 
 impl<'de> Deserialize<'de> for PublicKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(D::Error::custom)
+        struct Base58;
+
+        impl Visitor<'_> for Base58 {
+            type Value = PublicKey;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a public key in base58")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<PublicKey, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+
+        deserializer.deserialize_str(Base58)
     }
 }
 
