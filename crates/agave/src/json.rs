@@ -3,7 +3,10 @@
 
 use serde::{
     Deserialize,
-    de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor},
+    de::{
+        self, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
+        value::{StrDeserializer, U64Deserializer},
+    },
 };
 use serde_json::value::RawValue;
 use std::{collections::HashMap, fmt, hash::Hash, marker::PhantomData};
@@ -81,9 +84,11 @@ impl ErrorObject<'_> {
 }
 
 pub fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Error> {
+    // serde_json checks each text of bytes by itself, which takes longer.
     let read = check(body)
+        .and_then(|()| str::from_utf8(body).map_err(|_| "it is not UTF-8"))
         .map_err(serde_json::Error::custom)
-        .and_then(|()| serde_json::from_slice(body));
+        .and_then(serde_json::from_str);
     read.map_err(|error| Error::NotJsonRpc {
         why: reason(&error),
         text: Excerpt::of(body),
@@ -177,6 +182,70 @@ pub fn list<'de, T: Deserialize<'de>, D: Deserializer<'de>, const MAX: usize>(
 pub fn tolerant<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
+    Tolerant::deserialize(deserializer).map(|Tolerant(value)| value)
+}
+
+/// A number or text of type `T`; `None` for a list, an object or another type.
+struct Tolerant<T>(Option<T>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Tolerant<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct AnyValue<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for AnyValue<T> {
+            type Value = Tolerant<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("any value")
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Self::Value, E> {
+                Ok(Tolerant(
+                    T::deserialize(U64Deserializer::<E>::new(number)).ok(),
+                ))
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Tolerant(
+                    T::deserialize(StrDeserializer::<E>::new(text)).ok(),
+                ))
+            }
+
+            fn visit_bool<E: de::Error>(self, _: bool) -> Result<Self::Value, E> {
+                Ok(Tolerant(None))
+            }
+
+            fn visit_i64<E: de::Error>(self, _: i64) -> Result<Self::Value, E> {
+                Ok(Tolerant(None))
+            }
+
+            fn visit_f64<E: de::Error>(self, _: f64) -> Result<Self::Value, E> {
+                Ok(Tolerant(None))
+            }
+
+            fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
+                Ok(Tolerant(None))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+                while list.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Tolerant(None))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(Tolerant(None))
+            }
+        }
+
+        deserializer.deserialize_any(AnyValue(PhantomData))
+    }
+}
+
+/// Like [`tolerant`], for a list.
+pub fn tolerant_list<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
     let field = <&RawValue>::deserialize(deserializer)?;
     Ok(serde_json::from_str(field.get()).ok())
 }
@@ -252,6 +321,44 @@ mod tests {
         assert_eq!(read(of(MAX_ENTRIES)).unwrap().0.len(), MAX_ENTRIES);
         let error = read(of(MAX_ENTRIES + 1)).unwrap_err().to_string();
         assert!(error.contains("at most 65536 entries"), "{error}");
+    }
+
+    #[test]
+    fn a_tolerant_field_is_its_value_or_none_and_the_next_one_is_read() {
+        fn compare<T: for<'a> Deserialize<'a> + PartialEq + fmt::Debug>(field: &str) {
+            let (Tolerant(value), next): (Tolerant<T>, u8) =
+                read(format!("[{field}, 7]").as_bytes()).unwrap();
+            assert_eq!(
+                (value, next),
+                (serde_json::from_str(field).ok(), 7),
+                "{field}"
+            );
+        }
+        let key = format!("{:?}", "1".repeat(32));
+        let texts = ["null", "true", r#""a""#, r#""\u0031""#, &key];
+        let numbers = [
+            "0",
+            "-0",
+            "255",
+            "256",
+            "-1",
+            "7.0",
+            "1e3",
+            "18446744073709551616",
+        ];
+        let nested = ["[]", "[1, [2, {}]]", "{}", r#"{"a": {"b": [1]}}"#];
+        for field in texts.iter().chain(&numbers).chain(&nested) {
+            compare::<u64>(field);
+            compare::<u8>(field);
+            compare::<String>(field);
+            compare::<crate::PublicKey>(field);
+        }
+    }
+
+    #[test]
+    fn a_body_that_is_not_utf_8_is_refused() {
+        let error = read::<Value>(b"{\"a\": \"\xff\"}").unwrap_err();
+        assert!(error.to_string().contains("not UTF-8"), "{error}");
     }
 
     proptest! {

@@ -59,7 +59,7 @@ pub struct VoteAccount {
     /// the slot of the newest finalization certificate with its vote.
     #[serde(deserialize_with = "json::tolerant")]
     pub root_slot: Option<u64>,
-    #[serde(deserialize_with = "json::tolerant")]
+    #[serde(deserialize_with = "json::tolerant_list")]
     epoch_credits: Option<EpochCredits>,
 }
 
