@@ -29,7 +29,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, i_vote: bool, findings: &mut Findin
     for section in matching_sections(plan, |texts| texts.iter().any(votes)) {
         findings.refuse(
             format!(
-                "{section} sets a vote account, and each run stops and restarts this validator"
+                "{section} sets a vote account or its voter, and each run stops and restarts this validator"
             ),
             "remove it, even if --no-voting is set; if the validator must vote, pass --i-vote",
         );
