@@ -85,7 +85,7 @@ fn check_stake(plan: &Plan, lane: &Lane, stake: &Stake, findings: &mut Findings)
                 severity,
                 format!("cannot determine whether {identity_name} has stake: {why}"),
                 "set workload.identity, and workload.cluster_rpc to a node that answers, as in \"https://HOST\"; \
-                 if you know what is at stake, pass --i-vote",
+                 if you accept that a validator with stake may be stopped, pass --i-vote",
             );
         }
     }
