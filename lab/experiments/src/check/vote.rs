@@ -70,7 +70,7 @@ fn check_stake(plan: &Plan, lane: &Lane, stake: &Stake, findings: &mut Findings)
         Stake::Known(lamports) => {
             let sol = lamports / 1_000_000_000;
             findings.refuse(
-                format!("{identity_name} has a stake of {sol} SOL ({lamports} lamports): it votes for others"),
+                format!("{identity_name} has a stake of {sol} SOL ({lamports} lamports), which cannot vote while the validator is stopped"),
                 STAKE_REMEDY,
             );
         }
