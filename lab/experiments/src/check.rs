@@ -188,8 +188,8 @@ fn check_host(facts: &HostFacts, findings: &mut Findings) {
         };
         findings.add(
             severity,
-            format!("the host, now: {}", finding.what),
-            "it is looked at again before each run, by [host]",
+            format!("this host now: {}", finding.what),
+            "each run checks the rules of [host] again before it begins",
         );
     }
 }

@@ -949,7 +949,7 @@ fn temporary_host_conditions_give_only_a_warning() {
             ..fit(&plan)
         },
         Refuse,
-        "the host, now: swap is on",
+        "this host now: swap is on",
     );
     only(
         &plan,
@@ -958,7 +958,7 @@ fn temporary_host_conditions_give_only_a_warning() {
             ..fit(&plan)
         },
         Warn,
-        "the host, now: swap is on",
+        "this host now: swap is on",
     );
 }
 
