@@ -225,8 +225,8 @@ fn check_duplicate_arms(plan: &Plan, findings: &mut Findings) {
         let mut earlier = plan.arms.iter().take(index);
         if let Some(twin) = earlier.find(|other| without_name(other) == without_name(arm)) {
             findings.warn(
-                format!("arms {:?} and {:?} set the same: what they differ by is chance", twin.name, arm.name),
-                "leave one out, unless to see that chance, or a script that asks for FAULTLINE_ARM, is why both are there",
+                format!("arms {:?} and {:?} have the same settings: any difference between them is chance", twin.name, arm.name),
+                "leave one out, unless you want to measure chance, or a script reads FAULTLINE_ARM",
             );
         }
     }

@@ -709,7 +709,7 @@ fn arms_with_identical_settings_are_reported() {
         &twins,
         &fit(&twins),
         Warn,
-        "arms \"small\" and \"large\" set the same",
+        "arms \"small\" and \"large\" have the same settings",
     );
     let named = plan(
         &twins
