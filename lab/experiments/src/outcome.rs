@@ -53,7 +53,10 @@ impl std::fmt::Display for Outcome {
             Outcome::OutOfMemory => f.write_str("OOM-killed"),
             Outcome::Exited { code } => write!(f, "ended by itself with exit code {code}"),
             Outcome::Killed { signal } => {
-                write!(f, "killed by signal {signal}, which did not come from here")
+                write!(
+                    f,
+                    "killed by signal {signal}, which the runner did not send"
+                )
             }
             Outcome::NeverExecuted => f.write_str("never executed a transaction"),
             Outcome::NoProgress => f.write_str("made no progress any more"),
