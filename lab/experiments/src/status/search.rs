@@ -88,8 +88,8 @@ impl SearchStatus {
         }
     }
 
-    /// `headroom 24.0 GiB for 3 min; the least is between 22.0 GiB and 26.0 GiB so far; 9 kept up,
-    /// 4 failed, 1 void, 4 references`.
+    /// `headroom 24.0 GiB for 3 min; the least headroom is between 22.0 GiB and 26.0 GiB so far; 9
+    /// kept up, 4 failed, 1 void, 4 references`.
     pub(super) fn in_words(&self) -> String {
         let mut all = Vec::new();
         if let Some(answer) = &self.answer {
@@ -103,7 +103,9 @@ impl SearchStatus {
         }
         if let (Some((low, high)), None) = (self.bracket, &self.answer) {
             let (low, high) = (bytes(low), bytes(high));
-            all.push(format!("the least is between {low} and {high} so far"));
+            all.push(format!(
+                "the least headroom is between {low} and {high} so far"
+            ));
         }
         let Dwells {
             references,
@@ -209,7 +211,9 @@ mod tests {
         let (low, high) = status.bracket.unwrap();
         assert!(low < 22 * GIB && high > 20 * GIB, "{low} {high}");
         assert!(
-            status.in_words().contains("; the least is between "),
+            status
+                .in_words()
+                .contains("; the least headroom is between "),
             "{}",
             status.in_words()
         );
