@@ -21,7 +21,7 @@ const DEFAULT_AT_TIP_SLOTS: u64 = 32;
 const FAILURE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum page size: the kernel rounds limits down to pages.
 const MAX_PAGE_BYTES: u64 = 64 << 10;
-const NO_MARK: &str = "warning: the recorder took no mark of a dwell";
+const NO_MARK: &str = "warning: the mark of a dwell could not be recorded";
 
 /// Uptime since when operations have failed; `None` if the last one succeeded.
 #[derive(Default)]
