@@ -210,7 +210,7 @@ pub fn check_space(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         } else if all > free {
             findings.warn(
                 format!("{folders}: roughly {all_text} are needed, and {free_text} are free"),
-                "free space, or use other disks; what a run clears beforehand counts as free",
+                "free space, or use other disks; what a run clears first is not yet counted as free",
             );
         }
     }
