@@ -125,7 +125,7 @@ fn check_memory_max(arm: &Arm, facts: &HostFacts, findings: &mut Findings) {
     // The kernel reserves part of the installed memory.
     if max > ram / 100 * 105 {
         findings.refuse(
-            format!("{subject} is {shown}, and this host has {all}: it would be another arm than it says"),
+            format!("{subject} is {shown}, and this host has {all}: the arm would have less memory than it says"),
             "leave the arm out, or leave memory_max out and call the arm by what the host has",
         );
     } else if max >= ram / 100 * 95 {
