@@ -167,7 +167,7 @@ fn check_concurrent(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
                     "arm {:?} has no memory_max, so it can take memory from the arms that run at the same time",
                     arm.name
                 ),
-                "give every arm of a concurrent plan a memory_max; the same where memory is not what varies",
+                "give every arm of a concurrent plan a memory_max, and all the same one if arms do not differ in memory",
             ),
         }
     }
