@@ -171,7 +171,12 @@ fn check_concurrent(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
             ),
         }
     }
-    check_outer_limits("the limits of all arms together are", sum, facts, findings);
+    check_outer_limits(
+        "the limits of all arms and of the second run are",
+        sum,
+        facts,
+        findings,
+    );
     if let Some(ram) = facts.ram {
         let reserve = (ram / 20).clamp(RESERVE_BOUNDS.0, RESERVE_BOUNDS.1);
         if sum.saturating_add(reserve) > ram {
