@@ -199,7 +199,7 @@ fn check_concurrent(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     if plan.workload.kind == Kind::Validator && !plan.lanes.iter().all(has_ports) {
         findings.warn(
             "not every lane says which ports it has, and validators at the same time must not share any",
-            "give each lane rpc_port, gossip_port and port_range, and the command {rpc_port} and so on",
+            "give each lane rpc_port, gossip_port and port_range, and use the placeholders {rpc_port} and so on in the command",
         );
     }
     check_shared_devices(plan, facts, findings);
