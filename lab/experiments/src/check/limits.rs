@@ -71,7 +71,7 @@ fn check_abilities(
     let cpus = arm.cpus.is_some() || plan.lanes.iter().any(|lane| lane.cpus.is_some());
     if cpus && !can.cpus {
         findings.refuse(
-            format!("arm {name:?} has CPUs of its own, which {launcher} cannot give here"),
+            format!("arm {name:?} or a lane sets cpus, which {launcher} cannot give here"),
             "enable the cpuset controller, or leave cpus out",
         );
     }
