@@ -108,10 +108,10 @@ impl UserIds {
         let mut ancestors: Vec<&Path> = path.ancestors().collect();
         ancestors.reverse();
         ancestors.into_iter().find_map(|ancestor| {
-            let (bits, behind) = if ancestor == path {
-                (bits, String::new())
+            let (bits, subject) = if ancestor == path {
+                (bits, "it".to_owned())
             } else {
-                (EXECUTE, format!(" behind {}", ancestor.display()))
+                (EXECUTE, ancestor.display().to_string())
             };
             let meta = ancestor
                 .metadata()
@@ -122,7 +122,7 @@ impl UserIds {
                 return None;
             }
             Some(format!(
-                "is not open to user {:?}{behind} (mode {:o}, of user {uid} and group {gid})",
+                "cannot be used by user {:?} ({subject} has mode {:o}, user {uid} and group {gid})",
                 self.name,
                 mode & 0o7777
             ))
@@ -207,14 +207,14 @@ mod tests {
         assert_eq!(sol.access_error(&ledger, EXECUTE), None);
         let warnings = sol.access_error(&ledger, WRITE | EXECUTE).unwrap();
         assert!(
-            warnings.starts_with("is not open to user \"sol\" (mode 755, of user "),
+            warnings.starts_with("cannot be used by user \"sol\" (it has mode 755, user "),
             "{warnings}"
         );
         mode("disk", 0o750);
         let warnings = sol.access_error(&ledger, 0).unwrap();
         assert!(
             warnings.contains(&format!(
-                "behind {} (mode 750",
+                "({} has mode 750, user ",
                 scene.path().join("disk").display()
             )),
             "{warnings}"

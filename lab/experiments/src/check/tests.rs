@@ -1048,7 +1048,7 @@ fn missing_host_requirements_are_reported_before_runs() {
 #[test]
 fn a_folder_that_its_user_may_not_write_is_refused() {
     let plan = plan(TWO_ARMS);
-    let why = "is not open to user \"sol\" (mode 755, of user 0 and group 0)";
+    let why = "cannot be used by user \"sol\" (it has mode 755, user 0 and group 0)";
     let facts = HostFacts {
         inaccessible: BTreeMap::from([("/mnt/ledger".into(), why.to_owned())]),
         ..fit(&plan)
