@@ -88,7 +88,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     if let Some(Err(why)) = &facts.snapshot_bytes {
         findings.refuse(
             format!("begin.from cannot be copied: {why}"),
-            "name a folder with a kept snapshot that can be read",
+            "name a folder with a snapshot that can be read",
         );
     }
 }
@@ -167,7 +167,7 @@ pub fn space_needs(plan: &Plan, facts: &HostFacts) -> Vec<SpaceNeed> {
     let is_validator = plan.workload.kind == Kind::Validator;
     let (bytes, what) = match (&plan.begin, &facts.snapshot_bytes, plan.workload.cluster) {
         (Begin::Restore { .. }, Some(Ok(bytes)), _) => {
-            (*bytes, "the kept snapshot, before each run")
+            (*bytes, "the snapshot of begin.from, before each run")
         }
         (Begin::Download, _, Some(Cluster::MainnetBeta)) if is_validator => (
             DOWNLOADED_SNAPSHOT_BYTES,
