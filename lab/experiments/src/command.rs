@@ -263,7 +263,7 @@ fn stop(experiment: &Path) -> Result<u8> {
     if (is_locked || block.is_some()) && !blocks::ran_on_this_host(&journal_state) {
         let host = &journal_state.host;
         bail!(
-            "{folder} ran on {host}, and this is {}: stop it there. If this is {host}, set SLURMD_NODENAME={host}",
+            "{folder} ran on {host}, and this host is called {}: stop it there. If both are the same host, set SLURMD_NODENAME={host}",
             blocks::host_name()
         );
     }
