@@ -302,7 +302,12 @@ fn stop_holder(path: &Path) -> Result<()> {
     };
     let pid = pid
         .and_then(|pid| Pid::from_raw(pid.cast_signed()))
-        .with_context(|| format!("{}: its holder has not said its number", path.display()))?;
+        .with_context(|| {
+            format!(
+                "{}: the pid of the lock's holder is not known",
+                path.display()
+            )
+        })?;
     let process = pidfd_open(pid, PidfdFlags::empty());
     let number = pid.as_raw_nonzero();
     // Only a held lock guarantees that the pid is its holder's.
