@@ -180,7 +180,7 @@ pub fn submit_unfinished(folder: &Folder) -> Result<u8> {
     let queued = slurm::jobs(&jobs.name)?;
     ensure!(
         queued.is_empty(),
-        "{} of it still queued or running: `faultline experiment stop {folder}` ends this first",
+        "the experiment still has {} queued or running: run `faultline experiment stop {folder}` first",
         counted(queued.len() as f64, "job")
     );
     let command = format!("experiment report {}", slurm::quoted(folder.path()));
