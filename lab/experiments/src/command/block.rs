@@ -210,14 +210,15 @@ pub fn stop(folder: &Folder, plan: &Plan, journal_state: &JournalState) -> Resul
         for attempt in attempts.iter().filter(|attempt| attempt.is_running()) {
             running += 1;
             say(&format!(
-                "block {number} runs: say `faultline experiment stop {}` on its host",
+                "block {number} runs: run `faultline experiment stop {}` on its host",
                 attempt.folder
             ));
         }
     }
     if running > 0 {
         failed.push(format!(
-            "Slurm does not run {running} of its blocks: run the commands above on their hosts"
+            "{} still running outside Slurm: run the commands above on their hosts",
+            counted(running as f64, "block")
         ));
     }
     ensure!(failed.is_empty(), "{folder}: {}", failed.join("; "));
