@@ -104,7 +104,7 @@ fn check_lanes(plan: &Plan, errors: &ConfigErrors<'_>) {
         ),
         None => (
             1,
-            "runs that follow one another need one lane; for runs at the same time say [concurrent]".to_owned(),
+            "runs that follow one another need exactly one [[lane]]; for runs at the same time, add [concurrent]".to_owned(),
         ),
     };
     if plan.lanes.len() != required_lanes {
