@@ -127,7 +127,7 @@ fn check_lanes(plan: &Plan, errors: &ConfigErrors<'_>) {
             errors.push(
                 arm.line,
                 format!(
-                    "arm {:?}: at the same time, CPUs belong to lanes: say cpus there",
+                    "arm {:?}: in a concurrent plan, set cpus in the lanes, not in the arm",
                     arm.name
                 ),
             );
