@@ -297,7 +297,7 @@ fn check_search(plan: &Plan, line: Option<usize>, errors: &ConfigErrors<'_>) {
         let [most, min_time] = [search.most, min_time].map(duration);
         errors.push(
             line,
-            format!("search.most is {most}, and ten dwells alone take {min_time}: give it more, or make dwells shorter"),
+            format!("search.most is {most}, and ten dwells with their settling take {min_time}: give it more, or shorten dwell or settle"),
         );
     }
 }

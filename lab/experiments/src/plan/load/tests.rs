@@ -770,7 +770,7 @@ fn all_search_errors_are_reported_at_once() {
     refused(&searching(""), "search.from");
     refused(
         &searching("from = \"24G\"\nmost = \"30m\"\n"),
-        "ten dwells alone take",
+        "ten dwells with their settling take",
     );
 }
 
