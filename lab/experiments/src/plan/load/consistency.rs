@@ -69,8 +69,8 @@ fn check_arms(plan: &Plan, errors: &ConfigErrors<'_>) {
             errors.push(
                 arm.line,
                 format!(
-                    "{owner}: {METRICS_CONFIG} is set by the runner, so that the recorder hears the validator; \
-                     to report elsewhere too, say [forward] in the recorder's config"
+                    "{owner}: remove {METRICS_CONFIG} from its environment or the workload's: it is set by the runner, so that \
+                     the recorder gets the datapoints; to report elsewhere too, use [forward] in the recorder's config"
                 ),
             );
         }
