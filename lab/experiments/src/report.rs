@@ -291,12 +291,12 @@ fn invalid_or_unproven(counted: &[CountedRun<'_>]) -> Vec<Caveat> {
     for (runs, finding, remedy) in [
         (
             invalid,
-            "Left out, since it did not try what its arm says",
+            "Left out, because the run did not have the settings of its arm",
             INVALID_REMEDY,
         ),
         (
             unproven,
-            "Not proven to be what its arm says",
+            "Counted, but it is not proven that the run had the settings of its arm",
             UNPROVEN_REMEDY,
         ),
     ] {

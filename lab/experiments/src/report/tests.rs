@@ -274,7 +274,7 @@ fn invalid_runs_are_excluded_from_the_report_and_named() {
         .iter()
         .map(|caveat| caveat.what.as_str())
         .collect();
-    let left_out = "Left out, since it did not try what its arm says: small, run 1: the cache held 460 entries.";
+    let left_out = "Left out, because the run did not have the settings of its arm: small, run 1: the cache held 460 entries.";
     assert!(caveats.contains(&left_out), "{caveats:#?}");
     assert!(
         caveats
