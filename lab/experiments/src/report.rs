@@ -42,10 +42,10 @@ const SLOTS: &str = "slots";
 
 const MAX_NAMED: usize = 8;
 const INVALID_REMEDY: &str = "Fix the cause, and run these again in a new experiment.";
-const UNPROVEN_REMEDY: &str = "No datapoints of the program cache: check that the pushes arrive. \
-     Files in memory at the beginning: end what else uses them, or `begin.page_cache = \"drop-all\"`. \
-     A recorder that stalled: a separate disk for the experiment's folder, and CPU time to spare. \
-     A run that lasted too long: neither stop the runner nor suspend the host.";
+const UNPROVEN_REMEDY: &str = "If datapoints of the program cache are missing, check that the pushes arrive. \
+     If files were in memory at the beginning, end what else uses them, or set `begin.page_cache = \"drop-all\"`. \
+     If the recorder stalled, give the experiment's folder a separate disk, and leave CPU time free. \
+     If the run lasted too long, neither stop the runner nor suspend the host.";
 
 pub struct Experiment {
     pub folder: Folder,
