@@ -239,7 +239,7 @@ fn caveats(
     let unreadable = experiment.journal_state.unreadable.join("; ");
     if !unreadable.is_empty() {
         caveats.push(Caveat::new(
-            format!("Attempts at blocks that do not count, as their journals cannot be used: {unreadable}."),
+            format!("These attempts at blocks of runs do not count, because their journals cannot be used: {unreadable}."),
             "Put the journals back, or move the folders away, and report again.",
         ));
     }
