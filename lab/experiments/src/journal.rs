@@ -21,6 +21,7 @@ use std::{
 };
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(expecting = "a JSON object")]
 pub struct JournalLine {
     pub unix_ns: i64,
     #[serde(flatten)]
@@ -28,7 +29,7 @@ pub struct JournalLine {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "entry")]
+#[serde(rename_all = "snake_case", tag = "entry", expecting = "a JSON object")]
 pub enum Entry {
     /// The first line.
     Planned(Planned),
