@@ -140,7 +140,7 @@ impl Launched for Child {
         let name = self.name.clone();
         gate.release(&name, word, || match self.status()? {
             Some(status) => bail!(
-                "{name} ended ({status}) before it was let go; {} may say why",
+                "{name} ended ({status}) before it was released; {} may say why",
                 self.output.display()
             ),
             None => Ok(()),

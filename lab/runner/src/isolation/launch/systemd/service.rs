@@ -129,7 +129,7 @@ impl Launched for Service {
         };
         let name = self.name.clone();
         gate.release(&name, word, || match self.ended()? {
-            Some(end) => bail!("{name} ended ({end:?}) before it was let go"),
+            Some(end) => bail!("{name} ended ({end:?}) before it was released"),
             None => Ok(()),
         })
     }
