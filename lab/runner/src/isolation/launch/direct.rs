@@ -207,9 +207,9 @@ fn refuse_unsupported(job: &Job, abilities: &Abilities) -> Result<()> {
             "swap_max" => {
                 "the kernel does not account for swap, see swapaccount= of its command line"
             }
-            _ => "the cgroup controller is not here",
+            _ => "its cgroup controller is not available",
         };
-        bail!("{name} cannot be limited on this host: {reason}");
+        bail!("the limit {name} cannot be set on this host: {reason}");
     }
     Ok(())
 }
