@@ -149,7 +149,10 @@ impl Launched for Service {
         if !set_memory_high(&self.bus, &self.name, limit_bytes)? {
             return match limit_bytes {
                 None => Ok(None),
-                Some(_) => bail!("{}: it has ended, and has no limit to be moved", self.name),
+                Some(_) => bail!(
+                    "{}: it has ended, so its memory limit cannot be changed",
+                    self.name
+                ),
             };
         }
         let folder = self
