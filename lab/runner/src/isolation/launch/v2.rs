@@ -117,7 +117,11 @@ fn io_limits(folder: &Path, requested: &[IoLimit]) -> Result<Vec<IoLimit>> {
     let mut limits = Vec::new();
     for line in text.lines() {
         let Some(mut limit) = parse_io_limit(line) else {
-            return Err(invalid_file(folder, "io.max", format!("{line:?}")));
+            return Err(invalid_file(
+                folder,
+                "io.max",
+                format!("not understood: {line:?}"),
+            ));
         };
         // The caller's name for the device, so that both can be compared.
         let kernel_device = limit.device.clone();
