@@ -23,7 +23,8 @@ If the command or process is a wrapper, the validator among its descendants is r
 
 With --pid, the recording is complete after Ctrl-C, or when the process ends.")]
 pub struct RecordArgs {
-    /// The new recording [default: ARM-TIME.fltl in the current folder, ARM is the label arm's value or else the command's name].
+    /// The new recording [default: NAME-TIME.fltl in the current folder. NAME is the label arm's value, else the command's name or
+    /// pid-N].
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Label of the run, such as arm=512G. Can be repeated.
