@@ -91,7 +91,7 @@ impl Daemon {
             );
         }
         bail!(
-            "{PROGRAM} does not follow the process after half a minute:\n{}",
+            "{PROGRAM} did not follow a process in time:\n{}",
             self.log.tail()
         )
     }
