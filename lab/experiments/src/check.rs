@@ -82,7 +82,7 @@ impl HostFacts {
 #[derive(Clone)]
 pub struct LauncherFacts {
     pub name: String,
-    pub can: Abilities,
+    pub abilities: Abilities,
 }
 
 impl LauncherFacts {

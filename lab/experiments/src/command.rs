@@ -364,7 +364,7 @@ fn launcher_of(journal_state: &JournalState) -> Result<Box<dyn Launcher>> {
 fn launcher_facts(launcher: &dyn Launcher) -> LauncherFacts {
     LauncherFacts {
         name: launcher.name().to_owned(),
-        can: launcher.abilities().clone(),
+        abilities: launcher.abilities().clone(),
     }
 }
 

@@ -37,47 +37,49 @@ fn check_abilities(
     facts: &HostFacts,
     findings: &mut Findings,
 ) {
-    let (name, can, launcher) = (&arm.name, &launcher.can, &launcher.name);
-    if arm.memory_high.is_some() && !can.memory_high {
+    let (name, abilities, launcher_name) = (&arm.name, &launcher.abilities, &launcher.name);
+    if arm.memory_high.is_some() && !abilities.memory_high {
         findings.refuse(
-            format!("arm {name:?} sets memory_high, which {launcher} does not have"),
+            format!("arm {name:?} sets memory_high, which {launcher_name} does not have"),
             "use a host with cgroup version 2, or leave memory_high out",
         );
     }
-    if arm.memory_max.is_some() && !can.memory_max {
+    if arm.memory_max.is_some() && !abilities.memory_max {
         findings.refuse(
-            format!("arm {name:?} sets memory_max, and {launcher} cannot limit memory here"),
+            format!("arm {name:?} sets memory_max, and {launcher_name} cannot limit memory here"),
             "enable the memory controller, or use the other launcher",
         );
     }
-    if arm.swap_max.is_some() && arm.memory_max.is_none() && launcher == CGROUP_V1 {
+    if arm.swap_max.is_some() && arm.memory_max.is_none() && launcher_name == CGROUP_V1 {
         findings.refuse(
-            format!("arm {name:?} sets swap_max without memory_max, and {launcher} limits only both together"),
+            format!("arm {name:?} sets swap_max without memory_max, and {launcher_name} limits only both together"),
             "give it a memory_max as well, or leave swap_max out",
         );
     }
     match arm.swap_max {
-        Some(bytes) if bytes > 0 && !can.swap_max => findings.refuse(
-            format!("arm {name:?} sets swap_max, and {launcher} cannot limit swap here"),
+        Some(bytes) if bytes > 0 && !abilities.swap_max => findings.refuse(
+            format!("arm {name:?} sets swap_max, and {launcher_name} cannot limit swap here"),
             "leave swap_max out and switch swap off (swapoff -a)",
         ),
         // Without swap, no limit is needed.
-        Some(0) if !can.swap_max && facts.swap != Some(0) => findings.refuse(
-            format!("arm {name:?} shall not swap, and {launcher} cannot keep it from that here"),
+        Some(0) if !abilities.swap_max && facts.swap != Some(0) => findings.refuse(
+            format!(
+                "arm {name:?} shall not swap, and {launcher_name} cannot keep it from that here"
+            ),
             "switch swap off (swapoff -a)",
         ),
         _ => {}
     }
     let cpus = arm.cpus.is_some() || plan.lanes.iter().any(|lane| lane.cpus.is_some());
-    if cpus && !can.cpus {
+    if cpus && !abilities.cpus {
         findings.refuse(
-            format!("arm {name:?} or a lane sets cpus, which {launcher} cannot give here"),
+            format!("arm {name:?} or a lane sets cpus, which {launcher_name} cannot give here"),
             "enable the cpuset controller, or leave cpus out",
         );
     }
-    if !arm.io.is_empty() && !can.io {
+    if !arm.io.is_empty() && !abilities.io {
         findings.refuse(
-            format!("arm {name:?} limits devices, which {launcher} cannot do here"),
+            format!("arm {name:?} limits devices, which {launcher_name} cannot do here"),
             "enable the io (version 1: blkio) controller, or leave io out",
         );
     }

@@ -128,7 +128,7 @@ fn check_tools(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         );
     }
     if let (Some(requested), Ok(launcher)) = (plan.workload.open_files, &facts.launcher)
-        && let Some(max) = launcher.can.open_files
+        && let Some(max) = launcher.abilities.open_files
         && requested > max
     {
         findings.refuse(

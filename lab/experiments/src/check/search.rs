@@ -65,14 +65,14 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
 }
 
 fn check_launcher(launcher: &LauncherFacts, findings: &mut Findings) {
-    let LauncherFacts { name, can } = launcher;
-    if !can.memory_high && !can.memory_max {
+    let LauncherFacts { name, abilities } = launcher;
+    if !abilities.memory_high && !abilities.memory_max {
         findings.refuse(
             format!("{name} cannot limit memory here"),
             "enable the memory controller",
         );
     }
-    if !can.memory_high && can.memory_max {
+    if !abilities.memory_high && abilities.memory_max {
         findings.warn(
             format!(
                 "{name} has no limit that only slows down: nothing is killed, but a write into a full group fails with ENOMEM, and \
@@ -81,7 +81,7 @@ fn check_launcher(launcher: &LauncherFacts, findings: &mut Findings) {
             "use a host with cgroup version 2; here no headroom is tried that a rise of unreclaimable memory seen before would fill",
         );
     }
-    if !can.pressure {
+    if !abilities.pressure {
         findings.warn(
             format!("{name} does not report how long a group waits for memory, so that cannot end a dwell early"),
             "use a host with cgroup version 2 mounted, and pressure (psi=1)",

@@ -66,7 +66,7 @@ fn plan(text: &str) -> Plan {
 /// A host on which nothing speaks against the plan.
 fn fit(plan: &Plan) -> HostFacts {
     let open_files = Some(1_048_576);
-    let can = Abilities {
+    let abilities = Abilities {
         memory_max: true,
         memory_high: true,
         swap_max: true,
@@ -93,7 +93,7 @@ fn fit(plan: &Plan) -> HostFacts {
     HostFacts {
         launcher: Ok(LauncherFacts {
             name: "cgroup v2".to_owned(),
-            can,
+            abilities,
         }),
         ram: Some(64 * GIB),
         levels: Ok(Vec::new()),
@@ -162,7 +162,7 @@ fn limits_that_the_launcher_does_not_have_are_refused() {
         "memory_max = \"8G\"\nmemory_high = \"7G\"",
     );
     let mut facts = fit(&high);
-    facts.launcher.as_mut().unwrap().can.memory_high = false;
+    facts.launcher.as_mut().unwrap().abilities.memory_high = false;
     facts.launcher.as_mut().unwrap().name = "cgroup v1".to_owned();
     only(
         &high,
@@ -173,7 +173,7 @@ fn limits_that_the_launcher_does_not_have_are_refused() {
 
     let plan = plan(TWO_ARMS);
     let mut facts = fit(&plan);
-    facts.launcher.as_mut().unwrap().can.swap_max = false;
+    facts.launcher.as_mut().unwrap().abilities.swap_max = false;
     assert_eq!(
         shown_findings(&plan, &facts),
         [],
