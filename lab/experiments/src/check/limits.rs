@@ -70,8 +70,8 @@ fn check_abilities(
         ),
         _ => {}
     }
-    let cpus = arm.cpus.is_some() || plan.lanes.iter().any(|lane| lane.cpus.is_some());
-    if cpus && !abilities.cpus {
+    let needs_cpus = arm.cpus.is_some() || plan.lanes.iter().any(|lane| lane.cpus.is_some());
+    if needs_cpus && !abilities.cpus {
         findings.refuse(
             format!("arm {name:?} or a lane sets cpus, which {launcher_name} cannot give here"),
             "enable the cpuset controller, or leave cpus out",
@@ -157,11 +157,11 @@ fn check_cpus(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
 }
 
 fn check_concurrent(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
-    let twice = plan
+    let repeated_arm = plan
         .concurrent
         .and_then(|concurrent| plan.arms.get(concurrent.twice));
     let mut sum = 0_u64;
-    for arm in plan.arms.iter().chain(twice) {
+    for arm in plan.arms.iter().chain(repeated_arm) {
         match arm.memory_max {
             Some(max) => sum = sum.saturating_add(max),
             None => findings.refuse(
