@@ -40,7 +40,7 @@ pub struct HostFacts {
     pub cpus: Option<CpuSet>,
     /// By first word of an arm's command.
     pub programs: BTreeMap<String, Result<PathBuf, String>>,
-    pub options: OptionPresences,
+    pub option_presences: OptionPresences,
     /// The folders of all runs and of the experiment.
     pub folders: BTreeMap<PathBuf, FolderFacts>,
     pub io_device_numbers: BTreeMap<PathBuf, Result<u64, String>>,

@@ -53,7 +53,7 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
         swap: state.swap_total,
         cpus: online.and_then(|text| CpuSet::parse(&text).ok()),
         programs: programs(plan),
-        options: BTreeMap::new(),
+        option_presences: BTreeMap::new(),
         folders: state.disks.into_iter().map(folder_facts).collect(),
         io_device_numbers: io_device_numbers(plan),
         files: files(plan),
@@ -80,7 +80,7 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
         host_violations: current_findings(plan),
         home_folders: home_folders(),
     };
-    facts.options = search_programs(plan, &facts);
+    facts.option_presences = search_programs(plan, &facts);
     facts
 }
 

@@ -146,7 +146,10 @@ fn check_cache_variable(plan: &Plan, facts: &HostFacts, findings: &mut Findings)
             continue;
         };
         let (name, shown) = (&arm.name, file.display());
-        let (what, remedy) = match facts.options.get(&(file.clone(), variable.clone())) {
+        let (what, remedy) = match facts
+            .option_presences
+            .get(&(file.clone(), variable.clone()))
+        {
             Some(OptionPresence::Present) | None => continue,
             Some(OptionPresence::Missing) => (
                 format!("but {variable} is not in {shown}: it would be ignored silently"),
@@ -173,7 +176,7 @@ fn check_accounts_options(plan: &Plan, facts: &HostFacts, findings: &mut Finding
         };
         let (name, shown) = (&arm.name, file.display());
         for (option, releases, remedy) in accounts_options(plan, arm) {
-            match facts.options.get(&(file.clone(), option.to_owned())) {
+            match facts.option_presences.get(&(file.clone(), option.to_owned())) {
                 Some(OptionPresence::Missing) => findings.refuse(
                     format!(
                         "arm {name:?} gives {option}, which {shown} does not have (Agave has it {releases}): it would not start"

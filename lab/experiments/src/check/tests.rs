@@ -100,7 +100,7 @@ fn fit(plan: &Plan) -> HostFacts {
         swap: Some(0),
         cpus: CpuSet::parse("0-7").ok(),
         programs: BTreeMap::from([("/v".to_owned(), Ok(PathBuf::from("/v")))]),
-        options: BTreeMap::new(),
+        option_presences: BTreeMap::new(),
         folders,
         io_device_numbers: BTreeMap::new(),
         files: BTreeMap::new(),
@@ -313,7 +313,7 @@ fn concurrent_lanes_sharing_a_device_or_cpu_are_reported() {
 fn a_program_that_ignores_the_cache_size_option_is_refused() {
     let plan = but(TWO_ARMS, "memory_max = \"8G\"", "cache_entries = 1024");
     let with = |switch: OptionPresence| HostFacts {
-        options: BTreeMap::from([(("/v".into(), CACHE_VARIABLE.to_owned()), switch)]),
+        option_presences: BTreeMap::from([(("/v".into(), CACHE_VARIABLE.to_owned()), switch)]),
         ..fit(&plan)
     };
     assert_eq!(shown_findings(&plan, &with(OptionPresence::Present)), []);
@@ -361,7 +361,7 @@ fn an_unsupported_validator_option_is_refused_naming_supporting_releases() {
         )
     };
     let gathered = |plan: &Plan| HostFacts {
-        options: super::programs::search_programs(plan, &fit(plan)),
+        option_presences: super::programs::search_programs(plan, &fit(plan)),
         ..fit(plan)
     };
     let has =
@@ -1000,7 +1000,7 @@ fn facts_of_this_host_can_be_gathered() {
     );
     let shell = facts.programs["sh"].clone().unwrap();
     let key = (shell, CACHE_VARIABLE.to_owned());
-    assert_eq!(facts.options[&key], OptionPresence::Missing);
+    assert_eq!(facts.option_presences[&key], OptionPresence::Missing);
     assert!(matches!(facts.stakes["main"], Stake::Unknown(_)));
 }
 
