@@ -174,7 +174,9 @@ impl SearchMachine {
     }
 
     fn starting(&mut self, since: Option<Duration>, reading: &Reading) {
-        let near = reading.behind.is_some_and(|behind| behind <= self.at_tip);
+        let near = reading
+            .slots_behind
+            .is_some_and(|behind| behind <= self.at_tip);
         // Also near the tip, because a validator that has just started knows only an old tip.
         self.start_peak = self.start_peak.max(reading.unreclaimable.unwrap_or(0));
         let since = near.then(|| since.unwrap_or(reading.at));
@@ -241,9 +243,9 @@ impl SearchMachine {
             since.is_some_and(|since| reading.at.saturating_sub(since) < settle * TIMEOUT_FACTOR);
         if is_settled && at_target && is_full && self.is_near(reading) {
             self.dwell(purpose, reading);
-        } else if within_timeout || reading.behind.is_none() {
+        } else if within_timeout || reading.slots_behind.is_none() {
             self.stage = Stage::Approaching(purpose, dwell);
-        } else if reading.behind <= Some(self.at_tip) {
+        } else if reading.slots_behind <= Some(self.at_tip) {
             // The cgroup never fills, or the whole cluster is behind.
             self.dwell(purpose, reading);
         } else {
@@ -422,7 +424,7 @@ impl SearchMachine {
 
     fn is_near(&self, reading: &Reading) -> bool {
         reading
-            .behind
+            .slots_behind
             .is_some_and(|behind| behind <= self.references.behind().unwrap_or(self.at_tip))
     }
 

@@ -66,7 +66,7 @@ impl Approach {
         {
             self.stalls.pop_front();
         }
-        if reading.unreclaimable.is_some() && reading.behind.is_some()
+        if reading.unreclaimable.is_some() && reading.slots_behind.is_some()
             || self.last_complete.is_none()
         {
             self.last_complete = Some(at);
@@ -89,7 +89,7 @@ impl Approach {
         let is_late = |since: Duration| reading.at.saturating_sub(since) > MAX_DATA_AGE;
         if reading.out_of_memory {
             Some("the group is out of memory")
-        } else if reading.behind > Some(MAX_SLOTS_BEHIND) {
+        } else if reading.slots_behind > Some(MAX_SLOTS_BEHIND) {
             Some("it is too far behind")
         } else if self.stall_percent() > Some(MAX_STALL_PERCENT) {
             Some("it waits for memory too long")

@@ -124,21 +124,21 @@ impl Dwell {
         if !reading.is_silent() {
             self.last_answer = at;
         }
-        if reading.behind.is_some() && reading.unreclaimable.is_some() {
+        if reading.slots_behind.is_some() && reading.unreclaimable.is_some() {
             self.last_complete = at;
         } else if at.saturating_sub(self.last_answer) > MAX_DATA_AGE {
             self.was_silent = true;
         } else if at.saturating_sub(self.last_complete) > MAX_DATA_AGE {
             self.longest_gap = self.longest_gap.max(at.saturating_sub(self.last_complete));
         }
-        if let Some(behind) = reading.behind {
+        if let Some(behind) = reading.slots_behind {
             self.max_behind = self.max_behind.max(Some(behind));
             if at.saturating_sub(self.began) <= part {
                 self.behind_at_start.0 += behind;
                 self.behind_at_start.1 += 1;
             }
         }
-        push_recent(&mut self.behind_at_end, part, at, reading.behind);
+        push_recent(&mut self.behind_at_end, part, at, reading.slots_behind);
         // Earlier slots were under another limit.
         let dwell_replays = reading
             .replays
@@ -248,7 +248,7 @@ impl Dwell {
                 .copied(),
             refaults: rate(self.first.refaults, self.last.refaults),
             waited: self.waited(),
-            cluster: rate(self.first.tip, self.last.tip),
+            cluster: rate(self.first.tip_slot, self.last.tip_slot),
             memory_full: self.max_stall_percent,
             unreclaimable: self.last.unreclaimable,
             memory: self.last.memory,

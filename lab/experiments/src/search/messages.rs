@@ -22,8 +22,8 @@ pub struct Reading {
     pub applied_limit: Option<u64>,
     /// The newest tick is recent, whatever its content.
     pub is_fresh: bool,
-    pub behind: Option<u64>,
-    pub tip: Option<u64>,
+    pub slots_behind: Option<u64>,
+    pub tip_slot: Option<u64>,
     /// Total refaults of file pages.
     pub refaults: Option<u64>,
     /// Total PSI `full` memory time.
@@ -40,7 +40,10 @@ impl Reading {
     /// Whether the validator does not answer, although recorder and memory are readable. If the tip
     /// is known, the validator answers, and the cluster may have stopped.
     pub(super) fn is_silent(&self) -> bool {
-        self.is_fresh && self.behind.is_none() && self.tip.is_none() && self.unreclaimable.is_some()
+        self.is_fresh
+            && self.slots_behind.is_none()
+            && self.tip_slot.is_none()
+            && self.unreclaimable.is_some()
     }
 }
 

@@ -290,7 +290,7 @@ fn squeezed() -> (SearchMachine, Plant) {
 #[test]
 fn every_danger_lifts_the_limit_in_the_same_poll() {
     let dangers: [fn(&mut Reading); 4] = [
-        |reading| reading.behind = Some(21),
+        |reading| reading.slots_behind = Some(21),
         |reading| reading.stalled = reading.stalled.map(|stalled| stalled + seconds(3)),
         |reading| reading.out_of_memory = true,
         |reading| reading.unreclaimable = reading.unreclaimable.map(|bytes| bytes + 250 * MIB),
@@ -388,8 +388,8 @@ fn a_large_limit_falls_one_gibibyte_per_second_before_its_dwell() {
             at,
             unreclaimable: Some(200 * GIB),
             memory: Some(memory),
-            behind,
-            tip,
+            slots_behind: behind,
+            tip_slot: tip,
             ..Reading::default()
         };
         for act in machine.poll(&reading) {
@@ -433,7 +433,7 @@ fn stalls_under_a_lifted_limit_do_not_end_a_later_one() {
 fn replay_of_slots_before_a_dwell_does_not_count_for_it() {
     let reading = |at: u64, replays: &[(u64, f64)]| Reading {
         at: seconds(at),
-        behind: Some(0),
+        slots_behind: Some(0),
         unreclaimable: Some(MIB),
         replays: replays
             .iter()
@@ -460,7 +460,7 @@ fn startup_memory_is_the_maximum_before_staying_at_tip() {
         let unreclaimable = Some((100 + second.min(20)) * MIB);
         machine.poll(&Reading {
             at: seconds(second),
-            behind,
+            slots_behind: behind,
             unreclaimable,
             ..Reading::default()
         });
@@ -472,7 +472,7 @@ fn startup_memory_is_the_maximum_before_staying_at_tip() {
 fn a_busier_host_is_detected_despite_a_high_baseline_wait() {
     let reading = |at: u64, waited: u64, us: f64| Reading {
         at: seconds(at),
-        behind: Some(0),
+        slots_behind: Some(0),
         unreclaimable: Some(MIB),
         replay_cpu: Some((seconds(waited), seconds(at))),
         replays: vec![ReplayedSlot {
@@ -497,7 +497,7 @@ fn a_busier_host_is_detected_despite_a_high_baseline_wait() {
 fn a_dwell_with_permanently_slow_replay_is_not_extended() {
     let reading = |at: u64, us: f64, waited: u64| Reading {
         at: seconds(at),
-        behind: Some(0),
+        slots_behind: Some(0),
         unreclaimable: Some(MIB),
         replay_cpu: Some((seconds(waited), seconds(at))),
         replays: vec![ReplayedSlot {
@@ -552,7 +552,7 @@ fn the_maximum_search_time_counts_from_the_tip() {
         (0..4000_u64).find(|at| {
             let behind = Some(if *at < tip { 100 } else { 0 });
             let (unreclaimable, memory) = (Some(100 * MIB), Some(100 * MIB));
-            let reading = Reading { at: seconds(*at), behind, unreclaimable, memory, ..Reading::default() };
+            let reading = Reading { at: seconds(*at), slots_behind: behind, unreclaimable, memory, ..Reading::default() };
             let out_of_time = |act: &Action| matches!(act, Action::Over(answer) if answer.outcome == Outcome::OutOfTime);
             machine.poll(&reading).iter().any(out_of_time)
         })

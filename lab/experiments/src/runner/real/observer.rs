@@ -133,8 +133,8 @@ impl RunObserver {
             .is_some_and(|(_, seen_at)| at.saturating_sub(seen_at) <= MAX_TICK_AGE)
         {
             reading.is_fresh = true;
-            reading.behind = recorded.live.slots_behind;
-            reading.tip = recorded.live.newest_shred_slot;
+            reading.slots_behind = recorded.live.slots_behind;
+            reading.tip_slot = recorded.live.newest_shred_slot;
         }
     }
 }

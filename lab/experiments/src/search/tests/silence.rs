@@ -23,18 +23,19 @@ fn ended(change: fn(&mut Reading)) -> (Verdict, Vec<String>) {
 
 #[test]
 fn a_limit_silencing_the_validator_fails_but_a_silent_recorder_is_void() {
-    let silent = |reading: &mut Reading| (reading.behind, reading.tip) = (None, None);
+    let silent = |reading: &mut Reading| (reading.slots_behind, reading.tip_slot) = (None, None);
     assert_eq!(
         ended(silent),
         (Verdict::Failed, vec![VALIDATOR_SILENT.to_owned()])
     );
     let stale = |reading: &mut Reading| {
-        (reading.is_fresh, reading.behind, reading.tip) = (false, None, None)
+        (reading.is_fresh, reading.slots_behind, reading.tip_slot) = (false, None, None)
     };
     assert_eq!(ended(stale).0, Verdict::Void);
-    let no_newer_tip = |reading: &mut Reading| reading.behind = None;
+    let no_newer_tip = |reading: &mut Reading| reading.slots_behind = None;
     assert_eq!(ended(no_newer_tip).0, Verdict::Void);
-    let nothing = |reading: &mut Reading| (reading.behind, reading.unreclaimable) = (None, None);
+    let nothing =
+        |reading: &mut Reading| (reading.slots_behind, reading.unreclaimable) = (None, None);
     assert_eq!(ended(nothing).0, Verdict::Void);
 }
 
@@ -43,7 +44,7 @@ fn a_reference_dwell_with_missing_data_proves_nothing() {
     let reading = |second: u64| Reading {
         at: seconds(second),
         is_fresh: true,
-        behind: (second % 20 < 10).then_some(0),
+        slots_behind: (second % 20 < 10).then_some(0),
         unreclaimable: Some(MIB),
         ..Reading::default()
     };
@@ -61,8 +62,8 @@ fn dwell(slots: u64, replayed: u64) -> Dwell {
     let reading = |second: u64| Reading {
         at: seconds(second),
         is_fresh: true,
-        behind: Some(0),
-        tip: Some(slots * second / 40),
+        slots_behind: Some(0),
+        tip_slot: Some(slots * second / 40),
         unreclaimable: Some(MIB),
         replays: (second < replayed)
             .then_some(ReplayedSlot {

@@ -640,8 +640,8 @@ impl Observer for Plant {
             at,
             unreclaimable: Some(unreclaimable),
             memory: Some(memory),
-            behind: Some(if squeezed { 30 } else { 0 }),
-            tip: Some(slots),
+            slots_behind: Some(if squeezed { 30 } else { 0 }),
+            tip_slot: Some(slots),
             refaults: Some(0),
             replays: vec![ReplayedSlot { at, us: 2000.0 }],
             ..Reading::default()
