@@ -144,12 +144,12 @@ impl SearchMachine {
             Stage::Starting(since) => self.starting(since, reading),
             Stage::Recovering(since) => self.recovering(since, reading),
             Stage::Approaching(purpose, mut dwell) => {
-                dwell.take(reading);
+                dwell.add(reading);
                 dwell.record_stall(self.approach.stall_percent());
                 self.approaching(purpose, dwell, danger, reading);
             }
             Stage::Dwelling(purpose, mut dwell) => {
-                dwell.take(reading);
+                dwell.add(reading);
                 dwell.record_stall(self.approach.stall_percent());
                 dwell.record_excess(self.approach.is_exceeded(reading));
                 self.dwelling(purpose, dwell, danger, reading);
@@ -267,7 +267,7 @@ impl SearchMachine {
         reading: &Reading,
     ) {
         let danger = danger.filter(|_| purpose.headroom().is_some());
-        self.growth.take(reading);
+        self.growth.add(reading);
         let failed = purpose.headroom().is_some() && dwell.has_failed(&self.references);
         if danger.is_some() || dwell.is_over() || failed {
             return self.conclude(purpose, dwell, danger, reading);
@@ -297,7 +297,7 @@ impl SearchMachine {
             _ => dwell.verdict(self.at_tip, &self.references, danger),
         };
         if purpose == DwellPurpose::Reference && verdict == Verdict::KeptUp {
-            self.references.take(&evidence);
+            self.references.add(&evidence);
         }
         let event = dwell_event(purpose, verdict, evidence);
         self.actions.push(Action::Journal(event));

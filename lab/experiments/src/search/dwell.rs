@@ -36,7 +36,7 @@ const MEDIAN_OF_NEWEST: usize = 3;
 pub struct References(pub Vec<Evidence>);
 
 impl References {
-    pub fn take(&mut self, evidence: &Evidence) {
+    pub fn add(&mut self, evidence: &Evidence) {
         self.0.push(evidence.clone());
     }
 
@@ -110,7 +110,7 @@ impl Dwell {
             last_answer: reading.at,
             ..Dwell::default()
         };
-        dwell.take(&first);
+        dwell.add(&first);
         dwell
     }
 
@@ -118,7 +118,7 @@ impl Dwell {
         (self.length / PARTS_OF_DWELL).max(MIN_PART)
     }
 
-    pub fn take(&mut self, reading: &Reading) {
+    pub fn add(&mut self, reading: &Reading) {
         let (at, part) = (reading.at, self.part());
         self.longest_gap = self.longest_gap.max(at.saturating_sub(self.last.at));
         if !reading.is_silent() {

@@ -291,7 +291,7 @@ pub struct Trend {
 }
 
 impl Growth {
-    pub fn take(&mut self, reading: &Reading) {
+    pub fn add(&mut self, reading: &Reading) {
         let Some(bytes) = reading.unreclaimable else {
             return;
         };

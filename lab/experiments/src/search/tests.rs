@@ -445,8 +445,8 @@ fn replay_of_slots_before_a_dwell_does_not_count_for_it() {
         ..Reading::default()
     };
     let mut dwell = Dwell::begin(&reading(100, &[]), seconds(10));
-    dwell.take(&reading(101, &[(95, 9000.0), (99, 8000.0), (100, 1000.0)]));
-    dwell.take(&reading(111, &[(110, 2000.0)]));
+    dwell.add(&reading(101, &[(95, 9000.0), (99, 8000.0), (100, 1000.0)]));
+    dwell.add(&reading(111, &[(110, 2000.0)]));
     let (_, evidence) = dwell.verdict(32, &References::default(), None);
     assert_eq!(evidence.replay_p95_us, Some(2000.0));
 }
@@ -483,12 +483,12 @@ fn a_busier_host_is_detected_despite_a_high_baseline_wait() {
     };
     let dwell = |waits: u64, us: f64| {
         let mut dwell = Dwell::begin(&reading(0, 0, us), seconds(40));
-        (1..=40).for_each(|second| dwell.take(&reading(second, waits * second, us)));
+        (1..=40).for_each(|second| dwell.add(&reading(second, waits * second, us)));
         dwell
     };
     let mut usual = References::default();
     // Two seconds waited for each that they ran.
-    usual.take(&dwell(2, 1000.0).reference(32, &References::default()).1);
+    usual.add(&dwell(2, 1000.0).reference(32, &References::default()).1);
     let verdict = |waits: u64| dwell(waits, 5000.0).verdict(32, &usual, None).0;
     assert_eq!((verdict(3), verdict(9)), (Verdict::Failed, Verdict::Void));
 }
@@ -508,14 +508,14 @@ fn a_dwell_with_permanently_slow_replay_is_not_extended() {
     };
     let mut usual = References::default();
     let mut dwell = Dwell::begin(&reading(0, 1000.0, 0), seconds(200));
-    (1..=200).for_each(|at| dwell.take(&reading(at, 1000.0, 0)));
+    (1..=200).for_each(|at| dwell.add(&reading(at, 1000.0, 0)));
     assert!(!dwell.has_failed(&usual), "slower than what?");
-    usual.take(&dwell.reference(32, &References::default()).1);
+    usual.add(&dwell.reference(32, &References::default()).1);
     // Of 200 slots 10 may be slow, and one more for safety.
     let busy = |slow: u64, until: u64, waits: u64| {
         let mut dwell = Dwell::begin(&reading(0, 1000.0, 0), seconds(200));
         (1..=until).for_each(|at| {
-            dwell.take(&reading(
+            dwell.add(&reading(
                 at,
                 if at <= slow { 1500.0 } else { 1000.0 },
                 waits * at,
@@ -650,7 +650,7 @@ fn growth_is_the_trend_despite_jumps() {
     let mut growth = Growth::default();
     for second in 0..5000_u64 {
         let jump = if second % 97 == 0 { 500 * MIB } else { 0 };
-        growth.take(&Reading {
+        growth.add(&Reading {
             at: seconds(second),
             unreclaimable: Some(1000 * MIB + 1000 * second + jump),
             ..Reading::default()
