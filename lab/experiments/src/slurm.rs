@@ -218,8 +218,8 @@ pub fn submit(script: &Path, tasks: &BTreeSet<u32>, follow_up: &Path) -> Result<
 }
 
 /// Jobs of this name that wait or run, but not the job of this process.
-pub fn jobs(scope: &str) -> Result<Vec<Job>> {
-    let name = format!("--name={scope}");
+pub fn jobs(job_name: &str) -> Result<Vec<Job>> {
+    let name = format!("--name={job_name}");
     let answer = call(
         "squeue",
         &["--noheader", "--array", &name, "--format=%i|%K|%T|%N|%r"],
@@ -241,8 +241,8 @@ pub fn jobs(scope: &str) -> Result<Vec<Job>> {
         .collect())
 }
 
-pub(crate) fn cancel(scope: &str, options: &[&str]) -> Result<()> {
-    let name = format!("--name={scope}");
+pub(crate) fn cancel(job_name: &str, options: &[&str]) -> Result<()> {
+    let name = format!("--name={job_name}");
     call("scancel", &[options, &[&name]].concat()).map(drop)
 }
 

@@ -45,7 +45,7 @@ pub fn prepare(plan: &Plan) -> Result<Folder> {
 }
 
 /// The exit code is 75 if the task or the host is in use, or the host is not fit.
-pub fn task_exit(what: &str, end: Result<ExperimentEnd>) -> Result<u8> {
+pub fn task_exit_code(what: &str, end: Result<ExperimentEnd>) -> Result<u8> {
     let not_now = |why: String| {
         say(&format!("{what}: not now: {why}"));
         Ok(EXIT_NOT_NOW)
@@ -227,14 +227,14 @@ pub fn stop(folder: &Folder, plan: &Plan, journal_state: &JournalState) -> Resul
 }
 
 /// Tries every step, even after a failure. Returns the errors.
-fn cancel(scope: &str, plan: &Plan) -> Vec<String> {
+fn cancel(job_name: &str, plan: &Plan) -> Vec<String> {
     let timeout = plan.stop.grace.saturating_add(STOP_MARGIN);
-    let waiting = slurm::cancel(scope, &["--state=PENDING"]);
+    let waiting = slurm::cancel(job_name, &["--state=PENDING"]);
     // No SIGKILL follows this signal.
-    let running = slurm::cancel(scope, &["--state=RUNNING", "--signal=TERM", "--batch"]);
+    let running = slurm::cancel(job_name, &["--state=RUNNING", "--signal=TERM", "--batch"]);
     // Some jobs may have the signal although the step failed.
-    let ended = wait_until_ended(timeout, || slurm::jobs(scope));
-    let steps = [waiting, running, ended, slurm::cancel(scope, &[])];
+    let ended = wait_until_ended(timeout, || slurm::jobs(job_name));
+    let steps = [waiting, running, ended, slurm::cancel(job_name, &[])];
     steps
         .into_iter()
         .filter_map(Result::err)
