@@ -56,7 +56,7 @@ pub fn run(args: &ExperimentArgs) -> Result<u8> {
         ExperimentCommand::Block(args) => {
             task_exit_code(&format!("block {}", args.block), block::run(args))
         }
-        ExperimentCommand::Slurm(args) => block::slurm(args),
+        ExperimentCommand::Slurm(args) => block::submit(args),
         ExperimentCommand::Status(args) => print(&status::status(args)?).map(|()| 0),
         ExperimentCommand::Resume(args) => resume(args),
         ExperimentCommand::Stop { experiment } => stop(experiment),

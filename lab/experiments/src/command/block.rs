@@ -134,7 +134,7 @@ fn last_end_unix_ns(folder: &Folder, plan: &Plan, host: &str) -> Option<i64> {
     last_end
 }
 
-pub fn slurm(args: &SlurmArgs) -> Result<u8> {
+pub fn submit(args: &SlurmArgs) -> Result<u8> {
     let plan = plan_command::read(&args.plan)?;
     if args.print {
         return print(&slurm::script(&plan, args.i_vote)?).map(|()| 0);
