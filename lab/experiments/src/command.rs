@@ -37,8 +37,8 @@ const SYSTEMD: &str = "/run/systemd/system";
 /// From SIGTERM to SIGKILL for leftovers of a killed runner.
 const SWEEP_GRACE: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-const REPORT_AFTER: Duration = Duration::from_secs(3);
-const REPORT_INTERVAL: Duration = Duration::from_secs(60);
+const MESSAGE_AFTER: Duration = Duration::from_secs(3);
+const MESSAGE_INTERVAL: Duration = Duration::from_secs(60);
 
 pub fn run(args: &ExperimentArgs) -> Result<u8> {
     match &args.command {
@@ -322,7 +322,7 @@ fn stop_holder(path: &Path) -> Result<()> {
 
 /// Reports what to do if the holder hangs.
 fn wait_for_release(path: &Path) -> Result<()> {
-    let (mut waited, mut message_at) = (Duration::ZERO, REPORT_AFTER);
+    let (mut waited, mut message_at) = (Duration::ZERO, MESSAGE_AFTER);
     while let Holder::Process(pid) = lock::holder(path)? {
         if waited >= message_at {
             let holder = pid.map_or("the runner".to_owned(), |pid| format!("process {pid}"));
@@ -335,7 +335,7 @@ fn wait_for_release(path: &Path) -> Result<()> {
                     duration(waited)
                 ),
             });
-            message_at += REPORT_INTERVAL;
+            message_at += MESSAGE_INTERVAL;
         }
         std::thread::sleep(POLL_INTERVAL);
         waited += POLL_INTERVAL;

@@ -14,7 +14,7 @@ use itertools::Itertools;
 use std::{mem, time::Duration};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-const REPORT_AFTER: Duration = Duration::from_secs(2);
+const MESSAGE_AFTER: Duration = Duration::from_secs(2);
 
 impl Runner<'_> {
     pub(super) fn conclude(&mut self, runs: &mut [&mut ActiveRun]) -> Result<(), TurnError> {
@@ -113,7 +113,7 @@ impl Runner<'_> {
             {
                 return;
             }
-            if waited >= REPORT_AFTER && !mem::replace(&mut printed, true) {
+            if waited >= MESSAGE_AFTER && !mem::replace(&mut printed, true) {
                 let open = runs
                     .iter_mut()
                     .filter_map(|run| is_open(run).then_some(run.scheduled.run))
