@@ -261,7 +261,7 @@ impl Round {
     pub fn lock(&self, campaign: &Campaign) -> Result<Lock> {
         let folder = self.attempts_folder(campaign);
         fs::create_dir_all(&folder).at(&folder)?;
-        Lock::take_or(&self.lock_file(campaign), |holder_suffix| {
+        Lock::take_with_message(&self.lock_file(campaign), |holder_suffix| {
             let number = self.number;
             let version = &self.version;
             format!("round {number} of {version} is being run already{holder_suffix}")

@@ -84,7 +84,7 @@ impl Campaign {
     /// For the process that runs or collects rounds.
     pub fn lock(&self) -> Result<Lock> {
         let folder = self.folder.display();
-        Lock::take_or(&self.folder.join("lock"), |process| {
+        Lock::take_with_message(&self.folder.join("lock"), |process| {
             format!("{folder}: this campaign is being run already{process}")
         })
     }

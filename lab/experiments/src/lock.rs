@@ -34,7 +34,7 @@ impl Lock {
     /// Fails if another runner has it for longer than a second.
     pub fn take(path: &Path) -> Result<Self> {
         let folder = path.parent().unwrap_or(path).display();
-        Self::take_or(path, |process| {
+        Self::take_with_message(path, |process| {
             format!(
                 "this experiment is being run already{process}; `faultline experiment stop {folder}` stops it"
             )
@@ -42,7 +42,7 @@ impl Lock {
     }
 
     /// `message` makes the error from ` (process N)`, which is empty if the pid is unknown.
-    pub fn take_or(path: &Path, message: impl FnOnce(String) -> String) -> Result<Self> {
+    pub fn take_with_message(path: &Path, message: impl FnOnce(String) -> String) -> Result<Self> {
         // Until locked, the content belongs to its holder. No symbolic link is followed.
         let mut file = OpenOptions::new()
             .read(true)

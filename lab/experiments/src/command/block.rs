@@ -79,7 +79,7 @@ pub fn run(args: &BlockArgs) -> Result<ExperimentEnd> {
     }
     let path = folder.block(number);
     fs::create_dir_all(&path).at(&path)?;
-    let _lock = Lock::take_or(&path.join(LOCK), |process| {
+    let _lock = Lock::take_with_message(&path.join(LOCK), |process| {
         format!("it is being run already{process}")
     })?;
     let digest = digest(&plan.text);
