@@ -37,7 +37,7 @@ pub fn check(plan: &Plan, source_lines: &SourceLines, errors: &ConfigErrors<'_>)
     }
     check_lanes(plan, errors);
     check_folders(plan, errors);
-    check_stops(plan, source_lines, errors);
+    check_begin_and_stop(plan, source_lines, errors);
     if errors.is_empty() {
         check_placeholders(plan, line, errors);
     }
@@ -259,7 +259,7 @@ fn check_folders(plan: &Plan, errors: &ConfigErrors<'_>) {
     }
 }
 
-fn check_stops(plan: &Plan, source_lines: &SourceLines, errors: &ConfigErrors<'_>) {
+fn check_begin_and_stop(plan: &Plan, source_lines: &SourceLines, errors: &ConfigErrors<'_>) {
     let is_validator = plan.workload.kind == Kind::Validator;
     if !is_validator && plan.stop.counted_from == CountedFrom::FirstTransaction {
         errors.push(
