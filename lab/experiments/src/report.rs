@@ -30,7 +30,7 @@ use faultline_report::{
 };
 use faultline_status::RamEvidence;
 use faultline_text::clean;
-use headline::{ArmTally, invalid, listed, runs};
+use headline::{ArmTally, is_invalid, listed, run_count};
 use itertools::Itertools;
 use search::Search;
 use std::path::{Path, PathBuf};
@@ -105,10 +105,10 @@ impl Experiment {
         let mut unread = Vec::new();
         let (mut runs, mut slots) = (Vec::new(), Vec::new());
         for counted_run in &counted {
-            if invalid(counted_run) {
+            if is_invalid(counted_run) {
                 continue;
             }
-            let run = self.run(counted_run, &mut unread);
+            let run = self.load_run(counted_run, &mut unread);
             if !run.replayed.slots.is_empty() {
                 slots.push((self.name(counted_run), replay::csv(&run.replayed)));
             }
@@ -150,7 +150,7 @@ impl Experiment {
     /// `None` if the recording cannot be read.
     pub fn load(&self, counted_run: &CountedRun<'_>) -> Option<Run> {
         let mut unread = Vec::new();
-        let run = self.run(counted_run, &mut unread);
+        let run = self.load_run(counted_run, &mut unread);
         unread.is_empty().then_some(run)
     }
 
@@ -164,7 +164,7 @@ impl Experiment {
     }
 
     /// Without a readable recording, still with its outcome.
-    fn run(&self, counted_run: &CountedRun<'_>, unread: &mut Vec<String>) -> Run {
+    fn load_run(&self, counted_run: &CountedRun<'_>, unread: &mut Vec<String>) -> Run {
         let path = self.recording(counted_run);
         let mut run = run::load(&path).unwrap_or_else(|error| {
             unread.push(format!("run {}: {error}", counted_run.scheduled.run));
@@ -253,7 +253,7 @@ fn caveats(
     caveats.extend(invalid_or_unproven(counted));
     let early: Vec<String> = counted
         .iter()
-        .filter(|run| run.ending.outcome != Outcome::Completed && !invalid(run))
+        .filter(|run| run.ending.outcome != Outcome::Completed && !is_invalid(run))
         .map(CountedRun::name)
         .collect();
     if !early.is_empty() && early.len() < counted.len() {
@@ -321,7 +321,7 @@ fn unfinished(experiment: &Experiment, tallies: &[ArmTally<'_>]) -> Option<Cavea
         .join(", ");
     let mut text = format!(
         "The experiment is not finished: {counted} of {} count so far ({arms}).",
-        runs(planned)
+        run_count(planned)
     );
     let stopped = journal_state.stopped.as_ref();
     text.extend(stopped.map(|why| format!(" It was stopped: {why}.")));

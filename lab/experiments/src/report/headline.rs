@@ -26,7 +26,7 @@ pub fn tallies<'e>(experiment: &'e Experiment, counted: &[CountedRun<'e>]) -> Ve
     let tally = |arm: &'e str| {
         let scheduled = || journal_state.scheduled().filter(|(_, run)| run.arm == arm);
         let runs = || counted.iter().filter(|run| run.scheduled.arm == arm);
-        let compared = runs().filter(|run| !invalid(run));
+        let compared = runs().filter(|run| !is_invalid(run));
         ArmTally {
             arm,
             planned: scheduled().count(),
@@ -35,7 +35,7 @@ pub fn tallies<'e>(experiment: &'e Experiment, counted: &[CountedRun<'e>]) -> Ve
                 attempts.any(|attempt| attempt.runs.contains_key(&run.run))
             }),
             outcomes: compared.map(|run| &run.ending.outcome).collect(),
-            left_out: runs().filter(|run| invalid(run)).count(),
+            left_out: runs().filter(|run| is_invalid(run)).count(),
         }
     };
     experiment
@@ -46,7 +46,7 @@ pub fn tallies<'e>(experiment: &'e Experiment, counted: &[CountedRun<'e>]) -> Ve
         .collect()
 }
 
-pub fn invalid(run: &CountedRun<'_>) -> bool {
+pub fn is_invalid(run: &CountedRun<'_>) -> bool {
     matches!(run.ending.validity, Validity::Invalid(_))
 }
 
@@ -60,7 +60,7 @@ pub fn unfinished(tallies: &[ArmTally<'_>]) -> Option<String> {
     (counted_runs < planned).then(|| {
         format!(
             "Not finished: {counted_runs} of {} count so far.",
-            runs(planned)
+            run_count(planned)
         )
     })
 }
@@ -91,7 +91,7 @@ pub fn outcomes(tallies: &[ArmTally<'_>], kind: Kind) -> Option<String> {
         .iter()
         .filter(|tally| tally.left_out > 0)
         .map(|tally| {
-            let all = runs(tally.counted());
+            let all = run_count(tally.counted());
             format!("{} ({} of {all})", tally.arm, tally.left_out)
         })
         .collect();
@@ -116,7 +116,7 @@ fn arms_with(tallies: &[ArmTally<'_>], matches: fn(&Outcome) -> bool) -> Vec<Str
     let arms = tallies.iter().filter_map(|tally| {
         let outcomes = &tally.outcomes;
         let count = outcomes.iter().filter(|outcome| matches(outcome)).count();
-        (count > 0).then(|| format!("{} ({count} of {})", tally.arm, runs(outcomes.len())))
+        (count > 0).then(|| format!("{} ({count} of {})", tally.arm, run_count(outcomes.len())))
     });
     arms.collect()
 }
@@ -159,7 +159,7 @@ fn point(tally: &ArmTally<'_>, kind: Kind) -> Option<String> {
             (left_out, _) => {
                 format!(
                     "{arm} is not compared: {} left out, since not run as the arm says.",
-                    runs(left_out)
+                    run_count(left_out)
                 )
             }
         });
@@ -176,7 +176,7 @@ fn point(tally: &ArmTally<'_>, kind: Kind) -> Option<String> {
     };
     let in_any = match tally.outcomes.len() {
         1 => String::new(),
-        count => format!(" in any of its {}", runs(count)),
+        count => format!(" in any of its {}", run_count(count)),
     };
     Some(format!(
         "{arm} did not {success}{in_any}: {}.",
@@ -191,7 +191,7 @@ impl ArmTally<'_> {
 }
 
 /// `1 run`, `3 runs`.
-pub fn runs(count: usize) -> String {
+pub fn run_count(count: usize) -> String {
     if count == 1 {
         "1 run".to_owned()
     } else {

@@ -1,6 +1,6 @@
 use super::{
     CountedRun, Experiment,
-    headline::{ended_by_rule, invalid, of_ending, outcome_text},
+    headline::{ended_by_rule, is_invalid, of_ending, outcome_text},
 };
 use crate::{
     journal::{Attempt, JournalState, RunAttempt},
@@ -146,7 +146,7 @@ fn arms(plan: &Plan, counted: &[CountedRun<'_>]) -> Table {
             ended(|outcome| matches!(outcome, Outcome::Exited { .. })),
             ended(|outcome| matches!(outcome, Outcome::Killed { .. })),
             ended(ended_by_rule),
-            count(runs().filter(|run| invalid(run)).count()),
+            count(runs().filter(|run| is_invalid(run)).count()),
         ]);
     }
     without_missing(listed)
