@@ -102,20 +102,20 @@ impl Experiment {
 
     pub fn report(&self) -> Result<ExperimentReport> {
         let counted = self.journal_state.counted();
-        let mut unread = Vec::new();
+        let mut read_errors = Vec::new();
         let (mut runs, mut slots) = (Vec::new(), Vec::new());
         for counted_run in &counted {
             if is_invalid(counted_run) {
                 continue;
             }
-            let run = self.load_run(counted_run, &mut unread);
+            let run = self.load_run(counted_run, &mut read_errors);
             if !run.replayed.slots.is_empty() {
                 slots.push((self.name(counted_run), replay::csv(&run.replayed)));
             }
             runs.push(run);
         }
         let searches = search::searches(self, &runs);
-        let context = context(self, &counted, &searches, &unread);
+        let context = context(self, &counted, &searches, &read_errors);
         Ok(ExperimentReport {
             report: report::build_with_context(runs, &self.options(), context),
             slots,
@@ -149,9 +149,9 @@ impl Experiment {
 
     /// `None` if the recording cannot be read.
     pub fn load(&self, counted_run: &CountedRun<'_>) -> Option<Run> {
-        let mut unread = Vec::new();
-        let run = self.load_run(counted_run, &mut unread);
-        unread.is_empty().then_some(run)
+        let mut read_errors = Vec::new();
+        let run = self.load_run(counted_run, &mut read_errors);
+        read_errors.is_empty().then_some(run)
     }
 
     fn name(&self, counted_run: &CountedRun<'_>) -> String {
@@ -164,10 +164,10 @@ impl Experiment {
     }
 
     /// Without a readable recording, still with its outcome.
-    fn load_run(&self, counted_run: &CountedRun<'_>, unread: &mut Vec<String>) -> Run {
+    fn load_run(&self, counted_run: &CountedRun<'_>, read_errors: &mut Vec<String>) -> Run {
         let path = self.recording(counted_run);
         let mut run = run::load(&path).unwrap_or_else(|error| {
-            unread.push(format!("run {}: {error}", counted_run.scheduled.run));
+            read_errors.push(format!("run {}: {error}", counted_run.scheduled.run));
             Run::default()
         });
         run.predict_cache(&path);
@@ -175,7 +175,7 @@ impl Experiment {
             let log = self.run_folder(counted_run).join(OUTPUT);
             match replay::read(&log) {
                 Ok(log) => run.replayed = log.replayed,
-                Err(error) => unread.push(format!(
+                Err(error) => read_errors.push(format!(
                     "run {}: {}: {error}",
                     counted_run.scheduled.run,
                     log.display()
@@ -207,7 +207,7 @@ fn context<'e>(
     experiment: &'e Experiment,
     counted: &[CountedRun<'e>],
     searches: &[Search<'e>],
-    unread: &[String],
+    read_errors: &[String],
 ) -> ReportContext {
     let plan = &experiment.plan;
     let (tallies, kind) = (headline::tallies(experiment, counted), plan.workload.kind);
@@ -220,7 +220,7 @@ fn context<'e>(
         headline_prefix: headline::unfinished(&tallies),
         headline: Some(headline).filter(|text| !text.is_empty()),
         points: headline::points(&tallies, kind),
-        caveats: caveats(experiment, &tallies, counted, unread),
+        caveats: caveats(experiment, &tallies, counted, read_errors),
         sections: search::section(searches)
             .into_iter()
             .chain([section::section(experiment, counted)])
@@ -233,7 +233,7 @@ fn caveats(
     experiment: &Experiment,
     tallies: &[ArmTally<'_>],
     counted: &[CountedRun<'_>],
-    unread: &[String],
+    read_errors: &[String],
 ) -> Vec<Caveat> {
     let mut caveats = Vec::from_iter(unfinished(experiment, tallies));
     let unreadable = experiment.journal_state.unreadable.join("; ");
@@ -243,10 +243,10 @@ fn caveats(
             "Put the journals back, or move the folders away, and report again.",
         ));
     }
-    if !unread.is_empty() {
-        let unread = unread.join("; ");
+    if !read_errors.is_empty() {
+        let read_errors = read_errors.join("; ");
         caveats.push(Caveat::new(
-            format!("Recordings or logs that cannot be read: {unread}. Of these runs only the outcome is known."),
+            format!("Recordings or logs that cannot be read: {read_errors}. Of these runs only the outcome is known."),
             "Try sqlite3 FILE .recover, or repeat the experiment.",
         ));
     }
