@@ -106,9 +106,9 @@ impl RunningSearch {
     /// Whether the cgroup is under OOM, or had an OOM event since the last poll.
     fn is_out_of_memory(&mut self, evidence: &Evidence) -> bool {
         let count = |name: &str| evidence.memory_events.get(name).copied().unwrap_or(0);
-        let now = count("oom").saturating_add(count("oom_kill"));
-        let before = std::mem::replace(&mut self.oom_events, now);
-        count("under_oom") > 0 || now > before
+        let total = count("oom").saturating_add(count("oom_kill"));
+        let before = std::mem::replace(&mut self.oom_events, total);
+        count("under_oom") > 0 || total > before
     }
 }
 
@@ -160,7 +160,7 @@ impl Runner<'_> {
     }
 
     /// Polls the search. Does nothing without a search, or after its end.
-    pub(super) fn search(&mut self, run: &mut ActiveRun) -> Result<(), TurnError> {
+    pub(super) fn poll_search(&mut self, run: &mut ActiveRun) -> Result<(), TurnError> {
         let Some(search) = run.search.as_mut().filter(|search| !search.is_over) else {
             return Ok(());
         };
@@ -200,23 +200,23 @@ impl Runner<'_> {
 
     /// Journals the dwell in which the validator ended, if it was under a limit.
     pub(super) fn journal_validator_end(&mut self, run: &mut ActiveRun) -> Result<(), TurnError> {
-        let line = run
+        let event = run
             .search
             .as_mut()
             .filter(|search| !search.is_over && run.stop_decision.is_none())
             .and_then(|search| search.machine.validator_ended());
-        line.map_or(Ok(()), |line| self.journal_event(run, line))
+        event.map_or(Ok(()), |event| self.journal_event(run, event))
     }
 
-    fn journal_event(&mut self, run: &mut ActiveRun, line: SearchEvent) -> Result<(), TurnError> {
+    fn journal_event(&mut self, run: &mut ActiveRun, event: SearchEvent) -> Result<(), TurnError> {
         let (number, attempt) = (run.scheduled.run, run.attempt);
         self.system
-            .print(&format!("run {number}: {}", in_words(&line)));
-        let mark = mark(&line);
+            .print(&format!("run {number}: {}", in_words(&event)));
+        let mark = mark(&event);
         self.journal(Entry::Search {
             run: number,
             attempt,
-            line,
+            line: event,
         })?;
         if let (Some((name, kind)), Some(recorder)) = (mark, &mut run.recorder)
             && let Err(error) = recorder.mark(&name, kind)
@@ -244,8 +244,8 @@ pub fn lift_memory_limit(run: &mut ActiveRun) {
 }
 
 /// Name and kind of a dwell's mark. An untried dwell has none.
-fn mark(line: &SearchEvent) -> Option<(String, &'static str)> {
-    let SearchEvent::Dwell(dwell) = line else {
+fn mark(event: &SearchEvent) -> Option<(String, &'static str)> {
+    let SearchEvent::Dwell(dwell) = event else {
         return None;
     };
     let kind = match (dwell.verdict, dwell.headroom) {
@@ -262,8 +262,8 @@ fn mark(line: &SearchEvent) -> Option<(String, &'static str)> {
     Some((format!("{size}: {}", dwell.verdict.in_words()), kind))
 }
 
-fn in_words(line: &SearchEvent) -> String {
-    match line {
+fn in_words(event: &SearchEvent) -> String {
+    match event {
         SearchEvent::Limit { headroom, why } => match headroom {
             Some(headroom) => format!("headroom {}, {why}", bytes(*headroom)),
             None => format!("limit lifted: {why}"),

@@ -318,7 +318,7 @@ impl Runner<'_> {
             let mut time_is_up: Vec<&mut ActiveRun> = Vec::new();
             let mut continues = false;
             for run in runs.iter_mut().filter(|run| !run.end_journaled) {
-                self.search(run)?;
+                self.poll_search(run)?;
                 if !is_due && run.stop_decision.is_none() {
                     continues = true;
                     continue;
