@@ -29,7 +29,7 @@ use faultline_runner::{
 use faultline_text::{bytes, counted};
 use itertools::Itertools;
 use observer::RunObserver;
-use recorder::Daemon;
+use recorder::RecorderDaemon;
 use std::{path::Path, time::Duration};
 
 const MAX_WAIT: Duration = Duration::from_millis(900);
@@ -190,7 +190,7 @@ impl System for RealSystem {
     }
 
     fn start_recorder(&mut self, request: &RecorderRequest<'_>) -> Result<Box<dyn Recorder>> {
-        Ok(Box::new(Daemon::start(&*self.launcher, request)?))
+        Ok(Box::new(RecorderDaemon::start(&*self.launcher, request)?))
     }
 
     fn observe(&mut self, pid: u32, recording: &Path) -> Box<dyn Observer> {

@@ -363,10 +363,10 @@ impl Runner<'_> {
             }
         }
         let has_ended = state.ended.is_some();
-        if let Some((end, words)) = state.recorder_ended.filter(|_| !has_ended) {
+        if let Some((end, last_warning)) = state.recorder_ended.filter(|_| !has_ended) {
             anyhow::bail!(
                 "faultlined ended in the middle of the run{}",
-                describe_end(end, &words)
+                describe_end(end, &last_warning)
             );
         }
         if has_ended && !state.is_oom_killed {

@@ -35,7 +35,7 @@ const POH_OPTIONS: [&str; 2] = [
 ];
 const DEFAULT_POH_CORE: u32 = 0;
 
-pub struct Daemon {
+pub struct RecorderDaemon {
     launched: Box<dyn Launched>,
     /// Below `launched`, so that the file outlives the daemon.
     ready_file: ReadyFile,
@@ -45,7 +45,7 @@ pub struct Daemon {
     addresses: Addresses,
 }
 
-impl Daemon {
+impl RecorderDaemon {
     /// On return the daemon listens and follows its target. Fails if it has exited.
     pub fn start(launcher: &dyn Launcher, request: &RecorderRequest<'_>) -> Result<Self> {
         let settings = &request.plan.recorder;
@@ -86,7 +86,7 @@ impl Daemon {
             max_duration: None,
             grace: POLL_INTERVAL * POLLS_TO_END,
         })?;
-        let mut daemon = Daemon {
+        let mut daemon = RecorderDaemon {
             launched,
             ready_file,
             log: Log::on_disk(&output).at(&output)?,
@@ -111,10 +111,10 @@ impl Daemon {
                 self.addresses = ready.addresses();
                 return Ok(());
             }
-            if let Some((end, words)) = self.ended()? {
+            if let Some((end, last_warning)) = self.ended()? {
                 bail!(
                     "{PROGRAM} ended before it recorded{}",
-                    describe_end(end, &words)
+                    describe_end(end, &last_warning)
                 );
             }
             std::thread::sleep(POLL_INTERVAL);
@@ -227,7 +227,7 @@ fn warning_suffix(warning: &str) -> String {
     }
 }
 
-impl Recorder for Daemon {
+impl Recorder for RecorderDaemon {
     fn addresses(&self) -> &Addresses {
         &self.addresses
     }
@@ -278,14 +278,14 @@ impl Recorder for Daemon {
         let ended = self.wait(POLLS_TO_END, "to end", |daemon| {
             Ok(daemon.ended()?.is_some())
         })?;
-        let words = self.log.last_warning();
+        let last_warning = self.log.last_warning();
         let evidence = self.launched.close()?;
         match evidence.end {
             Some(End::Code(0)) if ended => Ok(()),
-            Some(end) if ended => bail!("{PROGRAM} ended{}", describe_end(end, &words)),
+            Some(end) if ended => bail!("{PROGRAM} ended{}", describe_end(end, &last_warning)),
             _ => bail!(
                 "{PROGRAM} did not end and was killed{}",
-                warning_suffix(&words)
+                warning_suffix(&last_warning)
             ),
         }
     }
