@@ -103,7 +103,7 @@ impl RecordJob<'_> {
             })
         };
         daemon.wait_for_process(&mut self.signals)?;
-        command.go(&variables)?;
+        command.release(&variables)?;
         let mut monitor = Monitor {
             followed_pid,
             ..Monitor::default()

@@ -229,7 +229,7 @@ impl Runner<'_> {
         });
         let launched = run.launched.as_mut().context("it was never started")?;
         let began = self.system.now();
-        launched.go(&gate_text(&variables))?;
+        launched.release(&gate_text(&variables))?;
         let interval = self
             .plan
             .recorder

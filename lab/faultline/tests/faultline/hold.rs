@@ -50,7 +50,7 @@ fn hold_execs_the_program_as_another_user_in_a_limited_group() {
 
     let mut launched = launcher.launch(&job).unwrap();
     assert_eq!(launched.ended().unwrap(), None);
-    launched.go(b"TOLD=to=ld\0open").unwrap();
+    launched.release(b"TOLD=to=ld\0open").unwrap();
     let end = eventually(PATIENCE, "its end", || launched.ended().unwrap());
     let output = fs::read_to_string(&job.output).unwrap();
     assert_eq!(end, End::Code(7), "{output}");

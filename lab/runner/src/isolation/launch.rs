@@ -52,7 +52,7 @@ pub trait Launched {
     fn pid(&self) -> u32;
 
     /// Releases the program at its gate, if any, and sends `word` to its holder.
-    fn go(&mut self, word: &[u8]) -> Result<()>;
+    fn release(&mut self, word: &[u8]) -> Result<()>;
 
     fn limits(&self) -> Result<Limits>;
 
@@ -121,7 +121,7 @@ pub struct Job {
     /// RLIMIT_NOFILE, soft and hard; `None`: inherited.
     pub open_files: Option<u64>,
     /// A FIFO that the launcher creates and removes. The command opens it and waits for its end
-    /// before the actual program starts: see [`Launched::go`].
+    /// before the actual program starts: see [`Launched::release`].
     pub gate: Option<PathBuf>,
     /// Maximum run time; a safety net if the launcher can enforce it without this program.
     pub max_duration: Option<Duration>,

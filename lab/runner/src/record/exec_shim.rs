@@ -245,7 +245,7 @@ fn exec_program(command: &[OsString], variables: Vec<(Vec<u8>, Vec<u8>)>) -> u8 
     }
 }
 
-/// A command that waits at its gate. If it is dropped before [`Self::go`], the command never runs.
+/// A command that waits at its gate. It never runs if it is dropped before [`Self::release`].
 pub struct GatedCommand {
     child: Child,
     pub name: String,
@@ -280,7 +280,7 @@ impl GatedCommand {
     }
 
     /// Executes the command with these variables. Fails if the child was killed meanwhile.
-    pub fn go(&mut self, variables: &[(String, String)]) -> Result<()> {
+    pub fn release(&mut self, variables: &[(String, String)]) -> Result<()> {
         let Some(mut gate) = self.gate.take() else {
             return Ok(());
         };

@@ -35,10 +35,10 @@ pub fn held_at_the_gate(scene: &Scene) {
     scene.says("waiting");
     assert_eq!(launched.ended().expect("its end is told"), None);
     assert!(!scene.output().contains("begun"), "{}", scene.output());
-    launched.go(b"two words").expect("it is let go");
+    launched.release(b"two words").expect("it is let go");
     assert_eq!(end_of(&mut *launched), End::Code(0));
     scene.says(&format!("begun with two words as {}", launched.pid()));
-    launched.go(b"nothing").expect("once is enough");
+    launched.release(b"nothing").expect("once is enough");
     launched.close().expect("it is closed");
     assert!(!scene.path("gate").exists());
 }
@@ -53,7 +53,7 @@ pub fn much_is_told(scene: &Scene) {
         gate: Some(gate),
         ..scene.job(&[])
     });
-    launched.go(message.as_bytes()).expect("it is let go");
+    launched.release(message.as_bytes()).expect("it is let go");
     assert_eq!(end_of(&mut *launched), End::Code(0));
     assert_eq!(scene.output().trim(), message.len().to_string());
     launched.close().expect("it is closed");
@@ -66,7 +66,7 @@ pub fn ended_at_the_gate(scene: &Scene) {
     };
     let mut launched = scene.launch(&job);
     assert_eq!(end_of(&mut *launched), End::Code(3));
-    launched.go(b"go").expect_err("it has ended");
+    launched.release(b"go").expect_err("it has ended");
     launched.close().expect("it is closed");
     assert!(!scene.path("gate").exists());
 }
@@ -140,7 +140,7 @@ pub fn gate_of_another_user(scene: &Scene) {
         ..scene.script("echo \"$TOLD $(id -u)\"")
     };
     let mut launched = scene.launch(&scene.locked(job));
-    launched.go(b"go").expect("it is let go");
+    launched.release(b"go").expect("it is let go");
     assert_eq!(end_of(&mut *launched), End::Code(0), "{}", scene.output());
     scene.says(&format!("go {}", nobody().0));
     launched.close().expect("it is closed");
@@ -201,7 +201,7 @@ pub fn closed_folder(scene: &Scene) {
     };
     let locked = scene.locked(job);
     let error = match scene.launcher.launch(&locked) {
-        Ok(mut launched) => launched.go(b"go").expect_err("it cannot have begun"),
+        Ok(mut launched) => launched.release(b"go").expect_err("it cannot have begun"),
         Err(error) => error,
     };
     assert!(
@@ -220,7 +220,7 @@ pub fn open_files(scene: &Scene) {
             user,
             ..script
         }));
-        launched.go(b"go").expect("it is let go");
+        launched.release(b"go").expect("it is let go");
         assert_eq!(end_of(&mut *launched), End::Code(0));
         scene.says(&format!("{name}: 1234 1234"));
         launched.close().expect("it is closed");

@@ -129,7 +129,7 @@ impl<'a> Scene<'a> {
             limits,
             ..self.script(script)
         }));
-        launched.go(b"go").expect("it is let go");
+        launched.release(b"go").expect("it is let go");
         launched
     }
 

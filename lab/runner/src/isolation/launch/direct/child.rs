@@ -133,7 +133,7 @@ impl Launched for Child {
         self.child.id()
     }
 
-    fn go(&mut self, word: &[u8]) -> Result<()> {
+    fn release(&mut self, word: &[u8]) -> Result<()> {
         let Some(gate) = self.gate.take() else {
             return Ok(());
         };

@@ -123,7 +123,7 @@ impl Launched for Service {
         self.pid
     }
 
-    fn go(&mut self, word: &[u8]) -> Result<()> {
+    fn release(&mut self, word: &[u8]) -> Result<()> {
         let Some(gate) = self.gate.take() else {
             return Ok(());
         };
