@@ -31,7 +31,7 @@ pub trait Launcher {
 
     /// Whether launched programs are children of the calling thread, so that a holder can use the
     /// parent-death signal.
-    fn is_parent_process(&self) -> bool {
+    fn launches_children(&self) -> bool {
         false
     }
 

@@ -101,7 +101,7 @@ impl Launcher for Direct {
         &self.abilities
     }
 
-    fn is_parent_process(&self) -> bool {
+    fn launches_children(&self) -> bool {
         true
     }
 
