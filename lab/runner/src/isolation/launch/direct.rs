@@ -16,7 +16,7 @@ use anyhow::{Result, anyhow, bail};
 use child::Child;
 use faultline_kernel::HostRoot;
 use group::{Group, find_by_scope};
-use parent::{Cgroups, return_from_leaf};
+use parent::{Cgroups, move_out_of_leaf};
 use rustix::process::geteuid;
 use std::{
     ffi::{OsStr, OsString},
@@ -84,7 +84,7 @@ impl Direct {
 impl Drop for Direct {
     fn drop(&mut self) {
         if let Cgroups::V2(parent) = &self.parents {
-            let _ = return_from_leaf(&parent.folder);
+            let _ = move_out_of_leaf(&parent.folder);
         }
     }
 }

@@ -236,7 +236,7 @@ fn move_processes(folder: &Path) -> Result<()> {
 }
 
 /// Moves this program back once no groups are left.
-pub fn return_from_leaf(delegated: &Path) -> Result<()> {
+pub fn move_out_of_leaf(delegated: &Path) -> Result<()> {
     let leaf = delegated.join(SELF_LEAF);
     if folders(delegated)? != [leaf.clone()] {
         return Ok(());
