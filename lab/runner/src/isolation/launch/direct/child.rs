@@ -23,8 +23,8 @@ const SHELL_VARIABLES: [&str; 4] = ["PWD", "OLDPWD", "SHLVL", "_"];
 
 pub struct Child {
     child: std::process::Child,
-    name: String,
-    output: PathBuf,
+    program_name: String,
+    output_path: PathBuf,
     ended: Option<ExitStatus>,
     group: Group,
     gate: Option<Gate>,
@@ -72,22 +72,21 @@ impl Child {
         let child = command
             .spawn()
             .map_err(|error| not_started(job, file, &error))?;
-        let output = job.output.clone();
         let mut started = Child {
             child,
-            name: file.display().to_string(),
-            output,
+            program_name: file.display().to_string(),
+            output_path: job.output.clone(),
             ended: None,
             group,
             gate,
         };
-        started.prepare(job.open_files)?;
+        started.confine_and_release(job.open_files)?;
         Ok(started)
     }
 
-    fn prepare(&mut self, open_files: Option<u64>) -> Result<()> {
+    fn confine_and_release(&mut self, open_files: Option<u64>) -> Result<()> {
         let stdin = self.child.stdin.take();
-        let name_error = |text: &str| anyhow!("{}: {text}", self.name);
+        let name_error = |text: &str| anyhow!("{}: {text}", self.program_name);
         let pid = Pid::from_child(&self.child);
         self.group.enter(self.child.id())?;
         if let Some(number) = open_files {
@@ -110,19 +109,19 @@ impl Child {
     fn status(&mut self) -> Result<Option<ExitStatus>> {
         if self.ended.is_none() {
             let waited = self.child.try_wait();
-            self.ended = waited.map_err(|error| anyhow!("{}: {error}", self.name))?;
+            self.ended = waited.map_err(|error| anyhow!("{}: {error}", self.program_name))?;
         }
         Ok(self.ended)
     }
 
-    fn finish(&mut self) -> Result<()> {
+    fn kill_and_wait(&mut self) -> Result<()> {
         if self.status()?.is_none() {
             let _ = self.child.kill();
         }
         self.group.kill()?;
         if self.ended.is_none() {
             let waited = self.child.wait();
-            self.ended = Some(waited.map_err(|error| anyhow!("{}: {error}", self.name))?);
+            self.ended = Some(waited.map_err(|error| anyhow!("{}: {error}", self.program_name))?);
         }
         Ok(())
     }
@@ -137,11 +136,11 @@ impl Launched for Child {
         let Some(gate) = self.gate.take() else {
             return Ok(());
         };
-        let name = self.name.clone();
+        let name = self.program_name.clone();
         gate.release(&name, word, || match self.status()? {
             Some(status) => bail!(
                 "{name} ended ({status}) before it was released; {} may say why",
-                self.output.display()
+                self.output_path.display()
             ),
             None => Ok(()),
         })
@@ -176,7 +175,7 @@ impl Launched for Child {
     }
 
     fn close(mut self: Box<Self>) -> Result<Evidence> {
-        self.finish()?;
+        self.kill_and_wait()?;
         let evidence = self.evidence()?;
         self.group.remove()?;
         Ok(evidence)
@@ -185,7 +184,7 @@ impl Launched for Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        let _ = self.finish();
+        let _ = self.kill_and_wait();
     }
 }
 
