@@ -64,7 +64,7 @@ impl Direct {
         })
     }
 
-    fn disks(&self, limits: &Limits) -> Result<Vec<String>> {
+    fn disk_numbers(&self, limits: &Limits) -> Result<Vec<String>> {
         let disks = limits
             .io
             .iter()
@@ -118,8 +118,8 @@ impl Launcher for Direct {
         }
         let user = User::of(job, &self.roots.etc)?;
         let switch_prefix = user.map_or(Ok(Vec::new()), switch_prefix)?;
-        let disks = self.disks(&job.limits)?;
-        let group = Group::create(&self.parents, &job.name, &job.limits, disks)?;
+        let disk_numbers = self.disk_numbers(&job.limits)?;
+        let group = Group::create(&self.parents, &job.name, &job.limits, disk_numbers)?;
         group.set_limits(&job.limits)?;
         let gate = Gate::make(job, user)?;
         Ok(Box::new(Child::start(

@@ -23,8 +23,9 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(120);
 pub struct Group {
     pub name: String,
     cgroups: Cgroups,
-    io: Vec<(String, IoLimit)>,
-    removed: bool,
+    /// With the numbers of their disks.
+    io_limits: Vec<(String, IoLimit)>,
+    exists: bool,
 }
 
 impl Group {
@@ -32,7 +33,7 @@ impl Group {
         parents: &Cgroups,
         name: &GroupName,
         limits: &Limits,
-        disks: Vec<String>,
+        disk_numbers: Vec<String>,
     ) -> Result<Group> {
         let name = name.to_string();
         let cgroups = match parents {
@@ -48,8 +49,11 @@ impl Group {
         let mut group = Group {
             name,
             cgroups,
-            io: disks.into_iter().zip(limits.io.iter().cloned()).collect(),
-            removed: true,
+            io_limits: disk_numbers
+                .into_iter()
+                .zip(limits.io.iter().cloned())
+                .collect(),
+            exists: false,
         };
         let mut created = Vec::new();
         for folder in group.folders() {
@@ -61,7 +65,7 @@ impl Group {
             }
             created.push(folder);
         }
-        group.removed = false;
+        group.exists = true;
         // Pressure files are optional.
         if let Cgroups::V1 { pressure_group, .. } = &mut group.cgroups
             && let Cgroups::V1 {
@@ -77,8 +81,8 @@ impl Group {
 
     pub fn set_limits(&self, limits: &Limits) -> Result<()> {
         match &self.cgroups {
-            Cgroups::V1 { folders, .. } => v1::set_limits(folders, limits, &self.io),
-            Cgroups::V2(own) => v2::set_limits(&own.folder, limits, &self.io),
+            Cgroups::V1 { folders, .. } => v1::set_limits(folders, limits, &self.io_limits),
+            Cgroups::V2(own) => v2::set_limits(&own.folder, limits, &self.io_limits),
         }
     }
 
@@ -91,10 +95,13 @@ impl Group {
 
     pub fn limits(&self) -> Result<Limits> {
         match &self.cgroups {
-            Cgroups::V1 { folders, .. } => v1::limits(folders, &self.io),
+            Cgroups::V1 { folders, .. } => v1::limits(folders, &self.io_limits),
             Cgroups::V2(own) => {
-                let requested: Vec<IoLimit> =
-                    self.io.iter().map(|(_, limit)| limit.clone()).collect();
+                let requested: Vec<IoLimit> = self
+                    .io_limits
+                    .iter()
+                    .map(|(_, limit)| limit.clone())
+                    .collect();
                 v2::effective_limits(&own.folder, &own.top, &requested)
             }
         }
@@ -145,14 +152,14 @@ impl Group {
 
     pub fn remove(&mut self) -> Result<()> {
         remove(&self.folders())?;
-        self.removed = true;
+        self.exists = false;
         Ok(())
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        if !self.removed {
+        if self.exists {
             let _ = self.kill().and_then(|()| self.remove());
         }
     }
