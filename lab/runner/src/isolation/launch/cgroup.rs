@@ -58,7 +58,7 @@ pub fn has_word(folder: &Path, file: &str, word: &str) -> bool {
         .any(|other| other == word)
 }
 
-pub fn folders(folder: &Path) -> Result<Vec<PathBuf>> {
+pub fn subfolders(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(path_error(folder))?,
@@ -85,7 +85,7 @@ pub fn processes(folder: &Path) -> Result<BTreeSet<i32>> {
         .filter_map(|line| line.parse().ok())
         .filter(|pid| *pid > 0)
         .collect();
-    for inner in folders(folder)? {
+    for inner in subfolders(folder)? {
         all.extend(processes(&inner)?);
     }
     Ok(all)

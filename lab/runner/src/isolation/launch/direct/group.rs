@@ -4,7 +4,7 @@ use super::{
 };
 use crate::isolation::launch::{
     Evidence, GroupName, IoLimit, Limits, NAME_PREFIX,
-    cgroup::{folders, is_gone, processes, signal, write},
+    cgroup::{is_gone, processes, signal, subfolders, write},
     path_error, v2, wait,
 };
 use anyhow::{Result, anyhow, bail};
@@ -171,7 +171,7 @@ pub fn find_by_scope(parents: &Cgroups, scope: &str) -> Result<BTreeMap<String, 
     let mut groups: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     let (controllers, unified) = parents.folders();
     for root in controllers {
-        for folder in folders(&root)? {
+        for folder in subfolders(&root)? {
             if let Some(name) = name_with_prefix(&folder, &prefix) {
                 groups.entry(name).or_default().push(folder);
             }
@@ -187,7 +187,7 @@ pub fn find_by_scope(parents: &Cgroups, scope: &str) -> Result<BTreeMap<String, 
         if !seen.insert(folder.clone()) {
             continue;
         }
-        for inner in folders(&folder)? {
+        for inner in subfolders(&folder)? {
             match name_with_prefix(&inner, &prefix) {
                 Some(name) => groups.entry(name).or_default().push(inner),
                 None => unvisited.push(inner),
@@ -279,7 +279,7 @@ fn kill_all(folder: &Path) -> Result<()> {
 /// Removes a cgroup and those below it. A process that has just exited may keep it busy for a
 /// moment.
 fn remove_folder(folder: &Path) -> Result<()> {
-    remove(&folders(folder)?)?;
+    remove(&subfolders(folder)?)?;
     wait(KILL_TIMEOUT, || match fs::remove_dir(folder) {
         Ok(()) => Ok(Some(())),
         Err(error) if is_gone(&error) => Ok(Some(())),

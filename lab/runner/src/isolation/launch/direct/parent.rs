@@ -1,7 +1,7 @@
 use super::{CgroupRoots, v1};
 use crate::isolation::launch::{
     Abilities, Limits,
-    cgroup::{folders, has_word, read, write},
+    cgroup::{has_word, read, subfolders, write},
     path_error,
     program::max_open_files,
 };
@@ -238,7 +238,7 @@ fn move_processes(folder: &Path) -> Result<()> {
 /// Moves this program back once no groups are left.
 pub fn move_out_of_leaf(delegated: &Path) -> Result<()> {
     let leaf = delegated.join(SELF_LEAF);
-    if folders(delegated)? != [leaf.clone()] {
+    if subfolders(delegated)? != [leaf.clone()] {
         return Ok(());
     }
     let text: Vec<String> = read(delegated, SUBTREE_CONTROL)?
