@@ -16,9 +16,9 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 pub fn limits(folder: &Path, requested: &[IoLimit]) -> Result<Limits> {
     check_exists(folder)?;
     Ok(Limits {
-        memory_max: limit_bytes(folder, "memory.max")?,
-        memory_high: limit_bytes(folder, "memory.high")?,
-        swap_max: limit_bytes(folder, "memory.swap.max")?,
+        memory_max: bytes_or_max(folder, "memory.max")?,
+        memory_high: bytes_or_max(folder, "memory.high")?,
+        swap_max: bytes_or_max(folder, "memory.swap.max")?,
         cpus: allowed_cpus(folder)?,
         io: io_limits(folder, requested)?,
     })
@@ -26,7 +26,7 @@ pub fn limits(folder: &Path, requested: &[IoLimit]) -> Result<Limits> {
 
 pub fn memory_high(folder: &Path) -> Result<Option<u64>> {
     check_exists(folder)?;
-    limit_bytes(folder, "memory.high")
+    bytes_or_max(folder, "memory.high")
 }
 
 /// All evidence except how the process ended, which a cgroup's files do not say.
@@ -35,8 +35,8 @@ pub fn evidence(folder: &Path) -> Result<Evidence> {
     let stat = value(folder, "memory.stat", MemoryStat::parse)?.unwrap_or_default();
     Ok(Evidence {
         memory_events: counts(folder, "memory.events")?,
-        memory_peak: limit_bytes(folder, "memory.peak")?,
-        memory_current: limit_bytes(folder, "memory.current")?,
+        memory_peak: bytes_or_max(folder, "memory.peak")?,
+        memory_current: bytes_or_max(folder, "memory.current")?,
         file: stat.file,
         anon: stat.anon,
         pressure: read_pressure(folder)?,
@@ -95,7 +95,7 @@ fn invalid_file(folder: &Path, name: &str, reason: impl std::fmt::Display) -> an
 }
 
 /// `None` for `max`, and without the file.
-fn limit_bytes(folder: &Path, name: &str) -> Result<Option<u64>> {
+fn bytes_or_max(folder: &Path, name: &str) -> Result<Option<u64>> {
     Ok(value(folder, name, Limit::parse)?.and_then(Limit::bytes))
 }
 

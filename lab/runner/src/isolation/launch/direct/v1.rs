@@ -158,13 +158,13 @@ pub fn evidence(memory: &Path, pressure_folder: Option<&Path>) -> Result<Evidenc
     // Fails if the group is gone.
     let text = read(memory, OOM_CONTROL)?;
     let count = |name| value_after(&text, name).and_then(|count| count.trim().parse().ok());
-    let waits = count("under_oom").filter(|waits: &u64| *waits > 0);
-    let [failures, memsw_failures] = failures(memory)?;
+    let under_oom = count("under_oom").filter(|count: &u64| *count > 0);
+    let [memory_hits, memsw_hits] = limit_hits(memory)?;
     let events = [
         ("oom_kill", count("oom_kill")),
-        ("under_oom", waits),
-        ("failcnt", failures),
-        ("memsw_failcnt", memsw_failures),
+        ("under_oom", under_oom),
+        ("failcnt", memory_hits),
+        ("memsw_failcnt", memsw_hits),
     ];
     let stat = value(memory, "memory.stat", MemoryStat::parse_v1)?.unwrap_or_default();
     Ok(Evidence {
@@ -182,7 +182,7 @@ pub fn evidence(memory: &Path, pressure_folder: Option<&Path>) -> Result<Evidenc
 }
 
 /// Hits of the limit of memory, and of that of memory and swap; meaningless zeros are left out.
-fn failures(memory: &Path) -> Result<[Option<u64>; 2]> {
+fn limit_hits(memory: &Path) -> Result<[Option<u64>; 2]> {
     let count = |file| value(memory, file, number);
     let [limit, memory_and_swap] = [MEMORY_LIMIT, MEMSW_LIMIT].map(count);
     // Memory and swap are charged together first: if swap is not allowed, the limit of memory alone
