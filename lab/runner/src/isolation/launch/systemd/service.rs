@@ -27,11 +27,11 @@ pub struct Service {
     slice: String,
     name: String,
     root: PathBuf,
-    folder: PathBuf,
+    slice_cgroup: PathBuf,
     requested_io: Vec<IoLimit>,
     gate: Option<Gate>,
     pid: u32,
-    removed: bool,
+    removal_tried: bool,
 }
 
 impl Service {
@@ -44,13 +44,13 @@ impl Service {
             slice,
             name: format!("{}.service", job.name),
             root: root.to_owned(),
-            folder: PathBuf::new(),
+            slice_cgroup: PathBuf::new(),
             requested_io: job.limits.io.clone(),
             gate: None,
             pid: 0,
-            removed: false,
+            removal_tried: false,
         };
-        service.folder = service.slice_folder()?;
+        service.slice_cgroup = service.slice_folder()?;
         Ok(service)
     }
 
@@ -94,7 +94,7 @@ impl Service {
 
     /// Waits until both names are free again.
     fn remove(&mut self) -> Result<()> {
-        self.removed = true;
+        self.removal_tried = true;
         remove(&self.bus, &self.name, &self.slice)?;
         self.bus.release(&self.name)?;
         for unit in [&self.name, &self.slice] {
@@ -135,7 +135,7 @@ impl Launched for Service {
     }
 
     fn limits(&self) -> Result<Limits> {
-        let mut limits = v2::limits(&self.folder, &self.requested_io)?;
+        let mut limits = v2::limits(&self.slice_cgroup, &self.requested_io)?;
         if let Some(folder) = self.service_folder()? {
             let service_high = v2::memory_high(&folder)?;
             limits.memory_high = limits.memory_high.into_iter().chain(service_high).min();
@@ -171,7 +171,7 @@ impl Launched for Service {
     }
 
     fn is_empty(&mut self) -> Result<bool> {
-        v2::is_empty(&self.folder)
+        v2::is_empty(&self.slice_cgroup)
     }
 
     fn terminate(&mut self) -> Result<()> {
@@ -184,7 +184,7 @@ impl Launched for Service {
         Ok(Evidence {
             end: unit.ended(),
             result,
-            ..v2::evidence(&self.folder)?
+            ..v2::evidence(&self.slice_cgroup)?
         })
     }
 
@@ -198,7 +198,7 @@ impl Launched for Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        if !self.removed {
+        if !self.removal_tried {
             let _ = self.remove();
         }
     }
