@@ -66,7 +66,7 @@ trait Manager {
     interface = "org.freedesktop.DBus.Properties",
     default_service = "org.freedesktop.systemd1"
 )]
-trait Values {
+trait UnitProperties {
     /// Empty: all interfaces.
     fn get_all(&self, interface: &str) -> zbus::Result<HashMap<String, OwnedVariant>>;
 }
@@ -184,7 +184,7 @@ impl Bus {
     pub fn unit(&self, unit: &str) -> Result<Option<Unit>> {
         self.call(unit, async |manager| {
             let path = manager.get_unit(unit).await?;
-            ValuesProxy::new(manager.inner().connection(), path)
+            UnitPropertiesProxy::new(manager.inner().connection(), path)
                 .await?
                 .get_all("")
                 .await
@@ -198,17 +198,17 @@ impl Bus {
         unit: &str,
         call: impl AsyncFn(&ManagerProxy<'static>) -> zbus::Result<T>,
     ) -> Result<Option<T>> {
-        let mut absent = Error::InvalidReply;
+        let mut last_error = Error::InvalidReply;
         let answered = wait(RECONNECT_TIMEOUT, || {
             Ok(match zbus::block_on(call(&self.manager)) {
                 Err(error) if is_systemd_absent(&error) => {
-                    absent = error;
+                    last_error = error;
                     None
                 }
                 answered => Some(answered),
             })
         })?;
-        match answered.unwrap_or(Err(absent)) {
+        match answered.unwrap_or(Err(last_error)) {
             Err(error) if is_gone(&error) => Ok(None),
             answer => answer
                 .map(Some)
@@ -308,7 +308,7 @@ fn is_systemd_absent(error: &Error) -> bool {
 }
 
 fn describe_error(unit: &str, error: &Error) -> anyhow::Error {
-    let advice = match error {
+    let explanation = match error {
         Error::MethodError(name, ..) => match name.as_str() {
             "org.freedesktop.systemd1.UnitExists" => {
                 "it is there already; `stop` the experiment to remove what is left of it"
@@ -329,7 +329,7 @@ fn describe_error(unit: &str, error: &Error) -> anyhow::Error {
         Error::InputOutput(_) => "the system bus does not answer any more",
         _ => "systemd's answer is not understood",
     };
-    anyhow!("{unit}: {advice} ({error})")
+    anyhow!("{unit}: {explanation} ({error})")
 }
 
 #[cfg(test)]
