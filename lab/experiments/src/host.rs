@@ -46,8 +46,8 @@ pub(crate) fn host_findings(
     let mut state = host::inspect(root, &paths, &is_validator);
     add_space_of_clearing(plan, root, &mut state.disks);
     let folders = plan.work_folders();
-    let users: Vec<_> = folders
-        .flat_map(|folder| folders::users(root, folder))
+    let processes: Vec<_> = folders
+        .flat_map(|folder| folders::processes_using(root, folder))
         .collect();
     let leftovers = plan.host.leftovers;
     let mut all = state_findings(&plan.host, busy_cpus, &state);
@@ -56,10 +56,13 @@ pub(crate) fn host_findings(
             format!("{group} is left of an earlier run: `faultline experiment stop` ends it");
         all.push(HostFinding::temporary(leftovers, what));
     }
-    for user in &users {
-        all.push(HostFinding::temporary(leftovers, format!("{user}: end it")));
+    for process in &processes {
+        all.push(HostFinding::temporary(
+            leftovers,
+            format!("{process}: end it"),
+        ));
     }
-    if users.is_empty() {
+    if processes.is_empty() {
         // May be intended, as in a private cluster.
         all.extend(state.running.iter().map(|other| HostFinding {
             severity: leftovers.min(Severity::Warn),

@@ -191,15 +191,15 @@ fn write_marker(folder: &Folder, now: Duration) -> Result<()> {
 /// A validator locks this file while it runs.
 const LEDGER_LOCK: &CStr = c"ledger.lock";
 
-const MAX_LISTED_USERS: usize = 16;
+const MAX_LISTED_PROCESSES: usize = 16;
 
-pub struct FolderUser {
+pub struct FolderProcess {
     pub pid: u32,
     pub name: String,
     pub path: PathBuf,
 }
 
-impl fmt::Display for FolderUser {
+impl fmt::Display for FolderProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -216,17 +216,17 @@ impl fmt::Display for FolderUser {
 ///
 /// Uses the kernel's paths. It does not find other users' processes without privilege, files that
 /// are only mapped, or processes that see the folder under another path.
-pub fn users(root: &HostRoot, folder: &Path) -> Vec<FolderUser> {
+pub fn processes_using(root: &HostRoot, folder: &Path) -> Vec<FolderProcess> {
     let folder = canonical_or_same(folder);
     let mut pids = root.pids().unwrap_or_default();
     pids.sort_unstable();
     pids.into_iter()
-        .filter_map(|pid| folder_user(root, pid, &folder))
-        .take(MAX_LISTED_USERS)
+        .filter_map(|pid| folder_process(root, pid, &folder))
+        .take(MAX_LISTED_PROCESSES)
         .collect()
 }
 
-fn folder_user(root: &HostRoot, pid: u32, folder: &Path) -> Option<FolderUser> {
+fn folder_process(root: &HostRoot, pid: u32, folder: &Path) -> Option<FolderProcess> {
     let process = root.procfs.join(pid.to_string());
     let open_paths = open_files(&process).map(|(_, path)| path);
     let path = read_link(process.join("exe"))
@@ -234,7 +234,7 @@ fn folder_user(root: &HostRoot, pid: u32, folder: &Path) -> Option<FolderUser> {
         .chain(open_paths)
         .find(|path| path.starts_with(folder) && !path.is_dir())?;
     let name = root.read_proc(&format!("{pid}/comm"), only_line);
-    Some(FolderUser {
+    Some(FolderProcess {
         pid,
         name: name.unwrap_or_else(|_| "gone".to_owned()),
         path,

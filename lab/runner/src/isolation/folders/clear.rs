@@ -1,4 +1,4 @@
-use super::{LEDGER_LOCK, contents, has_marker, lock_ledger, open_marked, users};
+use super::{LEDGER_LOCK, contents, has_marker, lock_ledger, open_marked, processes_using};
 use crate::isolation::{
     launch::path_error,
     tree::{Folder, MAX_DEPTH, OTHER_MOUNT, OpenResult, disk_bytes, kind},
@@ -69,10 +69,10 @@ pub fn would_clear(folder: &Path, root: &HostRoot) -> Result<Cleared> {
 }
 
 fn open_unused(folder: &Path, root: &HostRoot) -> Result<Folder> {
-    let users = users(root, folder);
-    if let Some(first) = users.first() {
-        let more = if users.len() > 1 {
-            format!(", and {} more", users.len() - 1)
+    let processes = processes_using(root, folder);
+    if let Some(first) = processes.first() {
+        let more = if processes.len() > 1 {
+            format!(", and {} more", processes.len() - 1)
         } else {
             String::new()
         };
