@@ -26,7 +26,7 @@ use faultline_common::{
 use faultline_kernel::HostRoot;
 use faultline_runner::isolation::{
     CgroupRoots, Direct, Launcher, Systemd,
-    folders::{self, Cleared, Init, MAX_LISTED, Purpose},
+    folders::{self, Cleared, InitResult, MAX_LISTED, Purpose},
 };
 use faultline_text::{bytes, count, counted, duration};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -70,9 +70,9 @@ fn init(args: &InitArgs) -> Result<u8> {
         let lock = || folders::lock_folder(folder, Purpose::Work, &root);
         let _lock = folder.is_dir().then(lock).transpose()?;
         let result = match folders::init(folder, clock::since_1970())? {
-            Init::Created => "made, and marked",
-            Init::Marked => "marked",
-            Init::AlreadyMarked => "was marked before",
+            InitResult::Created => "made, and marked",
+            InitResult::Marked => "marked",
+            InitResult::AlreadyMarked => "was marked before",
         };
         say(&format!(
             "{}: {result}: runs may clear it",

@@ -72,7 +72,7 @@ impl Scene {
         for name in ["ledger", "snapshots"] {
             assert_eq!(
                 folders::init(&scene.path(name), NOW).unwrap(),
-                folders::Init::Created
+                folders::InitResult::Created
             );
         }
         fs::create_dir_all(scene.path("outside/deep")).unwrap();

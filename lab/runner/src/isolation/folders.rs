@@ -53,7 +53,7 @@ struct Marker {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Init {
+pub enum InitResult {
     Created,
     Marked,
     AlreadyMarked,
@@ -62,7 +62,7 @@ pub enum Init {
 /// Marks a folder for experiments. Creates it if its parent exists; an existing folder must be
 /// empty except for `lost+found`. `now` is the time since 1970. Fails also on a symbolic link, and if
 /// the folder has the marker of another one.
-pub fn init(folder: &Path, now: Duration) -> Result<Init> {
+pub fn init(folder: &Path, now: Duration) -> Result<InitResult> {
     let created = match mkdir(folder, Mode::from_raw_mode(0o755)) {
         Ok(()) => true,
         Err(Errno::EXIST) => false,
@@ -74,7 +74,7 @@ pub fn init(folder: &Path, now: Duration) -> Result<Init> {
     };
     let opened = Folder::open(folder)?;
     if has_valid_marker(&opened)? {
-        return Ok(Init::AlreadyMarked);
+        return Ok(InitResult::AlreadyMarked);
     }
     refuse_unless_empty(&opened)?;
     write_marker(&opened, now)?;
@@ -83,7 +83,11 @@ pub fn init(folder: &Path, now: Duration) -> Result<Init> {
         let _ = unlinkat(&opened.fd, MARKER_NAME, AtFlags::empty());
         return Err(error);
     }
-    Ok(if created { Init::Created } else { Init::Marked })
+    Ok(if created {
+        InitResult::Created
+    } else {
+        InitResult::Marked
+    })
 }
 
 pub fn is_marked(folder: &Path) -> bool {

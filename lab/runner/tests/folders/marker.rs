@@ -1,19 +1,19 @@
 //! Which folders are marked.
 
 use super::{NOW, Scene};
-use faultline_runner::isolation::folders::{Init, MARKER, check, init, is_marked};
+use faultline_runner::isolation::folders::{InitResult, MARKER, check, init, is_marked};
 use std::{fs, os::unix::fs::symlink};
 
 #[test]
 fn only_a_created_or_empty_folder_gets_a_marker() {
     let scene = tempfile::tempdir().unwrap();
     let path = |name: &str| scene.path().join(name);
-    assert_eq!(init(&path("made"), NOW).unwrap(), Init::Created);
-    assert_eq!(init(&path("made"), NOW).unwrap(), Init::AlreadyMarked);
+    assert_eq!(init(&path("made"), NOW).unwrap(), InitResult::Created);
+    assert_eq!(init(&path("made"), NOW).unwrap(), InitResult::AlreadyMarked);
     assert!(is_marked(&path("made")));
 
     fs::create_dir_all(path("fresh/lost+found")).unwrap();
-    assert_eq!(init(&path("fresh"), NOW).unwrap(), Init::Marked);
+    assert_eq!(init(&path("fresh"), NOW).unwrap(), InitResult::Marked);
 
     fs::create_dir(path("full")).unwrap();
     fs::write(path("full/genesis.bin"), "").unwrap();
