@@ -31,7 +31,7 @@ use std::{
 
 pub const MARKER: &str = ".faultline-experiment";
 
-const MARKER_NAME: &CStr = c".faultline-experiment";
+const MARKER_CSTR: &CStr = c".faultline-experiment";
 
 /// Created by `mkfs` on some file systems.
 const LOST_AND_FOUND: &CStr = c"lost+found";
@@ -80,7 +80,7 @@ pub fn init(folder: &Path, now: Duration) -> Result<InitResult> {
     write_marker(&opened, now)?;
     // An entry may have been added meanwhile.
     if let Err(error) = refuse_unless_empty(&opened) {
-        let _ = unlinkat(&opened.fd, MARKER_NAME, AtFlags::empty());
+        let _ = unlinkat(&opened.fd, MARKER_CSTR, AtFlags::empty());
         return Err(error);
     }
     Ok(if created {
@@ -112,7 +112,7 @@ fn open_marked(folder: &Path) -> Result<Folder> {
 }
 
 fn has_marker(folder: &Folder) -> Result<bool> {
-    Ok(folder.stat(MARKER_NAME)?.is_some())
+    Ok(folder.stat(MARKER_CSTR)?.is_some())
 }
 
 /// Names of the entries that may be deleted or copied. `depth` is 0 in the marked folder itself.
@@ -120,7 +120,7 @@ fn contents(folder: &Folder, depth: usize) -> Result<Vec<CString>> {
     let mut names = folder.names()?;
     names.retain(|name| {
         let name = name.as_c_str();
-        name != MARKER_NAME && name != LEDGER_LOCK && (depth > 0 || name != LOST_AND_FOUND)
+        name != MARKER_CSTR && name != LEDGER_LOCK && (depth > 0 || name != LOST_AND_FOUND)
     });
     Ok(names)
 }
@@ -129,14 +129,14 @@ fn has_valid_marker(folder: &Folder) -> Result<bool> {
     if !has_marker(folder)? {
         return Ok(false);
     }
-    let path = folder.join(MARKER_NAME);
+    let path = folder.join(MARKER_CSTR);
     let invalid_marker = |reason: &str| {
         anyhow!(
             "{} is no marker of this folder ({reason}); remove it, then mark the folder",
             path.display()
         )
     };
-    let Some(text) = folder.read(MARKER_NAME, MAX_MARKER_BYTES)? else {
+    let Some(text) = folder.read(MARKER_CSTR, MAX_MARKER_BYTES)? else {
         return Err(invalid_marker("it is not a file"));
     };
     match serde_json::from_slice::<Marker>(&text) {
@@ -156,7 +156,7 @@ fn refuse_unless_empty(folder: &Folder) -> Result<()> {
     let other_entries = || {
         names
             .iter()
-            .filter(|name| ![MARKER_NAME, LOST_AND_FOUND].contains(&name.as_c_str()))
+            .filter(|name| ![MARKER_CSTR, LOST_AND_FOUND].contains(&name.as_c_str()))
     };
     let Some(first) = other_entries().next() else {
         return Ok(());
@@ -171,7 +171,7 @@ fn refuse_unless_empty(folder: &Folder) -> Result<()> {
 }
 
 fn write_marker(folder: &Folder, now: Duration) -> Result<()> {
-    let path = folder.join(MARKER_NAME);
+    let path = folder.join(MARKER_CSTR);
     let marker = Marker {
         kind: MARKER_KIND.to_owned(),
         about: MARKER_TEXT.to_owned(),
@@ -181,13 +181,13 @@ fn write_marker(folder: &Folder, now: Duration) -> Result<()> {
     let mut text = serde_json::to_vec_pretty(&marker).map_err(path_error(&path))?;
     text.push(b'\n');
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = openat(&folder.fd, MARKER_NAME, flags, Mode::from_raw_mode(0o644));
+    let file = openat(&folder.fd, MARKER_CSTR, flags, Mode::from_raw_mode(0o644));
     let mut file = File::from(file.map_err(path_error(&path))?);
     file.write_all(&text)
         .and_then(|()| file.sync_all())
         .and_then(|()| Ok(fsync(&folder.fd)?))
         .map_err(|error| {
-            let _ = unlinkat(&folder.fd, MARKER_NAME, AtFlags::empty());
+            let _ = unlinkat(&folder.fd, MARKER_CSTR, AtFlags::empty());
             path_error(&path)(error)
         })
 }
