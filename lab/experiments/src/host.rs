@@ -64,7 +64,7 @@ pub(crate) fn host_findings(
     }
     if processes.is_empty() {
         // May be intended, as in a private cluster.
-        all.extend(state.running.iter().map(|other| HostFinding {
+        all.extend(state.listed_processes.iter().map(|other| HostFinding {
             severity: leftovers.min(Severity::Warn),
             is_temporary: false,
             what: format!(

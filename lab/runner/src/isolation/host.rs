@@ -21,7 +21,7 @@ pub struct HostState {
     pub huge_pages: Option<String>,
     pub governors: Vec<String>,
     pub disks: Vec<Disk>,
-    pub running: Vec<RunningProcess>,
+    pub listed_processes: Vec<ListedProcess>,
 }
 
 /// The disk that has, or will have, a path.
@@ -34,7 +34,7 @@ pub struct Disk {
 }
 
 #[derive(Debug, PartialEq)]
-pub struct RunningProcess {
+pub struct ListedProcess {
     pub pid: u32,
     pub name: String,
 }
@@ -60,7 +60,7 @@ pub fn inspect(
         huge_pages: hardware.memory.huge_pages,
         governors: hardware.processors.governors,
         disks: paths.iter().map(|path| disk(path)).collect(),
-        running: running_processes(root, is_listed_name),
+        listed_processes: listed_processes(root, is_listed_name),
     }
 }
 
@@ -92,20 +92,17 @@ impl CpuUse {
     }
 }
 
-fn running_processes(
-    root: &HostRoot,
-    is_listed_name: &dyn Fn(&str) -> bool,
-) -> Vec<RunningProcess> {
+fn listed_processes(root: &HostRoot, is_listed_name: &dyn Fn(&str) -> bool) -> Vec<ListedProcess> {
     let mut pids = root.pids().unwrap_or_default();
     pids.sort_unstable();
-    let inspect = |pid: u32| {
+    let listed_process = |pid: u32| {
         let stat = root
             .read_proc(&format!("{pid}/stat"), pid_stat::parse)
             .ok()?;
         let name = stat.comm.to_str_lossy().into_owned();
-        (!stat.has_ended() && is_listed_name(&name)).then_some(RunningProcess { pid, name })
+        (!stat.has_ended() && is_listed_name(&name)).then_some(ListedProcess { pid, name })
     };
-    pids.into_iter().filter_map(inspect).collect()
+    pids.into_iter().filter_map(listed_process).collect()
 }
 
 /// Uses the closest existing parent of the path.

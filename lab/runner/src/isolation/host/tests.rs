@@ -32,8 +32,8 @@ fn a_complete_host_is_described() {
     assert_eq!(state.huge_pages.as_deref(), Some("always"));
     assert_eq!(state.governors, ["powersave"]);
     assert_eq!(
-        state.running,
-        [RunningProcess {
+        state.listed_processes,
+        [ListedProcess {
             pid: 12,
             name: "agave-validator".to_owned(),
         }]
@@ -122,7 +122,8 @@ fn the_real_host_is_described_from_available_kernel_files() {
         << 10;
     assert_eq!(state.memory_total, Some(total));
     assert!(
-        boot_id(&HostRoot::default()).is_some_and(|id| id.len() == 36) && state.running.is_empty()
+        boot_id(&HostRoot::default()).is_some_and(|id| id.len() == 36)
+            && state.listed_processes.is_empty()
     );
     let before = cpu_use(&HostRoot::default()).unwrap();
     eventually(Duration::from_secs(60), "some CPU time is used", || {
