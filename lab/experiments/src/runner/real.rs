@@ -22,7 +22,7 @@ use faultline_runner::{
         Launcher,
         cold::{self, Residency},
         folders,
-        host::{boot_id, cpu_use},
+        host::{boot_id, busy_time},
     },
     record::recorder::progress,
 };
@@ -112,13 +112,13 @@ impl System for RealSystem {
     fn host_findings(&mut self, plan: &Plan, scope: &str) -> Result<Vec<HostFinding>> {
         let mut busy_cpus = None;
         if plan.host.busy_cpus.severity != Severity::Ignore
-            && let Some(before) = cpu_use(&self.root)
+            && let Some(before) = busy_time(&self.root)
         {
             let started = clock::uptime();
             while clock::uptime() < started + MAX_WAIT && self.stop_request.is_none() {
                 self.wait(MAX_WAIT);
             }
-            busy_cpus = cpu_use(&self.root).and_then(|after| {
+            busy_cpus = busy_time(&self.root).and_then(|after| {
                 before.busy_until(&after, clock::uptime().saturating_sub(started))
             });
         }

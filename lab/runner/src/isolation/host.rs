@@ -40,7 +40,7 @@ pub struct ListedProcess {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct CpuUse {
+pub struct BusyTime {
     busy: Duration,
 }
 
@@ -69,7 +69,7 @@ pub fn boot_id(root: &HostRoot) -> Option<String> {
     text.ok().filter(|text| !text.is_empty())
 }
 
-pub fn cpu_use(root: &HostRoot) -> Option<CpuUse> {
+pub fn busy_time(root: &HostRoot) -> Option<BusyTime> {
     let ticks = root.read_proc("stat", cpu::busy_ticks).ok()??;
     let ticks_per_second = HostConstants::read(root)
         .ok()?
@@ -77,16 +77,16 @@ pub fn cpu_use(root: &HostRoot) -> Option<CpuUse> {
         .max(1);
     let fraction =
         Duration::from_millis((ticks % ticks_per_second).saturating_mul(1000) / ticks_per_second);
-    Some(CpuUse {
+    Some(BusyTime {
         busy: Duration::from_secs(ticks / ticks_per_second) + fraction,
     })
 }
 
-impl CpuUse {
+impl BusyTime {
     /// Average number of busy CPUs between this sample and a later one, `elapsed` after it. The
     /// resolution is 0.01 s of CPU time. `None` if `elapsed` is 0 or the later sample
     /// is smaller.
-    pub fn busy_until(&self, later: &CpuUse, elapsed: Duration) -> Option<f64> {
+    pub fn busy_until(&self, later: &BusyTime, elapsed: Duration) -> Option<f64> {
         let used = later.busy.checked_sub(self.busy)?;
         (!elapsed.is_zero()).then(|| used.as_secs_f64() / elapsed.as_secs_f64())
     }

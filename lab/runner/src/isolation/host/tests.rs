@@ -70,7 +70,7 @@ fn an_empty_host_has_unknown_values_instead_of_zeros() {
     let (_folder, root) = pretend(&[]);
     let state = inspect(&root, &[], &|_| true);
     assert_eq!(state, HostState::default());
-    assert_eq!((cpu_use(&root), boot_id(&root)), (None, None));
+    assert_eq!((busy_time(&root), boot_id(&root)), (None, None));
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn cpu_usage_is_the_increase_of_cpu_time() {
             ("proc/stat", &text),
             ("proc/sys/kernel/osrelease", "6.18\n"),
         ]);
-        cpu_use(&root).unwrap()
+        busy_time(&root).unwrap()
     };
     let ticks = rustix::param::clock_ticks_per_second();
     let (before, after) = (at(1000), at(1000 + 3 * ticks));
@@ -125,11 +125,11 @@ fn the_real_host_is_described_from_available_kernel_files() {
         boot_id(&HostRoot::default()).is_some_and(|id| id.len() == 36)
             && state.listed_processes.is_empty()
     );
-    let before = cpu_use(&HostRoot::default()).unwrap();
+    let before = busy_time(&HostRoot::default()).unwrap();
     eventually(Duration::from_secs(60), "some CPU time is used", || {
         std::hint::black_box((0..1_000_000_u64).fold(0, |sum: u64, n| {
             std::hint::black_box(sum.wrapping_mul(31) ^ n)
         }));
-        cpu_use(&HostRoot::default()).filter(|now| *now != before)
+        busy_time(&HostRoot::default()).filter(|now| *now != before)
     });
 }
