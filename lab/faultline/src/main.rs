@@ -42,7 +42,7 @@ fn main() -> ExitCode {
         Command::Record(args) => record::run(&args, clock::unix_ns()),
         Command::Report(args) => answered(report_command::report_command(&args)),
         Command::Doctor(args) => record::doctor(&args),
-        Command::Hold(args) => Ok(record::gate(&args)),
+        Command::Hold(args) => Ok(record::wait_and_exec(&args)),
         Command::Info(args) => {
             let mut printed = Vec::new();
             let code = info::run(&args, &mut printed);

@@ -6,7 +6,7 @@ mod exec_shim;
 pub mod recorder;
 
 pub use daemon::record_demo;
-pub use exec_shim::{doctor, gate, gate_text, open, output_of, run_to_end};
+pub use exec_shim::{doctor, exec_opener, gate_text, output_of, run_to_end, wait_and_exec};
 
 use crate::record::{
     args::RecordArgs,

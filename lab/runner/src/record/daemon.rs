@@ -34,7 +34,7 @@ impl Daemon {
     pub fn start(program: &Path, task: &RecordingTask<'_>) -> Result<Daemon> {
         let log = Log::in_memory().context("no space for the daemon's log")?;
         let ready_file = ReadyFile::remove_old(task.out)?;
-        let mut command = exec_shim::gated(program, task.arguments(), None)?;
+        let mut command = exec_shim::shim_command(program, task.arguments(), None)?;
         command
             .env("FAULTLINE_LOG", "info")
             // A service manager of this program must not get the daemon's notifications.

@@ -66,7 +66,7 @@ fn new_command(program: impl AsRef<OsStr>) -> Command {
 }
 
 /// Command of a program that ends with this process and waits at the pipe `gate`.
-pub fn gated(
+pub fn shim_command(
     program: &Path,
     arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
     gate: Option<&Path>,
@@ -124,7 +124,7 @@ pub fn run_to_end(
     let (program, arguments) = command
         .split_first()
         .context("a command without a program")?;
-    let mut command = gated(Path::new(program), arguments, None)?;
+    let mut command = shim_command(Path::new(program), arguments, None)?;
     command
         .current_dir(folder)
         .stdin(Stdio::null())
@@ -159,7 +159,7 @@ pub fn run_to_end(
 }
 
 /// Waits, then executes the program. Returns an exit code only on failure.
-pub fn gate(args: &GateArgs) -> u8 {
+pub fn wait_and_exec(args: &GateArgs) -> u8 {
     if args.parent.is_some_and(|parent| !die_with_parent(parent)) {
         return GIVEN_UP;
     }
@@ -188,7 +188,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8> {
 }
 
 /// Executes a program that opens a file for its user.
-pub fn open(program: PathBuf, file: PathBuf) -> u8 {
+pub fn exec_opener(program: PathBuf, file: PathBuf) -> u8 {
     exec_program(&[program.into(), file.into()], Vec::new())
 }
 
@@ -259,7 +259,7 @@ impl GatedCommand {
         let (program, arguments) = command.split_first().context("no command")?;
         let (read_end, gate) = pipe_with(PipeFlags::CLOEXEC).context("no pipe")?;
         let path = format!("/proc/{}/fd/{}", std::process::id(), read_end.as_raw_fd());
-        let child = gated(Path::new(program), arguments, Some(Path::new(&path)))?.spawn();
+        let child = shim_command(Path::new(program), arguments, Some(Path::new(&path)))?.spawn();
         let child = child.with_context(|| program.to_string_lossy().into_owned())?;
         let name = Path::new(program)
             .file_name()
