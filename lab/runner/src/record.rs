@@ -6,7 +6,9 @@ mod exec_shim;
 pub mod recorder;
 
 pub use daemon::record_demo;
-pub use exec_shim::{doctor, exec_opener, gate_text, output_of, run_to_end, wait_and_exec};
+pub use exec_shim::{
+    doctor, exec_opener, gate_text, run_to_end, success_and_stderr, wait_and_exec,
+};
 
 use crate::record::{
     args::RecordArgs,

@@ -14,8 +14,8 @@ use faultline_runner::{
         host::{self, Disk},
     },
     record::{
-        output_of,
         recorder::{self, in_path},
+        success_and_stderr,
     },
 };
 use faultline_text::{counted, parse_time};
@@ -244,7 +244,7 @@ fn config_verdict(plan: &Plan, recorder: Option<&Path>) -> Option<Result<(), Str
         "--config".as_ref(),
         file.as_os_str(),
     ];
-    Some(match output_of(recorder, &arguments) {
+    Some(match success_and_stderr(recorder, &arguments) {
         Ok((true, _)) => Ok(()),
         Ok((false, messages)) => Err(first_lines(&messages)),
         Err(error) => Err(format!(

@@ -42,7 +42,7 @@ const GIVEN_UP: u8 = 125;
 
 /// Polls for a program's answer; the byte limit is a pipe's capacity.
 const POLLS_FOR_EXIT: u32 = 200;
-const MAX_ANSWER_BYTES: u64 = 1 << 16;
+const MAX_STDERR_BYTES: u64 = 1 << 16;
 
 /// End of the gate's text. If it is missing, the parent died while writing.
 const GATE_END: &[u8] = b"open";
@@ -82,7 +82,7 @@ pub fn shim_command(
 }
 
 /// Whether the exit status was 0, and standard error. Kills the program after about ten seconds.
-pub fn output_of(program: &Path, arguments: &[&OsStr]) -> io::Result<(bool, String)> {
+pub fn success_and_stderr(program: &Path, arguments: &[&OsStr]) -> io::Result<(bool, String)> {
     let mut command = new_command(program);
     command
         .args(arguments)
@@ -94,7 +94,7 @@ pub fn output_of(program: &Path, arguments: &[&OsStr]) -> io::Result<(bool, Stri
         if let Some(status) = child.try_wait()? {
             let mut text = Vec::new();
             if let Some(pipe) = &mut child.stderr {
-                pipe.take(MAX_ANSWER_BYTES).read_to_end(&mut text)?;
+                pipe.take(MAX_STDERR_BYTES).read_to_end(&mut text)?;
             }
             return Ok((
                 status.success(),
