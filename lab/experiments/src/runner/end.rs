@@ -103,7 +103,7 @@ impl Runner<'_> {
         loop {
             let is_open = |run: &mut &mut ActiveRun| {
                 let launched = run.launched.as_mut();
-                launched.is_some_and(|launched| matches!(launched.is_empty(), Ok(false)))
+                launched.is_some_and(|launched| matches!(launched.has_no_process(), Ok(false)))
             };
             let waited = self.system.now().uptime.saturating_sub(since);
             let request = self.system.stop_request();
@@ -134,7 +134,7 @@ impl Runner<'_> {
         let has_ended = run
             .launched
             .as_mut()
-            .is_some_and(|launched| matches!(launched.is_empty(), Ok(true)));
+            .is_some_and(|launched| matches!(launched.has_no_process(), Ok(true)));
         if has_begun
             && has_ended
             && let Some(recorder) = &mut run.recorder

@@ -41,8 +41,8 @@ struct JobState {
     is_oom_killed: bool,
     /// With its last output.
     recorder_ended: Option<(End, String)>,
-    /// Whether its cgroup is empty. Not checked while its first process runs.
-    is_empty: bool,
+    /// In its cgroup. Not checked while its first process runs.
+    has_no_process: bool,
 }
 
 fn poll_job(run: &mut ActiveRun) -> Result<JobState> {
@@ -51,7 +51,7 @@ fn poll_job(run: &mut ActiveRun) -> Result<JobState> {
     let evidence = launched.evidence()?;
     let is_oom_killed = killed_for_memory(&evidence);
     Ok(JobState {
-        is_empty: ended.is_some() && !is_oom_killed && launched.is_empty()?,
+        has_no_process: ended.is_some() && !is_oom_killed && launched.has_no_process()?,
         recorder_ended: match &mut run.recorder {
             Some(recorder) => recorder.ended()?,
             None => None,
@@ -371,7 +371,7 @@ impl Runner<'_> {
         }
         if has_ended && !state.is_oom_killed {
             // A log writer may need a moment to exit.
-            let had_survivors = std::mem::replace(&mut run.has_survivors, !state.is_empty);
+            let had_survivors = std::mem::replace(&mut run.has_survivors, !state.has_no_process);
             if run.has_survivors && !had_survivors {
                 return Ok(RunPoll::Runs);
             }

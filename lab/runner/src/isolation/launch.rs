@@ -68,7 +68,7 @@ pub trait Launched {
     /// version 250 asks them to end).
     fn ended(&mut self) -> Result<Option<End>>;
 
-    fn is_empty(&mut self) -> Result<bool>;
+    fn has_no_process(&mut self) -> Result<bool>;
 
     /// Sends SIGTERM to each process of the group, if any, and returns at once. A script ends before
     /// the validator that it started.

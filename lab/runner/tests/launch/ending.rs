@@ -72,18 +72,18 @@ pub fn children_have_time(scene: &Scene) {
     let child = format!("trap \"{end}\" TERM; echo ready; while :; do sleep 0.05; done");
     let mut launched = scene.launch(&scene.script(&format!("sh -c '{child}'; echo never")));
     scene.says("ready");
-    assert!(!launched.is_empty().expect("it is told"));
+    assert!(!launched.has_no_process().expect("it is told"));
     launched.terminate().expect("it is asked");
     assert_eq!(end_of(&mut *launched), End::Signal(15));
     scene.says("asked");
     assert!(
-        !launched.is_empty().expect("it is told"),
+        !launched.has_no_process().expect("it is told"),
         "{}",
         scene.output()
     );
     fs::write(scene.path("may"), "").expect("a file");
     eventually(PATIENCE, "an empty group", || {
-        launched.is_empty().expect("it is told").then_some(())
+        launched.has_no_process().expect("it is told").then_some(())
     });
     let output = scene.output();
     // A shell may say what has become of its children.
@@ -111,10 +111,10 @@ pub fn left_alone(scene: &Scene) {
     fs::write(scene.path("may"), "").expect("a file");
     scene.says("lives");
     assert_eq!(scene.output(), "ready\nlives\n");
-    assert!(!launched.is_empty().expect("it is told"));
+    assert!(!launched.has_no_process().expect("it is told"));
     launched.terminate().expect("it is asked");
     eventually(PATIENCE, "an empty group", || {
-        launched.is_empty().expect("it is told").then_some(())
+        launched.has_no_process().expect("it is told").then_some(())
     });
     scene.says("asked");
     assert_eq!(

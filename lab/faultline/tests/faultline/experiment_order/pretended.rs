@@ -527,7 +527,7 @@ impl Launched for Started {
         Ok(self.state.borrow().end(of(&self.name)))
     }
 
-    fn is_empty(&mut self) -> Result<bool> {
+    fn has_no_process(&mut self) -> Result<bool> {
         let state = self.state.borrow();
         let run = of(&self.name);
         // What it left behind ends when it is asked.

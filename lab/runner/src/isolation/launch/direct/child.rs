@@ -158,7 +158,7 @@ impl Launched for Child {
         Ok(self.status()?.and_then(end))
     }
 
-    fn is_empty(&mut self) -> Result<bool> {
+    fn has_no_process(&mut self) -> Result<bool> {
         Ok(self.status()?.is_some() && group::is_empty(&self.group.folders())?)
     }
 

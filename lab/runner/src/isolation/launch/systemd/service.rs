@@ -170,7 +170,7 @@ impl Launched for Service {
         Ok(self.unit()?.ended())
     }
 
-    fn is_empty(&mut self) -> Result<bool> {
+    fn has_no_process(&mut self) -> Result<bool> {
         v2::is_empty(&self.slice_cgroup)
     }
 
