@@ -176,8 +176,8 @@ fn has_begun(folder: &Folder) -> Result<bool> {
             .is_some())
 }
 
-/// Makes and locks the folder of a new experiment. Removes a journal without a first line. Fails if
-/// the folder has an experiment.
+/// Makes and locks the folder of a new experiment. Removes a journal without a plan. Fails if the
+/// folder has an experiment.
 fn lock_new(folder: &Folder) -> Result<Lock> {
     fs::create_dir_all(folder.path()).at(folder.path())?;
     let lock = Lock::take(&folder.lock())?;
@@ -320,7 +320,7 @@ fn stop_holder(path: &Path) -> Result<()> {
     wait_for_release(path)
 }
 
-/// Reports what to do if the holder hangs.
+/// Reports the wait, and what to do if the holder is suspended.
 fn wait_for_release(path: &Path) -> Result<()> {
     let (mut waited, mut message_at) = (Duration::ZERO, MESSAGE_AFTER);
     while let Holder::Process(pid) = lock::holder(path)? {

@@ -67,7 +67,7 @@ pub fn task_exit_code(what: &str, end: Result<ExperimentEnd>) -> Result<u8> {
 pub fn run(args: &BlockArgs) -> Result<ExperimentEnd> {
     let number = args.block;
     let folder = find_folder(&args.experiment)?;
-    // Not merged: that looks at locks, which other blocks take now.
+    // Merging would look at locks, which other blocks take now.
     let (mut plan, _) = read_planned(&folder)?;
     ensure!(
         folder.has_blocks(),
@@ -108,7 +108,7 @@ pub fn run(args: &BlockArgs) -> Result<ExperimentEnd> {
     }
 }
 
-/// At least the count of restarts, which hosts know without a common file system.
+/// At least Slurm's count of restarts, which hosts know without a common file system.
 fn next_number(attempts: &[BlockAttempt]) -> u32 {
     let restarts = blocks::env_var("SLURM_RESTART_COUNT").and_then(|count| count.parse().ok());
     attempts
@@ -147,7 +147,7 @@ pub fn submit(args: &SlurmArgs) -> Result<u8> {
         path.display()
     );
     slurm::check(&plan)?;
-    // The jobs' name depends on its canonical path.
+    // The jobs are named after the canonical path.
     fs::create_dir_all(folder.path()).at(folder.path())?;
     let script = slurm::script(&plan, args.i_vote)?;
     if folder.has_blocks() && folder.journal().exists() {
@@ -205,7 +205,7 @@ pub fn stop(folder: &Folder, plan: &Plan, journal_state: &JournalState) -> Resul
     let mut running = 0;
     let digest = digest(&plan.text);
     for number in blocks::block_numbers(&journal_state.turns) {
-        // `read_started` has named the error.
+        // The caller's `read_started` has reported an error.
         let attempts = blocks::attempts(folder, &digest, number, None).unwrap_or_default();
         for attempt in attempts.iter().filter(|attempt| attempt.is_running()) {
             running += 1;
@@ -243,8 +243,8 @@ fn cancel(job_name: &str, plan: &Plan) -> Vec<String> {
         .collect()
 }
 
-/// Fails if the jobs are not known at the end. A second SIGTERM would end the runs by force, so a
-/// controller that does not answer is no reason to wait less.
+/// Fails if Slurm does not answer at the end. Without an answer it waits as long: the next cancel
+/// sends a second SIGTERM, which ends runs by force.
 fn wait_until_ended(timeout: Duration, mut jobs: impl FnMut() -> Result<Vec<Job>>) -> Result<()> {
     let (begun, mut announced) = (clock::uptime(), false);
     loop {
