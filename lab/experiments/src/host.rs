@@ -26,10 +26,10 @@ impl HostFinding {
     }
 }
 
-/// Name of a process that has no arguments to identify it by.
+/// Name of a validator that [`Program::of_comm`] does not know.
 const FIREDANCER: &str = "firedancer";
 
-/// Findings about the host now. Other load and leftovers of earlier runs are not checked.
+/// Findings about the host now. Other load and groups of earlier runs are not checked.
 pub(crate) fn current_findings(plan: &Plan) -> Vec<HostFinding> {
     host_findings(plan, &HostRoot::default(), None, &[])
 }
