@@ -1,5 +1,5 @@
 //! Combines the journal with the recordings of the runs that count. Works at any time and changes
-//! nothing.
+//! neither.
 
 mod headline;
 mod search;
@@ -188,7 +188,7 @@ impl Experiment {
             .unwrap_or(&path)
             .display()
             .to_string();
-        // The journal overrides the recording.
+        // The journal overrides the recording, also without `second`.
         let mut labels = counted_run
             .scheduled
             .labels(&self.plan.name, counted_run.turn);
@@ -325,7 +325,7 @@ fn unfinished(experiment: &Experiment, tallies: &[ArmTally<'_>]) -> Option<Cavea
     );
     let stopped = journal_state.stopped.as_ref();
     text.extend(stopped.map(|why| format!(" It was stopped: {why}.")));
-    // In any other state, nothing runs.
+    // Without a holder, nothing runs.
     let holder = lock::holder(&experiment.folder.lock());
     let is_running = matches!(holder, Ok(Holder::Process(_)));
     let remedy = if is_running || journal_state.running_blocks > 0 {
