@@ -1,4 +1,4 @@
-//! Slurm's programs: one array task for each block or round, and a job that follows them.
+//! Calls Slurm's programs. A block or round is a task of an array, which a job follows.
 
 use crate::{blocks::env_var, folder::Folder, plan::Plan, plan_command::estimate};
 use anyhow::{Context, Result, bail, ensure};
@@ -21,7 +21,7 @@ pub(crate) const EXIT_NOT_NOW: u8 = 75;
 
 /// For the runner and the recorder, besides the limits of the runs.
 const RESERVED_BYTES: u64 = 1 << 30;
-/// Slurm acts late on time limits.
+/// Added to the estimate for the limit of a job.
 const TIME_MARGIN: Duration = Duration::from_secs(120);
 
 /// Slurm itself gives up after `MessageTimeout`, 10 s by default.
@@ -33,7 +33,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 pub struct Job {
     /// `12_3`.
     pub id: String,
-    /// `None` for the job that follows the tasks.
+    /// Index in the array: a block, or a round. `None` for the job that follows.
     pub block: Option<u32>,
     pub state: String,
     /// Empty while it waits.
@@ -139,7 +139,7 @@ pub fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
 }
 
-/// 0 is all memory of a node. Slurm only reserves it: a run's group is not Slurm's.
+/// 0 is all memory of a node. Slurm only reserves it: runs are not in its cgroups.
 fn memory(plan: &Plan) -> Result<u64> {
     let limits = plan
         .arms
@@ -217,7 +217,7 @@ pub fn submit(script: &Path, tasks: &BTreeSet<u32>, follow_up: &Path) -> Result<
     Ok(job)
 }
 
-/// Jobs of this name that wait or run, but not the job of this process.
+/// Jobs of this name that wait or run. The job that follows the tasks leaves out itself.
 pub fn jobs(job_name: &str) -> Result<Vec<Job>> {
     let name = format!("--name={job_name}");
     let answer = call(
@@ -256,7 +256,7 @@ fn call(program: &str, arguments: &[&str]) -> Result<String> {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "it ends within the timeout, and no run has it"
+    reason = "it ends within the timeout, and is not part of a run"
 )]
 fn call_within(timeout: Duration, program: &str, arguments: &[&str]) -> Result<String> {
     // The output goes to files: a pipe stays open until the program's children end.
