@@ -43,8 +43,7 @@ pub struct Watch {
     /// Uptime in nanoseconds of the newest tick, and when it was first seen.
     newest_tick: Option<(i64, Duration)>,
     last_sampled: Duration,
-    /// Delay of the poll that saw the end of its time, from that end or from the previous poll,
-    /// whichever is later.
+    /// Longest time without a poll since the run's time was up.
     end_delay: Duration,
     silence_reported: bool,
 }
@@ -75,7 +74,7 @@ impl Watch {
         if let Some(progress) = progress {
             self.update(now, progress);
         }
-        // A finished run may wait for others of its turn.
+        // Only gaps between polls count: a finished run may wait for others of its turn.
         if let Some(due) = self
             .counted_from()
             .and_then(|from| from.checked_add(self.rules.duration))
