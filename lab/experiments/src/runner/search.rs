@@ -84,7 +84,7 @@ impl RunningSearch {
         let applied = self
             .pending_limit
             .map_or(Ok(()), |limit| set_memory_limit(launched, limit));
-        // If the launcher does not answer, files and recording are still readable.
+        // Without evidence from the launcher, files and recording are still read.
         let mut reading = if applied.is_ok() {
             self.pending_limit = None;
             self.observer.read(now)

@@ -30,9 +30,9 @@ pub struct Reading {
     pub stalled: Option<Duration>,
     /// The cgroup is out of memory, or a process was OOM-killed.
     pub out_of_memory: bool,
-    /// Total times that replay threads waited for a CPU, and ran.
+    /// Total time that replay threads waited for a CPU, and that they ran.
     pub replay_cpu: Option<(Duration, Duration)>,
-    /// Since the last reading; pushes are up to ten seconds late.
+    /// Reported since the last reading, up to ten seconds after the replay.
     pub replays: Vec<ReplayedSlot>,
 }
 
@@ -79,7 +79,7 @@ pub enum SearchEvent {
 pub struct DwellResult {
     /// In bytes; `None` for a reference.
     pub headroom: Option<u64>,
-    /// Whether it confirms an end of the interval, at double length.
+    /// Whether it was to confirm an end of the interval, at double length.
     pub confirms: bool,
     pub verdict: Verdict,
     pub evidence: Box<Evidence>,
@@ -134,7 +134,7 @@ pub struct Evidence {
     pub why: Vec<String>,
 }
 
-/// In bytes, with numbers of successes and failures.
+/// Bytes, successes and failures of the dwells at each end of the interval.
 pub type EndTrials = staircase::EndTrials<u64>;
 
 /// Memory in bytes.
@@ -155,8 +155,8 @@ pub struct Answer {
     pub grows: Option<f64>,
     /// Growth up to the horizon stays below 5 %; absent if unknown.
     pub settles: Option<bool>,
-    /// Sufficient memory, with the upper end of the headroom. One entry (for the horizon) if it
-    /// settles, else for 1, 12 and 24 h at the tip.
+    /// Sufficient memory, with the headroom's upper end, or the smallest one if none failed. One
+    /// entry (for the horizon) if it settles, else for 1, 12 and 24 h at the tip.
     pub memory: Vec<Memory>,
 }
 

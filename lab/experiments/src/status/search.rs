@@ -21,16 +21,18 @@ pub struct SearchStatus {
     pub headroom: Option<u64>,
     /// Since the limit was last set or lifted.
     pub seconds: Option<u64>,
+    /// Earlier searches of this run that were cut off.
     pub cut_off: usize,
     pub answer: Option<Answer>,
 }
 
 #[derive(Default, Serialize)]
 pub struct Dwells {
+    /// Without a limit.
     pub references: u32,
     pub kept_up: u32,
     pub failed: u32,
-    /// Dwells that are repeated, with or without a limit.
+    /// Dwells that do not count and are repeated, with or without a limit.
     pub void: u32,
 }
 
