@@ -26,7 +26,7 @@ const POLLS_BEFORE_MESSAGE: u32 = 40;
 const MARK_TIMEOUT: Duration = Duration::from_millis(500);
 /// The end of a daemon's warning that the plan's check already gave.
 const KNOWN_WARNING: &str = "it takes from what the validator waits for; put it elsewhere";
-/// Set the CPU of the proof-of-history thread. It spins, so anything else on its CPU delays slots.
+/// For the CPU of the proof-of-history thread, which spins: anything else on it delays slots.
 /// Since Agave 4.2 the value is the number of the CPU; before it was an index into those that the
 /// process may use.
 const POH_OPTIONS: [&str; 2] = [
@@ -245,7 +245,7 @@ impl Recorder for RecorderDaemon {
 
     fn mark(&mut self, name: &str, kind: &str) -> Result<()> {
         let url = format!("http://{}/mark", self.addresses.metrics);
-        // A page with TLS or a password accepts no mark.
+        // A page with TLS or a password refuses it.
         let config = Config::builder()
             .timeout_global(Some(MARK_TIMEOUT))
             .proxy(None);
