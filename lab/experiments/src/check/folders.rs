@@ -21,7 +21,7 @@ pub fn work_folders(plan: &Plan) -> Vec<(String, &Path)> {
     lanes.flat_map(|lane| plan.folders_of(lane)).collect()
 }
 
-/// With the experiment's folder and the source of the snapshot.
+/// Work folders, the experiment's folder, and the source of the snapshot.
 pub fn named_folders(plan: &Plan) -> Vec<(String, &Path)> {
     let mut all = written_folders(plan);
     let source = plan.restored_from();

@@ -6,7 +6,7 @@ use faultline_text::{bytes, size};
 use std::collections::BTreeSet;
 
 const CGROUP_V1: &str = "cgroup v1";
-/// Bounds of the memory for the rest of the host, which is a twentieth of all.
+/// Bounds of a twentieth of the RAM, which is for the rest of the host.
 const RESERVE_BOUNDS: (u64, u64) = (512 << 20, 8 << 30);
 
 pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
