@@ -115,7 +115,8 @@ fn has_marker(folder: &Folder) -> Result<bool> {
     Ok(folder.stat(MARKER_CSTR)?.is_some())
 }
 
-/// Names of the entries that may be deleted or copied. `depth` is 0 in the marked folder itself.
+/// Names of entries without the marker, the ledger's lock and, in the marked folder itself (`depth`
+/// 0), `lost+found`.
 fn contents(folder: &Folder, depth: usize) -> Result<Vec<CString>> {
     let mut names = folder.names()?;
     names.retain(|name| {
@@ -289,7 +290,7 @@ pub struct FolderLock(#[expect(dead_code, reason = "held, not used")] File);
 #[error("{0}")]
 pub struct InUse(pub String);
 
-/// Locks a folder, marked or not, under any of its paths. The error names the holder if it can be
+/// Locks a folder, marked or not, for all paths to it. The error names the holder if it can be
 /// seen.
 pub fn lock_folder(folder: &Path, purpose: Purpose, root: &HostRoot) -> Result<FolderLock> {
     let file = File::open(folder).map_err(path_error(folder))?;
