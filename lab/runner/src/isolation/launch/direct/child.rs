@@ -11,7 +11,7 @@ use std::{
 };
 
 const SHELL: &str = "/bin/sh";
-/// Reads a word, then executes the program if the shell's own cgroup is `$0`. If this program is
+/// Reads a word, then executes a program if the shell's cgroups contain `$0`. If the launcher is
 /// killed before that, the shell reads EOF and exits.
 const WAIT_SCRIPT: &str = r#"read -r go || exit 125
 while read -r line; do case $line in *"$0"*) exec "$@" </dev/null ;; esac; done </proc/$$/cgroup
@@ -46,7 +46,7 @@ impl Child {
             .args(&switch_prefix)
             .arg(ENV);
         if let Some(folder) = job.folder.as_ref().filter(|_| !switch_prefix.is_empty()) {
-            // `env` enters the folder again as the target user, who must be able to.
+            // `env` enters the folder again, to fail if it is closed to the target user.
             command.arg("-C").arg(folder);
         }
         let shell_variable = SHELL_VARIABLES.iter().filter(|shell_variable| {

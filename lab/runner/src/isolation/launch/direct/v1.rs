@@ -23,7 +23,7 @@ pub struct Folders {
 }
 
 impl Folders {
-    /// Those of a group with these limits.
+    /// Of the group `name`, without controllers that these limits do not need.
     pub fn below(&self, name: &str, limits: &Limits) -> Folders {
         let cpuset = self.cpuset.as_ref().filter(|_| limits.cpus.is_some());
         let blkio = self.blkio.as_ref().filter(|_| !limits.io.is_empty());

@@ -67,7 +67,7 @@ impl Service {
 
     pub fn start(&mut self, job: &Job, user: Option<User>, properties: &Properties) -> Result<()> {
         self.gate = Gate::make(job, user)?;
-        // A missing folder would otherwise be reported only as an exit code.
+        // If its folder is missing, systemd would report only an exit code.
         job.open_output()?;
         self.bus.start(&self.name, properties)?;
         let unit = self.wait_until_settled(&self.name)?;
