@@ -154,13 +154,13 @@ impl Bus {
             .map(drop)
     }
 
-    /// The reference may belong to a program that has ended.
+    /// A missing reference is no error: it may be that of a program that has ended.
     pub fn release(&self, unit: &str) -> Result<()> {
         self.call(unit, async |manager| manager.unref_unit(unit).await)
             .map(drop)
     }
 
-    /// Sorted names of matching units that are loaded, including failed ones.
+    /// Sorted names of matching units that are active, starting, stopping or failed.
     pub fn list(&self, pattern: &str) -> Result<Vec<String>> {
         let states = [
             "active",
