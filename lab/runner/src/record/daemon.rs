@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-/// Polls for the daemon's end if a complete recording is not needed any more.
+/// Polls until a dropped daemon that does not end is killed.
 const POLLS_TO_GIVE_UP: u32 = 100;
 
 pub struct Daemon {
@@ -105,8 +105,8 @@ impl Daemon {
         Ok(self.ended)
     }
 
-    /// Waits until the recording has the process, so that it has start and end of even a short-lived
-    /// command. Gives up after some intervals. Fails if a signal asks to end.
+    /// Waits until the process is in the recording, so that a short-lived command is recorded from
+    /// start to end. Gives up after some intervals. Fails if a signal asks to end.
     pub fn wait_for_process(&mut self, signals: &mut Signals) -> Result<()> {
         for _ in 0..self.polls_to_write {
             if self.progress().was_followed || self.ended()?.is_some() {

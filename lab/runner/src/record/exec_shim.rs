@@ -37,11 +37,12 @@ use std::{
 /// Shell exit codes: program not found, program not executable.
 pub const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
-/// The program was never executed: the parent is gone or gave up.
+/// The program was never executed: the parent is gone or gave up, or the CPUs cannot be set.
 const GIVEN_UP: u8 = 125;
 
-/// Polls for a program's answer; the byte limit is a pipe's capacity.
+/// Polls until a program is killed.
 const POLLS_FOR_EXIT: u32 = 200;
+/// A pipe's capacity.
 const MAX_STDERR_BYTES: u64 = 1 << 16;
 
 /// End of the gate's text. If it is missing, the parent died while writing.
@@ -112,8 +113,8 @@ pub fn success_and_stderr(program: &Path, arguments: &[&OsStr]) -> io::Result<(b
 }
 
 /// Runs a program to its end in its own process group; it dies with this process. Output and errors
-/// go into these files. If a signal asks to stop, it kills the group and returns `None`. After
-/// `timeout`, it kills the program and fails.
+/// go into these files. Kills the group and returns `None` if a signal asks to stop. Kills it and
+/// fails after `timeout`.
 pub fn run_to_end(
     command: &[String],
     folder: &Path,
@@ -311,7 +312,7 @@ impl GatedCommand {
 
 impl Drop for GatedCommand {
     fn drop(&mut self) {
-        // A closed gate makes a held command give up; a running one gets the parent-death signal.
+        // A closed gate makes a held command give up; a running one gets SIGTERM.
         self.gate = None;
         if self.ended.is_none() {
             let _ = kill_process(self.pid(), Signal::TERM);
