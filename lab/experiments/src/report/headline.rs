@@ -246,7 +246,7 @@ pub fn outcome_text(outcome: &Outcome, kind: Kind) -> String {
         Outcome::OutOfMemory => "killed by the kernel's OOM killer".to_owned(),
         Outcome::Exited { code } => format!("ended by itself with code {code}"),
         Outcome::Killed { signal } => {
-            format!("ended by signal {signal}, which was not this program's")
+            format!("ended by signal {signal}, which the runner did not send")
         }
         Outcome::NeverExecuted => "ended by the plan: nothing was executed in time".to_owned(),
         Outcome::NoProgress => "ended by the plan: no new slot for too long".to_owned(),
