@@ -158,7 +158,7 @@ fn point(tally: &ArmTally<'_>, kind: Kind) -> Option<String> {
             (0, true) => format!("{arm} has no run that counts yet."),
             (left_out, _) => {
                 format!(
-                    "{arm} is not compared: {} left out, since not run as the arm says.",
+                    "{arm} is not compared: {} left out as invalid.",
                     run_count(left_out)
                 )
             }

@@ -253,7 +253,7 @@ fn each_arm_without_complete_runs_states_the_reason() {
         "one did not run its whole time: ended by itself with code 3.",
         "new has not been run yet.",
         "failed has no run that counts yet.",
-        "invalid is not compared: 2 runs left out, since not run as the arm says.",
+        "invalid is not compared: 2 runs left out as invalid.",
     ];
     assert_eq!(points[..expected.len()], expected);
 }
