@@ -85,7 +85,7 @@ enum Stage {
 
 pub struct SearchMachine {
     rules: Search,
-    at_tip: u64,
+    at_tip_slots: u64,
     is_hard_limit: bool,
     staircase: Staircase,
     references: References,
@@ -103,10 +103,10 @@ pub struct SearchMachine {
 }
 
 impl SearchMachine {
-    /// A validator is at the tip if it is at most `at_tip` slots behind. With `is_hard_limit`, a
-    /// write into a full cgroup fails: on cgroup v1, a validator then exits. `None` for invalid
+    /// A validator is at the tip if it is at most `at_tip_slots` slots behind. With `is_hard_limit`,
+    /// a write into a full cgroup fails: on cgroup v1, a validator then exits. `None` for invalid
     /// rules.
-    pub fn new(rules: Search, at_tip: u64, is_hard_limit: bool) -> Option<Self> {
+    pub fn new(rules: Search, at_tip_slots: u64, is_hard_limit: bool) -> Option<Self> {
         let config = SearchConfig {
             from: rules.from as f64,
             width: rules.width,
@@ -116,7 +116,7 @@ impl SearchMachine {
             staircase: Staircase::new(config)?,
             approach: Approach::new(rules.settle),
             rules,
-            at_tip: at_tip.min(MAX_SLOTS_BEHIND),
+            at_tip_slots: at_tip_slots.min(MAX_SLOTS_BEHIND),
             is_hard_limit,
             references: References::default(),
             growth: Growth::default(),
@@ -176,7 +176,7 @@ impl SearchMachine {
     fn starting(&mut self, since: Option<Duration>, reading: &Reading) {
         let near = reading
             .slots_behind
-            .is_some_and(|behind| behind <= self.at_tip);
+            .is_some_and(|behind| behind <= self.at_tip_slots);
         // Also near the tip, because a validator that has just started knows only an old tip.
         self.start_peak = self.start_peak.max(reading.unreclaimable.unwrap_or(0));
         let since = near.then(|| since.unwrap_or(reading.at));
@@ -245,7 +245,7 @@ impl SearchMachine {
             self.dwell(purpose, reading);
         } else if within_timeout || reading.slots_behind.is_none() {
             self.stage = Stage::Approaching(purpose, dwell);
-        } else if reading.slots_behind <= Some(self.at_tip) {
+        } else if reading.slots_behind <= Some(self.at_tip_slots) {
             // The cgroup never fills, or the whole cluster is behind.
             self.dwell(purpose, reading);
         } else {
@@ -293,8 +293,8 @@ impl SearchMachine {
             }
         }
         let (verdict, evidence) = match purpose {
-            DwellPurpose::Reference => dwell.reference(self.at_tip, &self.references),
-            _ => dwell.verdict(self.at_tip, &self.references, danger),
+            DwellPurpose::Reference => dwell.reference(self.at_tip_slots, &self.references),
+            _ => dwell.verdict(self.at_tip_slots, &self.references, danger),
         };
         if purpose == DwellPurpose::Reference && verdict == Verdict::KeptUp {
             self.references.add(&evidence);
@@ -425,7 +425,7 @@ impl SearchMachine {
     fn is_near(&self, reading: &Reading) -> bool {
         reading
             .slots_behind
-            .is_some_and(|behind| behind <= self.references.behind().unwrap_or(self.at_tip))
+            .is_some_and(|behind| behind <= self.references.behind().unwrap_or(self.at_tip_slots))
     }
 
     fn journal_limit(&mut self, headroom: Option<u64>, why: &str) {

@@ -259,7 +259,7 @@ impl Dwell {
     /// `danger` is the reason if the limit was lifted.
     pub fn verdict(
         mut self,
-        at_tip: u64,
+        at_tip_slots: u64,
         references: &References,
         danger: Option<&str>,
     ) -> (Verdict, Evidence) {
@@ -268,7 +268,7 @@ impl Dwell {
         if self.was_silent && danger != Some(VALIDATOR_SILENT) {
             failures.push(VALIDATOR_SILENT.to_owned());
         }
-        failures.extend(behind_reasons(&evidence, at_tip));
+        failures.extend(behind_reasons(&evidence, at_tip_slots));
         if let (Some(now), Some(reference)) = (evidence.replay_p95_us, references.replay_us())
             && now > MAX_REPLAY_RATIO * reference
         {
@@ -317,11 +317,11 @@ impl Dwell {
     }
 
     /// The verdict of a dwell without a limit: kept up or void.
-    pub fn reference(mut self, at_tip: u64, references: &References) -> (Verdict, Evidence) {
+    pub fn reference(mut self, at_tip_slots: u64, references: &References) -> (Verdict, Evidence) {
         let evidence = self.evidence();
         let mut why = self.missing_data(&evidence);
         why.extend(self.was_silent.then(|| VALIDATOR_SILENT.to_owned()));
-        why.extend(behind_reasons(&evidence, at_tip));
+        why.extend(behind_reasons(&evidence, at_tip_slots));
         why.extend(busy_host_reason(evidence.waited, references));
         let verdict = if why.is_empty() {
             Verdict::KeptUp
@@ -346,9 +346,9 @@ impl Dwell {
     }
 }
 
-fn behind_reasons(evidence: &Evidence, at_tip: u64) -> Vec<String> {
+fn behind_reasons(evidence: &Evidence, at_tip_slots: u64) -> Vec<String> {
     let mut why = Vec::new();
-    if let Some(most) = evidence.behind_most.filter(|most| *most > at_tip) {
+    if let Some(most) = evidence.behind_most.filter(|most| *most > at_tip_slots) {
         why.push(format!("it was {most} slots behind"));
     }
     if let (Some(first), Some(last)) = (evidence.behind_first, evidence.behind_last)
