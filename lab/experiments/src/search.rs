@@ -174,12 +174,12 @@ impl SearchMachine {
     }
 
     fn starting(&mut self, since: Option<Duration>, reading: &Reading) {
-        let near = reading
+        let is_near = reading
             .slots_behind
             .is_some_and(|behind| behind <= self.at_tip_slots);
         // Also near the tip, because a validator that has just started knows only an old tip.
         self.start_peak = self.start_peak.max(reading.unreclaimable.unwrap_or(0));
-        let since = near.then(|| since.unwrap_or(reading.at));
+        let since = is_near.then(|| since.unwrap_or(reading.at));
         self.stage = Stage::Starting(since);
         if since.is_some_and(|since| reading.at.saturating_sub(since) >= self.rules.settle) {
             self.began = Some(reading.at);
@@ -226,7 +226,7 @@ impl SearchMachine {
         if danger.is_some() {
             return self.conclude(purpose, dwell, danger, reading);
         }
-        let at_target = self
+        let is_at_target = self
             .approach
             .step(purpose.headroom(), reading, &mut self.actions);
         let is_full = self
@@ -241,7 +241,7 @@ impl SearchMachine {
         let since = self.approach.lowered_at.max(Some(dwell.began));
         let within_timeout =
             since.is_some_and(|since| reading.at.saturating_sub(since) < settle * TIMEOUT_FACTOR);
-        if is_settled && at_target && is_full && self.is_near(reading) {
+        if is_settled && is_at_target && is_full && self.is_near(reading) {
             self.dwell(purpose, reading);
         } else if within_timeout || reading.slots_behind.is_none() {
             self.stage = Stage::Approaching(purpose, dwell);
@@ -284,11 +284,11 @@ impl SearchMachine {
         danger: Option<&'static str>,
         reading: &Reading,
     ) {
-        let limited = self.approach.limit.is_some();
+        let was_limited = self.approach.limit.is_some();
         // The limit is lifted before anything is journaled.
         if let Some(danger) = danger {
             self.approach.lift(&mut self.actions);
-            if limited {
+            if was_limited {
                 self.journal_limit(None, danger);
             }
         }
@@ -309,7 +309,10 @@ impl SearchMachine {
             return self.end(Outcome::Inconclusive { why });
         }
         if verdict == Verdict::KeptUp
-            || (verdict == Verdict::Void && limited && danger.is_none() && self.is_near(reading))
+            || (verdict == Verdict::Void
+                && was_limited
+                && danger.is_none()
+                && self.is_near(reading))
         {
             return self.next(reading);
         }
