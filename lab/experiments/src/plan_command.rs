@@ -279,7 +279,7 @@ fn arm_settings(arm: &ArmPreview) -> String {
 }
 
 fn turn_table(preview: &PlanPreview) -> String {
-    let lanes = preview.turns.iter().any(|turn| turn.runs.len() > 1);
+    let has_lanes = preview.turns.iter().any(|turn| turn.runs.len() > 1);
     let mut rows = Vec::new();
     for turn in &preview.turns {
         let mut number = turn.number.to_string();
@@ -290,14 +290,14 @@ fn turn_table(preview: &PlanPreview) -> String {
                 run.arm_name("second"),
                 run.replicate.to_string(),
             ];
-            row.extend(lanes.then(|| run.lane.clone()));
+            row.extend(has_lanes.then(|| run.lane.clone()));
             rows.push(row);
         }
     }
     let omitted = rows.len().saturating_sub(MAX_ROWS);
     rows.truncate(MAX_ROWS);
     let mut heads = vec!["turn", "run", "arm", "replicate"];
-    heads.extend(lanes.then_some("lane"));
+    heads.extend(has_lanes.then_some("lane"));
     let mut out = table(&heads, rows);
     if omitted > 0 {
         out += &format!("... and {omitted} more; --json shows all\n");
