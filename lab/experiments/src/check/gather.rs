@@ -1,7 +1,7 @@
 use super::{
     FolderFacts, HostFacts, LauncherFacts, TOOLS, access,
     folders::named_folders,
-    programs::{command_of, search_programs},
+    programs::{command_of, option_presences},
     vote,
 };
 use crate::{host::current_findings, passwd, plan::Plan};
@@ -80,7 +80,7 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
         host_violations: current_findings(plan),
         home_folders: home_folders(),
     };
-    facts.option_presences = search_programs(plan, &facts);
+    facts.option_presences = option_presences(plan, &facts);
     facts
 }
 

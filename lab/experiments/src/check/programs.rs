@@ -226,7 +226,7 @@ pub fn command_of(plan: &Plan, arm: &Arm) -> Vec<String> {
         .map_or_else(|_| Vec::new(), |expanded| expanded.command)
 }
 
-pub fn search_programs(plan: &Plan, facts: &HostFacts) -> OptionPresences {
+pub fn option_presences(plan: &Plan, facts: &HostFacts) -> OptionPresences {
     let mut options = OptionPresences::new();
     for arm in &plan.arms {
         let Some(file) = program_of(plan, arm, facts) else {

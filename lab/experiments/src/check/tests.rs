@@ -361,7 +361,7 @@ fn an_unsupported_validator_option_is_refused_naming_supporting_releases() {
         )
     };
     let gathered = |plan: &Plan| HostFacts {
-        option_presences: super::programs::search_programs(plan, &fit(plan)),
+        option_presences: super::programs::option_presences(plan, &fit(plan)),
         ..fit(plan)
     };
     let has =
