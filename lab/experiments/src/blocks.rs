@@ -173,7 +173,7 @@ fn read_journal(path: &Path, plan_digest: &str) -> Result<JournalState> {
     let path_text = path.display();
     match &journal_state.planned {
         Some(planned) => ensure!(
-            planned.plan == plan_digest,
+            planned.plan_digest == plan_digest,
             "{path_text}: this is the journal of another plan"
         ),
         None => ensure!(
@@ -191,7 +191,7 @@ pub fn merge_blocks(folder: &Folder, merged: &mut JournalState) {
         return;
     }
     let planned = merged.planned.as_ref();
-    let digest = planned.map(|planned| planned.plan.clone());
+    let digest = planned.map(|planned| planned.plan_digest.clone());
     let digest = digest.unwrap_or_default();
     for block in block_numbers(&merged.turns) {
         let mut all = attempts(folder, &digest, block, None).unwrap_or_else(|error| {

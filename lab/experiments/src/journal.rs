@@ -86,7 +86,8 @@ pub enum Entry {
 pub struct Planned {
     pub name: String,
     /// SHA-256 of the plan's text, in hexadecimal.
-    pub plan: String,
+    #[serde(rename = "plan")]
+    pub plan_digest: String,
     /// The plan's file. Relative paths in the plan start at its folder.
     #[serde(default)]
     pub file: PathBuf,
@@ -100,7 +101,7 @@ impl Planned {
     pub fn new(plan: &Plan, launcher: String, turns: Vec<Turn>) -> Self {
         Planned {
             name: plan.name.clone(),
-            plan: folder::digest(&plan.text),
+            plan_digest: folder::digest(&plan.text),
             file: plan.file.clone(),
             seed: plan.seed,
             launcher,

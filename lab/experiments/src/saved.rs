@@ -38,7 +38,7 @@ pub fn read_planned(folder: &Folder) -> Result<(Plan, JournalState)> {
     let planned = journal_state.planned.as_ref().with_context(|| {
         format!("{folder}: nothing was begun here: use `faultline experiment run`")
     })?;
-    let plan = read_copy(folder, &planned.file, Some(&planned.plan))?;
+    let plan = read_copy(folder, &planned.file, Some(&planned.plan_digest))?;
     Ok((plan, journal_state))
 }
 

@@ -77,7 +77,7 @@ fn origin(experiment: &Experiment) -> String {
     if let Some(begun) = &journal_state.planned {
         text += &format!(
             " Groups were made by {}; the plan's SHA-256 is {}.",
-            begun.launcher, begun.plan
+            begun.launcher, begun.plan_digest
         );
     }
     text += &blocks(journal_state);

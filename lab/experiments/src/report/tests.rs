@@ -43,7 +43,7 @@ fn experiment(folder: &Path, lines: Vec<Entry>) -> Experiment {
         .collect();
     let planned = Entry::Planned(Planned {
         name: "ram".to_owned(),
-        plan: "abc".to_owned(),
+        plan_digest: "abc".to_owned(),
         file: PathBuf::new(),
         seed: 1,
         launcher: "cgroup v1".to_owned(),

@@ -41,7 +41,7 @@ impl Made {
         fs::write(folder.join("plan.toml"), plan).unwrap();
         let planned = Entry::Planned(Planned {
             name: "made".to_owned(),
-            plan: digest(plan),
+            plan_digest: digest(plan),
             file: folder.join("plan.toml"),
             seed: 7,
             launcher: "cgroup v2".to_owned(),

@@ -84,7 +84,7 @@ fn planned() -> Entry {
     };
     Entry::Planned(Planned {
         name: "ram".to_owned(),
-        plan: String::new(),
+        plan_digest: String::new(),
         file: PathBuf::new(),
         seed: 1,
         launcher: "cgroup v1".to_owned(),

@@ -102,7 +102,7 @@ fn ended(run: u32, ending: Ending) -> [Entry; 3] {
 fn journal(turns: Vec<Turn>, lines: Vec<Entry>) -> JournalState {
     let planned = Entry::Planned(Planned {
         name: "e".to_owned(),
-        plan: String::new(),
+        plan_digest: String::new(),
         file: PathBuf::new(),
         seed: 1,
         launcher: "cgroup v1".to_owned(),

@@ -156,7 +156,7 @@ fn planned() -> Entry {
     };
     Entry::Planned(Planned {
         name: "least".to_owned(),
-        plan: "abc".to_owned(),
+        plan_digest: "abc".to_owned(),
         file: PathBuf::new(),
         seed: 1,
         launcher: "cgroup v1".to_owned(),
