@@ -51,8 +51,8 @@ pub trait Launched {
     /// The first process of the group: the program, or the shell of a script.
     fn pid(&self) -> u32;
 
-    /// Releases the program at its gate, if any, and sends `word` to its holder.
-    fn release(&mut self, word: &[u8]) -> Result<()>;
+    /// Releases the program at its gate, if any, and sends `gate_text` to what waits there.
+    fn release(&mut self, gate_text: &[u8]) -> Result<()>;
 
     fn limits(&self) -> Result<Limits>;
 

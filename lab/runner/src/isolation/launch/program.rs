@@ -143,12 +143,12 @@ impl Gate {
         Ok(Some(gate))
     }
 
-    /// Waits for the program called `name` and writes `word`. While nobody waits at the gate, `check`
-    /// fails if the program has ended.
+    /// Waits for the program called `name` and writes `gate_text`. While nobody waits at the gate,
+    /// `check` fails if the program has ended.
     pub fn release(
         &self,
         name: &str,
-        word: &[u8],
+        gate_text: &[u8],
         mut check: impl FnMut() -> Result<()>,
     ) -> Result<()> {
         let opened = wait(GATE_TIMEOUT, || {
@@ -159,7 +159,7 @@ impl Gate {
             Ok(file)
         })?;
         match opened {
-            Some(mut file) => file.write_all(word).map_err(path_error(&self.0)),
+            Some(mut file) => file.write_all(gate_text).map_err(path_error(&self.0)),
             None => bail!("{name} does not come to its gate {}", self.0.display()),
         }
     }

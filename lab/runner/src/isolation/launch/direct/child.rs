@@ -132,12 +132,12 @@ impl Launched for Child {
         self.child.id()
     }
 
-    fn release(&mut self, word: &[u8]) -> Result<()> {
+    fn release(&mut self, gate_text: &[u8]) -> Result<()> {
         let Some(gate) = self.gate.take() else {
             return Ok(());
         };
         let name = self.program_name.clone();
-        gate.release(&name, word, || match self.status()? {
+        gate.release(&name, gate_text, || match self.status()? {
             Some(status) => bail!(
                 "{name} ended ({status}) before it was released; {} may say why",
                 self.output_path.display()

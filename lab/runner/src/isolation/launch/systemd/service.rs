@@ -123,12 +123,12 @@ impl Launched for Service {
         self.pid
     }
 
-    fn release(&mut self, word: &[u8]) -> Result<()> {
+    fn release(&mut self, gate_text: &[u8]) -> Result<()> {
         let Some(gate) = self.gate.take() else {
             return Ok(());
         };
         let name = self.name.clone();
-        gate.release(&name, word, || match self.ended()? {
+        gate.release(&name, gate_text, || match self.ended()? {
             Some(end) => bail!("{name} ended ({end:?}) before it was released"),
             None => Ok(()),
         })
