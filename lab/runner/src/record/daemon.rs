@@ -1,7 +1,7 @@
 use super::exec_shim;
 use crate::record::recorder::{
-    Addresses, DEFAULT_SAMPLING_INTERVAL, Log, POLL_INTERVAL, POLLS_TO_END, POLLS_TO_START,
-    PROGRAM, ReadyFile, RecordingTask, USAGE_EXIT_CODE, polls_to_write, progress,
+    Addresses, DAEMON_NAME, DEFAULT_SAMPLING_INTERVAL, Log, POLL_INTERVAL, POLLS_TO_END,
+    POLLS_TO_START, ReadyFile, RecordingTask, USAGE_EXIT_CODE, polls_to_write, progress,
 };
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use faultline_common::{args::UsageError, clock, files::AtPath, signals::Signals};
@@ -73,7 +73,7 @@ impl Daemon {
             }
             if let Some(status) = self.ended()? {
                 let text = format!(
-                    "{PROGRAM} ended ({status}) before it recorded:\n{}",
+                    "{DAEMON_NAME} ended ({status}) before it recorded:\n{}",
                     self.log.tail()
                 );
                 return Err(if status.code() == Some(USAGE_EXIT_CODE) {
@@ -91,7 +91,7 @@ impl Daemon {
             );
         }
         bail!(
-            "{PROGRAM} did not follow a process in time:\n{}",
+            "{DAEMON_NAME} did not follow a process in time:\n{}",
             self.log.tail()
         )
     }
@@ -101,7 +101,7 @@ impl Daemon {
     }
 
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
-        self.ended = self.child.try_wait().context(PROGRAM)?.or(self.ended);
+        self.ended = self.child.try_wait().context(DAEMON_NAME)?.or(self.ended);
         Ok(self.ended)
     }
 
@@ -139,17 +139,20 @@ impl Daemon {
     /// daemon was killed.
     pub fn end(mut self, signals: &mut Signals) -> Result<()> {
         if self.ended()?.is_none() {
-            kill_process(Pid::from_child(&self.child), Signal::TERM).context(PROGRAM)?;
+            kill_process(Pid::from_child(&self.child), Signal::TERM).context(DAEMON_NAME)?;
         }
         for _ in 0..POLLS_TO_END {
             match self.ended()? {
                 Some(status) if status.success() => return Ok(()),
-                Some(status) => bail!("{PROGRAM} ended with {status}:\n{}", self.log.tail()),
+                Some(status) => bail!("{DAEMON_NAME} ended with {status}:\n{}", self.log.tail()),
                 // Discards signals meanwhile.
                 None => drop(signals.wait(None, POLL_INTERVAL)?),
             }
         }
-        bail!("{PROGRAM} does not end and is killed:\n{}", self.log.tail())
+        bail!(
+            "{DAEMON_NAME} does not end and is killed:\n{}",
+            self.log.tail()
+        )
     }
 }
 
@@ -187,7 +190,7 @@ pub fn record_demo(
     while !is_stopped && clock::uptime().saturating_sub(start) < duration {
         ensure!(
             daemon.ended()?.is_none(),
-            "{PROGRAM} has ended:\n{}",
+            "{DAEMON_NAME} has ended:\n{}",
             daemon.log.tail()
         );
         is_stopped = signals.end_requested(None, POLL_INTERVAL)?;
@@ -201,7 +204,7 @@ pub fn record_demo(
     let info = Recording::open(task.out).and_then(|recording| recording.info());
     ensure!(
         info.is_ok_and(|info| info.first_tick.is_some()),
-        "{path} has no sample: {PROGRAM} could not write it:\n{log}"
+        "{path} has no sample: {DAEMON_NAME} could not write it:\n{log}"
     );
     summary(task.out).map(Some)
 }

@@ -19,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-pub const PROGRAM: &str = "faultlined";
+pub const DAEMON_NAME: &str = "faultlined";
 pub const USAGE_EXIT_CODE: i32 = 64;
 pub const DEFAULT_SAMPLING_INTERVAL: Duration = Duration::from_secs(1);
 pub const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -109,11 +109,11 @@ pub fn find_program(given: Option<&Path>, option: &str) -> Result<PathBuf> {
     }
     let program = env::current_exe()
         .ok()
-        .and_then(|own_file| Some(own_file.parent()?.join(PROGRAM)))
+        .and_then(|own_file| Some(own_file.parent()?.join(DAEMON_NAME)))
         .filter(|file| file.is_file())
-        .or_else(|| in_path(PROGRAM));
+        .or_else(|| in_path(DAEMON_NAME));
     program.with_context(|| {
-        format!("{PROGRAM} is neither in the folder of this program nor in PATH: set it with {option} FILE")
+        format!("{DAEMON_NAME} is neither in the folder of this program nor in PATH: set it with {option} FILE")
     })
 }
 

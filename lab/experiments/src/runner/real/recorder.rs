@@ -9,9 +9,8 @@ use faultline_common::{files::AtPath, output::say};
 use faultline_runner::{
     isolation::{CpuSet, End, Job, Launched, Launcher, Limits},
     record::recorder::{
-        self, Addresses, DEFAULT_SAMPLING_INTERVAL, Log, POLL_INTERVAL, POLLS_TO_END,
-        POLLS_TO_START, PROGRAM, ReadyFile, RecordingTask, Target, describe_end, polls_to_write,
-        progress,
+        self, Addresses, DAEMON_NAME, DEFAULT_SAMPLING_INTERVAL, Log, POLL_INTERVAL, POLLS_TO_END,
+        POLLS_TO_START, ReadyFile, RecordingTask, Target, describe_end, polls_to_write, progress,
     },
 };
 use faultline_text::duration;
@@ -113,14 +112,14 @@ impl RecorderDaemon {
             }
             if let Some((end, last_warning)) = self.ended()? {
                 bail!(
-                    "{PROGRAM} ended before it recorded{}",
+                    "{DAEMON_NAME} ended before it recorded{}",
                     describe_end(end, &last_warning)
                 );
             }
             std::thread::sleep(POLL_INTERVAL);
         }
         bail!(
-            "{PROGRAM} does not record after half a minute{}",
+            "{DAEMON_NAME} does not record after half a minute{}",
             warning_suffix(&self.log.last_warning())
         )
     }
@@ -139,7 +138,7 @@ impl RecorderDaemon {
             if poll == POLLS_BEFORE_MESSAGE {
                 let timeout = duration(POLL_INTERVAL * polls);
                 say(&format!(
-                    "waiting for {PROGRAM} {purpose}, for {timeout} at most"
+                    "waiting for {DAEMON_NAME} {purpose}, for {timeout} at most"
                 ));
             }
             std::thread::sleep(POLL_INTERVAL);
@@ -282,9 +281,9 @@ impl Recorder for RecorderDaemon {
         let evidence = self.launched.close()?;
         match evidence.end {
             Some(End::Code(0)) if ended => Ok(()),
-            Some(end) if ended => bail!("{PROGRAM} ended{}", describe_end(end, &last_warning)),
+            Some(end) if ended => bail!("{DAEMON_NAME} ended{}", describe_end(end, &last_warning)),
             _ => bail!(
-                "{PROGRAM} did not end and was killed{}",
+                "{DAEMON_NAME} did not end and was killed{}",
                 warning_suffix(&last_warning)
             ),
         }

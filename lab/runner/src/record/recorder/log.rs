@@ -21,7 +21,7 @@ pub struct Log {
 
 impl Log {
     pub fn in_memory() -> io::Result<Self> {
-        let file = memfd_create(super::PROGRAM, MemfdFlags::CLOEXEC)?;
+        let file = memfd_create(super::DAEMON_NAME, MemfdFlags::CLOEXEC)?;
         fcntl_setfl(&file, fcntl_getfl(&file)? | OFlags::APPEND)?;
         Ok(Log {
             file: file.into(),
