@@ -36,7 +36,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Returns the exit code. Fails if the recording could not begin (the command then never ran) or,
 /// without a command, could not be finished.
 pub fn run(args: &RecordArgs, now_ns: i64) -> Result<u8> {
-    let program = recorder::find_program(args.faultlined.as_deref(), "--faultlined")?;
+    let daemon_program = recorder::find_program(args.faultlined.as_deref(), "--faultlined")?;
     let out = match &args.out {
         Some(out) => out.clone(),
         None => default_name(args, now_ns),
@@ -71,7 +71,7 @@ pub fn run(args: &RecordArgs, now_ns: i64) -> Result<u8> {
     }
     let job = RecordJob {
         args,
-        program,
+        daemon_program,
         out,
         signals: Signals::listen().context("signals cannot be received")?,
     };
@@ -83,7 +83,7 @@ pub fn run(args: &RecordArgs, now_ns: i64) -> Result<u8> {
 
 struct RecordJob<'a> {
     args: &'a RecordArgs,
-    program: PathBuf,
+    daemon_program: PathBuf,
     out: PathBuf,
     signals: Signals,
 }
@@ -91,8 +91,8 @@ struct RecordJob<'a> {
 impl RecordJob<'_> {
     fn record_command(mut self) -> Result<u8> {
         let mut command = GatedCommand::start(&self.args.command)?;
-        let process = pidfd_open(command.pid(), PidfdFlags::empty()).context("the command")?;
-        let (mut daemon, addresses, followed_pid) = self.start_daemon(command.pid(), &process)?;
+        let pidfd = pidfd_open(command.pid(), PidfdFlags::empty()).context("the command")?;
+        let (mut daemon, addresses, followed_pid) = self.start_daemon(command.pid(), &pidfd)?;
         self.announce(
             &addresses,
             &format!("{} (process {})", command.name, command.pid()),
@@ -129,14 +129,14 @@ impl RecordJob<'_> {
     }
 
     fn record_process(mut self, pid: Pid) -> Result<u8> {
-        let process = pidfd_open(pid, PidfdFlags::empty())
+        let pidfd = pidfd_open(pid, PidfdFlags::empty())
             .with_context(|| format!("there is no process {}", pid.as_raw_nonzero()))?;
         ensure!(
-            !has_ended(&process),
+            !has_ended(&pidfd),
             "process {pid} has ended and is a zombie until its parent waits for it: nothing to record",
             pid = pid.as_raw_nonzero()
         );
-        let (mut daemon, addresses, followed_pid) = self.start_daemon(pid, &process)?;
+        let (mut daemon, addresses, followed_pid) = self.start_daemon(pid, &pidfd)?;
         let mut name = format!("process {followed_pid}");
         if followed_pid != pid.as_raw_nonzero().get().unsigned_abs() {
             name.push_str(&format!(", a descendant of {},", pid.as_raw_nonzero()));
@@ -149,8 +149,8 @@ impl RecordJob<'_> {
         loop {
             let is_stopped = self
                 .signals
-                .end_requested(Some(process.as_fd()), POLL_INTERVAL)?;
-            if is_stopped || has_ended(&process) {
+                .end_requested(Some(pidfd.as_fd()), POLL_INTERVAL)?;
+            if is_stopped || has_ended(&pidfd) {
                 break;
             }
             ensure!(
@@ -160,7 +160,7 @@ impl RecordJob<'_> {
             );
             monitor.check(&mut daemon);
         }
-        if has_ended(&process) {
+        if has_ended(&pidfd) {
             self.end_after_exit(daemon, monitor.daemon_ended)?
         } else {
             self.end(daemon)?
@@ -170,7 +170,7 @@ impl RecordJob<'_> {
 
     /// Returns also the pid that the daemon follows. After an error the recording is removed,
     /// unless it has a process already.
-    fn start_daemon(&mut self, pid: Pid, process: &OwnedFd) -> Result<(Daemon, Addresses, u32)> {
+    fn start_daemon(&mut self, pid: Pid, pidfd: &OwnedFd) -> Result<(Daemon, Addresses, u32)> {
         let task = RecordingTask {
             target: Target::Pid(pid.as_raw_nonzero().get().unsigned_abs()),
             out: &self.out,
@@ -181,8 +181,8 @@ impl RecordJob<'_> {
             // A configuration file defines the ports, or has a log instead of pushes.
             free_ports: self.args.config.is_none(),
         };
-        let mut daemon = Daemon::start(&self.program, &task)?;
-        match daemon.wait_until_following(Some(process), &mut self.signals) {
+        let mut daemon = Daemon::start(&self.daemon_program, &task)?;
+        match daemon.wait_until_following(Some(pidfd), &mut self.signals) {
             Ok((addresses, followed_pid)) => Ok((daemon, addresses, followed_pid)),
             Err(error) => {
                 drop(daemon);

@@ -57,12 +57,12 @@ impl Daemon {
         })
     }
 
-    /// Waits until the daemon listens and follows `process` (`None` in the demo) or a descendant. Returns
-    /// its addresses and the followed pid. Fails on a timeout, a stop signal, or the end of daemon or
-    /// process ([`UsageError`] if the daemon reports wrong usage).
+    /// Waits until the daemon listens and follows the process of `pidfd` (`None` in the demo) or a
+    /// descendant. Returns its addresses and the followed pid. Fails on a timeout, a stop signal,
+    /// or the end of daemon or process ([`UsageError`] if the daemon reports wrong usage).
     pub fn wait_until_following(
         &mut self,
-        process: Option<&OwnedFd>,
+        pidfd: Option<&OwnedFd>,
         signals: &mut Signals,
     ) -> Result<(Addresses, u32)> {
         for _ in 0..POLLS_TO_START {
@@ -82,7 +82,7 @@ impl Daemon {
                     anyhow!(text)
                 });
             }
-            if process.is_some_and(has_ended) {
+            if pidfd.is_some_and(has_ended) {
                 bail!("the process ended before the recording began");
             }
             ensure!(
@@ -236,7 +236,7 @@ pub fn summary(out: &Path) -> Result<String> {
 }
 
 /// True for a zombie.
-pub fn has_ended(process: &OwnedFd) -> bool {
-    let mut polled = [PollFd::new(process, PollFlags::IN)];
+pub fn has_ended(pidfd: &OwnedFd) -> bool {
+    let mut polled = [PollFd::new(pidfd, PollFlags::IN)];
     matches!(poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(ready) if ready > 0)
 }
