@@ -95,7 +95,7 @@ struct ActiveRun {
 pub trait System {
     fn now(&self) -> Now;
 
-    fn boot(&self) -> String;
+    fn boot_id(&self) -> String;
 
     fn host_name(&self) -> String;
 
@@ -120,7 +120,7 @@ pub trait System {
     /// On return the recorder listens and follows the `pid`, if given.
     fn start_recorder(&mut self, request: &RecorderRequest<'_>) -> Result<Box<dyn Recorder>>;
 
-    fn observe(&mut self, pid: u32, recording: &Path) -> Box<dyn Observer>;
+    fn observer(&mut self, pid: u32, recording: &Path) -> Box<dyn Observer>;
 
     fn write_targets(&mut self, file: &Path, targets: &[Target]) -> Result<()>;
 
@@ -256,7 +256,7 @@ impl<'w> Runner<'w> {
     pub fn run(mut self) -> Result<ExperimentEnd> {
         self.write(Entry::Runner {
             pid: std::process::id(),
-            boot: self.system.boot(),
+            boot: self.system.boot_id(),
             host: self.system.host_name(),
         })?;
         self.end_leftovers()?;
@@ -267,7 +267,7 @@ impl<'w> Runner<'w> {
                 return self.stop(why).map(ExperimentEnd::GaveUp);
             }
             let (turn, attempt) = (next.turn.clone(), next.attempt);
-            match self.turn(&turn, attempt) {
+            match self.run_turn(&turn, attempt) {
                 Err(TurnError::Unfit { why, .. }) if self.block.is_some() => {
                     return self.stop(why).map(ExperimentEnd::Unfit);
                 }

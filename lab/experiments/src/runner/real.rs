@@ -67,7 +67,7 @@ impl System for RealSystem {
         }
     }
 
-    fn boot(&self) -> String {
+    fn boot_id(&self) -> String {
         boot_id(&self.root).unwrap_or_else(|| "unknown".to_owned())
     }
 
@@ -193,7 +193,7 @@ impl System for RealSystem {
         Ok(Box::new(RecorderDaemon::start(&*self.launcher, request)?))
     }
 
-    fn observe(&mut self, pid: u32, recording: &Path) -> Box<dyn Observer> {
+    fn observer(&mut self, pid: u32, recording: &Path) -> Box<dyn Observer> {
         let root = self.root.clone();
         Box::new(RunObserver::new(root, pid, recording.to_owned()))
     }

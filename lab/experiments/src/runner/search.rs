@@ -142,7 +142,7 @@ impl Runner<'_> {
             return Ok(());
         };
         let pid = run.launched.as_ref().context("it was never started")?.pid();
-        let observer = self.system.observe(pid, &run.folder.join(RECORDING));
+        let observer = self.system.observer(pid, &run.folder.join(RECORDING));
         let is_hard_limit = !self.system.launcher().abilities().memory_high;
         run.search = Some(RunningSearch::begin(
             &self.plan,

@@ -63,7 +63,7 @@ fn poll_job(run: &mut ActiveRun) -> Result<JobState> {
 }
 
 impl Runner<'_> {
-    pub(super) fn turn(&mut self, turn: &Turn, attempt: u32) -> Result<(), TurnError> {
+    pub(super) fn run_turn(&mut self, turn: &Turn, attempt: u32) -> Result<(), TurnError> {
         self.journal(Entry::TurnBegun {
             turn: turn.number,
             attempt,
@@ -304,16 +304,16 @@ impl Runner<'_> {
         } else {
             POLL_INTERVAL
         };
-        let mut observed_at = Duration::ZERO;
+        let mut polled_at = Duration::ZERO;
         loop {
             self.system.wait(poll_interval);
             // The signal may have ended the run, too. Such a run has no result.
             self.check_stop_request()?;
             // Under systemd, each check for the end is a request to PID 1.
             let now = self.system.now().uptime;
-            let is_due = now.saturating_sub(observed_at) >= POLL_INTERVAL;
+            let is_due = now.saturating_sub(polled_at) >= POLL_INTERVAL;
             if is_due {
-                observed_at = now;
+                polled_at = now;
             }
             let mut time_is_up: Vec<&mut ActiveRun> = Vec::new();
             let mut continues = false;
@@ -324,7 +324,7 @@ impl Runner<'_> {
                     continue;
                 }
                 match self
-                    .observe(run)
+                    .poll_run(run)
                     .map_err(|error| self.turn_error(run.scheduled.run, &error))?
                 {
                     RunPoll::Runs => continues = true,
@@ -341,7 +341,7 @@ impl Runner<'_> {
         }
     }
 
-    fn observe(&mut self, run: &mut ActiveRun) -> Result<RunPoll> {
+    fn poll_run(&mut self, run: &mut ActiveRun) -> Result<RunPoll> {
         let polled = poll_job(run);
         let state = match run.search {
             // Hours of work must survive a short error.

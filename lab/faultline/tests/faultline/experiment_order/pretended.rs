@@ -231,7 +231,7 @@ impl System for Pretended {
         }
     }
 
-    fn boot(&self) -> String {
+    fn boot_id(&self) -> String {
         "boot".to_owned()
     }
 
@@ -337,7 +337,7 @@ impl System for Pretended {
         }))
     }
 
-    fn observe(&mut self, _pid: u32, recording: &Path) -> Box<dyn Observer> {
+    fn observer(&mut self, _pid: u32, recording: &Path) -> Box<dyn Observer> {
         Box::new(Plant {
             state: Rc::clone(&self.state),
             run: of_recording(recording).unwrap(),
