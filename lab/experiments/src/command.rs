@@ -114,15 +114,19 @@ fn clearing_page(folder: &Path, mut cleared: Cleared) -> String {
     );
     cleared.listed.sort_unstable();
     for path in &cleared.listed {
-        page += &format!("  deleted: {}\n", path.display());
+        page += &format!("  would delete: {}\n", path.display());
     }
-    page += &omitted("deleted", cleared.files, cleared.listed.len());
+    page += &omitted("would delete", cleared.files, cleared.listed.len());
     let retained = &mut cleared.retained;
     retained.sort_unstable_by(|one, other| one.path.cmp(&other.path));
     for entry in retained.iter().take(MAX_LISTED) {
-        page += &format!("  kept: {} ({})\n", entry.path.display(), entry.reason);
+        page += &format!(
+            "  would keep: {} ({})\n",
+            entry.path.display(),
+            entry.reason
+        );
     }
-    page + &omitted("kept", retained.len() as u64, MAX_LISTED)
+    page + &omitted("would keep", retained.len() as u64, MAX_LISTED)
 }
 
 fn omitted(what: &str, all: u64, listed: usize) -> String {
@@ -420,15 +424,15 @@ mod tests {
             listed: vec!["/l/b".into(), "/l/a".into()],
             retained: ["/l/z", "/l/y", "/l/x", "/l/w"].map(retained).to_vec(),
         };
-        let expected = "/l: would be cleared: 3 files, 6.0 KiB\n  deleted: /l/a\n  deleted: /l/b\n  deleted: 1 more, which are not listed\n  \
-                        kept: /l/w (a keypair)\n  kept: /l/x (a keypair)\n  kept: /l/y (a keypair)\n  kept: /l/z (a keypair)\n";
+        let expected = "/l: would be cleared: 3 files, 6.0 KiB\n  would delete: /l/a\n  would delete: /l/b\n  would delete: 1 more, which are not listed\n  \
+                        would keep: /l/w (a keypair)\n  would keep: /l/x (a keypair)\n  would keep: /l/y (a keypair)\n  would keep: /l/z (a keypair)\n";
         assert_eq!(clearing_page(Path::new("/l"), cleared), expected);
         let many = Cleared {
             retained: vec![retained("/l/k"); MAX_LISTED + 5],
             ..Cleared::default()
         };
         let page = clearing_page(Path::new("/l"), many);
-        assert!(page.ends_with("  kept: 5 more, which are not listed\n"));
+        assert!(page.ends_with("  would keep: 5 more, which are not listed\n"));
         assert_eq!(page.lines().count(), 1 + MAX_LISTED + 1);
     }
 }
