@@ -318,7 +318,7 @@ fn stop_holder(path: &Path) -> Result<()> {
     if let (Ok(process), Holder::Process(_)) = (process, lock::holder(path)?) {
         pidfd_send_signal(&process, Signal::TERM).with_context(|| format!("process {number}"))?;
         say(&format!(
-            "process {number} was asked to stop; it ends what runs first"
+            "process {number} was asked to stop; it ends its runs before it exits"
         ));
     }
     wait_for_release(path)

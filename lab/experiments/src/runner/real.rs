@@ -87,7 +87,7 @@ impl System for RealSystem {
                     say("ending by force");
                     request.force = true;
                 } else {
-                    say("ending what runs; once more, and it is ended by force");
+                    say("ending what runs; send the signal again to end it by force");
                     self.stop_request = Some(StopRequest {
                         by: name.to_owned(),
                         force: false,
