@@ -28,7 +28,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     {
         let (from, ram) = (size(search.from), size(ram));
         findings.refuse(
-            format!("search.from is {from}, and this host has {ram}: the first limit would be none"),
+            format!("search.from is {from}, and this host has {ram}: the first limit would limit nothing"),
             "a headroom that the page cache of the validator fills; half of it is more than enough to begin with",
         );
     }
