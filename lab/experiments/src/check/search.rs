@@ -78,7 +78,7 @@ fn check_launcher(launcher: &LauncherFacts, findings: &mut Findings) {
                 "{name} has no limit that only slows down: nothing is killed, but a write into a full group fails with ENOMEM, and \
                  a validator ends itself then"
             ),
-            "use a host with cgroup version 2; here no headroom is tried that a rise of unreclaimable memory seen before would fill",
+            "use a host with cgroup version 2; here no headroom is tried that unreclaimable memory could fill by a rise like an earlier one",
         );
     }
     if !abilities.pressure {
