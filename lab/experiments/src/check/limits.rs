@@ -63,9 +63,7 @@ fn check_abilities(
         ),
         // Without swap, no limit is needed.
         Some(0) if !abilities.swap_max && facts.swap != Some(0) => findings.refuse(
-            format!(
-                "arm {name:?} shall not swap, and {launcher_name} cannot keep it from that here"
-            ),
+            format!("arm {name:?} must not swap, and {launcher_name} cannot limit swap here"),
             "switch swap off (swapoff -a)",
         ),
         _ => {}

@@ -183,7 +183,7 @@ fn limits_that_the_launcher_does_not_have_are_refused() {
     assert!(
         shown_findings(&plan, &facts)
             .iter()
-            .all(|(severity, what)| *severity == Refuse && what.contains("shall not swap"))
+            .all(|(severity, what)| *severity == Refuse && what.contains("must not swap"))
     );
     facts.launcher = Err("no cgroups".to_owned());
     only(
