@@ -227,8 +227,8 @@ fn check_shared_devices(plan: &Plan, facts: &HostFacts, findings: &mut Findings)
                 "lanes {:?} and {:?} are on the same device, and not every arm has an io limit",
                 other.name, lane.name
             );
-            let remedy = "put each lane on a device of its own, or give every arm the same io limits; where neither can be \
-                          had, concurrent.shared_device = \"warn\"";
+            let remedy = "put each lane on a device of its own, or give every arm the same io limits; if neither is \
+                          possible, set concurrent.shared_device = \"warn\"";
             findings.add(severity, what, remedy);
         }
     }
