@@ -272,7 +272,7 @@ fn check_design(plan: &Plan, findings: &mut Findings) {
             format!("replicates = {}", replicates + 1),
         ),
         Order::LatinSquare if !replicates.is_multiple_of(arms) => findings.note(
-            format!("a Latin square of {arms} arms is whole after {arms} replicates, or a multiple of it"),
+            format!("a Latin square of {arms} arms is complete after {arms} replicates, or a multiple of it"),
             format!("replicates = {}", replicates.next_multiple_of(arms)),
         ),
         _ => {}

@@ -161,7 +161,7 @@ fn check_cache_variable(plan: &Plan, facts: &HostFacts, findings: &mut Findings)
                  $FAULTLINE_BINARY in the script",
             ),
             Some(OptionPresence::Unreadable(why)) => (
-                format!("and {shown} cannot be looked at: {why}"),
+                format!("and {shown} cannot be read: {why}"),
                 "name a program file that can be read",
             ),
         };
