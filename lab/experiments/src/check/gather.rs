@@ -247,10 +247,7 @@ fn config_verdict(plan: &Plan, recorder: Option<&Path>) -> Option<Result<(), Str
     Some(match success_and_stderr(recorder, &arguments) {
         Ok((true, _)) => Ok(()),
         Ok((false, messages)) => Err(first_lines(&messages)),
-        Err(error) => Err(format!(
-            "{} cannot be asked about it: {error}",
-            recorder.display()
-        )),
+        Err(error) => Err(format!("{} cannot check it: {error}", recorder.display())),
     })
 }
 

@@ -132,7 +132,7 @@ fn hold_pins_to_the_given_cpus_and_reports_unavailable_ones() {
     let refused = held("8000");
     let said = String::from_utf8(refused.stderr).unwrap();
     assert!(
-        !refused.status.success() && said.contains("CPUs 8000 cannot be had"),
+        !refused.status.success() && said.contains("CPUs 8000 cannot be used"),
         "{said}"
     );
 }

@@ -108,7 +108,7 @@ pub fn success_and_stderr(program: &Path, arguments: &[&OsStr]) -> io::Result<(b
     child.wait()?;
     Err(io::Error::new(
         ErrorKind::TimedOut,
-        "it has not answered after ten seconds",
+        "it did not end within ten seconds",
     ))
 }
 
@@ -167,7 +167,7 @@ pub fn wait_and_exec(args: &GateArgs) -> u8 {
     if let Some(cpus) = &args.cpus
         && let Err(error) = set_affinity(cpus)
     {
-        say(&format!("CPUs {cpus} cannot be had: {error}"));
+        say(&format!("CPUs {cpus} cannot be used: {error}"));
         return GIVEN_UP;
     }
     let variables = match args.gate.as_deref().map(read_gate) {
