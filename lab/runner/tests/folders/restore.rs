@@ -210,7 +210,7 @@ fn restore_fills_only_marked_folders_and_never_from_inside_itself() {
     )
     .unwrap_err()
     .to_string();
-    assert!(message.contains("lie in one another"), "{message}");
+    assert!(message.contains("are one inside the other"), "{message}");
     scene.outside_is_untouched();
 }
 

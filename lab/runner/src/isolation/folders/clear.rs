@@ -156,7 +156,7 @@ impl ClearWalk {
                 Ok(()) => {}
                 Err(Errno::NOENT) => return Ok(()),
                 Err(Errno::ISDIR) => {
-                    return self.retain(folder, name, "it changed while it was looked at");
+                    return self.retain(folder, name, "it changed while it was inspected");
                 }
                 Err(Errno::BUSY) => return self.retain(folder, name, OTHER_MOUNT),
                 Err(errno) => return Err(path_error(&folder.join(name))(errno)),

@@ -105,7 +105,7 @@ fn check_not_nested(source: &Folder, ledger: &Folder) -> Result<()> {
     let to = canonical_or_same(&ledger.path);
     if from.starts_with(&to) || to.starts_with(&from) {
         bail!(
-            "{} and {} lie in one another: keep it elsewhere",
+            "{} and {} are one inside the other: keep the source elsewhere",
             from.display(),
             to.display()
         );
@@ -131,7 +131,9 @@ fn check_free_bytes(
         if free < bytes && !can_clone(from, folder) {
             let shown = folder.path.display();
             let from = from.path.display();
-            bail!("{shown} has {free} bytes free, {from} needs {bytes}: free space, or keep less");
+            bail!(
+                "{shown} has {free} bytes free, {from} needs {bytes}: free space, or remove files there"
+            );
         }
     }
     Ok(())
