@@ -29,7 +29,7 @@ const WAIT_INTERVAL: Duration = Duration::from_secs(1);
 const MIN_FREE_BYTES: u64 = 1 << 20;
 
 enum RunPoll {
-    Runs,
+    Running,
     /// Its time is up, and it still runs.
     TimeUp,
     Over,
@@ -315,7 +315,7 @@ impl Runner<'_> {
             if is_due {
                 polled_at = now;
             }
-            let mut time_is_up: Vec<&mut ActiveRun> = Vec::new();
+            let mut runs_to_conclude: Vec<&mut ActiveRun> = Vec::new();
             let mut continues = false;
             for run in runs.iter_mut().filter(|run| !run.end_journaled) {
                 self.poll_search(run)?;
@@ -327,8 +327,8 @@ impl Runner<'_> {
                     .poll_run(run)
                     .map_err(|error| self.turn_error(run.scheduled.run, &error))?
                 {
-                    RunPoll::Runs => continues = true,
-                    RunPoll::TimeUp => time_is_up.push(run),
+                    RunPoll::Running => continues = true,
+                    RunPoll::TimeUp => runs_to_conclude.push(run),
                     RunPoll::Over => {
                         self.journal_validator_end(run)?;
                         self.conclude(&mut [run])?;
@@ -336,7 +336,7 @@ impl Runner<'_> {
                 }
             }
             if !continues {
-                return self.conclude(&mut time_is_up);
+                return self.conclude(&mut runs_to_conclude);
             }
         }
     }
@@ -349,7 +349,7 @@ impl Runner<'_> {
                 let now = self.system.now().uptime;
                 match run.poll_failures.tolerate(now, polled)? {
                     Some(state) => state,
-                    None => return Ok(RunPoll::Runs),
+                    None => return Ok(RunPoll::Running),
                 }
             }
             None => polled?,
@@ -373,7 +373,7 @@ impl Runner<'_> {
             // A log writer may need a moment to exit.
             let had_survivors = std::mem::replace(&mut run.has_survivors, !state.has_no_process);
             if run.has_survivors && !had_survivors {
-                return Ok(RunPoll::Runs);
+                return Ok(RunPoll::Running);
             }
         }
         if has_ended || state.is_oom_killed {
@@ -385,7 +385,7 @@ impl Runner<'_> {
             run.stop_decision = stop_reason.map(|reason| (reason, state.evidence));
         }
         Ok(match &run.stop_decision {
-            None => RunPoll::Runs,
+            None => RunPoll::Running,
             Some((Outcome::Completed, _)) => RunPoll::TimeUp,
             Some(_) => RunPoll::Over,
         })
