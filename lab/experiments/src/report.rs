@@ -198,7 +198,7 @@ impl Experiment {
         run.labels = labels;
         let arm = self.plan.arm(&counted_run.scheduled.arm);
         let kind = self.plan.workload.kind;
-        run.from_experiment = Some(headline::of_ending(counted_run.ending, arm, kind));
+        run.from_experiment = Some(headline::experiment_outcome(counted_run.ending, arm, kind));
         run
     }
 }

@@ -200,7 +200,7 @@ pub fn run_count(count: usize) -> String {
 }
 
 /// Overrides what the recording shows.
-pub fn of_ending(ending: &Ending, arm: Option<&Arm>, kind: Kind) -> ExperimentOutcome {
+pub fn experiment_outcome(ending: &Ending, arm: Option<&Arm>, kind: Kind) -> ExperimentOutcome {
     let why = why(&ending.outcome, kind);
     ExperimentOutcome {
         replay: kind == Kind::Replay,

@@ -1,6 +1,6 @@
 use super::{
     CountedRun, Experiment,
-    headline::{ended_by_rule, is_invalid, of_ending, outcome_text},
+    headline::{ended_by_rule, experiment_outcome, is_invalid, outcome_text},
 };
 use crate::{
     journal::{Attempt, JournalState, RunAttempt},
@@ -186,7 +186,7 @@ fn run_row(experiment: &Experiment, run: &CountedRun<'_>) -> Vec<Cell> {
         Validity::Invalid(why) => format!("no, left out: {why}"),
     };
     let kills = evidence.memory_events.get("oom_kill");
-    let outcome = of_ending(run.ending, None, experiment.plan.workload.kind);
+    let outcome = experiment_outcome(run.ending, None, experiment.plan.workload.kind);
     vec![
         Cell::Text(run.name()),
         count(run.scheduled.run as usize),

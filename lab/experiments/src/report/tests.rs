@@ -314,7 +314,8 @@ fn the_experiments_outcome_overrides_the_recordings_end() {
         notes: Vec::new(),
         stopped_unix_ns: None,
     };
-    let kept_up = |outcome, kind| headline::of_ending(&ending(outcome), None, kind).success;
+    let kept_up =
+        |outcome, kind| headline::experiment_outcome(&ending(outcome), None, kind).success;
     for outcome in [
         Outcome::OutOfMemory,
         Outcome::NeverExecuted,
