@@ -379,7 +379,7 @@ fn refuse_unfit(plan: &Plan, launcher: &dyn Launcher, i_vote: bool) -> Result<()
     for finding in check::findings(plan, &facts, i_vote) {
         refused += usize::from(finding.severity == Severity::Refuse);
         if finding.severity != Severity::Ignore {
-            say(&plan_command::finding(&finding));
+            say(&plan_command::finding_text(&finding));
         }
     }
     ensure!(

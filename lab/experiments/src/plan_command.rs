@@ -222,7 +222,7 @@ fn page(preview: &PlanPreview) -> String {
             table(&["arm", "what it sets"], rows.collect())
         }
     };
-    let (turns, findings) = (turn_table(preview), findings(&preview.findings));
+    let (turns, findings) = (turn_table(preview), findings_text(&preview.findings));
     out + &format!("\n{tried}\n{turns}\n{findings}")
 }
 
@@ -305,12 +305,15 @@ fn turn_table(preview: &PlanPreview) -> String {
     out
 }
 
-fn findings(findings: &[Finding]) -> String {
-    let shown: String = findings.iter().map(|found| finding(found) + "\n").collect();
+fn findings_text(findings: &[Finding]) -> String {
+    let shown: String = findings
+        .iter()
+        .map(|finding| finding_text(finding) + "\n")
+        .collect();
     let count = |severity| {
         findings
             .iter()
-            .filter(|found| found.severity == severity)
+            .filter(|finding| finding.severity == severity)
             .count()
     };
     let may_run = match (count(Severity::Refuse), count(Severity::Warn)) {
@@ -324,7 +327,7 @@ fn findings(findings: &[Finding]) -> String {
     shown + &may_run
 }
 
-pub fn finding(finding: &Finding) -> String {
+pub fn finding_text(finding: &Finding) -> String {
     let head = match finding.severity {
         Severity::Ignore => "note",
         Severity::Warn => "warning",
