@@ -12,7 +12,7 @@ pub struct Expanded {
 #[derive(Debug)]
 pub struct UnknownPlaceholder {
     /// Whether it is in the arm, not in the workload.
-    pub of_arm: bool,
+    pub is_in_arm: bool,
     pub what: String,
 }
 
@@ -69,12 +69,12 @@ pub fn expand(
     let command = command(&workload.command, &lists, &mut placeholders);
     let mut environment = BTreeMap::new();
     let location = format!("environment of arm {:?}", arm.name);
-    for (variables, of_arm, location) in [
+    for (variables, is_in_arm, location) in [
         (&workload.environment, false, "workload.environment"),
         (&arm.environment, true, &location),
     ] {
         for (name, text) in variables {
-            environment.insert(name.clone(), placeholders.fill(text, of_arm, location));
+            environment.insert(name.clone(), placeholders.fill(text, is_in_arm, location));
         }
     }
     if !placeholders.unknown.is_empty() {
@@ -106,10 +106,10 @@ struct Placeholders {
 }
 
 impl Placeholders {
-    fn fill(&mut self, text: &str, of_arm: bool, location: &str) -> String {
+    fn fill(&mut self, text: &str, is_in_arm: bool, location: &str) -> String {
         fill(text, &self.values).unwrap_or_else(|what| {
             let what = format!("{location}: {what}");
-            self.unknown.push(UnknownPlaceholder { of_arm, what });
+            self.unknown.push(UnknownPlaceholder { is_in_arm, what });
             String::new()
         })
     }

@@ -309,7 +309,7 @@ fn check_placeholders(plan: &Plan, workload_line: Option<usize>, errors: &Config
         for lane in &plan.lanes {
             let expanded = expand(plan, arm, lane, Path::new("/"), 1);
             for unknown in expanded.err().unwrap_or_default() {
-                let line = if unknown.of_arm {
+                let line = if unknown.is_in_arm {
                     arm.line
                 } else {
                     workload_line
