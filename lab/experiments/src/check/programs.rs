@@ -275,7 +275,7 @@ fn presence(file: &Path, name: &str, excluded_suffix: &str) -> OptionPresence {
 }
 
 /// Reads in chunks: memory does not grow with the file.
-fn contains(file: &mut impl Read, wanted: &[u8], excluded_suffix: &[u8]) -> io::Result<bool> {
+fn contains(file: &mut impl Read, needle: &[u8], excluded_suffix: &[u8]) -> io::Result<bool> {
     let mut buffer = Vec::new();
     loop {
         let read = file
@@ -287,21 +287,21 @@ fn contains(file: &mut impl Read, wanted: &[u8], excluded_suffix: &[u8]) -> io::
         let end = buffer
             .len()
             .saturating_sub(if is_last { 0 } else { excluded_suffix.len() });
-        if has_match(&buffer, end, wanted, excluded_suffix) {
+        if has_match(&buffer, end, needle, excluded_suffix) {
             return Ok(true);
         }
         if is_last {
             return Ok(false);
         }
-        buffer.drain(..end.saturating_sub(wanted.len()));
+        buffer.drain(..end.saturating_sub(needle.len()));
     }
 }
 
 /// Whether a match ends in the first `end` bytes.
-fn has_match(text: &[u8], end: usize, wanted: &[u8], excluded_suffix: &[u8]) -> bool {
+fn has_match(text: &[u8], end: usize, needle: &[u8], excluded_suffix: &[u8]) -> bool {
     let searched = text.get(..end).unwrap_or_default();
-    memmem::find_iter(searched, wanted).any(|start| {
-        let rest = text.get(start + wanted.len()..).unwrap_or_default();
+    memmem::find_iter(searched, needle).any(|start| {
+        let rest = text.get(start + needle.len()..).unwrap_or_default();
         excluded_suffix.is_empty() || !rest.starts_with(excluded_suffix)
     })
 }
@@ -353,8 +353,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_chunked_option_search_equals_a_substring_search(text in "[ab]{0,40}", wanted in "[ab]{1,6}") {
-            prop_assert_eq!(has_match(text.as_bytes(), text.len(), wanted.as_bytes(), b""), text.contains(&wanted));
+        fn the_chunked_option_search_equals_a_substring_search(text in "[ab]{0,40}", needle in "[ab]{1,6}") {
+            prop_assert_eq!(has_match(text.as_bytes(), text.len(), needle.as_bytes(), b""), text.contains(&needle));
         }
     }
 }

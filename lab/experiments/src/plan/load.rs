@@ -379,10 +379,10 @@ fn concurrent(top: &mut Table<'_>, plan: &mut Plan) {
     let is_valid = top.errors().is_empty();
     top.table("concurrent", |table| {
         let twice = table.take("twice", |v| {
-            let wanted = text(v)?;
-            match names.iter().position(|name| **name == wanted) {
+            let arm_name = text(v)?;
+            match names.iter().position(|name| **name == arm_name) {
                 None if is_valid => Err(format!(
-                    "{wanted:?} is no arm; name the one that runs twice in each turn: {}",
+                    "{arm_name:?} is no arm; name the one that runs twice in each turn: {}",
                     names.iter().map(|name| format!("{name:?}")).join(", ")
                 )),
                 index => Ok(index.unwrap_or(0)),

@@ -174,14 +174,14 @@ const SUBTREE_CONTROL: &str = "cgroup.subtree_control";
 /// Enables controllers for groups in a cgroup of version 2. It cannot pass them on while it has
 /// processes itself.
 pub fn enable_controllers(delegated: &Path, limits: &Limits) -> Result<()> {
-    let wanted = [
+    let controllers = [
         ("memory", true),
         ("cpuset", limits.cpus.is_some()),
         ("io", !limits.io.is_empty()),
     ];
-    let missing: Vec<String> = wanted
+    let missing: Vec<String> = controllers
         .iter()
-        .filter(|(name, wanted)| *wanted && !has_word(delegated, SUBTREE_CONTROL, name))
+        .filter(|(name, is_needed)| *is_needed && !has_word(delegated, SUBTREE_CONTROL, name))
         .map(|(name, _)| format!("+{name}"))
         .collect();
     if missing.is_empty() {
