@@ -139,6 +139,7 @@ struct Batch {
 }
 
 impl Batch {
+    /// Returns whether the batch is full.
     fn add(&mut self, path: PathBuf) -> bool {
         self.bytes += path.as_os_str().len() + 9;
         self.paths.push(path);
