@@ -34,15 +34,15 @@ const CONTRACT: &[(&str, Case)] = &[
         beginning::runs_in_its_group,
     ),
     (
-        "it is held at its gate until it is let go",
-        beginning::held_at_the_gate,
+        "a program waits at its gate until it is released",
+        beginning::waits_at_its_gate,
     ),
     (
-        "more than a pipe holds can be told at the gate",
-        beginning::much_is_told,
+        "the text of a gate may be larger than a pipe",
+        beginning::large_gate_text,
     ),
     (
-        "one that ended at its gate cannot be let go",
+        "a program that ended at its gate cannot be released",
         beginning::ended_at_the_gate,
     ),
     (

@@ -29,13 +29,13 @@ pub fn runs_in_its_group(scene: &Scene) {
     launched.close().expect("it is closed");
 }
 
-pub fn held_at_the_gate(scene: &Scene) {
-    let job = scene.locked(scene.script("echo \"begun with $TOLD as $$\""));
+pub fn waits_at_its_gate(scene: &Scene) {
+    let job = scene.gated(scene.script("echo \"begun with $GATE_TEXT as $$\""));
     let mut launched = scene.launch(&job);
     scene.says("waiting");
     assert_eq!(launched.ended().expect("its end is told"), None);
     assert!(!scene.output().contains("begun"), "{}", scene.output());
-    launched.release(b"two words").expect("it is let go");
+    launched.release(b"two words").expect("it is released");
     assert_eq!(end_of(&mut *launched), End::Code(0));
     scene.says(&format!("begun with two words as {}", launched.pid()));
     launched.release(b"nothing").expect("once is enough");
@@ -43,7 +43,7 @@ pub fn held_at_the_gate(scene: &Scene) {
     assert!(!scene.path("gate").exists());
 }
 
-pub fn much_is_told(scene: &Scene) {
+pub fn large_gate_text(scene: &Scene) {
     let message = "x".repeat(1 << 20);
     let gate = scene.path("gate");
     let count = ["/bin/sh", "-c", "wc -c < \"$1\"", "count"].map(OsString::from);
@@ -53,7 +53,9 @@ pub fn much_is_told(scene: &Scene) {
         gate: Some(gate),
         ..scene.job(&[])
     });
-    launched.release(message.as_bytes()).expect("it is let go");
+    launched
+        .release(message.as_bytes())
+        .expect("it is released");
     assert_eq!(end_of(&mut *launched), End::Code(0));
     assert_eq!(scene.output().trim(), message.len().to_string());
     launched.close().expect("it is closed");
@@ -137,10 +139,10 @@ pub fn user_and_folder(scene: &Scene) {
 pub fn gate_of_another_user(scene: &Scene) {
     let job = Job {
         user: Some("nobody".to_owned()),
-        ..scene.script("echo \"$TOLD $(id -u)\"")
+        ..scene.script("echo \"$GATE_TEXT $(id -u)\"")
     };
-    let mut launched = scene.launch(&scene.locked(job));
-    launched.release(b"go").expect("it is let go");
+    let mut launched = scene.launch(&scene.gated(job));
+    launched.release(b"go").expect("it is released");
     assert_eq!(end_of(&mut *launched), End::Code(0), "{}", scene.output());
     scene.says(&format!("go {}", nobody().0));
     launched.close().expect("it is closed");
@@ -199,8 +201,8 @@ pub fn closed_folder(scene: &Scene) {
         folder: Some(closed),
         ..scene.script("echo begun")
     };
-    let locked = scene.locked(job);
-    let error = match scene.launcher.launch(&locked) {
+    let gated = scene.gated(job);
+    let error = match scene.launcher.launch(&gated) {
         Ok(mut launched) => launched.release(b"go").expect_err("it cannot have begun"),
         Err(error) => error,
     };
@@ -215,12 +217,12 @@ pub fn open_files(scene: &Scene) {
     for user in [None, Some("nobody".to_owned())] {
         let script = scene.script("echo \"$(id -un): $(ulimit -Sn) $(ulimit -Hn)\"");
         let name = user.clone().unwrap_or("root".to_owned());
-        let mut launched = scene.launch(&scene.locked(Job {
+        let mut launched = scene.launch(&scene.gated(Job {
             open_files: Some(1234),
             user,
             ..script
         }));
-        launched.release(b"go").expect("it is let go");
+        launched.release(b"go").expect("it is released");
         assert_eq!(end_of(&mut *launched), End::Code(0));
         scene.says(&format!("{name}: 1234 1234"));
         launched.close().expect("it is closed");
@@ -228,7 +230,7 @@ pub fn open_files(scene: &Scene) {
 }
 
 pub fn too_many_files(scene: &Scene) {
-    let error = scene.refused(&scene.locked(Job {
+    let error = scene.refused(&scene.gated(Job {
         open_files: Some(1 << 50),
         ..scene.job(&["true"])
     }));
@@ -277,7 +279,7 @@ pub fn same_name(scene: &Scene) {
 }
 
 pub fn nothing_left_of_failures(scene: &Scene) {
-    let job = |command: &str| scene.locked(scene.job(&[command]));
+    let job = |command: &str| scene.gated(scene.job(&[command]));
     let not_there = |command: &str| Job {
         command: vec![command.into()],
         ..job(command)

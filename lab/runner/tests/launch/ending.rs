@@ -137,7 +137,7 @@ pub fn close_ends_all(scene: &Scene) {
 }
 
 pub fn drop_ends_all(scene: &Scene) {
-    let launched = scene.launch(&scene.locked(scene.script(FAMILY)));
+    let launched = scene.launch(&scene.gated(scene.script(FAMILY)));
     scene.says("waiting");
     let locked = launched.pid();
     drop(launched);

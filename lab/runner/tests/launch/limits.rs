@@ -42,7 +42,7 @@ fn has_disk() -> bool {
 
 pub fn read_back(scene: &Scene) {
     let limits = all(scene);
-    let launched = scene.launch(&scene.locked(Job {
+    let launched = scene.launch(&scene.gated(Job {
         limits: limits.clone(),
         ..scene.job(&["sleep", "1000"])
     }));
@@ -84,7 +84,7 @@ pub fn cpus_hold(scene: &Scene) {
 
 pub fn refused(scene: &Scene) {
     let refused = |limits: Limits| {
-        scene.refused(&scene.locked(Job {
+        scene.refused(&scene.gated(Job {
             limits,
             ..scene.job(&["true"])
         }))

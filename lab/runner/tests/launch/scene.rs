@@ -14,9 +14,10 @@ use std::{
 pub const PATIENCE: Duration = Duration::from_secs(60);
 pub const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Waits at the gate, its first argument, and becomes the rest, with what it was told in `TOLD`.
-const HOLDER: &str = r#"gate=$1; shift; echo waiting; TOLD=$(cat "$gate") && [ -n "$TOLD" ] || exit 125
-export TOLD; exec "$@""#;
+/// Waits at the gate, its first argument, and executes the rest. `GATE_TEXT` is the gate's text.
+const GATE_SCRIPT: &str = r#"gate=$1; shift; echo waiting
+GATE_TEXT=$(cat "$gate") && [ -n "$GATE_TEXT" ] || exit 125
+export GATE_TEXT; exec "$@""#;
 
 static SCENES: AtomicU32 = AtomicU32::new(0);
 
@@ -101,11 +102,11 @@ impl<'a> Scene<'a> {
         self.job(&["/bin/sh", "-c", script])
     }
 
-    /// The same job, held at a gate.
-    pub fn locked(&self, job: Job) -> Job {
+    /// The same job, behind a gate.
+    pub fn gated(&self, job: Job) -> Job {
         let gate = self.path("gate");
-        let holder = ["/bin/sh", "-c", HOLDER, "holder"].map(OsString::from);
-        let command = holder
+        let shell = ["/bin/sh", "-c", GATE_SCRIPT, "gate"].map(OsString::from);
+        let command = shell
             .into_iter()
             .chain([gate.clone().into()])
             .chain(job.command)
@@ -123,13 +124,13 @@ impl<'a> Scene<'a> {
             .unwrap_or_else(|error| unreachable!("{job:?}: {error}"))
     }
 
-    /// Held, under limits, and let go.
+    /// Launched under limits, and released.
     pub fn run_limited(&self, script: &str, limits: Limits) -> Box<dyn Launched> {
-        let mut launched = self.launch(&self.locked(Job {
+        let mut launched = self.launch(&self.gated(Job {
             limits,
             ..self.script(script)
         }));
-        launched.release(b"go").expect("it is let go");
+        launched.release(b"go").expect("it is released");
         launched
     }
 
