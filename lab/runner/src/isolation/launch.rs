@@ -29,8 +29,8 @@ pub trait Launcher {
 
     fn abilities(&self) -> &Abilities;
 
-    /// Whether launched programs are children of the calling thread, so that a holder can use the
-    /// parent-death signal.
+    /// Whether launched programs are children of the calling thread, so that the exec shim can use
+    /// the parent-death signal.
     fn launches_children(&self) -> bool {
         false
     }

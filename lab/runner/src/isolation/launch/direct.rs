@@ -1,5 +1,5 @@
 //! Cgroups created directly in the file system: version 2 in a delegated folder, version 1 at the
-//! top. The program starts as a stopped child, enters its group, and then continues.
+//! top. A shell waits until it is in the group, and then executes the program.
 
 mod child;
 mod group;
