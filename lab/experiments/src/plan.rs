@@ -234,7 +234,7 @@ pub struct HostRules {
     pub huge_pages: Severity,
     /// A CPU governor other than `performance`.
     pub governor: Severity,
-    /// A validator, or cgroups of this experiment.
+    /// Cgroups of this experiment, processes in its folders, or (at most a warning) validators.
     pub leftovers: Severity,
 }
 
@@ -247,7 +247,7 @@ pub struct Rule<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// Only recorded.
+    /// At most a note of `experiment plan`.
     Ignore,
     Warn,
     /// The run does not begin.
