@@ -12,7 +12,7 @@ pub const LOCK: &str = "lock";
 pub const RECORDING: &str = "run.fltl";
 pub const OUTPUT: &str = "output.log";
 pub const RECORDER_LOG: &str = "recorder.log";
-/// A run's program may only write here: `{run_folder}`.
+/// `{run_folder}`: as another user, a run's program may only write here.
 pub const PROGRAM_FOLDER: &str = "own";
 /// Holds back a run's program until its start.
 pub const GATE: &str = "gate";

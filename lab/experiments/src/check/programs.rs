@@ -76,7 +76,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         }
     }
     if let (Some(user), Err(why)) = (&plan.workload.user, &facts.user) {
-        // systemd also finds users that are not in this file.
+        // systemd also finds users that are not in /etc/passwd.
         let severity = if facts.uses_systemd() {
             Severity::Warn
         } else {
