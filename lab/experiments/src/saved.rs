@@ -61,7 +61,7 @@ fn read_copy(folder: &Folder, file: &Path, expected_digest: Option<&str>) -> Res
     let text = fs::read_to_string(&copy).at(&copy)?;
     if expected_digest.is_some_and(|expected| folder::digest(&text) != expected) {
         bail!(
-            "{}: this is not the plan that the experiment was begun with any more: put it back",
+            "{}: this is not the plan that the experiment was begun with: put the old one back",
             copy.display()
         );
     }
@@ -86,7 +86,7 @@ pub fn refuse_changed(begun: &Plan, now: &Plan) -> Result<()> {
         keys.join(", ")
     };
     bail!(
-        "{}: the plan has changed since the experiment was begun ({what}): put it back ({} is a copy), or run the new plan \
+        "{}: the plan has changed since the experiment was begun ({what}): put the old one back ({} is a copy), or run the new plan \
          with another `folder`",
         now.file.display(),
         begun.folder.join(folder::PLAN).display(),
