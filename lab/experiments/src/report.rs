@@ -331,7 +331,7 @@ fn unfinished(experiment: &Experiment, tallies: &[ArmTally<'_>]) -> Option<Cavea
     let remedy = if is_running || journal_state.running_blocks > 0 {
         "It is being run: report again later."
     } else {
-        "Go on with faultline experiment resume, and report again."
+        "Continue with faultline experiment resume, and report again."
     };
     Some(Caveat::new(text, remedy))
 }
