@@ -232,7 +232,7 @@ impl Search<'_> {
         );
         let Some((first, last)) = self.slots else {
             return format!(
-                "{text} Which slots passed was not recorded, so nor is it known which events were covered."
+                "{text} Which slots passed was not recorded, so which events were covered is not known."
             );
         };
         let passed = counted(last.saturating_sub(first) as f64, "slot");
