@@ -10,7 +10,7 @@ mod search;
 mod vote;
 
 pub use folders::{SpaceNeed, space_needs};
-pub use gather::{gather, phase, program_files};
+pub use gather::{gather, phase_config, program_files};
 pub use programs::TOOLS;
 
 use super::plan::{Arm, Begin, Kind, Order, PageCache, Plan, Severity};

@@ -273,14 +273,14 @@ fn shortened(line: &str) -> String {
 }
 
 fn at_tip_for(plan: &Plan) -> Option<Duration> {
-    match phase(plan)?.get("at_tip_for") {
+    match phase_config(plan)?.get("at_tip_for") {
         Some(time) => parse_time(time.as_str()?).ok(),
         None => Some(DEFAULT_AT_TIP_FOR),
     }
 }
 
 /// `[phase]` of the recorder's configuration; empty without one, `None` if it is unreadable.
-pub fn phase(plan: &Plan) -> Option<Table> {
+pub fn phase_config(plan: &Plan) -> Option<Table> {
     let Some(file) = &plan.recorder.config else {
         return Some(Table::new());
     };

@@ -2,7 +2,7 @@
 
 use super::{ActiveRun, Observer, Runner, TurnError};
 use crate::{
-    check::phase,
+    check::phase_config,
     folder::RECORDING,
     journal::Entry,
     outcome::Outcome,
@@ -113,7 +113,7 @@ impl RunningSearch {
 }
 
 fn at_tip_slots(plan: &Plan) -> u64 {
-    let slots = phase(plan).and_then(|phase| phase.get("at_tip_slots")?.as_integer());
+    let slots = phase_config(plan).and_then(|config| config.get("at_tip_slots")?.as_integer());
     slots
         .and_then(|slots| u64::try_from(slots).ok())
         .unwrap_or(DEFAULT_AT_TIP_SLOTS)
