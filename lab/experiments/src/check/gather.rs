@@ -103,7 +103,7 @@ fn io_device_numbers(plan: &Plan) -> BTreeMap<PathBuf, Result<u64, String>> {
     plan.arms
         .iter()
         .flat_map(|arm| &arm.io)
-        .map(|limit| (limit.device.clone(), block_device(&limit.device)))
+        .map(|limit| (limit.device.clone(), block_device_number(&limit.device)))
         .collect()
 }
 
@@ -140,18 +140,18 @@ fn programs(plan: &Plan) -> BTreeMap<String, Result<PathBuf, String>> {
     plan.arms
         .iter()
         .filter_map(|arm| command_of(plan, arm).into_iter().next())
-        .map(|program_name| (program_name.clone(), program(&program_name)))
+        .map(|program_name| (program_name.clone(), resolve_program(&program_name)))
         .collect()
 }
 
-fn program(name: &str) -> Result<PathBuf, String> {
+fn resolve_program(name: &str) -> Result<PathBuf, String> {
     if name.contains('/') {
-        return executable(Path::new(name)).map(|()| name.into());
+        return check_executable(Path::new(name)).map(|()| name.into());
     }
     in_path(name).ok_or_else(|| "there is no such program in PATH".to_owned())
 }
 
-fn executable(file: &Path) -> Result<(), String> {
+fn check_executable(file: &Path) -> Result<(), String> {
     let meta = fs::metadata(file).map_err(file_error)?;
     if !meta.is_file() {
         Err("is no file".to_owned())
@@ -162,12 +162,12 @@ fn executable(file: &Path) -> Result<(), String> {
     }
 }
 
-fn readable(path: &Path) -> Result<(), String> {
+fn check_readable(path: &Path) -> Result<(), String> {
     fs::File::open(path).map(drop).map_err(file_error)
 }
 
 fn check_keypair_file(path: &Path) -> Result<(), String> {
-    readable(path)?;
+    check_readable(path)?;
     vote::check_keypair(path)
 }
 
@@ -188,7 +188,7 @@ fn files(plan: &Plan) -> BTreeMap<PathBuf, Result<(), String>> {
         add(path, check_keypair_file);
     }
     if let Some(path) = &recorder.config {
-        add(path, readable);
+        add(path, check_readable);
     }
     if let Some(path) = &workload.working_folder {
         add(path, check_folder);
@@ -198,7 +198,7 @@ fn files(plan: &Plan) -> BTreeMap<PathBuf, Result<(), String>> {
     }
     let binaries = plan.arms.iter().flat_map(|arm| &arm.binary);
     for path in binaries.chain(&workload.binary) {
-        add(path, executable);
+        add(path, check_executable);
     }
     files
 }
@@ -212,7 +212,7 @@ fn home_folders() -> Vec<PathBuf> {
 }
 
 /// Number of a block device, or of the device that has the file.
-fn block_device(path: &Path) -> Result<u64, String> {
+fn block_device_number(path: &Path) -> Result<u64, String> {
     let meta = fs::metadata(path).map_err(file_error)?;
     let number = if meta.file_type().is_block_device() {
         meta.rdev()
