@@ -110,7 +110,10 @@ impl Experiment {
             }
             let run = self.load_run(counted_run, &mut read_errors);
             if !run.replayed.slots.is_empty() {
-                slots.push((self.name(counted_run), replay::csv(&run.replayed)));
+                slots.push((
+                    self.run_folder_name(counted_run),
+                    replay::csv(&run.replayed),
+                ));
             }
             runs.push(run);
         }
@@ -154,7 +157,7 @@ impl Experiment {
         read_errors.is_empty().then_some(run)
     }
 
-    fn name(&self, counted_run: &CountedRun<'_>) -> String {
+    fn run_folder_name(&self, counted_run: &CountedRun<'_>) -> String {
         let folder = self.run_folder(counted_run);
         folder
             .parent()
