@@ -26,7 +26,7 @@ use faultline_common::{
 use faultline_kernel::HostRoot;
 use faultline_runner::isolation::{
     CgroupRoots, Direct, Launcher, Systemd,
-    folders::{self, Cleared, InitResult, MAX_LISTED, Purpose},
+    folders::{self, ClearSummary, InitResult, MAX_LISTED, Purpose},
 };
 use faultline_text::{bytes, count, counted, duration};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -98,26 +98,26 @@ fn dry_run(plan: &Plan) -> Result<u8> {
         if plan.begin == Begin::AsIs {
             printed += &format!("{}: stays as it is\n", folder.display());
         } else {
-            let cleared = folders::would_clear(folder, &HostRoot::default())?;
-            printed += &clearing_page(folder, cleared);
+            let summary = folders::would_clear(folder, &HostRoot::default())?;
+            printed += &clearing_page(folder, summary);
         }
     }
     print(&printed).map(|()| 0)
 }
 
-fn clearing_page(folder: &Path, mut cleared: Cleared) -> String {
+fn clearing_page(folder: &Path, mut summary: ClearSummary) -> String {
     let mut page = format!(
         "{}: would be cleared: {}, {}\n",
         folder.display(),
-        counted(cleared.files as f64, "file"),
-        bytes(cleared.bytes)
+        counted(summary.files as f64, "file"),
+        bytes(summary.bytes)
     );
-    cleared.listed.sort_unstable();
-    for path in &cleared.listed {
+    summary.listed.sort_unstable();
+    for path in &summary.listed {
         page += &format!("  would delete: {}\n", path.display());
     }
-    page += &omitted("would delete", cleared.files, cleared.listed.len());
-    let retained = &mut cleared.retained;
+    page += &omitted("would delete", summary.files, summary.listed.len());
+    let retained = &mut summary.retained;
     retained.sort_unstable_by(|one, other| one.path.cmp(&other.path));
     for entry in retained.iter().take(MAX_LISTED) {
         page += &format!(
@@ -418,7 +418,7 @@ mod tests {
             path: name.into(),
             reason: "a keypair",
         };
-        let cleared = Cleared {
+        let summary = ClearSummary {
             files: 3,
             bytes: 6 << 10,
             listed: vec!["/l/b".into(), "/l/a".into()],
@@ -426,10 +426,10 @@ mod tests {
         };
         let expected = "/l: would be cleared: 3 files, 6.0 KiB\n  would delete: /l/a\n  would delete: /l/b\n  would delete: 1 more, which are not listed\n  \
                         would keep: /l/w (a keypair)\n  would keep: /l/x (a keypair)\n  would keep: /l/y (a keypair)\n  would keep: /l/z (a keypair)\n";
-        assert_eq!(clearing_page(Path::new("/l"), cleared), expected);
-        let many = Cleared {
+        assert_eq!(clearing_page(Path::new("/l"), summary), expected);
+        let many = ClearSummary {
             retained: vec![retained("/l/k"); MAX_LISTED + 5],
-            ..Cleared::default()
+            ..ClearSummary::default()
         };
         let page = clearing_page(Path::new("/l"), many);
         assert!(page.ends_with("  would keep: 5 more, which are not listed\n"));

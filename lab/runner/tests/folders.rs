@@ -104,11 +104,11 @@ impl Scene {
         );
     }
 
-    fn clear(&self) -> Result<folders::Cleared> {
+    fn clear(&self) -> Result<folders::ClearSummary> {
         folders::clear(&self.path("ledger"), &HostRoot::default())
     }
 
-    fn would_clear(&self) -> Result<folders::Cleared> {
+    fn would_clear(&self) -> Result<folders::ClearSummary> {
         folders::would_clear(&self.path("ledger"), &HostRoot::default())
     }
 }

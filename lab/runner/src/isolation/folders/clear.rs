@@ -24,7 +24,7 @@ const MAX_KEYPAIR_BYTES: u64 = 4096;
 const KEYPAIR_LENGTH: usize = 64;
 
 #[derive(Debug, Default, PartialEq)]
-pub struct Cleared {
+pub struct ClearSummary {
     /// Includes links, sockets and the like, but not folders.
     pub files: u64,
     /// Disk space in bytes.
@@ -45,7 +45,7 @@ pub struct RetainedEntry {
 /// other mounts, and folders with their own marker. Symbolic links are deleted, not their targets.
 /// Holds the ledger's lock meanwhile. Deletes nothing if the folder is not marked, a validator holds a
 /// ledger's lock in it, or a process has a file open in it.
-pub fn clear(folder: &Path, root: &HostRoot) -> Result<Cleared> {
+pub fn clear(folder: &Path, root: &HostRoot) -> Result<ClearSummary> {
     let top = open_unused(folder, root)?;
     let mut inspection = ClearWalk::default();
     inspection.clear_folder(&top, 0)?;
@@ -55,17 +55,17 @@ pub fn clear(folder: &Path, root: &HostRoot) -> Result<Cleared> {
         ..ClearWalk::default()
     };
     walk.clear_folder(&top, 0)?;
-    Ok(walk.cleared)
+    Ok(walk.summary)
 }
 
-pub fn would_clear(folder: &Path, root: &HostRoot) -> Result<Cleared> {
+pub fn would_clear(folder: &Path, root: &HostRoot) -> Result<ClearSummary> {
     let top = open_unused(folder, root)?;
     let mut walk = ClearWalk {
         max_listed: MAX_LISTED,
         ..ClearWalk::default()
     };
     walk.clear_folder(&top, 0)?;
-    Ok(walk.cleared)
+    Ok(walk.summary)
 }
 
 fn open_unused(folder: &Path, root: &HostRoot) -> Result<Folder> {
@@ -89,7 +89,7 @@ struct ClearWalk {
     /// False in a dry run, and in the pass that inspects and locks before anything is deleted.
     deletes: bool,
     max_listed: usize,
-    cleared: Cleared,
+    summary: ClearSummary,
     /// Locks of all ledgers in the folder.
     locks: Vec<OwnedFd>,
 }
@@ -125,7 +125,7 @@ impl ClearWalk {
         if has_marker(&subfolder)? {
             return self.retain(folder, name, "a folder of experiments of its own");
         }
-        let retained_before = self.cleared.retained.len();
+        let retained_before = self.summary.retained.len();
         let has_lock = subfolder.stat(LEDGER_LOCK)?.is_some();
         self.clear_folder(&subfolder, depth)?;
         if !self.deletes {
@@ -135,7 +135,7 @@ impl ClearWalk {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             // It contains retained entries, which are reported already.
             Err(Errno::NOTEMPTY | Errno::EXIST)
-                if has_lock || self.cleared.retained.len() > retained_before =>
+                if has_lock || self.summary.retained.len() > retained_before =>
             {
                 Ok(())
             }
@@ -162,11 +162,11 @@ impl ClearWalk {
                 Err(errno) => return Err(path_error(&folder.join(name))(errno)),
             }
         }
-        self.cleared.files += 1;
-        if self.cleared.listed.len() < self.max_listed {
-            self.cleared.listed.push(folder.join(name));
+        self.summary.files += 1;
+        if self.summary.listed.len() < self.max_listed {
+            self.summary.listed.push(folder.join(name));
         }
-        self.cleared.bytes = self.cleared.bytes.saturating_add(disk_bytes(stat));
+        self.summary.bytes = self.summary.bytes.saturating_add(disk_bytes(stat));
         Ok(())
     }
 
@@ -175,7 +175,7 @@ impl ClearWalk {
         reason = "the end of functions that return it"
     )]
     fn retain(&mut self, folder: &Folder, name: &CStr, reason: &'static str) -> Result<()> {
-        self.cleared.retained.push(RetainedEntry {
+        self.summary.retained.push(RetainedEntry {
             path: folder.join(name),
             reason,
         });
