@@ -3,13 +3,14 @@
 //!
 //! Signs of Alpenglow come first, then the others, each in the order of [`Sign`]. Alpenglow needs
 //! one of its signs. Migrating needs none of them, and a processed slot at or after the migration
-//! slot. Tower needs a fresh sign. Sources: Agave 4.2.2 to 4.5.0-alpha.4; reasons: decision 30.
+//! slot. Only Tower needs a sign each time. Sources: Agave 4.2.2 to 4.5.0-alpha.4. Reasons:
+//! `docs/decisions/0030-which-consensus.md`.
 
 use crate::rpc::FeatureGate;
 
 /// Slots between the activation of the feature and the start of the migration. Test builds use 32.
 pub const MIGRATION_SLOT_OFFSET: u64 = 5_000;
-/// A Tower vote earns at most this many credits per slot. Larger values are lamports.
+/// Under Tower, a vote earns at most this many credits per slot. Alpenglow pays lamports instead.
 pub const MAX_CREDITS_PER_SLOT: u64 = 16;
 /// Migrated clusters: genesis hash, last slot before Alpenglow.
 const MIGRATED_CLUSTERS: [(&str, u64); 1] =
@@ -33,7 +34,7 @@ faultline_metrics::named_enum! {
         Certificate = "getAgGenesisCert",
         /// Alpenglow: Votor's event loop reports; it waits for the end of the migration.
         EventHandlerStats = "event_handler_stats",
-        /// Alpenglow: the point `migration-complete`, or its log line.
+        /// Alpenglow: the datapoint `migration-complete`, or its log line.
         MigrationComplete = "migration-complete",
         /// Tower, or migrating from the migration slot on: `migration-started`, or its log line.
         MigrationStarted = "migration-started",
@@ -60,7 +61,7 @@ pub struct Evidence<'a> {
     pub has_event_handler: bool,
     pub is_complete: bool,
     pub reported_genesis_slot: Option<u64>,
-    /// The migration slot of `migration-started`, which is reported some thousand slots earlier.
+    /// Where the migration begins: `migration-started` reports it some thousand slots before.
     pub migration_slot: Option<u64>,
     pub has_marker: bool,
     pub genesis_hash: Option<&'a str>,
@@ -165,8 +166,8 @@ impl Evidence<'_> {
 }
 
 impl Consensus {
-    /// Merges a new result of the same process. Migrating and Alpenglow are kept, because points
-    /// come only once and slots step back when a migration ends. Tower must be proved again.
+    /// Merges a new result of the same process. Migrating and Alpenglow are kept: their datapoints
+    /// come only once, and slots step back when a migration ends. Tower must be proved again.
     pub fn next(before: Option<Consensus>, now: Option<Consensus>) -> Option<Consensus> {
         let Some(before) = before.filter(|before| before.protocol > Protocol::Tower) else {
             return now;
