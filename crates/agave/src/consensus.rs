@@ -57,9 +57,9 @@ faultline_metrics::named_enum! {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Evidence<'a> {
     /// The block's slot in `getAgGenesisCert`. A null result alone proves nothing.
-    pub certificate: Option<u64>,
+    pub certificate_slot: Option<u64>,
     pub has_event_handler: bool,
-    pub is_complete: bool,
+    pub is_migration_complete: bool,
     pub reported_genesis_slot: Option<u64>,
     /// Where the migration begins: `migration-started` reports it some thousand slots before.
     pub migration_slot: Option<u64>,
@@ -69,7 +69,7 @@ pub struct Evidence<'a> {
     pub max_credits: Option<(u64, u64)>,
     /// The feature gate's account at `finalized`.
     pub gate: Option<FeatureGate>,
-    pub slot: Option<u64>,
+    pub processed_slot: Option<u64>,
     pub has_optimistic_slot: bool,
     pub has_commitment_gap: bool,
 }
@@ -95,21 +95,24 @@ impl Evidence<'_> {
         Some(Consensus {
             protocol,
             sign,
-            genesis_slot: self.certificate.or(self.reported_genesis_slot).or(known),
+            genesis_slot: self
+                .certificate_slot
+                .or(self.reported_genesis_slot)
+                .or(known),
             migration_slot: self.migration_slot(),
         })
     }
 
     fn alpenglow(&self) -> Option<Sign> {
-        let is_above_genesis =
-            { self.known_genesis().zip(self.slot) }.is_some_and(|(genesis, slot)| slot > genesis);
+        let is_above_genesis = { self.known_genesis().zip(self.processed_slot) }
+            .is_some_and(|(genesis, slot)| slot > genesis);
         let has_lamports = self.max_credits.is_some_and(|(credits, slots)| {
             credits > slots.max(1).saturating_mul(MAX_CREDITS_PER_SLOT)
         });
         let signs = [
-            (Sign::Certificate, self.certificate.is_some()),
+            (Sign::Certificate, self.certificate_slot.is_some()),
             (Sign::EventHandlerStats, self.has_event_handler),
-            (Sign::MigrationComplete, self.is_complete),
+            (Sign::MigrationComplete, self.is_migration_complete),
             (Sign::CreditsMarker, self.has_marker),
             (Sign::KnownCluster, is_above_genesis),
             (Sign::CreditsSize, has_lamports),
@@ -121,7 +124,7 @@ impl Evidence<'_> {
     }
 
     fn before_alpenglow(&self) -> Option<(Protocol, Sign)> {
-        if let Some((migration, slot)) = self.migration_slot().zip(self.slot) {
+        if let Some((migration, slot)) = self.migration_slot().zip(self.processed_slot) {
             let sign = match self.migration_slot {
                 Some(_) => Sign::MigrationStarted,
                 None => Sign::FeatureGate,
@@ -153,7 +156,7 @@ impl Evidence<'_> {
         // A cluster that began with Alpenglow has no migration.
         self.migration_slot
             .or(by_gate)
-            .filter(|_| self.certificate != Some(0))
+            .filter(|_| self.certificate_slot != Some(0))
     }
 
     fn known_genesis(&self) -> Option<u64> {

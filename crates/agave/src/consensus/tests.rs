@@ -1,16 +1,16 @@
 use super::*;
 
 const NONE: Evidence<'static> = Evidence {
-    certificate: None,
+    certificate_slot: None,
     has_event_handler: false,
-    is_complete: false,
+    is_migration_complete: false,
     reported_genesis_slot: None,
     migration_slot: None,
     has_marker: false,
     genesis_hash: None,
     max_credits: None,
     gate: None,
-    slot: None,
+    processed_slot: None,
     has_optimistic_slot: false,
     has_commitment_gap: false,
 };
@@ -32,42 +32,42 @@ fn cases() -> Vec<(&'static str, Evidence<'static>, Expected)> {
     let tower_signs = Evidence { gate: INACTIVE, has_optimistic_slot: true, has_commitment_gap: true, ..NONE };
     vec![
         ("silence", NONE, None),
-        ("a slot alone", Evidence { slot: Some(7), ..NONE }, None),
-        ("another cluster's hash", Evidence { genesis_hash: Some("abc"), slot: Some(u64::MAX), ..NONE }, None),
+        ("a slot alone", Evidence { processed_slot: Some(7), ..NONE }, None),
+        ("another cluster's hash", Evidence { genesis_hash: Some("abc"), processed_slot: Some(u64::MAX), ..NONE }, None),
         ("no gate", Evidence { gate: INACTIVE, ..NONE }, tower(Sign::FeatureGate)),
         ("optimistic slots", Evidence { has_optimistic_slot: true, ..NONE }, tower(Sign::OptimisticSlot)),
         ("a gap of commitments", Evidence { has_commitment_gap: true, ..NONE }, tower(Sign::CommitmentGap)),
         ("all signs of Tower", tower_signs, tower(Sign::FeatureGate)),
         ("the gate's account without a slot", Evidence { gate: active(0), ..NONE }, None),
-        ("the gate is active, the slot below the migration", Evidence { gate: active(1_000), slot: Some(5_999), ..NONE },
+        ("the gate is active, the slot below the migration", Evidence { gate: active(1_000), processed_slot: Some(5_999), ..NONE },
             Some((Tower, Sign::FeatureGate, None, Some(6_000)))),
-        ("the gate is active, the slot at the migration", Evidence { gate: active(1_000), slot: Some(6_000), ..NONE },
+        ("the gate is active, the slot at the migration", Evidence { gate: active(1_000), processed_slot: Some(6_000), ..NONE },
             Some((Migrating, Sign::FeatureGate, None, Some(6_000)))),
-        ("optimistic slots came a moment before", Evidence { gate: active(1_000), slot: Some(6_000), has_optimistic_slot: true, ..NONE },
+        ("optimistic slots came a moment before", Evidence { gate: active(1_000), processed_slot: Some(6_000), has_optimistic_slot: true, ..NONE },
             Some((Migrating, Sign::FeatureGate, None, Some(6_000)))),
-        ("migration-started comes before the migration", Evidence { migration_slot: Some(900), slot: Some(899), ..NONE },
+        ("migration-started comes before the migration", Evidence { migration_slot: Some(900), processed_slot: Some(899), ..NONE },
             Some((Tower, Sign::MigrationStarted, None, Some(900)))),
-        ("migration-started, and its slot", Evidence { migration_slot: Some(900), slot: Some(900), ..NONE },
+        ("migration-started, and its slot", Evidence { migration_slot: Some(900), processed_slot: Some(900), ..NONE },
             Some((Migrating, Sign::MigrationStarted, None, Some(900)))),
-        ("a test build's offset", Evidence { migration_slot: Some(64), gate: active(32), slot: Some(70), ..NONE },
+        ("a test build's offset", Evidence { migration_slot: Some(64), gate: active(32), processed_slot: Some(70), ..NONE },
             Some((Migrating, Sign::MigrationStarted, None, Some(64)))),
         ("migration-started without a slot of its own", Evidence { migration_slot: Some(900), ..NONE }, None),
-        ("a certificate", Evidence { certificate: Some(899), ..tower_signs }, alpenglow(Sign::Certificate, Some(899))),
-        ("a certificate of a cluster that began with it", Evidence { certificate: Some(0), gate: active(0), slot: Some(3), ..NONE },
+        ("a certificate", Evidence { certificate_slot: Some(899), ..tower_signs }, alpenglow(Sign::Certificate, Some(899))),
+        ("a certificate of a cluster that began with it", Evidence { certificate_slot: Some(0), gate: active(0), processed_slot: Some(3), ..NONE },
             alpenglow(Sign::Certificate, Some(0))),
         ("the event handler", Evidence { has_event_handler: true, ..tower_signs }, alpenglow(Sign::EventHandlerStats, None)),
-        ("migration-complete", Evidence { is_complete: true, reported_genesis_slot: Some(899), migration_slot: Some(900), slot: Some(899), ..NONE },
+        ("migration-complete", Evidence { is_migration_complete: true, reported_genesis_slot: Some(899), migration_slot: Some(900), processed_slot: Some(899), ..NONE },
             Some((Alpenglow, Sign::MigrationComplete, Some(899), Some(900)))),
-        ("the log says it is enabled", Evidence { is_complete: true, ..NONE }, alpenglow(Sign::MigrationComplete, None)),
+        ("the log says it is enabled", Evidence { is_migration_complete: true, ..NONE }, alpenglow(Sign::MigrationComplete, None)),
         ("the marker", Evidence { has_marker: true, has_commitment_gap: true, ..NONE }, alpenglow(Sign::CreditsMarker, None)),
-        ("mainnet-beta above its genesis slot", Evidence { genesis_hash: MAINNET, slot: Some(459_653_000), ..NONE },
+        ("mainnet-beta above its genesis slot", Evidence { genesis_hash: MAINNET, processed_slot: Some(459_653_000), ..NONE },
             alpenglow(Sign::KnownCluster, Some(459_652_999))),
-        ("mainnet-beta at its genesis slot", Evidence { genesis_hash: MAINNET, slot: Some(459_652_999), ..NONE }, None),
-        ("mainnet-beta before", Evidence { genesis_hash: MAINNET, slot: Some(9), has_optimistic_slot: true, ..NONE }, tower(Sign::OptimisticSlot)),
+        ("mainnet-beta at its genesis slot", Evidence { genesis_hash: MAINNET, processed_slot: Some(459_652_999), ..NONE }, None),
+        ("mainnet-beta before", Evidence { genesis_hash: MAINNET, processed_slot: Some(9), has_optimistic_slot: true, ..NONE }, tower(Sign::OptimisticSlot)),
         ("lamports", Evidence { max_credits: Some((432_000 * 16 + 1, 432_000)), ..NONE }, alpenglow(Sign::CreditsSize, None)),
         ("the most credits of an epoch", Evidence { max_credits: Some((432_000 * 16, 432_000)), ..NONE }, None),
         ("an epoch without slots", Evidence { max_credits: Some((16, 0)), ..NONE }, None),
-        ("every sign", Evidence { certificate: Some(8), has_event_handler: true, is_complete: true, reported_genesis_slot: Some(9), has_marker: true, ..tower_signs },
+        ("every sign", Evidence { certificate_slot: Some(8), has_event_handler: true, is_migration_complete: true, reported_genesis_slot: Some(9), has_marker: true, ..tower_signs },
             alpenglow(Sign::Certificate, Some(8))),
     ]
 }
@@ -91,12 +91,12 @@ fn consensus_migration_is_irreversible_and_tower_ends_when_evidence_is_silent() 
     assert_eq!(Consensus::next(tower, None), None, "silence");
     let migrating = of(Evidence {
         migration_slot: Some(900),
-        slot: Some(901),
+        processed_slot: Some(901),
         ..NONE
     });
     let purged = of(Evidence {
         migration_slot: Some(900),
-        slot: Some(899),
+        processed_slot: Some(899),
         ..NONE
     });
     assert_eq!(purged.map(|now| now.protocol), Some(Protocol::Tower));
@@ -118,7 +118,7 @@ fn consensus_migration_is_irreversible_and_tower_ends_when_evidence_is_silent() 
     assert_eq!(after.migration_slot, Some(900), "what was known stays");
     assert_eq!(Consensus::next(Some(after), tower), Some(after));
     let certificate = of(Evidence {
-        certificate: Some(899),
+        certificate_slot: Some(899),
         ..NONE
     });
     let sure = Consensus::next(Some(after), certificate).unwrap();

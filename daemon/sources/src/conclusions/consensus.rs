@@ -89,10 +89,10 @@ impl ConsensusState {
         let is_recent = |at: Stamp| now.since(at) < TOWER_MAX_AGE;
         let evidence = Evidence {
             has_event_handler: reports.has_event_handler,
-            is_complete: reports.is_complete,
+            is_migration_complete: reports.is_complete,
             reported_genesis_slot: reports.genesis_slot,
             migration_slot: reports.migration_slot,
-            slot: facts.processed_slot().or(replayed),
+            processed_slot: facts.processed_slot().or(replayed),
             has_optimistic_slot: reports.optimistic_at.is_some_and(is_recent),
             has_commitment_gap: self.gap.shows_tower(now),
             ..votes.map_or_else(Evidence::default, |votes| votes.evidence(now))

@@ -74,7 +74,7 @@ impl VoteFacts {
         let ranking = self.ranking.fresh(now, self.ttl(SLOW_FACTOR));
         let slots = self.bank(now).map(|bank| bank.slots_in_epoch);
         Evidence {
-            certificate: self.certificate_slot,
+            certificate_slot: self.certificate_slot,
             gate: self.feature_gate.fresh(now, self.ttl(1)),
             has_marker: self.marker_epoch(now).is_some(),
             max_credits: ranking.and_then(|ranking| ranking.max_earned).zip(slots),
@@ -85,7 +85,7 @@ impl VoteFacts {
 
     pub fn consensus(&self) -> Option<Consensus> {
         let evidence = Evidence {
-            slot: self.bank(self.polled_at).map(|bank| bank.absolute_slot),
+            processed_slot: self.bank(self.polled_at).map(|bank| bank.absolute_slot),
             ..self.evidence(self.polled_at)
         };
         evidence.consensus()
