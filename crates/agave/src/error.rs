@@ -4,8 +4,8 @@ use thiserror::Error;
 
 const EXCERPT_CHARS: usize = 80;
 
-/// The beginning of an offending text: at most 80 characters, lossy UTF-8, control characters
-/// escaped.
+/// The beginning of an offending text in lossy UTF-8, escaped as in a Rust literal and then cut to
+/// 80 characters.
 #[derive(PartialEq)]
 pub struct Excerpt(Box<str>);
 
@@ -40,7 +40,7 @@ impl fmt::Display for Excerpt {
 
 #[derive(Debug, Clone, Copy, PartialEq, Error)]
 pub enum Reason {
-    /// Longer than the splitter's limit; skipped up to the next newline.
+    /// Longer than the limit of a line; skipped up to the next newline.
     #[error("line longer than the limit")]
     TooLong,
     #[error("not UTF-8")]

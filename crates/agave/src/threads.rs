@@ -9,8 +9,9 @@ pub const UNNAMED: &str = "unnamed";
 /// The thread name without its index and the separator before it. Fit for a label: control
 /// characters and bytes that are not UTF-8 become U+FFFD.
 ///
-/// `solScHandler07`: `solScHandler`; `solIdxFlusher10` (of `solIdxFlusher100`): `solIdxFlusher`;
-/// `iou-wrk-1234`: `iou-wrk`; `net:0`: `net`. `rocksdb:low` and `tokio-runtime-w` stay.
+/// `solScHandler07`: `solScHandler`; `solIdxFlusher10`, cut from `solIdxFlusher100`:
+/// `solIdxFlusher`; `iou-wrk-1234`: `iou-wrk`; `net:0`: `net`. `rocksdb:low` and `tokio-runtime-w`
+/// stay.
 pub fn pool(comm: &[u8]) -> Cow<'_, str> {
     let comm = comm.strip_suffix(b"\n").unwrap_or(comm).trim_ascii();
     let length = comm
@@ -50,7 +51,7 @@ pub fn purpose(pool: &str) -> Option<&'static str> {
         .map(|(_, purpose)| *purpose)
 }
 
-/// Pools of 2.0.5 to 4.5.0-alpha.4, by subsystem.
+/// Purposes of Agave's and its libraries' pools, by subsystem: 2.0.5 to 4.5.0-alpha.4.
 pub const PURPOSES: &[(&str, &str)] = &[
     ("agave-validator", "main thread"),
     ("solana-validato", "main thread"),

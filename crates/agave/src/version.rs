@@ -33,7 +33,7 @@ impl Client {
         match self {
             Self::Agave | Self::Jito | Self::Frankendancer | Self::SolanaLabs => true,
             Self::Firedancer => false,
-            // Other clients in Agave's list without its code.
+            // Clients in Agave's list of client ids that do not run Agave's code.
             Self::Other(name) => !["harmonicfiredancer", "firebam", "sig"]
                 .iter()
                 .any(|other| name.eq_ignore_ascii_case(other)),
@@ -61,7 +61,7 @@ pub enum Maturity {
     Stable,
 }
 
-/// Ordered by age: a prerelease comes before its release.
+/// Ordered from old to new: a prerelease comes before its release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Release {
     /// Major, minor, patch.
@@ -181,8 +181,8 @@ fn decimal(text: &str) -> Option<u32> {
 }
 
 impl Maturity {
-    /// From `beta.1`, `rc1`, `jito-rc.1`: also the prerelease's number. A suffix without a
-    /// prerelease belongs to a stable fork.
+    /// From `beta.1`, `rc1`, `jito-rc.1`: also the prerelease's number. Any other suffix (`jito`)
+    /// belongs to a stable release.
     fn of_suffix(suffix: &str) -> (Self, u32) {
         let suffix = suffix.to_ascii_lowercase();
         let names = [
@@ -248,8 +248,8 @@ fn embedded_agave(release: Release) -> Option<Release> {
     })
 }
 
-/// Whether the text may become a label: 1 to 128 printable ASCII characters, as in `validator-new`
-/// and `getVersion`. Any other text from a server must not.
+/// Whether a version from `validator-new` or `getVersion` may become a label: 1 to 128 printable
+/// ASCII characters.
 pub fn is_version(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= 128
