@@ -67,8 +67,8 @@ pub struct Release {
     /// Major, minor, patch.
     pub number: (u32, u32, u32),
     pub maturity: Maturity,
-    /// 0 of a stable release.
-    pub prerelease: u32,
+    /// 0 for a stable release.
+    pub prerelease_number: u32,
 }
 
 #[derive(Debug, PartialEq)]
@@ -94,8 +94,10 @@ impl Version {
     /// of these behind a program's name.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let (head, details) = text.split_once('(').unwrap_or((text, ""));
-        let numbers = head.split_ascii_whitespace().find_map(parse_numbers);
-        let (number, suffix) = numbers.ok_or_else(|| Error::Version {
+        let number_and_suffix = head
+            .split_ascii_whitespace()
+            .find_map(parse_number_and_suffix);
+        let (number, suffix) = number_and_suffix.ok_or_else(|| Error::Version {
             text: Excerpt::of(text.as_bytes()),
         })?;
         let stated_client = details.split_once("client:").map(|(_, rest)| {
@@ -129,7 +131,7 @@ impl Version {
     }
 
     /// The number of [`Version::release`]. Prereleases have the facts of their release.
-    pub fn agave(&self) -> (u32, u32, u32) {
+    pub fn agave_number(&self) -> (u32, u32, u32) {
         self.release().number
     }
 
@@ -143,7 +145,7 @@ impl Version {
 
     /// Maximum of compiled programs in the cache: a source constant of stock builds.
     pub fn program_cache_capacity(&self) -> u64 {
-        match self.agave() {
+        match self.agave_number() {
             version if version < (2, 0, 16) || version == (2, 1, 0) => 256,
             version if version < (4, 3, 0) => 512,
             _ => 1024,
@@ -156,7 +158,7 @@ pub fn shrink_target(capacity: u64) -> u64 {
     u64::try_from(u128::from(capacity) * 90 / 100).unwrap_or(capacity)
 }
 
-fn parse_numbers(word: &str) -> Option<((u32, u32, u32), &str)> {
+fn parse_number_and_suffix(word: &str) -> Option<((u32, u32, u32), &str)> {
     let word = word.strip_prefix('v').unwrap_or(word);
     let (major, rest) = word.split_once('.')?;
     let (minor, rest) = rest.split_once('.')?;
@@ -212,18 +214,18 @@ fn decode_gossip_version((major, minor, patch): (u32, u32, u32), suffix: &str) -
         2 => Maturity::Beta,
         3 => Maturity::Alpha,
         _ => {
-            let (maturity, prerelease) = Maturity::of_suffix(suffix);
+            let (maturity, prerelease_number) = Maturity::of_suffix(suffix);
             return Release {
                 number: (major, minor, patch),
                 maturity,
-                prerelease,
+                prerelease_number,
             };
         }
     };
     Release {
         number: (major, minor & ((1 << MINOR_BITS) - 1), 0),
         maturity,
-        prerelease: patch,
+        prerelease_number: patch,
     }
 }
 
@@ -238,12 +240,16 @@ fn embedded_agave(release: Release) -> Option<Release> {
         return None;
     };
     let is_stable = release.maturity == Maturity::Stable;
-    let digits = if is_stable { patch } else { release.prerelease };
+    let digits = if is_stable {
+        patch
+    } else {
+        release.prerelease_number
+    };
     let (major, minor, last) = (digits / 10_000, digits / 100 % 100, digits % 100);
-    let (patch, prerelease) = if is_stable { (last, 0) } else { (0, last) };
+    let (patch, prerelease_number) = if is_stable { (last, 0) } else { (0, last) };
     (major > 0).then_some(Release {
         number: (major, minor, patch),
-        prerelease,
+        prerelease_number,
         ..release
     })
 }

@@ -155,7 +155,7 @@ proptest! {
         let line = LogLine::parse(&text);
         let _ = (line.progress(), line.frozen(), line.replay_timings());
         let _ = line.point().map(|point| point.map(|point| point.check()));
-        drop(version::Version::parse(&text).map(|version| (version.agave(), version.to_string())));
+        drop(version::Version::parse(&text).map(|version| (version.agave_number(), version.to_string())));
         let _ = config::MetricsConfig::parse(&text).is_ok();
         let _ = (text.parse::<faultline_agave::PublicKey>(), identify::identify("agave-validator", &[&*text, &*text]));
         prop_assert!(!threads::pool(&bytes).is_empty());

@@ -147,7 +147,7 @@ fn expected_genesis(arguments: &[&str]) -> Option<String> {
 pub fn agave_version(version: &str) -> String {
     match Version::parse(version) {
         Ok(parsed) => {
-            let (major, minor, patch) = parsed.agave();
+            let (major, minor, patch) = parsed.agave_number();
             format!("{major}.{minor}.{patch}")
         }
         Err(_) => version.to_owned(),
