@@ -73,7 +73,7 @@ pub struct Release {
 
 #[derive(Debug, PartialEq)]
 pub struct Version {
-    pub number: (u32, u32, u32),
+    pub shown_number: (u32, u32, u32),
     /// `jito`, `beta.1`.
     pub suffix: Option<String>,
     pub client: Option<Client>,
@@ -81,7 +81,7 @@ pub struct Version {
 
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (major, minor, patch) = self.number;
+        let (major, minor, patch) = self.shown_number;
         write!(f, "{major}.{minor}.{patch}")?;
         self.suffix
             .as_ref()
@@ -124,7 +124,7 @@ impl Version {
                 .collect()
         });
         Ok(Self {
-            number,
+            shown_number: number,
             suffix,
             client,
         })
@@ -139,7 +139,7 @@ impl Version {
     /// runs Agave 2.2.14, `0.101.0-beta.40002` runs 4.0.0-beta.2).
     pub fn release(&self) -> Release {
         let release =
-            decode_gossip_version(self.number, self.suffix.as_deref().unwrap_or_default());
+            decode_gossip_version(self.shown_number, self.suffix.as_deref().unwrap_or_default());
         embedded_agave(release).unwrap_or(release)
     }
 

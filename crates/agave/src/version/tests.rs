@@ -44,7 +44,7 @@ fn versions_are_parsed_in_validator_formats() {
     ] {
         let found = version(text);
         assert_eq!(
-            (found.number, found.suffix.as_deref(), found.client),
+            (found.shown_number, found.suffix.as_deref(), found.client),
             (number, suffix, client),
             "{text}"
         );
