@@ -21,7 +21,7 @@ use serde_json::{Value, json, value::RawValue};
 use crate::{
     Error, Excerpt, PublicKey,
     json::{self, ErrorObject, Response},
-    version::is_version,
+    version::is_printable_version,
 };
 
 const MAX_ANSWERS: usize = 64;
@@ -178,7 +178,7 @@ struct IdentityResult {
 }
 
 fn version(version: NodeVersion) -> Result<NodeVersion, Error> {
-    match is_version(&version.solana_core) {
+    match is_printable_version(&version.solana_core) {
         true => Ok(version),
         false => Err(Error::UnexpectedResult {
             method: Call::Version.method(),

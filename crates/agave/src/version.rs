@@ -138,8 +138,10 @@ impl Version {
     /// The Agave release whose facts apply. For Frankendancer it is the embedded one (`0.503.20214`
     /// runs Agave 2.2.14, `0.101.0-beta.40002` runs 4.0.0-beta.2).
     pub fn release(&self) -> Release {
-        let release =
-            decode_gossip_version(self.shown_number, self.suffix.as_deref().unwrap_or_default());
+        let release = decode_gossip_version(
+            self.shown_number,
+            self.suffix.as_deref().unwrap_or_default(),
+        );
         embedded_agave(release).unwrap_or(release)
     }
 
@@ -256,7 +258,7 @@ fn embedded_agave(release: Release) -> Option<Release> {
 
 /// Whether a version from `validator-new` or `getVersion` may become a label: 1 to 128 printable
 /// ASCII characters.
-pub fn is_version(text: &str) -> bool {
+pub fn is_printable_version(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= 128
         && text

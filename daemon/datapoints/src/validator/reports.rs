@@ -1,7 +1,7 @@
 //! Lost points, the version and the migration.
 
 use super::tally::{add, delta};
-use faultline_agave::{log::Migration, points::KnownPoint, version::is_version};
+use faultline_agave::{log::Migration, points::KnownPoint, version::is_printable_version};
 use faultline_metrics::Stamp;
 
 #[derive(Default)]
@@ -24,7 +24,7 @@ impl ValidatorReports {
     }
 
     fn set_version(&mut self, version: Option<&String>) {
-        let version = version.filter(|version| is_version(version));
+        let version = version.filter(|version| is_printable_version(version));
         self.version = version.cloned().or(self.version.take());
     }
 
