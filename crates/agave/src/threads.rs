@@ -76,7 +76,7 @@ pub const PURPOSES: &[(&str, &str)] = &[
     ("solScCleaner", "unified scheduler clean-up"),
     (
         "solBanknStgTx",
-        "block production: votes and the old path (2.x)",
+        "block production: votes, and transactions without the central scheduler (2.x)",
     ),
     ("solBanknStgVote", "block production: votes"),
     ("solCoWorker", "block production execution"),
