@@ -138,7 +138,7 @@ impl LineSplitter {
     pub fn reset(&mut self) -> usize {
         let dropped = self.tail.len();
         self.tail = Vec::new();
-        self.scanner = Scanner::new(self.scanner.max_line, self.scanner.quotes);
+        self.scanner = Scanner::new(self.scanner.max_line, self.scanner.respects_quotes);
         dropped
     }
 
@@ -196,7 +196,7 @@ enum Step {
 #[derive(Debug)]
 struct Scanner {
     max_line: usize,
-    quotes: bool,
+    respects_quotes: bool,
     scanned: usize,
     in_string: bool,
     skipping: bool,
@@ -204,10 +204,10 @@ struct Scanner {
 }
 
 impl Scanner {
-    fn new(max_line: usize, quotes: bool) -> Self {
+    fn new(max_line: usize, respects_quotes: bool) -> Self {
         Self {
             max_line: max_line.max(1),
-            quotes,
+            respects_quotes,
             scanned: 0,
             in_string: false,
             skipping: false,
@@ -225,7 +225,7 @@ impl Scanner {
         }
         loop {
             let unseen = buffer.get(self.scanned..).unwrap_or_default();
-            let found = if self.quotes {
+            let found = if self.respects_quotes {
                 memchr2(b'\n', b'"', unseen)
             } else {
                 memchr(b'\n', unseen)

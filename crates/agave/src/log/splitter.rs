@@ -14,7 +14,7 @@ const INDENT: &[u8] = b"    ";
 #[derive(Debug)]
 pub struct LogSplitter {
     lines: LineSplitter,
-    open: Joiner,
+    joiner: Joiner,
 }
 
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl LogSplitter {
     pub fn with_max_line(max_line: usize) -> Self {
         Self {
             lines: LineSplitter::plain(max_line),
-            open: Joiner {
+            joiner: Joiner {
                 record: Vec::new(),
                 max_line,
             },
@@ -45,14 +45,14 @@ impl LogSplitter {
     }
 
     pub fn feed<R>(&mut self, chunk: &[u8], mut sink: impl FnMut(Result<&[u8], BadLine>) -> R) {
-        let Self { lines, open } = self;
-        lines.feed(chunk, |line| open.join(line, &mut sink));
+        let Self { lines, joiner } = self;
+        lines.feed(chunk, |line| joiner.join(line, &mut sink));
     }
 
     pub fn finish<R>(&mut self, mut sink: impl FnMut(Result<&[u8], BadLine>) -> R) {
-        let Self { lines, open } = self;
-        lines.finish(|line| open.join(line, &mut sink));
-        open.reject_record(Reason::UnbalancedQuote, &mut sink);
+        let Self { lines, joiner } = self;
+        lines.finish(|line| joiner.join(line, &mut sink));
+        joiner.reject_record(Reason::UnbalancedQuote, &mut sink);
     }
 }
 
