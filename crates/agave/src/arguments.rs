@@ -40,17 +40,17 @@ pub fn folders<S: AsRef<OsStr>>(
         .map(|ledger| ("ledger", ledger))
         .into_iter()
         .collect();
-    for (what, options) in FOLDERS {
+    for (purpose, options) in FOLDERS {
         let values = option_values(arguments, options);
         let mut paths = values
             .iter()
             .flat_map(|list| list.as_bytes().split(|byte| *byte == b','))
             .filter(|path| !matches!(*path, b"" | b"-"))
             .peekable();
-        if let (None, "accounts", Some(ledger)) = (paths.peek(), what, &ledger) {
-            folders.push((what, ledger.join("accounts")));
+        if let (None, "accounts", Some(ledger)) = (paths.peek(), purpose, &ledger) {
+            folders.push((purpose, ledger.join("accounts")));
         }
-        folders.extend(paths.map(|path| (what, PathBuf::from(OsStr::from_bytes(path)))));
+        folders.extend(paths.map(|path| (purpose, PathBuf::from(OsStr::from_bytes(path)))));
     }
     folders
 }
