@@ -16,7 +16,7 @@ pub struct ForeignDatabase {
     _copied: Option<TempCopy>,
 }
 
-/// An older format of a database that is written.
+/// An older format that [`ForeignDatabase::open_to_write`] upgrades.
 #[derive(Debug, Clone, Copy)]
 pub struct OlderFormat<'a> {
     /// `PRAGMA user_version`.
@@ -27,7 +27,8 @@ pub struct OlderFormat<'a> {
 }
 
 impl ForeignDatabase {
-    /// Opens a read-only snapshot. Each of `tables` must exist with exactly this statement.
+    /// Opens a read-only snapshot. For each of the statements `tables`, the file must have a table
+    /// that exactly this statement made.
     pub fn open(path: &Path, kind: &DatabaseKind, tables: &[&str]) -> Result<Self> {
         let (conn, (), copied) = open::open(path, kind, |guarded, path| {
             check_tables(guarded, path, tables)
@@ -38,13 +39,13 @@ impl ForeignDatabase {
         })
     }
 
-    /// Whether [`ForeignDatabase::open_to_write`] would upgrade the file.
+    /// Whether the file has an older format than `kind`.
     pub fn is_older(path: &Path, kind: &DatabaseKind) -> Result<bool> {
         Ok(file::length(path) > 0 && Self::open(path, kind, &[])?.format(path)? < kind.format)
     }
 
-    /// Opens for writing, and creates the tables if the file is new or empty. A file of an older
-    /// format is upgraded. A value may have at most `longest_value` bytes.
+    /// Opens for writing, and creates the tables if the file is new or empty. Upgrades a file of
+    /// one of the `older` formats. A value may have at most `longest_value` bytes.
     pub fn open_to_write(
         path: &Path,
         kind: &DatabaseKind,
@@ -83,7 +84,7 @@ impl ForeignDatabase {
         })
     }
 
-    /// A writing connection has no limits, so pages with several references would be endless.
+    /// A writing connection has no limits: it might read pages with several references endlessly.
     fn check_pages(&self, path: &Path) -> Result<()> {
         let sql = "PRAGMA quick_check(1)";
         let read_text = |row: &Row<'_>| row.get::<_, String>(0);
@@ -112,8 +113,8 @@ impl ForeignDatabase {
 }
 
 impl Error {
-    /// Message for a file that should be another kind of database: `mismatch` if it is not,
-    /// `remedy` for damage. `None` if the error does not depend on the kind.
+    /// Message about a foreign database: it begins with `mismatch` if the file is something else,
+    /// and ends with `remedy` if it is unreadable. `None` if the error does not depend on the kind.
     pub fn of_foreign_database(&self, mismatch: &str, remedy: &str) -> Option<String> {
         let what = match self {
             Error::NotARecording { found, .. } => format!("{mismatch}: {found}"),

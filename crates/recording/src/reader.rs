@@ -32,8 +32,8 @@ impl Recording {
     /// read-only folder), it uses a temporary copy.
     ///
     /// # Errors
-    /// [`Error::Refused`] if it has anything but the format's plain tables. The file may be
-    /// untrusted: its size limits time and memory; beyond them, every method returns
+    /// [`Error::Refused`] if it has anything but plain tables and indexes. The file may be
+    /// untrusted: its size sets limits of time and memory. A method that exceeds one returns
     /// [`Error::Refused`].
     pub fn open(path: &Path) -> Result<Recording> {
         let (conn, present, copied) = open::open(path, &RECORDING, present)?;

@@ -1,4 +1,4 @@
-//! Checks that a file contains only plain tables of the format.
+//! Checks that a file has the tables of the format, and otherwise only plain tables and indexes.
 
 use super::BoundedConnection;
 use crate::{
@@ -122,7 +122,7 @@ fn columns(sql: &str, spec: &TableSpec) -> Result<HashSet<String>, String> {
         .ok_or_else(|| format!("`{}` is not declared as a recording's table is", spec.name))?;
     for (name, declaration) in &declared {
         let column = spec.columns.iter().find(|column| column.name == *name);
-        // Other versions may use another numeric type, other writers none.
+        // Other versions may use another type, other writers none.
         let kinds = [Kind::Integer.sql(), Kind::Real.sql(), Kind::Text.sql(), ""];
         let rest = kinds
             .iter()
