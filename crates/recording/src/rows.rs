@@ -45,14 +45,14 @@ faultline_metrics::named_enum! {
         DaemonStop = "daemon_stop",
         Start = "start",
         Exit = "exit",
-        /// The kernel OOM-killed it, or another process of its cgroup.
+        /// The kernel OOM-killed the followed process, or another one of its cgroup.
         OomKill = "oom_kill",
         Restart = "restart",
         /// The detail has `from` and `to`.
         Phase = "phase",
         AtTip = "at_tip",
         Behind = "behind",
-        /// It was at the tip, and its slot has not advanced for 15 s.
+        /// The validator was at the tip, and its slot stopped advancing.
         Stall = "stall",
         /// The wall clock was set; the detail has the step in seconds, positive if forward.
         ClockStep = "clock_step",
@@ -163,7 +163,7 @@ pub struct SeriesRow {
     pub value: Option<f64>,
 }
 
-/// What a source could not read. All rows of its next tick replace all rows of this one.
+/// What a source could not read. A source's rows of one tick replace all its earlier rows.
 #[derive(Debug)]
 pub struct ProblemRow {
     pub tick: i64,

@@ -33,7 +33,7 @@ const LONG_LOG_BYTES: u64 = 4 << 20;
 /// Bytes: for a longer log the writer waits for readers.
 const VERY_LONG_LOG_BYTES: u64 = 16 << 20;
 
-/// How long the writer waits for readers. New readers that do not interfere may begin meanwhile.
+/// How long the writer waits for readers. New readers may begin meanwhile.
 const WAIT_FOR_READERS: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
@@ -41,7 +41,7 @@ struct FollowedProcess {
     process: NewProcess,
     /// Row id; `None` until the row is written.
     id: Option<i64>,
-    /// The row may have another start time.
+    /// A rollback may have restored an earlier start time in the row.
     must_rewrite_start: bool,
 }
 
@@ -62,7 +62,8 @@ struct RollbackState {
 /// Owns its connection; used by one thread at a time.
 #[derive(Debug)]
 pub struct Writer {
-    // Closed before the lock file: closing any descriptor of a file drops SQLite's locks on it.
+    // Closed before the lock, which has a descriptor of the same file, except on NFS: closing that
+    // drops SQLite's locks.
     conn: Connection,
     _lock: open::WriterLock,
     path: PathBuf,

@@ -96,7 +96,7 @@ fn side_file(path: &Path) -> Option<(PathBuf, Metadata)> {
         .next()
 }
 
-/// Moves the write-ahead log into the recording and removes it. All transactions are committed.
+/// Moves the write-ahead log into the recording and removes it. No transaction may be open.
 pub fn remove_log(conn: &Connection, path: &Path) -> Result<()> {
     conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
         .at(path)?;
