@@ -1,8 +1,8 @@
-mod guarded;
+mod bounded;
 mod tables;
 
-use guarded::HEADER_BYTES;
-pub use guarded::{BoundedConnection, detect_truncation};
+use bounded::HEADER_BYTES;
+pub use bounded::{BoundedConnection, detect_truncation};
 pub use tables::{PresentTables, excerpt, objects, present};
 
 use crate::{
@@ -65,7 +65,7 @@ pub fn open_to_write(path: &Path, kind: &DatabaseKind) -> Result<Connection> {
 
 /// Opens an untrusted file for reading.
 pub fn open_to_read(path: &Path, kind: &DatabaseKind) -> Result<BoundedConnection> {
-    guarded(path, OpenFlags::SQLITE_OPEN_READ_ONLY, path, kind)
+    open_bounded(path, OpenFlags::SQLITE_OPEN_READ_ONLY, path, kind)
 }
 
 /// Opens an untrusted file that SQLite may have to write before it reads. Errors name the file
@@ -75,18 +75,18 @@ pub fn open_to_recover(
     named: &Path,
     kind: &DatabaseKind,
 ) -> Result<BoundedConnection> {
-    guarded(path, OpenFlags::SQLITE_OPEN_READ_WRITE, named, kind)
+    open_bounded(path, OpenFlags::SQLITE_OPEN_READ_WRITE, named, kind)
 }
 
-fn guarded(
+fn open_bounded(
     path: &Path,
     flags: OpenFlags,
     named: &Path,
     kind: &DatabaseKind,
 ) -> Result<BoundedConnection> {
-    let guarded = BoundedConnection::new(connect(path, flags, kind)?, named, length(path))?;
-    tune(guarded.connection()).at(named)?;
-    Ok(guarded)
+    let bounded = BoundedConnection::new(connect(path, flags, kind)?, named, length(path))?;
+    tune(bounded.connection()).at(named)?;
+    Ok(bounded)
 }
 
 fn connect(path: &Path, flags: OpenFlags, kind: &DatabaseKind) -> Result<Connection> {
@@ -95,7 +95,7 @@ fn connect(path: &Path, flags: OpenFlags, kind: &DatabaseKind) -> Result<Connect
     check_kind(&absolute, path, kind)?;
     let conn =
         Connection::open_with_flags(absolute, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).at(path)?;
-    guarded::harden(&conn).at(path)?;
+    bounded::harden(&conn).at(path)?;
     Ok(conn)
 }
 

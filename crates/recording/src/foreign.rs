@@ -30,8 +30,8 @@ impl ForeignDatabase {
     /// Opens a read-only snapshot. For each of the statements `tables`, the file must have a table
     /// that exactly this statement made.
     pub fn open(path: &Path, kind: &DatabaseKind, tables: &[&str]) -> Result<Self> {
-        let (conn, (), copied) = open::open(path, kind, |guarded, path| {
-            check_tables(guarded, path, tables)
+        let (conn, (), copied) = open::open(path, kind, |bounded, path| {
+            check_tables(bounded, path, tables)
         })?;
         Ok(ForeignDatabase {
             conn,
@@ -158,9 +158,9 @@ fn make(conn: &mut Connection, kind: &DatabaseKind, tables: &[&str]) -> rusqlite
     transaction.commit()
 }
 
-fn check_tables(guarded: &BoundedConnection, path: &Path, tables: &[&str]) -> Result<()> {
+fn check_tables(bounded: &BoundedConnection, path: &Path, tables: &[&str]) -> Result<()> {
     let mut found = Vec::new();
-    for object in objects(guarded)? {
+    for object in objects(bounded)? {
         let (kind, sql) = (object.kind.as_str(), object.sql.as_str());
         if object.is_table() {
             found.push(object.sql);

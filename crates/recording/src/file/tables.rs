@@ -25,9 +25,9 @@ const CONSTRAINTS: [&str; 3] = ["", "NOT NULL", "NOT NULL UNIQUE"];
 /// # Errors
 /// [`Error::Refused`] for a missing or differently declared table, and for anything that computes:
 /// view, trigger, virtual table, generated column, default, check, index of an expression.
-pub fn present(guarded: &BoundedConnection, path: &Path) -> Result<PresentTables> {
+pub fn present(bounded: &BoundedConnection, path: &Path) -> Result<PresentTables> {
     let mut present = PresentTables::new();
-    for object in objects(guarded)? {
+    for object in objects(bounded)? {
         let is_table = object.is_table();
         let SchemaObject {
             kind, name, sql, ..
@@ -84,9 +84,9 @@ impl SchemaObject {
     }
 }
 
-pub fn objects(guarded: &BoundedConnection) -> Result<Vec<SchemaObject>> {
+pub fn objects(bounded: &BoundedConnection) -> Result<Vec<SchemaObject>> {
     let sql = "SELECT type, name, rootpage, sql FROM sqlite_schema";
-    guarded.collect(sql, [], |row| {
+    bounded.collect(sql, [], |row| {
         let text = |i| {
             row.get::<_, Option<String>>(i)
                 .map(Option::unwrap_or_default)

@@ -78,22 +78,22 @@ impl BoundedConnection {
         };
         conn.progress_handler(CHECK_INTERVAL_STEPS.into(), Some(check))
             .at(path)?;
-        let guarded = BoundedConnection {
+        let bounded = BoundedConnection {
             conn,
             path: path.to_owned(),
             step_counter,
             bytes,
         };
-        guarded.limit(MAX_STATEMENT_BYTES)?;
-        guarded
+        bounded.limit(MAX_STATEMENT_BYTES)?;
+        bounded
             .conn
             .set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)
             .at(path)?;
-        guarded
+        bounded
             .conn
             .pragma_update(None, "cell_size_check", true)
             .at(path)?;
-        Ok(guarded)
+        Ok(bounded)
     }
 
     /// Fails if the file is truncated. Then sets the size to that of the database, including its
