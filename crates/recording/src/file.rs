@@ -3,7 +3,7 @@ mod tables;
 
 use bounded::HEADER_BYTES;
 pub use bounded::{BoundedConnection, detect_truncation};
-pub use tables::{PresentTables, excerpt, objects, present};
+pub use tables::{PresentTables, check_recording_tables, excerpt, schema_objects};
 
 use crate::{
     error::{AttachPath, Error, Result},

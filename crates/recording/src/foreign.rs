@@ -2,7 +2,7 @@
 
 use crate::{
     error::{AttachPath, Error, Result},
-    file::{self, BoundedConnection, DatabaseKind, excerpt, objects},
+    file::{self, BoundedConnection, DatabaseKind, excerpt, schema_objects},
     reader::open::{self, TempCopy},
 };
 use rusqlite::{Connection, Params, Row, TransactionBehavior, limits::Limit};
@@ -160,7 +160,7 @@ fn make(conn: &mut Connection, kind: &DatabaseKind, tables: &[&str]) -> rusqlite
 
 fn check_tables(bounded: &BoundedConnection, path: &Path, tables: &[&str]) -> Result<()> {
     let mut found = Vec::new();
-    for object in objects(bounded)? {
+    for object in schema_objects(bounded)? {
         let (kind, sql) = (object.kind.as_str(), object.sql.as_str());
         if object.is_table() {
             found.push(object.sql);

@@ -9,7 +9,7 @@ pub use rows::read_labels;
 
 use crate::{
     error::Result,
-    file::{BoundedConnection, PresentTables, RECORDING, present},
+    file::{BoundedConnection, PresentTables, RECORDING, check_recording_tables},
 };
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ impl Recording {
     /// untrusted: its size sets limits of time and memory. A method that exceeds one returns
     /// [`Error::Refused`].
     pub fn open(path: &Path) -> Result<Recording> {
-        let (conn, present, copied) = open::open(path, &RECORDING, present)?;
+        let (conn, present, copied) = open::open(path, &RECORDING, check_recording_tables)?;
         let labels = read_labels(&conn)?;
         Ok(Recording {
             conn,

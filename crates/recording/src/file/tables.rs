@@ -25,9 +25,9 @@ const CONSTRAINTS: [&str; 3] = ["", "NOT NULL", "NOT NULL UNIQUE"];
 /// # Errors
 /// [`Error::Refused`] for a missing or differently declared table, and for anything that computes:
 /// view, trigger, virtual table, generated column, default, check, index of an expression.
-pub fn present(bounded: &BoundedConnection, path: &Path) -> Result<PresentTables> {
+pub fn check_recording_tables(bounded: &BoundedConnection, path: &Path) -> Result<PresentTables> {
     let mut present = PresentTables::new();
-    for object in objects(bounded)? {
+    for object in schema_objects(bounded)? {
         let is_table = object.is_table();
         let SchemaObject {
             kind, name, sql, ..
@@ -36,7 +36,7 @@ pub fn present(bounded: &BoundedConnection, path: &Path) -> Result<PresentTables
             .iter()
             .find(|spec| spec.name.eq_ignore_ascii_case(&name));
         let present_columns = match (kind.as_str(), spec) {
-            ("table", Some(spec)) if is_table => columns(&sql, spec).map(Some),
+            ("table", Some(spec)) if is_table => check_columns(&sql, spec).map(Some),
             ("table", None) if is_table => Ok(None),
             ("table", _) => Err(format!(
                 "`{}` is a virtual table; a recording has only plain ones",
@@ -84,7 +84,7 @@ impl SchemaObject {
     }
 }
 
-pub fn objects(bounded: &BoundedConnection) -> Result<Vec<SchemaObject>> {
+pub fn schema_objects(bounded: &BoundedConnection) -> Result<Vec<SchemaObject>> {
     let sql = "SELECT type, name, rootpage, sql FROM sqlite_schema";
     bounded.collect(sql, [], |row| {
         let text = |i| {
@@ -116,8 +116,8 @@ pub fn excerpt(text: &str) -> String {
 }
 
 /// Each column must be declared as in the format, or as a later version may add one.
-fn columns(sql: &str, spec: &TableSpec) -> Result<HashSet<String>, String> {
-    let declared = declared(sql, spec);
+fn check_columns(sql: &str, spec: &TableSpec) -> Result<HashSet<String>, String> {
+    let declared = parse_declarations(sql, spec);
     let declared = declared
         .ok_or_else(|| format!("`{}` is not declared as a recording's table is", spec.name))?;
     for (name, declaration) in &declared {
@@ -160,7 +160,7 @@ fn columns(sql: &str, spec: &TableSpec) -> Result<HashSet<String>, String> {
 
 /// Column names and what follows each, parsed from CREATE TABLE; `None` if the statement does not
 /// have the writer's form. The statement is never run, because it is untrusted.
-fn declared<'a>(sql: &'a str, spec: &TableSpec) -> Option<Vec<(&'a str, &'a str)>> {
+fn parse_declarations<'a>(sql: &'a str, spec: &TableSpec) -> Option<Vec<(&'a str, &'a str)>> {
     let body = sql
         .strip_prefix("CREATE TABLE ")?
         .strip_prefix(spec.name)?

@@ -74,7 +74,7 @@ impl Writer {
             }
             other => other?,
         }
-        let present = file::present(&connection, path)?;
+        let present = file::check_recording_tables(&connection, path)?;
         let counts = count_rows(&connection, &present)?;
         let known_labels = crate::reader::read_labels(&connection)?;
         let conn = connection.release()?;
