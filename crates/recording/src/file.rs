@@ -181,12 +181,12 @@ pub fn check_format(conn: &Connection, path: &Path, kind: &DatabaseKind) -> Resu
 }
 
 pub fn column_list<'a>(
-    present: &PresentTables,
+    present_tables: &PresentTables,
     table: &str,
     names: impl Iterator<Item = &'a str>,
 ) -> String {
     let has = |name: &str| {
-        present
+        present_tables
             .get(table)
             .is_some_and(|columns| columns.contains(name))
     };

@@ -24,7 +24,7 @@ pub struct Recording {
     _copied: Option<open::TempCopy>,
     path: PathBuf,
     labels: Vec<(String, String)>,
-    present: PresentTables,
+    present_tables: PresentTables,
 }
 
 impl Recording {
@@ -36,14 +36,14 @@ impl Recording {
     /// untrusted: its size sets limits of time and memory. A method that exceeds one returns
     /// [`Error::Refused`].
     pub fn open(path: &Path) -> Result<Recording> {
-        let (conn, present, copied) = open::open(path, &RECORDING, check_recording_tables)?;
+        let (conn, present_tables, copied) = open::open(path, &RECORDING, check_recording_tables)?;
         let labels = read_labels(&conn)?;
         Ok(Recording {
             conn,
             _copied: copied,
             path: path.to_owned(),
             labels,
-            present,
+            present_tables,
         })
     }
 
@@ -56,7 +56,7 @@ impl Recording {
     }
 
     fn has(&self, table: &str) -> bool {
-        self.present.contains_key(table)
+        self.present_tables.contains_key(table)
     }
 
     pub(crate) fn connection(&self) -> &Connection {

@@ -26,7 +26,7 @@ const CONSTRAINTS: [&str; 3] = ["", "NOT NULL", "NOT NULL UNIQUE"];
 /// [`Error::Refused`] for a missing or differently declared table, and for anything that computes:
 /// view, trigger, virtual table, generated column, default, check, index of an expression.
 pub fn check_recording_tables(bounded: &BoundedConnection, path: &Path) -> Result<PresentTables> {
-    let mut present = PresentTables::new();
+    let mut present_tables = PresentTables::new();
     for object in schema_objects(bounded)? {
         let is_table = object.is_table();
         let SchemaObject {
@@ -54,18 +54,18 @@ pub fn check_recording_tables(bounded: &BoundedConnection, path: &Path) -> Resul
             )),
         };
         if let Some(columns) = present_columns.map_err(|what| Error::refused(path, what))? {
-            present.insert(name, columns);
+            present_tables.insert(name, columns);
         }
     }
     match TABLES
         .iter()
-        .find(|spec| !spec.may_be_missing() && !present.contains_key(spec.name))
+        .find(|spec| !spec.may_be_missing() && !present_tables.contains_key(spec.name))
     {
         Some(spec) => Err(Error::refused(
             path,
             format!("its table `{}` is missing", spec.name),
         )),
-        None => Ok(present),
+        None => Ok(present_tables),
     }
 }
 

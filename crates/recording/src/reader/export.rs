@@ -78,7 +78,7 @@ impl Recording {
             what: table.to_owned(),
         })?;
         let names = spec.columns.iter().map(|column| column.name);
-        let column_list = file::column_list(&self.present, spec.name, names);
+        let column_list = file::column_list(&self.present_tables, spec.name, names);
         let select = format!("SELECT {column_list} FROM {}", spec.name);
         Ok(self.has(spec.name).then_some((spec, select)))
     }

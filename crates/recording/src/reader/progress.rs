@@ -80,7 +80,7 @@ impl Recording {
         let mut newest = None;
         if self.has("daemon_sample") {
             let column = file::column_list(
-                &self.present,
+                &self.present_tables,
                 "daemon_sample",
                 ["last_push_timestamp_seconds"].into_iter(),
             );
@@ -229,8 +229,11 @@ impl Recording {
         };
         if let Some(tick) = live.tick.as_ref().filter(|_| self.has("validator_sample")) {
             let of_tick = |name: &str| -> Result<Option<u64>> {
-                let column =
-                    file::column_list(&self.present, "validator_sample", std::iter::once(name));
+                let column = file::column_list(
+                    &self.present_tables,
+                    "validator_sample",
+                    std::iter::once(name),
+                );
                 let value = self.number(&format!(
                     "SELECT {column} FROM validator_sample WHERE tick = {}",
                     tick.id

@@ -135,7 +135,7 @@ impl Recording {
             return Ok(columns);
         }
         let column_names = std::iter::once("tick").chain(names.iter().copied());
-        let column_list = file::column_list(&self.present, table.name(), column_names);
+        let column_list = file::column_list(&self.present_tables, table.name(), column_names);
         let sql = format!("SELECT {column_list} FROM {} ORDER BY tick", table.name());
         columns.ticks = self.all(&sql, |row| {
             for (i, values) in columns.values.iter_mut().enumerate() {
@@ -268,7 +268,7 @@ impl Recording {
 
     fn points<P: PointTable>(&self) -> Result<Vec<P>> {
         let fields = file::column_list(
-            &self.present,
+            &self.present_tables,
             P::SPEC.name,
             P::SPEC.fields.iter().map(|(name, _)| *name),
         );

@@ -74,15 +74,15 @@ impl Writer {
             }
             other => other?,
         }
-        let present = file::check_recording_tables(&connection, path)?;
-        let counts = count_rows(&connection, &present)?;
+        let present_tables = file::check_recording_tables(&connection, path)?;
+        let counts = count_rows(&connection, &present_tables)?;
         let known_labels = crate::reader::read_labels(&connection)?;
         let conn = connection.release()?;
         let new_labels = labels(new_recording);
         if known_labels != new_labels {
             return Err(other_labels(path, &known_labels, &new_labels));
         }
-        upgrade_tables(&conn, &present).at(path)?;
+        upgrade_tables(&conn, &present_tables).at(path)?;
         begin_session(conn, lock, path, &new_recording.session, counts)
     }
 }
@@ -129,10 +129,10 @@ pub fn make_tables(conn: &Connection, labels: &[(String, String)]) -> rusqlite::
 }
 
 /// Adds tables and columns that an older version did not write.
-fn upgrade_tables(conn: &Connection, present: &PresentTables) -> rusqlite::Result<()> {
+fn upgrade_tables(conn: &Connection, present_tables: &PresentTables) -> rusqlite::Result<()> {
     conn.execute_batch("BEGIN IMMEDIATE")?;
     for table in TABLES.iter() {
-        let Some(columns) = present.get(table.name) else {
+        let Some(columns) = present_tables.get(table.name) else {
             conn.execute_batch(&table.create())?;
             continue;
         };
@@ -294,9 +294,9 @@ fn remove_all(path: &Path) {
     }
 }
 
-fn count_rows(found: &BoundedConnection, present: &PresentTables) -> Result<Counts> {
+fn count_rows(found: &BoundedConnection, present_tables: &PresentTables) -> Result<Counts> {
     let count = |name: &'static str| {
-        let rows = if present.contains_key(name) {
+        let rows = if present_tables.contains_key(name) {
             found.number(&format!("SELECT sum(1) FROM {name}"))?
         } else {
             None
