@@ -27,11 +27,11 @@ use std::{
     time::Duration,
 };
 
-/// Bytes: a longer log is truncated unless a reader prevents it.
-const LONG_LOG_BYTES: u64 = 4 << 20;
+/// Bytes: a longer write-ahead log is truncated unless a reader prevents it.
+const LONG_WAL_BYTES: u64 = 4 << 20;
 
 /// Bytes: for a longer log the writer waits for readers.
-const VERY_LONG_LOG_BYTES: u64 = 16 << 20;
+const VERY_LONG_WAL_BYTES: u64 = 16 << 20;
 
 /// How long the writer waits for readers. New readers may begin meanwhile.
 const WAIT_FOR_READERS: Duration = Duration::from_millis(500);
@@ -187,16 +187,16 @@ impl Writer {
     pub fn checkpoint(&mut self) -> Result<()> {
         self.store_row_counts()?;
         self.commit()?;
-        self.checkpoint_log("PASSIVE")?;
-        let log = file::length(&file::with_suffix(&self.path, "-wal"));
-        if log > LONG_LOG_BYTES {
-            let lock_timeout = if log > VERY_LONG_LOG_BYTES {
+        self.checkpoint_wal("PASSIVE")?;
+        let wal_bytes = file::length(&file::with_suffix(&self.path, "-wal"));
+        if wal_bytes > LONG_WAL_BYTES {
+            let lock_timeout = if wal_bytes > VERY_LONG_WAL_BYTES {
                 WAIT_FOR_READERS
             } else {
                 Duration::ZERO
             };
             self.conn.busy_timeout(lock_timeout).at(&self.path)?;
-            let result = self.checkpoint_log("TRUNCATE");
+            let result = self.checkpoint_wal("TRUNCATE");
             self.conn.busy_timeout(file::LOCK_TIMEOUT).at(&self.path)?;
             result?;
         }
@@ -217,7 +217,7 @@ impl Writer {
         })?;
         self.store_row_counts()?;
         self.commit()?;
-        open::remove_log(&self.conn, &self.path)
+        open::remove_wal(&self.conn, &self.path)
     }
 
     /// Runs `operation` in a transaction; an error requires a rollback.
@@ -386,7 +386,7 @@ impl Writer {
         Ok(())
     }
 
-    fn checkpoint_log(&self, mode: &str) -> Result<()> {
+    fn checkpoint_wal(&self, mode: &str) -> Result<()> {
         let sql = format!("PRAGMA wal_checkpoint({mode})");
         self.conn.query_row(&sql, [], |_| Ok(())).at(&self.path)
     }

@@ -198,7 +198,7 @@ fn text_bytes(row: &Row<'_>, columns: usize) -> u64 {
 
 pub const HEADER_BYTES: usize = 100;
 
-const LOG_HEADER_BYTES: usize = 32;
+const WAL_HEADER_BYTES: usize = 32;
 const FRAME_HEADER_BYTES: usize = 24;
 
 /// Returns the bytes of the database. Fails if the file ends before its last page, unless the log
@@ -263,7 +263,7 @@ fn declared_bytes(path: &Path) -> io::Result<u64> {
 /// Pages in the log's frames of the current generation.
 fn logged_pages(log: &Path, page_size: u64) -> io::Result<HashSet<u64>> {
     let mut log = BufReader::with_capacity(1 << 16, File::open(log)?);
-    let mut header = [0; LOG_HEADER_BYTES];
+    let mut header = [0; WAL_HEADER_BYTES];
     log.read_exact(&mut header)?;
     let mut pages = HashSet::new();
     let mut frame = [0; FRAME_HEADER_BYTES];

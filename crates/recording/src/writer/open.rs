@@ -97,7 +97,7 @@ fn side_file(path: &Path) -> Option<(PathBuf, Metadata)> {
 }
 
 /// Moves the write-ahead log into the recording and removes it. No transaction may be open.
-pub fn remove_log(conn: &Connection, path: &Path) -> Result<()> {
+pub fn remove_wal(conn: &Connection, path: &Path) -> Result<()> {
     conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
         .at(path)?;
     let mode = conn.query_row("PRAGMA journal_mode = DELETE", [], |row| {
