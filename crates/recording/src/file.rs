@@ -115,7 +115,7 @@ fn check_kind(absolute: &Path, path: &Path, kind: &DatabaseKind) -> Result<()> {
         return Ok(());
     }
     application.at(path)?;
-    check_format(&conn, path, kind)
+    check_application_and_format(&conn, path, kind)
 }
 
 /// Opens a database without locks and without files beside it. The content of its log is not read.
@@ -144,7 +144,11 @@ fn tune(conn: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-pub fn check_format(conn: &Connection, path: &Path, kind: &DatabaseKind) -> Result<()> {
+pub fn check_application_and_format(
+    conn: &Connection,
+    path: &Path,
+    kind: &DatabaseKind,
+) -> Result<()> {
     let number = |pragma: &str| {
         conn.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0))
             .at(path)

@@ -17,7 +17,7 @@ use crate::{
     reader::{Cell, Recording},
     rows::EventKind,
     schema::{TABLES, TableSpec},
-    writer::{end_last_session, id_of_name, make_tables, other_labels},
+    writer::{end_last_session, id_of_name, make_tables, other_labels_error},
 };
 
 const CHUNK_ROWS: usize = 1000;
@@ -145,7 +145,11 @@ fn check(pieces: &[SourceRecording], to: &Path) -> Result<()> {
         }
         let (first_labels, labels) = (earlier.recording.labels(), later.recording.labels());
         if labels != first_labels {
-            return Err(other_labels(later.recording.path(), labels, first_labels));
+            return Err(other_labels_error(
+                later.recording.path(),
+                labels,
+                first_labels,
+            ));
         }
         if later.began < earlier.ended {
             let why = format!(

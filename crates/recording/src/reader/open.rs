@@ -48,7 +48,7 @@ fn begin<T>(
     conn.connection().execute_batch("BEGIN").at(path)?;
     // The first read begins the transaction.
     conn.measure()?;
-    file::check_format(conn.connection(), path, kind)?;
+    file::check_application_and_format(conn.connection(), path, kind)?;
     let checked = check(&conn, path)?;
     Ok((conn, checked))
 }

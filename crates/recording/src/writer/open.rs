@@ -63,10 +63,9 @@ impl Writer {
         let lock = lock(file, path)?;
         let mut connection = file::open_to_recover(path, path, &RECORDING)
             .map_err(|error| file::detect_truncation(path, error))?;
-        match connection
-            .measure()
-            .and_then(|()| file::check_format(connection.connection(), path, &RECORDING))
-        {
+        match connection.measure().and_then(|()| {
+            file::check_application_and_format(connection.connection(), path, &RECORDING)
+        }) {
             Err(Error::Empty { .. }) => {
                 drop((connection, lock));
                 remove_all(path);
@@ -80,7 +79,7 @@ impl Writer {
         let conn = connection.release()?;
         let new_labels = labels(new_recording);
         if known_labels != new_labels {
-            return Err(other_labels(path, &known_labels, &new_labels));
+            return Err(other_labels_error(path, &known_labels, &new_labels));
         }
         upgrade_tables(&conn, &present_tables).at(path)?;
         begin_session(conn, lock, path, &new_recording.session, counts)
@@ -207,7 +206,11 @@ fn labels(new_recording: &NewRecording) -> Vec<(String, String)> {
     labels.into_iter().collect()
 }
 
-pub fn other_labels(path: &Path, found: &[(String, String)], wanted: &[(String, String)]) -> Error {
+pub fn other_labels_error(
+    path: &Path,
+    found: &[(String, String)],
+    wanted: &[(String, String)],
+) -> Error {
     let list = |labels: &[(String, String)]| {
         let pairs = labels.iter().map(|(key, value)| format!("{key}={value}"));
         match pairs.collect::<Vec<_>>().join(", ") {
@@ -294,10 +297,10 @@ fn remove_all(path: &Path) {
     }
 }
 
-fn count_rows(found: &BoundedConnection, present_tables: &PresentTables) -> Result<Counts> {
+fn count_rows(connection: &BoundedConnection, present_tables: &PresentTables) -> Result<Counts> {
     let count = |name: &'static str| {
         let rows = if present_tables.contains_key(name) {
-            found.number(&format!("SELECT sum(1) FROM {name}"))?
+            connection.number(&format!("SELECT sum(1) FROM {name}"))?
         } else {
             None
         };
