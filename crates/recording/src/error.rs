@@ -16,8 +16,9 @@ pub enum Error {
     Leftover { path: PathBuf, what: &'static str },
     #[error("{path}: no such file")]
     Missing { path: PathBuf },
+    /// Not a database of the expected kind: a recording, unless a foreign one was expected.
     #[error("{path}: not a recording of faultlined: {found}")]
-    NotARecording { path: PathBuf, found: String },
+    WrongKind { path: PathBuf, found: String },
     #[error(
         "{path}: nothing was recorded: the writer was stopped while it made the file; remove it"
     )]
@@ -114,8 +115,8 @@ impl Error {
         }
     }
 
-    pub(crate) fn not_a_recording(path: &Path, found: impl Into<String>) -> Self {
-        Error::NotARecording {
+    pub(crate) fn wrong_kind(path: &Path, found: impl Into<String>) -> Self {
+        Error::WrongKind {
             path: path.to_owned(),
             found: found.into(),
         }
@@ -156,7 +157,7 @@ impl Error {
                 path,
                 what: "it takes more work to read than its size explains".into(),
             },
-            Some(ErrorCode::NotADatabase) => Error::NotARecording {
+            Some(ErrorCode::NotADatabase) => Error::WrongKind {
                 path,
                 found: "not an SQLite database, or its beginning is damaged".into(),
             },

@@ -158,17 +158,14 @@ pub fn check_application_and_format(
         if number("page_count")? > 0 {
             let found =
                 format!("another program's SQLite database (application id {application:#x})");
-            return Err(Error::not_a_recording(path, found));
+            return Err(Error::wrong_kind(path, found));
         }
         if length(&opened_path(conn, path)) == 0 {
             let path = path.to_owned();
             return Err(Error::Empty { path });
         }
         // SQLite treats a file of a few bytes as empty.
-        return Err(Error::not_a_recording(
-            path,
-            "too short for an SQLite database",
-        ));
+        return Err(Error::wrong_kind(path, "too short for an SQLite database"));
     }
     let found = number("user_version")?;
     if found > kind.format {
@@ -179,7 +176,7 @@ pub fn check_application_and_format(
         });
     }
     if found < 1 {
-        return Err(Error::not_a_recording(path, format!("format {found}")));
+        return Err(Error::wrong_kind(path, format!("format {found}")));
     }
     Ok(())
 }

@@ -117,7 +117,7 @@ impl Error {
     /// and ends with `remedy` if it is unreadable. `None` if the error does not depend on the kind.
     pub fn of_foreign_database(&self, mismatch: &str, remedy: &str) -> Option<String> {
         let what = match self {
-            Error::NotARecording { found, .. } => format!("{mismatch}: {found}"),
+            Error::WrongKind { found, .. } => format!("{mismatch}: {found}"),
             Error::Empty { .. } => "it is empty: remove it".to_owned(),
             Error::Newer { found, known, .. } => {
                 format!(

@@ -335,10 +335,10 @@ pub fn is_permanent(error: &anyhow::Error) -> bool {
 }
 
 fn is_permanent_recording_error(cause: &(dyn std::error::Error + 'static)) -> bool {
-    use RecordingError::{Damaged, Io, Leftover, Newer, NotARecording, OtherLabels, Truncated};
+    use RecordingError::{Damaged, Io, Leftover, Newer, OtherLabels, Truncated, WrongKind};
     match cause.downcast_ref() {
         Some(
-            NotARecording { .. }
+            WrongKind { .. }
             | Newer { .. }
             | OtherLabels { .. }
             | Truncated { .. }

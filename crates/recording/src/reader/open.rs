@@ -19,7 +19,7 @@ pub fn open<T>(
     let begin = |conn| begin(conn, path, kind, &check);
     let meta = std::fs::metadata(path).at(path)?;
     if !meta.is_file() {
-        return Err(Error::not_a_recording(path, "a folder or a device"));
+        return Err(Error::wrong_kind(path, "a folder or a device"));
     }
     if meta.len() == 0 {
         return Err(Error::Empty {

@@ -103,7 +103,7 @@ fn a_finished_recording_truncated_at_any_byte_is_refused() {
     {
         let error = open_copy(folder.path(), &whole[..cut], None).unwrap_err();
         match (&error, cut) {
-            (Error::Empty { .. }, 0) | (Error::NotARecording { .. }, 1..512) => {}
+            (Error::Empty { .. }, 0) | (Error::WrongKind { .. }, 1..512) => {}
             (Error::Truncated { have, want, .. }, 28..) => {
                 assert_eq!((*have, *want), (cut as u64, whole.len() as u64));
                 assert!(error.to_string().contains("`sqlite3 FILE .recover`"));

@@ -191,7 +191,7 @@ impl Ring {
 fn needs_new_file(error: &Error) -> bool {
     matches!(
         error,
-        Error::NotARecording { .. }
+        Error::WrongKind { .. }
             | Error::Empty { .. }
             | Error::Newer { .. }
             | Error::Truncated { .. }
