@@ -68,7 +68,7 @@ fn write(path: &Path, seconds: u64) {
     while let Some(second) = day.next() {
         let began = Instant::now();
         if let Some(process) = &second.process {
-            writer.process(process).expect("a process");
+            writer.follow(process).expect("a process");
         }
         second
             .events

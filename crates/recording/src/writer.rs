@@ -73,7 +73,7 @@ pub struct Writer {
     reported: [SourceProblems; Source::ALL.len()],
     current: RollbackState,
     committed: RollbackState,
-    rows: u64,
+    uncommitted_rows: u64,
     failed: bool,
 }
 
@@ -82,7 +82,7 @@ impl Writer {
         &self.path
     }
 
-    pub fn process(&mut self, process: &NewProcess) -> Result<()> {
+    pub fn follow(&mut self, process: &NewProcess) -> Result<()> {
         self.samples.restart();
         self.following = Some(FollowedProcess {
             process: process.clone(),
@@ -93,7 +93,7 @@ impl Writer {
     }
 
     /// Replaces the manifest of the followed process, if there is one.
-    pub fn describe_process(&mut self, manifest: &serde_json::Value) -> Result<()> {
+    pub fn replace_manifest(&mut self, manifest: &serde_json::Value) -> Result<()> {
         if let Some(following) = &mut self.following {
             following.process.manifest = manifest.clone();
         }
@@ -108,7 +108,7 @@ impl Writer {
         })
     }
 
-    pub fn no_process(&mut self) {
+    pub fn unfollow(&mut self) {
         self.samples.restart();
         self.following = None;
     }
@@ -146,7 +146,7 @@ impl Writer {
         }
         self.committed = self.current.clone();
         self.samples.mark_committed();
-        Ok(mem::take(&mut self.rows))
+        Ok(mem::take(&mut self.uncommitted_rows))
     }
 
     /// Discards uncommitted rows and makes the writer usable again; returns their number.
@@ -167,7 +167,7 @@ impl Writer {
         self.reported
             .iter_mut()
             .for_each(|reported| reported.must_rewrite = true);
-        mem::take(&mut self.rows)
+        mem::take(&mut self.uncommitted_rows)
     }
 
     /// File size in bytes, above which writes fail with [`Error::Full`] until something is pruned.
@@ -278,7 +278,7 @@ impl Writer {
 
     fn count(&mut self, table: &'static str, rows: u64) {
         *self.current.counts.entry(table).or_default() += rows;
-        self.rows += rows;
+        self.uncommitted_rows += rows;
     }
 
     /// Corrects the start time of the process. It depends on the wall clock, which may have been
@@ -322,7 +322,7 @@ impl Writer {
         let sampled = self.samples.sampled(tick);
         self.samples
             .write(&self.conn, id, tick, &sampled, &mut self.current.counts)?;
-        self.rows += self.current.counts.values().sum::<u64>() - before;
+        self.uncommitted_rows += self.current.counts.values().sum::<u64>() - before;
         self.write_problems(id, tick, &sampled)
     }
 

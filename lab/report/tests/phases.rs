@@ -77,9 +77,9 @@ fn live(case: &Case, pace: u64, path: &Path) -> (Tracker, Option<bool>) {
                 seen: stamp(now),
                 manifest: Value::Null,
             };
-            writer.process(&process).unwrap();
+            writer.follow(&process).unwrap();
         } else if !is_there && is_followed {
-            writer.no_process();
+            writer.unfollow();
         }
         is_followed = is_there;
         tracker.tick(now, &evidence);

@@ -195,7 +195,7 @@ fn begin_session(
         reported: Default::default(),
         committed: current.clone(),
         current,
-        rows: 0,
+        uncommitted_rows: 0,
         failed: false,
     })
 }

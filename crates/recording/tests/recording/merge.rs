@@ -22,7 +22,7 @@ fn halves(folder: &Path) -> [std::path::PathBuf; 2] {
     let mut writer = Writer::create(&paths[1], &opening).unwrap();
     let manifest = serde_json::json!({"version": "2.1.14"});
     writer
-        .process(&NewProcess {
+        .follow(&NewProcess {
             pid: 4242,
             started_unix: None,
             seen: at(68),

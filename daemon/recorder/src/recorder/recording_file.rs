@@ -272,16 +272,16 @@ fn write_entry(writer: &mut Writer, entry: &RecordingEntry) -> Result<(), Error>
         RecordingEntry::Point(point) => writer.point(point),
         RecordingEntry::Event(event) => writer.event(event),
         RecordingEntry::Process(None) => {
-            writer.no_process();
+            writer.unfollow();
             Ok(())
         }
-        RecordingEntry::Process(Some(followed)) => writer.process(&NewProcess {
+        RecordingEntry::Process(Some(followed)) => writer.follow(&NewProcess {
             pid: followed.target.process.pid,
             started_unix: followed.started_unix,
             seen: followed.first_seen,
             manifest: followed.manifest.clone(),
         }),
-        RecordingEntry::Manifest(described) => writer.describe_process(&described.manifest),
+        RecordingEntry::Manifest(described) => writer.replace_manifest(&described.manifest),
     }
 }
 
