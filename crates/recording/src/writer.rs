@@ -68,9 +68,9 @@ pub struct Writer {
     _lock: open::WriterLock,
     path: PathBuf,
     session: i64,
-    following: Option<FollowedProcess>,
+    followed: Option<FollowedProcess>,
     samples: Samples,
-    reported: [SourceProblems; Source::ALL.len()],
+    written_problems: [SourceProblems; Source::ALL.len()],
     current: RollbackState,
     committed: RollbackState,
     uncommitted_rows: u64,
@@ -84,7 +84,7 @@ impl Writer {
 
     pub fn follow(&mut self, process: &NewProcess) -> Result<()> {
         self.samples.restart();
-        self.following = Some(FollowedProcess {
+        self.followed = Some(FollowedProcess {
             process: process.clone(),
             id: None,
             must_rewrite_start: false,
@@ -94,8 +94,8 @@ impl Writer {
 
     /// Replaces the manifest of the followed process, if there is one.
     pub fn replace_manifest(&mut self, manifest: &serde_json::Value) -> Result<()> {
-        if let Some(following) = &mut self.following {
-            following.process.manifest = manifest.clone();
+        if let Some(followed) = &mut self.followed {
+            followed.process.manifest = manifest.clone();
         }
         self.write(|writer| {
             if let Some(id) = writer.process_id() {
@@ -110,7 +110,7 @@ impl Writer {
 
     pub fn unfollow(&mut self) {
         self.samples.restart();
-        self.following = None;
+        self.followed = None;
     }
 
     /// Writes what sources have read since the previous tick.
@@ -157,16 +157,16 @@ impl Writer {
         }
         self.failed = false;
         self.current = self.committed.clone();
-        if let Some(following) = &mut self.following {
-            following.must_rewrite_start = true;
-            if following.id != self.committed.process {
-                following.id = None;
+        if let Some(followed) = &mut self.followed {
+            followed.must_rewrite_start = true;
+            if followed.id != self.committed.process {
+                followed.id = None;
             }
         }
         self.samples.invalidate();
-        self.reported
+        self.written_problems
             .iter_mut()
-            .for_each(|reported| reported.must_rewrite = true);
+            .for_each(|written| written.must_rewrite = true);
         mem::take(&mut self.uncommitted_rows)
     }
 
@@ -248,7 +248,7 @@ impl Writer {
             process,
             id: id @ None,
             ..
-        }) = &mut self.following
+        }) = &mut self.followed
         else {
             return Ok(());
         };
@@ -273,7 +273,7 @@ impl Writer {
     }
 
     fn process_id(&self) -> Option<i64> {
-        self.following.as_ref().and_then(|following| following.id)
+        self.followed.as_ref().and_then(|followed| followed.id)
     }
 
     fn count(&mut self, table: &'static str, rows: u64) {
@@ -286,15 +286,15 @@ impl Writer {
     fn correct_start(&mut self, tick: &Tick) -> rusqlite::Result<()> {
         let started = tick.value_of(&START_TIME, &[]);
         let started = started.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        let (Some(following), Some(_)) = (&mut self.following, started) else {
+        let (Some(followed), Some(_)) = (&mut self.followed, started) else {
             return Ok(());
         };
-        let last_start = &mut following.process.started_unix;
-        if mem::replace(last_start, started) != started || following.must_rewrite_start {
+        let last_start = &mut followed.process.started_unix;
+        if mem::replace(last_start, started) != started || followed.must_rewrite_start {
             let sql = "UPDATE process SET started_unix_ns = ?2 WHERE id = ?1";
-            let values = params![following.id, started.map(nanos)];
+            let values = params![followed.id, started.map(nanos)];
             self.conn.execute(sql, values)?;
-            following.must_rewrite_start = false;
+            followed.must_rewrite_start = false;
         }
         Ok(())
     }
@@ -342,10 +342,10 @@ impl Writer {
             let source_batches = tick.batches.iter().filter(|batch| batch.source == source);
             let problems: Vec<&Problem> =
                 source_batches.flat_map(|batch| &batch.problems).collect();
-            let Some(reported) = self.reported.get_mut(source as usize) else {
+            let Some(written) = self.written_problems.get_mut(source as usize) else {
                 continue;
             };
-            if reported.problems.iter().eq(problems.iter().copied()) && !reported.must_rewrite {
+            if written.problems.iter().eq(problems.iter().copied()) && !written.must_rewrite {
                 continue;
             }
             let sql = "INSERT INTO problem(tick, source, status, what) VALUES(?,?,?,?)";
@@ -363,8 +363,8 @@ impl Writer {
                 row.execute(params![id, source.name(), None::<&str>, None::<&str>])?;
                 rows += 1;
             }
-            reported.problems = problems.into_iter().cloned().collect();
-            reported.must_rewrite = false;
+            written.problems = problems.into_iter().cloned().collect();
+            written.must_rewrite = false;
         }
         self.count("problem", rows);
         Ok(())
