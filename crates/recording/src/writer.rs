@@ -2,12 +2,12 @@
 //! to the disk. After an error, [`Writer::rollback`] discards uncommitted rows, and the writer can
 //! continue.
 
-mod long;
+mod named_rows;
 mod open;
 mod prune;
 mod samples;
 
-pub use long::id_of_name;
+pub use named_rows::id_of_name;
 pub use open::{end_last_session, make_tables, other_labels_error};
 
 use crate::{
@@ -17,8 +17,8 @@ use crate::{
     schema::{Point, PointRow},
 };
 use faultline_metrics::{Problem, Source, Stamp, Tick, metrics::process::START_TIME};
-use long::Counts;
-use long::{SampledSources, insert_into};
+use named_rows::Counts;
+use named_rows::{SampledSources, insert_into};
 use rusqlite::{Connection, params};
 use samples::{Samples, phase};
 use std::{

@@ -1,4 +1,4 @@
-use super::{RollbackState, Writer, long::Counts, samples::Samples};
+use super::{RollbackState, Writer, named_rows::Counts, samples::Samples};
 use crate::{
     error::{AttachPath, Error, Result},
     file::{self, BoundedConnection, PresentTables, RECORDING, SIDE_FILES, nanos, with_suffix},

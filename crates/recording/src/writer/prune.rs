@@ -1,6 +1,6 @@
 //! Bounds the flight recorder's ring.
 
-use super::{Writer, long::Counts};
+use super::{Writer, named_rows::Counts};
 use crate::{
     error::Result,
     file::nanos,

@@ -5,7 +5,7 @@ use faultline_metrics::{
 };
 use rusqlite::Connection;
 
-use super::long::{Counts, NamedRows, Number, SEPARATOR, SampledSources, insert_into};
+use super::named_rows::{Counts, NamedRows, Number, SEPARATOR, SampledSources, insert_into};
 use crate::schema::{Column, DEVICE, Kind, POOL, Table, elsewhere};
 
 #[derive(Debug)]
