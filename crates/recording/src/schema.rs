@@ -109,7 +109,7 @@ impl Table {
         self.declaration().0
     }
 
-    pub fn about(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         self.declaration().1
     }
 

@@ -19,14 +19,14 @@ pub const NOT_NULL: &str = "NOT NULL";
 /// Declares tables: name, order column, description; of each column name, kind, constraint and
 /// description.
 macro_rules! tables {
-    ($($table:ident by $order:ident $about:literal {
-        $($column:ident $kind:ident $($constraint:ident)? $($what:literal)?;)*
+    ($($table:ident by $order:ident $description:literal {
+        $($column:ident $kind:ident $($constraint:ident)? $($column_description:literal)?;)*
     })*) => {
         &[$((
             stringify!($table),
             stringify!($order),
-            $about,
-            &[$((stringify!($column), $kind, constraint!($($constraint)?), concat!($($what)?))),*],
+            $description,
+            &[$((stringify!($column), $kind, constraint!($($constraint)?), concat!($($column_description)?))),*],
         )),*]
     };
 }

@@ -32,7 +32,7 @@ impl Field for bool {
 
 pub struct PointSpec {
     pub name: &'static str,
-    pub about: &'static str,
+    pub description: &'static str,
     pub fields: &'static [(&'static str, &'static str)],
 }
 
@@ -58,7 +58,7 @@ pub trait PointTable: Sized {
 
 macro_rules! points {
     ($(
-        #[doc = $about:literal]
+        #[doc = $description:literal]
         $(#[doc = $more:literal])*
         $name:literal => $kind:ident in $table:literal { $(
             #[doc = $doc:literal]
@@ -67,7 +67,7 @@ macro_rules! points {
         )* }
     )*) => {
         $(
-            #[doc = $about]
+            #[doc = $description]
             $(#[doc = $more])*
             ///
             /// A field is `None` if the point did not have it.
@@ -83,7 +83,7 @@ macro_rules! points {
             impl PointTable for $kind {
                 const SPEC: PointSpec = PointSpec {
                     name: $table,
-                    about: $about,
+                    description: $description,
                     fields: &[$((stringify!($field), $doc)),*],
                 };
 
@@ -103,7 +103,7 @@ macro_rules! points {
 
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub enum Point {
-            $(#[doc = $about] $kind($kind),)*
+            $(#[doc = $description] $kind($kind),)*
         }
 
         impl Point {

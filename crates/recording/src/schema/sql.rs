@@ -14,7 +14,7 @@ pub struct TableColumn {
     /// Text after the type in CREATE TABLE: `PRIMARY KEY`, `NOT NULL` or nothing.
     pub constraint: &'static str,
     /// For docs/RECORDING.md; may be empty.
-    pub about: String,
+    pub description: String,
 }
 
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct TableSpec {
     /// Sort column for the order of writing.
     pub order: &'static str,
     /// For docs/RECORDING.md.
-    pub about: &'static str,
+    pub description: &'static str,
     pub(crate) unique: &'static str,
 }
 
@@ -93,21 +93,27 @@ pub static TABLES: LazyLock<Vec<TableSpec>> = LazyLock::new(|| {
         "The names of thread pools.",
         &fixed::NAMES,
     )));
-    tables.push(long_table("pool_sample", "pool", POOL_ABOUT, POOL));
+    tables.push(long_table("pool_sample", "pool", POOL_DESCRIPTION, POOL));
     tables.push(table(&(
         "device",
         "id",
         "The names of block devices.",
         &fixed::NAMES,
     )));
-    tables.push(long_table("device_sample", "device", DEVICE_ABOUT, DEVICE));
+    tables.push(long_table(
+        "device_sample",
+        "device",
+        DEVICE_DESCRIPTION,
+        DEVICE,
+    ));
     tables.extend(fixed::SERIES.iter().map(table));
     tables.extend(SPECS.iter().map(points));
     tables
 });
 
-const POOL_ABOUT: &str = "Totals of each thread pool, where one of them changed. Carries forward.";
-const DEVICE_ABOUT: &str =
+const POOL_DESCRIPTION: &str =
+    "Totals of each thread pool, where one of them changed. Carries forward.";
+const DEVICE_DESCRIPTION: &str =
     "What the cgroup read and wrote, by block device, where it changed. Carries forward.";
 
 /// Tables whose ids are in a column of their name in other tables.
@@ -117,7 +123,7 @@ const TABLES_WITH_IDS: [&str; 7] = [
 
 fn column(
     table: &'static str,
-    &(name, kind, constraint, about): &ColumnDeclaration,
+    &(name, kind, constraint, description): &ColumnDeclaration,
 ) -> TableColumn {
     let referenced_table = if name == "id" { table } else { name };
     TableColumn {
@@ -127,24 +133,24 @@ fn column(
             .contains(&referenced_table)
             .then_some(referenced_table),
         constraint,
-        about: about.to_owned(),
+        description: description.to_owned(),
     }
 }
 
-fn value_column(name: &'static str, kind: Kind, about: String) -> TableColumn {
+fn value_column(name: &'static str, kind: Kind, description: String) -> TableColumn {
     TableColumn {
         name,
         kind,
         references: None,
         constraint: "",
-        about,
+        description,
     }
 }
 
 fn spec(
     name: &'static str,
     order: &'static str,
-    about: &'static str,
+    description: &'static str,
     columns: Vec<TableColumn>,
 ) -> TableSpec {
     let unique = match name {
@@ -155,14 +161,14 @@ fn spec(
         name,
         columns,
         order,
-        about,
+        description,
         unique,
     }
 }
 
-fn table(&(name, order, about, columns): &TableDeclaration) -> TableSpec {
+fn table(&(name, order, description, columns): &TableDeclaration) -> TableSpec {
     let columns = columns.iter().map(|declaration| column(name, declaration));
-    spec(name, order, about, columns.collect())
+    spec(name, order, description, columns.collect())
 }
 
 fn value(column: &Column, key: &[&str]) -> TableColumn {
@@ -175,40 +181,40 @@ fn value(column: &Column, key: &[&str]) -> TableColumn {
         none if none.is_empty() => none,
         pairs => format!("{{{pairs}}}"),
     };
-    let about = format!("`{}{labels}`, {}", metric.name, metric.unit.name());
-    value_column(column.name, column.kind(), about)
+    let description = format!("`{}{labels}`, {}", metric.name, metric.unit.name());
+    value_column(column.name, column.kind(), description)
 }
 
 fn wide(table: Table) -> TableSpec {
     let mut columns = vec![column(table.name(), &fixed::TICK)];
     columns.extend(table.columns().iter().map(|column| value(column, &[])));
-    spec(table.name(), "tick", table.about(), columns)
+    spec(table.name(), "tick", table.description(), columns)
 }
 
 fn long_table(
     name: &'static str,
     name_table: &'static str,
-    about: &'static str,
+    description: &'static str,
     values: &[Column],
 ) -> TableSpec {
     let key = |name_table| column(name, &(name_table, Kind::Integer, NOT_NULL, ""));
     let mut columns = vec![key("tick"), key(name_table)];
     columns.extend(values.iter().map(|column| value(column, &["..."])));
-    spec(name, "rowid", about, columns)
+    spec(name, "rowid", description, columns)
 }
 
 fn points(points: &PointSpec) -> TableSpec {
     let keys = fixed::POINT
         .iter()
         .map(|declaration| column(points.name, declaration));
-    let values = points.fields.iter().map(|(name, about)| {
-        let about = about.trim().trim_end_matches('.');
-        value_column(name, Kind::Integer, about.to_owned())
+    let values = points.fields.iter().map(|(name, description)| {
+        let description = description.trim().trim_end_matches('.');
+        value_column(name, Kind::Integer, description.to_owned())
     });
     spec(
         points.name,
         "rowid",
-        points.about,
+        points.description,
         keys.chain(values).collect(),
     )
 }

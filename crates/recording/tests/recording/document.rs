@@ -10,7 +10,13 @@ const END: &str = "<!-- end of what is generated -->";
 fn generated() -> String {
     let mut out = String::new();
     for table in TABLES.iter() {
-        write!(out, "\n### {}\n\n{}\n\n", table.name, table.about.trim()).unwrap();
+        write!(
+            out,
+            "\n### {}\n\n{}\n\n",
+            table.name,
+            table.description.trim()
+        )
+        .unwrap();
         out.push_str("| column | type | what |\n| --- | --- | --- |\n");
         for column in &table.columns {
             let constraint = match column.constraint {
@@ -22,12 +28,17 @@ fn generated() -> String {
                 Some(table) if column.constraint != "PRIMARY KEY" => format!("`{table}.id`"),
                 _ => String::new(),
             };
-            let about = if column.about.is_empty() {
+            let description = if column.description.is_empty() {
                 of
             } else {
-                column.about.clone()
+                column.description.clone()
             };
-            writeln!(out, "| `{}` | {kind}{constraint} | {about} |", column.name).unwrap();
+            writeln!(
+                out,
+                "| `{}` | {kind}{constraint} | {description} |",
+                column.name
+            )
+            .unwrap();
         }
     }
     out.push_str("\n### Not recorded\n\n| metric | what replaces it |\n| --- | --- |\n");
