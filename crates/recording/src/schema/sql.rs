@@ -85,29 +85,34 @@ pub fn table_named(name: &str) -> Option<&'static TableSpec> {
 }
 
 pub static TABLES: LazyLock<Vec<TableSpec>> = LazyLock::new(|| {
-    let mut tables: Vec<TableSpec> = fixed::MAIN_TABLES.iter().map(table).collect();
-    tables.extend(Table::ALL.map(wide));
-    tables.push(table(&(
+    let mut tables: Vec<TableSpec> = fixed::MAIN_TABLES.iter().map(fixed_table).collect();
+    tables.extend(Table::ALL.map(wide_table));
+    tables.push(fixed_table(&(
         "pool",
         "id",
         "The names of thread pools.",
         &fixed::NAMES,
     )));
-    tables.push(long_table("pool_sample", "pool", POOL_DESCRIPTION, POOL));
-    tables.push(table(&(
+    tables.push(named_samples_table(
+        "pool_sample",
+        "pool",
+        POOL_DESCRIPTION,
+        POOL,
+    ));
+    tables.push(fixed_table(&(
         "device",
         "id",
         "The names of block devices.",
         &fixed::NAMES,
     )));
-    tables.push(long_table(
+    tables.push(named_samples_table(
         "device_sample",
         "device",
         DEVICE_DESCRIPTION,
         DEVICE,
     ));
-    tables.extend(fixed::SERIES.iter().map(table));
-    tables.extend(SPECS.iter().map(points));
+    tables.extend(fixed::SERIES.iter().map(fixed_table));
+    tables.extend(SPECS.iter().map(point_table));
     tables
 });
 
@@ -147,7 +152,7 @@ fn value_column(name: &'static str, kind: Kind, description: String) -> TableCol
     }
 }
 
-fn spec(
+fn table_spec(
     name: &'static str,
     order: &'static str,
     description: &'static str,
@@ -166,12 +171,12 @@ fn spec(
     }
 }
 
-fn table(&(name, order, description, columns): &TableDeclaration) -> TableSpec {
+fn fixed_table(&(name, order, description, columns): &TableDeclaration) -> TableSpec {
     let columns = columns.iter().map(|declaration| column(name, declaration));
-    spec(name, order, description, columns.collect())
+    table_spec(name, order, description, columns.collect())
 }
 
-fn value(column: &Column, key: &[&str]) -> TableColumn {
+fn metric_column(column: &Column, key: &[&str]) -> TableColumn {
     let metric = column.metric;
     let values = key.iter().chain(column.labels);
     let pairs: Vec<String> = { metric.labels.iter().zip(values) }
@@ -185,13 +190,18 @@ fn value(column: &Column, key: &[&str]) -> TableColumn {
     value_column(column.name, column.kind(), description)
 }
 
-fn wide(table: Table) -> TableSpec {
+fn wide_table(table: Table) -> TableSpec {
     let mut columns = vec![column(table.name(), &fixed::TICK)];
-    columns.extend(table.columns().iter().map(|column| value(column, &[])));
-    spec(table.name(), "tick", table.description(), columns)
+    columns.extend(
+        table
+            .columns()
+            .iter()
+            .map(|column| metric_column(column, &[])),
+    );
+    table_spec(table.name(), "tick", table.description(), columns)
 }
 
-fn long_table(
+fn named_samples_table(
     name: &'static str,
     name_table: &'static str,
     description: &'static str,
@@ -199,22 +209,22 @@ fn long_table(
 ) -> TableSpec {
     let key = |name_table| column(name, &(name_table, Kind::Integer, NOT_NULL, ""));
     let mut columns = vec![key("tick"), key(name_table)];
-    columns.extend(values.iter().map(|column| value(column, &["..."])));
-    spec(name, "rowid", description, columns)
+    columns.extend(values.iter().map(|column| metric_column(column, &["..."])));
+    table_spec(name, "rowid", description, columns)
 }
 
-fn points(points: &PointSpec) -> TableSpec {
+fn point_table(spec: &PointSpec) -> TableSpec {
     let keys = fixed::POINT
         .iter()
-        .map(|declaration| column(points.name, declaration));
-    let values = points.fields.iter().map(|(name, description)| {
+        .map(|declaration| column(spec.name, declaration));
+    let values = spec.fields.iter().map(|(name, description)| {
         let description = description.trim().trim_end_matches('.');
         value_column(name, Kind::Integer, description.to_owned())
     });
-    spec(
-        points.name,
+    table_spec(
+        spec.name,
         "rowid",
-        points.description,
+        spec.description,
         keys.chain(values).collect(),
     )
 }
