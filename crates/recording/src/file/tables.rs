@@ -15,7 +15,7 @@ pub type PresentTables = HashMap<String, HashSet<String>>;
 
 const MAX_SHOWN_CHARS: usize = 80;
 
-const KEY: &str = "PRIMARY KEY";
+const PRIMARY_KEY: &str = "PRIMARY KEY";
 
 /// Allowed for columns that a later version added.
 const CONSTRAINTS: [&str; 3] = ["", "NOT NULL", "NOT NULL UNIQUE"];
@@ -129,8 +129,8 @@ fn check_columns(sql: &str, spec: &TableSpec) -> Result<HashSet<String>, String>
             .find_map(|kind| declaration.strip_prefix(kind))
             .map(str::trim_start);
         let is_allowed = match column {
-            Some(column) if column.constraint == KEY => {
-                *declaration == format!("{} {KEY}", column.kind.sql())
+            Some(column) if column.constraint == PRIMARY_KEY => {
+                *declaration == format!("{} {PRIMARY_KEY}", column.kind.sql())
             }
             Some(column) => rest.is_some_and(|rest| rest.is_empty() || rest == column.constraint),
             None => rest.is_some_and(|rest| CONSTRAINTS.contains(&rest)),

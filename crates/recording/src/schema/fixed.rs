@@ -13,20 +13,20 @@ pub type TableDeclaration = (
     &'static [ColumnDeclaration],
 );
 
-const KEY: &str = "PRIMARY KEY";
+const PRIMARY_KEY: &str = "PRIMARY KEY";
 pub const NOT_NULL: &str = "NOT NULL";
 
 /// Declares tables: name, order column, description; of each column name, kind, constraint and
 /// description.
 macro_rules! tables {
     ($($table:ident by $order:ident $description:literal {
-        $($column:ident $kind:ident $($constraint:ident)? $($column_description:literal)?;)*
+        $($column:ident $kind:ident $($constraint:ident)? $($meaning:literal)?;)*
     })*) => {
         &[$((
             stringify!($table),
             stringify!($order),
             $description,
-            &[$((stringify!($column), $kind, constraint!($($constraint)?), concat!($($column_description)?))),*],
+            &[$((stringify!($column), $kind, constraint!($($constraint)?), concat!($($meaning)?))),*],
         )),*]
     };
 }
@@ -43,19 +43,19 @@ macro_rules! constraint {
 /// Small tables, and the ticks.
 pub static MAIN_TABLES: &[TableDeclaration] = tables! {
     meta by key "Remarks about the file: one row each." {
-        key Text KEY "`rows`: rows by table at the last checkpoint, a JSON object; `merged_from`: \
-            file names; `salvaged_from`: the damaged file that this one was made from; a flight \
-            recording says why it was saved";
+        key Text PRIMARY_KEY "`rows`: rows by table at the last checkpoint, a JSON object; \
+            `merged_from`: file names; `salvaged_from`: the damaged file that this one was made \
+            from; a flight recording says why it was saved";
         value Text NOT_NULL;
     }
 
     label by key "What the run is called: `--label KEY=VALUE`." {
-        key Text KEY;
+        key Text PRIMARY_KEY;
         value Text NOT_NULL;
     }
 
     session by id "One life of the daemon: a restart appends one." {
-        id Integer KEY;
+        id Integer PRIMARY_KEY;
         started_unix_ns Integer NOT_NULL "when it began, in ns since 1970";
         ended_unix_ns Integer "when it ended in order; NULL while it lasts, and for ever if it was \
             killed: then the last tick is the end. In a copy, the last tick";
@@ -65,7 +65,7 @@ pub static MAIN_TABLES: &[TableDeclaration] = tables! {
     }
 
     process by id "A process that was followed." {
-        id Integer KEY;
+        id Integer PRIMARY_KEY;
         session Integer NOT_NULL "by which session";
         pid Integer NOT_NULL;
         started_unix_ns Integer "when it started, in ns since 1970; NULL if unknown";
@@ -75,7 +75,7 @@ pub static MAIN_TABLES: &[TableDeclaration] = tables! {
     }
 
     event by id "What happened at one moment. Read in the order of `session, uptime_ns, id`." {
-        id Integer KEY;
+        id Integer PRIMARY_KEY;
         session Integer NOT_NULL;
         unix_ns Integer NOT_NULL "when, in ns since 1970";
         uptime_ns Integer NOT_NULL "when, in ns since the daemon started";
@@ -88,7 +88,7 @@ pub static MAIN_TABLES: &[TableDeclaration] = tables! {
     }
 
     tick by id "One tick of the daemon." {
-        id Integer KEY "ascending over all sessions; what samples point at";
+        id Integer PRIMARY_KEY "ascending over all sessions; what samples point at";
         session Integer NOT_NULL;
         number Integer NOT_NULL "counted by the daemon from 1; a gap is a missed tick or one that \
             was not written";
@@ -111,7 +111,7 @@ pub static MAIN_TABLES: &[TableDeclaration] = tables! {
 
 pub static SERIES: &[TableDeclaration] = tables! {
     series by id "The names of series that have no column." {
-        id Integer KEY;
+        id Integer PRIMARY_KEY;
         metric Text NOT_NULL "its name in METRICS.md; with `_count` or `_sum` of a histogram";
         labels Text NOT_NULL "a JSON object";
     }
@@ -123,11 +123,11 @@ pub static SERIES: &[TableDeclaration] = tables! {
     }
 };
 
-pub const TICK: ColumnDeclaration = ("tick", Integer, KEY, "`tick.id`");
+pub const TICK: ColumnDeclaration = ("tick", Integer, PRIMARY_KEY, "`tick.id`");
 
 /// Of the tables of names: `pool` and `device`.
 pub const NAMES: [ColumnDeclaration; 2] = [
-    ("id", Integer, KEY, ""),
+    ("id", Integer, PRIMARY_KEY, ""),
     ("name", Text, "NOT NULL UNIQUE", ""),
 ];
 
