@@ -1,4 +1,4 @@
-//! Tables other than samples, and the first columns of sample tables.
+//! Tables with fixed columns, and the first columns of the tables of samples, points and names.
 
 use super::Kind::{self, Integer, Real, Text};
 
@@ -26,7 +26,12 @@ macro_rules! tables {
             stringify!($table),
             stringify!($order),
             $description,
-            &[$((stringify!($column), $kind, constraint!($($constraint)?), concat!($($meaning)?))),*],
+            &[$((
+                stringify!($column),
+                $kind,
+                constraint!($($constraint)?),
+                concat!($($meaning)?),
+            )),*],
         )),*]
     };
 }
@@ -45,7 +50,8 @@ pub static MAIN_TABLES: &[TableDeclaration] = tables! {
     meta by key "Remarks about the file: one row each." {
         key Text PRIMARY_KEY "`rows`: rows by table at the last checkpoint, a JSON object; \
             `merged_from`: file names; `salvaged_from`: the damaged file that this one was made \
-            from; a flight recording says why it was saved";
+            from; `saved_reason`, `saved_text`, `saved_unix_ns`: why and when the flight recorder \
+            saved it";
         value Text NOT_NULL;
     }
 
@@ -57,8 +63,8 @@ pub static MAIN_TABLES: &[TableDeclaration] = tables! {
     session by id "One life of the daemon: a restart appends one." {
         id Integer PRIMARY_KEY;
         started_unix_ns Integer NOT_NULL "when it began, in ns since 1970";
-        ended_unix_ns Integer "when it ended in order; NULL while it lasts, and for ever if it was \
-            killed: then the last tick is the end. In a copy, the last tick";
+        ended_unix_ns Integer "when it ended in order; NULL while it runs, or if it was killed: \
+            the last tick is then its end. In a copy, the time of the last tick";
         interval_ns Integer NOT_NULL "from tick to tick";
         version Text NOT_NULL "of the daemon";
         manifest Text NOT_NULL "host, CPU, memory, disks, kernel, configuration: a JSON object";
@@ -80,9 +86,10 @@ pub static MAIN_TABLES: &[TableDeclaration] = tables! {
         unix_ns Integer NOT_NULL "when, in ns since 1970";
         uptime_ns Integer NOT_NULL "when, in ns since the daemon started";
         kind Text NOT_NULL "`daemon_start`, `daemon_stop`, `start` (a process is followed), \
-            `exit`, `oom_kill`, `restart`, `phase` (detail: from, to; null: not known), `at_tip`, \
-            `behind`, `stall` (at the tip, and no slot advanced for 15 s), `clock_step` (the wall \
-            clock was set; detail: seconds), `gap` (nothing was recorded), `mark` (set by hand)";
+            `exit`, `oom_kill`, `restart` (another process replaced it), `phase` (detail: from, \
+            to; null: not known), `at_tip`, `behind`, `stall` (at the tip, and its slot stopped \
+            advancing), `clock_step` (the wall clock was set; detail: seconds), `gap` (nothing was \
+            recorded), `mark` (set on request; detail: name)";
         process Integer "NULL while no process was followed";
         detail Text NOT_NULL "a JSON object, or empty";
     }
@@ -99,8 +106,8 @@ pub static MAIN_TABLES: &[TableDeclaration] = tables! {
         phase Text "the validator's phase; NULL if unknown";
     }
 
-    problem by rowid "What a source could not read, written when it changes: all rows of a source \
-        at one tick replace those of its tick before." {
+    problem by rowid "What a source could not read, written when it changes: a source's rows of \
+        one tick replace all its earlier rows." {
         tick Integer NOT_NULL;
         source Text NOT_NULL;
         status Text "`absent`, `forbidden`, `gone` or `broken`; NULL when nothing is wrong any \
