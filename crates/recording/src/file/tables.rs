@@ -44,11 +44,11 @@ pub fn check_recording_tables(bounded: &BoundedConnection, path: &Path) -> Resul
             )),
             ("index", _) if is_plain_index(&sql) => Ok(None),
             ("index", _) => Err(format!(
-                "`{}` is an index of an expression; a recording has none",
+                "`{}` is an index of an expression or of some rows; a recording has none",
                 excerpt(&name)
             )),
             _ => Err(format!(
-                "`{}` is a {}; a recording has only tables",
+                "`{}` is a {}; a recording has only tables and indexes",
                 excerpt(&name),
                 excerpt(&kind)
             )),
@@ -119,7 +119,7 @@ pub fn excerpt(text: &str) -> String {
 fn check_columns(sql: &str, spec: &TableSpec) -> Result<HashSet<String>, String> {
     let declared = parse_declarations(sql, spec);
     let declared = declared
-        .ok_or_else(|| format!("`{}` is not declared as a recording's table is", spec.name))?;
+        .ok_or_else(|| format!("`{}` is declared otherwise than in a recording", spec.name))?;
     for (name, declaration) in &declared {
         let column = spec.columns.iter().find(|column| column.name == *name);
         // Other versions may use another type, other writers none.
@@ -138,7 +138,7 @@ fn check_columns(sql: &str, spec: &TableSpec) -> Result<HashSet<String>, String>
         if !is_allowed {
             let (name, declaration) = (excerpt(name), excerpt(declaration));
             return Err(format!(
-                "the column `{name}` of `{}` is declared as `{declaration}`",
+                "the column `{name}` of `{}` is declared as `{declaration}`, otherwise than in a recording",
                 spec.name
             ));
         }
