@@ -166,7 +166,7 @@ fn check_tables(bounded: &BoundedConnection, path: &Path, tables: &[&str]) -> Re
             found.push(object.sql);
         } else if kind != "index" || !sql.is_empty() {
             let what = format!(
-                "`{}` is a {} and no plain table",
+                "`{}` is a {}, not a plain table",
                 excerpt(&object.name),
                 excerpt(kind)
             );

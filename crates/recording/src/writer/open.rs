@@ -52,7 +52,7 @@ impl Writer {
         if let Some((path, _)) = side_file(path).filter(|(_, meta)| !meta.is_file()) {
             return Err(Error::Leftover {
                 path,
-                what: "is no log of a recording",
+                what: "is a link, folder or device, not the log of a recording",
             });
         }
         let file = OpenOptions::new()
