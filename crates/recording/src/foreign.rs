@@ -21,17 +21,17 @@ pub struct ForeignDatabase {
 pub struct OlderFormat<'a> {
     /// `PRAGMA user_version`.
     pub format: i32,
-    pub tables: &'a [&'a str],
+    pub table_statements: &'a [&'a str],
     /// Statements that give it the tables of the newest format.
     pub upgrade: &'a str,
 }
 
 impl ForeignDatabase {
-    /// Opens a read-only snapshot. For each of the statements `tables`, the file must have a table
+    /// Opens a read-only snapshot. For each of `table_statements`, the file must have a table
     /// that exactly this statement made.
-    pub fn open(path: &Path, kind: &DatabaseKind, tables: &[&str]) -> Result<Self> {
+    pub fn open(path: &Path, kind: &DatabaseKind, table_statements: &[&str]) -> Result<Self> {
         let (conn, (), copied) = open::open(path, kind, |bounded, path| {
-            check_tables(bounded, path, tables)
+            check_tables(bounded, path, table_statements)
         })?;
         Ok(ForeignDatabase {
             conn,
@@ -49,7 +49,7 @@ impl ForeignDatabase {
     pub fn open_to_write(
         path: &Path,
         kind: &DatabaseKind,
-        tables: &[&str],
+        table_statements: &[&str],
         older: &[OlderFormat<'_>],
         longest_value: i32,
     ) -> Result<Connection> {
@@ -61,14 +61,14 @@ impl ForeignDatabase {
         } else {
             let format = Self::open(path, kind, &[])?.format(path)?;
             upgrade = older.iter().find(|older| older.format == format);
-            let tables = upgrade.map_or(tables, |older| older.tables);
-            Self::open(path, kind, tables)?.check_pages(path)?;
+            let table_statements = upgrade.map_or(table_statements, |older| older.table_statements);
+            Self::open(path, kind, table_statements)?.check_pages(path)?;
         }
         let mut conn = file::open_to_write(path, kind)?;
         conn.set_limit(Limit::SQLITE_LIMIT_LENGTH, longest_value)
             .at(path)?;
         if is_new {
-            make(&mut conn, kind, tables).at(path)?;
+            create_tables(&mut conn, kind, table_statements).at(path)?;
         }
         if let Some(older) = upgrade {
             older.upgrade(&mut conn, kind).at(path)?;
@@ -148,38 +148,42 @@ impl OlderFormat<'_> {
     }
 }
 
-fn make(conn: &mut Connection, kind: &DatabaseKind, tables: &[&str]) -> rusqlite::Result<()> {
+fn create_tables(
+    conn: &mut Connection,
+    kind: &DatabaseKind,
+    table_statements: &[&str],
+) -> rusqlite::Result<()> {
     let transaction = conn.transaction()?;
     transaction.pragma_update(None, "application_id", kind.application_id)?;
     transaction.pragma_update(None, "user_version", kind.format)?;
-    for table in tables {
-        transaction.execute_batch(table)?;
+    for statement in table_statements {
+        transaction.execute_batch(statement)?;
     }
     transaction.commit()
 }
 
-fn check_tables(bounded: &BoundedConnection, path: &Path, tables: &[&str]) -> Result<()> {
-    let mut found = Vec::new();
+fn check_tables(bounded: &BoundedConnection, path: &Path, table_statements: &[&str]) -> Result<()> {
+    let mut found_statements = Vec::new();
     for object in schema_objects(bounded)? {
-        let (kind, sql) = (object.kind.as_str(), object.sql.as_str());
+        let (object_kind, sql) = (object.kind.as_str(), object.sql.as_str());
         if object.is_table() {
-            found.push(object.sql);
-        } else if kind != "index" || !sql.is_empty() {
+            found_statements.push(object.sql);
+        } else if object_kind != "index" || !sql.is_empty() {
             let what = format!(
                 "`{}` is a {}, not a plain table",
                 excerpt(&object.name),
-                excerpt(kind)
+                excerpt(object_kind)
             );
             return Err(Error::refused(path, what));
         }
     }
-    match tables
+    match table_statements
         .iter()
-        .find(|table| !found.iter().any(|sql| sql == *table))
+        .find(|statement| !found_statements.iter().any(|sql| sql == *statement))
     {
-        Some(table) => Err(Error::refused(
+        Some(statement) => Err(Error::refused(
             path,
-            format!("it has no table made by `{}`", excerpt(table)),
+            format!("it has no table made by `{}`", excerpt(statement)),
         )),
         None => Ok(()),
     }

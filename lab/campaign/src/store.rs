@@ -45,7 +45,7 @@ const TABLES: [&str; 4] = [PROGRAM, RUN, VALUE, VERDICT];
 
 const FORMAT_1: OlderFormat<'static> = OlderFormat {
     format: 1,
-    tables: &[PROGRAM, RUN_OF_FORMAT_1, VALUE, VERDICT],
+    table_statements: &[PROGRAM, RUN_OF_FORMAT_1, VALUE, VERDICT],
     // SQLite adds the columns before the constraint of the table, as in `RUN`.
     upgrade: "ALTER TABLE run ADD COLUMN consensus TEXT;
               ALTER TABLE run ADD COLUMN slot_seconds REAL",

@@ -54,7 +54,7 @@ fn stored_campaign_rounds_are_read_and_stored_only_once() {
 /// A database of format 1 with a run.
 pub fn make_format_1(folder: &Path) {
     let old = Connection::open(folder.join(RESULTS)).unwrap();
-    for table in FORMAT_1.tables {
+    for table in FORMAT_1.table_statements {
         old.execute_batch(table).unwrap();
     }
     old.execute_batch(
