@@ -53,20 +53,21 @@ impl Recording {
         let last_tick = self.last_tick()?;
         let (exit, oom) = (EventKind::Exit.name(), EventKind::OomKill.name());
         let (start, tip) = (EventKind::Start.name(), EventKind::AtTip.name());
-        let last = |kinds: &str| {
+        let last_event_id = |kinds: &str| {
             self.number(&format!(
                 "SELECT max(id) FROM event WHERE kind IN ({kinds})"
             ))
         };
-        let last_end = last(&format!("'{exit}', '{oom}'"))?;
-        let last_start = last(&format!("'{start}', '{}'", EventKind::Restart.name()))?;
+        let last_end_id = last_event_id(&format!("'{exit}', '{oom}'"))?;
+        let last_start_id = last_event_id(&format!("'{start}', '{}'", EventKind::Restart.name()))?;
         Ok(Progress {
             was_followed: self.number("SELECT max(id) FROM process")?.is_some(),
             // A start after an end is of another process.
-            ended: last_end.is_some() && last_end > last_start,
+            ended: last_end_id.is_some() && last_end_id > last_start_id,
             first_transaction_unix_ns: self.first_transaction()?,
             newest_slot: self.newest_slot()?,
-            at_tip: last(&format!("'{tip}'"))?.is_some() || last_tick_at_tip(last_tick.as_ref()),
+            at_tip: last_event_id(&format!("'{tip}'"))?.is_some()
+                || last_tick_at_tip(last_tick.as_ref()),
             last_tick,
         })
     }
@@ -84,21 +85,21 @@ impl Recording {
                 "daemon_sample",
                 ["last_push_timestamp_seconds"].into_iter(),
             );
-            let of_tick = format!(
+            let push_sql = format!(
                 "SELECT CAST({column} * 1e9 AS INTEGER) FROM daemon_sample WHERE tick = {}",
                 tick.id
             );
-            newest = self.number(&of_tick)?;
+            newest = self.number(&push_sql)?;
         }
         for table in POINT_TABLES.into_iter().filter(|table| self.has(table)) {
-            let last = format!(
+            let last_row = format!(
                 "SELECT session, received_unix_ns FROM {table} ORDER BY rowid DESC LIMIT 1"
             );
-            let of_session = format!(
-                "SELECT max(received_unix_ns) FROM ({last}) WHERE session = {}",
+            let session_sql = format!(
+                "SELECT max(received_unix_ns) FROM ({last_row}) WHERE session = {}",
                 tick.session
             );
-            newest = newest.max(self.number(&of_session)?);
+            newest = newest.max(self.number(&session_sql)?);
         }
         Ok(newest.map(|push| (tick, duration(push))))
     }
@@ -228,7 +229,7 @@ impl Recording {
             ..Live::default()
         };
         if let Some(tick) = live.tick.as_ref().filter(|_| self.has("validator_sample")) {
-            let of_tick = |name: &str| -> Result<Option<u64>> {
+            let value_at_tick = |name: &str| -> Result<Option<u64>> {
                 let column = file::column_list(
                     &self.present_tables,
                     "validator_sample",
@@ -241,12 +242,12 @@ impl Recording {
                 Ok(value.and_then(|value| u64::try_from(value).ok()))
             };
             (live.slots_behind, live.newest_shred_slot) =
-                (of_tick("slots_behind")?, of_tick("slot_shred")?);
+                (value_at_tick("slots_behind")?, value_at_tick("slot_shred")?);
         }
-        let points = format!(
+        let sql = format!(
             "SELECT rowid, unix_ns, replay_total_elapsed_us FROM replay_slot_point WHERE rowid > {after} ORDER BY rowid LIMIT {MAX_POINTS}"
         );
-        let replays = self.all_of("replay_slot_point", &points, |row| {
+        let replays = self.all_of("replay_slot_point", &sql, |row| {
             live.last_point_rowid = row.get(0)?;
             let duration: Option<f64> = row.get(2)?;
             Ok(duration.zip(row.get(1)?).map(|(us, unix_ns)| (unix_ns, us)))
