@@ -110,7 +110,7 @@ fn name(recording: &Recording) -> String {
 fn piece(path: &Path) -> Result<SourceRecording> {
     let recording = Recording::open(path)?;
     let sessions = recording.sessions()?;
-    let last_tick = recording.number("SELECT max(unix_ns) FROM tick")?;
+    let last_tick = recording.query_integer("SELECT max(unix_ns) FROM tick")?;
     let (Some(first), Some(last)) = (sessions.first(), sessions.last()) else {
         return unmergeable(path, "it has no session");
     };

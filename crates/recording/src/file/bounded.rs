@@ -106,7 +106,7 @@ impl BoundedConnection {
         Ok(())
     }
 
-    pub fn number(&self, sql: &str) -> Result<Option<i64>> {
+    pub fn query_integer(&self, sql: &str) -> Result<Option<i64>> {
         let numbers = self.collect(sql, [], |row| row.get(0))?;
         Ok(numbers.into_iter().next_back().flatten())
     }

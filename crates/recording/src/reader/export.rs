@@ -26,7 +26,7 @@ impl Recording {
             // Not count(*), which would follow cyclic pages forever.
             let rows = match self.has(spec.name) {
                 true => self
-                    .number(&format!("SELECT sum(1) FROM {}", spec.name))?
+                    .query_integer(&format!("SELECT sum(1) FROM {}", spec.name))?
                     .unwrap_or(0),
                 false => 0,
             };

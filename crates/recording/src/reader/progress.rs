@@ -54,14 +54,14 @@ impl Recording {
         let (exit, oom) = (EventKind::Exit.name(), EventKind::OomKill.name());
         let (start, tip) = (EventKind::Start.name(), EventKind::AtTip.name());
         let last_event_id = |kinds: &str| {
-            self.number(&format!(
+            self.query_integer(&format!(
                 "SELECT max(id) FROM event WHERE kind IN ({kinds})"
             ))
         };
         let last_end_id = last_event_id(&format!("'{exit}', '{oom}'"))?;
         let last_start_id = last_event_id(&format!("'{start}', '{}'", EventKind::Restart.name()))?;
         Ok(Progress {
-            was_followed: self.number("SELECT max(id) FROM process")?.is_some(),
+            was_followed: self.query_integer("SELECT max(id) FROM process")?.is_some(),
             // A start after an end is of another process.
             ended: last_end_id.is_some() && last_end_id > last_start_id,
             first_transaction_unix_ns: self.first_transaction()?,
@@ -89,7 +89,7 @@ impl Recording {
                 "SELECT CAST({column} * 1e9 AS INTEGER) FROM daemon_sample WHERE tick = {}",
                 tick.id
             );
-            newest = self.number(&push_sql)?;
+            newest = self.query_integer(&push_sql)?;
         }
         for table in POINT_TABLES.into_iter().filter(|table| self.has(table)) {
             let last_row = format!(
@@ -99,7 +99,7 @@ impl Recording {
                 "SELECT max(received_unix_ns) FROM ({last_row}) WHERE session = {}",
                 tick.session
             );
-            newest = newest.max(self.number(&session_sql)?);
+            newest = newest.max(self.query_integer(&session_sql)?);
         }
         Ok(newest.map(|push| (tick, duration(push))))
     }
@@ -110,7 +110,7 @@ impl Recording {
                 let first = format!(
                     "SELECT unix_ns FROM {table} WHERE {column} > 0 ORDER BY rowid LIMIT {MAX_DISORDER_ROWS}"
                 );
-                return self.number(&format!("SELECT min(unix_ns) FROM ({first})"));
+                return self.query_integer(&format!("SELECT min(unix_ns) FROM ({first})"));
             }
         }
         Ok(None)
@@ -128,7 +128,7 @@ impl Recording {
                 let sql = format!(
                     "SELECT max({column}) FROM (SELECT {column} FROM {table} ORDER BY {order} DESC LIMIT {MAX_DISORDER_ROWS})"
                 );
-                newest = newest.max(self.number(&sql)?);
+                newest = newest.max(self.query_integer(&sql)?);
             }
         }
         Ok(newest.and_then(|slot| u64::try_from(slot).ok()))
@@ -137,12 +137,12 @@ impl Recording {
     fn has_rows(&self, table: &str) -> Result<bool> {
         Ok(self.has(table)
             && self
-                .number(&format!("SELECT max(rowid) FROM {table}"))?
+                .query_integer(&format!("SELECT max(rowid) FROM {table}"))?
                 .is_some())
     }
 
-    pub(crate) fn number(&self, sql: &str) -> Result<Option<i64>> {
-        self.conn.number(sql)
+    pub(crate) fn query_integer(&self, sql: &str) -> Result<Option<i64>> {
+        self.conn.query_integer(sql)
     }
 }
 
@@ -223,7 +223,7 @@ impl Recording {
         let mut live = Live {
             tick: self.last_tick()?,
             pid: self
-                .number("SELECT pid FROM process ORDER BY id DESC LIMIT 1")?
+                .query_integer("SELECT pid FROM process ORDER BY id DESC LIMIT 1")?
                 .and_then(|pid| u32::try_from(pid).ok()),
             last_point_rowid: after,
             ..Live::default()
@@ -235,7 +235,7 @@ impl Recording {
                     "validator_sample",
                     std::iter::once(name),
                 );
-                let value = self.number(&format!(
+                let value = self.query_integer(&format!(
                     "SELECT {column} FROM validator_sample WHERE tick = {}",
                     tick.id
                 ))?;

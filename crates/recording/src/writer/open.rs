@@ -300,7 +300,7 @@ fn remove_all(path: &Path) {
 fn count_rows(connection: &BoundedConnection, present_tables: &PresentTables) -> Result<Counts> {
     let count = |name: &'static str| {
         let rows = if present_tables.contains_key(name) {
-            connection.number(&format!("SELECT sum(1) FROM {name}"))?
+            connection.query_integer(&format!("SELECT sum(1) FROM {name}"))?
         } else {
             None
         };
