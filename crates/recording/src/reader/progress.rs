@@ -15,8 +15,8 @@ pub struct Progress {
     pub was_followed: bool,
     /// Whether the process that was followed last has exited.
     pub ended: bool,
-    /// When the first bank with a transaction was created, in Unix ns of the validator's clock. When
-    /// the first slot with one was replayed if `cost_tracker_point` has no rows.
+    /// When the first bank with a transaction was frozen, in Unix ns of the validator's clock. If
+    /// `cost_tracker_point` has no rows: when the first slot with one was replayed.
     pub first_transaction_unix_ns: Option<i64>,
     /// Highest slot in the newest rows of the tables with slots.
     pub newest_slot: Option<u64>,
@@ -159,7 +159,7 @@ pub struct Info {
     /// 0 for a finished recording.
     pub wal_bytes: u64,
     pub labels: Vec<(String, String)>,
-    /// Such as why a flight recording was saved, or what a merge joined.
+    /// Such as which files were merged, or why the flight recorder saved this one.
     pub meta: BTreeMap<String, String>,
     /// By time.
     pub sessions: Vec<SessionRow>,
