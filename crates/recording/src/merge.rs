@@ -46,10 +46,10 @@ struct SourceRecording {
 pub fn merge(from: &[PathBuf], to: &Path) -> Result<MergeSummary> {
     let mut pieces = from
         .iter()
-        .map(|path| piece(path))
+        .map(|path| open_piece(path))
         .collect::<Result<Vec<_>>>()?;
     pieces.sort_by_key(|piece| piece.began);
-    check(&pieces, to)?;
+    check_pieces(&pieces, to)?;
     let output = TempFile::new(to)?;
     File::create_new(output.path()).at(output.path())?;
     let conn = file::open_to_write(output.path(), &file::RECORDING)?;
@@ -61,10 +61,10 @@ pub fn merge(from: &[PathBuf], to: &Path) -> Result<MergeSummary> {
     let mut last_end: Option<Duration> = None;
     for piece in &pieces {
         let offsets = highest_ids(&conn).at(to)?;
-        add(&conn, piece, &offsets, to)?;
+        append_piece(&conn, piece, &offsets, to)?;
         if let Some(ended) = last_end {
             gaps.push(piece.began.saturating_sub(ended));
-            gap(
+            insert_gap(
                 &conn,
                 offsets["session"].saturating_add(1),
                 ended,
@@ -75,7 +75,10 @@ pub fn merge(from: &[PathBuf], to: &Path) -> Result<MergeSummary> {
         last_end = Some(piece.ended);
     }
     conn.execute_batch("COMMIT").at(to)?;
-    let names: Vec<String> = pieces.iter().map(|piece| name(&piece.recording)).collect();
+    let names: Vec<String> = pieces
+        .iter()
+        .map(|piece| file_name(&piece.recording))
+        .collect();
     end_last_session(
         &conn,
         &[("merged_from", &serde_json::Value::from(names).to_string())],
@@ -98,7 +101,7 @@ pub fn merge(from: &[PathBuf], to: &Path) -> Result<MergeSummary> {
     Ok(merged)
 }
 
-fn name(recording: &Recording) -> String {
+fn file_name(recording: &Recording) -> String {
     recording
         .path()
         .file_name()
@@ -107,7 +110,7 @@ fn name(recording: &Recording) -> String {
         .into_owned()
 }
 
-fn piece(path: &Path) -> Result<SourceRecording> {
+fn open_piece(path: &Path) -> Result<SourceRecording> {
     let recording = Recording::open(path)?;
     let sessions = recording.sessions()?;
     let last_tick = recording.query_integer("SELECT max(unix_ns) FROM tick")?;
@@ -132,7 +135,7 @@ fn unmergeable<T>(path: &Path, why: impl Into<String>) -> Result<T> {
     })
 }
 
-fn check(pieces: &[SourceRecording], to: &Path) -> Result<()> {
+fn check_pieces(pieces: &[SourceRecording], to: &Path) -> Result<()> {
     if pieces.len() < 2 {
         return unmergeable(to, "it takes two recordings or more");
     }
@@ -154,7 +157,7 @@ fn check(pieces: &[SourceRecording], to: &Path) -> Result<()> {
         if later.began < earlier.ended {
             let why = format!(
                 "it overlaps with {} in time, so they are not parts of one run",
-                name(&earlier.recording)
+                file_name(&earlier.recording)
             );
             return unmergeable(later.recording.path(), why);
         }
@@ -179,7 +182,12 @@ fn highest_ids(conn: &Connection) -> rusqlite::Result<Offsets> {
 /// Ids of names in the result, by (table, id in the piece).
 type Names = HashMap<(&'static str, i64), i64>;
 
-fn add(conn: &Connection, piece: &SourceRecording, offsets: &Offsets, to: &Path) -> Result<()> {
+fn append_piece(
+    conn: &Connection,
+    piece: &SourceRecording,
+    offsets: &Offsets,
+    to: &Path,
+) -> Result<()> {
     let mut names = Names::new();
     for table in TABLES.iter().filter(|table| table.name != "label") {
         let mut insert = conn
@@ -230,7 +238,12 @@ fn add_name(
 }
 
 /// Adds an event `gap` at the beginning of the later piece's first session.
-fn gap(conn: &Connection, session: i64, from: Duration, to: Duration) -> rusqlite::Result<()> {
+fn insert_gap(
+    conn: &Connection,
+    session: i64,
+    from: Duration,
+    to: Duration,
+) -> rusqlite::Result<()> {
     let detail = serde_json::json!({
         "from_unix_ns": nanos(from), "to_unix_ns": nanos(to), "seconds": to.saturating_sub(from).as_secs_f64(), "reason": "merge",
     });
@@ -268,14 +281,14 @@ pub fn backup(
     let mut copy = file::open_to_write(output.path(), &file::RECORDING)?;
     {
         // The source has one read transaction, so that writes do not restart the copy.
-        let steps = Backup::new(source.connection(), &mut copy).at(from)?;
+        let backup = Backup::new(source.connection(), &mut copy).at(from)?;
         loop {
-            let result = steps.step(STEP_PAGES).at(to)?;
-            let state = steps.progress();
+            let result = backup.step(STEP_PAGES).at(to)?;
+            let pages = backup.progress();
             let count = |n: i32| u64::try_from(n).unwrap_or(0);
             progress(
-                count(state.pagecount - state.remaining),
-                count(state.pagecount),
+                count(pages.pagecount - pages.remaining),
+                count(pages.pagecount),
             );
             match result {
                 StepResult::Done => break,
