@@ -25,7 +25,7 @@ pub struct Samples {
     named: [NamedRows; 3],
     /// Sample time of each source at the last written tick.
     sampled_at: [Option<Stamp>; Source::ALL.len()],
-    name: String,
+    series_name_buffer: String,
 }
 
 impl Samples {
@@ -45,7 +45,7 @@ impl Samples {
                 NamedRows::new(["series", "series_sample"], 1),
             ],
             sampled_at: [None; Source::ALL.len()],
-            name: String::new(),
+            series_name_buffer: String::new(),
         }
     }
 
@@ -121,11 +121,11 @@ impl Samples {
         for reading in &batch.readings {
             match self.destinations.of(reading) {
                 Destination::Wide {
-                    table,
+                    table_index,
                     column,
                     kind,
                 } => {
-                    let Some(wide) = self.wide.get_mut(table) else {
+                    let Some(wide) = self.wide.get_mut(table_index) else {
                         continue;
                     };
                     if let Some(value) = wide.values.get_mut(column) {
@@ -135,7 +135,7 @@ impl Samples {
                 }
                 Destination::Named { rows, column, kind } => {
                     let value = Number::of(&reading.value, kind);
-                    self.named[rows].put(first(reading), batch.source, column, value);
+                    self.named[rows].put(first_label(reading), batch.source, column, value);
                 }
                 Destination::Phase | Destination::Elsewhere => {}
                 Destination::Series => self.put_series(reading, batch.source),
@@ -150,14 +150,14 @@ impl Samples {
                 ("_count", histogram.count() as f64),
                 ("_sum", histogram.sum()),
             ] {
-                name_of(reading, suffix, &mut self.name);
-                self.named[SERIES].put(&self.name, source, 0, Number::real(number));
+                write_series_name(reading, suffix, &mut self.series_name_buffer);
+                self.named[SERIES].put(&self.series_name_buffer, source, 0, Number::real(number));
             }
             return;
         }
-        name_of(reading, "", &mut self.name);
+        write_series_name(reading, "", &mut self.series_name_buffer);
         let value = Number::of(&reading.value, Kind::Real);
-        self.named[SERIES].put(&self.name, source, 0, value);
+        self.named[SERIES].put(&self.series_name_buffer, source, 0, value);
     }
 }
 
@@ -165,15 +165,15 @@ pub fn phase(tick: &Tick) -> Option<&str> {
     let is_on = |reading: &&Reading| {
         std::ptr::eq(reading.metric, &PHASE) && reading.value == Value::Whole(1)
     };
-    tick.readings().find(is_on).map(first)
+    tick.readings().find(is_on).map(first_label)
 }
 
-fn first(reading: &Reading) -> &str {
+fn first_label(reading: &Reading) -> &str {
     reading.labels.first().map_or("", |label| label.as_str())
 }
 
 /// Metric name, then a JSON object of labels in the metric's order, then tags.
-fn name_of(reading: &Reading, suffix: &str, out: &mut String) {
+fn write_series_name(reading: &Reading, suffix: &str, out: &mut String) {
     out.clear();
     let _ = write!(out, "{}{suffix}{SEPARATOR}{{", reading.metric.name);
     let labels = reading
@@ -205,7 +205,7 @@ pub const SERIES: usize = 2;
 #[derive(Debug, Clone, Copy)]
 pub enum Destination {
     Wide {
-        table: usize,
+        table_index: usize,
         column: usize,
         kind: Kind,
     },
@@ -238,13 +238,13 @@ impl Destinations {
                 .or_default()
                 .push((column.labels, destination));
         };
-        for (table, of) in Table::ALL.into_iter().enumerate() {
-            for (index, column) in of.columns().iter().enumerate() {
+        for (table_index, table) in Table::ALL.into_iter().enumerate() {
+            for (index, column) in table.columns().iter().enumerate() {
                 let kind = column.kind();
                 add(
                     column,
                     Destination::Wide {
-                        table,
+                        table_index,
                         column: index,
                         kind,
                     },
