@@ -135,8 +135,8 @@ pub fn column_of(metric: &Metric, labels: &[&str]) -> Option<(Table, &'static Co
     Table::ALL.into_iter().find_map(find)
 }
 
-/// Metrics that are not recorded under their own name, and why nothing is lost. A metric with
-/// neither a row here nor a column is stored as a series.
+/// Metrics that are not recorded under their own name: where their values are, or why they are not
+/// kept. A metric with neither a row here nor a column is stored as a series.
 static ELSEWHERE: &[(&[&Metric], &str)] = &[
     (
         &[&p::UP],

@@ -85,7 +85,7 @@ impl Samples {
         sampled
     }
 
-    /// Writes the readings of fresh batches as rows of tick `id`.
+    /// Writes the readings of sampled sources as rows of tick `id`.
     pub fn write(
         &mut self,
         conn: &Connection,
@@ -217,7 +217,7 @@ pub enum Destination {
     },
     /// The reading is the tick's phase.
     Phase,
-    /// Not stored, because other data in the recording contains it.
+    /// Not stored: see [`elsewhere`], which has the reasons.
     Elsewhere,
     /// `series`, for all other readings.
     Series,
