@@ -198,12 +198,12 @@ static ELSEWHERE: &[(&[&Metric], &str)] = &[
             &vote_metrics::EPOCH_PROGRESS,
             &vote_metrics::EPOCH_REMAINING,
         ],
-        "not kept: agave_slot and the leader schedule say it, and it changes with every tick",
+        "not kept: it follows from agave_slot and the leader schedule, and changes with every tick",
     ),
     (
         r::SECTION.metrics,
-        "not kept: of the host over days, looked at every 15 s; a run's own input and output is \
-            kept",
+        "not kept: it describes the host over days and is sampled every 15 s; the input and output \
+            of the run itself is kept",
     ),
     (&[&d::BUILD_INFO], "session.version"),
     (&[&d::DEMO], "in session.manifest"),
