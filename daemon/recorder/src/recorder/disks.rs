@@ -84,7 +84,7 @@ pub fn warnings(root: &HostRoot, recording: &Path, folders: &[Folder]) -> Vec<St
         let path = faultline_text::path(&folder.path);
         let (what, recording) = (folder.what, recording.display());
         Some(format!(
-            "the recording {recording} lies {shared} as the validator's {what} {path}: it takes from what the validator waits for; put it elsewhere"
+            "the recording {recording} lies {shared} as the validator's {what} {path}: its writes delay those of the validator; put it on another disk"
         ))
     };
     folders.iter().filter_map(sentence).collect()

@@ -36,7 +36,9 @@ fn only_a_recording_in_the_ledgers_file_system_gives_a_warning() {
         std::slice::from_ref(&ledger),
     );
     assert!(
-        found.len() == 1 && found[0].contains("ledger") && found[0].contains("put it elsewhere"),
+        found.len() == 1
+            && found[0].contains("ledger")
+            && found[0].contains("put it on another disk"),
         "{found:?}"
     );
     // A folder of the kernel's own is on no disk.
