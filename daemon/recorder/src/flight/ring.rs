@@ -81,7 +81,7 @@ impl Ring {
                 self.context
                     .status
                     .set_problem(Some(Problem::broken(format!(
-                        "no flight recorder, tried again: {why}"
+                        "the flight recorder cannot write and will retry: {why}"
                     ))));
                 self.next_attempt = now.uptime + self.retry_delay;
                 None

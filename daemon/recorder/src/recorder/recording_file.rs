@@ -202,7 +202,7 @@ impl RecordingFile {
             Some(failure) => (failure.retry_delay * 2).min(MAX_RETRY_DELAY),
         };
         self.status.set_problem(Some(Problem::broken(format!(
-            "not recorded, tried again: {why}"
+            "the recorder cannot write and will retry: {why}"
         ))));
         let failure = self.failure.get_or_insert(WriteFailure {
             since: now,
