@@ -46,7 +46,7 @@ pub struct FlightContext {
 /// Creates the folder if it is missing. On a full disk, the ring tries again later.
 ///
 /// # Errors
-/// The folder cannot be created or marked.
+/// The folder has other content, or cannot be created or marked.
 pub fn build(context: FlightContext, new_recording: NewRecording) -> Result<(Ring, Saver), String> {
     if let Err(error) = folder::prepare(&context.folder)
         && !error.is_full

@@ -58,8 +58,8 @@ impl Ring {
         }
     }
 
-    /// Opens the ring of an earlier run, or a new one. A ring that cannot be continued is renamed
-    /// to a saved recording.
+    /// Opens the ring of an earlier run, or a new one. A ring that cannot be continued is kept as a
+    /// saved recording under another name.
     fn open(&mut self, now: Stamp) -> Option<RecordingFile> {
         let path = self.context.folder.join(RING_FILE);
         match prepare(&self.context.folder)
@@ -107,8 +107,8 @@ impl Ring {
         }
     }
 
-    /// Deletes old rows at intervals of a tenth of the configured length (1 s to 60 s). Until then
-    /// the ring is longer than configured.
+    /// Deletes old rows at intervals of a tenth of the configured length (1 s to 60 s). Before each
+    /// deletion the ring is longer than configured.
     fn prune(&mut self, now: Stamp) {
         let keep = self.context.config.keep;
         let prune_interval = (keep / 10).clamp(Duration::from_secs(1), Duration::from_secs(60));
@@ -118,7 +118,7 @@ impl Ring {
         self.last_prune = now;
         let before = now.unix.saturating_sub(keep);
         let Some(writer) = self.file.as_mut().and_then(RecordingFile::writer) else {
-            // The file was removed or replaced. The next open renames a foreign file.
+            // The file was removed or replaced. The next open renames one that it cannot continue.
             self.file = None;
             return;
         };
@@ -187,7 +187,7 @@ impl Ring {
     }
 }
 
-/// True if only a new file helps, because this one is damaged, not ours, or of another run.
+/// True if only a new file helps: this one is damaged, newer, no recording, or has other labels.
 fn needs_new_file(error: &Error) -> bool {
     matches!(
         error,

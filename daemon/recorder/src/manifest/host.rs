@@ -207,8 +207,8 @@ pub fn add_sysinfo(root: &HostRoot, hardware: &mut Hardware) {
     }
     replace(&mut hardware.name, System::host_name());
     replace(&mut hardware.kernel_release, System::kernel_version());
-    // The files are preferred: they have the distribution's own name, and describe the host even
-    // if the daemon runs in a container.
+    // For the system's name, files are preferred: they have the distribution's own name, and
+    // describe the host even if the daemon runs in a container.
     hardware.system = hardware.system.take().or_else(|| {
         System::name()
             .zip(System::os_version())

@@ -14,9 +14,9 @@ use std::{
 
 pub struct Folder {
     pub what: &'static str,
-    /// Path in the validator's own root file system.
+    /// As the process `pid` sees it.
     pub path: PathBuf,
-    /// The process whose file system has it; `None`: the daemon's.
+    /// `None`: the daemon's own process.
     pub pid: Option<u32>,
 }
 
@@ -49,7 +49,7 @@ pub fn process_folders(root: &HostRoot, target: &Target) -> Vec<Folder> {
     folders(ledger.clone(), accounts, Some(pid))
 }
 
-/// By default a validator stores its accounts in the ledger.
+/// The ledger and the folders of accounts. By default a validator stores accounts in the ledger.
 fn folders(
     ledger: PathBuf,
     accounts: impl Iterator<Item = PathBuf>,
@@ -130,8 +130,8 @@ impl FolderDisks {
     }
 }
 
-/// The source of a mount, which is the block device if the file system has no device number of its
-/// own (btrfs, overlay).
+/// The source of the mount that holds the folder: with btrfs, whose device number is not that of
+/// its disk, the block device. `None` if it is no path.
 fn mount_source(root: &HostRoot, folder: &Path, pid: Option<u32>) -> Option<PathBuf> {
     let process = pid.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
     let mounts = root

@@ -41,7 +41,7 @@ impl RetainedEntries {
         true
     }
 
-    /// Replaces the earlier manifest of the same process since the last change of process.
+    /// Replaces the manifest of the same process after the last change of process, or appends it.
     fn add_manifest(&mut self, entry: &RecordingEntry, process: faultline_kernel::ProcessId) {
         if self.has_dropped_change {
             return;
