@@ -63,7 +63,7 @@ pub struct App {
     ticks: Latest<Tick>,
     forwarder: Option<forward::Forwarder>,
     recorder: Option<recording::OpenRecorder>,
-    flight_recorder: Option<flight::Handle>,
+    flight_recorder: Option<flight::FlightHandle>,
     web: web::Server,
     /// Declared last, so that it is dropped last.
     demo: Option<Demo>,

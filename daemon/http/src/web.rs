@@ -107,7 +107,7 @@ pub struct WebState {
     pub constant_labels: ConstantLabels,
     pub page_info: PageInfo,
     pub recorder: Option<recorder::Handle>,
-    pub flight: Option<flight::Handle>,
+    pub flight: Option<flight::FlightHandle>,
     /// This machine's name, accepted as `Host:`. `None` if unknown.
     pub host_name: Option<String>,
     pub auth_failures: AuthFailures,

@@ -40,7 +40,7 @@ pub struct FlightContext {
     pub config: config::Flight,
     pub host_name: String,
     pub status: Arc<RecorderStatus>,
-    pub handle: Handle,
+    pub handle: FlightHandle,
 }
 
 /// Creates the folder if it is missing. On a full disk, the ring tries again later.
@@ -63,14 +63,14 @@ pub fn build(context: FlightContext, new_recording: NewRecording) -> Result<(Rin
 }
 
 /// The reason and the request's text, as a part of the file's name.
-fn file_reason(job: &SaveJob) -> String {
+fn reason_in_file_name(job: &SaveJob) -> String {
     match folder::file_name_part(&job.request_text).as_str() {
         "" => job.reason.name().to_owned(),
         text => format!("{}_{text}", job.reason.name()),
     }
 }
 
-pub fn host_file_name(host_name: &str) -> String {
+pub fn host_name_in_file_names(host_name: &str) -> String {
     match folder::file_name_part(host_name).as_str() {
         "" => "host".to_owned(),
         name => name.to_owned(),
@@ -86,7 +86,7 @@ impl Saver {
     /// Returns when the ring is closed, after its last saves.
     pub fn run(self) {
         while let Ok(job) = self.jobs.recv() {
-            let (started, reason) = (self.context.clock.now(), file_reason(&job));
+            let (started, reason) = (self.context.clock.now(), reason_in_file_name(&job));
             let result = self.save(&job, &reason);
             let took = self.context.clock.now().since(started);
             match &result {
@@ -172,7 +172,7 @@ struct SaveJob {
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Handle(Arc<Shared>);
+pub struct FlightHandle(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -191,7 +191,7 @@ struct State {
     in_progress: usize,
 }
 
-impl Handle {
+impl FlightHandle {
     /// Requests a save; its result arrives seconds later. `None`: too many requests wait already.
     pub fn request_save(
         &self,

@@ -26,7 +26,7 @@ use std::{
 /// A recorder whose files are not open yet: a start that fails elsewhere must not write anything.
 pub struct PreparedRecorder {
     pub handle: Handle,
-    pub flight: Option<flight::Handle>,
+    pub flight: Option<flight::FlightHandle>,
     recorder: Recorder,
     statuses: [Arc<RecorderStatus>; 2],
     describer: ProcessDescriber,
@@ -81,7 +81,7 @@ pub fn prepare(config: &Config, clock: Clock) -> Option<PreparedRecorder> {
     let flight = config
         .flight
         .enabled_folder()
-        .map(|_| flight::Handle::default());
+        .map(|_| flight::FlightHandle::default());
     Some(PreparedRecorder {
         handle,
         flight,
@@ -143,7 +143,7 @@ impl PreparedRecorder {
                 clock,
                 folder: folder.to_owned(),
                 config: config.flight.clone(),
-                host_name: flight::host_file_name(&host_name(&root).unwrap_or_default()),
+                host_name: flight::host_name_in_file_names(&host_name(&root).unwrap_or_default()),
                 status: flight_status,
                 handle: handle.clone(),
             };

@@ -69,7 +69,7 @@ impl Signals {
     pub async fn run_until_stop(
         mut self,
         live: &LiveConfig,
-        flight: Option<&flight::Handle>,
+        flight: Option<&flight::FlightHandle>,
         ticks: &Latest<Tick>,
         clock: Clock,
         stages: &[Stage],

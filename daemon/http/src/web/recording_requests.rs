@@ -46,7 +46,7 @@ const SAVE_TIMEOUT: Duration = Duration::from_secs(25);
 /// Returns 200 and the recording's path, or 409 if the flight recorder is off. `limit` counts only
 /// saves that start.
 pub async fn save_flight(
-    flight: Option<&flight::Handle>,
+    flight: Option<&flight::FlightHandle>,
     query: Option<&str>,
     limit: &Mutex<RateLimit>,
     now: Duration,
@@ -187,7 +187,7 @@ mod tests {
             save_flight(None, None, &limit, now).await.0,
             StatusCode::CONFLICT
         );
-        let handle = flight::Handle::default();
+        let handle = flight::FlightHandle::default();
         let waiting: Vec<_> = (0..100)
             .map_while(|_| handle.request_save("", flight::SaveOrigin::Signal))
             .collect();

@@ -95,7 +95,7 @@ fn second(number: u64) -> Vec<RecordingEntry> {
 
 struct Scene {
     folder: tempfile::TempDir,
-    handle: Handle,
+    handle: FlightHandle,
     status: Arc<RecorderStatus>,
 }
 
@@ -103,7 +103,7 @@ impl Scene {
     fn new() -> Self {
         Scene {
             folder: tempfile::tempdir().unwrap(),
-            handle: Handle::default(),
+            handle: FlightHandle::default(),
             status: RecorderStatus::new("flight"),
         }
     }
