@@ -106,7 +106,7 @@ pub struct WebState {
     /// Empty unless `metrics.constant_labels_everywhere` is set.
     pub constant_labels: ConstantLabels,
     pub page_info: PageInfo,
-    pub recorder: Option<recorder::Handle>,
+    pub recorder: Option<recorder::RecorderHandle>,
     pub flight: Option<flight::FlightHandle>,
     /// This machine's name, accepted as `Host:`. `None` if unknown.
     pub host_name: Option<String>,

@@ -162,14 +162,14 @@ impl Queue {
 }
 
 #[derive(Debug, Clone)]
-pub struct Handle {
+pub struct RecorderHandle {
     queue: Arc<Queue>,
     followed: Arc<Mutex<FollowedAtTick>>,
     statuses: Vec<Arc<RecorderStatus>>,
     marks: Arc<Marks>,
 }
 
-impl Handle {
+impl RecorderHandle {
     pub fn sink(&self) -> Box<dyn Sink> {
         Box::new(self.clone())
     }
@@ -207,7 +207,7 @@ impl Handle {
     }
 }
 
-impl Sink for Handle {
+impl Sink for RecorderHandle {
     fn tick(&mut self, tick: &Arc<Tick>) {
         let followed = self.followed.lock().clone();
         self.queue
@@ -233,9 +233,9 @@ impl Recorder {
         clock: Clock,
         statuses: Vec<Arc<RecorderStatus>>,
         describe: impl Fn(&Target) -> Value + Send + 'static,
-    ) -> (Handle, Recorder) {
+    ) -> (RecorderHandle, Recorder) {
         let queue = Arc::new(Queue::default());
-        let handle = Handle {
+        let handle = RecorderHandle {
             queue: Arc::clone(&queue),
             followed: Arc::default(),
             statuses,

@@ -9,7 +9,7 @@ use faultline_kernel::ProcessId;
 use faultline_recorder::{
     flight,
     manifest::{self, ProcessDescriber, ProcessFacts},
-    recorder::{Handle, Recorder, RecorderStatus, RecordingFile, disks},
+    recorder::{Recorder, RecorderHandle, RecorderStatus, RecordingFile, disks},
 };
 use faultline_recording::{Error, NewRecording, NewSession, Recording};
 use faultline_sources::{
@@ -25,7 +25,7 @@ use std::{
 
 /// A recorder whose files are not open yet: a start that fails elsewhere must not write anything.
 pub struct PreparedRecorder {
-    pub handle: Handle,
+    pub handle: RecorderHandle,
     pub flight: Option<flight::FlightHandle>,
     recorder: Recorder,
     statuses: [Arc<RecorderStatus>; 2],

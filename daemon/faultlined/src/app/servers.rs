@@ -160,6 +160,6 @@ pub fn sinks(state: &web::WebState) -> Vec<Box<dyn Sink>> {
         Box::new(state.history.clone()),
         Box::new(state.ticks.clone()),
     ];
-    sinks.extend(state.recorder.as_ref().map(recorder::Handle::sink));
+    sinks.extend(state.recorder.as_ref().map(recorder::RecorderHandle::sink));
     sinks
 }

@@ -59,7 +59,7 @@ fn start(web_config: Option<&Path>) -> Running {
 
 fn start_with(
     web_config: Option<&Path>,
-    recorder: Option<faultline_recorder::recorder::Handle>,
+    recorder: Option<faultline_recorder::recorder::RecorderHandle>,
 ) -> Running {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)

@@ -1,7 +1,7 @@
 //! The state of each recorder (rows, dropped entries, problem) and the count of marks, for the tick
 //! and the web server.
 
-use super::Handle;
+use super::RecorderHandle;
 use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Reading, ReadingList, Text, metrics::daemon as d};
 use faultline_sources::{
@@ -97,7 +97,7 @@ impl Marks {
 /// Reports the recorder's state. Stores the target of each tick, so that the tick is recorded with its
 /// process.
 pub struct RecorderSampler {
-    pub handle: Handle,
+    pub handle: RecorderHandle,
     pub following: TargetHandle,
     pub extra_readings: Box<dyn Fn(&mut SourceOutput) + Send>,
     /// The queue's dropped entries at the last sample.
