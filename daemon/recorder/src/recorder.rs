@@ -76,7 +76,7 @@ pub struct FollowedProcess {
 
 impl RecordingEntry {
     /// Updates the followed process. A manifest of another process changes nothing.
-    pub fn update(&self, process: &mut Option<Arc<FollowedProcess>>) {
+    pub fn update_process(&self, process: &mut Option<Arc<FollowedProcess>>) {
         match self {
             RecordingEntry::Process(followed) => process.clone_from(followed),
             RecordingEntry::Manifest(described) => {

@@ -174,13 +174,13 @@ impl Ring {
         match &mut self.file {
             Some(file) => file.write_entries(entries, now),
             None => {
-                let row = |entry: &&RecordingEntry| {
+                let is_row = |entry: &&RecordingEntry| {
                     !matches!(
                         entry,
                         RecordingEntry::Process(_) | RecordingEntry::Manifest(_)
                     )
                 };
-                let rows = entries.iter().filter(row).count() as u64;
+                let rows = entries.iter().filter(is_row).count() as u64;
                 self.context.status.count_dropped(rows)
             }
         }
@@ -211,7 +211,7 @@ impl RecordingSink for Ring {
         }
         self.write(entries, now);
         for entry in entries {
-            entry.update(&mut self.process);
+            entry.update_process(&mut self.process);
             if let RecordingEntry::Event(Event { at, kind, .. }) = entry
                 && let Some(reason) = SaveReason::for_event(*kind)
             {
@@ -248,10 +248,10 @@ pub struct SaveScheduler {
 }
 
 impl SaveScheduler {
-    pub fn new(after: Duration, pause: Duration) -> Self {
+    pub fn new(delay: Duration, min_interval: Duration) -> Self {
         SaveScheduler {
-            delay: after,
-            min_interval: pause,
+            delay,
+            min_interval,
             pending_save: None,
             last_save: None,
         }
@@ -261,12 +261,14 @@ impl SaveScheduler {
     /// more severe one restarts the delay. An event soon after a save waits until `min_interval` is
     /// over; the ring still contains it then.
     pub fn add_event(&mut self, reason: SaveReason, at: Duration) {
-        let pause_ends = self.last_save.map_or(Duration::ZERO, |last| {
+        let earliest = self.last_save.map_or(Duration::ZERO, |last| {
             last.saturating_add(self.min_interval)
         });
-        let due = at.saturating_add(self.delay).max(pause_ends);
+        let due = at.saturating_add(self.delay).max(earliest);
         self.pending_save = Some(match self.pending_save {
-            Some((before, planned)) if before <= reason => (before, planned),
+            Some((pending_reason, planned)) if pending_reason <= reason => {
+                (pending_reason, planned)
+            }
             Some((_, planned)) => (reason, planned.max(due)),
             None => (reason, due),
         });

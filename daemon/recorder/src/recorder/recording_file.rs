@@ -301,7 +301,7 @@ impl RecordingSink for RecordingFile {
             }
         }
         for entry in entries {
-            entry.update(&mut self.process);
+            entry.update_process(&mut self.process);
         }
         self.checkpoint(now);
     }
