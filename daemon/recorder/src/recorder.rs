@@ -58,7 +58,7 @@ const GAP_REASON: &str =
 #[derive(Clone)]
 pub enum RecordingEntry {
     /// The next entries belong to this process. `None`: to no process.
-    Process(Option<Arc<FollowedProcess>>),
+    ProcessChange(Option<Arc<FollowedProcess>>),
     Tick(Arc<Tick>),
     Point(Box<Point>),
     Event(Event),
@@ -78,7 +78,7 @@ impl RecordingEntry {
     /// Updates the followed process. A manifest of another process changes nothing.
     pub fn update_process(&self, process: &mut Option<Arc<FollowedProcess>>) {
         match self {
-            RecordingEntry::Process(followed) => process.clone_from(followed),
+            RecordingEntry::ProcessChange(followed) => process.clone_from(followed),
             RecordingEntry::Manifest(described) => {
                 if let Some(followed) = process
                     && followed.target.process == described.target.process

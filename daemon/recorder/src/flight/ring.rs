@@ -177,7 +177,7 @@ impl Ring {
                 let is_row = |entry: &&RecordingEntry| {
                     !matches!(
                         entry,
-                        RecordingEntry::Process(_) | RecordingEntry::Manifest(_)
+                        RecordingEntry::ProcessChange(_) | RecordingEntry::Manifest(_)
                     )
                 };
                 let rows = entries.iter().filter(is_row).count() as u64;
@@ -207,7 +207,7 @@ impl RecordingSink for Ring {
         if self.file.is_none() && self.next_attempt <= now.uptime {
             self.file = self.open(now);
             let process = self.process.clone();
-            self.write(&[RecordingEntry::Process(process)], now);
+            self.write(&[RecordingEntry::ProcessChange(process)], now);
         }
         self.write(entries, now);
         for entry in entries {

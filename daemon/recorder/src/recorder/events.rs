@@ -103,7 +103,7 @@ impl EventDetector {
             }
         }
         (self.target, self.last_slot) = (target.cloned(), None);
-        out.push(RecordingEntry::Process(target.map(|target| {
+        out.push(RecordingEntry::ProcessChange(target.map(|target| {
             let started = tick.value_of(&p::START_TIME, &[]);
             Arc::new(FollowedProcess {
                 target: Arc::clone(target),

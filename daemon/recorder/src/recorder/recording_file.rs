@@ -167,7 +167,7 @@ impl RecordingFile {
             return Ok(0);
         };
         let (mut rows, mut done) = (0, 0);
-        for part in entries.chunk_by(|_, next| !matches!(next, RecordingEntry::Process(_))) {
+        for part in entries.chunk_by(|_, next| !matches!(next, RecordingEntry::ProcessChange(_))) {
             match part
                 .iter()
                 .try_for_each(|entry| write_entry(writer, entry))
@@ -271,11 +271,11 @@ fn write_entry(writer: &mut Writer, entry: &RecordingEntry) -> Result<(), Error>
         RecordingEntry::Tick(tick) => writer.tick(tick),
         RecordingEntry::Point(point) => writer.point(point),
         RecordingEntry::Event(event) => writer.event(event),
-        RecordingEntry::Process(None) => {
+        RecordingEntry::ProcessChange(None) => {
             writer.unfollow();
             Ok(())
         }
-        RecordingEntry::Process(Some(followed)) => writer.follow(&NewProcess {
+        RecordingEntry::ProcessChange(Some(followed)) => writer.follow(&NewProcess {
             pid: followed.target.process.pid,
             started_unix: followed.started_unix,
             seen: followed.first_seen,

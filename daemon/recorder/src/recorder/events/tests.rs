@@ -69,8 +69,8 @@ fn entry_lines(ticks: &[(Arc<Tick>, FollowedAtTick)]) -> Vec<String> {
     }
     out.iter()
         .map(|entry| match entry {
-            RecordingEntry::Process(None) => "nobody".to_owned(),
-            RecordingEntry::Process(Some(followed)) => {
+            RecordingEntry::ProcessChange(None) => "nobody".to_owned(),
+            RecordingEntry::ProcessChange(Some(followed)) => {
                 format!(
                     "process {} {} {:?}",
                     followed.target.process.pid, followed.manifest, followed.started_unix

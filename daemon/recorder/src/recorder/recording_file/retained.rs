@@ -32,9 +32,9 @@ impl RetainedEntries {
             RecordingEntry::Tick(_) | RecordingEntry::Point(_) => return false,
             RecordingEntry::Event(_) if !has_space => return false,
             // Not stored: `take` appends the current process.
-            RecordingEntry::Process(_) if !has_space => self.has_dropped_change = true,
+            RecordingEntry::ProcessChange(_) if !has_space => self.has_dropped_change = true,
             RecordingEntry::Manifest(manifest) => self.add_manifest(entry, manifest.target.process),
-            RecordingEntry::Event(_) | RecordingEntry::Process(_) => {
+            RecordingEntry::Event(_) | RecordingEntry::ProcessChange(_) => {
                 self.entries.push(entry.clone())
             }
         }
@@ -47,7 +47,7 @@ impl RetainedEntries {
             return;
         }
         let same = |other: &RecordingEntry| matches!(other, RecordingEntry::Manifest(known) if known.target.process == process);
-        let is_change = |other: &RecordingEntry| matches!(other, RecordingEntry::Process(_));
+        let is_change = |other: &RecordingEntry| matches!(other, RecordingEntry::ProcessChange(_));
         let last_change = self.entries.iter().rposition(is_change).unwrap_or(0);
         match self
             .entries
@@ -66,10 +66,10 @@ impl RetainedEntries {
             && !self
                 .entries
                 .iter()
-                .any(|entry| matches!(entry, RecordingEntry::Process(_)))
+                .any(|entry| matches!(entry, RecordingEntry::ProcessChange(_)))
         {
             self.entries
-                .insert(0, RecordingEntry::Process(process.cloned()));
+                .insert(0, RecordingEntry::ProcessChange(process.cloned()));
         }
     }
 
@@ -77,7 +77,7 @@ impl RetainedEntries {
     pub fn take(&mut self, process: Option<&Arc<FollowedProcess>>) -> Vec<RecordingEntry> {
         let mut entries = mem::take(&mut self.entries);
         if mem::take(&mut self.has_dropped_change) {
-            entries.push(RecordingEntry::Process(process.cloned()));
+            entries.push(RecordingEntry::ProcessChange(process.cloned()));
         }
         entries
     }

@@ -40,7 +40,7 @@ fn tick(number: u64) -> RecordingEntry {
 }
 
 fn no_process() -> RecordingEntry {
-    RecordingEntry::Process(None)
+    RecordingEntry::ProcessChange(None)
 }
 
 fn file(path: &Path) -> (Box<RecordingFile>, Arc<RecorderStatus>) {
@@ -181,7 +181,7 @@ fn process(pid: u32) -> RecordingEntry {
         found_by: "pid",
     };
     let (target, manifest) = (Arc::new(target), json!({ "pid": pid }));
-    RecordingEntry::Process(Some(Arc::new(FollowedProcess {
+    RecordingEntry::ProcessChange(Some(Arc::new(FollowedProcess {
         target,
         started_unix: None,
         first_seen: at(1),
@@ -464,7 +464,10 @@ fn a_process_found_while_writing_failed_is_recorded_later() {
         manifest: json!({}),
     };
     file.write_entries(
-        &[RecordingEntry::Process(Some(Arc::new(followed))), tick(1)],
+        &[
+            RecordingEntry::ProcessChange(Some(Arc::new(followed))),
+            tick(1),
+        ],
         at(1),
     );
     assert_eq!(
@@ -519,7 +522,10 @@ fn an_exec_replaces_the_process_description_even_after_a_failed_write() {
             manifest,
         };
         file.write_entries(
-            &[RecordingEntry::Process(Some(Arc::new(followed))), tick(1)],
+            &[
+                RecordingEntry::ProcessChange(Some(Arc::new(followed))),
+                tick(1),
+            ],
             at(1),
         );
         if full {
