@@ -39,7 +39,7 @@ impl EventDetector {
         out: &mut Vec<RecordingEntry>,
     ) {
         self.add_time_events(tick, out);
-        if is_other_program(self.target.as_deref(), followed.target.as_deref()) {
+        if is_other_process_or_program(self.target.as_deref(), followed.target.as_deref()) {
             if let (Some(before), Some(target)) = (&self.target, &followed.target)
                 && before.process == target.process
             {
@@ -175,7 +175,7 @@ impl EventDetector {
 
 /// True for another process or after an exec. Ignores how the process was found, and whether its
 /// file was replaced on disk.
-fn is_other_program(before: Option<&Target>, now: Option<&Target>) -> bool {
+fn is_other_process_or_program(before: Option<&Target>, now: Option<&Target>) -> bool {
     let program = |target: &Target| {
         let exe = target
             .exe
@@ -183,8 +183,9 @@ fn is_other_program(before: Option<&Target>, now: Option<&Target>) -> bool {
             .map(|exe| exe.to_string_lossy().into_owned());
         exe.map(|exe| exe.trim_end_matches(" (deleted)").to_owned())
     };
-    let identity = |target: &Target| (target.process, target.comm.clone(), program(target));
-    before.map(identity) != now.map(identity)
+    let process_and_program =
+        |target: &Target| (target.process, target.comm.clone(), program(target));
+    before.map(process_and_program) != now.map(process_and_program)
 }
 
 fn phase_of(tick: &Tick) -> Option<&Text> {
