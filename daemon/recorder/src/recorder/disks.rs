@@ -12,22 +12,23 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub struct Folder {
-    pub what: &'static str,
+pub struct ValidatorFolder {
+    /// `ledger` or `accounts`.
+    pub role: &'static str,
     /// As the process `pid` sees it.
     pub path: PathBuf,
     /// `None`: the daemon's own process.
     pub pid: Option<u32>,
 }
 
-pub fn configured_folders(selector: &TargetSelector) -> Vec<Folder> {
+pub fn configured_folders(selector: &TargetSelector) -> Vec<ValidatorFolder> {
     match selector {
         TargetSelector::Ledger(ledger) => folders(ledger.clone(), iter::empty(), None),
         _ => Vec::new(),
     }
 }
 
-pub fn process_folders(root: &HostRoot, target: &Target) -> Vec<Folder> {
+pub fn process_folders(root: &HostRoot, target: &Target) -> Vec<ValidatorFolder> {
     let (Some(_), Some(ledger)) = (&target.validator, &target.ledger) else {
         return Vec::new();
     };
@@ -54,9 +55,10 @@ fn folders(
     ledger: PathBuf,
     accounts: impl Iterator<Item = PathBuf>,
     pid: Option<u32>,
-) -> Vec<Folder> {
+) -> Vec<ValidatorFolder> {
     let all = iter::once(("ledger", ledger)).chain(accounts.map(|path| ("accounts", path)));
-    all.map(|(what, path)| Folder { what, path, pid }).collect()
+    all.map(|(role, path)| ValidatorFolder { role, path, pid })
+        .collect()
 }
 
 /// The comma-separated folders of `--accounts`.
@@ -70,7 +72,7 @@ fn accounts_paths<S: AsRef<OsStr>>(arguments: &[S]) -> Vec<&Path> {
 
 /// One sentence per folder that shares a file system or disk with the recording. Skips unreadable
 /// folders.
-pub fn warnings(root: &HostRoot, recording: &Path, folders: &[Folder]) -> Vec<String> {
+pub fn warnings(root: &HostRoot, recording: &Path, folders: &[ValidatorFolder]) -> Vec<String> {
     let absolute = std::path::absolute(recording).unwrap_or_else(|_| recording.to_owned());
     let Some(recording_disks) = absolute
         .parent()
@@ -78,13 +80,13 @@ pub fn warnings(root: &HostRoot, recording: &Path, folders: &[Folder]) -> Vec<St
     else {
         return Vec::new();
     };
-    let sentence = |folder: &Folder| {
+    let sentence = |folder: &ValidatorFolder| {
         let folder_disks = FolderDisks::of(root, &folder.path, folder.pid)?;
         let shared = recording_disks.shared(&folder_disks)?;
         let path = faultline_text::path(&folder.path);
-        let (what, recording) = (folder.what, recording.display());
+        let (role, recording) = (folder.role, recording.display());
         Some(format!(
-            "the recording {recording} lies {shared} as the validator's {what} {path}: its writes delay those of the validator; put it on another disk"
+            "the recording {recording} lies {shared} as the validator's {role} {path}: its writes delay those of the validator; put it on another disk"
         ))
     };
     folders.iter().filter_map(sentence).collect()
@@ -106,14 +108,17 @@ impl FolderDisks {
             None => folder.to_owned(),
         };
         let device = rustix::fs::stat(&visible_path).ok()?.st_dev;
-        let mut block = device;
+        let mut block_device = device;
         if rustix::fs::major(device) == 0
             && let Some(source) = mount_source(root, folder, pid)
             && let Ok(status) = rustix::fs::stat(source)
         {
-            block = status.st_rdev;
+            block_device = status.st_rdev;
         }
-        let (major, minor) = (rustix::fs::major(block), rustix::fs::minor(block));
+        let (major, minor) = (
+            rustix::fs::major(block_device),
+            rustix::fs::minor(block_device),
+        );
         let path = root.sysfs.join(format!("dev/block/{major}:{minor}"));
         let mut disks = BTreeSet::new();
         add_disks(&path, &mut disks, 0);
@@ -142,8 +147,8 @@ fn mount_source(root: &HostRoot, folder: &Path, pid: Option<u32>) -> Option<Path
 }
 
 /// Adds the disk of a partition, or the disks below a volume or an array (at most 8 levels).
-fn add_disks(block: &Path, disks: &mut BTreeSet<String>, depth: u32) {
-    let Ok(folder) = block.canonicalize() else {
+fn add_disks(device_folder: &Path, disks: &mut BTreeSet<String>, depth: u32) {
+    let Ok(folder) = device_folder.canonicalize() else {
         return;
     };
     let disk = if folder.join("partition").exists() {

@@ -24,8 +24,8 @@ fn accounts_paths_are_read_from_every_form_of_the_option() {
 #[test]
 fn only_a_recording_in_the_ledgers_file_system_gives_a_warning() {
     let folder = tempfile::tempdir().unwrap();
-    let ledger = Folder {
-        what: "ledger",
+    let ledger = ValidatorFolder {
+        role: "ledger",
         path: folder.path().to_owned(),
         pid: None,
     };
@@ -46,8 +46,8 @@ fn only_a_recording_in_the_ledgers_file_system_gives_a_warning() {
         warnings(&root, Path::new("/proc/self/run.fltl"), &[ledger]),
         Vec::<String>::new()
     );
-    let missing = Folder {
-        what: "ledger",
+    let missing = ValidatorFolder {
+        role: "ledger",
         path: "/no/such/folder".into(),
         pid: None,
     };
@@ -61,8 +61,8 @@ fn only_a_recording_in_the_ledgers_file_system_gives_a_warning() {
 fn a_running_validators_folders_are_resolved_in_its_own_mount_namespace() {
     let folder = tempfile::tempdir().unwrap();
     let own = std::process::id();
-    let ledger = Folder {
-        what: "accounts",
+    let ledger = ValidatorFolder {
+        role: "accounts",
         path: folder.path().to_owned(),
         pid: Some(own),
     };
