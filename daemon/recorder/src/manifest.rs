@@ -43,7 +43,7 @@ pub fn session(
 }
 
 fn daemon(root: &HostRoot, config: &Config, version: &str) -> Value {
-    let (method, what) = match &config.target.selector {
+    let (method, value) = match &config.target.selector {
         TargetSelector::Scan => ("scan", None),
         TargetSelector::Pid(pid) => ("pid", Some(pid.to_string())),
         TargetSelector::ProcessTree(pid) => ("process_tree", Some(pid.to_string())),
@@ -60,7 +60,7 @@ fn daemon(root: &HostRoot, config: &Config, version: &str) -> Value {
         "pid": std::process::id(),
         "max_open_files": max_open_files.flatten(),
         "target_by": method,
-        "target": what,
+        "target": value,
         "interval_seconds": config.sampling.interval.as_secs_f64(),
         "threads_interval_seconds": seconds(config.threads.enabled, config.threads.interval),
         "rpc_interval_seconds": seconds(config.rpc.enabled, config.rpc.interval),

@@ -11,7 +11,7 @@ use sysinfo::{
     CpuRefreshKind, DiskKind, DiskRefreshKind, Disks, MemoryRefreshKind, RefreshKind, System,
 };
 
-const VIRTUAL_FILE_SYSTEMS: [&str; 24] = [
+const UNSUITABLE_FILE_SYSTEMS: [&str; 24] = [
     "autofs",
     "binfmt_misc",
     "bpf",
@@ -161,7 +161,7 @@ fn can_store_files(mount: &Mount) -> bool {
     };
     match mount.fs_type.as_str() {
         "tmpfs" | "overlay" => mount.mount_point == Path::new("/") || !is_system_folder(),
-        kind => !VIRTUAL_FILE_SYSTEMS.contains(&kind),
+        kind => !UNSUITABLE_FILE_SYSTEMS.contains(&kind),
     }
 }
 

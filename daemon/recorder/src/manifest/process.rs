@@ -123,7 +123,7 @@ pub fn folders(root: &HostRoot, target: &Target, disks: &[Disk]) -> Result<Vec<V
     let mut folders = target.validator.as_ref().map(named).unwrap_or_default();
     folders.extend(working_folder.clone().map(|folder| ("working", folder)));
     folders.truncate(MAX_FOLDERS);
-    let describe = |(what, path): (&str, PathBuf)| {
+    let describe = |(purpose, path): (&str, PathBuf)| {
         let path = match &working_folder {
             Some(folder) if path.is_relative() => folder.join(path),
             _ => path,
@@ -131,7 +131,7 @@ pub fn folders(root: &HostRoot, target: &Target, disks: &[Disk]) -> Result<Vec<V
         let clean: PathBuf = path.components().collect();
         let location = location_of(root, pid, &clean, &mounts);
         without_nulls(json!({
-            "what": what,
+            "what": purpose,
             "path": path_text(&path),
             "mount": location.map(|location| describe_location(&location, disks)),
         }))
