@@ -3,7 +3,7 @@
 pub const HIDDEN: &str = "***";
 
 /// A name that contains one of these has a secret value.
-const SECRETS: [&str; 8] = [
+const SECRET_NAME_PARTS: [&str; 8] = [
     "apikey",
     "credential",
     "mnemonic",
@@ -50,7 +50,7 @@ pub fn arguments<S: AsRef<str>>(arguments: &[S]) -> Vec<String> {
     redact_words(arguments.iter().map(AsRef::as_ref))
 }
 
-/// Redacts a command line. Whitespace between words becomes one space.
+/// Redacts a line of text. Whitespace between words becomes one space.
 pub fn line(text: &str) -> String {
     redact_words(text.split_whitespace()).join(" ")
 }
@@ -84,7 +84,7 @@ fn redact_words<'a>(all: impl Iterator<Item = &'a str>) -> Vec<String> {
 fn redact_word(word: &str) -> String {
     let (mut shown, mut rest) = (String::new(), word);
     for _ in 0..MAX_PAIRS {
-        if is_key(rest) {
+        if is_private_key(rest) {
             return shown + HIDDEN;
         }
         if let Some(pairs) = metrics_config(rest) {
@@ -181,12 +181,12 @@ fn is_secret(name: &str) -> bool {
     }
     let joined = parts.concat();
     matches!(last, "key" | "keys")
-        || SECRETS.iter().any(|word| joined.contains(word))
+        || SECRET_NAME_PARTS.iter().any(|word| joined.contains(word))
         || parts.iter().any(|part| SECRET_WORDS.contains(part))
 }
 
 /// A private key: 64 bytes in base 58, or the number list of a keypair file.
-fn is_key(word: &str) -> bool {
+fn is_private_key(word: &str) -> bool {
     let base58 = |c: char| c.is_ascii_alphanumeric();
     let is_number_list = word.starts_with('[')
         && word.matches(',').count() >= 31
