@@ -19,7 +19,7 @@
 //!
 //! Lines are lost in three cases: they were written between the last poll and a truncation; their
 //! file had the name only between two polls; a truncated file grew again to the same KiB at the
-//! same offset. A copy with changed earlier lines is read from its beginning.
+//! same offset. A copy whose KiB before the offset differs is read from its beginning.
 
 mod followed;
 

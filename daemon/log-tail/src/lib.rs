@@ -1,4 +1,5 @@
-//! Follows the validator's log: bytes in, records out.
+//! Follows the validator's log: bytes in, records out. A record is a line, or a datapoint joined
+//! from several lines.
 //!
 //! The caller passes path and time: this crate reads no clock, starts no thread and never waits. No
 //! input causes a panic.
