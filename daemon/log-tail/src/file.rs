@@ -9,7 +9,7 @@
 //!
 //! **Rename**: the validator writes to the old file until it has handled SIGUSR1, which Agave 4.2
 //! and later do only after the start-up. So the old file is read until the new one has data and the
-//! old one was quiet for [`OLD_FILE_QUIET`].
+//! old one was quiet for [`CLOSE_OLD_FILE_AFTER`].
 //!
 //! **Truncation** (`copytruncate`): detected by the size or, if the file has grown beyond the
 //! offset again, by the last KiB before the offset. Every read compares it first.
@@ -40,10 +40,10 @@ use std::{
 pub const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// An old file is closed once it has not grown for this long and the new file has data.
-pub const OLD_FILE_QUIET: Duration = Duration::from_secs(5);
+pub const CLOSE_OLD_FILE_AFTER: Duration = Duration::from_secs(5);
 
 /// A deleted file without writers is closed after this long, to free its space.
-const UNLINKED_QUIET: Duration = Duration::from_secs(60);
+const CLOSE_DELETED_FILE_AFTER: Duration = Duration::from_secs(60);
 
 /// A missing log file is a problem after this long. During a rotation it is missing for a moment.
 const MISSING_GRACE: Duration = Duration::from_secs(10);
@@ -127,8 +127,8 @@ impl Follower {
         has_more
     }
 
-    fn update_current(&mut self, now: Stamp, at_start: bool) -> Option<Problem> {
-        match self.open_current(now, at_start) {
+    fn update_current(&mut self, now: Stamp, starts_at_end: bool) -> Option<Problem> {
+        match self.open_current(now, starts_at_end) {
             Ok(id) => {
                 if self.current_id != Some(id) {
                     self.mark_active(self.current_id, now);
@@ -158,7 +158,7 @@ impl Follower {
         }
     }
 
-    fn open_current(&mut self, now: Stamp, at_start: bool) -> io::Result<FileId> {
+    fn open_current(&mut self, now: Stamp, starts_at_end: bool) -> io::Result<FileId> {
         let id = FileId::of(&require_regular_file(fs::metadata(&self.path)?)?);
         if self.open_files.iter().any(|file| file.position.id == id) {
             return Ok(id);
@@ -174,7 +174,7 @@ impl Follower {
         if self.open_files.iter().any(|file| file.position.id == id) {
             return Ok(id);
         }
-        let offset = if at_start {
+        let offset = if starts_at_end {
             metadata.len()
         } else {
             self.start_offset(&file, &metadata, now)
@@ -232,7 +232,7 @@ impl Follower {
     }
 
     fn close_finished_files(&mut self, now: Stamp) {
-        let has_successor = self
+        let current_has_data = self
             .open_files
             .iter()
             .any(|file| Some(file.position.id) == self.current_id && file.position.offset > 0);
@@ -248,8 +248,8 @@ impl Follower {
         let finished = old.into_iter().enumerate().filter(|(index, file)| {
             let quiet = now.uptime.saturating_sub(file.last_active);
             *index < surplus
-                || (has_successor && quiet >= OLD_FILE_QUIET)
-                || (quiet >= UNLINKED_QUIET && file.is_unlinked())
+                || (current_has_data && quiet >= CLOSE_OLD_FILE_AFTER)
+                || (quiet >= CLOSE_DELETED_FILE_AFTER && file.is_unlinked())
         });
         let finished: Vec<FileId> = finished.map(|(_, file)| file.position.id).collect();
         finished.into_iter().for_each(|id| self.close(id, now));
