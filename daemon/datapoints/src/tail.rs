@@ -10,7 +10,7 @@ mod journal;
 #[path = "../../log-tail/tests/file/probe.rs"]
 mod probe;
 
-pub use faultline_log_tail::{LogStatus, StartStep, StatusHandle};
+pub use faultline_log_tail::{LogStatus, StartupStep, StatusHandle};
 
 use crate::validator::intake::{Intake, Push};
 use faultline_core::{

@@ -8,4 +8,4 @@ mod file;
 mod records;
 
 pub use file::{CLOSE_OLD_FILE_AFTER, Follower, MAX_FILES, POLL_INTERVAL};
-pub use records::{LogStatus, RecordBatch, RecordSink, RecordWriter, StartStep, StatusHandle};
+pub use records::{LogStatus, RecordBatch, RecordSink, RecordWriter, StartupStep, StatusHandle};

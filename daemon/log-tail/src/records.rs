@@ -51,7 +51,7 @@ pub struct RecordBatch<'a> {
     bytes: u64,
     records: u64,
     bad_records: u64,
-    progress: Option<StartStep>,
+    progress: Option<StartupStep>,
 }
 
 impl RecordBatch<'_> {
@@ -79,7 +79,7 @@ impl RecordBatch<'_> {
         self.writer.sink.record(&record);
         if let Some(progress) = LogLine::parse(&record).progress() {
             let at = self.now;
-            self.progress = Some(StartStep { at, progress });
+            self.progress = Some(StartupStep { at, progress });
         }
     }
 
@@ -97,7 +97,7 @@ impl RecordBatch<'_> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct StartStep {
+pub struct StartupStep {
     /// When the line was read, at most one poll interval after it was written.
     pub at: Stamp,
     pub progress: Progress,
@@ -115,7 +115,7 @@ pub struct LogStatus {
     pub bad_records: u64,
     pub last_record_at: Option<Stamp>,
     /// The last reported step of a start; `None` if there was none since the daemon started.
-    pub progress: Option<StartStep>,
+    pub progress: Option<StartupStep>,
     /// The file being polled, and the start of the poll.
     polling: Option<(Arc<Path>, Stamp)>,
 }
