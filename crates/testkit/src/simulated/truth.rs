@@ -1,10 +1,10 @@
-//! What is true of a simulated validator.
+//! Settings of a simulated validator.
 
 use crate::{Error, Result};
 use faultline_mock_validator::Consensus;
 use std::path::Path;
 
-/// A value of a truth, read from its text.
+/// A setting, read from its text.
 trait Value: Sized {
     fn read(text: &str) -> Option<Self>;
 }
@@ -29,8 +29,8 @@ impl Value for Option<u64> {
 
 macro_rules! truth {
     ($($(#[$doc:meta])* $name:ident: $kind:ty = $default:expr;)*) => {
-        /// What is true of a simulated validator: written as `key = value`, one a line or separated by commas; `#` begins
-        /// a comment.
+        /// How a simulated validator behaves. Its text has a `key = value` per line or between commas; `#` begins a
+        /// comment.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct Truth {
             $($(#[$doc])* pub $name: $kind,)*
@@ -55,91 +55,91 @@ macro_rules! truth {
 }
 
 truth! {
-    /// Slots of the cluster.
+    /// Of the cluster.
     slots_per_second: u64 = 25;
-    /// Whether it runs Alpenglow, as a 4.4.0, and not Tower, as a 2.1.14.
+    /// Whether it runs Alpenglow as release 4.4.0, instead of Tower as 2.1.14.
     alpenglow: bool = false;
-    /// From the start of the process until its services run.
+    /// Time from the start of the process until its services run.
     start_ms: u64 = 300;
-    /// From push to push.
+    /// Interval of pushes.
     push_ms: u64 = 500;
-    /// Whether it ever executes anything; if not it says for ever that it processes its ledger.
+    /// Whether it replays slots; otherwise it reports forever that it processes its ledger.
     executes: bool = true;
-    /// Slots behind the tip when it begins.
+    /// Slots behind the tip when replay begins.
     behind_at_start: u64 = 0;
-    /// How fast it replays until it is at the tip, in percent of the cluster's speed; at 100 it never gets there.
+    /// Speed of replay until the tip, in percent of the cluster's speed; at 100 it never reaches the tip.
     catch_up_percent: u64 = 400;
 
-    /// Anonymous memory that it needs, beside some MiB of its own.
+    /// Anonymous memory that it allocates, in addition to some MiB of the program.
     anonymous_mib: u64 = 8;
-    /// How long it takes to get there, steadily.
+    /// Duration of that allocation, at a constant rate.
     anonymous_ms: u64 = 1000;
-    /// A file that it reads round and round; its services run once it was read to its end.
+    /// Size of a file that it reads repeatedly; its services run after the first time.
     file_mib: u64 = 0;
-    /// How fast, from then on.
+    /// Speed of reading after the first time.
     file_mib_per_second: u64 = 64;
-    /// It needs so many percent of that file to replay, and falls behind if they do not stay in memory; 0: no page of it.
+    /// Share of that file that replay needs; it falls behind if that part does not stay in memory. 0: none.
     working_set_percent: u64 = 0;
-    /// Pages of them that each slot needs, at random.
+    /// Random pages of that part that each slot reads.
     pages_per_slot: u64 = 300;
-    /// What a slot costs if all of them are in memory, in virtual time.
+    /// Virtual time of a slot if all its pages are in memory.
     slot_us: u64 = 40_000;
-    /// What each of them costs that is not.
+    /// Additional virtual time for each page that is not.
     miss_us: u64 = 4000;
-    /// Its replay is in virtual time, so its thread has a name by which nobody looks whether it waits for a CPU.
+    /// Replay takes virtual time: its thread has a name that is not checked for waits for a CPU.
     replays_unseen: bool = false;
-    /// Anonymous memory that it needs more every minute, once its services run.
+    /// Growth of anonymous memory once its services run.
     leak_mib_per_minute: u64 = 0;
     /// With a smaller memory limit it falls behind.
     keeps_up_from_mib: u64 = 0;
-    /// When it begins to fall behind, after its services run.
+    /// Time from the start of its services until it then falls behind.
     squeezed_after_ms: u64 = 3000;
-    /// How fast it replays from then on, in percent of the cluster's speed.
+    /// Speed of replay from then on, in percent of the cluster's speed.
     squeezed_percent: u64 = 10;
 
-    /// Validators with stake, of which it is one; 0: it has none, as experiments demand.
+    /// Validators with stake, including this one. 0: it has no stake, as experiments require.
     voters: u64 = 0;
 
-    /// Programs that are called.
+    /// Number of programs that transactions call.
     programs: u64 = 640;
     /// Calls in each slot.
     calls_per_slot: u64 = 16;
-    /// Programs called for the first time in each slot, until all have been.
+    /// Programs called for the first time in each slot, until all were called.
     first_calls_per_slot: u64 = 40;
     /// Time to find a program in the cache.
     lookup_us: u64 = 5;
-    /// Time to load a program again that had been evicted.
+    /// Time to load an evicted program again.
     load_us: u64 = 300;
     /// Time to load a program for the first time.
     first_load_us: u64 = 300;
-    /// As a stock binary: the variable changes nothing.
+    /// Ignores the variable of the cache's capacity, as a stock binary does.
     ignores_cache_switch: bool = false;
 
-    /// Idle threads beside its own, 9 to a pool.
+    /// Additional idle threads, 9 per pool.
     threads: u64 = 0;
-    /// So many of a hundred of these wake once a second; the others never run.
+    /// Share of these that wake once a second; the others never run.
     waking_percent: u64 = 0;
 
-    /// All times are longer by this share.
+    /// All times are longer by this share: an effect of the tested setting.
     slower_permille: u64 = 0;
-    /// And by this one: of the place where it runs, where the other is of what is tried.
+    /// All times are also longer by this share: an effect of the place where it runs.
     place_slower_permille: u64 = 0;
-    /// Times vary by up to this share upwards and downwards, by slot.
+    /// Times of a slot vary by up to this share in both directions.
     noise_permille: u64 = 0;
-    /// Of that variation: equal seeds, equal variation.
+    /// Seed of that variation.
     noise_seed: u64 = 0;
 
-    /// It ends by itself this long after its services run.
+    /// Time from the start of its services until it exits by itself.
     exits_after_ms: Option<u64> = None;
-    /// With this code.
+    /// Exit code of that end.
     exit_code: u64 = 1;
-    /// From then on it makes no progress, after its services run.
+    /// Time from the start of its services until replay stops.
     hangs_after_ms: Option<u64> = None;
-    /// For so long; without it for ever.
+    /// How long replay stops; forever without it.
     hangs_for_ms: Option<u64> = None;
-    /// SIGTERM does nothing to it.
+    /// Ignores SIGTERM.
     ignores_term: bool = false;
-    /// It starts a process of its own in another session and does not end it; `child.pid` in the ledger has its number.
+    /// Starts a child process in another session and does not end it; `child.pid` in the ledger has its pid.
     forks: bool = false;
 }
 
@@ -152,10 +152,10 @@ impl Truth {
         }
     }
 
-    /// Takes over what a text says; the rest stays.
+    /// Sets the fields that a text names.
     ///
     /// # Errors
-    /// [`Error::Malformed`] with the first thing that is no `key = value` of a known key.
+    /// [`Error::Malformed`] with the first part that is no `key = value` of a known key.
     pub fn read(&mut self, text: &str) -> Result<()> {
         let lines = text
             .lines()
@@ -173,7 +173,7 @@ impl Truth {
         Ok(())
     }
 
-    /// Takes over what a file says.
+    /// Sets the fields that a file names.
     ///
     /// # Errors
     /// As [`Truth::read`], and [`Error::File`].
