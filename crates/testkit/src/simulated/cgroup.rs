@@ -1,11 +1,11 @@
-//! The memory limit that this process lives under.
+//! The memory limit of this process.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-/// The smallest memory limit of this process's cgroup and those above it, in bytes; `None` if there is none.
+/// The smallest memory limit in bytes of this process's cgroup and its ancestors; `None` without a limit.
 pub fn memory_limit() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     groups
@@ -15,7 +15,7 @@ pub fn memory_limit() -> Option<u64> {
         .min()
 }
 
-/// The folder of a line of `/proc/PID/cgroup`, where its hierarchy begins, and the name of the limit's file.
+/// For a line of `/proc/PID/cgroup`: folder of the cgroup, root of its hierarchy, and name of the limit's file.
 fn folder(line: &str) -> Option<(PathBuf, &'static Path, &'static str)> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (controllers, path) = (parts.next()?, parts.next()?.trim_start_matches('/'));

@@ -1,4 +1,4 @@
-//! The cluster that is followed, and what it costs: functions of the slot, the cache's capacity and the truth.
+//! Slots of the cluster and their costs: functions of the slot, the cache's capacity and the [`Truth`].
 
 use super::Truth;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub fn tip(truth: &Truth, unix: Duration) -> u64 {
     u64::try_from(since * u128::from(truth.slots_per_second) / 1000).unwrap_or(u64::MAX)
 }
 
-/// What is in a slot.
+/// Contents of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlotContents {
     /// Transactions, votes included.
@@ -25,7 +25,7 @@ pub struct SlotContents {
     pub shreds: u64,
 }
 
-/// What is in that slot.
+/// Derived from the slot's number only.
 pub fn contents(slot: u64) -> SlotContents {
     let transactions = 20 + mixed(slot) % 41;
     SlotContents {
@@ -35,12 +35,12 @@ pub fn contents(slot: u64) -> SlotContents {
     }
 }
 
-/// Compiled programs that stay after an eviction pass: 90 % of the capacity.
+/// Compiled programs after an eviction pass: 90 % of the capacity.
 pub fn shrink_target(capacity: u64) -> u64 {
     capacity * 90 / 100
 }
 
-/// What a slot did to the program cache, in the words of `loaded-programs-cache-stats`.
+/// Changes of the program cache in a slot: fields of `loaded-programs-cache-stats`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cache {
     /// Programs that were not loaded.
@@ -55,7 +55,7 @@ pub struct Cache {
     pub water_level: u64,
 }
 
-/// What a slot does once every program has been called.
+/// Changes in a slot once every program has been called.
 pub fn steady(truth: &Truth, capacity: u64, slot: u64) -> Cache {
     let target = shrink_target(capacity);
     let absent = truth.programs.saturating_sub(target);
@@ -87,7 +87,7 @@ impl ProgramCache {
         }
     }
 
-    /// What the next slot does.
+    /// Replays the next slot and returns its changes.
     pub fn slot(&mut self, truth: &Truth, slot: u64) -> Cache {
         if self.called >= truth.programs {
             return steady(truth, self.capacity, slot);
@@ -108,12 +108,12 @@ impl ProgramCache {
     }
 }
 
-/// What a slot costs, in µs.
+/// Times of a slot in µs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
     /// `program_cache_us`.
     pub cache: u64,
-    /// Its part that loaded programs.
+    /// The part of `cache` that loaded programs.
     pub loading: u64,
     /// `execute_us`.
     pub execute: u64,
@@ -121,7 +121,7 @@ pub struct Cost {
     pub total: u64,
 }
 
-/// What that slot costs after it did that to the cache.
+/// Times of a slot with these changes of the cache.
 pub fn cost(truth: &Truth, slot: u64, cache: Cache) -> Cost {
     let factor = (1000 + truth.slower_permille) * (1000 + truth.place_slower_permille) / 1000;
     let width = 2 * truth.noise_permille + 1;
@@ -139,7 +139,7 @@ pub fn cost(truth: &Truth, slot: u64, cache: Cache) -> Cost {
     }
 }
 
-/// A number that looks like chance and is always the same (SplitMix64).
+/// A pseudorandom number that depends only on `number` (SplitMix64).
 fn mixed(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,4 @@
-//! The life of a simulated validator: its threads, and what each of them does.
+//! The threads of a simulated validator.
 
 use super::{
     PROGRAM_NAME, Truth,
@@ -24,7 +24,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// From one bit of work to the next.
+/// Interval at which threads continue their work.
 const STEP: Duration = Duration::from_millis(20);
 /// Threads of a validator that have nothing to do here.
 const IDLE: [&str; 8] = [
@@ -37,9 +37,9 @@ const IDLE: [&str; 8] = [
     "solScHandler00",
     "rocksdb:low",
 ];
-/// Set where the program has started itself again without an ear for SIGTERM.
+/// Set if the program has executed itself again with SIGTERM ignored.
 const DEAF: &str = "FAULTLINE_SIMULATED_DEAF";
-/// Transactions since genesis, when it begins.
+/// Transactions since genesis at the start.
 const TRANSACTIONS: u64 = 50_000_000;
 
 /// The command line of a simulated validator.
@@ -47,7 +47,7 @@ const TRANSACTIONS: u64 = 50_000_000;
 pub struct Arguments {
     /// `--ledger`.
     pub ledger: PathBuf,
-    /// `--accounts`: where the file is that it reads; in the ledger without it.
+    /// `--accounts`: the folder of the file that it reads; by default the ledger.
     pub accounts: Option<PathBuf>,
     /// `--identity`: a keypair's file.
     pub identity: Option<PathBuf>,
@@ -58,7 +58,7 @@ pub struct Arguments {
 /// Runs the validator until it ends; returns its exit code.
 ///
 /// # Errors
-/// As a validator that cannot start: the ledger is another one's, the port is taken, the metrics configuration is none.
+/// As of a validator: another one has the ledger or the port, or the metrics configuration is invalid.
 pub fn run(arguments: &Arguments, truth: Truth) -> Result<u8> {
     if truth.ignores_term && env::var_os(DEAF).is_none() {
         return Err(start_again_deaf());
@@ -106,7 +106,7 @@ pub fn run(arguments: &Arguments, truth: Truth) -> Result<u8> {
         .unwrap_or_else(|_| Err(Error::Missing("the replay stage panicked".to_owned())))
 }
 
-/// Starts the threads but for the one that replays.
+/// Starts all threads except the one that replays.
 fn cast(
     state: &Arc<State>,
     arguments: &Arguments,
@@ -175,7 +175,7 @@ fn thread<T: Send + 'static>(
     })
 }
 
-/// Starts, then replays slot after slot; the exit code.
+/// Starts, then replays slots until it exits; returns the exit code.
 fn live(state: &Arc<State>) -> Result<u8> {
     let truth = &state.truth;
     std::thread::sleep(Duration::from_millis(truth.start_ms).saturating_sub(state.begun.elapsed()));
@@ -233,7 +233,7 @@ fn live(state: &Arc<State>) -> Result<u8> {
     }
 }
 
-/// Takes the memory that it needs, steadily.
+/// Allocates the configured memory at a constant rate.
 fn allocate(state: &State) {
     let (mut memory, truth) = (Anonymous::default(), &state.truth);
     loop {
@@ -275,7 +275,7 @@ fn push(state: &State, server: &Server) {
     }
 }
 
-/// The public key of the keypair's file; without one, a key made of the ledger's path.
+/// The public key in the keypair file; without a file, a key derived from the ledger's path.
 fn identity(arguments: &Arguments) -> Result<String> {
     let Some(path) = &arguments.identity else {
         let name = arguments.ledger.to_string_lossy();
@@ -294,7 +294,7 @@ fn identity(arguments: &Arguments) -> Result<String> {
     key.ok_or_else(|| Error::malformed("no keypair", &text))
 }
 
-/// A process of its own, in a session of its own, that outlives it.
+/// Starts a child process in a session of its own, which outlives this process.
 fn fork(note: &Path) -> Result<()> {
     let mut command = Command::new("setsid");
     command
@@ -309,8 +309,7 @@ fn fork(note: &Path) -> Result<()> {
     fs::write(note, child.id().to_string()).map_err(Error::file(note))
 }
 
-/// Becomes this program once more, by way of a shell that has closed its ear to SIGTERM: that is inherited. Gives why it
-/// could not.
+/// Executes this program again through a shell that ignores SIGTERM, which is inherited. Returns only the error.
 fn start_again_deaf() -> Error {
     let program = env::current_exe().unwrap_or_default();
     let mut shell = Command::new("/bin/sh");

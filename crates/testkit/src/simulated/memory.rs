@@ -1,4 +1,4 @@
-//! Memory that is really there, and a file that is really read.
+//! Allocated memory, and a file that is read.
 
 use memmap2::{Advice, MmapOptions, MmapRaw};
 use std::{
@@ -9,12 +9,12 @@ use std::{
 
 const MIB: usize = 1 << 20;
 
-/// Anonymous memory, every page of it written to.
+/// Resident anonymous memory in blocks of a MiB: every page is written.
 #[derive(Debug, Default)]
 pub struct Anonymous(Vec<Vec<u8>>);
 
 impl Anonymous {
-    /// Allocates until there are that many MiB.
+    /// Allocates up to `mib` MiB in total.
     pub fn grow(&mut self, mib: usize) {
         while self.0.len() < mib {
             self.0.push(vec![1; MIB]);
@@ -22,7 +22,7 @@ impl Anonymous {
     }
 }
 
-/// A file that is mapped: reading a page of it that has left the page cache is a major fault.
+/// A mapped file: reading a page that is not in the page cache is a major fault.
 #[derive(Debug)]
 pub struct MappedFile {
     map: MmapRaw,
@@ -31,7 +31,7 @@ pub struct MappedFile {
 }
 
 impl MappedFile {
-    /// Reads the whole file once and maps it; makes it unless it is there with that length.
+    /// Reads the whole file once and maps it. Creates it if it is missing or has another length.
     ///
     /// # Errors
     /// The disk is full, or not writable.
@@ -46,7 +46,7 @@ impl MappedFile {
             for part in 0..mib {
                 file.write_all(&vec![u8::try_from(part % 251).unwrap_or_default(); MIB])?;
             }
-            // What is not on disk yet cannot leave the page cache.
+            // A dirty page cannot leave the page cache.
             file.sync_all()?;
         }
         let mut file = File::open(path)?;
@@ -55,12 +55,12 @@ impl MappedFile {
             &mut io::sink(),
         )?;
         let map = MmapOptions::new().map_raw_read_only(&file)?;
-        // From now on without reading ahead.
+        // No readahead from now on.
         map.advise(Advice::Random)?;
         Ok(MappedFile { map, mib, next: 0 })
     }
 
-    /// Reads the next MiB, and begins anew after the last one.
+    /// Reads the next MiB; the first one follows the last one.
     ///
     /// # Errors
     /// The kernel is older than 5.14, or the disk fails.

@@ -1,4 +1,4 @@
-//! The datapoints, as the release of the consensus words them.
+//! The datapoints, in the format of the release that belongs to the consensus.
 
 use super::chain::{Cache, Cost, SlotContents};
 use faultline_mock_validator::Consensus;
@@ -35,7 +35,7 @@ impl Lines {
         self.count += 1;
     }
 
-    /// Its services run.
+    /// Adds the point of a complete start.
     pub fn started(&mut self, identity: &str, elapsed_ms: u64, unix_ns: u128) {
         let fields = format!(
             "id=\"{identity}\",version=\"{} (src:00000000; feat:3271415109, client:Agave)\",cluster_type=3i,\
@@ -45,7 +45,7 @@ impl Lines {
         self.add("validator-new", identity, &fields, unix_ns);
     }
 
-    /// The cluster has made a slot.
+    /// Adds the points of a slot that was received completely.
     pub fn heard(&mut self, identity: &str, slot: u64, unix_ns: u128) {
         let shreds = format!(
             "slot={slot}i,total_time_ms=300i,last_index=38i,num_repaired=0i,num_recovered=0i"
@@ -57,7 +57,7 @@ impl Lines {
         }
     }
 
-    /// A slot was replayed.
+    /// Adds the points of a replayed slot.
     pub fn replayed(&mut self, identity: &str, replayed: &Replayed, unix_ns: u128) {
         let Replayed {
             slot,
@@ -106,7 +106,7 @@ impl Lines {
         self.add("bank-forks_set_root", identity, &fields, unix_ns);
     }
 
-    /// The body of a push: what has come together, ended by the agent's own point. Nothing is left behind.
+    /// Takes the lines as the body of a push. The metrics agent's own point ends it.
     pub fn body(&mut self, identity: &str, unix_ns: u128) -> String {
         if self.consensus == Consensus::Alpenglow {
             let fields = "ignored=0i,leader_window_replaced=0i,set_root_count=1i,timeout_set=0i";

@@ -1,4 +1,4 @@
-//! Where the datapoints go.
+//! The server that receives the datapoints.
 
 use crate::{Error, Result, http};
 use std::time::Duration;
@@ -37,10 +37,10 @@ impl Server {
         Ok(Server { address, path })
     }
 
-    /// Sends a body; what does not arrive is lost, as with a validator.
+    /// Sends a body once; it is lost after an error, as with a validator.
     ///
     /// # Errors
-    /// No answer within 5 s, or another one than 2xx.
+    /// No answer within 5 s, or a status other than 2xx.
     pub fn push(&self, body: &str) -> Result<()> {
         let request = http::Request::new("POST", &self.path)
             .body(body.as_bytes())

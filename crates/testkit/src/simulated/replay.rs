@@ -1,4 +1,4 @@
-//! Which slots are replayed when, and what each of them costs.
+//! Which slots are replayed when, and their times.
 
 use super::{
     ALPENGLOW_CAPACITY, CACHE_VARIABLE, STOCK_CAPACITY, Truth, cgroup,
@@ -8,22 +8,22 @@ use super::{
 };
 use std::time::Duration;
 
-/// How far it has replayed.
+/// Progress of replay.
 #[derive(Debug)]
 pub struct Replay {
-    /// The newest slot that is replayed.
+    /// The newest replayed slot.
     pub slot: u64,
-    /// Of the next one.
+    /// Replayed share of the next slot.
     share: f64,
     cache: ProgramCache,
-    /// Its memory limit is smaller than what it needs to keep up.
+    /// The memory limit is below `keeps_up_from_mib`.
     squeezed: bool,
-    /// What it has to read, where the truth says so: that alone decides how fast it is.
+    /// With `working_set_percent`: its pages alone decide the speed.
     pub working_set: Option<WorkingSet>,
 }
 
 impl Replay {
-    /// Begins as far behind the tip as the truth says.
+    /// Begins `behind_at_start` slots behind the tip.
     pub fn new(truth: &Truth, tip: u64) -> Self {
         let given = std::env::var(CACHE_VARIABLE)
             .ok()
@@ -46,7 +46,7 @@ impl Replay {
         }
     }
 
-    /// The slots that it replays after having run for `lived`, `passed` after the last call.
+    /// Replays for the time `passed` since the last call, `lived` after the start of the services.
     ///
     /// # Errors
     /// The file of its working set cannot be read.
@@ -82,7 +82,7 @@ impl Replay {
         let able = self.share + cluster * percent as f64 / 100.0;
         let ready = tip.saturating_sub(self.slot);
         let many = ready.min(able as u64);
-        // At the tip nothing is saved up for later.
+        // At the tip, unused time is lost.
         self.share = if many == ready {
             0.0
         } else {

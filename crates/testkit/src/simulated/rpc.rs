@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-/// Answers JSON-RPC at this port, a thread a connection, until the process ends.
+/// Answers JSON-RPC at this port until the process ends, with a thread for each connection.
 ///
 /// # Errors
 /// The port is not free.
@@ -31,7 +31,7 @@ pub fn serve(port: u16, state: &Arc<State>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Requests of one connection, until it closes or sends what is not HTTP.
+/// Answers the requests of one connection until it closes or sends something that is not HTTP.
 fn converse(connection: TcpStream, state: &State) -> Option<()> {
     let mut answers = connection.try_clone().ok()?;
     let mut from = BufReader::new(connection);

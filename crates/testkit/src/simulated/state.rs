@@ -13,7 +13,6 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// What the threads share.
 #[derive(Debug)]
 pub struct State {
     pub identity: String,
@@ -24,18 +23,18 @@ pub struct State {
     pub truth: Truth,
     pub lines: Mutex<Lines>,
     pub running: AtomicBool,
-    /// Since when.
+    /// Since when its services run.
     pub ran_from: OnceLock<Instant>,
-    /// Its file was read once, or there is none.
+    /// The file was read once, or there is none.
     pub loaded: AtomicBool,
-    /// That file.
+    /// The file that is read repeatedly.
     pub accounts: PathBuf,
     pub slot: AtomicU64,
     pub transactions: AtomicU64,
 }
 
 impl State {
-    /// What it answers from.
+    /// State for answers at this moment.
     pub fn node_state(&self) -> NodeState {
         let (running, tip) = (self.running.load(Ordering::Relaxed), self.tip());
         let slots = self.truth.slots_per_second.max(1);
@@ -60,7 +59,7 @@ impl State {
         }
     }
 
-    /// How long its services have run.
+    /// How long its services have been running; 0 before.
     pub fn ran(&self) -> Duration {
         self.ran_from.get().map_or(Duration::ZERO, Instant::elapsed)
     }

@@ -1,5 +1,5 @@
-//! The part of a file that replay needs, in virtual time: a slot costs a fixed time, and each page that is not in memory some
-//! more. What a slot costs does not depend on how fast the disk and the CPUs are, so the least memory is known beforehand.
+//! The part of a file that replay needs. A slot takes a fixed virtual time, plus some for each page that is not in memory.
+//! Disk and CPUs do not change this time, so the minimum memory is known beforehand.
 
 use super::Truth;
 use rustix::{
@@ -15,26 +15,26 @@ use std::{
 
 const PAGE: u64 = 4096;
 
-/// Slots are replayed by reading pages of a file.
+/// Replays slots by reading pages of a file.
 #[derive(Debug)]
 pub struct WorkingSet {
     file: File,
     pages: u64,
     random: u64,
-    /// Time that is left.
+    /// Virtual time that is not yet used.
     budget: Duration,
-    /// The slot under way, and what it costs.
+    /// The slot that is being replayed, and its time.
     current: Option<(u64, Duration)>,
 }
 
 impl WorkingSet {
-    /// Of a file that is there; the first so many percent of it.
+    /// The first `percent` percent of an existing file.
     ///
     /// # Errors
-    /// It is not there.
+    /// The file cannot be opened.
     pub fn open(path: &Path, percent: u64) -> io::Result<Self> {
         let file = File::open(path)?;
-        // Else a page that is missing would bring others.
+        // With readahead, a missing page would load others.
         fadvise(&file, 0, None, Advice::Random)?;
         let pages = (file.metadata()?.len() / PAGE * percent / 100).max(1);
         Ok(WorkingSet {
@@ -46,7 +46,7 @@ impl WorkingSet {
         })
     }
 
-    /// The slots up to `tip` that are replayed in this time, each with what it cost in µs.
+    /// Replays slots up to `tip` for the time `passed`. Returns each with its time in µs.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -73,12 +73,12 @@ impl WorkingSet {
             done.push((slot, u64::try_from(cost.as_micros()).unwrap_or(u64::MAX)));
             next = slot + 1;
         }
-        // At the tip nothing is saved up for later.
+        // At the tip, unused time is lost.
         self.budget = Duration::ZERO;
         Ok(done)
     }
 
-    /// What a slot costs.
+    /// Virtual time of the next slot.
     fn replay(&mut self, truth: &Truth) -> io::Result<Duration> {
         let mut missing = 0;
         for _ in 0..truth.pages_per_slot {
@@ -93,7 +93,7 @@ impl WorkingSet {
         ))
     }
 
-    /// Reads of a page; whether it was in memory.
+    /// Reads from a page. Returns whether it was in memory.
     fn touch(&self, page: u64) -> io::Result<bool> {
         let (mut byte, at) = ([0], page * PAGE);
         match preadv2(
