@@ -27,7 +27,7 @@ use std::{
 /// Interval at which threads continue their work.
 const STEP: Duration = Duration::from_millis(20);
 /// Threads of a validator that have nothing to do here.
-const IDLE: [&str; 8] = [
+const IDLE_THREADS: [&str; 8] = [
     "solPohTickProd",
     "solGossip",
     "solRcvrShred",
@@ -38,9 +38,9 @@ const IDLE: [&str; 8] = [
     "rocksdb:low",
 ];
 /// Set if the program has executed itself again with SIGTERM ignored.
-const DEAF: &str = "FAULTLINE_SIMULATED_DEAF";
+const SIGTERM_IGNORED_VARIABLE: &str = "FAULTLINE_SIMULATED_DEAF";
 /// Transactions since genesis at the start.
-const TRANSACTIONS: u64 = 50_000_000;
+const INITIAL_TRANSACTIONS: u64 = 50_000_000;
 
 /// The command line of a simulated validator.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -60,8 +60,8 @@ pub struct Arguments {
 /// # Errors
 /// As of a validator: another one has the ledger or the port, or the metrics configuration is invalid.
 pub fn run(arguments: &Arguments, truth: Truth) -> Result<u8> {
-    if truth.ignores_term && env::var_os(DEAF).is_none() {
-        return Err(start_again_deaf());
+    if truth.ignores_term && env::var_os(SIGTERM_IGNORED_VARIABLE).is_none() {
+        return Err(execute_again_ignoring_term());
     }
     fs::write("/proc/self/comm", PROGRAM_NAME)
         .map_err(Error::file(Path::new("/proc/self/comm")))?;
@@ -73,7 +73,7 @@ pub fn run(arguments: &Arguments, truth: Truth) -> Result<u8> {
         .filter(|config| !config.is_empty());
     let server = server.map(|config| Server::parse(&config)).transpose()?;
     if truth.forks {
-        fork(&ledger.join("child.pid"))?;
+        start_child(&ledger.join("child.pid"))?;
     }
     let state = Arc::new(State {
         identity: identity(arguments)?,
@@ -90,30 +90,30 @@ pub fn run(arguments: &Arguments, truth: Truth) -> Result<u8> {
             .unwrap_or(&arguments.ledger)
             .join("simulated-accounts"),
         slot: AtomicU64::new(0),
-        transactions: AtomicU64::new(TRANSACTIONS),
+        transactions: AtomicU64::new(INITIAL_TRANSACTIONS),
         truth,
     });
-    cast(&state, arguments, admin, server)?;
+    start_threads(&state, arguments, admin, server)?;
     let replaying = Arc::clone(&state);
     let name = if replaying.truth.replays_unseen {
         "solVirtual"
     } else {
         "solReplayStage"
     };
-    let stage = thread(name, move || live(&replaying))?;
+    let stage = thread(name, move || replay_until_exit(&replaying))?;
     stage
         .join()
         .unwrap_or_else(|_| Err(Error::Missing("the replay stage panicked".to_owned())))
 }
 
 /// Starts all threads except the one that replays.
-fn cast(
+fn start_threads(
     state: &Arc<State>,
     arguments: &Arguments,
     admin: Ledger,
     server: Option<Server>,
 ) -> Result<()> {
-    for name in IDLE {
+    for name in IDLE_THREADS {
         thread(name, || {
             loop {
                 std::thread::park();
@@ -141,23 +141,23 @@ fn cast(
             source,
         })?;
     }
-    let here = Arc::clone(state);
+    let shared = Arc::clone(state);
     thread("solAdminRpc", move || {
-        admin.answer(|request| here.node_state().admin(request))
+        admin.answer(|request| shared.node_state().admin(request))
     })?;
-    let here = Arc::clone(state);
-    thread("solBgAccounts", move || allocate(&here))?;
+    let shared = Arc::clone(state);
+    thread("solBgAccounts", move || allocate(&shared))?;
     if state.truth.file_mib > 0 {
         let folder = arguments.accounts.as_ref().unwrap_or(&arguments.ledger);
         fs::create_dir_all(folder).map_err(Error::file(folder))?;
-        let here = Arc::clone(state);
+        let shared = Arc::clone(state);
         thread("solAccounts00", move || {
-            read_accounts(&here, &here.accounts)
+            read_accounts(&shared, &shared.accounts)
         })?;
     }
     if let Some(server) = server {
-        let here = Arc::clone(state);
-        thread("solMetricsAgent", move || push(&here, &server))?;
+        let shared = Arc::clone(state);
+        thread("solMetricsAgent", move || push(&shared, &server))?;
     }
     Ok(())
 }
@@ -176,7 +176,7 @@ fn thread<T: Send + 'static>(
 }
 
 /// Starts, then replays slots until it exits; returns the exit code.
-fn live(state: &Arc<State>) -> Result<u8> {
+fn replay_until_exit(state: &Arc<State>) -> Result<u8> {
     let truth = &state.truth;
     std::thread::sleep(Duration::from_millis(truth.start_ms).saturating_sub(state.begun.elapsed()));
     while !state.loaded.load(Ordering::Relaxed) {
@@ -203,22 +203,23 @@ fn live(state: &Arc<State>) -> Result<u8> {
     }
     state.running.store(true, Ordering::Relaxed);
     let running = *state.ran_from.get_or_init(Instant::now);
-    let (mut heard, mut last) = (state.tip(), running);
+    let (mut last_tip, mut last) = (state.tip(), running);
     loop {
         std::thread::sleep(STEP);
         let (lived, passed) = (running.elapsed(), last.elapsed());
         last += passed;
-        let over = |end: Option<u64>| end.is_some_and(|ms| lived >= Duration::from_millis(ms));
-        if over(truth.exits_after_ms) {
+        let has_passed =
+            |end: Option<u64>| end.is_some_and(|ms| lived >= Duration::from_millis(ms));
+        if has_passed(truth.exits_after_ms) {
             return Ok(u8::try_from(truth.exit_code).unwrap_or(u8::MAX));
         }
         let tip = state.tip();
         let now = unix().as_nanos();
-        (heard + 1..=tip).for_each(|slot| state.lines().heard(&state.identity, slot, now));
-        heard = tip;
+        (last_tip + 1..=tip).for_each(|slot| state.lines().heard(&state.identity, slot, now));
+        last_tip = tip;
         let end = truth.hangs_after_ms.zip(truth.hangs_for_ms);
-        let goes_on = over(end.map(|(after, lasts)| after + lasts));
-        if goes_on || !over(truth.hangs_after_ms) {
+        let resumes = has_passed(end.map(|(after, lasts)| after + lasts));
+        if resumes || !has_passed(truth.hangs_after_ms) {
             for replayed in replay
                 .on(truth, tip, lived, passed)
                 .map_err(Error::file(&state.accounts))?
@@ -295,7 +296,7 @@ fn identity(arguments: &Arguments) -> Result<String> {
 }
 
 /// Starts a child process in a session of its own, which outlives this process.
-fn fork(note: &Path) -> Result<()> {
+fn start_child(pid_file: &Path) -> Result<()> {
     let mut command = Command::new("setsid");
     command
         .args(["sleep", "100000"])
@@ -306,11 +307,11 @@ fn fork(note: &Path) -> Result<()> {
         program: "setsid".into(),
         source,
     })?;
-    fs::write(note, child.id().to_string()).map_err(Error::file(note))
+    fs::write(pid_file, child.id().to_string()).map_err(Error::file(pid_file))
 }
 
 /// Executes this program again through a shell that ignores SIGTERM, which is inherited. Returns only the error.
-fn start_again_deaf() -> Error {
+fn execute_again_ignoring_term() -> Error {
     let program = env::current_exe().unwrap_or_default();
     let mut shell = Command::new("/bin/sh");
     shell
@@ -319,6 +320,6 @@ fn start_again_deaf() -> Error {
         .args(env::args_os().skip(1));
     Error::Start {
         program: "/bin/sh".into(),
-        source: shell.env(DEAF, "1").exec(),
+        source: shell.env(SIGTERM_IGNORED_VARIABLE, "1").exec(),
     }
 }
