@@ -3,7 +3,7 @@
 use super::{
     PROGRAM_NAME, Truth,
     memory::{Anonymous, MappedFile},
-    points::Lines,
+    points::PushLines,
     push::Server,
     replay::Replay,
     rpc,
@@ -78,13 +78,13 @@ pub fn run(arguments: &Arguments, truth: Truth) -> Result<u8> {
     let state = Arc::new(State {
         identity: identity(arguments)?,
         rpc_port: arguments.rpc_port,
-        started: unix(),
-        begun: Instant::now(),
-        lines: Mutex::new(Lines::new(truth.consensus())),
+        started_unix: unix(),
+        started_at: Instant::now(),
+        lines: Mutex::new(PushLines::new(truth.consensus())),
         running: AtomicBool::new(false),
-        ran_from: OnceLock::new(),
-        loaded: AtomicBool::new(truth.file_mib == 0),
-        accounts: arguments
+        running_since: OnceLock::new(),
+        is_file_read: AtomicBool::new(truth.file_mib == 0),
+        accounts_file: arguments
             .accounts
             .as_ref()
             .unwrap_or(&arguments.ledger)
@@ -152,7 +152,7 @@ fn start_threads(
         fs::create_dir_all(folder).map_err(Error::file(folder))?;
         let shared = Arc::clone(state);
         thread("solAccounts00", move || {
-            read_accounts(&shared, &shared.accounts)
+            read_accounts(&shared, &shared.accounts_file)
         })?;
     }
     if let Some(server) = server {
@@ -178,8 +178,10 @@ fn thread<T: Send + 'static>(
 /// Starts, then replays slots until it exits; returns the exit code.
 fn replay_until_exit(state: &Arc<State>) -> Result<u8> {
     let truth = &state.truth;
-    std::thread::sleep(Duration::from_millis(truth.start_ms).saturating_sub(state.begun.elapsed()));
-    while !state.loaded.load(Ordering::Relaxed) {
+    std::thread::sleep(
+        Duration::from_millis(truth.start_ms).saturating_sub(state.started_at.elapsed()),
+    );
+    while !state.is_file_read.load(Ordering::Relaxed) {
         std::thread::sleep(STEP);
     }
     if !truth.executes {
@@ -189,20 +191,20 @@ fn replay_until_exit(state: &Arc<State>) -> Result<u8> {
     }
     let mut replay = Replay::new(truth, state.tip());
     if truth.working_set_percent > 0 {
-        let path = &state.accounts;
+        let path = &state.accounts_file;
         replay.working_set =
             Some(WorkingSet::open(path, truth.working_set_percent).map_err(Error::file(path))?);
     }
     state.slot.store(replay.slot, Ordering::Relaxed);
     state
         .lines()
-        .started(&state.identity, truth.start_ms, unix().as_nanos());
+        .add_start(&state.identity, truth.start_ms, unix().as_nanos());
     if let Some(port) = state.rpc_port {
         let address = format!("127.0.0.1:{port}");
         rpc::serve(port, state).map_err(|source| Error::Connection { address, source })?;
     }
     state.running.store(true, Ordering::Relaxed);
-    let running = *state.ran_from.get_or_init(Instant::now);
+    let running = *state.running_since.get_or_init(Instant::now);
     let (mut last_tip, mut last) = (state.tip(), running);
     loop {
         std::thread::sleep(STEP);
@@ -215,20 +217,23 @@ fn replay_until_exit(state: &Arc<State>) -> Result<u8> {
         }
         let tip = state.tip();
         let now = unix().as_nanos();
-        (last_tip + 1..=tip).for_each(|slot| state.lines().heard(&state.identity, slot, now));
+        (last_tip + 1..=tip)
+            .for_each(|slot| state.lines().add_received_slot(&state.identity, slot, now));
         last_tip = tip;
         let end = truth.hangs_after_ms.zip(truth.hangs_for_ms);
         let resumes = has_passed(end.map(|(after, lasts)| after + lasts));
         if resumes || !has_passed(truth.hangs_after_ms) {
             for replayed in replay
-                .on(truth, tip, lived, passed)
-                .map_err(Error::file(&state.accounts))?
+                .advance(truth, tip, lived, passed)
+                .map_err(Error::file(&state.accounts_file))?
             {
                 state.slot.store(replayed.slot, Ordering::Relaxed);
                 state
                     .transactions
                     .fetch_add(replayed.contents.transactions, Ordering::Relaxed);
-                state.lines().replayed(&state.identity, &replayed, now);
+                state
+                    .lines()
+                    .add_replayed_slot(&state.identity, &replayed, now);
             }
         }
     }
@@ -238,8 +243,9 @@ fn replay_until_exit(state: &Arc<State>) -> Result<u8> {
 fn allocate(state: &State) {
     let (mut memory, truth) = (Anonymous::default(), &state.truth);
     loop {
-        let share = state.begun.elapsed().as_secs_f64() * 1000.0 / truth.anonymous_ms.max(1) as f64;
-        let leaked = state.ran().as_secs_f64() / 60.0 * truth.leak_mib_per_minute as f64;
+        let share =
+            state.started_at.elapsed().as_secs_f64() * 1000.0 / truth.anonymous_ms.max(1) as f64;
+        let leaked = state.running_for().as_secs_f64() / 60.0 * truth.leak_mib_per_minute as f64;
         memory.grow((truth.anonymous_mib as f64 * share.min(1.0) + leaked) as usize);
         std::thread::sleep(STEP);
     }
@@ -250,7 +256,7 @@ fn read_accounts(state: &State, path: &Path) {
     let read = || -> std::io::Result<()> {
         let mut accounts =
             MappedFile::open(path, usize::try_from(truth.file_mib).unwrap_or(usize::MAX))?;
-        state.loaded.store(true, Ordering::Relaxed);
+        state.is_file_read.store(true, Ordering::Relaxed);
         let (begun, mut done) = (Instant::now(), 0);
         loop {
             let due = (begun.elapsed().as_secs_f64() * truth.file_mib_per_second as f64) as u64;
@@ -269,7 +275,7 @@ fn read_accounts(state: &State, path: &Path) {
 fn push(state: &State, server: &Server) {
     loop {
         std::thread::sleep(Duration::from_millis(state.truth.push_ms));
-        let body = state.lines().body(&state.identity, unix().as_nanos());
+        let body = state.lines().take_body(&state.identity, unix().as_nanos());
         if let Err(error) = server.push(&body) {
             eprintln!("submit error: {error}");
         }

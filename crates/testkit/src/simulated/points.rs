@@ -14,15 +14,15 @@ pub struct Replayed {
 
 /// Lines of points for the next push.
 #[derive(Debug)]
-pub struct Lines {
+pub struct PushLines {
     consensus: Consensus,
     text: String,
     count: usize,
 }
 
-impl Lines {
+impl PushLines {
     pub fn new(consensus: Consensus) -> Self {
-        Lines {
+        PushLines {
             consensus,
             text: String::new(),
             count: 0,
@@ -36,7 +36,7 @@ impl Lines {
     }
 
     /// Adds the point of a complete start.
-    pub fn started(&mut self, identity: &str, elapsed_ms: u64, unix_ns: u128) {
+    pub fn add_start(&mut self, identity: &str, elapsed_ms: u64, unix_ns: u128) {
         let fields = format!(
             "id=\"{identity}\",version=\"{} (src:00000000; feat:3271415109, client:Agave)\",cluster_type=3i,\
              elapsed_ms={elapsed_ms}i,waited_for_supermajority=false,shred_version=1i",
@@ -46,7 +46,7 @@ impl Lines {
     }
 
     /// Adds the points of a slot that was received completely.
-    pub fn heard(&mut self, identity: &str, slot: u64, unix_ns: u128) {
+    pub fn add_received_slot(&mut self, identity: &str, slot: u64, unix_ns: u128) {
         let shreds = format!(
             "slot={slot}i,total_time_ms=300i,last_index=38i,num_repaired=0i,num_recovered=0i"
         );
@@ -58,7 +58,7 @@ impl Lines {
     }
 
     /// Adds the points of a replayed slot.
-    pub fn replayed(&mut self, identity: &str, replayed: &Replayed, unix_ns: u128) {
+    pub fn add_replayed_slot(&mut self, identity: &str, replayed: &Replayed, unix_ns: u128) {
         let Replayed {
             slot,
             contents,
@@ -107,7 +107,7 @@ impl Lines {
     }
 
     /// Takes the lines as the body of a push. The metrics agent's own point ends it.
-    pub fn body(&mut self, identity: &str, unix_ns: u128) -> String {
+    pub fn take_body(&mut self, identity: &str, unix_ns: u128) -> String {
         if self.consensus == Consensus::Alpenglow {
             let fields = "ignored=0i,leader_window_replaced=0i,set_root_count=1i,timeout_set=0i";
             self.add("event_handler_stats", identity, fields, unix_ns);

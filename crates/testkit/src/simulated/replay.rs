@@ -14,10 +14,10 @@ pub struct Replay {
     /// The newest replayed slot.
     pub slot: u64,
     /// Replayed share of the next slot.
-    share: f64,
+    next_slot_share: f64,
     cache: ProgramCache,
     /// The memory limit is below `keeps_up_from_mib`.
-    squeezed: bool,
+    lacks_memory: bool,
     /// With `working_set_percent`: its pages alone decide the speed.
     pub working_set: Option<WorkingSet>,
 }
@@ -39,9 +39,9 @@ impl Replay {
         let limit = cgroup::memory_limit().unwrap_or(u64::MAX);
         Replay {
             slot: tip.saturating_sub(truth.behind_at_start),
-            share: 0.0,
+            next_slot_share: 0.0,
             cache: ProgramCache::new(capacity),
-            squeezed: limit >> 20 < truth.keeps_up_from_mib,
+            lacks_memory: limit >> 20 < truth.keeps_up_from_mib,
             working_set: None,
         }
     }
@@ -50,7 +50,7 @@ impl Replay {
     ///
     /// # Errors
     /// The file of its working set cannot be read.
-    pub fn on(
+    pub fn advance(
         &mut self,
         truth: &Truth,
         tip: u64,
@@ -58,7 +58,7 @@ impl Replay {
         passed: Duration,
     ) -> std::io::Result<Vec<Replayed>> {
         if let Some(working_set) = &mut self.working_set {
-            let done = working_set.on(truth, self.slot, tip, passed)?;
+            let done = working_set.advance(truth, self.slot, tip, passed)?;
             self.slot = done.last().map_or(self.slot, |(slot, _)| *slot);
             let timed = |(slot, us)| {
                 let replayed = self.replay(truth, slot);
@@ -72,18 +72,19 @@ impl Replay {
             };
             return Ok(done.into_iter().map(timed).collect());
         }
-        let falls_behind = self.squeezed && lived >= Duration::from_millis(truth.squeezed_after_ms);
+        let falls_behind =
+            self.lacks_memory && lived >= Duration::from_millis(truth.squeezed_after_ms);
         let percent = if falls_behind {
             truth.squeezed_percent
         } else {
             truth.catch_up_percent
         };
         let cluster = passed.as_secs_f64() * truth.slots_per_second as f64;
-        let able = self.share + cluster * percent as f64 / 100.0;
+        let able = self.next_slot_share + cluster * percent as f64 / 100.0;
         let ready = tip.saturating_sub(self.slot);
         let many = ready.min(able as u64);
         // At the tip, unused time is lost.
-        self.share = if many == ready {
+        self.next_slot_share = if many == ready {
             0.0
         } else {
             able - many as f64
@@ -113,15 +114,15 @@ mod tests {
     const STEP: Duration = Duration::from_millis(20);
 
     /// Slots behind the tip after each of so many seconds.
-    fn behind(truth: &Truth, squeezed: bool, seconds: u64) -> Vec<u64> {
+    fn behind(truth: &Truth, lacks_memory: bool, seconds: u64) -> Vec<u64> {
         let mut replay = Replay {
-            squeezed,
+            lacks_memory,
             ..Replay::new(truth, 100_000)
         };
         let steps = (1..=seconds * 50).map(|step| {
             let lived = STEP * u32::try_from(step).unwrap();
             let tip = 100_000 + step * truth.slots_per_second / 50;
-            replay.on(truth, tip, lived, STEP).unwrap();
+            replay.advance(truth, tip, lived, STEP).unwrap();
             tip - replay.slot
         });
         steps
@@ -176,7 +177,7 @@ mod tests {
         };
         let mut replay = Replay::new(&truth, 1000);
         let all: Vec<u64> = (1..=100)
-            .flat_map(|step| replay.on(&truth, 1000 + step / 2, STEP, STEP).unwrap())
+            .flat_map(|step| replay.advance(&truth, 1000 + step / 2, STEP, STEP).unwrap())
             .map(|replayed| replayed.slot)
             .collect();
         assert_eq!(all, (961..=1050).collect::<Vec<u64>>());

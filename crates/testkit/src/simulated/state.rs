@@ -1,6 +1,6 @@
 //! What the threads of a simulated validator share.
 
-use super::{Truth, chain, points::Lines};
+use super::{Truth, chain, points::PushLines};
 use faultline_mock_validator::NodeState;
 use serde_json::json;
 use std::{
@@ -17,18 +17,17 @@ use std::{
 pub struct State {
     pub identity: String,
     pub rpc_port: Option<u16>,
-    /// Since 1970.
-    pub started: Duration,
-    pub begun: Instant,
+    pub started_unix: Duration,
+    pub started_at: Instant,
     pub truth: Truth,
-    pub lines: Mutex<Lines>,
+    pub lines: Mutex<PushLines>,
     pub running: AtomicBool,
     /// Since when its services run.
-    pub ran_from: OnceLock<Instant>,
+    pub running_since: OnceLock<Instant>,
     /// The file was read once, or there is none.
-    pub loaded: AtomicBool,
+    pub is_file_read: AtomicBool,
     /// The file that is read repeatedly.
-    pub accounts: PathBuf,
+    pub accounts_file: PathBuf,
     pub slot: AtomicU64,
     pub transactions: AtomicU64,
 }
@@ -45,7 +44,7 @@ impl State {
             rpc_address: self
                 .rpc_port
                 .map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)).to_string()),
-            started: self.started,
+            started: self.started_unix,
             running,
             progress: if running {
                 json!("Running")
@@ -60,15 +59,17 @@ impl State {
     }
 
     /// How long its services have been running; 0 before.
-    pub fn ran(&self) -> Duration {
-        self.ran_from.get().map_or(Duration::ZERO, Instant::elapsed)
+    pub fn running_for(&self) -> Duration {
+        self.running_since
+            .get()
+            .map_or(Duration::ZERO, Instant::elapsed)
     }
 
     pub fn tip(&self) -> u64 {
         chain::tip(&self.truth, unix())
     }
 
-    pub fn lines(&self) -> MutexGuard<'_, Lines> {
+    pub fn lines(&self) -> MutexGuard<'_, PushLines> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -50,7 +50,7 @@ impl WorkingSet {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn on(
+    pub fn advance(
         &mut self,
         truth: &Truth,
         replayed: u64,
@@ -137,7 +137,7 @@ mod tests {
         let mut replayed = 100;
         for step in 1..=500 {
             let tip = 100 + step / 5;
-            for (slot, us) in set.on(&truth, replayed, tip, STEP).unwrap() {
+            for (slot, us) in set.advance(&truth, replayed, tip, STEP).unwrap() {
                 assert_eq!((slot, us), (replayed + 1, 40_000));
                 replayed = slot;
             }
@@ -158,7 +158,7 @@ mod tests {
         };
         let mut replayed = 100;
         for step in 1..=500 {
-            let done = set.on(&truth, replayed, 100 + step / 5, STEP).unwrap();
+            let done = set.advance(&truth, replayed, 100 + step / 5, STEP).unwrap();
             replayed = done.last().map_or(replayed, |(slot, _)| *slot);
         }
         assert!((149..=150).contains(&replayed), "{replayed}");
