@@ -1,18 +1,18 @@
-//! A stand-in for a validator of which everything is known beforehand: for experiments on experiments.
+//! A simulated validator whose behaviour is set beforehand: to test experiments.
 
 use faultline_testkit::simulated::{self, Arguments, TRUTH_VARIABLE, Truth};
 use std::{env, process::ExitCode};
 
 const USAGE: &str = "\
 usage: faultline-simulated-validator --ledger DIR [--truth FILE]... [options of a validator]
-  --ledger DIR     its lock and its admin socket go there
-  --truth FILE     what is true of it: key = value, one a line; the variable FAULTLINE_TRUTH stands over it
-  --accounts DIR   where the file is that it reads (default: the ledger)
+  --ledger DIR     folder of its lock and its admin socket
+  --truth FILE     its settings, one key = value per line; the variable FAULTLINE_TRUTH overrides them
+  --accounts DIR   folder of the file that it reads (default: the ledger)
   --identity FILE  a keypair; its public key is the identity
-  --rpc-port N     answers JSON-RPC there
-All other arguments are passed over.";
+  --rpc-port N     port for JSON-RPC
+All other arguments are ignored.";
 
-/// As a validator that cannot start.
+/// Exit code of a validator that cannot start.
 const FAILED: u8 = 1;
 /// Wrong usage, as `sysexits.h` has it.
 const WRONG_USAGE: u8 = 64;

@@ -168,7 +168,8 @@ impl Truth {
             let known = word
                 .split_once('=')
                 .and_then(|(key, value)| self.set(key.trim(), value.trim()));
-            known.ok_or_else(|| Error::malformed("no truth of a simulated validator", word))?;
+            known
+                .ok_or_else(|| Error::malformed("not a setting of a simulated validator", word))?;
         }
         Ok(())
     }
