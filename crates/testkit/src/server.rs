@@ -11,7 +11,7 @@ use std::{
 
 use crate::{Error, Result};
 
-/// Accepts until it is dropped. Connections that are open then may be served until their clients close them.
+/// Accepts connections until it is dropped. Those that are open then may be served until their clients close them.
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
@@ -29,13 +29,13 @@ impl Server {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(broken)?;
         let address = listener.local_addr().map_err(broken)?;
         let stop = Arc::new(AtomicBool::new(false));
-        let (of_thread, serve) = (Arc::clone(&stop), Arc::new(serve));
+        let (thread_stop, serve) = (Arc::clone(&stop), Arc::new(serve));
         let acceptor = std::thread::spawn(move || {
             for connection in listener.incoming().flatten() {
-                if of_thread.load(Ordering::Relaxed) {
+                if thread_stop.load(Ordering::Relaxed) {
                     return;
                 }
-                let (stop, serve) = (Arc::clone(&of_thread), Arc::clone(&serve));
+                let (stop, serve) = (Arc::clone(&thread_stop), Arc::clone(&serve));
                 std::thread::spawn(move || serve(connection, &stop));
             }
         });
