@@ -11,9 +11,9 @@ pub enum Error {
     /// A file or folder could not be read, written or made.
     #[error("{path}: {source}")]
     File {
-        /// Where.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// A connection could not be made, or broke.
@@ -21,7 +21,7 @@ pub enum Error {
     Connection {
         /// The other side, `host:port`.
         address: String,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// The other side sent something that is not what its protocol allows.
@@ -45,7 +45,7 @@ pub enum Error {
     Start {
         /// The program.
         program: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// A program ended although it was needed.
@@ -65,7 +65,7 @@ pub enum Error {
         what: String,
         /// How long it was waited for.
         deadline: Duration,
-        /// The state at the last look.
+        /// The state at the last check.
         last_seen: String,
     },
     /// Something that tests need is not on this machine.

@@ -1,4 +1,4 @@
-//! Reads an exposition page by the letter of its format, so that a page which merely happens to work is refused.
+//! A strict parser of exposition pages: it also refuses pages that lenient parsers accept.
 //!
 //! Both readers refuse: a series that occurs twice, TYPE, HELP or UNIT after a sample of the family or twice, families
 //! whose lines are interleaved, unknown types, bad names, bad escapes, a label twice in one series, values that are not
@@ -16,7 +16,7 @@ pub use line::Sample;
 
 use crate::{Result, http};
 
-/// What is said about a family before its samples.
+/// Metadata of a family, which precedes its samples.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Family {
     /// `counter`, `gauge`, ...; `None` when no TYPE line was there.
@@ -27,12 +27,12 @@ pub struct Family {
     pub unit: Option<String>,
 }
 
-/// A page that was read without complaint.
+/// A page that follows its format.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Page {
     /// All samples in order.
     pub samples: Vec<Sample>,
-    /// What is said about families, by the name in the TYPE line: a counter's name is without `_total` in OpenMetrics.
+    /// Metadata by the name in the TYPE line: in OpenMetrics a counter's name has no `_total`.
     pub families: BTreeMap<String, Family>,
 }
 

@@ -1,27 +1,28 @@
-//! What tests measure the product against, written without a line of the product but for what its stand-in answers.
+//! Tools for tests: real and simulated validators, servers and parsers. They share no code with the product, except the
+//! answers of its mock validator.
 //!
-//! | to have | use |
+//! | for | use |
 //! | --- | --- |
 //! | a real leader and a real follower on loopback | [`cluster::Cluster`] |
 //! | the daemon under test, as its users run it | [`daemon::Daemon`] |
-//! | a stand-in for a validator of which all is known beforehand | [`simulated::Truth`] |
+//! | a simulated validator whose behaviour is set beforehand | [`simulated::Truth`] |
 //! | transactions that thrash the follower's program cache | [`load::Load`] |
 //! | programs that are deployed and upgraded meanwhile | [`loader`] |
-//! | somebody to push metrics to who remembers every byte | [`sink::Sink`] |
-//! | a scrape parsed by other eyes | [`expose::parse_text`], [`expose::parse_openmetrics`] |
-//! | a JSON-RPC node that answers as a test says, good or not | [`mock_node::MockNode`] |
-//! | a node around a migration to Alpenglow, as a release writes it | [`alpenglow::Node`] |
+//! | a metrics server that stores every push | [`sink::Sink`] |
+//! | a strict parser of scrapes | [`expose::parse_text`], [`expose::parse_openmetrics`] |
+//! | a JSON-RPC node whose answers a test sets, valid or not | [`mock_node::MockNode`] |
+//! | a node around a migration to Alpenglow, with a release's own answers | [`alpenglow::Node`] |
 //! | a real Prometheus that scrapes and answers queries | [`prometheus::Prometheus`] |
 //! | a real browser that shows a page | [`browser::Browser`] |
-//! | a host that is only a folder | [`host::FakeHost`] |
-//! | the command lines that the documents show | [`documents::command_lines`] |
-//! | a second opinion about a live process | [`proc`] |
-//! | to wait for something without sleeping blindly | [`eventually::eventually`] |
+//! | a folder that looks like a host | [`host::FakeHost`] |
+//! | the command lines in the documents | [`documents::command_lines`] |
+//! | facts about a live process, read independently | [`proc`] |
+//! | to wait until a condition holds | [`eventually::eventually`] |
 //!
-//! Everything blocks, and everything that is started ends when its handle is dropped, also when a test panics.
+//! All calls block. Everything that is started ends when its handle is dropped, also when a test panics.
 #![expect(
     clippy::disallowed_methods,
-    reason = "the witness starts programs and reads clocks itself, so that it shares neither with what it checks"
+    reason = "tests start programs and read clocks themselves, so that they share neither with what they check"
 )]
 
 pub mod alertmanager;
@@ -53,5 +54,5 @@ pub mod voter;
 
 pub use error::Error;
 
-/// What every fallible function of this crate returns.
+/// Result of the fallible functions of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

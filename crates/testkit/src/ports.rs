@@ -1,4 +1,4 @@
-//! Blocks of ports that two clusters on one machine, of whatever processes, do not share.
+//! Blocks of ports that clusters of different processes on one machine do not share.
 
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 
@@ -7,7 +7,7 @@ use crate::{Error, Result};
 /// Ports in one block.
 pub const BLOCK: u16 = 200;
 
-/// A block of consecutive loopback ports, held by listening on its first port for as long as this lives.
+/// A block of consecutive loopback ports. A listener on its first port reserves it until this is dropped.
 #[derive(Debug)]
 pub struct PortBlock {
     first: u16,
@@ -32,7 +32,7 @@ impl PortBlock {
             })
     }
 
-    /// The port at that place of the block; place 0 is the guard.
+    /// The port with this index in the block; index 0 is the listener.
     pub fn port(&self, index: u16) -> u16 {
         self.first + index.min(BLOCK - 1)
     }
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn two_blocks_share_no_port_and_a_dropped_one_is_free_again() -> Result<()> {
-        // Far from where other tests begin, which may run now.
+        // Far from the ports of other tests, which may run now.
         let one = PortBlock::claim(29_000)?;
         let two = PortBlock::claim(29_000)?;
         assert!(two.port(0) >= one.port(0) + BLOCK);

@@ -1,12 +1,11 @@
-//! A second opinion about a live process, read from `/proc` the way `awk` would: by position and by prefix, nothing shared
-//! with the code under test.
+//! Facts about a live process, read from `/proc` by position and prefix, without code of the product.
 
 use std::{fs, path::Path};
 
 use crate::{Error, Result};
 
 /// One field of `/proc/PID/stat` by its number in proc_pid_stat(5): 14 is `utime`, 20 is `num_threads`, 22 is
-/// `starttime`. Fields 1 and 2 are not numbers and not served.
+/// `starttime`. Serves the fields from 4 on.
 ///
 /// # Errors
 /// [`Error::File`] when the process is gone; [`Error::Malformed`] when the field is not there or not a number.

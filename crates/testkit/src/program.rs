@@ -1,4 +1,4 @@
-//! What the programs for people have in common: options in, an exit code out.
+//! Common code of the command-line programs: reads options and returns an exit code.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -6,15 +6,15 @@ use clap::Parser;
 
 use crate::Result;
 
-/// Told on wrong usage, as `sysexits.h` has it.
+/// Exit code for wrong usage, as in `sysexits.h`.
 const WRONG_USAGE: u8 = 64;
 
-/// Reads the program's options, then does its work. What goes wrong is said on standard error under `name`.
+/// Reads the program's options and calls `run`. Prints an error to standard error, after `name`.
 pub fn main<A: Parser>(name: &str, run: impl FnOnce(A) -> Result<()>) -> ExitCode {
     let arguments = match A::try_parse() {
         Ok(arguments) => arguments,
         Err(problem) => {
-            // Help goes to standard output, to whoever still listens.
+            // Standard output, which gets the help, may be closed.
             let _ = problem.print();
             return ExitCode::from(if problem.use_stderr() { WRONG_USAGE } else { 0 });
         }

@@ -1,4 +1,4 @@
-//! One line of a page, by characters.
+//! Parses one line of a page.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ pub enum Dialect {
     OpenMetrics,
 }
 
-/// A sample line, and whether an exemplar hangs on it.
+/// Parses a sample line. Also returns whether it has an exemplar.
 pub fn sample(line: &str, dialect: Dialect) -> Result<(Sample, bool), Broken> {
     let name_end = line
         .find(['{', ' ', '\t'])
