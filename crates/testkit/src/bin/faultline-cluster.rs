@@ -1,4 +1,4 @@
-//! Runs a real leader and a real follower by hand, to try the daemon on.
+//! Runs a real leader and a real follower, to try the daemon with them by hand.
 #![expect(
     clippy::disallowed_methods,
     reason = "a tool for people: it reads the clock and chooses its exit code"
@@ -20,13 +20,13 @@ use faultline_testkit::{
     voter::Stake,
 };
 
-/// Starts a leader and a follower on loopback and a load on them; ends after --seconds or when stdin closes.
+/// Starts a leader, a follower and a load of transactions on loopback; ends after --seconds or when stdin closes.
 #[derive(Debug, clap::Parser)]
 struct Arguments {
-    /// The follower pushes its metrics there, e.g. http://127.0.0.1:9913
+    /// Where the follower pushes its metrics, e.g. http://127.0.0.1:9913
     #[arg(long, value_name = "URL")]
     metrics: Option<String>,
-    /// The leader too
+    /// Where the leader pushes its metrics
     #[arg(long, value_name = "URL")]
     leader_metrics: Option<String>,
     /// Run for N seconds after the start (default: until stdin closes)
@@ -38,25 +38,25 @@ struct Arguments {
     /// Memo programs to call
     #[arg(long, value_name = "N", default_value_t = 640)]
     programs: u32,
-    /// Transactions a second
+    /// Transactions per second
     #[arg(long, value_name = "N", default_value_t = 300)]
     rate: u32,
-    /// No transactions
+    /// Send no transactions
     #[arg(long)]
     no_load: bool,
     /// The follower fetches its snapshot itself (starts about 40 s later)
     #[arg(long)]
     download: bool,
-    /// Start no follower: it is told how to start some, which download their snapshots; the first votes if it has stake
+    /// Start no follower, but print how to start some. They download their snapshots; the first votes if it has stake
     #[arg(long)]
     leader_only: bool,
-    /// The follower votes with so many SOL of stake from the genesis on; the leader has 1,000,000
+    /// The follower votes with this stake from the genesis on; the leader has 1,000,000 SOL
     #[arg(long, value_name = "SOL")]
     follower_stake: Option<u64>,
-    /// Slots of every epoch (default: the validator's own)
+    /// Slots per epoch (default: the validator's own)
     #[arg(long, value_name = "N")]
     slots_per_epoch: Option<u64>,
-    /// Ledgers and logs there, kept (default: a temporary folder, removed)
+    /// Folder for ledgers and logs, which is kept (default: a temporary folder)
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
     /// Lowest port to use
