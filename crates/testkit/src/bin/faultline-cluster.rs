@@ -72,7 +72,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> Result<()> {
-    let begun = Instant::now();
+    let started = Instant::now();
     let (leader_only, ignore_stdin) = (arguments.leader_only, arguments.ignore_stdin);
     let (programs, seconds) = (arguments.programs, arguments.seconds);
     let rate = if arguments.no_load { 0 } else { arguments.rate };
@@ -80,7 +80,7 @@ fn run(arguments: Arguments) -> Result<()> {
         true => Cluster::start_leader(options(arguments))?,
         false => Cluster::start(options(arguments))?,
     };
-    println!("started after {:.1} s", begun.elapsed().as_secs_f64());
+    println!("started after {:.1} s", started.elapsed().as_secs_f64());
     print_validators(&cluster);
     let load = match rate {
         0 => None,
@@ -144,11 +144,11 @@ fn print_validators(cluster: &Cluster) {
             println!("follower  pid {pid} rpc {} ledger {ledger}", rpc.address());
             println!("follower  log {}", show(cluster.follower_log()));
         }
-        None => tell_how_to_follow(cluster),
+        None => print_follower_commands(cluster),
     }
 }
 
-fn tell_how_to_follow(cluster: &Cluster) {
+fn print_follower_commands(cluster: &Cluster) {
     let follower = cluster.follower();
     let environment: Vec<String> = follower
         .environment
