@@ -1,9 +1,9 @@
-//! The observer test: does a follower replay more slowly while the daemon watches it?
+//! The observer test: does a follower replay more slowly while the daemon follows it?
 //!
 //! A real leader and a real follower run under a fixed load. Blocks without and with the daemon alternate (off, on, on,
-//! off, ...), so that a drift of the machine falls on both. What is compared comes from the follower itself, its
-//! `replay-slot-stats`, and from the scheduler, the time its replay threads stood ready and did not run. In both arms the
-//! follower pushes to a sink of this program, which passes the bodies on to the daemon while there is one.
+//! off, ...), so that a drift of the machine affects both. The test compares the follower's `replay-slot-stats` and the
+//! run-queue delay of its replay threads. In both arms the follower pushes to a sink of this program, which forwards the
+//! bodies to the daemon while it runs.
 
 #![expect(
     clippy::disallowed_methods,
@@ -34,11 +34,11 @@ use faultline_testkit::{
 use relay::Relay;
 use witness::{Snapshot, host_load, replay_points};
 
-/// After a block has begun this much of it does not count: the daemon starts, or has just ended.
+/// The beginning of a block, which does not count: the daemon starts, or has just ended.
 const SETTLING: Duration = Duration::from_secs(3);
-/// The follower fills its program cache first.
+/// Time in which the follower fills its program cache.
 const WARM_UP: Duration = Duration::from_secs(30);
-/// The follower pushes every 10 s.
+/// Wait for the last push: the follower pushes every 10 s.
 const LAST_PUSH: Duration = Duration::from_secs(14);
 
 /// Starts a leader and a follower on loopback under load, compares blocks without and with the daemon, prints Markdown.
@@ -47,7 +47,7 @@ struct Arguments {
     /// Blocks, a multiple of 4
     #[arg(long, value_name = "N", default_value_t = 20, default_value_if("short", "true", "4"), value_parser = fours)]
     blocks: usize,
-    /// Length of a block, more than 3
+    /// Length of a block in seconds, more than 3
     #[arg(
         long,
         value_name = "N",
@@ -56,10 +56,10 @@ struct Arguments {
     )]
     #[arg(value_parser = clap::value_parser!(u64).range(SETTLING.as_secs() + 1..))]
     seconds: u64,
-    /// 4 blocks of 10 s: about 2 minutes in all; shows that the test works, proves nothing
+    /// 4 blocks of 10 s, about 2 minutes in total: shows only that the test works
     #[arg(long)]
     short: bool,
-    /// How long the daemon's own cost is measured at the end
+    /// Seconds for which the daemon's own cost is measured at the end
     #[arg(
         long,
         value_name = "N",
@@ -67,16 +67,16 @@ struct Arguments {
         default_value_if("short", "true", "10")
     )]
     cost_seconds: u64,
-    /// The daemon's tick
+    /// The daemon's sampling interval
     #[arg(long, value_name = "TIME", default_value = "1s")]
     interval: String,
-    /// Transactions a second
+    /// Transactions per second
     #[arg(long, value_name = "N", default_value_t = 300)]
     rate: u32,
-    /// The program
+    /// The daemon's program
     #[arg(long, value_name = "FILE", default_value_os_t = program::sibling_program("faultlined"))]
     daemon: PathBuf,
-    /// Writes the Markdown there as well
+    /// Also write the Markdown to this file
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -86,7 +86,7 @@ fn fours(text: &str) -> std::result::Result<usize, String> {
         .parse()
         .ok()
         .filter(|number: &usize| *number > 0 && number.is_multiple_of(4));
-    number.ok_or_else(|| "blocks come in fours".to_owned())
+    number.ok_or_else(|| "not a positive multiple of 4".to_owned())
 }
 
 fn main() -> ExitCode {
@@ -116,7 +116,7 @@ fn run(arguments: &Arguments) -> Result<String> {
     let mut cluster = Cluster::start(options)?;
     let load = Load::start(cluster.leader_rpc().address(), arguments.rate, programs)?;
     eprintln!(
-        "the follower follows, pid {}; warming up",
+        "the follower is at the tip, pid {}; warming up",
         cluster.follower_pid().unwrap_or_default()
     );
     std::thread::sleep(WARM_UP);
@@ -158,7 +158,7 @@ fn run(arguments: &Arguments) -> Result<String> {
     Ok(report::markdown(&blocks, cost.cost.as_ref(), accepted))
 }
 
-/// What every block needs.
+/// What all blocks use.
 struct Scene<'a> {
     arguments: &'a Arguments,
     relay: Relay,
@@ -178,7 +178,7 @@ impl<'a> Scene<'a> {
         })
     }
 
-    /// One block with or without the daemon at the follower; only what happens during `counted` counts.
+    /// Runs a block with or without the daemon. Only the time `counted` is measured.
     fn block(&self, on: bool, follower: u32, counted: Range<Instant>) -> Result<Block> {
         let daemon = on.then(|| self.start_daemon(follower)).transpose()?;
         self.relay.to(daemon.as_ref().map(Daemon::ingest));
@@ -224,7 +224,7 @@ fn sleep_until(end: Instant) {
     std::thread::sleep(end.saturating_duration_since(Instant::now()));
 }
 
-/// The wall clock, which the validator puts on its points.
+/// The wall clock, which is also that of the validator's points.
 fn nanoseconds() -> i64 {
     let since = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
