@@ -1,4 +1,4 @@
-//! Blocks, and how two arms of them are compared.
+//! Blocks of both arms, and their comparison.
 
 use std::{ops::Range, time::Duration};
 
@@ -9,35 +9,35 @@ use faultline_testkit::{
 
 use crate::witness::{Replayed, Snapshot, memory};
 
-/// Resamples of the bootstrap, and where its random numbers begin.
+/// Resamples of the bootstrap, and the seed of its random numbers.
 const RESAMPLES: usize = 20_000;
 const SEED: u64 = 20_241_121;
-/// A relative difference smaller than this is none.
+/// A smaller relative difference does not matter.
 pub const MARGIN: f64 = 0.02;
-/// With fewer pairs of blocks an interval is a guess.
+/// Fewer pairs of blocks give no reliable interval.
 const FEWEST_PAIRS: usize = 6;
 
-/// One stretch of time in one arm.
+/// A time in one arm.
 #[derive(Debug)]
 pub struct Block {
     /// Whether the daemon ran.
     pub on: bool,
-    /// The part that counts, in nanoseconds since 1970.
+    /// The measured part, in nanoseconds since 1970.
     pub span: Range<i64>,
     /// Slots that ended in it.
     pub points: Vec<Replayed>,
-    /// Seconds a second that replay threads stood ready and did not run, summed over them.
+    /// Run-queue delay of replay threads: seconds per second, summed over the threads.
     pub waited: f64,
-    /// Seconds a second that replay threads ran, summed over them.
+    /// CPU time of replay threads: seconds per second, summed over the threads.
     pub ran: f64,
     /// Load average of the machine at its end.
     pub load: f64,
-    /// The daemon's own.
+    /// Of the daemon; `None` without it.
     pub cost: Option<Cost>,
 }
 
 impl Block {
-    /// A quantile of what `of` says of its slots; `None` without slots.
+    /// A quantile of `of` over the slots; `None` without slots.
     pub fn quantile(&self, share: f64, of: impl Fn(&Replayed) -> f64) -> Option<f64> {
         let mut values: Vec<f64> = self.points.iter().map(of).collect();
         values.sort_by(f64::total_cmp);
@@ -45,18 +45,18 @@ impl Block {
     }
 }
 
-/// What the daemon took of the machine.
+/// CPU and memory of the daemon, and its work.
 #[derive(Debug)]
 pub struct Cost {
-    /// How long it was looked at.
+    /// Duration of the measurement.
     pub over: Duration,
     /// CPU, as a share of one core.
     pub cores: f64,
-    /// Resident bytes at the end, and the most there were.
+    /// Resident bytes: at the end, and the maximum.
     pub resident: (u64, u64),
-    /// Ticks left out.
+    /// Missed ticks.
     pub missed: f64,
-    /// Lines it understood.
+    /// Lines of pushes that the daemon used.
     pub lines: f64,
 }
 
@@ -90,7 +90,7 @@ impl Cost {
 /// Two arms compared: means of block values, and the relative difference of the second arm to the first.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Comparison {
-    /// Pairs of blocks it rests on.
+    /// Number of compared pairs of blocks.
     pub pairs: usize,
     pub off: f64,
     pub on: f64,
@@ -133,7 +133,7 @@ impl Comparison {
         })
     }
 
-    /// What may be said of it.
+    /// The conclusion in words.
     pub fn verdict(&self) -> &'static str {
         let (low, high) = self.interval_90;
         if self.pairs < FEWEST_PAIRS {
@@ -157,7 +157,7 @@ fn means(pairs: impl Iterator<Item = (f64, f64)>) -> (f64, f64) {
     (off / count, on / count)
 }
 
-/// Of sorted values, between neighbours in proportion; `None` of none.
+/// Of sorted values, interpolated linearly; `None` without values.
 fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let place = share.clamp(0.0, 1.0) * (sorted.len().checked_sub(1)?) as f64;
     let (low, high) = (

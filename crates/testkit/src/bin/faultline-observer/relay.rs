@@ -1,4 +1,4 @@
-//! Passes pushes on to the daemon while there is one.
+//! Forwards pushes to the daemon while it runs.
 
 use std::{
     sync::{
@@ -11,10 +11,10 @@ use std::{
 
 use faultline_testkit::{http, sink::Sink};
 
-/// A push is passed on at most this much after its arrival.
+/// Interval at which new pushes are forwarded.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// A sink whose bodies go on to somebody, or to nobody. Ends when dropped.
+/// A sink whose bodies are forwarded while there is a destination. Ends when dropped.
 pub struct Relay {
     pub sink: Arc<Sink>,
     to: Arc<Mutex<Option<String>>>,
@@ -36,7 +36,7 @@ impl Relay {
         }
     }
 
-    /// Whom pushes go on to from now on.
+    /// Sets the address to which pushes are forwarded from now on.
     pub fn to(&self, address: Option<&str>) {
         *self.to.lock().unwrap_or_else(PoisonError::into_inner) = address.map(str::to_owned);
     }

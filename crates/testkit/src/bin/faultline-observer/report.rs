@@ -1,4 +1,4 @@
-//! The answer, as Markdown.
+//! The comparison as Markdown.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use crate::blocks::{Block, Comparison, Cost, MARGIN};
 
 type Measure = (&'static str, fn(&Block) -> Option<f64>);
 
-/// The first four are what the test is about.
+/// The test is about the first four.
 const MEASURES: [Measure; 6] = [
     ("replay time per slot, p50, ms", |block| {
         block.quantile(0.5, |point| point.elapsed / 1e3)

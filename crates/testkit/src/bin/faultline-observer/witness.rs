@@ -1,24 +1,24 @@
-//! What the follower and the scheduler say.
+//! Reads replay times from the follower's datapoints and CPU times from the scheduler.
 
 use std::{collections::BTreeMap, fs, time::Duration};
 
 use faultline_testkit::{Error, Result, proc, sink::Sink};
 
-/// How the threads that replay are called, in all versions: the replay loop, the scheduler and its handlers, the pools.
+/// Prefixes of the names of replay threads in all versions: replay loop, scheduler, handlers and pools.
 const REPLAY_THREADS: [&str; 2] = ["solReplay", "solSc"];
 
-/// One slot, as the follower told of it.
+/// A replayed slot, from `replay-slot-stats`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Replayed {
     /// Nanoseconds since 1970 by the follower's clock.
     pub at: i64,
-    /// From the first look at the slot to its end, waiting for shreds included; microseconds.
+    /// Microseconds from the start of replay to its end, including waits for shreds.
     pub elapsed: f64,
-    /// Checking and executing its transactions, loading their programs included, summed over threads; microseconds.
+    /// Microseconds to verify and execute transactions, including loads of programs, summed over threads.
     pub working: f64,
 }
 
-/// Every slot that the sink heard of.
+/// All slots that the follower pushed to the sink.
 pub fn replay_points(sink: &Sink) -> Vec<Replayed> {
     let mut points = Vec::new();
     sink.find_map(|arrival| {
@@ -52,7 +52,7 @@ fn replayed(line: &str) -> Option<Replayed> {
     })
 }
 
-/// The one-minute load average; 0 where it cannot be read.
+/// The one-minute load average; 0 if it cannot be read.
 pub fn host_load() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ')
@@ -61,16 +61,17 @@ pub fn host_load() -> f64 {
         .unwrap_or_default()
 }
 
-/// Time on a processor and time ready but waiting for one, of single threads.
+/// CPU times and run-queue delays at one moment.
 #[derive(Debug, Default)]
 pub struct Snapshot {
+    /// By thread id: nanoseconds of CPU and of run-queue delay.
     replay: BTreeMap<u32, (u64, u64)>,
     /// CPU of all threads of the daemon, in nanoseconds.
     daemon: u64,
 }
 
 impl Snapshot {
-    /// Of a follower and, if it runs, the daemon.
+    /// Reads those of a follower and, if it runs, of the daemon.
     pub fn take((follower, daemon): (u32, Option<u32>)) -> Result<Self> {
         let replay = threads(follower)?
             .into_iter()
@@ -86,7 +87,7 @@ impl Snapshot {
         Ok(Snapshot { replay, daemon })
     }
 
-    /// Waited and ran, over the replay threads that lived all the time.
+    /// Run-queue delay and CPU time of the replay threads that are in both snapshots.
     pub fn replay_since(&self, before: &Snapshot) -> (Duration, Duration) {
         let both = self
             .replay
@@ -108,7 +109,7 @@ impl Snapshot {
 
 type Thread = (u32, String, (u64, u64));
 
-/// Number, name, and the first two numbers of `schedstat`; threads that end meanwhile are left out.
+/// Thread id, name, and the first two numbers of `schedstat`; threads that end meanwhile are left out.
 fn threads(pid: u32) -> Result<Vec<Thread>> {
     let folder = format!("/proc/{pid}/task");
     let entries = fs::read_dir(&folder).map_err(|source| Error::File {
@@ -130,7 +131,7 @@ fn threads(pid: u32) -> Result<Vec<Thread>> {
     Ok(entries.flatten().filter_map(|entry| read(&entry)).collect())
 }
 
-/// A line of the daemon's status in bytes; 0 where it is not there.
+/// A line of the daemon's status in bytes; 0 if the line is missing.
 pub fn memory(pid: u32, name: &str) -> Result<u64> {
     Ok(proc::status_bytes(pid, name)?.unwrap_or_default())
 }
