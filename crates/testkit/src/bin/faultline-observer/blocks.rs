@@ -15,21 +15,21 @@ const SEED: u64 = 20_241_121;
 /// A smaller relative difference does not matter.
 pub const MARGIN: f64 = 0.02;
 /// Fewer pairs of blocks give no reliable interval.
-const FEWEST_PAIRS: usize = 6;
+const MIN_PAIRS: usize = 6;
 
 /// A time in one arm.
 #[derive(Debug)]
 pub struct Block {
     /// Whether the daemon ran.
-    pub on: bool,
+    pub with_daemon: bool,
     /// The measured part, in nanoseconds since 1970.
     pub span: Range<i64>,
     /// Slots that ended in it.
     pub points: Vec<Replayed>,
     /// Run-queue delay of replay threads: seconds per second, summed over the threads.
-    pub waited: f64,
+    pub run_queue_delay: f64,
     /// CPU time of replay threads: seconds per second, summed over the threads.
-    pub ran: f64,
+    pub cpu_time: f64,
     /// Load average of the machine at its end.
     pub load: f64,
     /// Of the daemon; `None` without it.
@@ -136,7 +136,7 @@ impl Comparison {
     /// The conclusion in words.
     pub fn verdict(&self) -> &'static str {
         let (low, high) = self.interval_90;
-        if self.pairs < FEWEST_PAIRS {
+        if self.pairs < MIN_PAIRS {
             "too few blocks to say"
         } else if low >= -MARGIN && high <= MARGIN {
             "equivalent within 2 %"

@@ -120,16 +120,16 @@ fn run(arguments: &Arguments) -> Result<String> {
         cluster.follower_pid().unwrap_or_default()
     );
     std::thread::sleep(WARM_UP);
-    let scene = Scene::new(arguments, sink)?;
+    let setup = Setup::new(arguments, sink)?;
     let begun = Instant::now();
     let mut blocks = Vec::new();
     for number in 0..arguments.blocks {
         cluster.check()?;
-        let on = matches!(number % 4, 1 | 2);
+        let with_daemon = matches!(number % 4, 1 | 2);
         let length = Duration::from_secs(arguments.seconds);
         let start = begun + length * u32::try_from(number).unwrap_or(u32::MAX);
         let pid = cluster.follower_pid().unwrap_or_default();
-        blocks.push(scene.block(on, pid, start + SETTLING..start + length)?);
+        blocks.push(setup.block(with_daemon, pid, start + SETTLING..start + length)?);
         eprintln!(
             "block {} of {}, load {:.1}",
             number + 1,
@@ -139,7 +139,7 @@ fn run(arguments: &Arguments) -> Result<String> {
     }
     let pid = cluster.follower_pid().unwrap_or_default();
     let start = Instant::now() + SETTLING;
-    let cost = scene.block(
+    let cost = setup.block(
         true,
         pid,
         start..start + Duration::from_secs(arguments.cost_seconds),
@@ -147,7 +147,7 @@ fn run(arguments: &Arguments) -> Result<String> {
     eprintln!("waiting for the follower's last push");
     std::thread::sleep(LAST_PUSH);
     let accepted = load.stop();
-    let points = replay_points(&scene.relay.sink);
+    let points = replay_points(&setup.relay.sink);
     for block in &mut blocks {
         block.points = points
             .iter()
@@ -159,19 +159,19 @@ fn run(arguments: &Arguments) -> Result<String> {
 }
 
 /// What all blocks use.
-struct Scene<'a> {
+struct Setup<'a> {
     arguments: &'a Arguments,
     relay: Relay,
     folder: tempfile::TempDir,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> Setup<'a> {
     fn new(arguments: &'a Arguments, sink: Sink) -> Result<Self> {
         let folder = tempfile::tempdir().map_err(|source| Error::File {
             path: std::env::temp_dir(),
             source,
         })?;
-        Ok(Scene {
+        Ok(Setup {
             arguments,
             relay: Relay::start(sink),
             folder,
@@ -179,15 +179,18 @@ impl<'a> Scene<'a> {
     }
 
     /// Runs a block with or without the daemon. Only the time `counted` is measured.
-    fn block(&self, on: bool, follower: u32, counted: Range<Instant>) -> Result<Block> {
-        let daemon = on.then(|| self.start_daemon(follower)).transpose()?;
-        self.relay.to(daemon.as_ref().map(Daemon::ingest));
+    fn block(&self, with_daemon: bool, follower: u32, counted: Range<Instant>) -> Result<Block> {
+        let daemon = with_daemon
+            .then(|| self.start_daemon(follower))
+            .transpose()?;
+        self.relay
+            .set_destination(daemon.as_ref().map(Daemon::ingest));
         sleep_until(counted.start);
         let pids = (follower, daemon.as_ref().map(Daemon::pid));
         let (from, before, at) = (nanoseconds(), Snapshot::take(pids)?, Instant::now());
         sleep_until(counted.end);
         let (to, after, took) = (nanoseconds(), Snapshot::take(pids)?, at.elapsed());
-        self.relay.to(None);
+        self.relay.set_destination(None);
         let cost = daemon
             .as_ref()
             .map(|daemon| Cost::between(&before, &after, took, daemon))
@@ -195,15 +198,15 @@ impl<'a> Scene<'a> {
         if let Some(daemon) = daemon {
             daemon.stop()?;
         }
-        let (waited, ran) = after.replay_since(&before);
+        let (run_queue_delay, cpu_time) = after.replay_since(&before);
         let per_second = |time: Duration| time.as_secs_f64() / took.as_secs_f64();
-        let (waited, ran) = (per_second(waited), per_second(ran));
+        let (run_queue_delay, cpu_time) = (per_second(run_queue_delay), per_second(cpu_time));
         Ok(Block {
-            on,
+            with_daemon,
             span: from..to,
             points: Vec::new(),
-            waited,
-            ran,
+            run_queue_delay,
+            cpu_time,
             load: host_load(),
             cost,
         })

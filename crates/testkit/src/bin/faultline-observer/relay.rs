@@ -12,12 +12,12 @@ use std::{
 use faultline_testkit::{http, sink::Sink};
 
 /// Interval at which new pushes are forwarded.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const FORWARD_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A sink whose bodies are forwarded while there is a destination. Ends when dropped.
 pub struct Relay {
     pub sink: Arc<Sink>,
-    to: Arc<Mutex<Option<String>>>,
+    destination: Arc<Mutex<Option<String>>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -25,20 +25,28 @@ pub struct Relay {
 impl Relay {
     pub fn start(sink: Sink) -> Self {
         let sink = Arc::new(sink);
-        let (to, stop) = (Arc::new(Mutex::new(None)), Arc::new(AtomicBool::new(false)));
-        let of_thread = (Arc::clone(&sink), Arc::clone(&to), Arc::clone(&stop));
-        let thread = std::thread::spawn(move || pass_on(&of_thread.0, &of_thread.1, &of_thread.2));
+        let (destination, stop) = (Arc::new(Mutex::new(None)), Arc::new(AtomicBool::new(false)));
+        let thread_state = (
+            Arc::clone(&sink),
+            Arc::clone(&destination),
+            Arc::clone(&stop),
+        );
+        let thread =
+            std::thread::spawn(move || forward(&thread_state.0, &thread_state.1, &thread_state.2));
         Relay {
             sink,
-            to,
+            destination,
             stop,
             thread: Some(thread),
         }
     }
 
     /// Sets the address to which pushes are forwarded from now on.
-    pub fn to(&self, address: Option<&str>) {
-        *self.to.lock().unwrap_or_else(PoisonError::into_inner) = address.map(str::to_owned);
+    pub fn set_destination(&self, address: Option<&str>) {
+        *self
+            .destination
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = address.map(str::to_owned);
     }
 }
 
@@ -53,20 +61,23 @@ impl Drop for Relay {
     }
 }
 
-fn pass_on(sink: &Sink, to: &Mutex<Option<String>>, stop: &AtomicBool) {
-    let mut next = 0;
+fn forward(sink: &Sink, destination: &Mutex<Option<String>>, stop: &AtomicBool) {
+    let mut forwarded = 0;
     while !stop.load(Ordering::Relaxed) {
-        let mut place = 0;
+        let mut count = 0;
         let arrived = sink.find_map(|arrival| {
-            place += 1;
-            (place > next).then(|| (arrival.target.clone(), arrival.body.clone()))
+            count += 1;
+            (count > forwarded).then(|| (arrival.target.clone(), arrival.body.clone()))
         });
         let Some((target, body)) = arrived else {
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(FORWARD_INTERVAL);
             continue;
         };
-        next += 1;
-        let address = to.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        forwarded += 1;
+        let address = destination
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         if let Some(address) = address
             && let Err(error) = http::post(&address, &target, &body)
         {

@@ -15,7 +15,7 @@ const MEASURES: [Measure; 6] = [
         block.quantile(0.95, |point| point.elapsed / 1e3)
     }),
     ("run-queue delay of replay threads, ms/s", |block| {
-        Some(block.waited * 1e3)
+        Some(block.run_queue_delay * 1e3)
     }),
     ("checking and executing per slot, p50, ms", |block| {
         block.quantile(0.5, |point| point.working / 1e3)
@@ -23,7 +23,9 @@ const MEASURES: [Measure; 6] = [
     ("checking and executing per slot, p95, ms", |block| {
         block.quantile(0.95, |point| point.working / 1e3)
     }),
-    ("CPU of replay threads, ms/s", |block| Some(block.ran * 1e3)),
+    ("CPU of replay threads, ms/s", |block| {
+        Some(block.cpu_time * 1e3)
+    }),
 ];
 
 pub fn markdown(blocks: &[Block], cost: Option<&Cost>, accepted: u64) -> String {
@@ -95,7 +97,7 @@ fn pairs(blocks: &[Block], of: fn(&Block) -> Option<f64>) -> Vec<(f64, f64)> {
     let pair = |two: &[Block]| {
         let [first, second] = two else { return None };
         let (first_value, second_value) = (of(first)?, of(second)?);
-        match (first.on, second.on) {
+        match (first.with_daemon, second.with_daemon) {
             (false, true) => Some((first_value, second_value)),
             (true, false) => Some((second_value, first_value)),
             _ => None,
@@ -113,7 +115,7 @@ fn table_of_blocks(text: &mut String, blocks: &[Block]) {
     text.push_str(&" --- |".repeat(MEASURES.len() + 5));
     text.push('\n');
     for (number, block) in blocks.iter().enumerate() {
-        let arm = if block.on { "on" } else { "off" };
+        let arm = if block.with_daemon { "on" } else { "off" };
         let _ = write!(text, "| {} | {arm} | {}", number + 1, block.points.len());
         for (_, of) in MEASURES {
             let _ = write!(
@@ -142,11 +144,11 @@ mod tests {
             working: 20_000.0,
         }];
         Block {
-            on,
+            with_daemon: on,
             span: 0..27_000_000_000,
             points,
-            waited,
-            ran: 0.5,
+            run_queue_delay: waited,
+            cpu_time: 0.5,
             load: 2.0,
             cost: None,
         }
@@ -161,7 +163,7 @@ mod tests {
             block(false, 4.0),
         ];
         assert_eq!(
-            pairs(&blocks, |block| Some(block.waited)),
+            pairs(&blocks, |block| Some(block.run_queue_delay)),
             [(1.0, 2.0), (4.0, 3.0)]
         );
     }
