@@ -1,9 +1,9 @@
-//! The stall test: does a thread that maps, touches and unmaps wait longer while the daemon watches its process?
+//! The stall test: does a thread that maps, touches and unmaps memory wait longer while the daemon follows its process?
 //!
-//! The target is this program itself, started again: many gigabytes in many mappings, many threads, and one thread that
-//! every 0.2 ms maps 64 KiB, touches each page and unmaps it. It waits whenever somebody holds the memory lock of the
-//! process for long. Four arms alternate: nobody looks; the daemon at its default of 1 s; the daemon at 100 ms with
-//! thread pools on every tick; and, to show that the test can see a stall, a reader of `smaps_rollup` twice a second.
+//! The target is a second process of this program, with many gigabytes in many mappings and many threads. One thread maps
+//! 64 KiB every 0.2 ms, touches each page and unmaps it: it waits while another task holds the process's `mmap_lock`.
+//! Four arms alternate: no reader; the daemon at its default of 1 s; the daemon at 100 ms with thread pools on every tick;
+//! and, as a control that causes stalls, a reader of `smaps_rollup` twice a second.
 
 #![expect(
     clippy::disallowed_methods,
@@ -26,7 +26,7 @@ const PROBED: usize = 64 * 1024;
 const PAUSE: Duration = Duration::from_micros(200);
 const PAGE: usize = 4096;
 const AS_TARGET: &str = "be-the-target";
-/// The daemon's first look opens everything; the control needs no such time.
+/// Time in which the daemon opens all files.
 const SETTLING: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,25 +55,25 @@ impl Arm {
     }
 }
 
-/// Measures how long a thread that maps, touches and unmaps waits while the daemon watches its process.
+/// Measures how long a thread waits that maps, touches and unmaps memory while the daemon follows its process.
 #[derive(Debug, clap::Parser)]
 struct Arguments {
-    /// Resident memory of the target
+    /// Resident memory of the target in GiB
     #[arg(long, value_name = "N", default_value_t = 8)]
     gib: usize,
-    /// In so many mappings
+    /// Number of mappings of that memory
     #[arg(long, value_name = "N", default_value_t = 32_768, value_parser = at_least_one)]
     mappings: usize,
-    /// Parked threads of the target
+    /// Number of parked threads of the target
     #[arg(long, value_name = "N", default_value_t = 1000)]
     threads: usize,
-    /// Length of a block
+    /// Length of a block in seconds
     #[arg(long, value_name = "N", default_value_t = 20)]
     seconds: u64,
     /// Blocks of each arm
     #[arg(long, value_name = "N", default_value_t = 3)]
     rounds: usize,
-    /// The program
+    /// The daemon's program
     #[arg(long, value_name = "FILE", default_value_os_t = program::sibling_program("faultlined"))]
     daemon: PathBuf,
     #[arg(long = AS_TARGET, hide = true)]
@@ -101,12 +101,12 @@ fn own(source: io::Error) -> Error {
     }
 }
 
-/// Holds the memory and the threads, and prints on each line of standard input the probes since the last one.
+/// Holds memory and threads. Prints the probes since the last line for each line of standard input.
 fn be_the_target(arguments: &Arguments) -> Result<()> {
     let size = (arguments.gib << 30) / arguments.mappings / PAGE * PAGE;
     let mut kept: Vec<(MmapMut, Option<Mmap>)> = Vec::with_capacity(arguments.mappings / 2);
     for _ in 0..arguments.mappings.div_ceil(2) {
-        // Neighbours of one protection would be merged into one mapping.
+        // The kernel would merge neighbours of equal protection into one mapping.
         let writable = touched(size).map_err(own)?;
         let read_only = touched(size)
             .and_then(MmapMut::make_read_only)
@@ -150,7 +150,7 @@ fn touched(size: usize) -> io::Result<MmapMut> {
     Ok(map)
 }
 
-/// The other side of the target's pipes; it ends with them.
+/// The target's process and pipes; killed when dropped.
 struct Target {
     child: Child,
     commands: ChildStdin,
@@ -185,7 +185,7 @@ impl Target {
         match target.line()?.as_str() {
             "ready" => Ok(target),
             _ => Err(Error::Missing(
-                "the target has no room for its memory".to_owned(),
+                "the target cannot allocate its memory".to_owned(),
             )),
         }
     }
@@ -243,7 +243,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         }
     }
     println!(
-        "\n| who looks | probes | p50, us | p99, us | p99.9, us | p99.99, us | worst of each block, ms |"
+        "\n| reader | probes | p50, us | p99, us | p99.9, us | p99.99, us | worst of each block, ms |"
     );
     println!("| --- | --- | --- | --- | --- | --- | --- |");
     for (place, arm) in ARMS.iter().enumerate() {
@@ -272,7 +272,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Probes of one block, with somebody looking or not.
+/// Probes of one block of an arm.
 fn block(arguments: &Arguments, arm: Arm, target: &mut Target) -> Result<Vec<f64>> {
     let pid = target.child.id();
     let folder = tempfile::tempdir().map_err(own)?;
@@ -332,7 +332,7 @@ fn start(
     Daemon::start(&program, &["--config", &config, "--pid", &pid], folder)
 }
 
-/// Seconds of CPU of all threads so far.
+/// CPU seconds of all threads since their start.
 fn cpu(pid: u32) -> Result<f64> {
     let folder = format!("/proc/{pid}/task");
     let entries = fs::read_dir(&folder).map_err(|source| Error::File {
