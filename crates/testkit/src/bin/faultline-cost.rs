@@ -1,12 +1,11 @@
-//! What the daemon costs: milliseconds of CPU a second beside a process with so many threads, and how long a scrape takes.
+//! Measures the cost of the daemon: milliseconds of CPU per second by the target's number of threads, and scrape times.
 //!
-//! The target is the simulated validator with idle threads beside its own, which answers JSON-RPC and the admin socket
-//! and pushes every 10 s. The daemon runs with its defaults and is scraped once a second as Prometheus does it: on a
-//! connection that stays open, OpenMetrics, gzip. With several daemons their blocks alternate, so that all see the same
-//! machine.
+//! The target is the simulated validator with additional idle threads. It answers JSON-RPC and the admin socket, and pushes
+//! every 10 s. The daemon runs with its defaults and is scraped once a second as by Prometheus: over one connection, with
+//! OpenMetrics and gzip. Blocks of several daemons alternate, so that a drift of the machine affects all.
 //!
-//! Beside each daemon runs a program that only reads: each second the process's and the host's files, every 5 s `stat` and
-//! `schedstat` of each thread. CPU of the daemon divided by that of this program depends little on the machine and its load.
+//! Next to each daemon runs a program that only reads: each second the process's and the host's files, every 5 s `stat` and
+//! `schedstat` of each thread. The ratio of the daemon's CPU to its CPU depends little on the machine and its load.
 
 #![expect(
     clippy::disallowed_methods,
@@ -35,46 +34,46 @@ use faultline_testkit::{
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The first look opens everything.
+/// Time in which the daemon opens all files.
 const SETTLING: Duration = Duration::from_secs(12);
-/// `Host` is an address: of names the daemon answers only those it has been given.
+/// `Host` is an address, because the daemon accepts only configured names.
 const REQUEST: &str = "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept-Encoding: gzip\r\n\
     Accept: application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1\r\n\r\n";
 
-/// Measures the daemon's CPU and scrapes beside a simulated validator.
+/// Measures the daemon's CPU, memory and scrape times next to a simulated validator.
 #[derive(Debug, clap::Parser)]
 struct Arguments {
-    /// Idle threads of the target; may be given again
+    /// Idle threads of the target; repeatable
     #[arg(long, value_name = "N", default_values_t = [0, 600, 2000])]
     threads: Vec<u64>,
-    /// So many of a hundred of them wake once a second
+    /// Percentage of these threads that wake once a second
     #[arg(long, value_name = "N", default_value_t = 0)]
     waking: u64,
-    /// Length of a block
+    /// Length of a block in seconds
     #[arg(long, value_name = "N", default_value_t = 30)]
     seconds: u64,
     /// Blocks of each daemon
     #[arg(long, value_name = "N", default_value_t = 3)]
     rounds: u64,
-    /// Validators with stake, of which the target is one (0: it has none)
+    /// Validators with stake, including the target (0: it has none)
     #[arg(long, value_name = "N", default_value_t = 0)]
     voters: u64,
-    /// Most CPU of the daemon, as a multiple of the reading program's; once for each --threads
+    /// Maximum CPU of the daemon, as a multiple of the reading program's; once for each --threads
     #[arg(long = "budget", value_name = "RATIO")]
     budgets: Vec<f64>,
-    /// Most anonymous memory of the daemon at the end of a block
+    /// Maximum anonymous memory of the daemon at the end of a block
     #[arg(long, value_name = "MB")]
     anon_budget: Option<f64>,
-    /// The daemon's configuration (default: none); may be given again, to compare
+    /// The daemon's configuration (default: none); repeatable, to compare several
     #[arg(long = "config", value_name = "FILE")]
     configs: Vec<String>,
-    /// The program; may be given again, to compare: each with each configuration
+    /// The daemon's program; repeatable, to compare several, each with each configuration
     #[arg(long = "daemon", value_name = "FILE", default_values_t = [program::sibling_program("faultlined").display().to_string()])]
     daemons: Vec<String>,
-    /// The simulated validator
+    /// The simulated validator's program
     #[arg(long, value_name = "FILE", default_value_os_t = program::sibling_program("faultline-simulated-validator"))]
     validator: PathBuf,
-    /// Only reads the files of this process, for ever
+    /// Only read the files of this process, forever
     #[arg(long, value_name = "PID", hide = true)]
     bare: Option<u32>,
 }
@@ -88,26 +87,26 @@ fn main() -> ExitCode {
     })
 }
 
-/// What was measured of one daemon beside one target.
+/// Measurements of one daemon with one target.
 #[derive(Default)]
 struct Measured {
-    /// Milliseconds of CPU a second, of each block.
+    /// Milliseconds of CPU per second in each block.
     cpu: Vec<f64>,
     /// The same of the program that only reads.
     bare: Vec<f64>,
-    /// The daemon's in all blocks together, by the name of its thread.
+    /// Milliseconds of CPU of the daemon's threads by name, summed over all blocks.
     by_thread: BTreeMap<String, f64>,
     /// Milliseconds of each scrape.
     scrapes: Vec<f64>,
     /// Series of the last page.
     series: usize,
-    /// The most memory that any of the daemons had, in KiB.
+    /// Maximum resident memory over all blocks, in KiB.
     peak: u64,
-    /// The same of memory that is no file's, at the end of a block.
+    /// Maximum anonymous memory at the end of a block, in KiB.
     anon: u64,
 }
 
-/// What is compared.
+/// One of the compared daemons.
 struct Subject<'a> {
     daemon: &'a str,
     config: Option<&'a str>,
@@ -207,7 +206,7 @@ fn print(
     );
 }
 
-/// A daemon, a reading program and a target of their own, from their start to their end.
+/// Runs a new daemon, reading program and target for one block.
 fn block(
     arguments: &Arguments,
     threads: u64,
@@ -298,12 +297,12 @@ fn measure(seconds: u64, daemon: &Daemon, bare: &Running, measured: &mut Measure
     Ok(())
 }
 
-/// Reads the files of a process and of the host for ever, through descriptors that stay open, and looks at nothing.
+/// Reads the files of a process and of the host forever through open descriptors, and ignores their content.
 fn bare(pid: u32) -> Result<()> {
     // Two descriptors for each of thousands of threads.
     let limit = getrlimit(Resource::Nofile);
     let current = limit.maximum;
-    // Without it, opening says what is missing.
+    // If it fails, opening reports it.
     let _ = setrlimit(Resource::Nofile, Rlimit { current, ..limit });
     let open = |path: String| File::open(&path).map_err(|error| cannot(Path::new(&path), error));
     let process = [
@@ -377,7 +376,7 @@ impl Connection {
         })
     }
 
-    /// How long the whole answer took.
+    /// Scrapes once and returns the time until the whole answer was there.
     fn scrape(&mut self) -> Result<Duration> {
         let address = self.address.clone();
         let broken = |source| Error::Connection {
@@ -405,7 +404,7 @@ impl Connection {
         }
     }
 
-    /// Anything but a page is no measurement.
+    /// The error for an answer that is no page.
     fn refused(&self) -> Error {
         let text = String::from_utf8_lossy(&self.answer)
             .chars()
@@ -418,7 +417,7 @@ impl Connection {
     }
 }
 
-/// Whether an answer with a Content-Length is all there.
+/// Whether an answer with a Content-Length is complete.
 fn whole(answer: &[u8]) -> bool {
     let Some(head) = answer.windows(4).position(|four| four == b"\r\n\r\n") else {
         return false;
@@ -455,12 +454,12 @@ fn status_kib(pid: u32, name: &str) -> Result<u64> {
     })
 }
 
-/// Milliseconds of CPU so far.
+/// Milliseconds of CPU since the start.
 fn all_cpu(pid: u32) -> Result<f64> {
     Ok(cpu(pid)?.values().sum())
 }
 
-/// Milliseconds of CPU so far, by the name of the thread.
+/// Milliseconds of CPU since the start, by thread name.
 fn cpu(pid: u32) -> Result<BTreeMap<String, f64>> {
     let folder = PathBuf::from(format!("/proc/{pid}/task"));
     let mut threads = BTreeMap::new();
