@@ -22,23 +22,23 @@ use std::{
 use faultline_testkit::{Error, Result, daemon::Daemon, proc, program};
 use memmap2::{Mmap, MmapMut};
 
-const PROBED: usize = 64 * 1024;
-const PAUSE: Duration = Duration::from_micros(200);
+const PROBE_BYTES: usize = 64 * 1024;
+const PROBE_INTERVAL: Duration = Duration::from_micros(200);
 const PAGE: usize = 4096;
-const AS_TARGET: &str = "be-the-target";
+const TARGET_OPTION: &str = "be-the-target";
 /// Time in which the daemon opens all files.
 const SETTLING: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Arm {
-    Nobody,
+    NoReader,
     EverySecond,
     TenTimesASecond,
     Rollup,
 }
 
 const ARMS: [Arm; 4] = [
-    Arm::Nobody,
+    Arm::NoReader,
     Arm::EverySecond,
     Arm::TenTimesASecond,
     Arm::Rollup,
@@ -47,7 +47,7 @@ const ARMS: [Arm; 4] = [
 impl Arm {
     fn name(self) -> &'static str {
         match self {
-            Arm::Nobody => "no reader",
+            Arm::NoReader => "no reader",
             Arm::EverySecond => "daemon, every 1 s",
             Arm::TenTimesASecond => "daemon, every 100 ms, pools too",
             Arm::Rollup => "control: smaps_rollup twice a second",
@@ -76,7 +76,7 @@ struct Arguments {
     /// The daemon's program
     #[arg(long, value_name = "FILE", default_value_os_t = program::sibling_program("faultlined"))]
     daemon: PathBuf,
-    #[arg(long = AS_TARGET, hide = true)]
+    #[arg(long = TARGET_OPTION, hide = true)]
     as_target: bool,
 }
 
@@ -87,14 +87,14 @@ fn at_least_one(text: &str) -> std::result::Result<usize, std::num::ParseIntErro
 fn main() -> ExitCode {
     program::main("faultline-stall", |arguments: Arguments| {
         if arguments.as_target {
-            be_the_target(&arguments)
+            run_as_target(&arguments)
         } else {
             run(&arguments)
         }
     })
 }
 
-fn own(source: io::Error) -> Error {
+fn target_error(source: io::Error) -> Error {
     Error::File {
         path: "the target".into(),
         source,
@@ -102,29 +102,31 @@ fn own(source: io::Error) -> Error {
 }
 
 /// Holds memory and threads. Prints the probes since the last line for each line of standard input.
-fn be_the_target(arguments: &Arguments) -> Result<()> {
+fn run_as_target(arguments: &Arguments) -> Result<()> {
     let size = (arguments.gib << 30) / arguments.mappings / PAGE * PAGE;
     let mut kept: Vec<(MmapMut, Option<Mmap>)> = Vec::with_capacity(arguments.mappings / 2);
     for _ in 0..arguments.mappings.div_ceil(2) {
         // The kernel would merge neighbours of equal protection into one mapping.
-        let writable = touched(size).map_err(own)?;
-        let read_only = touched(size)
+        let writable = touched_memory(size).map_err(target_error)?;
+        let read_only = touched_memory(size)
             .and_then(MmapMut::make_read_only)
-            .map_err(own)?;
+            .map_err(target_error)?;
         kept.push((writable, Some(read_only)));
     }
     for number in 0..arguments.threads {
         let name = format!("solPool{:02}T{number:03}", number % 70);
         let builder = std::thread::Builder::new().name(name).stack_size(64 * 1024);
-        builder.spawn(std::thread::park).map_err(own)?;
+        builder.spawn(std::thread::park).map_err(target_error)?;
     }
     let probes = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         scope.spawn(|| {
             loop {
-                std::thread::sleep(PAUSE);
+                std::thread::sleep(PROBE_INTERVAL);
                 let start = Instant::now();
-                let Ok(map) = touched(PROBED) else { continue };
+                let Ok(map) = touched_memory(PROBE_BYTES) else {
+                    continue;
+                };
                 drop(map);
                 let took = start.elapsed().as_nanos() as u64;
                 probes
@@ -144,7 +146,7 @@ fn be_the_target(arguments: &Arguments) -> Result<()> {
     })
 }
 
-fn touched(size: usize) -> io::Result<MmapMut> {
+fn touched_memory(size: usize) -> io::Result<MmapMut> {
     let mut map = MmapMut::map_anon(size)?;
     map.chunks_mut(PAGE).for_each(|page| page[0] = 1);
     Ok(map)
@@ -159,7 +161,7 @@ struct Target {
 
 impl Target {
     fn start(arguments: &Arguments) -> Result<Self> {
-        let program = std::env::current_exe().map_err(own)?;
+        let program = std::env::current_exe().map_err(target_error)?;
         let mut command = Command::new(program);
         for (name, value) in [
             ("--gib", arguments.gib),
@@ -169,11 +171,11 @@ impl Target {
             command.arg(name).arg(value.to_string());
         }
         let mut child = command
-            .arg(format!("--{AS_TARGET}"))
+            .arg(format!("--{TARGET_OPTION}"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .map_err(own)?;
+            .map_err(target_error)?;
         let (Some(commands), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(Error::Missing("the target has no pipes".to_owned()));
         };
@@ -192,13 +194,13 @@ impl Target {
 
     fn line(&mut self) -> Result<String> {
         let mut line = String::new();
-        self.answers.read_line(&mut line).map_err(own)?;
+        self.answers.read_line(&mut line).map_err(target_error)?;
         Ok(line.trim_end().to_owned())
     }
 
     /// Microseconds that each probe took since the last call.
     fn take(&mut self) -> Result<Vec<f64>> {
-        self.commands.write_all(b"\n").map_err(own)?;
+        self.commands.write_all(b"\n").map_err(target_error)?;
         let line = self.line()?;
         Ok(line
             .split(' ')
@@ -221,7 +223,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     let pid = target.child.id();
     let resident = proc::status_bytes(pid, "VmRSS")?.unwrap_or_default() >> 20;
     let maps = fs::read_to_string(format!("/proc/{pid}/maps"))
-        .map_err(own)?
+        .map_err(target_error)?
         .lines()
         .count();
     println!(
@@ -236,10 +238,10 @@ fn run(arguments: &Arguments) -> Result<()> {
         } else {
             (0..4).rev().collect()
         };
-        for place in order {
-            let probes = block(arguments, ARMS[place], &mut target)?;
-            worst[place].push(probes.iter().copied().fold(0.0, f64::max));
-            samples[place].extend(probes);
+        for arm_index in order {
+            let probes = block(arguments, ARMS[arm_index], &mut target)?;
+            worst[arm_index].push(probes.iter().copied().fold(0.0, f64::max));
+            samples[arm_index].extend(probes);
         }
     }
     println!(
@@ -275,11 +277,11 @@ fn run(arguments: &Arguments) -> Result<()> {
 /// Probes of one block of an arm.
 fn block(arguments: &Arguments, arm: Arm, target: &mut Target) -> Result<Vec<f64>> {
     let pid = target.child.id();
-    let folder = tempfile::tempdir().map_err(own)?;
+    let folder = tempfile::tempdir().map_err(target_error)?;
     let daemon = match arm {
         Arm::EverySecond => Some(start(arguments, pid, "1s", "5s", folder.path())?),
         Arm::TenTimesASecond => Some(start(arguments, pid, "100ms", "100ms", folder.path())?),
-        Arm::Nobody | Arm::Rollup => None,
+        Arm::NoReader | Arm::Rollup => None,
     };
     std::thread::sleep(SETTLING);
     let cpu_before = daemon
@@ -290,7 +292,7 @@ fn block(arguments: &Arguments, arm: Arm, target: &mut Target) -> Result<Vec<f64
     let end = Instant::now() + Duration::from_secs(arguments.seconds);
     while Instant::now() < end {
         if arm == Arm::Rollup {
-            fs::read(format!("/proc/{pid}/smaps_rollup")).map_err(own)?;
+            fs::read(format!("/proc/{pid}/smaps_rollup")).map_err(target_error)?;
         }
         std::thread::sleep(
             Duration::from_millis(500).min(end.saturating_duration_since(Instant::now())),
