@@ -214,7 +214,7 @@ fn block(
     measured: &mut Measured,
 ) -> Result<()> {
     let folder =
-        tempfile::tempdir().map_err(|error| cannot(Path::new("a temporary folder"), error))?;
+        tempfile::tempdir().map_err(|error| file_error(Path::new("a temporary folder"), error))?;
     let ports = PortBlock::claim(20_000)?;
     let ledger = folder.path().join("ledger").display().to_string();
     let target = start_target(arguments, threads, &ledger, &ports, folder.path())?;
@@ -228,7 +228,8 @@ fn block(
     );
     let daemon = Daemon::start(subject.daemon, &options, folder.path())?;
     let bare = Running::start(&Program {
-        path: std::env::current_exe().map_err(|error| cannot(Path::new("this program"), error))?,
+        path: std::env::current_exe()
+            .map_err(|error| file_error(Path::new("this program"), error))?,
         arguments: vec!["--bare".to_owned(), target.pid().to_string()],
         environment: Vec::new(),
         output: folder.path().join("bare.log"),
@@ -304,7 +305,8 @@ fn bare(pid: u32) -> Result<()> {
     let current = limit.maximum;
     // If it fails, opening reports it.
     let _ = setrlimit(Resource::Nofile, Rlimit { current, ..limit });
-    let open = |path: String| File::open(&path).map_err(|error| cannot(Path::new(&path), error));
+    let open =
+        |path: String| File::open(&path).map_err(|error| file_error(Path::new(&path), error));
     let process = [
         "stat",
         "status",
@@ -329,7 +331,7 @@ fn bare(pid: u32) -> Result<()> {
     let folder = PathBuf::from(format!("/proc/{pid}/task"));
     let mut threads = Vec::new();
     for entry in fs::read_dir(&folder)
-        .map_err(|error| cannot(&folder, error))?
+        .map_err(|error| file_error(&folder, error))?
         .flatten()
     {
         for name in ["schedstat", "stat"] {
@@ -386,26 +388,26 @@ impl Connection {
         let began = Instant::now();
         self.stream.write_all(REQUEST.as_bytes()).map_err(broken)?;
         self.answer.clear();
-        let mut room = [0; 65536];
+        let mut buffer = [0; 65536];
         loop {
-            let n = self.stream.read(&mut room).map_err(broken)?;
+            let n = self.stream.read(&mut buffer).map_err(broken)?;
             if n == 0 {
                 return Err(broken(io::ErrorKind::UnexpectedEof.into()));
             }
-            self.answer.extend_from_slice(&room[..n]);
-            if whole(&self.answer) {
+            self.answer.extend_from_slice(&buffer[..n]);
+            if is_complete(&self.answer) {
                 let took = began.elapsed();
                 return if self.answer.starts_with(b"HTTP/1.1 200 ") {
                     Ok(took)
                 } else {
-                    Err(self.refused())
+                    Err(self.not_a_page())
                 };
             }
         }
     }
 
     /// The error for an answer that is no page.
-    fn refused(&self) -> Error {
+    fn not_a_page(&self) -> Error {
         let text = String::from_utf8_lossy(&self.answer)
             .chars()
             .take(200)
@@ -418,7 +420,7 @@ impl Connection {
 }
 
 /// Whether an answer with a Content-Length is complete.
-fn whole(answer: &[u8]) -> bool {
+fn is_complete(answer: &[u8]) -> bool {
     let Some(head) = answer.windows(4).position(|four| four == b"\r\n\r\n") else {
         return false;
     };
@@ -429,7 +431,7 @@ fn whole(answer: &[u8]) -> bool {
     length.is_some_and(|length| answer.len() >= head + 4 + length)
 }
 
-fn cannot(path: &Path, source: io::Error) -> Error {
+fn file_error(path: &Path, source: io::Error) -> Error {
     Error::File {
         path: path.to_owned(),
         source,
@@ -439,7 +441,7 @@ fn cannot(path: &Path, source: io::Error) -> Error {
 /// A line of `status`, in KiB.
 fn status_kib(pid: u32, name: &str) -> Result<u64> {
     let file = PathBuf::from(format!("/proc/{pid}/status"));
-    let status = fs::read_to_string(&file).map_err(|error| cannot(&file, error))?;
+    let status = fs::read_to_string(&file).map_err(|error| file_error(&file, error))?;
     let line = status
         .lines()
         .find_map(|line| line.strip_prefix(name))
@@ -464,7 +466,7 @@ fn cpu(pid: u32) -> Result<BTreeMap<String, f64>> {
     let folder = PathBuf::from(format!("/proc/{pid}/task"));
     let mut threads = BTreeMap::new();
     for entry in fs::read_dir(&folder)
-        .map_err(|error| cannot(&folder, error))?
+        .map_err(|error| file_error(&folder, error))?
         .flatten()
     {
         let read = |file: &str| fs::read_to_string(entry.path().join(file)).unwrap_or_default();
