@@ -1,17 +1,17 @@
-//! Programs that come and change while a cluster runs, by the upgradeable loader. Their new code is in the genesis already,
-//! in a buffer account, so that each takes one transaction and not one for each kilobyte.
+//! Deploys and upgrades programs of the upgradeable loader while a cluster runs. Buffer accounts in the genesis already have
+//! the new code, so that each program needs one transaction and not one for each kilobyte.
 
 use ed25519_dalek::VerifyingKey;
 use sha2::{Digest, Sha256};
 
 use crate::transaction::{Account, Address, GenesisAccount, Instruction, Keypair, transaction};
 
-/// An account with a buffer's few kilobytes needs less to stay.
+/// Balance of a buffer account: more than its rent exemption.
 const LAMPORTS: u64 = 1_000_000_000;
-/// Bytes of a program's account, and what it needs to stay.
+/// Bytes of a program's account, and its rent exemption.
 const PROGRAM_BYTES: u64 = 36;
 const PROGRAM_LAMPORTS: u64 = (128 + PROGRAM_BYTES) * 6_960;
-/// What the loader's accounts and instructions begin with.
+/// First numbers of the loader's accounts and instructions.
 const BUFFER: u32 = 1;
 const DEPLOY: u32 = 2;
 const UPGRADE: u32 = 3;
@@ -23,12 +23,12 @@ fn loader() -> Address {
 
 fn known(text: &str) -> Address {
     let mut address = [0; 32];
-    // What is no address would be refused by the cluster.
+    // The cluster would refuse an invalid address.
     let _ = bs58::decode(text).onto(&mut address);
     address
 }
 
-/// A buffer with code that this authority may deploy, once.
+/// A buffer account with code that this authority may deploy once.
 pub fn buffer(address: Address, authority: &Keypair, code: &[u8]) -> GenesisAccount {
     let data = [&BUFFER.to_le_bytes()[..], &[1], &authority.address(), code].concat();
     GenesisAccount {
@@ -39,7 +39,7 @@ pub fn buffer(address: Address, authority: &Keypair, code: &[u8]) -> GenesisAcco
     }
 }
 
-/// Deploys a program, whose code may later have up to `max_code_bytes` bytes.
+/// A transaction that deploys a program. Its later versions may have up to `max_code_bytes` bytes.
 pub fn deployment(
     authority: &Keypair,
     program: &Keypair,
@@ -81,7 +81,7 @@ pub fn deployment(
     transaction(&[authority, program], &[create, deploy], blockhash)
 }
 
-/// Gives a program the code of a buffer, which must not be longer than its first.
+/// A transaction that replaces a program's code by that of a buffer, which must not exceed `max_code_bytes`.
 pub fn upgrade(
     authority: &Keypair,
     program: Address,
@@ -128,7 +128,7 @@ fn read(name: &str) -> Account {
     }
 }
 
-/// Where a program's code is: the first address by this rule that is no public key.
+/// The address of a program's code: the first derived one that is no public key.
 fn program_data(program: &Address) -> Address {
     let candidate = |bump: u8| -> Address {
         let parts = [program, &[bump][..], &loader(), b"ProgramDerivedAddress"];

@@ -6,7 +6,7 @@ use ed25519_dalek::{Signer, SigningKey};
 /// The 32 bytes of an address.
 pub type Address = [u8; 32];
 
-/// An address as people and JSON-RPC write it.
+/// An address as text.
 pub fn base58(address: Address) -> String {
     bs58::encode(address).into_string()
 }
@@ -16,12 +16,12 @@ pub fn base58(address: Address) -> String {
 pub struct Keypair(SigningKey);
 
 impl Keypair {
-    /// The same keypair for the same seed, always: test clusters live on loopback and guard nothing.
+    /// The same keypair for the same seed: test clusters on loopback need no secrets.
     pub fn from_seed(seed: [u8; 32]) -> Self {
         Self(SigningKey::from_bytes(&seed))
     }
 
-    /// The public half.
+    /// The public key.
     pub fn address(&self) -> Address {
         self.0.verifying_key().to_bytes()
     }
@@ -69,7 +69,7 @@ pub fn memo_transaction(
     )
 }
 
-/// The wire bytes of a transaction that these sign; the first pays.
+/// The wire bytes of a transaction with these signers; the first one pays.
 pub(crate) fn transaction(
     signers: &[&Keypair],
     instructions: &[Instruction],
@@ -85,7 +85,7 @@ pub(crate) fn transaction(
     bytes
 }
 
-/// Those who sign are all written to, in the order of the instructions.
+/// All signers are writable. They have the order of the instructions.
 fn message(payer: Address, instructions: &[Instruction], blockhash: [u8; 32]) -> Vec<u8> {
     let mut accounts = vec![Account {
         address: payer,
@@ -111,7 +111,7 @@ fn message(payer: Address, instructions: &[Instruction], blockhash: [u8; 32]) ->
             }
         }
     }
-    // Signers first, then what is written; otherwise as they came.
+    // Signers first, then other writable accounts; otherwise in their order.
     accounts.sort_by_key(|account| (!account.signs, !account.is_written));
     let signers = accounts.iter().filter(|account| account.signs).count();
     let read = accounts
@@ -146,7 +146,7 @@ fn message(payer: Address, instructions: &[Instruction], blockhash: [u8; 32]) ->
     message
 }
 
-/// Appends a length as the legacy transaction format has it: 7 bits a byte, lowest first, the high bit says "more".
+/// Appends a length in the legacy transaction format: 7 bits per byte, lowest first; the high bit means that more follow.
 fn push_compact_u16(bytes: &mut Vec<u8>, length: u16) {
     let mut rest = length;
     while rest > 0x7f {
@@ -161,11 +161,11 @@ pub fn program_address(index: u32) -> Address {
     numbered(b"memo program", index)
 }
 
-/// Payers of a load, unless another number is asked for. The cost model allows one account 12 million compute units of
-/// writes a block, 60 calls at the default of 200,000: one payer alone would cap the load at 150 transactions a second.
+/// Default number of payers of a load. The cost model allows one account 12 million compute units of writes per block, or
+/// 60 calls at the default of 200,000: a single payer would limit the load to 150 transactions per second.
 pub const PAYERS: u32 = 16;
 
-/// The first payers; a cluster funds its own at genesis.
+/// The first `count` payers, which a cluster funds in its genesis.
 pub fn payers(count: u32) -> Vec<Keypair> {
     (0..count)
         .map(|index| Keypair::from_seed(numbered(b"payer", index)))
@@ -192,18 +192,18 @@ pub(crate) fn numbered(kind: &[u8], index: u32) -> [u8; 32] {
 /// An account of a cluster's genesis.
 #[derive(Debug, Clone)]
 pub struct GenesisAccount {
-    /// Where it is.
+    /// Its address.
     pub address: Address,
-    /// The program that may change it.
+    /// The program that owns it.
     pub owner: Address,
-    /// What it has.
+    /// Its balance in lamports.
     pub lamports: u64,
-    /// What it holds.
+    /// Its data.
     pub data: Vec<u8>,
 }
 
 impl GenesisAccount {
-    /// As `solana-test-validator --account-dir` reads it.
+    /// JSON in the format of `solana-test-validator --account-dir`.
     pub(crate) fn to_file_text(&self) -> String {
         serde_json::json!({
             "pubkey": base58(self.address),

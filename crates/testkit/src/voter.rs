@@ -1,45 +1,45 @@
 //! Accounts of a validator that has stake from the genesis on: identity, vote account, stake accounts. For Tower only: a
 //! vote account of Alpenglow also has a BLS key.
 //!
-//! Their data as Agave 2.1 to 4.x writes them: `VoteStateVersions::Current` and `StakeStateV2::Stake`, by bincode.
+//! Their data are those of Agave 2.1 to 4.x: `VoteStateVersions::Current` and `StakeStateV2::Stake` in bincode.
 
 use crate::transaction::{
     Account, Address, GenesisAccount, Instruction, follower_identities, numbered, transaction,
 };
 
-/// What pays for votes, some thousand a SOL.
+/// Balance of the identity, which pays for votes: 5,000 lamports each.
 const IDENTITY_LAMPORTS: u64 = 100_000_000_000;
-/// A vote account of that size pays no rent.
+/// Size of a vote account, and the balance that makes it rent-exempt.
 const VOTE_BYTES: usize = 3_762;
 const VOTE_LAMPORTS: u64 = 27_074_400;
-/// The same of a stake account.
+/// Size of a stake account, and the balance that makes it rent-exempt.
 const STAKE_BYTES: usize = 200;
 const STAKE_RENT: u64 = 2_282_880;
 const VOTE_PROGRAM: &str = "Vote111111111111111111111111111111111111111";
 const STAKE_PROGRAM: &str = "Stake11111111111111111111111111111111111111";
-/// The stake program's instructions, and what it reads the epoch and the cluster's stake from.
+/// Instructions of the stake program, and the accounts from which it reads the epoch and the cluster's stake.
 const DELEGATE: u32 = 2;
 const DEACTIVATE: u32 = 5;
 const CLOCK: &str = "SysvarC1ock11111111111111111111111111111111";
 const STAKE_HISTORY: &str = "SysvarStakeHistory1111111111111111111111111";
-/// An argument that is no longer looked at.
+/// An account that the instruction must name, but no longer reads.
 const STAKE_CONFIG: &str = "StakeConfig11111111111111111111111111111111";
-/// In which no epoch is: stake that was active before the first one, or that stays.
+/// No epoch: the stake was active before the first one, or is never deactivated.
 const NO_EPOCH: u64 = u64::MAX;
 
 /// One stake account in the genesis, delegated to the follower's vote account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stake {
-    /// What is delegated. The leader has 1,000,000 SOL; with more than half of that nobody could vote without the follower.
+    /// Delegated lamports. The leader has 1,000,000 SOL; with more than half of that, it could not root without the follower.
     pub lamports: u64,
-    /// The epoch in which it was delegated: it counts from the next one on. `None`: it always counted.
+    /// The epoch of the delegation; the stake counts from the next one on. `None`: from the beginning.
     pub activated_in: Option<u64>,
-    /// The epoch in which it was taken back: it counts until its end. `None`: it stays.
+    /// The epoch of the deactivation; the stake counts until its end. `None`: forever.
     pub deactivated_in: Option<u64>,
 }
 
 impl Stake {
-    /// So many SOL that count from the beginning to the end.
+    /// Stake in SOL that always counts.
     pub const fn always(sol: u64) -> Self {
         Stake {
             lamports: sol * 1_000_000_000,
@@ -48,7 +48,7 @@ impl Stake {
         }
     }
 
-    /// So many SOL that do not count, and may be delegated: taken back before they ever counted.
+    /// Stake in SOL that does not count, but may be delegated: it was deactivated in the epoch of its delegation.
     pub const fn idle(sol: u64) -> Self {
         Stake {
             activated_in: Some(0),
@@ -58,8 +58,8 @@ impl Stake {
     }
 }
 
-/// A transaction that delegates stake account `number` of the genesis to the follower's vote account: its stake counts from the next
-/// epoch on.
+/// A transaction that delegates stake account `number` of the genesis to the follower's vote account. The stake counts from
+/// the next epoch on.
 pub fn delegation(number: u32, blockhash: [u8; 32]) -> Vec<u8> {
     let read = [
         vote_account(),
@@ -70,12 +70,12 @@ pub fn delegation(number: u32, blockhash: [u8; 32]) -> Vec<u8> {
     of_stake(number, &read, DELEGATE, blockhash)
 }
 
-/// A transaction that takes back the stake of stake account `number`: it counts until the end of the epoch.
+/// A transaction that deactivates stake account `number`. Its stake counts until the end of the epoch.
 pub fn deactivation(number: u32, blockhash: [u8; 32]) -> Vec<u8> {
     of_stake(number, &[known(CLOCK)], DEACTIVATE, blockhash)
 }
 
-/// The follower's identity may change its stake accounts, and pays.
+/// A transaction with an instruction of the stake program. The follower's identity signs and pays.
 fn of_stake(number: u32, read: &[Address], instruction: u32, blockhash: [u8; 32]) -> Vec<u8> {
     let [identity, _] = follower_identities();
     let account = |address, signs, is_written| Account {
@@ -106,12 +106,12 @@ fn stake_account(number: u32) -> Address {
     numbered(b"stake", number)
 }
 
-/// Where the follower's vote account is.
+/// The address of the follower's vote account.
 pub fn vote_account() -> Address {
     numbered(b"vote account", 0)
 }
 
-/// Everything that the follower needs in the genesis to vote.
+/// The genesis accounts that the follower needs to vote.
 pub(crate) fn accounts(stakes: &[Stake]) -> Vec<GenesisAccount> {
     let [follower, _] = follower_identities();
     let identity = follower.address();
@@ -140,7 +140,7 @@ pub(crate) fn accounts(stakes: &[Stake]) -> Vec<GenesisAccount> {
         .collect()
 }
 
-/// Of one that has never voted, with 7 percent of commission.
+/// Data of a vote account that has never voted, with a commission of 7 %.
 fn vote_state(identity: Address) -> Vec<u8> {
     let mut data = 2_u32.to_le_bytes().to_vec();
     data.extend(identity);
@@ -152,11 +152,11 @@ fn vote_state(identity: Address) -> Vec<u8> {
     // One authorized voter, from epoch 0 on.
     data.extend([1_u64, 0].map(u64::to_le_bytes).concat());
     data.extend(identity);
-    // A ring of 32 earlier ones, which is empty: its index, and that it is so.
+    // An empty ring of 32 earlier voters: its index, and the flag for empty.
     data.extend([0; 32 * 48]);
     data.extend(31_u64.to_le_bytes());
     data.push(1);
-    // Neither credits nor a timestamp: zeros, like what is left.
+    // No credits and no timestamp; the rest are zeros, too.
     data.resize(VOTE_BYTES, 0);
     data
 }
@@ -176,7 +176,7 @@ fn stake_state(owner: Address, stake: Stake) -> Vec<u8> {
             .concat(),
     );
     data.extend(0.25_f64.to_le_bytes());
-    // Credits observed, and flags: zeros, like what is left.
+    // Observed credits and flags; the rest are zeros, too.
     data.resize(STAKE_BYTES, 0);
     data
 }
