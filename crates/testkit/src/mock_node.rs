@@ -1,4 +1,4 @@
-//! A JSON-RPC node that answers as a test says, good or not.
+//! A JSON-RPC node whose answers a test sets, valid or not.
 
 use crate::{
     Error, Result,
@@ -15,7 +15,7 @@ use std::{
     thread::JoinHandle,
 };
 
-/// What is sent back.
+/// An answer to one request.
 #[derive(Debug, Clone)]
 pub enum Reply {
     /// A result or an error of JSON-RPC, with the id of the request.
@@ -24,7 +24,7 @@ pub enum Reply {
     Http(Vec<u8>),
     /// These bytes, then the end of the connection.
     Raw(Vec<u8>),
-    /// Blanks without end.
+    /// Endless spaces.
     Endless,
     /// Nothing, on a connection that stays open.
     Never,
@@ -69,7 +69,7 @@ struct Shared {
     max_waiting: AtomicUsize,
 }
 
-/// Listens until it is dropped; at one port for good, also while it is closed.
+/// Listens until it is dropped. It keeps its port, also while it is closed.
 pub struct MockNode {
     shared: Arc<Shared>,
     address: SocketAddr,
@@ -77,10 +77,10 @@ pub struct MockNode {
 }
 
 impl MockNode {
-    /// The script gets the number of earlier requests, and the body.
+    /// Starts a node. `script` gets the number of earlier requests and the body, and returns the answer.
     ///
     /// # Errors
-    /// No port can be had.
+    /// No port is free.
     pub fn start(script: impl FnMut(usize, &Value) -> Reply + Send + 'static) -> Result<Self> {
         let shared = Shared {
             script: Mutex::new(Box::new(script)),
@@ -100,7 +100,7 @@ impl MockNode {
         Ok(node)
     }
 
-    /// The script gets the method and its parameters.
+    /// Starts a node whose script gets the method and its parameters.
     ///
     /// # Errors
     /// As [`MockNode::start`].
@@ -113,7 +113,7 @@ impl MockNode {
         })
     }
 
-    /// Gives these answers, one after the other.
+    /// Starts a node that sends these answers in order.
     ///
     /// # Errors
     /// As [`MockNode::start`].
@@ -166,7 +166,7 @@ impl MockNode {
         lock(&self.shared.bodies).clone()
     }
 
-    /// Methods and parameters so far.
+    /// Methods and parameters of all requests.
     pub fn requests(&self) -> Vec<(String, Value)> {
         let bodies = lock(&self.shared.bodies);
         let method = |body: &Value| body["method"].as_str().unwrap_or_default().to_owned();
@@ -180,7 +180,7 @@ impl MockNode {
         self.shared.connections.load(Ordering::SeqCst)
     }
 
-    /// The most connections that waited for an answer at the same time.
+    /// Maximum connections that waited for an answer at the same time.
     pub fn max_waiting(&self) -> usize {
         self.shared.max_waiting.load(Ordering::SeqCst)
     }
@@ -214,7 +214,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     }
 }
 
-/// Ends with the connection.
+/// Answers the requests of one connection until it ends.
 fn serve(mut stream: &TcpStream, shared: &Shared) -> Option<()> {
     let mut reader = BufReader::new(stream);
     loop {
@@ -248,7 +248,7 @@ fn serve(mut stream: &TcpStream, shared: &Shared) -> Option<()> {
             Reply::Never => {
                 let waiting = shared.waiting.fetch_add(1, Ordering::SeqCst) + 1;
                 shared.max_waiting.fetch_max(waiting, Ordering::SeqCst);
-                // Until the client goes away.
+                // Until the client disconnects.
                 reader.read_exact(&mut [0]).ok();
                 shared.waiting.fetch_sub(1, Ordering::SeqCst);
                 return None;

@@ -34,9 +34,9 @@ pub struct Arrival {
 /// How the sink treats requests from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResponseMode {
-    /// Answers at once with that status; 204 unless changed.
+    /// Answers at once with this status; 204 by default.
     Answer(u16),
-    /// Answers with that status after a while, as an overloaded server does.
+    /// Answers with this status after a delay, as an overloaded server does.
     AnswerAfter(Duration, u16),
     /// Reads the request, then closes the connection without an answer.
     CloseConnection,
@@ -59,7 +59,7 @@ impl Sink {
     /// Listens on a free loopback port and answers 204.
     ///
     /// # Errors
-    /// [`Error::Connection`](crate::Error::Connection) when no port can be had.
+    /// [`Error::Connection`](crate::Error::Connection) without a free port.
     pub fn start() -> Result<Self> {
         let shared = Arc::new(Shared {
             arrivals: Mutex::new(Vec::new()),
@@ -67,7 +67,7 @@ impl Sink {
         });
         let of_server = Arc::clone(&shared);
         let server = Server::start(move |connection, stop| {
-            // A client that breaks off has sent nothing that counts.
+            // The incomplete request of a client that disconnects is ignored.
             serve(connection, &of_server, stop).unwrap_or_default();
         })?;
         Ok(Self { server, shared })
@@ -88,7 +88,7 @@ impl Sink {
         *lock(&self.shared.behaviour) = behaviour;
     }
 
-    /// Every request so far, in order of arrival; also those that were then answered with an error or not at all.
+    /// All complete requests in order of arrival, also those that got an error or no answer.
     pub fn arrivals(&self) -> Vec<Arrival> {
         lock(&self.shared.arrivals).clone()
     }
@@ -101,8 +101,8 @@ impl Sink {
             .collect()
     }
 
-    /// What `look` gives for the first request it gives something for; copies nothing, so that waiting for a push among
-    /// megabytes stays cheap. Requests under way wait until it returns.
+    /// The first `Some` that `look` returns for a request. Copies nothing, so that polling for a push is cheap. New
+    /// requests wait until it returns.
     pub fn find_map<T>(&self, look: impl FnMut(&Arrival) -> Option<T>) -> Option<T> {
         lock(&self.shared.arrivals).iter().find_map(look)
     }
@@ -113,7 +113,7 @@ impl Sink {
     }
 }
 
-/// Requests of one connection until it closes. `None` at its end or at the first thing that is not HTTP.
+/// Stores and answers the requests of one connection. Returns `None` at its end, or after something that is not HTTP.
 fn serve(connection: TcpStream, shared: &Shared, stop: &AtomicBool) -> Option<()> {
     let mut answers = connection.try_clone().ok()?;
     let mut from = BufReader::new(connection);
