@@ -17,11 +17,11 @@ const DEPLOY: u32 = 2;
 const UPGRADE: u32 = 3;
 
 /// The upgradeable loader.
-fn loader() -> Address {
-    known("BPFLoaderUpgradeab1e11111111111111111111111")
+fn loader_address() -> Address {
+    address_of("BPFLoaderUpgradeab1e11111111111111111111111")
 }
 
-fn known(text: &str) -> Address {
+fn address_of(text: &str) -> Address {
     let mut address = [0; 32];
     // The cluster would refuse an invalid address.
     let _ = bs58::decode(text).onto(&mut address);
@@ -33,7 +33,7 @@ pub fn buffer(address: Address, authority: &Keypair, code: &[u8]) -> GenesisAcco
     let data = [&BUFFER.to_le_bytes()[..], &[1], &authority.address(), code].concat();
     GenesisAccount {
         address,
-        owner: loader(),
+        owner: loader_address(),
         lamports: LAMPORTS,
         data,
     }
@@ -53,28 +53,28 @@ pub fn deployment(
         &0_u32.to_le_bytes()[..],
         &PROGRAM_LAMPORTS.to_le_bytes(),
         &PROGRAM_BYTES.to_le_bytes(),
-        &loader(),
+        &loader_address(),
     ];
     let create = Instruction {
         program: system,
-        accounts: vec![signs(payer), signs(address)],
+        accounts: vec![writable_signer(payer), writable_signer(address)],
         data: created.concat(),
     };
     let deploy = Instruction {
-        program: loader(),
+        program: loader_address(),
         accounts: vec![
-            signs(payer),
-            written(program_data(&address)),
-            written(address),
-            written(buffer),
-            read("SysvarRent111111111111111111111111111111111"),
-            read("SysvarC1ock11111111111111111111111111111111"),
+            writable_signer(payer),
+            writable(program_data_address(&address)),
+            writable(address),
+            writable(buffer),
+            read_only("SysvarRent111111111111111111111111111111111"),
+            read_only("SysvarC1ock11111111111111111111111111111111"),
             Account {
                 address: system,
                 signs: false,
                 is_written: false,
             },
-            signs(payer),
+            writable_signer(payer),
         ],
         data: [&DEPLOY.to_le_bytes()[..], &max_code_bytes.to_le_bytes()].concat(),
     };
@@ -89,22 +89,22 @@ pub fn upgrade(
     blockhash: [u8; 32],
 ) -> Vec<u8> {
     let upgrade = Instruction {
-        program: loader(),
+        program: loader_address(),
         accounts: vec![
-            written(program_data(&program)),
-            written(program),
-            written(buffer),
-            written(authority.address()),
-            read("SysvarRent111111111111111111111111111111111"),
-            read("SysvarC1ock11111111111111111111111111111111"),
-            signs(authority.address()),
+            writable(program_data_address(&program)),
+            writable(program),
+            writable(buffer),
+            writable(authority.address()),
+            read_only("SysvarRent111111111111111111111111111111111"),
+            read_only("SysvarC1ock11111111111111111111111111111111"),
+            writable_signer(authority.address()),
         ],
         data: UPGRADE.to_le_bytes().to_vec(),
     };
     transaction(&[authority], &[upgrade], blockhash)
 }
 
-fn signs(address: Address) -> Account {
+fn writable_signer(address: Address) -> Account {
     Account {
         address,
         signs: true,
@@ -112,7 +112,7 @@ fn signs(address: Address) -> Account {
     }
 }
 
-fn written(address: Address) -> Account {
+fn writable(address: Address) -> Account {
     Account {
         address,
         signs: false,
@@ -120,18 +120,23 @@ fn written(address: Address) -> Account {
     }
 }
 
-fn read(name: &str) -> Account {
+fn read_only(name: &str) -> Account {
     Account {
-        address: known(name),
+        address: address_of(name),
         signs: false,
         is_written: false,
     }
 }
 
 /// The address of a program's code: the first derived one that is no public key.
-fn program_data(program: &Address) -> Address {
+fn program_data_address(program: &Address) -> Address {
     let candidate = |bump: u8| -> Address {
-        let parts = [program, &[bump][..], &loader(), b"ProgramDerivedAddress"];
+        let parts = [
+            program,
+            &[bump][..],
+            &loader_address(),
+            b"ProgramDerivedAddress",
+        ];
         Sha256::digest(parts.concat()).into()
     };
     let is_no_key = |address: &Address| VerifyingKey::from_bytes(address).is_err();
@@ -149,10 +154,10 @@ mod tests {
     #[test]
     fn the_program_data_address_matches_mainnet() {
         // Metaplex's token metadata on mainnet.
-        let program = known("metaqbxxUerdq28cj1RbAWkYQm3ybzjb6a8bt518x1s");
+        let program = address_of("metaqbxxUerdq28cj1RbAWkYQm3ybzjb6a8bt518x1s");
         assert_eq!(
-            program_data(&program),
-            known("PwDiXFxQsGra4sFFTT8r1QWRMd4vfumiWC1jfWNfdYT")
+            program_data_address(&program),
+            address_of("PwDiXFxQsGra4sFFTT8r1QWRMd4vfumiWC1jfWNfdYT")
         );
     }
 }

@@ -63,20 +63,25 @@ impl Stake {
 pub fn delegation(number: u32, blockhash: [u8; 32]) -> Vec<u8> {
     let read = [
         vote_account(),
-        known(CLOCK),
-        known(STAKE_HISTORY),
-        known(STAKE_CONFIG),
+        address_of(CLOCK),
+        address_of(STAKE_HISTORY),
+        address_of(STAKE_CONFIG),
     ];
-    of_stake(number, &read, DELEGATE, blockhash)
+    stake_transaction(number, &read, DELEGATE, blockhash)
 }
 
 /// A transaction that deactivates stake account `number`. Its stake counts until the end of the epoch.
 pub fn deactivation(number: u32, blockhash: [u8; 32]) -> Vec<u8> {
-    of_stake(number, &[known(CLOCK)], DEACTIVATE, blockhash)
+    stake_transaction(number, &[address_of(CLOCK)], DEACTIVATE, blockhash)
 }
 
 /// A transaction with an instruction of the stake program. The follower's identity signs and pays.
-fn of_stake(number: u32, read: &[Address], instruction: u32, blockhash: [u8; 32]) -> Vec<u8> {
+fn stake_transaction(
+    number: u32,
+    read: &[Address],
+    instruction: u32,
+    blockhash: [u8; 32],
+) -> Vec<u8> {
     let [identity, _] = follower_identities();
     let account = |address, signs, is_written| Account {
         address,
@@ -94,7 +99,7 @@ fn of_stake(number: u32, read: &[Address], instruction: u32, blockhash: [u8; 32]
     transaction(
         &[&identity],
         &[Instruction {
-            program: known(STAKE_PROGRAM),
+            program: address_of(STAKE_PROGRAM),
             accounts,
             data,
         }],
@@ -124,13 +129,13 @@ pub(crate) fn accounts(stakes: &[Stake]) -> Vec<GenesisAccount> {
     let data = vote_state(identity);
     let vote = GenesisAccount {
         address: vote_account(),
-        owner: known(VOTE_PROGRAM),
+        owner: address_of(VOTE_PROGRAM),
         lamports: VOTE_LAMPORTS,
         data,
     };
     let stake = |(number, stake): (u32, &Stake)| GenesisAccount {
         address: stake_account(number),
-        owner: known(STAKE_PROGRAM),
+        owner: address_of(STAKE_PROGRAM),
         lamports: stake.lamports + STAKE_RENT,
         data: stake_state(identity, *stake),
     };
@@ -182,7 +187,7 @@ fn stake_state(owner: Address, stake: Stake) -> Vec<u8> {
 }
 
 #[expect(clippy::expect_used, reason = "constants of this file")]
-fn known(address: &str) -> Address {
+fn address_of(address: &str) -> Address {
     let bytes = bs58::decode(address).into_vec().expect("base58");
     bytes.try_into().expect("32 bytes")
 }
