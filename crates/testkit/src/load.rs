@@ -1,4 +1,4 @@
-//! A steady stream of transactions over many programs: the more programs, the more the program cache must evict.
+//! A constant rate of transactions over many programs: with more programs, the program cache evicts more.
 
 use std::{
     net::SocketAddr,
@@ -28,18 +28,18 @@ const BLOCKHASH_AGE: Duration = Duration::from_secs(5);
 /// Makes each transaction of this process unique, also between two loads on one cluster.
 static COUNTER: AtomicU64 = AtomicU64::new(0);
 
-/// What a load sends.
+/// Transactions of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Calls {
-    /// Transactions a second.
+    /// Transactions per second.
     pub rate: u32,
-    /// Programs that are called, from the first on.
+    /// Number of called programs, from the first one on.
     pub programs: u32,
-    /// Accounts that pay in turn, which the cluster must have funded.
+    /// Number of accounts that pay in turn; the cluster must have funded them.
     pub payers: u32,
     /// Equal seeds call the same programs in the same order.
     pub seed: u64,
-    /// The load ends by itself after so many transactions.
+    /// The load ends after this many transactions.
     pub max_transactions: u64,
 }
 
@@ -70,7 +70,7 @@ struct Shared {
 }
 
 impl Load {
-    /// Starts sending `rate` transactions a second to the RPC service of a leader that has `programs` memo programs.
+    /// Starts sending `rate` transactions per second to the RPC service of a leader with `programs` memo programs.
     ///
     /// # Errors
     /// As [`Load::of`].
@@ -87,10 +87,10 @@ impl Load {
 
     /// Starts sending these transactions to the RPC service of a leader.
     ///
-    /// Batches are due on an absolute schedule; when the leader is slower than that, the lost time is not caught up.
+    /// Batches have a fixed schedule. If the leader is slower, the load does not catch up.
     ///
     /// # Errors
-    /// [`Error::Missing`] when rate, programs or payers are zero; otherwise when the leader gives no blockhash.
+    /// [`Error::Missing`] if rate, programs or payers are zero; other errors if the leader returns no blockhash.
     pub fn of(rpc: SocketAddr, calls: Calls) -> Result<Self> {
         if calls.rate == 0 || calls.programs == 0 || calls.payers == 0 {
             return Err(Error::Missing(
@@ -108,12 +108,12 @@ impl Load {
         })
     }
 
-    /// Transactions the leader has accepted so far (given a signature for). Accepted is not landed.
+    /// Number of transactions for which the leader returned a signature. They may still not land.
     pub fn sent(&self) -> u64 {
         self.shared.sent.load(Ordering::Relaxed)
     }
 
-    /// Transactions the leader refused or that could not be delivered.
+    /// Number of transactions that the leader refused or did not receive.
     pub fn failed(&self) -> u64 {
         self.shared.failed.load(Ordering::Relaxed)
     }
@@ -123,7 +123,7 @@ impl Load {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Stops after the batch under way; gives [`Load::sent`].
+    /// Stops after the current batch; returns [`Load::sent`].
     pub fn stop(mut self) -> u64 {
         self.end();
         self.sent()
@@ -207,7 +207,7 @@ impl Sender {
     }
 }
 
-/// Program numbers by Zipf's law, the same sequence every time.
+/// Program numbers by Zipf's law in a reproducible sequence.
 #[derive(Debug, Clone)]
 pub struct Popularity {
     /// Sum of the weights up to and including each program.
@@ -216,12 +216,12 @@ pub struct Popularity {
 }
 
 impl Popularity {
-    /// Over programs `0..programs`, the first the most popular.
+    /// For programs `0..programs`; the first one is the most popular.
     pub fn new(programs: u32) -> Self {
         Self::seeded(programs, 1)
     }
 
-    /// The same with another sequence for each seed.
+    /// Each seed gives another sequence.
     pub fn seeded(programs: u32, seed: u64) -> Self {
         let weights = (1..=programs).map(|rank| f64::from(rank).powf(-ZIPF_EXPONENT));
         let cumulative = weights

@@ -1,4 +1,4 @@
-//! Programs that end with the test that started them, however that ends.
+//! Programs that end with the test that started them, even if it panics or is killed.
 
 use std::{
     fs::File,
@@ -17,7 +17,7 @@ use crate::{Error, Result, binaries};
 /// Sends a signal by name, such as `TERM`, through the program `kill`.
 ///
 /// # Errors
-/// [`Error::Start`] without that program, [`Error::Ended`] when it refuses.
+/// [`Error::Start`] without that program, [`Error::Ended`] if it fails.
 pub fn signal(pid: u32, name: &str) -> Result<()> {
     let started = Command::new("kill")
         .args(["-s", name, &pid.to_string()])
@@ -39,7 +39,7 @@ pub fn signal(pid: u32, name: &str) -> Result<()> {
 /// Runs a program that ends by itself.
 ///
 /// # Errors
-/// [`Error::Start`]; [`Error::Ended`] with what it wrote when it fails.
+/// [`Error::Start`]; [`Error::Ended`] with its output if it fails.
 pub fn run_to_success(path: &Path, arguments: &[&str]) -> Result<()> {
     let ended = Command::new(path)
         .args(arguments)
@@ -66,7 +66,7 @@ pub fn run_to_success(path: &Path, arguments: &[&str]) -> Result<()> {
     })
 }
 
-/// What to start.
+/// A program to start.
 #[derive(Debug, Clone)]
 pub struct Program {
     /// The file to execute.
@@ -129,10 +129,10 @@ impl Running {
         self.child.id()
     }
 
-    /// Nothing while it runs.
+    /// Checks that it runs.
     ///
     /// # Errors
-    /// [`Error::Ended`] with the end of its output when it no longer does.
+    /// [`Error::Ended`] with the end of its output if it does not.
     pub fn check(&mut self) -> Result<()> {
         match self.child.try_wait() {
             Ok(None) => Ok(()),
@@ -141,20 +141,20 @@ impl Running {
         }
     }
 
-    /// How it ended; `None` while it runs.
+    /// Its exit status; `None` while it runs.
     ///
     /// # Errors
-    /// [`Error::Ended`] when the system cannot say.
+    /// [`Error::Ended`] if the system reports none.
     pub fn exit_status(&mut self) -> Result<Option<ExitStatus>> {
         self.child
             .try_wait()
             .map_err(|error| self.ended(&error.to_string()))
     }
 
-    /// Sends SIGKILL and waits for the end. Fine when it has ended already.
+    /// Sends SIGKILL and waits for the end. No error if it has ended already.
     ///
     /// # Errors
-    /// [`Error::Ended`] when the system refuses.
+    /// [`Error::Ended`] if the system refuses.
     pub fn kill(&mut self) -> Result<()> {
         self.child
             .kill()
@@ -210,8 +210,8 @@ fn command(path: &Path) -> Command {
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Spawns on a thread that lives as long as this process: the kernel sends the parent-death signal when the *thread*
-/// that forked ends, and a test's thread ends before a cluster that tests share.
+/// Spawns on a thread that lives as long as this process. The kernel sends the parent-death signal when the *thread* that
+/// forked ends, and the thread of a test ends before a cluster that several tests share.
 fn spawn(mut command: Command) -> io::Result<Child> {
     static SPAWNER: OnceLock<Mutex<Sender<Job>>> = OnceLock::new();
     let spawner = SPAWNER.get_or_init(|| {
@@ -300,7 +300,7 @@ mod tests {
             environment: Vec::new(),
             output,
         };
-        // With setpriv in between it is setpriv that cannot find it.
+        // With setpriv, it is setpriv that does not find it.
         if let Ok(mut running) = Running::start(&program) {
             let ended = eventually_ok(Duration::from_secs(30), "setpriv ends", || {
                 running.check().err().ok_or("runs")

@@ -1,4 +1,4 @@
-//! A real Prometheus that scrapes what a test serves.
+//! A real Prometheus that scrapes the targets of a test.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,15 +24,15 @@ pub const SKIP_MESSAGE: &str =
     "SKIPPED: no prometheus or no promtool in PATH (Debian package: prometheus)";
 
 const STARTS_WITHIN: Duration = Duration::from_secs(60);
-/// A question of a whole day takes seconds.
+/// A query over a whole day takes seconds.
 const PATH_CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What to scrape, and how often.
+/// Targets, rules and intervals.
 #[derive(Debug, Clone, Default)]
 pub struct PrometheusOptions {
     /// Scraped at `/metrics` under the job `faultline`.
     pub targets: Vec<SocketAddr>,
-    /// A label for each target, in their order; where there are fewer, the rest have none.
+    /// A label for each target, in their order; further targets have none.
     pub labels: Vec<(String, String)>,
     /// Files that name targets, as `file_sd_configs` reads them, each scraped under the job `faultline-experiment`.
     pub target_files: Vec<PathBuf>,
@@ -42,11 +42,11 @@ pub struct PrometheusOptions {
     pub rule_files: Vec<PathBuf>,
     /// Where alerts are sent.
     pub alertmanager: Option<String>,
-    /// Seconds from scrape to scrape, and between evaluations of groups that do not say it themselves; `None`: one.
+    /// Seconds between scrapes, and between evaluations of groups without an interval; `None`: one.
     pub interval: Option<u32>,
-    /// A folder with blocks that are there already, which gets what is added; `None`: a new one.
+    /// The folder of the database, which may already have blocks; `None`: a new one.
     pub storage: Option<PathBuf>,
-    /// More arguments of its command line.
+    /// Further arguments of its command line.
     pub arguments: Vec<String>,
 }
 
@@ -59,17 +59,17 @@ pub type TimeSeries = (BTreeMap<String, String>, Vec<(f64, f64)>);
 /// A rule that Prometheus has loaded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
-    /// The alert's name, or that of the series that it records.
+    /// The name of the alert, or of the series that it records.
     pub name: String,
-    /// What it evaluates.
+    /// Its expression.
     pub expression: String,
-    /// An alert; otherwise it records a series.
+    /// Whether it is an alert; otherwise it records a series.
     pub is_alert: bool,
     /// Seconds for which the expression of an alert must hold before it fires: its `for`.
     pub for_seconds: f64,
     /// Seconds between two evaluations.
     pub interval: f64,
-    /// What the rule adds.
+    /// Labels that the rule adds.
     pub labels: BTreeMap<String, String>,
 }
 
@@ -159,11 +159,11 @@ impl Prometheus {
         })
     }
 
-    /// The answer to an instant query; a scalar is one series without labels. Series whose value is a native histogram
-    /// are refused: ask for `histogram_count(...)` and the like.
+    /// Runs an instant query. A scalar is one series without labels. Native histograms are refused: use functions such as
+    /// `histogram_count`.
     ///
     /// # Errors
-    /// [`Error::Malformed`] when Prometheus refuses the expression, with its words; otherwise as [`http::get`].
+    /// [`Error::Malformed`] with the message of Prometheus if it refuses the expression; otherwise as [`http::get`].
     pub fn query(&self, expression: &str) -> Result<Vec<Series>> {
         let data = self.get(&format!(
             "/api/v1/query?query={}",
@@ -201,7 +201,7 @@ impl Prometheus {
             .collect())
     }
 
-    /// The rules that it has loaded, as it reads them itself.
+    /// The loaded rules, as Prometheus reports them.
     ///
     /// # Errors
     /// As [`Prometheus::query`].
@@ -247,7 +247,7 @@ impl Prometheus {
         Ok(firing.map(|alert| labels_of(&alert["labels"])).collect())
     }
 
-    /// The targets that are scraped now: the labels of each, and its health in a word.
+    /// Labels and health (`up`, `down`, `unknown`) of the active targets.
     ///
     /// # Errors
     /// As [`Prometheus::query`].
@@ -260,7 +260,7 @@ impl Prometheus {
             .collect())
     }
 
-    /// How many series an expression has between two moments (seconds since 1970), looked at every `step` seconds.
+    /// Number of series of an expression between two times (seconds since 1970), evaluated every `step` seconds.
     ///
     /// # Errors
     /// As [`Prometheus::query`].
@@ -278,7 +278,7 @@ impl Prometheus {
         Ok(data["result"].as_array().ok_or_else(refuse)?.len())
     }
 
-    /// The moments (seconds since 1970) at which each series of an expression has a value, looked at as by
+    /// Samples of each series of an expression between two times; arguments as of
     /// [`Prometheus::query_range`].
     ///
     /// # Errors
@@ -345,10 +345,10 @@ impl Prometheus {
     }
 }
 
-/// What `promtool check metrics` says about a classic text page: nothing, or its complaints (linter included).
+/// Checks a classic text page with `promtool check metrics`, including its linter.
 ///
 /// # Errors
-/// The complaints, or [`SKIP_MESSAGE`] without `promtool`.
+/// The output of `promtool`, or [`SKIP_MESSAGE`] without it.
 pub fn promtool_check_metrics(page: &str) -> std::result::Result<(), String> {
     let promtool = binaries::in_search_path("promtool").ok_or(SKIP_MESSAGE)?;
     let say = |error: std::io::Error| error.to_string();
