@@ -44,7 +44,7 @@ pub const LAYOUT_PROBLEMS_SCRIPT: &str = r##"(() => {
   return bad;
 })()"##;
 
-const PATH_CALL_TIMEOUT: Duration = Duration::from_secs(60);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A browser with one page; killed when dropped.
 #[derive(Debug)]
@@ -331,7 +331,7 @@ impl Browser {
     }
 
     fn next(&mut self, what: &str, begun: Instant) -> Result<Value> {
-        let left = PATH_CALL_TIMEOUT.saturating_sub(begun.elapsed());
+        let left = COMMAND_TIMEOUT.saturating_sub(begun.elapsed());
         match self.messages.recv_timeout(left) {
             Ok(message) => Ok(message),
             Err(RecvTimeoutError::Disconnected) => {
@@ -340,7 +340,7 @@ impl Browser {
             }
             Err(RecvTimeoutError::Timeout) => Err(Error::Late {
                 what: format!("the browser: {what}"),
-                deadline: PATH_CALL_TIMEOUT,
+                deadline: COMMAND_TIMEOUT,
                 last_seen: self.console_messages.last().cloned().unwrap_or_default(),
             }),
         }

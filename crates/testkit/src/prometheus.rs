@@ -25,7 +25,7 @@ pub const SKIP_MESSAGE: &str =
 
 const STARTS_WITHIN: Duration = Duration::from_secs(60);
 /// A query over a whole day takes seconds.
-const PATH_CALL_TIMEOUT: Duration = Duration::from_secs(60);
+const QUERY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Targets, rules and intervals.
 #[derive(Debug, Clone, Default)]
@@ -264,7 +264,7 @@ impl Prometheus {
     ///
     /// # Errors
     /// As [`Prometheus::query`].
-    pub fn query_range(
+    pub fn count_series(
         &self,
         expression: &str,
         (from, to): (f64, f64),
@@ -279,11 +279,11 @@ impl Prometheus {
     }
 
     /// Samples of each series of an expression between two times; arguments as of
-    /// [`Prometheus::query_range`].
+    /// [`Prometheus::count_series`].
     ///
     /// # Errors
     /// As [`Prometheus::query`].
-    pub fn moments(
+    pub fn samples_in_range(
         &self,
         expression: &str,
         (from, to): (f64, f64),
@@ -330,7 +330,7 @@ impl Prometheus {
 
     fn get(&self, path: &str) -> Result<Value> {
         let response = http::Request::new("GET", path)
-            .timeout(PATH_CALL_TIMEOUT)
+            .timeout(QUERY_TIMEOUT)
             .send(&self.address)?;
         let mut answer: Value = serde_json::from_slice(&response.body)
             .map_err(|_| Error::malformed("not JSON", &response.text()))?;

@@ -97,7 +97,7 @@ fn moments(
         let next = from + 4.0 * 3_600.0;
         let to = end.min(next - rule.interval);
         for (labels, values) in
-            prometheus.moments(&rule.expression, (from, to), rule.interval as u32)?
+            prometheus.samples_in_range(&rule.expression, (from, to), rule.interval as u32)?
         {
             all.entry(labels)
                 .or_default()

@@ -155,7 +155,7 @@ fn empty(prometheus: &Prometheus) -> Vec<String> {
     let shows = |(query, over_time): &(String, bool)| match over_time {
         true => {
             prometheus
-                .query_range(query, (now - 60.0, now), 2)
+                .count_series(query, (now - 60.0, now), 2)
                 .expect("an answer")
                 > 0
         }
