@@ -1,8 +1,8 @@
-//! A leader that votes and roots, and a follower that replays what the leader produces, both real, both on loopback.
+//! A real leader that votes and roots, and a real follower that replays the leader's blocks, on loopback.
 //!
-//! The leader warps to [`WARP_SLOT`] at its start, which leaves a snapshot at once instead of after 100 slots. The
-//! follower is handed this snapshot and the genesis as files, because the snapshot of a warp is not announced by
-//! gossip. [`FirstSnapshot::Downloaded`] takes the stock way.
+//! The leader warps to [`WARP_SLOT`] at its start, which makes a snapshot at once instead of after 100 slots. The follower
+//! gets copies of this snapshot and of the genesis, because gossip does not announce the snapshot of a warp. With
+//! [`FirstSnapshot::Downloaded`] it downloads its snapshot as usual.
 
 mod commands;
 mod place;
@@ -32,22 +32,22 @@ pub use place::{Follower, FollowerAddress, MAX_FOLLOWERS};
 
 /// The slot the leader starts at.
 pub const WARP_SLOT: u64 = 10;
-/// A follower counts as following when it is at most this many slots behind its leader ...
+/// A follower counts as following if it is at most this many slots behind its leader ...
 const NEAR: u64 = 4;
-/// ... after so many slots of its own: a fresh follower is near its leader by age alone, then stands still for seconds
-/// until the first repair.
+/// ... and has replayed this many slots: a new follower is near its leader at first, then stalls for seconds until the
+/// first repair.
 const REPLAYED: u64 = 8;
 
-/// How a cluster is started.
+/// Options of a cluster.
 #[derive(Debug, Clone)]
 pub struct ClusterOptions {
     /// Memo programs in the genesis, at [`crate::transaction::program_address`]`(0..programs)`.
     pub programs: u32,
-    /// Code of these programs, in turn; empty: that of the memo program.
+    /// Code of these programs, used in turn; empty: that of the memo program.
     pub program_files: Vec<PathBuf>,
-    /// So many programs at the next addresses are upgradeable by the first payer, with the same code in turn.
+    /// Number of further programs with the same code, at the next addresses, which the first payer may upgrade.
     pub upgradeable: u32,
-    /// Funded accounts that pay, [`crate::transaction::payers`].
+    /// Number of funded payers: [`crate::transaction::payers`].
     pub payers: u32,
     /// Further accounts in the genesis.
     pub accounts: Vec<GenesisAccount>,
@@ -58,18 +58,18 @@ pub struct ClusterOptions {
     pub follower_metrics: Option<String>,
     /// Where the leader pushes its metrics; `None`: nowhere.
     pub leader_metrics: Option<String>,
-    /// Further variables of the follower; they win over those above.
+    /// Further environment variables of the follower; they override those of the options above.
     pub follower_environment: Vec<(String, String)>,
-    /// Further variables of the leader; they win over those above.
+    /// Further environment variables of the leader; they override those of the options above.
     pub leader_environment: Vec<(String, String)>,
-    /// Stake of the follower from the genesis on, with which it votes; empty: it does not vote. More than a third of all
-    /// stake, and the leader cannot root a slot without it.
+    /// Stake with which the follower votes from the genesis on; empty: it does not vote. With more than a third of all
+    /// stake, the leader cannot root a slot without it.
     pub follower_stakes: Vec<Stake>,
-    /// Slots of every epoch; `None`: the version's own, some thousand.
+    /// Slots per epoch; `None`: the version's own, some thousand.
     pub slots_per_epoch: Option<u64>,
     /// Further arguments of the follower.
     pub follower_arguments: Vec<String>,
-    /// Another `agave-validator` for [`Cluster::start_follower`]; `None`: the one that was found.
+    /// Another `agave-validator` for [`Cluster::start_follower`]; `None`: that of [`Binaries::find`].
     pub follower_program: Option<PathBuf>,
     /// Where the follower's first snapshot comes from.
     pub first_snapshot: FirstSnapshot,
@@ -77,7 +77,7 @@ pub struct ClusterOptions {
     pub ports_base: u16,
     /// Folder for ledgers and logs, kept afterwards; `None`: a temporary one, kept only when a test panics.
     pub folder: Option<PathBuf>,
-    /// Longest wait for each of: the leader's snapshot, the follower at the tip.
+    /// Maximum wait for the leader's snapshot, and for the follower to reach the tip.
     pub deadline: Duration,
 }
 
@@ -109,16 +109,16 @@ impl Default for ClusterOptions {
 /// Where the follower's first snapshot comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FirstSnapshot {
-    /// Copied from the leader's folder: the follower follows within some 15 s.
+    /// Copied from the leader's folder: the follower is at the tip after some 15 s.
     Copied,
-    /// Found by gossip and fetched over HTTP like anywhere else, once the leader has made one at slot 100.
+    /// Found by gossip and downloaded over HTTP, once the leader has made one at slot 100.
     Downloaded,
 }
 
 /// Two validators. Both are killed when this is dropped.
 #[derive(Debug)]
 pub struct Cluster {
-    // The order of the fields is the order of the end: the follower first, the folder and the ports last.
+    // Dropped in this order: the follower first, the folder and the ports last.
     follower: Option<Running>,
     leader: Running,
     options: ClusterOptions,
@@ -147,7 +147,7 @@ impl Cluster {
     /// As [`Cluster::start`].
     pub fn start_leader(mut options: ClusterOptions) -> Result<Self> {
         let binaries = Binaries::find().ok_or_else(|| Error::Missing(SKIP_MESSAGE.to_owned()))?;
-        // The snapshot of a warp has no leader, which a follower then refuses.
+        // The snapshot of a warp has no leader, so a follower would refuse it.
         if binaries.version >= vec![4, 2] {
             options.first_snapshot = FirstSnapshot::Downloaded;
         }
@@ -181,8 +181,8 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Starts the follower (again) and returns at once; see [`Cluster::wait_until_following`]. The first start brings
-    /// the snapshot along, later ones find the ledger that the last one left. A follower that still runs is killed.
+    /// Starts the follower (again) and returns at once; see [`Cluster::wait_until_following`]. The first start copies the
+    /// snapshot, later ones use the ledger of the last one. A follower that still runs is killed.
     ///
     /// # Errors
     /// [`Error::Start`], [`Error::File`].
@@ -201,9 +201,8 @@ impl Cluster {
         Ok(pid)
     }
 
-    /// The command of a follower that another program starts, see [`Cluster::places`]. It finds
-    /// its snapshot by
-    /// gossip, so the leader needs [`FirstSnapshot::Downloaded`].
+    /// The command of a follower that another program starts, see [`Cluster::places`]. It finds its snapshot by gossip, so
+    /// the leader needs [`FirstSnapshot::Downloaded`].
     pub fn follower(&self) -> Follower {
         self.layout.follower(&self.genesis_hash)
     }
@@ -219,7 +218,7 @@ impl Cluster {
         &self.layout.places
     }
 
-    /// The leader still runs.
+    /// Checks that the leader runs.
     ///
     /// # Errors
     /// [`Error::Ended`] with the end of its output when it does not.
@@ -227,7 +226,7 @@ impl Cluster {
         self.leader.check()
     }
 
-    /// Kills the follower (SIGKILL) and waits for its end. Fine when none runs.
+    /// Kills the follower (SIGKILL) and waits for its end. No error if none runs.
     ///
     /// # Errors
     /// When the system refuses.
@@ -278,7 +277,7 @@ impl Cluster {
         )
     }
 
-    /// Both validators still run.
+    /// Checks that both validators run.
     ///
     /// # Errors
     /// [`Error::Ended`] for the one that does not; [`Error::Missing`] when there is no follower.

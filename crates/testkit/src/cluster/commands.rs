@@ -1,4 +1,4 @@
-//! What is on disk, and the two command lines.
+//! Files and command lines of a cluster.
 
 use std::{
     fs,
@@ -21,7 +21,7 @@ const NO_VOTING: &str = "--no-voting";
 /// The owner of accounts without data.
 const SYSTEM: Address = [0; 32];
 const PAYER_LAMPORTS: u64 = 1_000_000_000_000;
-/// Of both nodes. The metrics client honours proxies; the daemon is on loopback.
+/// Environment of both nodes. The metrics client honours proxies, but the daemon is on loopback.
 const ALWAYS: [(&str, &str); 2] = [
     ("AGAVE_NO_ENFORCE_NOFILE", "1"),
     ("NO_PROXY", "127.0.0.1,localhost"),
@@ -50,7 +50,7 @@ struct NodePorts {
 }
 
 impl Layout {
-    /// Makes the folder with everything that must exist before the leader starts; an older cluster's ledgers go.
+    /// Creates the files that must exist before the leader starts. Removes the ledgers of an older cluster.
     pub fn prepare(
         folder: PathBuf,
         binaries: Binaries,
@@ -181,7 +181,7 @@ impl Layout {
         }
     }
 
-    /// The follower at the first place, which votes if it has stake.
+    /// The follower with the first address, which votes if it has stake.
     pub fn follower_command(
         &self,
         options: &ClusterOptions,
@@ -193,7 +193,7 @@ impl Layout {
         if !options.follower_stakes.is_empty() {
             command.retain(|argument| argument != NO_VOTING);
             let account = base58(voter::vote_account());
-            // Its first blocks come without waiting for a vote of its own in a rooted slot.
+            // It then produces blocks before it has a vote in a rooted slot.
             command.extend(
                 [
                     "--no-wait-for-vote-to-start-leader",
@@ -206,7 +206,7 @@ impl Layout {
         command
     }
 
-    /// What every follower of the leader with this genesis has in common.
+    /// The common command of all followers of the leader with this genesis.
     pub fn follower(&self, genesis_hash: &str) -> Follower {
         let switches = [
             NO_VOTING,
@@ -242,7 +242,7 @@ impl Layout {
         &self.binaries.validator
     }
 
-    /// Gives the follower genesis and snapshot unless it has a ledger already.
+    /// Copies genesis and snapshot to the follower unless it has a ledger already.
     pub fn hand_snapshot_over(&self) -> Result<()> {
         if self.follower_ledger.exists() {
             return Ok(());
@@ -274,7 +274,7 @@ impl NodePorts {
     }
 }
 
-/// Within a block, above the leader's ports.
+/// Addresses for followers in the block of ports, above the leader's.
 fn places(folder: &Path, ports: &PortBlock) -> [FollowerAddress; MAX_FOLLOWERS] {
     let place = |name: &str, rpc: u16, gossip: u16, range: (u16, u16)| FollowerAddress {
         identity: folder.join(format!("{name}-identity.json")),
@@ -288,7 +288,7 @@ fn places(folder: &Path, ports: &PortBlock) -> [FollowerAddress; MAX_FOLLOWERS] 
     ]
 }
 
-/// The value of `SOLANA_METRICS_CONFIG` with which a validator pushes to that URL.
+/// The value of `SOLANA_METRICS_CONFIG` for pushes to this URL.
 pub fn metrics_config(url: &str) -> String {
     format!("host={url},db=prof,u=a,p=b")
 }
