@@ -5,7 +5,7 @@
 //! [`FirstSnapshot::Downloaded`] it downloads its snapshot as usual.
 
 mod commands;
-mod place;
+mod follower;
 
 use std::{
     env,
@@ -28,15 +28,15 @@ use crate::{
 };
 use commands::Layout;
 pub use commands::metrics_config;
-pub use place::{Follower, FollowerAddress, MAX_FOLLOWERS};
+pub use follower::{Follower, FollowerAddress, MAX_FOLLOWERS};
 
 /// The slot the leader starts at.
 pub const WARP_SLOT: u64 = 10;
 /// A follower counts as following if it is at most this many slots behind its leader ...
-const NEAR: u64 = 4;
+const MAX_SLOTS_BEHIND: u64 = 4;
 /// ... and has replayed this many slots: a new follower is near its leader at first, then stalls for seconds until the
 /// first repair.
-const REPLAYED: u64 = 8;
+const MIN_REPLAYED_SLOTS: u64 = 8;
 
 /// Options of a cluster.
 #[derive(Debug, Clone)]
@@ -189,7 +189,7 @@ impl Cluster {
     pub fn start_follower(&mut self) -> Result<u32> {
         self.kill_follower()?;
         if self.options.first_snapshot == FirstSnapshot::Copied {
-            self.layout.hand_snapshot_over()?;
+            self.layout.copy_snapshot()?;
         }
         let follower = Running::start(
             &self
@@ -201,8 +201,8 @@ impl Cluster {
         Ok(pid)
     }
 
-    /// The command of a follower that another program starts, see [`Cluster::places`]. It finds its snapshot by gossip, so
-    /// the leader needs [`FirstSnapshot::Downloaded`].
+    /// The command of a follower that another program starts, see [`Cluster::follower_addresses`]. It finds its snapshot by
+    /// gossip, so the leader needs [`FirstSnapshot::Downloaded`].
     pub fn follower(&self) -> Follower {
         self.layout.follower(&self.genesis_hash)
     }
@@ -214,8 +214,8 @@ impl Cluster {
     }
 
     /// The addresses for followers. [`Cluster::start_follower`] uses the first one.
-    pub fn places(&self) -> &[FollowerAddress; MAX_FOLLOWERS] {
-        &self.layout.places
+    pub fn follower_addresses(&self) -> &[FollowerAddress; MAX_FOLLOWERS] {
+        &self.layout.follower_addresses
     }
 
     /// Checks that the leader runs.
@@ -267,7 +267,8 @@ impl Cluster {
                 };
                 let tip = leader.processed_slot()?;
                 let replayed = own.saturating_sub(*first.get_or_insert(own));
-                let follows = replayed >= REPLAYED && tip.saturating_sub(own) <= NEAR;
+                let follows =
+                    replayed >= MIN_REPLAYED_SLOTS && tip.saturating_sub(own) <= MAX_SLOTS_BEHIND;
                 Ok(if follows {
                     Condition::Ready(())
                 } else {

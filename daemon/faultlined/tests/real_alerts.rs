@@ -252,7 +252,7 @@ fn each_real_node_fault_fires_exactly_its_own_alert() -> Result<()> {
 /// Another identity takes over, whose votes do not count for the vote account. Slots are not shorter than they are: votes are told
 /// not to land before they are so old that the validator is delinquent.
 fn votes_stop(scene: &mut Scene) -> Result<()> {
-    let [own, other] = scene.cluster.places().clone();
+    let [own, other] = scene.cluster.follower_addresses().clone();
     scene.cluster.set_follower_identity(&other.identity)?;
     let told = |scene: &Scene, alert: &str, resolved| {
         let wanted = Notification {

@@ -300,7 +300,7 @@ fn identity_is_switched(
     [identity, spare]: [&str; 2],
     vote: &str,
 ) -> Result<()> {
-    let [own, other] = cluster.places();
+    let [own, other] = cluster.follower_addresses();
     cluster.set_follower_identity(&other.identity)?;
     page(
         found,

@@ -155,12 +155,12 @@ fn print_follower_commands(cluster: &Cluster) {
         .iter()
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
-    for (number, place) in cluster.places().iter().enumerate() {
+    for (number, address) in cluster.follower_addresses().iter().enumerate() {
         let ledger = cluster.folder().join(format!("follower-{}", number + 1));
         let command = if number == 0 {
             cluster.follower_command(&ledger)
         } else {
-            follower.command(place, &ledger)
+            follower.command(address, &ledger)
         };
         let command = command.join(" ");
         println!(

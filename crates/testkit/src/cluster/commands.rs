@@ -36,7 +36,7 @@ pub struct Layout {
     pub follower_log: PathBuf,
     pub leader_rpc_port: u16,
     pub follower_rpc_port: u16,
-    pub places: [FollowerAddress; MAX_FOLLOWERS],
+    pub follower_addresses: [FollowerAddress; MAX_FOLLOWERS],
     binaries: Binaries,
     accounts: PathBuf,
     leader_ports: NodePorts,
@@ -63,7 +63,7 @@ impl Layout {
             follower_log: folder.join("follower.log"),
             leader_rpc_port: ports.port(10),
             follower_rpc_port: ports.port(110),
-            places: places(&folder, ports),
+            follower_addresses: follower_addresses(&folder, ports),
             accounts: folder.join("payers"),
             leader_ports: NodePorts {
                 gossip: ports.port(1),
@@ -86,8 +86,8 @@ impl Layout {
             }
         }
         fs::create_dir_all(&layout.accounts).map_err(Error::file(&layout.accounts))?;
-        for (place, identity) in layout.places.iter().zip(follower_identities()) {
-            write(&place.identity, &identity.to_file_text())?;
+        for (address, identity) in layout.follower_addresses.iter().zip(follower_identities()) {
+            write(&address.identity, &identity.to_file_text())?;
         }
         let payers = payers(options.payers)
             .into_iter()
@@ -188,8 +188,8 @@ impl Layout {
         genesis_hash: &str,
         ledger: &Path,
     ) -> Vec<String> {
-        let [place, ..] = &self.places;
-        let mut command = self.follower(genesis_hash).command(place, ledger);
+        let [address, ..] = &self.follower_addresses;
+        let mut command = self.follower(genesis_hash).command(address, ledger);
         if !options.follower_stakes.is_empty() {
             command.retain(|argument| argument != NO_VOTING);
             let account = base58(voter::vote_account());
@@ -243,7 +243,7 @@ impl Layout {
     }
 
     /// Copies genesis and snapshot to the follower unless it has a ledger already.
-    pub fn hand_snapshot_over(&self) -> Result<()> {
+    pub fn copy_snapshot(&self) -> Result<()> {
         if self.follower_ledger.exists() {
             return Ok(());
         }
@@ -275,16 +275,16 @@ impl NodePorts {
 }
 
 /// Addresses for followers in the block of ports, above the leader's.
-fn places(folder: &Path, ports: &PortBlock) -> [FollowerAddress; MAX_FOLLOWERS] {
-    let place = |name: &str, rpc: u16, gossip: u16, range: (u16, u16)| FollowerAddress {
+fn follower_addresses(folder: &Path, ports: &PortBlock) -> [FollowerAddress; MAX_FOLLOWERS] {
+    let address = |name: &str, rpc: u16, gossip: u16, range: (u16, u16)| FollowerAddress {
         identity: folder.join(format!("{name}-identity.json")),
         rpc_port: ports.port(rpc),
         gossip_port: ports.port(gossip),
         port_range: (ports.port(range.0), ports.port(range.1)),
     };
     [
-        place("follower", 110, 101, (120, 158)),
-        place("second-follower", 112, 102, (160, 198)),
+        address("follower", 110, 101, (120, 158)),
+        address("second-follower", 112, 102, (160, 198)),
     ]
 }
 

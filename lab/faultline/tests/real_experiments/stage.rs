@@ -121,7 +121,7 @@ impl Stage {
 
     /// Where followers have room.
     pub fn places(&self) -> &[FollowerAddress] {
-        self.cluster.places()
+        self.cluster.follower_addresses()
     }
 
     /// The ledger of a place of this experiment.

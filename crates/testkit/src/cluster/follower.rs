@@ -32,19 +32,19 @@ pub struct FollowerAddress {
 }
 
 impl Follower {
-    /// The whole command line of a follower at this place.
+    /// The whole command line of a follower at this address.
     #[must_use]
-    pub fn command(&self, place: &FollowerAddress, ledger: &Path) -> Vec<String> {
+    pub fn command(&self, address: &FollowerAddress, ledger: &Path) -> Vec<String> {
         let text = |path: &Path| path.to_string_lossy().into_owned();
-        let (first, last) = place.port_range;
+        let (first, last) = address.port_range;
         let mut command = vec![text(&self.program)];
         command.extend(self.arguments.iter().cloned());
         let mut set = |name: &str, value: String| command.extend([format!("--{name}"), value]);
         set("entrypoint", self.entrypoint.clone());
         set("ledger", text(ledger));
-        set("identity", text(&place.identity));
-        set("rpc-port", place.rpc_port.to_string());
-        set("gossip-port", place.gossip_port.to_string());
+        set("identity", text(&address.identity));
+        set("rpc-port", address.rpc_port.to_string());
+        set("gossip-port", address.gossip_port.to_string());
         set("dynamic-port-range", format!("{first}-{last}"));
         command
     }
@@ -62,14 +62,14 @@ mod tests {
             environment: Vec::new(),
             entrypoint: "127.0.0.1:7001".to_owned(),
         };
-        let place = FollowerAddress {
+        let address = FollowerAddress {
             identity: "/n/id.json".into(),
             rpc_port: 8899,
             gossip_port: 8001,
             port_range: (8002, 8040),
         };
         assert_eq!(
-            follower.command(&place, Path::new("/n/ledger")).join(" "),
+            follower.command(&address, Path::new("/n/ledger")).join(" "),
             "/opt/agave-validator --no-voting --entrypoint 127.0.0.1:7001 --ledger /n/ledger --identity /n/id.json \
              --rpc-port 8899 --gossip-port 8001 --dynamic-port-range 8002-8040"
         );
