@@ -1,5 +1,5 @@
-//! A real browser without a window, told what to do over the DevTools protocol (through a pair of pipes, so that no
-//! port is open and no other page can talk to it).
+//! A real browser without a window, controlled over the DevTools protocol through a pair of pipes: no port is open, and no
+//! other page can reach it.
 
 use std::{
     fs::{File, OpenOptions},
@@ -21,7 +21,7 @@ use crate::{
 /// What to print when a test is skipped because there is no browser.
 pub const SKIP_MESSAGE: &str = "SKIPPED: no chromium in PATH (Debian package: chromium)";
 
-/// Of a report page: what leaves the window or a drawing, and text that overlaps in a drawing.
+/// Returns the layout problems of a report page: elements outside the window or a drawing, and overlapping text.
 pub const LAYOUT_PROBLEMS_SCRIPT: &str = r##"(() => {
   const bad = [];
   const box = (element) => element.getBoundingClientRect();
@@ -61,15 +61,15 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Whether there is one in `PATH`.
+    /// Whether a browser is in `PATH`.
     pub fn is_installed() -> bool {
         program().is_some()
     }
 
-    /// Starts it with an empty page that no name and no network answers.
+    /// Starts it with an empty page, and without names and network.
     ///
     /// # Errors
-    /// [`Error::Missing`] with [`SKIP_MESSAGE`]; [`Error::Ended`] with its words; [`Error::Late`].
+    /// [`Error::Missing`] with [`SKIP_MESSAGE`]; [`Error::Ended`] with its output; [`Error::Late`].
     pub fn start() -> Result<Self> {
         let chromium = program().ok_or_else(|| Error::Missing(SKIP_MESSAGE.to_owned()))?;
         let folder = tempfile::tempdir().map_err(Error::file(&std::env::temp_dir()))?;
@@ -98,7 +98,7 @@ impl Browser {
         })?;
         let (sender, messages) = channel();
         std::thread::spawn(move || read(&from, &sender));
-        // Opened for both so that it does not wait for the other side, which may never come.
+        // Opened for reading and writing, because otherwise the open would wait for the other side.
         let to = OpenOptions::new()
             .read(true)
             .write(true)
@@ -135,7 +135,7 @@ impl Browser {
     /// Opens a file and waits until the page has loaded.
     ///
     /// # Errors
-    /// [`Error::Late`]; what [`Browser::call`] says.
+    /// [`Error::Late`]; otherwise as [`Browser::call`].
     pub fn open(&mut self, file: &Path) -> Result<()> {
         let file = file.canonicalize().map_err(Error::file(file))?;
         self.loaded = false;
@@ -151,7 +151,7 @@ impl Browser {
         Ok(())
     }
 
-    /// The value of an expression in the page; a promise is waited for.
+    /// The value of an expression in the page; waits for a promise.
     ///
     /// # Errors
     /// [`Error::Malformed`] with the exception.
@@ -165,7 +165,7 @@ impl Browser {
         }
     }
 
-    /// The size of the window, and whether the system prefers dark.
+    /// Sets the size of the window, and whether the system prefers dark colours.
     ///
     /// # Errors
     /// As [`Browser::call`].
@@ -178,7 +178,7 @@ impl Browser {
         Ok(())
     }
 
-    /// Whether pages may run scripts, from the next [`Browser::open`] on.
+    /// Sets whether pages may run scripts, from the next [`Browser::open`] on.
     ///
     /// # Errors
     /// As [`Browser::call`].
@@ -190,7 +190,7 @@ impl Browser {
         .map(drop)
     }
 
-    /// A picture of the window, or of the whole page, as PNG.
+    /// Writes a PNG of the window, or of the whole page.
     ///
     /// # Errors
     /// As [`Browser::call`]; [`Error::File`].
@@ -202,7 +202,7 @@ impl Browser {
         save(path, &answer)
     }
 
-    /// The page as it prints, as PDF.
+    /// Prints the page to a PDF file.
     ///
     /// # Errors
     /// As [`Browser::call`]; [`Error::File`].
@@ -212,7 +212,7 @@ impl Browser {
         save(path, &answer)
     }
 
-    /// Moves the mouse, with the left button held or not.
+    /// Moves the mouse, with the left button pressed if `held`.
     ///
     /// # Errors
     /// As [`Browser::call`].
@@ -220,7 +220,7 @@ impl Browser {
         self.mouse("mouseMoved", (x, y), held)
     }
 
-    /// Presses the left button here, moves there in steps, lets go.
+    /// Presses the left button at `from`, moves to `to` in steps, and releases it.
     ///
     /// # Errors
     /// As [`Browser::call`].
@@ -287,20 +287,20 @@ impl Browser {
         Ok(())
     }
 
-    /// Everything the console got since the start: messages, uncaught exceptions, refusals by the page's policy.
+    /// Messages of the console since the start, including uncaught exceptions and refusals by the page's policy.
     pub fn console_messages(&self) -> &[String] {
         &self.console_messages
     }
 
-    /// Every address asked for since the start, the page itself included.
+    /// All requested addresses since the start, including the page.
     pub fn requests(&self) -> &[String] {
         &self.requests
     }
 
-    /// Any command of the protocol; its result.
+    /// Sends a command of the protocol and returns its result.
     ///
     /// # Errors
-    /// [`Error::Malformed`] when the browser refuses; [`Error::Ended`] when it is gone; [`Error::Late`].
+    /// [`Error::Malformed`] if the browser refuses; [`Error::Ended`] if it has ended; [`Error::Late`].
     pub fn call(&mut self, method: &str, parameters: &Value) -> Result<Value> {
         self.last += 1;
         let id = self.last;
@@ -375,7 +375,7 @@ impl Browser {
 const FLAGS: &[&str] = &[
     "--headless",
     "--remote-debugging-pipe",
-    // Within a container's root the sandbox cannot be set up; the pages are our own.
+    // As root in a container, the sandbox cannot be set up. The pages are our own.
     "--no-sandbox",
     "--disable-gpu",
     "--hide-scrollbars",
@@ -412,7 +412,7 @@ fn make_pipes(paths: &[&Path]) -> Result<()> {
     })
 }
 
-/// Messages end with a zero byte. Ends with the browser, or when nobody listens any more.
+/// Sends messages, which end with a zero byte, until the browser ends or the receiver is dropped.
 fn read(path: &Path, to: &Sender<Value>) {
     let Ok(file) = File::open(path) else { return };
     let mut reader = BufReader::new(file);
