@@ -13,7 +13,7 @@ use crate::{
     sink::Sink,
 };
 
-/// What to print when a test is skipped because there is none.
+/// What to print when a test is skipped because there is no Alertmanager.
 pub const SKIP_MESSAGE: &str =
     "SKIPPED: no prometheus-alertmanager in PATH (Debian package: prometheus-alertmanager)";
 
@@ -45,8 +45,8 @@ impl Alertmanager {
         binaries::in_search_path("prometheus-alertmanager").is_some()
     }
 
-    /// Starts it with this configuration, whose commented `webhook_configs` of `127.0.0.1:8080` lead to the test, and waits until it is
-    /// ready.
+    /// Starts it and waits until it is ready. In the configuration, activates the commented `webhook_configs` and replaces
+    /// their address `127.0.0.1:8080` by one of the test.
     ///
     /// # Errors
     /// [`Error::Missing`] with [`SKIP_MESSAGE`]; [`Error::Ended`] when it refuses its configuration; [`Error::Late`].

@@ -1,4 +1,4 @@
-//! Where the real validator is on this machine, if it is.
+//! Finds the real validator and other programs on this machine.
 
 use std::{
     env,
@@ -18,7 +18,7 @@ pub struct Binaries {
     pub test_validator: PathBuf,
     /// The memo program to load; 4.x and newer refuse 1.0.0 and get 3.0.0.
     pub memo_program: PathBuf,
-    /// As the folder is named; empty if it is named otherwise.
+    /// From the folder's name; empty if the name is no version.
     pub version: Vec<u32>,
 }
 
@@ -52,7 +52,7 @@ pub fn victoriametrics(program: &str) -> Option<PathBuf> {
     existing(folder.join(program))
 }
 
-/// Where the installers of `scripts` put programs.
+/// The folder for the programs of the installers in `scripts`.
 fn cache() -> Option<PathBuf> {
     let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")))?;
@@ -89,8 +89,7 @@ impl Binaries {
     /// `FAULTLINE_AGAVE_PROGRAMS`, in `programs` within or beside the folder of the validator, and in
     /// `../shared/agave/programs`.
     ///
-    /// `None` when one of the three files is in none of these places. A set variable that leads nowhere is not passed
-    /// over in favour of the next place.
+    /// `None` if one of the three files is in none of these folders. If a variable is set, only its folder is searched.
     pub fn find() -> Option<Self> {
         let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/agave");
         Self::find_with(|name| env::var_os(name), &shared)

@@ -27,11 +27,11 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts `program run` with these arguments, on free ports unless they say otherwise, and waits until it listens.
+    /// Starts `program run` with these arguments, by default on free ports, and waits until it listens.
     /// Its log goes to a file in `folder`.
     ///
     /// # Errors
-    /// [`Error::Ended`] with its log when it refuses to run; [`Error::Late`] when it does not say where it listens.
+    /// [`Error::Ended`] with its log if it does not start; [`Error::Late`] if it does not log its addresses.
     pub fn start(program: &str, arguments: &[&str], folder: &Path) -> Result<Self> {
         let mut all: Vec<String> = vec!["run".to_owned()];
         for (option, needed) in [
@@ -84,7 +84,7 @@ impl Daemon {
         &self.metrics
     }
 
-    /// What a validator's `host=` must be; empty if the daemon takes no pushes.
+    /// The value for a validator's `host=`; empty if the daemon accepts no pushes.
     pub fn ingest_url(&self) -> String {
         self.ingest
             .as_ref()
@@ -131,7 +131,7 @@ impl Daemon {
         crate::process::signal(self.pid(), name)
     }
 
-    /// Asks it to stop and waits; its exit code, `None` if a signal ended it.
+    /// Sends SIGTERM and waits. Returns the exit code; `None` if a signal ended it.
     ///
     /// # Errors
     /// [`Error::Late`] if it does not end.
@@ -151,7 +151,7 @@ fn word(line: &str, key: &str) -> Option<String> {
     rest.split_whitespace().next().map(str::to_owned)
 }
 
-/// The samples of a page that a test compares, or an error that names the one that is missing.
+/// The value of the series with exactly these labels.
 ///
 /// # Errors
 /// [`Error::Missing`] names the series.

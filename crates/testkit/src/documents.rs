@@ -1,4 +1,4 @@
-//! Command lines of the documents: what they show a reader to type.
+//! Command lines in the documents.
 
 use clap::error::ErrorKind;
 use std::{
@@ -13,14 +13,14 @@ pub struct Line {
     pub place: String,
     /// The program's name and its arguments.
     pub words: Vec<String>,
-    /// From a block of shell. Elsewhere a command is often named without its arguments.
+    /// Whether it is from a shell block. Elsewhere, commands often lack their arguments.
     pub is_whole: bool,
 }
 
-/// What may stand before a program, with the number of words that are its own.
+/// Programs that may precede a program, with the number of words that belong to them.
 const LAUNCHERS: [(&str, usize); 3] = [("runuser", 4), ("tmux", 4), ("sudo", 1)];
 
-/// Every command line of this program in README, CONTRIBUTING and `docs`, but for the decisions, which are history.
+/// All command lines of this program in README, CONTRIBUTING and `docs`, except the decisions, which are history.
 ///
 /// # Errors
 ///
@@ -52,7 +52,7 @@ pub fn command_lines(root: &Path, program: &str) -> io::Result<Vec<Line>> {
     Ok(found)
 }
 
-/// What a program's command line does not take of these. Prose may leave out what a command needs.
+/// Errors of the lines that `parse` refuses. A line outside of a shell block may lack required arguments.
 pub fn refused(
     lines: &[Line],
     parse: impl Fn(&[String]) -> Result<(), clap::Error>,
@@ -72,7 +72,7 @@ pub fn refused(
     wrong.collect()
 }
 
-/// Lines of blocks of shell, and what is in backquotes elsewhere, each with its number.
+/// Lines of shell blocks, and text in backquotes elsewhere: line number, text, and whether it is from a block.
 fn shell(text: &str) -> Vec<(usize, String, bool)> {
     let mut found = Vec::new();
     let mut block: Option<bool> = None;
@@ -100,7 +100,7 @@ fn shell(text: &str) -> Vec<(usize, String, bool)> {
     found
 }
 
-/// The words of each command of a line, without comments and with something in place of what a shell would put there.
+/// The words of each command of a line, without comments. `1` replaces the output of a `$(...)`.
 fn simple_commands(line: &str) -> Vec<Vec<String>> {
     let mut line = line.to_owned();
     while let Some((before, (_, after))) = line
@@ -122,7 +122,7 @@ fn simple_commands(line: &str) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// The command without what starts it, if it is of this program.
+/// The command without its launcher, if it is one of this program.
 fn of_program(mut words: Vec<String>, program: &str) -> Option<Vec<String>> {
     while words.first().is_some_and(|word| word.contains('=')) {
         words.remove(0);
