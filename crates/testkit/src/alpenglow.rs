@@ -1,4 +1,4 @@
-//! A node around a migration to Alpenglow: it answers and pushes `fixtures/alpenglow`, which a release's own code wrote.
+//! A node around a migration to Alpenglow. Its answers and pushes are `fixtures/alpenglow`, which a release's code wrote.
 
 mod answers;
 mod pushes;
@@ -41,7 +41,7 @@ pub fn json(file: &str) -> Result<Value> {
     serde_json::from_str(&text).map_err(|error| Error::malformed("not JSON", &error.to_string()))
 }
 
-/// A JSON-RPC server with the answers of one phase. It ends when dropped.
+/// A JSON-RPC server with the answers of one phase of the migration. It ends when dropped.
 #[derive(Debug)]
 pub struct Node {
     server: Server,
@@ -53,12 +53,12 @@ impl Node {
     /// Listens on a free loopback port and answers as in that phase.
     ///
     /// # Errors
-    /// [`Error::Connection`] when no port can be had.
+    /// [`Error::Connection`] without a free port.
     pub fn start(phase: &str) -> Result<Self> {
         let answers: Arc<Mutex<Answers>> = Arc::default();
         let of_server = Arc::clone(&answers);
         let server = Server::start(move |connection, _| {
-            // A client that breaks off gets no answer.
+            // A client that disconnects gets no answer.
             serve(connection, &of_server).unwrap_or_default();
         })?;
         let node = Self {
@@ -75,7 +75,7 @@ impl Node {
         format!("http://{}", self.server.address())
     }
 
-    /// Answers as in another phase from now on. Variants end, and slots stand still.
+    /// Answers as in another phase from now on, without variants and without advancing slots.
     pub fn set_phase(&self, phase: &str) {
         let mut answers = lock(&self.answers);
         *answers = Answers {
@@ -85,13 +85,13 @@ impl Node {
         };
     }
 
-    /// Slots advance from those of the files: processed ones and votes, and with `roots` what is confirmed and final.
+    /// Lets processed slots and votes advance from those of the files, and with `roots` also confirmed and final slots.
     pub fn advance(&self, slot_time: Duration, roots: bool) {
         let begin = lock(&self.answers).processed();
         self.advance_from(begin, slot_time, roots);
     }
 
-    /// The same, from another processed slot. Without `roots`, what is confirmed and final stays as in the files.
+    /// Like [`Node::advance`], from another slot. Without `roots`, confirmed and final slots stay those of the files.
     pub fn advance_from(&self, begin: u64, slot_time: Duration, roots: bool) {
         lock(&self.answers).pace = Some(Pace {
             since: Instant::now(),
@@ -101,16 +101,16 @@ impl Node {
         });
     }
 
-    /// Pushes the phase's lines to an address from now on, while slots advance: each time the file's slots have passed, with
-    /// theirs and the times moved.
+    /// Pushes the phase's lines to an address while slots advance. They are repeated, with new slots and times, each time
+    /// the file's number of slots has passed.
     pub fn push_to(&mut self, address: &str) {
         self.pusher = Some(Pusher::start(address.to_owned(), Arc::clone(&self.answers)));
     }
 
-    /// Locks a folder as a validator its ledger, and answers at the admin socket until the process ends.
+    /// Locks a ledger folder and answers at its admin socket until the process ends.
     ///
     /// # Errors
-    /// [`Error::File`] if another process has the folder or it cannot be written.
+    /// [`Error::File`] if another process has locked the folder, or it cannot be written.
     pub fn answer_at_ledger(&self, folder: &Path) -> Result<()> {
         let ledger = Ledger::lock(folder).map_err(Error::file(folder))?;
         let started = SystemTime::now()
@@ -131,7 +131,7 @@ impl Node {
     }
 }
 
-/// Requests of one connection until it closes. `None` at its end or at the first thing that is not JSON-RPC.
+/// Answers the requests of one connection. Returns `None` at its end, or after something that is not JSON-RPC.
 fn serve(connection: TcpStream, answers: &Mutex<Answers>) -> Option<()> {
     let mut out = connection.try_clone().ok()?;
     let mut from = BufReader::new(connection);

@@ -1,4 +1,4 @@
-//! What the node answers.
+//! The node's answers.
 
 use std::{
     collections::HashMap,
@@ -22,26 +22,26 @@ pub struct Answers {
     pub max_shred: u64,
 }
 
-/// Slots that advance.
+/// How slots advance.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
     pub since: Instant,
     /// The processed slot at that time.
     pub begin: u64,
     pub slot_time: Duration,
-    /// Slots are confirmed and finalized.
+    /// Whether confirmed and finalized slots advance, too.
     pub roots: bool,
 }
 
 impl Pace {
-    /// How many have passed.
+    /// Number of slots since the start.
     pub fn slots(&self) -> u64 {
         (self.since.elapsed().as_secs_f64() / self.slot_time.as_secs_f64()) as u64
     }
 }
 
 impl Answers {
-    /// A method without a file is one that the node does not offer.
+    /// Answers a request. A method without a file gives an error.
     pub fn to(&mut self, request: &Value) -> Value {
         let file = self.file(request);
         let mut answer =
@@ -54,7 +54,7 @@ impl Answers {
         answer
     }
 
-    /// The slot of the files that advances.
+    /// The processed slot in the files.
     pub fn processed(&self) -> u64 {
         let info = json(&format!("{}/getEpochInfo.json", self.phase));
         info.map_or(0, |info| {
@@ -62,7 +62,7 @@ impl Answers {
         })
     }
 
-    /// What is added to slots of the files: those that advance, and those that are rooted. `None` if they stand still.
+    /// Numbers to add to processed slots and to rooted slots of the files. `None` if slots do not advance.
     pub fn moved_by(&self) -> Option<(i64, i64)> {
         let pace = self.pace?;
         let by = pace.begin as i64 - self.processed() as i64 + pace.slots() as i64;

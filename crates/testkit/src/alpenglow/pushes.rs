@@ -1,4 +1,4 @@
-//! What the node pushes.
+//! The node's pushes.
 
 use std::{
     sync::{
@@ -13,7 +13,7 @@ use super::{answers::Answers, lock, text};
 use crate::http;
 
 const STEP: Duration = Duration::from_millis(100);
-/// A number this near to the newest slot of a file is a slot of it.
+/// A number less than this far from the newest slot of a file is a slot.
 const NEAR_SLOTS: u64 = 1_000;
 
 /// A thread that pushes. It ends when dropped.
@@ -59,7 +59,7 @@ impl Drop for Pusher {
     }
 }
 
-/// Repetitions of the file that were pushed since a pace began.
+/// Counts the pushes of the file since slots began to advance.
 #[derive(Default)]
 struct Due {
     since: Option<Instant>,
@@ -67,7 +67,7 @@ struct Due {
 }
 
 impl Due {
-    /// The file's lines once its slots have passed again.
+    /// The file's lines if its number of slots has passed since the last push.
     fn lines(&mut self, answers: &Answers) -> Option<String> {
         let pace = answers.pace?;
         if self.since != Some(pace.since) {
@@ -93,7 +93,7 @@ impl Due {
     }
 }
 
-/// The first and the last slot that the file's lines freeze.
+/// The first and the last frozen slot in the file's lines.
 fn frozen(file: &str) -> Option<(u64, u64)> {
     let lines = file.lines().filter(|line| line.starts_with("bank_frozen,"));
     let slots = lines.filter_map(|line| {
@@ -110,7 +110,7 @@ fn time(line: &str) -> Option<i64> {
     line.rsplit_once(' ')?.1.parse().ok()
 }
 
-/// A line with its slots and its time moved; no string in it has a comma or a space.
+/// The line with its slots and time shifted. Its strings must not contain commas or spaces.
 fn moved(line: &str, newest: u64, slots: i64, nanos: i64) -> Option<String> {
     let (name, rest) = line.split_once(' ')?;
     let (fields, _) = rest.split_once(' ')?;
