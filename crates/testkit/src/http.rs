@@ -8,7 +8,7 @@ use std::{
 
 use crate::{Error, Result};
 
-/// An answer, its body without the transfer coding.
+/// An answer. Its body has no transfer coding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response {
     /// The status code.
@@ -28,7 +28,7 @@ impl Response {
             .map(|(_, value)| value.as_str())
     }
 
-    /// The body as text; what is not UTF-8 becomes U+FFFD.
+    /// The body as text; invalid UTF-8 becomes U+FFFD.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
@@ -37,8 +37,8 @@ impl Response {
 /// `GET http://address/path`.
 ///
 /// # Errors
-/// [`Error::Connection`] when the other side is not there, breaks off or is silent for 10 s;
-/// [`Error::Malformed`] when its answer is not HTTP/1.
+/// [`Error::Connection`] if the server refuses or ends the connection, or is silent for 10 s;
+/// [`Error::Malformed`] if its answer is not HTTP/1.
 pub fn get(address: &str, path: &str) -> Result<Response> {
     Request::new("GET", path).send(address)
 }
@@ -87,7 +87,7 @@ impl Request {
         self
     }
 
-    /// Longest wait for the connection and for each read or write. 10 s unless set.
+    /// Sets the timeout of the connection and of each read or write. Default: 10 s.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -198,7 +198,7 @@ pub(crate) fn read_headers(from: &mut impl BufRead) -> HttpResult<Vec<(String, S
     }
 }
 
-/// What a missing length means: for an answer, that the body ends with the connection; for a request, no body.
+/// What a missing length means: the body of an answer ends with the connection, and a request has no body.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UnknownLength {
     UntilClose,

@@ -1,4 +1,4 @@
-//! JSON-RPC over HTTP, as far as tests ask it.
+//! A JSON-RPC client for tests.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -15,7 +15,7 @@ pub struct Rpc {
 }
 
 impl Rpc {
-    /// The service at that address; nothing is sent yet.
+    /// A client of the service at this address; sends nothing yet.
     pub fn new(address: SocketAddr) -> Self {
         Self {
             address,
@@ -23,21 +23,21 @@ impl Rpc {
         }
     }
 
-    /// Longest wait for the connection and for each read or write. 10 s unless set.
+    /// Sets the timeout of the connection and of each read or write. Default: 10 s.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }
 
-    /// Where the service is.
+    /// The address of the service.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Calls one method and gives its `result`.
+    /// Calls a method and returns its `result`.
     ///
     /// # Errors
-    /// [`Error::Rpc`] when the answer is an error object, otherwise as [`http::post`].
+    /// [`Error::Rpc`] if the answer is an error object; otherwise as [`http::post`].
     pub fn call(&self, method: &str, params: Value) -> Result<Value> {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         let mut answer = self.post(&request)?;
@@ -50,7 +50,7 @@ impl Rpc {
         }
     }
 
-    /// Sends a transaction without a trial run; that it was accepted does not say that it lands.
+    /// Sends a transaction without preflight. An accepted transaction may still not land.
     ///
     /// # Errors
     /// As [`Rpc::call`].
@@ -60,7 +60,7 @@ impl Rpc {
             .map(drop)
     }
 
-    /// Calls one method many times in one request; how many of the answers are results and not errors.
+    /// Calls a method many times in one request. Returns how many answers are results and not errors.
     ///
     /// # Errors
     /// As [`http::post`]; [`Error::Malformed`] when the answer is not a list.
@@ -88,7 +88,7 @@ impl Rpc {
         self.number("getSlot")
     }
 
-    /// The highest slot of which the node has shreds.
+    /// The highest slot for which the node has shreds.
     ///
     /// # Errors
     /// As [`Rpc::call`].
