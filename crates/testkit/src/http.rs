@@ -107,8 +107,8 @@ impl Request {
         stream.write_all(&self.bytes(address)).map_err(broken)?;
         read_response(&mut BufReader::new(stream), self.method == "HEAD").map_err(|trouble| {
             match trouble {
-                Trouble::Io(source) => broken(source),
-                Trouble::Malformed(error) => error,
+                HttpError::Io(source) => broken(source),
+                HttpError::Malformed(error) => error,
             }
         })
     }
@@ -146,22 +146,22 @@ impl Request {
     }
 }
 
-pub(crate) enum Trouble {
+pub(crate) enum HttpError {
     Io(io::Error),
     Malformed(Error),
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for HttpError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
 }
 
-fn malformed(what: &'static str, text: &str) -> Trouble {
-    Trouble::Malformed(Error::malformed(what, text))
+fn malformed(what: &'static str, text: &str) -> HttpError {
+    HttpError::Malformed(Error::malformed(what, text))
 }
 
-type HttpResult<T> = std::result::Result<T, Trouble>;
+type HttpResult<T> = std::result::Result<T, HttpError>;
 
 pub(crate) fn read_response(from: &mut impl BufRead, headers_only: bool) -> HttpResult<Response> {
     let status_line = read_line(from)?;
@@ -171,8 +171,8 @@ pub(crate) fn read_response(from: &mut impl BufRead, headers_only: bool) -> Http
         .and_then(|code| code.parse().ok())
         .ok_or_else(|| malformed("not an HTTP/1 status line", &status_line))?;
     let headers = read_headers(from)?;
-    let no_body = headers_only || status == 204 || status == 304;
-    let body = if no_body {
+    let has_no_body = headers_only || status == 204 || status == 304;
+    let body = if has_no_body {
         Vec::new()
     } else {
         read_body(from, &headers, UnknownLength::UntilClose)?
@@ -251,7 +251,7 @@ fn read_chunks(from: &mut impl BufRead, body: &mut Vec<u8>) -> HttpResult<()> {
 fn take_exactly(from: &mut impl BufRead, length: u64, body: &mut Vec<u8>) -> HttpResult<()> {
     let got = from.take(length).read_to_end(body)?;
     if got as u64 != length {
-        return Err(Trouble::Io(io::ErrorKind::UnexpectedEof.into()));
+        return Err(HttpError::Io(io::ErrorKind::UnexpectedEof.into()));
     }
     Ok(())
 }
@@ -260,7 +260,7 @@ pub(crate) fn read_line(from: &mut impl BufRead) -> HttpResult<String> {
     let mut line = Vec::new();
     from.take(64 * 1024).read_until(b'\n', &mut line)?;
     if line.pop() != Some(b'\n') {
-        return Err(Trouble::Io(io::ErrorKind::UnexpectedEof.into()));
+        return Err(HttpError::Io(io::ErrorKind::UnexpectedEof.into()));
     }
     if line.last() == Some(&b'\r') {
         line.pop();
