@@ -56,10 +56,10 @@ impl Node {
     /// [`Error::Connection`] without a free port.
     pub fn start(phase: &str) -> Result<Self> {
         let answers: Arc<Mutex<Answers>> = Arc::default();
-        let of_server = Arc::clone(&answers);
+        let server_answers = Arc::clone(&answers);
         let server = Server::start(move |connection, _| {
             // A client that disconnects gets no answer.
-            serve(connection, &of_server).unwrap_or_default();
+            serve(connection, &server_answers).unwrap_or_default();
         })?;
         let node = Self {
             server,
@@ -87,7 +87,7 @@ impl Node {
 
     /// Lets processed slots and votes advance from those of the files, and with `roots` also confirmed and final slots.
     pub fn advance(&self, slot_time: Duration, roots: bool) {
-        let begin = lock(&self.answers).processed();
+        let begin = lock(&self.answers).file_slot();
         self.advance_from(begin, slot_time, roots);
     }
 
@@ -140,8 +140,8 @@ fn serve(connection: TcpStream, answers: &Mutex<Answers>) -> Option<()> {
         let body = {
             let mut answers = lock(answers);
             match serde_json::from_slice(&arrival.body).ok()? {
-                Value::Array(all) => all.iter().map(|one| answers.to(one)).collect(),
-                one => answers.to(&one),
+                Value::Array(all) => all.iter().map(|one| answers.answer(one)).collect(),
+                one => answers.answer(&one),
             }
         };
         let body = body.to_string();

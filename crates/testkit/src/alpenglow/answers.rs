@@ -42,20 +42,20 @@ impl Pace {
 
 impl Answers {
     /// Answers a request. A method without a file gives an error.
-    pub fn to(&mut self, request: &Value) -> Value {
+    pub fn answer(&mut self, request: &Value) -> Value {
         let file = self.file(request);
         let mut answer =
             json(&file).unwrap_or_else(|_| json!({"jsonrpc": "2.0", "error": no_such_method()}));
         if let Some(account) = request.pointer("/params/0/votePubkey") {
-            keep_account(&mut answer, account);
+            retain_account(&mut answer, account);
         }
-        self.move_on(request, &mut answer);
+        self.shift_slots(request, &mut answer);
         answer["id"] = request["id"].clone();
         answer
     }
 
     /// The processed slot in the files.
-    pub fn processed(&self) -> u64 {
+    pub fn file_slot(&self) -> u64 {
         let info = json(&format!("{}/getEpochInfo.json", self.phase));
         info.map_or(0, |info| {
             info["result"]["absoluteSlot"].as_u64().unwrap_or(0)
@@ -63,20 +63,20 @@ impl Answers {
     }
 
     /// Numbers to add to processed slots and to rooted slots of the files. `None` if slots do not advance.
-    pub fn moved_by(&self) -> Option<(i64, i64)> {
+    pub fn slot_offsets(&self) -> Option<(i64, i64)> {
         let pace = self.pace?;
-        let by = pace.begin as i64 - self.processed() as i64 + pace.slots() as i64;
+        let by = pace.begin as i64 - self.file_slot() as i64 + pace.slots() as i64;
         Some((by, if pace.roots { by } else { 0 }))
     }
 
     /// Adds the slots that have passed since the file.
-    fn move_on(&mut self, request: &Value, answer: &mut Value) {
-        let Some((by, rooted)) = self.moved_by() else {
+    fn shift_slots(&mut self, request: &Value, answer: &mut Value) {
+        let Some((by, rooted)) = self.slot_offsets() else {
             return;
         };
         let method = "getMaxShredInsertSlot";
         if request["method"] == method && !self.variants.contains_key(method) {
-            let slot = self.processed().saturating_add_signed(by) + 1;
+            let slot = self.file_slot().saturating_add_signed(by) + 1;
             self.max_shred = self.max_shred.max(slot);
             *answer = json!({"jsonrpc": "2.0", "result": self.max_shred});
         }
@@ -124,8 +124,8 @@ impl Answers {
                 let file = "admin/validatorAdmissionTicketStatus-admitted.json";
                 let mut status = json(file).map_or(Value::Null, |mut all| all["result"].take());
                 let slot = self
-                    .processed()
-                    .saturating_add_signed(self.moved_by().map_or(0, |by| by.0));
+                    .file_slot()
+                    .saturating_add_signed(self.slot_offsets().map_or(0, |by| by.0));
                 status["current_epoch"] = json!(slot / SLOTS_IN_EPOCH);
                 status
             }
@@ -174,7 +174,7 @@ fn add(number: &mut Value, slots: i64) {
     }
 }
 
-fn keep_account(answer: &mut Value, account: &Value) {
+fn retain_account(answer: &mut Value, account: &Value) {
     for list in ["current", "delinquent"] {
         if let Some(accounts) = answer["result"][list].as_array_mut() {
             accounts.retain(|of| of["votePubkey"] == *account);

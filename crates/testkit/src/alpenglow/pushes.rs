@@ -26,12 +26,12 @@ pub struct Pusher {
 impl Pusher {
     pub fn start(address: String, answers: Arc<Mutex<Answers>>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let of_thread = Arc::clone(&stop);
+        let thread_stop = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
-            let mut due = Due::default();
-            while !of_thread.load(Ordering::Relaxed) {
+            let mut repetitions = Repetitions::default();
+            while !thread_stop.load(Ordering::Relaxed) {
                 std::thread::sleep(STEP);
-                let lines = due.lines(&lock(&answers));
+                let lines = repetitions.due_lines(&lock(&answers));
                 let pushed = lines
                     .map(|lines| http::post(&address, "/write?db=x&precision=n", lines.as_bytes()));
                 if let Some(Err(error)) = pushed {
@@ -61,23 +61,23 @@ impl Drop for Pusher {
 
 /// Counts the pushes of the file since slots began to advance.
 #[derive(Default)]
-struct Due {
+struct Repetitions {
     since: Option<Instant>,
     pushed: u64,
 }
 
-impl Due {
+impl Repetitions {
     /// The file's lines if its number of slots has passed since the last push.
-    fn lines(&mut self, answers: &Answers) -> Option<String> {
+    fn due_lines(&mut self, answers: &Answers) -> Option<String> {
         let pace = answers.pace?;
         if self.since != Some(pace.since) {
-            *self = Due {
+            *self = Repetitions {
                 since: Some(pace.since),
                 pushed: 0,
             };
         }
         let file = text(&format!("{}/pushed.lp", answers.phase)).ok()?;
-        let (first, last) = frozen(&file)?;
+        let (first, last) = frozen_range(&file)?;
         let slots = last - first + 1;
         if pace.slots() < (self.pushed + 1) * slots {
             return None;
@@ -85,16 +85,16 @@ impl Due {
         let begin = pace.begin + self.pushed * slots;
         self.pushed += 1;
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let by = now.ok()?.as_nanos() as i64 - file.lines().filter_map(time).max()?;
-        let moved = file
+        let by = now.ok()?.as_nanos() as i64 - file.lines().filter_map(timestamp).max()?;
+        let shifted_lines = file
             .lines()
-            .filter_map(|line| moved(line, last, begin as i64 - first as i64, by));
-        Some(moved.collect())
+            .filter_map(|line| shifted(line, last, begin as i64 - first as i64, by));
+        Some(shifted_lines.collect())
     }
 }
 
 /// The first and the last frozen slot in the file's lines.
-fn frozen(file: &str) -> Option<(u64, u64)> {
+fn frozen_range(file: &str) -> Option<(u64, u64)> {
     let lines = file.lines().filter(|line| line.starts_with("bank_frozen,"));
     let slots = lines.filter_map(|line| {
         let (_, rest) = line.split_once(" slot=")?;
@@ -106,12 +106,12 @@ fn frozen(file: &str) -> Option<(u64, u64)> {
     })
 }
 
-fn time(line: &str) -> Option<i64> {
+fn timestamp(line: &str) -> Option<i64> {
     line.rsplit_once(' ')?.1.parse().ok()
 }
 
 /// The line with its slots and time shifted. Its strings must not contain commas or spaces.
-fn moved(line: &str, newest: u64, slots: i64, nanos: i64) -> Option<String> {
+fn shifted(line: &str, newest: u64, slots: i64, nanos: i64) -> Option<String> {
     let (name, rest) = line.split_once(' ')?;
     let (fields, _) = rest.split_once(' ')?;
     let field = |field: &str| {
@@ -126,7 +126,7 @@ fn moved(line: &str, newest: u64, slots: i64, nanos: i64) -> Option<String> {
     Some(format!(
         "{name} {} {}\n",
         fields.join(","),
-        time(line)? + nanos
+        timestamp(line)? + nanos
     ))
 }
 
@@ -134,7 +134,7 @@ fn moved(line: &str, newest: u64, slots: i64, nanos: i64) -> Option<String> {
 fn only_slots_and_timestamp_of_a_line_are_shifted() {
     let line = "a,host_id=x slot=1000i,count=7i,hash=\"1000i\",new_finalized_slot=999i 5000";
     assert_eq!(
-        moved(line, 1_010, -100, 50).as_deref(),
+        shifted(line, 1_010, -100, 50).as_deref(),
         Some("a,host_id=x slot=900i,count=7i,hash=\"1000i\",new_finalized_slot=899i 5050\n")
     );
 }
