@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-/// Process name in the kernel, whatever the file is called.
+/// Process name in the kernel, regardless of the file's name.
 pub const PROGRAM_NAME: &str = "agave-validator";
 pub const GENESIS_BLOCK: u64 = SLOTS_IN_EPOCH + 4_999;
 
@@ -75,13 +75,13 @@ impl Consensus {
 #[derive(Debug)]
 pub struct NodeState {
     pub consensus: Consensus,
-    /// Rewards depend on it.
+    /// Determines rewards.
     pub slot_time: Duration,
     pub identity: String,
     /// `IP:PORT`; `None` if it does not answer JSON-RPC.
     pub rpc_address: Option<String>,
     pub started: Duration,
-    /// Whether its services run.
+    /// Whether its services run: it has completed its start.
     pub running: bool,
     /// The result of `startProgress`.
     pub progress: Value,
@@ -237,7 +237,7 @@ impl Ledger {
     /// are short. Answers end with a newline.
     pub fn answer(&self, answer: impl Fn(&Value) -> String) {
         for stream in self.socket.incoming() {
-            // A client that goes away, or is silent for too long, loses only its answer.
+            // A client that disconnects, or is silent for too long, loses only its answer.
             drop(stream.and_then(|stream| answer_requests(&stream, &answer)));
         }
     }

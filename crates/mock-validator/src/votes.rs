@@ -1,5 +1,5 @@
 //! Answers of a voting mock validator about votes, leader slots and other nodes. They depend only
-//! on its slot.
+//! on [`NodeState`].
 //!
 //! The validator votes for nearly each slot, leads four slots in every four hundred and loses some
 //! of them.
@@ -12,10 +12,10 @@ const GENESIS_HASH: &str = "DemoGenesis111111111111111111111111111111111";
 
 /// Price of a Tower vote; there is one for each slot.
 const VOTE_LAMPORTS: u64 = 5_000;
-/// Balance of its identity at an epoch's end, and of its vote account at its beginning.
+/// Balances of its identity at the end of an epoch, and of its vote account.
 const IDENTITY_LAMPORTS: u64 = 40 * LAMPORTS_PER_SOL;
 const VOTE_ACCOUNT_LAMPORTS: u64 = 3 * LAMPORTS_PER_SOL;
-/// Leader turns, in slots: from one to the next, offset of the first in an epoch, and length.
+/// Leader turns, in slots: interval, offset of the first one in an epoch, and length.
 const TURN_PERIOD: u64 = 400;
 const TURN_OFFSET: u64 = 200;
 const TURN_SLOTS: u64 = 4;
@@ -30,7 +30,7 @@ const OTHERS: [(u64, u64, Version); 5] = [
     (300_000, 1_540, Version::Newer),
     (100_000, 1_212, Version::Older),
 ];
-/// Of the mock validator, for a hundred slots.
+/// Credits of the mock validator for a hundred slots.
 const CREDITS: u64 = 1_586;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -200,8 +200,8 @@ const LAMPORTS_PER_SOL: u64 = 1_000_000_000;
 /// Epochs in `epochCredits` of one answer.
 const MAX_CREDIT_ENTRIES: usize = 5;
 
-/// For each of the last epochs: its number, credits at its end or at `slot`, credits at its
-/// beginning.
+/// For each of the last epochs: number, credits at the end of the epoch or at `slot`, credits at
+/// its beginning.
 fn credits_until(slot: u64, per_hundred_slots: u64) -> Vec<[u64; 3]> {
     let (epoch, index) = (slot / SLOTS_IN_EPOCH, slot % SLOTS_IN_EPOCH);
     let first = epoch.saturating_sub(MAX_CREDIT_ENTRIES as u64 - 1);
@@ -232,7 +232,7 @@ pub fn genesis_certificate() -> Value {
     })
 }
 
-/// Entries of `epochCredits`: more than one answer contains. Lamports continue from the last
+/// Entries of `epochCredits`, more than an answer contains. Lamports continue from the last
 /// credits.
 fn alpenglow_credits(state: &NodeState, stake: u64, per_hundred_slots: u64) -> Vec<[u64; 3]> {
     let (migration, epoch) = (GENESIS_BLOCK / SLOTS_IN_EPOCH, state.slot / SLOTS_IN_EPOCH);
