@@ -113,7 +113,7 @@ impl MockNode {
         })
     }
 
-    /// Starts a node that sends these answers in order.
+    /// Starts a node that sends these answers in order, then status 500.
     ///
     /// # Errors
     /// As [`MockNode::start`].
