@@ -17,7 +17,7 @@ fn left_by_a_kill(folder: &Path, seconds: usize) -> (Vec<u8>, Vec<u8>, Vec<usize
         writer.commit().unwrap();
         lengths.push(length());
     }
-    // Dropped, it would take in its log.
+    // Dropping it would move the log into the database.
     mem::forget(writer);
     (fs::read(&path).unwrap(), fs::read(&log).unwrap(), lengths)
 }
@@ -53,7 +53,7 @@ fn a_log_truncated_anywhere_loses_only_commits_after_the_cut() {
         let cut = cut.min(log.len());
         let copy = open_copy(folder.path(), &database, Some(&log[..cut]));
         if cut < lengths[0] {
-            // Not even the session is there.
+            // The session is missing, too.
             assert_eq!(copy.unwrap().sessions().unwrap(), []);
             continue;
         }
@@ -125,7 +125,7 @@ fn a_finished_recording_truncated_at_any_byte_is_refused() {
 fn a_truncated_database_with_a_complete_log_is_read_exactly_or_refused() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
-    // Half of it in the database, half in the log.
+    // One half is in the database, the other in the log.
     let mut day = Day::new(arm(60));
     let mut writer = Writer::create(&path, &day.opening()).unwrap();
     for second in 1..=60 {
@@ -213,7 +213,7 @@ fn a_log_from_another_recording_is_named_in_the_read_error() {
     assert!(fs::read(&path).unwrap() == whole, "it was changed");
 }
 
-/// The second way of docs/RECORDING.md. The first needs an sqlite3 that the host may not have.
+/// The second method of docs/RECORDING.md. The first one needs an sqlite3 that the host may lack.
 #[test]
 fn a_sqlite3_dump_of_a_damaged_recording_is_readable() {
     let folder = crate::made_up::folder();

@@ -1,4 +1,4 @@
-//! docs/RECORDING.md lists what the file has. After a change that is meant, renew it with
+//! docs/RECORDING.md lists all tables and columns. After an intended change, renew it with
 //! `FAULTLINE_RENEW=1 cargo test -p faultline-recording` and read the difference.
 
 use faultline_recording::schema::{TABLES, elsewhere};

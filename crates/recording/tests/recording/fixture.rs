@@ -1,5 +1,5 @@
-//! A recording that an earlier version wrote stays readable. `format-1.db` is never made anew: a reader that cannot read it
-//! cannot read what is on people's disks. The numbers here were read from it with Python's sqlite3.
+//! A recording that an earlier version wrote stays readable. `format-1.db` is never regenerated: a reader that cannot read it
+//! cannot read existing recordings. The numbers here were read from it with Python's sqlite3.
 
 use crate::made_up::{arm, at, day::Day};
 use faultline_recording::{Cell, Error, EventKind, Recording, Row, Table, Writer};
@@ -188,7 +188,7 @@ fn points_of_the_fixture_are_read_unchanged() {
     assert!(costs.iter().all(|point| point.is_leader == Some(false)));
 }
 
-/// A copy of the fixture as a version would have written it that knew less.
+/// A copy of the fixture without columns and tables, as from an older version.
 fn with_less(folder: &Path) -> PathBuf {
     let path = folder.join("older.db");
     fs::copy(fixture(), &path).unwrap();

@@ -1,4 +1,4 @@
-//! A disk without room: said, survived, gone on from.
+//! A full disk gives an error, loses nothing committed, and writing continues with free space.
 
 use crate::{
     made_up::{arm, assert_is_a_beginning, at, day::Day, write},
@@ -7,7 +7,7 @@ use crate::{
 use faultline_recording::{Error, Recording, Writer, backup};
 use std::fs;
 
-/// Writes until there is no room; the seconds that were committed, and the one that was not.
+/// Writes until the disk is full. Returns the number of committed seconds, and the one that was not.
 fn fill(writer: &mut Writer, day: &mut Day) -> (usize, crate::made_up::day::Second) {
     let mut committed = 0;
     loop {

@@ -1,11 +1,11 @@
-//! Files that nobody wrote: refused or read, without a panic and without harm.
+//! Files with arbitrary content are refused or read, without a panic.
 
 use crate::made_up::{arm, day::Day, finished, folder};
 use faultline_recording::{Recording, Table, Writer, merge};
 use proptest::prelude::*;
 use std::{fs, path::Path};
 
-/// Everything a reader can be asked.
+/// Calls all methods of a reader.
 fn read_all(path: &Path) {
     let Ok(recording) = Recording::open(path) else {
         return;

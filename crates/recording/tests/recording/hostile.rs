@@ -1,4 +1,4 @@
-//! Files that somebody made to do harm: refused with what was found, or read at a cost that follows from their size.
+//! Malicious files are refused with the reason, or read at a cost that their size bounds.
 
 use crate::made_up::{arm, day::Day, finished, folder};
 use faultline_recording::{Error, EventKind, Recording, Table, Writer, backup, merge};
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 const PAGE: usize = 4096;
 
-/// What a child reads, as [`measure_reader_memory`] does.
+/// The variable with the file that a child reads in [`measure_reader_memory`].
 const ORDER: &str = "FAULTLINE_HOSTILE_FILE";
 
 /// An endless table.
@@ -36,7 +36,7 @@ fn changed(sql: &str) -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// Everything a reader can be asked; the first error.
+/// Calls all methods of a reader; returns the first error.
 fn read_all(path: &Path) -> Result<(), Error> {
     let recording = Recording::open(path)?;
     let mut first = Ok(());
@@ -64,7 +64,7 @@ fn read_all(path: &Path) -> Result<(), Error> {
     first
 }
 
-/// The same, in time. The deadline is for an endless one: it takes a fraction of a second.
+/// Runs `work` with a deadline for endless files. Usually it takes a fraction of a second.
 fn within<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = mpsc::channel();
     let worker = std::thread::spawn(move || sender.send(work()));
@@ -211,7 +211,7 @@ fn an_overlong_recording_value_is_refused() {
             .contains("one of its values is longer than any that is written there"),
         "{error}"
     );
-    // As long as a manifest can become.
+    // The maximum length of a manifest.
     let text = format!(
         "UPDATE process SET manifest = '\"' || replace(hex(zeroblob({})), '00', 'xx') || '\"'",
         7 << 20
@@ -247,8 +247,8 @@ fn interior(below: u32, count: u16) -> Vec<u8> {
     page
 }
 
-/// The recording with pages behind it, so that a scan of `table` comes 400 to the power of four times to the page that
-/// began it.
+/// The recording with additional pages: a scan of `table` reaches the page that began the table 400 to the power of four
+/// times.
 fn endless(table: &str) -> (TempDir, PathBuf) {
     let (folder, path) = changed("SELECT 1");
     let conn = rusqlite::Connection::open(&path).unwrap();
@@ -306,7 +306,7 @@ fn merging_extreme_numbers_never_panics() {
     let _ = merge(&[path, other], &folder.path().join("joined.db"));
 }
 
-/// Not a test of its own: what [`a_hostile_recording_uses_bounded_memory`] starts.
+/// No test, but the child process of [`a_hostile_recording_uses_bounded_memory`].
 #[test]
 fn measure_reader_memory() {
     let Ok(path) = env::var(ORDER) else {
@@ -334,7 +334,7 @@ fn measure_reader_memory() {
     );
 }
 
-/// The most memory a reader had, in KiB.
+/// Peak memory of a reader in KiB.
 fn peak(path: &Path) -> u64 {
     let output = Command::new(env::current_exe().unwrap())
         .args(["hostile::measure_reader_memory", "--exact", "--nocapture"])

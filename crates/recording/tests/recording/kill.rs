@@ -1,4 +1,4 @@
-//! A writer that is killed at any step leaves what it committed, and nothing else.
+//! A writer that is killed at any step leaves exactly what it committed.
 
 use crate::made_up::{
     arm, assert_is_a_beginning, assert_is_a_piece, at, day::Day, random::Random, write,
@@ -12,15 +12,15 @@ use std::{
     time::Duration,
 };
 
-/// What the child does, over and over, and where.
+/// The variable with the work that the child repeats.
 const ORDER: &str = "FAULTLINE_KILLED_WRITER";
 
 const SECONDS: u64 = 100_000;
 
-/// What one child wrote before it was killed.
+/// Result of a child that was killed.
 struct Killed {
     folder: tempfile::TempDir,
-    /// Seconds that it had committed for certain, or files it had made.
+    /// Number of seconds that it reported as committed, or of files that it made.
     message: u64,
 }
 
@@ -30,7 +30,7 @@ impl Killed {
     }
 }
 
-/// Starts this program again as a writer and kills it a moment after it told of its `after`-th step.
+/// Starts this program as a writer and kills it shortly after it reported step `after`.
 fn kill(order: &str, after: u64, random: &mut Random) -> Killed {
     let folder = crate::made_up::folder();
     let mut child = Command::new(env::current_exe().unwrap())
@@ -61,7 +61,7 @@ fn kill(order: &str, after: u64, random: &mut Random) -> Killed {
         .expect("it goes on until it is killed")
         < after
     {}
-    // Any moment will do: this is what makes it another one each time.
+    // A random delay, so that each kill happens at another moment.
     std::thread::sleep(Duration::from_micros(random.next() % 6000));
     child.kill().unwrap();
     child.wait().unwrap();
@@ -77,7 +77,7 @@ fn many(order: &str, mut check: impl FnMut(&Killed)) {
     }
 }
 
-/// Not a test of its own: what the others start and kill.
+/// No test, but the child process that the tests start and kill.
 #[test]
 fn writer_waiting_to_be_killed() {
     let Ok(order) = env::var(ORDER) else {
@@ -106,7 +106,7 @@ fn writer_waiting_to_be_killed() {
     }
 }
 
-/// One recording after the other, of three seconds each.
+/// Writes recordings of three seconds each.
 fn make_files(finish: bool) {
     for file in 1.. {
         let mut day = Day::new(arm(SECONDS));
@@ -180,7 +180,7 @@ fn a_writer_killed_while_copying_leaves_only_complete_named_copies() {
                     assert_eq!(assert_is_a_beginning(&copy, &arm) as u64, step);
                     assert!(copy.info().unwrap().finished);
                 }
-                // The very last may not have its name yet.
+                // The last one may not have its name yet.
                 Err(error) => assert!(
                     matches!(error, Error::Missing { .. }) && step >= killed.message,
                     "{error}"
@@ -205,7 +205,7 @@ fn a_writer_killed_at_creation_leaves_an_empty_file_or_a_recording() {
                     );
                 }
             }
-            // Whatever it is, a daemon that starts again goes on with it.
+            // In each case, a restarted daemon continues it.
             let day = Day::new(arm(1));
             Writer::append(&path, &day.opening())
                 .unwrap()

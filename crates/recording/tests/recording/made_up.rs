@@ -1,5 +1,5 @@
-//! A made-up run, and what a recording of its first seconds must hold: worked out from the ticks themselves, in the plainest
-//! way, without the code under test.
+//! A synthetic run, and checks that a recording of its first seconds has the data of its ticks. The checks do not use the
+//! code under test.
 
 #[path = "../../examples/twelve_hours/day.rs"]
 pub mod day;
@@ -13,7 +13,7 @@ use faultline_metrics::{Source, Stamp, Tick, metrics::all};
 use faultline_recording::{Error, Point, Recording, Table, Writer};
 use std::collections::{BTreeMap, HashMap};
 
-/// A temporary folder; in memory where there is one, as these tests wait for nothing else but the disk.
+/// A temporary folder, in memory if possible, because these tests wait only for the disk.
 pub fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm")
         .or_else(|_| tempfile::tempdir())
@@ -62,15 +62,15 @@ pub fn finished(path: &std::path::Path, arm: Arm) {
     writer.finish(day.ended()).unwrap();
 }
 
-/// Fails unless the recording holds exactly the first ticks of the run with everything that belongs to them; how many.
+/// Fails unless the recording has exactly the first ticks of the run with all their data. Returns their number.
 pub fn assert_is_a_beginning(recording: &Recording, arm: &Arm) -> usize {
     let (first, ticks) = assert_is_a_piece(recording, arm);
     assert!(ticks == 0 || first == 1, "the first tick is {first}");
     ticks
 }
 
-/// Fails unless the recording holds exactly some consecutive ticks of the run with everything that belongs to them; the
-/// first one's number and how many.
+/// Fails unless the recording has exactly some consecutive ticks of the run with all their data. Returns the number of
+/// the first tick and how many there are.
 pub fn assert_is_a_piece(recording: &Recording, arm: &Arm) -> (u64, usize) {
     let ticks = recording.ticks().unwrap();
     let first = ticks.first().map_or(1, |tick| tick.number);
@@ -118,7 +118,7 @@ fn phase(tick: &Tick) -> Option<&str> {
     on.map(|reading| reading.labels[0].as_str())
 }
 
-/// Whether the source looked at this very tick: the run's sources do, or repeat an older batch.
+/// Whether the source was sampled at this tick; otherwise its batch is an older one.
 fn looked(tick: &Tick, source: Source) -> bool {
     tick.batches
         .iter()
@@ -170,7 +170,7 @@ fn seen(tick: &Tick) -> HashMap<(&'static str, String), f64> {
     numbers.collect()
 }
 
-/// Carries forward as docs/RECORDING.md says and compares with what the daemon saw.
+/// Carries values forward as docs/RECORDING.md says, and compares them with those of the ticks.
 fn assert_pools(recording: &Recording, first: u64, seconds: &[Second]) {
     let rows = recording.pools().unwrap();
     let mut next = rows.iter().peekable();
@@ -278,7 +278,7 @@ fn time(point: &Point) -> i64 {
     }
 }
 
-/// A moment on both clocks, `seconds` after the run began.
+/// The time on both clocks, `seconds` after the run began.
 pub fn at(seconds: u64) -> Stamp {
     let uptime = std::time::Duration::from_secs(seconds);
     Stamp {

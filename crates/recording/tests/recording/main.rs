@@ -1,4 +1,4 @@
-//! Recordings as their users meet them: written, killed, cut, full, read meanwhile, pruned, merged.
+//! Tests of recordings that are written, cut, pruned, merged, or read meanwhile, and of killed writers and full disks.
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,

@@ -1,10 +1,10 @@
-//! A run cut in two.
+//! Merges of a run in two recordings.
 
 use crate::made_up::{arm, at, day::Day, finished, write};
 use faultline_recording::{Error, EventKind, MergeSummary, NewProcess, Recording, Writer, merge};
 use std::{fs, path::Path, time::Duration};
 
-/// One run in two files, as after a daemon that was killed and started again with another name for its recording.
+/// One run in two files, as after a kill of the daemon and a restart with another recording.
 fn halves(folder: &Path) -> [std::path::PathBuf; 2] {
     let paths = [folder.join("first.db"), folder.join("second.db")];
     let mut day = Day::new(arm(120));

@@ -1,11 +1,11 @@
-//! How far a run has come, against what all of its rows say.
+//! Compares the progress of a run with a scan of all rows.
 
 use crate::made_up::{arm, day::Arm, day::Day, write};
 use faultline_metrics::{Stamp, Tick};
 use faultline_recording::{EventKind, Progress, Recording, Table, Writer};
 use std::time::Duration;
 
-/// The same from everything that is in the recording.
+/// The progress from all rows of the recording.
 fn witness(recording: &Recording) -> Progress {
     let banks = recording.cost_tracker_points().unwrap();
     let replayed = recording.replay_slot_points().unwrap();
@@ -51,7 +51,7 @@ fn witness(recording: &Recording) -> Progress {
     }
 }
 
-/// When the newest push arrived, from everything that is in the recording.
+/// The arrival of the newest push, from all rows of the recording.
 fn last_push(recording: &Recording) -> Option<Duration> {
     let message = recording
         .columns(Table::Daemon, &["last_push_timestamp_seconds"])
@@ -117,7 +117,7 @@ fn the_last_push_is_the_newest_in_ticks_or_points() {
     }
     seen.dedup();
     assert!(seen.len() > 3, "{seen:?}");
-    // A session that took none knows none.
+    // A session without pushes has no last push.
     drop(writer);
     let mut writer = Writer::append(&path, &Day::new(arm(60)).opening()).unwrap();
     let second = Duration::from_secs(1);
@@ -155,7 +155,7 @@ fn progress_always_equals_a_scan_of_all_rows() {
             message.push(progress);
         }
     }
-    // All of it happened on the way.
+    // All of these states occurred during the run.
     let ever = |what: fn(&Progress) -> bool| message.iter().any(what) && !message.iter().all(what);
     let last = message.last().unwrap();
     assert!(last.first_transaction_unix_ns.is_some() && last.newest_slot > message[0].newest_slot);

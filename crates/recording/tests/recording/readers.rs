@@ -1,4 +1,4 @@
-//! Readers beside a writer, and what they refuse.
+//! Readers during writes, and files that they refuse.
 
 use crate::made_up::{arm, assert_is_a_beginning, day::Day, finished, write};
 use faultline_recording::{Error, Recording, Table, Writer, backup};
@@ -10,11 +10,11 @@ use std::{
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
-/// A small disk of its own; needs root.
+/// A small file system of its own; needs root.
 pub struct Mount(tempfile::TempDir);
 
 impl Mount {
-    /// `None`, said aloud, where it may not be mounted.
+    /// `None`, with a message, if it cannot be mounted.
     pub fn of_bytes(bytes: u64) -> Option<Mount> {
         let folder = tempfile::tempdir().unwrap();
         let made = Command::new("mount")
@@ -48,7 +48,7 @@ impl Drop for Mount {
     }
 }
 
-/// Copies files into a folder that may not be written, and looks at them there.
+/// Copies files into a read-only folder and calls `look` with it.
 fn in_a_read_only_folder(files: &[PathBuf], look: impl FnOnce(&Path)) {
     let fill = |folder: &Path| {
         for file in files {
@@ -56,7 +56,7 @@ fn in_a_read_only_folder(files: &[PathBuf], look: impl FnOnce(&Path)) {
         }
     };
     if fs::metadata("/proc/self").unwrap().uid() == 0 {
-        // Root may write anywhere but on a disk that nobody may write.
+        // Root can write anywhere except in a read-only file system.
         let Some(disk) = Mount::of_bytes(64 << 20) else {
             return;
         };
@@ -106,7 +106,7 @@ fn readers_that_come_and_go_leave_the_log_bounded() {
     let mut longest = 0;
     let mut written = 0;
     std::thread::scope(|scope| {
-        // Two of them, so that there is hardly a moment without one.
+        // Two readers, so that almost always one is open.
         for _ in 0..2 {
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
@@ -176,7 +176,7 @@ fn a_copy_of_a_live_recording_is_a_finished_snapshot() {
     let mut steps = Vec::new();
     backup(&path, &copy, &[], |done, of| {
         steps.push((done, of));
-        // The writer goes on between two steps, and the copy does not begin anew.
+        // The writer continues between two steps, and the copy does not restart.
         write(&mut writer, &day.next().unwrap()).unwrap();
         writer.commit().unwrap();
     })
@@ -217,7 +217,7 @@ fn any_recording_is_readable_in_a_read_only_folder() {
     let path = |name: &str| folder.path().join(name);
     let arm = arm(50);
     finished(&path("finished.db"), arm.clone());
-    // Ended without finish: the log is taken in, and the file says that there may be one.
+    // Without `finish`: the log is in the database, whose header still declares a log.
     let mut day = Day::new(arm.clone());
     let mut writer = Writer::create(&path("dropped.db"), &day.opening()).unwrap();
     crate::made_up::write_all(&mut writer, &mut day);

@@ -48,7 +48,7 @@ fn the_ring_stops_growing_and_keeps_its_last_minutes() {
     assert_eq!(info.labels, arm.labels);
     assert_eq!(info.sessions[0].manifest["kernel"], "6.8.0-45-generic");
     assert_eq!((info.processes.len(), info.processes[0].pid), (1, 4242));
-    // Set at the first tick and never again: carried over every cut.
+    // Set only at the first tick, and carried over every prune.
     assert_eq!(recording.problems().unwrap().len(), 1);
     assert_eq!(recording.problems().unwrap()[0].tick, first as i64);
     assert!(
@@ -59,7 +59,7 @@ fn the_ring_stops_growing_and_keeps_its_last_minutes() {
             .any(|row| row.metric.starts_with("faultline_source_problems"))
     );
     assert!(info.bytes <= most * 11 / 10, "{} bytes", info.bytes);
-    // The ring goes on.
+    // The ring continues.
     write_one(&mut writer, 40 * MINUTE + 1);
 }
 
@@ -85,7 +85,7 @@ fn a_saved_copy_never_replaces_a_file() {
         Error::Exists { .. }
     ));
     assert_eq!(fs::read_to_string(&there).unwrap(), "precious");
-    // What a save that was killed left under its provisional name is in nobody's way.
+    // The temporary file of a killed save does not disturb.
     fs::write(folder.path().join("new.db.part"), "half").unwrap();
     backup(&ring, &folder.path().join("new.db"), &[], |_, _| ()).unwrap();
     assert!(!folder.path().join("new.db.part").exists());
@@ -167,7 +167,7 @@ fn an_older_session_leaves_the_ring_tick_by_tick() {
     let opening = Day::new(arm(1)).opening();
     let mut writer = Writer::append(&path, &opening).unwrap();
     for second in 60..=200u64 {
-        // A new daemon: its own uptime begins anew.
+        // A new daemon, whose uptime begins at 0.
         let mut tick = Tick {
             number: second - 59,
             at: at(second),

@@ -1,4 +1,4 @@
-//! What is written is what is read.
+//! A reader returns what the writer wrote.
 
 use crate::{
     fixture::devices,
@@ -284,7 +284,7 @@ fn device_numbers_negative_and_maximum_values_round_trip() {
         devices(&recording)[0][2..],
         [Cell::Integer(5), Cell::Real(u64::MAX as f64)]
     );
-    // No count is that large: what SQLite cannot keep exactly is left out of a point.
+    // No real count is that large. A point omits numbers that SQLite cannot store exactly.
     assert_eq!(
         recording.cost_tracker_points().unwrap(),
         [CostTrackerPoint {
@@ -382,7 +382,7 @@ fn a_restart_of_the_daemon_appends_a_session() {
         .map(|session| session.ended)
         .collect();
     assert_eq!(ended, [None, Some(at(99).unix)]);
-    // Nothing carries over: the second session begins with every pool.
+    // No value carries over: the second session begins with all pools.
     assert_eq!(
         recording
             .pools()
@@ -440,7 +440,7 @@ fn a_rollback_loses_only_uncommitted_rows() {
     let mut day = Day::new(arm.clone());
     let mut writer = Writer::create(&path, &day.opening()).unwrap();
     for _ in 0..20 {
-        // Whatever was written in vain, the same second is written again.
+        // The same second is written again after the rollback.
         let second = day.next().unwrap();
         write(&mut writer, &second).unwrap();
         assert!(writer.rollback() > 5);
