@@ -1,4 +1,4 @@
-//! The follower of a file, over every rotation: each line comes once.
+//! Tests of the follower over all rotations: each line arrives once.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -363,7 +363,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Fewer than usual, since they are made of files; `PROPTEST_CASES` asks for more.
+/// Fewer cases than usual, because each one needs files; `PROPTEST_CASES` sets another number.
 fn cases() -> ProptestConfig {
     let asked = std::env::var_os("PROPTEST_CASES").is_some();
     let usual = ProptestConfig::default();

@@ -1,5 +1,5 @@
-//! A writer, a rotator and a follower in one thread, in an order that a test or a fuzzer gives: whatever it is, every line
-//! must come once.
+//! A writer, a rotator and a follower in one thread. A test or a fuzzer gives their order: in any order, every line must
+//! arrive once.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -17,8 +17,8 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// Rotations before the writer opens its log anew, as a validator does that is told to each time. Beyond [`MAX_FILES`]
-/// the follower lets go of files that somebody might still write to.
+/// Maximum rotations before the writer reopens its log. With more than [`MAX_FILES`], the follower would close files that
+/// are still written.
 const MOST_ROTATIONS: usize = MAX_FILES / 2;
 
 /// A follower in a folder, whose uptime the test sets.
@@ -27,7 +27,7 @@ pub struct Rig<D> {
     pub probe: Probe,
     pub tail: Follower,
     pub uptime: Duration,
-    /// The wall clock is this far ahead.
+    /// How far the wall clock is ahead.
     pub ahead: Duration,
     pub written: u64,
 }
@@ -90,7 +90,7 @@ fn wall_clock() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
 }
 
-/// Every one of the `written` numbered lines came, and none came twice.
+/// Checks that each of the `written` numbered lines arrived exactly once.
 pub fn assert_all_once(probe: &Probe, written: u64) {
     let mut numbers = probe.numbers();
     numbers.sort_unstable();
@@ -99,27 +99,27 @@ pub fn assert_all_once(probe: &Probe, written: u64) {
 
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// So many lines are written.
+    /// This many lines are written.
     Lines(u64),
     /// Half a line is written, or its other half.
     Half,
-    /// The log gets another name; whether there is a new file at once, or only when the writer makes one.
+    /// The log gets another name. True: a new file exists at once; false: only when the writer creates it.
     Rename {
         create: bool,
     },
-    /// The writer opens its log anew.
+    /// The writer reopens its log.
     Reopen,
-    /// The log is deleted, and the writer opens it anew.
+    /// The log is deleted, and the writer reopens it.
     Delete,
     /// The log is copied away and emptied.
     CopyTruncate,
     Look,
-    /// So many seconds pass, then the follower looks.
+    /// This many seconds pass, then the follower polls.
     Wait(u64),
 }
 
 impl Step {
-    /// Any two bytes are a step.
+    /// Decodes a step from any two bytes.
     pub fn of(bytes: [u8; 2]) -> Step {
         let [what, how] = bytes;
         match what % 17 {
@@ -149,7 +149,7 @@ pub struct Model<D> {
 }
 
 impl<D: AsRef<Path>> Model<D> {
-    /// In an empty folder.
+    /// Starts in an empty folder.
     pub fn new(folder: D) -> Self {
         let rig = Rig::new(folder);
         let file = append(&rig.path("log"));
@@ -194,8 +194,8 @@ impl<D: AsRef<Path>> Model<D> {
         }
     }
 
-    /// Ends the last line and lets the follower read it: every line has come once, none is bad, and no more files are held
-    /// than may be.
+    /// Ends the last line and lets the follower read it. Checks that each line arrived once, that none is bad, and that at
+    /// most one file more than [`MAX_FILES`] is open.
     pub fn check(&mut self) {
         self.complete();
         self.rig.poll();
@@ -209,12 +209,12 @@ impl<D: AsRef<Path>> Model<D> {
         if self.pending >= MOST_ROTATIONS {
             self.reopen();
         }
-        // A file that gets and loses the name between two looks cannot be known.
+        // The follower cannot find a file that gets and loses the name between two polls.
         self.rig.poll();
         self.rotations += 1;
         self.pending += 1;
         let to = self.rig.path(&format!("log.{}", self.rotations));
-        // Without a file there is nothing to rotate, as logrotate's missingok.
+        // Without a file there is nothing to rotate, as with `missingok` of logrotate.
         fs::rename(self.rig.path("log"), to).ok();
         if create {
             drop(append(&self.rig.path("log")));

@@ -1,4 +1,4 @@
-//! An inlet for tests that remembers what it was given.
+//! A record sink for tests that stores its input.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -15,7 +15,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// Everything a follower handed on and committed.
+/// Stores the records that a follower committed.
 #[derive(Debug, Clone, Default)]
 pub struct Probe(Arc<Mutex<ProbeState>>);
 
@@ -27,22 +27,22 @@ struct ProbeState {
 }
 
 impl Probe {
-    /// The way to it.
+    /// A writer to this sink.
     pub fn records(&self) -> RecordWriter {
         RecordWriter::new(Box::new(self.clone()))
     }
 
-    /// What was committed, in the order in which it came.
+    /// Committed records in their order.
     pub fn seen(&self) -> Vec<String> {
         self.0.lock().unwrap().records.clone()
     }
 
-    /// How many lines were bad.
+    /// Number of bad lines.
     pub fn bad(&self) -> u64 {
         self.0.lock().unwrap().bad
     }
 
-    /// The numbers of the lines of [`numbered`], in the order in which they came.
+    /// The numbers in the lines of [`numbered`], in their order.
     pub fn numbers(&self) -> Vec<u64> {
         let seen = self.0.lock().unwrap();
         seen.records
@@ -59,7 +59,7 @@ impl Probe {
             .collect()
     }
 
-    /// How many records were committed.
+    /// Number of committed records.
     pub fn count(&self) -> usize {
         self.0.lock().unwrap().records.len()
     }
