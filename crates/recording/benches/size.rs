@@ -1,5 +1,5 @@
-//! A recording of twelve hours at one second: how large it is, how long a second takes to write, and what it takes in
-//! memory. Fails beyond the budget of size.
+//! Size, write times and memory of a recording of twelve hours with a tick per second. Fails if it exceeds the budget of
+//! size.
 #![allow(
     clippy::indexing_slicing,
     clippy::expect_used,
@@ -173,7 +173,7 @@ fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// KiB of this process in memory.
+/// Resident memory of this process in KiB.
 fn resident() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status

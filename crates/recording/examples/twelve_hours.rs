@@ -1,4 +1,4 @@
-//! Writes a made-up recording: twelve hours at one second beside a busy validator, or as many seconds as asked for.
+//! Writes a synthetic recording of a busy validator: by default twelve hours with a tick per second.
 //!
 //! ```sh
 //! cargo run --release -p faultline-recording --example twelve_hours -- FILE [SECONDS] [--arm KEY=VALUE]...

@@ -1,4 +1,4 @@
-//! A made-up run, second by second: what a daemon would hand to its recorder beside a busy validator.
+//! A synthetic run, second by second: what a daemon passes to its recorder while it follows a busy validator.
 
 mod points;
 
@@ -19,7 +19,7 @@ const FIRST_SLOT: u64 = 312_000_000;
 const POOLS: usize = 70;
 const POOLS_EVERY: u64 = 5;
 const PUSH_EVERY: u64 = 10;
-/// Programs that are called over and over.
+/// Number of programs that are called repeatedly.
 const PROGRAMS: f64 = 640.0;
 
 /// Share of the run after which each phase begins.
@@ -42,13 +42,13 @@ pub struct Arm {
     pub seconds: u64,
     /// Entries of the program cache.
     pub cache: f64,
-    /// How short memory is: 1 is plenty of it.
+    /// Scarcity of memory: 1 means enough memory.
     pub squeeze: f64,
     pub seed: u64,
     pub labels: Vec<(String, String)>,
-    /// When the process is OOM-killed and another takes its place.
+    /// Second in which the process is OOM-killed and another one replaces it.
     pub killed_at: Option<u64>,
-    /// Seconds of which the daemon recorded nothing: (from, how many).
+    /// A time without recording: first second, number of seconds.
     pub gap: Option<(u64, u64)>,
 }
 
@@ -76,10 +76,10 @@ struct Pool {
 /// One second of the run.
 #[derive(Debug, Default)]
 pub struct Second {
-    /// Who is followed from here on.
+    /// The process that is followed from now on, if it changes.
     pub process: Option<NewProcess>,
     pub events: Vec<Event>,
-    /// None within a gap.
+    /// `None` within a gap.
     pub tick: Option<Tick>,
     pub points: Vec<Point>,
 }
@@ -143,7 +143,7 @@ impl Day {
         }
     }
 
-    /// When it is over.
+    /// The end of the run.
     pub fn ended(&self) -> Stamp {
         at(self.second)
     }
@@ -213,7 +213,7 @@ impl Day {
         second
             .events
             .push(event(now, EventKind::Start, format!(r#"{{"pid":{pid}}}"#)));
-        // The kernel counts a new process from zero.
+        // The counters of a new process begin at zero.
         if self.second > 0 {
             let process = Series::of;
             self.series[0].1 = Table::Process
@@ -314,7 +314,7 @@ impl Day {
         }
     }
 
-    /// What has no column of its own: devices, and what goes into `series`.
+    /// Readings without a column: of devices, and for the table `series`.
     fn others(&mut self, by_source: &mut [Vec<Reading>]) {
         let busy = self.second as f64 * self.arm.squeeze;
         for (name, read, written) in [
@@ -341,7 +341,7 @@ impl Day {
             );
             by_source[Source::Daemon as usize].push(problems);
         }
-        // An allowed datapoint comes with a push.
+        // A push contains an allowed datapoint.
         let heard = self.second / PUSH_EVERY * PUSH_EVERY;
         for worker in ["1", "2", "3", "4"] {
             let labels = [

@@ -1,4 +1,4 @@
-//! The points that a made-up validator pushes for each slot.
+//! The points that the synthetic validator pushes for each slot.
 
 use super::{super::random::Random, Day, PROGRAMS};
 use faultline_metrics::Stamp;
@@ -8,7 +8,7 @@ use faultline_recording::{
 use std::time::Duration;
 
 impl Day {
-    /// Five slots every two seconds, of which each of the four points tells.
+    /// Adds the four points of each slot: five slots every two seconds.
     pub fn slots(&mut self, now: Stamp) {
         let here = if self.second.is_multiple_of(2) { 3 } else { 2 };
         for i in 0..here {

@@ -1,4 +1,4 @@
-//! Numbers that are the same every time.
+//! Reproducible pseudorandom numbers.
 
 /// SplitMix64.
 #[derive(Debug, Clone)]
@@ -22,7 +22,7 @@ impl Random {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Around 1, seldom far: the sum of uniform numbers.
+    /// Near 1: the sum of uniform numbers.
     pub fn about_one(&mut self, spread: f64) -> f64 {
         let sum: f64 = (0..4).map(|_| self.unit() - 0.5).sum();
         (1.0 + sum * spread).max(0.0)

@@ -1,4 +1,4 @@
-//! How each column of the wide tables moves.
+//! How the value of each column of the wide tables changes.
 
 use super::random::Random;
 use faultline_metrics::{
@@ -9,18 +9,18 @@ use faultline_recording::{Table, schema::Column};
 
 const GIB: f64 = (1u64 << 30) as f64;
 
-/// What moves all series together.
+/// State of the run, which affects all series.
 #[derive(Debug, Clone, Copy)]
 pub struct Weather {
     /// 0 while the validator starts, 1 at the tip, more while it catches up.
     pub load: f64,
-    /// How short memory is: 1 is plenty of it.
+    /// Scarcity of memory: 1 means enough memory.
     pub squeeze: f64,
     /// Share of the run that has passed.
     pub progress: f64,
 }
 
-/// One series: a counter grows by `rate` a second, a gauge wanders around `level`.
+/// One series: a counter grows by `rate` per second, a gauge varies around `level`.
 #[derive(Debug)]
 pub struct Series {
     pub metric: &'static Metric,
@@ -90,7 +90,7 @@ impl Series {
     }
 }
 
-/// (level, rate): where a gauge wanders and how much, or where a counter begins and how much it grows a second.
+/// Level and rate: mean and variation of a gauge, or initial value of a counter and its growth per second.
 fn usual(table: &str, column: &Column) -> (f64, f64) {
     let name = column.name;
     let counter = column.metric.kind == Kind::Counter;
@@ -146,7 +146,7 @@ fn usual(table: &str, column: &Column) -> (f64, f64) {
     }
 }
 
-/// Who reads a metric of a wide table.
+/// The source that reads a metric of a wide table.
 pub fn source_of(table: Table, metric: &'static Metric) -> Source {
     let is = |other: &'static Metric| std::ptr::eq(metric, other);
     match table {
