@@ -1,4 +1,4 @@
-//! The real validator, where there is one.
+//! Tests with the real validator, if it is installed.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use faultline_testkit::{
 
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Enough to see the load spread, few enough to start fast.
+/// Enough programs to spread the load, few enough for a fast start.
 const PROGRAMS: u32 = 64;
 
 #[test]
@@ -65,7 +65,7 @@ fn a_real_cluster_under_load_survives_the_death_of_its_follower() -> Result<()> 
     Ok(())
 }
 
-/// What the load sends is executed by the leader and replayed by the follower.
+/// The leader executes the transactions of the load, and the follower replays them.
 fn load_lands(cluster: &Cluster) -> Result<Load> {
     let before = cluster.follower_rpc().transaction_count()?;
     let slot_before = cluster.follower_rpc().processed_slot()?;
@@ -90,7 +90,7 @@ fn load_lands(cluster: &Cluster) -> Result<Load> {
     Ok(load)
 }
 
-/// The sink hears the follower under its identity and the leader under another name: `solana-test-validator` never sets
+/// The follower pushes under its identity, and the leader under another name: `solana-test-validator` never sets
 /// its `host_id`, which stays the hash of the host's name.
 fn both_nodes_push(cluster: &Cluster, sink: &Sink) -> Result<()> {
     let identity = cluster

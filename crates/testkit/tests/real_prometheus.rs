@@ -1,4 +1,4 @@
-//! The real Prometheus against a page served by hand.
+//! The real Prometheus scrapes a page of the test.
 #![expect(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -21,7 +21,7 @@ use faultline_testkit::{
 const PAGE: &str =
     "# HELP things_total All things.\n# TYPE things_total counter\nthings_total{kind=\"a b\"} 41\n";
 
-/// Serves the page to everybody until the test's process ends.
+/// Serves the page until the test's process ends.
 fn serve_page() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

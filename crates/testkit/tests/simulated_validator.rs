@@ -1,4 +1,4 @@
-//! The simulated validator is what its truth says: looked at from outside, by its pushes and by the kernel.
+//! The simulated validator behaves as its settings say: checked from outside, by its pushes and by the kernel.
 
 #![allow(
     clippy::expect_used,
@@ -91,11 +91,11 @@ impl Simulated {
     }
 }
 
-/// A memory cgroup of version 1 with a limit; removed at the end, when nothing lives in it any more.
+/// A memory cgroup of version 1 with a limit; removed at the end, when it has no processes.
 struct Group(PathBuf);
 
 impl Group {
-    /// `None`, with words, where none can be made.
+    /// `None`, with a message, if none can be created.
     fn limited_to(mib: u64) -> Option<Self> {
         let path = Path::new("/sys/fs/cgroup/memory")
             .join(format!("faultline_simulated_{}_{mib}", std::process::id()));
@@ -130,7 +130,7 @@ impl Drop for Group {
     }
 }
 
-/// By slot, a field of the lines with that name.
+/// A field of the lines with this name, by slot.
 fn by_slot(sink: &Sink, name: &str, field: &str) -> BTreeMap<u64, u64> {
     let text = sink.bodies().concat();
     let text = String::from_utf8_lossy(&text);
@@ -209,7 +209,7 @@ fn simulated_cache_misses_follow_size_and_slot_in_all_instances() -> Result<()> 
 }
 
 fn common_slots(of: [&BTreeMap<u64, u64>; 3]) -> std::ops::RangeInclusive<u64> {
-    // Each one's first slot has the first calls.
+    // The first slot of each instance has the first calls.
     let firsts = of.iter().filter_map(|all| all.keys().next().copied());
     let lasts = of.iter().filter_map(|all| all.keys().last().copied());
     firsts.max().unwrap_or_default() + 1..=lasts.min().unwrap_or_default()
@@ -339,7 +339,7 @@ fn the_simulated_validator_is_oom_killed_only_below_its_needed_memory() -> Resul
     assert_eq!(killed.end(), "signal 9");
     assert!(small.oom_kills().is_some_and(|kills| kills > 0));
     let mut lives = Simulated::start_by(Some(&enough), truth, &[], &[])?;
-    // 12,288 pages: the file does not fit beside what it needs, and so each round faults anew. It waits for the disk so
+    // 12,288 pages: the file does not fit next to the other memory, so all pages fault each time. It waits for the disk so
     // often that a busy machine takes ten times as long.
     eventually(3 * PATIENCE, "more faults than the file has pages", || {
         lives.running.check().expect("it lives");
