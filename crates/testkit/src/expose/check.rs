@@ -1,4 +1,4 @@
-//! The page as a whole: which family a line belongs to, and what a family may hold.
+//! Checks a whole page: the family of each line, and the samples of each family.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -42,7 +42,7 @@ impl Format {
         }
     }
 
-    /// What may follow the family's name in its samples' names.
+    /// Allowed suffixes of the family's name in names of samples.
     fn suffixes(self, kind: Option<&str>) -> &'static [&'static str] {
         match (self, kind) {
             (Self::Classic, Some("histogram")) => &["_bucket", "_sum", "_count"],
@@ -165,7 +165,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Makes this the current family.
+    /// Makes `name` the current family, unless it is.
     fn enter(&mut self, name: &str) -> std::result::Result<(), Broken> {
         if self
             .current
@@ -238,15 +238,15 @@ impl Reader {
             None if self.page.families.contains_key(name) => {
                 Err("a sample whose name does not fit its family's type")
             }
-            None if self.format == Format::OpenMetrics && self.fits_no_type(name) => {
+            None if self.format == Format::OpenMetrics && self.has_suffix_of_other_type(name) => {
                 Err("a sample whose name does not fit its family's type")
             }
             None => Ok(name.to_owned()),
         }
     }
 
-    /// Whether the current family, which has a type, is the beginning of a name that does not fit the type.
-    fn fits_no_type(&self, name: &str) -> bool {
+    /// Whether `name` is that of the current family with a suffix of another type.
+    fn has_suffix_of_other_type(&self, name: &str) -> bool {
         let Some((current, _)) = &self.current else {
             return false;
         };
