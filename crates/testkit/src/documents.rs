@@ -10,7 +10,7 @@ use std::{
 #[derive(Debug, PartialEq, Eq)]
 pub struct Line {
     /// `docs/LAB.md:12`.
-    pub place: String,
+    pub location: String,
     /// The program's name and its arguments.
     pub words: Vec<String>,
     /// Whether it is from a shell block. Elsewhere, commands often lack their arguments.
@@ -41,9 +41,9 @@ pub fn command_lines(root: &Path, program: &str) -> io::Result<Vec<Line>> {
             let words = simple_commands(&command)
                 .into_iter()
                 .filter_map(|words| of_program(words, program));
-            let place = format!("{}:{number}", file.display());
+            let location = format!("{}:{number}", file.display());
             found.extend(words.map(|words| Line {
-                place: place.clone(),
+                location: location.clone(),
                 words,
                 is_whole,
             }));
@@ -67,7 +67,7 @@ pub fn refused(
         ]
         .contains(&error.kind());
         let is_fine = is_answer || (is_part && !line.is_whole);
-        (!is_fine).then(|| format!("{}: {}\n{error}", line.place, line.words.join(" ")))
+        (!is_fine).then(|| format!("{}: {}\n{error}", line.location, line.words.join(" ")))
     });
     wrong.collect()
 }
