@@ -63,7 +63,7 @@ pub fn markdown(blocks: &[Block], cost: Option<&Cost>, accepted: u64) -> String 
         let mib = |bytes: u64| bytes as f64 / 1_048_576.0;
         let _ = writeln!(
             text,
-            "\nThe daemon over {:.0} s beside the follower: {:.3} % of one core, {:.1} MiB resident at the end, {:.1} MiB \
+            "\nThe daemon over {:.0} s next to the follower: {:.3} % of one core, {:.1} MiB resident at the end, {:.1} MiB \
              at most, {} ticks missed, {} lines used.",
             cost.over.as_secs_f64(),
             cost.cores * 100.0,
