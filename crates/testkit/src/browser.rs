@@ -143,9 +143,9 @@ impl Browser {
             "Page.navigate",
             &json!({ "url": format!("file://{}", file.display()) }),
         )?;
-        let begun = Instant::now();
+        let started_at = Instant::now();
         while !self.loaded {
-            let message = self.next("the page loads", begun)?;
+            let message = self.next("the page loads", started_at)?;
             self.note(&message);
         }
         Ok(())
@@ -212,12 +212,12 @@ impl Browser {
         save(path, &answer)
     }
 
-    /// Moves the mouse, with the left button pressed if `held`.
+    /// Moves the mouse, with the left button pressed or not.
     ///
     /// # Errors
     /// As [`Browser::call`].
-    pub fn mouse_move(&mut self, x: f64, y: f64, held: bool) -> Result<()> {
-        self.mouse("mouseMoved", (x, y), held)
+    pub fn mouse_move(&mut self, x: f64, y: f64, is_pressed: bool) -> Result<()> {
+        self.mouse("mouseMoved", (x, y), is_pressed)
     }
 
     /// Presses the left button at `from`, moves to `to` in steps, and releases it.
@@ -250,14 +250,14 @@ impl Browser {
         self.mouse("mouseReleased", (x, y), true)
     }
 
-    fn mouse(&mut self, kind: &str, (x, y): (f64, f64), held: bool) -> Result<()> {
-        let button = if kind == "mouseMoved" && !held {
+    fn mouse(&mut self, kind: &str, (x, y): (f64, f64), is_pressed: bool) -> Result<()> {
+        let button = if kind == "mouseMoved" && !is_pressed {
             "none"
         } else {
             "left"
         };
         let event = json!({
-            "type": kind, "x": x, "y": y, "button": button, "buttons": u8::from(held), "clickCount": 1,
+            "type": kind, "x": x, "y": y, "button": button, "buttons": u8::from(is_pressed), "clickCount": 1,
         });
         self.call("Input.dispatchMouseEvent", &event).map(drop)
     }
@@ -314,9 +314,9 @@ impl Browser {
         self.to
             .write_all(&bytes)
             .map_err(Error::file(Path::new("the pipe to the browser")))?;
-        let begun = Instant::now();
+        let started_at = Instant::now();
         loop {
-            let mut message = self.next(method, begun)?;
+            let mut message = self.next(method, started_at)?;
             if message["id"] != json!(id) {
                 self.note(&message);
             } else if let Some(error) = message.get("error") {
@@ -330,8 +330,8 @@ impl Browser {
         }
     }
 
-    fn next(&mut self, what: &str, begun: Instant) -> Result<Value> {
-        let left = COMMAND_TIMEOUT.saturating_sub(begun.elapsed());
+    fn next(&mut self, what: &str, started_at: Instant) -> Result<Value> {
+        let left = COMMAND_TIMEOUT.saturating_sub(started_at.elapsed());
         match self.messages.recv_timeout(left) {
             Ok(message) => Ok(message),
             Err(RecvTimeoutError::Disconnected) => {

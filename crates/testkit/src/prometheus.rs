@@ -363,11 +363,11 @@ pub fn promtool_check_metrics(page: &str) -> std::result::Result<(), String> {
         stdin.write_all(page.as_bytes()).map_err(say)?;
     }
     let output = child.wait_with_output().map_err(say)?;
-    let said = [output.stdout, output.stderr].concat();
+    let output_text = [output.stdout, output.stderr].concat();
     if output.status.success() {
         Ok(())
     } else {
-        Err(String::from_utf8_lossy(&said).into_owned())
+        Err(String::from_utf8_lossy(&output_text).into_owned())
     }
 }
 

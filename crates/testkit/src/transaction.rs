@@ -125,20 +125,20 @@ fn message(payer: Address, instructions: &[Instruction], blockhash: [u8; 32]) ->
         .for_each(|account| message.extend_from_slice(&account.address));
     message.extend_from_slice(&blockhash);
     push_compact_u16(&mut message, instructions.len() as u16);
-    let place = |address: &Address| {
+    let index_of = |address: &Address| {
         accounts
             .iter()
             .position(|account| account.address == *address)
             .unwrap_or(0) as u8
     };
     for instruction in instructions {
-        message.push(place(&instruction.program));
+        message.push(index_of(&instruction.program));
         push_compact_u16(&mut message, instruction.accounts.len() as u16);
         message.extend(
             instruction
                 .accounts
                 .iter()
-                .map(|account| place(&account.address)),
+                .map(|account| index_of(&account.address)),
         );
         push_compact_u16(&mut message, instruction.data.len() as u16);
         message.extend_from_slice(&instruction.data);

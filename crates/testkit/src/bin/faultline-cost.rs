@@ -191,8 +191,8 @@ fn print(
     let parts = parts.collect::<Vec<_>>().join(", ");
     measured.scrapes.sort_by(f64::total_cmp);
     let at = |share: f64| {
-        let place = ((measured.scrapes.len() as f64 - 1.0) * share).round() as usize;
-        measured.scrapes.get(place).copied().unwrap_or(f64::NAN)
+        let index = ((measured.scrapes.len() as f64 - 1.0) * share).round() as usize;
+        measured.scrapes.get(index).copied().unwrap_or(f64::NAN)
     };
     let (name, blocks) = (subject.name(), blocks.join(", "));
     let (peak, anon) = (

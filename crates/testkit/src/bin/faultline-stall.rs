@@ -104,14 +104,14 @@ fn target_error(source: io::Error) -> Error {
 /// Holds memory and threads. Prints the probes since the last line for each line of standard input.
 fn run_as_target(arguments: &Arguments) -> Result<()> {
     let size = (arguments.gib << 30) / arguments.mappings / PAGE * PAGE;
-    let mut kept: Vec<(MmapMut, Option<Mmap>)> = Vec::with_capacity(arguments.mappings / 2);
+    let mut mappings: Vec<(MmapMut, Option<Mmap>)> = Vec::with_capacity(arguments.mappings / 2);
     for _ in 0..arguments.mappings.div_ceil(2) {
         // The kernel would merge neighbours of equal protection into one mapping.
         let writable = touched_memory(size).map_err(target_error)?;
         let read_only = touched_memory(size)
             .and_then(MmapMut::make_read_only)
             .map_err(target_error)?;
-        kept.push((writable, Some(read_only)));
+        mappings.push((writable, Some(read_only)));
     }
     for number in 0..arguments.threads {
         let name = format!("solPool{:02}T{number:03}", number % 70);
@@ -141,7 +141,7 @@ fn run_as_target(arguments: &Arguments) -> Result<()> {
             let words: Vec<String> = taken.iter().map(u64::to_string).collect();
             println!("{}", words.join(" "));
         }
-        drop(kept);
+        drop(mappings);
         std::process::exit(0)
     })
 }
@@ -248,15 +248,15 @@ fn run(arguments: &Arguments) -> Result<()> {
         "\n| reader | probes | p50, us | p99, us | p99.9, us | p99.99, us | worst of each block, ms |"
     );
     println!("| --- | --- | --- | --- | --- | --- | --- |");
-    for (place, arm) in ARMS.iter().enumerate() {
-        let all = &mut samples[place];
+    for (arm_index, arm) in ARMS.iter().enumerate() {
+        let all = &mut samples[arm_index];
         all.sort_by(f64::total_cmp);
         let at = |share: f64| {
             all.get(((all.len() as f64 - 1.0) * share) as usize)
                 .copied()
                 .unwrap_or_default()
         };
-        let worst: Vec<String> = worst[place]
+        let worst: Vec<String> = worst[arm_index]
             .iter()
             .map(|us| format!("{:.2}", us / 1e3))
             .collect();

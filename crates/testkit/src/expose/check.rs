@@ -63,7 +63,7 @@ pub fn read(text: &str, format: Format) -> Result<Page> {
         format,
         page: Page::default(),
         current: None,
-        begun: HashSet::new(),
+        started_families: HashSet::new(),
         seen: HashSet::new(),
     };
     let body = reader
@@ -92,8 +92,8 @@ struct Reader {
     page: Page,
     /// The family of the last line, and whether a sample of it was there.
     current: Option<(String, bool)>,
-    /// Families that have begun: none may begin again.
-    begun: HashSet<String>,
+    /// Families that have started: none may start again.
+    started_families: HashSet<String>,
     seen: HashSet<(String, Vec<(String, String)>)>,
 }
 
@@ -174,7 +174,7 @@ impl Reader {
         {
             return Ok(());
         }
-        if !self.begun.insert(name.to_owned()) {
+        if !self.started_families.insert(name.to_owned()) {
             return Err("lines of a family are not together");
         }
         self.current = Some((name.to_owned(), false));

@@ -257,9 +257,10 @@ fn read_accounts(state: &State, path: &Path) {
         let mut accounts =
             MappedFile::open(path, usize::try_from(truth.file_mib).unwrap_or(usize::MAX))?;
         state.is_file_read.store(true, Ordering::Relaxed);
-        let (begun, mut done) = (Instant::now(), 0);
+        let (started_at, mut done) = (Instant::now(), 0);
         loop {
-            let due = (begun.elapsed().as_secs_f64() * truth.file_mib_per_second as f64) as u64;
+            let due =
+                (started_at.elapsed().as_secs_f64() * truth.file_mib_per_second as f64) as u64;
             for _ in done..due {
                 accounts.fault_in_next()?;
             }

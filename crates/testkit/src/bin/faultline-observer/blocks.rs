@@ -159,12 +159,12 @@ fn means(pairs: impl Iterator<Item = (f64, f64)>) -> (f64, f64) {
 
 /// Of sorted values, interpolated linearly; `None` without values.
 fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
-    let place = share.clamp(0.0, 1.0) * (sorted.len().checked_sub(1)?) as f64;
+    let position = share.clamp(0.0, 1.0) * (sorted.len().checked_sub(1)?) as f64;
     let (low, high) = (
-        *sorted.get(place.floor() as usize)?,
-        *sorted.get(place.ceil() as usize)?,
+        *sorted.get(position.floor() as usize)?,
+        *sorted.get(position.ceil() as usize)?,
     );
-    Some(low + (high - low) * place.fract())
+    Some(low + (high - low) * position.fract())
 }
 
 /// SplitMix64.

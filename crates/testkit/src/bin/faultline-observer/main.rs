@@ -121,13 +121,13 @@ fn run(arguments: &Arguments) -> Result<String> {
     );
     std::thread::sleep(WARM_UP);
     let setup = Setup::new(arguments, sink)?;
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let mut blocks = Vec::new();
     for number in 0..arguments.blocks {
         cluster.check()?;
         let with_daemon = matches!(number % 4, 1 | 2);
         let length = Duration::from_secs(arguments.seconds);
-        let start = begun + length * u32::try_from(number).unwrap_or(u32::MAX);
+        let start = started_at + length * u32::try_from(number).unwrap_or(u32::MAX);
         let pid = cluster.follower_pid().unwrap_or_default();
         blocks.push(setup.block(with_daemon, pid, start + SETTLING..start + length)?);
         eprintln!(
