@@ -12,7 +12,7 @@ use faultline_testkit::{
     sink::Sink,
 };
 
-const PATIENCE: Duration = Duration::from_secs(180);
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Enough programs to spread the load, few enough for a fast start.
 const PROGRAMS: u32 = 64;
@@ -71,7 +71,7 @@ fn load_lands(cluster: &Cluster) -> Result<Load> {
     let slot_before = cluster.follower_rpc().processed_slot()?;
     let load = Load::start(cluster.leader_rpc().address(), 300, cluster.programs())?;
     eventually_ok(
-        PATIENCE,
+        TIMEOUT,
         "1,500 transactions have landed on the follower beside one vote a slot",
         || {
             let rpc = cluster.follower_rpc();
@@ -101,7 +101,7 @@ fn both_nodes_push(cluster: &Cluster, sink: &Sink) -> Result<()> {
         identity["identity"].as_str().unwrap_or("nobody")
     );
     for (whose, wanted) in [("the follower", true), ("the leader", false)] {
-        eventually(PATIENCE, &format!("a push of {whose}"), || {
+        eventually(TIMEOUT, &format!("a push of {whose}"), || {
             sink.find_map(|arrival| (is_of(&arrival.body, &follower) == wanted).then_some(()))
         });
     }
@@ -121,7 +121,7 @@ fn is_of(body: &[u8], tag: &str) -> bool {
 
 /// 64 programs do not fit into 32 entries.
 fn the_cache_evicts(sink: &Sink) {
-    eventually(PATIENCE, "a program cache datapoint with evictions", || {
+    eventually(TIMEOUT, "a program cache datapoint with evictions", || {
         sink.find_map(|arrival| {
             let text = String::from_utf8_lossy(&arrival.body);
             let mut points = text

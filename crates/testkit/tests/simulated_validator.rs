@@ -28,7 +28,7 @@ use std::{
 use tempfile::TempDir;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_faultline-simulated-validator");
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 struct Simulated {
     running: Running,
@@ -85,7 +85,7 @@ impl Simulated {
     }
 
     fn end(&mut self) -> String {
-        eventually(PATIENCE, "it ends", || {
+        eventually(TIMEOUT, "it ends", || {
             self.running.exit_status().expect("a status").map(describe)
         })
     }
@@ -173,7 +173,7 @@ fn simulated_cache_misses_follow_size_and_slot_in_all_instances() -> Result<()> 
         start(&sinks[2], "1024")?,
     ];
     let misses = |sink: &Sink| by_slot(sink, "loaded-programs-cache-stats", "misses");
-    let [one, two, large] = eventually_ok(PATIENCE, "fifty common slots", || {
+    let [one, two, large] = eventually_ok(TIMEOUT, "fifty common slots", || {
         let all = [misses(&sinks[0]), misses(&sinks[1]), misses(&sinks[2])];
         if common_slots(all.each_ref()).count() >= 50 {
             Ok(all)
@@ -225,7 +225,7 @@ fn the_simulated_validator_behaves_like_a_real_validator() -> Result<()> {
         &["--rpc-port", &port],
         &[],
     )?;
-    eventually(PATIENCE, "JSON-RPC opens", || {
+    eventually(TIMEOUT, "JSON-RPC opens", || {
         rpc.call("getHealth", json!([])).ok()
     });
     let number = |method: &str, params| {
@@ -239,7 +239,7 @@ fn the_simulated_validator_behaves_like_a_real_validator() -> Result<()> {
         "{processed} of {tip}"
     );
     let first = number("getTransactionCount", json!([]))?;
-    eventually(PATIENCE, "transactions", || {
+    eventually(TIMEOUT, "transactions", || {
         number("getTransactionCount", json!([]))
             .ok()
             .filter(|now| *now > first)
@@ -270,7 +270,7 @@ fn the_simulated_validator_exits_with_the_configured_code_or_signal() -> Result<
     let mut exits = Simulated::start("start_ms=0,exits_after_ms=100,exit_code=7", &[], &[])?;
     assert_eq!(exits.end(), "exit code 7");
     let mut polite = Simulated::start("", &[], &[])?;
-    eventually(PATIENCE, "it has begun", || {
+    eventually(TIMEOUT, "it has begun", || {
         polite.ledger().join("admin.rpc").exists().then_some(())
     });
     signal(polite.pid(), "TERM")?;
@@ -286,16 +286,16 @@ fn a_simulated_validator_that_ignores_sigterm_is_killed_without_its_child() -> R
         &[],
         &[("SOLANA_METRICS_CONFIG", &config(&sink))],
     )?;
-    let child = eventually(PATIENCE, "a child", || {
+    let child = eventually(TIMEOUT, "a child", || {
         fs::read_to_string(simulated.ledger().join("child.pid"))
             .ok()?
             .parse::<u32>()
             .ok()
     });
-    eventually(PATIENCE, "a push", || (sink.count() > 0).then_some(()));
+    eventually(TIMEOUT, "a push", || (sink.count() > 0).then_some(()));
     signal(simulated.pid(), "TERM")?;
     let pushed = sink.count();
-    eventually(PATIENCE, "pushes go on", || {
+    eventually(TIMEOUT, "pushes go on", || {
         (sink.count() > pushed + 3).then_some(())
     });
     assert!(is_alive(child));
@@ -314,7 +314,7 @@ fn non_executing_and_hanging_simulated_validators_push_no_slots() -> Result<()> 
         start("push_ms=50,start_ms=0,executes=false", &never)?,
         start("push_ms=50,start_ms=0,hangs_after_ms=400", &hangs)?,
     ];
-    eventually(PATIENCE, "pushes", || {
+    eventually(TIMEOUT, "pushes", || {
         (never.count() > 30 && hangs.count() > 30).then_some(())
     });
     let frozen = |sink: &Sink| by_slot(sink, "replay-slot-stats", "slot").len();
@@ -322,7 +322,7 @@ fn non_executing_and_hanging_simulated_validators_push_no_slots() -> Result<()> 
     let heard = |sink: &Sink| by_slot(sink, "shred_insert_is_full", "slot").len();
     let before = (frozen(&hangs), heard(&hangs));
     assert!(before.0 > 0 && before.0 < before.1, "{before:?}");
-    eventually(PATIENCE, "the cluster goes on", || {
+    eventually(TIMEOUT, "the cluster goes on", || {
         (heard(&hangs) > before.1 + 10).then_some(())
     });
     assert_eq!(frozen(&hangs), before.0);
@@ -341,7 +341,7 @@ fn the_simulated_validator_is_oom_killed_only_below_its_needed_memory() -> Resul
     let mut lives = Simulated::start_by(Some(&enough), truth, &[], &[])?;
     // 12,288 pages: the file does not fit next to the other memory, so all pages fault each time. It waits for the disk so
     // often that a busy machine takes ten times as long.
-    eventually(3 * PATIENCE, "more faults than the file has pages", || {
+    eventually(3 * TIMEOUT, "more faults than the file has pages", || {
         lives.running.check().expect("it lives");
         stat_field(lives.pid(), 12)
             .ok()

@@ -187,7 +187,7 @@ mod tests {
     use faultline_metrics::Stamp;
     use faultline_testkit::eventually::eventually_ok;
 
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const TIMEOUT: Duration = Duration::from_secs(60);
     const FIRST: &str = "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr";
     const SECOND: &str = "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2";
     const THIRD: &str = "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG";
@@ -232,7 +232,7 @@ mod tests {
             scope.spawn(|| describer.run(&facts, &stop));
             assert_eq!(describer.describe(&target)["binary"], Value::Null);
             let completed = |key: &str, wanted: fn(&Value) -> bool| {
-                eventually_ok(PATIENCE, key, || match describer.completed.clone().get() {
+                eventually_ok(TIMEOUT, key, || match describer.completed.clone().get() {
                     Some(completed) if wanted(&completed.manifest) => Ok(completed),
                     other => Err(other),
                 })
