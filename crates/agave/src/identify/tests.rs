@@ -74,7 +74,7 @@ fn the_json_rpc_address_is_derived_from_the_validators_arguments() {
 #[test]
 fn a_vote_account_is_read_from_its_address_not_a_keypair_file() {
     let address = "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2";
-    for (line, told) in [
+    for (line, expected) in [
         (
             format!("agave-validator --vote-account {address} --ledger /l"),
             Some(address),
@@ -90,7 +90,11 @@ fn a_vote_account_is_read_from_its_address_not_a_keypair_file() {
         ("agave-validator --no-voting".to_owned(), None),
     ] {
         let found = validator("agave-validator", &line).vote_account;
-        assert_eq!(found.map(|key| key.to_string()).as_deref(), told, "{line}");
+        assert_eq!(
+            found.map(|key| key.to_string()).as_deref(),
+            expected,
+            "{line}"
+        );
     }
 }
 

@@ -23,9 +23,9 @@ fn a_result_missing_a_required_field_differs_from_an_invalid_response() {
 
 #[test]
 fn any_result_counts_as_success_except_errors_and_mismatched_ids() {
-    let asked: Value = serde_json::from_str(&request_body("getSlot", &json!([]), 3)).unwrap();
+    let request: Value = serde_json::from_str(&request_body("getSlot", &json!([]), 3)).unwrap();
     assert_eq!(
-        asked,
+        request,
         json!({"jsonrpc": "2.0", "id": 3, "method": "getSlot", "params": []})
     );
     let read = |body: &str| answered("getSlot", 3, body.as_bytes());
