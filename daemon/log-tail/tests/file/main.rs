@@ -365,10 +365,10 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// Fewer cases than usual, because each one needs files; `PROPTEST_CASES` sets another number.
 fn cases() -> ProptestConfig {
-    let asked = std::env::var_os("PROPTEST_CASES").is_some();
+    let is_set = std::env::var_os("PROPTEST_CASES").is_some();
     let usual = ProptestConfig::default();
     ProptestConfig {
-        cases: if asked { usual.cases } else { 100 },
+        cases: if is_set { usual.cases } else { 100 },
         ..usual
     }
 }

@@ -19,7 +19,7 @@ use std::{
 
 /// Maximum rotations before the writer reopens its log. With more than [`MAX_FILES`], the follower would close files that
 /// are still written.
-const MOST_ROTATIONS: usize = MAX_FILES / 2;
+const MAX_ROTATIONS: usize = MAX_FILES / 2;
 
 /// A follower in a folder, whose uptime the test sets.
 pub struct Rig<D> {
@@ -202,11 +202,11 @@ impl<D: AsRef<Path>> Model<D> {
         self.rig.assert_all_once();
         assert_eq!(self.rig.probe.bad(), 0);
         let files = self.rig.tail.open_file_count();
-        assert!(files <= MAX_FILES + 1, "{files} files are held");
+        assert!(files <= MAX_FILES + 1, "{files} files are open");
     }
 
     fn rename(&mut self, create: bool) {
-        if self.pending >= MOST_ROTATIONS {
+        if self.pending >= MAX_ROTATIONS {
             self.reopen();
         }
         // The follower cannot find a file that gets and loses the name between two polls.
