@@ -73,9 +73,9 @@ impl Load {
     /// Starts sending `rate` transactions per second to the RPC service of a leader with `programs` memo programs.
     ///
     /// # Errors
-    /// As [`Load::of`].
+    /// As [`Load::with_calls`].
     pub fn start(rpc: SocketAddr, rate: u32, programs: u32) -> Result<Self> {
-        Self::of(
+        Self::with_calls(
             rpc,
             Calls {
                 rate,
@@ -91,7 +91,7 @@ impl Load {
     ///
     /// # Errors
     /// [`Error::Missing`] if rate, programs or payers are zero; other errors if the leader returns no blockhash.
-    pub fn of(rpc: SocketAddr, calls: Calls) -> Result<Self> {
+    pub fn with_calls(rpc: SocketAddr, calls: Calls) -> Result<Self> {
         if calls.rate == 0 || calls.programs == 0 || calls.payers == 0 {
             return Err(Error::Missing(
                 "a load needs a rate, programs and payers above zero".to_owned(),
@@ -100,8 +100,8 @@ impl Load {
         let shared = Arc::new(Shared::default());
         let sender = Sender::new(Rpc::new(rpc), &calls)?;
         let interval = Duration::from_secs(1) * BATCH / calls.rate;
-        let of_thread = Arc::clone(&shared);
-        let thread = std::thread::spawn(move || sender.run(&of_thread, interval));
+        let thread_shared = Arc::clone(&shared);
+        let thread = std::thread::spawn(move || sender.run(&thread_shared, interval));
         Ok(Self {
             shared,
             thread: Some(thread),
@@ -149,7 +149,7 @@ struct Sender {
     rpc: Rpc,
     payers: Vec<Keypair>,
     popularity: Popularity,
-    left: u64,
+    remaining: u64,
     blockhash: [u8; 32],
     blockhash_at: Instant,
 }
@@ -163,7 +163,7 @@ impl Sender {
             rpc,
             payers,
             popularity,
-            left: calls.max_transactions,
+            remaining: calls.max_transactions,
             blockhash,
             blockhash_at: Instant::now(),
         })
@@ -171,9 +171,9 @@ impl Sender {
 
     fn run(mut self, shared: &Shared, interval: Duration) {
         let mut due = Instant::now();
-        while self.left > 0 && !shared.stop.load(Ordering::Relaxed) {
-            let batch = u64::from(BATCH).min(self.left);
-            self.left -= batch;
+        while self.remaining > 0 && !shared.stop.load(Ordering::Relaxed) {
+            let batch = u64::from(BATCH).min(self.remaining);
+            self.remaining -= batch;
             let accepted = self.send_batch(batch).unwrap_or(0) as u64;
             shared.sent.fetch_add(accepted, Ordering::Relaxed);
             shared
@@ -312,8 +312,9 @@ mod tests {
             blockhash_at: Instant::now(),
         };
         let shared = Arc::new(Shared::default());
-        let of_thread = Arc::clone(&shared);
-        let thread = std::thread::spawn(move || sender.run(&of_thread, Duration::from_millis(10)));
+        let thread_shared = Arc::clone(&shared);
+        let thread =
+            std::thread::spawn(move || sender.run(&thread_shared, Duration::from_millis(10)));
         let load = Load {
             shared,
             thread: Some(thread),

@@ -79,7 +79,7 @@ pub fn record(
     })?;
     let leader = cluster.leader_rpc();
     let (first, before) = (leader.processed_slot()?, leader.transaction_count()?);
-    let load = Load::of(leader.address(), calls)?;
+    let load = Load::with_calls(leader.address(), calls)?;
     wait_for(PATIENCE, "the load is over", || {
         meanwhile(&leader, load.sent())?;
         Ok(if load.is_over() {
