@@ -69,23 +69,23 @@ pub fn open_to_read(path: &Path, kind: &DatabaseKind) -> Result<BoundedConnectio
 }
 
 /// Opens an untrusted file that SQLite may have to write before it reads. Errors name the file
-/// `named`, because `path` may be a copy.
+/// `error_path`, because `path` may be a copy.
 pub fn open_to_recover(
     path: &Path,
-    named: &Path,
+    error_path: &Path,
     kind: &DatabaseKind,
 ) -> Result<BoundedConnection> {
-    open_bounded(path, OpenFlags::SQLITE_OPEN_READ_WRITE, named, kind)
+    open_bounded(path, OpenFlags::SQLITE_OPEN_READ_WRITE, error_path, kind)
 }
 
 fn open_bounded(
     path: &Path,
     flags: OpenFlags,
-    named: &Path,
+    error_path: &Path,
     kind: &DatabaseKind,
 ) -> Result<BoundedConnection> {
-    let bounded = BoundedConnection::new(connect(path, flags, kind)?, named, length(path))?;
-    tune(bounded.connection()).at(named)?;
+    let bounded = BoundedConnection::new(connect(path, flags, kind)?, error_path, length(path))?;
+    tune(bounded.connection()).at(error_path)?;
     Ok(bounded)
 }
 
@@ -198,8 +198,8 @@ pub fn column_list<'a>(
 }
 
 /// Unix nanoseconds, saturated at the year 2262.
-pub fn nanos(since: Duration) -> i64 {
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+pub fn nanos(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// A negative number, which no recording has, gives 1970.

@@ -49,7 +49,7 @@ impl Writer {
         if !path.exists() {
             return Writer::create(path, new_recording);
         }
-        if let Some((path, _)) = side_file(path).filter(|(_, meta)| !meta.is_file()) {
+        if let Some((path, _)) = side_file(path).filter(|(_, metadata)| !metadata.is_file()) {
             return Err(Error::Leftover {
                 path,
                 what: "is a link, folder or device, not the log of a recording",
@@ -244,7 +244,7 @@ impl Drop for WriterLock {
 }
 
 fn is_file_at(file: &File, path: &Path) -> bool {
-    let inode = |meta: std::io::Result<Metadata>| meta.ok().map(|meta| meta.ino());
+    let inode = |metadata: std::io::Result<Metadata>| metadata.ok().map(|metadata| metadata.ino());
     inode(path.metadata()) == inode(file.metadata())
 }
 
