@@ -18,7 +18,7 @@ pub use error::Error;
 pub use file::{DatabaseKind, open_immutable, with_suffix};
 pub use foreign::{ForeignDatabase, OlderFormat};
 pub use merge::{MergeSummary, backup, merge};
-pub use reader::{Cell, Info, Live, Progress, Recording, Row, TableInfo};
+pub use reader::{Cell, LiveStatus, Progress, Recording, RecordingInfo, Row, TableInfo};
 pub use rows::{
     Columns, Event, EventKind, EventRow, NewProcess, NewRecording, NewSession, PoolRow, ProblemRow,
     ProcessRow, SeriesRow, SessionRow, TickRow,

@@ -4,7 +4,7 @@ mod progress;
 mod rows;
 
 pub use export::{Cell, Row, TableInfo};
-pub use progress::{Info, Live, Progress};
+pub use progress::{LiveStatus, Progress, RecordingInfo};
 pub use rows::read_labels;
 
 use crate::{

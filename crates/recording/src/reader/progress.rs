@@ -151,7 +151,7 @@ fn last_tick_at_tip(tick: Option<&TickRow>) -> bool {
 }
 
 #[derive(Debug)]
-pub struct Info {
+pub struct RecordingInfo {
     pub format: i32,
     /// The last session has ended in order.
     pub finished: bool,
@@ -172,12 +172,12 @@ pub struct Info {
 
 impl Recording {
     /// Counts every row: 0.1 s per 100 MiB.
-    pub fn info(&self) -> Result<Info> {
+    pub fn info(&self) -> Result<RecordingInfo> {
         let sessions = self.sessions()?;
         let meta = self.all("SELECT key, value FROM meta WHERE key <> 'rows'", |row| {
             Ok((row.get(0)?, row.get(1)?))
         })?;
-        Ok(Info {
+        Ok(RecordingInfo {
             format: self
                 .connection()
                 .pragma_query_value(None, "user_version", |row| row.get(0))
@@ -204,7 +204,7 @@ const MAX_POINTS: u32 = 4096;
 /// The newest values that show whether a validator keeps up. Values that were not recorded are
 /// absent.
 #[derive(Debug, Default, PartialEq)]
-pub struct Live {
+pub struct LiveStatus {
     /// Source of `slots_behind` and `newest_shred_slot`.
     pub tick: Option<TickRow>,
     pub pid: Option<u32>,
@@ -218,15 +218,15 @@ pub struct Live {
 }
 
 impl Recording {
-    /// Returns slots after the point `after`: 0 at first, then [`Live::last_point_rowid`].
-    pub fn live(&self, after: i64) -> Result<Live> {
-        let mut live = Live {
+    /// Returns slots after the point `after`: 0 at first, then [`LiveStatus::last_point_rowid`].
+    pub fn live(&self, after: i64) -> Result<LiveStatus> {
+        let mut live = LiveStatus {
             tick: self.last_tick()?,
             pid: self
                 .query_integer("SELECT pid FROM process ORDER BY id DESC LIMIT 1")?
                 .and_then(|pid| u32::try_from(pid).ok()),
             last_point_rowid: after,
-            ..Live::default()
+            ..LiveStatus::default()
         };
         if let Some(tick) = live.tick.as_ref().filter(|_| self.has("validator_sample")) {
             let value_at_tick = |name: &str| -> Result<Option<u64>> {

@@ -9,7 +9,7 @@ use faultline_common::clock;
 use faultline_kernel::{
     CgroupFiles, HostRoot, Limit, headroom::CgroupUsage, locate, parse::pid::Schedstat,
 };
-use faultline_recording::{Live, Recording};
+use faultline_recording::{LiveStatus, Recording};
 use std::{
     collections::BTreeMap,
     fs,
@@ -41,7 +41,7 @@ struct RecordedState {
     sampled_at: Option<Duration>,
     /// Id of the newest tick, and when it was first seen.
     newest_tick: Option<(i64, Duration)>,
-    live: Live,
+    live: LiveStatus,
 }
 
 #[derive(Default)]
