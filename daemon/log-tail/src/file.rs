@@ -144,7 +144,7 @@ impl Follower {
                     if self.open_files.is_empty() && self.closed_positions.is_empty() {
                         (Status::Absent, "does not exist yet")
                     } else if now.uptime.saturating_sub(missing_since) >= MISSING_GRACE {
-                        (Status::Gone, "was there and is no more")
+                        (Status::Gone, "no longer exists")
                     } else {
                         return None;
                     };

@@ -298,7 +298,7 @@ fn a_path_that_is_not_utf_8_is_escaped_in_every_message() {
     for (message, words) in messages.iter().zip([
         "log-\\xff\\xfe does not exist yet",
         "log-\\xff\\xfe: a directory, not a file",
-        "log-\\xff\\xfe was there and is no more",
+        "log-\\xff\\xfe no longer exists",
         "log-\\xff\\xfe: its file system does not answer",
     ]) {
         assert!(message.contains(words), "{message}");
