@@ -127,7 +127,7 @@ pub fn set_aside(folder: &Path, name: &str, at: Stamp) -> Result<PathBuf, String
     if !is_marked(folder) {
         return Err(no_marker(folder));
     }
-    let to = unused_path(folder, name, SET_ASIDE, at).ok_or("there are too many of them")?;
+    let to = unused_path(folder, name, SET_ASIDE, at).ok_or("too many rings in one second")?;
     for suffix in SQLITE_SUFFIXES {
         match fs::rename(
             with_suffix(&folder.join(RING_FILE), suffix),
