@@ -189,7 +189,7 @@ fn points_of_the_fixture_are_read_unchanged() {
 }
 
 /// A copy of the fixture without columns and tables, as from an older version.
-fn with_less(folder: &Path) -> PathBuf {
+fn older_fixture(folder: &Path) -> PathBuf {
     let path = folder.join("older.db");
     fs::copy(fixture(), &path).unwrap();
     let conn = rusqlite::Connection::open(&path).unwrap();
@@ -205,7 +205,7 @@ fn with_less(folder: &Path) -> PathBuf {
 #[test]
 fn columns_missing_in_an_older_recording_are_absent() {
     let folder = crate::made_up::folder();
-    let recording = Recording::open(&with_less(folder.path())).unwrap();
+    let recording = Recording::open(&older_fixture(folder.path())).unwrap();
     let columns = recording
         .columns(Table::Process, &["swap_bytes", "major_faults"])
         .unwrap();
@@ -255,7 +255,7 @@ fn columns_missing_in_an_older_recording_are_absent() {
 #[test]
 fn a_newer_daemon_continues_an_older_recording() {
     let folder = crate::made_up::folder();
-    let path = with_less(folder.path());
+    let path = older_fixture(folder.path());
     let mut arm = arm(10);
     arm.labels.push(("run".into(), "1".into()));
     let mut day = Day::new(arm);

@@ -11,7 +11,7 @@ use std::fs;
 fn fill(writer: &mut Writer, day: &mut Day) -> (usize, crate::made_up::day::Second) {
     let mut committed = 0;
     loop {
-        let second = day.next().expect("there is no end to room");
+        let second = day.next().expect("the disk never becomes full");
         match write(writer, &second).and_then(|()| writer.commit()) {
             Ok(_) => committed += 1,
             Err(error) => {

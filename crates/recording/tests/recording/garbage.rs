@@ -63,15 +63,15 @@ proptest! {
 
     #[test]
     fn reading_a_recording_with_overwritten_bytes_never_panics(
-        places in proptest::collection::vec((0.0..1.0f64, any::<u8>()), 1..40),
+        changes in proptest::collection::vec((0.0..1.0f64, any::<u8>()), 1..40),
     ) {
         let folder = folder();
         let path = folder.path().join("run.db");
         finished(&path, arm(8));
         let mut bytes = fs::read(&path).unwrap();
-        for (place, byte) in places {
-            let place = (place * bytes.len() as f64) as usize;
-            bytes[place] = byte;
+        for (share, byte) in changes {
+            let offset = (share * bytes.len() as f64) as usize;
+            bytes[offset] = byte;
         }
         fs::write(&path, &bytes).unwrap();
         read_all(&path);

@@ -65,7 +65,7 @@ fn read_all(path: &Path) -> Result<(), Error> {
 }
 
 /// Runs `work` with a deadline for endless files. Usually it takes a fraction of a second.
-fn within<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+fn with_deadline<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = mpsc::channel();
     let worker = std::thread::spawn(move || sender.send(work()));
     let message = receiver
@@ -77,7 +77,7 @@ fn within<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
 
 fn read_in_time(path: &Path) -> Result<(), Error> {
     let path = path.to_owned();
-    within(move || read_all(&path))
+    with_deadline(move || read_all(&path))
 }
 
 #[test]
@@ -85,19 +85,19 @@ fn views_and_triggers_in_a_recording_are_refused_by_name() {
     for (sql, says) in NO_PLAIN_TABLES {
         let (folder, path) = changed(sql);
         let bytes = fs::read(&path).unwrap();
-        let said = |result: Result<(), Error>| match result {
+        let error_text = |result: Result<(), Error>| match result {
             Err(error @ Error::Refused { .. }) => error.to_string(),
             other => panic!("{sql}: {other:?}"),
         };
         let to = |name: &str| folder.path().join(name);
         assert!(
-            said(read_in_time(&path)).contains(says),
+            error_text(read_in_time(&path)).contains(says),
             "{sql}: {}",
-            said(read_all(&path))
+            error_text(read_all(&path))
         );
-        said(backup(&path, &to("copy.db"), &[], |_, _| ()));
-        said(merge(&[path.clone(), path.clone()], &to("joined.db")).map(drop));
-        said(Writer::append(&path, &Day::new(arm(1)).opening()).map(drop));
+        error_text(backup(&path, &to("copy.db"), &[], |_, _| ()));
+        error_text(merge(&[path.clone(), path.clone()], &to("joined.db")).map(drop));
+        error_text(Writer::append(&path, &Day::new(arm(1)).opening()).map(drop));
         assert!(fs::read(&path).unwrap() == bytes, "{sql}: it was changed");
     }
 }
@@ -288,9 +288,9 @@ fn cyclic_database_pages_do_not_yield_an_endless_table() {
             "{table}: {error}"
         );
         let (from, joined) = (path.clone(), folder.path().join("joined.db"));
-        within(move || merge(&[from.clone(), from], &joined)).unwrap_err();
+        with_deadline(move || merge(&[from.clone(), from], &joined)).unwrap_err();
         let (from, opening) = (path.clone(), Day::new(arm(60)).opening());
-        within(move || Writer::append(&from, &opening).map(drop)).unwrap_err();
+        with_deadline(move || Writer::append(&from, &opening).map(drop)).unwrap_err();
     }
 }
 
@@ -341,11 +341,11 @@ fn peak(path: &Path) -> u64 {
         .env(ORDER, path)
         .output()
         .unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
-    let line = said
+    let output_text = String::from_utf8(output.stdout).unwrap();
+    let line = output_text
         .lines()
         .find(|line| line.starts_with("read "))
-        .unwrap_or_else(|| panic!("{said}"));
+        .unwrap_or_else(|| panic!("{output_text}"));
     println!("{}: {line}", path.display());
     line.split_whitespace()
         .rev()

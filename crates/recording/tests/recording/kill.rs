@@ -69,7 +69,7 @@ fn kill(order: &str, after: u64, random: &mut Random) -> Killed {
     Killed { folder, message }
 }
 
-fn many(order: &str, mut check: impl FnMut(&Killed)) {
+fn kill_repeatedly(order: &str, mut check: impl FnMut(&Killed)) {
     let mut random = Random::new(order.len() as u64);
     for _ in 0..15 {
         let after = random.next() % 40 + 1;
@@ -126,7 +126,7 @@ fn make_files(finish: bool) {
 
 #[test]
 fn a_recording_killed_at_any_moment_contains_all_committed_rows() {
-    many("commit", |killed| {
+    kill_repeatedly("commit", |killed| {
         let recording = Recording::open(&killed.path("run.db")).unwrap();
         let ticks = assert_is_a_beginning(&recording, &arm(SECONDS)) as u64;
         // The last transaction may have ended just before the kill.
@@ -142,7 +142,7 @@ fn a_recording_killed_at_any_moment_contains_all_committed_rows() {
 
 #[test]
 fn a_writer_killed_in_a_transaction_keeps_all_or_nothing_of_it() {
-    many("long transactions", |killed| {
+    kill_repeatedly("long transactions", |killed| {
         let recording = Recording::open(&killed.path("run.db")).unwrap();
         let ticks = assert_is_a_beginning(&recording, &arm(SECONDS)) as u64;
         assert!(ticks.is_multiple_of(7) && [killed.message, killed.message + 7].contains(&ticks));
@@ -151,7 +151,7 @@ fn a_writer_killed_in_a_transaction_keeps_all_or_nothing_of_it() {
 
 #[test]
 fn a_writer_killed_during_a_checkpoint_loses_nothing() {
-    many("checkpoint", |killed| {
+    kill_repeatedly("checkpoint", |killed| {
         let recording = Recording::open(&killed.path("run.db")).unwrap();
         let ticks = assert_is_a_beginning(&recording, &arm(SECONDS)) as u64;
         assert!((killed.message..=killed.message + 1).contains(&ticks));
@@ -160,7 +160,7 @@ fn a_writer_killed_during_a_checkpoint_loses_nothing() {
 
 #[test]
 fn a_writer_killed_while_pruning_keeps_the_last_seconds() {
-    many("prune", |killed| {
+    kill_repeatedly("prune", |killed| {
         let recording = Recording::open(&killed.path("run.db")).unwrap();
         let (first, ticks) = assert_is_a_piece(&recording, &arm(SECONDS));
         let last = first + ticks as u64 - 1;
@@ -171,7 +171,7 @@ fn a_writer_killed_while_pruning_keeps_the_last_seconds() {
 
 #[test]
 fn a_writer_killed_while_copying_leaves_only_complete_named_copies() {
-    many("save", |killed| {
+    kill_repeatedly("save", |killed| {
         let arm = arm(SECONDS);
         assert_is_a_beginning(&Recording::open(&killed.path("run.db")).unwrap(), &arm);
         for step in killed.message.saturating_sub(1).max(1)..=killed.message + 1 {
@@ -192,7 +192,7 @@ fn a_writer_killed_while_copying_leaves_only_complete_named_copies() {
 
 #[test]
 fn a_writer_killed_at_creation_leaves_an_empty_file_or_a_recording() {
-    many("create", |killed| {
+    kill_repeatedly("create", |killed| {
         for file in killed.message.saturating_sub(1).max(1)..=killed.message + 1 {
             let path = killed.path(&format!("{file}.db"));
             match Recording::open(&path) {
@@ -218,7 +218,7 @@ fn a_writer_killed_at_creation_leaves_an_empty_file_or_a_recording() {
 
 #[test]
 fn a_writer_killed_while_finishing_loses_nothing() {
-    many("finish", |killed| {
+    kill_repeatedly("finish", |killed| {
         for file in killed.message.saturating_sub(2).max(1)..=killed.message {
             let path = killed.path(&format!("{file}.db"));
             assert_eq!(

@@ -119,7 +119,7 @@ fn phase(tick: &Tick) -> Option<&str> {
 }
 
 /// Whether the source was sampled at this tick; otherwise its batch is an older one.
-fn looked(tick: &Tick, source: Source) -> bool {
+fn was_sampled(tick: &Tick, source: Source) -> bool {
     tick.batches
         .iter()
         .any(|batch| batch.source == source && batch.at == tick.at)
@@ -137,11 +137,11 @@ fn assert_columns(recording: &Recording, table: Table, first: u64, seconds: &[Se
     ];
     for (row, second) in seconds.iter().enumerate() {
         let tick = second.tick.as_ref().unwrap();
-        let seen = seen(tick);
+        let tick_values = values_by_series(tick);
         for (column, values) in table.columns().iter().zip(&columns.values) {
-            let skipped = of_threads.contains(&column.name) && !looked(tick, Source::Threads);
+            let skipped = of_threads.contains(&column.name) && !was_sampled(tick, Source::Threads);
             let labels = column.labels.join(",");
-            let expected = seen
+            let expected = tick_values
                 .get(&(column.metric.name, labels))
                 .copied()
                 .filter(|_| !skipped);
@@ -158,7 +158,7 @@ fn assert_columns(recording: &Recording, table: Table, first: u64, seconds: &[Se
 }
 
 /// Every number of a tick, by metric and labels.
-fn seen(tick: &Tick) -> HashMap<(&'static str, String), f64> {
+fn values_by_series(tick: &Tick) -> HashMap<(&'static str, String), f64> {
     let plain = tick.readings().filter(|reading| reading.tags.is_empty());
     let numbers = plain.filter_map(|reading| {
         let labels: Vec<&str> = reading.labels.iter().map(|label| label.as_str()).collect();
@@ -194,24 +194,26 @@ fn assert_pools(recording: &Recording, first: u64, seconds: &[Second]) {
             );
         }
         let tick = second.tick.as_ref().unwrap();
-        let seen = seen(tick);
+        let tick_values = values_by_series(tick);
         for (pool, values) in &carried {
-            let seen = |metric: &str, label: &str| {
+            let pool_value = |metric: &str, label: &str| {
                 let metric = all()
                     .find(|m| m.name == format!("agave_thread_pool_{metric}"))
                     .unwrap();
-                seen.get(&(metric.name, format!("{pool}{label}"))).copied()
+                tick_values
+                    .get(&(metric.name, format!("{pool}{label}")))
+                    .copied()
             };
-            let seen = [
-                seen("threads", ""),
-                seen("page_faults_total", ",major"),
-                seen("page_faults_total", ",minor"),
-                seen("cpu_seconds_total", ",user"),
-                seen("cpu_seconds_total", ",system"),
-                seen("run_queue_seconds_total", ""),
-                seen("block_io_delay_seconds_total", ""),
+            let expected = [
+                pool_value("threads", ""),
+                pool_value("page_faults_total", ",major"),
+                pool_value("page_faults_total", ",minor"),
+                pool_value("cpu_seconds_total", ",user"),
+                pool_value("cpu_seconds_total", ",system"),
+                pool_value("run_queue_seconds_total", ""),
+                pool_value("block_io_delay_seconds_total", ""),
             ];
-            assert_eq!(*values, seen, "{pool} at tick {id}");
+            assert_eq!(*values, expected, "{pool} at tick {id}");
         }
         assert_eq!(carried.len(), 70);
     }

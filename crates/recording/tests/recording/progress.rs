@@ -6,7 +6,7 @@ use faultline_recording::{EventKind, Progress, Recording, Table, Writer};
 use std::time::Duration;
 
 /// The progress from all rows of the recording.
-fn witness(recording: &Recording) -> Progress {
+fn expected_progress(recording: &Recording) -> Progress {
     let banks = recording.cost_tracker_points().unwrap();
     let replayed = recording.replay_slot_points().unwrap();
     let executed = banks
@@ -151,7 +151,7 @@ fn progress_always_equals_a_scan_of_all_rows() {
         if second < 15 || second % 7 == 0 {
             let recording = Recording::open(&path).unwrap();
             let progress = recording.progress().unwrap();
-            assert_eq!(progress, witness(&recording), "after {second} s");
+            assert_eq!(progress, expected_progress(&recording), "after {second} s");
             message.push(progress);
         }
     }

@@ -132,7 +132,7 @@ fn readers_that_come_and_go_leave_the_log_bounded() {
         }
         over.store(true, Ordering::Relaxed);
     });
-    assert!(read.into_inner() > 20, "nobody was in the way");
+    assert!(read.into_inner() > 20, "too few readers");
     assert!(longest < 32 << 20, "the log grew to {longest} bytes");
     writer.finish(day.ended()).unwrap();
     assert!(!log.exists());

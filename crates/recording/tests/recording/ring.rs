@@ -30,9 +30,9 @@ fn the_ring_stops_growing_and_keeps_its_last_minutes() {
         }
     }
     let (early, late) = sizes.split_at(8);
-    let most = early.iter().map(|(size, _)| *size).max().unwrap();
+    let max_size = early.iter().map(|(size, _)| *size).max().unwrap();
     assert!(
-        late.iter().all(|(size, _)| *size <= most * 11 / 10),
+        late.iter().all(|(size, _)| *size <= max_size * 11 / 10),
         "{sizes:?}"
     );
     assert!(sizes.iter().all(|(_, log)| *log < 12 << 20), "{sizes:?}");
@@ -58,7 +58,7 @@ fn the_ring_stops_growing_and_keeps_its_last_minutes() {
             .iter()
             .any(|row| row.metric.starts_with("faultline_source_problems"))
     );
-    assert!(info.bytes <= most * 11 / 10, "{} bytes", info.bytes);
+    assert!(info.bytes <= max_size * 11 / 10, "{} bytes", info.bytes);
     // The ring continues.
     write_one(&mut writer, 40 * MINUTE + 1);
 }
