@@ -24,7 +24,6 @@ const STARTS_WITHIN: Duration = Duration::from_secs(60);
 pub struct Notification {
     /// The receiver: `page`, `ticket`.
     pub receiver: String,
-    /// The alert's name.
     pub alert: String,
     /// Whether the alert is resolved.
     pub resolved: bool,

@@ -18,7 +18,6 @@ use crate::{Error, Result, server::Server, sink::read_request};
 use answers::{Answers, Pace};
 use pushes::Pusher;
 
-/// The folder of the fixtures.
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/alpenglow")
 }

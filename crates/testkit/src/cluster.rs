@@ -290,7 +290,6 @@ impl Cluster {
         )
     }
 
-    /// The leader's process id.
     pub fn leader_pid(&self) -> u32 {
         self.leader.pid()
     }
@@ -325,17 +324,14 @@ impl Cluster {
         &self.layout.follower_log
     }
 
-    /// The leader's log.
     pub fn leader_log(&self) -> PathBuf {
         self.layout.leader_ledger.join("validator.log")
     }
 
-    /// The folder that holds ledgers and logs.
     pub fn folder(&self) -> &Path {
         &self.layout.folder
     }
 
-    /// Programs in the genesis.
     pub fn programs(&self) -> u32 {
         self.options.programs
     }

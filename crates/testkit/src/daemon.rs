@@ -97,7 +97,6 @@ impl Daemon {
         self.ingest.as_deref().unwrap_or_default()
     }
 
-    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.running.pid()
     }

@@ -10,18 +10,12 @@ use std::{
 pub enum Error {
     /// A file or folder could not be read, written or made.
     #[error("{path}: {source}")]
-    File {
-        /// Path of the file or folder.
-        path: PathBuf,
-        /// Error of the system.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
     /// A connection could not be made, or broke.
     #[error("{address}: {source}")]
     Connection {
         /// The other side, `host:port`.
         address: String,
-        /// Error of the system.
         source: io::Error,
     },
     /// The other side sent something that is not what its protocol allows.
@@ -35,23 +29,16 @@ pub enum Error {
     /// A JSON-RPC server answered with an error object.
     #[error("{method}: {message}")]
     Rpc {
-        /// The method called.
         method: String,
         /// The server's error object as text.
         message: String,
     },
     /// A program could not be started.
     #[error("cannot start {program}: {source}")]
-    Start {
-        /// The program.
-        program: PathBuf,
-        /// Error of the system.
-        source: io::Error,
-    },
+    Start { program: PathBuf, source: io::Error },
     /// A program ended although it was needed.
     #[error("{program} ended with {status}; the end of its output:\n{tail}")]
     Ended {
-        /// The program.
         program: String,
         /// Its exit status in words.
         status: String,

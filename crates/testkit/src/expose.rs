@@ -96,7 +96,6 @@ impl Page {
             .reduce(|sum, value| sum + value)
     }
 
-    /// The type of a family.
     pub fn kind(&self, family: &str) -> Option<&str> {
         self.families.get(family)?.kind.as_deref()
     }

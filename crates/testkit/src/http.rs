@@ -11,11 +11,9 @@ use crate::{Error, Result};
 /// An answer. Its body has no transfer coding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response {
-    /// The status code.
     pub status: u16,
     /// Header names in lower case with their values, in order of arrival.
     pub headers: Vec<(String, String)>,
-    /// The body.
     pub body: Vec<u8>,
 }
 
@@ -80,7 +78,6 @@ impl Request {
         self
     }
 
-    /// Sets the body.
     #[must_use]
     pub fn body(mut self, body: &[u8]) -> Self {
         body.clone_into(&mut self.body);

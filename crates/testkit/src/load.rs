@@ -236,7 +236,6 @@ impl Popularity {
         }
     }
 
-    /// The next program to call.
     pub fn next_index(&mut self) -> u32 {
         let total = self.cumulative.last().copied().unwrap_or(0.0);
         let at = self.next_fraction() * total;

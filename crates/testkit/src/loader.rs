@@ -16,7 +16,6 @@ const BUFFER: u32 = 1;
 const DEPLOY: u32 = 2;
 const UPGRADE: u32 = 3;
 
-/// The upgradeable loader.
 fn loader_address() -> Address {
     address_of("BPFLoaderUpgradeab1e11111111111111111111111")
 }

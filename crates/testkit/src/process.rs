@@ -71,7 +71,6 @@ pub fn run_to_success(path: &Path, arguments: &[&str]) -> Result<()> {
 pub struct Program {
     /// The file to execute.
     pub path: PathBuf,
-    /// Its arguments.
     pub arguments: Vec<String>,
     /// Variables set on top of the inherited ones; a `None` removes.
     pub environment: Vec<(String, Option<String>)>,
@@ -124,7 +123,6 @@ impl Running {
         })
     }
 
-    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

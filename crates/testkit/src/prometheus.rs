@@ -61,7 +61,6 @@ pub type TimeSeries = (BTreeMap<String, String>, Vec<(f64, f64)>);
 pub struct Rule {
     /// The name of the alert, or of the series that it records.
     pub name: String,
-    /// Its expression.
     pub expression: String,
     /// Whether it is an alert; otherwise it records a series.
     pub is_alert: bool,

@@ -29,7 +29,6 @@ impl Rpc {
         Self { timeout, ..self }
     }
 
-    /// The address of the service.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -21,7 +21,6 @@ use crate::{
 pub struct Arrival {
     /// When its last byte was read.
     pub at: Instant,
-    /// The method.
     pub method: String,
     /// Path and query.
     pub target: String,

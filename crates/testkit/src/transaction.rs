@@ -192,13 +192,11 @@ pub(crate) fn numbered(kind: &[u8], index: u32) -> [u8; 32] {
 /// An account of a cluster's genesis.
 #[derive(Debug, Clone)]
 pub struct GenesisAccount {
-    /// Its address.
     pub address: Address,
     /// The program that owns it.
     pub owner: Address,
     /// Its balance in lamports.
     pub lamports: u64,
-    /// Its data.
     pub data: Vec<u8>,
 }
 

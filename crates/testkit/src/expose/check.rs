@@ -8,7 +8,6 @@ use super::{
 };
 use crate::{Error, Result};
 
-/// The two text formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     Classic,

@@ -9,7 +9,6 @@ pub struct Sample {
     pub name: String,
     /// Label values, unescaped.
     pub labels: BTreeMap<String, String>,
-    /// The value.
     pub value: f64,
 }
 

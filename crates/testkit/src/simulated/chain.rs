@@ -21,7 +21,6 @@ pub struct SlotContents {
     pub transactions: u64,
     /// Entries, ticks included.
     pub entries: u64,
-    /// Shreds.
     pub shreds: u64,
 }
 

@@ -11,7 +11,6 @@ use std::time::Duration;
 /// Progress of replay.
 #[derive(Debug)]
 pub struct Replay {
-    /// The newest replayed slot.
     pub slot: u64,
     /// Replayed share of the next slot.
     next_slot_share: f64,
