@@ -5,7 +5,7 @@ use crate::{
     args::{EncodingArgs, first_duplicate},
     endpoint::Endpoint,
     failure::Failure,
-    plan::{Cell, LinkConfig, Plan},
+    plan::{Case, LinkConfig, Plan},
     preset,
     protocol::Protocol,
     results::{Results, link_suffix},
@@ -70,7 +70,7 @@ fn plan(args: &EncodingArgs) -> Result<Plan> {
         };
         for account in &accounts {
             for (arm, encoding) in args.encodings.iter().enumerate() {
-                plan.cells.push(Cell {
+                plan.cells.push(Case {
                     arm,
                     subject: plan.subjects.len(),
                     link,

@@ -23,7 +23,7 @@ pub const MAX_REQUESTS: u64 = 10_000_000;
 
 /// The request of one arm about one subject.
 #[derive(Debug, Clone)]
-pub struct Cell {
+pub struct Case {
     pub arm: usize,
     pub subject: usize,
     /// Cells with the same index share connections.
@@ -43,7 +43,7 @@ pub struct Plan {
     pub links: Vec<LinkConfig>,
     /// What requests are about: accounts or methods.
     pub subjects: Vec<String>,
-    pub cells: Vec<Cell>,
+    pub cells: Vec<Case>,
     /// Frequency of each subject, if a round has only one. Empty if each round has all subjects.
     pub weights: Vec<u32>,
     pub values: Vec<Value>,
@@ -91,7 +91,7 @@ impl Plan {
         numbers: Option<(u64, u64)>,
         expected: Expected,
     ) {
-        self.cells.extend((0..self.arms.len()).map(|arm| Cell {
+        self.cells.extend((0..self.arms.len()).map(|arm| Case {
             arm,
             subject: self.subjects.len(),
             link: arm,
@@ -102,15 +102,15 @@ impl Plan {
         self.subjects.push(name);
     }
 
-    pub fn arm(&self, cell: &Cell) -> &str {
+    pub fn arm(&self, cell: &Case) -> &str {
         &self.arms[cell.arm]
     }
 
-    pub fn subject(&self, cell: &Cell) -> &str {
+    pub fn subject(&self, cell: &Case) -> &str {
         &self.subjects[cell.subject]
     }
 
-    pub fn link(&self, cell: &Cell) -> &LinkConfig {
+    pub fn link(&self, cell: &Case) -> &LinkConfig {
         &self.links[cell.link]
     }
 
@@ -146,13 +146,13 @@ impl Plan {
         first.unwrap_or(link)
     }
 
-    pub fn body(&self, cell: &Cell, id: u64) -> Bytes {
+    pub fn body(&self, cell: &Case, id: u64) -> Bytes {
         let method = self.method(cell, self.round_of(id));
         Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},{method}}}"#))
     }
 
     /// With the values of a round, counted over the whole run.
-    pub fn method(&self, cell: &Cell, round: u64) -> String {
+    pub fn method(&self, cell: &Case, round: u64) -> String {
         // All arms get the same numbers.
         let offset = (round << 16) ^ cell.subject as u64;
         let mut random =

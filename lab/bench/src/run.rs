@@ -12,7 +12,7 @@ mod tests;
 use crate::{
     answer::Decoder,
     failure::Failure,
-    plan::{Cell as PlanCell, Order, Plan, ScheduledRequest},
+    plan::{Case, Order, Plan, ScheduledRequest},
     results::{RunState, Sample, Timing, ns},
     stream,
     verify::AnswerVerifier,
@@ -165,7 +165,7 @@ impl Engine {
             for subject in 0..plan.subjects.len() {
                 let by_arm = by_arm.iter_mut().enumerate();
                 let sends = by_arm.filter_map(|(arm, connections)| {
-                    let is_it = |cell: &PlanCell| (cell.arm, cell.subject) == (arm, subject);
+                    let is_it = |cell: &Case| (cell.arm, cell.subject) == (arm, subject);
                     let index = plan.cells.iter().position(is_it)?;
                     Some(async move {
                         let cell = &plan.cells[index];
@@ -213,7 +213,7 @@ impl Engine {
         &self,
         plan: &Rc<Plan>,
         sink: &SampleSink<'_>,
-        mut perform: impl AsyncFnMut(&PlanCell) -> Result<Timing, Failure>,
+        mut perform: impl AsyncFnMut(&Case) -> Result<Timing, Failure>,
     ) -> Result<MeasuredRun> {
         let shared = Shared::new(plan.clone(), None);
         self.run_with_progress(&shared, "tasks", sink, async {

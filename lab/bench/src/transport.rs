@@ -10,7 +10,7 @@ use crate::{
     args::{TransportArgs, first_duplicate},
     endpoint::Endpoint,
     failure::Failure,
-    plan::{Cell, LinkConfig, Plan},
+    plan::{Case, LinkConfig, Plan},
     preset::{self, Session},
     protocol::Protocol,
     results::{Results, Timing, ns},
@@ -48,7 +48,7 @@ pub fn run(args: &TransportArgs) -> Result<(String, u8)> {
     ];
     let plan = plan(args, &scenarios)?;
     if args.output.dry_run {
-        let line = |cell: &Cell| format!("{}: {}\n", plan.arm(cell), cell.method);
+        let line = |cell: &Case| format!("{}: {}\n", plan.arm(cell), cell.method);
         return Ok((plan.cells.iter().map(line).collect(), 0));
     }
     let ca_file = args.node.ca.as_deref();

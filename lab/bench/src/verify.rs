@@ -155,14 +155,14 @@ impl Answer {
 mod tests {
     use super::*;
     use crate::{
-        plan::{Cell, tests::plan},
+        plan::{Case, tests::plan},
         values::{Value, ValueSource},
     };
 
     fn verify() -> AnswerVerifier {
         let empty = plan(1, 1);
         let cells = (0..6)
-            .map(|index| Cell {
+            .map(|index| Case {
                 arm: index % 3,
                 subject: index / 3,
                 ..empty.cells[0].clone()

@@ -1,7 +1,7 @@
 use super::*;
 
 pub fn plan(cells: usize, seed: u64) -> Plan {
-    let cell = |arm| Cell {
+    let cell = |arm| Case {
         arm,
         subject: 0,
         link: 0,

@@ -5,7 +5,7 @@ use crate::{
     answer::{Encoding, Expected},
     args::{RATE_RANGE, is_valid_timeout, valid_answer_limit},
     endpoint::Endpoint,
-    plan::{Cell, LinkConfig, MAX_REQUESTS, Plan},
+    plan::{Case, LinkConfig, MAX_REQUESTS, Plan},
     preset,
     protocol::Protocol,
     stream::LinkShape,
@@ -280,13 +280,13 @@ fn cells(
     method: &str,
     params: &str,
     must_agree: Option<bool>,
-) -> Vec<Cell> {
+) -> Vec<Case> {
     let cell = |(index, arm): (usize, &ArmOptions)| {
         let method = arm.method.as_deref().unwrap_or(method);
         let encoding = arm.encoding.as_deref().unwrap_or_default();
         let placeholder = format!("{{{ENCODING}}}");
         let filled = params.replace(&placeholder, &json_escaped(encoding));
-        Cell {
+        Case {
             arm: index,
             subject,
             link: index,

@@ -2,7 +2,7 @@ use crate::{
     answer::Decoder,
     connection::Connection,
     failure::Failure,
-    plan::{Cell, Plan},
+    plan::{Case, Plan},
     protocol::Protocol,
     results::{Timing, ns},
     stream::RawAnswer,
@@ -30,7 +30,7 @@ impl Connections {
     }
 
     /// The next request reports an error.
-    pub async fn open(&mut self, plan: &Plan, cell: &Cell) {
+    pub async fn open(&mut self, plan: &Plan, cell: &Case) {
         let (config, connection) = (plan.link(cell), &mut self.by_link[cell.link]);
         if connection.is_none() && config.protocol != Protocol::HttpNew {
             let opened = Connection::open(
@@ -49,7 +49,7 @@ impl Connections {
     pub async fn exchange(
         &mut self,
         plan: &Plan,
-        cell: &Cell,
+        cell: &Case,
         id: u64,
         decoder: &mut Decoder,
         scheduled_at: Duration,
@@ -92,7 +92,7 @@ impl Connections {
     async fn request(
         &mut self,
         plan: &Plan,
-        cell: &Cell,
+        cell: &Case,
         id: u64,
         left: Duration,
     ) -> Result<(RawAnswer, [Duration; 2]), Failure> {

@@ -13,7 +13,7 @@ use super::*;
 use crate::{
     answer::Expected,
     endpoint::Endpoint,
-    plan::{Cell as PlanCell, LinkConfig},
+    plan::{Case, LinkConfig},
     protocol::Protocol,
     results::{Results, ms, tests::results},
     stream::LinkShape,
@@ -50,7 +50,7 @@ pub fn plan_of(endpoint: Endpoint, rounds: u32, workers: usize, rate: Option<f64
             protocol: Protocol::Http,
         }],
         subjects: vec!["account of 1".to_owned()],
-        cells: vec![PlanCell {
+        cells: vec![Case {
             arm: 0,
             subject: 0,
             link: 0,
@@ -501,7 +501,7 @@ fn retry_after_pauses_all_arms_of_the_node() {
     let mut plan = plan(&server, 20, 1, Some(100.0)).as_ref().clone();
     plan.arms.push("b".to_owned());
     plan.links.push(plan.links[0].clone());
-    plan.cells.push(PlanCell {
+    plan.cells.push(Case {
         arm: 1,
         link: 1,
         ..plan.cells[0].clone()

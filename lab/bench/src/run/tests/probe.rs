@@ -12,7 +12,7 @@ use std::{
 fn plan_for(server: &Server, arms: usize) -> Plan {
     let known = plan(server, 1, 1, None);
     let name = |arm: usize| format!("node {arm}");
-    let cell = |(arm, subject)| PlanCell {
+    let cell = |(arm, subject)| Case {
         arm,
         subject,
         link: arm,
