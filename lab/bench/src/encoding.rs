@@ -70,7 +70,7 @@ fn plan(args: &EncodingArgs) -> Result<Plan> {
         };
         for account in &accounts {
             for (arm, encoding) in args.encodings.iter().enumerate() {
-                plan.cells.push(Case {
+                plan.cases.push(Case {
                     arm,
                     subject: plan.subjects.len(),
                     link,
@@ -129,7 +129,7 @@ fn sizes(plan: &Plan, answers: &[Result<Vec<u8>, Failure>]) -> Result<Vec<Option
         anyhow::bail!("{node} gives no account: {failure}");
     }
     let mut sizes = vec![None; plan.subjects.len()];
-    for (cell, answer) in plan.cells.iter().zip(answers) {
+    for (cell, answer) in plan.cases.iter().zip(answers) {
         match answer {
             Err(Failure::Missing) => anyhow::bail!(
                 "{node} has no account {}: name accounts that it has with --accounts",

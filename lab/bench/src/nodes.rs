@@ -329,9 +329,9 @@ mod tests {
         let plan = plan(&args, &CHAINS[0], nodes, range).unwrap();
         assert_eq!(
             (
-                plan.cells.len(),
-                plan.cells[0].numbers,
-                plan.cells[8].numbers
+                plan.cases.len(),
+                plan.cases[0].numbers,
+                plan.cases[8].numbers
             ),
             (9, Some((9, 60)), None)
         );
@@ -339,7 +339,7 @@ mod tests {
         let of = |range| {
             super::plan(&limited, &CHAINS[0], super::nodes(&limited).unwrap(), range)
                 .unwrap()
-                .cells[0]
+                .cases[0]
                 .numbers
         };
         assert_eq!((of((9, 1000)), of((9, 60))), (Some((9, 850)), Some((9, 9))));
@@ -395,7 +395,7 @@ mod tests {
             "{known:?}"
         );
         let plan = plan(&args, chain, nodes, range).unwrap();
-        let method = plan.method(&plan.cells[0], 0);
+        let method = plan.method(&plan.cases[0], 0);
         assert!(
             method.contains(r#""eth_getBlockByNumber","params":["0x"#),
             "{method}"

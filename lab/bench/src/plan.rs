@@ -26,7 +26,7 @@ pub const MAX_REQUESTS: u64 = 10_000_000;
 pub struct Case {
     pub arm: usize,
     pub subject: usize,
-    /// Cells with the same index share connections.
+    /// Cases with the same index share connections.
     pub link: usize,
     /// With its parameters. Placeholders are [`RANDOM`] and [`HEX`] if it has `numbers`, else those of
     /// [`Plan::values`].
@@ -43,7 +43,7 @@ pub struct Plan {
     pub links: Vec<LinkConfig>,
     /// What requests are about: accounts or methods.
     pub subjects: Vec<String>,
-    pub cells: Vec<Case>,
+    pub cases: Vec<Case>,
     /// Frequency of each subject, if a round has only one. Empty if each round has all subjects.
     pub weights: Vec<u32>,
     pub values: Vec<Value>,
@@ -67,7 +67,7 @@ impl Default for Plan {
             arms: Vec::new(),
             links: Vec::new(),
             subjects: Vec::new(),
-            cells: Vec::new(),
+            cases: Vec::new(),
             weights: Vec::new(),
             values: Vec::new(),
             rounds: 1000,
@@ -91,7 +91,7 @@ impl Plan {
         numbers: Option<(u64, u64)>,
         expected: Expected,
     ) {
-        self.cells.extend((0..self.arms.len()).map(|arm| Case {
+        self.cases.extend((0..self.arms.len()).map(|arm| Case {
             arm,
             subject: self.subjects.len(),
             link: arm,
@@ -102,16 +102,16 @@ impl Plan {
         self.subjects.push(name);
     }
 
-    pub fn arm(&self, cell: &Case) -> &str {
-        &self.arms[cell.arm]
+    pub fn arm(&self, case: &Case) -> &str {
+        &self.arms[case.arm]
     }
 
-    pub fn subject(&self, cell: &Case) -> &str {
-        &self.subjects[cell.subject]
+    pub fn subject(&self, case: &Case) -> &str {
+        &self.subjects[case.subject]
     }
 
-    pub fn link(&self, cell: &Case) -> &LinkConfig {
-        &self.links[cell.link]
+    pub fn link(&self, case: &Case) -> &LinkConfig {
+        &self.links[case.link]
     }
 
     pub fn round_of(&self, number: u64) -> u64 {
@@ -120,7 +120,7 @@ impl Plan {
 
     fn requests_per_round(&self) -> usize {
         if self.weights.is_empty() {
-            self.cells.len()
+            self.cases.len()
         } else {
             self.arms.len()
         }
@@ -132,11 +132,11 @@ impl Plan {
 
     pub fn remove_arm(&mut self, arm: usize) {
         self.arms.remove(arm);
-        self.cells.retain(|cell| cell.arm != arm);
-        self.cells
+        self.cases.retain(|case| case.arm != arm);
+        self.cases
             .iter_mut()
-            .filter(|cell| cell.arm > arm)
-            .for_each(|cell| cell.arm -= 1);
+            .filter(|case| case.arm > arm)
+            .for_each(|case| case.arm -= 1);
     }
 
     /// The index of the first link to the same address.
@@ -146,46 +146,46 @@ impl Plan {
         first.unwrap_or(link)
     }
 
-    pub fn body(&self, cell: &Case, id: u64) -> Bytes {
-        let method = self.method(cell, self.round_of(id));
+    pub fn body(&self, case: &Case, id: u64) -> Bytes {
+        let method = self.method(case, self.round_of(id));
         Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},{method}}}"#))
     }
 
     /// With the values of a round, counted over the whole run.
-    pub fn method(&self, cell: &Case, round: u64) -> String {
+    pub fn method(&self, case: &Case, round: u64) -> String {
         // All arms get the same numbers.
-        let offset = (round << 16) ^ cell.subject as u64;
+        let offset = (round << 16) ^ case.subject as u64;
         let mut random =
             fastrand::Rng::with_seed(self.seed ^ offset.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        match cell.numbers {
+        match case.numbers {
             Some((from, to)) => {
                 let number = random.u64(from..=to.max(from));
-                let method = cell.method.replace(RANDOM, &number.to_string());
+                let method = case.method.replace(RANDOM, &number.to_string());
                 method.replace(HEX, &format!("{number:#x}"))
             }
             None => {
                 let seed = random.u64(..);
-                values::fill_placeholders(&cell.method, &self.values, |offset, value| {
+                values::fill_placeholders(&case.method, &self.values, |offset, value| {
                     value.random_text(seed, offset)
                 })
             }
         }
     }
 
-    /// As text: one round, or for a weighted mix as many as it has cells.
+    /// As text: one round, or for a weighted mix as many as it has cases.
     pub fn first_requests(&self) -> String {
         let request = |scheduled: ScheduledRequest| {
-            let cell = &self.cells[scheduled.cell];
-            let link = self.link(cell);
+            let case = &self.cases[scheduled.case];
+            let link = self.link(case);
             let verb = match link.protocol {
                 Protocol::WebSocket => "SEND",
                 _ => "POST",
             };
-            let body = self.body(cell, scheduled.number);
+            let body = self.body(case, scheduled.number);
             let body = String::from_utf8_lossy(&body);
             format!("{verb} {} {body}\n", link.endpoint.shown())
         };
-        let scheduled = Order::new(self).take(self.cells.len());
+        let scheduled = Order::new(self).take(self.cases.len());
         scheduled.map(request).collect()
     }
 }
@@ -195,15 +195,15 @@ pub struct ScheduledRequest {
     pub number: u64,
     /// Measured round; `None` during warm-up.
     pub round: Option<u32>,
-    pub cell: usize,
+    pub case: usize,
 }
 
 /// Each round is shuffled anew, so that no arm has an advantage by time.
 pub struct Order {
     random: fastrand::Rng,
-    /// Cells of the current round.
+    /// Cases of the current round.
     round: Vec<usize>,
-    /// Weight and cells of each subject; empty without `weights`.
+    /// Weight and cases of each subject; empty without `weights`.
     mix: Vec<(u64, Vec<usize>)>,
     next_number: u64,
     total: u64,
@@ -212,10 +212,10 @@ pub struct Order {
 
 impl Order {
     pub fn new(plan: &Plan) -> Order {
-        let cells_of = |subject| {
-            let cells = 0..plan.cells.len();
-            cells
-                .filter(|cell| plan.cells[*cell].subject == subject)
+        let cases_of = |subject| {
+            let cases = 0..plan.cases.len();
+            cases
+                .filter(|case| plan.cases[*case].subject == subject)
                 .collect()
         };
         Order {
@@ -223,7 +223,7 @@ impl Order {
             round: (0..plan.requests_per_round()).collect(),
             mix: (0..)
                 .zip(&plan.weights)
-                .map(|(subject, weight)| (u64::from(*weight), cells_of(subject)))
+                .map(|(subject, weight)| (u64::from(*weight), cases_of(subject)))
                 .collect(),
             next_number: 0,
             total: plan.requests(),
@@ -234,9 +234,9 @@ impl Order {
     fn draw_subject(&mut self) {
         let total: u64 = self.mix.iter().map(|(weight, _)| weight).sum();
         let mut drawn = self.random.u64(0..total.max(1));
-        for (weight, cells) in &self.mix {
+        for (weight, cases) in &self.mix {
             if drawn < *weight {
-                self.round.clone_from(cells);
+                self.round.clone_from(cases);
                 break;
             }
             drawn -= weight;
@@ -251,10 +251,10 @@ impl Iterator for Order {
         if self.next_number >= self.total {
             return None;
         }
-        let cells = self.round.len() as u64;
+        let cases = self.round.len() as u64;
         let (round, offset) = (
-            self.next_number / cells,
-            (self.next_number % cells) as usize,
+            self.next_number / cases,
+            (self.next_number % cases) as usize,
         );
         if offset == 0 {
             self.draw_subject();
@@ -266,7 +266,7 @@ impl Iterator for Order {
         let scheduled = ScheduledRequest {
             number: self.next_number,
             round,
-            cell: *self.round.get(offset)?,
+            case: *self.round.get(offset)?,
         };
         self.next_number += 1;
         Some(scheduled)

@@ -75,7 +75,7 @@ impl Session<'_> {
         let mut header = header(self.preset, plan, notes);
         header.own_cost = self.own_cost;
         let cells: Vec<CellHead> = plan
-            .cells
+            .cases
             .iter()
             .map(|cell| CellHead {
                 arm: plan.arm(cell).to_owned(),
@@ -160,12 +160,12 @@ fn drop_unsupported_http2(plan: &mut Plan, engine: &Engine) -> Result<Vec<String
     probes.weights.clear();
     let mut arms = BTreeSet::new();
     probes
-        .cells
+        .cases
         .retain(|cell| plan.link(cell).protocol == Protocol::Http2 && arms.insert(cell.arm));
-    if probes.cells.is_empty() {
+    if probes.cases.is_empty() {
         return Ok(notes);
     }
-    for (cell, answer) in probes.cells.iter().zip(engine.probe(&probes)?).rev() {
+    for (cell, answer) in probes.cases.iter().zip(engine.probe(&probes)?).rev() {
         if let Err(failure) = answer
             && failure.is_no_http2(probes.link(cell).endpoint.tls)
         {
@@ -191,7 +191,7 @@ pub fn remove_arm(plan: &mut Plan, arm: usize, failure: &Failure) -> Result<Stri
 fn settings(preset: &str, plan: &Plan) -> BTreeMap<String, String> {
     let mut settings = load_settings(plan);
     let mut shapes: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-    for cell in &plan.cells {
+    for cell in &plan.cases {
         let arm = plan.arm(cell);
         // The arms of `bench transport` are transports.
         if preset != "transport" {
@@ -239,7 +239,7 @@ fn load_settings(plan: &Plan) -> BTreeMap<String, String> {
             },
         ),
     ]);
-    if let Some((from, to)) = plan.cells.iter().find_map(|cell| cell.numbers) {
+    if let Some((from, to)) = plan.cases.iter().find_map(|cell| cell.numbers) {
         settings.insert(
             "random numbers".to_owned(),
             format!("{} to {}", count(from), count(to)),
@@ -267,7 +267,7 @@ fn header(preset: &str, plan: &Plan, notes: Vec<String>) -> Header {
     if preset == "run" || is_shaped {
         nodes = distinct(nodes);
     }
-    let cells = &plan.cells;
+    let cells = &plan.cases;
     // `bench transport` verifies reads against writes.
     let is_verified = preset == "transport"
         || cells

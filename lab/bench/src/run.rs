@@ -88,8 +88,8 @@ impl Engine {
             // Open all connections first, as a busy client has them.
             let mut connections = Connections::new(plan, self.tls.clone());
             let mut tried = BTreeSet::new();
-            for cell in plan.cells.iter().filter(|cell| tried.insert(cell.link)) {
-                connections.open(plan, cell).await;
+            for case in plan.cases.iter().filter(|case| tried.insert(case.link)) {
+                connections.open(plan, case).await;
             }
             shared.idle.borrow_mut().push(connections);
             let mut workers = JoinSet::new();
@@ -155,7 +155,7 @@ impl Engine {
         done.flatten().with_context(|| pace.ended_early_message())
     }
 
-    /// Sends every cell once, to all arms of a subject at the same time. Returns the decoded bytes.
+    /// Sends every case once, to all arms of a subject at the same time. Returns the decoded bytes.
     pub fn probe(&self, plan: &Plan) -> Result<Vec<Result<Vec<u8>, Failure>>> {
         let pace = &Pace::default();
         let work = async {
@@ -165,18 +165,18 @@ impl Engine {
             for subject in 0..plan.subjects.len() {
                 let by_arm = by_arm.iter_mut().enumerate();
                 let sends = by_arm.filter_map(|(arm, connections)| {
-                    let is_it = |cell: &Case| (cell.arm, cell.subject) == (arm, subject);
-                    let index = plan.cells.iter().position(is_it)?;
+                    let is_it = |case: &Case| (case.arm, case.subject) == (arm, subject);
+                    let index = plan.cases.iter().position(is_it)?;
                     Some(async move {
-                        let cell = &plan.cells[index];
+                        let case = &plan.cases[index];
                         let mut decoder = Decoder::new()?;
-                        connections.open(plan, cell).await;
+                        connections.open(plan, case).await;
                         let send = async |at| {
                             connections
-                                .exchange(plan, cell, index as u64, &mut decoder, at)
+                                .exchange(plan, case, index as u64, &mut decoder, at)
                                 .await
                         };
-                        let (node, now) = (plan.node(cell.link), clock::uptime());
+                        let (node, now) = (plan.node(case.link), clock::uptime());
                         let attempt = pace
                             .send_with_retries(node, now, RetryPolicy::RateLimits, send)
                             .await;
@@ -199,9 +199,9 @@ impl Engine {
 
     pub fn probe_json(&self, plan: &Plan) -> Result<Vec<serde_json::Value>> {
         let mut values = Vec::new();
-        for (answer, cell) in self.probe(plan)?.into_iter().zip(&plan.cells) {
+        for (answer, case) in self.probe(plan)?.into_iter().zip(&plan.cases) {
             let bytes = answer.map_err(|failure| {
-                let (node, method) = (plan.arm(cell), &cell.method);
+                let (node, method) = (plan.arm(case), &case.method);
                 anyhow!("{node} gives no good answer to {method}: {failure}")
             })?;
             values.push(serde_json::from_slice(&bytes)?);
@@ -218,9 +218,9 @@ impl Engine {
         let shared = Shared::new(plan.clone(), None);
         self.run_with_progress(&shared, "tasks", sink, async {
             while let Some((scheduled, scheduled_at)) = shared.next_request().await {
-                let cell = &plan.cells[scheduled.cell];
-                let send = async |_| perform(cell).await;
-                let node = plan.node(cell.link);
+                let case = &plan.cases[scheduled.case];
+                let send = async |_| perform(case).await;
+                let node = plan.node(case.link);
                 let attempt =
                     shared
                         .pace
@@ -372,15 +372,15 @@ impl Shared {
     ) {
         let mut answers = self.answers.borrow_mut();
         let round = self.plan.round_of(scheduled.number);
-        let cell = &self.plan.cells[scheduled.cell];
+        let case = &self.plan.cases[scheduled.case];
         answers
             .verifier
-            .record_answer((cell.arm, cell.subject), round, compared);
+            .record_answer((case.arm, case.subject), round, compared);
         answers.completed += 1;
         if let Some(message) = attempt.answer.as_ref().err().and_then(Failure::message) {
             let messages = &mut answers.messages;
             messages
-                .entry(scheduled.cell)
+                .entry(scheduled.case)
                 .or_insert_with(|| message.to_owned());
         }
         if let Some(round) = scheduled.round {
@@ -388,7 +388,7 @@ impl Shared {
             answers.samples.push(Sample {
                 number: scheduled.number,
                 round,
-                cell: scheduled.cell,
+                cell: scheduled.case,
                 at_ns: ns(attempt.scheduled_at.saturating_sub(started_at)),
                 result: attempt.answer.map_err(|failure| failure.kind()),
                 refused: attempt.refused,
@@ -403,8 +403,8 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
         Some(_) => RetryPolicy::None,
     };
     while let Some((scheduled, scheduled_at)) = shared.next_request().await {
-        let cell = &shared.plan.cells[scheduled.cell];
-        let node = shared.plan.node(cell.link);
+        let case = &shared.plan.cases[scheduled.case];
+        let node = shared.plan.node(case.link);
         if shared.pace.is_paused(node, scheduled_at) {
             shared.record_answer(
                 &scheduled,
@@ -422,7 +422,7 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
             idle.unwrap_or_else(|| Connections::new(&shared.plan, shared.tls.clone()));
         let send = async |at| {
             connections
-                .exchange(&shared.plan, cell, scheduled.number, &mut decoder, at)
+                .exchange(&shared.plan, case, scheduled.number, &mut decoder, at)
                 .await
         };
         let attempt = shared

@@ -49,7 +49,7 @@ pub fn run(args: &TransportArgs) -> Result<(String, u8)> {
     let plan = plan(args, &scenarios)?;
     if args.output.dry_run {
         let line = |cell: &Case| format!("{}: {}\n", plan.arm(cell), cell.method);
-        return Ok((plan.cells.iter().map(line).collect(), 0));
+        return Ok((plan.cases.iter().map(line).collect(), 0));
     }
     let ca_file = args.node.ca.as_deref();
     preset::run("transport", &plan, &args.output, ca_file, |session| {
@@ -94,7 +94,7 @@ fn plan(args: &TransportArgs, scenarios: &[Scenario]) -> Result<Plan> {
         let method = format!("{name}, polled every {poll}");
         plan.add_request(name, method, None, Expected::Unverified);
     }
-    for cell in &mut plan.cells {
+    for cell in &mut plan.cases {
         cell.link = 0;
     }
     Ok(plan)
@@ -132,7 +132,7 @@ fn measure(
     }
     client.drop_connections();
     if matches!(&chain, Chain::Evm(evm) if evm.contract.is_none()) {
-        plan.cells
+        plan.cases
             .retain(|cell| scenarios[cell.subject].0 == Operation::Read);
     }
     notes.push(format!(

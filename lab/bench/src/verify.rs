@@ -56,7 +56,7 @@ pub struct AnswerVerifier {
 impl AnswerVerifier {
     pub fn new(plan: &Plan) -> AnswerVerifier {
         let arm_count = |subject| {
-            plan.cells
+            plan.cases
                 .iter()
                 .filter(|cell| cell.subject == subject)
                 .count()
@@ -92,7 +92,7 @@ impl AnswerVerifier {
     fn compare(&mut self, mut round: Round, (number, subject): (u64, usize)) {
         let plan = &self.plan;
         let request = || {
-            let cell = plan.cells.iter().find(|cell| cell.subject == subject);
+            let cell = plan.cases.iter().find(|cell| cell.subject == subject);
             cell.map_or_else(String::new, |cell| plan.method(cell, number))
         };
         let Some(reference) = round.answers.remove(&0) else {
@@ -165,7 +165,7 @@ mod tests {
             .map(|index| Case {
                 arm: index % 3,
                 subject: index / 3,
-                ..empty.cells[0].clone()
+                ..empty.cases[0].clone()
             })
             .collect();
         let arms = ["a", "b", "c"].map(|name| name.to_owned()).into();
@@ -173,7 +173,7 @@ mod tests {
         AnswerVerifier::new(&Plan {
             arms,
             subjects,
-            cells,
+            cases: cells,
             ..empty
         })
     }
@@ -213,14 +213,14 @@ mod tests {
                 hex: false,
             },
         }];
-        plan.cells
+        plan.cases
             .iter_mut()
             .for_each(|cell| cell.method = r#""method":"m","params":[{slot}]"#.to_owned());
         let mut verify = AnswerVerifier::new(&plan);
         for (number, bytes) in [(0, b"0"), (1, b"1"), (2, b"0")] {
             verify.record_answer((number, 0), 7, Some((None, bytes)));
         }
-        let sent = plan.body(&plan.cells[1], 7 * 6 + 1);
+        let sent = plan.body(&plan.cases[1], 7 * 6 + 1);
         let sent = String::from_utf8(sent.to_vec()).unwrap();
         let params = sent
             .split_once("\"params\":")

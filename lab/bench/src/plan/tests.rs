@@ -1,7 +1,7 @@
 use super::*;
 
-pub fn plan(cells: usize, seed: u64) -> Plan {
-    let cell = |arm| Case {
+pub fn plan(cases: usize, seed: u64) -> Plan {
+    let case = |arm| Case {
         arm,
         subject: 0,
         link: 0,
@@ -13,7 +13,7 @@ pub fn plan(cells: usize, seed: u64) -> Plan {
         arms: Vec::new(),
         links: Vec::new(),
         subjects: Vec::new(),
-        cells: (0..cells).map(cell).collect(),
+        cases: (0..cases).map(case).collect(),
         weights: Vec::new(),
         values: Vec::new(),
         rounds: 50,
@@ -32,9 +32,9 @@ fn every_round_has_every_cell_once_in_seeded_order() {
     let turns: Vec<ScheduledRequest> = Order::new(&plan(4, 9)).collect();
     assert_eq!(turns.len(), 52 * 4);
     for (index, round) in turns.chunks(4).enumerate() {
-        let mut cells: Vec<usize> = round.iter().map(|turn| turn.cell).collect();
-        cells.sort_unstable();
-        assert_eq!(cells, [0, 1, 2, 3]);
+        let mut cases: Vec<usize> = round.iter().map(|turn| turn.case).collect();
+        cases.sort_unstable();
+        assert_eq!(cases, [0, 1, 2, 3]);
         assert!(
             round
                 .iter()
@@ -51,14 +51,14 @@ fn every_round_has_every_cell_once_in_seeded_order() {
             .iter()
             .eq(Order::new(&plan(4, 8)).collect::<Vec<_>>().iter())
     );
-    let first = |cell| {
+    let first = |case| {
         turns
             .chunks(4)
-            .filter(|round| round[0].cell == cell)
+            .filter(|round| round[0].case == case)
             .count()
     };
     assert!(
-        (0..4).all(|cell| first(cell) > 4),
+        (0..4).all(|case| first(case) > 4),
         "each comes first now and then"
     );
 }
@@ -66,7 +66,7 @@ fn every_round_has_every_cell_once_in_seeded_order() {
 #[test]
 fn a_request_contains_its_id() {
     let plan = plan(1, 0);
-    let body = plan.body(&plan.cells[0], 12);
+    let body = plan.body(&plan.cases[0], 12);
     assert_eq!(
         &body[..],
         br#"{"jsonrpc":"2.0","id":12,"method":"m","params":[]}"#
@@ -76,10 +76,10 @@ fn a_request_contains_its_id() {
 #[test]
 fn random_values_change_each_round_and_are_equal_across_arms() {
     let mut plan = plan(2, 3);
-    for cell in &mut plan.cells {
-        (cell.method, cell.numbers) = (format!("[{RANDOM}]"), Some((5, 9)));
+    for case in &mut plan.cases {
+        (case.method, case.numbers) = (format!("[{RANDOM}]"), Some((5, 9)));
     }
-    let drawn = |cell: usize, round| plan.method(&plan.cells[cell], round);
+    let drawn = |case: usize, round| plan.method(&plan.cases[case], round);
     assert!((0..200).all(|round| drawn(0, round) == drawn(1, round)));
     let mut seen: Vec<_> = (0..200).map(|round| drawn(0, round)).collect();
     seen.sort();

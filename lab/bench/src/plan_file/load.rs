@@ -262,7 +262,7 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
         };
         let params = params.unwrap_or_else(|| "[]".to_owned());
         let cells = cells(arms, plan.subjects.len(), &method, &params, must_agree);
-        plan.cells.extend(cells);
+        plan.cases.extend(cells);
         plan.subjects.push(name);
         is_weighted |= weight.is_some();
         plan.weights.push(weight.unwrap_or(1));

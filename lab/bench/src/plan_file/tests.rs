@@ -61,25 +61,25 @@ answer = "account"
 fn requests_are_drawn_by_weight_with_equal_values_across_arms() {
     let plan = plan(MIX);
     assert_eq!(
-        (plan.cells.len(), plan.weights.as_slice(), plan.requests()),
+        (plan.cases.len(), plan.weights.as_slice(), plan.requests()),
         (6, &[3, 1, 1][..], 8000)
     );
     assert_eq!(
         (plan.links[1].protocol, plan.links[0].protocol),
         (Protocol::WebSocket, Protocol::Http)
     );
-    assert_eq!(plan.cells[0].expected, Expected::Same(&[]));
-    assert_eq!(plan.cells[2].expected, Expected::Unverified);
-    assert_eq!(plan.cells[4].expected, Expected::Account(Encoding::Zstd));
-    assert_eq!(plan.cells[5].expected, Expected::Account(Encoding::Base58));
+    assert_eq!(plan.cases[0].expected, Expected::Same(&[]));
+    assert_eq!(plan.cases[2].expected, Expected::Unverified);
+    assert_eq!(plan.cases[4].expected, Expected::Account(Encoding::Zstd));
+    assert_eq!(plan.cases[5].expected, Expected::Account(Encoding::Base58));
     let mut requested: BTreeMap<usize, u32> = BTreeMap::new();
     let turns: Vec<_> = Order::new(&plan).collect();
     for round in turns.chunks(2) {
-        let [a, b] = [0, 1].map(|index| &plan.cells[round[index].cell]);
+        let [a, b] = [0, 1].map(|index| &plan.cases[round[index].case]);
         assert!(a.subject == b.subject && a.arm != b.arm && round[0].round == round[1].round);
         *requested.entry(a.subject).or_default() += 1;
         let [a, b] = [0, 1].map(|index| {
-            let body = plan.body(&plan.cells[round[index].cell], round[index].number);
+            let body = plan.body(&plan.cases[round[index].case], round[index].number);
             let json: serde_json::Value = serde_json::from_slice(&body).unwrap();
             assert_eq!(json["id"], round[index].number);
             let mut params = json["params"].clone();
@@ -116,7 +116,7 @@ fn without_weights_each_round_contains_every_request() {
     );
     let mut seen = std::collections::BTreeSet::new();
     for round in 0..200 {
-        let body = plan.body(&plan.cells[0], round * 6);
+        let body = plan.body(&plan.cases[0], round * 6);
         seen.insert(
             String::from_utf8(body.to_vec())
                 .unwrap()

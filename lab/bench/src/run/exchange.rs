@@ -30,8 +30,8 @@ impl Connections {
     }
 
     /// The next request reports an error.
-    pub async fn open(&mut self, plan: &Plan, cell: &Case) {
-        let (config, connection) = (plan.link(cell), &mut self.by_link[cell.link]);
+    pub async fn open(&mut self, plan: &Plan, case: &Case) {
+        let (config, connection) = (plan.link(case), &mut self.by_link[case.link]);
         if connection.is_none() && config.protocol != Protocol::HttpNew {
             let opened = Connection::open(
                 config,
@@ -49,7 +49,7 @@ impl Connections {
     pub async fn exchange(
         &mut self,
         plan: &Plan,
-        cell: &Case,
+        case: &Case,
         id: u64,
         decoder: &mut Decoder,
         scheduled_at: Duration,
@@ -62,21 +62,21 @@ impl Connections {
             // Nothing was sent, so the connection stays usable.
             return Err(Failure::Timeout);
         }
-        let requested = timeout(left, self.request(plan, cell, id, left)).await;
+        let requested = timeout(left, self.request(plan, case, id, left)).await;
         let requested = requested.unwrap_or(Err(Failure::Timeout));
-        let (raw, opened_in) = requested.inspect_err(|_| self.by_link[cell.link] = None)?;
+        let (raw, opened_in) = requested.inspect_err(|_| self.by_link[case.link] = None)?;
         // Reading the CPU clock costs more than decoding a small answer.
         let cpu = (raw.body.len() >= MIN_BYTES_FOR_CPU_CLOCK).then(clock::thread_cpu);
         let decoded = match raw.status {
-            StatusCode::OK => decoder.decode(&raw.body, id, cell.expected),
+            StatusCode::OK => decoder.decode(&raw.body, id, case.expected),
             status => Err(Failure::of_status(status, raw.retry_after)),
         };
         let decode_cpu = cpu.map(|cpu| clock::thread_cpu().saturating_sub(cpu));
         let [connect, tls, first_byte, transfer, decode] = raw.phases(begun, opened_in);
         let is_unclear = matches!(decoded, Err(Failure::WrongId | Failure::Malformed));
-        if is_unclear && matches!(self.by_link[cell.link], Some(Connection::Socket(_))) {
+        if is_unclear && matches!(self.by_link[case.link], Some(Connection::Socket(_))) {
             // On an open socket, a late answer could be taken for the next one.
-            self.by_link[cell.link] = None;
+            self.by_link[case.link] = None;
         }
         decoded?;
         let queued = begun.saturating_sub(scheduled_at);
@@ -92,11 +92,11 @@ impl Connections {
     async fn request(
         &mut self,
         plan: &Plan,
-        cell: &Case,
+        case: &Case,
         id: u64,
         left: Duration,
     ) -> Result<(RawAnswer, [Duration; 2]), Failure> {
-        let (config, connection) = (plan.link(cell), &mut self.by_link[cell.link]);
+        let (config, connection) = (plan.link(case), &mut self.by_link[case.link]);
         let usable = match connection {
             Some(open) => open.is_usable().await,
             None => false,
@@ -110,7 +110,7 @@ impl Connections {
         }
         let open = connection.as_mut().ok_or(Failure::Closed)?;
         let raw = open
-            .request(plan.body(cell, id), plan.max_answer_bytes)
+            .request(plan.body(case, id), plan.max_answer_bytes)
             .await?;
         if config.protocol == Protocol::HttpNew {
             *connection = None;

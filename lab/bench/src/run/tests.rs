@@ -50,7 +50,7 @@ pub fn plan_of(endpoint: Endpoint, rounds: u32, workers: usize, rate: Option<f64
             protocol: Protocol::Http,
         }],
         subjects: vec!["account of 1".to_owned()],
-        cells: vec![Case {
+        cases: vec![Case {
             arm: 0,
             subject: 0,
             link: 0,
@@ -501,10 +501,10 @@ fn retry_after_pauses_all_arms_of_the_node() {
     let mut plan = plan(&server, 20, 1, Some(100.0)).as_ref().clone();
     plan.arms.push("b".to_owned());
     plan.links.push(plan.links[0].clone());
-    plan.cells.push(Case {
+    plan.cases.push(Case {
         arm: 1,
         link: 1,
-        ..plan.cells[0].clone()
+        ..plan.cases[0].clone()
     });
     let measured = Engine::new(&plan, None)
         .unwrap()
@@ -533,7 +533,7 @@ fn an_expired_request_is_not_sent_and_opens_no_connection() {
     let (late, good) = LocalSet::new().block_on(&runtime, async {
         let (mut connections, mut decoder) =
             (Connections::new(&plan, None), Decoder::new().unwrap());
-        let cell = &plan.cells[0];
+        let cell = &plan.cases[0];
         connections.open(&plan, cell).await;
         let over = Plan {
             timeout: Duration::ZERO,
@@ -651,7 +651,7 @@ fn an_unreachable_node_costs_one_connect_timeout_before_the_run() {
         rate: None,
     };
     plan.links[0].endpoint = Endpoint::parse(&format!("http://{address}")).unwrap();
-    plan.cells = vec![plan.cells[0].clone(); 100];
+    plan.cases = vec![plan.cases[0].clone(); 100];
     (plan.timeout, plan.rounds) = (Duration::from_millis(400), 0);
     let begun = clock::uptime();
     let measured = Engine::new(&plan, None)

@@ -12,21 +12,21 @@ use std::{
 fn plan_for(server: &Server, arms: usize) -> Plan {
     let known = plan(server, 1, 1, None);
     let name = |arm: usize| format!("node {arm}");
-    let cell = |(arm, subject)| Case {
+    let case = |(arm, subject)| Case {
         arm,
         subject,
         link: arm,
         expected: Expected::Text,
-        ..known.cells[0].clone()
+        ..known.cases[0].clone()
     };
     let subjects = || ["a", "b"].map(|name| name.to_owned());
     Plan {
         arms: (0..arms).map(name).collect(),
         links: (0..arms).map(|_| known.links[0].clone()).collect(),
         subjects: subjects().into(),
-        cells: (0..2)
+        cases: (0..2)
             .flat_map(|subject| (0..arms).map(move |arm| (arm, subject)))
-            .map(cell)
+            .map(case)
             .collect(),
         ..known.as_ref().clone()
     }
