@@ -129,14 +129,14 @@ fn sizes(plan: &Plan, answers: &[Result<Vec<u8>, Failure>]) -> Result<Vec<Option
         anyhow::bail!("{node} gives no account: {failure}");
     }
     let mut sizes = vec![None; plan.subjects.len()];
-    for (cell, answer) in plan.cases.iter().zip(answers) {
+    for (case, answer) in plan.cases.iter().zip(answers) {
         match answer {
             Err(Failure::Missing) => anyhow::bail!(
                 "{node} has no account {}: name accounts that it has with --accounts",
-                plan.subject(cell)
+                plan.subject(case)
             ),
             Ok(bytes) if !bytes.is_empty() => {
-                sizes[cell.subject].get_or_insert(bytes.len() as u64);
+                sizes[case.subject].get_or_insert(bytes.len() as u64);
             }
             _ => {}
         }

@@ -74,17 +74,17 @@ impl Session<'_> {
     ) -> Result<Results> {
         let mut header = header(self.preset, plan, notes);
         header.own_cost = self.own_cost;
-        let cells: Vec<CellHead> = plan
+        let cases: Vec<CellHead> = plan
             .cases
             .iter()
-            .map(|cell| CellHead {
-                arm: plan.arm(cell).to_owned(),
-                subject: plan.subject(cell).to_owned(),
-                size: sizes.get(cell.subject).copied().flatten(),
+            .map(|case| CellHead {
+                arm: plan.arm(case).to_owned(),
+                subject: plan.subject(case).to_owned(),
+                size: sizes.get(case.subject).copied().flatten(),
             })
             .collect();
         if let Some(file) = self.file {
-            file.begin(&header, &cells)?;
+            file.begin(&header, &cases)?;
         }
         let measured = measure(&|samples, state| {
             if let Some(file) = self.file {
@@ -94,7 +94,7 @@ impl Session<'_> {
         header.take_state(measured.state);
         Ok(Results {
             header,
-            cells,
+            cells: cases,
             samples: measured.samples,
         })
     }
@@ -161,15 +161,15 @@ fn drop_unsupported_http2(plan: &mut Plan, engine: &Engine) -> Result<Vec<String
     let mut arms = BTreeSet::new();
     probes
         .cases
-        .retain(|cell| plan.link(cell).protocol == Protocol::Http2 && arms.insert(cell.arm));
+        .retain(|case| plan.link(case).protocol == Protocol::Http2 && arms.insert(case.arm));
     if probes.cases.is_empty() {
         return Ok(notes);
     }
-    for (cell, answer) in probes.cases.iter().zip(engine.probe(&probes)?).rev() {
+    for (case, answer) in probes.cases.iter().zip(engine.probe(&probes)?).rev() {
         if let Err(failure) = answer
-            && failure.is_no_http2(probes.link(cell).endpoint.tls)
+            && failure.is_no_http2(probes.link(case).endpoint.tls)
         {
-            notes.push(remove_arm(plan, cell.arm, &failure)?);
+            notes.push(remove_arm(plan, case.arm, &failure)?);
         }
     }
     Ok(notes)
@@ -191,11 +191,11 @@ pub fn remove_arm(plan: &mut Plan, arm: usize, failure: &Failure) -> Result<Stri
 fn settings(preset: &str, plan: &Plan) -> BTreeMap<String, String> {
     let mut settings = load_settings(plan);
     let mut shapes: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-    for cell in &plan.cases {
-        let arm = plan.arm(cell);
+    for case in &plan.cases {
+        let arm = plan.arm(case);
         // The arms of `bench transport` are transports.
         if preset != "transport" {
-            let link = plan.link(cell);
+            let link = plan.link(case);
             let protocol = link.protocol.name().to_owned();
             settings.insert(format!("transport of {arm}"), protocol);
             shapes
@@ -203,8 +203,8 @@ fn settings(preset: &str, plan: &Plan) -> BTreeMap<String, String> {
                 .or_default()
                 .insert(link.shape.to_string());
         }
-        let request = format!("request of {arm} about {}", plan.subject(cell));
-        settings.insert(request, cell.method.clone());
+        let request = format!("request of {arm} about {}", plan.subject(case));
+        settings.insert(request, case.method.clone());
     }
     for (arm, shapes) in shapes {
         let shapes = Vec::from_iter(shapes).join(", ");
@@ -239,7 +239,7 @@ fn load_settings(plan: &Plan) -> BTreeMap<String, String> {
             },
         ),
     ]);
-    if let Some((from, to)) = plan.cases.iter().find_map(|cell| cell.numbers) {
+    if let Some((from, to)) = plan.cases.iter().find_map(|case| case.numbers) {
         settings.insert(
             "random numbers".to_owned(),
             format!("{} to {}", count(from), count(to)),
@@ -267,13 +267,13 @@ fn header(preset: &str, plan: &Plan, notes: Vec<String>) -> Header {
     if preset == "run" || is_shaped {
         nodes = distinct(nodes);
     }
-    let cells = &plan.cases;
+    let cases = &plan.cases;
     // `bench transport` verifies reads against writes.
     let is_verified = preset == "transport"
-        || cells
+        || cases
             .iter()
-            .any(|cell| cell.expected != Expected::Unverified);
-    let shapes = cells.iter().map(|cell| plan.link(cell).shape.to_string());
+            .any(|case| case.expected != Expected::Unverified);
+    let shapes = cases.iter().map(|case| plan.link(case).shape.to_string());
     Header {
         preset: preset.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),

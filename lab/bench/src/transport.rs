@@ -48,7 +48,7 @@ pub fn run(args: &TransportArgs) -> Result<(String, u8)> {
     ];
     let plan = plan(args, &scenarios)?;
     if args.output.dry_run {
-        let line = |cell: &Case| format!("{}: {}\n", plan.arm(cell), cell.method);
+        let line = |case: &Case| format!("{}: {}\n", plan.arm(case), case.method);
         return Ok((plan.cases.iter().map(line).collect(), 0));
     }
     let ca_file = args.node.ca.as_deref();
@@ -94,8 +94,8 @@ fn plan(args: &TransportArgs, scenarios: &[Scenario]) -> Result<Plan> {
         let method = format!("{name}, polled every {poll}");
         plan.add_request(name, method, None, Expected::Unverified);
     }
-    for cell in &mut plan.cases {
-        cell.link = 0;
+    for case in &mut plan.cases {
+        case.link = 0;
     }
     Ok(plan)
 }
@@ -133,7 +133,7 @@ fn measure(
     client.drop_connections();
     if matches!(&chain, Chain::Evm(evm) if evm.contract.is_none()) {
         plan.cases
-            .retain(|cell| scenarios[cell.subject].0 == Operation::Read);
+            .retain(|case| scenarios[case.subject].0 == Operation::Read);
     }
     notes.push(format!(
         "Polled every {}; what is between polls, and until a node reports, is in `queued`",
@@ -142,9 +142,9 @@ fn measure(
     notes.push("What was read was compared with what was written".to_owned());
     let plan = Rc::new(plan);
     session.results(&plan, &[], notes, |sink| {
-        engine.run_sequentially(&plan, sink, async |cell| {
-            let protocol = Protocol::named(plan.arm(cell)).ok_or(Failure::Missing)?;
-            let scenario = scenarios[cell.subject];
+        engine.run_sequentially(&plan, sink, async |case| {
+            let protocol = Protocol::named(plan.arm(case)).ok_or(Failure::Missing)?;
+            let scenario = scenarios[case.subject];
             chain.perform(&mut client, protocol, scenario).await
         })
     })

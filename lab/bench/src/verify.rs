@@ -58,7 +58,7 @@ impl AnswerVerifier {
         let arm_count = |subject| {
             plan.cases
                 .iter()
-                .filter(|cell| cell.subject == subject)
+                .filter(|case| case.subject == subject)
                 .count()
         };
         AnswerVerifier {
@@ -92,8 +92,8 @@ impl AnswerVerifier {
     fn compare(&mut self, mut round: Round, (number, subject): (u64, usize)) {
         let plan = &self.plan;
         let request = || {
-            let cell = plan.cases.iter().find(|cell| cell.subject == subject);
-            cell.map_or_else(String::new, |cell| plan.method(cell, number))
+            let case = plan.cases.iter().find(|case| case.subject == subject);
+            case.map_or_else(String::new, |case| plan.method(case, number))
         };
         let Some(reference) = round.answers.remove(&0) else {
             return;
@@ -161,7 +161,7 @@ mod tests {
 
     fn verify() -> AnswerVerifier {
         let empty = plan(1, 1);
-        let cells = (0..6)
+        let cases = (0..6)
             .map(|index| Case {
                 arm: index % 3,
                 subject: index / 3,
@@ -173,7 +173,7 @@ mod tests {
         AnswerVerifier::new(&Plan {
             arms,
             subjects,
-            cases: cells,
+            cases,
             ..empty
         })
     }
@@ -215,7 +215,7 @@ mod tests {
         }];
         plan.cases
             .iter_mut()
-            .for_each(|cell| cell.method = r#""method":"m","params":[{slot}]"#.to_owned());
+            .for_each(|case| case.method = r#""method":"m","params":[{slot}]"#.to_owned());
         let mut verify = AnswerVerifier::new(&plan);
         for (number, bytes) in [(0, b"0"), (1, b"1"), (2, b"0")] {
             verify.record_answer((number, 0), 7, Some((None, bytes)));

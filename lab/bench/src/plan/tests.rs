@@ -28,7 +28,7 @@ pub fn plan(cases: usize, seed: u64) -> Plan {
 }
 
 #[test]
-fn every_round_has_every_cell_once_in_seeded_order() {
+fn every_round_has_every_case_once_in_seeded_order() {
     let turns: Vec<ScheduledRequest> = Order::new(&plan(4, 9)).collect();
     assert_eq!(turns.len(), 52 * 4);
     for (index, round) in turns.chunks(4).enumerate() {

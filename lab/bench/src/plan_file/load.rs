@@ -261,8 +261,8 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
             return;
         };
         let params = params.unwrap_or_else(|| "[]".to_owned());
-        let cells = cells(arms, plan.subjects.len(), &method, &params, must_agree);
-        plan.cases.extend(cells);
+        let cases = cases(arms, plan.subjects.len(), &method, &params, must_agree);
+        plan.cases.extend(cases);
         plan.subjects.push(name);
         is_weighted |= weight.is_some();
         plan.weights.push(weight.unwrap_or(1));
@@ -272,16 +272,16 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
     }
 }
 
-/// The cells of one request, one for each arm. `must_agree` is `None` if the request returns an
+/// The cases of one request, one for each arm. `must_agree` is `None` if the request returns an
 /// account, which is compared as an account.
-fn cells(
+fn cases(
     arms: &[ArmOptions],
     subject: usize,
     method: &str,
     params: &str,
     must_agree: Option<bool>,
 ) -> Vec<Case> {
-    let cell = |(index, arm): (usize, &ArmOptions)| {
+    let case = |(index, arm): (usize, &ArmOptions)| {
         let method = arm.method.as_deref().unwrap_or(method);
         let encoding = arm.encoding.as_deref().unwrap_or_default();
         let placeholder = format!("{{{ENCODING}}}");
@@ -303,7 +303,7 @@ fn cells(
             },
         }
     };
-    arms.iter().enumerate().map(cell).collect()
+    arms.iter().enumerate().map(case).collect()
 }
 
 fn encoding_option(params: &str) -> Option<Encoding> {

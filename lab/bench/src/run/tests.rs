@@ -533,19 +533,19 @@ fn an_expired_request_is_not_sent_and_opens_no_connection() {
     let (late, good) = LocalSet::new().block_on(&runtime, async {
         let (mut connections, mut decoder) =
             (Connections::new(&plan, None), Decoder::new().unwrap());
-        let cell = &plan.cases[0];
-        connections.open(&plan, cell).await;
+        let case = &plan.cases[0];
+        connections.open(&plan, case).await;
         let over = Plan {
             timeout: Duration::ZERO,
             ..plan.as_ref().clone()
         };
         let late = connections
-            .exchange(&over, cell, 0, &mut decoder, clock::uptime())
+            .exchange(&over, case, 0, &mut decoder, clock::uptime())
             .await;
         (
             late,
             connections
-                .exchange(&plan, cell, 1, &mut decoder, clock::uptime())
+                .exchange(&plan, case, 1, &mut decoder, clock::uptime())
                 .await,
         )
     });
