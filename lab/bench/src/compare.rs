@@ -164,7 +164,7 @@ pub fn arm_crossovers(results: &Results) -> Vec<ArmCrossover<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::tests::{FakeCell, results};
+    use crate::results::tests::{FakeCase, results};
 
     #[test]
     fn interval_p_value_and_decision_agree_for_any_number_of_comparisons() {
@@ -202,7 +202,7 @@ mod tests {
         };
         let slow = [at(20_000_000, 0), at(20_000_000, 1), at(20_000_000, 2)];
         let fast = [at(24_000_000, 3), at(21_000_000, 4), at(17_000_000, 5)];
-        let cells: [FakeCell<'_>; 6] = [
+        let cells: [FakeCase<'_>; 6] = [
             ("base64", 1000, &slow[0]),
             ("zstd", 1000, &fast[0]),
             ("base64", 3000, &slow[1]),
@@ -245,7 +245,7 @@ mod tests {
             made(18_000_000, 4),
             made(17_000_000, 5),
         ];
-        let cells: [FakeCell<'_>; 6] = [
+        let cells: [FakeCase<'_>; 6] = [
             ("base64", 1000, &slow[0]),
             ("zstd", 1000, &fast[0]),
             ("base64", 1001, &slow[1]),

@@ -7,7 +7,7 @@ use crate::{
     compare::{caveat, interval_label},
     compression::{self, Outcome},
     render,
-    results::{CellHead, Results},
+    results::{CaseInfo, Results},
     store::{self, Stored},
 };
 use anyhow::{Result, bail, ensure};
@@ -98,7 +98,7 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
 
 /// The table row, and whether the later run is worse.
 fn row(
-    head: &CellHead,
+    head: &CaseInfo,
     cells: [(&Results, usize); 2],
     margin_percent: f64,
     plan: &Plan,
@@ -276,7 +276,7 @@ mod tests {
             "{out}"
         );
         after.header.settings = setting("closed");
-        after.cells.push(CellHead {
+        after.cells.push(CaseInfo {
             arm: "b".to_owned(),
             subject: "new".to_owned(),
             size: None,

@@ -10,7 +10,7 @@ use crate::{
     plan::Plan,
     preset,
     render::{differences, percentiles},
-    results::{CellHead, Results, Sample},
+    results::{CaseInfo, Results, Sample},
 };
 use anyhow::Result;
 use faultline_common::args::UsageError;
@@ -111,7 +111,7 @@ fn pooled(results: &Results) -> Option<Results> {
             ..sample.clone()
         })
     };
-    let cell = |arm: &String| CellHead {
+    let cell = |arm: &String| CaseInfo {
         arm: arm.clone(),
         subject: ALL_REQUESTS.to_owned(),
         size: None,

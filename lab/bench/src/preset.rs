@@ -7,7 +7,7 @@ use crate::{
     plan::{MAX_REQUESTS, Plan},
     protocol::Protocol,
     render,
-    results::{CellHead, Header, OwnCost, Results},
+    results::{CaseInfo, Header, OwnCost, Results},
     run::{Engine, MeasuredRun, SampleSink},
     store::{self, ResultsFile},
     tool_overhead,
@@ -74,10 +74,10 @@ impl Session<'_> {
     ) -> Result<Results> {
         let mut header = header(self.preset, plan, notes);
         header.own_cost = self.own_cost;
-        let cases: Vec<CellHead> = plan
+        let cases: Vec<CaseInfo> = plan
             .cases
             .iter()
-            .map(|case| CellHead {
+            .map(|case| CaseInfo {
                 arm: plan.arm(case).to_owned(),
                 subject: plan.subject(case).to_owned(),
                 size: sizes.get(case.subject).copied().flatten(),

@@ -4,7 +4,7 @@ use crate::{
     compare::{
         self, ArmCrossover, Comparison, caveat, comparison_count, comparisons, interval_label,
     },
-    results::{CellHead, Header, PHASES, Results, Summary, format_counts, lines, link_suffix, ms},
+    results::{CaseInfo, Header, PHASES, Results, Summary, format_counts, lines, link_suffix, ms},
 };
 use faultline_common::output;
 use faultline_pages::{
@@ -247,7 +247,7 @@ fn failure_counts(summary: &Summary) -> String {
     counts.join(", ")
 }
 
-fn arm_and_subject(results: &Results, head: &CellHead) -> Vec<Cell> {
+fn arm_and_subject(results: &Results, head: &CaseInfo) -> Vec<Cell> {
     vec![
         text_cell(&head.arm),
         text_cell(&results.label(&head.subject, head.size)),
@@ -394,7 +394,7 @@ pub fn paragraphs(text: &str) -> Vec<Block> {
 struct JsonReport<'a> {
     run: &'a Header,
     /// In ms.
-    cells: Vec<CellNumbers<'a>>,
+    cells: Vec<CaseNumbers<'a>>,
     /// Against the first arm, in ms.
     compared: Vec<Comparison>,
     crossovers: Vec<ArmCrossover<'a>>,
@@ -402,9 +402,9 @@ struct JsonReport<'a> {
 }
 
 #[derive(Serialize)]
-struct CellNumbers<'a> {
+struct CaseNumbers<'a> {
     #[serde(flatten)]
-    head: &'a CellHead,
+    head: &'a CaseInfo,
     #[serde(flatten)]
     summary: Summary,
 }
@@ -412,7 +412,7 @@ struct CellNumbers<'a> {
 /// Without single requests, on one line.
 pub fn json(results: &Results) -> anyhow::Result<String> {
     let cells = results.summaries();
-    let cells = cells.map(|(head, summary)| CellNumbers { head, summary });
+    let cells = cells.map(|(head, summary)| CaseNumbers { head, summary });
     let report = JsonReport {
         run: &results.header,
         cells: cells.collect(),

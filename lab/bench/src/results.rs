@@ -56,7 +56,7 @@ pub struct Timing {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CellHead {
+pub struct CaseInfo {
     pub arm: String,
     pub subject: String,
     /// Decoded bytes.
@@ -141,7 +141,7 @@ impl Header {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Results {
     pub header: Header,
-    pub cells: Vec<CellHead>,
+    pub cells: Vec<CaseInfo>,
     /// In the order of [`Sample::number`].
     pub samples: Vec<Sample>,
 }
@@ -335,7 +335,7 @@ impl Results {
         Some(histogram)
     }
 
-    pub fn summaries(&self) -> impl Iterator<Item = (&CellHead, Summary)> {
+    pub fn summaries(&self) -> impl Iterator<Item = (&CaseInfo, Summary)> {
         self.cells.iter().zip((0..).map(|cell| self.summary(cell)))
     }
 

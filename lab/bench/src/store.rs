@@ -4,7 +4,7 @@ mod write;
 
 use crate::{
     plan::MAX_REQUESTS,
-    results::{CellHead, Header, PHASES, Results, Sample, Timing},
+    results::{CaseInfo, Header, PHASES, Results, Sample, Timing},
 };
 use anyhow::{Context as _, Result, anyhow, ensure};
 use faultline_common::files::{self, AtPath};
@@ -28,7 +28,7 @@ pub const TABLES: [&str; 4] = [
     "CREATE TABLE histogram (cell INTEGER NOT NULL, from_ns INTEGER NOT NULL, to_ns INTEGER NOT NULL, count INTEGER NOT NULL)",
 ];
 
-const MAX_CELLS: usize = 100_000;
+const MAX_CASES: usize = 100_000;
 
 const KIND: DatabaseKind = DatabaseKind {
     application_id: APPLICATION_ID,
@@ -101,10 +101,10 @@ fn results(database: &ForeignDatabase, header: Header) -> Result<Results> {
         "SELECT cell, arm, subject, size FROM cell ORDER BY cell",
         |index, row| {
             ensure!(
-                row.get::<_, i64>(0)? == index as i64 && index < MAX_CELLS,
+                row.get::<_, i64>(0)? == index as i64 && index < MAX_CASES,
                 "its table cell is damaged"
             );
-            Ok(CellHead {
+            Ok(CaseInfo {
                 arm: row.get(1)?,
                 subject: row.get(2)?,
                 size: optional_u64(row, 3)?,

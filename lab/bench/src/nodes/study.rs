@@ -301,7 +301,7 @@ mod tests {
     fn totals_averages_and_the_routing_by_method_are_those_of_the_run() {
         let around = |base: u64, step: u64| move |round: u64| (base + round * step % 5) * 1_000_000;
         let (one, two, same) = (around(10, 7919), around(20, 7817), around(30, 7919));
-        let cells: [crate::results::tests::FakeCell<'_>; 4] = [
+        let cells: [crate::results::tests::FakeCase<'_>; 4] = [
             ("one", 1, &two),
             ("two", 1, &one),
             ("one", 2, &same),
@@ -392,7 +392,7 @@ mod tests {
         };
         let made: Vec<_> = (0..8).map(at).collect();
         let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
-        let mut cells: Vec<crate::results::tests::FakeCell<'_>> = Vec::new();
+        let mut cells: Vec<crate::results::tests::FakeCase<'_>> = Vec::new();
         for size in [1, 2] {
             cells.extend(
                 names
@@ -412,7 +412,7 @@ mod tests {
     #[test]
     fn a_node_whose_slow_responses_fail_is_not_called_faster() {
         let (fast, slow) = (|_: u64| 10_000_000, |_: u64| 90_000_000);
-        let cells: [crate::results::tests::FakeCell<'_>; 4] = [
+        let cells: [crate::results::tests::FakeCase<'_>; 4] = [
             ("one", 1, &fast),
             ("two", 1, &fast),
             ("one", 2, &slow),

@@ -1,7 +1,7 @@
 use super::*;
 
 /// Arm, size, and latency in nanoseconds by round.
-pub type FakeCell<'a> = (&'a str, u64, &'a dyn Fn(u64) -> u64);
+pub type FakeCase<'a> = (&'a str, u64, &'a dyn Fn(u64) -> u64);
 
 fn header(rounds: u32, arms: Vec<String>) -> Header {
     Header {
@@ -37,7 +37,7 @@ fn header(rounds: u32, arms: Vec<String>) -> Header {
 }
 
 /// A run with given latencies.
-pub fn results(rounds: u32, cells: &[FakeCell<'_>]) -> Results {
+pub fn results(rounds: u32, cells: &[FakeCase<'_>]) -> Results {
     let mut arms: Vec<String> = Vec::new();
     for (arm, ..) in cells {
         if !arms.iter().any(|known| known == arm) {
@@ -47,7 +47,7 @@ pub fn results(rounds: u32, cells: &[FakeCell<'_>]) -> Results {
     let header = header(rounds, arms);
     let heads = cells
         .iter()
-        .map(|(arm, size, _)| CellHead {
+        .map(|(arm, size, _)| CaseInfo {
             arm: (*arm).to_owned(),
             subject: format!("account of {size}"),
             size: Some(*size),

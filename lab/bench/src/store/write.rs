@@ -1,7 +1,7 @@
 //! Writes results on a separate thread, so that disk waits are in no latency.
 
 use super::{APPLICATION_ID, FORMAT, TABLES};
-use crate::results::{CellHead, Header, Results, RunState, Sample, Timing};
+use crate::results::{CaseInfo, Header, Results, RunState, Sample, Timing};
 use anyhow::{Context as _, Result};
 use faultline_common::{args::UsageError, files, output::say};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, params};
@@ -27,7 +27,7 @@ pub struct ResultsFile {
 
 enum Message {
     /// The sender gets the result of writing the start.
-    Begin(Box<Header>, Vec<CellHead>, Sender<Result<()>>),
+    Begin(Box<Header>, Vec<CaseInfo>, Sender<Result<()>>),
     Append(Vec<Sample>, RunState),
     End(Box<Header>, Vec<Bucket>),
 }
@@ -58,7 +58,7 @@ impl ResultsFile {
         Ok(ResultsFile { sender, thread })
     }
 
-    pub fn begin(&self, header: &Header, cells: &[CellHead]) -> Result<()> {
+    pub fn begin(&self, header: &Header, cells: &[CaseInfo]) -> Result<()> {
         let (sender, result) = channel();
         self.send(Message::Begin(
             Box::new(header.clone()),
@@ -196,7 +196,7 @@ impl ResultsWriter {
         result
     }
 
-    fn begin(&mut self, mut header: Box<Header>, cells: &[CellHead]) -> Result<()> {
+    fn begin(&mut self, mut header: Box<Header>, cells: &[CaseInfo]) -> Result<()> {
         header.stopped_by = Some(UNFINISHED.to_owned());
         transact(&mut self.database, |transaction| {
             insert_header(transaction, &header)?;

@@ -116,13 +116,13 @@ pub fn page(results: &Results) -> Vec<Block> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::tests::{FakeCell, results};
+    use crate::results::tests::{FakeCase, results};
 
     #[test]
     fn detected_transport_effects_have_a_size_and_undetected_are_named() {
         let around = |base: u64, step: u64| move |round: u64| (base + round * step % 5) * 1_000_000;
         let (http, same, fast) = (around(20, 7919), around(20, 7817), around(10, 7817));
-        let cells: [FakeCell<'_>; 3] = [
+        let cells: [FakeCase<'_>; 3] = [
             ("http", 1, &http),
             ("http-new", 1, &same),
             ("websocket", 1, &fast),
