@@ -67,7 +67,7 @@ pub fn compare_arms(
     comparisons: usize,
 ) -> Option<Comparison> {
     let latencies = |arm| {
-        let by_round = results.latencies_by_round(results.cell(arm, subject)?);
+        let by_round = results.latencies_by_round(results.case_index(arm, subject)?);
         let numbered = (0..).zip(by_round);
         Some(numbered.filter_map(|(round, latency)| Some((round, latency?))))
     };
@@ -116,7 +116,7 @@ pub fn arm_crossover(results: &Results, arm: &str, link: Option<&str>) -> Option
     // By size, subject and round.
     let mut sizes: BTreeMap<u64, Vec<Vec<Option<f64>>>> = BTreeMap::new();
     for (subject, size) in results.subjects_over(link) {
-        let [a, b] = [reference, arm].map(|arm| results.cell(arm, subject));
+        let [a, b] = [reference, arm].map(|arm| results.case_index(arm, subject));
         let latencies = results
             .latencies_by_round(a?)
             .into_iter()
@@ -255,7 +255,7 @@ mod tests {
         ];
         let mut results = results(100, &cells);
         results
-            .cells
+            .cases
             .iter_mut()
             .filter(|cell| cell.size == Some(1001))
             .for_each(|cell| cell.size = Some(1000));

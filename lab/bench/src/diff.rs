@@ -50,8 +50,8 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
     let [a, b] = [before, after].map(|run| &run.header.preset);
     ensure!(a == b, "one is of bench {a}, the other of bench {b}");
     let mut comparable = Vec::new();
-    for (cell, head) in before.cells.iter().enumerate() {
-        if let Some(after_cell) = after.cell(&head.arm, &head.subject) {
+    for (cell, head) in before.cases.iter().enumerate() {
+        if let Some(after_cell) = after.case_index(&head.arm, &head.subject) {
             comparable.push((head, [(before, cell), (after, after_cell)]));
         }
     }
@@ -79,7 +79,7 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
         interval_label(comparisons)
     );
     let cell_names = |run: &Results| -> Vec<String> {
-        run.cells
+        run.cases
             .iter()
             .map(|head| format!("{} about {}", head.arm, head.subject))
             .collect()
@@ -276,7 +276,7 @@ mod tests {
             "{out}"
         );
         after.header.settings = setting("closed");
-        after.cells.push(CaseInfo {
+        after.cases.push(CaseInfo {
             arm: "b".to_owned(),
             subject: "new".to_owned(),
             size: None,

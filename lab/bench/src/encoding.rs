@@ -185,7 +185,7 @@ fn summary<'a>(
 ) -> Summary<'a> {
     let mut rows = Vec::new();
     for (subject, size) in results.subjects_over(link) {
-        let cells = arms.map(|arm| results.cell(arm, subject));
+        let cells = arms.map(|arm| results.case_index(arm, subject));
         let times = cells.map(|cell| {
             let latency = results.summary(cell?).latency?;
             Some(if is_mean { latency.mean } else { latency.p95 })

@@ -327,7 +327,7 @@ mod tests {
             "http://evil.example",
         ];
         let mut run = results(30, &[(evil[0], 1, &|_| 5), (evil[1], 1, &|_| 6)]);
-        for head in &mut run.cells {
+        for head in &mut run.cases {
             head.subject = evil[2].to_owned();
         }
         run.header.notes = evil.map(str::to_owned).into();

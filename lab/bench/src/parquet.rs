@@ -34,7 +34,7 @@ fn request_columns(results: &Results) -> Columns {
     let text = |value: &dyn Fn(&Sample) -> Option<String>| {
         Values::Text(samples.clone().map(value).collect())
     };
-    let head = |sample: &Sample| &results.cells[sample.cell];
+    let head = |sample: &Sample| &results.cases[sample.case];
     let mut columns = named([
         ("number", integer(&|sample| Some(sample.number))),
         ("round", integer(&|sample| Some(sample.round.into()))),

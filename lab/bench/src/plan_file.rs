@@ -100,13 +100,13 @@ fn pooled(results: &Results) -> Option<Results> {
         return None;
     }
     let arms = &results.header.arms;
-    let head = |sample: &Sample| &results.cells[sample.cell];
+    let head = |sample: &Sample| &results.cases[sample.case];
     let request = |sample: &Sample| (sample.round, head(sample).subject.as_str());
     let requests: BTreeSet<_> = results.samples.iter().map(request).collect();
     let rounds: BTreeMap<_, u32> = requests.into_iter().zip(0..).collect();
     let pooled_sample = |sample: &Sample| {
         Some(Sample {
-            cell: arms.iter().position(|arm| *arm == head(sample).arm)?,
+            case: arms.iter().position(|arm| *arm == head(sample).arm)?,
             round: rounds[&request(sample)],
             ..sample.clone()
         })
@@ -118,7 +118,7 @@ fn pooled(results: &Results) -> Option<Results> {
     };
     Some(Results {
         header: results.header.clone(),
-        cells: arms.iter().map(cell).collect(),
+        cases: arms.iter().map(cell).collect(),
         samples: results.samples.iter().filter_map(pooled_sample).collect(),
     })
 }

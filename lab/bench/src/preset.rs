@@ -94,7 +94,7 @@ impl Session<'_> {
         header.take_state(measured.state);
         Ok(Results {
             header,
-            cells: cases,
+            cases,
             samples: measured.samples,
         })
     }

@@ -24,7 +24,8 @@ const MAX_LATENCY_NS: u64 = 3_600_000_000_000;
 pub struct Sample {
     pub number: u64,
     pub round: u32,
-    pub cell: usize,
+    /// Index in [`Results::cases`].
+    pub case: usize,
     /// Scheduled sending time, since the start of the run.
     pub at_ns: u64,
     /// The error is the kind of the failure.
@@ -96,7 +97,7 @@ pub struct Header {
     /// Including requests sent again.
     #[serde(default)]
     pub refusals: BTreeMap<String, u64>,
-    /// First JSON-RPC error message by cell.
+    /// First JSON-RPC error message by index of its case.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub messages: BTreeMap<usize, String>,
     /// Percentage of an arm's requests.
@@ -141,7 +142,7 @@ impl Header {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Results {
     pub header: Header,
-    pub cells: Vec<CaseInfo>,
+    pub cases: Vec<CaseInfo>,
     /// In the order of [`Sample::number`].
     pub samples: Vec<Sample>,
 }
@@ -226,16 +227,16 @@ pub fn ms(ns: u64) -> f64 {
 }
 
 impl Results {
-    pub fn cell(&self, arm: &str, subject: &str) -> Option<usize> {
-        self.cells
+    pub fn case_index(&self, arm: &str, subject: &str) -> Option<usize> {
+        self.cases
             .iter()
-            .position(|cell| cell.arm == arm && cell.subject == subject)
+            .position(|case| case.arm == arm && case.subject == subject)
     }
 
     /// In the order of the plan.
     pub fn subjects(&self) -> Vec<(&str, Option<u64>)> {
-        let cells = self.cells.iter();
-        let groups = by_key(cells.map(|cell| (cell.subject.as_str(), cell.size)));
+        let cases = self.cases.iter();
+        let groups = by_key(cases.map(|case| (case.subject.as_str(), case.size)));
         let first_size = |(name, sizes): (_, Vec<_>)| (name, sizes.first().copied().flatten());
         groups.into_iter().map(first_size).collect()
     }
@@ -246,7 +247,7 @@ impl Results {
     }
 
     pub fn subject_names(&self) -> Vec<&str> {
-        distinct(self.cells.iter().map(|cell| cell.subject.as_str()))
+        distinct(self.cases.iter().map(|case| case.subject.as_str()))
     }
 
     /// A single `None` if no link was shaped.
@@ -263,8 +264,8 @@ impl Results {
     }
 
     fn link(&self, subject: &str) -> Option<&str> {
-        let cell = self.cells.iter().position(|cell| cell.subject == subject)?;
-        self.header.links.get(cell).map(String::as_str)
+        let case = self.cases.iter().position(|case| case.subject == subject)?;
+        self.header.links.get(case).map(String::as_str)
     }
 
     /// The size, which says more than an account's address. The address is added for equal sizes.
@@ -282,14 +283,14 @@ impl Results {
         format!("{} bytes{address}{}", count(size), link_suffix(link))
     }
 
-    pub fn samples_of(&self, cell: usize) -> impl Iterator<Item = &Sample> {
+    pub fn samples_of(&self, case: usize) -> impl Iterator<Item = &Sample> {
         let samples = self.samples.iter();
-        samples.filter(move |sample| sample.cell == cell)
+        samples.filter(move |sample| sample.case == case)
     }
 
     pub fn samples_of_arm(&self, arm: &str) -> impl Iterator<Item = &Sample> {
         let samples = self.samples.iter();
-        samples.filter(move |sample| self.cells[sample.cell].arm == arm)
+        samples.filter(move |sample| self.cases[sample.case].arm == arm)
     }
 
     /// The number of an arm's requests, and of their failures by kind.
@@ -311,42 +312,42 @@ impl Results {
 
     pub fn map_by_round<T: Clone>(
         &self,
-        cell: usize,
+        case: usize,
         value: impl Fn(&Sample) -> Option<T>,
     ) -> Vec<Option<T>> {
         let mut values = vec![None; self.rounds()];
-        for sample in self.samples_of(cell) {
+        for sample in self.samples_of(case) {
             values[sample.round as usize] = value(sample);
         }
         values
     }
 
     /// Latency in ms of each round; `None` without a good answer.
-    pub fn latencies_by_round(&self, cell: usize) -> Vec<Option<f64>> {
-        self.map_by_round(cell, |sample| sample.latency_ns().map(ms))
+    pub fn latencies_by_round(&self, case: usize) -> Vec<Option<f64>> {
+        self.map_by_round(case, |sample| sample.latency_ns().map(ms))
     }
 
     /// Of latencies, in ns.
-    pub fn histogram(&self, cell: usize) -> Option<Histogram<u64>> {
+    pub fn histogram(&self, case: usize) -> Option<Histogram<u64>> {
         let mut histogram = Histogram::new_with_bounds(1, MAX_LATENCY_NS, 3).ok()?;
-        self.samples_of(cell)
+        self.samples_of(case)
             .filter_map(Sample::latency_ns)
             .for_each(|latency| histogram.saturating_record(latency));
         Some(histogram)
     }
 
     pub fn summaries(&self) -> impl Iterator<Item = (&CaseInfo, Summary)> {
-        self.cells.iter().zip((0..).map(|cell| self.summary(cell)))
+        self.cases.iter().zip((0..).map(|case| self.summary(case)))
     }
 
     /// Of latencies, in ms.
     pub fn mean(&self, arm: &str, subject: &str) -> Option<f64> {
-        Some(self.summary(self.cell(arm, subject)?).latency?.mean)
+        Some(self.summary(self.case_index(arm, subject)?).latency?.mean)
     }
 
-    pub fn summary(&self, cell: usize) -> Summary {
+    pub fn summary(&self, case: usize) -> Summary {
         let (mut failures, mut good) = (BTreeMap::new(), Vec::new());
-        for sample in self.samples_of(cell) {
+        for sample in self.samples_of(case) {
             match &sample.result {
                 Ok(timing) => good.push(timing),
                 Err(kind) => *failures.entry(kind.clone()).or_insert(0) += 1,
@@ -361,10 +362,10 @@ impl Results {
             successes: good.len() as u64,
             failures,
             refused: self
-                .samples_of(cell)
+                .samples_of(case)
                 .map(|sample| u64::from(sample.refused))
                 .sum(),
-            latency: self.latency(cell),
+            latency: self.latency(case),
             phases: has_good
                 .then(|| array::from_fn(|phase| mean(&|timing| timing.phases[phase]) / 1e6)),
             decode_cpu: has_good.then(|| mean(&|timing| timing.decode_cpu_ns) / 1e6),
@@ -372,13 +373,13 @@ impl Results {
         }
     }
 
-    fn latency(&self, cell: usize) -> Option<Latency> {
-        let latencies = self.samples_of(cell);
+    fn latency(&self, case: usize) -> Option<Latency> {
+        let latencies = self.samples_of(case);
         let latencies: Vec<_> = latencies
             .map(|sample| sample.latency_ns().map(ms))
             .collect();
         let summary = faultline_stats::summary::summary(&latencies);
-        let histogram = self.histogram(cell)?;
+        let histogram = self.histogram(case)?;
         let (min, max) = (summary.min?, summary.max?);
         // A bucket's upper end exceeds its values.
         let quantile = |p| ms(histogram.value_at_quantile(p)).clamp(min, max);

@@ -388,7 +388,7 @@ impl Shared {
             answers.samples.push(Sample {
                 number: scheduled.number,
                 round,
-                cell: scheduled.case,
+                case: scheduled.case,
                 at_ns: ns(attempt.scheduled_at.saturating_sub(started_at)),
                 result: attempt.answer.map_err(|failure| failure.kind()),
                 refused: attempt.refused,

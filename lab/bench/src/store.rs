@@ -117,7 +117,7 @@ fn results(database: &ForeignDatabase, header: Header) -> Result<Results> {
         |_, row| {
             let sample = sample(row)?;
             ensure!(
-                sample.cell < cells.len()
+                sample.case < cells.len()
                     && u64::from(sample.round) < MAX_REQUESTS
                     && sample.number < MAX_REQUESTS,
                 "request {} is damaged",
@@ -128,7 +128,7 @@ fn results(database: &ForeignDatabase, header: Header) -> Result<Results> {
     )?;
     Ok(Results {
         header,
-        cells,
+        cases: cells,
         samples,
     })
 }
@@ -162,7 +162,7 @@ fn sample(row: &Row<'_>) -> Result<Sample> {
     Ok(Sample {
         number: number(0)?,
         round: u32::try_from(number(1)?)?,
-        cell: usize::try_from(number(2)?)?,
+        case: usize::try_from(number(2)?)?,
         at_ns: number(3)?,
         result: match failure {
             None => Ok(timing()?),

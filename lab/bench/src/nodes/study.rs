@@ -77,7 +77,7 @@ fn load_times(results: &Results, title: &str, methods: &[&str]) -> LoadTimes {
     };
     let requests_of_arm = |arm: &String| -> Vec<_> {
         let cells = methods.iter();
-        let cells = cells.filter_map(|method| results.cell(arm, method));
+        let cells = cells.filter_map(|method| results.case_index(arm, method));
         cells.map(requests_of_cell).collect()
     };
     // By arm, method and round.
@@ -195,7 +195,8 @@ fn recommendations(results: &Results) -> String {
     for method in methods {
         let (mut faultless_arms, mut left_out) = (Vec::new(), Vec::new());
         for (arm, verdict) in results.header.arms.iter().zip(&results.header.verdicts) {
-            if verdict.different == 0 && results.cell(arm, method).is_some_and(always_answers) {
+            if verdict.different == 0 && results.case_index(arm, method).is_some_and(always_answers)
+            {
                 faultless_arms.push(arm.as_str());
             } else {
                 left_out.push(arm.as_str());
@@ -423,7 +424,7 @@ mod tests {
         for sample in results
             .samples
             .iter_mut()
-            .filter(|sample| sample.cell == 3 && sample.round < 20)
+            .filter(|sample| sample.case == 3 && sample.round < 20)
         {
             sample.result = Err("timeout".to_owned());
         }

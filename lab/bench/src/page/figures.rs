@@ -124,7 +124,7 @@ pub fn distributions(results: &Results) -> Vec<Block> {
     for ((subject, size), id) in subjects.iter().zip(ids).take(MAX_DISTRIBUTIONS) {
         let arms = results.header.arms.iter();
         let by_arm = arms.filter_map(|arm| {
-            let latencies = results.latencies_by_round(results.cell(arm, subject)?);
+            let latencies = results.latencies_by_round(results.case_index(arm, subject)?);
             latencies
                 .iter()
                 .any(Option::is_some)

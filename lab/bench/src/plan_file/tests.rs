@@ -287,10 +287,10 @@ fn an_arms_requests_are_pooled_and_arms_compared_per_request() {
     );
     results
         .samples
-        .retain(|sample| sample.round as usize % 2 == sample.cell % 2);
-    results.cells.iter_mut().for_each(|cell| cell.size = None);
+        .retain(|sample| sample.round as usize % 2 == sample.case % 2);
+    results.cases.iter_mut().for_each(|cell| cell.size = None);
     let all = pooled(&results).unwrap();
-    assert_eq!((all.cells.len(), all.samples.len()), (2, 600));
+    assert_eq!((all.cases.len(), all.samples.len()), (2, 600));
     let compared = &comparisons(&all)[0];
     assert_eq!(compared.rounds, 300);
     assert!(
@@ -305,7 +305,7 @@ fn an_arms_requests_are_pooled_and_arms_compared_per_request() {
         study(&results)
     );
     results
-        .cells
+        .cases
         .iter_mut()
         .for_each(|cell| cell.subject = "one".to_owned());
     assert_eq!(study(&results), "");

@@ -37,15 +37,15 @@ fn header(rounds: u32, arms: Vec<String>) -> Header {
 }
 
 /// A run with given latencies.
-pub fn results(rounds: u32, cells: &[FakeCase<'_>]) -> Results {
+pub fn results(rounds: u32, cases: &[FakeCase<'_>]) -> Results {
     let mut arms: Vec<String> = Vec::new();
-    for (arm, ..) in cells {
+    for (arm, ..) in cases {
         if !arms.iter().any(|known| known == arm) {
             arms.push((*arm).to_owned());
         }
     }
     let header = header(rounds, arms);
-    let heads = cells
+    let infos = cases
         .iter()
         .map(|(arm, size, _)| CaseInfo {
             arm: (*arm).to_owned(),
@@ -53,24 +53,24 @@ pub fn results(rounds: u32, cells: &[FakeCase<'_>]) -> Results {
             size: Some(*size),
         })
         .collect();
-    let sample = |round: u32, cell: usize| Sample {
-        number: u64::from(round) * cells.len() as u64 + cell as u64,
+    let sample = |round: u32, case: usize| Sample {
+        number: u64::from(round) * cases.len() as u64 + case as u64,
         round,
-        cell,
+        case,
         at_ns: u64::from(round) * 1000,
         result: Ok(Timing {
-            phases: [0, 0, 0, cells[cell].2(u64::from(round)), 0, 0],
+            phases: [0, 0, 0, cases[case].2(u64::from(round)), 0, 0],
             decode_cpu_ns: 10,
             sent: 100,
             received: 200,
         }),
         refused: 0,
     };
-    let samples = (0..rounds).flat_map(|round| (0..cells.len()).map(move |cell| (round, cell)));
+    let samples = (0..rounds).flat_map(|round| (0..cases.len()).map(move |case| (round, case)));
     Results {
         header,
-        cells: heads,
-        samples: samples.map(|(round, cell)| sample(round, cell)).collect(),
+        cases: infos,
+        samples: samples.map(|(round, case)| sample(round, case)).collect(),
     }
 }
 

@@ -14,7 +14,7 @@ fn read(path: &Path) -> anyhow::Result<Results> {
 /// Keeps a whole run.
 fn write(path: &Path, run: &Results) {
     let file = ResultsFile::create(path).unwrap();
-    file.begin(&run.header, &run.cells).unwrap();
+    file.begin(&run.header, &run.cases).unwrap();
     let (first, rest) = run.samples.split_at(run.samples.len() / 2);
     file.append(first, &state(run));
     file.append(rest, &state(run));
@@ -38,7 +38,7 @@ fn a_written_results_file_is_read_back() {
     let path = folder.path().join("run.flb");
     let mut saved = results(30, &[("a", 904, &|round| round * 1000), ("b", 904, &|_| 5)]);
     saved.samples[4].result = Err("timeout".to_owned());
-    saved.cells[1].size = None;
+    saved.cases[1].size = None;
     write(&path, &saved);
     assert_eq!(read(&path).unwrap(), saved);
     let database = Connection::open(&path).unwrap();
@@ -62,7 +62,7 @@ fn an_unfinished_run_is_read_up_to_its_last_sample() {
     let file = ResultsFile::create(&path).unwrap();
     let early = read(&path).unwrap_err().to_string();
     assert!(early.contains("no run began"), "{early}");
-    file.begin(&run.header, &run.cells).unwrap();
+    file.begin(&run.header, &run.cases).unwrap();
     assert_eq!(read(&path).unwrap().samples, []);
     file.append(&run.samples[..20], &state(&run));
     let found = loop {

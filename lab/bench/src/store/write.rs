@@ -75,7 +75,7 @@ impl ResultsFile {
 
     pub fn finish(self, results: &Results) -> Result<()> {
         let mut buckets = Vec::new();
-        for cell in 0..results.cells.len() {
+        for cell in 0..results.cases.len() {
             let Some(histogram) = results.histogram(cell) else {
                 continue;
             };
@@ -286,7 +286,7 @@ fn insert_samples(transaction: &Transaction<'_>, samples: &[Sample]) -> Result<(
         insert.execute(params![
             sql_integer(sample.number),
             sample.round,
-            sample.cell as i64,
+            sample.case as i64,
             sql_integer(sample.at_ns),
             phase(0),
             phase(1),

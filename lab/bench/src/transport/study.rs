@@ -65,7 +65,7 @@ fn sentences(results: &Results) -> Vec<(&str, String)> {
 
 fn failures(results: &Results, arm: &str, subject: &str) -> u64 {
     results
-        .cell(arm, subject)
+        .case_index(arm, subject)
         .map_or(0, |cell| results.summary(cell).failures.values().sum())
 }
 
