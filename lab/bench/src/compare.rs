@@ -196,13 +196,13 @@ mod tests {
     fn a_known_difference_and_crossover_are_found_without_failed_rounds() {
         let mut random = fastrand::Rng::with_seed(7);
         let noise: Vec<u64> = (0..600).map(|_| random.u64(0..3_000_000)).collect();
-        let at = |base: u64, cell: u64| {
+        let at = |base: u64, case: u64| {
             let noise = &noise;
-            move |round: u64| base + noise[((round * 7 + cell * 131) % 600) as usize]
+            move |round: u64| base + noise[((round * 7 + case * 131) % 600) as usize]
         };
         let slow = [at(20_000_000, 0), at(20_000_000, 1), at(20_000_000, 2)];
         let fast = [at(24_000_000, 3), at(21_000_000, 4), at(17_000_000, 5)];
-        let cells: [FakeCase<'_>; 6] = [
+        let cases: [FakeCase<'_>; 6] = [
             ("base64", 1000, &slow[0]),
             ("zstd", 1000, &fast[0]),
             ("base64", 3000, &slow[1]),
@@ -210,7 +210,7 @@ mod tests {
             ("base64", 5000, &slow[2]),
             ("zstd", 5000, &fast[2]),
         ];
-        let mut results = results(500, &cells);
+        let mut results = results(500, &cases);
         results.samples[6 * 9].result = Err("timeout".to_owned());
         let compared = comparisons(&results);
         assert_eq!(
@@ -232,8 +232,8 @@ mod tests {
 
     #[test]
     fn accounts_of_equal_size_form_one_group_without_dropping_any() {
-        let noise = |round: u64, cell: u64| (round * 7919 + cell * 104_729) % 1_000_000;
-        let made = |base: u64, cell: u64| move |round: u64| base + noise(round, cell);
+        let noise = |round: u64, case: u64| (round * 7919 + case * 104_729) % 1_000_000;
+        let made = |base: u64, case: u64| move |round: u64| base + noise(round, case);
         let slow = [
             made(20_000_000, 0),
             made(20_000_000, 1),
@@ -245,7 +245,7 @@ mod tests {
             made(18_000_000, 4),
             made(17_000_000, 5),
         ];
-        let cells: [FakeCase<'_>; 6] = [
+        let cases: [FakeCase<'_>; 6] = [
             ("base64", 1000, &slow[0]),
             ("zstd", 1000, &fast[0]),
             ("base64", 1001, &slow[1]),
@@ -253,12 +253,12 @@ mod tests {
             ("base64", 3000, &slow[2]),
             ("zstd", 3000, &fast[2]),
         ];
-        let mut results = results(100, &cells);
+        let mut results = results(100, &cases);
         results
             .cases
             .iter_mut()
-            .filter(|cell| cell.size == Some(1001))
-            .for_each(|cell| cell.size = Some(1000));
+            .filter(|case| case.size == Some(1001))
+            .for_each(|case| case.size = Some(1000));
         let at = arm_crossover(&results, "zstd", None).unwrap().at.unwrap();
         assert!((1900.0..2100.0).contains(&at), "{at}");
         let label = results.label("account of 1001", Some(1000));

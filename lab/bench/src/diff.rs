@@ -50,9 +50,9 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
     let [a, b] = [before, after].map(|run| &run.header.preset);
     ensure!(a == b, "one is of bench {a}, the other of bench {b}");
     let mut comparable = Vec::new();
-    for (cell, head) in before.cases.iter().enumerate() {
-        if let Some(after_cell) = after.case_index(&head.arm, &head.subject) {
-            comparable.push((head, [(before, cell), (after, after_cell)]));
+    for (index, case) in before.cases.iter().enumerate() {
+        if let Some(after_index) = after.case_index(&case.arm, &case.subject) {
+            comparable.push((case, [(before, index), (after, after_index)]));
         }
     }
     let comparisons = comparable.len();
@@ -63,7 +63,7 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
     let plan = Plan::default().for_one_of(comparisons);
     let rows = comparable
         .into_iter()
-        .map(|(head, cells)| row(head, cells, margin, &plan));
+        .map(|(case, indices)| row(case, indices, margin, &plan));
     let (rows, worse): (Vec<_>, Vec<bool>) = rows.unzip();
     let mut out = format!(
         "Mean latency in ms; SLOWER and faster are by more than {margin} %, the whole interval\n"
@@ -78,13 +78,13 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
         "Each {} is of these runs alone: runs of other hours may differ by more.\n",
         interval_label(comparisons)
     );
-    let cell_names = |run: &Results| -> Vec<String> {
+    let case_names = |run: &Results| -> Vec<String> {
         run.cases
             .iter()
-            .map(|head| format!("{} about {}", head.arm, head.subject))
+            .map(|case| format!("{} about {}", case.arm, case.subject))
             .collect()
     };
-    let mut mismatches = only_in_one_run(&cell_names(before), &cell_names(after));
+    let mut mismatches = only_in_one_run(&case_names(before), &case_names(after));
     mismatches.extend(settings(before, after));
     let [a, b] = [before, after].map(|run| run.header.nodes.join(" and "));
     Ok(append_notes(
@@ -98,15 +98,15 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
 
 /// The table row, and whether the later run is worse.
 fn row(
-    head: &CaseInfo,
-    cells: [(&Results, usize); 2],
+    case: &CaseInfo,
+    indices: [(&Results, usize); 2],
     margin_percent: f64,
     plan: &Plan,
 ) -> (Vec<String>, bool) {
-    let failures = cells.map(|(run, cell)| failure_share(run, cell));
+    let failures = indices.map(|(run, index)| failure_share(run, index));
     let margin = margin_percent / 100.0;
     let fails_more = failures[1] - failures[0] > margin;
-    let latencies = cells.map(|(run, cell)| run.latencies_by_round(cell));
+    let latencies = indices.map(|(run, index)| run.latencies_by_round(index));
     let ratio = block::ratio_of_means(&latencies[0], &latencies[1], margin, plan);
     let means = latencies.map(|latencies| summary(&latencies).mean);
     let decision = ratio
@@ -119,9 +119,9 @@ fn row(
         verdict(decision, worse, ["SLOWER", "faster"], caveat)
     };
     let mut row = vec![
-        head.arm.clone(),
-        head.subject.clone(),
-        head.size.map_or_else(|| "-".to_owned(), count),
+        case.arm.clone(),
+        case.subject.clone(),
+        case.size.map_or_else(|| "-".to_owned(), count),
     ];
     match (means, ratio) {
         ([Some(before), Some(after)], Some(ratio)) => {
@@ -146,13 +146,13 @@ fn settings(before: &Results, after: &Results) -> Vec<String> {
         .collect()
 }
 
-fn failure_share(results: &Results, cell: usize) -> f64 {
-    let requests = results.samples_of(cell).count();
+fn failure_share(results: &Results, case: usize) -> f64 {
+    let requests = results.samples_of(case).count();
     if requests == 0 {
         return 1.0;
     }
     let failed = results
-        .samples_of(cell)
+        .samples_of(case)
         .filter(|sample| sample.result.is_err())
         .count();
     failed as f64 / requests as f64

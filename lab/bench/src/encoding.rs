@@ -185,16 +185,16 @@ fn summary<'a>(
 ) -> Summary<'a> {
     let mut rows = Vec::new();
     for (subject, size) in results.subjects_over(link) {
-        let cells = arms.map(|arm| results.case_index(arm, subject));
-        let times = cells.map(|cell| {
-            let latency = results.summary(cell?).latency?;
+        let cases = arms.map(|arm| results.case_index(arm, subject));
+        let times = cases.map(|case| {
+            let latency = results.summary(case?).latency?;
             Some(if is_mean { latency.mean } else { latency.p95 })
         });
         rows.push(Row {
             subject,
             size,
             times,
-            p_value: match cells {
+            p_value: match cases {
                 [Some(a), Some(b)] if is_mean => p_value(results, a, b),
                 _ => String::new(),
             },
@@ -271,9 +271,9 @@ fn arm_label(encoding: &str) -> String {
 }
 
 fn p_value(results: &Results, a: usize, b: usize) -> String {
-    let latencies = |cell| -> Vec<f64> {
+    let latencies = |case| -> Vec<f64> {
         results
-            .latencies_by_round(cell)
+            .latencies_by_round(case)
             .into_iter()
             .flatten()
             .collect()

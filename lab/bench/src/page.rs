@@ -284,9 +284,9 @@ mod tests {
     fn the_headline_is_the_largest_difference_that_is_shown() {
         let mut random = fastrand::Rng::with_seed(3);
         let noise: Vec<u64> = (0..800).map(|_| random.u64(0..1_000_000)).collect();
-        let at = |base: u64, cell: u64| {
+        let at = |base: u64, case: u64| {
             let noise = &noise;
-            move |round: u64| base + noise[(4 * round + cell) as usize]
+            move |round: u64| base + noise[(4 * round + case) as usize]
         };
         let times = [
             at(20_000_000, 0),
@@ -327,8 +327,8 @@ mod tests {
             "http://evil.example",
         ];
         let mut run = results(30, &[(evil[0], 1, &|_| 5), (evil[1], 1, &|_| 6)]);
-        for head in &mut run.cases {
-            head.subject = evil[2].to_owned();
+        for case in &mut run.cases {
+            case.subject = evil[2].to_owned();
         }
         run.header.notes = evil.map(str::to_owned).into();
         run.header.nodes = evil.map(str::to_owned).into();

@@ -34,16 +34,16 @@ fn request_columns(results: &Results) -> Columns {
     let text = |value: &dyn Fn(&Sample) -> Option<String>| {
         Values::Text(samples.clone().map(value).collect())
     };
-    let head = |sample: &Sample| &results.cases[sample.case];
+    let case = |sample: &Sample| &results.cases[sample.case];
     let mut columns = named([
         ("number", integer(&|sample| Some(sample.number))),
         ("round", integer(&|sample| Some(sample.round.into()))),
-        ("arm", text(&|sample| Some(head(sample).arm.clone()))),
+        ("arm", text(&|sample| Some(case(sample).arm.clone()))),
         (
             "subject",
-            text(&|sample| Some(head(sample).subject.clone())),
+            text(&|sample| Some(case(sample).subject.clone())),
         ),
-        ("size", integer(&|sample| head(sample).size)),
+        ("size", integer(&|sample| case(sample).size)),
         ("at_ns", integer(&|sample| Some(sample.at_ns))),
         ("latency_ns", integer(&Sample::latency_ns)),
     ]);

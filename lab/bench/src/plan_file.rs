@@ -93,32 +93,32 @@ pub fn tables(results: &Results) -> Vec<Table> {
     tables
 }
 
-/// Results with one cell per arm: each request of a round becomes a round of its own. `None` if the
+/// Results with one case per arm: each request of a round becomes a round of its own. `None` if the
 /// plan has only one request.
 fn pooled(results: &Results) -> Option<Results> {
     if results.subjects().len() < 2 {
         return None;
     }
     let arms = &results.header.arms;
-    let head = |sample: &Sample| &results.cases[sample.case];
-    let request = |sample: &Sample| (sample.round, head(sample).subject.as_str());
+    let info = |sample: &Sample| &results.cases[sample.case];
+    let request = |sample: &Sample| (sample.round, info(sample).subject.as_str());
     let requests: BTreeSet<_> = results.samples.iter().map(request).collect();
     let rounds: BTreeMap<_, u32> = requests.into_iter().zip(0..).collect();
     let pooled_sample = |sample: &Sample| {
         Some(Sample {
-            case: arms.iter().position(|arm| *arm == head(sample).arm)?,
+            case: arms.iter().position(|arm| *arm == info(sample).arm)?,
             round: rounds[&request(sample)],
             ..sample.clone()
         })
     };
-    let cell = |arm: &String| CaseInfo {
+    let case = |arm: &String| CaseInfo {
         arm: arm.clone(),
         subject: ALL_REQUESTS.to_owned(),
         size: None,
     };
     Some(Results {
         header: results.header.clone(),
-        cases: arms.iter().map(cell).collect(),
+        cases: arms.iter().map(case).collect(),
         samples: results.samples.iter().filter_map(pooled_sample).collect(),
     })
 }

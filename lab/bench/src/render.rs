@@ -34,16 +34,16 @@ pub fn problems(results: &Results) -> Vec<String> {
         problems
             .push(format!("{arm} FAILED: {different} answers differ from the reference's about the same slot{first}"));
     }
-    for (cell, (head, summary)) in results.summaries().enumerate() {
+    for (index, (case, summary)) in results.summaries().enumerate() {
         if summary.successes == 0 && !summary.failures.is_empty() {
             let failures = failure_counts(&summary);
-            let message = match results.header.messages.get(&cell) {
+            let message = match results.header.messages.get(&index) {
                 None => String::new(),
                 Some(text) => format!("; the node says {text:?}"),
             };
             problems.push(format!(
                 "{} FAILED: no good answer about {} ({failures}{message})",
-                head.arm, head.subject
+                case.arm, case.subject
             ));
         }
     }
@@ -247,10 +247,10 @@ fn failure_counts(summary: &Summary) -> String {
     counts.join(", ")
 }
 
-fn arm_and_subject(results: &Results, head: &CaseInfo) -> Vec<Cell> {
+fn arm_and_subject(results: &Results, case: &CaseInfo) -> Vec<Cell> {
     vec![
-        text_cell(&head.arm),
-        text_cell(&results.label(&head.subject, head.size)),
+        text_cell(&case.arm),
+        text_cell(&results.label(&case.subject, case.size)),
     ]
 }
 
@@ -267,8 +267,8 @@ pub fn percentiles(results: &Results, id: &str, title: &str) -> Table {
     ]
     .concat();
     let mut out = table(id, title, &columns, note);
-    for (head, summary) in results.summaries() {
-        let mut row = arm_and_subject(results, head);
+    for (case, summary) in results.summaries() {
+        let mut row = arm_and_subject(results, case);
         row.extend(TABLE_LATENCIES.map(|name| {
             let ms = summary.latency.and_then(|latency| latency.named(name));
             cells::number(ms, 3, NO_GOOD_ANSWER)
@@ -288,8 +288,8 @@ pub fn phases(results: &Results) -> Table {
     columns.extend(PHASES.map(|phase| (phase, "ms")));
     columns.extend([("decode CPU", "ms"), ("received", "bytes")]);
     let mut out = table("phases", "Where the time is spent", &columns, note);
-    for (head, summary) in results.summaries() {
-        let mut row = arm_and_subject(results, head);
+    for (case, summary) in results.summaries() {
+        let mut row = arm_and_subject(results, case);
         row.extend(
             summary
                 .phases()
@@ -394,7 +394,8 @@ pub fn paragraphs(text: &str) -> Vec<Block> {
 struct JsonReport<'a> {
     run: &'a Header,
     /// In ms.
-    cells: Vec<CaseNumbers<'a>>,
+    #[serde(rename = "cells")]
+    cases: Vec<CaseNumbers<'a>>,
     /// Against the first arm, in ms.
     compared: Vec<Comparison>,
     crossovers: Vec<ArmCrossover<'a>>,
@@ -404,18 +405,18 @@ struct JsonReport<'a> {
 #[derive(Serialize)]
 struct CaseNumbers<'a> {
     #[serde(flatten)]
-    head: &'a CaseInfo,
+    case: &'a CaseInfo,
     #[serde(flatten)]
     summary: Summary,
 }
 
 /// Without single requests, on one line.
 pub fn json(results: &Results) -> anyhow::Result<String> {
-    let cells = results.summaries();
-    let cells = cells.map(|(head, summary)| CaseNumbers { head, summary });
+    let cases = results.summaries();
+    let cases = cases.map(|(case, summary)| CaseNumbers { case, summary });
     let report = JsonReport {
         run: &results.header,
-        cells: cells.collect(),
+        cases: cases.collect(),
         compared: comparisons(results),
         crossovers: compare::arm_crossovers(results),
         problems: problems(results),
@@ -434,7 +435,7 @@ pub fn csv(results: &Results) -> String {
         queued ms,connect ms,TLS ms,first byte ms,transfer ms,decode ms,\
         decode CPU ms,received bytes\n"
         .to_owned();
-    for (head, summary) in results.summaries() {
+    for (case, summary) in results.summaries() {
         let failed = summary.failures.values().sum();
         let counts = [summary.successes, failed, summary.refused];
         let numbers = CSV_LATENCIES
@@ -442,8 +443,8 @@ pub fn csv(results: &Results) -> String {
             .into_iter()
             .chain(summary.phases())
             .chain([summary.decode_cpu, summary.received]);
-        let mut row = vec![csv_quoted(&head.arm), csv_quoted(&head.subject)];
-        row.push(head.size.map_or_else(String::new, |size| size.to_string()));
+        let mut row = vec![csv_quoted(&case.arm), csv_quoted(&case.subject)];
+        row.push(case.size.map_or_else(String::new, |size| size.to_string()));
         row.extend(counts.map(|count| count.to_string()));
         row.extend(numbers.map(|number| number.map_or_else(String::new, |n| n.to_string())));
         out += &(row.join(",") + "\n");
@@ -495,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn json_and_csv_have_the_numbers_of_every_cell() {
+    fn json_and_csv_have_the_numbers_of_every_case() {
         let results = results(
             100,
             &[

@@ -96,7 +96,7 @@ fn results(database: &ForeignDatabase, header: Header) -> Result<Results> {
         header.verdicts.len() == header.arms.len(),
         "its header is damaged"
     );
-    let cells = rows(
+    let cases = rows(
         database,
         "SELECT cell, arm, subject, size FROM cell ORDER BY cell",
         |index, row| {
@@ -117,7 +117,7 @@ fn results(database: &ForeignDatabase, header: Header) -> Result<Results> {
         |_, row| {
             let sample = sample(row)?;
             ensure!(
-                sample.case < cells.len()
+                sample.case < cases.len()
                     && u64::from(sample.round) < MAX_REQUESTS
                     && sample.number < MAX_REQUESTS,
                 "request {} is damaged",
@@ -128,7 +128,7 @@ fn results(database: &ForeignDatabase, header: Header) -> Result<Results> {
     )?;
     Ok(Results {
         header,
-        cases: cells,
+        cases,
         samples,
     })
 }

@@ -70,22 +70,22 @@ fn loads(results: &Results) -> Vec<LoadTimes> {
 
 fn load_times(results: &Results, title: &str, methods: &[&str]) -> LoadTimes {
     let arms = &results.header.arms;
-    let requests_of_cell = |cell| {
-        results.map_by_round(cell, |sample| {
+    let requests_of_case = |case| {
+        results.map_by_round(case, |sample| {
             Some((sample.number, ms(sample.latency_ns()?)))
         })
     };
     let requests_of_arm = |arm: &String| -> Vec<_> {
-        let cells = methods.iter();
-        let cells = cells.filter_map(|method| results.case_index(arm, method));
-        cells.map(requests_of_cell).collect()
+        let cases = methods.iter();
+        let cases = cases.filter_map(|method| results.case_index(arm, method));
+        cases.map(requests_of_case).collect()
     };
     // By arm, method and round.
     let requests: Vec<_> = arms.iter().map(requests_of_arm).collect();
     let complete_round = |round: usize| -> Option<CompleteRound> {
         let of_round = requests
             .iter()
-            .map(|arm| arm.iter().map(|cell| cell[round]));
+            .map(|arm| arm.iter().map(|case| case[round]));
         of_round.map(Iterator::collect).collect()
     };
     let total_rounds = results.rounds();
@@ -191,7 +191,7 @@ fn recommendations(results: &Results) -> String {
     let arms = results.header.arms.len();
     let comparisons = methods.len() * arms * arms.saturating_sub(1) / 2;
     let mut out = String::new();
-    let always_answers = |cell| results.samples_of(cell).all(|sample| sample.result.is_ok());
+    let always_answers = |case| results.samples_of(case).all(|sample| sample.result.is_ok());
     for method in methods {
         let (mut faultless_arms, mut left_out) = (Vec::new(), Vec::new());
         for (arm, verdict) in results.header.arms.iter().zip(&results.header.verdicts) {
@@ -302,13 +302,13 @@ mod tests {
     fn totals_averages_and_the_routing_by_method_are_those_of_the_run() {
         let around = |base: u64, step: u64| move |round: u64| (base + round * step % 5) * 1_000_000;
         let (one, two, same) = (around(10, 7919), around(20, 7817), around(30, 7919));
-        let cells: [crate::results::tests::FakeCase<'_>; 4] = [
+        let cases: [crate::results::tests::FakeCase<'_>; 4] = [
             ("one", 1, &two),
             ("two", 1, &one),
             ("one", 2, &same),
             ("two", 2, &same),
         ];
-        let out = tables(&results(100, &cells));
+        let out = tables(&results(100, &cases));
         assert!(
             out.contains("Total time for 100 requests to one: 2.200 seconds"),
             "{out}"
@@ -393,16 +393,16 @@ mod tests {
         };
         let made: Vec<_> = (0..8).map(at).collect();
         let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
-        let mut cells: Vec<crate::results::tests::FakeCase<'_>> = Vec::new();
+        let mut cases: Vec<crate::results::tests::FakeCase<'_>> = Vec::new();
         for size in [1, 2] {
-            cells.extend(
+            cases.extend(
                 names
                     .iter()
                     .zip(&made)
                     .map(|(name, made)| (*name, size, made as &dyn Fn(u64) -> u64)),
             );
         }
-        let out = recommendations(&results(60, &cells));
+        let out = recommendations(&results(60, &cases));
         assert!(
             out.contains("Send account of 1 to d, which saves")
                 && out.contains("of 2 to d, which saves"),
@@ -413,13 +413,13 @@ mod tests {
     #[test]
     fn a_node_whose_slow_responses_fail_is_not_called_faster() {
         let (fast, slow) = (|_: u64| 10_000_000, |_: u64| 90_000_000);
-        let cells: [crate::results::tests::FakeCase<'_>; 4] = [
+        let cases: [crate::results::tests::FakeCase<'_>; 4] = [
             ("one", 1, &fast),
             ("two", 1, &fast),
             ("one", 2, &slow),
             ("two", 2, &slow),
         ];
-        let mut results = results(40, &cells);
+        let mut results = results(40, &cases);
         // The second node gives none of the slow answers in half of the rounds.
         for sample in results
             .samples

@@ -270,8 +270,8 @@ fn parameters_that_are_invalid_json_for_some_value_are_refused() {
 #[test]
 fn an_arms_requests_are_pooled_and_arms_compared_per_request() {
     // Of 300 rounds in turn a fast request and a slow one; arm b takes 1 ms more for either.
-    let noise = |round: u64, cell: u64| (round * 7919 + cell * 104_729) % 100_000;
-    let made = |base: u64, cell: u64| move |round: u64| base + noise(round, cell);
+    let noise = |round: u64, case: u64| (round * 7919 + case * 104_729) % 100_000;
+    let made = |base: u64, case: u64| move |round: u64| base + noise(round, case);
     let (a, b) = (
         [made(2_000_000, 0), made(20_000_000, 1)],
         [made(3_000_000, 2), made(21_000_000, 3)],
@@ -288,7 +288,7 @@ fn an_arms_requests_are_pooled_and_arms_compared_per_request() {
     results
         .samples
         .retain(|sample| sample.round as usize % 2 == sample.case % 2);
-    results.cases.iter_mut().for_each(|cell| cell.size = None);
+    results.cases.iter_mut().for_each(|case| case.size = None);
     let all = pooled(&results).unwrap();
     assert_eq!((all.cases.len(), all.samples.len()), (2, 600));
     let compared = &comparisons(&all)[0];
@@ -307,6 +307,6 @@ fn an_arms_requests_are_pooled_and_arms_compared_per_request() {
     results
         .cases
         .iter_mut()
-        .for_each(|cell| cell.subject = "one".to_owned());
+        .for_each(|case| case.subject = "one".to_owned());
     assert_eq!(study(&results), "");
 }

@@ -15,7 +15,7 @@ use std::{
 
 const UNFINISHED: &str = "a kill, or not ended yet";
 
-/// Cell, lower and upper end in nanoseconds, count.
+/// Case, lower and upper end in nanoseconds, count.
 type Bucket = [u64; 4];
 
 /// Receives results about once a second, one transaction each.
@@ -58,11 +58,11 @@ impl ResultsFile {
         Ok(ResultsFile { sender, thread })
     }
 
-    pub fn begin(&self, header: &Header, cells: &[CaseInfo]) -> Result<()> {
+    pub fn begin(&self, header: &Header, cases: &[CaseInfo]) -> Result<()> {
         let (sender, result) = channel();
         self.send(Message::Begin(
             Box::new(header.clone()),
-            cells.to_vec(),
+            cases.to_vec(),
             sender,
         ));
         result.recv().context("the thread of --out has ended")?
@@ -75,15 +75,15 @@ impl ResultsFile {
 
     pub fn finish(self, results: &Results) -> Result<()> {
         let mut buckets = Vec::new();
-        for cell in 0..results.cases.len() {
-            let Some(histogram) = results.histogram(cell) else {
+        for index in 0..results.cases.len() {
+            let Some(histogram) = results.histogram(index) else {
                 continue;
             };
             for step in histogram.iter_recorded() {
                 let value = step.value_iterated_to();
                 let from = histogram.lowest_equivalent(value);
                 let to = histogram.highest_equivalent(value);
-                buckets.push([cell as u64, from, to, step.count_at_value()]);
+                buckets.push([index as u64, from, to, step.count_at_value()]);
             }
         }
         self.send(Message::End(Box::new(results.header.clone()), buckets));
@@ -171,8 +171,8 @@ impl ResultsWriter {
         let mut result = Ok(());
         for message in messages {
             match message {
-                Message::Begin(header, cells, sender) => {
-                    let _ = sender.send(self.begin(header, &cells));
+                Message::Begin(header, cases, sender) => {
+                    let _ = sender.send(self.begin(header, &cases));
                     continue;
                 }
                 Message::Append(samples, state) => {
@@ -196,18 +196,18 @@ impl ResultsWriter {
         result
     }
 
-    fn begin(&mut self, mut header: Box<Header>, cells: &[CaseInfo]) -> Result<()> {
+    fn begin(&mut self, mut header: Box<Header>, cases: &[CaseInfo]) -> Result<()> {
         header.stopped_by = Some(UNFINISHED.to_owned());
         transact(&mut self.database, |transaction| {
             insert_header(transaction, &header)?;
-            for (cell, head) in cells.iter().enumerate() {
+            for (index, case) in cases.iter().enumerate() {
                 transaction.execute(
                     "INSERT INTO cell VALUES (?, ?, ?, ?)",
                     params![
-                        cell as i64,
-                        head.arm,
-                        head.subject,
-                        head.size.map(sql_integer)
+                        index as i64,
+                        case.arm,
+                        case.subject,
+                        case.size.map(sql_integer)
                     ],
                 )?;
             }

@@ -66,7 +66,7 @@ fn sentences(results: &Results) -> Vec<(&str, String)> {
 fn failures(results: &Results, arm: &str, subject: &str) -> u64 {
     results
         .case_index(arm, subject)
-        .map_or(0, |cell| results.summary(cell).failures.values().sum())
+        .map_or(0, |case| results.summary(case).failures.values().sum())
 }
 
 fn comparison_sentence(reference: &str, compared: &Comparison, interval: &str) -> String {
@@ -122,12 +122,12 @@ mod tests {
     fn detected_transport_effects_have_a_size_and_undetected_are_named() {
         let around = |base: u64, step: u64| move |round: u64| (base + round * step % 5) * 1_000_000;
         let (http, same, fast) = (around(20, 7919), around(20, 7817), around(10, 7817));
-        let cells: [FakeCase<'_>; 3] = [
+        let cases: [FakeCase<'_>; 3] = [
             ("http", 1, &http),
             ("http-new", 1, &same),
             ("websocket", 1, &fast),
         ];
-        let out = tables(&results(60, &cells));
+        let out = tables(&results(60, &cases));
         assert!(
             out.starts_with("=== ACCOUNT OF 1 ===\n\nhttp: 22.000 ms\n"),
             "{out}"
@@ -144,7 +144,7 @@ mod tests {
             out.contains("interval (95 % for all 2 comparisons together)"),
             "{out}"
         );
-        let mut results = results(60, &cells);
+        let mut results = results(60, &cases);
         results.samples[5].result = Err("timeout".to_owned());
         let out = tables(&results);
         assert!(
