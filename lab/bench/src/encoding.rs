@@ -72,14 +72,14 @@ fn plan(args: &EncodingArgs) -> Result<Plan> {
             for (arm, encoding) in args.encodings.iter().enumerate() {
                 plan.cases.push(Case {
                     arm,
-                    subject: plan.subjects.len(),
+                    request: plan.request_names.len(),
                     link,
                     method: method(account, encoding.name(), args.data_slice),
                     numbers: None,
                     expected: Expected::Account(*encoding),
                 });
             }
-            plan.subjects.push(format!("{account}{link_suffix}"));
+            plan.request_names.push(format!("{account}{link_suffix}"));
         }
         plan.links.push(LinkConfig {
             shape: *shape,
@@ -128,15 +128,15 @@ fn sizes(plan: &Plan, answers: &[Result<Vec<u8>, Failure>]) -> Result<Vec<Option
     {
         anyhow::bail!("{node} gives no account: {failure}");
     }
-    let mut sizes = vec![None; plan.subjects.len()];
+    let mut sizes = vec![None; plan.request_names.len()];
     for (case, answer) in plan.cases.iter().zip(answers) {
         match answer {
             Err(Failure::Missing) => anyhow::bail!(
                 "{node} has no account {}: name accounts that it has with --accounts",
-                plan.subject(case)
+                plan.request_name(case)
             ),
             Ok(bytes) if !bytes.is_empty() => {
-                sizes[case.subject].get_or_insert(bytes.len() as u64);
+                sizes[case.request].get_or_insert(bytes.len() as u64);
             }
             _ => {}
         }

@@ -21,11 +21,12 @@ pub const HEX: &str = "{hex}";
 /// All requests of a plan are kept in memory.
 pub const MAX_REQUESTS: u64 = 10_000_000;
 
-/// The request of one arm about one subject.
+/// A request as one arm sends it.
 #[derive(Debug, Clone)]
 pub struct Case {
     pub arm: usize,
-    pub subject: usize,
+    /// Index in [`Plan::request_names`].
+    pub request: usize,
     /// Cases with the same index share connections.
     pub link: usize,
     /// With its parameters. Placeholders are [`RANDOM`] and [`HEX`] if it has `numbers`, else those of
@@ -41,10 +42,10 @@ pub struct Plan {
     /// The first is the reference.
     pub arms: Vec<String>,
     pub links: Vec<LinkConfig>,
-    /// What requests are about: accounts or methods.
-    pub subjects: Vec<String>,
+    /// An account, a method, or a text such as `single read`.
+    pub request_names: Vec<String>,
     pub cases: Vec<Case>,
-    /// Frequency of each subject, if a round has only one. Empty if each round has all subjects.
+    /// Frequency of each request, if a round has only one. Empty if each round has all requests.
     pub weights: Vec<u32>,
     pub values: Vec<Value>,
     /// After those of `warm_up`.
@@ -66,7 +67,7 @@ impl Default for Plan {
         Plan {
             arms: Vec::new(),
             links: Vec::new(),
-            subjects: Vec::new(),
+            request_names: Vec::new(),
             cases: Vec::new(),
             weights: Vec::new(),
             values: Vec::new(),
@@ -93,21 +94,21 @@ impl Plan {
     ) {
         self.cases.extend((0..self.arms.len()).map(|arm| Case {
             arm,
-            subject: self.subjects.len(),
+            request: self.request_names.len(),
             link: arm,
             method: method.clone(),
             numbers,
             expected,
         }));
-        self.subjects.push(name);
+        self.request_names.push(name);
     }
 
     pub fn arm(&self, case: &Case) -> &str {
         &self.arms[case.arm]
     }
 
-    pub fn subject(&self, case: &Case) -> &str {
-        &self.subjects[case.subject]
+    pub fn request_name(&self, case: &Case) -> &str {
+        &self.request_names[case.request]
     }
 
     pub fn link(&self, case: &Case) -> &LinkConfig {
@@ -154,7 +155,7 @@ impl Plan {
     /// With the values of a round, counted over the whole run.
     pub fn method(&self, case: &Case, round: u64) -> String {
         // All arms get the same numbers.
-        let offset = (round << 16) ^ case.subject as u64;
+        let offset = (round << 16) ^ case.request as u64;
         let mut random =
             fastrand::Rng::with_seed(self.seed ^ offset.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         match case.numbers {
@@ -203,7 +204,7 @@ pub struct Order {
     random: fastrand::Rng,
     /// Cases of the current round.
     round: Vec<usize>,
-    /// Weight and cases of each subject; empty without `weights`.
+    /// Weight and cases of each request; empty without `weights`.
     mix: Vec<(u64, Vec<usize>)>,
     next_number: u64,
     total: u64,
@@ -212,10 +213,10 @@ pub struct Order {
 
 impl Order {
     pub fn new(plan: &Plan) -> Order {
-        let cases_of = |subject| {
+        let cases_of = |request| {
             let cases = 0..plan.cases.len();
             cases
-                .filter(|case| plan.cases[*case].subject == subject)
+                .filter(|case| plan.cases[*case].request == request)
                 .collect()
         };
         Order {
@@ -223,7 +224,7 @@ impl Order {
             round: (0..plan.requests_per_round()).collect(),
             mix: (0..)
                 .zip(&plan.weights)
-                .map(|(subject, weight)| (u64::from(*weight), cases_of(subject)))
+                .map(|(request, weight)| (u64::from(*weight), cases_of(request)))
                 .collect(),
             next_number: 0,
             total: plan.requests(),
@@ -231,7 +232,7 @@ impl Order {
         }
     }
 
-    fn draw_subject(&mut self) {
+    fn draw_request(&mut self) {
         let total: u64 = self.mix.iter().map(|(weight, _)| weight).sum();
         let mut drawn = self.random.u64(0..total.max(1));
         for (weight, cases) in &self.mix {
@@ -257,7 +258,7 @@ impl Iterator for Order {
             (self.next_number % cases) as usize,
         );
         if offset == 0 {
-            self.draw_subject();
+            self.draw_request();
             self.random.shuffle(&mut self.round);
         }
         let round = round

@@ -64,7 +64,7 @@ impl Session<'_> {
         self.results(&plan, sizes, notes, |sink| self.engine.run(&plan, sink))
     }
 
-    /// `sizes` are those of the subjects, as far as they are known.
+    /// `sizes` are those of the requests, as far as they are known.
     pub fn results(
         &self,
         plan: &Plan,
@@ -79,8 +79,8 @@ impl Session<'_> {
             .iter()
             .map(|case| CaseInfo {
                 arm: plan.arm(case).to_owned(),
-                subject: plan.subject(case).to_owned(),
-                size: sizes.get(case.subject).copied().flatten(),
+                subject: plan.request_name(case).to_owned(),
+                size: sizes.get(case.request).copied().flatten(),
             })
             .collect();
         if let Some(file) = self.file {
@@ -203,7 +203,7 @@ fn settings(preset: &str, plan: &Plan) -> BTreeMap<String, String> {
                 .or_default()
                 .insert(link.shape.to_string());
         }
-        let request = format!("request of {arm} about {}", plan.subject(case));
+        let request = format!("request of {arm} about {}", plan.request_name(case));
         settings.insert(request, case.method.clone());
     }
     for (arm, shapes) in shapes {
@@ -251,8 +251,8 @@ fn load_settings(plan: &Plan) -> BTreeMap<String, String> {
     if !plan.values.is_empty() || !plan.weights.is_empty() {
         settings.insert("seed".to_owned(), plan.seed.to_string());
     }
-    for (subject, weight) in plan.subjects.iter().zip(&plan.weights) {
-        settings.insert(format!("weight of {subject}"), weight.to_string());
+    for (name, weight) in plan.request_names.iter().zip(&plan.weights) {
+        settings.insert(format!("weight of {name}"), weight.to_string());
     }
     settings
 }
@@ -311,13 +311,13 @@ mod tests {
                 shape: LinkShape::parse(shape).unwrap(),
                 protocol,
             }];
-            let (arms, subjects) = (vec!["a".to_owned()], vec!["b".to_owned()]);
+            let (arms, request_names) = (vec!["a".to_owned()], vec!["b".to_owned()]);
             settings(
                 "run",
                 &Plan {
                     links,
                     arms,
-                    subjects,
+                    request_names,
                     ..crate::plan::tests::plan(1, 1)
                 },
             )

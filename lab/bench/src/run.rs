@@ -155,17 +155,17 @@ impl Engine {
         done.flatten().with_context(|| pace.ended_early_message())
     }
 
-    /// Sends every case once, to all arms of a subject at the same time. Returns the decoded bytes.
+    /// Sends every case once, each request to all arms at the same time. Returns the decoded bytes.
     pub fn probe(&self, plan: &Plan) -> Result<Vec<Result<Vec<u8>, Failure>>> {
         let pace = &Pace::default();
         let work = async {
             let connections = |_| Connections::new(plan, self.tls.clone());
             let mut by_arm: Vec<_> = plan.arms.iter().map(connections).collect();
             let mut answers = BTreeMap::new();
-            for subject in 0..plan.subjects.len() {
+            for request in 0..plan.request_names.len() {
                 let by_arm = by_arm.iter_mut().enumerate();
                 let sends = by_arm.filter_map(|(arm, connections)| {
-                    let is_it = |case: &Case| (case.arm, case.subject) == (arm, subject);
+                    let is_it = |case: &Case| (case.arm, case.request) == (arm, request);
                     let index = plan.cases.iter().position(is_it)?;
                     Some(async move {
                         let case = &plan.cases[index];
@@ -375,7 +375,7 @@ impl Shared {
         let case = &self.plan.cases[scheduled.case];
         answers
             .verifier
-            .record_answer((case.arm, case.subject), round, compared);
+            .record_answer((case.arm, case.request), round, compared);
         answers.completed += 1;
         if let Some(message) = attempt.answer.as_ref().err().and_then(Failure::message) {
             let messages = &mut answers.messages;

@@ -133,7 +133,7 @@ fn measure(
     client.drop_connections();
     if matches!(&chain, Chain::Evm(evm) if evm.contract.is_none()) {
         plan.cases
-            .retain(|case| scenarios[case.subject].0 == Operation::Read);
+            .retain(|case| scenarios[case.request].0 == Operation::Read);
     }
     notes.push(format!(
         "Polled every {}; what is between polls, and until a node reports, is in `queued`",
@@ -144,7 +144,7 @@ fn measure(
     session.results(&plan, &[], notes, |sink| {
         engine.run_sequentially(&plan, sink, async |case| {
             let protocol = Protocol::named(plan.arm(case)).ok_or(Failure::Missing)?;
-            let scenario = scenarios[case.subject];
+            let scenario = scenarios[case.request];
             chain.perform(&mut client, protocol, scenario).await
         })
     })

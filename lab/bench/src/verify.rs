@@ -46,7 +46,7 @@ struct Round {
 
 pub struct AnswerVerifier {
     incomplete_rounds: BTreeMap<(u64, usize), Round>,
-    /// Arms with a request, by subject.
+    /// Number of arms, by request.
     arm_counts: Vec<usize>,
     plan: Plan,
     /// By arm. That of the reference counts only the slots that it alone reports as skipped.
@@ -55,15 +55,15 @@ pub struct AnswerVerifier {
 
 impl AnswerVerifier {
     pub fn new(plan: &Plan) -> AnswerVerifier {
-        let arm_count = |subject| {
+        let arm_count = |request| {
             plan.cases
                 .iter()
-                .filter(|case| case.subject == subject)
+                .filter(|case| case.request == request)
                 .count()
         };
         AnswerVerifier {
             incomplete_rounds: BTreeMap::new(),
-            arm_counts: (0..plan.subjects.len()).map(arm_count).collect(),
+            arm_counts: (0..plan.request_names.len()).map(arm_count).collect(),
             plan: plan.clone(),
             verdicts: vec![Verdict::default(); plan.arms.len()],
         }
@@ -72,27 +72,27 @@ impl AnswerVerifier {
     /// Answers for different slots are not compared, because accounts change with the slot.
     pub fn record_answer(
         &mut self,
-        (arm, subject): (usize, usize),
+        (arm, request): (usize, usize),
         round: u64,
         answer: Option<(Option<u64>, &[u8])>,
     ) {
-        let key = (round, subject);
+        let key = (round, request);
         let round = self.incomplete_rounds.entry(key).or_default();
         round.finished += 1;
         if let Some((slot, bytes)) = answer {
             round.answers.insert(arm, Answer::new(slot, bytes));
         }
-        if round.finished >= self.arm_counts[subject]
+        if round.finished >= self.arm_counts[request]
             && let Some(round) = self.incomplete_rounds.remove(&key)
         {
             self.compare(round, key);
         }
     }
 
-    fn compare(&mut self, mut round: Round, (number, subject): (u64, usize)) {
+    fn compare(&mut self, mut round: Round, (number, request): (u64, usize)) {
         let plan = &self.plan;
-        let request = || {
-            let case = plan.cases.iter().find(|case| case.subject == subject);
+        let request_text = || {
+            let case = plan.cases.iter().find(|case| case.request == request);
             case.map_or_else(String::new, |case| plan.method(case, number))
         };
         let Some(reference) = round.answers.remove(&0) else {
@@ -104,7 +104,7 @@ impl AnswerVerifier {
             self.verdicts[0].add_difference(|| {
                 format!(
                     "{}: it says that the slot was skipped, and another has its block",
-                    request()
+                    request_text()
                 )
             });
             return;
@@ -114,8 +114,9 @@ impl AnswerVerifier {
             if answer.digest == reference.digest {
                 verdict.equal += 1;
             } else if answer.slot == reference.slot {
-                verdict
-                    .add_difference(|| format!("{}: {}", request(), answer.difference(&reference)));
+                verdict.add_difference(|| {
+                    format!("{}: {}", request_text(), answer.difference(&reference))
+                });
             }
         }
     }
@@ -164,15 +165,15 @@ mod tests {
         let cases = (0..6)
             .map(|index| Case {
                 arm: index % 3,
-                subject: index / 3,
+                request: index / 3,
                 ..empty.cases[0].clone()
             })
             .collect();
         let arms = ["a", "b", "c"].map(|name| name.to_owned()).into();
-        let subjects = ["x", "y"].map(|name| name.to_owned()).into();
+        let request_names = ["x", "y"].map(|name| name.to_owned()).into();
         AnswerVerifier::new(&Plan {
             arms,
-            subjects,
+            request_names,
             cases,
             ..empty
         })

@@ -3,7 +3,7 @@ use super::*;
 pub fn plan(cases: usize, seed: u64) -> Plan {
     let case = |arm| Case {
         arm,
-        subject: 0,
+        request: 0,
         link: 0,
         method: r#""method":"m","params":[]"#.into(),
         numbers: None,
@@ -12,7 +12,7 @@ pub fn plan(cases: usize, seed: u64) -> Plan {
     Plan {
         arms: Vec::new(),
         links: Vec::new(),
-        subjects: Vec::new(),
+        request_names: Vec::new(),
         cases: (0..cases).map(case).collect(),
         weights: Vec::new(),
         values: Vec::new(),

@@ -254,16 +254,16 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
             let what = format!("request {name:?} (named by its method unless it has a name)");
             names.insert(name.clone(), table.line(), what, table.errors());
         }
-        if plan.subjects.len() == MAX_REQUEST_TABLES {
+        if plan.request_names.len() == MAX_REQUEST_TABLES {
             table.refuse(format!("there are more than {MAX_REQUEST_TABLES} requests"));
         }
         let Some((name, method)) = name.zip(method) else {
             return;
         };
         let params = params.unwrap_or_else(|| "[]".to_owned());
-        let cases = cases(arms, plan.subjects.len(), &method, &params, must_agree);
+        let cases = cases(arms, plan.request_names.len(), &method, &params, must_agree);
         plan.cases.extend(cases);
-        plan.subjects.push(name);
+        plan.request_names.push(name);
         is_weighted |= weight.is_some();
         plan.weights.push(weight.unwrap_or(1));
     });
@@ -276,7 +276,7 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
 /// account, which is compared as an account.
 fn cases(
     arms: &[ArmOptions],
-    subject: usize,
+    request: usize,
     method: &str,
     params: &str,
     must_agree: Option<bool>,
@@ -288,7 +288,7 @@ fn cases(
         let filled = params.replace(&placeholder, &json_escaped(encoding));
         Case {
             arm: index,
-            subject,
+            request,
             link: index,
             method: format!(r#""method":"{}","params":{filled}"#, json_escaped(method)),
             numbers: None,

@@ -76,8 +76,8 @@ fn requests_are_drawn_by_weight_with_equal_values_across_arms() {
     let turns: Vec<_> = Order::new(&plan).collect();
     for round in turns.chunks(2) {
         let [a, b] = [0, 1].map(|index| &plan.cases[round[index].case]);
-        assert!(a.subject == b.subject && a.arm != b.arm && round[0].round == round[1].round);
-        *requested.entry(a.subject).or_default() += 1;
+        assert!(a.request == b.request && a.arm != b.arm && round[0].round == round[1].round);
+        *requested.entry(a.request).or_default() += 1;
         let [a, b] = [0, 1].map(|index| {
             let body = plan.body(&plan.cases[round[index].case], round[index].number);
             let json: serde_json::Value = serde_json::from_slice(&body).unwrap();

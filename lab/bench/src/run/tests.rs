@@ -49,10 +49,10 @@ pub fn plan_of(endpoint: Endpoint, rounds: u32, workers: usize, rate: Option<f64
             shape: LinkShape::default(),
             protocol: Protocol::Http,
         }],
-        subjects: vec!["account of 1".to_owned()],
+        request_names: vec!["account of 1".to_owned()],
         cases: vec![Case {
             arm: 0,
-            subject: 0,
+            request: 0,
             link: 0,
             method,
             numbers: None,

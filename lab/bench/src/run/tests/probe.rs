@@ -12,20 +12,20 @@ use std::{
 fn plan_for(server: &Server, arms: usize) -> Plan {
     let known = plan(server, 1, 1, None);
     let name = |arm: usize| format!("node {arm}");
-    let case = |(arm, subject)| Case {
+    let case = |(arm, request)| Case {
         arm,
-        subject,
+        request,
         link: arm,
         expected: Expected::Text,
         ..known.cases[0].clone()
     };
-    let subjects = || ["a", "b"].map(|name| name.to_owned());
+    let request_names = || ["a", "b"].map(|name| name.to_owned());
     Plan {
         arms: (0..arms).map(name).collect(),
         links: (0..arms).map(|_| known.links[0].clone()).collect(),
-        subjects: subjects().into(),
+        request_names: request_names().into(),
         cases: (0..2)
-            .flat_map(|subject| (0..arms).map(move |arm| (arm, subject)))
+            .flat_map(|request| (0..arms).map(move |arm| (arm, request)))
             .map(case)
             .collect(),
         ..known.as_ref().clone()
