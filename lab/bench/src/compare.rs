@@ -19,7 +19,8 @@ use std::collections::BTreeMap;
 /// Differences are in ms, and positive if the reference is faster.
 #[derive(Debug, Serialize)]
 pub struct Comparison {
-    pub subject: String,
+    #[serde(rename = "subject")]
+    pub request: String,
     /// Decoded bytes, if known.
     pub size: Option<u64>,
     pub arm: String,
@@ -42,7 +43,7 @@ pub fn interval_label(comparisons: usize) -> String {
 }
 
 pub fn comparison_count(results: &Results) -> usize {
-    results.subjects().len() * results.header.arms.len().saturating_sub(1)
+    results.requests().len() * results.header.arms.len().saturating_sub(1)
 }
 
 pub fn comparisons(results: &Results) -> Vec<Comparison> {
@@ -52,8 +53,8 @@ pub fn comparisons(results: &Results) -> Vec<Comparison> {
     let count = comparison_count(results);
     let mut comparisons = Vec::new();
     for arm in others {
-        for subject in results.subjects() {
-            comparisons.extend(compare_arms(results, [reference, arm], subject, count));
+        for request in results.requests() {
+            comparisons.extend(compare_arms(results, [reference, arm], request, count));
         }
     }
     comparisons
@@ -63,11 +64,11 @@ pub fn comparisons(results: &Results) -> Vec<Comparison> {
 pub fn compare_arms(
     results: &Results,
     [reference, arm]: [&str; 2],
-    (subject, size): (&str, Option<u64>),
+    (request, size): (&str, Option<u64>),
     comparisons: usize,
 ) -> Option<Comparison> {
     let latencies = |arm| {
-        let by_round = results.latencies_by_round(results.case_index(arm, subject)?);
+        let by_round = results.latencies_by_round(results.case_index(arm, request)?);
         let numbered = (0..).zip(by_round);
         Some(numbered.filter_map(|(round, latency)| Some((round, latency?))))
     };
@@ -76,7 +77,7 @@ pub fn compare_arms(
     let means = pairs.means(&plan.for_one_of(comparisons))?;
     let rounds = pairs.slots.len();
     Some(Comparison {
-        subject: subject.to_owned(),
+        request: request.to_owned(),
         size,
         arm: arm.to_owned(),
         rounds,
@@ -113,23 +114,23 @@ pub fn caveat(reliability: Reliability) -> &'static str {
 /// few rounds.
 pub fn arm_crossover(results: &Results, arm: &str, link: Option<&str>) -> Option<Crossover> {
     let reference = results.header.arms.first()?;
-    // By size, subject and round.
+    // By size, request and round.
     let mut sizes: BTreeMap<u64, Vec<Vec<Option<f64>>>> = BTreeMap::new();
-    for (subject, size) in results.subjects_over(link) {
-        let [a, b] = [reference, arm].map(|arm| results.case_index(arm, subject));
+    for (request, size) in results.requests_over(link) {
+        let [a, b] = [reference, arm].map(|arm| results.case_index(arm, request));
         let latencies = results
             .latencies_by_round(a?)
             .into_iter()
             .zip(results.latencies_by_round(b?));
         let differences = latencies.map(|(a, b)| Some(b? - a?));
-        let subjects = sizes.entry(size?).or_default();
-        subjects.push(differences.collect());
+        let requests = sizes.entry(size?).or_default();
+        requests.push(differences.collect());
     }
-    // By round; `None` if a subject has no difference.
-    let means = |subjects: &Vec<Vec<Option<f64>>>| {
+    // By round; `None` if a request has no difference.
+    let means = |requests: &Vec<Vec<Option<f64>>>| {
         let mean = |round| {
-            let differences = subjects.iter().map(|subject| subject[round]);
-            Some(differences.sum::<Option<f64>>()? / subjects.len() as f64)
+            let differences = requests.iter().map(|request| request[round]);
+            Some(differences.sum::<Option<f64>>()? / requests.len() as f64)
         };
         (0..results.rounds()).map(mean).collect()
     };
@@ -178,8 +179,8 @@ mod tests {
             );
             let results = results(200, &[("a", 1, &a), ("b", 1, &b)]);
             for comparisons in [1, 20] {
-                let subject = ("account of 1", None);
-                let one = compare_arms(&results, ["a", "b"], subject, comparisons).unwrap();
+                let request = ("account of 1", None);
+                let one = compare_arms(&results, ["a", "b"], request, comparisons).unwrap();
                 let beyond = |low: f64, high: f64, bound: f64| low > bound || high < bound;
                 let ratio = one.ratio.unwrap();
                 let shown = beyond(one.mean.low, one.mean.high, 0.0);

@@ -51,7 +51,7 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
     ensure!(a == b, "one is of bench {a}, the other of bench {b}");
     let mut comparable = Vec::new();
     for (index, case) in before.cases.iter().enumerate() {
-        if let Some(after_index) = after.case_index(&case.arm, &case.subject) {
+        if let Some(after_index) = after.case_index(&case.arm, &case.request) {
             comparable.push((case, [(before, index), (after, after_index)]));
         }
     }
@@ -81,7 +81,7 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
     let case_names = |run: &Results| -> Vec<String> {
         run.cases
             .iter()
-            .map(|case| format!("{} about {}", case.arm, case.subject))
+            .map(|case| format!("{} about {}", case.arm, case.request))
             .collect()
     };
     let mut mismatches = only_in_one_run(&case_names(before), &case_names(after));
@@ -120,7 +120,7 @@ fn row(
     };
     let mut row = vec![
         case.arm.clone(),
-        case.subject.clone(),
+        case.request.clone(),
         case.size.map_or_else(|| "-".to_owned(), count),
     ];
     match (means, ratio) {
@@ -278,7 +278,7 @@ mod tests {
         after.header.settings = setting("closed");
         after.cases.push(CaseInfo {
             arm: "b".to_owned(),
-            subject: "new".to_owned(),
+            request: "new".to_owned(),
             size: None,
         });
         let (out, worse) = changes(&before, &after, 5.0).unwrap();

@@ -153,7 +153,7 @@ struct Summary<'a> {
 }
 
 struct Row<'a> {
-    subject: &'a str,
+    request: &'a str,
     size: Option<u64>,
     /// Of both arms, in ms.
     times: [Option<f64>; 2],
@@ -184,14 +184,14 @@ fn summary<'a>(
     is_mean: bool,
 ) -> Summary<'a> {
     let mut rows = Vec::new();
-    for (subject, size) in results.subjects_over(link) {
-        let cases = arms.map(|arm| results.case_index(arm, subject));
+    for (request, size) in results.requests_over(link) {
+        let cases = arms.map(|arm| results.case_index(arm, request));
         let times = cases.map(|case| {
             let latency = results.summary(case?).latency?;
             Some(if is_mean { latency.mean } else { latency.p95 })
         });
         rows.push(Row {
-            subject,
+            request,
             size,
             times,
             p_value: match cases {
@@ -240,7 +240,7 @@ fn study_table(summary: &Summary<'_>) -> String {
         // Accounts of one size need separate lines.
         let size = match row.size {
             None => "unknown".to_owned(),
-            Some(size) if same_size_count > 1 => format!("{size} {:.8}", row.subject),
+            Some(size) if same_size_count > 1 => format!("{size} {:.8}", row.request),
             Some(size) => size.to_string(),
         };
         let ([Some(a), Some(b)], Some(winner)) = (row.times, row.winner) else {

@@ -208,10 +208,10 @@ fn largest_difference(
     let shown: Vec<_> = compared.iter().filter(is_shown).collect();
     let size = |shown: &Comparison| shown.ratio.map_or(0.0, |ratio| ratio.value.ln().abs());
     let largest = shown.iter().max_by(|a, b| size(a).total_cmp(&size(b)))?;
-    let mean = |arm| results.mean(arm, &largest.subject);
+    let mean = |arm| results.mean(arm, &largest.request);
     let means = [mean(reference)?, mean(&largest.arm)?];
     let means = effects::means_text(means, "ms", 2, "instead of");
-    let label = results.label(&largest.subject, largest.size);
+    let label = results.label(&largest.request, largest.size);
     let effect = effects::effect_text(largest.ratio?.ends());
     let arms = [largest.arm.as_str(), reference];
     let sentence = effects::sentence(&format!("Latency of {label}"), &effect, arms, &means);
@@ -328,7 +328,7 @@ mod tests {
         ];
         let mut run = results(30, &[(evil[0], 1, &|_| 5), (evil[1], 1, &|_| 6)]);
         for case in &mut run.cases {
-            case.subject = evil[2].to_owned();
+            case.request = evil[2].to_owned();
         }
         run.header.notes = evil.map(str::to_owned).into();
         run.header.nodes = evil.map(str::to_owned).into();

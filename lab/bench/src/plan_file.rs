@@ -96,12 +96,12 @@ pub fn tables(results: &Results) -> Vec<Table> {
 /// Results with one case per arm: each request of a round becomes a round of its own. `None` if the
 /// plan has only one request.
 fn pooled(results: &Results) -> Option<Results> {
-    if results.subjects().len() < 2 {
+    if results.requests().len() < 2 {
         return None;
     }
     let arms = &results.header.arms;
     let info = |sample: &Sample| &results.cases[sample.case];
-    let request = |sample: &Sample| (sample.round, info(sample).subject.as_str());
+    let request = |sample: &Sample| (sample.round, info(sample).request.as_str());
     let requests: BTreeSet<_> = results.samples.iter().map(request).collect();
     let rounds: BTreeMap<_, u32> = requests.into_iter().zip(0..).collect();
     let pooled_sample = |sample: &Sample| {
@@ -113,7 +113,7 @@ fn pooled(results: &Results) -> Option<Results> {
     };
     let case = |arm: &String| CaseInfo {
         arm: arm.clone(),
-        subject: ALL_REQUESTS.to_owned(),
+        request: ALL_REQUESTS.to_owned(),
         size: None,
     };
     Some(Results {

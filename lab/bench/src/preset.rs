@@ -79,7 +79,7 @@ impl Session<'_> {
             .iter()
             .map(|case| CaseInfo {
                 arm: plan.arm(case).to_owned(),
-                subject: plan.request_name(case).to_owned(),
+                request: plan.request_name(case).to_owned(),
                 size: sizes.get(case.request).copied().flatten(),
             })
             .collect();

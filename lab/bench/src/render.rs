@@ -43,7 +43,7 @@ pub fn problems(results: &Results) -> Vec<String> {
             };
             problems.push(format!(
                 "{} FAILED: no good answer about {} ({failures}{message})",
-                case.arm, case.subject
+                case.arm, case.request
             ));
         }
     }
@@ -247,10 +247,10 @@ fn failure_counts(summary: &Summary) -> String {
     counts.join(", ")
 }
 
-fn arm_and_subject(results: &Results, case: &CaseInfo) -> Vec<Cell> {
+fn arm_and_request(results: &Results, case: &CaseInfo) -> Vec<Cell> {
     vec![
         text_cell(&case.arm),
-        text_cell(&results.label(&case.subject, case.size)),
+        text_cell(&results.label(&case.request, case.size)),
     ]
 }
 
@@ -268,7 +268,7 @@ pub fn percentiles(results: &Results, id: &str, title: &str) -> Table {
     .concat();
     let mut out = table(id, title, &columns, note);
     for (case, summary) in results.summaries() {
-        let mut row = arm_and_subject(results, case);
+        let mut row = arm_and_request(results, case);
         row.extend(TABLE_LATENCIES.map(|name| {
             let ms = summary.latency.and_then(|latency| latency.named(name));
             cells::number(ms, 3, NO_GOOD_ANSWER)
@@ -289,7 +289,7 @@ pub fn phases(results: &Results) -> Table {
     columns.extend([("decode CPU", "ms"), ("received", "bytes")]);
     let mut out = table("phases", "Where the time is spent", &columns, note);
     for (case, summary) in results.summaries() {
-        let mut row = arm_and_subject(results, case);
+        let mut row = arm_and_request(results, case);
         row.extend(
             summary
                 .phases()
@@ -328,7 +328,7 @@ pub fn differences(results: &Results, compared: &[Comparison], id: &str) -> Tabl
     for comparison in compared {
         out.rows.push(vec![
             text_cell(&comparison.arm),
-            text_cell(&results.label(&comparison.subject, comparison.size)),
+            text_cell(&results.label(&comparison.request, comparison.size)),
             cell(Some(&comparison.mean)),
             cells::number(comparison.p, 4, TOO_FEW_ROUNDS),
             text_cell(comparison.decision.shown().map_or("no", |_| "yes")),
@@ -443,7 +443,7 @@ pub fn csv(results: &Results) -> String {
             .into_iter()
             .chain(summary.phases())
             .chain([summary.decode_cpu, summary.received]);
-        let mut row = vec![csv_quoted(&case.arm), csv_quoted(&case.subject)];
+        let mut row = vec![csv_quoted(&case.arm), csv_quoted(&case.request)];
         row.push(case.size.map_or_else(String::new, |size| size.to_string()));
         row.extend(counts.map(|count| count.to_string()));
         row.extend(numbers.map(|number| number.map_or_else(String::new, |n| n.to_string())));

@@ -59,7 +59,9 @@ pub struct Timing {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CaseInfo {
     pub arm: String,
-    pub subject: String,
+    /// One of [`Plan::request_names`](crate::plan::Plan::request_names).
+    #[serde(rename = "subject")]
+    pub request: String,
     /// Decoded bytes.
     pub size: Option<u64>,
 }
@@ -227,16 +229,16 @@ pub fn ms(ns: u64) -> f64 {
 }
 
 impl Results {
-    pub fn case_index(&self, arm: &str, subject: &str) -> Option<usize> {
+    pub fn case_index(&self, arm: &str, request: &str) -> Option<usize> {
         self.cases
             .iter()
-            .position(|case| case.arm == arm && case.subject == subject)
+            .position(|case| case.arm == arm && case.request == request)
     }
 
-    /// In the order of the plan.
-    pub fn subjects(&self) -> Vec<(&str, Option<u64>)> {
+    /// Names and sizes, in the order of the plan.
+    pub fn requests(&self) -> Vec<(&str, Option<u64>)> {
         let cases = self.cases.iter();
-        let groups = by_key(cases.map(|case| (case.subject.as_str(), case.size)));
+        let groups = by_key(cases.map(|case| (case.request.as_str(), case.size)));
         let first_size = |(name, sizes): (_, Vec<_>)| (name, sizes.first().copied().flatten());
         groups.into_iter().map(first_size).collect()
     }
@@ -246,8 +248,8 @@ impl Results {
         self.header.arms.first().map_or("", String::as_str)
     }
 
-    pub fn subject_names(&self) -> Vec<&str> {
-        distinct(self.cases.iter().map(|case| case.subject.as_str()))
+    pub fn request_names(&self) -> Vec<&str> {
+        distinct(self.cases.iter().map(|case| case.request.as_str()))
     }
 
     /// A single `None` if no link was shaped.
@@ -256,29 +258,29 @@ impl Results {
         if links.is_empty() { vec![None] } else { links }
     }
 
-    pub fn subjects_over(&self, link: Option<&str>) -> Vec<(&str, Option<u64>)> {
-        self.subjects()
+    pub fn requests_over(&self, link: Option<&str>) -> Vec<(&str, Option<u64>)> {
+        self.requests()
             .into_iter()
-            .filter(|(subject, _)| self.link(subject) == link)
+            .filter(|(request, _)| self.link(request) == link)
             .collect()
     }
 
-    fn link(&self, subject: &str) -> Option<&str> {
-        let case = self.cases.iter().position(|case| case.subject == subject)?;
+    fn link(&self, request: &str) -> Option<&str> {
+        let case = self.cases.iter().position(|case| case.request == request)?;
         self.header.links.get(case).map(String::as_str)
     }
 
     /// The size, which says more than an account's address. The address is added for equal sizes.
-    pub fn label(&self, subject: &str, size: Option<u64>) -> String {
+    pub fn label(&self, request: &str, size: Option<u64>) -> String {
         let Some(size) = size else {
-            return subject.to_owned();
+            return request.to_owned();
         };
-        let link = self.link(subject);
-        let subjects = self.subjects_over(link).into_iter();
-        let same_size = subjects.filter(|(_, other)| *other == Some(size));
+        let link = self.link(request);
+        let requests = self.requests_over(link).into_iter();
+        let same_size = requests.filter(|(_, other)| *other == Some(size));
         let address = match same_size.count() {
             0 | 1 => String::new(),
-            _ => format!(" {subject:.8}"),
+            _ => format!(" {request:.8}"),
         };
         format!("{} bytes{address}{}", count(size), link_suffix(link))
     }
@@ -341,8 +343,8 @@ impl Results {
     }
 
     /// Of latencies, in ms.
-    pub fn mean(&self, arm: &str, subject: &str) -> Option<f64> {
-        Some(self.summary(self.case_index(arm, subject)?).latency?.mean)
+    pub fn mean(&self, arm: &str, request: &str) -> Option<f64> {
+        Some(self.summary(self.case_index(arm, request)?).latency?.mean)
     }
 
     pub fn summary(&self, case: usize) -> Summary {

@@ -106,7 +106,7 @@ fn results(database: &ForeignDatabase, header: Header) -> Result<Results> {
             );
             Ok(CaseInfo {
                 arm: row.get(1)?,
-                subject: row.get(2)?,
+                request: row.get(2)?,
                 size: optional_u64(row, 3)?,
             })
         },

@@ -59,7 +59,7 @@ pub fn tables(results: &Results) -> String {
 }
 
 fn loads(results: &Results) -> Vec<LoadTimes> {
-    let methods = results.subject_names();
+    let methods = results.request_names();
     let of_method = |method: &&str| load_times(results, method, &[method]);
     let mut loads: Vec<LoadTimes> = methods.iter().map(of_method).collect();
     if methods.len() > 1 {
@@ -187,7 +187,7 @@ fn order_effect(arms: &[String], rounds: &[CompleteRound]) -> String {
 /// Compares all pairs of nodes on all methods, with simultaneous intervals. Nodes with failures, or
 /// with answers that differ from the reference's, are left out.
 fn recommendations(results: &Results) -> String {
-    let methods = results.subject_names();
+    let methods = results.request_names();
     let arms = results.header.arms.len();
     let comparisons = methods.len() * arms * arms.saturating_sub(1) / 2;
     let mut out = String::new();

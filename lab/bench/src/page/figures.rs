@@ -25,7 +25,7 @@ pub fn effects(results: &Results, compared: &[Comparison]) -> Option<Block> {
     };
     let rows = compared.iter().filter_map(|comparison| {
         let [value, low, high] = comparison.ratio?.ends();
-        let mut name = results.label(&comparison.subject, comparison.size);
+        let mut name = results.label(&comparison.request, comparison.size);
         if others.len() > 1 {
             name = format!("{name}, {}", comparison.arm);
         }
@@ -95,12 +95,12 @@ fn difference_curve(
     arm: &str,
     link: Option<&str>,
 ) -> Option<Curve> {
-    let subjects = results.subjects_over(link);
+    let requests = results.requests_over(link);
     let point = |comparison: &Comparison| {
         let is_of_curve = comparison.arm == arm
-            && subjects
+            && requests
                 .iter()
-                .any(|(subject, _)| *subject == comparison.subject);
+                .any(|(request, _)| *request == comparison.request);
         let mean = &comparison.mean;
         let interval = Some((mean.low, mean.high));
         let size = comparison.size.filter(|_| is_of_curve)?;
@@ -118,13 +118,13 @@ fn difference_curve(
 }
 
 pub fn distributions(results: &Results) -> Vec<Block> {
-    let subjects = results.subjects();
-    let ids = unique_ids(subjects.iter().map(|(subject, _)| *subject));
+    let requests = results.requests();
+    let ids = unique_ids(requests.iter().map(|(request, _)| *request));
     let mut blocks = Vec::new();
-    for ((subject, size), id) in subjects.iter().zip(ids).take(MAX_DISTRIBUTIONS) {
+    for ((request, size), id) in requests.iter().zip(ids).take(MAX_DISTRIBUTIONS) {
         let arms = results.header.arms.iter();
         let by_arm = arms.filter_map(|arm| {
-            let latencies = results.latencies_by_round(results.case_index(arm, subject)?);
+            let latencies = results.latencies_by_round(results.case_index(arm, request)?);
             latencies
                 .iter()
                 .any(Option::is_some)
@@ -158,13 +158,13 @@ pub fn distributions(results: &Results) -> Vec<Block> {
         let caption = "Good answers. The classes end at the 99th percentile of all arms together; what is above is counted and not drawn.";
         blocks.push(figure(
             &format!("distribution-{id}"),
-            &results.label(subject, *size),
+            &results.label(request, *size),
             caption,
             chart,
         ));
     }
-    if subjects.len() > MAX_DISTRIBUTIONS {
-        let left_out = subjects.len() - MAX_DISTRIBUTIONS;
+    if requests.len() > MAX_DISTRIBUTIONS {
+        let left_out = requests.len() - MAX_DISTRIBUTIONS;
         blocks.push(Block::Text(format!(
             "{left_out} more are not drawn; their percentiles are in the table of latencies."
         )));

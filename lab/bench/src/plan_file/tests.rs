@@ -307,6 +307,6 @@ fn an_arms_requests_are_pooled_and_arms_compared_per_request() {
     results
         .cases
         .iter_mut()
-        .for_each(|case| case.subject = "one".to_owned());
+        .for_each(|case| case.request = "one".to_owned());
     assert_eq!(study(&results), "");
 }

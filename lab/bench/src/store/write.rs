@@ -206,7 +206,7 @@ impl ResultsWriter {
                     params![
                         index as i64,
                         case.arm,
-                        case.subject,
+                        case.request,
                         case.size.map(sql_integer)
                     ],
                 )?;

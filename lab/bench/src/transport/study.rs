@@ -12,20 +12,20 @@ use faultline_text::number;
 pub fn tables(results: &Results) -> String {
     let sentences = sentences(results);
     let mut out = String::new();
-    for subject in results.subject_names() {
-        out += &format!("=== {} ===\n\n", subject.to_uppercase());
+    for request in results.request_names() {
+        out += &format!("=== {} ===\n\n", request.to_uppercase());
         for arm in &results.header.arms {
-            let mean = match results.mean(arm, subject) {
+            let mean = match results.mean(arm, request) {
                 None => "no good answer".to_owned(),
                 Some(mean) => format!("{} ms", number(mean, 3)),
             };
-            let failed = match failures(results, arm, subject) {
+            let failed = match failures(results, arm, request) {
                 0 => String::new(),
                 count => format!(", {count} FAILED"),
             };
             out += &format!("{arm}: {mean}{failed}\n");
         }
-        for (_, text) in sentences.iter().filter(|(name, _)| *name == subject) {
+        for (_, text) in sentences.iter().filter(|(name, _)| *name == request) {
             out += &format!("{text}\n");
         }
         out.push('\n');
@@ -33,21 +33,21 @@ pub fn tables(results: &Results) -> String {
     out
 }
 
-/// Each subject with a sentence about one arm and the reference.
+/// Each request with a sentence about one arm and the reference.
 fn sentences(results: &Results) -> Vec<(&str, String)> {
     let Some((reference, others)) = results.header.arms.split_first() else {
         return Vec::new();
     };
     let comparisons = comparison_count(results);
-    let sentence = |subject, arm: &str| {
+    let sentence = |request, arm: &str| {
         let arms = [reference, arm];
-        if arms.iter().any(|arm| failures(results, arm, subject) > 0) {
-            results.mean(arm, subject)?;
+        if arms.iter().any(|arm| failures(results, arm, request) > 0) {
+            results.mean(arm, request)?;
             return Some(format!(
                 "{arm} is not compared with {reference}: not every one was good"
             ));
         }
-        let compared = compare_arms(results, arms, (subject, None), comparisons)?;
+        let compared = compare_arms(results, arms, (request, None), comparisons)?;
         Some(comparison_sentence(
             reference,
             &compared,
@@ -55,17 +55,17 @@ fn sentences(results: &Results) -> Vec<(&str, String)> {
         ))
     };
     let mut sentences = Vec::new();
-    for subject in results.subject_names() {
+    for request in results.request_names() {
         for arm in others {
-            sentences.extend(sentence(subject, arm).map(|text| (subject, text)));
+            sentences.extend(sentence(request, arm).map(|text| (request, text)));
         }
     }
     sentences
 }
 
-fn failures(results: &Results, arm: &str, subject: &str) -> u64 {
+fn failures(results: &Results, arm: &str, request: &str) -> u64 {
     results
-        .case_index(arm, subject)
+        .case_index(arm, request)
         .map_or(0, |case| results.summary(case).failures.values().sum())
 }
 
@@ -100,15 +100,15 @@ pub fn page(results: &Results) -> Vec<Block> {
     let mut columns = vec![("", "")];
     columns.extend(arms.iter().map(|arm| (arm.as_str(), "ms")));
     let mut out = cells::table("study-means", "Mean time of each", &columns, "");
-    for subject in results.subject_names() {
+    for request in results.request_names() {
         let row = arms
             .iter()
-            .map(|arm| cells::number(results.mean(arm, subject), 3, "no good answer"));
-        out.rows.push(cells::row(subject, row));
+            .map(|arm| cells::number(results.mean(arm, request), 3, "no good answer"));
+        out.rows.push(cells::row(request, row));
     }
     let mut blocks = vec![Block::Table(out)];
-    for (subject, text) in sentences(results) {
-        blocks.push(Block::Text(format!("{subject}: {text}")));
+    for (request, text) in sentences(results) {
+        blocks.push(Block::Text(format!("{request}: {text}")));
     }
     blocks
 }
