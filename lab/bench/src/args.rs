@@ -49,7 +49,7 @@ pub enum Format {
     Table,
     /// One line of JSON with everything except single requests.
     Json,
-    /// One line for each arm and subject.
+    /// One line for each request of each arm.
     Csv,
 }
 

@@ -58,7 +58,7 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
     let comparisons = comparable.len();
     ensure!(
         comparisons > 0,
-        "the two runs have no arm with the same account in common"
+        "the two runs have no request of the same arm in common"
     );
     let plan = Plan::default().for_one_of(comparisons);
     let rows = comparable
@@ -70,7 +70,7 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
     );
     out += &table(
         &[
-            "arm", "subject", "bytes", "before", "after", "change", "interval", "failed", "verdict",
+            "arm", "request", "bytes", "before", "after", "change", "interval", "failed", "verdict",
         ],
         rows,
     );
