@@ -59,13 +59,13 @@ pub struct ReportArgs {
     /// The results that --out has written.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// How to show it.
+    /// How to show the results.
     #[arg(long, value_enum, default_value = "table")]
     pub format: Format,
-    /// Write a Parquet table to this new file instead: every request; of compression, every codec and size class.
+    /// Write a Parquet table to this new file instead, with every request or, of `bench compression`, every codec and size class.
     #[arg(long, value_name = "FILE", conflicts_with = "format")]
     pub parquet: Option<PathBuf>,
-    /// Write a page to this new file, which must end in .html, or the page, Markdown, tables and figures into this folder, instead.
+    /// Write a page instead: to this new file, if its name ends in .html, else into this folder, with Markdown, tables and figures.
     #[arg(long, value_name = "PAGE", conflicts_with_all = ["format", "parquet"])]
     pub html: Option<PathBuf>,
 }
@@ -76,7 +76,7 @@ pub struct DiffArgs {
     /// The earlier results.
     #[arg(value_name = "BEFORE")]
     pub before: PathBuf,
-    /// The later ones.
+    /// The later results.
     #[arg(value_name = "AFTER")]
     pub after: PathBuf,
     /// Changes up to this margin do not matter: in percent of the earlier mean, and for failures in
@@ -91,7 +91,7 @@ pub struct OutArgs {
     /// Write every request to this new file, for `bench report` and `bench diff`.
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// How to show them.
+    /// How to show the results.
     #[arg(long, value_enum, default_value = "table")]
     pub format: Format,
     /// Print the requests of one round instead of sending any.
@@ -135,8 +135,9 @@ pub struct NodesArgs {
     /// Chain of the nodes: solana, evm, starknet.
     #[arg(long, value_name = "CHAIN", default_value = "solana")]
     pub chain: String,
-    /// Methods to call [default: getBlock,getBlockTime,getSlot; on other chains two or three of
-    /// theirs].
+    /// Methods to call [default: getBlock,getBlockTime,getSlot; on evm
+    /// eth_getBlockByNumber,eth_getBlockReceipts,eth_blockNumber; on starknet
+    /// starknet_getBlockWithTxs,starknet_getEvents].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub methods: Vec<String>,
     /// Slots for methods with a slot; each round draws one at random [default: those that all nodes
@@ -147,11 +148,11 @@ pub struct NodesArgs {
     /// their order; write - for a node on another machine.
     #[arg(long, value_name = "FOLDER")]
     pub data: Vec<PathBuf>,
-    /// Time limit for measuring each of these folders; the size of a folder that takes longer is
+    /// Time limit for measuring each folder of --data; the size of a folder that takes longer is
     /// unknown.
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = parse_timeout)]
     pub data_time: Duration,
-    /// Slots that a node may be behind the newest of them.
+    /// Slots that a node may be behind the most advanced node.
     #[arg(long, value_name = "SLOTS", default_value = "10")]
     pub max_lag: u64,
     /// PEM file with the certificates to trust instead of the system's.
@@ -180,13 +181,13 @@ pub struct TransportArgs {
     /// Length of a series of reads or writes, which is compared next to single ones.
     #[arg(long, value_name = "N", default_value = "30", value_parser = value_parser!(u32).range(2..=1000))]
     pub in_a_row: u32,
-    /// Time between two polls for what HTTP does not report.
+    /// Time between two polls over HTTP for the effect of a transaction.
     #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = parse_timeout)]
     pub poll: Duration,
     /// Rounds that count: in each, everything is done once over every transport, in random order.
     #[arg(long, short = 'n', value_name = "N", default_value = "30", value_parser = value_parser!(u32).range(1..))]
     pub rounds: u32,
-    /// Rounds before them that do not count.
+    /// Warm-up rounds, before those that count.
     #[arg(long, value_name = "N", default_value = "1")]
     pub warm_up: u32,
     /// Decides the order.
@@ -237,10 +238,10 @@ pub struct LoadArgs {
     /// Rounds that count: in each, every request is sent once, in random order.
     #[arg(long, short = 'n', value_name = "N", default_value = "1000", value_parser = value_parser!(u32).range(1..))]
     pub rounds: u32,
-    /// Rounds before them that do not count.
+    /// Warm-up rounds, before those that count.
     #[arg(long, value_name = "N", default_value = "20")]
     pub warm_up: u32,
-    /// Requests at the same time [default: 1, with --rate 64].
+    /// Requests at the same time [default: 1; with --rate: 64].
     #[arg(long, short, value_name = "N", value_parser = value_parser!(u16).range(1..=1024))]
     pub workers: Option<u16>,
     /// Send this many requests a second without waiting for answers; latency counts from the
