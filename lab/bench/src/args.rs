@@ -284,7 +284,7 @@ fn parse_percent(text: &str, range: impl RangeBounds<f64>) -> Option<f64> {
 
 fn parse_margin(text: &str) -> Result<f64, String> {
     parse_percent(text, 0.0..1000.0)
-        .ok_or_else(|| format!("{text:?} is no margin in percent, as 5 is"))
+        .ok_or_else(|| format!("{text:?} is not a margin: write it in percent, below 1000"))
 }
 
 fn parse_share(text: &str) -> Result<f64, String> {
@@ -294,7 +294,7 @@ fn parse_share(text: &str) -> Result<f64, String> {
 
 fn parse_link(text: &str) -> Result<LinkShape, String> {
     LinkShape::parse(text).ok_or_else(|| {
-        format!("{text:?} is no link, as 30ms and 30ms@20Mbit are: up to 1m, and from 0.01Mbit to 100000Mbit")
+        format!("{text:?} is not a link: write it as 30ms (up to 1m) or 30ms@20Mbit (from 0.01Mbit to 100000Mbit)")
     })
 }
 
@@ -305,22 +305,20 @@ fn parse_pair(text: &str) -> Option<(u64, u64)> {
 
 /// Offset and length.
 fn parse_slice(text: &str) -> Result<(u64, u64), String> {
-    parse_pair(text).ok_or_else(|| format!("{text:?} is no part of an account, as 0:1024 is"))
+    parse_pair(text).ok_or_else(|| format!("{text:?} is not OFFSET:LENGTH, such as 0:1024"))
 }
 
 /// Both ends are included.
 fn parse_range(text: &str) -> Result<(u64, u64), String> {
     parse_pair(text)
         .filter(|(from, to)| from <= to)
-        .ok_or_else(|| format!("{text:?} is no range of slots, as 1000:2000 is"))
+        .ok_or_else(|| format!("{text:?} is not a range of slots, such as 1000:2000"))
 }
 
 fn parse_rate(text: &str) -> Result<f64, String> {
     let rate = text.trim().parse().ok();
     rate.filter(|rate| RATE_RANGE.contains(rate))
-        .ok_or_else(|| {
-            format!("{text:?} is no rate from 0.001 to 1000000 requests a second, as 250 is")
-        })
+        .ok_or_else(|| format!("{text:?} is not a rate: write 0.001 to 1000000 requests a second"))
 }
 
 /// Requests a second.
@@ -338,9 +336,10 @@ pub(crate) fn valid_answer_limit(bytes: u64) -> Option<usize> {
 
 fn parse_timeout(text: &str) -> Result<Duration, String> {
     let time = Some(parse_time(text)?).filter(is_valid_timeout);
-    time.ok_or_else(|| format!("{text:?}: from 1ms to 1h"))
+    time.ok_or_else(|| format!("{text:?} is not a time from 1ms to 1h"))
 }
 
 fn parse_limit(text: &str) -> Result<usize, String> {
-    valid_answer_limit(parse_size(text)?).ok_or_else(|| format!("{text:?}: from 1K to 1G"))
+    valid_answer_limit(parse_size(text)?)
+        .ok_or_else(|| format!("{text:?} is not a size from 1K to 1G"))
 }

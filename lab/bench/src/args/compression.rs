@@ -124,7 +124,7 @@ fn parse_latency(text: &str) -> Result<Duration, String> {
         parse_time(text)?
     };
     if time > Duration::from_secs(10) {
-        return Err(format!("{text:?}: at most 10s"));
+        return Err(format!("{text:?} is more than 10s"));
     }
     Ok(time)
 }

@@ -146,7 +146,7 @@ fn invalid_compression_arguments_are_refused() {
         ),
         (
             vec!["compression", "http://x", "--latencies", "1h"],
-            "at most 10s",
+            "is more than 10s",
         ),
     ] {
         let refused = Cli::try_parse_from(["bench"].iter().chain(&words))

@@ -121,7 +121,7 @@ fn read_arms(top: &mut Table<'_>, plan: &mut Plan) -> Vec<ArmOptions> {
         let shape = table.take("link", |v| {
             let link = text(v)?;
             LinkShape::parse(&link)
-                .ok_or_else(|| format!("{link:?} is no link, as 30ms and 30ms@20Mbit are"))
+                .ok_or_else(|| format!("{link:?} is not a link: write it as 30ms or 30ms@20Mbit"))
         });
         let encoding = table.take("encoding", printable_name);
         let method = table.take("method", printable_name);
