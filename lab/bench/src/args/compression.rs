@@ -54,13 +54,13 @@ pub struct CompressionArgs {
     /// Write the records of the node to this new file, which must end in .b64, for --files.
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
-    /// Codecs; the study's table, the fetch and the shown blobs are of the first.
+    /// Codecs to compare; the study's tables, its blobs and the fetch use only the first.
     #[arg(
         long, value_name = "LIST", value_delimiter = ',', value_parser = parse_codec,
         default_value = "zlib-6,zstd-3,zstd-3+dict,lz4,snappy,brotli-5,lzo"
     )]
     pub codecs: Vec<Codec>,
-    /// Share of the records, the oldest, that the dictionary is trained on and that no codec is measured on.
+    /// Percent of the records, oldest first, that train the dictionary and are left out of all measurements.
     #[arg(long, value_name = "PERCENT", default_value = "50", value_parser = value_parser!(u8).range(1..=90))]
     pub train: u8,
     /// The largest dictionary.
@@ -74,7 +74,7 @@ pub struct CompressionArgs {
         default_value = "250,500,600,700,800,900,1000,10000,100000,1000000,10000000"
     )]
     pub classes: Vec<u64>,
-    /// Records in one blob.
+    /// Numbers of records to compress together, as one blob.
     #[arg(
         long, value_name = "LIST", value_delimiter = ',', default_value = "2,5,10,50,175",
         value_parser = value_parser!(u32).range(2..=10_000)
@@ -83,22 +83,22 @@ pub struct CompressionArgs {
     /// Only records smaller than this are bundled.
     #[arg(long, value_name = "BYTES", default_value = "500")]
     pub bundle_below: u64,
-    /// Bytes of a message's header.
+    /// Bytes of the header of a message, as which a record or a blob is sent.
     #[arg(long, value_name = "BYTES", default_value = "24", value_parser = value_parser!(u64).range(..=10_000))]
     pub header: u64,
     /// Bytes of the ACK of a message.
     #[arg(long, value_name = "BYTES", default_value = "52", value_parser = value_parser!(u64).range(..=10_000))]
     pub ack: u64,
-    /// Records to fetch one after the other, with and without compression; 0 for none.
+    /// Number of records to fetch over loopback, with and without compression; 0 for none.
     #[arg(long, value_name = "N", default_value = "200", value_parser = value_parser!(u32).range(..=100_000))]
     pub fetch: u32,
-    /// Latencies to add.
+    /// Latencies to add to the requests of the fetch; each is measured.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0ms,30ms,60ms", value_parser = parse_latency)]
     pub latencies: Vec<Duration>,
-    /// Requests in flight at the same time.
+    /// Requests of the fetch in flight at the same time.
     #[arg(long, value_name = "N", default_value = "16", value_parser = value_parser!(u16).range(1..=1024))]
     pub in_flight: u16,
-    /// Maximum bytes a second [default: as fast as this machine sends].
+    /// Maximum bytes a second of the fetch [default: as fast as this machine sends].
     #[arg(long, value_name = "SIZE", value_parser = parse_limit)]
     pub bandwidth: Option<usize>,
     /// How often all records are fetched for each latency, with and without compression.
