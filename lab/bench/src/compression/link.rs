@@ -117,9 +117,10 @@ fn fetch(
     latency: Duration,
     args: &CompressionArgs,
 ) -> Result<Transfer> {
-    let listener = TcpListener::bind("127.0.0.1:0").context("a port of this machine")?;
-    let client =
-        TcpStream::connect(listener.local_addr()?).context("a connection to this machine")?;
+    let listener =
+        TcpListener::bind("127.0.0.1:0").context("could not listen on a port of 127.0.0.1")?;
+    let client = TcpStream::connect(listener.local_addr()?)
+        .context("could not connect to a port of 127.0.0.1")?;
     let (server, _) = listener.accept()?;
     for stream in [&client, &server] {
         stream.set_nodelay(true)?;
@@ -235,7 +236,7 @@ fn request_all(
                 restored == *record
             }
         };
-        ensure!(is_same, "another record came back than was asked for");
+        ensure!(is_same, "the fetched record is not the requested one");
         restored_at.push(clock::uptime().saturating_sub(started));
     }
     Ok(Transfer { restored_at, bytes })
