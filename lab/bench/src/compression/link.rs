@@ -25,7 +25,8 @@ const MAX_STEPS: usize = 20;
 const IO_TIMEOUT: Duration = Duration::from_secs(120);
 
 struct Transfer {
-    restored_at: Vec<Duration>,
+    /// By record, since the first request.
+    restored_after: Vec<Duration>,
     /// Of all bodies, without their lengths.
     bytes: u64,
 }
@@ -84,9 +85,9 @@ fn column(latency: Duration, uncmp: &[Transfer], cmp: &[Transfer], steps: &[usiz
         let seconds = |index: usize| {
             transfers
                 .iter()
-                .map(move |transfer| transfer.restored_at[index].as_secs_f64())
+                .map(move |transfer| transfer.restored_after[index].as_secs_f64())
         };
-        (0..transfers[0].restored_at.len())
+        (0..transfers[0].restored_after.len())
             .map(|index| seconds(index).sum::<f64>() / transfers.len() as f64)
             .collect()
     };
@@ -217,7 +218,7 @@ fn request_all(
         request(index)?;
     }
     let (mut bytes, mut body, mut restored) = (0, Vec::new(), Vec::new());
-    let mut restored_at = Vec::with_capacity(records.len());
+    let mut restored_after = Vec::with_capacity(records.len());
     for (index, record) in records.iter().enumerate() {
         let mut length = [0; 4];
         reader
@@ -237,9 +238,12 @@ fn request_all(
             }
         };
         ensure!(is_same, "the fetched record is not the requested one");
-        restored_at.push(clock::uptime().saturating_sub(started));
+        restored_after.push(clock::uptime().saturating_sub(started));
     }
-    Ok(Transfer { restored_at, bytes })
+    Ok(Transfer {
+        restored_after,
+        bytes,
+    })
 }
 
 #[cfg(test)]
@@ -286,11 +290,11 @@ mod tests {
         );
         // Invented times: 10 ms a record without compression, and 1 or 2 with it.
         let run = |each: fn(u64) -> u64| {
-            let restored_at = (1..=30)
+            let restored_after = (1..=30)
                 .map(|record| Duration::from_millis((1..=record).map(each).sum()))
                 .collect();
             vec![Transfer {
-                restored_at,
+                restored_after,
                 bytes: 0,
             }]
         };
