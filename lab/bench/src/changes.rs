@@ -50,9 +50,11 @@ pub fn percent_change(ratio: [f64; 3]) -> [String; 2] {
 
 pub fn only_in_one_run(before: &[String], after: &[String]) -> Vec<String> {
     let mut lines = Vec::new();
-    for (names, others, missing_in) in [(before, after, "after"), (after, before, "before")] {
+    for (names, others, missing_in) in [(before, after, "later"), (after, before, "earlier")] {
         for name in names.iter().filter(|name| !others.contains(name)) {
-            lines.push(format!("NOT COMPARED: {name} is not in {missing_in}"));
+            lines.push(format!(
+                "NOT COMPARED: {name} is not in the {missing_in} run"
+            ));
         }
     }
     lines

@@ -139,7 +139,7 @@ fn row(
 fn settings(before: &Results, after: &Results) -> Vec<String> {
     let (a, b) = (&before.header.settings, &after.header.settings);
     if a.is_empty() != b.is_empty() {
-        return vec!["OTHER SETTINGS: one of the runs does not have its own".to_owned()];
+        return vec!["OTHER SETTINGS: one of the runs has no settings to compare".to_owned()];
     }
     a.iter()
         .filter_map(|(name, value)| setting_mismatch(name, value, b.get(name)?))
@@ -283,12 +283,12 @@ mod tests {
         });
         let (out, worse) = changes(&before, &after, 5.0).unwrap();
         assert!(
-            worse && out.contains("NOT COMPARED: b about new is not in before"),
+            worse && out.contains("NOT COMPARED: b about new is not in the earlier run"),
             "{out}"
         );
         let (out, worse) = changes(&after, &before, 5.0).unwrap();
         assert!(
-            worse && out.contains("b about new is not in after"),
+            worse && out.contains("b about new is not in the later run"),
             "{out}"
         );
         after.header.preset = "nodes".to_owned();

@@ -38,11 +38,11 @@ pub fn changes(before: &Outcome, after: &Outcome, margin: f64) -> Result<(String
                     continue;
                 }
                 (None, None) => continue,
-                (None, _) => "before",
-                (_, None) => "after",
+                (None, _) => "earlier",
+                (_, None) => "later",
             };
             mismatches.push(format!(
-                "NOT COMPARED: {}: {quantity} has no interval in {missing_in}",
+                "NOT COMPARED: {}: {quantity} has no interval in the {missing_in} run",
                 name(row)
             ));
         }
@@ -253,7 +253,9 @@ mod tests {
         other.classes[0].compress = None;
         let (out, worse) = changes(&base, &other, 5.0).unwrap();
         assert!(
-            worse && out.contains("zlib-6 at 0-250b: compress, MB/s has no interval in after"),
+            worse
+                && out
+                    .contains("zlib-6 at 0-250b: compress, MB/s has no interval in the later run"),
             "{out}"
         );
     }
@@ -312,7 +314,7 @@ mod tests {
         other.problems.push("lzo FAILED".to_owned());
         let (out, worse) = changes(&base, &other, 5.0).unwrap();
         let all = [
-            "NOT COMPARED: zlib-6 at all is not in after",
+            "NOT COMPARED: zlib-6 at all is not in the later run",
             "dictionary: none before, 4,096 bytes",
             "After: lzo FAILED",
         ];
