@@ -48,7 +48,10 @@ pub fn run(args: &DiffArgs) -> Result<(String, u8)> {
 
 fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bool)> {
     let [a, b] = [before, after].map(|run| &run.header.preset);
-    ensure!(a == b, "one is of bench {a}, the other of bench {b}");
+    ensure!(
+        a == b,
+        "results of bench {a} cannot be compared with results of bench {b}"
+    );
     let mut comparable = Vec::new();
     for (index, case) in before.cases.iter().enumerate() {
         if let Some(after_index) = after.case_index(&case.arm, &case.request) {
@@ -66,7 +69,7 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
         .map(|(case, indices)| row(case, indices, margin, &plan));
     let (rows, worse): (Vec<_>, Vec<bool>) = rows.unzip();
     let mut out = format!(
-        "Mean latency in ms; SLOWER and faster are by more than {margin} %, the whole interval\n"
+        "Mean latency in ms. SLOWER and faster: the whole interval of the change is beyond {margin} %\n"
     );
     out += &table(
         &[
@@ -75,7 +78,7 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
         rows,
     );
     out += &format!(
-        "Each {} is of these runs alone: runs of other hours may differ by more.\n",
+        "Each {} covers the variation within these runs only: runs at another hour may differ by more.\n",
         interval_label(comparisons)
     );
     let case_names = |run: &Results| -> Vec<String> {

@@ -17,9 +17,9 @@ use std::iter;
 
 /// Each compared value, and the direction that is worse.
 const COMPARED: [(&str, Direction); 3] = [
-    ("bytes left, %", Direction::Higher),
+    ("compressed size, %", Direction::Higher),
     ("compress, MB/s", Direction::Lower),
-    ("restore, MB/s", Direction::Lower),
+    ("decompress, MB/s", Direction::Lower),
 ];
 
 /// The flag is true if anything is worse by more than `margin` percent, if settings differ, if only
@@ -50,7 +50,7 @@ pub fn changes(before: &Outcome, after: &Outcome, margin: f64) -> Result<(String
     let comparisons = comparable.len();
     ensure!(
         comparisons > 0,
-        "the two runs have no codec with the same size class in common"
+        "the two runs have no codec and size class with an interval in both"
     );
     let rows = comparable
         .into_iter()
@@ -61,7 +61,7 @@ pub fn changes(before: &Outcome, after: &Outcome, margin: f64) -> Result<(String
         });
     let (rows, worse): (Vec<_>, Vec<bool>) = rows.unzip();
     let mut out = format!(
-        "WORSE and better are by more than {margin} %, the whole {}; the times to fetch are not compared\n",
+        "WORSE and better: the whole {} is beyond {margin} %. The times to fetch are not compared\n",
         interval_label(comparisons)
     );
     out += &table(
@@ -206,7 +206,7 @@ mod tests {
         let (out, worse) = verdict(&base, &outcome(20.0, 100.0));
         assert!(
             worse
-                && out.contains("bytes left, %")
+                && out.contains("compressed size, %")
                 && out.contains("14.3 %")
                 && out.contains("WORSE"),
             "{out}"
