@@ -9,7 +9,7 @@ use std::fmt::Display;
 /// compared.
 pub fn append_notes(
     mut out: String,
-    worse: &[bool],
+    are_worse: &[bool],
     mismatches: &[String],
     problems: &[String],
     (source, [before, after]): (&str, [&String; 2]),
@@ -23,14 +23,14 @@ pub fn append_notes(
     }
     (
         out,
-        worse.contains(&true) || !mismatches.is_empty() || !problems.is_empty(),
+        are_worse.contains(&true) || !mismatches.is_empty() || !problems.is_empty(),
     )
 }
 
 /// `labels`: for the worse, then for the better.
 pub fn verdict<W: Display>(
     decision: Option<Decision>,
-    worse: Direction,
+    worse_direction: Direction,
     labels: [&str; 2],
     unreliable_text: impl Fn(Reliability) -> W,
 ) -> String {
@@ -38,7 +38,9 @@ pub fn verdict<W: Display>(
         None => "not comparable".to_owned(),
         Some(Decision::Inconclusive) => "no change shown".to_owned(),
         Some(Decision::Unreliable(why)) => format!("not shown: {}", unreliable_text(why)),
-        Some(Decision::Shown(direction)) => labels[usize::from(direction != worse)].to_owned(),
+        Some(Decision::Shown(direction)) => {
+            labels[usize::from(direction != worse_direction)].to_owned()
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use faultline_text::{count, number, table};
 /// The exit code is 1 if anything got worse by more than the margin, if the later run has problems,
 /// or if settings differ.
 pub fn run(args: &DiffArgs) -> Result<(String, u8)> {
-    let (out, worse) = match (
+    let (out, is_worse) = match (
         store::read::<Outcome>(&args.before)?,
         store::read(&args.after)?,
     ) {
@@ -43,7 +43,7 @@ pub fn run(args: &DiffArgs) -> Result<(String, u8)> {
             );
         }
     };
-    Ok((out, u8::from(worse)))
+    Ok((out, u8::from(is_worse)))
 }
 
 fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bool)> {
@@ -67,7 +67,7 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
     let rows = comparable
         .into_iter()
         .map(|(case, indices)| row(case, indices, margin, &plan));
-    let (rows, worse): (Vec<_>, Vec<bool>) = rows.unzip();
+    let (rows, are_worse): (Vec<_>, Vec<bool>) = rows.unzip();
     let mut out = format!(
         "Mean latency in ms. SLOWER and faster: the whole interval of the change is beyond {margin} %\n"
     );
@@ -92,7 +92,7 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
     let [a, b] = [before, after].map(|run| run.header.nodes.join(" and "));
     Ok(append_notes(
         out,
-        &worse,
+        &are_worse,
         &mismatches,
         &render::problems(after),
         ("Other nodes", [&a, &b]),
@@ -115,11 +115,11 @@ fn row(
     let decision = ratio
         .as_ref()
         .map(|ratio| ratio.decision(1.0 - margin..=1.0 + margin));
-    let worse = Direction::Higher;
+    let worse_direction = Direction::Higher;
     let verdict = if fails_more {
         "FAILS MORE".to_owned()
     } else {
-        verdict(decision, worse, ["SLOWER", "faster"], caveat)
+        verdict(decision, worse_direction, ["SLOWER", "faster"], caveat)
     };
     let mut row = vec![
         case.arm.clone(),
@@ -135,7 +135,10 @@ fn row(
     }
     let [before, after] = failures.map(|share| number(share * 100.0, 1));
     row.extend([format!("{before} %, {after} %"), verdict]);
-    (row, fails_more || decision == Some(Decision::Shown(worse)))
+    (
+        row,
+        fails_more || decision == Some(Decision::Shown(worse_direction)),
+    )
 }
 
 /// Only settings that both runs have.

@@ -31,10 +31,10 @@ pub fn changes(before: &Outcome, after: &Outcome, margin: f64) -> Result<(String
             continue;
         };
         let values = iter::zip(intervals(row), intervals(other));
-        for ((quantity, worse), values) in iter::zip(COMPARED, values) {
+        for ((quantity, worse_direction), values) in iter::zip(COMPARED, values) {
             let missing_in = match values {
                 (Some(before), Some(after)) => {
-                    comparable.push((row, quantity, [before, after], worse));
+                    comparable.push((row, quantity, [before, after], worse_direction));
                     continue;
                 }
                 (None, None) => continue,
@@ -54,12 +54,12 @@ pub fn changes(before: &Outcome, after: &Outcome, margin: f64) -> Result<(String
     );
     let rows = comparable
         .into_iter()
-        .map(|(row, quantity, values, worse)| {
-            let (cells, is_worse) = comparison(values, worse, margin, comparisons);
+        .map(|(row, quantity, values, worse_direction)| {
+            let (cells, is_worse) = comparison(values, worse_direction, margin, comparisons);
             let name = [row.codec.as_str(), &row.range, quantity].map(str::to_owned);
             ([name.as_slice(), &cells].concat(), is_worse)
         });
-    let (rows, worse): (Vec<_>, Vec<bool>) = rows.unzip();
+    let (rows, are_worse): (Vec<_>, Vec<bool>) = rows.unzip();
     let mut out = format!(
         "WORSE and better: the whole {} is beyond {margin} %. The times to fetch are not compared\n",
         interval_label(comparisons)
@@ -75,7 +75,7 @@ pub fn changes(before: &Outcome, after: &Outcome, margin: f64) -> Result<(String
     mismatches.extend(setting_mismatches(before, after));
     Ok(append_notes(
         out,
-        &worse,
+        &are_worse,
         &mismatches,
         &after.problems,
         ("Other records", [&before.source, &after.source]),
@@ -100,7 +100,7 @@ fn intervals(row: &ClassRow) -> [Option<Interval>; 3] {
 /// The cells, and whether the value is worse by more than `margin` percent.
 fn comparison(
     [before, after]: [Interval; 2],
-    worse: Direction,
+    worse_direction: Direction,
     margin: f64,
     comparisons: usize,
 ) -> (Vec<String>, bool) {
@@ -115,11 +115,11 @@ fn comparison(
     cells.extend(ratio.map_or_else(Default::default, percent_change));
     cells.push(verdict(
         decision,
-        worse,
+        worse_direction,
         ["WORSE", "better"],
         reliability_text,
     ));
-    (cells, decision == Some(Decision::Shown(worse)))
+    (cells, decision == Some(Decision::Shown(worse_direction)))
 }
 
 fn setting_mismatches(before: &Outcome, after: &Outcome) -> Vec<String> {
